@@ -1,4 +1,4 @@
-//! How our instruments were last proved on a machine: what the runs on it cite.
+//! Latest proofs of the instruments on a machine, which its runs cite.
 
 use record::environment::Environment;
 use record::proof::Calibration;
@@ -8,19 +8,19 @@ use crate::error::ArchiveError;
 use crate::listing::{Filter, PartOf};
 use crate::{Archive, reader};
 
-/// So many runs of the kind are looked through: whoever proves on a hundred machines into one archive may have to prove
-/// again.
+/// Maximum number of runs searched: with proofs of a hundred machines in one archive, some may have to be
+/// repeated.
 const LOOK_THROUGH: usize = 100;
 
-/// What makes two environments the same machine: a proof does not hold for another processor or kernel.
+/// Facts that identify a machine: a proof does not hold for another processor or kernel.
 const SAME: [&str; 4] = ["host.name", "cpu.model", "cpu.count", "kernel.release"];
 
 impl Archive {
-    /// The newest proofs that were made on the machine of `environment`, one entry a subject; none where there are none.
+    /// Reads the newest proofs of the machine of `environment`, one entry per subject; may be empty.
     ///
     /// # Errors
     ///
-    /// Where the folders cannot be read; runs that do not read are passed over, `damage` names those.
+    /// The folders cannot be read. Unreadable runs are skipped; `damage` names them.
     pub fn calibration(&self, environment: &Environment) -> Result<Vec<Calibration>, ArchiveError> {
         let filter = Filter {
             kind: Some(RunKind::Prove),

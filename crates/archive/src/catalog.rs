@@ -1,7 +1,7 @@
-//! The index: what is where, for finding and listing. It is rebuilt from the folders whenever it does not agree.
+//! The index, for finding and listing. It is rebuilt from the folders whenever they differ.
 //!
-//! Every use opens it, brings it up to date with the names on disk, and closes it, so that whoever wrote a run and
-//! died before telling the index, or copied a folder by hand, is right.
+//! Every use opens it, updates it from the names on disk, and closes it. It thus includes runs of a process
+//! that died before updating it, and folders that a user copied.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -21,9 +21,10 @@ use crate::error::ArchiveError;
 use crate::lock::Hold;
 use crate::{bakeoff, checksum, disk, lock, reader};
 
-/// Raised when the tables change, or what is read from the folders: an index of another version is built anew.
+/// Version of the index. Raise it when the tables or their sources in the folders change: an index of another
+/// version is rebuilt.
 const VERSION: i64 = 3;
-/// How long one process waits for another's transaction.
+/// Maximum wait for another process's transaction.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 const TABLES: &str = "
@@ -59,8 +60,8 @@ pub(crate) struct Catalog {
     db: Connection,
 }
 
-/// Runs `use_it` on an up-to-date index; one that is missing, of another version or damaged is built anew, and where
-/// none can be written, one is built in memory.
+/// Runs `use_it` on an up-to-date index. An index that is missing, damaged or of another version is rebuilt;
+/// if it cannot be written, it is built in memory.
 pub(crate) fn with<T>(
     tree: &Tree,
     use_it: impl Fn(&Catalog) -> rusqlite::Result<T>,
@@ -88,7 +89,7 @@ pub(crate) fn with<T>(
     }
 }
 
-/// Builds the index anew, whatever is there; yields it as text before, where it could be read, and after.
+/// Rebuilds the index; returns it as text before, if it was readable, and after.
 pub(crate) fn rebuild(tree: &Tree) -> Result<(Option<String>, String), ArchiveError> {
     if !tree.has_index_file() {
         return Ok((None, in_memory(tree, Catalog::dump)?));
@@ -101,7 +102,7 @@ pub(crate) fn rebuild(tree: &Tree) -> Result<(Option<String>, String), ArchiveEr
         .then(|| {
             Catalog::open(&tree.index())
                 .and_then(|mut index| {
-                    // What was not taken in yet is no disagreement.
+                    // Runs not yet indexed are not a difference.
                     index.update(tree)?;
                     Ok(index.dump()?)
                 })
@@ -125,11 +126,11 @@ fn in_memory<T>(tree: &Tree, use_it: impl Fn(&Catalog) -> rusqlite::Result<T>) -
     }
 }
 
-/// Why an index could not be used.
+/// Reason that an index cannot be used.
 enum Failure {
-    /// It is no database, or a broken one.
+    /// The file is not a database, or is corrupt.
     Damaged,
-    /// It cannot be written or read here.
+    /// The file cannot be written or read here.
     Index,
     /// The folders themselves cannot be read.
     Folders(ArchiveError),
@@ -148,7 +149,7 @@ impl From<rusqlite::Error> for Failure {
                 | ErrorCode::FileLockingProtocolFailed
                 | ErrorCode::OutOfMemory,
             ) => Self::Index,
-            // Also a table of ours that is missing, or a row that does not read: somebody else's hand.
+            // This includes a missing table or an unreadable row: another program changed the file.
             _ => Self::Damaged,
         }
     }
@@ -166,7 +167,7 @@ fn remove(index: &Path) {
     }
 }
 
-/// A file of SQLite's beside the index.
+/// A file of SQLite's next to the index.
 fn beside(index: &Path, end: &str) -> PathBuf {
     let mut name = index.as_os_str().to_owned();
     name.push(end);
@@ -176,11 +177,12 @@ fn beside(index: &Path, end: &str) -> PathBuf {
 impl Catalog {
     fn open(path: &Path) -> Result<Self, Failure> {
         if !path.exists() {
-            // A link to nothing would be written through.
+            // SQLite would write through a dangling link.
             disk::new_file().open(path).map_err(|_| Failure::Index)?;
         }
         disk::open(path).map_err(|_| Failure::Damaged)?;
-        // SQLite would wait for a pipe, and play back a journal that may name any other file to be removed. Ours is a log.
+        // SQLite would block on a pipe, and replay a journal that may name any other file for removal. Our
+        // index uses a write-ahead log.
         if fs::symlink_metadata(beside(path, "-journal")).is_ok()
             || ["-wal", "-shm"]
                 .iter()
@@ -189,7 +191,7 @@ impl Catalog {
             return Err(Failure::Damaged);
         }
         let db = Connection::open(path)?;
-        // Whatever an index from elsewhere holds, none of it is run.
+        // These settings keep SQL in a foreign index from running.
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
@@ -214,7 +216,7 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// The statements that made the tables.
+    /// Statements that created the tables.
     fn schema(&self) -> rusqlite::Result<Vec<(String, Option<String>)>> {
         let mut rows = self.db.prepare("SELECT name, sql FROM sqlite_schema ORDER BY name")?;
         rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
@@ -224,7 +226,7 @@ impl Catalog {
         self.db.pragma_query_value(None, "user_version", |row| row.get(0))
     }
 
-    /// Replaces whatever tables there are by ours, unless another process just did.
+    /// Replaces any existing tables by ours, unless another process just did.
     fn create(&mut self) -> rusqlite::Result<()> {
         let tx = self.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let version: i64 = tx.pragma_query_value(None, "user_version", |row| row.get(0))?;
@@ -239,7 +241,7 @@ impl Catalog {
         tx.commit()
     }
 
-    /// Takes in what is on disk and not in the index, and drops what is gone.
+    /// Adds folders that the index lacks, and drops entries without a folder.
     fn update(&mut self, tree: &Tree) -> Result<(), Failure> {
         let changes = self.changes(tree)?;
         if changes.is_empty() {
@@ -282,7 +284,7 @@ impl Catalog {
                     changes.push(Change::Put { header: Box::new(header), events_bytes });
                     changes.extend(was_damaged.map(|_| Change::Mended { path: name }));
                 }
-                // Removed while we looked.
+                // Removed since the listing.
                 Err(ArchiveError::Unreadable { .. }) if !path.exists() => {}
                 Err(e) => {
                     let what = reason(&e);
@@ -313,7 +315,7 @@ impl Catalog {
         rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
     }
 
-    /// Folders that do not read, relative to the archive, and what is wrong with them.
+    /// Unreadable folders, relative to the archive, with the damage.
     pub(crate) fn damage(&self) -> rusqlite::Result<BTreeMap<String, String>> {
         let mut rows = self.db.prepare_cached("SELECT path, what FROM damage")?;
         rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
@@ -321,7 +323,8 @@ impl Catalog {
 
     /// All headers, newest first.
     ///
-    /// Each has a checksum: SQLite does not see a bit that flips in a text, and a run must not be listed as another one.
+    /// Each has a checksum: SQLite does not detect a flipped bit in a text, and a run must not be listed as
+    /// another one.
     pub(crate) fn headers(&self) -> rusqlite::Result<Vec<RunHeader>> {
         let mut labels = BTreeMap::<String, BTreeMap<String, String>>::new();
         let mut rows = self.db.prepare_cached("SELECT run, name, value FROM label")?;
@@ -333,13 +336,13 @@ impl Catalog {
         rows.query_map([], |row| header(row, &mut labels))?.collect()
     }
 
-    /// Names that begin with `prefix`, newest first: how many, and the first few.
+    /// Names that begin with `prefix`, newest first: their number, and the first few.
     pub(crate) fn beginning(&self, prefix: &str) -> rusqlite::Result<(usize, Vec<RunId>)> {
         let mut rows = self
             .db
             .prepare_cached("SELECT id FROM run WHERE substr(id, 1, length(?1)) = ?1 ORDER BY id DESC")?;
         let mut ids: Vec<RunId> = rows.query_map(params![prefix], run_id)?.collect::<Result<_, _>>()?;
-        // Folders that do not read have their names, too: to be looked at, and to be removed.
+        // Includes unreadable folders, so that users can inspect and remove them.
         let damaged = self.damage()?.into_keys().filter_map(|path| path.rsplit('/').next()?.parse().ok());
         ids.extend(damaged.filter(|id: &RunId| id.to_string().starts_with(prefix)));
         ids.sort_unstable_by(|a, b| b.cmp(a));
@@ -347,22 +350,23 @@ impl Catalog {
         Ok((ids.len(), ids.into_iter().take(3).collect()))
     }
 
-    /// The newest run or bake-off of one of these kinds that is no part of another.
+    /// Newest run or bake-off of one of these kinds that is not part of another.
     ///
-    /// One from the future was made while the clock was wrong: it is the newest only where there is no other.
+    /// One with a date in the future was made while the clock was wrong: it is the newest only if there is no
+    /// other.
     pub(crate) fn latest(&self, kinds: &[RunKind], now_unix_ns: u64) -> rusqlite::Result<Option<RunId>> {
         let mut found = self.headers()?;
         found.retain(|header| header.bakeoff.is_none() && kinds.contains(&header.kind));
         Ok(found.iter().min_by_key(|h| (h.anchor.unix_ns > now_unix_ns, Reverse(h.id))).map(|h| h.id))
     }
 
-    /// The runs of a bake-off, in the order they were measured.
+    /// Runs of a bake-off, in the order of measurement.
     pub(crate) fn runs_of(&self, bakeoff: RunId) -> rusqlite::Result<Vec<RunId>> {
         let headers = self.headers()?.into_iter().rev();
         Ok(headers.filter(|header| header.bakeoff == Some(bakeoff)).map(|header| header.id).collect())
     }
 
-    /// Everything in the index as text, in one order: two indexes are the same where these are.
+    /// Everything in the index as text, in a fixed order: equal indexes have equal texts.
     pub(crate) fn dump(&self) -> rusqlite::Result<String> {
         let mut text = format!("version {}\n", self.version()?);
         for (table, columns, key) in [("run", 12, "id"), ("label", 3, "run, name"), ("damage", 2, "path")] {
@@ -391,7 +395,7 @@ impl Catalog {
 
 const STRING: &str = "a String takes all that is written to it";
 
-/// How a folder's header is read.
+/// Reads the header of a folder.
 type Reader = dyn Fn(&Path, RunId) -> Result<RunHeader, ArchiveError>;
 
 /// A difference between the folders and the index.
@@ -429,7 +433,8 @@ fn put(db: &Connection, header: &RunHeader, events_bytes: Option<i64>) -> rusqli
     Ok(())
 }
 
-/// Also another version's, whose text differs: then the index is built anew.
+/// Checksum of a header. A version that formats headers differently has other checksums, and rebuilds the
+/// index.
 fn sum_of(header: &RunHeader) -> String {
     checksum::of(format!("{header:?}").as_bytes())
 }
@@ -460,7 +465,7 @@ fn header(
     if word("sha256")? == sum_of(&header) { Ok(header) } else { Err(unknown("sha256")) }
 }
 
-/// A bake-off's header with the state that its journal alone tells; whether it runs is asked when it is listed.
+/// Reads a bake-off's header with the state from its journal alone; listing checks whether it runs.
 fn bakeoff_header(folder: &Path, _: RunId) -> Result<RunHeader, ArchiveError> {
     bakeoff::header(folder, bakeoff::read_told)
 }
@@ -473,7 +478,7 @@ fn relative(tree: &Tree, path: &Path) -> String {
     path.strip_prefix(tree.root()).unwrap_or(path).to_string_lossy().into_owned()
 }
 
-/// A failure in one line, with its cause.
+/// Error and its cause in one line.
 pub(crate) fn reason(error: &ArchiveError) -> String {
     match std::error::Error::source(error) {
         Some(cause) => format!("{error}: {cause}"),

@@ -1,11 +1,11 @@
-//! SHA-256 of what is written, while it is written.
+//! SHA-256 of data while it is written.
 
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
 
 use sha2::{Digest, Sha256};
 
-/// A writer that counts and checks what goes through it.
+/// A writer that counts and hashes the bytes that it passes on.
 #[derive(Debug)]
 pub(crate) struct Summing<W> {
     out: W,
@@ -18,7 +18,7 @@ impl<W: Write> Summing<W> {
         Self { out, hash: Sha256::new(), bytes: 0 }
     }
 
-    /// What it wrote to, the checksum in hexadecimal, and the number of bytes.
+    /// The inner writer, the checksum in hexadecimal, and the number of bytes.
     pub(crate) fn finish(self) -> (W, String, u64) {
         (self.out, hex(&self.hash.finalize()), self.bytes)
     }
@@ -37,7 +37,7 @@ impl<W: Write> Write for Summing<W> {
     }
 }
 
-/// The SHA-256 of all that `input` has, in hexadecimal, and how many bytes that is.
+/// SHA-256 of `input` in hexadecimal, and its length in bytes.
 pub(crate) fn of_stream(mut input: impl io::Read) -> io::Result<(String, u64)> {
     let mut summing = Summing::new(io::sink());
     let bytes = io::copy(&mut input, &mut summing)?;
@@ -49,7 +49,7 @@ pub(crate) fn of(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// SHA-256 in hexadecimal of all that `source` yields, and how much that is.
+/// SHA-256 of `source` in hexadecimal, and its length in bytes.
 pub(crate) fn of_all(source: &mut dyn Read) -> io::Result<(String, u64)> {
     let mut sum = Summing::new(io::sink());
     io::copy(source, &mut sum)?;

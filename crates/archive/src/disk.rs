@@ -1,4 +1,4 @@
-//! The folder tree, and how something comes to be in it: written beside, made durable, renamed.
+//! The folder tree. New entries are written under a temporary name, synced, and renamed.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -14,21 +14,21 @@ use crate::error::ArchiveError;
 use crate::lock::{self, Hold};
 use crate::schema::manifest::StoredFile;
 
-/// Ends the name of a folder that is being written: `runs/.<ulid>.partial`.
+/// Suffix of a folder that is being written: `runs/.<ulid>.partial`.
 const PARTIAL: &str = "partial";
-/// Ends the name of a folder that is being removed: `runs/.<ulid>.removed`.
+/// Suffix of a folder that is being removed: `runs/.<ulid>.removed`.
 const REMOVED: &str = "removed";
 
-/// What a folder under `runs/` or `bakeoffs/` is, by its name.
+/// Kind of a folder under `runs/` or `bakeoffs/`, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// Whole.
+    /// A complete folder.
     Whole(RunId),
-    /// Being written, or left by a process that died.
+    /// A folder that is being written, or that a process left when it died.
     Partial(RunId),
-    /// Being removed, or left so.
+    /// A folder that is being removed, or that an interrupted removal left.
     Removed(RunId),
-    /// None of ours.
+    /// A folder that the archive did not create.
     Stray,
 }
 
@@ -36,7 +36,7 @@ pub(crate) enum Place {
 #[derive(Debug, Clone)]
 pub(crate) struct Tree {
     root: PathBuf,
-    /// The user has said that root may write here, whoever owns it.
+    /// Whether the user allows root to write in a folder of any owner.
     is_trusted: bool,
 }
 
@@ -77,10 +77,10 @@ impl Tree {
         self.root.join(".index.lock")
     }
 
-    /// Whether we may write here. In a folder of another user, names may be links that lead anywhere: root, who could
-    /// write through them, does not.
+    /// Whether this process may write here. In a folder of another user, names may be links to any file,
+    /// through which root could write: root refuses.
     pub(crate) fn is_written_by_us(&self) -> bool {
-        // A link must be root's too.
+        // A link must belong to root too.
         let is_roots = |folder: PathBuf| {
             [fs::metadata(&folder), fs::symlink_metadata(&folder)]
                 .into_iter()
@@ -91,8 +91,8 @@ impl Tree {
             || [self.root.clone(), self.runs(), self.bakeoffs()].into_iter().all(is_roots)
     }
 
-    /// Whether the index may be a file: SQLite follows links that stand at the names of its files, so nobody else may
-    /// make any.
+    /// Whether the index may be a file. SQLite follows links at the names of its files, so no other user may
+    /// be able to create any.
     pub(crate) fn has_index_file(&self) -> bool {
         let is_private = |found: fs::Metadata| {
             (found.uid() == 0 || found.uid() == geteuid().as_raw()) && found.mode() & 0o022 == 0
@@ -100,8 +100,8 @@ impl Tree {
         fs::metadata(&self.root).is_ok_and(is_private)
     }
 
-    /// Keeps every other process from adding and removing folders, until it is dropped. Whatever is written in the tree
-    /// begins here.
+    /// Keeps other processes from adding and removing folders until the returned file is dropped. Every write
+    /// in the tree takes this lock.
     pub(crate) fn keep_still(&self) -> Result<File, ArchiveError> {
         if !self.is_written_by_us() {
             return Err(ArchiveError::OfAnother { path: self.root.clone() });
@@ -111,12 +111,12 @@ impl Tree {
     }
 }
 
-/// `.<ulid>.partial` beside `folder`.
+/// `.<ulid>.partial` next to `folder`.
 pub(crate) fn partial(folder: &Path) -> PathBuf {
     beside(folder, PARTIAL)
 }
 
-/// `.<ulid>.removed` beside `folder`.
+/// `.<ulid>.removed` next to `folder`.
 pub(crate) fn removed(folder: &Path) -> PathBuf {
     beside(folder, REMOVED)
 }
@@ -126,7 +126,7 @@ fn beside(folder: &Path, what: &str) -> PathBuf {
     folder.with_file_name(format!(".{name}.{what}"))
 }
 
-/// What is in `runs/` or `bakeoffs/`, by name.
+/// Content of `runs/` or `bakeoffs/`, by name.
 pub(crate) fn places(folder: &Path) -> Result<Vec<(PathBuf, Place)>, ArchiveError> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).map_err(ArchiveError::reading(folder))? {
@@ -139,7 +139,7 @@ pub(crate) fn places(folder: &Path) -> Result<Vec<(PathBuf, Place)>, ArchiveErro
 }
 
 fn place(name: &str) -> Place {
-    // Only the one spelling that we write: the reader of names would also take lower case.
+    // Only the canonical spelling: parsing an id also accepts lower case.
     let id = |text: &str| text.parse::<RunId>().ok().filter(|id| id.to_string() == text);
     let hidden = name.strip_prefix('.').and_then(|rest| rest.split_once('.'));
     match hidden {
@@ -150,7 +150,7 @@ fn place(name: &str) -> Place {
     }
 }
 
-/// The names in a run's or bake-off's own folder, sorted.
+/// Names in the folder of a run or bake-off, sorted.
 pub(crate) fn names(folder: &Path) -> Result<Vec<String>, ArchiveError> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).map_err(ArchiveError::reading(folder))? {
@@ -165,36 +165,38 @@ pub(crate) fn names(folder: &Path) -> Result<Vec<String>, ArchiveError> {
 pub(crate) const STORED_BYTES_MAX: u64 = 256 << 20;
 /// Largest journal or other text, in bytes. Reading one takes a few times as much memory.
 const TEXT_BYTES_MAX: u64 = 32 << 20;
-/// How much a packed file may unpack to: `least`, or `ratio` times its size where that is more.
+/// Maximum size of an unpacked file: `least`, or `ratio` times its packed size if that is more.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct UnpackedMax {
     least_bytes: u64,
     ratio: u64,
 }
 
-/// Of documents and logs, which may repeat themselves: real ones stay below 50 times their size.
+/// Limit for documents and logs, which may repeat themselves: real ones stay below 50 times their packed
+/// size.
 pub(crate) const OF_LINES: UnpackedMax = UnpackedMax { least_bytes: 128 << 20, ratio: 100 };
-/// Of histograms, of which each line is a load to read, and which hardly repeat themselves.
+/// Limit for histograms: each line is expensive to read, and they hardly repeat themselves.
 pub(crate) const OF_HISTOGRAMS: UnpackedMax = UnpackedMax { least_bytes: 16 << 20, ratio: 32 };
 
-/// Makes a folder that only this user may enter, with those above it.
+/// Creates a folder and its parents, accessible to this user only.
 pub(crate) fn make_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Makes a folder that is not there yet, for this user only.
+/// Creates a new folder, accessible to this user only.
 pub(crate) fn make_new_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(path)
 }
 
-/// Options that make a new file for this user only, and never follow a link.
+/// Options that create a new file for this user only, and never follow a link.
 pub(crate) fn new_file() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
     options
 }
 
-/// Opens a file of an archive. An archive may come from a stranger: a link, a pipe or a device in it is no file of ours.
+/// Opens a file of an archive. The archive may come from another user: links, pipes and devices in it are
+/// refused.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
     let file = file.map_err(|e| match e.raw_os_error() {
@@ -207,12 +209,12 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     Err(io::Error::new(io::ErrorKind::InvalidData, "it is not a regular file"))
 }
 
-/// A whole document, which has a limit.
+/// Reads a document, up to a size limit.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, ArchiveError> {
     read_up_to(path, TEXT_BYTES_MAX)
 }
 
-/// A whole stored file of at most as many bytes as its manifest says.
+/// Reads a stored file, up to the size in its manifest.
 pub(crate) fn read_stored(path: &Path, stored: &StoredFile) -> Result<Vec<u8>, ArchiveError> {
     read_up_to(path, stored.bytes.min(STORED_BYTES_MAX))
 }
@@ -270,11 +272,11 @@ impl<W: Write> Write for Counting<W> {
     }
 }
 
-/// The content of a file that [`store_packed`] wrote, as a stream that ends with an error where it has more or fewer
-/// bytes than it may have.
+/// Content of a file that [`store_packed`] wrote, as a stream that fails if the length differs from the
+/// expected one.
 ///
-/// - `packed_bytes`: how many bytes `packed` has.
-/// - `unpacked_bytes`: how many the manifest says.
+/// - `packed_bytes`: length of `packed`.
+/// - `unpacked_bytes`: length according to the manifest.
 pub(crate) fn unpack<R: Read>(
     packed: R,
     packed_bytes: u64,
@@ -311,7 +313,7 @@ impl<R: Read> Read for Unpacking<R> {
     }
 }
 
-/// Writes a new file in `folder` as `write` does, durably.
+/// Writes a new file in `folder` with `write`, durably.
 pub(crate) fn store_with(
     folder: &Path,
     name: &str,
@@ -327,17 +329,17 @@ pub(crate) fn store_with(
     stored().map_err(ArchiveError::writing(&path))
 }
 
-/// The line that `sha256sum` writes and checks.
+/// Line in the format of `sha256sum`.
 pub(crate) fn sum_line(sha256: &str, name: &str) -> String {
     format!("{sha256}  {name}\n")
 }
 
-/// Makes the names in `folder` durable.
+/// Syncs the directory entries of `folder`.
 pub(crate) fn sync_folder(folder: &Path) -> Result<(), ArchiveError> {
     File::open(folder).and_then(|f| f.sync_all()).map_err(ArchiveError::writing(folder))
 }
 
-/// Gives a finished folder its name, durably: from here on it is seen.
+/// Renames a finished folder to its final name, durably; readers find it from here on.
 pub(crate) fn publish(partial: &Path, folder: &Path) -> Result<(), ArchiveError> {
     sync_folder(partial)?;
     fs::rename(partial, folder).map_err(ArchiveError::writing(folder))?;

@@ -1,11 +1,11 @@
-//! What can go wrong with files, as far as a caller can tell it apart.
+//! Errors with files, as far as a caller can tell them apart.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use record::run::RunId;
 
-/// Why something could not be kept or found.
+/// Reason that something could not be stored or found.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
     /// The disk is full.
@@ -14,75 +14,75 @@ pub enum ArchiveError {
         path.display()
     )]
     NoSpace {
-        /// What was being written.
+        /// File or folder.
         path: PathBuf,
-        /// What the system said.
+        /// System error.
         source: io::Error,
     },
     /// The folder or file cannot be written for another reason.
     #[error("cannot write {}: give it to this user, or name another folder with --archive", path.display())]
     Unwritable {
-        /// What was being written.
+        /// File or folder.
         path: PathBuf,
-        /// What the system said.
+        /// System error.
         source: io::Error,
     },
-    /// A file or folder that should be there cannot be read.
+    /// A required file or folder cannot be read.
     #[error("cannot read {}", path.display())]
     Unreadable {
-        /// The file or folder.
+        /// File or folder.
         path: PathBuf,
-        /// What the system said.
+        /// System error.
         source: io::Error,
     },
     /// A file that should hold due times does not.
     #[error("{}: {problem}", path.display())]
     NoSchedule {
-        /// The file.
+        /// File.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Problem with its content.
         problem: String,
     },
-    /// There is no archive in that folder.
+    /// The folder holds no archive.
     #[error("no archive in {}: `bakeoff load` or `bakeoff run` make one, or name another with --archive", path.display())]
     NoArchive {
-        /// The folder.
+        /// Folder.
         path: PathBuf,
     },
-    /// The archive is another user's, and we are root.
+    /// The archive belongs to another user, and this process is root.
     #[error("{} belongs to another user, whose links could lead root elsewhere: run as that user, or name another folder with --archive; `bakeoff resume` also takes --trust", path.display())]
     OfAnother {
-        /// The folder.
+        /// Folder.
         path: PathBuf,
     },
-    /// No folder is named for the archive, and the environment does not tell where a user's data goes.
+    /// Neither an option nor the environment names a folder for the archive.
     #[error(
         "no place for the archive: name a folder with --archive or $BAKEOFF_ARCHIVE ($HOME is not set either)"
     )]
     NoPlace,
-    /// `latest` was asked of some kinds of run, and the archive has none of them.
+    /// `latest` was requested for some kinds of run, and the archive has none of them.
     #[error("no run of kind {} in this archive: `bakeoff runs list` shows what there is", kinds.join(", "))]
     NoneOfKind {
         /// The kinds.
         kinds: Vec<&'static str>,
     },
-    /// No run has that name.
+    /// The archive has no run with this name.
     #[error("no run `{text}` in this archive: `bakeoff runs list` shows what there is")]
     NotFound {
-        /// What was looked for.
+        /// Text that was searched for.
         text: String,
     },
-    /// Several runs' names begin so.
+    /// Several run names begin with this text.
     #[error("`{text}` begins the name of {} runs ({} ...): write more of it", count, first.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))]
     Ambiguous {
-        /// What was looked for.
+        /// Text that was searched for.
         text: String,
-        /// How many there are.
+        /// Number of matches.
         count: usize,
-        /// The newest few of them.
+        /// Newest few matches.
         first: Vec<RunId>,
     },
-    /// A run of that name is there already.
+    /// A run of that name exists.
     #[error("{id} is in the archive already: a run's name is used once")]
     Exists {
         /// The name.
@@ -91,51 +91,51 @@ pub enum ArchiveError {
     /// Another process is writing it.
     #[error("{id} is being written by another process: wait for it, or stop it")]
     Busy {
-        /// The run or bake-off.
+        /// Run or bake-off.
         id: RunId,
     },
-    /// Another load writes that log of events.
+    /// Another load is writing that log of events.
     #[error("another load writes {}: choose another file for --log", path.display())]
     LogBusy {
-        /// What it is writing.
+        /// Path of the log.
         path: PathBuf,
     },
-    /// A trial's run goes only with its bake-off.
+    /// A trial's run can be removed only with its bake-off.
     #[error("{id} is part of bake-off {bakeoff}: remove that, or keep both")]
     PartOfBakeoff {
         /// The run.
         id: RunId,
-        /// Its bake-off.
+        /// Bake-off of the run.
         bakeoff: RunId,
     },
-    /// What is stored is not what was written.
+    /// Stored data differ from the written data.
     #[error("{} is damaged: {what}", path.display())]
     Damaged {
-        /// The file or folder.
+        /// File or folder.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Damage.
         what: String,
     },
-    /// A later version of this program wrote it.
+    /// A later version of this program wrote the file.
     #[error("{} is `{found}`, and this program reads up to `{known}`: use a later version", path.display())]
     Newer {
-        /// The file.
+        /// File.
         path: PathBuf,
-        /// The form it is in.
+        /// Form of the file.
         found: String,
-        /// The newest form that this version reads.
+        /// Newest form that this version reads.
         known: &'static str,
     },
-    /// What was exported could not be delivered.
+    /// The export could not be written.
     #[error("cannot write the export")]
     Output {
-        /// What the system said.
+        /// System error.
         source: io::Error,
     },
 }
 
 impl ArchiveError {
-    /// A failure to write `path`, with a full disk told apart.
+    /// Error of writing `path`, with a separate variant for a full disk.
     pub(crate) fn writing(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
         |source| {
             let path = path.to_owned();
@@ -146,18 +146,18 @@ impl ArchiveError {
         }
     }
 
-    /// A failure to read `path`.
+    /// Error of reading `path`.
     pub(crate) fn reading(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
         |source| Self::Unreadable { path: path.to_owned(), source }
     }
 
-    /// Whether files that were there are gone or changed, rather than kept from this process.
+    /// Whether files are missing or changed, rather than inaccessible to this process.
     pub fn is_damage(&self) -> bool {
         match self {
             Self::Damaged { .. } | Self::NotFound { .. } | Self::Newer { .. } => true,
             Self::Unreadable { source, .. } => {
-                // Of a file that is gone, of one that is no file, and of a disk that does not read. A process that may not
-                // look, or that has too many files open, says nothing of the file.
+                // Kinds that a missing file, a wrong file type, or a failing disk causes. Lack of permission
+                // or of descriptors says nothing about the file.
                 use io::ErrorKind::{InvalidData, IsADirectory, NotADirectory, NotFound, UnexpectedEof};
                 let is_of_the_file = matches!(
                     source.kind(),
@@ -169,7 +169,7 @@ impl ArchiveError {
         }
     }
 
-    /// `path` does not hold what it should.
+    /// Error for unexpected content of `path`.
     pub(crate) fn damaged(path: &Path, what: impl Into<String>) -> Self {
         Self::Damaged { path: path.to_owned(), what: what.into() }
     }

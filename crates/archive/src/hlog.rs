@@ -1,12 +1,12 @@
-//! `HdrHistogram`'s own formats: the interval log (`.hlog`) and the percentile text (`.hgrm`).
+//! Formats of `HdrHistogram`: the interval log (`.hlog`) and the percentile text (`.hgrm`).
 //!
-//! Any reader of log version 1.3 with V2 histograms reads ours (Java, Python, C, Go, the plotter). Stamps carry nine
-//! decimals where others write three, so that the intervals read back to the nanosecond.
+//! Any reader of log version 1.3 with V2 histograms reads ours (Java, Python, C, Go, the plotter). Timestamps
+//! have nine decimals instead of the usual three, so that the intervals read back to the nanosecond.
 //!
 //! # Source
 //!
-//! `HistogramLogWriter`, `HistogramLogReader` and `AbstractHistogram.outputPercentileDistribution` of the Java
-//! implementation define both formats.
+//! `HistogramLogWriter`, `HistogramLogReader` and `AbstractHistogram.outputPercentileDistribution` of the
+//! Java implementation define both formats.
 
 use std::io::{self, BufRead, Read as _, Write};
 
@@ -27,31 +27,31 @@ use crate::schema::Wrong;
 /// Nanoseconds in the unit of the log's third column and of the percentile text: milliseconds, as is usual.
 const NS_PER_MS: f64 = 1e6;
 const NS_PER_S: u64 = 1_000_000_000;
-/// Lines of the percentile text between a percentile and the one half as far from 100 %: what other writers use.
+/// Lines of the percentile text between a percentile and the one half as far from 100 %, as in other writers.
 const TICKS_PER_HALF_DISTANCE: u32 = 5;
 
 /// Cookie and length before the deflated part of a V2 histogram, in bytes.
 const COMPRESSED_HEAD_BYTES: usize = 8;
 /// Head of an uncompressed V2 histogram, in bytes.
 const HEAD_BYTES: usize = 40;
-/// More than the longest V2 histogram of our layout takes: 9 bytes for each of its 56,000 buckets.
+/// Upper bound of the longest V2 histogram of our layout: 9 bytes for each of its 56,000 buckets.
 const HISTOGRAM_BYTES_MAX: u64 = 1 << 20;
-/// Buckets that any log may fill, each 16 bytes in memory.
+/// Buckets allowed in any log, each 16 bytes in memory.
 const BUCKETS_MIN: u64 = 8 << 20;
-/// Buckets that a larger log may fill for each byte of its file: real ones fill about one.
+/// Buckets allowed per byte of a larger log: real ones have about one.
 const BUCKETS_PER_BYTE_MAX: u64 = 16;
 
 /// Writes the distributions of a load as an interval log, one line per interval and tag.
 ///
-/// Tags: `response`, `service`, `wait`, `lateness`, `response-at-least` (events that had not ended), `failure` (tries
-/// that failed); of one operation `service.<operation>`. Times count from the start of the measured phase, which the
-/// head of the log gives as a date.
+/// Tags: `response`, `service`, `wait`, `lateness`, `response-at-least` (events that had not ended),
+/// `failure` (failed tries); for single operations `service.<operation>`. Times count from the start of the
+/// measured phase, which the header of the log gives as a date.
 ///
-/// - `spool`: intervals that come before those of `record`.
+/// - `spool`: intervals before those of `record`.
 ///
 /// # Errors
 ///
-/// What `out` says, or the disk that holds the spool.
+/// `out`, or the disk with the spool, fails.
 pub fn write(record: &LoadRecord, spool: &Spool, anchor: WallAnchor, out: &mut dyn Write) -> io::Result<()> {
     let start_unix_ns = anchor.unix_ns_at(record.measured_from_ns);
     let start = format!("{}.{:09}", start_unix_ns / NS_PER_S, start_unix_ns % NS_PER_S);
@@ -69,7 +69,7 @@ pub fn write(record: &LoadRecord, spool: &Spool, anchor: WallAnchor, out: &mut d
     Ok(())
 }
 
-/// The distributions of a load by interval: those of `spool`, then those of `record`.
+/// Distributions of a load by interval: those of `spool`, then those of `record`.
 pub(crate) fn all_slices<'a>(
     record: &'a LoadRecord,
     spool: &'a Spool,
@@ -77,9 +77,10 @@ pub(crate) fn all_slices<'a>(
     spool.slices().chain(record.slices.iter().cloned().map(Ok))
 }
 
-/// Reads the distributions of an interval log that [`write()`] made, line by line, and hands each to `each`.
+/// Reads the distributions of an interval log that [`write()`] wrote, line by line, and passes each to
+/// `each`.
 ///
-/// - `packed_bytes`: the size of the file that it was unpacked from, which limits how many buckets it may fill.
+/// - `packed_bytes`: size of the packed file, which limits the number of buckets.
 pub(crate) fn read(
     mut log: impl BufRead,
     packed_bytes: u64,
@@ -110,14 +111,14 @@ pub(crate) fn read(
     }
 }
 
-/// Writes a distribution as percentile text, values in milliseconds, as plotters of `.hgrm` files read it.
+/// Writes a distribution as percentile text for plotters of `.hgrm` files, with values in milliseconds.
 ///
-/// A fifth column `>=` marks values that are only known from below, because events had not ended. Plotters that expect
-/// four columns leave such lines out: they draw nothing that is not known.
+/// A fifth column `>=` marks lower bounds, which come from events that had not ended. Plotters that expect
+/// four columns skip such lines, and so draw only known values.
 ///
 /// # Errors
 ///
-/// What `out` says.
+/// `out` fails.
 pub fn write_hgrm(distribution: &CensoredHistogram, out: &mut dyn Write) -> io::Result<()> {
     let merged = distribution.merged();
     let hdr = merged.as_hdr();
@@ -132,7 +133,7 @@ pub fn write_hgrm(distribution: &CensoredHistogram, out: &mut dyn Write) -> io::
             write!(out, " {:14.2}", 1.0 / (1.0 - quantile))?;
         }
         let is_exact = hdr.lowest_equivalent(step.value_iterated_to()) < exact_below_ns;
-        // Without the fourth column of the last line the mark would stand in its place.
+        // The last line needs its fourth column, or the mark would take its place.
         let mark = match (is_exact, quantile < 1.0) {
             (true, _) => "",
             (false, true) => " >=",
@@ -151,12 +152,12 @@ pub fn write_hgrm(distribution: &CensoredHistogram, out: &mut dyn Write) -> io::
     writeln!(out, "#[Buckets = {:12}, SubBuckets     = {:12}]", hdr.buckets(), sub_buckets(hdr))
 }
 
-/// The layout's number of linear steps within a bucket: the smallest power of two that keeps the digits.
+/// Number of linear steps within a bucket: the smallest power of two that keeps the digits.
 fn sub_buckets(hdr: &hdrhistogram::Histogram<u64>) -> u64 {
     (2 * 10_u64.pow(u32::from(hdr.sigfig()))).next_power_of_two()
 }
 
-/// A distribution as text: `HdrHistogram` V2, deflated, base64.
+/// Encodes a distribution as text: `HdrHistogram` V2, deflated, base64.
 pub(crate) fn encode(histogram: &Histogram) -> String {
     let mut bytes = Vec::new();
     let written = V2DeflateSerializer::new().serialize(histogram.as_hdr(), &mut bytes);
@@ -172,7 +173,8 @@ pub(crate) fn decode(text: &str) -> Result<Histogram, Wrong> {
     hdr.map(|h| Histogram::from_hdr(&h)).map_err(|e| Wrong(format!("a histogram does not read: {e}")))
 }
 
-/// The uncompressed V2 form in `bytes`, with the lengths and bounds in its head checked: the reader believes them.
+/// Uncompressed V2 form of `bytes`. Lengths and bounds in its header are checked here, because the decoder
+/// trusts them.
 fn inflated(bytes: &[u8]) -> Result<Vec<u8>, Wrong> {
     let wrong = |what: &str| Wrong(format!("a histogram does not read: {what}"));
     let packed = bytes.get(COMPRESSED_HEAD_BYTES..).ok_or_else(|| wrong("it has no head"))?;
@@ -219,7 +221,7 @@ fn untag(tag: &str) -> Result<(LatencyKind, String), Wrong> {
     Ok((kind, operation))
 }
 
-/// A tag ends at a comma and may hold no blanks: such bytes are written as in a URL, `%2C`.
+/// Escapes a tag as in a URL (`%2C`): it ends at a comma and must not contain blanks.
 fn escape(text: &str) -> String {
     let plain = |b: u8| b.is_ascii_graphic() && b != b',' && b != b'%';
     text.bytes().map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()

@@ -1,7 +1,7 @@
-//! Who is writing: locks that end with their process, however it ends.
+//! Locks that show which process writes, and that end with it however it ends.
 //!
-//! Open-file-description locks: they do not care which thread holds them, a child that executes another program does
-//! not keep them (files are opened close-on-exec), and another process can ask whether one is held without taking it.
+//! Open-file-description locks: any thread may hold them, a child that executes another program does not keep
+//! them (files are close-on-exec), and another process can query one without taking it.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -13,16 +13,16 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
 
-/// How much a lock keeps out.
+/// Exclusiveness of a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hold {
     /// Others may share it.
     Shared,
-    /// Nobody else.
+    /// Exclusive.
     Alone,
 }
 
-/// Waits for the lock file `path`, made where it is missing; held until the file is dropped.
+/// Waits for the lock file `path`, creating it if needed; held until the file is dropped.
 pub(crate) fn wait(path: &Path, hold: Hold) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(libc::O_NOFOLLOW);
@@ -36,7 +36,7 @@ pub(crate) fn wait(path: &Path, hold: Hold) -> io::Result<File> {
     }
 }
 
-/// Takes `file` alone; `false` where somebody else has it.
+/// Locks `file` exclusively; `false` if another open file holds a lock.
 pub(crate) fn take(file: &File) -> io::Result<bool> {
     match fcntl(file, FcntlArg::F_OFD_SETLK(&whole_file(Hold::Alone))) {
         Ok(_) => Ok(true),
@@ -45,9 +45,9 @@ pub(crate) fn take(file: &File) -> io::Result<bool> {
     }
 }
 
-/// Takes `file` alone, as [`take`], and tries again for up to a second.
+/// Variant of [`take`] that retries for up to a second.
 ///
-/// A process that was killed leaves the lock with its last child until that child executes its program or ends.
+/// After a kill, the last child of the process holds the lock until it executes its program or ends.
 pub(crate) fn take_soon(file: &File) -> io::Result<bool> {
     for _ in 0..100 {
         if take(file)? {
@@ -58,7 +58,7 @@ pub(crate) fn take_soon(file: &File) -> io::Result<bool> {
     take(file)
 }
 
-/// Whether somebody (another open file, of this process or another) has taken `file`.
+/// Whether another open file, of this process or another, holds a lock on `file`.
 pub(crate) fn is_taken(file: &File) -> io::Result<bool> {
     let mut found = whole_file(Hold::Alone);
     fcntl(file, FcntlArg::F_OFD_GETLK(&mut found))?;

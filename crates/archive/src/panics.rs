@@ -1,4 +1,5 @@
-//! Readers of other people's formats that panic: their panic is damage to the file, not the end of the program.
+//! Guard for foreign-format readers that panic: their panic means a damaged file, and must not end the
+//! program.
 
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};
@@ -7,11 +8,11 @@ use std::sync::Once;
 use crate::schema::Wrong;
 
 thread_local! {
-    /// This thread is inside of such a reader.
+    /// Whether this thread is inside such a reader.
     static READING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What `read` yields, or damage where it panics. Nothing is printed then.
+/// Runs `read`; a panic becomes damage, and prints nothing.
 pub(crate) fn as_damage<T>(read: impl FnOnce() -> Result<T, Wrong>) -> Result<T, Wrong> {
     static QUIET: Once = Once::new();
     QUIET.call_once(|| {
@@ -23,7 +24,7 @@ pub(crate) fn as_damage<T>(read: impl FnOnce() -> Result<T, Wrong>) -> Result<T,
         }));
     });
     READING.set(true);
-    // What the closure leaves half-done is dropped with it: nothing of it is used after a panic.
+    // A panic drops the closure with its partial results, so nothing inconsistent remains in use.
     let read = panic::catch_unwind(AssertUnwindSafe(read));
     READING.set(false);
     read.unwrap_or_else(|_| Err(Wrong("it does not follow its format: its reader gave up".to_owned())))

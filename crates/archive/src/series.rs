@@ -1,6 +1,6 @@
-//! Numbers over time as Parquet, so that any SQL engine reads and merges them without loss.
+//! Numbers over time as Parquet, which any SQL engine reads and merges without loss.
 //!
-//! Long and narrow: one row a value, no nesting, no types that an engine might lack.
+//! Long and narrow: one row per value, no nesting, no types that an engine might lack.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -42,19 +42,19 @@ const SAMPLES: &str = "message series {
     required double value;
 }";
 
-/// Rows in a group: what a writer or a reader holds at a time.
+/// Rows per group, which a writer or a reader holds in memory.
 pub(crate) const GROUP_ROWS: usize = 1 << 16;
 /// Values of a column that are handed over at once.
 const BATCH_ROWS: usize = 1 << 10;
-/// More rows than any group of ours has.
+/// Maximum number of rows in a group, more than ours have.
 const GROUP_ROWS_MAX: usize = 1 << 20;
-/// Rows that any file may have.
+/// Rows allowed in any file.
 const ROWS_MIN: usize = 1 << 20;
-/// Rows that a larger file may have for each of its bytes.
+/// Rows allowed per byte of a larger file.
 const ROWS_PER_BYTE_MAX: usize = 4;
-/// Bytes of all texts of one column in one group: a few times what ours have.
+/// Maximum bytes of text in one column of a group: a few times those of ours.
 const TEXT_BYTES_MAX: usize = 64 << 20;
-/// The machine's name where it did not tell one.
+/// Host name of a machine that did not report one.
 const HOST: &str = "localhost";
 
 type Values<'a, T> = Box<dyn Iterator<Item = T> + 'a>;
@@ -68,7 +68,7 @@ pub(crate) enum Column<'a> {
     MaybeWhole(Values<'a, Option<i64>>),
 }
 
-/// The name of the machine of `environment`.
+/// Host name of the machine of `environment`.
 pub(crate) fn host(environment: &Environment) -> &str {
     environment.fact("host.name").unwrap_or(HOST)
 }
@@ -113,7 +113,7 @@ fn histogram_columns<'a>(slices: &'a [HistogramSlice], host: &'a ByteArray) -> [
     ]
 }
 
-/// The sum over all intervals of a `hist.parquet`, by operation and kind: what a query over it sees.
+/// Sum over all intervals of a `hist.parquet`, by operation and kind, as a query would compute it.
 pub(crate) fn read_histogram_sums(bytes: &Bytes) -> Result<Vec<(String, LatencyKind, Histogram)>, Wrong> {
     let mut sums = std::collections::BTreeMap::<(String, LatencyKind), Histogram>::new();
     for_each_group(bytes, |group, rows| {
@@ -157,7 +157,7 @@ pub(crate) fn samples<W: Write + Send>(
     }
 }
 
-/// The samples of a `series.parquet`, in the order they were written.
+/// Samples of a `series.parquet`, in the order of writing.
 pub(crate) fn read_samples(bytes: &Bytes) -> Result<Vec<Sample>, Wrong> {
     let mut samples = Vec::new();
     for_each_group(bytes, |group, rows| {
@@ -188,7 +188,8 @@ pub(crate) struct Table<W: Write + Send> {
 }
 
 impl<W: Write + Send> Table<W> {
-    /// `counting`: columns of numbers that hardly repeat, for which differences are stored instead of a dictionary.
+    /// `counting`: columns of numbers that hardly repeat, which are stored as differences instead of a
+    /// dictionary.
     pub(crate) fn new(out: W, schema: &str, counting: &[&str]) -> io::Result<Self> {
         let level = ZstdLevel::try_new(3).expect("zstd has a level 3");
         let properties = counting.iter().fold(
@@ -205,7 +206,7 @@ impl<W: Write + Send> Table<W> {
         Ok(Self { writer: writer.map_err(of_writing)? })
     }
 
-    /// Adds rows; none add nothing.
+    /// Adds rows; zero rows add nothing.
     pub(crate) fn group<const N: usize>(&mut self, rows: usize, columns: [Column<'_>; N]) -> io::Result<()> {
         if rows == 0 { Ok(()) } else { self.try_group(columns).map_err(of_writing) }
     }
@@ -234,7 +235,7 @@ impl<W: Write + Send> Table<W> {
         Ok(())
     }
 
-    /// Writes the rest; yields what it was written to.
+    /// Writes the rest; returns the inner writer.
     pub(crate) fn finish(self) -> io::Result<W> {
         self.writer.into_inner().map_err(of_writing)
     }
@@ -257,7 +258,7 @@ fn for_each_group(
     bytes: &Bytes,
     each: impl FnMut(&dyn RowGroupReader, usize) -> Result<(), Wrong>,
 ) -> Result<(), Wrong> {
-    // The reader that we use asserts what a file should hold.
+    // The Parquet reader panics on unexpected content.
     panics::as_damage(|| each_group(bytes, each))
 }
 
@@ -282,7 +283,7 @@ fn each_group(
     Ok(())
 }
 
-/// All values of the column of that name, which must be of whole numbers.
+/// All values of a column of whole numbers, by its name.
 pub(crate) fn read_whole_column(bytes: &Bytes, name: &str) -> Result<Vec<i64>, Wrong> {
     let mut values = Vec::new();
     for_each_group(bytes, |group, rows| {

@@ -1,18 +1,18 @@
-//! Distributions of neighbouring intervals, merged as they are read: memory does not grow with their number.
+//! Distributions of neighboring intervals, merged during reading: memory does not grow with their number.
 
 use std::collections::BTreeMap;
 
 use record::histogram::CompactHistogram;
 use record::series::{HistogramSlice, LatencyKind};
 
-/// The response and service time of all operations together, in stretches of equally many intervals.
+/// Response and service time of all operations together, in stretches of equally many intervals.
 #[derive(Debug)]
 pub(crate) struct Stretches {
     places: usize,
     kinds: BTreeMap<LatencyKind, Merging>,
 }
 
-/// One kind's stretches.
+/// Stretches of one kind.
 #[derive(Debug)]
 struct Merging {
     slices: Vec<HistogramSlice>,
@@ -23,7 +23,8 @@ struct Merging {
 }
 
 impl Stretches {
-    /// - `places`: at most twice as many stretches are held of each kind, and at least as many if there are more intervals.
+    /// - `places`: at most twice as many stretches of each kind are held, and at least as many if there are
+    ///   more intervals.
     pub(crate) fn new(places: usize) -> Self {
         assert!(places > 0, "a drawing has places");
         Self { places, kinds: BTreeMap::new() }
@@ -57,7 +58,7 @@ impl Stretches {
 }
 
 impl Merging {
-    /// Two of an even number of full stretches become one.
+    /// Merges each pair of an even number of full stretches.
     fn halve(&mut self) {
         let mut halved = Vec::with_capacity(self.slices.len());
         for slice in self.slices.drain(..) {
@@ -74,7 +75,7 @@ impl Merging {
     }
 }
 
-/// Makes `earlier` span `later` too.
+/// Extends `earlier` over `later`.
 fn append(earlier: &mut HistogramSlice, later: &HistogramSlice) {
     let mut buckets: BTreeMap<u64, u64> = earlier.histogram.buckets().collect();
     later.histogram.buckets().for_each(|(lowest_ns, n)| *buckets.entry(lowest_ns).or_default() += n);

@@ -1,4 +1,4 @@
-//! The archive as its callers use it: what goes in comes out, whatever happens in between.
+//! The archive in use: every run reads back, whatever happens in between.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
@@ -207,7 +207,7 @@ fn verify_finds_any_changed_byte_and_any_file_that_is_missing_or_too_many() {
         all.iter().flat_map(|v| &v.problems).any(|p| p.path == path)
     };
     for path in [files(&folder), files(&bakeoff)].concat() {
-        // What a checksum file says is about the file beside it.
+        // A checksum file blames the file that it describes.
         let blamed = match path.file_name().unwrap().to_str().unwrap() {
             "manifest.sha256" => path.with_file_name("manifest.json"),
             _ => path.clone(),
@@ -261,7 +261,7 @@ fn a_changed_byte_is_an_error_on_reading_too() {
     assert!(archive.run(run.header.id).is_ok());
 }
 
-/// SQLite has no checksums: a bit that flips in a text is another text.
+/// SQLite has no checksums: a flipped bit in a text makes another text.
 #[test]
 fn a_flipped_bit_in_the_index_lists_no_run_as_another() {
     let (_folder, archive) = archive();
@@ -454,7 +454,7 @@ fn an_archive_that_cannot_be_made_or_is_not_there_is_said_before_anything_is_mea
     assert!(matches!(archive.begin(&run.header), Err(ArchiveError::Unwritable { .. })));
 }
 
-/// Changes a manifest as its writer would have: with the right checksum.
+/// Changes a manifest as its writer would, with the right checksum.
 fn rewrite(folder: &Path, change: impl Fn(&str) -> String) {
     let path = folder.join("manifest.json");
     let text = change(&fs::read_to_string(&path).unwrap());
@@ -471,7 +471,7 @@ fn a_closed_loop_is_stored_without_what_only_open_ones_have_and_read_without_it(
     let mut run = example::run(&mut dice);
     let mut load = example::load(&mut dice);
     let open_only = ["\"arrivals\"", "\"schedule\"", "\"late\"", "\"spin_budget_ratio\"", "\"fifo\""];
-    load.settings.pace = example::open(&mut dice, 500.0);
+    load.settings.pace = example::load::open(&mut dice, 500.0);
     run.load = Some(load.clone());
     let folder = keep(&archive, &run);
     // Earlier versions wrote all of them for closed loops too.
@@ -507,7 +507,7 @@ fn an_open_loop_without_its_schedule_is_damage() {
     let mut dice = Dice(22);
     let mut run = example::run(&mut dice);
     let mut load = example::load(&mut dice);
-    load.settings.pace = example::open(&mut dice, 500.0);
+    load.settings.pace = example::load::open(&mut dice, 500.0);
     run.load = Some(load);
     let folder = keep(&archive, &run);
     rewrite(&folder, |text| text.replacen("\"arrivals\"", "\"arrived\"", 1));
@@ -571,7 +571,7 @@ fn exports_hold_what_was_measured() {
         let kinds = csv.lines().filter(|row| row.contains("kind=")).count();
         let told = samples.iter().filter(|sample| sample.contains(",sample_kind=\"")).count();
         assert!(kinds > 0 && told == kinds, "{told} of {kinds}");
-        // Values are those of the table, in seconds where the table has nanoseconds.
+        // Values are those of the table, in seconds for its nanoseconds.
         let of = |family: &str, labels: &str| -> f64 {
             let is_it =
                 |sample: &&&str| sample.starts_with(&format!("{family}{{")) && sample.contains(labels);

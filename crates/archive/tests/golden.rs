@@ -1,4 +1,4 @@
-//! Every form ever released stays readable: one archive of each version is kept in `testdata/`.
+//! Every released form stays readable: `testdata/` holds one archive of each version.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
@@ -26,7 +26,7 @@ fn testdata(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata").join(name)
 }
 
-/// Latencies as servers have them: most short, some long, no two seconds alike.
+/// Latencies as of a server: most short, some long, no two seconds alike.
 fn latencies(dice: &mut Dice, n: u64, mean_ns: f64) -> Histogram {
     let mut h = Histogram::new();
     for _ in 0..n {
@@ -36,11 +36,11 @@ fn latencies(dice: &mut Dice, n: u64, mean_ns: f64) -> Histogram {
     h
 }
 
-/// A load of three seconds with all the kinds of distributions that there are.
+/// A load of three seconds with all kinds of distributions.
 fn load(dice: &mut Dice) -> LoadRecord {
     let mut load = example::load(dice);
     load.settings.target = Target::new("mysql://app@localhost/bench");
-    load.settings.pace = example::open(dice, 500.0);
+    load.settings.pace = example::load::open(dice, 500.0);
     let kinds = [
         (LatencyKind::Response, "", 3e6),
         (LatencyKind::Service, "", 2e6),
@@ -101,7 +101,7 @@ fn example_run() -> Run {
     let mut run =
         Run { header: header(RunKind::Load, 1), load: Some(load(&mut dice)), ..example::run(&mut dice) };
     run.environment.facts.insert("host.name".into(), Ok("box".into()));
-    // Version 1 was made before other instruments looked.
+    // Version 1 predates the other instruments.
     run.instruments = record::instruments::Instruments::default();
     run.series = (0..3)
         .map(|i| Sample {
@@ -121,7 +121,7 @@ fn example_bakeoff() -> Bakeoff {
     Bakeoff { header, ..planned }
 }
 
-/// Writes what `testdata/v1` was made of. Not to be run again once version 1 is released: its files are the promise.
+/// Writes `testdata/v1`. Must not run again once version 1 is released: its files are the promise.
 #[test]
 fn maker_of_testdata() {
     let Some(dir) = std::env::var_os("BAKEOFF_MAKE_TESTDATA") else { return };
@@ -203,7 +203,7 @@ fn an_archive_of_version_1_stays_readable() {
     let bakeoff = archive.bakeoff(whole).unwrap();
     let told: Vec<_> = bakeoff.attempts.iter().map(|a| (a.trial, a.state)).collect();
     assert_eq!(told, [(0, TrialState::Abandoned), (0, TrialState::Sealed), (1, TrialState::Failed)]);
-    // All of it, to the last digit; what a later version adds may add to this golden file, and change nothing in it.
+    // All of it, to the last digit; a later version may add to this golden file, and change nothing in it.
     for (name, id) in [("run", single), ("bakeoff", whole)] {
         let mut json = Vec::new();
         archive.export(id, Format::Json, &mut json).unwrap();
@@ -212,7 +212,7 @@ fn an_archive_of_version_1_stays_readable() {
     }
 }
 
-/// Long lists and encoded distributions by their checksum, so that the golden file can be read.
+/// Replaces long lists and encoded distributions by their checksum, to keep the golden file readable.
 fn outline(value: serde_json::Value) -> serde_json::Value {
     use serde_json::Value;
     let sum = |text: &str| format!("{} bytes, crc {:08x}", text.len(), crc32(text.as_bytes()));
@@ -227,7 +227,7 @@ fn outline(value: serde_json::Value) -> serde_json::Value {
     }
 }
 
-/// Deflate may pack the same distribution in other bytes one day: what is in it counts.
+/// Decodes a distribution, because another version of deflate may encode it in other bytes.
 fn decoded(text: &str) -> Option<String> {
     use base64::Engine as _;
     let bytes = base64::engine::general_purpose::STANDARD.decode(text).ok()?;
@@ -241,9 +241,9 @@ fn crc32(bytes: &[u8]) -> u32 {
     }) ^ !0
 }
 
-/// `testdata/python.csv` is what the Python package `hdrhistogram` 0.10.8 printed for `testdata/v1/latency.hlog`, by
-/// the program in `docs/archive.md`. Of 3000 values every rank asked for is whole: where it is not, that package rounds
-/// it, while ours and the Java implementation take the next higher.
+/// `testdata/python.csv` is the output of the Python package `hdrhistogram` 0.10.8 for
+/// `testdata/v1/latency.hlog`, by the program in `docs/archive.md`. With 3000 values every requested rank is
+/// whole; otherwise that package rounds it, while ours and the Java implementation take the next higher.
 #[test]
 fn another_reader_finds_the_same_percentiles_in_a_log() {
     let log = fs::read(testdata("v1/latency.hlog")).unwrap();
@@ -265,8 +265,8 @@ fn another_reader_finds_the_same_percentiles_in_a_log() {
     assert_eq!(ours, fs::read_to_string(testdata("python.csv")).unwrap());
 }
 
-/// `testdata/python.hgrm` is what the same package printed for the tag `service`. It chooses other percentiles than
-/// the Java implementation and ours; what each line says must hold all the same.
+/// `testdata/python.hgrm` is the output of the same package for the tag `service`. It chooses other
+/// percentiles than the Java implementation and ours; each line must hold nevertheless.
 #[test]
 fn the_percentile_text_agrees_with_that_of_another_writer() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
-//! Nothing lost: whoever is killed, whenever, leaves an archive that reads, and nothing half-written in it.
+//! Crash safety: a writer killed at any moment leaves a readable archive without half-written data.
 //!
-//! The writers are this very test program, started again; it kills them by SIGKILL.
+//! The writers are this test program, started again; the test kills them with SIGKILL.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
@@ -20,7 +20,7 @@ const ARCHIVE: &str = "BAKEOFF_TEST_ARCHIVE";
 const SEED: &str = "BAKEOFF_TEST_SEED";
 const BAKEOFF: &str = "BAKEOFF_TEST_BAKEOFF";
 
-/// This program again, as the named writer.
+/// Starts this program as the named writer.
 fn start(writer: &str, archive: &Path, seed: u64, bakeoff: Option<RunId>) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", writer]).env(ARCHIVE, archive).env(SEED, seed.to_string());
@@ -28,7 +28,7 @@ fn start(writer: &str, archive: &Path, seed: u64, bakeoff: Option<RunId>) -> Chi
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
-/// What a writer was told; `None` where this is no writer but the test run.
+/// Arguments of a writer; `None` in the test run itself.
 fn told() -> Option<(Archive, u64)> {
     let archive = Archive::open(Path::new(&std::env::var_os(ARCHIVE)?)).unwrap();
     Some((archive, std::env::var(SEED).unwrap().parse().unwrap()))
@@ -39,7 +39,7 @@ fn kill(mut child: Child) {
     child.wait().unwrap();
 }
 
-/// Writes runs for ever.
+/// Writes runs forever.
 #[test]
 fn writer_of_runs() {
     let Some((archive, seed)) = told() else { return };
@@ -53,7 +53,7 @@ fn writer_of_runs() {
     }
 }
 
-/// Conducts a bake-off of trials that measure nothing, from wherever it stands.
+/// Conducts a bake-off of trials that measure nothing, from its current state.
 #[test]
 fn writer_of_a_bakeoff() {
     let Some((archive, seed)) = told() else { return };
@@ -105,7 +105,7 @@ fn two_writers_killed_at_any_moment_leave_whole_runs_and_nothing_else() {
     for round in 0..20 {
         let children = [0, 1].map(|i| start("writer_of_runs", &dir, 1000 + round * 2 + i, None));
         let before = archive.list(&Filter::default()).unwrap().len();
-        // At least one run, so that both have got to writing; then a moment drawn within some writes' time.
+        // Waits for at least one run of each, then for a random moment within the time of some writes.
         while archive.list(&Filter::default()).unwrap().len() < before + 2 {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -189,7 +189,7 @@ fn many_writers_at_once_do_not_hinder_each_other() {
     assert_clean(&archive);
 }
 
-/// A file system of `size`, gone with this value; `None` where this user may not mount one.
+/// A small file system, unmounted on drop; `None` if this user may not mount one.
 struct Small(tempfile::TempDir);
 
 impl Small {
@@ -234,7 +234,7 @@ fn root_a_full_disk_is_one_clear_error_and_leaves_nothing() {
     assert_eq!(partial.len(), kept.len());
     assert!(archive.verify(&[]).unwrap().iter().all(|v| v.problems.is_empty()));
 
-    // A journal on a full disk ends as it did before, and goes on when there is room.
+    // A journal on a full disk keeps its old end, and continues when there is room.
     archive.remove(kept[0]).unwrap();
     let planned = example::bakeoff(&mut dice, 1);
     archive.create_bakeoff(&planned).unwrap();
@@ -256,7 +256,7 @@ fn root_a_full_disk_is_one_clear_error_and_leaves_nothing() {
         }
     };
     assert!(matches!(error, ArchiveError::NoSpace { .. }), "{error:?}");
-    // A run of few events may be smaller than a block: all of them make room.
+    // A run of few events may be smaller than a block: removing all of them makes room.
     kept[1..].iter().for_each(|id| archive.remove(*id).unwrap());
     journal.append(&event()).unwrap();
     drop(journal);

@@ -1,4 +1,4 @@
-//! Archives that a stranger made: what is in them is damage or data, and never leads outside.
+//! Archives from another user: their content is damage or data, and never leads outside.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
@@ -45,7 +45,7 @@ impl Stranger {
         self.archive.dir().join("runs").join(self.id().to_string()).join(name)
     }
 
-    /// Writes a manifest with its checksum, as an honest archive has it.
+    /// Writes a manifest with its checksum, as in an honest archive.
     fn put_manifest(&self, text: &str) {
         put(&self.at("manifest.json"), text.as_bytes());
         put(&self.at("manifest.sha256"), format!("{}  manifest.json\n", sum(text.as_bytes())).as_bytes());
@@ -55,7 +55,7 @@ impl Stranger {
         serde_json::from_slice(&fs::read(self.at("manifest.json")).unwrap()).unwrap()
     }
 
-    /// Replaces a stored file, and what the manifest says of it.
+    /// Replaces a stored file, and its entry in the manifest.
     fn put_file(&self, name: &str, bytes: &[u8], unpacked_bytes: Option<u64>) {
         put(&self.at(name), bytes);
         let mut manifest = self.manifest();
@@ -119,7 +119,7 @@ fn names_that_lead_outside_are_damage() {
 
 #[test]
 fn what_unpacks_to_more_than_it_may_is_damage() {
-    // Lines, for the readers that take one at a time, and one that has no end.
+    // Lines for the readers that read line by line, and one line without an end.
     let bombs = [packed(&vec![b'#'; 1 << 20], 129), packed("{}\n".repeat(1 << 19).as_bytes(), 129)];
     assert!(bombs.iter().all(|bomb| bomb.len() < 1 << 20));
     let files = stranger().manifest()["files"].clone();
@@ -198,7 +198,7 @@ fn documents_nested_without_end_are_damage() {
         stranger.put_manifest(&text);
         assert!(stranger.damage().contains("recursion limit") || !stranger.damage().is_empty());
     }
-    // Unknown fields are kept until the end: each number takes 32 bytes.
+    // Unknown fields stay in memory until the end: each number takes 32 bytes.
     stranger
         .put_manifest(&format!(r#"{{"schema":"bakeoff.run-manifest/1","x":[{}0]}}"#, "0,".repeat(5 << 20)));
     assert!(stranger.damage().contains("that a document may have"));
@@ -238,7 +238,7 @@ fn a_journal_that_names_a_run_twice_is_damage() {
 #[test]
 fn an_index_from_elsewhere_is_built_anew() {
     for sql in [
-        // A trigger that would run with the next run that is indexed.
+        // A trigger that would run with the next indexed run.
         "CREATE TRIGGER t AFTER INSERT ON run BEGIN DELETE FROM run; END;",
         // Columns of other types, and more of them.
         "DROP TABLE run; CREATE TABLE run (id BLOB, kind REAL, more TEXT); INSERT INTO run VALUES (x'00', 1.5, 'x');",
@@ -293,7 +293,7 @@ fn an_index_with_a_pipe_or_a_foreign_journal_beside_it_is_built_anew() {
         assert_eq!(stranger.archive.list(&Filter::default()).unwrap().len(), 1, "{end}");
         assert!(fs::symlink_metadata(&beside).map_or(true, |found| found.is_file()), "{end}");
     }
-    // A journal can name a file that SQLite removes once it has played the journal back.
+    // A journal can name a file that SQLite removes after replaying the journal.
     let stranger = stranger();
     stranger.archive.list(&Filter::default()).unwrap();
     let journal = stranger.archive.dir().join("index.sqlite-journal");

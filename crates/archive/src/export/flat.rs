@@ -1,7 +1,7 @@
-//! What is stored as a tree of values, as rows of a table: one for each number in it.
+//! Converts a tree of stored values to rows of a table, one for each number.
 //!
-//! Names of a number's fields make its name. Texts beside it, and the numbers that name something (a CPU, a process), become
-//! labels. What is missing has no row.
+//! The names of its fields form a number's name. Texts next to it, and numbers that identify something (a
+//! CPU, a process), become labels. Missing values have no row.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -14,15 +14,15 @@ pub(super) struct Leaf {
     pub(super) value: f64,
 }
 
-/// Fields that name something and count nothing.
+/// Fields that identify something.
 const IDENTITIES: [&str; 6] = ["cpu", "pid", "tid", "address", "major", "minor"];
-/// Fields that are told by the row itself, or are no measurement.
+/// Fields that the row holds elsewhere, or that are not measurements.
 const LEFT_OUT: [&str; 4] = ["missing", "from_ns", "until_ns", "schema"];
 
 /// Every number in `form`.
 pub(super) fn leaves(prefix: &str, form: &impl Serialize) -> Vec<Leaf> {
     let mut found = Vec::new();
-    // What was stored can be written: it has been before.
+    // Stored values can be serialized: they have been before.
     if let Ok(value) = serde_json::to_value(form) {
         walk(prefix, &value, &[], &mut found);
     }
@@ -39,7 +39,7 @@ fn walk(name: &str, value: &Value, labels: &[(String, String)], found: &mut Vec<
             for (index, item) in items.iter().enumerate() {
                 match item {
                     Value::Object(_) => walk(name, item, labels, found),
-                    // A bucket: its lowest value, and how many values it has.
+                    // A bucket: its lowest value, and its count.
                     Value::Array(pair) if pair.len() == 2 => {
                         walk(name, &pair[1], &with(labels, "bucket", &pair[0]), found);
                     }
@@ -70,7 +70,7 @@ fn walk(name: &str, value: &Value, labels: &[(String, String)], found: &mut Vec<
                     walk(name, value, &with(&labels, "bucket", &Value::String(key.clone())), found);
                 } else if value.is_array() && value.as_array().is_some_and(|a| a.iter().any(Value::is_object))
                 {
-                    // The list's own name says no more than the rows' names do.
+                    // The list's name adds nothing to the names of its rows.
                     walk(name, value, &labels, found);
                 } else {
                     // `latency_ns` of `max_ns` is one time with one unit.

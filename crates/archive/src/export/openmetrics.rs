@@ -1,8 +1,8 @@
-//! The table as an OpenMetrics text.
+//! The table as OpenMetrics text.
 //!
 //! # Source
 //!
-//! OpenMetrics 1.0, "Text format": samples of a metric stand together in the order of their timestamps.
+//! OpenMetrics 1.0, "Text format": samples of a metric are grouped, in the order of their timestamps.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -13,7 +13,7 @@ use super::Line;
 type Point = (String, u64);
 
 pub(super) fn write(lines: &[Line<'_>], out: &mut dyn Write) -> std::io::Result<()> {
-    // Sorted, so that the samples of a metric stand together in the order of their times.
+    // Sorted, because the samples of a metric must be grouped in the order of their times.
     let mut families = BTreeMap::<String, BTreeMap<Point, f64>>::new();
     for line in lines {
         let is_count = line.labels.iter().any(|(name, value)| *name == "stat" && value == "count");
@@ -26,7 +26,7 @@ pub(super) fn write(lines: &[Line<'_>], out: &mut dyn Write) -> std::io::Result<
         let at_ms = start_ms.saturating_add_signed(line.t_ms.unwrap_or(0));
         let points = families.entry(family).or_default();
         let mut labels = label_set(line, 0);
-        // Two rows that nothing tells apart, such as two locks without a name, are two metrics all the same.
+        // Two rows with equal labels, such as two locks without a name, remain two metrics.
         let mut copy = 0;
         while points.contains_key(&(labels.clone(), at_ms)) {
             copy += 1;
@@ -51,10 +51,11 @@ fn number(value: f64) -> String {
     }
 }
 
-/// Labels of our own. A label of a row with such a name (the kind of a lock, of an interface) gets `sample_` before it.
+/// Our own labels. A row's label with such a name (the kind of a lock, of an interface) gets the prefix
+/// `sample_`.
 const OWN: [&str; 7] = ["run", "kind", "run_state", "block", "bakeoff", "host", "copy_of_row"];
 
-/// `run="...",kind="...",run_state="..."`, each name once.
+/// Label set `run="...",kind="...",run_state="..."`, each name once.
 fn label_set(line: &Line<'_>, copy: u32) -> String {
     let header = &line.run.header;
     let of_row = |name: &str| {
@@ -72,7 +73,7 @@ fn label_set(line: &Line<'_>, copy: u32) -> String {
     all.extend(
         (line.t_ms.is_some() && !line.host.is_empty()).then(|| ("host".to_owned(), line.host.to_owned())),
     );
-    // `state` alone is a label that samples have, of a CPU or a task.
+    // Not `state`, because samples of a CPU or a task have that label.
     let first = [
         ("run", header.id.to_string()),
         ("kind", header.kind.word().to_owned()),
@@ -86,7 +87,7 @@ fn label_set(line: &Line<'_>, copy: u32) -> String {
         .join(",")
 }
 
-/// Metrics have base units, written out.
+/// Converts to base units, which metric names spell out.
 fn in_base_unit(name: &str, value: f64) -> (String, f64) {
     if let Some(stem) = name.strip_suffix("_ns") {
         return (format!("bakeoff_{stem}_seconds"), value * 1e-9);

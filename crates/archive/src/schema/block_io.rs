@@ -1,6 +1,7 @@
-//! What was asked of the block devices, as stored: `io.jsonl.zst`, one interval a line.
+//! Requests to block devices, as stored: `io.jsonl.zst`, one interval per line.
 //!
-//! A distribution is its occupied buckets: `[from, until, count]` for latencies, `[bound, count]` for powers of two.
+//! A distribution is its occupied buckets: `[from, until, count]` for latencies, `[bound, count]` for powers
+//! of two.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +25,7 @@ pub(crate) struct Interval {
     unmatched: Option<u64>,
     merged: Option<u64>,
     lost: BTreeMap<String, u64>,
-    /// Earlier versions knew both always.
+    /// Absent in earlier versions, which always had both values.
     #[serde(default, skip_serializing_if = "Reasons::is_empty")]
     missing: Reasons,
 }
@@ -47,7 +48,7 @@ struct Group {
     comm: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     file: Option<String>,
-    /// The file system's device, and the inode's number there.
+    /// Device of the file system, and number of the inode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     inode: Option<(String, u64)>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! What was recorded around a command, as stored.
+//! Recording around a command, as stored.
 
 use record::command::{CommandEnd, CpuSplit, Recorded};
 use serde::{Deserialize, Serialize};
@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use super::cpu::Interval;
 use super::{Reasons, Wrong};
 
-/// In a manifest.
+/// The recording in a manifest.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct RecordedForm {
-    /// How the command ended; neither: a stretch of time was recorded.
+    /// Exit status of the command; both are absent for a recorded stretch of time.
     exit_code: Option<i32>,
     signal: Option<i32>,
     window: Option<Interval>,

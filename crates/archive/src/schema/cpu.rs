@@ -1,4 +1,4 @@
-//! What the CPUs did, as stored: `cpu.jsonl.zst`, one interval a line, in the words of `bakeoff cpu --json`.
+//! CPU use, as stored: `cpu.jsonl.zst`, one interval per line, in the format of `bakeoff cpu --json`.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What the machine was, as stored.
+//! Description of the machine, as stored.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use super::proof::CalibrationForm;
 use super::{Form, Wrong};
 
-/// The form of `env.json`.
+/// Form of `env.json`.
 pub(crate) const FORM: Form = Form { tag: "bakeoff.environment/1" };
 
-/// `env.json`: a bake-off's machine.
+/// `env.json`: the machine of a bake-off.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct EnvironmentFile {
     schema: String,
@@ -20,7 +20,7 @@ pub(crate) struct EnvironmentFile {
     pub(crate) facts: Facts,
 }
 
-/// The facts that are known, and why others are not.
+/// Known facts, and the reasons that others are missing.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Facts {
     #[serde(rename = "facts")]

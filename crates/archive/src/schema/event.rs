@@ -1,4 +1,4 @@
-//! The lines of `events.jsonl`: what a bake-off was about to do, written before it did it.
+//! Lines of `events.jsonl`: steps of a bake-off, written before they are taken.
 
 use record::run::RunId;
 use serde::{Deserialize, Serialize};
@@ -10,44 +10,45 @@ pub struct JournalEvent {
     pub at_unix_ns: u64,
     /// `CLOCK_MONOTONIC`, nanoseconds.
     pub at_monotonic_ns: u64,
-    /// The series it is about, from 1.
+    /// Number of the series, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<u32>,
-    /// The trial it is about: its place in the order drawn, from 0.
+    /// Position of the trial in the drawn order, from 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trial: Option<u32>,
-    /// Which try at that trial or series it is, from 1.
+    /// Number of the attempt at that trial or series, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
-    /// What begins, or how something ended.
+    /// Step that begins or ended.
     #[serde(flatten)]
     pub step: Step,
 }
 
-/// What a line of the journal says.
+/// Step in a line of the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "step", rename_all = "kebab-case")]
 pub enum Step {
     /// A process has taken the bake-off; [`crate::Journal`] writes this itself.
     Opened {
-        /// Its process id.
+        /// Process id.
         pid: u32,
     },
-    /// A place for processes is about to be made: what a later process ends and removes if this one dies.
+    /// Resources for processes are about to be created. If this process dies, a later one ends the processes
+    /// and removes the resources.
     Workspace {
-        /// The scratch folder, whose name is random.
+        /// Scratch folder with a random name.
         folder: String,
-        /// The user that the folder belongs to.
+        /// Owner of the folder.
         owner: u32,
-        /// The control group of the processes; absent where this machine lets us make none.
+        /// Control group of the processes; absent if this machine does not allow one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         control_group: Option<String>,
-        /// The value of `BAKEOFF_SERIES` in the environment of the processes.
+        /// Value of `BAKEOFF_SERIES` in the environment of the processes.
         mark: String,
     },
-    /// The file that the plan was read from.
+    /// File of the plan.
     PlanFile {
-        /// Its path.
+        /// Path of the file.
         path: String,
     },
     /// The plan's setup commands are about to run.
@@ -58,50 +59,50 @@ pub enum Step {
     SeriesStart,
     /// The server answers.
     SeriesReady,
-    /// A trial is about to be begun.
+    /// A trial is about to begin.
     TrialWarming,
-    /// Its measured phase begins.
+    /// The trial's measured phase begins.
     TrialMeasuring,
-    /// Its cool-down begins; its end is on disk by then.
+    /// The trial's cool-down begins; its end is on disk by then.
     TrialCooldown,
     /// The server is about to be stopped.
     SeriesTeardown,
     /// The trial was measured and is valid.
     TrialSealed {
-        /// Its run, in the archive by now.
+        /// Run of the trial, in the archive by now.
         #[serde(with = "name")]
         run: RunId,
     },
     /// The trial was measured and must not be compared.
     TrialInvalid {
-        /// Its run, in the archive by now.
+        /// Run of the trial, in the archive by now.
         #[serde(with = "name")]
         run: RunId,
-        /// Why.
+        /// Reason.
         reason: String,
     },
     /// The trial could not be measured.
     TrialFailed {
-        /// Why.
+        /// Reason.
         reason: String,
     },
     /// The attempt has no other end: its process died, or its user stopped it.
     TrialAbandoned {
-        /// Why; in journals of old, that its process died.
+        /// Reason; absent in old journals if its process died.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
     /// The series could not be set up, or its server died.
     SeriesFailed {
-        /// Why.
+        /// Reason.
         reason: String,
     },
-    /// The journal was damaged, and was written anew of the lines that read.
+    /// The journal was damaged, and was rewritten from its readable lines.
     JournalMended {
-        /// What was wrong with it.
+        /// Damage.
         damage: String,
     },
-    /// Every trial has its end.
+    /// Every trial has ended.
     BakeoffDone,
     /// The user stopped it; it can be resumed.
     Interrupted,

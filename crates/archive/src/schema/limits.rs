@@ -1,4 +1,4 @@
-//! How often a CPU quota took effect, as stored in the manifest.
+//! Effects of a CPU quota, as stored in the manifest.
 
 use record::limits::Throttled;
 use record::missing::{Maybe, Missing};
@@ -21,7 +21,7 @@ impl ThrottledForm {
         }
     }
 
-    /// `None` is a run of a version that did not watch quotas.
+    /// `None` stands for a run of a version that did not record quotas.
     pub(crate) fn read(form: Option<Self>) -> Maybe<Throttled> {
         match form {
             Some(Self::Known { periods, time_ns, cgroup }) => Ok(Throttled { periods, time_ns, cgroup }),

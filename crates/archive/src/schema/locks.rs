@@ -1,4 +1,4 @@
-//! Waits for locks, as stored: `locks.jsonl.zst` and `ulocks.jsonl.zst`, one interval a line.
+//! Waits for locks, as stored: `locks.jsonl.zst` and `ulocks.jsonl.zst`, one interval per line.
 //!
 //! A distribution is its occupied buckets: `[bound in ns, count]` by powers of two.
 
@@ -43,7 +43,7 @@ struct Lock {
 pub(crate) struct UserInterval {
     from_ns: u64,
     until_ns: u64,
-    /// Earlier versions did not count them, and knew no share of theirs.
+    /// Absent in earlier versions, which therefore had no shares.
     #[serde(default)]
     cpus: usize,
     missed_deadline: bool,

@@ -1,4 +1,4 @@
-//! `manifest.json`: what a run is, what it measured as a whole, and the checksums of its files.
+//! `manifest.json`: identity of a run, its numbers as a whole, and the checksums of its files.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use super::proof::ProofForm;
 use super::server_cpu::ServerCpuForm;
 use super::{Form, Wrong, parsed, word};
 
-/// The form of `manifest.json`.
+/// Form of `manifest.json`.
 pub(crate) const FORM: Form = Form { tag: "bakeoff.run-manifest/1" };
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -33,13 +33,13 @@ pub(crate) struct Manifest {
     pub(crate) throttled: Option<ThrottledForm>,
     #[serde(default, skip_serializing_if = "ServerCpuForm::is_unsaid")]
     pub(crate) server_cpu: ServerCpuForm,
-    /// Instruments that were asked for and could not be had, with the reason.
+    /// Requested instruments that were unavailable, with the reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) not_observed: BTreeMap<String, String>,
     pub(crate) files: Vec<StoredFile>,
 }
 
-/// What names a run, and tells how it came about.
+/// Name and origin of a run.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Header {
     run: String,
@@ -60,18 +60,18 @@ struct Started {
     monotonic_ns: u64,
 }
 
-/// One file beside the manifest.
+/// One file next to the manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StoredFile {
     pub(crate) name: String,
     pub(crate) bytes: u64,
     pub(crate) sha256: String,
-    /// Of a packed file: how many bytes its content has. Earlier versions did not write it.
+    /// Unpacked length of a packed file. Earlier versions did not write it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) unpacked_bytes: Option<u64>,
 }
 
-/// Refuses names that lead out of a run's folder, or that are there twice.
+/// Refuses names that lead out of a run's folder, and duplicates.
 pub(crate) fn check_names(files: &[StoredFile]) -> Result<(), Wrong> {
     let mut names = BTreeSet::new();
     for StoredFile { name, .. } in files {

@@ -1,8 +1,8 @@
-//! The forms on disk. What is serialised here is a promise: each document names its form and version, and every
-//! version ever released stays readable.
+//! Forms on disk. They are a promise: each document names its form and version, and every released version
+//! stays readable.
 //!
-//! The types here mirror those of [`record`] and are filled by taking those apart field by field, so that a new
-//! field does not compile until it has a place on disk.
+//! The types here mirror those of [`record`] and destructure them field by field, so a new field does not
+//! compile until it has a place on disk.
 
 pub(crate) mod bakeoff;
 pub(crate) mod block_io;
@@ -29,10 +29,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::ArchiveError;
 
-/// Largest document, in bytes. Ours have some 10 KiB; what has fields that we do not know takes 30 times as much memory.
+/// Largest document, in bytes. Ours have some 10 KiB; unknown fields take 30 times as much memory.
 const DOCUMENT_BYTES_MAX: usize = 8 << 20;
 
-/// The name and version of a form: `bakeoff.run-manifest/1`.
+/// Name and version of a form: `bakeoff.run-manifest/1`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Form {
     /// Name and newest version.
@@ -70,14 +70,14 @@ fn split(tag: &str) -> (&str, Option<u32>) {
     tag.split_once('/').map_or((tag, None), |(name, version)| (name, version.parse().ok()))
 }
 
-/// The document as it is written: indented, because people read it too.
+/// The document with indentation, because people read it too.
 pub(crate) fn document(value: &impl Serialize) -> Vec<u8> {
     let mut bytes = serde_json::to_vec_pretty(value).expect("our own forms have text keys and do not fail");
     bytes.push(b'\n');
     bytes
 }
 
-/// A value that its form does not allow: a clause for people.
+/// A value that its form does not allow, described in a clause.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Wrong(pub(crate) String);
 
@@ -86,7 +86,7 @@ pub(crate) fn word<T>(field: &str, found: &str, from_word: fn(&str) -> Option<T>
     from_word(found).ok_or_else(|| Wrong(format!("{field} is `{found}`, which this version does not know")))
 }
 
-/// Something that reads from text, such as a run's name.
+/// Parses a value from text, such as a run's name.
 pub(crate) fn parsed<T: std::str::FromStr>(field: &str, found: &str) -> Result<T, Wrong>
 where
     T::Err: std::fmt::Display,
@@ -94,7 +94,7 @@ where
     found.parse().map_err(|e| Wrong(format!("{field}: {e}")))
 }
 
-/// Nanoseconds of a span; 584 years are as long as any.
+/// A span in nanoseconds, at most 584 years.
 pub(crate) fn ns(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -129,7 +129,7 @@ impl<'de> Deserialize<'de> for Real {
     }
 }
 
-/// Reasons for what is `null` beside them, by field.
+/// Reasons for `null` values, by field.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Reasons(BTreeMap<String, String>);
@@ -139,7 +139,7 @@ impl Reasons {
         self.0.is_empty()
     }
 
-    /// The value for its field, or its reason kept here.
+    /// Returns the value for its field, or stores its reason here.
     pub(crate) fn split<T, F>(
         &mut self,
         field: &str,
@@ -155,7 +155,7 @@ impl Reasons {
         }
     }
 
-    /// The inverse of [`Self::split`] for a field that earlier versions did not have.
+    /// The inverse of [`Self::split`] for a field that earlier versions lack.
     pub(crate) fn join_newer<T, F>(
         &self,
         field: &str,
@@ -184,7 +184,7 @@ impl Reasons {
 }
 
 impl Reasons {
-    /// As [`Self::join`], of a field that earlier versions did not write.
+    /// Variant of [`Self::join`] for a field that earlier versions lack.
     pub(crate) fn join_later<T, F>(
         &self,
         field: &str,

@@ -1,4 +1,4 @@
-//! What the network interfaces carried, as stored: `nic.jsonl.zst`, one interval a line, in the words of
+//! Traffic of the network interfaces, as stored: `nic.jsonl.zst`, one interval per line, in the format of
 //! `bakeoff nic --json`.
 
 use record::nic::{Duplex, InterfaceSample, LinkCounts, NicInterval, TcpCounts, UdpCounts};
@@ -33,7 +33,7 @@ struct Interface {
     missing: Reasons,
 }
 
-/// A form with the very fields of the counts that it keeps.
+/// Defines a form with the same fields as the counts that it stores.
 macro_rules! counts {
     ($form:ident of $counts:ident: $($field:ident),+ $(,)?) => {
         #[derive(Debug, Serialize, Deserialize)]

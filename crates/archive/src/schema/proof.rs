@@ -1,4 +1,4 @@
-//! What instruments said of known truths, as stored.
+//! Results of proving instruments against known truths, as stored.
 
 use record::proof::{Calibration, Proof, Unit};
 use serde::{Deserialize, Serialize};
@@ -62,7 +62,7 @@ impl ProofForm {
     }
 }
 
-/// How the instruments of one subject were last proved, beside the facts of the machine.
+/// Latest proof of the instruments of one subject, stored with the facts of the machine.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct CalibrationForm {
     subject: String,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Real, Reasons, Wrong, word};
 
-/// A value, or the reason why there is none; neither in runs of versions that did not measure it.
+/// A value, or the reason that it is missing; neither in runs of versions that did not measure it.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct ServerCpuForm {
     #[serde(default, skip_serializing_if = "Option::is_none")]

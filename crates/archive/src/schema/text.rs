@@ -1,13 +1,13 @@
-//! Words that the vocabulary holds as constants and files hold as text.
+//! Words that the vocabulary holds as constants and files as text.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 static KNOWN: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
 
-/// The one lasting copy of `text`.
+/// Returns a static copy of `text`.
 ///
-/// For names out of a small set, such as those of checks: each distinct text stays in memory for good.
+/// For names from a small set, such as those of checks: each distinct text stays in memory for good.
 pub(crate) fn lasting(text: &str) -> &'static str {
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(found) = known.get(text) {

@@ -1,4 +1,4 @@
-//! What says when the events of a load begin, as stored in its settings.
+//! Times at which the events of a load begin, as stored in its settings.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::{Real, Wrong, ns, word};
 
-/// A [`Loop`]: its fields among those of the settings. What a loop of the other kind has is missing.
+/// A [`Loop`], as fields of the settings. Fields of the other kind of loop are absent.
 pub(super) struct Paced {
     pub(super) rate: Pace,
     pub(super) arrivals: Option<Spread>,
@@ -16,7 +16,7 @@ pub(super) struct Paced {
     pub(super) late: Option<Late>,
     pub(super) spin_budget_ratio: Option<Real>,
     pub(super) fifo: Option<bool>,
-    /// `0` in an open loop, or nothing.
+    /// `0` or empty in an open loop.
     pub(super) think: String,
 }
 
@@ -35,7 +35,7 @@ pub(super) enum Spread {
     },
     Period,
     Poisson,
-    /// As the user writes it.
+    /// Shape in the notation of the command line.
     Shape {
         text: String,
     },
@@ -80,7 +80,7 @@ impl Paced {
         }
     }
 
-    /// What earlier versions wrote of a closed loop beside its rests was ignored by it, and is here.
+    /// Ignores the fields that earlier versions wrote for a closed loop, other than its think time.
     pub(super) fn read(self) -> Result<Loop, Wrong> {
         let Pace::Steady { per_s } = self.rate else {
             let think = match self.think.as_str() {
@@ -100,7 +100,7 @@ impl Paced {
             )?,
             late: self.late.ok_or_else(|| missing("late"))?.read(),
             spin_budget_ratio: self.spin_budget_ratio.map_or(0.0, |ratio| ratio.0),
-            // Runs of before there was a choice had no such thing.
+            // Absent in runs from before this setting existed.
             fifo: self.fifo.unwrap_or(false),
         }))
     }

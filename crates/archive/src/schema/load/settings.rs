@@ -1,4 +1,4 @@
-//! What a load was asked to do, as stored in the manifest.
+//! Settings of a load, as stored in the manifest.
 
 use std::time::Duration;
 
@@ -29,18 +29,19 @@ pub(super) struct Settings {
     #[serde(default)]
     verify: bool,
     prepare: String,
-    /// Missing when every row was counted before each load.
+    /// Absent if every row was counted before each load.
     #[serde(default)]
     check: Option<String>,
-    /// Missing when there was no limit.
+    /// Absent if there was no limit.
     #[serde(default)]
     answer_bytes_max: Option<u64>,
     threads: u32,
-    /// Missing where each thread had one.
+    /// Absent if each thread had one.
     #[serde(default)]
     connections: Option<u32>,
     rate: Pace,
-    /// Of an open loop, as the next two. Earlier versions wrote them for closed loops too, where they meant nothing.
+    /// Only for an open loop, like the next two. Earlier versions wrote them for closed loops too, without
+    /// meaning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     arrivals: Option<Spread>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -69,10 +70,10 @@ pub(super) struct Settings {
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Generator {
     spin_ns: u64,
-    /// Of an open loop. Runs of before there was a budget had none.
+    /// Only for an open loop. Earlier runs had no budget.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     spin_budget_ratio: Option<Real>,
-    /// Of an open loop.
+    /// Only for an open loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     fifo: Option<bool>,
     keep_awake: bool,
@@ -84,7 +85,7 @@ struct Oltp {
     rows: u64,
     point_selects: u32,
     range_size: u64,
-    /// Missing when a transaction had one of each.
+    /// Absent if a transaction had one of each.
     #[serde(default)]
     mix: Option<Mix>,
     distribution: Rows,
@@ -98,7 +99,7 @@ struct Mix {
     index_updates: u32,
     non_index_updates: u32,
     delete_inserts: u32,
-    /// Missing when no statement had them.
+    /// Absent if no statement had them.
     #[serde(default)]
     sizes: Option<Sizes>,
 }
@@ -132,7 +133,7 @@ impl Mix {
     }
 }
 
-/// Whole, so that a run can be repeated when its files have changed.
+/// Full texts, so that a run can be repeated after its files have changed.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Scripts {
     files: Vec<ScriptText>,
@@ -153,14 +154,14 @@ struct Kv {
     /// `FROM-TO:WEIGHT,...`, lengths in bytes.
     sizes: String,
     distribution: Rows,
-    /// Missing before there was a choice.
+    /// Absent before this setting existed.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pipeline: u32,
     #[serde(default = "one", skip_serializing_if = "is_one")]
     multi_get: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ttl_ns: Option<u64>,
-    /// Text and weight, each.
+    /// Text and weight of each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     commands: Vec<(String, u32)>,
 }
@@ -181,7 +182,7 @@ struct Http {
     body: String,
     expected_status: Option<u16>,
     requests: Option<String>,
-    /// Missing before there was a choice.
+    /// Absent before this setting existed.
     #[serde(default)]
     version: Option<String>,
     #[serde(default)]
@@ -211,7 +212,7 @@ fn is_false(flag: &bool) -> bool {
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Exec {
-    /// `NAME=value`, each.
+    /// `NAME=value` each.
     environment: Vec<String>,
     expected_status: u8,
 }
