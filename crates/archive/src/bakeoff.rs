@@ -1,4 +1,5 @@
-//! A bake-off on disk: planned once, told by its journal, and put together again from files alone.
+//! A bake-off on disk: plan and order are written once, the journal records its progress, and readers rebuild
+//! it from the files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -24,19 +25,19 @@ pub(crate) const ORDER_SUM: &str = "order.sha256";
 pub(crate) const PLAN: &str = "plan.toml";
 pub(crate) const ENVIRONMENT: &str = "env.json";
 pub(crate) const EVENTS: &str = "events.jsonl";
-/// The label of a trial's run that names its trial: its index in the order.
+/// Label of a trial's run with the trial's index in the order.
 pub const TRIAL_LABEL: &str = "trial";
-/// The label that names which attempt at the trial it is, from 1.
+/// Label with the number of the attempt at the trial, from 1.
 pub const ATTEMPT_LABEL: &str = "attempt";
 
 impl Archive {
-    /// Puts a bake-off on disk that is about to begin: plan, order, machine, and an empty journal.
+    /// Writes a bake-off that is about to begin: plan, order, machine, and an empty journal.
     ///
-    /// `bakeoff` has no attempts yet; those follow from the journal. Passwords in the plan's text are masked.
+    /// `bakeoff` has no attempts yet; they follow from the journal. Passwords in the plan's text are masked.
     ///
     /// # Errors
     ///
-    /// Where the archive cannot be written, is full, or has a bake-off of that name; then nothing is left.
+    /// The archive cannot be written, is full, or has a bake-off of that name. Nothing is left on disk then.
     pub fn create_bakeoff(&self, bakeoff: &Bakeoff) -> Result<(), ArchiveError> {
         assert!(bakeoff.attempts.is_empty(), "attempts are told by the journal");
         let id = bakeoff.header.id;
@@ -57,15 +58,15 @@ impl Archive {
         Ok(())
     }
 
-    /// A bake-off with everything that was measured in it.
+    /// Reads a bake-off with all its measurements.
     ///
-    /// A trial that was begun and has no end counts as abandoned, unless it is being measured at this moment: then it
-    /// is no attempt yet.
+    /// A trial that began and has no end counts as abandoned, unless a process is measuring it: then it is
+    /// not yet an attempt.
     ///
     /// # Errors
     ///
-    /// Where there is none of that name, or it cannot be read, or is not what was written. A run of it that is damaged
-    /// is a damaged attempt, and no error.
+    /// No bake-off has that name, or it cannot be read, or its files have changed. A damaged run of it makes
+    /// a damaged attempt, not an error.
     pub fn bakeoff(&self, id: RunId) -> Result<Bakeoff, ArchiveError> {
         let folder = self.tree.bakeoff(id);
         if !folder.is_dir() {
@@ -100,7 +101,7 @@ impl Archive {
         Ok(bakeoff)
     }
 
-    /// Adds to a damaged journal's story what the bake-off's runs say of themselves.
+    /// Adds the runs of the bake-off that a damaged journal has lost.
     fn complete(
         &self,
         story: &mut Story,
@@ -129,7 +130,7 @@ impl Archive {
                 None => story.attempts.push(told),
             }
         }
-        // The line may be lost that says so, or the one of the only trial that is sealed.
+        // The damaged lines may include the end of the bake-off, or the only sealed trial.
         let is_over = match story.state {
             RunState::Abandoned => trials.all(|trial| is_measured(&story.attempts, trial)),
             state => matches!(state, RunState::Sealed | RunState::Invalid | RunState::Failed),
@@ -155,7 +156,7 @@ impl Archive {
     }
 }
 
-/// The runs that a journal names, also one that no longer reads.
+/// Runs that a journal names, even if it is damaged.
 pub(crate) fn runs_named(folder: &Path) -> Vec<RunId> {
     let journal = disk::read(&folder.join(EVENTS)).unwrap_or_default();
     let journal = String::from_utf8_lossy(&journal);
@@ -189,7 +190,7 @@ pub(crate) fn read_order(folder: &Path) -> Result<Begun, ArchiveError> {
     Ok(Begun { order, damage: found.damage.into_iter().collect() })
 }
 
-/// The checksum of `order.json`, which the journal continues.
+/// Checksum of `order.json`, the start of the journal's chain of checksums.
 pub(crate) fn order_sum(folder: &Path) -> Result<String, ArchiveError> {
     Ok(checksum::of(&copies::read_by_line(folder, ORDER, ORDER_SUM)?.bytes))
 }
@@ -200,12 +201,12 @@ fn checked(folder: &Path, order: &Order, name: &str) -> Result<Found, ArchiveErr
     copies::read(folder, name, sha256, ORDER)
 }
 
-/// Whether each file that the bake-off is begun with has a copy. Earlier versions stored none.
+/// Whether each file that a bake-off begins with has a copy. Earlier versions stored none.
 pub(crate) fn has_copies(order: &Order) -> bool {
     order.files.iter().any(|file| file.name == copies::name_of(PLAN))
 }
 
-/// Restores the damaged ones of the files that a bake-off begins with from their copies; yields what was damaged.
+/// Restores damaged files that a bake-off begins with from their copies; returns the damage.
 pub(crate) fn mend(folder: &Path) -> Result<Vec<String>, ArchiveError> {
     let Begun { order, mut damage } = read_order(folder)?;
     if !has_copies(&order) {
@@ -225,7 +226,7 @@ pub(crate) fn mend(folder: &Path) -> Result<Vec<String>, ArchiveError> {
     Ok(damage)
 }
 
-/// What a journal comes to.
+/// State of a bake-off according to its journal.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Story {
     pub(crate) state: RunState,
@@ -235,7 +236,7 @@ pub(crate) struct Story {
     damage: Vec<String>,
 }
 
-/// An attempt as the journal tells it.
+/// An attempt according to the journal.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Told {
     pub(crate) trial: u32,
@@ -243,7 +244,7 @@ pub(crate) struct Told {
     pub(crate) state: TrialState,
     pub(crate) reason: Option<String>,
     pub(crate) run: Option<RunId>,
-    /// Begun by the process that has, or had last, the journal.
+    /// Whether the last process that had the journal began it.
     by_last_process: bool,
 }
 
@@ -263,7 +264,7 @@ impl Story {
         Ok(RunHeader { state: self.state, reason, ..begun })
     }
 
-    /// How many levels have no valid round, and how many lack some; `None` if every round is valid.
+    /// Number of levels without a valid round, and of levels that lack some; `None` if every round is valid.
     fn invalid_levels(&self, order: &Order) -> Option<String> {
         let is_sealed = |trial: u32| {
             self.attempts.iter().any(|told| told.trial == trial && told.state == TrialState::Sealed)
@@ -284,7 +285,7 @@ impl Story {
     }
 }
 
-/// The header of the bake-off in `folder`, with what its journal comes to.
+/// Header of the bake-off in `folder`, with the state from its journal.
 ///
 /// - `read`: [`read_story`] or [`read_told`].
 pub(crate) fn header(
@@ -325,7 +326,7 @@ pub(crate) fn read_journal(folder: &Path) -> Result<journal::Told, ArchiveError>
     Ok(journal::parse(&disk::read(&path)?, &seed))
 }
 
-/// Whether a living process has a bake-off's journal.
+/// Whether a living process holds a bake-off's journal.
 pub(crate) fn is_running(folder: &Path) -> bool {
     disk::open(&folder.join(EVENTS)).and_then(|f| lock::is_taken(&f)).unwrap_or(false)
 }
@@ -334,7 +335,7 @@ pub(crate) fn is_running(folder: &Path) -> bool {
 pub(crate) fn story(events: &[JournalEvent], taken: bool) -> Story {
     let mut attempts: Vec<Told> = Vec::new();
     let mut places = BTreeMap::new();
-    // Attempts before this one are of earlier processes.
+    // Attempts before this index belong to earlier processes.
     let mut earlier = 0;
     let mut ended = None;
     for event in events {

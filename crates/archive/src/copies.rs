@@ -1,6 +1,6 @@
-//! The files that a bake-off is begun with, each stored twice: what they say stands nowhere else.
+//! Files that a bake-off begins with, each stored twice, because nothing else holds their content.
 //!
-//! A file that is damaged is read from its copy, and the damage is named. `resume` writes it anew.
+//! A damaged file is read from its copy, and the damage is reported. `resume` rewrites it.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -10,22 +10,22 @@ use crate::error::ArchiveError;
 use crate::schema::manifest::StoredFile;
 use crate::{checksum, disk};
 
-/// What a file says, and what is wrong with it if its copy says so instead.
+/// Content of a file, and its damage if the content comes from its copy.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) bytes: Vec<u8>,
     pub(crate) damage: Option<String>,
 }
 
-/// Hexadecimal digits of a checksum.
+/// Number of hexadecimal digits of a checksum.
 const SUM_DIGITS: usize = 64;
 
-/// The name of the copy of a file.
+/// Name of the copy of a file.
 pub(crate) fn name_of(name: &str) -> String {
     format!("{name}.copy")
 }
 
-/// Writes a new file in `folder` and its copy, durably; yields both.
+/// Writes a new file in `folder` and its copy, durably; returns both.
 pub(crate) fn store(folder: &Path, name: &str, bytes: &[u8]) -> Result<[StoredFile; 2], ArchiveError> {
     Ok([disk::store(folder, name, bytes)?, disk::store(folder, &name_of(name), bytes)?])
 }
@@ -70,7 +70,7 @@ pub(crate) fn read_by_line(folder: &Path, name: &str, sum_name: &str) -> Result<
     Err(ArchiveError::damaged(&folder.join(name), what))
 }
 
-/// Writes a file and its copy anew if either does not say `bytes`; yields whether one did not.
+/// Rewrites a file and its copy unless both hold `bytes`; returns whether either was rewritten.
 pub(crate) fn mend(folder: &Path, name: &str, bytes: &[u8]) -> Result<bool, ArchiveError> {
     let copy = name_of(name);
     let mut is_mended = false;
@@ -84,7 +84,7 @@ pub(crate) fn mend(folder: &Path, name: &str, bytes: &[u8]) -> Result<bool, Arch
     Ok(is_mended)
 }
 
-/// Puts a file in the place of another one, durably.
+/// Replaces a file, durably.
 pub(crate) fn replace(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), ArchiveError> {
     let (path, new) = (folder.join(name), folder.join(format!("{name}.new")));
     let written = (|| {

@@ -1,6 +1,6 @@
-//! `--log FILE.parquet`: one row an event, and the schedule that such a file replays.
+//! `--log FILE.parquet`: one row per event, and the schedule to replay from such a file.
 //!
-//! A thread of its own compresses and writes, because the one that hands the rows over has a load to conduct.
+//! A separate thread compresses and writes, because the thread that hands over the rows conducts the load.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
@@ -25,7 +25,7 @@ use crate::error::ArchiveError;
 use crate::whole_file::{NotBegun, SlowFile};
 use crate::{checksum, series};
 
-/// One event a row; stamps are nanoseconds of `CLOCK_MONOTONIC`.
+/// One event per row; timestamps are nanoseconds of `CLOCK_MONOTONIC`.
 const EVENTS: &str = "message events {
     required int64 due_ns;
     optional int64 claim_ns;
@@ -35,11 +35,11 @@ const EVENTS: &str = "message events {
     required binary outcome (STRING);
 }";
 const STAMPS: [&str; 4] = ["due_ns", "claim_ns", "start_ns", "end_ns"];
-/// Rows in a group: what the writer holds at a time.
+/// Rows per group, which the writer holds in memory.
 const GROUP_ROWS: usize = 1 << 18;
-/// Longest line of a text of due times, in bytes.
+/// Longest line of a text file of due times, in bytes.
 const LINE_BYTES_MAX: u64 = 1 << 12;
-/// Batches that may wait for the writer; more are refused, and counted by whoever hands them over.
+/// Maximum number of queued batches; further ones are refused, and the sender counts them.
 const BATCHES_MAX: usize = 64;
 
 /// A log of events that is being written.
@@ -51,14 +51,14 @@ pub struct EventLog {
 }
 
 impl EventLog {
-    /// Begins a log in `path`, which has its name only when it is whole.
+    /// Begins a log, which gets the name `path` only when it is complete.
     ///
     /// - `operations`: the operations of the load, by number.
-    /// - `otherwise`: what an event is called that does not consist of one operation: the workload.
+    /// - `otherwise`: name of events that do not consist of one operation: the workload.
     ///
     /// # Errors
     ///
-    /// Where the file cannot be made, or another load writes it.
+    /// The file cannot be created, or another load is writing it.
     pub fn create(path: &Path, operations: &[String], otherwise: &str) -> Result<Self, ArchiveError> {
         let file = SlowFile::begin(path).map_err(|error| match error {
             NotBegun::Busy => ArchiveError::LogBusy { path: path.to_owned() },
@@ -75,21 +75,22 @@ impl EventLog {
         Ok(Self { file, sender, writer })
     }
 
-    /// What a killed load had left of a log of this name; it is removed.
+    /// Unfinished log of this name that a killed load had left; it is removed.
     pub fn left_behind(&self) -> Option<&Path> {
         self.file.left_behind()
     }
 
-    /// Where batches of rows are handed over.
+    /// Channel that takes batches of rows.
     pub fn sender(&self) -> SyncSender<Vec<EventRow>> {
         self.sender.clone()
     }
 
-    /// Waits until all is written and gives the file its name; yields the number of rows. Every sender must be gone.
+    /// Waits until all rows are written and renames the file; returns the number of rows. Every sender must
+    /// be dropped before.
     ///
     /// # Errors
     ///
-    /// Where it could not be written; nothing half-written is left then.
+    /// The file could not be written; no partial file is left.
     pub fn finish(self) -> Result<u64, ArchiveError> {
         drop(self.sender);
         let path = self.file.path().to_owned();
@@ -98,29 +99,29 @@ impl EventLog {
         rows.map_err(ArchiveError::writing(&path))
     }
 
-    /// Gives up: leaves nothing behind.
+    /// Abandons the log and removes the partial file.
     pub fn abandon(self) {
         drop(self.sender);
         let _ = self.writer.join();
     }
 }
 
-/// A schedule that was recorded.
+/// A recorded schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schedule {
-    /// What a run stores of it.
+    /// Description of the schedule that a run stores.
     pub recorded: Recorded,
-    /// Its due times: in order, the first of them 0.
+    /// Due times in order; the first is 0.
     pub due_ns: Arc<[u64]>,
 }
 
-/// Reads the due times of a file that `--log` wrote, or of a text with one a line, in seconds.
+/// Reads the due times of a file that `--log` wrote, or of a text file with one per line, in seconds.
 ///
 /// - `path`: as the user wrote it.
 ///
 /// # Errors
 ///
-/// Where it cannot be read, is neither, or holds no due time.
+/// The file cannot be read, has neither format, or holds no due time.
 pub fn schedule(path: &str) -> Result<Schedule, ArchiveError> {
     let file = Path::new(path);
     let mut due_ns = read_due(file).map_err(|error| match error {
@@ -191,7 +192,7 @@ fn read_due(path: &Path) -> Result<Vec<u64>, ReadError> {
     Ok(due_ns)
 }
 
-/// Seconds to whole nanoseconds, at most some centuries.
+/// Seconds in whole nanoseconds, up to some centuries.
 fn of_seconds(text: &str) -> Option<u64> {
     let seconds: f64 = text.parse().ok()?;
     let time = Duration::try_from_secs_f64(seconds).ok()?;
@@ -199,7 +200,7 @@ fn of_seconds(text: &str) -> Option<u64> {
 }
 
 fn write(file: File, batches: &Receiver<Vec<EventRow>>, names: &[ByteArray]) -> Result<u64, ParquetError> {
-    // The quickest level: it runs beside the load.
+    // The fastest level, because the writer competes with the load for CPU time.
     let level = ZstdLevel::try_new(1).expect("zstd has a level 1");
     let properties = STAMPS.iter().fold(
         WriterProperties::builder().set_compression(Compression::ZSTD(level)),
@@ -261,7 +262,7 @@ fn write_group(
     Ok(())
 }
 
-/// What the disk said, out of what the format made of it.
+/// Extracts the I/O error from a Parquet error.
 pub(crate) fn of_writing(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(source) => match source.downcast::<io::Error>() {
@@ -332,7 +333,7 @@ mod tests {
         let path = dir.path().join("events.parquet");
         let log = EventLog::create(&path, &["get".into()], "kv").unwrap();
         let sender = log.sender();
-        // Workers hand over what they did in batches: not in order.
+        // Workers hand over batches, which are not in order.
         for from in [5_000u64, 1_000, 3_000] {
             sender.send((0..10).map(|i| row(from + 100 * i)).collect()).unwrap();
         }

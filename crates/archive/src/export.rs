@@ -29,21 +29,21 @@ use crate::schema::proof::ProofForm;
 use crate::schema::{Real, block_io, cpu, locks, nic};
 use crate::series::{self, Column, GROUP_ROWS, Table};
 
-/// In which form to export.
+/// Export format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// The table, as Parquet.
+    /// Table as Parquet.
     Parquet,
-    /// The table, as comma-separated values with a head line.
+    /// Table as comma-separated values with a header line.
     Csv,
-    /// Everything, distributions included, as one document.
+    /// Everything including distributions, as one document.
     Json,
-    /// The table, as an OpenMetrics text; what was measured over time has its timestamps.
+    /// Table as OpenMetrics text; numbers of intervals have timestamps.
     OpenMetrics,
 }
 
 impl Format {
-    /// All of them, with the words users write.
+    /// All formats with their names on the command line.
     pub const ALL: [(&str, Self); 4] = [
         ("parquet", Self::Parquet),
         ("csv", Self::Csv),
@@ -72,15 +72,15 @@ impl Archive {
             Format::Parquet => out.write_all(&parquet_table(&what)),
         };
         written.and_then(|()| out.flush()).map_err(|source| ArchiveError::Output { source })?;
-        // The first row ends the search for one.
+        // An error from the first row ends the search.
         Ok(for_each_row(&what, &mut |_| Err(io::ErrorKind::Other.into())).is_err())
     }
 
-    /// The names of the files that are stored for a run beside its manifest.
+    /// Names of the files stored for a run next to its manifest.
     ///
     /// # Errors
     ///
-    /// Where there is no such run, or its manifest does not read.
+    /// The archive has no such run, or its manifest cannot be read.
     pub fn files(&self, id: RunId) -> Result<Vec<String>, ArchiveError> {
         let folder = self.tree.run(id);
         if !folder.is_dir() {
@@ -123,7 +123,7 @@ impl What {
     }
 }
 
-/// A number with what it is of.
+/// A number with its name and labels.
 struct Value {
     name: Cow<'static, str>,
     labels: Labels,
@@ -175,7 +175,7 @@ fn for_each_row<'a>(what: &'a What, each: &mut dyn FnMut(Line<'a>) -> io::Result
     Ok(())
 }
 
-/// `copy=3,op=read` as labels; another text is one label.
+/// Labels from `copy=3,op=read`; any other text becomes one label.
 fn sample_labels(text: &str) -> Labels {
     if text.is_empty() {
         return Vec::new();
@@ -300,7 +300,7 @@ impl Values {
         let mut put = |of: &str, stat: &str, value: f64| {
             let mut labels = vec![("stat", stat)];
             labels.extend((!operation.is_empty()).then_some(("operation", operation)));
-            // Unfinished events could still raise it; or else the generator may have made most of it.
+            // Unfinished events could still raise the value, or the generator may have caused most of it.
             let bounds = [("lower", &s.lower_bounds), ("upper", &s.upper_bounds)];
             let bound = bounds.into_iter().find(|(_, names)| names.contains(&of));
             labels.extend(bound.map(|(word, _)| ("bound", word)));
@@ -414,7 +414,7 @@ fn columns<'a>(lines: &'a [Line<'_>]) -> [Column<'a>; 14] {
     ]
 }
 
-/// The form of the document.
+/// Form of the document.
 const SCHEMA: &str = "bakeoff.export/1";
 
 #[derive(Serialize)]

@@ -1,9 +1,10 @@
 //! A bake-off's journal: `events.jsonl`, one line per step, on disk before the step is taken.
 //!
-//! Every line carries a checksum that continues the one before it, and the first continues that of `order.json`: a
-//! byte changed, or a line taken out of the middle, shows. Lines that still continue each other behind such a place are
-//! read, and the next process that takes the journal writes it anew without the others. What a dying process left half-written at the end is cut
-//! off when the journal is next opened; since a line is on disk before its step is taken, that step was not taken.
+//! Every line carries a checksum that continues the one before it, and the first continues that of
+//! `order.json`: a changed byte or a removed line is detected. Lines that still form a chain after damage are
+//! read, and the next process that takes the journal rewrites it without the damaged ones. Opening the
+//! journal cuts off a half-written last line of a process that died; a line is on disk before its step, so
+//! that step was not taken.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek as _, Write as _};
@@ -21,14 +22,14 @@ use crate::schema::Form;
 use crate::schema::event::{JournalEvent, Step};
 use crate::{Archive, bakeoff, checksum, disk, lock, masking};
 
-/// The form of the first line, and by it of all.
+/// Form of the first line, which applies to all.
 const FORM: Form = Form { tag: "bakeoff.events/1" };
-/// Hexadecimal digits of the checksum that are kept in a line.
+/// Hexadecimal digits of the checksum that a line holds.
 const LINK_DIGITS: usize = 16;
-/// What stands before them, and what ends the line behind them.
+/// Text before the digits, and the end of the line after them.
 const LINK_BEGINS: &str = ",\"link\":\"";
 const LINK_ENDS: &str = "\"}\n";
-/// A journal that is written anew, until it has its name.
+/// Temporary name of a rewritten journal.
 const MENDED: &str = "events.jsonl.new";
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -37,7 +38,7 @@ struct Head {
     bakeoff: String,
 }
 
-/// The journal of a bake-off that this process conducts; nobody else can open it meanwhile.
+/// Journal of a bake-off that this process conducts; it is locked against other processes.
 #[derive(Debug)]
 pub struct Journal {
     file: File,
@@ -50,11 +51,11 @@ pub struct Journal {
 }
 
 impl Archive {
-    /// Takes a bake-off's journal, to go on with it.
+    /// Takes a bake-off's journal, to continue it.
     ///
     /// # Errors
     ///
-    /// [`ArchiveError::Busy`] where another process has it, and where it is not there, damaged or not writable.
+    /// [`ArchiveError::Busy`] if another process has it; others if it is missing, damaged or not writable.
     pub fn journal(&self, id: RunId) -> Result<Journal, ArchiveError> {
         let folder = self.tree.bakeoff(id);
         if !folder.is_dir() {
@@ -72,7 +73,7 @@ impl Archive {
         let told = parse(&bytes, &seed);
         let (file, told) = match &told.damage {
             None => (file, told),
-            // The lock on the damaged file is held until the new one, with a lock too, has its name.
+            // The lock on the damaged file is held until the new one, also locked, has its name.
             Some(damage) => mend(&folder, id, &seed, &told.events, damage)?,
         };
         let mut journal = Journal {
@@ -94,16 +95,16 @@ impl Archive {
 }
 
 impl Journal {
-    /// Puts a line on disk, passwords masked; when this returns, it is there whatever happens next.
+    /// Appends a line with passwords masked; it is on disk when this returns.
     ///
     /// # Errors
     ///
-    /// Where the disk is full or fails; then the journal ends as it did before.
+    /// The disk is full or fails; then the journal is unchanged.
     pub fn append(&mut self, event: &JournalEvent) -> Result<(), ArchiveError> {
         let (line, link) = linked(&masked(event), &self.link);
         let written = self.file.write_all(line.as_bytes()).and_then(|()| self.file.sync_data());
         if let Err(e) = written {
-            // What cannot be cut off now is cut off when the journal is next opened.
+            // If this fails, opening the journal the next time cuts it off.
             let _ = self.file.set_len(self.end_bytes);
             let _ = self.file.seek(io::SeekFrom::Start(self.end_bytes));
             return Err(ArchiveError::writing(&self.path)(e));
@@ -113,11 +114,11 @@ impl Journal {
         Ok(())
     }
 
-    /// Puts a line on disk that is about the whole bake-off, stamped now.
+    /// Appends a line about the whole bake-off, stamped now.
     ///
     /// # Errors
     ///
-    /// As [`Self::append`].
+    /// Those of [`Self::append`].
     pub fn say(&mut self, step: Step) -> Result<(), ArchiveError> {
         let now = WallAnchor::now();
         self.append(&JournalEvent {
@@ -130,12 +131,12 @@ impl Journal {
         })
     }
 
-    /// What it held when it was opened.
+    /// Events in the journal when it was opened.
     pub fn before(&self) -> &[JournalEvent] {
         &self.before
     }
 
-    /// What was damaged of the files that the bake-off is begun with, when the journal was opened: they are written anew.
+    /// Damage of the files that the bake-off begins with, when the journal was opened: they were rewritten.
     pub fn mended_files(&self) -> &[String] {
         &self.mended_files
     }
@@ -146,7 +147,7 @@ impl Journal {
     }
 }
 
-/// Puts a journal of the lines that read in the place of a damaged one.
+/// Replaces a damaged journal by one of its readable lines.
 fn mend(
     folder: &Path,
     id: RunId,
@@ -191,20 +192,20 @@ fn mend(
     Ok((file, parse(content.as_bytes(), seed)))
 }
 
-/// What a journal tells.
+/// Content of a journal.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Told {
     pub(crate) events: Vec<JournalEvent>,
-    /// Where its last whole line ends.
+    /// End of its last whole line.
     whole_bytes: u64,
-    /// What a dying process left after it.
+    /// Bytes after it, left by a process that died.
     pub(crate) torn_bytes: u64,
     link: String,
-    /// If the journal is damaged: the first damaged place, and the number of lines that cannot be read.
+    /// First damaged place, and number of unreadable lines, if the journal is damaged.
     pub(crate) damage: Option<String>,
 }
 
-/// The content of a new journal.
+/// Content of a new journal.
 pub(crate) fn begin(id: RunId, order_sha256: &str) -> String {
     let head = Head { schema: FORM.tag.to_owned(), bakeoff: id.to_string() };
     linked(&body(&head), order_sha256).0
@@ -259,7 +260,7 @@ pub(crate) fn parse(bytes: &[u8], order_sha256: &str) -> Told {
 /// What the next line may continue.
 struct Read {
     link: String,
-    /// Of a line whose own checksum is another one: it reads if the next line continues it.
+    /// Text of a line with a damaged checksum: valid if the next line continues it.
     body: Option<String>,
 }
 
@@ -275,9 +276,9 @@ fn after_damage(line: &[u8], before: &Read) -> Vec<Read> {
     std::iter::once(stored).chain(computed).collect()
 }
 
-/// Where the last line ends that is whole: that has its end, and no zeros in it.
+/// End of the last whole line: one with an end, and without zeros.
 ///
-/// Zeros stand at the end where a file had grown before its content was on disk when the power went.
+/// Zeros follow if a file had grown before its content was on disk when the power failed.
 fn whole_lines(bytes: &[u8]) -> usize {
     let ends = |bytes: &[u8]| bytes.iter().rposition(|b| *b == b'\n');
     let Some(end) = ends(bytes) else { return 0 };
@@ -289,10 +290,10 @@ fn body(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("our own forms have text keys and do not fail")
 }
 
-/// The body of an event's line without the passwords that commands and servers printed.
+/// Serializes an event without the passwords that commands and servers printed.
 fn masked(event: &JournalEvent) -> String {
     let mut event = event.clone();
-    // Inside JSON a quoted password can no longer be told from its frame: reasons are masked before.
+    // Masked before serialization: escaping in JSON hides where a quoted password ends.
     if let Step::TrialInvalid { reason, .. } | Step::TrialFailed { reason } | Step::SeriesFailed { reason } =
         &mut event.step
     {
@@ -302,14 +303,14 @@ fn masked(event: &JournalEvent) -> String {
     String::from_utf8(body).expect("masked text is text")
 }
 
-/// The line for `body` after a line that ended with `link`, and what the next one continues.
+/// The line for `body` after a line that ended with `link`, and the link that the next one continues.
 fn linked(body: &str, link: &str) -> (String, String) {
     let next = link_of(body, link);
     let open = body.strip_suffix('}').expect("the lines are objects");
     (format!("{open}{LINK_BEGINS}{next}{LINK_ENDS}"), next)
 }
 
-/// The inverse of [`linked`]; `None` where the line does not continue `link`.
+/// The inverse of [`linked`]; `None` if the line does not continue `link`.
 fn unlinked(line: &str, link: &str) -> Option<(String, String)> {
     let line = line.strip_suffix(LINK_ENDS)?;
     let at = line.len().checked_sub(LINK_DIGITS)?;
@@ -400,7 +401,8 @@ mod tests {
                 bytes[at] ^= bit;
                 let told = parse(&bytes, "order");
                 assert!(told.damage.is_some(), "byte {at}");
-                // The line that it is in, from 0 for the first one, which holds no event; its end is also that of the next.
+                // The line with the byte; 0 is the first, which holds no event. The end of a line also
+                // belongs to the next.
                 let line = starts.iter().rposition(|start| *start <= at).unwrap();
                 let is_end = text.as_bytes()[at] == b'\n';
                 let others = |i: usize| i + 1 != line && !(is_end && i == line);

@@ -59,21 +59,21 @@ pub struct Archive {
 }
 
 impl Archive {
-    /// The archive in `dir`, made where there is none; what dead processes left half-written is removed.
+    /// Opens the archive in `dir`, or creates it; removes what dead processes left half-written.
     ///
     /// # Errors
     ///
-    /// Where the folder cannot be made or written, or belongs to another user and we are root.
+    /// The folder cannot be created or written, or belongs to another user and this process is root.
     pub fn open(dir: &Path) -> Result<Self, ArchiveError> {
         Self::made(Tree::at(dir))
     }
 
-    /// As [`Archive::open`], also as root in a folder of another user: only after the user has said that its owner is
-    /// trusted (`--trust`).
+    /// Variant of [`Archive::open`] that lets root write in a folder of another user: only for users who
+    /// trust its owner (`--trust`).
     ///
     /// # Errors
     ///
-    /// Where the folder cannot be made or written.
+    /// The folder cannot be created or written.
     pub fn open_trusted(dir: &Path) -> Result<Self, ArchiveError> {
         Self::made(Tree::trusted_at(dir))
     }
@@ -90,11 +90,11 @@ impl Archive {
         Ok(archive)
     }
 
-    /// The archive in `dir` as it is, also where it cannot be written.
+    /// Opens the existing archive in `dir`, which may be read-only.
     ///
     /// # Errors
     ///
-    /// Where there is none.
+    /// The folder holds no archive.
     pub fn open_existing(dir: &Path) -> Result<Self, ArchiveError> {
         let archive = Self { tree: Tree::at(dir) };
         if archive.tree.runs().is_dir() && archive.tree.bakeoffs().is_dir() {
@@ -103,44 +103,44 @@ impl Archive {
         Err(ArchiveError::NoArchive { path: dir.to_owned() })
     }
 
-    /// The folder of a bake-off.
+    /// Folder of a bake-off.
     pub fn bakeoff_dir(&self, id: record::run::RunId) -> PathBuf {
         self.tree.bakeoff(id)
     }
 
-    /// The archive's folder.
+    /// Folder of the archive.
     pub fn dir(&self) -> &Path {
         self.tree.root()
     }
 
-    /// Brings the index up to date now, so that the next to list does not have to.
+    /// Updates the index now, so that the next listing does not have to.
     ///
-    /// The index is no truth: where it cannot be written, nothing is lost.
+    /// Errors are ignored: the index only mirrors the folders.
     pub(crate) fn refresh_index(&self) {
         let _ = catalog::with(&self.tree, |_| Ok(()));
     }
 }
 
-/// The sha256 of everything that `source` has, in hexadecimal.
+/// SHA-256 of `source`, in hexadecimal.
 ///
 /// # Errors
 ///
-/// Where it cannot be read.
+/// `source` cannot be read.
 pub fn sha256(source: &mut dyn std::io::Read) -> std::io::Result<String> {
     checksum::of_all(source).map(|(sum, _)| sum)
 }
 
-/// Where a user's runs are kept unless told otherwise: `$BAKEOFF_ARCHIVE`, else `bakeoff` in the XDG data folder.
+/// Default folder for a user's runs: `$BAKEOFF_ARCHIVE`, else `bakeoff` in the XDG data folder.
 ///
 /// # Errors
 ///
-/// Where the environment, which `lookup` asks, names no home.
+/// The environment, which `lookup` reads, names no home.
 pub fn default_dir(lookup: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, ArchiveError> {
     let folder = |name: &str| lookup(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     if let Some(dir) = folder("BAKEOFF_ARCHIVE") {
         return Ok(dir);
     }
-    // The specification says to ignore a relative one.
+    // The specification says to ignore a relative path.
     let data = folder("XDG_DATA_HOME").filter(|d| d.is_absolute());
     let data = data.or_else(|| folder("HOME").map(|home| home.join(".local/share")));
     data.map(|d| d.join("bakeoff")).ok_or(ArchiveError::NoPlace)

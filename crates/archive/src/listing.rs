@@ -1,4 +1,4 @@
-//! What is in the archive, and which run a user means.
+//! Listing of the archive, and resolution of a run's name.
 
 use std::path::PathBuf;
 
@@ -11,30 +11,30 @@ use crate::error::ArchiveError;
 use crate::writer::MANIFEST;
 use crate::{Archive, bakeoff, disk, lock, reader};
 
-/// Which runs to list; the default is all of them.
+/// Selection of runs; the default is all of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Of this kind.
+    /// Kind of run.
     pub kind: Option<RunKind>,
-    /// In this state.
+    /// State of the run.
     pub state: Option<RunState>,
-    /// With each of these marks: a name, and a value where it matters.
+    /// Labels that the run must have: a name, and optionally a value.
     pub labels: Vec<(String, Option<String>)>,
-    /// With this in title, command, name or marks, in upper or lower case.
+    /// Text in title, command, name or labels, ignoring case.
     pub text: Option<String>,
-    /// By the bake-off they belong to.
+    /// Membership in a bake-off.
     pub part_of: PartOf,
 }
 
-/// Runs by the bake-off they belong to.
+/// Selection of runs by the bake-off that they belong to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum PartOf {
-    /// Whether or not they belong to one.
+    /// All runs.
     #[default]
     Anything,
-    /// Those that belong to none, and the bake-offs themselves.
+    /// Runs that belong to no bake-off, and the bake-offs themselves.
     Nothing,
-    /// Those of this one.
+    /// Runs of this bake-off.
     Bakeoff(RunId),
 }
 
@@ -43,27 +43,27 @@ pub enum PartOf {
 pub struct Listed {
     /// Name, state and origin.
     pub header: RunHeader,
-    /// Its folder.
+    /// Folder.
     pub path: PathBuf,
 }
 
-/// A folder that does not read.
+/// An unreadable folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
-    /// The folder.
+    /// Folder.
     pub path: PathBuf,
-    /// What is wrong.
+    /// Damage.
     pub what: String,
 }
 
 impl Archive {
-    /// Runs and bake-offs, newest first, also those that are running.
+    /// Runs and bake-offs, newest first, including running ones.
     ///
-    /// Folders that do not read are not among them: [`Archive::damage`] names those.
+    /// Unreadable folders are left out: [`Archive::damage`] names them.
     ///
     /// # Errors
     ///
-    /// Where the folders cannot be read.
+    /// The folders cannot be read.
     pub fn list(&self, filter: &Filter) -> Result<Vec<Listed>, ArchiveError> {
         let mut listed: Vec<Listed> = catalog::with(&self.tree, Catalog::headers)?
             .into_iter()
@@ -73,51 +73,51 @@ impl Archive {
         let running = running.map(|header| RunHeader { state: RunState::Running, reason: None, ..header });
         listed.extend(running.map(|header| self.listed(header)));
         listed.retain(|l| filter.lets_through(&l.header));
-        // A run may have been renamed into its place between the two looks.
+        // A run may have been renamed between the two listings.
         listed.sort_by_key(|l| std::cmp::Reverse((l.header.id, l.header.state != RunState::Running)));
         listed.dedup_by_key(|l| l.header.id);
         Ok(listed)
     }
 
-    /// Folders in the archive that do not read, and why; `verify` tells more.
+    /// Unreadable folders in the archive, with the reason; `verify` finds more.
     ///
     /// # Errors
     ///
-    /// Where the folders cannot be read.
+    /// The folders cannot be read.
     pub fn damage(&self) -> Result<Vec<Damage>, ArchiveError> {
         let damage = catalog::with(&self.tree, Catalog::damage)?;
         Ok(damage.into_iter().map(|(path, what)| Damage { path: self.dir().join(path), what }).collect())
     }
 
-    /// Runs whose process died before it could seal them, and which belong to no bake-off.
+    /// Runs of a process that died before it could seal them, and that belong to no bake-off.
     ///
-    /// Nothing of them is kept: they are no part of any list, and the next run removes what is left of them.
+    /// Lists leave them out, and the next run removes their files.
     ///
     /// # Errors
     ///
-    /// Where the folders cannot be read.
+    /// The folders cannot be read.
     pub fn killed(&self) -> Result<Vec<RunHeader>, ArchiveError> {
         let mut killed = self.drafts(Writer::Gone)?;
         killed.retain(|header| header.bakeoff.is_none());
         Ok(killed)
     }
 
-    /// The run or bake-off that `text` names: its whole name, a beginning that only it has, or `latest`.
+    /// Finds the run or bake-off that `text` names: run id, unique prefix, or `latest`.
     ///
-    /// `latest` is the newest that is no part of a bake-off, since that is what a user started last.
+    /// `latest` is the newest that is not part of a bake-off, which is the one that a user started last.
     ///
     /// # Errors
     ///
-    /// Where there is none, or several begin so.
+    /// Nothing matches, or several names begin with the text.
     pub fn find(&self, text: &str) -> Result<RunId, ArchiveError> {
         self.find_of(text, RunKind::ALL)
     }
 
-    /// As [`Self::find`]; `latest` is the newest of these kinds.
+    /// Variant of [`Self::find`] with `latest` as the newest of these kinds.
     ///
     /// # Errors
     ///
-    /// As [`Self::find`].
+    /// Those of [`Self::find`].
     pub fn find_of(&self, text: &str, kinds: &[RunKind]) -> Result<RunId, ArchiveError> {
         let not_found = || ArchiveError::NotFound { text: text.to_owned() };
         if text == "latest" {
@@ -147,21 +147,21 @@ impl Archive {
         self.tree.bakeoff(id).is_dir()
     }
 
-    /// The runs that say they belong to a bake-off, in the order they were begun; also those that its journal does
-    /// not know, because their process died between the two.
+    /// Runs with this bake-off in their header, in the order in which they began. This includes runs that its
+    /// journal lacks because their process died between the two writes.
     ///
     /// # Errors
     ///
-    /// Where the folders cannot be read.
+    /// The folders cannot be read.
     pub fn runs_of(&self, bakeoff: RunId) -> Result<Vec<RunId>, ArchiveError> {
         catalog::with(&self.tree, |index| index.runs_of(bakeoff))
     }
 
-    /// The header of a run or bake-off, without what was measured.
+    /// Header of a run or bake-off, without its measurements.
     ///
     /// # Errors
     ///
-    /// Where there is none of that name, or it cannot be read, or is not what was written.
+    /// No run or bake-off has that name, or it cannot be read, or has changed.
     pub fn header(&self, id: RunId) -> Result<RunHeader, ArchiveError> {
         let (run, folder) = (self.tree.run(id), self.tree.bakeoff(id));
         if run.is_dir() {
@@ -178,19 +178,19 @@ impl Archive {
         if header.bakeoff.is_some() || !path.is_dir() {
             return Listed { path: self.tree.run(header.id), header };
         }
-        // The index knows what the journal says; whether somebody goes on writing it is only known now.
+        // The index holds the state from the journal; only the lock shows whether a process still writes it.
         if header.state == RunState::Abandoned && bakeoff::is_running(&path) {
             return Listed { header: RunHeader { state: RunState::Running, reason: None, ..header }, path };
         }
         Listed { header, path }
     }
 
-    /// Headers of runs that are not sealed, by what became of the process that writes them.
+    /// Headers of unsealed runs, by the state of the process that writes them.
     fn drafts(&self, writer: Writer) -> Result<Vec<RunHeader>, ArchiveError> {
         let mut drafts = Vec::new();
         for (folder, place) in disk::places(&self.tree.runs())? {
             let Place::Partial(_) = place else { continue };
-            // It may be finished, or given up, while we look: then it is not running.
+            // The run may end during this check: then it is not running.
             let Ok(manifest) = disk::open(&folder.join(MANIFEST)) else { continue };
             let is_found = match lock::is_taken(&manifest) {
                 Ok(true) => writer == Writer::Alive,
@@ -208,12 +208,12 @@ impl Archive {
     }
 }
 
-/// The process that writes a run.
+/// State of the process that writes a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Writer {
-    /// It measures: it holds the manifest's lock.
+    /// It holds the manifest's lock and measures.
     Alive,
-    /// It died before the run was whole.
+    /// It died before the run was complete.
     Gone,
 }
 

@@ -1,16 +1,16 @@
-//! The archive's own gate against passwords: whatever a caller forgot to mask is masked before it reaches a file.
+//! The archive's own protection of passwords: it masks those that a caller forgot before they reach a file.
 
 use std::io::{self, BufRead, Read as _};
 
 use record::target::{self, Target};
 
-/// A longer line of a log is masked in pieces: memory has its bound whatever a server prints.
+/// Longest line of a log; longer ones are masked in pieces, which bounds memory.
 const LINE_BYTES_MAX: u64 = 1 << 20;
 
-/// The text of a document with every password masked: those of URLs, and `target` wherever it stands.
+/// Masks every password in a document: those in URLs, and `target` anywhere.
 ///
-/// Works on the text rather than on its fields, so that a field that is added later is covered. Only the content of texts
-/// changes, each by itself: whatever it says, the document stays one.
+/// This works on the text rather than on fields, so it covers fields that are added later. It masks each
+/// string separately, and the result is still a valid document.
 pub(crate) fn mask(document: Vec<u8>, target: Option<&Target>) -> Vec<u8> {
     let mut text = String::from_utf8(document).expect("serde_json writes UTF-8");
     if let Some(target) = target.filter(|t| t.expose() != t.masked()) {
@@ -23,14 +23,15 @@ pub(crate) fn mask(document: Vec<u8>, target: Option<&Target>) -> Vec<u8> {
 enum Inside {
     /// With the name of the field that is read.
     Object(String),
-    /// With the texts before it, the last few of them.
+    /// List, with the last few strings before.
     List(Vec<String>),
 }
 
-/// How many texts of a list may tell what the next one is: `["mysql", "-u", "root", "-pSECRET"]`.
+/// Maximum number of preceding strings in a list that may show that the next is secret: `["mysql", "-u",
+/// "root", "-pSECRET"]`.
 const WORDS_BEFORE_MAX: usize = 8;
 
-/// The document with each of its texts masked: as its lines, without the signs that stand for their ends.
+/// Masks each string of the document line by line, after unescaping.
 fn mask_texts(document: &str) -> String {
     let mut masked = String::with_capacity(document.len());
     let mut inside: Vec<Inside> = Vec::new();
@@ -75,7 +76,7 @@ fn mask_texts(document: &str) -> String {
     masked
 }
 
-/// The value of a field, whose name may say that it is a secret.
+/// Masks the value of a field; the field's name may show that it is secret.
 fn hidden_in_field(name: &str, value: &str) -> String {
     let field = serde_json::json!({ name: value });
     let hidden: Option<serde_json::Value> = serde_json::from_str(&target::mask_text(&field.to_string())).ok();
@@ -83,7 +84,7 @@ fn hidden_in_field(name: &str, value: &str) -> String {
     hidden.unwrap_or_else(|| HIDDEN.to_owned())
 }
 
-/// A text of a list, whose texts before it may say that it is a secret.
+/// Masks a string of a list; the strings before it may show that it is secret.
 fn hidden_in_list(before: &[String], text: &str) -> String {
     let list: Vec<&str> = before.iter().map(String::as_str).chain([text]).collect();
     let list = serde_json::to_string(&list).expect("texts are always JSON");
@@ -92,10 +93,10 @@ fn hidden_in_list(before: &[String], text: &str) -> String {
     hidden.unwrap_or_else(|| HIDDEN.to_owned())
 }
 
-/// Stands for a text that cannot be shown in part.
+/// Replacement for a string that cannot be shown in part.
 const HIDDEN: &str = "***";
 
-/// Behind the quote that closes the one at `begin`.
+/// Position after the quote that closes the one at `begin`.
 fn text_end(document: &str, begin: usize) -> Option<usize> {
     let mut is_escaped = false;
     let closes = |byte: u8| {
@@ -106,7 +107,7 @@ fn text_end(document: &str, begin: usize) -> Option<usize> {
     document[begin + 1..].bytes().position(closes).map(|at| begin + 1 + at + 1)
 }
 
-/// The next line of a log with its end, passwords masked and every other byte as it was; `None` at the end.
+/// Next line of a log with its end, passwords masked and every other byte unchanged; `None` at the end.
 pub(crate) fn next_line(log: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
     log.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line)?;
@@ -125,7 +126,7 @@ fn mask_line(line: Vec<u8>) -> Vec<u8> {
     }
 }
 
-/// As it stands inside a JSON string.
+/// The text with the escapes of a JSON string.
 fn in_json(text: &str) -> String {
     let quoted = serde_json::to_string(text).expect("text is always JSON");
     quoted[1..quoted.len() - 1].to_owned()
@@ -148,7 +149,7 @@ mod tests {
         assert_eq!(again["also"], "saw postgres://u:***@h/db, then failed");
     }
 
-    /// A text may end with what announces a secret: what follows it in the document is none.
+    /// A string may end with the announcement of a secret: the text after it in the document is not secret.
     #[test]
     fn whatever_its_texts_say_a_document_keeps_its_names_and_its_numbers() {
         for said in [

@@ -1,7 +1,7 @@
-//! How large the pages of a Parquet file say they are, before a reader takes that much memory.
+//! Announced sizes of a Parquet file's pages, checked before a reader allocates that much memory.
 //!
-//! The reader that we use believes a page's head: a file of a kilobyte can announce two gigabytes. So each head is read
-//! here first. Heads are Thrift structures in the compact protocol.
+//! The Parquet reader trusts the header of a page: a file of a kilobyte can announce two gigabytes. So each
+//! header is read here first. Headers are Thrift structures in the compact protocol.
 //!
 //! # Source
 //!
@@ -13,7 +13,7 @@ use crate::schema::Wrong;
 
 /// Largest page, unpacked, in bytes. Ours have about 1 MiB.
 const PAGE_BYTES_MAX: u64 = 32 << 20;
-/// Deepest structure within a page's head; the format needs three.
+/// Deepest structure within a page's header; the format needs three.
 const DEPTH_MAX: u32 = 8;
 
 /// Refuses columns with a page that is larger than any of ours, or that leads out of the file.
@@ -78,7 +78,7 @@ impl Thrift<'_> {
         })
     }
 
-    /// The type of the next field, whose number becomes `id`; [`STOP`] at the end of the structure.
+    /// Type of the next field; its number is stored in `id`. [`STOP`] at the end of the structure.
     fn field(&mut self, id: &mut i64) -> Option<u8> {
         let head = self.byte()?;
         if head == STOP {
@@ -95,7 +95,7 @@ impl Thrift<'_> {
     fn skip(&mut self, kind: u8, depth: u32) -> Option<()> {
         let depth = depth.checked_sub(1)?;
         match kind {
-            // Of a boolean field, the type is the value.
+            // The type of a boolean field is its value.
             1 | 2 => Some(()),
             3 => self.advance(1),
             4..=6 => self.varint().map(drop),
@@ -159,7 +159,7 @@ impl Thrift<'_> {
 mod tests {
     use super::*;
 
-    /// A page's head: type 0, unpacked and packed bytes, then an empty structure in field 5.
+    /// Header of a page: type 0, unpacked and packed bytes, then an empty structure in field 5.
     fn head(unpacked_bytes: u64, packed_bytes: u64) -> Vec<u8> {
         let mut bytes = vec![0x15, 0];
         for value in [unpacked_bytes, packed_bytes] {

@@ -122,13 +122,13 @@ pub(crate) fn read_manifest(folder: &Path, id: RunId) -> Result<Stored, ArchiveE
     Ok(stored)
 }
 
-/// The machine and the proofs of a stored run.
+/// Machine and proofs of a stored run.
 pub(crate) fn proofs(stored: Stored) -> Result<(Environment, Vec<Proof>), Wrong> {
     let Manifest { environment, proofs, .. } = stored.manifest;
     Ok((environment.read()?, proofs.into_iter().map(ProofForm::read).collect::<Result<_, _>>()?))
 }
 
-/// Reads a manifest that may still be a running one's, without a checksum.
+/// Reads a manifest without a checksum, which may belong to a running process.
 pub(crate) fn read_draft(folder: &Path, bytes: &[u8]) -> Result<Stored, ArchiveError> {
     let manifest: Manifest = manifest::FORM.read(bytes, &folder.join(MANIFEST))?;
     let header = manifest.header.read().map_err(in_file(folder, MANIFEST))?;
@@ -136,7 +136,7 @@ pub(crate) fn read_draft(folder: &Path, bytes: &[u8]) -> Result<Stored, ArchiveE
     Ok(Stored { manifest, header })
 }
 
-/// Compares `bytes` of the file `name` with the checksum that stands beside it.
+/// Compares `bytes` of the file `name` with the checksum in `sum_name`.
 pub(crate) fn check_sum_line(
     folder: &Path,
     sum_name: &str,
@@ -151,7 +151,7 @@ pub(crate) fn check_sum_line(
     Err(ArchiveError::damaged(&folder.join(name), what))
 }
 
-/// A file of the manifest, as it was written.
+/// Reads a file of the manifest, and checks it.
 pub(crate) fn checked(folder: &Path, manifest: &Manifest, name: &str) -> Result<Bytes, ArchiveError> {
     let path = folder.join(name);
     let file =
@@ -163,7 +163,7 @@ pub(crate) fn checked(folder: &Path, manifest: &Manifest, name: &str) -> Result<
     Ok(bytes.into())
 }
 
-/// A packed file of the manifest as a stream, after a first reading that compared it with its checksum.
+/// A packed file of the manifest as a stream, after a first pass that compared it with its checksum.
 fn stream(
     folder: &Path,
     manifest: &Manifest,
@@ -187,7 +187,7 @@ fn stream(
     Ok(BufReader::new(disk::unpack(stored, bytes, file.unpacked_bytes, max)))
 }
 
-/// The whole content of a packed file of the manifest.
+/// Whole content of a packed file of the manifest.
 pub(crate) fn unpacked(
     folder: &Path,
     manifest: &Manifest,
@@ -210,7 +210,7 @@ fn latencies(
         .map_err(in_file(folder, LATENCY))
 }
 
-/// A value of the file `name` that its form does not allow.
+/// Error for a value of the file `name` that its form does not allow.
 pub(crate) fn in_file(folder: &Path, name: &str) -> impl FnOnce(Wrong) -> ArchiveError {
     let path = folder.join(name);
     move |Wrong(what)| ArchiveError::Damaged { path, what }
@@ -232,7 +232,7 @@ fn lines<F: DeserializeOwned, T>(
 /// Longest line of a file that is read line by line, in bytes.
 pub(crate) const LINE_BYTES_MAX: u64 = 16 << 20;
 
-/// One document a line, read line by line: memory holds what they say, not their text.
+/// Documents of a text with one per line. Memory holds their values, not their text.
 fn documents<F: DeserializeOwned, T>(
     mut text: impl BufRead,
     read: impl Fn(F) -> Result<T, Wrong>,

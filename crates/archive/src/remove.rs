@@ -1,4 +1,4 @@
-//! How runs leave the archive: out of sight at once, then off the disk.
+//! Removal of runs from the archive: renamed first, then deleted.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::error::ArchiveError;
 use crate::writer::MANIFEST;
 use crate::{Archive, bakeoff, disk, lock, reader};
 
-/// What was found left behind, and removed.
+/// Leftovers that were found and removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Swept {
     /// The folders, as they were named.
@@ -23,7 +23,7 @@ impl Archive {
     ///
     /// # Errors
     ///
-    /// Where there is none of that name, it is part of a bake-off or being written, or the disk does not let us.
+    /// No run or bake-off has that name, it is part of a bake-off or being written, or the disk refuses.
     pub fn remove(&self, id: RunId) -> Result<(), ArchiveError> {
         let still = self.tree.keep_still()?;
         let (run, whole) = (self.tree.run(id), self.tree.bakeoff(id));
@@ -33,7 +33,8 @@ impl Archive {
             }
             self.finish_bakeoff(id, &out_of_sight(&whole)?)?;
         } else if run.is_dir() {
-            // A manifest that does not read names no bake-off, and such a run may go: `resume` measures it again.
+            // An unreadable manifest names no bake-off, and such a run may be removed: `resume` measures it
+            // again.
             let belongs_to = reader::read_manifest(&run, id).ok().and_then(|s| s.header.bakeoff);
             if let Some(bakeoff) = belongs_to.filter(|b| self.tree.bakeoff(*b).is_dir()) {
                 return Err(ArchiveError::PartOfBakeoff { id, bakeoff });
@@ -57,7 +58,7 @@ impl Archive {
         let mut swept = Swept::default();
         for (path, place) in disk::places(&self.tree.bakeoffs())? {
             match place {
-                // These are made while nobody else may look, so its maker is gone.
+                // These exist only under the folder lock, so their writer is gone.
                 Place::Partial(_) => delete(&path)?,
                 Place::Removed(id) => self.finish_bakeoff(id, &path)?,
                 Place::Whole(_) | Place::Stray => continue,
@@ -75,16 +76,16 @@ impl Archive {
         Ok(swept)
     }
 
-    /// Removes the runs of a bake-off that is out of sight, and then what is left of itself.
+    /// Removes the runs of a bake-off that was renamed for removal, and then the bake-off.
     fn finish_bakeoff(&self, id: RunId, folder: &Path) -> Result<(), ArchiveError> {
         let belongs = |run: &RunId| {
             let stored = reader::read_manifest(&self.tree.run(*run), *run);
             stored.map(|stored| stored.header.bakeoff == Some(id))
         };
-        // An index that somebody changed must not have other runs removed.
+        // The runs themselves must agree: a manipulated index must not cause removal of other runs.
         let mut runs = catalog::with(&self.tree, |index| index.runs_of(id))?;
         runs.retain(|run| belongs(run).unwrap_or(false));
-        // And the index does not know of a run whose manifest is damaged: the journal names it.
+        // The index lacks runs with a damaged manifest: the journal names them.
         let is_damaged = |error: ArchiveError| error.is_damage();
         runs.extend(
             bakeoff::runs_named(folder).into_iter().filter(|run| belongs(run).unwrap_or_else(is_damaged)),
@@ -98,7 +99,7 @@ impl Archive {
     }
 }
 
-/// A partial run whose writer is gone: a living one has the manifest locked.
+/// Whether the writer of a partial run is gone: a living one has the manifest locked.
 fn is_left_behind(folder: &Path) -> bool {
     match disk::open(&folder.join(MANIFEST)) {
         Ok(manifest) => !lock::is_taken(&manifest).unwrap_or(true),
@@ -115,7 +116,7 @@ fn out_of_sight(folder: &Path) -> Result<PathBuf, ArchiveError> {
 
 fn delete(folder: &Path) -> Result<(), ArchiveError> {
     fs::remove_dir_all(folder).or_else(|e| match e.kind() {
-        // Its own writer, giving up, was quicker.
+        // Its own writer discarded it first.
         std::io::ErrorKind::NotFound => Ok(()),
         _ => Err(ArchiveError::writing(folder)(e)),
     })

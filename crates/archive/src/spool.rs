@@ -43,12 +43,12 @@ pub struct Spool {
 }
 
 impl Spool {
-    /// A spool in the folder for temporary files.
+    /// Creates a spool in the folder for temporary files.
     pub fn temporary() -> Self {
         Self::within(std::env::temp_dir())
     }
 
-    /// A spool in `folder`.
+    /// Creates a spool in `folder`.
     pub(crate) fn within(folder: PathBuf) -> Self {
         let strand = Strand::default;
         Self {
@@ -74,13 +74,13 @@ impl Spool {
         self.note(written);
     }
 
-    /// Adds what the CPUs did.
+    /// Adds intervals of CPU use.
     pub fn add_cpu(&mut self, intervals: impl IntoIterator<Item = CpuInterval>) {
         let written = self.cpu.add(&self.folder, intervals.into_iter().map(|i| cpu::Interval::of(&i)));
         self.note(written);
     }
 
-    /// Adds what the other instruments measured.
+    /// Adds intervals of the other instruments.
     pub fn add_instruments(&mut self, seen: &Instruments) {
         let written = [
             self.io.add(&self.folder, seen.io.iter().map(block_io::Interval::of)),
@@ -109,7 +109,7 @@ impl Spool {
         Ok(documents(&self.cpu, cpu::Interval::read))
     }
 
-    /// The distributions of latency, from the first interval on.
+    /// Distributions of latency, from the first interval on.
     pub(crate) fn slices(&self) -> impl Iterator<Item = io::Result<HistogramSlice>> + '_ {
         let mut bytes = self.slices.reader();
         std::iter::from_fn(move || next_slice(&mut bytes).transpose())
@@ -132,11 +132,11 @@ impl Spool {
         strand.reader()
     }
 
-    /// Whether everything that was added is there.
+    /// Reports the first write that failed.
     pub(crate) fn check(&self) -> Result<(), ArchiveError> {
         match &self.failed {
             None => Ok(()),
-            // An error of the system can be told twice: by its number.
+            // An I/O error cannot be cloned; its number rebuilds it.
             Some(e) => Err(ArchiveError::writing(&self.folder)(
                 e.raw_os_error().map_or_else(|| e.kind().into(), io::Error::from_raw_os_error),
             )),
@@ -177,7 +177,7 @@ impl Strand {
         self.write(folder)
     }
 
-    /// Moves what waits to disk if it is enough to be worth it.
+    /// Writes the waiting bytes if there are enough.
     fn write(&mut self, folder: &Path) -> io::Result<()> {
         if self.waiting.len() < WAITING_BYTES {
             return Ok(());
@@ -185,7 +185,7 @@ impl Strand {
         let waiting = std::mem::take(&mut self.waiting);
         let written = self.file(folder).and_then(|mut file| file.write_all(&waiting));
         self.waiting = waiting;
-        // Also after an error: what cannot be written must not collect in memory.
+        // Also after an error: unwritten items must not collect in memory.
         self.waiting.clear();
         self.waiting.shrink_to(WAITING_BYTES * 2);
         written
@@ -220,7 +220,7 @@ impl Read for At<'_> {
     }
 }
 
-/// A new file in `folder` without a name.
+/// Creates a file in `folder` and unlinks its name.
 fn nameless(folder: &Path) -> io::Result<File> {
     // Keyed by the system's randomness: another user cannot guess it.
     let draw = || RandomState::new().build_hasher().finish();
@@ -230,7 +230,7 @@ fn nameless(folder: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Seven bits a byte, lowest first; the highest bit says that more follow.
+/// Seven bits per byte, lowest first; the highest bit marks that more follow.
 fn put_number(bytes: &mut Vec<u8>, mut n: u64) {
     while n >= 0x80 {
         bytes.push(n.to_le_bytes()[0] | 0x80);

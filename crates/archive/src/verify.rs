@@ -1,4 +1,4 @@
-//! Is what is stored what was written?
+//! Comparison of stored data with their checksums.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,50 +15,51 @@ use crate::schema::manifest::StoredFile;
 use crate::writer::{HISTOGRAMS, MANIFEST, MANIFEST_SUM};
 use crate::{Archive, bakeoff, checksum, copies, disk, reader, series};
 
-/// What was found about one run, one bake-off, or something in the archive that is neither.
+/// Result for one run, one bake-off, or a foreign file in the archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verified {
-    /// Its name; `None` for what is no run of ours.
+    /// Name; `None` for a foreign file.
     pub id: Option<RunId>,
-    /// Its folder.
+    /// Folder.
     pub path: PathBuf,
-    /// How many files were read.
+    /// Number of files that were read.
     pub files: usize,
-    /// What is wrong; empty where all is well.
+    /// Problems; empty if all is well.
     pub problems: Vec<Problem>,
 }
 
-/// One thing that is wrong.
+/// One problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// The file or folder.
+    /// File or folder.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// Problem with it.
     pub what: String,
 }
 
-/// What came of building the index anew.
+/// Result of rebuilding the index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reindexed {
-    /// Runs and bake-offs that are in it.
+    /// Runs and bake-offs in it.
     pub entries: usize,
-    /// Whether it says the same as the one before; `None` where there was none, or none that reads.
+    /// Whether the index equals the previous one; `None` if that was missing or unreadable.
     pub same: Option<bool>,
-    /// Folders that do not read, and so are not in it.
+    /// Unreadable folders, which the index lacks.
     pub damaged: Vec<crate::Damage>,
-    /// What dead processes had left, and is gone now.
+    /// Leftovers of dead processes that were removed.
     pub swept: Vec<PathBuf>,
 }
 
 impl Archive {
-    /// Reads every file of the runs and bake-offs named, or of all where none are, and compares checksums.
+    /// Reads every file of the given runs and bake-offs, or of all if the list is empty, and compares
+    /// checksums.
     ///
-    /// Finds any changed byte, and any file that is missing or too many. What a bake-off's journal loses as whole
-    /// lines at its very end cannot be seen; those trials read as abandoned.
+    /// Finds any changed byte, and any missing or extra file. Whole lines that a bake-off's journal lost at
+    /// its very end cannot be detected; those trials read as abandoned.
     ///
     /// # Errors
     ///
-    /// Where the folders themselves cannot be read, or a name is of nothing.
+    /// The folders themselves cannot be read, or a name does not exist.
     pub fn verify(&self, ids: &[RunId]) -> Result<Vec<Verified>, ArchiveError> {
         if ids.is_empty() {
             return self.verify_all();
@@ -66,11 +67,11 @@ impl Archive {
         ids.iter().map(|id| self.verify_one(*id)).collect()
     }
 
-    /// Builds the index anew from the folders.
+    /// Rebuilds the index from the folders.
     ///
     /// # Errors
     ///
-    /// Where the folders cannot be read or changed.
+    /// The folders cannot be read or changed.
     pub fn reindex(&self) -> Result<Reindexed, ArchiveError> {
         let swept = self.sweep()?.folders;
         let (before, after) = catalog::rebuild(&self.tree)?;
@@ -78,24 +79,24 @@ impl Archive {
         Ok(Reindexed { entries, same: before.map(|b| b == after), damaged: self.damage()?, swept })
     }
 
-    /// The index as text, in one order: the same for the same runs, however it came about.
+    /// The index as text, in a fixed order: equal runs give equal texts.
     ///
     /// # Errors
     ///
-    /// Where the folders cannot be read.
+    /// The folders cannot be read.
     pub fn index_dump(&self) -> Result<String, ArchiveError> {
         catalog::with(&self.tree, catalog::Catalog::dump)
     }
 
     fn verify_all(&self) -> Result<Vec<Verified>, ArchiveError> {
-        // What dead processes left is no damage; where it cannot be removed, it is shown below.
+        // Leftovers of dead processes are not damage; those that cannot be removed are reported below.
         let _ = self.sweep();
         let mut found = Vec::new();
         let (bakeoffs, runs) = (disk::places(&self.tree.bakeoffs())?, disk::places(&self.tree.runs())?);
         for (path, place) in bakeoffs.into_iter().chain(runs) {
             match place {
                 Place::Whole(id) => found.push(self.verify_one(id)?),
-                // Being written by a living process.
+                // A living process is writing it.
                 Place::Partial(_) => {}
                 Place::Removed(_) | Place::Stray => {
                     let what = "it is no run and no bake-off".to_owned();
@@ -129,7 +130,7 @@ impl Archive {
         look.into_verified(id)
     }
 
-    /// Whether all reads, and the two forms in which the distributions are kept say the same.
+    /// Checks that everything is readable, and that both stored forms of the distributions agree.
     fn agrees_with_itself(&self, id: RunId, folder: &Path) -> Result<(), ArchiveError> {
         let run = self.run(id)?;
         let Some(load) = &run.load else { return Ok(()) };
@@ -204,7 +205,7 @@ impl<'a> Look<'a> {
         self.problems.push(Problem { path: self.folder.join(name), what: what.to_owned() });
     }
 
-    /// The value, or a problem with the file it is about.
+    /// Returns the value, or records a problem with the file.
     fn note<T>(&mut self, name: &str, result: Result<T, ArchiveError>) -> Option<T> {
         match result {
             Ok(value) => Some(value),
@@ -223,7 +224,7 @@ impl<'a> Look<'a> {
         }
     }
 
-    /// Compares the folder with the list of its files, beside those that every such folder has.
+    /// Compares the folder with the list of its files and with those that every such folder has.
     fn compare(&mut self, listed: &[StoredFile], always: &[&str]) {
         for file in listed {
             let path = self.folder.join(&file.name);

@@ -1,8 +1,8 @@
-//! Files that a user named: whole, or as they were, and never through another user's link.
+//! Files that a user names: replaced as a whole or not at all, and never through another user's link.
 //!
-//! A file is written under a random name beside its later one (`O_CREAT | O_EXCL | O_NOFOLLOW`) and renamed when it is
-//! whole. The folder is opened once and every later step goes through that descriptor, so a folder that is swapped
-//! meanwhile changes nothing.
+//! A file is written under a random name in the same folder (`O_CREAT | O_EXCL | O_NOFOLLOW`) and renamed
+//! when it is complete. The folder is opened once and every later step goes through that descriptor, so a
+//! folder that is swapped meanwhile changes nothing.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -19,17 +19,17 @@ use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 
 use crate::lock;
 
-/// Longest name that Linux file systems take, in bytes.
+/// Longest name on Linux file systems, in bytes.
 const NAME_BYTES_MAX: usize = 255;
 const BESIDE: &str = "partial";
 /// Hexadecimal digits of the random part of a temporary name.
 const RANDOM_DIGITS: usize = 32;
 
-/// Checks that `path` can be written, without touching what it names.
+/// Checks that `path` can be written, without touching the existing file.
 ///
 /// # Errors
 ///
-/// What the system says when a file is made beside `path`.
+/// A file cannot be created next to `path`.
 pub fn check(path: &Path) -> io::Result<()> {
     match Place::of(path)? {
         Place::Through(_) => Ok(()),
@@ -37,23 +37,23 @@ pub fn check(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Replaces the content of `path` in one step. A full disk leaves what was there, and never half a file.
+/// Replaces the content of `path` in one step. A full disk leaves the old content, and never half a file.
 ///
-/// A pipe, a terminal or a device that root or this user owns is written to. A link is replaced, not followed, except to
-/// such a device.
+/// A pipe, a terminal or a device that root or this user owns is written to. A link is replaced, not
+/// followed, except to such a device.
 ///
 /// # Errors
 ///
-/// What the system says; then the old content is as it was.
+/// The system refuses; then the old content is unchanged.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     write_with(path, |out| out.write_all(bytes))
 }
 
-/// As [`write()`], with what `put` writes.
+/// Variant of [`write()`] with the content that `put` writes.
 ///
 /// # Errors
 ///
-/// As [`write()`], and what `put` says.
+/// Those of [`write()`], and that of `put`.
 pub fn write_with(path: &Path, put: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let put = |file: &File| {
         let mut out = BufWriter::new(file);
@@ -87,7 +87,7 @@ impl Place {
             Err(errno) => return Err(errno.into()),
         };
         let kind = kind(&found);
-        // Another user's pipe or link is no place for what this user writes.
+        // Another user's pipe or link must not receive this user's data.
         let is_trusted = found.st_uid == 0 || found.st_uid == geteuid().as_raw();
         if kind == SFlag::S_IFREG || !is_trusted {
             return Ok(Self::Beside(target));
@@ -135,7 +135,7 @@ impl Target {
         Ok(Beside { file: file.into(), temporary: Some(temporary), target: self })
     }
 
-    /// `.NAME.` before, and `.partial` after the random part of the names of files that will be `NAME`.
+    /// Prefix `.NAME.` and suffix `.partial` around the random part of the temporary names of `NAME`.
     fn around_random(&self) -> (OsString, OsString) {
         let mut before = OsString::from(".");
         let most = NAME_BYTES_MAX - RANDOM_DIGITS - BESIDE.len() - 3;
@@ -153,7 +153,7 @@ impl Target {
         name
     }
 
-    /// Names in the folder of files that were to become this one.
+    /// Temporary names of this file in the folder.
     fn siblings(&self) -> io::Result<Vec<OsString>> {
         let (before, after) = self.around_random();
         let is_ours = |name: &[u8]| {
@@ -175,15 +175,15 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// A file that is written slowly: locked while it has its temporary name, so that two writers of one name exclude each
-/// other, and what a killed one left is found.
+/// A file that is written slowly. It is locked while it has its temporary name, so two writers of one name
+/// exclude each other, and the leftover of a killed one is found.
 #[derive(Debug)]
 pub(crate) struct SlowFile {
     beside: Beside,
     left_behind: Option<PathBuf>,
 }
 
-/// Why a slow file cannot be begun.
+/// Reason that a slow file cannot begin.
 #[derive(Debug)]
 pub(crate) enum NotBegun {
     /// Another process writes it.
@@ -222,22 +222,22 @@ impl SlowFile {
         Ok(Self { beside, left_behind })
     }
 
-    /// A second handle on the file, to write to it from another thread.
+    /// A second handle on the file, for writing from another thread.
     pub(crate) fn writer(&self) -> io::Result<File> {
         self.beside.file.try_clone()
     }
 
-    /// What a killed process had left.
+    /// Leftover of a killed process.
     pub(crate) fn left_behind(&self) -> Option<&Path> {
         self.left_behind.as_deref()
     }
 
-    /// The name that the file will have.
+    /// Final name of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.beside.target.path
     }
 
-    /// Gives the file its name.
+    /// Renames the file to its final name.
     pub(crate) fn finish(self) -> io::Result<()> {
         self.beside.rename()
     }
@@ -264,7 +264,7 @@ impl Beside {
 impl Drop for Beside {
     fn drop(&mut self) {
         if let Some(temporary) = self.temporary.take() {
-            // Whatever failed before is the error to report; this only tidies up.
+            // The earlier failure is the error to report; this only cleans up.
             let _ = unlinkat(&self.target.folder, temporary.as_os_str(), UnlinkatFlags::NoRemoveDir);
         }
     }

@@ -1,4 +1,4 @@
-//! How a run gets into the archive: beside, whole, checked, and then under its name.
+//! Writing of a run: under a temporary name, complete, checked, then renamed.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Read, Seek as _, Write as _};
@@ -25,27 +25,28 @@ pub(crate) const NIC: &str = "nic.jsonl.zst";
 pub(crate) const LOCKS: &str = "locks.jsonl.zst";
 pub(crate) const ULOCKS: &str = "ulocks.jsonl.zst";
 
-/// A run on its way into the archive.
+/// A run that is being written to the archive.
 ///
-/// Dropped without [`RunWriter::seal`] it leaves nothing. While it lives, others see the run as running.
+/// Dropping it without [`RunWriter::seal`] removes the run. While it lives, other processes list the run as
+/// running.
 #[derive(Debug)]
 #[must_use = "a run that is not sealed leaves nothing"]
 pub struct RunWriter {
     archive: Archive,
     id: RunId,
     folder: PathBuf,
-    /// Locked from the beginning: by this others know that the writer lives.
+    /// Locked from the beginning: the lock shows that the writer lives.
     manifest: File,
     files: Vec<StoredFile>,
     sealed: bool,
 }
 
 impl Archive {
-    /// Begins a run: claims its name and its place on disk, before anything is measured.
+    /// Begins a run: claims its name and its place on disk, before the measurement.
     ///
     /// # Errors
     ///
-    /// Where the archive cannot be written, is full, or has a run of that name.
+    /// The archive cannot be written, is full, or has a run of that name.
     pub fn begin(&self, header: &RunHeader) -> Result<RunWriter, ArchiveError> {
         let id = header.id;
         let folder = self.tree.run(id);
@@ -68,7 +69,7 @@ impl Archive {
                 return Err(ArchiveError::writing(&path)(e));
             }
         };
-        // From here on, whatever fails removes the folder by dropping the writer.
+        // From here on, any failure drops the writer, which removes the folder.
         let archive = self.clone();
         let mut writer =
             RunWriter { archive, id, folder: partial, manifest, files: Vec::new(), sealed: false };
@@ -93,7 +94,7 @@ impl Archive {
 }
 
 impl RunWriter {
-    /// The run's name.
+    /// Name of the run.
     pub fn id(&self) -> RunId {
         self.id
     }
@@ -132,13 +133,13 @@ impl RunWriter {
         Ok(())
     }
 
-    /// Writes everything, makes it durable, and gives it its name; yields the run's folder.
+    /// Writes everything, syncs it, and renames it; returns the run's folder.
     ///
     /// The target is stored with its password masked, as is every URL in the run's texts.
     ///
     /// # Errors
     ///
-    /// Where the archive cannot be written, or is full; then nothing of the run is left.
+    /// The archive cannot be written, or is full; then nothing of the run is left.
     pub fn seal(self, run: &Run) -> Result<PathBuf, ArchiveError> {
         self.seal_with(run, &Spool::temporary())
     }
@@ -162,12 +163,12 @@ impl RunWriter {
         Ok(folder)
     }
 
-    /// A place for the intervals of the run that are complete, on the archive's disk.
+    /// Creates a spool for complete intervals of the run, on the archive's disk.
     pub fn spool(&self) -> Spool {
         Spool::within(self.folder.clone())
     }
 
-    /// Gives the run up; nothing of it is left.
+    /// Discards the run; nothing of it is left.
     pub fn discard(self) {
         drop(self);
     }
@@ -216,7 +217,7 @@ impl RunWriter {
         Ok(())
     }
 
-    /// Replaces the manifest's content; yields its checksum.
+    /// Replaces the manifest's content; returns its checksum.
     fn write_manifest(&mut self, run: &Run) -> io::Result<String> {
         let manifest = Manifest::of(run, self.files.clone());
         let text = masking::mask(document(&manifest), run.load.as_ref().map(|l| &l.settings.target));

@@ -1,4 +1,4 @@
-//! `order.json`: a bake-off as it was planned, with every default resolved and the order as it was drawn.
+//! `order.json`: the plan of a bake-off with every default resolved, and the drawn order.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::manifest::{Header, StoredFile};
 use super::{Form, Real, Wrong, ns, word};
 
-/// The form of `order.json`.
+/// Form of `order.json`.
 pub(crate) const FORM: Form = Form { tag: "bakeoff.order/1" };
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -66,7 +66,8 @@ struct Cell {
 }
 
 impl Order {
-    /// The form of `bakeoff`, but for its environment, its plan's text and its attempts, which have their own files.
+    /// The form of `bakeoff`, without its environment, its plan's text and its attempts, which have their own
+    /// files.
     pub(crate) fn of(bakeoff: &Bakeoff, files: Vec<StoredFile>) -> Self {
         let Bakeoff {
             header,
@@ -111,12 +112,12 @@ impl Order {
         }
     }
 
-    /// Every trial's index, and its value of every factor.
+    /// Index and levels of every trial.
     pub(crate) fn levels(&self) -> impl Iterator<Item = (u32, &Levels)> {
         self.trials.iter().map(|cell| (cell.trial, &cell.levels))
     }
 
-    /// The bake-off without its attempts; its header's state is the one it was begun with.
+    /// The bake-off without its attempts; its header has the state at the beginning.
     pub(crate) fn read(self, plan_text: String, environment: Environment) -> Result<Bakeoff, Wrong> {
         let Wishes { sponsor, tuning, notes } = self.page;
         let metric = |found: &String| word("metric", found, Metric::from_word);

@@ -1,4 +1,4 @@
-//! A load, as stored in the manifest: everything but the distributions by interval, which have files of their own.
+//! A load, as stored in the manifest, without the distributions by interval, which have their own files.
 
 mod pace;
 mod settings;
@@ -66,7 +66,7 @@ struct Errors {
     connection: u64,
     application: u64,
     verify: u64,
-    /// Missing before there were time-outs.
+    /// Absent before time-outs existed.
     #[serde(default)]
     timeout: u64,
 }
@@ -77,12 +77,12 @@ struct Gap {
     for_s: Real,
     affected: u64,
     ended: bool,
-    /// Its place in `hosts`.
+    /// Index in `hosts`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     host: Option<usize>,
 }
 
-/// The part of one of several hosts.
+/// Share of one of several hosts.
 #[derive(Debug, Serialize, Deserialize)]
 struct Part {
     host: String,
@@ -153,7 +153,7 @@ struct Totals {
     #[serde(default)]
     connect: Option<String>,
     operations: BTreeMap<String, String>,
-    /// Of those operations of which there is any.
+    /// Only operations with such events.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     operations_at_least: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -161,7 +161,7 @@ struct Totals {
 }
 
 impl Load {
-    /// The form of `load`, but for its slices.
+    /// The form of `load`, without its slices.
     pub(crate) fn of(load: &LoadRecord) -> Self {
         let LoadRecord {
             settings,
@@ -251,7 +251,7 @@ impl Load {
         let m = &self.missing;
         let totals = self.totals;
         let histogram = |text: String| hlog::decode(&text);
-        // Runs of before this was kept say nothing of it.
+        // Runs of earlier versions lack this.
         let censored = |known: &str, at_least: Option<&String>| {
             let at_least = at_least.map_or_else(|| Ok(Histogram::new()), |text| hlog::decode(text))?;
             Ok(CensoredHistogram { known: hlog::decode(known)?, at_least })
