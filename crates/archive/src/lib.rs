@@ -1,14 +1,14 @@
-//! Runs on disk: a folder tree that is the truth, and an index that is not.
+//! Runs on disk: a folder tree, which is authoritative, and an index, which is not.
 //!
 //! ```text
 //! bakeoffs/<id>/  plan.toml  order.json  order.sha256  env.json  events.jsonl
 //! runs/<id>/      manifest.json  manifest.sha256  latency.hlog.zst  hist.parquet  series.parquet
 //!                 {cpu,io,nic,locks,ulocks}.jsonl.zst
-//! index.sqlite    for finding and listing; rebuilt whenever it does not agree with the folders
+//! index.sqlite    for finding and listing; rebuilt whenever it differs from the folders
 //! ```
 //!
-//! A run is written beside, made durable, checksummed and renamed, so half a run is never seen. What users of other
-//! tools find in the files: `docs/archive.md`.
+//! A run is written under a temporary name, checksummed, synced and renamed, so readers never find half a run.
+//! `docs/archive.md` describes the files for users of other tools.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -68,8 +68,8 @@ impl Archive {
         Self::made(Tree::at(dir))
     }
 
-    /// Variant of [`Archive::open`] that lets root write in a folder of another user: only for users who
-    /// trust its owner (`--trust`).
+    /// Variant of [`Archive::open`] that lets root write in a folder of another user; requires the user's consent
+    /// (`--trust`).
     ///
     /// # Errors
     ///

@@ -211,9 +211,9 @@ impl Archive {
 /// State of the process that writes a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Writer {
-    /// It holds the manifest's lock and measures.
+    /// The process holds the manifest's lock and measures.
     Alive,
-    /// It died before the run was complete.
+    /// The process died before the run was complete.
     Gone,
 }
 
