@@ -10,6 +10,8 @@ mod compare;
 mod cost;
 mod curve;
 mod multiples;
+mod point;
+mod round;
 mod speed;
 mod time;
 
@@ -23,10 +25,14 @@ use crate::change_point::{jump_near, jumps};
 use crate::robust::{mad, mean_and_error, median};
 
 pub use bands::Band;
+use bands::detrended;
 pub use compare::{Place, Versus, versus};
 pub use cost::Cost;
 pub use curve::{Estimate, Shape};
 pub use multiples::Multiple;
+use point::EFFECT_MIN;
+pub use point::Point;
+pub(crate) use round::Round;
 pub use speed::Speed;
 pub use time::TimeShift;
 
@@ -75,28 +81,6 @@ pub struct Cell {
     pub correlations: Maybe<[f64; 3]>,
 }
 
-/// One size.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Point {
-    /// Size of the buffer.
-    pub size_bytes: u64,
-    /// Time of a call: median of the rounds, each relative to the reference measured next to it.
-    pub call_ns: f64,
-    /// Lowest and highest of the rounds.
-    pub call_ns_range: (f64, f64),
-    /// Number of rounds.
-    pub n: u32,
-    /// Time of a call predicted by the three costs; NaN if they are unknown.
-    pub fitted_ns: f64,
-}
-
-impl Point {
-    /// Bytes per second.
-    pub fn bytes_per_s(&self) -> f64 {
-        self.size_bytes as f64 / self.call_ns * 1e9
-    }
-}
-
 /// A shift of the size curve.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SizeShift {
@@ -106,20 +90,8 @@ pub struct SizeShift {
     pub ratio: f64,
 }
 
-/// Smallest shift or effect that is reported.
-const EFFECT_MIN: f64 = 0.01;
 /// Maximum number of points in a curve that is searched; more are binned.
 const BINS_MAX: usize = 4_000;
-
-/// Measurements of one round of a cell.
-#[derive(Debug, Clone)]
-pub(crate) struct Round {
-    /// Seconds since the first round began, size, time of a call.
-    points: Vec<(f64, u64, f64)>,
-    references: Vec<(f64, f64)>,
-    /// Probe values by name: end of the window, and the value.
-    windows: BTreeMap<String, Vec<(f64, f64)>>,
-}
 
 /// Reads and judges a sweep.
 pub fn sweep(bakeoff: &Bakeoff) -> Sweep {
@@ -327,17 +299,6 @@ fn binned(residual: &[(u64, f64)]) -> Vec<(f64, f64)> {
         (bin.iter().map(|p| p.0).sum::<f64>() / n, bin.iter().map(|p| p.1).sum::<f64>() / n)
     };
     plain.chunks(per_bin).map(mean).collect()
-}
-
-/// The residual minus its running median, without slow bends.
-fn detrended(curve: &[(f64, f64)]) -> Vec<(f64, f64)> {
-    const REACH: usize = 100;
-    let at = |i: usize| {
-        let near = &curve[i.saturating_sub(REACH)..(i + REACH + 1).min(curve.len())];
-        let values: Vec<f64> = near.iter().map(|p| p.1).collect();
-        (curve[i].0, curve[i].1 - median(&values).expect("there is one at least"))
-    };
-    (0..curve.len()).map(at).collect()
 }
 
 fn size_shifts(curve: &[(f64, f64)], halves: Option<&[Vec<(f64, f64)>; 2]>) -> Vec<SizeShift> {

@@ -1,18 +1,20 @@
 //! No crate has a circle of files: files that import each other, directly or through others.
 //!
-//! A file imports another file if its code, without tests, names something that the other file defines: in a `use` line or
-//! in a path such as `crate::stop::Stop` or `child::run()`. This holds for a parent and its child, too: a parent may call its
-//! child, or a child may use what its parent defines, but not both. Three things are not imports:
+//! A file imports another file if its code, without tests, names something that the other file defines: in a
+//! `use` line or in a path such as `crate::stop::Stop` or `child::run()`. This holds for a parent and its
+//! child, too: a parent may call its child, or a child may use what its parent defines, but not both. Three
+//! things are not imports:
 //!
 //! - a `mod` line: a parent declares its children;
-//! - a re-export (`pub use child::Name;`) of a name that the file itself does not use. A path through it leads to the file
-//!   that defines the name;
+//! - a re-export (`pub use child::Name;`) of a name that the file itself does not use. A path through it
+//!   leads to the file that defines the name;
 //! - code under `#[cfg(test)]`, and files that only such code declares.
 //!
-//! `circles.txt` lists the circles that stood when this test was written, one a line. It may only get shorter.
+//! `circles.txt` lists the circles that stood when this test was written, one a line. It may only get
+//! shorter.
 //!
-//! The reader knows paths, not types: it does not see a call of a method, and a name inside a macro of another crate is a
-//! name. Files that form a circle are understood, tested and moved only together.
+//! The reader knows paths, not types: it does not see a call of a method, and a name inside a macro of
+//! another crate is a name. Files that form a circle are understood, tested and moved only together.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -75,7 +77,7 @@ struct Crate {
     files: BTreeMap<Module, File>,
 }
 
-/// What one file says about its module.
+/// A file: its module's children, imports and names.
 struct File {
     path: PathBuf,
     children: BTreeSet<String>,
@@ -119,7 +121,7 @@ impl Crate {
         self.circles_of(Module::clone)
     }
 
-    /// As [`Self::circles`], for folders at the top of the crate: `x.rs` and all that is in `x/` are one.
+    /// The same for the folders at the top of the crate: `x.rs` and all that is in `x/` are one.
     fn circles_of_folders(&self) -> Vec<Vec<(&Path, &Path)>> {
         self.circles_of(|module| module.iter().take(1).cloned().collect())
     }
@@ -145,7 +147,8 @@ impl Crate {
         let mut circles: BTreeMap<&Module, Vec<(&Path, &Path)>> = BTreeMap::new();
         for (from, to) in imports.iter().flat_map(|(from, all)| all.iter().map(move |to| (from, to))) {
             if reached[to].contains(from) {
-                // Both reach each other, so the first that either reaches back is the same for the whole group.
+                // Both reach each other, so the first that either reaches back is the same for the whole
+                // group.
                 let group = reached[from].iter().find(|m| reached[*m].contains(from));
                 let group = group.expect("what is on a circle reaches itself");
                 circles.entry(group).or_default().push((&self.files[from].path, &self.files[to].path));
@@ -154,7 +157,7 @@ impl Crate {
         circles.into_values().collect()
     }
 
-    /// The other modules whose definitions the code of `module` names.
+    /// The other modules with definitions that the code of `module` names.
     fn imports(&self, module: &Module) -> BTreeSet<&Module> {
         let file = &self.files[module];
         let uses = file.uses.iter().filter(|u| !u.is_public || file.names.contains(&u.name));
@@ -163,8 +166,8 @@ impl Crate {
         found.filter(|&home| home != module).collect()
     }
 
-    /// The module whose file defines what `path` names, for code in `from`; nothing if that is not in this crate, or a module
-    /// and not a definition.
+    /// The module of the file that defines the name `path`, for code in `from`; `None` if another crate
+    /// defines it, or if it is a module.
     fn home(&self, from: &Module, path: &[String], depth: u32) -> Option<&Module> {
         if depth > RE_EXPORTS_MAX {
             return None;
@@ -304,7 +307,7 @@ impl Nested {
     }
 }
 
-/// Reads what stands between `use` and its semicolon, from `at` on; returns where the rest begins.
+/// Reads the tree between `use` and its semicolon, from `at` on; returns the index after it.
 fn use_tree(tokens: &[String], mut at: usize, before: &[String], uses: &mut Vec<Use>) -> usize {
     let mut path = before.to_vec();
     loop {
@@ -427,7 +430,7 @@ fn without_tests(tokens: &[String]) -> Vec<String> {
     kept
 }
 
-/// Where the attribute ends that begins at `at`; `None` if none begins there.
+/// End of the attribute that begins at `at`; `None` if none begins there.
 fn attribute_end(tokens: &[String], at: usize) -> Option<usize> {
     let open = match (tokens.get(at)?.as_str(), tokens.get(at + 1)?.as_str()) {
         ("#", "[") => at + 1,
@@ -437,7 +440,7 @@ fn attribute_end(tokens: &[String], at: usize) -> Option<usize> {
     Some(block_end(tokens, open))
 }
 
-/// Where the item ends that begins at `at`: after its semicolon or its block.
+/// End of the item that begins at `at`: after its semicolon or its block.
 fn item_end(tokens: &[String], mut at: usize) -> usize {
     let is_use = tokens[at..].iter().take(5).any(|t| t == "use");
     while let Some(token) = tokens.get(at) {
@@ -451,7 +454,7 @@ fn item_end(tokens: &[String], mut at: usize) -> usize {
     at
 }
 
-/// Where the brackets end that open at `open`.
+/// End of the brackets that open at `open`.
 fn block_end(tokens: &[String], open: usize) -> usize {
     let mut depth = 0;
     for (at, token) in tokens.iter().enumerate().skip(open) {
@@ -471,7 +474,7 @@ fn is_name(token: &str) -> bool {
     token.starts_with(|c: char| c.is_alphabetic() || c == '_')
 }
 
-/// The circles of a crate whose files are `(path, text)`, as lines `from -> to`.
+/// The circles of a crate with these files, each a path and its text, as lines `from -> to`.
 fn circles_of(files: &[(&str, &str)]) -> Vec<String> {
     let read = |path: &Path| {
         files.iter().find(|(name, _)| Path::new(name) == path).map(|(_, text)| (*text).to_owned())

@@ -2,13 +2,13 @@
 
 mod account;
 mod aside;
+mod attachments;
 mod audit;
-mod beside;
 mod books;
-mod crew;
 pub(crate) mod dataset;
 mod look;
 mod pauses;
+mod worker_threads;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,20 +20,20 @@ use record::load::{LoadRecord, LoadSettings, Loop, Phase, Progress, RateChange};
 use record::missing::{Maybe, Missing};
 
 use self::account::{Measured, Over, closed_loop, seconds};
-pub use self::beside::Beside;
-use self::crew::{Crew, POLL_NS};
+pub use self::attachments::Attachments;
 pub(crate) use self::look::{cleanup, look, setup_error};
 use self::pauses::Pauses;
+use self::worker_threads::{POLL_NS, WorkerThreads};
 use crate::conduct::books::Books;
 use crate::control::Control;
 use crate::control::progress::{Event, OnEvent};
 use crate::control::stop::{Stop, StopLevel};
 use crate::driver::hosts::Hosts;
-use crate::engine::Post;
+use crate::engine::WorkerState;
 use crate::engine::{Engine, Timeline};
 use crate::error::LoadError;
 use crate::measure::client::{self, RunQueueWaits};
-use crate::measure::in_system::Looks;
+use crate::measure::in_system::InSystemSamples;
 use crate::measure::priority::{self, Awake};
 use crate::measure::sockets::Sockets;
 use crate::schedule::clock::{SharedClock, to_ns};
@@ -68,7 +68,7 @@ const CHANGES_MAX: usize = 1_000;
 /// Drives the load.
 pub(crate) fn run(
     settings: &LoadSettings,
-    beside: &Beside,
+    attachments: &Attachments,
     hosts: &Arc<Hosts>,
     clock: SharedClock,
     stop: &Stop,
@@ -78,27 +78,28 @@ pub(crate) fn run(
         priority::may_be_real_time().map_err(|source| LoadError::RealTime { source })?;
     }
     let seen = look(settings, hosts, stop, on_event)?;
-    let recorded = beside.recorded.clone().unwrap_or_else(|| Arc::from([]));
+    let recorded = attachments.recorded.clone().unwrap_or_else(|| Arc::from([]));
     let engine = Arc::new(Engine::new(settings.clone(), recorded, Arc::clone(hosts), clock));
     let awake = settings.client.keep_awake.then(Awake::keep).transpose();
     let awake = awake.map_err(|source| LoadError::Thread { source })?;
-    let log_room = beside.log.as_ref().map_or(0, |_| log_room(settings.threads));
+    let log_room = attachments.log.as_ref().map_or(0, |_| log_room(settings.threads));
     let sockets_before = Sockets::of_this_process();
-    let mut crew = Crew::connect(&engine, log_room, stop, on_event)?;
+    let mut worker_threads = WorkerThreads::connect(&engine, log_room, stop, on_event)?;
     let open_sockets = open_sockets(&engine, sockets_before.as_ref());
-    let mut conductor = Conductor::begin(&engine, &mut crew, beside, awake.as_ref(), stop, on_event);
+    let mut conductor =
+        Conductor::begin(&engine, &mut worker_threads, attachments, awake.as_ref(), stop, on_event);
     conductor.open_sockets = open_sockets;
     let ending = conductor.play();
     let (mut books, changes, on_event) = (conductor.books, conductor.changes, conductor.on_event);
-    if let Some(control) = &beside.control {
+    if let Some(control) = &attachments.control {
         control.leave();
     }
-    crew.dismiss();
+    worker_threads.dismiss();
     let Some(measured) = ending else { return Err(LoadError::Interrupted) };
     let Over { record, last, unfinished } =
-        account::record(&engine, &mut books, &measured, changes, beside.log.is_some(), seen);
+        account::record(&engine, &mut books, &measured, changes, attachments.log.is_some(), seen);
     on_event(&Event::IntervalClosed(last));
-    if let Some(log) = &beside.log {
+    if let Some(log) = &attachments.log {
         books.logged.extend(unfinished.rows);
         books.unlogged += unfinished.unlogged;
         let rows = books.logged.len() as u64;
@@ -137,7 +138,7 @@ struct Conductor<'a> {
     absence: Absence,
     /// Events that had ended when it last looked whether the server is away.
     ended: u64,
-    looks: Looks,
+    looks: InSystemSamples,
     pauses: Pauses,
     open_sockets: Maybe<u32>,
     /// When the idle time of the CPUs was read last, and what it was then.
@@ -183,14 +184,14 @@ impl Absence {
 impl<'a> Conductor<'a> {
     fn begin(
         engine: &'a Engine,
-        crew: &mut Crew,
-        beside: &'a Beside,
+        worker_threads: &mut WorkerThreads,
+        attachments: &'a Attachments,
         awake: Option<&'a Awake>,
         stop: &'a Stop,
         on_event: OnEvent<'a>,
     ) -> Self {
         // The schedule may take a while to lay out; the workers wait at the gate.
-        let control = beside.control.as_deref();
+        let control = attachments.control.as_deref();
         let changes_max = if control.is_some() { CHANGES_MAX } else { 0 };
         let now_ns = engine.clock.now_ns();
         let timeline = Timeline::new(&engine.settings, &engine.recorded, now_ns, changes_max);
@@ -198,15 +199,15 @@ impl<'a> Conductor<'a> {
         let before = Mark { at_ns: timeline.start_ns, ..Mark::default() };
         let pauses = Pauses::new(timeline.measured_from_ns..timeline.measured_until_ns);
         engine.begin(timeline);
-        crew.go();
+        worker_threads.go();
         if let Some(control) = control {
             control.man(&engine.settings);
         }
-        let books = crew.books.take().expect("a crew that is connected has its books");
+        let books = worker_threads.books.take().expect("a crew that is connected has its books");
         let (scratch, waits_before) = (Scratch::default(), RunQueueWaits::default());
         Self {
             engine,
-            log: beside.log.as_ref(),
+            log: attachments.log.as_ref(),
             control,
             changes: Vec::new(),
             awake,
@@ -219,7 +220,7 @@ impl<'a> Conductor<'a> {
             before,
             absence: Absence::default(),
             ended: 0,
-            looks: Looks::default(),
+            looks: InSystemSamples::default(),
             pauses,
             open_sockets: Err(Missing::because("nothing was connected")),
             idle_before: None,
@@ -292,7 +293,7 @@ impl<'a> Conductor<'a> {
     }
 
     fn read_waits(&self) -> RunQueueWaits {
-        RunQueueWaits::read(self.engine.posts.iter().map(Post::thread), &*self.engine.clock)
+        RunQueueWaits::read(self.engine.workers.iter().map(WorkerState::thread), &*self.engine.clock)
     }
 
     /// Plays one phase, interval by interval; the measured phase's last interval is left open.
@@ -448,8 +449,13 @@ impl<'a> Conductor<'a> {
 
     /// When all events of a limit were over: the last of them ended before.
     fn ended_ns(&self) -> u64 {
-        let last_ns =
-            self.engine.hands.iter().map(|h| h.last_end_ns.load(Ordering::SeqCst)).max().unwrap_or(0);
+        let last_ns = self
+            .engine
+            .connection_slots
+            .iter()
+            .map(|h| h.last_end_ns.load(Ordering::SeqCst))
+            .max()
+            .unwrap_or(0);
         let events = self.engine.settings.events_max.unwrap_or(0);
         let span_ns = span_of_ns(events, &self.engine.settings.pace);
         (last_ns + 1).max(self.engine.timeline().measured_from_ns + span_ns)
@@ -502,13 +508,13 @@ impl<'a> Conductor<'a> {
     /// Reads the books and tells of the interval that ends at `until_ns`.
     fn show_interval(&mut self, phase: Phase, phase_from_ns: u64, until_ns: u64) {
         self.books.read();
-        let fates = &self.books.fates;
+        let event_counts = &self.books.event_counts;
         let due = self.engine.timeline().due_before(until_ns, &mut self.scratch);
         let after = Mark {
             at_ns: until_ns,
             due: due.unwrap_or(0),
-            done: fates.done + fates.warmup_done,
-            errors: fates.errors.all(),
+            done: event_counts.done + event_counts.warmup_done,
+            errors: event_counts.errors.all(),
         };
         let before = std::mem::replace(&mut self.before, after);
         let interval_s = seconds(before.at_ns, until_ns);
@@ -522,7 +528,8 @@ impl<'a> Conductor<'a> {
             interval_s,
             offered_per_s,
             achieved_per_s: (after.done - before.done) as f64 / interval_s,
-            backlog: due.map_or_else(|| self.engine.in_hand(), |due| due.saturating_sub(fates.ended())),
+            backlog: due
+                .map_or_else(|| self.engine.in_hand(), |due| due.saturating_sub(event_counts.ended())),
             latency: self.books.shown(phase != Phase::Measure),
             errors: after.errors - before.errors,
             outage: self.engine.hosts_away() > 0,

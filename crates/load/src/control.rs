@@ -9,7 +9,7 @@
 //!
 //! Each answer begins with `ok` or `error:`. Who may write to the socket may do this: its file is for its owner only.
 
-mod ask;
+mod command;
 mod error;
 pub(crate) mod progress;
 mod socket;
@@ -24,7 +24,7 @@ use std::time::Duration;
 use record::clock::{Clock as _, Monotonic};
 use record::load::{Arrivals, LoadSettings, Phase, Progress, RateChange};
 
-pub(crate) use self::ask::RateAsk;
+pub(crate) use self::command::RateCommand;
 pub use self::error::ControlError;
 use self::socket::Listening;
 
@@ -43,14 +43,14 @@ struct Shared(Mutex<Desk>);
 struct Desk {
     /// Who conducts answers what is asked.
     is_manned: bool,
-    asked: VecDeque<Asked>,
+    asked: VecDeque<PendingRate>,
     state: State,
 }
 
 /// A change that is asked for, and where the answer goes.
 #[derive(Debug)]
-pub(crate) struct Asked {
-    pub(crate) ask: RateAsk,
+pub(crate) struct PendingRate {
+    pub(crate) ask: RateCommand,
     pub(crate) answer: SyncSender<String>,
 }
 
@@ -129,7 +129,7 @@ impl Control {
         }
     }
 
-    pub(crate) fn next(&self) -> Option<Asked> {
+    pub(crate) fn next(&self) -> Option<PendingRate> {
         self.shared.lock().asked.pop_front()
     }
 
@@ -161,19 +161,19 @@ impl Shared {
 
     /// The answer to one line.
     fn answer(&self, line: &str, on_stop: &(impl Fn() + ?Sized)) -> String {
-        match ask::parse(line) {
+        match command::parse(line) {
             Err(problem) => format!("error: {problem}"),
-            Ok(ask::Ask::Help) => format!("ok {}", ask::HELP),
-            Ok(ask::Ask::Status) => self.lock().state.line_at(Monotonic.now_ns()),
-            Ok(ask::Ask::Stop) => {
+            Ok(command::Command::Help) => format!("ok {}", command::HELP),
+            Ok(command::Command::Status) => self.lock().state.line_at(Monotonic.now_ns()),
+            Ok(command::Command::Stop) => {
                 on_stop();
                 "ok the load ends".to_owned()
             }
-            Ok(ask::Ask::Rate(ask)) => self.pass_on(ask),
+            Ok(command::Command::Rate(ask)) => self.pass_on(ask),
         }
     }
 
-    fn pass_on(&self, ask: RateAsk) -> String {
+    fn pass_on(&self, ask: RateCommand) -> String {
         let (answer, answered) = std::sync::mpsc::sync_channel(1);
         {
             let mut desk = self.lock();
@@ -183,7 +183,7 @@ impl Shared {
             if desk.asked.len() >= ASKED_MAX {
                 return "error: too many changes wait already".to_owned();
             }
-            desk.asked.push_back(Asked { ask, answer });
+            desk.asked.push_back(PendingRate { ask, answer });
         }
         answered.recv_timeout(ANSWER_TIMEOUT).unwrap_or_else(|_| OVER.to_owned())
     }

@@ -39,7 +39,7 @@ use record::load::{
 };
 use record::target::Target;
 
-pub use conduct::Beside;
+pub use conduct::Attachments;
 pub use control::progress::Event;
 pub use control::stop::{Stop, StopLevel};
 pub use control::{Control, ControlError};
@@ -70,7 +70,7 @@ pub fn run(
     on_progress: &mut dyn FnMut(&Event),
 ) -> Result<LoadRecord, LoadError> {
     let mut slices = Vec::new();
-    let mut record = run_with(settings, &Beside::default(), stop, &mut |event| {
+    let mut record = run_with(settings, &Attachments::default(), stop, &mut |event| {
         if let Event::IntervalClosed(of_interval) = event {
             slices.extend_from_slice(of_interval);
         }
@@ -88,12 +88,12 @@ pub fn run(
 /// As [`run`].
 pub fn run_with(
     settings: &LoadSettings,
-    beside: &Beside,
+    attachments: &Attachments,
     stop: &Stop,
     on_progress: &mut dyn FnMut(&Event),
 ) -> Result<LoadRecord, LoadError> {
     let hosts = open(settings)?;
-    check_beside(settings, beside)?;
+    check_attachments(settings, attachments)?;
     if (settings.connections_in_all() as usize) < hosts.all().len() {
         return Err(LoadError::Setting {
             name: "connections",
@@ -101,7 +101,7 @@ pub fn run_with(
             expected: "at least one for each host of the target",
         });
     }
-    conduct::run(settings, beside, &hosts, Arc::new(Monotonic), stop, on_progress)
+    conduct::run(settings, attachments, &hosts, Arc::new(Monotonic), stop, on_progress)
 }
 
 /// Builds the data set of a workload where it is missing, by `settings.prepare`.
@@ -130,7 +130,7 @@ pub fn cleanup(settings: &LoadSettings) -> Result<Cleaned, LoadError> {
     conduct::cleanup(&settings, &hosts)
 }
 
-/// The operations of a load's events, by the numbers that [`EventRow::operation`] has.
+/// The operations of a load's events, by the numbers that [`record::event::EventRow::operation`] has.
 ///
 /// # Errors
 ///
@@ -220,13 +220,13 @@ fn open(settings: &LoadSettings) -> Result<Arc<Hosts>, LoadError> {
 
 /// A recorded schedule is there, in order, and what the settings say it is; what ends by its number of events keeps its
 /// rate.
-fn check_beside(s: &LoadSettings, beside: &Beside) -> Result<(), LoadError> {
-    if let (Some(_), Some(events)) = (&beside.control, s.events_max) {
+fn check_attachments(s: &LoadSettings, attachments: &Attachments) -> Result<(), LoadError> {
+    if let (Some(_), Some(events)) = (&attachments.control, s.events_max) {
         let expected = "none where the rate may be changed: a number of events ends when its rate says";
         return Err(LoadError::Setting { name: "events", found: events.to_string(), expected });
     }
     let Some(Arrivals::File(file)) = s.pace.as_open().map(|open| &open.arrivals) else { return Ok(()) };
-    let recorded = beside.recorded.as_deref().unwrap_or(&[]);
+    let recorded = attachments.recorded.as_deref().unwrap_or(&[]);
     let is_good = !recorded.is_empty() && recorded[0] == 0 && recorded.is_sorted();
     if is_good && recorded.len() as u64 == file.events {
         return Ok(());

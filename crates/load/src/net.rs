@@ -6,20 +6,20 @@
 
 pub(crate) mod address;
 mod dialogue;
+mod endpoint;
 pub(crate) mod held;
 mod inbox;
 mod multiplex;
-mod place;
 pub(crate) mod security;
 mod socket;
 mod talk;
 pub(crate) mod tls;
 mod wire;
 
-pub(crate) use self::dialogue::{Dialogue, Go, Hear, Heard, line, too_long_text};
+pub(crate) use self::dialogue::{Dialogue, Go, Hear, Parsed, line, too_long_text};
+pub(crate) use self::endpoint::Endpoint;
 pub(crate) use self::inbox::Inbox;
 pub(crate) use self::multiplex::{Multiplex, Opening};
-pub(crate) use self::place::Place;
 pub(crate) use self::socket::{
     CONNECT_TIMEOUT, READ_BYTES, closed, connection_failure, is_unread, timed_out,
 };

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use bakeoff_load as load;
 
-use load::{Beside, Control, Stop};
+use load::{Attachments, Control, Stop};
 use record::arrivals::Recorded;
 use record::load::{Arrivals, LoadRecord, LoadSettings, Loop, OpenLoop, Schedule};
 use record::verdict::Validity;
@@ -63,11 +63,11 @@ fn talked_to(
     let stop = Arc::new(Stop::new());
     let theirs = Arc::clone(&stop);
     let control = Arc::new(Control::listen(&path, move || theirs.request()).unwrap());
-    let beside = Beside { recorded, control: Some(control), ..Beside::default() };
+    let attachments = Attachments { recorded, control: Some(control), ..Attachments::default() };
     let record = std::thread::scope(|scope| {
         let caller = scope.spawn(|| talk(&mut Caller::new(&path)));
         let mut slices = Vec::new();
-        let mut record = load::run_with(settings, &beside, &stop, &mut |event| {
+        let mut record = load::run_with(settings, &attachments, &stop, &mut |event| {
             if let load::Event::IntervalClosed(of_interval) = event {
                 slices.extend_from_slice(of_interval);
             }

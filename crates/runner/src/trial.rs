@@ -152,7 +152,7 @@ fn measure(
     let mut spooled = Spooled::new(beside, writer.spool(), host, anchor);
     let mut meter = ServerMeter::of(server, settings.target.scheme());
     let mut journaled = Ok(());
-    let measured = load::run_with(&settings, &load::Beside::default(), stop, &mut |told| {
+    let measured = load::run_with(&settings, &load::Attachments::default(), stop, &mut |told| {
         meter.follow(told);
         spooled.follow(told);
         if matches!(told, load::Event::PhaseStarts { phase: Phase::Measure, .. }) {

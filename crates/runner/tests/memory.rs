@@ -82,7 +82,7 @@ fn drive(
     let mut spooled = Spooled::new(beside, spool, "here", anchor);
     let (mut ended, mut looks) = (0, Vec::new());
     let settings = settings(intervals);
-    let record = load::run_with(&settings, &load::Beside::default(), &Stop::new(), &mut |event| {
+    let record = load::run_with(&settings, &load::Attachments::default(), &Stop::new(), &mut |event| {
         spooled.follow(event);
         if matches!(event, Event::Interval(progress) if progress.phase == Phase::Measure) {
             ended += 1;

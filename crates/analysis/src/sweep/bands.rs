@@ -2,7 +2,7 @@
 
 use crate::period::{Period, amplitudes, periods};
 
-use super::detrended;
+use crate::robust::median;
 
 /// A repetition along the sizes.
 #[derive(Debug, Clone, PartialEq)]
@@ -96,6 +96,17 @@ fn grouped(mut waves: Vec<Period>, span: f64, longest: f64) -> Vec<Band> {
         waves = others;
     }
     bands
+}
+
+/// The residual minus its running median, without slow bends.
+pub(super) fn detrended(curve: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    const REACH: usize = 100;
+    let at = |i: usize| {
+        let near = &curve[i.saturating_sub(REACH)..(i + REACH + 1).min(curve.len())];
+        let values: Vec<f64> = near.iter().map(|p| p.1).collect();
+        (curve[i].0, curve[i].1 - median(&values).expect("there is one at least"))
+    };
+    (0..curve.len()).map(at).collect()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{EFFECT_MIN, Point};
+use super::point::{EFFECT_MIN, Point};
 use crate::robust::mean_and_error;
 use crate::student::{p_two_sided, t_above};
 

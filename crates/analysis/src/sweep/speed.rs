@@ -3,8 +3,9 @@
 use statrs::distribution::{ContinuousCDF, FisherSnedecor};
 
 use super::cost::Cost;
+use super::curve::Shape;
+use super::round::Round;
 use super::time::{TimeShift, middle, residuals};
-use super::{Round, Shape};
 use crate::robust::{mad, median};
 
 /// Steadiness of the machine.

@@ -1,7 +1,7 @@
 //! Interference while sizes were measured, and its cause.
 
-use super::Round;
 use super::cost::Cost;
+use super::round::Round;
 use crate::change_point::levels;
 use crate::robust::median;
 

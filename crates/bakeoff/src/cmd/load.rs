@@ -161,7 +161,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         screen
             .line(&format!("bakeoff load: {} was left by a load that was killed: replaced", left.display()));
     }
-    let with = load::Beside { recorded, control, log: log.as_ref().map(EventLog::sender) };
+    let with = load::Attachments { recorded, control, log: log.as_ref().map(EventLog::sender) };
     let mut unlogged = 0;
     let environment = environment(global);
     let host = environment.fact("host.name").unwrap_or("localhost");

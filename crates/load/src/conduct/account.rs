@@ -10,7 +10,7 @@ use record::missing::{Maybe, Missing};
 use record::series::HistogramSlice;
 use record::verdict::{Check, Validity, Verdict};
 
-use super::look::Seen;
+use super::look::TargetReport;
 use crate::conduct::audit::{self, Unfinished};
 use crate::conduct::books::Books;
 use crate::connection::OperationShare;
@@ -19,7 +19,7 @@ use crate::judge::verdict::{self, Away, Findings, lateness};
 use crate::measure::client::{RunQueueWaits, Usage};
 use crate::measure::counting::By;
 use crate::measure::in_system::InSystem;
-use crate::measure::latency::Fates;
+use crate::measure::latency::EventCounts;
 use crate::measure::recount::Recount;
 use crate::schedule::pace::Scratch;
 
@@ -60,7 +60,7 @@ pub(super) fn record(
     measured: &Measured,
     changes: Vec<RateChange>,
     is_logged: bool,
-    seen: Seen,
+    seen: TargetReport,
 ) -> Over {
     let timeline = engine.timeline();
     let mut scratch = Scratch::default();
@@ -76,24 +76,24 @@ pub(super) fn record(
     books.take_unfinished(&unfinished);
     let interval_ns = until_ns.saturating_sub(measured.interval_from_ns);
     let last = books.end_interval(measured.interval_from_ns - timeline.measured_from_ns, interval_ns);
-    let fates = &books.fates;
+    let event_counts = &books.event_counts;
     let planned = match engine.counting().by {
         By::Due => timeline.measured_due_before(until_ns, &mut scratch),
-        By::Start => fates.started,
-        By::Part => fates.started - fates.warmup_ended,
+        By::Start => event_counts.started,
+        By::Part => event_counts.started - event_counts.warmup_ended,
     };
     let counts = Counts {
         planned,
-        done: fates.done,
-        failed: fates.failed,
-        skipped: fates.skipped,
+        done: event_counts.done,
+        failed: event_counts.failed,
+        skipped: event_counts.skipped,
         unfinished: unfinished.at_least.count(),
-        retries: fates.retries,
+        retries: event_counts.retries,
     };
     assert!(counts.balance(), "an event was lost or counted twice: {counts:?}");
     let span = Duration::from_nanos(until_ns - timeline.measured_from_ns);
     let measured_s = span.as_secs_f64();
-    let achieved_per_s = events_in_phase(fates) / (measured_s - engine.idle_s(until_ns));
+    let achieved_per_s = events_in_phase(event_counts) / (measured_s - engine.idle_s(until_ns));
     let cost = Cost::of(engine, measured, counts.done);
     let of_open = |histogram: &Histogram| if is_open { Ok(histogram.clone()) } else { Err(closed_loop()) };
     let with =
@@ -117,11 +117,11 @@ pub(super) fn record(
         connect: Ok(engine.connects.lock().unwrap_or_else(PoisonError::into_inner).clone()),
         operations: books.operations(in_flight),
         outcomes: books.outcomes(),
-        errors: fates.errors,
+        errors: event_counts.errors,
         error_samples: engine.samples().iter().map(|said| target.hide_in(said)).collect(),
         outages: outages(engine, until_ns, &mut scratch),
-        backlog_after_warmup: fates.warmup_ended_late + unfinished.warmup,
-        found_no_worker: fates.found_no_worker,
+        backlog_after_warmup: event_counts.warmup_ended_late + unfinished.warmup,
+        found_no_worker: event_counts.found_no_worker,
         hosts: hosts(engine, books),
         rate_changes: changes,
         connected: measured.open_sockets.clone().map(|open| open.min(connections)),
@@ -136,14 +136,14 @@ pub(super) fn record(
     // A log that is not whole counts nothing.
     let is_whole = is_logged && books.unlogged + unfinished.unlogged == 0;
     let recount = is_whole.then_some(books.recount);
-    let held_s = (unfinished.held_ns + books.fates.held_ns) as f64 / 1e9;
+    let held_s = (unfinished.held_ns + books.event_counts.held_ns) as f64 / 1e9;
     record.verdict = judge(engine, books, &record, measured, (&cost, recount, held_s), seen.checks);
     Over { record, last, unfinished }
 }
 
 /// The number of events that the phase is credited with, for the rate: see [`crate::measure::counting`].
-fn events_in_phase(fates: &Fates) -> f64 {
-    (fates.done - fates.done_carried_in) as f64 + fates.part_e9 as f64 / 1e9
+fn events_in_phase(event_counts: &EventCounts) -> f64 {
+    (event_counts.done - event_counts.done_carried_in) as f64 + event_counts.part_e9 as f64 / 1e9
 }
 
 fn judge(
@@ -165,19 +165,19 @@ fn judge(
         in_system: measured.in_system,
         paused_s: measured.paused_s,
         service_count: record.service.known.count(),
-        never_ended: record.counts.unfinished.saturating_sub(books.fates.drained),
+        never_ended: record.counts.unfinished.saturating_sub(books.event_counts.drained),
         held_s,
         open_sockets: measured.open_sockets.clone(),
         recount,
         measured_s,
-        drained: books.fates.drained,
+        drained: books.event_counts.drained,
         lateness: record.response.as_ref().ok().and_then(|response| {
             let is_nothing = engine.settings.target.scheme() == "null";
             lateness::check(&response.merged(), &books.total.raised, is_nothing)
         }),
         in_system_mean_ns: published.summary().map(|s| s.mean_ns),
         service_spread_ratio: record.service.merged().spread_ratio(),
-        cut_s: books.fates.cut_ns as f64 / 1e9,
+        cut_s: books.event_counts.cut_ns as f64 / 1e9,
         starved_ratio: cost.starved_ratio,
         may_have_loops: engine.hosts.driver().multiplex().is_some()
             && engine.settings.threads > 1

@@ -92,7 +92,7 @@ pub(crate) fn unfinished(
 }
 
 impl Audit<'_> {
-    /// An event in a connection's hand.
+    /// An event in flight.
     fn note_held(&mut self, due_ns: u64, is_measured: bool, begun: Option<Begun>) {
         let found = &mut self.found;
         found.held_ns += self.counting.inside_ns(due_ns, self.until_ns);

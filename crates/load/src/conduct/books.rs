@@ -9,7 +9,7 @@ use record::series::{HistogramSlice, LatencyKind};
 
 use crate::conduct::audit::Unfinished;
 use crate::connection::OperationShare;
-use crate::measure::latency::{Fates, Late, OfHost, Reader, Recorder};
+use crate::measure::latency::{EventCounts, LateDistributions, OfHost, Reader, Recorder};
 use crate::measure::recount::Recount;
 use crate::measure::tally::Sum;
 
@@ -28,13 +28,13 @@ pub(crate) struct Books {
     /// What was recorded in all intervals that have ended.
     pub(crate) total: Distributions<Histogram>,
     /// What became of events, since the beginning.
-    pub(crate) fates: Fates,
+    pub(crate) event_counts: EventCounts,
     /// How often each outcome was noted in the measured phase.
     outcomes: Vec<u64>,
     /// What became of the events of each host; empty where there is one.
     pub(crate) hosts: Vec<OfHost>,
     /// What events lasted that ended after the measured phase.
-    pub(crate) late: Late<Sum>,
+    pub(crate) late: LateDistributions<Sum>,
     /// Events that have ended and were not handed over yet.
     pub(crate) logged: Vec<EventRow>,
     /// Events for which there was no room.
@@ -119,10 +119,10 @@ impl Books {
             spare: Some(spare),
             interval: Distributions::new(count, Sum::new),
             total: Distributions::new(count, Histogram::new),
-            fates: Fates::default(),
+            event_counts: EventCounts::default(),
             outcomes: vec![0; outcome_names.len()],
             hosts: Vec::new(),
-            late: Late::new(count, Sum::new),
+            late: LateDistributions::new(count, Sum::new),
             logged: Vec::new(),
             unlogged: 0,
             recount: Recount::default(),
@@ -159,7 +159,7 @@ impl Books {
 
     fn take(&mut self, taken: &mut Recorder) {
         self.interval.take(taken);
-        self.fates.add(&std::mem::take(&mut taken.fates));
+        self.event_counts.add(&std::mem::take(&mut taken.event_counts));
         self.late.response.take(&mut taken.late.response);
         self.late.service.take(&mut taken.late.service);
         self.late.wait.take(&mut taken.late.wait);

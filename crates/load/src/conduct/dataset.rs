@@ -10,7 +10,7 @@ use record::load::{DataCheck, LoadSettings, PreparePolicy, Workload};
 use crate::control::progress::Event;
 use crate::driver::Driver;
 use crate::error::LoadError;
-use crate::workload::tables::{Cleaned, Found, Prepared, Store, data_set_error};
+use crate::workload::tables::{Cleaned, Prepared, Store, TableState, data_set_error};
 
 mod table;
 mod together;
@@ -40,7 +40,7 @@ pub(crate) fn ensure(
         let failed = |failure| data_set_error(settings, format!("looking at sbtest{table}"), failure);
         let found = store.find(table, settings.check).map_err(failed)?;
         if must_build(settings, table, found)? {
-            missing.push((table, found != Found::Nothing));
+            missing.push((table, found != TableState::Nothing));
         } else {
             prepared.found += 1;
         }
@@ -80,37 +80,37 @@ pub(crate) fn remove(store: &mut dyn Store, settings: &LoadSettings) -> Result<C
     Ok(Cleaned { removed })
 }
 
-fn must_build(settings: &LoadSettings, table: u32, found: Found) -> Result<bool, LoadError> {
+fn must_build(settings: &LoadSettings, table: u32, found: TableState) -> Result<bool, LoadError> {
     let wanted = settings.oltp.rows;
     let problem = match (settings.prepare, found) {
-        (PreparePolicy::Always, _) | (PreparePolicy::Auto, Found::Nothing) => return Ok(true),
-        (_, Found::Table { rows, has_index: true }) if rows == wanted => return Ok(false),
+        (PreparePolicy::Always, _) | (PreparePolicy::Auto, TableState::Nothing) => return Ok(true),
+        (_, TableState::Table { rows, has_index: true }) if rows == wanted => return Ok(false),
         // A table that only grows is as good for growing on.
-        (_, Found::Table { rows, has_index: true })
+        (_, TableState::Table { rows, has_index: true })
             if rows > wanted && matches!(settings.workload, Workload::OltpInsert | Workload::BulkInsert) =>
         {
             return Ok(false);
         }
         // Deleting goes on where it ended, where the user says that this is meant.
-        (PreparePolicy::Never, Found::Table { .. }) if settings.workload == Workload::OltpDelete => {
+        (PreparePolicy::Never, TableState::Table { .. }) if settings.workload == Workload::OltpDelete => {
             return Ok(false);
         }
         // A smaller part of a larger table is another data set than a table of that size, but the user's to choose.
-        (PreparePolicy::Never, Found::Table { rows, .. }) if rows >= wanted => return Ok(false),
-        (PreparePolicy::Never, Found::Nothing) => {
+        (PreparePolicy::Never, TableState::Table { rows, .. }) if rows >= wanted => return Ok(false),
+        (PreparePolicy::Never, TableState::Nothing) => {
             format!(
                 "there is no table sbtest{table}: build the data set with `bakeoff prepare` or `--prepare auto`"
             )
         }
-        (PreparePolicy::Auto, Found::Table { rows, .. }) if rows > wanted => format!(
+        (PreparePolicy::Auto, TableState::Table { rows, .. }) if rows > wanted => format!(
             "sbtest{table} holds {rows} rows, more than the {wanted} asked for: ask for --rows {rows}, or replace it \
              with --prepare always, or use part of it with --prepare never"
         ),
-        (PreparePolicy::Auto, Found::Table { rows, .. }) if rows == wanted => {
+        (PreparePolicy::Auto, TableState::Table { rows, .. }) if rows == wanted => {
             format!("sbtest{table} has no index on k: {ANEW}, or use it as it is with --prepare never")
         }
-        (_, Found::Table { rows: 0, .. }) => format!("sbtest{table} holds 0 of {wanted} rows: {ANEW}"),
-        (_, Found::Table { rows, .. }) => {
+        (_, TableState::Table { rows: 0, .. }) => format!("sbtest{table} holds 0 of {wanted} rows: {ANEW}"),
+        (_, TableState::Table { rows, .. }) => {
             format!("sbtest{table} holds {rows} of {wanted} rows: ask for --rows {rows}, or {ANEW}")
         }
     };

@@ -16,7 +16,7 @@ use crate::error::LoadError;
 use crate::workload::tables::{Cleaned, Prepared, Store};
 
 /// What looking at the target found and did.
-pub(crate) struct Seen {
+pub(crate) struct TargetReport {
     pub(crate) version: Maybe<String>,
     pub(crate) prepared: Prepared,
     /// Results of the data check other than whether the data exist.
@@ -29,7 +29,7 @@ pub(crate) fn look(
     hosts: &Arc<Hosts>,
     stop: &Stop,
     on_event: OnEvent<'_>,
-) -> Result<Seen, LoadError> {
+) -> Result<TargetReport, LoadError> {
     let (settings, hosts) = (settings.clone(), Arc::clone(hosts));
     aside::run(stop, on_event, move |aside, on_event| {
         let (mut versions, mut stores) = (Vec::new(), Vec::new());
@@ -41,7 +41,7 @@ pub(crate) fn look(
             stores.push((host, look.store));
         }
         let prepared = Prepared { found: 0, built: 0, rows: 0 };
-        let mut seen = Seen { version: version_of(versions), prepared, checks: Vec::new() };
+        let mut seen = TargetReport { version: version_of(versions), prepared, checks: Vec::new() };
         for (host, store) in stores {
             let on_event = |event| on_event(host.tells(event));
             seen.add(
@@ -72,7 +72,7 @@ fn look_at_data(
     }
 }
 
-impl Seen {
+impl TargetReport {
     /// Adds the results of another host.
     fn add(&mut self, host: &Host, (prepared, checks): (Prepared, Vec<Check>)) {
         self.prepared.found += prepared.found;

@@ -21,11 +21,11 @@ use record::series::LatencyKind;
 use record::target::Target;
 use record::verdict::Validity;
 
-use super::look::Seen;
+use super::look::TargetReport;
 use super::*;
 use crate::connection::{Attempt, Connection, Cut, Idle, OperationShare};
 use crate::connection::{Failure, FailureClass};
-use crate::control::RateAsk;
+use crate::control::RateCommand;
 use crate::driver::{Driver, Look};
 use crate::engine::loops::worker::Worker;
 use crate::engine::loops::{closed, open};
@@ -229,12 +229,12 @@ fn play_by(
 
     let mut readers = Vec::new();
     let mut over_ns = 0;
-    for index in 0..engine.posts.len() {
+    for index in 0..engine.workers.len() {
         // Each worker lives through the same time: nothing but the numbers of events ties them together.
         clock.now_ns.store(0, Ordering::SeqCst);
         let (writer, reader) = latency::cell(Box::new(Recorder::new(1, 0, 0)));
         readers.push(reader);
-        let connection = driver.connect(&engine.posts[index].cut).ok().unwrap();
+        let connection = driver.connect(&engine.workers[index].cut).ok().unwrap();
         let mut worker = Worker::new(index, Arc::clone(&engine), writer, connection);
         if is_open {
             open::work(&mut worker);
@@ -264,7 +264,7 @@ fn play_by(
         awake_cpu: None,
     };
     let prepared = Prepared { found: 0, built: 0, rows: 0 };
-    let seen = Seen { version: Err(Missing::because("simulated")), prepared, checks: Vec::new() };
+    let seen = TargetReport { version: Err(Missing::because("simulated")), prepared, checks: Vec::new() };
     let over = account::record(&engine, &mut books, &measured, Vec::new(), false, seen);
     LoadRecord { slices: over.last, ..over.record }
 }

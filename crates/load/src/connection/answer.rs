@@ -7,7 +7,7 @@ pub(crate) struct Answer {
     pub(crate) operation: usize,
     /// Number of the outcome.
     pub(crate) outcome: Option<usize>,
-    /// What became of each of its keys, if it has several; then there is no other outcome.
+    /// Hits and misses, if it has several keys; then there is no other outcome.
     pub(crate) keys: Option<Keys>,
 }
 

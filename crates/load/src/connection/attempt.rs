@@ -17,14 +17,14 @@ pub(crate) trait Connection {
     }
 }
 
-/// What became of a connection between two events.
+/// State of a connection between two events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Idle {
     Stands,
-    /// The server has closed it, as servers of this kind do with what is not in use: no failure, but the next event needs
-    /// another.
+    /// The server has closed it, as servers of this kind do with what is not in use: no failure, but the next
+    /// event needs another.
     Closed,
-    /// It broke, or the server has ended it.
+    /// Broken, or ended by the server.
     Lost(Failure),
 }
 
@@ -32,6 +32,6 @@ pub(crate) enum Idle {
 pub(crate) struct Attempt<'a> {
     /// The event's own chance: the same at each try.
     pub(crate) random: Random,
-    /// Where operations are timed.
+    /// The timer of its operations.
     pub(crate) laps: &'a mut Laps,
 }

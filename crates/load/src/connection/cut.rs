@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How a hung connection is cut from outside. A clone cuts the same one.
+/// Cuts a connection that hangs, from another thread. A clone cuts the same connection.
 #[derive(Clone, Default)]
 pub(crate) struct Cut {
     action: Arc<Mutex<Option<CutAction>>>,
@@ -15,8 +15,8 @@ pub(crate) struct Cut {
 type CutAction = Box<dyn Fn() + Send>;
 
 impl Cut {
-    /// Says how to cut the connection that was just made; replaces what was said before. Where the run was given up
-    /// meanwhile it is cut at once: nobody comes again to do so.
+    /// Sets how to cut the connection that was just made, in place of the one before. If the run was given up
+    /// meanwhile, the connection is cut at once: no later call would do it.
     pub(crate) fn arm(&self, cut: impl Fn() + Send + 'static) {
         let mut action = self.action.lock().unwrap_or_else(PoisonError::into_inner);
         if self.is_cut.load(Ordering::SeqCst) {
@@ -41,12 +41,12 @@ impl Cut {
         });
     }
 
-    /// Whether it was cut, for whoever waits for something else than the connection.
+    /// Whether it was cut, for waits that are not on the connection.
     pub(crate) fn is_cut(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.is_cut)
     }
 
-    /// There is nothing to cut any more.
+    /// Forgets the connection.
     pub(crate) fn disarm(&self) {
         *self.action.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }

@@ -61,7 +61,7 @@ impl Laps {
         };
     }
 
-    /// What was noted: numbers of [`crate::driver::Driver::outcomes`], and how often each was.
+    /// The outcomes that were noted: numbers of [`crate::driver::Driver::outcomes`], and how often each was.
     pub(crate) fn outcomes(&self) -> [(usize, u64); 2] {
         self.outcomes
     }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 /// One operation and how often an event does it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct OperationShare {
-    /// As in records and files: no blanks, no commas.
+    /// Name in records and files: no blanks, no commas.
     pub(crate) name: Cow<'static, str>,
     /// On average; `None` where only the events themselves decide.
     pub(crate) per_event: Option<f64>,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use record::load::{Phase, Progress, RateChange};
 use record::series::HistogramSlice;
 
-/// What a run tells while it goes on.
+/// A notification about a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// One more worker has its connection.
@@ -14,14 +14,14 @@ pub enum Event {
         made: u32,
         /// Connections needed.
         of: u32,
-        /// How long the making of this one took.
+        /// Time that this connection took.
         took: Duration,
     },
     /// A table, or what is in a cache, is being built.
     Preparing {
-        /// Its name.
+        /// Name of the table.
         table: String,
-        /// What its rows are called.
+        /// Unit of its rows.
         unit: &'static str,
         /// Rows in it so far.
         rows_done: u64,
@@ -30,22 +30,22 @@ pub enum Event {
     },
     /// A phase of the load begins.
     PhaseStarts {
-        /// Which one.
+        /// The phase.
         phase: Phase,
-        /// When, `CLOCK_MONOTONIC`.
+        /// Its beginning, `CLOCK_MONOTONIC`.
         at_ns: u64,
     },
     /// An interval has ended.
     Interval(Progress),
-    /// The distributions of a measured interval are complete: all of its events that count are in them. The load stores
-    /// none of them.
+    /// The distributions of a measured interval are complete: all of its events that count are in them. The
+    /// load stores none of them.
     IntervalClosed(Vec<HistogramSlice>),
     /// The interval is in the books.
     Reported {
         /// CPU time that reading all workers, telling of it and closing it took the caller's thread.
         cpu: Duration,
     },
-    /// Somebody has changed the rate.
+    /// The rate was changed.
     RateChanged(RateChange),
     /// The log of events is complete.
     Logged {
@@ -56,5 +56,5 @@ pub enum Event {
     },
 }
 
-/// Who is told; called on the caller's thread, never from a worker.
+/// Receiver of notifications; called on the caller's thread, never from a worker.
 pub(crate) type OnEvent<'a> = &'a mut dyn FnMut(&Event);

@@ -50,11 +50,11 @@ impl<E: Exchange + 'static> Multiplex for Net<E> {
 
     fn begin_open(&self, attempt: usize) -> Result<Opening, Failure> {
         let dialogue = self.0.dialogue()?;
-        Ok(Opening::Connecting(self.0.place().begin_connect(attempt)?, dialogue))
+        Ok(Opening::Connecting(self.0.endpoint().begin_connect(attempt)?, dialogue))
     }
 
     fn cannot_connect(&self, error: &io::Error) -> Failure {
-        self.0.place().cannot_connect(error)
+        self.0.endpoint().cannot_connect(error)
     }
 
     fn closes_idle(&self) -> bool {

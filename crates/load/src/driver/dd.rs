@@ -68,7 +68,7 @@ pub struct Reader {
     buffer: Buffer,
     bytes: u64,
     offset: u64,
-    place: Place,
+    place: Offsets,
     /// Calls before the place changes.
     stretch_left: u64,
 }
@@ -90,7 +90,7 @@ impl Reader {
         let file = options.open(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
         let map = if call == Call::Mmap { Some(Map::of(&file, bytes)?) } else { None };
         let buffer = Buffer::of(usize::try_from(size_max).map_err(|_| io::ErrorKind::OutOfMemory)?);
-        let place = Place { state: 0, mask: 0 };
+        let place = Offsets { state: 0, mask: 0 };
         let mut reader = Self { call, file, map, buffer, bytes, offset: 0, place, stretch_left: 0 };
         reader.batch(size_max, bytes / size_max)?;
         Ok(reader)
@@ -179,13 +179,13 @@ impl Reader {
 
 /// Places within a page, each met alike in the long run: steps of the golden ratio.
 #[derive(Debug)]
-struct Place {
+struct Offsets {
     state: u64,
     /// The bits of an offset that may be set.
     mask: u64,
 }
 
-impl Place {
+impl Offsets {
     fn next(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         (self.state >> 52) & self.mask
@@ -328,7 +328,7 @@ mod tests {
     fn the_places_of_a_size_are_the_multiples_of_its_divisor_each_met_alike() {
         for (size, step) in [(1, 1), (4_095, 1), (512, 512), (6_144, 2_048), (4_096, 4_096), (12_288, 4_096)]
         {
-            let mut place = Place { state: 0, mask: places_mask(size) };
+            let mut place = Offsets { state: 0, mask: places_mask(size) };
             let mut met = std::collections::BTreeMap::new();
             for _ in 0..8 * 4_096 / step {
                 *met.entry(place.next()).or_insert(0_u32) += 1;

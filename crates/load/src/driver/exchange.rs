@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use super::interface::Look;
 use crate::connection::{Cut, Failure, OperationShare};
-use crate::net::{Dialogue, Place, Talk};
+use crate::net::{Dialogue, Endpoint, Talk};
 use crate::workload::tables::Cache;
 
 /// A target of this kind: where it is, what is spoken there, what its events are.
 pub(crate) trait Exchange: Send + Sync {
-    /// Where the server listens.
-    fn place(&self) -> &Place;
+    /// The address of the server.
+    fn endpoint(&self) -> &Endpoint;
 
     /// A new connection's part of the protocol.
     fn dialogue(&self) -> Result<Box<dyn Dialogue>, Failure>;
@@ -20,16 +20,16 @@ pub(crate) trait Exchange: Send + Sync {
         self.dialogue()
     }
 
-    /// As [`crate::driver::Driver::operations`].
+    /// See [`crate::driver::Driver::operations`].
     fn operations(&self) -> Vec<OperationShare>;
 
-    /// As [`crate::driver::Driver::outcomes`].
+    /// See [`crate::driver::Driver::outcomes`].
     fn outcomes(&self) -> &'static [&'static str];
 
-    /// What the server calls itself, asked on a connection of its own.
+    /// Name and version of the server, read on a separate connection.
     fn look(&self, talk: &mut Talk) -> Result<Look, Failure>;
 
-    /// The server's data set, on a connection of its own; `None` where it has none.
+    /// The server's data set, on a separate connection; `None` where it has none.
     fn cache(&self, talk: Talk) -> Option<Box<dyn Cache>>;
 
     /// Whether servers of this kind close connections that are not in use, without being down.
@@ -46,11 +46,11 @@ pub(crate) fn open(exchange: &dyn Exchange, cut: &Cut) -> Result<Talk, Failure> 
     open_for(exchange, exchange.dialogue()?, cut)
 }
 
-/// As [`open`], with `dialogue`.
+/// Connects and greets with `dialogue`.
 pub(crate) fn open_for(
     exchange: &dyn Exchange,
     dialogue: Box<dyn Dialogue>,
     cut: &Cut,
 ) -> Result<Talk, Failure> {
-    Talk::open(exchange.place(), dialogue, exchange.timeout(), exchange.closes_idle(), cut)
+    Talk::open(exchange.endpoint(), dialogue, exchange.timeout(), exchange.closes_idle(), cut)
 }

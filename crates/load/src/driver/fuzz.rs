@@ -6,7 +6,7 @@
 use record::target::Target;
 
 use crate::driver::readers;
-use crate::net::{Dialogue, Heard};
+use crate::net::{Dialogue, Parsed};
 use crate::schedule::random::Random;
 
 /// What a reader may keep in these checks.
@@ -91,7 +91,7 @@ fn spoken(mut dialogue: Box<dyn Dialogue>) -> impl FnMut(&[u8], bool) -> (usize,
     }
 }
 
-fn found(heard: Heard) -> (usize, Option<bool>) {
+fn found(heard: Parsed) -> (usize, Option<bool>) {
     (heard.taken, heard.answer.map(|answer| answer.is_ok()))
 }
 

@@ -21,7 +21,7 @@ use crate::net::address::ServerAddress;
 use crate::net::held;
 use crate::net::tls::Plan;
 use crate::net::tls::{self, Identity, Secured, Trust};
-use crate::net::{Dialogue, Place, Talk};
+use crate::net::{Dialogue, Endpoint, Talk};
 use crate::schedule::random::Random;
 use crate::workload::tables::Cache;
 use crate::workload::values::{Data, around};
@@ -37,16 +37,16 @@ mod written;
 
 use authority::Authority;
 use cookies::Jar;
-use one::Asker;
+use one::DialogueOne;
 use requests::{Request, bytes_of};
-use two::{Ask, AskerTwo};
+use two::{DialogueTwo, RequestHead};
 use writer::{OUTCOMES, Writer};
 
 pub(super) const SCHEME: Scheme = Scheme {
     name: "http",
     form: "http://host[:port]/path",
     workloads: &[Workload::Native],
-    check: |target| Site::read(target).map(drop),
+    check: |target| HttpTarget::read(target).map(drop),
     address,
     open,
 };
@@ -59,12 +59,12 @@ fn address(settings: &LoadSettings) -> Option<ServerAddress> {
     if let Some(path) = &settings.http.unix_socket {
         return Some(ServerAddress::Unix(path.into()));
     }
-    Site::read(&settings.target).ok().map(|site| site.address)
+    HttpTarget::read(&settings.target).ok().map(|site| site.address)
 }
 
 fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, Failure> {
     let wrong = |text| Failure::new(FailureClass::Configuration, text);
-    let site = Site::read(&settings.target).map_err(wrong)?;
+    let site = HttpTarget::read(&settings.target).map_err(wrong)?;
     let data = settings.http.data.as_deref().map(Data::read_file).transpose().map_err(wrong)?.map(Arc::new);
     let requests = requests(&site, settings).map_err(wrong)?.into_iter();
     let requests: Result<Vec<Request>, String> =
@@ -78,7 +78,7 @@ fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, Failure> {
             "a `Cookie` header and --cookies say two things: leave one of them out".to_owned(),
         ));
     }
-    let place = Place::of(match &settings.http.unix_socket {
+    let place = Endpoint::of(match &settings.http.unix_socket {
         Some(path) => ServerAddress::Unix(path.into()),
         None => site.address.clone(),
     })?;
@@ -118,14 +118,14 @@ const REMEDIES: tls::Remedies = tls::Remedies {
 };
 
 /// A target's parts.
-struct Site<'a> {
+struct HttpTarget<'a> {
     is_secure: bool,
     address: ServerAddress,
     authority: Authority<'a>,
     path: &'a str,
 }
 
-impl<'a> Site<'a> {
+impl<'a> HttpTarget<'a> {
     fn read(target: &'a Target) -> Result<Self, String> {
         let (scheme, rest) =
             target.expose().split_once("://").ok_or("write `http://host:port/path`, or https://")?;
@@ -167,7 +167,7 @@ const TWO: &[u8] = b"h2";
 struct Set {
     requests: Arc<Vec<Request>>,
     /// Why one of them cannot be sent by HTTP/2, where that is so.
-    asks: Result<Arc<Vec<Ask>>, String>,
+    asks: Result<Arc<Vec<RequestHead>>, String>,
     /// Whether it is heard what the server calls itself.
     looks: bool,
     /// Whether a connection sends the cookies that it was given.
@@ -180,10 +180,10 @@ struct Set {
 }
 
 impl Set {
-    fn new(requests: Vec<Request>, site: &Site<'_>) -> Self {
+    fn new(requests: Vec<Request>, site: &HttpTarget<'_>) -> Self {
         let scheme = if site.is_secure { "https" } else { "http" };
-        let asks: Result<Vec<Ask>, String> =
-            requests.iter().map(|request| Ask::of(&request.example(), scheme)).collect();
+        let asks: Result<Vec<RequestHead>, String> =
+            requests.iter().map(|request| RequestHead::of(&request.example(), scheme)).collect();
         Self {
             requests: Arc::new(requests),
             asks: asks.map(Arc::new),
@@ -209,13 +209,13 @@ impl Set {
         }
         if is_two {
             let asks = self.asks.clone().map_err(|text| Failure::new(FailureClass::Configuration, text))?;
-            return Ok(Box::new(AskerTwo::new(requests, asks, writer, self.is_secure, self.streams)));
+            return Ok(Box::new(DialogueTwo::new(requests, asks, writer, self.is_secure, self.streams)));
         }
-        Ok(Box::new(Asker::new(requests, self.looks, writer)))
+        Ok(Box::new(DialogueOne::new(requests, self.looks, writer)))
     }
 }
 
-impl Site<'_> {
+impl HttpTarget<'_> {
     /// What is asked for where the target ends with its host.
     fn path_or_root(&self) -> Cow<'_, str> {
         if self.path.starts_with('/') { self.path.into() } else { format!("/{}", self.path).into() }
@@ -223,7 +223,7 @@ impl Site<'_> {
 }
 
 /// All requests that events choose from, ready to be sent.
-fn requests(place: &Site<'_>, settings: &LoadSettings) -> Result<Vec<Request>, String> {
+fn requests(place: &HttpTarget<'_>, settings: &LoadSettings) -> Result<Vec<Request>, String> {
     let http = &settings.http;
     let requests = match &http.requests {
         Some(file) => requests::read_file(file, &place.authority, settings.verify)?,
@@ -239,7 +239,7 @@ fn requests(place: &Site<'_>, settings: &LoadSettings) -> Result<Vec<Request>, S
 pub(super) fn plain_dialogue(is_two: bool) -> Box<dyn Dialogue> {
     let authority = Authority { host: "localhost", basic: None };
     let address = ServerAddress::Tcp("localhost".to_owned(), PORT);
-    let site = Site { is_secure: false, address, authority, path: "/" };
+    let site = HttpTarget { is_secure: false, address, authority, path: "/" };
     let request = Request::of(&site.authority, site.path, &HttpSettings::plain());
     let set = Set { looks: true, keeps_cookies: true, ..Set::new(vec![request], &site) };
     let dialogue = set.dialogue(is_two);
@@ -247,7 +247,7 @@ pub(super) fn plain_dialogue(is_two: bool) -> Box<dyn Dialogue> {
 }
 
 struct Web {
-    place: Place,
+    place: Endpoint,
     tls: Option<Plan>,
     version: HttpVersion,
     /// What is asked before any event: the head of a page alone.
@@ -273,7 +273,7 @@ impl Web {
 }
 
 impl Exchange for Web {
-    fn place(&self) -> &Place {
+    fn endpoint(&self) -> &Endpoint {
         &self.place
     }
 
@@ -348,7 +348,7 @@ mod tests {
             assert_eq!(base64(bytes.as_bytes()), text);
         }
         let target = Target::new("https://Aladdin:open%20sesame@h:1/x");
-        let site = Site::read(&target).unwrap();
+        let site = HttpTarget::read(&target).unwrap();
         let written = |headers: &[&str]| {
             let bytes = bytes_of("GET", &site.authority, site.path, headers.iter().copied(), "");
             String::from_utf8(bytes).unwrap()

@@ -1,7 +1,7 @@
 //! What a driver must be able to do.
 //!
-//! A driver is what all workers share: the target, read and understood. Each worker has a [`Connection`], made and used on
-//! its own thread, one event at a time.
+//! A driver is what all workers share: the target, read and understood. Each worker has a [`Connection`],
+//! made and used on its own thread, one event at a time.
 
 use std::sync::Arc;
 
@@ -44,13 +44,14 @@ pub(crate) trait Driver: Send + Sync {
     /// The operations inside an event; empty where it has none.
     fn operations(&self) -> Vec<OperationShare>;
 
-    /// The ways in which events that end well are told apart, such as hits and misses; empty where there is one.
+    /// The ways in which events that end well are told apart, such as hits and misses; empty where there is
+    /// one.
     fn outcomes(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// The cache that has to be filled and settled before the load, on a connection of its own; `None` where there is
-    /// none.
+    /// The cache that has to be filled and settled before the load, on a connection of its own; `None` where
+    /// there is none.
     fn cache(&self, _: &Cut) -> Result<Option<Box<dyn Cache>>, Failure> {
         Ok(None)
     }

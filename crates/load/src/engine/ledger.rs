@@ -10,7 +10,7 @@ use record::event::{EventRow, Fate};
 use crate::connection::{Failure, FailureClass, Laps};
 use crate::engine::Engine;
 use crate::measure::client::{self, Usage};
-use crate::measure::counting::{By, Counting, Place};
+use crate::measure::counting::{By, Counting, PhasePosition};
 use crate::measure::latency::{Recorder, Writer};
 use crate::measure::outage::Failed;
 use crate::schedule::pace::Scratch;
@@ -21,7 +21,7 @@ pub(crate) struct Ledger {
     engine: Arc<Engine>,
     writer: Writer,
     scratch: Scratch,
-    /// By hand: what the generator raised the response of its last event by.
+    /// By connection slot: what the generator raised the response of its last event by.
     raised_ns: Vec<u64>,
     /// CPU time at the first event of the measured phase.
     usage_before: Option<Usage>,
@@ -67,44 +67,50 @@ impl Started {
 
 impl Ledger {
     pub(crate) fn new(engine: Arc<Engine>, writer: Writer) -> Self {
-        let raised_ns = vec![0; engine.hands.len()];
+        let raised_ns = vec![0; engine.connection_slots.len()];
         let scratch = Scratch::default();
         Self { engine, writer, scratch, raised_ns, usage_before: None, usage_after: None }
     }
 
-    /// Takes the next event of an open loop into `hand`; `None` where there is none, or the books are closed.
-    pub(crate) fn take_open(&mut self, worker: usize, hand: usize) -> Option<Taken> {
+    /// Takes the next event of an open loop into `connection_slot`; `None` where there is none, or the books are closed.
+    pub(crate) fn take_open(&mut self, worker: usize, connection_slot: usize) -> Option<Taken> {
         let _section = self.writer.enter()?;
-        let taken = self.engine.take_open(worker, hand, &mut self.scratch)?;
+        let taken = self.engine.take_open(worker, connection_slot, &mut self.scratch)?;
         note_usage(&mut self.usage_before, &taken);
         Some(taken)
     }
 
-    /// The event in `hand` that `taken` is, where a change of the rate made it due at another time.
-    pub(crate) fn take_again(&mut self, taken: &Taken, worker: usize, hand: usize) -> Option<Taken> {
+    /// The event in `connection_slot` that `taken` is, where a change of the rate made it due at another time.
+    pub(crate) fn take_again(
+        &mut self,
+        taken: &Taken,
+        worker: usize,
+        connection_slot: usize,
+    ) -> Option<Taken> {
         if !self.engine.may_have_changed(taken) {
             return None;
         }
         let _section = self.writer.enter()?;
-        self.engine.take_again(taken, worker, hand, &mut self.scratch)
+        self.engine.take_again(taken, worker, connection_slot, &mut self.scratch)
     }
 
-    /// Takes the next event of the falling load into `hand`; `None` as above.
-    pub(crate) fn take_after(&mut self, hand: usize) -> Option<Taken> {
+    /// Takes the next event of the falling load into `connection_slot`; `None` as above.
+    pub(crate) fn take_after(&mut self, connection_slot: usize) -> Option<Taken> {
         let _section = self.writer.enter()?;
-        let taken = self.engine.take_after(hand, &mut self.scratch)?;
+        let taken = self.engine.take_after(connection_slot, &mut self.scratch)?;
         note_end(self.usage_before.as_ref(), &mut self.usage_after, &taken);
         Some(taken)
     }
 
-    /// Takes the next event of a closed loop into `hand`, at `now_ns`.
+    /// Takes the next event of a closed loop into `connection_slot`, at `now_ns`.
     // Inlined: its result, returned through memory, is read back in other widths than it was written, which stalls the CPU.
     #[inline]
-    pub(crate) fn take_closed(&mut self, hand: usize, now_ns: u64) -> Option<Taken> {
+    pub(crate) fn take_closed(&mut self, connection_slot: usize, now_ns: u64) -> Option<Taken> {
         let section = self.writer.enter()?;
-        let taken = self.engine.take_closed(hand, now_ns)?;
+        let taken = self.engine.take_closed(connection_slot, now_ns)?;
         let counting = self.engine.counting();
-        section.recorder.fates.started += u64::from(counting.has_taken(taken.due_ns, taken.is_measured));
+        section.recorder.event_counts.started +=
+            u64::from(counting.has_taken(taken.due_ns, taken.is_measured));
         note_usage(&mut self.usage_before, &taken);
         note_end(self.usage_before.as_ref(), &mut self.usage_after, &taken);
         Some(taken)
@@ -117,62 +123,62 @@ impl Ledger {
     }
 
     /// The event is too late to be done.
-    pub(crate) fn skip(&mut self, hand: usize, taken: &Taken) {
+    pub(crate) fn skip(&mut self, connection_slot: usize, taken: &Taken) {
         let now_ns = self.engine.clock.now_ns();
         let counting = self.engine.counting();
         let Some(section) = self.writer.enter() else { return };
         let recorder = &mut *section.recorder;
         let place = counting.place(taken, now_ns);
         match place {
-            Place::Before { .. } | Place::After => note_uncounted(recorder, place, None),
-            Place::Cut => return,
-            Place::CarriedOut => {
+            PhasePosition::Before { .. } | PhasePosition::After => note_uncounted(recorder, place, None),
+            PhasePosition::Cut => return,
+            PhasePosition::CarriedOut => {
                 let row = EventRow { fate: Fate::Unfinished, ..row_of_untaken(taken, now_ns) };
                 recorder.late.wait.record(now_ns - taken.due_ns);
                 note_late(recorder, row, false);
             }
-            Place::CarriedIn | Place::Within => {
+            PhasePosition::CarriedIn | PhasePosition::Within => {
                 recorder.log.push(row_of_untaken(taken, now_ns));
-                recorder.fates.skipped += 1;
-                recorder.fates.found_no_worker += 1;
+                recorder.event_counts.skipped += 1;
+                recorder.event_counts.found_no_worker += 1;
             }
         }
         note_backlog(recorder, &counting, taken, place);
-        self.engine.hands[hand].release(now_ns);
+        self.engine.connection_slots[connection_slot].release(now_ns);
     }
 
-    /// The event in `hand` begins: what is known of it should it never end.
-    pub(crate) fn begun(&mut self, hand: usize, event: &Started) {
+    /// The event in `connection_slot` begins: what is known of it should it never end.
+    pub(crate) fn begun(&mut self, connection_slot: usize, event: &Started) {
         // A late start ends late, and what waits for it starts later by as much, if it waits that long.
-        let caused_ns = event.wait_ns().min(self.raised_ns[hand]);
-        self.raised_ns[hand] = event.lateness_ns() + caused_ns;
-        self.engine.hands[hand].begin(event.wait_ns(), event.start_ns);
+        let caused_ns = event.wait_ns().min(self.raised_ns[connection_slot]);
+        self.raised_ns[connection_slot] = event.lateness_ns() + caused_ns;
+        self.engine.connection_slots[connection_slot].begin(event.wait_ns(), event.start_ns);
     }
 
-    /// The event in `hand` ended well at `end_ns`; its operations and its outcome are in `laps`.
-    pub(crate) fn done(&mut self, hand: usize, event: &Started, end_ns: u64, laps: &Laps) {
+    /// The event in `connection_slot` ended well at `end_ns`; its operations and its outcome are in `laps`.
+    pub(crate) fn done(&mut self, connection_slot: usize, event: &Started, end_ns: u64, laps: &Laps) {
         let engine = &*self.engine;
         let counting = engine.counting();
         let Some(section) = self.writer.enter() else { return };
         let recorder = &mut *section.recorder;
         let Started { taken, claim_ns, start_ns } = *event;
-        let (raised_ns, host) = (self.raised_ns[hand], engine.host_of(hand));
+        let (raised_ns, host) = (self.raised_ns[connection_slot], engine.host_of(connection_slot));
         let (response_ns, service_ns) = (end_ns - taken.due_ns, end_ns - start_ns);
         let is_open = counting.by == By::Due;
         let place = counting.place(&taken, end_ns);
         match place {
-            Place::Before { .. } | Place::After => {
+            PhasePosition::Before { .. } | PhasePosition::After => {
                 let shown_ns = if is_open { response_ns } else { service_ns };
                 // The phase is not credited with the event, but its rate is with the time that the event took of it.
-                if place == (Place::Before { ended_in_phase: true }) {
-                    recorder.fates.note_cut(&counting, start_ns, end_ns);
+                if place == (PhasePosition::Before { ended_in_phase: true }) {
+                    recorder.event_counts.note_cut(&counting, start_ns, end_ns);
                 }
                 note_uncounted(recorder, place, Some(shown_ns));
             }
-            // It stays in hand: no phase has it.
-            Place::Cut => return,
-            Place::CarriedOut => {
-                recorder.fates.note_cut(&counting, start_ns, end_ns);
+            // It stays in its slot: no phase has it.
+            PhasePosition::Cut => return,
+            PhasePosition::CarriedOut => {
+                recorder.event_counts.note_cut(&counting, start_ns, end_ns);
                 note_begun_late(recorder, event, end_ns, is_open);
                 recorder.raised.record(raised_ns);
                 for (operation, took_ns) in laps.taken() {
@@ -180,15 +186,15 @@ impl Ledger {
                 }
                 note_late(recorder, row(event, end_ns, laps.taken(), Fate::Unfinished), true);
             }
-            Place::CarriedIn => {
+            PhasePosition::CarriedIn => {
                 recorder.note_done(host);
-                recorder.fates.done_carried_in += 1;
-                recorder.fates.note_cut(&counting, start_ns, end_ns);
+                recorder.event_counts.done_carried_in += 1;
+                recorder.event_counts.note_cut(&counting, start_ns, end_ns);
                 recorder.log.push(row(event, end_ns, laps.taken(), Fate::Done));
             }
-            Place::Within => {
+            PhasePosition::Within => {
                 recorder.note_done(host);
-                recorder.fates.found_no_worker += u64::from(claim_ns > taken.due_ns);
+                recorder.event_counts.found_no_worker += u64::from(claim_ns > taken.due_ns);
                 recorder.service.record(service_ns);
                 if is_open {
                     recorder.response.record(response_ns);
@@ -202,36 +208,36 @@ impl Ledger {
                 }
             }
         }
-        if matches!(place, Place::Within | Place::CarriedIn) {
+        if matches!(place, PhasePosition::Within | PhasePosition::CarriedIn) {
             for (outcome, times) in laps.outcomes().into_iter().filter(|(_, times)| *times > 0) {
                 recorder.outcomes[outcome] += times;
             }
         }
         note_backlog(recorder, &counting, &taken, place);
-        engine.hands[hand].release(end_ns);
+        engine.connection_slots[connection_slot].release(end_ns);
     }
 
-    /// The event in `hand` is given up after `failure`, at `end_ns`.
-    pub(crate) fn failed(&mut self, hand: usize, event: &Started, end_ns: u64, failure: &Failure) {
+    /// The event in `connection_slot` is given up after `failure`, at `end_ns`.
+    pub(crate) fn failed(&mut self, connection_slot: usize, event: &Started, end_ns: u64, failure: &Failure) {
         let engine = &*self.engine;
-        let (raised_ns, host) = (self.raised_ns[hand], engine.host_of(hand));
+        let (raised_ns, host) = (self.raised_ns[connection_slot], engine.host_of(connection_slot));
         let counting = engine.counting();
         let Some(section) = self.writer.enter() else { return };
         let recorder = &mut *section.recorder;
         let place = counting.place(&event.taken, end_ns);
         match place {
-            Place::Before { .. } | Place::After => note_uncounted(recorder, place, None),
-            Place::Cut => return,
-            Place::CarriedOut => {
+            PhasePosition::Before { .. } | PhasePosition::After => note_uncounted(recorder, place, None),
+            PhasePosition::Cut => return,
+            PhasePosition::CarriedOut => {
                 note_begun_late(recorder, event, end_ns, counting.by == By::Due);
-                recorder.fates.held_ns += counting.inside_ns(event.taken.due_ns, end_ns);
+                recorder.event_counts.held_ns += counting.inside_ns(event.taken.due_ns, end_ns);
                 note_late(recorder, row(event, end_ns, &[], Fate::Unfinished), false);
             }
-            Place::CarriedIn | Place::Within => {
+            PhasePosition::CarriedIn | PhasePosition::Within => {
                 recorder.log.push(row(event, end_ns, &[], Fate::Failed));
                 recorder.note_failed(host);
-                recorder.fates.found_no_worker += u64::from(event.claim_ns > event.taken.due_ns);
-                if place == Place::Within && failure.class == FailureClass::Timeout {
+                recorder.event_counts.found_no_worker += u64::from(event.claim_ns > event.taken.due_ns);
+                if place == PhasePosition::Within && failure.class == FailureClass::Timeout {
                     let is_open = counting.by == By::Due;
                     note_begun_late(recorder, event, end_ns, is_open);
                     if is_open {
@@ -245,13 +251,13 @@ impl Ledger {
             }
         }
         note_backlog(recorder, &counting, &event.taken, place);
-        engine.hands[hand].release(end_ns);
+        engine.connection_slots[connection_slot].release(end_ns);
     }
 
-    /// Counts a failed try of a measured event, in `hand`.
+    /// Counts a failed try of a measured event, in `connection_slot`.
     pub(crate) fn note_failure(
         &mut self,
-        hand: usize,
+        connection_slot: usize,
         failure: &Failure,
         taken: &Taken,
         start_ns: u64,
@@ -259,9 +265,9 @@ impl Ledger {
     ) {
         // What fails because we cut it is not the server's failure.
         if !self.engine.is_abandoned() {
-            self.engine.note_sample(hand, failure.class, &failure.text);
+            self.engine.note_sample(connection_slot, failure.class, &failure.text);
         }
-        let host = self.engine.host_of(hand);
+        let host = self.engine.host_of(connection_slot);
         if !self.engine.counting().has_try(taken, end_ns) {
             return;
         }
@@ -276,33 +282,35 @@ impl Ledger {
 
     /// Counts a connection that broke, whoever waits for it.
     ///
-    /// - `hand`: one of the connection's.
+    /// - `connection_slot`: one of the connection's.
     /// - `carried`: the event that it carried; `None` if it broke between two events.
     pub(crate) fn note_lost(
         &mut self,
-        hand: usize,
+        connection_slot: usize,
         failure: &Failure,
         made_ns: u64,
         at_ns: u64,
         carried: Option<&Carried>,
     ) {
         match carried {
-            Some(event) => self.note_failure(hand, failure, &event.taken, event.try_start_ns, at_ns),
-            None => self.note_connection(hand, failure, at_ns),
+            Some(event) => {
+                self.note_failure(connection_slot, failure, &event.taken, event.try_start_ns, at_ns);
+            }
+            None => self.note_connection(connection_slot, failure, at_ns),
         }
         let due_ns = carried.filter(|event| !event.is_hit).map(|event| event.taken.due_ns);
-        self.engine.outages_of(hand).failed(Failed::Lost { made_ns, at_ns, due_ns });
+        self.engine.outages_of(connection_slot).failed(Failed::Lost { made_ns, at_ns, due_ns });
     }
 
     /// Counts a failure of a connection that carried no event.
-    fn note_connection(&mut self, hand: usize, failure: &Failure, at_ns: u64) {
+    fn note_connection(&mut self, connection_slot: usize, failure: &Failure, at_ns: u64) {
         // What fails because we cut it is not the server's failure.
         if self.engine.is_abandoned() {
             return;
         }
         // Whatever the server says to a client that was connected before, waiting may mend it: it may be restarting.
-        self.engine.note_sample(hand, FailureClass::Connection, &failure.text);
-        let host = self.engine.host_of(hand);
+        self.engine.note_sample(connection_slot, FailureClass::Connection, &failure.text);
+        let host = self.engine.host_of(connection_slot);
         let is_measured = at_ns >= self.engine.timeline().measured_from_ns && at_ns < self.engine.end_ns();
         if is_measured && let Some(section) = self.writer.enter() {
             section.recorder.note_error(host, FailureClass::Connection);
@@ -314,14 +322,20 @@ impl Ledger {
         if self.engine.counting().has_try(taken, start_ns)
             && let Some(section) = self.writer.enter()
         {
-            section.recorder.fates.retries += 1;
+            section.recorder.event_counts.retries += 1;
         }
     }
 
     /// Counts a connection that could not be made again.
-    pub(crate) fn note_unconnected(&mut self, hand: usize, failure: &Failure, began_ns: u64, now_ns: u64) {
-        self.note_connection(hand, failure, now_ns);
-        self.engine.outages_of(hand).failed(Failed::Refused { began_ns, at_ns: now_ns });
+    pub(crate) fn note_unconnected(
+        &mut self,
+        connection_slot: usize,
+        failure: &Failure,
+        began_ns: u64,
+        now_ns: u64,
+    ) {
+        self.note_connection(connection_slot, failure, now_ns);
+        self.engine.outages_of(connection_slot).failed(Failed::Refused { began_ns, at_ns: now_ns });
     }
 }
 
@@ -349,33 +363,33 @@ fn note_begun_late(recorder: &mut Recorder, event: &Started, end_ns: u64, is_ope
 /// Notes an event of the measured phase that ended after it: it is unfinished, and lasted this long at least.
 fn note_late(recorder: &mut Recorder, row: EventRow, is_well: bool) {
     recorder.late.response.record(row.end_ns.map_or(0, NonZeroU64::get) - row.due_ns);
-    recorder.fates.ended_late += 1;
-    recorder.fates.drained += u64::from(is_well);
+    recorder.event_counts.ended_late += 1;
+    recorder.event_counts.drained += u64::from(is_well);
     recorder.log.push(row);
 }
 
 /// Notes the end of an event that does not count, of the warm-up or of the falling load; `done_ns` is its latency if it
 /// ended well.
-fn note_uncounted(recorder: &mut Recorder, place: Place, done_ns: Option<u64>) {
-    if place == Place::After {
-        recorder.fates.after_ended += 1;
+fn note_uncounted(recorder: &mut Recorder, place: PhasePosition, done_ns: Option<u64>) {
+    if place == PhasePosition::After {
+        recorder.event_counts.after_ended += 1;
     } else {
-        recorder.fates.warmup_ended += 1;
+        recorder.event_counts.warmup_ended += 1;
     }
     if let Some(latency_ns) = done_ns {
-        recorder.fates.warmup_done += 1;
+        recorder.event_counts.warmup_done += 1;
         recorder.warmup.record(latency_ns);
     }
 }
 
 /// Counts an event of the warm-up that had not ended when the warm-up did.
-fn note_backlog(recorder: &mut Recorder, counting: &Counting, taken: &Taken, place: Place) {
+fn note_backlog(recorder: &mut Recorder, counting: &Counting, taken: &Taken, place: PhasePosition) {
     let is_backlog = match place {
-        Place::Before { ended_in_phase } => ended_in_phase,
-        Place::CarriedIn | Place::CarriedOut => taken.due_ns < counting.from_ns,
-        Place::Within | Place::After | Place::Cut => false,
+        PhasePosition::Before { ended_in_phase } => ended_in_phase,
+        PhasePosition::CarriedIn | PhasePosition::CarriedOut => taken.due_ns < counting.from_ns,
+        PhasePosition::Within | PhasePosition::After | PhasePosition::Cut => false,
     };
-    recorder.fates.warmup_ended_late += u64::from(is_backlog);
+    recorder.event_counts.warmup_ended_late += u64::from(is_backlog);
 }
 
 /// The event as it goes into the log.

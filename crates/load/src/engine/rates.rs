@@ -3,7 +3,7 @@
 use record::load::RateChange;
 
 use super::shared::Engine;
-use crate::control::RateAsk;
+use crate::control::RateCommand;
 use crate::engine::backoff::SLICE_NS;
 
 /// How long before it takes effect a change of rate is announced: by then whoever sleeps has woken up and looked.
@@ -20,19 +20,19 @@ impl Engine {
     }
 
     /// Changes the rate a moment from now, for everybody at once. Only who conducts does.
-    pub(crate) fn change_rate(&self, ask: RateAsk) -> Result<RateChange, String> {
+    pub(crate) fn change_rate(&self, ask: RateCommand) -> Result<RateChange, String> {
         let timeline = self.timeline();
         let Some(due) = &timeline.due else { return Err("a closed loop has no rate to change".to_owned()) };
         let from_per_s = due.rate_per_s();
         let per_s = match ask {
-            RateAsk::PerSecond(_) if due.arrivals().say_their_rate() => {
+            RateCommand::PerSecond(_) if due.arrivals().say_their_rate() => {
                 let arrivals = due.arrivals();
                 return Err(format!(
                     "{arrivals} says its rates itself: change them by a share, as in `rate +10%`"
                 ));
             }
-            RateAsk::PerSecond(per_s) => per_s,
-            RateAsk::Times(times) => in_words(from_per_s * times),
+            RateCommand::PerSecond(per_s) => per_s,
+            RateCommand::Times(times) => in_words(from_per_s * times),
         };
         if !(CHANGED_RATE_MIN..=crate::schedule::pace::RATE_MAX).contains(&per_s) {
             let wrong = if per_s > 1e9 { format!("{per_s:e}/s") } else { format!("{per_s}/s") };

@@ -7,10 +7,10 @@ use record::histogram::Histogram;
 use record::load::LoadSettings;
 
 use super::backoff::{PAUSE_FIRST_NS, PAUSE_LAST_NS};
-use super::hand::Hand;
-use super::post::Post;
+use super::connection_slot::ConnectionSlot;
 use super::samples::ErrorSamples;
 use super::timeline::Timeline;
+use super::worker_state::WorkerState;
 use crate::connection::FailureClass;
 use crate::driver::hosts::Hosts;
 use crate::measure::client::Usage;
@@ -30,10 +30,10 @@ pub(crate) struct Engine {
     pub(crate) hosts: Arc<Hosts>,
     pub(crate) clock: SharedClock,
     /// One a worker's thread.
-    pub(crate) posts: Vec<Post>,
+    pub(crate) workers: Vec<WorkerState>,
     /// One a request in flight: of each connection its own, one connection after the other. If each thread has one connection
     /// and that one request, they go by the same numbers.
-    pub(crate) hands: Vec<Hand>,
+    pub(crate) connection_slots: Vec<ConnectionSlot>,
     /// Set when every worker is connected; the workers wait for it.
     pub(crate) timeline: OnceLock<Timeline>,
     /// Shared schedule: the next slot. Closed loop: the next event of the measured phase.
@@ -80,8 +80,8 @@ impl Engine {
             outages: hosts.all().iter().map(|_| OutageLog::default()).collect(),
             hosts,
             clock,
-            posts: (0..threads).map(|_| Post::default()).collect(),
-            hands: (0..in_flight).map(|_| Hand::default()).collect(),
+            workers: (0..threads).map(|_| WorkerState::default()).collect(),
+            connection_slots: (0..in_flight).map(|_| ConnectionSlot::default()).collect(),
             timeline: OnceLock::new(),
             next: AtomicU64::new(0),
             next_warmup: AtomicU64::new(0),
@@ -98,8 +98,8 @@ impl Engine {
 
     /// Fixes when everything happens.
     pub(crate) fn begin(&self, timeline: Timeline) {
-        for (worker, post) in (0..).zip(&self.posts) {
-            post.next_own.store(worker, Ordering::SeqCst);
+        for (worker, worker_state) in (0..).zip(&self.workers) {
+            worker_state.next_own.store(worker, Ordering::SeqCst);
         }
         self.end_ns.store(timeline.measured_until_ns, Ordering::SeqCst);
         self.closes_ns.store(timeline.closes_ns, Ordering::SeqCst);
@@ -126,13 +126,13 @@ impl Engine {
         Counting { from_ns, until_ns: self.end_ns(), by: self.counted_by }
     }
 
-    /// The part of `time` after which the connection of `hand` joins a closed loop that rises: one after the other.
-    pub(crate) fn share_ns(&self, time: std::time::Duration, hand: usize) -> u64 {
+    /// The part of `time` after which the connection of `connection_slot` joins a closed loop that rises: one after the other.
+    pub(crate) fn share_ns(&self, time: std::time::Duration, connection_slot: usize) -> u64 {
         // Asked for each event, and the division below is the slowest of all that an event costs us.
         if time.is_zero() {
             return 0;
         }
-        let share = u128::from(to_ns(time)) * hand as u128 / self.hands.len() as u128;
+        let share = u128::from(to_ns(time)) * connection_slot as u128 / self.connection_slots.len() as u128;
         u64::try_from(share).unwrap_or(u64::MAX)
     }
 
@@ -152,21 +152,25 @@ impl Engine {
         (u64::from(self.settings.connections_in_all()) * PAUSE_FIRST_NS).min(PAUSE_LAST_NS)
     }
 
-    /// The hands of a thread's connections: dealt out as evenly as it goes.
-    pub(crate) fn hands_of(&self, worker: usize) -> std::ops::Range<usize> {
+    /// The slots of a thread's connections, which are dealt out evenly.
+    pub(crate) fn connection_slots_of(&self, worker: usize) -> std::ops::Range<usize> {
         let depth = self.settings.depth() as usize;
-        let (connections, threads) = (self.hands.len() / depth, self.posts.len());
+        let (connections, threads) = (self.connection_slots.len() / depth, self.workers.len());
         depth * (worker * connections / threads)..depth * ((worker + 1) * connections / threads)
     }
 
-    /// The number of the host that the connection of `hand` goes to.
-    pub(crate) fn host_of(&self, hand: usize) -> usize {
-        if self.hosts.are_several() { self.hosts.number_of(hand / self.settings.depth() as usize) } else { 0 }
+    /// The number of the host that the connection of `connection_slot` goes to.
+    pub(crate) fn host_of(&self, connection_slot: usize) -> usize {
+        if self.hosts.are_several() {
+            self.hosts.number_of(connection_slot / self.settings.depth() as usize)
+        } else {
+            0
+        }
     }
 
     /// When that host could not be reached.
-    pub(crate) fn outages_of(&self, hand: usize) -> &OutageLog {
-        &self.outages[self.host_of(hand)]
+    pub(crate) fn outages_of(&self, connection_slot: usize) -> &OutageLog {
+        &self.outages[self.host_of(connection_slot)]
     }
 
     /// Hosts that cannot be reached at the moment.
@@ -174,9 +178,9 @@ impl Engine {
         self.outages.iter().filter(|outages| outages.is_open()).count()
     }
 
-    /// Keeps what the host of `hand` said, or was said of it, where it is the first of its class.
-    pub(crate) fn note_sample(&self, hand: usize, class: FailureClass, text: &str) {
-        self.samples.note(class, || self.hosts.all()[self.host_of(hand)].says(text));
+    /// Keeps what the host of `connection_slot` said, or was said of it, where it is the first of its class.
+    pub(crate) fn note_sample(&self, connection_slot: usize, class: FailureClass, text: &str) {
+        self.samples.note(class, || self.hosts.all()[self.host_of(connection_slot)].says(text));
     }
 
     /// The first message of each class of error.
@@ -191,8 +195,8 @@ impl Engine {
     /// Gives up what is in flight: cuts every connection.
     pub(crate) fn abandon(&self) {
         self.abandoned.store(true, Ordering::SeqCst);
-        for post in &self.posts {
-            post.cut.cut();
+        for worker_state in &self.workers {
+            worker_state.cut.cut();
         }
     }
 

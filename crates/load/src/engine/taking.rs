@@ -16,41 +16,46 @@ const ANNOUNCED_NS: u64 = 20_000;
 const AFTER_CHANCE: u64 = WARMUP_CHANCE | 1 << 62;
 
 impl Engine {
-    /// Takes the next event of an open loop into `hand`, for the thread `worker`; `None` where there is none left. Where
+    /// Takes the next event of an open loop into `connection_slot`, for the thread `worker`; `None` where there is none left. Where
     /// the rate may change there is always one, though it may be due [`crate::schedule::clock::NEVER_NS`].
     ///
     /// Only inside a section of the worker's recorder: so the books are never closed between the taking and its note.
-    pub(crate) fn take_open(&self, worker: usize, hand: usize, scratch: &mut Scratch) -> Option<Taken> {
+    pub(crate) fn take_open(
+        &self,
+        worker: usize,
+        connection_slot: usize,
+        scratch: &mut Scratch,
+    ) -> Option<Taken> {
         let due = self.timeline().due.as_ref()?;
         let number = match due.schedule() {
             Schedule::Shared => self.next.fetch_add(1, Ordering::Relaxed),
-            Schedule::Own => self.posts[worker].next_own.load(Ordering::Relaxed),
+            Schedule::Own => self.workers[worker].next_own.load(Ordering::Relaxed),
         };
         let version = self.version(due);
         let slot = due.slot(due.row_of(version), number, worker, scratch);
         if slot.due_ns.is_none() && !due.may_change() {
             return None;
         }
-        Some(self.hold(due, version, &slot, worker, hand))
+        Some(self.hold(due, version, &slot, worker, connection_slot))
     }
 
-    /// The event in `hand` that `taken` is, where a change of the rate made it due at another time; inside a section, as
+    /// The event in `connection_slot` that `taken` is, where a change of the rate made it due at another time; inside a section, as
     /// [`Self::take_open`].
     pub(crate) fn take_again(
         &self,
         taken: &Taken,
         worker: usize,
-        hand: usize,
+        connection_slot: usize,
         scratch: &mut Scratch,
     ) -> Option<Taken> {
         let due = self.timeline().due.as_ref()?;
         let version = self.version(due);
-        let number = self.hands[hand].number()?;
+        let number = self.connection_slots[connection_slot].number()?;
         if version == taken.version || number & WARMUP_CHANCE != 0 {
             return None;
         }
         let slot = due.slot(due.row_of(version), number, worker, scratch);
-        Some(self.hold(due, version, &slot, worker, hand))
+        Some(self.hold(due, version, &slot, worker, connection_slot))
     }
 
     /// Whether `taken` may be due at another time by now.
@@ -59,12 +64,12 @@ impl Engine {
         due.is_some_and(|due| due.may_change() && due.version() != Some(taken.version))
     }
 
-    fn hold(&self, due: &Due, version: usize, slot: &Slot, worker: usize, hand: usize) -> Taken {
+    fn hold(&self, due: &Due, version: usize, slot: &Slot, worker: usize, connection_slot: usize) -> Taken {
         if due.schedule() == Schedule::Own {
-            self.posts[worker].next_own.store(due.next_own(slot.number), Ordering::Relaxed);
+            self.workers[worker].next_own.store(due.next_own(slot.number), Ordering::Relaxed);
         }
         let due_ns = self.timeline().due_ns(slot);
-        self.hands[hand].hold(slot.number, due_ns, slot.is_measured);
+        self.connection_slots[connection_slot].hold(slot.number, due_ns, slot.is_measured);
         Taken { chance: slot.chance, due_ns, is_measured: slot.is_measured, version }
     }
 
@@ -78,8 +83,8 @@ impl Engine {
         }
     }
 
-    /// Takes the next event of the falling load into `hand`; inside a section, as [`Self::take_open`].
-    pub(crate) fn take_after(&self, hand: usize, scratch: &mut Scratch) -> Option<Taken> {
+    /// Takes the next event of the falling load into `connection_slot`; inside a section, as [`Self::take_open`].
+    pub(crate) fn take_after(&self, connection_slot: usize, scratch: &mut Scratch) -> Option<Taken> {
         let timeline = self.timeline();
         let after = timeline.due.as_ref()?.row().after.as_ref()?;
         let slot = self.next_after.fetch_add(1, Ordering::Relaxed);
@@ -88,7 +93,7 @@ impl Engine {
         }
         let due_ns = timeline.measured_until_ns + after.in_order_ns(slot, scratch);
         let chance = AFTER_CHANCE | slot;
-        self.hands[hand].hold(chance, due_ns, false);
+        self.connection_slots[connection_slot].hold(chance, due_ns, false);
         Some(Taken { chance, due_ns, is_measured: false, version: 0 })
     }
 
@@ -99,21 +104,21 @@ impl Engine {
         turn_ns.expect("there is always a next turn").max(now_ns)
     }
 
-    /// Takes the next event of a closed loop into `hand`, at `now_ns`; inside a section, as [`Self::take_open`].
+    /// Takes the next event of a closed loop into `connection_slot`, at `now_ns`; inside a section, as [`Self::take_open`].
     #[inline]
-    pub(crate) fn take_closed(&self, hand: usize, now_ns: u64) -> Option<Taken> {
+    pub(crate) fn take_closed(&self, connection_slot: usize, now_ns: u64) -> Option<Taken> {
         let is_measured = (self.timeline().measured_from_ns..self.end_ns()).contains(&now_ns);
         let chance = if is_measured {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
             if self.settings.events_max.is_some_and(|max| number >= max) {
-                self.hands[hand].leave(now_ns);
+                self.connection_slots[connection_slot].leave(now_ns);
                 return None;
             }
             number
         } else {
             WARMUP_CHANCE | self.next_warmup.fetch_add(1, Ordering::Relaxed)
         };
-        self.hands[hand].hold(chance, now_ns, is_measured);
+        self.connection_slots[connection_slot].hold(chance, now_ns, is_measured);
         Some(Taken { chance, due_ns: now_ns, is_measured, version: 0 })
     }
 
@@ -124,6 +129,6 @@ impl Engine {
 
     /// Own schedule: the first slot of each thread that it did not take.
     pub(crate) fn next_own(&self) -> Vec<u64> {
-        self.posts.iter().map(|post| post.next_own.load(Ordering::SeqCst)).collect()
+        self.workers.iter().map(|worker_state| worker_state.next_own.load(Ordering::SeqCst)).collect()
     }
 }

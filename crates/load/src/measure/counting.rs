@@ -44,7 +44,7 @@ pub(crate) enum By {
 
 /// Where an event that has ended belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum PhasePosition {
     /// To the warm-up.
     Before { ended_in_phase: bool },
     /// To the phase, in which it ended.
@@ -71,21 +71,21 @@ impl By {
 
 impl Counting {
     /// Where an event belongs that ended at `end_ns`.
-    pub(crate) fn place(&self, taken: &Taken, end_ns: u64) -> Place {
+    pub(crate) fn place(&self, taken: &Taken, end_ns: u64) -> PhasePosition {
         let begins_in_phase = taken.is_measured;
         if !begins_in_phase && taken.due_ns >= self.from_ns {
-            return Place::After;
+            return PhasePosition::After;
         }
         if begins_in_phase && taken.due_ns >= self.until_ns {
-            return Place::Cut;
+            return PhasePosition::Cut;
         }
         let ended_in_phase = end_ns >= self.from_ns;
         match (begins_in_phase, self.by) {
-            (false, By::Part) if ended_in_phase && end_ns < self.until_ns => Place::CarriedIn,
-            (false, By::Part) if ended_in_phase => Place::CarriedOut,
-            (false, _) => Place::Before { ended_in_phase },
-            (true, _) if end_ns < self.until_ns => Place::Within,
-            (true, _) => Place::CarriedOut,
+            (false, By::Part) if ended_in_phase && end_ns < self.until_ns => PhasePosition::CarriedIn,
+            (false, By::Part) if ended_in_phase => PhasePosition::CarriedOut,
+            (false, _) => PhasePosition::Before { ended_in_phase },
+            (true, _) if end_ns < self.until_ns => PhasePosition::Within,
+            (true, _) => PhasePosition::CarriedOut,
         }
     }
 
@@ -126,20 +126,20 @@ mod tests {
     #[test]
     fn an_event_belongs_where_the_table_says() {
         for (by, due_ns, is_measured, end_ns, expected) in [
-            (By::Due, 90, false, 99, Place::Before { ended_in_phase: false }),
-            (By::Due, 90, false, 150, Place::Before { ended_in_phase: true }),
-            (By::Due, 100, true, 199, Place::Within),
-            (By::Due, 199, true, 200, Place::CarriedOut),
-            (By::Due, 200, true, 210, Place::Cut),
-            (By::Due, 200, false, 210, Place::After),
-            (By::Start, 90, false, 150, Place::Before { ended_in_phase: true }),
-            (By::Start, 150, true, 250, Place::CarriedOut),
-            (By::Part, 90, false, 99, Place::Before { ended_in_phase: false }),
-            (By::Part, 90, false, 100, Place::CarriedIn),
-            (By::Part, 90, false, 200, Place::CarriedOut),
-            (By::Part, 100, true, 199, Place::Within),
-            (By::Part, 100, true, 201, Place::CarriedOut),
-            (By::Part, 200, false, 201, Place::After),
+            (By::Due, 90, false, 99, PhasePosition::Before { ended_in_phase: false }),
+            (By::Due, 90, false, 150, PhasePosition::Before { ended_in_phase: true }),
+            (By::Due, 100, true, 199, PhasePosition::Within),
+            (By::Due, 199, true, 200, PhasePosition::CarriedOut),
+            (By::Due, 200, true, 210, PhasePosition::Cut),
+            (By::Due, 200, false, 210, PhasePosition::After),
+            (By::Start, 90, false, 150, PhasePosition::Before { ended_in_phase: true }),
+            (By::Start, 150, true, 250, PhasePosition::CarriedOut),
+            (By::Part, 90, false, 99, PhasePosition::Before { ended_in_phase: false }),
+            (By::Part, 90, false, 100, PhasePosition::CarriedIn),
+            (By::Part, 90, false, 200, PhasePosition::CarriedOut),
+            (By::Part, 100, true, 199, PhasePosition::Within),
+            (By::Part, 100, true, 201, PhasePosition::CarriedOut),
+            (By::Part, 200, false, 201, PhasePosition::After),
         ] {
             let counting = Counting { by, ..PHASE };
             let found = counting.place(&taken(due_ns, is_measured), end_ns);

@@ -5,7 +5,7 @@
 
 /// Counts taken while the measured phase goes on.
 #[derive(Debug, Default)]
-pub(crate) struct Looks {
+pub(crate) struct InSystemSamples {
     first_ns: Option<u64>,
     last: Option<(u64, u64)>,
     /// Events times nanoseconds, by the trapezoidal rule: a look that comes late stands for all the time before it.
@@ -24,7 +24,7 @@ pub(crate) struct InSystem {
     pub(crate) looks: u64,
 }
 
-impl Looks {
+impl InSystemSamples {
     pub(crate) fn note(&mut self, at_ns: u64, events: u64) {
         if let Some((before_ns, before)) = self.last {
             let span_ns = at_ns.saturating_sub(before_ns) as f64;
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn a_late_look_stands_for_the_time_before_it() {
-        let mut looks = Looks::default();
+        let mut looks = InSystemSamples::default();
         assert_eq!(looks.mean(), None);
         // Nothing for 2 s; then a stall of 1 s, in which 500 events a second come and nothing could look.
         for (at_s, events) in [(0, 0), (1, 0), (2, 0), (3, 500), (3, 0), (4, 0)] {

@@ -39,7 +39,7 @@ pub(crate) struct Recorder {
     pub(crate) warmup: Tally,
     /// What events of the measured phase lasted that ended after it. Those that were timed out in it are here too, but for their
     /// response.
-    pub(crate) late: Late<Tally>,
+    pub(crate) late: LateDistributions<Tally>,
     /// Service time by operation.
     pub(crate) operations: Box<[Tally]>,
     /// How often each outcome was noted.
@@ -49,7 +49,7 @@ pub(crate) struct Recorder {
     /// The events themselves, where they are logged.
     pub(crate) log: Log,
     /// What became of the events.
-    pub(crate) fates: Fates,
+    pub(crate) event_counts: EventCounts,
 }
 
 impl Recorder {
@@ -64,12 +64,12 @@ impl Recorder {
             response_at_least: Tally::new(),
             failure: Tally::new(),
             warmup: Tally::new(),
-            late: Late::new(operations, Tally::new),
+            late: LateDistributions::new(operations, Tally::new),
             operations: (0..operations).map(|_| Tally::new()).collect(),
             outcomes: vec![0; outcomes].into_boxed_slice(),
             hosts: Box::default(),
             log: Log::with_room(log_room),
-            fates: Fates::default(),
+            event_counts: EventCounts::default(),
         }
     }
 }
@@ -84,7 +84,7 @@ impl Recorder {
 
     /// An event of the measured phase was done.
     pub(crate) fn note_done(&mut self, host: usize) {
-        self.fates.done += 1;
+        self.event_counts.done += 1;
         if let Some(of_host) = self.hosts.get_mut(host) {
             of_host.done += 1;
         }
@@ -92,7 +92,7 @@ impl Recorder {
 
     /// One was given up.
     pub(crate) fn note_failed(&mut self, host: usize) {
-        self.fates.failed += 1;
+        self.event_counts.failed += 1;
         if let Some(of_host) = self.hosts.get_mut(host) {
             of_host.failed += 1;
         }
@@ -100,7 +100,7 @@ impl Recorder {
 
     /// A try failed.
     pub(crate) fn note_error(&mut self, host: usize, class: FailureClass) {
-        count_error(&mut self.fates.errors, class);
+        count_error(&mut self.event_counts.errors, class);
         if let Some(of_host) = self.hosts.get_mut(host) {
             count_error(&mut of_host.errors, class);
         }
@@ -125,7 +125,7 @@ impl OfHost {
 
 /// Of events that ended after their phase; each is at least so long in it. `H` is [`Tally`], or the sum of many.
 #[derive(Debug)]
-pub(crate) struct Late<H> {
+pub(crate) struct LateDistributions<H> {
     pub(crate) response: H,
     /// Of those that were begun.
     pub(crate) service: H,
@@ -134,7 +134,7 @@ pub(crate) struct Late<H> {
     pub(crate) operations: Box<[H]>,
 }
 
-impl<H> Late<H> {
+impl<H> LateDistributions<H> {
     pub(crate) fn new(operations: usize, make: impl Fn() -> H) -> Self {
         Self {
             response: make(),
@@ -186,7 +186,7 @@ impl Log {
 
 /// What became of events, as sums that can be added.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Fates {
+pub(crate) struct EventCounts {
     /// Closed loop only: events taken that may belong to the measured phase: all until its end, or, with a number of
     /// events, those taken in it.
     pub(crate) started: u64,
@@ -219,7 +219,7 @@ pub(crate) struct Fates {
     pub(crate) after_ended: u64,
 }
 
-impl Fates {
+impl EventCounts {
     pub(crate) fn add(&mut self, other: &Self) {
         self.started += other.started;
         self.done += other.done;
@@ -389,10 +389,10 @@ mod tests {
         let (mut writer, mut reader) = cell(Box::new(Recorder::new(0, 0, 0)));
         let over = AtomicBool::new(false);
         let mut service = Sum::new();
-        let mut fates = Fates::default();
+        let mut event_counts = EventCounts::default();
         let mut read = |mut taken: Box<Recorder>| {
             service.take(&mut taken.service);
-            fates.add(&std::mem::take(&mut taken.fates));
+            event_counts.add(&std::mem::take(&mut taken.event_counts));
             taken
         };
         thread::scope(|scope| {
@@ -400,7 +400,7 @@ mod tests {
                 for i in 0..200_000u64 {
                     let section = writer.enter().unwrap();
                     section.recorder.service.record(1 + i % 1_000);
-                    section.recorder.fates.done += 1;
+                    section.recorder.event_counts.done += 1;
                 }
                 over.store(true, Ordering::SeqCst);
             });
@@ -413,7 +413,7 @@ mod tests {
         assert!(writer.enter().is_none());
         assert!(reader.close().is_none());
         let total = Histogram::from(&service);
-        assert_eq!((fates.done, total.count()), (200_000, 200_000));
+        assert_eq!((event_counts.done, total.count()), (200_000, 200_000));
         assert!(total.buckets().all(|(_, n)| n == 200), "each value was recorded 200 times");
     }
 }

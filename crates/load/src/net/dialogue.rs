@@ -11,7 +11,7 @@ pub(crate) trait Dialogue: Send {
     fn greet(&mut self, out: &mut Vec<u8>);
 
     /// Reads the answer to the greeting.
-    fn hear_greeting(&mut self, input: &[u8]) -> Heard;
+    fn hear_greeting(&mut self, input: &[u8]) -> Parsed;
 
     /// Writes the request of an event.
     fn ask(&mut self, random: Random, out: &mut Vec<u8>);
@@ -19,7 +19,7 @@ pub(crate) trait Dialogue: Send {
     /// Reads the answer from what has come: the part of it that was not taken before.
     ///
     /// - `is_end`: the server has closed its side; nothing follows.
-    fn hear(&mut self, input: &[u8], is_end: bool) -> Heard;
+    fn hear(&mut self, input: &[u8], is_end: bool) -> Parsed;
 
     /// Goes on with an event that consists of several requests: when it has begun without one, after each answer that has
     /// not ended it, and after each rest. Writes the next request.
@@ -52,12 +52,12 @@ pub(crate) trait Dialogue: Send {
     fn give_up(&self) {}
 
     /// Reads what came while nothing was asked; what it says is why the connection is of no use any more, where it is.
-    fn hear_unasked(&mut self, input: &[u8]) -> Heard {
+    fn hear_unasked(&mut self, input: &[u8]) -> Parsed {
         if input.is_empty() {
-            return Heard::MORE;
+            return Parsed::MORE;
         }
         let text = "the server sent something that nobody asked for";
-        Heard::failure(0, FailureClass::Connection, text)
+        Parsed::failure(0, FailureClass::Connection, text)
     }
 
     /// Writes what has to be said to what was heard, beside requests. Asked after each hearing.
@@ -69,7 +69,7 @@ pub(crate) trait Dialogue: Send {
     }
 
     /// Has `hear` read what has come, in place of the dialogue: the answer to what was said beside events.
-    fn hear_with(&mut self, input: &[u8], is_end: bool, hear: &mut Hear<'_>) -> Heard {
+    fn hear_with(&mut self, input: &[u8], is_end: bool, hear: &mut Hear<'_>) -> Parsed {
         hear(input, is_end)
     }
 
@@ -105,11 +105,11 @@ pub(crate) trait Dialogue: Send {
 }
 
 /// Reads what has come; whether nothing follows is its second argument.
-pub(crate) type Hear<'a> = dyn FnMut(&[u8], bool) -> Heard + 'a;
+pub(crate) type Hear<'a> = dyn FnMut(&[u8], bool) -> Parsed + 'a;
 
 /// What a dialogue made of what has come.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Heard {
+pub(crate) struct Parsed {
     /// Bytes that it has taken in and need not see again.
     pub(crate) taken: usize,
     /// The answer, or why it is none; `None` while more has to come. After a failure of the class `Connection` nothing
@@ -130,7 +130,7 @@ pub(crate) enum Go {
     Ended(Result<Answer, Failure>),
 }
 
-impl Heard {
+impl Parsed {
     /// More has to come.
     pub(crate) const MORE: Self = Self { taken: 0, answer: None };
 

@@ -35,11 +35,11 @@ pub(crate) fn allow(bytes: usize) {
 
 /// The part of one buffer.
 #[derive(Debug, Default)]
-pub(crate) struct Held {
+pub(crate) struct HeldBytes {
     bytes: usize,
 }
 
-impl Held {
+impl HeldBytes {
     /// The buffer has so many bytes from now on.
     ///
     /// # Errors
@@ -74,7 +74,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldBytes {
     fn drop(&mut self) {
         TOGETHER_BYTES.fetch_sub(self.bytes, Ordering::Relaxed);
     }
@@ -93,9 +93,9 @@ mod tests {
 
     #[test]
     fn buffers_have_so_much_together_and_give_it_back() {
-        let mut all: Vec<Held> = Vec::new();
+        let mut all: Vec<HeldBytes> = Vec::new();
         let refused = loop {
-            let mut one = Held::default();
+            let mut one = HeldBytes::default();
             match one.set(40 << 20) {
                 Ok(()) => all.push(one),
                 Err(failure) => break failure,
@@ -105,7 +105,7 @@ mod tests {
         assert!((1..=4).contains(&all.len()), "{}", all.len());
         assert_eq!(refused.class, FailureClass::Connection);
         assert!(refused.text.contains("160 MiB"), "{}", refused.text);
-        let mut small = Held::default();
+        let mut small = HeldBytes::default();
         assert!(small.set(FREE_BYTES).is_ok(), "what is short is no matter");
         all[0].lower(10);
         assert!(small.set(20 << 20).is_ok());

@@ -1,15 +1,15 @@
 //! What has come on a connection and was not taken yet.
 
-use super::Heard;
+use super::Parsed;
 use crate::connection::Answer;
 use crate::connection::Failure;
-use crate::net::held::{self, Held};
+use crate::net::held::{self, HeldBytes};
 
 /// What has come on a connection and was not taken yet.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     left: Vec<u8>,
-    held: Held,
+    held: HeldBytes,
 }
 
 impl Inbox {
@@ -17,7 +17,7 @@ impl Inbox {
     pub(crate) fn hear(
         &mut self,
         fresh: &[u8],
-        hear: impl FnOnce(&[u8]) -> Heard,
+        hear: impl FnOnce(&[u8]) -> Parsed,
     ) -> Option<Result<Answer, Failure>> {
         if self.left.is_empty() {
             let heard = hear(fresh);
@@ -79,8 +79,8 @@ mod tests {
     fn what_is_left_of_a_read_stands_before_the_next() {
         let mut inbox = Inbox::default();
         let line = |input: &[u8]| match input.iter().position(|b| *b == b'\n') {
-            Some(end) => Heard::well(end + 1, end, None),
-            None => Heard::MORE,
+            Some(end) => Parsed::well(end + 1, end, None),
+            None => Parsed::MORE,
         };
         let operation = |heard: Option<Result<Answer, Failure>>| heard.map(|a| a.unwrap().operation);
         assert_eq!(operation(inbox.hear(b"ab", line)), None);

@@ -53,15 +53,17 @@ pub(crate) fn has_input<'s>(socket: impl Into<SockRef<'s>>) -> Result<bool, Fail
 
 /// Whether a server closed a connection before it read the last request.
 ///
-/// Then its kernel has not acknowledged the request, or has answered it with a reset. A server that reads the whole request
-/// and then closes in order leaves neither; one that resets then (`SO_LINGER` of 0) cannot be told apart.
+/// Then its kernel has not acknowledged the request, or has answered it with a reset. A server that reads the
+/// whole request and then closes in order leaves neither; one that resets then (`SO_LINGER` of 0) cannot be
+/// told apart.
 ///
 /// # Source
 ///
-/// RFC 9293, section 3.10.7.1 (a closed connection resets what comes), section 3.6.1 (so does one closed with data unread); tcp(7), `TCP_INFO`.
+/// RFC 9293, section 3.10.7.1 (a closed connection resets what comes), section 3.6.1 (so does one closed with
+/// data unread); tcp(7), `TCP_INFO`.
 pub(crate) fn is_unread(socket: &Socket) -> bool {
-    // The kernel reads the state before it locks the socket, and the rest after. A reset in between leaves the state of before, and
-    // nothing unacknowledged: the look after that shows the state too.
+    // The kernel reads the state before it locks the socket, and the rest after. A reset in between leaves
+    // the state of before, and nothing unacknowledged: the look after that shows the state too.
     looks_unread(socket) || looks_unread(socket)
 }
 
@@ -70,7 +72,8 @@ fn looks_unread(socket: &Socket) -> bool {
     // SAFETY: it holds numbers only, for which zeros stand.
     let mut info: tcp_info = unsafe { std::mem::zeroed() };
     let mut bytes = u32::try_from(size_of::<tcp_info>()).expect("a small structure");
-    // SAFETY: one descriptor, which is ours and open, and room that lives through the call, of the length that is said.
+    // SAFETY: one descriptor, which is ours and open, and room that lives through the call, of the length
+    // that is said.
     let result = unsafe {
         let into = (&raw mut info).cast();
         getsockopt(socket.as_raw_fd(), IPPROTO_TCP, TCP_INFO, into, &raw mut bytes)

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use socket2::Socket;
 
-use super::dialogue::{Dialogue, Heard};
-use super::place::Place;
+use super::dialogue::{Dialogue, Parsed};
+use super::endpoint::Endpoint;
 use super::socket::{CONNECT_TIMEOUT, closed, timed_out};
 use super::wire::{Wire, no_answer, within};
 use crate::connection::{Answer, Cut, Failure, FailureClass};
@@ -41,7 +41,7 @@ impl Talk {
     /// - `timeout`: after this time an event is given up; `None`: never.
     /// - `closes_idle`: whether servers of this kind close connections that are not in use, without being down.
     pub(crate) fn open(
-        place: &Place,
+        place: &Endpoint,
         dialogue: Box<dyn Dialogue>,
         timeout: Option<Duration>,
         closes_idle: bool,
@@ -87,7 +87,7 @@ impl Talk {
     pub(crate) fn ask_aside(
         &mut self,
         said: &[u8],
-        hear: impl FnMut(&[u8]) -> Heard,
+        hear: impl FnMut(&[u8]) -> Parsed,
     ) -> Result<Answer, Failure> {
         self.say_aside(said)?;
         self.hear_aside(hear)
@@ -99,7 +99,7 @@ impl Talk {
         within(&mut self.wire, ASIDE_TIMEOUT, no_answer_aside, |wire| wire.send(&out))
     }
 
-    pub(crate) fn hear_aside(&mut self, mut hear: impl FnMut(&[u8]) -> Heard) -> Result<Answer, Failure> {
+    pub(crate) fn hear_aside(&mut self, mut hear: impl FnMut(&[u8]) -> Parsed) -> Result<Answer, Failure> {
         within(self, ASIDE_TIMEOUT, no_answer_aside, |talk| {
             talk.hear(|dialogue, input, is_end| {
                 dialogue.hear_with(input, is_end, &mut |input: &[u8], _: bool| hear(input))
@@ -138,11 +138,11 @@ impl Talk {
     /// Reads until `hear` has its answer.
     fn hear(
         &mut self,
-        mut hear: impl FnMut(&mut dyn Dialogue, &[u8], bool) -> Heard,
+        mut hear: impl FnMut(&mut dyn Dialogue, &[u8], bool) -> Parsed,
     ) -> Result<Answer, Failure> {
         let Self { wire, dialogue, .. } = self;
         wire.hear_and_reply(dialogue.has_left(), |input, is_end, out| {
-            let Heard { taken, answer } = hear(&mut **dialogue, input, is_end);
+            let Parsed { taken, answer } = hear(&mut **dialogue, input, is_end);
             dialogue.reply(out);
             (taken, answer)
         })?
@@ -178,7 +178,7 @@ impl Talk {
 }
 
 fn hear_unasked(dialogue: &mut dyn Dialogue, input: &[u8]) -> (usize, Option<Failure>) {
-    let Heard { taken, answer } = dialogue.hear_unasked(input);
+    let Parsed { taken, answer } = dialogue.hear_unasked(input);
     (taken, answer.and_then(Result::err))
 }
 

@@ -17,9 +17,9 @@ use rustls::{
     SignatureScheme,
 };
 
-use super::held::{self, Held};
+use super::held::{self, HeldBytes};
 use crate::connection::{Failure, FailureClass, Laps};
-use crate::net::{Dialogue, Go, Hear, Heard};
+use crate::net::{Dialogue, Go, Hear, Parsed};
 use crate::schedule::random::Random;
 
 /// How TLS is spoken with a server.
@@ -312,7 +312,7 @@ pub(crate) struct Secured {
     inside: Inside,
     /// What was said to us and not taken yet.
     heard: Vec<u8>,
-    held: Held,
+    held: HeldBytes,
     /// What is to be said.
     said: Vec<u8>,
 }
@@ -328,7 +328,13 @@ enum Inside {
 impl Secured {
     pub(crate) fn new(plan: &Plan, speak: Speak) -> Result<Self, Failure> {
         let inside = Inside::Waiting(Some(speak));
-        Ok(Self { tls: Tls::new(plan)?, inside, heard: Vec::new(), said: Vec::new(), held: Held::default() })
+        Ok(Self {
+            tls: Tls::new(plan)?,
+            inside,
+            heard: Vec::new(),
+            said: Vec::new(),
+            held: HeldBytes::default(),
+        })
     }
 
     /// A dialogue that is spoken already, inside of TLS that stands.
@@ -338,7 +344,7 @@ impl Secured {
             inside: Inside::Speaking(dialogue),
             heard: Vec::new(),
             said: Vec::new(),
-            held: Held::default(),
+            held: HeldBytes::default(),
         }
     }
 
@@ -365,7 +371,7 @@ impl Secured {
             self.inside = if has_to_wait { Inside::Greeting(dialogue) } else { Inside::Speaking(dialogue) };
         }
         if let Inside::Greeting(dialogue) = &mut self.inside {
-            let Heard { taken, answer } = dialogue.hear_greeting(&self.heard);
+            let Parsed { taken, answer } = dialogue.hear_greeting(&self.heard);
             self.heard.drain(..taken);
             dialogue.reply(&mut self.said);
             match answer {
@@ -388,10 +394,10 @@ impl Secured {
     }
 
     /// Hands what came to the dialogue inside.
-    fn pass_on(&mut self, input: &[u8], hear: impl FnOnce(&mut dyn Dialogue, &[u8]) -> Heard) -> Heard {
+    fn pass_on(&mut self, input: &[u8], hear: impl FnOnce(&mut dyn Dialogue, &[u8]) -> Parsed) -> Parsed {
         let taken = input.len();
         if let Err(failure) = self.take_in(input) {
-            return Heard { taken, answer: Some(Err(failure)) };
+            return Parsed { taken, answer: Some(Err(failure)) };
         }
         let heard = std::mem::take(&mut self.heard);
         let inside = hear(self.dialogue(), &heard);
@@ -399,7 +405,7 @@ impl Secured {
         self.heard.drain(..inside.taken);
         held::shrink(&mut self.heard);
         let kept = self.held.set(self.heard.len());
-        Heard { taken, answer: inside.answer.or_else(|| kept.err().map(Err)) }
+        Parsed { taken, answer: inside.answer.or_else(|| kept.err().map(Err)) }
     }
 }
 
@@ -408,12 +414,12 @@ impl Dialogue for Secured {
         self.seal(out);
     }
 
-    fn hear_greeting(&mut self, input: &[u8]) -> Heard {
+    fn hear_greeting(&mut self, input: &[u8]) -> Parsed {
         let taken = input.len();
         match self.take_in(input).and_then(|()| self.go_on_greeting()) {
-            Ok(true) => Heard::well(taken, 0, None),
-            Ok(false) => Heard { taken, answer: None },
-            Err(failure) => Heard { taken, answer: Some(Err(failure)) },
+            Ok(true) => Parsed::well(taken, 0, None),
+            Ok(false) => Parsed { taken, answer: None },
+            Err(failure) => Parsed { taken, answer: Some(Err(failure)) },
         }
     }
 
@@ -424,14 +430,14 @@ impl Dialogue for Secured {
         self.seal(out);
     }
 
-    fn hear(&mut self, input: &[u8], is_end: bool) -> Heard {
+    fn hear(&mut self, input: &[u8], is_end: bool) -> Parsed {
         self.pass_on(input, |dialogue, heard| dialogue.hear(heard, is_end))
     }
 
-    fn hear_unasked(&mut self, input: &[u8]) -> Heard {
+    fn hear_unasked(&mut self, input: &[u8]) -> Parsed {
         self.pass_on(input, |dialogue, heard| match heard {
             // A ticket for the next connection, a new key: TLS among itself.
-            [] => Heard::MORE,
+            [] => Parsed::MORE,
             heard => dialogue.hear_unasked(heard),
         })
     }
@@ -447,7 +453,7 @@ impl Dialogue for Secured {
         self.tls.seal(said, out);
     }
 
-    fn hear_with(&mut self, input: &[u8], is_end: bool, hear: &mut Hear<'_>) -> Heard {
+    fn hear_with(&mut self, input: &[u8], is_end: bool, hear: &mut Hear<'_>) -> Parsed {
         self.pass_on(input, |_, heard| hear(heard, is_end))
     }
 

@@ -16,9 +16,9 @@ use nix::libc;
 use record::clock::{Clock as _, Monotonic};
 use socket2::{Domain, Socket};
 
-use super::{Place, READ_BYTES, closed, connection_failure, is_unread};
+use super::{Endpoint, READ_BYTES, closed, connection_failure, is_unread};
 use crate::connection::{Cut, Failure, FailureClass};
-use crate::net::held::{self, FREE_BYTES, Held};
+use crate::net::held::{self, FREE_BYTES, HeldBytes};
 use crate::net::socket::has_input;
 use crate::net::tls::Plan;
 use crate::net::tls::Tls;
@@ -66,7 +66,7 @@ struct Room {
     bytes: Vec<u8>,
     start: usize,
     end: usize,
-    held: Held,
+    held: HeldBytes,
 }
 
 /// What came of one look at the socket.
@@ -105,7 +105,7 @@ impl AsMut<Self> for Wire {
 
 impl Wire {
     /// Connects, waiting for it.
-    pub(crate) fn connect(place: &Place, cut: &Cut) -> Result<Self, Failure> {
+    pub(crate) fn connect(place: &Endpoint, cut: &Cut) -> Result<Self, Failure> {
         let socket = place.connect()?;
         cut.arm_socket(socket.try_clone().map_err(|e| place.cannot_connect(&e))?.into());
         Ok(Self::new(socket))
@@ -124,8 +124,8 @@ impl Wire {
         Ok(clone.into())
     }
 
-    /// As [`Place::is_private`].
-    pub(crate) fn is_private(&self, place: &Place) -> bool {
+    /// As [`Endpoint::is_private`].
+    pub(crate) fn is_private(&self, place: &Endpoint) -> bool {
         place.is_private(&self.line.socket)
     }
 
@@ -448,7 +448,7 @@ impl Room {
     fn new() -> Self {
         let mut bytes = SPARE.take();
         bytes.resize(bytes.len().max(READ_BYTES), 0);
-        Self { bytes, start: 0, end: 0, held: Held::default() }
+        Self { bytes, start: 0, end: 0, held: HeldBytes::default() }
     }
 
     fn is_empty(&self) -> bool {

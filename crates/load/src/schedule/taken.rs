@@ -1,6 +1,6 @@
 //! An event that was taken from the schedule.
 
-/// An event in a worker's hand.
+/// An event that a worker has taken.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Taken {
     /// What its chance follows from.

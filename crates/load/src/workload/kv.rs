@@ -44,7 +44,7 @@ pub(crate) struct Kv {
 
 /// What an event does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Deed {
+pub(crate) enum Operation {
     Get {
         key: u64,
     },
@@ -75,13 +75,13 @@ impl Kv {
     }
 
     /// What the event of this chance does.
-    pub(crate) fn deed(&self, random: &mut Random) -> Deed {
+    pub(crate) fn deed(&self, random: &mut Random) -> Operation {
         let is_get = random.unit() < self.settings.get_ratio;
         if is_get && self.settings.multi_get > 1 {
-            return Deed::GetMany;
+            return Operation::GetMany;
         }
         let key = self.pick(random);
-        if is_get { Deed::Get { key } } else { Deed::Set { key, version: random.bits() } }
+        if is_get { Operation::Get { key } } else { Operation::Set { key, version: random.bits() } }
     }
 
     /// A key, by the distribution.
@@ -287,7 +287,7 @@ mod tests {
     fn nine_of_ten_events_read() {
         let kv = kv();
         let gets =
-            (0..100_000).filter(|n| matches!(kv.deed(&mut Random::of(1, *n)), Deed::Get { .. })).count();
+            (0..100_000).filter(|n| matches!(kv.deed(&mut Random::of(1, *n)), Operation::Get { .. })).count();
         assert!((89_500..90_500).contains(&gets), "{gets}");
     }
 }

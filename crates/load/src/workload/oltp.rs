@@ -6,7 +6,7 @@ use record::load::{LoadSettings, OltpMix, OltpSettings, Workload};
 use crate::connection::{Failure, OperationShare};
 use crate::schedule::random::Random;
 use crate::workload::rows::{C_LENGTH, Digits, PAD_LENGTH, RowPicker};
-use crate::workload::statement::{Ask, Parameter, StatementText};
+use crate::workload::statement::{Execute, Parameter, StatementText};
 
 /// What SQL targets can do, in the order of its fame.
 pub(crate) const WORKLOADS: &[Workload] = &[
@@ -216,7 +216,7 @@ impl Shape {
 
 /// One transaction as it goes on, statement by statement.
 #[derive(Debug, Clone)]
-pub(crate) struct Course {
+pub(crate) struct OltpExecution {
     random: Random,
     /// Of [`Statement::ALL`].
     statement: usize,
@@ -232,7 +232,7 @@ pub(crate) struct Course {
     bulk: Vec<(Digits<C_LENGTH>, Digits<PAD_LENGTH>)>,
 }
 
-impl Course {
+impl OltpExecution {
     pub(crate) fn new() -> Self {
         let (c, pad) = (Digits::new(), Digits::new());
         Self {
@@ -257,7 +257,7 @@ impl Course {
     /// Asks the next statement, in sysbench's order; yields its operation, and `None` after the last.
     ///
     /// Each group of statements goes to one table, drawn uniformly.
-    pub(crate) fn ask(&mut self, shape: &Shape, ask: &mut Ask<'_>) -> Result<Option<usize>, Failure> {
+    pub(crate) fn ask(&mut self, shape: &Shape, ask: &mut Execute<'_>) -> Result<Option<usize>, Failure> {
         while let Some(statement) = Statement::ALL.get(self.statement).copied() {
             let per_event = shape.per_event[statement as usize];
             if self.asked == per_event {
@@ -279,7 +279,7 @@ impl Course {
 
     /// Asks the next statement of the rows that are deleted and inserted again, one row after the other; the last insert
     /// ends the group.
-    fn ask_pair(&mut self, shape: &Shape, ask: &mut Ask<'_>) -> Result<usize, Failure> {
+    fn ask_pair(&mut self, shape: &Shape, ask: &mut Execute<'_>) -> Result<usize, Failure> {
         if self.asked == 0 && !self.is_deleted {
             self.draw_table(shape);
         }
@@ -300,7 +300,7 @@ impl Course {
         self.table = usize::try_from(self.random.below(shape.tables.into())).expect("below a u32");
     }
 
-    fn ask_one(&mut self, shape: &Shape, statement: Statement, ask: &mut Ask<'_>) -> Result<(), Failure> {
+    fn ask_one(&mut self, shape: &Shape, statement: Statement, ask: &mut Execute<'_>) -> Result<(), Failure> {
         use Parameter::{Integer, Text};
         let number = shape.number(statement, self.table);
         let draws_itself = matches!(
@@ -426,14 +426,14 @@ mod tests {
             prepared: true,
         };
         let shape = Shape::of(Workload::OltpWriteOnly, &oltp);
-        let (mut course, mut asked) = (Course::new(), Vec::new());
-        course.begin(Random::of(3, 3));
+        let (mut execution, mut asked) = (OltpExecution::new(), Vec::new());
+        execution.begin(Random::of(3, 3));
         let mut ask =
-            |number: usize, _: &[Parameter<'_>], _: Option<&mut crate::workload::statement::Row>| {
+            |number: usize, _: &[Parameter<'_>], _: Option<&mut crate::workload::statement::ResultRow>| {
                 asked.push(shape.statements()[number].with_marks(|_| "?".to_owned()));
                 Ok(())
             };
-        while course.ask(&shape, &mut ask).unwrap().is_some() {}
+        while execution.ask(&shape, &mut ask).unwrap().is_some() {}
         asked
     }
 

@@ -5,7 +5,7 @@
 
 mod expression;
 mod parse;
-mod place;
+mod position;
 mod value;
 
 use std::collections::BTreeSet;
@@ -14,12 +14,12 @@ use record::load::ScriptSettings;
 
 use self::expression::{Expression, Scene};
 use self::parse::{Command, Keep, Names};
-use self::place::{Place, Problem};
+use self::position::{Problem, SourcePosition};
 use self::value::Value;
 use crate::connection::{Failure, FailureClass, Laps, OperationShare};
 use crate::schedule::random::Random;
 use crate::workload::statement::VALUE_BYTES_MAX;
-use crate::workload::statement::{Ask, Parameter, Row, StatementText, Turn};
+use crate::workload::statement::{Execute, Parameter, ResultRow, StatementText, Turn};
 
 /// The scripts of a load, ready to be done.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(crate) struct Scripts {
     weights: u64,
     statements: Vec<StatementText>,
     /// The script and the place of each of them.
-    places: Vec<(usize, Place)>,
+    places: Vec<(usize, SourcePosition)>,
     operations: Vec<OperationShare>,
     names: Vec<String>,
     /// What variables hold when an event begins.
@@ -40,7 +40,7 @@ pub(crate) struct Scripts {
 struct Script {
     name: String,
     weight: u32,
-    steps: Vec<(Place, Step)>,
+    steps: Vec<(SourcePosition, Step)>,
     /// The operation that spans all of it, where there are several.
     span: Option<usize>,
 }
@@ -54,7 +54,7 @@ enum Step {
     Sql {
         statement: usize,
         operation: usize,
-        parameters: Vec<(Place, usize)>,
+        parameters: Vec<(SourcePosition, usize)>,
         keep: Keep,
     },
     Sleep {
@@ -114,7 +114,7 @@ impl Scripts {
         scripts.defined = vec![None; names.0.len()];
         for (slot, (_, value)) in slots.into_iter().zip(&settings.defines) {
             let text = Value::Text(value.clone());
-            scripts.defined[slot] = Some(text.number(Place::START).unwrap_or(text));
+            scripts.defined[slot] = Some(text.number(SourcePosition::START).unwrap_or(text));
         }
         scripts.names = names.0;
         Ok(scripts)
@@ -151,10 +151,10 @@ impl Scripts {
     /// Steps with jumps in place of `\if`.
     fn compile(
         &mut self,
-        commands: Vec<(Place, Command)>,
+        commands: Vec<(SourcePosition, Command)>,
         stem: &str,
-    ) -> Result<Vec<(Place, Step)>, Problem> {
-        let mut steps: Vec<(Place, Step)> = Vec::new();
+    ) -> Result<Vec<(SourcePosition, Step)>, Problem> {
+        let mut steps: Vec<(SourcePosition, Step)> = Vec::new();
         let mut open: Vec<Branches> = Vec::new();
         let digits = commands.last().map_or(1, |(last, _)| last.line.to_string().len());
         for (at, command) in commands {
@@ -197,7 +197,7 @@ impl Scripts {
 
 /// An `\if` that is still open.
 struct Branches {
-    at: Place,
+    at: SourcePosition,
     /// The condition whose branch is being read; `None` after `\else`.
     condition_at: Option<usize>,
     /// Jumps to behind `\endif`.
@@ -206,7 +206,7 @@ struct Branches {
 
 impl Branches {
     /// Ends a branch; the next begins.
-    fn next(&mut self, at: Place, steps: &mut Vec<(Place, Step)>) -> Result<(), Problem> {
+    fn next(&mut self, at: SourcePosition, steps: &mut Vec<(SourcePosition, Step)>) -> Result<(), Problem> {
         let condition_at =
             self.condition_at.take().ok_or_else(|| at.problem("nothing but \\endif can follow \\else"))?;
         self.ends.push(steps.len());
@@ -216,7 +216,7 @@ impl Branches {
         Ok(())
     }
 
-    fn close(self, steps: &mut [(Place, Step)]) {
+    fn close(self, steps: &mut [(SourcePosition, Step)]) {
         let here = steps.len();
         for from in self.condition_at.into_iter().chain(self.ends) {
             jump(&mut steps[from].1, here);
@@ -232,14 +232,18 @@ fn jump(step: &mut Step, here: usize) {
 }
 
 /// Every variable that is read must be able to have a value: from the command line, a `\set`, or an answer.
-fn check_variables(commands: &[(Place, Command)], names: &Names, defined: &[usize]) -> Result<(), Problem> {
+fn check_variables(
+    commands: &[(SourcePosition, Command)],
+    names: &Names,
+    defined: &[usize],
+) -> Result<(), Problem> {
     let keeps = |c: &Command| matches!(c, Command::Sql { keep, .. } if *keep != Keep::Nothing);
     // What the columns of an answer are called, only the server knows.
     if commands.iter().any(|(_, c)| keeps(c)) {
         return Ok(());
     }
     let mut known: BTreeSet<usize> = defined.iter().copied().collect();
-    let check = |known: &BTreeSet<usize>, at: Place, slot: usize| {
+    let check = |known: &BTreeSet<usize>, at: SourcePosition, slot: usize| {
         let name = &names.0[slot];
         let problem = || {
             at.problem(format!(
@@ -286,7 +290,7 @@ fn unused_stem(name: &str, used: &mut BTreeSet<String>) -> String {
 }
 
 /// `transfer:07-begin`, where the script has up to 99 lines: so that names sort as lines do.
-fn operation_name(stem: &str, at: Place, digits: usize, text: &StatementText) -> String {
+fn operation_name(stem: &str, at: SourcePosition, digits: usize, text: &StatementText) -> String {
     let text = text.with_marks(|_| String::new());
     let verb: String = text.chars().take_while(char::is_ascii_alphabetic).collect();
     format!("{stem}:{:0digits$}-{}", at.line, verb.to_ascii_lowercase())
@@ -294,23 +298,23 @@ fn operation_name(stem: &str, at: Place, digits: usize, text: &StatementText) ->
 
 /// One script as it goes on, statement by statement.
 #[derive(Debug)]
-pub(crate) struct Course {
+pub(crate) struct ScriptExecution {
     random: Random,
     script: usize,
     /// The step that comes next.
     next: usize,
     variables: Vec<Option<Value>>,
     /// The row that was wanted last.
-    row: Row,
+    row: ResultRow,
     /// The step whose answer is in there.
     kept: Option<usize>,
     /// The statement that was asked last.
     statement: usize,
 }
 
-impl Course {
+impl ScriptExecution {
     pub(crate) fn new() -> Self {
-        let (variables, row) = (Vec::new(), Row::default());
+        let (variables, row) = (Vec::new(), ResultRow::default());
         Self { random: Random::of(0, 0), script: 0, next: 0, variables, row, kept: None, statement: 0 }
     }
 
@@ -329,7 +333,7 @@ impl Course {
     }
 
     /// Where the row of the answer goes that is waited for; `None` where nobody looks at it.
-    pub(crate) fn wanted(&mut self) -> Option<&mut Row> {
+    pub(crate) fn wanted(&mut self) -> Option<&mut ResultRow> {
         self.kept.map(|_| &mut self.row)
     }
 
@@ -339,7 +343,7 @@ impl Course {
     }
 
     /// Goes on to the next statement or rest; the one before has its answer.
-    pub(crate) fn turn(&mut self, scripts: &Scripts, ask: &mut Ask<'_>) -> Result<Turn, Failure> {
+    pub(crate) fn turn(&mut self, scripts: &Scripts, ask: &mut Execute<'_>) -> Result<Turn, Failure> {
         let script = &scripts.each[self.script];
         let wrong = |p: Problem| Failure::new(FailureClass::Application, p.in_file(&script.name));
         if let Some(step) = self.kept.take() {
@@ -385,10 +389,10 @@ impl Course {
     fn ask(
         &mut self,
         scripts: &Scripts,
-        (statement, slots): (usize, &[(Place, usize)]),
-        ask: &mut Ask<'_>,
+        (statement, slots): (usize, &[(SourcePosition, usize)]),
+        ask: &mut Execute<'_>,
     ) -> Result<(), Failed> {
-        let value_of = |(at, slot): &(Place, usize)| match &self.variables[*slot] {
+        let value_of = |(at, slot): &(SourcePosition, usize)| match &self.variables[*slot] {
             Some(value) => Ok(value.parameter()),
             None => Err(Failed::Here(at.problem(format!("`{}` is not set here", scripts.names[*slot])))),
         };
@@ -408,13 +412,17 @@ impl Course {
     }
 
     /// Sets the variables that are called after the columns of the answer; the rest of the answer is not kept.
-    fn keep(&mut self, scripts: &Scripts, step: &(Place, Step)) -> Result<(), Problem> {
+    fn keep(&mut self, scripts: &Scripts, step: &(SourcePosition, Step)) -> Result<(), Problem> {
         let kept = self.set_variables(scripts, step);
         self.row.values.clear();
         kept
     }
 
-    fn set_variables(&mut self, scripts: &Scripts, (at, step): &(Place, Step)) -> Result<(), Problem> {
+    fn set_variables(
+        &mut self,
+        scripts: &Scripts,
+        (at, step): &(SourcePosition, Step),
+    ) -> Result<(), Problem> {
         let prefix = match step {
             Step::Sql { keep: Keep::OneRow { .. }, .. } if self.row.rows != 1 => {
                 return Err(at.problem(format!("\\gset wants one row, and the answer has {}", self.row.rows)));

@@ -11,7 +11,7 @@ use crate::connection::{Attempt, Connection, Failure, FailureClass, Idle, Laps, 
 use crate::schedule::random::Random;
 use crate::workload::oltp::{self, Shape};
 use crate::workload::script::{self, Scripts};
-use crate::workload::statement::{Ask, Parameter, Row, StatementText, Turn};
+use crate::workload::statement::{Execute, Parameter, ResultRow, StatementText, Turn};
 
 /// A connection that understands SQL.
 pub(crate) trait Sql {
@@ -21,7 +21,7 @@ pub(crate) trait Sql {
         &mut self,
         statement: usize,
         parameters: &[Parameter<'_>],
-        row: Option<&mut Row>,
+        row: Option<&mut ResultRow>,
     ) -> Result<(), Failure>;
 
     /// Gives up the transaction that a failed statement has left open.
@@ -101,53 +101,53 @@ impl Work {
 
 /// One event as it goes on, statement by statement: it never waits, so that a thread can have many under way.
 #[derive(Debug)]
-pub(crate) enum Course {
-    Oltp(Box<oltp::Course>),
-    Script(Box<script::Course>),
+pub(crate) enum Execution {
+    Oltp(Box<oltp::OltpExecution>),
+    Script(Box<script::ScriptExecution>),
 }
 
-impl Course {
+impl Execution {
     /// Of events of this kind.
     pub(crate) fn of(work: &Work) -> Self {
         match work {
-            Work::Oltp(_) => Self::Oltp(Box::new(oltp::Course::new())),
-            Work::Script(_) => Self::Script(Box::new(script::Course::new())),
+            Work::Oltp(_) => Self::Oltp(Box::new(oltp::OltpExecution::new())),
+            Work::Script(_) => Self::Script(Box::new(script::ScriptExecution::new())),
         }
     }
 
     /// Begins an event with its own chance.
     pub(crate) fn begin(&mut self, work: &Work, random: Random) {
         match (self, work) {
-            (Self::Oltp(course), Work::Oltp(_)) => course.begin(random),
-            (Self::Script(course), Work::Script(scripts)) => course.begin(scripts, random),
+            (Self::Oltp(execution), Work::Oltp(_)) => execution.begin(random),
+            (Self::Script(execution), Work::Script(scripts)) => execution.begin(scripts, random),
             _ => unreachable!("{OF_ITS_WORK}"),
         }
     }
 
     /// Goes on to what comes next; the statement before has its answer.
-    pub(crate) fn turn(&mut self, work: &Work, ask: &mut Ask<'_>) -> Result<Turn, Failure> {
+    pub(crate) fn turn(&mut self, work: &Work, ask: &mut Execute<'_>) -> Result<Turn, Failure> {
         match (self, work) {
-            (Self::Oltp(course), Work::Oltp(shape)) => {
-                let asked = course.ask(shape, ask)?;
+            (Self::Oltp(execution), Work::Oltp(shape)) => {
+                let asked = execution.ask(shape, ask)?;
                 Ok(asked.map_or(Turn::Over, |operation| Turn::Asked { operation }))
             }
-            (Self::Script(course), Work::Script(scripts)) => course.turn(scripts, ask),
+            (Self::Script(execution), Work::Script(scripts)) => execution.turn(scripts, ask),
             _ => unreachable!("{OF_ITS_WORK}"),
         }
     }
 
     /// Where the row of the answer goes that is waited for; `None` where nobody looks at it.
-    pub(crate) fn wanted(&mut self) -> Option<&mut Row> {
+    pub(crate) fn wanted(&mut self) -> Option<&mut ResultRow> {
         match self {
             Self::Oltp(_) => None,
-            Self::Script(course) => course.wanted(),
+            Self::Script(execution) => execution.wanted(),
         }
     }
 
     /// The failure of the statement that was asked last, with its place where somebody wrote it.
     pub(crate) fn placed(&self, work: &Work, failure: Failure) -> Failure {
         match (self, work) {
-            (Self::Script(course), Work::Script(scripts)) => course.placed(scripts, failure),
+            (Self::Script(execution), Work::Script(scripts)) => execution.placed(scripts, failure),
             _ => failure,
         }
     }
@@ -155,7 +155,9 @@ impl Course {
     /// What is to be said of an event that is over.
     pub(crate) fn close(&self, work: &Work, is_in_transaction: bool, laps: &mut Laps) -> Result<(), Failure> {
         match (self, work) {
-            (Self::Script(course), Work::Script(scripts)) => course.close(scripts, is_in_transaction, laps),
+            (Self::Script(execution), Work::Script(scripts)) => {
+                execution.close(scripts, is_in_transaction, laps)
+            }
             _ => Ok(()),
         }
     }
@@ -167,17 +169,17 @@ const OF_ITS_WORK: &str = "a course is made for its work";
 pub(crate) fn run(
     session: &mut impl Sql,
     work: &Work,
-    course: &mut Course,
+    execution: &mut Execution,
     attempt: &mut Attempt<'_>,
 ) -> Result<(), Failure> {
-    course.begin(work, attempt.random.clone());
+    execution.begin(work, attempt.random.clone());
     let result = loop {
-        let turn =
-            course.turn(work, &mut |statement, parameters, row| session.execute(statement, parameters, row));
+        let turn = execution
+            .turn(work, &mut |statement, parameters, row| session.execute(statement, parameters, row));
         match turn {
             Ok(Turn::Asked { operation }) => attempt.laps.end_operation(operation),
             Ok(Turn::Rest { for_ns }) => attempt.laps.rest(for_ns),
-            Ok(Turn::Over) => break course.close(work, session.is_in_transaction(), attempt.laps),
+            Ok(Turn::Over) => break execution.close(work, session.is_in_transaction(), attempt.laps),
             Err(failure) => break Err(failure),
         }
     };
@@ -193,19 +195,19 @@ pub(crate) fn run(
 pub(crate) struct Worker<S> {
     session: S,
     work: Arc<Work>,
-    course: Course,
+    execution: Execution,
 }
 
 impl<S: Sql> Worker<S> {
     pub(crate) fn new(session: S, work: Arc<Work>) -> Self {
-        let course = Course::of(&work);
-        Self { session, work, course }
+        let execution = Execution::of(&work);
+        Self { session, work, execution }
     }
 }
 
 impl<S: Sql> Connection for Worker<S> {
     fn run(&mut self, attempt: &mut Attempt<'_>) -> Result<(), Failure> {
-        run(&mut self.session, &self.work, &mut self.course, attempt)
+        run(&mut self.session, &self.work, &mut self.execution, attempt)
     }
 
     fn idle(&mut self, has_rested: bool) -> Idle {

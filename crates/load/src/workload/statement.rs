@@ -86,14 +86,14 @@ impl Parameter<'_> {
 
 /// The last row of an answer, as text; `None` is NULL.
 #[derive(Debug, Default)]
-pub(crate) struct Row {
+pub(crate) struct ResultRow {
     pub(crate) names: Vec<String>,
     pub(crate) values: Vec<Option<String>>,
     /// Rows in the answer.
     pub(crate) rows: u64,
 }
 
-impl Row {
+impl ResultRow {
     /// Makes it the row of an answer that has none yet.
     pub(crate) fn clear(&mut self) {
         self.names.clear();
@@ -103,7 +103,8 @@ impl Row {
 }
 
 /// Where a statement goes that an event asks: its number, its values, and where the last row of its answer goes.
-pub(crate) type Ask<'a> = dyn FnMut(usize, &[Parameter<'_>], Option<&mut Row>) -> Result<(), Failure> + 'a;
+pub(crate) type Execute<'a> =
+    dyn FnMut(usize, &[Parameter<'_>], Option<&mut ResultRow>) -> Result<(), Failure> + 'a;
 
 /// What an event does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -17,7 +17,7 @@ pub(crate) trait Store {
     ///
     /// - `depth`: [`DataCheck::Full`] counts the rows; any other looks at the first and the last one, which touches a page
     ///   or two, and takes the rows in between for granted.
-    fn find(&mut self, table: u32, depth: DataCheck) -> Result<Found, Failure>;
+    fn find(&mut self, table: u32, depth: DataCheck) -> Result<TableState, Failure>;
 
     /// Builds the table from nothing: rows, then index. Asks `on_rows` now and then whether to go on.
     ///
@@ -26,7 +26,7 @@ pub(crate) trait Store {
     fn build(
         &mut self,
         table: u32,
-        rows: &mut Rows,
+        rows: &mut RowGenerator,
         on_rows: &mut dyn FnMut(u64) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, Failure>;
 
@@ -57,14 +57,14 @@ pub(crate) fn rows_between(first: Option<u64>, last: Option<u64>) -> u64 {
 
 /// What there is of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum TableState {
     Nothing,
     Table { rows: u64, has_index: bool },
 }
 
 /// The rows of one table in the order of their id, made on the way.
 #[derive(Debug)]
-pub(crate) struct Rows {
+pub(crate) struct RowGenerator {
     next_id: u64,
     last_id: u64,
     seed: u64,
@@ -76,14 +76,14 @@ pub(crate) struct Rows {
 
 /// One row.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Row<'a> {
+pub(crate) struct TableRow<'a> {
     pub(crate) id: u64,
     pub(crate) k: u64,
     pub(crate) c: &'a str,
     pub(crate) pad: &'a str,
 }
 
-impl Rows {
+impl RowGenerator {
     pub(crate) fn new(oltp: &OltpSettings, table: u32, seed: u64) -> Self {
         let keys = RowPicker::new(oltp.distribution, oltp.rows);
         let (c, pad) = (Digits::new(), Digits::new());
@@ -91,7 +91,7 @@ impl Rows {
     }
 
     /// The next row; `None` after the last.
-    pub(crate) fn next(&mut self) -> Option<Row<'_>> {
+    pub(crate) fn next(&mut self) -> Option<TableRow<'_>> {
         let id = self.next_id;
         if id > self.last_id {
             return None;
@@ -99,7 +99,7 @@ impl Rows {
         self.next_id += 1;
         let mut random = Random::of(self.seed, (u64::from(self.table) << 40) ^ id);
         let k = self.keys.pick(&mut random);
-        Some(Row { id, k, c: self.c.draw(&mut random), pad: self.pad.draw(&mut random) })
+        Some(TableRow { id, k, c: self.c.draw(&mut random), pad: self.pad.draw(&mut random) })
     }
 
     /// Rows made so far.

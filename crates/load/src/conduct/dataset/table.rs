@@ -6,7 +6,7 @@ use record::load::LoadSettings;
 
 use crate::control::progress::Event;
 use crate::error::LoadError;
-use crate::workload::tables::{Rows, Store, data_set_error};
+use crate::workload::tables::{RowGenerator, Store, data_set_error};
 
 /// Builds a table, in place of what `is_there`.
 pub(super) fn build_one(
@@ -21,7 +21,7 @@ pub(super) fn build_one(
     if is_there {
         store.remove(table).map_err(|f| failed("replacing", f))?;
     }
-    let mut rows = Rows::new(&settings.oltp, table, settings.seed);
+    let mut rows = RowGenerator::new(&settings.oltp, table, settings.seed);
     let mut on_rows = |rows_done| {
         on_event(Event::Preparing {
             table: format!("sbtest{table}"),

@@ -33,7 +33,7 @@ pub(super) fn builders(settings: &LoadSettings, driver: &dyn Driver, tables: usi
 }
 
 /// What the builders share.
-struct Site<'a> {
+struct TableBuild<'a> {
     settings: &'a LoadSettings,
     driver: &'a dyn Driver,
     /// Tables to build: number, and whether something stands in its place.
@@ -55,7 +55,7 @@ pub(super) fn build_all(
     is_stopped: &dyn Fn() -> bool,
     on_event: &dyn Fn(Event),
 ) -> Result<ControlFlow<()>, LoadError> {
-    let site = Site {
+    let site = TableBuild {
         settings,
         driver,
         tables,
@@ -88,7 +88,7 @@ pub(super) fn build_all(
     }
 }
 
-impl Site<'_> {
+impl TableBuild<'_> {
     /// Builds one table after the other until none is left.
     fn work(&self, cut: &Cut, events: &Sender<Event>) -> Result<(), LoadError> {
         let connecting = |failure: Failure| {

@@ -35,7 +35,7 @@ fn a_load_that_rises_and_falls_counts_only_what_lies_between() {
 }
 
 /// A server that answers at once; at `at_ns` somebody asks for another rate.
-fn asks(at_ns: u64, ask: RateAsk) -> impl Fn(&Scene<'_>) -> (u64, Result<(), FailureClass>) {
+fn asks(at_ns: u64, ask: RateCommand) -> impl Fn(&Scene<'_>) -> (u64, Result<(), FailureClass>) {
     let asked = std::sync::atomic::AtomicBool::new(false);
     move |scene| {
         if scene.now_ns >= at_ns && !asked.swap(true, Ordering::SeqCst) {
@@ -51,7 +51,7 @@ fn a_change_of_the_rate_keeps_what_was_due_and_lays_out_the_rest_anew() {
         let settings = settings(Loop::Open(OpenLoop { schedule, ..OpenLoop::plain(100.0) }), 10);
         for (to_per_s, expected) in [(1_000.0, 415 + 5_850), (10.0, 415 + 59), (100.0, 415 + 585)] {
             // Asked at 4 s: 100/s until 4.15 s, and the other rate from there on.
-            let record = simulate(settings.clone(), asks(4 * SECOND, RateAsk::PerSecond(to_per_s)));
+            let record = simulate(settings.clone(), asks(4 * SECOND, RateCommand::PerSecond(to_per_s)));
             assert_eq!((record.counts.planned, record.counts.done), (expected, expected), "{to_per_s}");
             assert!(record.counts.balance() && check(&record, "achieved-rate"));
             // Nobody was late for the change: the hand-moved clock wakes everybody when they want.
@@ -73,7 +73,7 @@ fn every_arrival_process_can_be_asked_for_another_rate() {
         let arrivals = Arrivals::parse(text).unwrap();
         let rate_per_s = arrivals.mean_per_s(Duration::from_secs(10)).unwrap_or(100.0);
         let settings = settings(Loop::Open(OpenLoop { arrivals, ..OpenLoop::plain(rate_per_s) }), 10);
-        let record = simulate(settings, asks(4_850 * MS, RateAsk::Times(f64::from(tenfold))));
+        let record = simulate(settings, asks(4_850 * MS, RateCommand::Times(f64::from(tenfold))));
         let expected = halves[0] + halves[1] * u64::try_from(tenfold).unwrap();
         // The first event after 4.85 s asks, so the change comes up to a gap later; Poisson has its chance.
         let spread = if text == "poisson" { 400 } else { 250 };
@@ -98,8 +98,11 @@ fn a_change_in_the_warm_up_and_one_after_the_other_and_a_stop_leave_balanced_boo
             // Every half second from the ramp on, until there is no room left.
             if scene.now_ns - last_ns.load(Ordering::SeqCst) > SECOND / 2 {
                 last_ns.store(scene.now_ns, Ordering::SeqCst);
-                let ask =
-                    if scene.now_ns.is_multiple_of(2) { RateAsk::Times(3.0) } else { RateAsk::Times(0.4) };
+                let ask = if scene.now_ns.is_multiple_of(2) {
+                    RateCommand::Times(3.0)
+                } else {
+                    RateCommand::Times(0.4)
+                };
                 let _ = scene.engine.change_rate(ask);
             }
             if scene.now_ns > 8 * SECOND {
@@ -119,7 +122,7 @@ fn what_cannot_be_asked_for_is_refused_and_changes_nothing() {
     let arrivals = Arrivals::parse("ramp:100-100").unwrap();
     let settings = settings(Loop::Open(OpenLoop { arrivals, ..OpenLoop::plain(100.0) }), 2);
     let record = simulate(settings, move |scene| {
-        let asks = [RateAsk::PerSecond(50.0), RateAsk::Times(1e9), RateAsk::Times(1.0)];
+        let asks = [RateCommand::PerSecond(50.0), RateCommand::Times(1e9), RateCommand::Times(1.0)];
         let ask = match scene.now_ns / SECOND {
             0 if scene.now_ns == 0 => asks[0],
             1 if scene.now_ns == SECOND => asks[1],

@@ -18,9 +18,9 @@ use crate::net::held;
 use crate::net::tls::Plan;
 use crate::net::tls::Secured;
 use crate::net::too_long_text;
-use crate::net::{Dialogue, Heard, Place, Talk};
+use crate::net::{Dialogue, Endpoint, Parsed, Talk};
 use crate::schedule::random::Random;
-use crate::workload::kv::{self, Deed, GET, HIT, Kv, MISS, OUTCOMES, SET, STORED};
+use crate::workload::kv::{self, GET, HIT, Kv, MISS, OUTCOMES, Operation, SET, STORED};
 use crate::workload::tables::data_set_error;
 use crate::workload::tables::{Cache, Cleaned, Prepared};
 
@@ -91,7 +91,7 @@ pub(crate) enum Read<'a> {
 pub(crate) enum Named<'a> {
     Key(&'a [u8]),
     /// By its place among those that were asked.
-    Place(usize),
+    Endpoint(usize),
 }
 
 /// What a server tells of itself.
@@ -106,7 +106,7 @@ struct Speaker<C> {
     codec: C,
     kv: Arc<Kv>,
     /// What was asked and not answered yet, in the order of asking, each with the number of its request.
-    deeds: VecDeque<(usize, Deed)>,
+    deeds: VecDeque<(usize, Operation)>,
     /// The keys of those that read several, in the order of asking.
     keys: VecDeque<u64>,
     /// Room for the keys of one of them.
@@ -122,7 +122,7 @@ struct Speaker<C> {
 /// A cache as a target.
 pub(crate) struct Caching<C> {
     pub(crate) codec: C,
-    pub(crate) place: Place,
+    pub(crate) place: Endpoint,
     pub(crate) kv: Arc<Kv>,
     /// What the server calls itself: `memcached`, `Redis`.
     pub(crate) name: &'static str,
@@ -134,7 +134,7 @@ pub(crate) struct Caching<C> {
 impl<C: Codec> Caching<C> {
     pub(crate) fn new(
         codec: C,
-        place: Place,
+        place: Endpoint,
         tls: Option<Plan>,
         name: &'static str,
         settings: &LoadSettings,
@@ -147,7 +147,7 @@ impl<C: Codec> Caching<C> {
 }
 
 impl<C: Codec> Exchange for Caching<C> {
-    fn place(&self) -> &Place {
+    fn endpoint(&self) -> &Endpoint {
         &self.place
     }
 
@@ -217,30 +217,30 @@ impl<C: Codec> Speaker<C> {
     }
 
     /// Reads the answer to the oldest request.
-    fn read(&self, input: &[u8]) -> Heard {
-        let Some((_, deed)) = self.deeds.front() else { return Heard::garbage(input) };
-        if *deed == Deed::GetMany {
+    fn read(&self, input: &[u8]) -> Parsed {
+        let Some((_, deed)) = self.deeds.front() else { return Parsed::garbage(input) };
+        if *deed == Operation::GetMany {
             return self.read_many(input);
         }
         match (self.codec.read(input, self.bytes_max), *deed) {
             (Read::TooLong { bytes }, _) => too_long(bytes, self.bytes_max),
-            (Read::More, _) => Heard::MORE,
-            (Read::Value { taken, key: named, value }, Deed::Get { key }) => {
+            (Read::More, _) => Parsed::MORE,
+            (Read::Value { taken, key: named, value }, Operation::Get { key }) => {
                 match names(named, key).and_then(|()| self.kv.check(key, value)) {
-                    Ok(()) => Heard::well(taken, GET, Some(HIT)),
-                    Err(text) => Heard::failure(taken, FailureClass::Verify, text),
+                    Ok(()) => Parsed::well(taken, GET, Some(HIT)),
+                    Err(text) => Parsed::failure(taken, FailureClass::Verify, text),
                 }
             }
-            (Read::Nothing { taken }, Deed::Get { .. }) => Heard::well(taken, GET, Some(MISS)),
-            (Read::Done { taken }, Deed::Set { .. }) => Heard::well(taken, SET, Some(STORED)),
-            (Read::Refused { taken, class, text }, _) => Heard::failure(taken, class, text),
-            _ => Heard::garbage(input),
+            (Read::Nothing { taken }, Operation::Get { .. }) => Parsed::well(taken, GET, Some(MISS)),
+            (Read::Done { taken }, Operation::Set { .. }) => Parsed::well(taken, SET, Some(STORED)),
+            (Read::Refused { taken, class, text }, _) => Parsed::failure(taken, class, text),
+            _ => Parsed::garbage(input),
         }
     }
 }
 
 impl<C: Codec> Speaker<C> {
-    fn read_many(&self, input: &[u8]) -> Heard {
+    fn read_many(&self, input: &[u8]) -> Parsed {
         let keys = self.kv.settings.multi_get as usize;
         let read = |found: &mut dyn FnMut(Named<'_>, &[u8])| {
             self.codec.read_many(input, self.bytes_max, keys, found)
@@ -258,16 +258,16 @@ impl<C: Codec> Speaker<C> {
                     wrong = wrong.take().or(checked.err());
                 });
                 if let Some(text) = wrong {
-                    return Heard::failure(taken, FailureClass::Verify, text);
+                    return Parsed::failure(taken, FailureClass::Verify, text);
                 }
                 let counts = Keys { found, missed: keys as u64 - found };
                 let answer = Answer { operation: GET, outcome: None, keys: Some(counts) };
-                Heard { taken, answer: Some(Ok(answer)) }
+                Parsed { taken, answer: Some(Ok(answer)) }
             }
-            Read::More => Heard::MORE,
+            Read::More => Parsed::MORE,
             Read::TooLong { bytes } => too_long(bytes, self.bytes_max),
-            Read::Refused { taken, class, text } => Heard::failure(taken, class, text),
-            Read::Value { .. } | Read::Nothing { .. } | Read::Garbage => Heard::garbage(input),
+            Read::Refused { taken, class, text } => Parsed::failure(taken, class, text),
+            Read::Value { .. } | Read::Nothing { .. } | Read::Garbage => Parsed::garbage(input),
         }
     }
 
@@ -276,7 +276,7 @@ impl<C: Codec> Speaker<C> {
     fn place_of(&self, named: Named<'_>, from: usize) -> Result<usize, String> {
         let keys = self.kv.settings.multi_get as usize;
         match named {
-            Named::Place(place) => Ok(place),
+            Named::Endpoint(place) => Ok(place),
             Named::Key(name) => {
                 let found = (from..keys).find(|at| kv::key_bytes(self.keys[*at]) == name);
                 found.ok_or_else(|| format!("got {}, which was not asked for", String::from_utf8_lossy(name)))
@@ -290,7 +290,7 @@ impl<C: Codec> Dialogue for Speaker<C> {
         self.greetings_left = greet(&self.codec, out);
     }
 
-    fn hear_greeting(&mut self, input: &[u8]) -> Heard {
+    fn hear_greeting(&mut self, input: &[u8]) -> Parsed {
         hear_greeting(&self.codec, &mut self.greetings_left, input)
     }
 
@@ -298,24 +298,24 @@ impl<C: Codec> Dialogue for Speaker<C> {
         let deed = self.kv.deed(&mut random);
         self.deeds.push_back((self.asks, deed));
         match deed {
-            Deed::Get { key } => self.codec.write_get(key, out),
-            Deed::GetMany => {
+            Operation::Get { key } => self.codec.write_get(key, out),
+            Operation::GetMany => {
                 self.room.clear();
                 self.room.extend((0..self.kv.settings.multi_get).map(|_| self.kv.pick(&mut random)));
                 self.keys.extend(&self.room);
                 self.codec.write_get_many(&self.room, out);
             }
-            Deed::Set { key, version } => write_set(&self.codec, &self.kv, key, version, out),
+            Operation::Set { key, version } => write_set(&self.codec, &self.kv, key, version, out),
         }
     }
 
-    fn hear(&mut self, input: &[u8], _: bool) -> Heard {
+    fn hear(&mut self, input: &[u8], _: bool) -> Parsed {
         let heard = self.read(input);
         if heard.answer.is_some()
             && let Some((request, deed)) = self.deeds.pop_front()
         {
             self.answered = request;
-            if deed == Deed::GetMany {
+            if deed == Operation::GetMany {
                 self.keys.drain(..self.kv.settings.multi_get as usize);
             }
         }
@@ -340,11 +340,11 @@ pub(super) fn greet<C: Codec>(codec: &C, out: &mut Vec<u8>) -> usize {
 /// Reads the answers to it.
 ///
 /// - `left`: how many are still to come.
-pub(super) fn hear_greeting<C: Codec>(codec: &C, left: &mut usize, input: &[u8]) -> Heard {
+pub(super) fn hear_greeting<C: Codec>(codec: &C, left: &mut usize, input: &[u8]) -> Parsed {
     let mut taken_all = 0;
     while *left > 0 {
         match codec.read(&input[taken_all..], GREETING_BYTES_MAX) {
-            Read::More => return Heard { taken: taken_all, answer: None },
+            Read::More => return Parsed { taken: taken_all, answer: None },
             Read::Done { taken } | Read::Value { taken, .. } | Read::Nothing { taken } => {
                 taken_all += taken;
             }
@@ -354,27 +354,27 @@ pub(super) fn hear_greeting<C: Codec>(codec: &C, left: &mut usize, input: &[u8])
                     FailureClass::Application => FailureClass::Configuration,
                     other => other,
                 };
-                return Heard::failure(taken_all + taken, class, text);
+                return Parsed::failure(taken_all + taken, class, text);
             }
             Read::TooLong { bytes } => return too_long(bytes, GREETING_BYTES_MAX),
-            Read::Garbage => return Heard::garbage(input),
+            Read::Garbage => return Parsed::garbage(input),
         }
         *left -= 1;
     }
-    Heard::well(taken_all, GET, None)
+    Parsed::well(taken_all, GET, None)
 }
 
 /// What a greeting may be answered with.
 const GREETING_BYTES_MAX: usize = 64 << 10;
 
-fn too_long(bytes: usize, bytes_max: usize) -> Heard {
+fn too_long(bytes: usize, bytes_max: usize) -> Parsed {
     // An answer that contains others has a limit below that of values.
     let text = if bytes <= bytes_max {
         format!("the server announces {bytes} bytes in many parts, which is no answer")
     } else {
         too_long_text(bytes, bytes_max)
     };
-    Heard::failure(0, FailureClass::Connection, text)
+    Parsed::failure(0, FailureClass::Connection, text)
 }
 
 fn write_set<C: Codec>(codec: &C, kv: &Kv, key: u64, version: u64, out: &mut Vec<u8>) {
@@ -402,10 +402,10 @@ pub(super) fn counters<C: Codec>(codec: &C, talk: &mut Talk) -> Result<Counters,
     talk.ask_aside(&out, |input| match codec.read_counters(input) {
         Some((taken, found)) => {
             counters = found;
-            Heard::well(taken, GET, None)
+            Parsed::well(taken, GET, None)
         }
-        None if input.len() > COUNTERS_BYTES_MAX => Heard::garbage(input),
-        None => Heard::MORE,
+        None if input.len() > COUNTERS_BYTES_MAX => Parsed::garbage(input),
+        None => Parsed::MORE,
     })?;
     Ok(counters)
 }
@@ -499,15 +499,15 @@ impl<C: Codec> Filler<C> {
         codec.write_get(MARK, &mut out);
         let mut is_filled = false;
         self.talk.ask_aside(&out, |input| match codec.read(input, bytes_max) {
-            Read::More => Heard::MORE,
+            Read::More => Parsed::MORE,
             Read::Value { taken, value, .. } => {
                 is_filled = value == spec.as_bytes();
-                Heard::well(taken, GET, None)
+                Parsed::well(taken, GET, None)
             }
-            Read::Nothing { taken } => Heard::well(taken, GET, None),
-            Read::Refused { taken, class, text } => Heard::failure(taken, class, text),
+            Read::Nothing { taken } => Parsed::well(taken, GET, None),
+            Read::Refused { taken, class, text } => Parsed::failure(taken, class, text),
             Read::TooLong { bytes } => too_long(bytes, bytes_max),
-            Read::Done { .. } | Read::Garbage => Heard::garbage(input),
+            Read::Done { .. } | Read::Garbage => Parsed::garbage(input),
         })?;
         Ok(is_filled)
     }
@@ -551,15 +551,15 @@ impl<C: Codec> Filler<C> {
             self.talk.say_aside(&out)?;
             for _ in first..asked {
                 self.talk.hear_aside(|input| match codec.read(input, bytes_max) {
-                    Read::More => Heard::MORE,
+                    Read::More => Parsed::MORE,
                     Read::Done { taken } => {
                         done += 1;
-                        Heard::well(taken, SET, None)
+                        Parsed::well(taken, SET, None)
                     }
-                    Read::Nothing { taken } | Read::Value { taken, .. } => Heard::well(taken, SET, None),
-                    Read::Refused { taken, class, text } => Heard::failure(taken, class, text),
+                    Read::Nothing { taken } | Read::Value { taken, .. } => Parsed::well(taken, SET, None),
+                    Read::Refused { taken, class, text } => Parsed::failure(taken, class, text),
                     Read::TooLong { bytes } => too_long(bytes, bytes_max),
-                    Read::Garbage => Heard::garbage(input),
+                    Read::Garbage => Parsed::garbage(input),
                 })?;
             }
         }

@@ -16,7 +16,7 @@ use crate::driver::Net;
 use crate::driver::{Driver, Scheme};
 use crate::net::address::{ServerAddress, decoded};
 use crate::net::security::Security;
-use crate::net::{Place, line};
+use crate::net::{Endpoint, line};
 use crate::workload::kv::{write_key, write_number};
 
 pub(crate) const SCHEME: Scheme = Scheme {
@@ -48,25 +48,25 @@ const LINE_MAX: usize = 2048;
 
 /// Which of the two protocols is spoken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Words {
+enum Dialect {
     Text,
     Meta,
 }
 
 struct Parts {
     address: ServerAddress,
-    words: Words,
+    words: Dialect,
     security: Security,
 }
 
 fn parts(target: &Target) -> Result<Parts, String> {
     let rest = target.expose().split_once(':').map_or("", |(_, rest)| rest);
     let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let (mut words, mut security) = (Words::Text, Security::of_scheme(target.scheme() == TLS_SCHEME.name));
+    let (mut words, mut security) = (Dialect::Text, Security::of_scheme(target.scheme() == TLS_SCHEME.name));
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         match pair.split_once('=') {
-            Some(("protocol", "text")) => words = Words::Text,
-            Some(("protocol", "meta")) => words = Words::Meta,
+            Some(("protocol", "text")) => words = Dialect::Text,
+            Some(("protocol", "meta")) => words = Dialect::Meta,
             Some((name, value)) if security.take(name, &decoded(value)?)? => {}
             _ => {
                 return Err(format!(
@@ -99,7 +99,7 @@ fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, Failure> {
     let wrong = |text| Failure::new(FailureClass::Configuration, text);
     let parts = parts(&settings.target).map_err(wrong)?;
     let tls = parts.security.plan(parts.address.host(), &[]).map_err(wrong)?;
-    if parts.words == Words::Meta && settings.kv.multi_get > 1 {
+    if parts.words == Dialect::Meta && settings.kv.multi_get > 1 {
         return Err(wrong(
             "--multi-get needs protocol=text: the meta protocol reads one key at a time".to_owned(),
         ));
@@ -108,7 +108,7 @@ fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, Failure> {
         let text = "--pipeline does not go with TLS on memcached: it may leave a request unread until the next one comes";
         return Err(wrong(text.to_owned()));
     }
-    let place = Place::of(parts.address)?;
+    let place = Endpoint::of(parts.address)?;
     Ok(Arc::new(Net(Arc::new(Caching::new(parts.words, place, tls, "memcached", settings)))))
 }
 
@@ -123,7 +123,7 @@ pub(crate) fn speaker(
     super::caching::speaker(words, kv, bytes_max)
 }
 
-impl Codec for Words {
+impl Codec for Dialect {
     /// memcached 1.6.18 does not look at requests that TLS has decrypted and it has not read: they wait for the next byte.
     fn takes_batches_in_tls(&self) -> bool {
         false
@@ -315,35 +315,41 @@ mod tests {
             write(&mut out);
             String::from_utf8(out).unwrap()
         };
-        assert_eq!(written(&|o| Words::Text.write_get(7, o)), "get bakeoff:0000000007\r\n");
-        assert_eq!(written(&|o| Words::Meta.write_get(7, o)), "mg bakeoff:0000000007 v k\r\n");
-        assert_eq!(written(&|o| Words::Text.write_set_head(7, 5, 0, o)), "set bakeoff:0000000007 0 0 5\r\n");
-        assert_eq!(written(&|o| Words::Meta.write_set_head(7, 5, 0, o)), "ms bakeoff:0000000007 5\r\n");
+        assert_eq!(written(&|o| Dialect::Text.write_get(7, o)), "get bakeoff:0000000007\r\n");
+        assert_eq!(written(&|o| Dialect::Meta.write_get(7, o)), "mg bakeoff:0000000007 v k\r\n");
         assert_eq!(
-            written(&|o| Words::Text.write_set_head(7, 5, 60, o)),
+            written(&|o| Dialect::Text.write_set_head(7, 5, 0, o)),
+            "set bakeoff:0000000007 0 0 5\r\n"
+        );
+        assert_eq!(written(&|o| Dialect::Meta.write_set_head(7, 5, 0, o)), "ms bakeoff:0000000007 5\r\n");
+        assert_eq!(
+            written(&|o| Dialect::Text.write_set_head(7, 5, 60, o)),
             "set bakeoff:0000000007 0 60 5\r\n"
         );
-        assert_eq!(written(&|o| Words::Meta.write_set_head(7, 5, 60, o)), "ms bakeoff:0000000007 5 T60\r\n");
-        assert_eq!(written(&|o| Words::Text.write_delete(7, o)), "delete bakeoff:0000000007\r\n");
+        assert_eq!(
+            written(&|o| Dialect::Meta.write_set_head(7, 5, 60, o)),
+            "ms bakeoff:0000000007 5 T60\r\n"
+        );
+        assert_eq!(written(&|o| Dialect::Text.write_delete(7, o)), "delete bakeoff:0000000007\r\n");
     }
 
     #[test]
     fn answers_are_read_whole_or_not_yet() {
-        let whole: [(Words, &[u8], Read<'_>); 6] = [
+        let whole: [(Dialect, &[u8], Read<'_>); 6] = [
             (
-                Words::Text,
+                Dialect::Text,
                 b"VALUE k 0 5\r\nE\r\nND\r\nEND\r\n",
                 Read::Value { taken: 25, key: Some(b"k"), value: b"E\r\nND" },
             ),
             (
-                Words::Meta,
+                Dialect::Meta,
                 b"VA 3 kfoo\r\nabc\r\n",
                 Read::Value { taken: 16, key: Some(b"foo"), value: b"abc" },
             ),
-            (Words::Text, b"END\r\n", Read::Nothing { taken: 5 }),
-            (Words::Meta, b"EN\r\n", Read::Nothing { taken: 4 }),
-            (Words::Text, b"STORED\r\n", Read::Done { taken: 8 }),
-            (Words::Meta, b"HD\r\n", Read::Done { taken: 4 }),
+            (Dialect::Text, b"END\r\n", Read::Nothing { taken: 5 }),
+            (Dialect::Meta, b"EN\r\n", Read::Nothing { taken: 4 }),
+            (Dialect::Text, b"STORED\r\n", Read::Done { taken: 8 }),
+            (Dialect::Meta, b"HD\r\n", Read::Done { taken: 4 }),
         ];
         for (words, input, expected) in whole {
             assert_eq!(words.read(input, 1 << 20), expected);
@@ -359,9 +365,9 @@ mod tests {
             let mut found = Vec::new();
             let mut keep = |named: Named<'_>, value: &[u8]| match named {
                 Named::Key(key) => found.push((key.to_vec(), value.to_vec())),
-                Named::Place(_) => panic!("memcached names keys"),
+                Named::Endpoint(_) => panic!("memcached names keys"),
             };
-            let taken = match Words::Text.read_many(input, 1 << 20, keys, &mut keep) {
+            let taken = match Dialect::Text.read_many(input, 1 << 20, keys, &mut keep) {
                 Read::Done { taken } => Some(taken),
                 Read::More => None,
                 other => panic!("{other:?}"),
@@ -375,7 +381,7 @@ mod tests {
         for cut in 0..input.len() {
             assert_eq!(read(&input[..cut], 3).0, None, "{cut} bytes");
         }
-        let many = Words::Text.read_many(input, 1 << 20, 1, &mut |_, _| {});
+        let many = Dialect::Text.read_many(input, 1 << 20, 1, &mut |_, _| {});
         assert_eq!(many, Read::Garbage, "two values of one key");
     }
 
@@ -387,10 +393,10 @@ mod tests {
             b"VALUE k 0 1\r\nabcdefghij\r\n",
             b"\r\n",
         ] {
-            assert_eq!(Words::Text.read(input, 1 << 20), Read::Garbage, "{input:?}");
+            assert_eq!(Dialect::Text.read(input, 1 << 20), Read::Garbage, "{input:?}");
         }
-        assert_eq!(Words::Text.read(&[b'x'; LINE_MAX], 1 << 20), Read::Garbage);
-        let refused = Words::Text.read(b"SERVER_ERROR out of memory storing object\r\n", 1 << 20);
+        assert_eq!(Dialect::Text.read(&[b'x'; LINE_MAX], 1 << 20), Read::Garbage);
+        let refused = Dialect::Text.read(b"SERVER_ERROR out of memory storing object\r\n", 1 << 20);
         assert!(
             matches!(refused, Read::Refused { taken: 43, class: FailureClass::Application, .. }),
             "{refused:?}"
@@ -400,19 +406,19 @@ mod tests {
     #[test]
     fn a_value_of_more_than_is_accepted_is_not_waited_for() {
         for (words, input) in
-            [(Words::Text, &b"VALUE k 0 4294967295\r\n"[..]), (Words::Meta, b"VA 4294967295 kfoo\r\n")]
+            [(Dialect::Text, &b"VALUE k 0 4294967295\r\n"[..]), (Dialect::Meta, b"VA 4294967295 kfoo\r\n")]
         {
             assert_eq!(words.read(input, 1 << 20), Read::TooLong { bytes: 4_294_967_295 });
         }
-        assert_eq!(Words::Text.read(b"VALUE k 0 4294967296\r\n", 1 << 20), Read::Garbage);
+        assert_eq!(Dialect::Text.read(b"VALUE k 0 4294967296\r\n", 1 << 20), Read::Garbage);
     }
 
     #[test]
     fn evictions_are_found_among_the_counters() {
         let input = b"STAT pid 1\r\nSTAT version 1.6.18\r\nSTAT evictions 12\r\nEND\r\n";
-        let (taken, counters) = Words::Text.read_counters(input).unwrap();
+        let (taken, counters) = Dialect::Text.read_counters(input).unwrap();
         assert_eq!(taken, input.len());
         assert_eq!(counters, Counters { version: Some("1.6.18".into()), evictions: Some(12) });
-        assert_eq!(Words::Text.read_counters(&input[..20]), None);
+        assert_eq!(Dialect::Text.read_counters(&input[..20]), None);
     }
 }

@@ -5,8 +5,8 @@
 //! The Redis serialization protocol specification, redis.io.
 
 mod commands;
+mod dialect;
 mod resp;
-mod words;
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use record::load::{LoadSettings, Workload};
 use record::target::Target;
 
 use self::commands::{Commands, List};
-use self::words::Words;
+use self::dialect::Dialect;
 use super::caching::Caching;
 use crate::connection::{Failure, FailureClass};
 use crate::driver::Net;
 use crate::driver::{Driver, Scheme};
-use crate::net::Place;
+use crate::net::Endpoint;
 use crate::net::address::{ServerAddress, decoded};
 use crate::net::held;
 use crate::net::security::Security;
@@ -51,12 +51,12 @@ const PORT: u16 = 6379;
 
 struct Parts {
     address: ServerAddress,
-    words: Words,
+    words: Dialect,
     security: Security,
 }
 
 fn parts(target: &Target) -> Result<Parts, String> {
-    let mut words = Words { user: None, password: None, db: 0, is_resp3: false };
+    let mut words = Dialect { user: None, password: None, db: 0, is_resp3: false };
     let mut security = Security::of_scheme(target.scheme() == TLS_SCHEME.name);
     let rest = target.expose().split_once(':').map_or("", |(_, rest)| rest);
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -119,7 +119,7 @@ fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, Failure> {
     let wrong = |text| Failure::new(FailureClass::Configuration, text);
     let parts = parts(&settings.target).map_err(wrong)?;
     let tls = parts.security.plan(parts.address.host(), &[]).map_err(wrong)?;
-    let place = Place::of(parts.address)?;
+    let place = Endpoint::of(parts.address)?;
     if settings.workload == Workload::Kv {
         return Ok(Arc::new(Net(Arc::new(Caching::new(parts.words, place, tls, "Redis", settings)))));
     }
@@ -149,11 +149,11 @@ mod tests {
     use super::*;
     use crate::driver::cache::caching::{Codec as _, Read};
 
-    fn words_of(target: &str) -> Words {
+    fn words_of(target: &str) -> Dialect {
         parts(&Target::new(target)).unwrap().words
     }
 
-    fn plain() -> Words {
+    fn plain() -> Dialect {
         words_of("redis://h")
     }
 
@@ -161,7 +161,7 @@ mod tests {
     fn a_target_is_read_as_people_write_it() {
         let words = words_of("redis://me:s%40cret@h:1/3?resp=3");
         let expected =
-            Words { user: Some("me".into()), password: Some("s@cret".into()), db: 3, is_resp3: true };
+            Dialect { user: Some("me".into()), password: Some("s@cret".into()), db: 3, is_resp3: true };
         assert_eq!(words, expected);
         assert_eq!(words_of("redis://:pw@h").password, Some("pw".into()));
         assert_eq!(words_of("redis+unix:/run/redis.sock?db=2").db, 2);

@@ -1,8 +1,8 @@
-//! Whom requests are for.
+//! The server and the user of requests.
 
 use crate::net::address::decoded;
 
-/// Whom requests are for, and who asks.
+/// The server that requests name, and the user that they authenticate.
 #[derive(Debug, Clone)]
 pub(super) struct Authority<'a> {
     /// `host:port`, as in the target.

@@ -10,14 +10,14 @@ use super::checksum::Checksum;
 use super::requests::Request;
 use super::writer::{Writer, choose, judge, path_of};
 use crate::connection::{Failure, FailureClass};
-use crate::net::{Dialogue, Go, Heard, line};
+use crate::net::{Dialogue, Go, Parsed, line};
 use crate::schedule::random::Random;
 
 /// The longest head of an answer that is waited for.
 const HEAD_MAX: usize = 64 * 1024;
 
 /// One connection's dialogue.
-pub(super) struct Asker {
+pub(super) struct DialogueOne {
     requests: Arc<Vec<Request>>,
     weights: f64,
     asked: usize,
@@ -49,11 +49,11 @@ enum Part {
     Rest,
 }
 
-impl Dialogue for Asker {
+impl Dialogue for DialogueOne {
     fn greet(&mut self, _: &mut Vec<u8>) {}
 
-    fn hear_greeting(&mut self, _: &[u8]) -> Heard {
-        Heard::MORE
+    fn hear_greeting(&mut self, _: &[u8]) -> Parsed {
+        Parsed::MORE
     }
 
     fn ask(&mut self, mut random: Random, out: &mut Vec<u8>) {
@@ -79,30 +79,30 @@ impl Dialogue for Asker {
         self.problem.is_some()
     }
 
-    fn hear(&mut self, input: &[u8], is_end: bool) -> Heard {
+    fn hear(&mut self, input: &[u8], is_end: bool) -> Parsed {
         if let Some(problem) = self.problem.take() {
-            return Heard { taken: 0, answer: Some(Err(problem)) };
+            return Parsed { taken: 0, answer: Some(Err(problem)) };
         }
         let mut taken = 0;
         loop {
             match self.take(&input[taken..], is_end) {
                 Step::Took(bytes) => taken += bytes,
-                Step::More => return Heard { taken, answer: None },
+                Step::More => return Parsed { taken, answer: None },
                 Step::Whole(bytes) => {
-                    return Heard {
+                    return Parsed {
                         taken: taken + bytes,
                         answer: Some(judge(&self.requests, self.asked, self.status, self.body)),
                     };
                 }
-                Step::Garbage => return Heard::garbage(&input[taken..]),
+                Step::Garbage => return Parsed::garbage(&input[taken..]),
             }
         }
     }
 
     /// Some servers tell why they close what is idle, with an answer to nothing: 408.
-    fn hear_unasked(&mut self, input: &[u8]) -> Heard {
+    fn hear_unasked(&mut self, input: &[u8]) -> Parsed {
         self.closes |= !input.is_empty();
-        Heard { taken: input.len(), answer: None }
+        Parsed { taken: input.len(), answer: None }
     }
 
     fn asked(&self) -> Option<usize> {
@@ -133,7 +133,7 @@ enum Step {
     Garbage,
 }
 
-impl Asker {
+impl DialogueOne {
     pub(super) fn new(requests: Arc<Vec<Request>>, looks: bool, writer: Writer) -> Self {
         let weights = requests.iter().map(|r| r.weight).sum();
         Self {
@@ -338,14 +338,14 @@ mod tests {
 
     use super::*;
 
-    fn asker(method: &str) -> Asker {
+    fn asker(method: &str) -> DialogueOne {
         let http = HttpSettings { method: method.to_owned(), ..HttpSettings::plain() };
         let requests = Arc::new(vec![Request::of(
             &crate::driver::http::authority::Authority::read("h:1").unwrap(),
             "/x",
             &http,
         )]);
-        Asker::new(requests, false, Writer::default())
+        DialogueOne::new(requests, false, Writer::default())
     }
 
     /// The end of an answer that comes in pieces of `step` bytes, and what was left over.

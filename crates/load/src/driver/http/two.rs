@@ -20,7 +20,7 @@ use super::requests::Request;
 use super::writer::{Writer, choose, judge, path_of};
 use crate::connection::Answer;
 use crate::connection::{Failure, FailureClass};
-use crate::net::{Dialogue, Go, Heard};
+use crate::net::{Dialogue, Go, Parsed};
 use crate::schedule::random::Random;
 
 /// Windows so large that no answer waits for us to open them.
@@ -31,10 +31,10 @@ const CONNECTION_WINDOW_BYTES: u32 = 64 << 20;
 const HEADERS_BYTES_MAX: u32 = 64 << 10;
 
 /// One connection's dialogue.
-pub(super) struct AskerTwo {
+pub(super) struct DialogueTwo {
     requests: Arc<Vec<Request>>,
     /// The same, as the library takes them.
-    asks: Arc<Vec<Ask>>,
+    asks: Arc<Vec<RequestHead>>,
     weights: f64,
     pipe: Pipe,
     connection: Option<Connection<Pipe, Bytes>>,
@@ -69,7 +69,7 @@ struct Lane {
 
 /// A request as the library takes it.
 #[derive(Debug, Clone)]
-pub(super) struct Ask {
+pub(super) struct RequestHead {
     head: HttpRequest<()>,
     body: Bytes,
 }
@@ -85,7 +85,7 @@ enum Part {
     Body(RecvStream),
 }
 
-impl Ask {
+impl RequestHead {
     /// From the bytes that HTTP/1.1 would send.
     pub(super) fn of(bytes: &[u8], scheme: &str) -> Result<Self, String> {
         let end = bytes.windows(4).position(|w| w == b"\r\n\r\n").expect("a request has a head");
@@ -115,10 +115,10 @@ impl Ask {
     }
 }
 
-impl AskerTwo {
+impl DialogueTwo {
     pub(super) fn new(
         requests: Arc<Vec<Request>>,
-        asks: Arc<Vec<Ask>>,
+        asks: Arc<Vec<RequestHead>>,
         writer: Writer,
         is_secure: bool,
         streams: usize,
@@ -158,7 +158,7 @@ impl AskerTwo {
     }
 
     fn begin(&mut self, random: &mut Random) -> Result<(), Failure> {
-        let Ask { head, body } = self.next_ask(random)?;
+        let RequestHead { head, body } = self.next_ask(random)?;
         let send = self.send.as_mut().filter(|_| !self.is_over).ok_or_else(over)?;
         let allowed = send.current_max_send_streams();
         match send.poll_ready(&mut context()) {
@@ -175,7 +175,7 @@ impl AskerTwo {
     }
 
     /// What the event asks.
-    fn next_ask(&mut self, random: &mut Random) -> Result<Ask, Failure> {
+    fn next_ask(&mut self, random: &mut Random) -> Result<RequestHead, Failure> {
         let lane = &mut self.lanes[self.turned_to];
         let request = &self.requests[lane.asked];
         if self.writer.is_plain(request) {
@@ -183,7 +183,7 @@ impl AskerTwo {
         }
         self.room.clear();
         let written = self.writer.write(request, random, &mut self.room);
-        let ask = written.and_then(|()| Ask::of(&self.room, self.scheme));
+        let ask = written.and_then(|()| RequestHead::of(&self.room, self.scheme));
         lane.path.clear();
         lane.path.extend_from_slice(path_of(&self.room));
         ask.map_err(|text| Failure::new(FailureClass::Application, format!("{}: {text}", request.name)))
@@ -261,7 +261,7 @@ impl AskerTwo {
     }
 }
 
-impl Dialogue for AskerTwo {
+impl Dialogue for DialogueTwo {
     fn greet(&mut self, out: &mut Vec<u8>) {
         let handshake = client::Builder::new()
             .initial_window_size(WINDOW_BYTES)
@@ -284,20 +284,20 @@ impl Dialogue for AskerTwo {
         self.reply(out);
     }
 
-    fn hear_greeting(&mut self, input: &[u8]) -> Heard {
+    fn hear_greeting(&mut self, input: &[u8]) -> Parsed {
         let taken = input.len();
         if taken == 0 {
-            return Heard::MORE;
+            return Parsed::MORE;
         }
         self.pipe.put(input);
         let turned = self.problem.take().map_or_else(|| self.turn(), Err);
         let allowed = self.send.as_ref().map_or(0, SendRequest::current_max_send_streams);
         match turned {
             Ok(()) if allowed < self.lanes.len() => {
-                Heard::failure(taken, FailureClass::Configuration, too_few_streams(allowed))
+                Parsed::failure(taken, FailureClass::Configuration, too_few_streams(allowed))
             }
-            Ok(()) => Heard::well(taken, 0, None),
-            Err(failure) => Heard { taken, answer: Some(Err(failure)) },
+            Ok(()) => Parsed::well(taken, 0, None),
+            Err(failure) => Parsed { taken, answer: Some(Err(failure)) },
         }
     }
 
@@ -312,12 +312,12 @@ impl Dialogue for AskerTwo {
         }
     }
 
-    fn hear(&mut self, input: &[u8], is_end: bool) -> Heard {
+    fn hear(&mut self, input: &[u8], is_end: bool) -> Parsed {
         self.pipe.put(input);
         if is_end {
             self.pipe.close();
         }
-        Heard { taken: input.len(), answer: self.next_answer() }
+        Parsed { taken: input.len(), answer: self.next_answer() }
     }
 
     fn go_on(&mut self, _: &mut Vec<u8>) -> Go {
@@ -354,10 +354,10 @@ impl Dialogue for AskerTwo {
         self.lanes.iter().any(|lane| matches!(lane.answer, Part::Failed(_)))
     }
 
-    fn hear_unasked(&mut self, input: &[u8]) -> Heard {
+    fn hear_unasked(&mut self, input: &[u8]) -> Parsed {
         self.pipe.put(input);
         let answer = self.turn().err().map(Err);
-        Heard { taken: input.len(), answer }
+        Parsed { taken: input.len(), answer }
     }
 
     fn reply(&mut self, out: &mut Vec<u8>) {

@@ -1,4 +1,5 @@
-//! What both versions of HTTP share: which request an event asks, its bytes, and whether the answer is the right one.
+//! What both versions of HTTP share: which request an event asks, its bytes, and whether the answer is the
+//! right one.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use crate::connection::{Answer, Failure, FailureClass};
 use crate::schedule::random::Random;
 use crate::workload::values::Data;
 
-/// Which request an event asks, by their weights.
+/// Number of the request that an event sends, drawn by the weights.
 pub(super) fn choose(requests: &[Request], weights: f64, random: &mut Random) -> usize {
     if requests.len() == 1 {
         return 0;
@@ -50,7 +51,7 @@ pub(super) fn judge(
     Ok(Answer { operation: asked, outcome, keys: None })
 }
 
-/// What a connection writes requests with.
+/// State that a connection needs to write requests.
 #[derive(Debug, Default)]
 pub(super) struct Writer {
     /// The cookies that it was given, if it sends them.
@@ -107,7 +108,7 @@ impl Writer {
     }
 }
 
-/// What a request asks for, with its query.
+/// Path of a request, with its query.
 pub(super) fn path_of(request: &[u8]) -> &[u8] {
     request.split(|b| *b == b' ').nth(1).unwrap_or_default()
 }

@@ -1,17 +1,17 @@
-//! Requests whose values differ from event to event.
+//! Requests with values that differ from event to event.
 
 use std::io::Write as _;
 
 use crate::schedule::random::Random;
 use crate::workload::values::{Data, Part, Template};
 
-/// A request whose values differ from event to event.
+/// A request with values that differ from event to event.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Written {
     pub(super) line: Template,
     pub(super) headers: Template,
     pub(super) body: Template,
-    /// Whether the length of its body is said.
+    /// Whether it has a `Content-Length`.
     pub(super) has_length: bool,
 }
 

@@ -30,23 +30,23 @@ use crate::driver::{Driver, Look, Scheme};
 use crate::net::address::{Address, ServerAddress};
 use crate::net::security::Security;
 use crate::net::tls::Plan;
-use crate::net::{CONNECT_TIMEOUT, Dialogue, Multiplex, Opening, Place as Peer, Wire, no_answer, within};
+use crate::net::{CONNECT_TIMEOUT, Dialogue, Endpoint, Multiplex, Opening, Wire, no_answer, within};
 use crate::workload::oltp;
 use crate::workload::sql::Work;
-use crate::workload::statement::{Parameter, Quoting, Row};
-use crate::workload::tables::{Found, Rows, Store, rows_between};
+use crate::workload::statement::{Parameter, Quoting, ResultRow};
+use crate::workload::tables::{RowGenerator, Store, TableState, rows_between};
 
 pub(crate) const SCHEME: Scheme = Scheme {
     name: "mysql",
     form: "mysql://USER:PASSWORD@HOST:PORT/DATABASE[?socket=PATH&tls=verify-full]",
     workloads: oltp::WORKLOADS,
-    check: |target| Place::read(target).map(|_| ()),
-    address: |settings| Place::read(&settings.target).ok().map(|place| place.address),
+    check: |target| MysqlTarget::read(target).map(|_| ()),
+    address: |settings| MysqlTarget::read(&settings.target).ok().map(|place| place.address),
     open: |settings| {
         let wrong = |text| Failure::new(FailureClass::Configuration, text);
-        let place = Place::read(&settings.target).map_err(wrong)?;
+        let place = MysqlTarget::read(&settings.target).map_err(wrong)?;
         let tls = place.security.plan(&place.host, &[]).map_err(wrong)?;
-        let peer = Peer::of(place.address.clone())?;
+        let peer = Endpoint::of(place.address.clone())?;
         Ok(Arc::new(MySql { place, peer, tls, sessions: Sessions::new(settings)? }))
     },
 };
@@ -63,7 +63,7 @@ const INSERTS_A_TRANSACTION: u64 = 10;
 
 /// A target, read.
 #[derive(Clone, PartialEq, Eq)]
-struct Place {
+struct MysqlTarget {
     user: String,
     password: Option<String>,
     /// Whom a certificate is made out to, also if `address` is a socket.
@@ -73,7 +73,7 @@ struct Place {
     security: Security,
 }
 
-impl Place {
+impl MysqlTarget {
     fn read(target: &Target) -> Result<Self, String> {
         let Address { user, password, host, port, path: database, parameters } =
             Address::of_database(target, SCHEME.name, SCHEME.form)?;
@@ -102,8 +102,8 @@ impl Place {
 }
 
 struct MySql {
-    place: Place,
-    peer: Peer,
+    place: MysqlTarget,
+    peer: Endpoint,
     tls: Option<Plan>,
     sessions: Sessions,
 }
@@ -131,7 +131,7 @@ impl MySql {
 impl Driver for MySql {
     fn connect(&self, cut: &Cut) -> Result<Box<dyn Connection>, Failure> {
         let (wire, _) = self.log_in(cut)?;
-        self.sessions.connection(Speech::new(&self.sessions), wire)
+        self.sessions.connection(MysqlProtocol::new(&self.sessions), wire)
     }
 
     fn look(&self, cut: &Cut) -> Result<Look, Failure> {
@@ -160,7 +160,7 @@ impl Driver for MySql {
 impl Multiplex for MySql {
     fn open(&self, cut: &Cut) -> Result<(Socket, Box<dyn Dialogue>), Failure> {
         let (wire, _) = self.log_in(cut)?;
-        self.sessions.conversation(Speech::new(&self.sessions), wire)
+        self.sessions.conversation(MysqlProtocol::new(&self.sessions), wire)
     }
 
     fn begin_open(&self, _: usize) -> Result<Opening, Failure> {
@@ -193,7 +193,7 @@ pub(crate) enum ReadForm {
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) fn reader(form: ReadForm, bytes_max: usize) -> impl FnMut(&[u8]) -> (usize, Option<bool>) {
     let mut reader = Reader::new(bytes_max);
-    let (mut row, mut columns) = (Row::default(), Vec::new());
+    let (mut row, mut columns) = (ResultRow::default(), Vec::new());
     move |input| {
         let form = match form {
             ReadForm::Passed => None,
@@ -207,7 +207,7 @@ pub(crate) fn reader(form: ReadForm, bytes_max: usize) -> impl FnMut(&[u8]) -> (
 }
 
 /// What one connection says and hears.
-struct Speech {
+struct MysqlProtocol {
     work: Arc<Work>,
     is_prepared: bool,
     /// By their numbers; `None` until one is needed.
@@ -229,7 +229,7 @@ enum Ready {
     Text(Vec<Column>),
 }
 
-impl Speech {
+impl MysqlProtocol {
     fn new(sessions: &Sessions) -> Self {
         let (work, is_prepared) = (Arc::clone(&sessions.work), sessions.is_prepared);
         let statements = work.statements().iter().map(|_| None).collect();
@@ -246,7 +246,7 @@ impl Speech {
     }
 }
 
-impl Protocol for Speech {
+impl Protocol for MysqlProtocol {
     fn is_ready(&self, statement: usize) -> bool {
         self.statements[statement].is_some()
     }
@@ -296,7 +296,7 @@ impl Protocol for Speech {
         &mut self,
         input: &[u8],
         _: bool,
-        wanted: Option<&mut Row>,
+        wanted: Option<&mut ResultRow>,
     ) -> (usize, Option<Result<(), Failure>>) {
         let Self { statements, asked, reader, of_none, .. } = self;
         let ready = asked.and_then(|statement| statements[statement].as_mut());
@@ -361,7 +361,7 @@ fn prepare(wire: &mut Wire, sql: &str) -> Result<Prepared, Broken> {
 }
 
 /// Sends a text and reads its answer to the end.
-fn ask(wire: &mut Wire, sql: &str, request: &mut Vec<u8>, row: Option<&mut Row>) -> Result<(), Broken> {
+fn ask(wire: &mut Wire, sql: &str, request: &mut Vec<u8>, row: Option<&mut ResultRow>) -> Result<(), Broken> {
     codec::write_query(sql, request);
     wire.send(request)?;
     let mut columns = Vec::new();
@@ -387,7 +387,7 @@ struct Tables {
 impl Tables {
     /// The last row that answers a question, as numbers.
     fn numbers(&mut self, sql: &str) -> Result<Vec<Option<u64>>, Broken> {
-        let mut row = Row::default();
+        let mut row = ResultRow::default();
         ask(&mut self.wire, sql, &mut self.request, Some(&mut row))?;
         Ok(row.values.iter().map(|value| value.as_ref()?.parse().ok()).collect())
     }
@@ -402,7 +402,7 @@ impl Tables {
     }
 
     /// Writes one INSERT of the next rows; false where there are none left.
-    fn write_insert(&mut self, table: u32, rows: &mut Rows) -> bool {
+    fn write_insert(&mut self, table: u32, rows: &mut RowGenerator) -> bool {
         self.sql.clear();
         // Writing to a string cannot fail.
         let _ = write!(self.sql, "INSERT INTO sbtest{table} (id, k, c, pad) VALUES ");
@@ -417,10 +417,10 @@ impl Tables {
 }
 
 impl Store for Tables {
-    fn find(&mut self, table: u32, depth: DataCheck) -> Result<Found, Failure> {
+    fn find(&mut self, table: u32, depth: DataCheck) -> Result<TableState, Failure> {
         let named = format!("table_schema = DATABASE() AND table_name = 'sbtest{table}'");
         if self.count(&format!("SELECT COUNT(*) FROM information_schema.tables WHERE {named}"))? == 0 {
-            return Ok(Found::Nothing);
+            return Ok(TableState::Nothing);
         }
         let index = format!("{named} AND column_name = 'k'");
         let has_index =
@@ -428,18 +428,18 @@ impl Store for Tables {
         let what = if depth == DataCheck::Full { "1, COUNT(*)" } else { "MIN(id), MAX(id)" };
         let numbers = match self.numbers(&format!("SELECT {what} FROM sbtest{table}")) {
             // Somebody's DROP TABLE was under way, and now it is gone.
-            Err(Broken::Refused { code: NO_SUCH_TABLE, .. }) => return Ok(Found::Nothing),
+            Err(Broken::Refused { code: NO_SUCH_TABLE, .. }) => return Ok(TableState::Nothing),
             numbers => numbers.map_err(broken_failure)?,
         };
         let number = |column: usize| numbers.get(column).copied().flatten();
         let (first, last) = (number(0), number(1));
-        Ok(Found::Table { rows: rows_between(first, last), has_index })
+        Ok(TableState::Table { rows: rows_between(first, last), has_index })
     }
 
     fn build(
         &mut self,
         table: u32,
-        rows: &mut Rows,
+        rows: &mut RowGenerator,
         on_rows: &mut dyn FnMut(u64) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, Failure> {
         self.send(&format!(
@@ -484,8 +484,8 @@ mod tests {
 
     use super::*;
 
-    fn read(written: &str) -> Result<Place, String> {
-        Place::read(&Target::new(written))
+    fn read(written: &str) -> Result<MysqlTarget, String> {
+        MysqlTarget::read(&Target::new(written))
     }
 
     #[test]

@@ -33,23 +33,23 @@ use crate::driver::{Driver, Look, Scheme};
 use crate::net::address::{Address, ServerAddress};
 use crate::net::security::Security;
 use crate::net::tls::Plan;
-use crate::net::{CONNECT_TIMEOUT, Dialogue, Multiplex, Opening, Place as Peer, Wire, no_answer, within};
+use crate::net::{CONNECT_TIMEOUT, Dialogue, Endpoint, Multiplex, Opening, Wire, no_answer, within};
 use crate::workload::oltp;
 use crate::workload::sql::Work;
-use crate::workload::statement::{Parameter, Quoting, Row};
-use crate::workload::tables::{Found, Rows, Store, rows_between};
+use crate::workload::statement::{Parameter, Quoting, ResultRow};
+use crate::workload::tables::{RowGenerator, Store, TableState, rows_between};
 
 pub(crate) const SCHEME: Scheme = Scheme {
     name: "postgres",
     form: "postgres://USER:PASSWORD@HOST:PORT/DATABASE",
     workloads: oltp::WORKLOADS,
-    check: |target| Place::read(target).map(|_| ()),
-    address: |settings| Place::read(&settings.target).ok().map(|place| place.address),
+    check: |target| PostgresTarget::read(target).map(|_| ()),
+    address: |settings| PostgresTarget::read(&settings.target).ok().map(|place| place.address),
     open: |settings| {
         let wrong = |text| Failure::new(FailureClass::Configuration, text);
-        let place = Place::read(&settings.target).map_err(wrong)?;
+        let place = PostgresTarget::read(&settings.target).map_err(wrong)?;
         let tls = place.security.plan(place.address.host(), &[]).map_err(wrong)?;
-        let peer = Peer::of(place.address.clone())?;
+        let peer = Endpoint::of(place.address.clone())?;
         Ok(Arc::new(Postgres { place: Reached { place, peer, tls }, sessions: Sessions::new(settings)? }))
     },
 };
@@ -63,7 +63,7 @@ const ROWS_AT_ONCE: u64 = 10_000;
 
 /// A target, read.
 #[derive(Clone, PartialEq, Eq)]
-struct Place {
+struct PostgresTarget {
     user: String,
     password: Option<String>,
     address: ServerAddress,
@@ -77,12 +77,12 @@ struct Place {
 /// A target, where it is found, and how TLS is spoken there.
 #[derive(Clone)]
 struct Reached {
-    place: Place,
-    peer: Peer,
+    place: PostgresTarget,
+    peer: Endpoint,
     tls: Option<Plan>,
 }
 
-impl Place {
+impl PostgresTarget {
     fn read(target: &Target) -> Result<Self, String> {
         let Address { user, password, mut host, mut port, path: database, parameters } =
             Address::of_database(target, SCHEME.name, SCHEME.form)?;
@@ -201,7 +201,7 @@ struct Postgres {
 impl Driver for Postgres {
     fn connect(&self, cut: &Cut) -> Result<Box<dyn Connection>, Failure> {
         let (wire, welcome) = self.place.connect(cut)?;
-        self.sessions.connection(Speech::new(&self.place, &welcome, &self.sessions), wire)
+        self.sessions.connection(PostgresProtocol::new(&self.place, &welcome, &self.sessions), wire)
     }
 
     fn look(&self, cut: &Cut) -> Result<Look, Failure> {
@@ -230,7 +230,7 @@ impl Driver for Postgres {
 impl Multiplex for Postgres {
     fn open(&self, cut: &Cut) -> Result<(Socket, Box<dyn Dialogue>), Failure> {
         let (wire, welcome) = self.place.connect(cut)?;
-        self.sessions.conversation(Speech::new(&self.place, &welcome, &self.sessions), wire)
+        self.sessions.conversation(PostgresProtocol::new(&self.place, &welcome, &self.sessions), wire)
     }
 
     fn begin_open(&self, _: usize) -> Result<Opening, Failure> {
@@ -271,7 +271,7 @@ fn too_long(_: TooLong) -> Failure {
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) fn reader(keeps: bool, bytes_max: usize) -> impl FnMut(&[u8], bool) -> (usize, Option<bool>) {
     let mut reader = Reader::new(bytes_max);
-    let (mut row, mut columns) = (Row::default(), Vec::new());
+    let (mut row, mut columns) = (ResultRow::default(), Vec::new());
     move |input, is_end| {
         let mut wanted = keeps.then_some(Wanted { row: &mut row, columns: &mut columns });
         let (taken, end) = reader.hear(input, is_end, &mut wanted);
@@ -280,7 +280,7 @@ pub(crate) fn reader(keeps: bool, bytes_max: usize) -> impl FnMut(&[u8], bool) -
 }
 
 /// What one connection says and hears.
-struct Speech {
+struct PostgresProtocol {
     place: Reached,
     /// By which what the server does can be cancelled.
     process_id: i32,
@@ -299,7 +299,7 @@ struct Speech {
     sql: String,
 }
 
-impl Speech {
+impl PostgresProtocol {
     fn new(place: &Reached, welcome: &Welcome, sessions: &Sessions) -> Self {
         let work = Arc::clone(&sessions.work);
         Self {
@@ -335,14 +335,14 @@ impl Speech {
     }
 }
 
-impl Protocol for Speech {
+impl Protocol for PostgresProtocol {
     fn is_ready(&self, statement: usize) -> bool {
         self.columns[statement].is_some()
     }
 
     #[cold]
     fn make_ready(&mut self, statement: usize, wire: &mut Wire) -> Result<(), Failure> {
-        let (mut row, mut columns, mut request) = (Row::default(), Vec::new(), Vec::new());
+        let (mut row, mut columns, mut request) = (ResultRow::default(), Vec::new(), Vec::new());
         if self.is_prepared {
             let sql = self.work.statements()[statement].with_marks(|number| format!("${number}"));
             let written = codec::write_prepare(statement, &sql, &mut request);
@@ -383,7 +383,7 @@ impl Protocol for Speech {
         &mut self,
         input: &[u8],
         is_end: bool,
-        wanted: Option<&mut Row>,
+        wanted: Option<&mut ResultRow>,
     ) -> (usize, Option<Result<(), Failure>>) {
         let columns = self.asked.and_then(|statement| self.columns[statement].as_mut());
         let mut wanted = wanted.zip(columns).map(|(row, columns)| Wanted { row, columns });
@@ -462,7 +462,7 @@ impl Tables {
     }
 
     fn number_or_null(&mut self, sql: &str) -> Result<Option<u64>, Failure> {
-        let (mut row, mut columns) = (Row::default(), Vec::new());
+        let (mut row, mut columns) = (ResultRow::default(), Vec::new());
         self.query(sql, Some(Wanted { row: &mut row, columns: &mut columns }))?;
         match row.values.first() {
             Some(None) => Ok(None),
@@ -481,7 +481,7 @@ impl Tables {
     fn fill(
         &mut self,
         table: u32,
-        rows: &mut Rows,
+        rows: &mut RowGenerator,
         on_rows: &mut dyn FnMut(u64) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, Failure> {
         self.send(&format!(
@@ -501,7 +501,7 @@ impl Tables {
 
     /// Writes one INSERT of the next rows; false where there are none left. The ids come from the sequence, which so
     /// stands behind the last of them.
-    fn write_insert(&mut self, table: u32, rows: &mut Rows) -> bool {
+    fn write_insert(&mut self, table: u32, rows: &mut RowGenerator) -> bool {
         self.sql.clear();
         // Writing to a string cannot fail.
         let _ = write!(self.sql, "INSERT INTO sbtest{table} (k, c, pad) VALUES ");
@@ -516,9 +516,9 @@ impl Tables {
 }
 
 impl Store for Tables {
-    fn find(&mut self, table: u32, depth: DataCheck) -> Result<Found, Failure> {
+    fn find(&mut self, table: u32, depth: DataCheck) -> Result<TableState, Failure> {
         if !self.has(&format!("sbtest{table}"))? {
-            return Ok(Found::Nothing);
+            return Ok(TableState::Nothing);
         }
         let rows = if depth == DataCheck::Full {
             self.number(&format!("SELECT count(*) FROM sbtest{table}"))?
@@ -531,13 +531,13 @@ impl Store for Tables {
             "SELECT count(*) FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0] \
              WHERE i.indrelid = 'sbtest{table}'::regclass AND a.attname = 'k' AND i.indisvalid"
         ))? > 0;
-        Ok(Found::Table { rows, has_index })
+        Ok(TableState::Table { rows, has_index })
     }
 
     fn build(
         &mut self,
         table: u32,
-        rows: &mut Rows,
+        rows: &mut RowGenerator,
         on_rows: &mut dyn FnMut(u64) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, Failure> {
         self.send("BEGIN")?;

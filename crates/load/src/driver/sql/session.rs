@@ -1,7 +1,7 @@
 //! Sessions with SQL servers: what they have in common, whoever waits for their answers.
 //!
 //! A server's [`Protocol`] writes requests and reads answers, and has no socket. On a thread of its own a [`Session`]
-//! waits for each answer; a thread that waits for many connections keeps a [`Course`] for each, in a [`Conversation`].
+//! waits for each answer; a thread that waits for many connections keeps a [`Execution`] for each, in a [`Conversation`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -14,10 +14,10 @@ use crate::connection::Answer;
 use crate::connection::{Connection, Failure, FailureClass, Idle, Laps};
 use crate::net::held;
 use crate::net::tls::Secured;
-use crate::net::{CONNECT_TIMEOUT, Dialogue, Go, Heard, Wire, no_answer, within};
+use crate::net::{CONNECT_TIMEOUT, Dialogue, Go, Parsed, Wire, no_answer, within};
 use crate::schedule::random::Random;
-use crate::workload::sql::{Course, Sql, Work, Worker};
-use crate::workload::statement::{Parameter, Row, Turn};
+use crate::workload::sql::{Execution, Sql, Work, Worker};
+use crate::workload::statement::{Parameter, ResultRow, Turn};
 
 /// What is said in a session, and what is made of the answers.
 pub(super) trait Protocol: Send {
@@ -47,7 +47,7 @@ pub(super) trait Protocol: Send {
         &mut self,
         input: &[u8],
         is_end: bool,
-        wanted: Option<&mut Row>,
+        wanted: Option<&mut ResultRow>,
     ) -> (usize, Option<Result<(), Failure>>);
 
     /// Reads what came while nothing was asked: yields the bytes that were taken, and why the connection is of no use any
@@ -120,7 +120,7 @@ impl Sessions {
         let is_cut = Arc::new(AtomicBool::new(false));
         let conversation = Conversation {
             protocol,
-            course: Course::of(&self.work),
+            execution: Execution::of(&self.work),
             laps: Laps::new(Arc::new(Monotonic), &self.work.operations(), is_cut),
             work: Arc::clone(&self.work),
             stage: Stage::Turn,
@@ -151,7 +151,7 @@ struct Session<P> {
 }
 
 impl<P: Protocol> Session<P> {
-    fn exchange(&mut self, mut wanted: Option<&mut Row>) -> Result<(), Failure> {
+    fn exchange(&mut self, mut wanted: Option<&mut ResultRow>) -> Result<(), Failure> {
         let Self { protocol, wire, request } = self;
         wire.hear_left(false, |input| protocol.hear_unasked(input))?;
         wire.send(request)?;
@@ -164,7 +164,7 @@ impl<P: Protocol> Sql for Session<P> {
         &mut self,
         statement: usize,
         parameters: &[Parameter<'_>],
-        row: Option<&mut Row>,
+        row: Option<&mut ResultRow>,
     ) -> Result<(), Failure> {
         if !self.protocol.is_ready(statement) {
             self.protocol.make_ready(statement, &mut self.wire)?;
@@ -198,7 +198,7 @@ impl<P: Protocol> Sql for Session<P> {
 struct Conversation<P> {
     protocol: P,
     work: Arc<Work>,
-    course: Course,
+    execution: Execution,
     laps: Laps,
     stage: Stage,
 }
@@ -218,9 +218,9 @@ enum Stage {
 
 impl<P: Protocol> Conversation<P> {
     fn turn(&mut self, out: &mut Vec<u8>) -> Go {
-        let Self { protocol, work, course, .. } = self;
+        let Self { protocol, work, execution, .. } = self;
         let turn =
-            course.turn(work, &mut |statement, parameters, _| protocol.write(statement, parameters, out));
+            execution.turn(work, &mut |statement, parameters, _| protocol.write(statement, parameters, out));
         match turn {
             Ok(Turn::Asked { operation }) => {
                 self.stage = Stage::Asked(operation);
@@ -231,7 +231,7 @@ impl<P: Protocol> Conversation<P> {
                 Go::Rest { for_ns }
             }
             Ok(Turn::Over) => {
-                match self.course.close(&self.work, self.protocol.is_in_transaction(), &mut self.laps) {
+                match self.execution.close(&self.work, self.protocol.is_in_transaction(), &mut self.laps) {
                     // What its operations were, its stamps say.
                     Ok(()) => Go::Ended(Ok(Answer { operation: 0, outcome: None, keys: None })),
                     Err(failure) => self.fail(failure, out),
@@ -255,12 +255,12 @@ impl<P: Protocol> Dialogue for Conversation<P> {
     /// It was greeted when it was opened.
     fn greet(&mut self, _: &mut Vec<u8>) {}
 
-    fn hear_greeting(&mut self, input: &[u8]) -> Heard {
-        Heard::garbage(input)
+    fn hear_greeting(&mut self, input: &[u8]) -> Parsed {
+        Parsed::garbage(input)
     }
 
     fn ask(&mut self, random: Random, _: &mut Vec<u8>) {
-        self.course.begin(&self.work, random);
+        self.execution.begin(&self.work, random);
         self.stage = Stage::Turn;
     }
 
@@ -268,25 +268,25 @@ impl<P: Protocol> Dialogue for Conversation<P> {
         self.laps.begin(start_ns);
     }
 
-    fn hear(&mut self, input: &[u8], is_end: bool) -> Heard {
-        let wanted = if matches!(self.stage, Stage::Asked(_)) { self.course.wanted() } else { None };
+    fn hear(&mut self, input: &[u8], is_end: bool) -> Parsed {
+        let wanted = if matches!(self.stage, Stage::Asked(_)) { self.execution.wanted() } else { None };
         let (taken, answer) = self.protocol.hear(input, is_end, wanted);
-        let Some(answer) = answer else { return Heard { taken, answer: None } };
+        let Some(answer) = answer else { return Parsed { taken, answer: None } };
         let failure = answer.err();
         self.stage = match (std::mem::replace(&mut self.stage, Stage::Turn), failure) {
             (_, Some(failure)) if failure.class == FailureClass::Connection => {
-                return Heard { taken, answer: Some(Err(failure)) };
+                return Parsed { taken, answer: Some(Err(failure)) };
             }
             (Stage::Asked(operation), None) => {
                 self.laps.end_operation(operation);
                 Stage::Turn
             }
-            (Stage::Asked(_), Some(failure)) => Stage::Failed(self.course.placed(&self.work, failure)),
+            (Stage::Asked(_), Some(failure)) => Stage::Failed(self.execution.placed(&self.work, failure)),
             // Whether the rollback went well, the next statement finds out.
-            (Stage::RolledBack(failure), _) => return Heard { taken, answer: Some(Err(failure)) },
-            _ => return Heard::garbage(input),
+            (Stage::RolledBack(failure), _) => return Parsed { taken, answer: Some(Err(failure)) },
+            _ => return Parsed::garbage(input),
         };
-        Heard { taken, answer: None }
+        Parsed { taken, answer: None }
     }
 
     fn go_on(&mut self, out: &mut Vec<u8>) -> Go {
@@ -304,9 +304,9 @@ impl<P: Protocol> Dialogue for Conversation<P> {
         }
     }
 
-    fn hear_unasked(&mut self, input: &[u8]) -> Heard {
+    fn hear_unasked(&mut self, input: &[u8]) -> Parsed {
         let (taken, failure) = self.protocol.hear_unasked(input);
-        Heard { taken, answer: failure.map(Err) }
+        Parsed { taken, answer: failure.map(Err) }
     }
 
     fn laps(&self) -> Option<&Laps> {

@@ -19,18 +19,18 @@ use crate::connection::{Connection, Cut, Failure, FailureClass, OperationShare};
 use crate::driver::{Driver, Look, Scheme};
 use crate::workload::oltp::{self, Statement};
 use crate::workload::sql::{Sql, Work, Worker};
-use crate::workload::statement::{Parameter, Quoting, Row};
-use crate::workload::tables::{Found, Rows, Store, rows_between};
+use crate::workload::statement::{Parameter, Quoting, ResultRow};
+use crate::workload::tables::{RowGenerator, Store, TableState, rows_between};
 
 pub(crate) const SCHEME: Scheme = Scheme {
     name: "sqlite",
     form: "sqlite:PATH[?journal_mode=wal&synchronous=normal]",
     workloads: oltp::WORKLOADS,
-    check: |target| Place::read(target).map(|_| ()),
+    check: |target| SqliteTarget::read(target).map(|_| ()),
     address: |_| None,
     open: |settings| {
         let wrong = |text| Failure::new(FailureClass::Configuration, text);
-        let place = Place::read(&settings.target).map_err(wrong)?;
+        let place = SqliteTarget::read(&settings.target).map_err(wrong)?;
         Ok(Arc::new(Sqlite::new(place, settings)?))
     },
 };
@@ -57,21 +57,21 @@ const PRAGMAS: [(&str, &[&str]); 11] = [
 
 /// A target, read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Place {
+struct SqliteTarget {
     path: PathBuf,
     /// In the order of [`PRAGMAS`]: a page size must come before the journal mode that writes the first page.
     pragmas: Vec<(&'static str, String)>,
 }
 
 struct Sqlite {
-    place: Place,
+    place: SqliteTarget,
     work: Arc<Work>,
     is_prepared: bool,
     /// Whether a file that is not there is made.
     may_create: bool,
 }
 
-impl Place {
+impl SqliteTarget {
     fn read(target: &Target) -> Result<Self, String> {
         let rest = target.expose().split_once(':').map_or("", |(_, rest)| rest);
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -164,7 +164,7 @@ fn set_pragma(database: &Database, name: &str, value: &str) -> Result<(), Failur
 }
 
 impl Sqlite {
-    fn new(place: Place, settings: &LoadSettings) -> Result<Self, Failure> {
+    fn new(place: SqliteTarget, settings: &LoadSettings) -> Result<Self, Failure> {
         let may_create = settings.prepare != PreparePolicy::Never;
         let is_prepared = settings.oltp.prepared;
         Ok(Self { place, work: Arc::new(Work::new(settings)?), is_prepared, may_create })
@@ -270,7 +270,7 @@ impl Session {
         &mut self,
         statement: usize,
         parameters: &[Parameter<'_>],
-        row: Option<&mut Row>,
+        row: Option<&mut ResultRow>,
     ) -> rusqlite::Result<()> {
         self.work.statements()[statement].write_values(parameters, Quoting::Standard, &mut self.sql);
         let sql = if self.sql == "BEGIN" && self.work.writes() { BEGIN_WRITING } else { &self.sql };
@@ -283,7 +283,7 @@ impl Sql for Session {
         &mut self,
         statement: usize,
         parameters: &[Parameter<'_>],
-        row: Option<&mut Row>,
+        row: Option<&mut ResultRow>,
     ) -> Result<(), Failure> {
         let result = match &mut self.statements[statement] {
             Some(prepared) => step(prepared, parameters, row),
@@ -308,7 +308,7 @@ impl Sql for Session {
 fn step(
     prepared: &mut Prepared<'_>,
     parameters: &[Parameter<'_>],
-    mut kept: Option<&mut Row>,
+    mut kept: Option<&mut ResultRow>,
 ) -> rusqlite::Result<()> {
     for (number, parameter) in (1..).zip(parameters) {
         match parameter {
@@ -354,7 +354,7 @@ impl Tables {
     fn fill(
         &self,
         table: u32,
-        rows: &mut Rows,
+        rows: &mut RowGenerator,
         on_rows: &mut dyn FnMut(u64) -> ControlFlow<()>,
     ) -> rusqlite::Result<ControlFlow<()>> {
         self.database.execute_batch(&format!(
@@ -384,9 +384,9 @@ impl Tables {
 }
 
 impl Store for Tables {
-    fn find(&mut self, table: u32, depth: DataCheck) -> Result<Found, Failure> {
+    fn find(&mut self, table: u32, depth: DataCheck) -> Result<TableState, Failure> {
         if !self.has("table", &format!("sbtest{table}"))? {
-            return Ok(Found::Nothing);
+            return Ok(TableState::Nothing);
         }
         let id_at = |place: &str| {
             let sql = format!("SELECT {place}(id) FROM sbtest{table}");
@@ -401,13 +401,13 @@ impl Store for Tables {
             rows_between(id_at("MIN")?, id_at("MAX")?)
         };
         let has_index = self.has("index", &format!("k_{table}"))?;
-        Ok(Found::Table { rows, has_index })
+        Ok(TableState::Table { rows, has_index })
     }
 
     fn build(
         &mut self,
         table: u32,
-        rows: &mut Rows,
+        rows: &mut RowGenerator,
         on_rows: &mut dyn FnMut(u64) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, Failure> {
         self.database.execute_batch("BEGIN IMMEDIATE").map_err(|e| failure(&e))?;
@@ -459,8 +459,8 @@ fn failure(error: &rusqlite::Error) -> Failure {
 mod tests {
     use super::*;
 
-    fn read(written: &str) -> Result<Place, String> {
-        Place::read(&Target::new(written))
+    fn read(written: &str) -> Result<SqliteTarget, String> {
+        SqliteTarget::read(&Target::new(written))
     }
 
     #[test]

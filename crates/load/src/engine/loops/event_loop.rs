@@ -33,7 +33,7 @@ use crate::engine::Engine;
 use crate::engine::backoff::{PAUSE_SALT, SLICE_NS};
 use crate::engine::ledger::{Ledger, Started};
 use crate::engine::loops::closed::{rest_ns, spread_ns};
-use crate::engine::loops::open::Late;
+use crate::engine::loops::open::LateRule;
 use crate::measure::latency::Writer;
 use crate::net::CONNECT_TIMEOUT;
 use crate::net::{Dialogue, Go, Multiplex, READ_BYTES, timed_out};
@@ -69,8 +69,8 @@ pub(crate) struct EventLoop {
     dirty: Vec<usize>,
     /// Room for the answers of one read, each with the link whose it is.
     answers: Vec<(usize, Result<Answer, Failure>)>,
-    /// Number of the first link's hand.
-    first_hand: usize,
+    /// Number of the first link's connection slot.
+    first_slot: usize,
     /// Links that wait for an event, the one that has waited for longest first. One that was lost meanwhile is passed over.
     free: VecDeque<usize>,
     /// Open loop: the event that begins next.
@@ -95,7 +95,7 @@ pub(crate) struct EventLoop {
     is_exhausted: bool,
     /// Nor after it, where the load falls.
     is_after_exhausted: bool,
-    late: Late,
+    late: LateRule,
     think: Think,
     /// Open loop: it spins so long before a due time. Closed loop: it looks so long for answers before it sleeps.
     spin_ns: u64,
@@ -121,7 +121,7 @@ impl EventLoop {
     /// - `cut`: how whoever conducts wakes this loop.
     pub(crate) fn new(
         worker: usize,
-        first_hand: usize,
+        first_slot: usize,
         engine: &Arc<Engine>,
         writer: Writer,
         opened: Vec<(Socket, Box<dyn Dialogue>)>,
@@ -155,7 +155,7 @@ impl EventLoop {
             dirty: Vec::with_capacity(carriers.len()),
             answers: Vec::with_capacity(depth),
             carriers,
-            first_hand,
+            first_slot,
             free: VecDeque::with_capacity(links.len()),
             next: None,
             is_beginning: false,
@@ -168,7 +168,7 @@ impl EventLoop {
             busy: 0,
             is_exhausted: false,
             is_after_exhausted: false,
-            late: Late::of(&settings.pace),
+            late: LateRule::of(&settings.pace),
             think: settings.pace.think(),
             spin_ns: to_ns(settings.client.spin),
             chance: Random::of(settings.seed ^ PAUSE_SALT, worker as u64),
@@ -187,7 +187,7 @@ impl EventLoop {
                 self.set_free(link, start_ns);
             } else {
                 // Where the load rises, one joins after the other.
-                let share_ns = self.engine.share_ns(self.engine.settings.ramp_up, self.first_hand + link);
+                let share_ns = self.engine.share_ns(self.engine.settings.ramp_up, self.first_slot + link);
                 let joins_ns = self.engine.timeline().start_ns + share_ns;
                 let first_ns = joins_ns + spread_ns(self.think, &mut self.chance);
                 self.links[link].state = State::Resting;
@@ -209,7 +209,7 @@ impl EventLoop {
             let deadline_ns = self.deadline_ns(now_ns, is_over);
             if let Err(error) = self.wait_until(deadline_ns, now_ns) {
                 let text = format!("waiting for connections: {error}");
-                self.engine.note_sample(self.first_hand, FailureClass::Machine, &text);
+                self.engine.note_sample(self.first_slot, FailureClass::Machine, &text);
                 break;
             }
             self.note_wake(deadline_ns, now_ns);
@@ -336,7 +336,7 @@ impl EventLoop {
     /// The next event may be due at another time, where the rate was changed.
     fn look_again(&mut self) {
         let Some(next) = &mut self.next else { return };
-        if let Some(again) = self.ledger.take_again(&next.taken, self.worker, self.first_hand + next.link) {
+        if let Some(again) = self.ledger.take_again(&next.taken, self.worker, self.first_slot + next.link) {
             (next.taken, next.from_ns) = (again, next.claim_ns.max(again.due_ns));
         }
     }
@@ -348,11 +348,11 @@ impl EventLoop {
         }
         while !(if is_falling { self.is_after_exhausted } else { self.is_exhausted }) {
             let link = self.pop_free()?;
-            let (hand, claim_ns) = (self.first_hand + link, self.links[link].free_ns);
+            let (connection_slot, claim_ns) = (self.first_slot + link, self.links[link].free_ns);
             let taken = if is_falling {
-                self.ledger.take_after(hand)
+                self.ledger.take_after(connection_slot)
             } else {
-                self.ledger.take_open(self.worker, hand)
+                self.ledger.take_open(self.worker, connection_slot)
             };
             let Some(taken) = taken else {
                 *(if is_falling { &mut self.is_after_exhausted } else { &mut self.is_exhausted }) = true;
@@ -360,7 +360,7 @@ impl EventLoop {
                 return None;
             };
             if claim_ns.saturating_sub(taken.due_ns) > self.late.skip_from_ns {
-                self.ledger.skip(hand, &taken);
+                self.ledger.skip(connection_slot, &taken);
                 self.set_free(link, claim_ns);
                 continue;
             }
@@ -376,13 +376,14 @@ impl EventLoop {
     /// Closed loop: the link takes its next event, where one is left.
     fn begin_closed(&mut self, link: usize) {
         let now_ns = self.engine.clock.now_ns();
-        let hand = self.first_hand + link;
+        let connection_slot = self.first_slot + link;
         // Where the load falls, one leaves after the other.
-        let leaves_ns = self.engine.end_ns() + self.engine.share_ns(self.engine.settings.ramp_down, hand);
+        let leaves_ns =
+            self.engine.end_ns() + self.engine.share_ns(self.engine.settings.ramp_down, connection_slot);
         if now_ns >= leaves_ns.min(self.engine.closes_ns()) {
             return;
         }
-        match self.ledger.take_closed(hand, now_ns) {
+        match self.ledger.take_closed(connection_slot, now_ns) {
             Some(taken) => self.begin(link, taken, None),
             None => self.is_exhausted = true,
         }
@@ -396,7 +397,7 @@ impl EventLoop {
         }
         let start_ns = if claim_ns.is_some() { self.engine.clock.now_ns() } else { taken.due_ns };
         let started = Started { taken, claim_ns: claim_ns.unwrap_or(taken.due_ns), start_ns };
-        self.ledger.begun(self.first_hand + link, &started);
+        self.ledger.begun(self.first_slot + link, &started);
         let tries_left = self.engine.settings.retries_max;
         let event = Pending { started, try_start_ns: start_ns, tries_left, is_tried: can_ask, is_hit: false };
         self.links[link].event = Some(event);
@@ -459,8 +460,8 @@ impl EventLoop {
             &self.laps
         };
         let end_ns = laps.end_ns();
-        self.ledger.done(self.first_hand + number, &event.started, end_ns, laps);
-        self.engine.outages_of(self.first_hand + number).succeeded(event.try_start_ns, end_ns);
+        self.ledger.done(self.first_slot + number, &event.started, end_ns, laps);
+        self.engine.outages_of(self.first_slot + number).succeeded(event.try_start_ns, end_ns);
         self.on_answer(number);
         self.on_ended(number, end_ns);
     }
@@ -477,7 +478,7 @@ impl EventLoop {
         self.on_answer(number);
         let end_ns = self.engine.clock.now_ns();
         self.ledger.note_failure(
-            self.first_hand + number,
+            self.first_slot + number,
             failure,
             &event.started.taken,
             event.try_start_ns,
@@ -488,7 +489,7 @@ impl EventLoop {
         }
         self.links[number].event = None;
         self.busy -= 1;
-        self.ledger.failed(self.first_hand + number, &event.started, end_ns, failure);
+        self.ledger.failed(self.first_slot + number, &event.started, end_ns, failure);
         if is_timeout && !self.cancel(number) {
             // The answer that comes later would be taken for that of the next event.
             return self.replace(self.links[number].carrier);
@@ -538,7 +539,7 @@ impl EventLoop {
             self.links[number].timer_ns = 0;
             let carrier = self.links[number].carrier;
             match self.links[number].state {
-                // Nobody needs a new connection when it is over, but for an event in hand.
+                // Nobody needs a new connection when it is over, but for an event in flight.
                 State::Down if !is_over || self.has_event(carrier) => self.connect(carrier),
                 State::Connecting | State::Greeting => {
                     let text = format!("no connection within {CONNECT_TIMEOUT:?}");

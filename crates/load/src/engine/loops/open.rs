@@ -14,7 +14,7 @@ use crate::schedule::taken::Taken;
 /// Takes and does events until none is left or the run ends.
 pub(crate) fn work(worker: &mut Worker) {
     let engine = std::sync::Arc::clone(&worker.engine);
-    let late = Late::of(&engine.settings.pace);
+    let late = LateRule::of(&engine.settings.pace);
     while worker.is_ready() {
         let Some((mut taken, claim_ns)) = take(worker) else { return };
         if claim_ns.saturating_sub(taken.due_ns) > late.skip_from_ns {
@@ -64,14 +64,14 @@ fn wait(worker: &mut Worker, taken: &mut Taken, claim_ns: &mut u64) -> Start {
 }
 
 /// What happens to an event that is taken after it was due.
-pub(crate) struct Late {
+pub(crate) struct LateRule {
     /// It is not done where it is later than this.
     pub(crate) skip_from_ns: u64,
     /// How much faster than the rate late events may start; `None`: they start at once.
     pace: Option<f64>,
 }
 
-impl Late {
+impl LateRule {
     /// In a closed loop no event is late.
     pub(crate) fn of(pace: &Loop) -> Self {
         let (skip_from_ns, pace) = match pace.as_open().map_or(LatePolicy::Queue, |open| open.late) {

@@ -34,7 +34,7 @@ impl Worker {
         writer: Writer,
         connection: Box<dyn Connection>,
     ) -> Self {
-        let is_cut = engine.posts[index].cut.is_cut();
+        let is_cut = engine.workers[index].cut.is_cut();
         let laps = Laps::new(Arc::clone(&engine.clock), &engine.hosts.driver().operations(), is_cut);
         let pauses = Random::of(engine.settings.seed ^ PAUSE_SALT, index as u64);
         let connection = Some(connection);
@@ -153,7 +153,7 @@ impl Worker {
             }
             let can_try = self.is_connected() || self.connect_again(Engine::is_abandoned);
             if !can_try || self.engine.is_abandoned() {
-                return; // Still in hand: unfinished.
+                return; // Still in its slot: unfinished.
             }
             tries_left -= 1;
             try_start_ns = self.engine.clock.now_ns();
@@ -186,7 +186,7 @@ impl Worker {
         let mut pause_ns = PAUSE_FIRST_NS;
         while !is_over(&self.engine) {
             let began_ns = self.engine.clock.now_ns();
-            let made = self.engine.hosts.connect(self.index, &self.engine.posts[self.index].cut);
+            let made = self.engine.hosts.connect(self.index, &self.engine.workers[self.index].cut);
             let now_ns = self.engine.clock.now_ns();
             match made {
                 Ok(connection) => {

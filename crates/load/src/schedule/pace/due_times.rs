@@ -12,7 +12,8 @@ use super::path::Path;
 pub struct PaceSettings {
     /// How due times are spread.
     pub arrivals: Arrivals,
-    /// Recorded due times for [`Arrivals::File`], in order, the first of them 0; empty for all other arrivals.
+    /// Recorded due times for [`Arrivals::File`], in order, the first of them 0; empty for all other
+    /// arrivals.
     pub recorded: Arc<[u64]>,
     /// Events per second over all threads; over 0. Unused where the arrivals say their rates themselves.
     pub rate_per_s: f64,
@@ -31,7 +32,8 @@ pub(crate) trait DueTimes: std::fmt::Debug + Send + Sync {
     /// Number of events in the phase.
     fn count(&self) -> u64;
 
-    /// Due time of the event that is number `rank` in order of time, `rank < count`; never falls as `rank` rises.
+    /// Due time of the event that is number `rank` in order of time, `rank < count`; never falls as `rank`
+    /// rises.
     fn in_order_ns(&self, rank: u64, scratch: &mut Scratch) -> u64;
 
     /// Due time of slot `slot`, which belongs to thread `slot % threads`; rises within a thread.

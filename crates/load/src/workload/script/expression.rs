@@ -4,7 +4,7 @@
 //!
 //! <https://www.postgresql.org/docs/current/pgbench.html>, "Built-In Operators" and "Built-In Functions".
 
-use super::place::{Place, Problem};
+use super::position::{Problem, SourcePosition};
 use super::value::Value;
 use crate::schedule::random::Random;
 use crate::workload::rows::zipfian;
@@ -15,12 +15,12 @@ pub(super) enum Expression {
     Value(Value),
     Variable {
         slot: usize,
-        at: Place,
+        at: SourcePosition,
     },
     Call {
         function: Function,
         arguments: Vec<Expression>,
-        at: Place,
+        at: SourcePosition,
     },
     /// Conditions with what follows from them, and what holds where none is true.
     Case {
@@ -96,7 +96,7 @@ const FUNCTIONS: [(&str, Function, usize, usize); 19] = [
 
 impl Function {
     /// The function of a name, if it takes so many arguments.
-    pub(super) fn named(name: &str, arguments: usize, at: Place) -> Result<Self, Problem> {
+    pub(super) fn named(name: &str, arguments: usize, at: SourcePosition) -> Result<Self, Problem> {
         let Some((_, function, least, most)) = FUNCTIONS.iter().find(|(known, ..)| *known == name) else {
             let known: Vec<_> = FUNCTIONS.iter().map(|(name, ..)| *name).collect();
             return Err(
@@ -156,7 +156,7 @@ impl Expression {
     /// Shows each variable that it reads.
     pub(super) fn each_variable<E>(
         &self,
-        show: &mut impl FnMut(Place, usize) -> Result<(), E>,
+        show: &mut impl FnMut(SourcePosition, usize) -> Result<(), E>,
     ) -> Result<(), E> {
         match self {
             Self::Value(_) => Ok(()),
@@ -172,11 +172,13 @@ impl Expression {
         }
     }
 
-    fn place(&self) -> Place {
+    fn place(&self) -> SourcePosition {
         match self {
             Self::Variable { at, .. } | Self::Call { at, .. } => *at,
-            Self::Case { arms, .. } => arms.first().map_or(Place::START, |(condition, _)| condition.place()),
-            Self::Value(_) => Place::START,
+            Self::Case { arms, .. } => {
+                arms.first().map_or(SourcePosition::START, |(condition, _)| condition.place())
+            }
+            Self::Value(_) => SourcePosition::START,
         }
     }
 }
@@ -184,7 +186,7 @@ impl Expression {
 fn call(
     function: Function,
     arguments: &[Expression],
-    at: Place,
+    at: SourcePosition,
     scene: &mut Scene<'_>,
 ) -> Result<Value, Problem> {
     // The second side of these is not looked at where the first decides.
@@ -234,7 +236,7 @@ fn call(
 }
 
 /// The functions that have the same value for the same arguments.
-fn compute(function: Function, values: &[Value], at: Place, seed: u64) -> Result<Value, Problem> {
+fn compute(function: Function, values: &[Value], at: SourcePosition, seed: u64) -> Result<Value, Problem> {
     use Value::{Boolean, Integer, Real};
     let integer = |n: usize| values[n].integer(at);
     let real = |n: usize| values[n].real(at);
@@ -284,7 +286,7 @@ enum Number {
     Real(f64),
 }
 
-fn real_or_integer(value: &Value, at: Place) -> Result<Number, Problem> {
+fn real_or_integer(value: &Value, at: SourcePosition) -> Result<Number, Problem> {
     Ok(match value.number(at)? {
         Value::Integer(n) => Number::Integer(n),
         other => Number::Real(other.real(at)?),
@@ -300,14 +302,14 @@ fn whole(number: Number) -> Option<i64> {
     }
 }
 
-fn less(a: &Value, b: &Value, at: Place) -> Result<bool, Problem> {
+fn less(a: &Value, b: &Value, at: SourcePosition) -> Result<bool, Problem> {
     Ok(match (a.number(at)?, b.number(at)?) {
         (Value::Integer(a), Value::Integer(b)) => a < b,
         (a, b) => a.real(at)? < b.real(at)?,
     })
 }
 
-fn arithmetic(function: Function, a: &Value, b: &Value, at: Place) -> Result<Value, Problem> {
+fn arithmetic(function: Function, a: &Value, b: &Value, at: SourcePosition) -> Result<Value, Problem> {
     let by_zero = || at.problem("a division by zero".to_owned());
     if let (Value::Integer(a), Value::Integer(b)) = (a, b) {
         let result = match function {
@@ -338,7 +340,7 @@ fn arithmetic(function: Function, a: &Value, b: &Value, at: Place) -> Result<Val
 fn draw(
     function: Function,
     values: &[Value],
-    at: Place,
+    at: SourcePosition,
     random: &mut Random,
 ) -> Result<Option<i64>, Problem> {
     if !matches!(

@@ -1,20 +1,20 @@
 //! Reads a script: SQL statements that end with `;` or `\gset`, and lines that begin with a backslash.
 
 use super::expression::{Expression, Function};
-use super::place::{Place, Problem};
+use super::position::{Problem, SourcePosition};
 use super::value::Value;
 use crate::workload::statement::StatementText;
 
 /// A script as it is written.
 #[derive(Debug, PartialEq)]
 pub(super) struct Written {
-    pub(super) commands: Vec<(Place, Command)>,
+    pub(super) commands: Vec<(SourcePosition, Command)>,
 }
 
 /// One command of a script.
 #[derive(Debug, PartialEq)]
 pub(super) enum Command {
-    Sql { text: StatementText, parameters: Vec<(Place, usize)>, keep: Keep },
+    Sql { text: StatementText, parameters: Vec<(SourcePosition, usize)>, keep: Keep },
     Set { slot: usize, to: Expression },
     Sleep { amount: Expression, unit_ns: u64 },
     If(Expression),
@@ -56,7 +56,7 @@ impl Names {
 
 /// Reads a script.
 pub(super) fn parse(text: &str, names: &mut Names) -> Result<Written, Problem> {
-    let mut reader = Reader { text, at: Place::START, names };
+    let mut reader = Reader { text, at: SourcePosition::START, names };
     let mut commands = Vec::new();
     loop {
         reader.skip_blanks_and_comments()?;
@@ -76,7 +76,7 @@ pub(super) fn parse(text: &str, names: &mut Names) -> Result<Written, Problem> {
 
 /// Reads an expression by itself.
 pub(super) fn expression(text: &str, names: &mut Names) -> Result<Expression, Problem> {
-    let mut reader = Reader { text, at: Place::START, names };
+    let mut reader = Reader { text, at: SourcePosition::START, names };
     let expression = reader.expression()?;
     reader.take_while(char::is_whitespace);
     match reader.peek() {
@@ -88,7 +88,7 @@ pub(super) fn expression(text: &str, names: &mut Names) -> Result<Expression, Pr
 /// What is left to read.
 struct Reader<'a> {
     text: &'a str,
-    at: Place,
+    at: SourcePosition,
     names: &'a mut Names,
 }
 
@@ -105,8 +105,8 @@ impl<'a> Reader<'a> {
         let c = self.peek()?;
         self.text = &self.text[c.len_utf8()..];
         self.at = match c {
-            '\n' => Place { line: self.at.line + 1, column: 1 },
-            _ => Place { column: self.at.column + 1, ..self.at },
+            '\n' => SourcePosition { line: self.at.line + 1, column: 1 },
+            _ => SourcePosition { column: self.at.column + 1, ..self.at },
         };
         Some(c)
     }
@@ -494,7 +494,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn test_of((function, is_turned): (Function, bool), argument: Expression, at: Place) -> Expression {
+fn test_of((function, is_turned): (Function, bool), argument: Expression, at: SourcePosition) -> Expression {
     let test = Expression::Call { function, arguments: vec![argument], at };
     if is_turned { Expression::Call { function: Function::Not, arguments: vec![test], at } } else { test }
 }

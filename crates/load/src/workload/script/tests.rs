@@ -32,7 +32,7 @@ impl Sql for Noted {
         &mut self,
         statement: usize,
         parameters: &[Parameter<'_>],
-        row: Option<&mut Row>,
+        row: Option<&mut ResultRow>,
     ) -> Result<(), Failure> {
         let mut sql = String::new();
         self.texts[statement].write_values(
@@ -71,7 +71,7 @@ fn sent(text: &str, event: u64) -> Result<Vec<String>, String> {
     laps.begin(0);
     let mut attempt = Attempt { random: Random::of(1, event), laps: &mut laps };
     let work = Work::Script(scripts);
-    sql::run(&mut noted, &work, &mut sql::Course::of(&work), &mut attempt).map_err(|f| f.text)?;
+    sql::run(&mut noted, &work, &mut sql::Execution::of(&work), &mut attempt).map_err(|f| f.text)?;
     Ok(noted.sent)
 }
 
@@ -87,11 +87,11 @@ fn a_statement_that_fails_is_named_by_its_file_and_line() {
     laps.begin(0);
     let mut attempt = Attempt { random: Random::of(1, 1), laps: &mut laps };
     let work = Work::Script(scripts);
-    let mut course = sql::Course::of(&work);
-    let failure = sql::run(&mut noted, &work, &mut course, &mut attempt).unwrap_err();
+    let mut execution = sql::Execution::of(&work);
+    let failure = sql::run(&mut noted, &work, &mut execution, &mut attempt).unwrap_err();
     assert_eq!(failure.text, "t.sql:2:3: division by zero");
     // As it is told where the answer comes later, to whoever waits for many.
-    let failure = course.placed(&work, Failure::new(FailureClass::Application, "late"));
+    let failure = execution.placed(&work, Failure::new(FailureClass::Application, "late"));
     assert_eq!(failure.text, "t.sql:2:3: late");
 }
 
@@ -253,12 +253,12 @@ fn scripts_are_drawn_by_their_weights_and_told_apart() {
     let mut selects = 0;
     let mut laps = Laps::new(Arc::new(Monotonic), &scripts.operations(), Arc::new(AtomicBool::new(false)));
     let work = Work::Script(scripts);
-    let mut course = sql::Course::of(&work);
+    let mut execution = sql::Execution::of(&work);
     for event in 0..4_000 {
         let mut noted = Noted { texts: work.statements().to_vec(), ..Noted::default() };
         laps.begin(0);
         let mut attempt = Attempt { random: Random::of(1, event), laps: &mut laps };
-        sql::run(&mut noted, &work, &mut course, &mut attempt).unwrap();
+        sql::run(&mut noted, &work, &mut execution, &mut attempt).unwrap();
         let taken: Vec<_> = laps.taken().iter().map(|(operation, _)| *operation).collect();
         let is_select = noted.sent == ["SELECT 1"];
         assert_eq!(taken, if is_select { [1, 0] } else { [3, 2] });

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use super::place::{Place, Problem};
+use super::position::{Problem, SourcePosition};
 use crate::workload::statement::Parameter;
 
 /// A value. What comes from a server is text, and is read as a number where one is needed.
@@ -39,7 +39,7 @@ impl Value {
         };
     }
 
-    pub(super) fn boolean(&self, at: Place) -> Result<bool, Problem> {
+    pub(super) fn boolean(&self, at: SourcePosition) -> Result<bool, Problem> {
         match self {
             Self::Boolean(b) => Ok(*b),
             Self::Integer(n) => Ok(*n != 0),
@@ -54,7 +54,7 @@ impl Value {
     }
 
     /// Itself where it is a number, else the number that its text says.
-    pub(super) fn number(&self, at: Place) -> Result<Self, Problem> {
+    pub(super) fn number(&self, at: SourcePosition) -> Result<Self, Problem> {
         let wrong = || at.problem(format!("{} is no number", self.shown()));
         match self {
             Self::Integer(_) | Self::Real(_) => Ok(self.clone()),
@@ -67,14 +67,14 @@ impl Value {
         }
     }
 
-    pub(super) fn integer(&self, at: Place) -> Result<i64, Problem> {
+    pub(super) fn integer(&self, at: SourcePosition) -> Result<i64, Problem> {
         match self.number(at)? {
             Self::Integer(n) => Ok(n),
             _ => Err(at.problem(format!("{} is no whole number: int(...) makes it one", self.shown()))),
         }
     }
 
-    pub(super) fn real(&self, at: Place) -> Result<f64, Problem> {
+    pub(super) fn real(&self, at: SourcePosition) -> Result<f64, Problem> {
         match self.number(at)? {
             Self::Integer(n) => Ok(n as f64),
             Self::Real(x) => Ok(x),
@@ -82,7 +82,7 @@ impl Value {
         }
     }
 
-    pub(super) fn equals(&self, other: &Self, at: Place) -> Result<bool, Problem> {
+    pub(super) fn equals(&self, other: &Self, at: SourcePosition) -> Result<bool, Problem> {
         match (self, other) {
             (Self::Boolean(a), b) | (b, Self::Boolean(a)) => Ok(*a == b.boolean(at)?),
             (Self::Text(a), Self::Text(b)) => Ok(a == b),

@@ -11,8 +11,8 @@ use record::command_line;
 use record::missing::Missing;
 use record::requests::CacheCommand;
 
+use super::dialect::Dialect;
 use super::resp::{LINE_MAX, class_of, first_line, number};
-use super::words::Words;
 use crate::connection::Answer;
 use crate::connection::{Failure, FailureClass, OperationShare};
 use crate::driver::Exchange;
@@ -21,7 +21,7 @@ use crate::driver::cache::caching::{counters, hear_greeting};
 use crate::net::tls::Plan;
 use crate::net::tls::Secured;
 use crate::net::too_long_text;
-use crate::net::{Dialogue, Heard, Place, Talk};
+use crate::net::{Dialogue, Endpoint, Parsed, Talk};
 use crate::schedule::random::Random;
 use crate::workload::tables::Cache;
 use crate::workload::values::{Data, Part, Template};
@@ -56,8 +56,8 @@ const REFUSED: [&str; 19] = [
 
 /// A server to which events send commands.
 pub(super) struct Commands {
-    pub(super) words: Words,
-    pub(super) place: Place,
+    pub(super) words: Dialect,
+    pub(super) place: Endpoint,
     pub(super) tls: Option<Plan>,
     pub(super) list: List,
     /// The longest answer that is accepted.
@@ -133,13 +133,13 @@ impl List {
 }
 
 impl Exchange for Commands {
-    fn place(&self) -> &Place {
+    fn endpoint(&self) -> &Endpoint {
         &self.place
     }
 
     fn dialogue(&self) -> Result<Box<dyn Dialogue>, Failure> {
         let asker: Box<dyn Dialogue> =
-            Box::new(Asker::new(self.words.clone(), self.list.clone(), self.bytes_max));
+            Box::new(CommandDialogue::new(self.words.clone(), self.list.clone(), self.bytes_max));
         match &self.tls {
             None => Ok(asker),
             Some(plan) => Ok(Box::new(Secured::new(plan, Box::new(move |_| Ok(asker)))?)),
@@ -177,11 +177,11 @@ impl Exchange for Commands {
 }
 
 /// One connection's dialogue.
-struct Asker {
-    codec: Words,
+struct CommandDialogue {
+    codec: Dialect,
     list: List,
     /// What was asked and not answered yet, in the order of asking.
-    pending: VecDeque<Asked>,
+    pending: VecDeque<PendingCommand>,
     reply: Reply,
     /// Number of the request that is asked next.
     asks: usize,
@@ -193,15 +193,15 @@ struct Asker {
     word: Vec<u8>,
 }
 
-struct Asked {
+struct PendingCommand {
     request: usize,
     command: usize,
     /// Why the command could not be written; a PING was sent in its place.
     problem: Option<String>,
 }
 
-impl Asker {
-    fn new(codec: Words, list: List, bytes_max: usize) -> Self {
+impl CommandDialogue {
+    fn new(codec: Dialect, list: List, bytes_max: usize) -> Self {
         Self {
             codec,
             list,
@@ -232,12 +232,12 @@ impl Asker {
     }
 }
 
-impl Dialogue for Asker {
+impl Dialogue for CommandDialogue {
     fn greet(&mut self, out: &mut Vec<u8>) {
         self.greetings_left = crate::driver::cache::caching::greet(&self.codec, out);
     }
 
-    fn hear_greeting(&mut self, input: &[u8]) -> Heard {
+    fn hear_greeting(&mut self, input: &[u8]) -> Parsed {
         hear_greeting(&self.codec, &mut self.greetings_left, input)
     }
 
@@ -248,18 +248,18 @@ impl Dialogue for Asker {
             out.truncate(start);
             super::resp::command(&["PING"], out);
         }
-        self.pending.push_back(Asked { request: self.asks, command, problem });
+        self.pending.push_back(PendingCommand { request: self.asks, command, problem });
     }
 
-    fn hear(&mut self, input: &[u8], _: bool) -> Heard {
-        let Some(asked) = self.pending.front_mut() else { return Heard::garbage(input) };
+    fn hear(&mut self, input: &[u8], _: bool) -> Parsed {
+        let Some(asked) = self.pending.front_mut() else { return Parsed::garbage(input) };
         let operation = asked.command;
         let (taken, answer) = match self.reply.take(input, self.bytes_max) {
-            Step::More { taken } => return Heard { taken, answer: None },
-            Step::Garbage => return Heard::garbage(input),
+            Step::More { taken } => return Parsed { taken, answer: None },
+            Step::Garbage => return Parsed::garbage(input),
             Step::TooLong { bytes } => {
                 let text = too_long_text(bytes, self.bytes_max);
-                return Heard::failure(0, FailureClass::Connection, text);
+                return Parsed::failure(0, FailureClass::Connection, text);
             }
             Step::Whole { taken, answer } => (taken, answer),
         };
@@ -272,7 +272,7 @@ impl Dialogue for Asker {
         };
         self.answered = asked.request;
         self.pending.pop_front();
-        Heard { taken, answer: Some(answer) }
+        Parsed { taken, answer: Some(answer) }
     }
 
     fn turn_to(&mut self, request: usize) {
@@ -411,12 +411,12 @@ mod tests {
         List::read(&commands, None)
     }
 
-    fn asker(texts: &[&str]) -> Asker {
-        let words = Words { user: None, password: None, db: 0, is_resp3: false };
-        Asker::new(words, list(texts).unwrap(), 1 << 20)
+    fn asker(texts: &[&str]) -> CommandDialogue {
+        let words = Dialect { user: None, password: None, db: 0, is_resp3: false };
+        CommandDialogue::new(words, list(texts).unwrap(), 1 << 20)
     }
 
-    fn asked(asker: &mut Asker, event: u64) -> String {
+    fn asked(asker: &mut CommandDialogue, event: u64) -> String {
         let mut out = Vec::new();
         asker.ask(Random::of(1, event), &mut out);
         String::from_utf8(out).unwrap()
@@ -534,7 +534,7 @@ mod tests {
         let commands: Vec<_> = asker.pending.iter().map(|asked| asked.command).collect();
         for (request, command) in commands.into_iter().enumerate() {
             let heard = asker.hear(b"$-1\r\n", false);
-            assert_eq!(heard, Heard::well(5, command, Some(NIL)));
+            assert_eq!(heard, Parsed::well(5, command, Some(NIL)));
             assert_eq!(asker.answered(), request);
         }
         assert!(asker.hear(b"+OK\r\n", false).answer.unwrap().is_err(), "nobody asked");

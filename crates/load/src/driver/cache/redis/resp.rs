@@ -17,7 +17,7 @@ pub(super) fn command(words: &[&str], out: &mut Vec<u8>) {
     }
 }
 
-/// What an error means, by its first word.
+/// Class of an error, by its first word.
 pub(super) fn class_of(text: &str) -> FailureClass {
     match text.split(' ').next().unwrap_or_default() {
         "LOADING" | "BUSY" | "TRYAGAIN" | "CLUSTERDOWN" | "MASTERDOWN" => FailureClass::Transient,
@@ -33,22 +33,23 @@ pub(super) fn first_line(input: &[u8]) -> Option<(u8, &[u8], usize)> {
     Some((*kind, line, taken))
 }
 
-/// The longest nested answer that is waited for: nothing that we ask has a longer one, and it is read again from its beginning.
+/// The longest nested answer that is waited for: nothing that we ask has a longer one, and it is read again
+/// from its beginning.
 pub(super) const NESTED_BYTES_MAX: usize = 64 << 10;
 
-/// Where an answer ends that holds others.
+/// End of an answer that holds others.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum End {
     At(usize),
     More,
-    /// It announces so many bytes, more than are accepted.
+    /// This many bytes are announced, more than are accepted.
     TooLong(usize),
-    /// It is no answer of this protocol.
+    /// Not an answer of this protocol.
     Nowhere,
 }
 
-/// Where an answer of any kind ends. How deep its members are nested does not matter: those that are still to come are
-/// counted, and each takes 3 bytes at least.
+/// Finds the end of an answer of any kind. How deep its members are nested does not matter: those that are
+/// still to come are counted, and each takes 3 bytes at least.
 pub(super) fn end_of(input: &[u8], bytes_max: usize) -> End {
     const MEMBER_BYTES_MIN: usize = 3;
     let (mut at, mut members_left) = (0usize, 1usize);

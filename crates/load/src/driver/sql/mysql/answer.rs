@@ -11,8 +11,8 @@ use std::fmt::Write as _;
 
 use super::format::{HEADER_BYTES, PAYLOAD_MAX, kind};
 use crate::driver::sql::broken::{self, shortened, text_of};
-use crate::net::held::Held;
-use crate::workload::statement::Row;
+use crate::net::held::HeldBytes;
+use crate::workload::statement::ResultRow;
 
 pub(super) const OK: u8 = 0x00;
 const LOCAL_INFILE: u8 = 0xfb;
@@ -51,7 +51,7 @@ impl Status {
 
 /// Where the last row of an answer goes.
 pub(super) struct Wanted<'a> {
-    pub(super) row: &'a mut Row,
+    pub(super) row: &'a mut ResultRow,
     pub(super) columns: &'a mut Vec<Column>,
     pub(super) form: Form,
 }
@@ -76,7 +76,7 @@ pub(super) struct Reader {
     is_split: bool,
     /// The beginning of a wanted row that goes on in the next packet.
     joined: Vec<u8>,
-    held: Held,
+    held: HeldBytes,
     /// Bytes of the row, or of the descriptions, in earlier packets.
     bytes_before: usize,
 }
@@ -98,7 +98,7 @@ enum Packet<'a> {
 
 impl Reader {
     pub(super) fn new(bytes_max: usize) -> Self {
-        let (joined, held) = (Vec::new(), Held::default());
+        let (joined, held) = (Vec::new(), HeldBytes::default());
         Self { bytes_max, part: Part::Head, skip: 0, is_split: false, joined, held, bytes_before: 0 }
     }
 
@@ -255,7 +255,7 @@ impl Reader {
             read_row(payload, wanted)?;
         }
         // A row that took several packets is rare: its room is given back.
-        (self.joined, self.held, self.bytes_before) = (Vec::new(), Held::default(), 0);
+        (self.joined, self.held, self.bytes_before) = (Vec::new(), HeldBytes::default(), 0);
         Ok(None)
     }
 
@@ -544,7 +544,7 @@ mod tests {
         let row = |n: u8| [0, 0, n, 0, 0, 0];
         let whole = packets(&[&[1], COLUMN, END, &row(5), &row(9), END]);
         for step in [1, 3, 4, 7, 1000] {
-            let (mut kept, mut columns) = (Row::default(), Vec::new());
+            let (mut kept, mut columns) = (ResultRow::default(), Vec::new());
             let wanted = Wanted { row: &mut kept, columns: &mut columns, form: Form::Binary };
             assert!(!end_of(&whole, step, Some(wanted)).unwrap().is_in_transaction());
             assert_eq!(
@@ -566,7 +566,7 @@ mod tests {
         row.extend_from_slice(&value);
         let (first, second) = row.split_at(PAYLOAD_MAX);
         let whole = packets(&[&[1], COLUMN, END, first, second, END]);
-        let (mut kept, mut columns) = (Row::default(), Vec::new());
+        let (mut kept, mut columns) = (ResultRow::default(), Vec::new());
         let wanted = Wanted { row: &mut kept, columns: &mut columns, form: Form::Text };
         end_of(&whole, 1 << 20, Some(wanted)).unwrap();
         assert_eq!(kept.rows, 1);

@@ -8,7 +8,7 @@
 //! <https://www.postgresql.org/docs/current/protocol-message-formats.html>
 
 use crate::driver::sql::broken::{self, shortened, text_of};
-use crate::workload::statement::Row;
+use crate::workload::statement::ResultRow;
 
 /// The longest message that is accepted in a login, and in answer to what is asked beside events.
 pub(super) const ASIDE_BYTES_MAX: usize = 1 << 20;
@@ -30,7 +30,7 @@ pub(super) enum Ready {
 
 /// Where the last row of an answer goes.
 pub(super) struct Wanted<'a> {
-    pub(super) row: &'a mut Row,
+    pub(super) row: &'a mut ResultRow,
     /// What the columns are called; an answer that says so replaces them.
     pub(super) columns: &'a mut Vec<String>,
 }
@@ -220,7 +220,7 @@ mod tests {
         let sent =
             b"2\0\0\0\x04D\0\0\0\x0f\0\x02\0\0\0\x01\x37\xff\xff\xff\xffC\0\0\0\x0dSELECT 1\0Z\0\0\0\x05T";
         for step in [1, 2, 5, 7, 1000] {
-            let (mut row, mut columns) = (Row::default(), vec!["n".to_owned(), "t".to_owned()]);
+            let (mut row, mut columns) = (ResultRow::default(), vec!["n".to_owned(), "t".to_owned()]);
             let wanted = Wanted { row: &mut row, columns: &mut columns };
             assert_eq!(end_of(sent, step, Some(wanted)).unwrap().unwrap(), Ready::InTransaction);
             assert_eq!((row.rows, row.names, row.values), (1, columns, vec![Some("7".to_owned()), None]));

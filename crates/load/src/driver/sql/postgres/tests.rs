@@ -4,8 +4,8 @@ use std::os::unix::net::UnixStream;
 
 use super::*;
 
-fn read(written: &str) -> Result<Place, String> {
-    Place::read(&Target::new(written))
+fn read(written: &str) -> Result<PostgresTarget, String> {
+    PostgresTarget::read(&Target::new(written))
 }
 
 #[test]

@@ -6,12 +6,12 @@ use std::ops::Range;
 use nix::sys::epoll::EpollFlags;
 
 use super::EventLoop;
-use super::link::{Heard, State};
+use super::link::{AnswerProgress, State};
 use super::ready::INPUT;
 use crate::connection::{Failure, FailureClass};
 use crate::engine::backoff::PAUSE_FIRST_NS;
 use crate::engine::ledger::Carried;
-use crate::net::held::{self, Held};
+use crate::net::held::{self, HeldBytes};
 use crate::net::{CONNECT_TIMEOUT, Dialogue, Multiplex, Opening, closed, connection_failure, is_unread};
 use crate::schedule::clock::to_ns;
 
@@ -186,7 +186,7 @@ impl EventLoop {
             _ => dialogue.hear(input, bytes == 0),
         });
         if bytes > 0 && answer.is_none() {
-            it.heard = Heard::Part;
+            it.heard = AnswerProgress::Part;
         }
         let is_answered = state == State::Asking && matches!(answer, Some(Ok(_)));
         let unasked = if is_answered { self.hear_left(carrier) } else { None };
@@ -292,7 +292,7 @@ impl EventLoop {
 
     /// The number of a connection among those of all loops.
     fn connection_of(&self, carrier: usize) -> usize {
-        self.first_hand / self.depth + carrier
+        self.first_slot / self.depth + carrier
     }
 
     /// The connection broke, and with it the try of each event that it carried.
@@ -319,15 +319,15 @@ impl EventLoop {
             let event = *event;
             let (taken, try_start_ns) = (event.started.taken, event.try_start_ns);
             let carried = Carried { taken, try_start_ns, is_hit };
-            self.ledger.note_lost(self.first_hand + number, failure, made_ns, at_ns, Some(&carried));
+            self.ledger.note_lost(self.first_slot + number, failure, made_ns, at_ns, Some(&carried));
             if event.tries_left == 0 || !may_repeat {
                 self.links[number].event = None;
                 self.busy -= 1;
-                self.ledger.failed(self.first_hand + number, &event.started, at_ns, failure);
+                self.ledger.failed(self.first_slot + number, &event.started, at_ns, failure);
             }
         }
         if carried == 0 {
-            self.ledger.note_lost(self.first_hand + first, failure, made_ns, at_ns, None);
+            self.ledger.note_lost(self.first_slot + first, failure, made_ns, at_ns, None);
         }
         self.replace(carrier);
     }
@@ -338,12 +338,12 @@ impl EventLoop {
         let it = &self.carriers[carrier];
         self.depth == 1
             && self.links[first].state == State::Asking
-            && (it.heard == Heard::Answers && self.multiplex(carrier).closes_idle())
+            && (it.heard == AnswerProgress::Answers && self.multiplex(carrier).closes_idle())
             && it.socket.as_ref().is_some_and(is_unread)
             && (!self.links[first].is_sent || self.dialogue(first).may_repeat())
     }
 
-    /// The link's connection takes no more requests: it is replaced when none is in flight on it. An event in hand was not begun by the server,
+    /// The link's connection takes no more requests: it is replaced when none is in flight on it. An event in flight was not begun by the server,
     /// and is asked on the next connection, which is no retry.
     pub(super) fn drain(&mut self, number: usize) {
         let carrier = self.links[number].carrier;
@@ -389,7 +389,7 @@ impl EventLoop {
     /// The server has answered.
     pub(super) fn on_answer(&mut self, number: usize) {
         let it = &mut self.carriers[self.links[number].carrier];
-        (it.pause_ns, it.has_answered, it.heard) = (PAUSE_FIRST_NS, true, Heard::Answers);
+        (it.pause_ns, it.has_answered, it.heard) = (PAUSE_FIRST_NS, true, AnswerProgress::Answers);
     }
 
     fn disconnect(&mut self, carrier: usize) {
@@ -400,7 +400,7 @@ impl EventLoop {
         }
         it.inbox.clear();
         it.unsent = Vec::new();
-        it.unsent_held = Held::default();
+        it.unsent_held = HeldBytes::default();
         it.is_blocked = false;
         for number in self.links_of(carrier) {
             // A link's rest is over with its connection: its timer would connect once more beside the first link's.
@@ -481,8 +481,8 @@ impl EventLoop {
 
     fn on_greeted(&mut self, carrier: usize) {
         let now_ns = self.engine.clock.now_ns();
-        let hand = self.first_hand + self.first_of(carrier);
-        self.engine.outages_of(hand).succeeded(self.carriers[carrier].began_ns, now_ns);
+        let connection_slot = self.first_slot + self.first_of(carrier);
+        self.engine.outages_of(connection_slot).succeeded(self.carriers[carrier].began_ns, now_ns);
         self.on_made(carrier);
     }
 
@@ -490,7 +490,7 @@ impl EventLoop {
         let now_ns = self.engine.clock.now_ns();
         let it = &mut self.carriers[carrier];
         it.made_ns = now_ns;
-        (it.attempts, it.has_answered, it.heard) = (0, false, Heard::Nothing);
+        (it.attempts, it.has_answered, it.heard) = (0, false, AnswerProgress::Nothing);
         let (first, is_open) = (self.first_of(carrier), self.engine.timeline().due.is_some());
         self.links[first].timer_ns = 0;
         for number in self.links_of(carrier) {
@@ -504,7 +504,7 @@ impl EventLoop {
                 if is_open || event.is_tried {
                     event.started = event.started.on_new_connection(now_ns);
                 }
-                self.ledger.begun(self.first_hand + number, &event.started);
+                self.ledger.begun(self.first_slot + number, &event.started);
                 self.try_again(number);
             } else {
                 self.on_ended(number, now_ns);
@@ -514,8 +514,9 @@ impl EventLoop {
 
     pub(super) fn on_unconnected(&mut self, carrier: usize, failure: &Failure) {
         let now_ns = self.engine.clock.now_ns();
-        let (hand, began_ns) = (self.first_hand + self.first_of(carrier), self.carriers[carrier].began_ns);
-        self.ledger.note_unconnected(hand, failure, began_ns, now_ns);
+        let (connection_slot, began_ns) =
+            (self.first_slot + self.first_of(carrier), self.carriers[carrier].began_ns);
+        self.ledger.note_unconnected(connection_slot, failure, began_ns, now_ns);
         self.disconnect(carrier);
         let pause_ns = self.next_pause_ns(carrier);
         self.set_timer(self.first_of(carrier), now_ns + pause_ns);

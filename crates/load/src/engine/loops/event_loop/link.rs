@@ -1,13 +1,13 @@
-//! A connection of an event loop, and the events in its hands.
+//! A connection of an event loop, and its events in flight.
 //!
-//! A connection ([`Carrier`]) has as many links as it may have requests in flight: one, or `--pipeline N`. A link has one event in hand, and
+//! A connection ([`Carrier`]) has as many links as it may have requests in flight: one, or `--pipeline N`. A link has one event in flight, and
 //! stamps it for itself. What a connection has to do beside events goes by its first link: its timers, and the state of its making.
 
 use socket2::Socket;
 
 use crate::engine::backoff::PAUSE_FIRST_NS;
 use crate::engine::ledger::Started;
-use crate::net::held::Held;
+use crate::net::held::HeldBytes;
 use crate::net::{Dialogue, Inbox};
 
 /// When a connection that was free from the beginning became so.
@@ -21,7 +21,7 @@ pub(super) struct Carrier {
     /// The part of its requests that the kernel would not take yet, or that goes with others.
     pub(super) unsent: Vec<u8>,
     /// Its share of what all connections hold, where the server asks and does not read the replies.
-    pub(super) unsent_held: Held,
+    pub(super) unsent_held: HeldBytes,
     /// It waits for the kernel to take more.
     pub(super) is_blocked: bool,
     /// It stands among those that have something to send.
@@ -34,12 +34,12 @@ pub(super) struct Carrier {
     pub(super) pause_ns: u64,
     /// Its newest connection has carried an answer: where it dies, that says nothing of the next.
     pub(super) has_answered: bool,
-    pub(super) heard: Heard,
+    pub(super) heard: AnswerProgress,
 }
 
 /// What a connection has heard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(super) enum AnswerProgress {
     /// No answer yet.
     Nothing,
     /// The whole answers to earlier requests, and nothing of the next one.
@@ -82,13 +82,13 @@ pub(super) enum State {
     /// Closed loop: it rests until its timer.
     Resting,
     Asking,
-    /// Its connection takes no more requests, and ends with the answers to those in flight; an event in hand is asked on the next.
+    /// Its connection takes no more requests, and ends with the answers to those in flight; an event in flight is asked on the next.
     Draining,
     /// Its event rests until its timer.
     Pausing,
 }
 
-/// An event in a link's hand.
+/// The event in flight on a link.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pending {
     pub(super) started: Started,
@@ -107,7 +107,7 @@ impl Carrier {
             socket: Some(socket),
             inbox: Inbox::default(),
             unsent: Vec::new(),
-            unsent_held: Held::default(),
+            unsent_held: HeldBytes::default(),
             is_blocked: false,
             is_dirty: false,
             began_ns: made_ns,
@@ -115,7 +115,7 @@ impl Carrier {
             attempts: 0,
             pause_ns: PAUSE_FIRST_NS,
             has_answered: true,
-            heard: Heard::Nothing,
+            heard: AnswerProgress::Nothing,
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::engine::Engine;
 use crate::net::Dialogue;
 
 /// The number of a link, and that of its connection among those of all loops.
-type Asked = (usize, usize);
+type OpenRequest = (usize, usize);
 type Opened = Result<(Socket, Box<dyn Dialogue>), Failure>;
 
 /// The thread, from the first connection that it is asked for.
@@ -22,7 +22,7 @@ pub(super) struct Opener {
     engine: Arc<Engine>,
     /// Wakes the loop.
     wake: Arc<EventFd>,
-    asked: Option<Sender<Asked>>,
+    asked: Option<Sender<OpenRequest>>,
     opened: Arc<Mutex<Vec<(usize, Opened)>>>,
 }
 
@@ -56,7 +56,7 @@ impl Opener {
 
 fn open_all(
     engine: &Engine,
-    numbers: &Receiver<Asked>,
+    numbers: &Receiver<OpenRequest>,
     opened: &Mutex<Vec<(usize, Opened)>>,
     wake: &EventFd,
 ) {

@@ -35,7 +35,7 @@ const CONNECT_PAUSE: Duration = Duration::from_millis(100);
 const STACK_BYTES: usize = 512 * 1024;
 
 /// The workers' threads.
-pub(super) struct Crew {
+pub(super) struct WorkerThreads {
     threads: Vec<JoinHandle<()>>,
     pub(super) books: Option<Books>,
     gate: Arc<Gate>,
@@ -61,7 +61,7 @@ enum Signal {
 
 type Connected = Result<Duration, Failure>;
 
-impl Crew {
+impl WorkerThreads {
     /// Starts the workers and waits until each has its connection.
     pub(super) fn connect(
         engine: &Arc<Engine>,
@@ -78,27 +78,27 @@ impl Crew {
         let state = GateState { connects_left: settings.connects_at_once, signal: Signal::Wait };
         let gate = Arc::new(Gate { state: Mutex::new(state), changed: Condvar::new() });
         let (sender, receiver) = mpsc::channel();
-        let mut crew = Self { threads: Vec::new(), books: None, gate };
+        let mut worker_threads = Self { threads: Vec::new(), books: None, gate };
         let hosts = if engine.hosts.are_several() { engine.hosts.all().len() } else { 0 };
         let mut readers = Vec::new();
         for index in 0..settings.threads {
             let recorder = Recorder::new(operations.len(), outcomes.len(), log_room).of_hosts(hosts);
             let (writer, reader) = latency::cell(Box::new(recorder));
             readers.push(reader);
-            let spawned = crew.spawn(engine, index as usize, writer, sender.clone());
+            let spawned = worker_threads.spawn(engine, index as usize, writer, sender.clone());
             if let Err(error) = spawned {
-                crew.go_home(engine);
+                worker_threads.go_home(engine);
                 return Err(error);
             }
         }
         drop(sender);
         let is_open_loop = settings.pace.as_open().is_some();
         let books = Books::new(readers, operations, outcomes, is_open_loop, log_room);
-        crew.books = Some(books.of_hosts(hosts));
+        worker_threads.books = Some(books.of_hosts(hosts));
         match await_connections(engine, &receiver, stop, on_event) {
-            Ok(()) => Ok(crew),
+            Ok(()) => Ok(worker_threads),
             Err(error) => {
-                crew.go_home(engine);
+                worker_threads.go_home(engine);
                 Err(error)
             }
         }
@@ -180,8 +180,8 @@ fn worker_thread(
     gate: &Gate,
     report: &Sender<Connected>,
 ) {
-    let post = &engine.posts[index];
-    post.thread_id.store(nix::unistd::gettid().as_raw(), Ordering::SeqCst);
+    let worker_state = &engine.workers[index];
+    worker_state.thread_id.store(nix::unistd::gettid().as_raw(), Ordering::SeqCst);
     // Sleeps end when they should, not up to 50 us later. Where the kernel refuses, the lateness tells.
     let _ = nix::sys::prctl::set_timerslack(1);
     // A server may be hostile: what talks to it has no power over the machine.
@@ -201,12 +201,13 @@ fn worker_thread(
                 let _ = priority::real_time().and_then(|()| keep());
             }
             let ledger = member.work(engine);
-            let _ = post.scheduled.set(client::scheduled(post.thread_id.load(Ordering::SeqCst)));
+            let _ =
+                worker_state.scheduled.set(client::scheduled(worker_state.thread_id.load(Ordering::SeqCst)));
             engine.usages.lock().unwrap_or_else(PoisonError::into_inner).extend(ledger.usage());
             engine.working.fetch_sub(1, Ordering::SeqCst);
         }
     }
-    post.cut.disarm();
+    worker_state.cut.disarm();
 }
 
 /// Who does the work of one thread.
@@ -226,15 +227,15 @@ impl Member {
         gate: &Gate,
         report: &Sender<Connected>,
     ) -> Option<Self> {
-        let cut = &engine.posts[index].cut;
+        let cut = &engine.workers[index].cut;
         if !engine.settings.has_loops() {
             let connection = first_connection(engine, gate, report, || engine.hosts.connect(index, cut))?;
             return Some(Self::Worker(Box::new(Worker::new(index, Arc::clone(engine), writer, connection))));
         }
-        let (hands, depth) = (engine.hands_of(index), engine.settings.depth() as usize);
-        let connections = hands.len() / depth;
+        let (connection_slots, depth) = (engine.connection_slots_of(index), engine.settings.depth() as usize);
+        let connections = connection_slots.len() / depth;
         let mut opened = Vec::with_capacity(connections);
-        for connection in hands.start / depth..hands.end / depth {
+        for connection in connection_slots.start / depth..connection_slots.end / depth {
             let host = engine.hosts.of(connection);
             let open = || {
                 let multiplex = host.driver.multiplex().expect("what has loops can be driven by them");
@@ -242,7 +243,7 @@ impl Member {
             };
             opened.push(first_connection(engine, gate, report, open)?);
         }
-        match EventLoop::new(index, hands.start, engine, writer, opened, cut) {
+        match EventLoop::new(index, connection_slots.start, engine, writer, opened, cut) {
             Ok(event_loop) => Some(Self::EventLoop(Box::new(event_loop))),
             Err(e) => {
                 let text = format!("cannot watch {connections} connections: {e}");

@@ -8,7 +8,7 @@ use crate::measure::client::Scheduled;
 
 /// What one worker's thread shows the conductor.
 #[derive(Default)]
-pub(crate) struct Post {
+pub(crate) struct WorkerState {
     /// Own schedule: this worker's next slot.
     pub(super) next_own: AtomicU64,
     /// Its thread.
@@ -19,7 +19,7 @@ pub(crate) struct Post {
     pub(crate) cut: Cut,
 }
 
-impl Post {
+impl WorkerState {
     /// Its thread, and the kernel's account of the thread when it ended.
     pub(crate) fn thread(&self) -> (i32, &OnceLock<Option<Scheduled>>) {
         (self.thread_id.load(Ordering::SeqCst), &self.scheduled)

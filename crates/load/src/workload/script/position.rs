@@ -2,12 +2,12 @@
 
 /// A line and a column, both from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct SourcePosition {
     pub(super) line: u32,
     pub(super) column: u32,
 }
 
-impl Place {
+impl SourcePosition {
     pub(super) const START: Self = Self { line: 1, column: 1 };
 
     pub(super) fn problem(self, text: impl Into<String>) -> Problem {
@@ -18,7 +18,7 @@ impl Place {
 /// What is wrong, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Problem {
-    pub(super) at: Place,
+    pub(super) at: SourcePosition,
     pub(super) text: String,
 }
 

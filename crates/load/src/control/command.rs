@@ -4,8 +4,8 @@ use record::quantity;
 
 /// What is asked for.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Ask {
-    Rate(RateAsk),
+pub(super) enum Command {
+    Rate(RateCommand),
     Status,
     Stop,
     Help,
@@ -13,7 +13,7 @@ pub(super) enum Ask {
 
 /// Another rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum RateAsk {
+pub(crate) enum RateCommand {
     /// This one.
     PerSecond(f64),
     /// So many times what it is.
@@ -23,23 +23,23 @@ pub(crate) enum RateAsk {
 pub(super) const HELP: &str = "rate 2000/s | rate +10% | rate -10% | rate x2 | status | stop | help";
 
 /// Reads one line.
-pub(super) fn parse(line: &str) -> Result<Ask, String> {
+pub(super) fn parse(line: &str) -> Result<Command, String> {
     let mut words = line.split_whitespace();
     let ask = match (words.next(), words.next(), words.next()) {
-        (Some("rate"), Some(rate), None) => Ask::Rate(rate_ask(rate)?),
+        (Some("rate"), Some(rate), None) => Command::Rate(rate_ask(rate)?),
         (Some("rate"), ..) => return Err("one rate goes with `rate`, such as `rate 2000/s`".to_owned()),
-        (Some("status"), None, _) => Ask::Status,
-        (Some("stop"), None, _) => Ask::Stop,
-        (Some("help"), None, _) => Ask::Help,
+        (Some("status"), None, _) => Command::Status,
+        (Some("stop"), None, _) => Command::Stop,
+        (Some("help"), None, _) => Command::Help,
         _ => return Err(format!("`{}` is none of: {HELP}", shown(line))),
     };
     Ok(ask)
 }
 
-fn rate_ask(text: &str) -> Result<RateAsk, String> {
+fn rate_ask(text: &str) -> Result<RateCommand, String> {
     let over_zero = |times: f64| {
         let is_good = times.is_finite() && times > 0.0;
-        is_good.then_some(RateAsk::Times(times)).ok_or_else(|| format!("`{text}` leaves no rate"))
+        is_good.then_some(RateCommand::Times(times)).ok_or_else(|| format!("`{text}` leaves no rate"))
     };
     if let Some(times) = text.strip_prefix('x') {
         return over_zero(times.parse().map_err(|_| format!("`{text}` is no factor such as x2"))?);
@@ -53,7 +53,7 @@ fn rate_ask(text: &str) -> Result<RateAsk, String> {
     if let Some(less) = text.strip_prefix('-') {
         return over_zero(1.0 - share(less)?);
     }
-    quantity::rate_per_s(text).map(RateAsk::PerSecond).map_err(|e| e.to_string())
+    quantity::rate_per_s(text).map(RateCommand::PerSecond).map_err(|e| e.to_string())
 }
 
 /// What somebody sent, as far as it can be shown on a line.
@@ -68,14 +68,14 @@ mod tests {
     #[test]
     fn words_are_read_as_a_person_writes_them() {
         for (line, ask) in [
-            ("rate 2000/s\n", Ask::Rate(RateAsk::PerSecond(2_000.0))),
-            ("rate 30/m", Ask::Rate(RateAsk::PerSecond(0.5))),
-            (" rate  +10% ", Ask::Rate(RateAsk::Times(1.1))),
-            ("rate -50%", Ask::Rate(RateAsk::Times(0.5))),
-            ("rate x2", Ask::Rate(RateAsk::Times(2.0))),
-            ("status", Ask::Status),
-            ("stop\r\n", Ask::Stop),
-            ("help", Ask::Help),
+            ("rate 2000/s\n", Command::Rate(RateCommand::PerSecond(2_000.0))),
+            ("rate 30/m", Command::Rate(RateCommand::PerSecond(0.5))),
+            (" rate  +10% ", Command::Rate(RateCommand::Times(1.1))),
+            ("rate -50%", Command::Rate(RateCommand::Times(0.5))),
+            ("rate x2", Command::Rate(RateCommand::Times(2.0))),
+            ("status", Command::Status),
+            ("stop\r\n", Command::Stop),
+            ("help", Command::Help),
         ] {
             assert_eq!(parse(line), Ok(ask), "{line:?}");
         }

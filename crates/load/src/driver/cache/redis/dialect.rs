@@ -1,4 +1,5 @@
-//! How a server is spoken to: login, protocol version and database; and the key-value workload in its commands.
+//! How a server is spoken to: login, protocol version and database; and the key-value workload in its
+//! commands.
 
 use std::io::Write as _;
 
@@ -6,22 +7,22 @@ use super::resp::{End, LINE_MAX, NESTED_BYTES_MAX, class_of, command, end_of, fi
 use crate::driver::cache::caching::{Codec, Counters, Named, Read};
 use crate::workload::kv::{KEY_BYTES, write_key, write_number};
 
-/// How this server is spoken to.
+/// Login, database and protocol version of a connection.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Words {
+pub(super) struct Dialect {
     pub(super) user: Option<String>,
     pub(super) password: Option<String>,
     pub(super) db: u32,
     pub(super) is_resp3: bool,
 }
 
-impl std::fmt::Debug for Words {
+impl std::fmt::Debug for Dialect {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Words {{ db: {}, is_resp3: {} }}", self.db, self.is_resp3)
     }
 }
 
-impl Words {
+impl Dialect {
     pub(super) fn write_key_after(head: &str, key: u64, out: &mut Vec<u8>) {
         out.extend_from_slice(head.as_bytes());
         out.push(b'$');
@@ -32,7 +33,7 @@ impl Words {
     }
 }
 
-impl Codec for Words {
+impl Codec for Dialect {
     fn write_greeting(&self, out: &mut Vec<u8>) {
         if let Some(password) = &self.password {
             match &self.user {
@@ -157,7 +158,7 @@ impl Codec for Words {
             }
             match input.get(at..at + bytes + 2) {
                 None => return Read::More,
-                Some(value) if value.ends_with(b"\r\n") => found(Named::Place(place), &value[..bytes]),
+                Some(value) if value.ends_with(b"\r\n") => found(Named::Endpoint(place), &value[..bytes]),
                 Some(_) => return Read::Garbage,
             }
             at += bytes + 2;

@@ -17,13 +17,13 @@ use crate::net::address::ServerAddress;
 
 /// Where a server listens.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct Endpoint {
     address: ServerAddress,
     /// Those of the host, in the order of trying; never none.
     found: Vec<(Domain, SockAddr)>,
 }
 
-impl Place {
+impl Endpoint {
     /// The place of an address. A name is looked up now, once: a server that it stands for later is another one.
     pub(crate) fn of(address: ServerAddress) -> Result<Self, Failure> {
         let wrong = |text: String| Failure::new(FailureClass::Configuration, text);
@@ -163,7 +163,7 @@ mod tests {
         let own = folder.path().join("own");
         let _listener = UnixListener::bind(&own).unwrap();
         let is_private = |path: PathBuf| {
-            let place = Place::of(ServerAddress::Unix(path)).unwrap();
+            let place = Endpoint::of(ServerAddress::Unix(path)).unwrap();
             place.is_private(&place.connect().unwrap())
         };
         assert!(is_private(own), "its listener is this user");
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_connection_that_cannot_be_made_says_where_why_and_what_to_do() {
-        let place = Place::of(ServerAddress::Tcp("::1".to_owned(), 7)).unwrap();
+        let place = Endpoint::of(ServerAddress::Tcp("::1".to_owned(), 7)).unwrap();
         for (error, class, says) in [
             (nix::libc::ECONNREFUSED, FailureClass::Connection, "is the server running?"),
             (EADDRNOTAVAIL, FailureClass::Connection, "ip_local_port_range"),
@@ -219,7 +219,7 @@ mod tests {
             ),
             (ServerAddress::Unix(long), "is no socket"),
         ] {
-            let failure = Place::of(address).unwrap_err();
+            let failure = Endpoint::of(address).unwrap_err();
             assert_eq!(failure.class, FailureClass::Configuration);
             assert!(failure.text.contains(says), "{}", failure.text);
         }

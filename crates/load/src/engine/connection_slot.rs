@@ -1,22 +1,24 @@
-//! What one connection has in hand.
+//! The slot of a connection: its event in flight.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// The slot of a hand that holds no event.
+/// `scheduled` of a connection slot without an event.
 const NONE: u64 = 0;
 
-/// What one connection has in hand.
+/// The event in flight on one connection, or on one stream of it.
 #[derive(Default)]
-pub(crate) struct Hand {
-    /// Number + 1 of the slot in hand; [`NONE`] while it has none. Written in sections of its recorder only.
-    slot: AtomicU64,
-    /// When the event in hand was due.
+pub(crate) struct ConnectionSlot {
+    /// Number + 1 of its event in the schedule; [`NONE`] while it has none. Written in sections of its
+    /// recorder only.
+    scheduled: AtomicU64,
+    /// When the event was due.
     pub(super) due_ns: AtomicU64,
-    /// Whether the event in hand belongs to the measured phase.
+    /// Whether the event belongs to the measured phase.
     pub(super) is_measured: AtomicBool,
-    /// When the event in hand began; 0 where it has not. Written without a section: after `wait_ns`, which goes with it.
+    /// When the event began; 0 where it has not. Written without a section: after `wait_ns`, which goes with
+    /// it.
     start_ns: AtomicU64,
-    /// How long the event in hand had waited for a free worker when it began.
+    /// How long the event had waited for a free worker when it began.
     wait_ns: AtomicU64,
     /// When its last event ended.
     pub(crate) last_end_ns: AtomicU64,
@@ -27,7 +29,7 @@ pub(crate) struct Hand {
 }
 
 /// What a connection holds, as its thread knows it.
-pub(crate) struct Held {
+pub(crate) struct InFlight {
     pub(crate) due_ns: u64,
     pub(crate) is_measured: bool,
     /// `None` where it has not begun.
@@ -41,21 +43,22 @@ pub(crate) struct Begun {
     pub(crate) wait_ns: u64,
 }
 
-impl Hand {
-    /// Inside a section, whose end orders these stores before the audit's loads. Until then others only count.
+impl ConnectionSlot {
+    /// Inside a section, whose end orders these stores before the audit's loads. Until then others only
+    /// count.
     pub(super) fn hold(&self, slot: u64, due_ns: u64, is_measured: bool) {
         self.due_ns.store(due_ns, Ordering::Relaxed);
         self.is_measured.store(is_measured, Ordering::Relaxed);
         self.start_ns.store(0, Ordering::Relaxed);
-        self.slot.store(slot + 1, Ordering::Release);
+        self.scheduled.store(slot + 1, Ordering::Release);
     }
 
-    /// The number of the slot in hand.
+    /// The number of the event in the schedule.
     pub(super) fn number(&self) -> Option<u64> {
-        self.slot.load(Ordering::SeqCst).checked_sub(NONE + 1)
+        self.scheduled.load(Ordering::SeqCst).checked_sub(NONE + 1)
     }
 
-    /// The event in hand begins at `start_ns`, with the stamp that was taken for it anyway.
+    /// The event begins at `start_ns`, with the stamp that was taken for it anyway.
     pub(crate) fn begin(&self, wait_ns: u64, start_ns: u64) {
         self.wait_ns.store(wait_ns, Ordering::Relaxed);
         self.start_ns.store(start_ns, Ordering::Release);
@@ -71,10 +74,10 @@ impl Hand {
         let _ = self.left_ns.compare_exchange(0, at_ns, Ordering::SeqCst, Ordering::SeqCst);
     }
 
-    /// The event in hand has its fate in the recorder.
+    /// The event has its fate in the recorder.
     pub(crate) fn release(&self, end_ns: u64) {
         self.last_end_ns.store(end_ns, Ordering::Relaxed);
         self.ended.store(self.ended.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        self.slot.store(NONE, Ordering::Release);
+        self.scheduled.store(NONE, Ordering::Release);
     }
 }
