@@ -48,9 +48,9 @@ pub struct Sweep {
 /// One call on one amount of data.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cell {
-    /// Call.
+    /// Name of the call.
     pub how: String,
-    /// Data.
+    /// Amount of data, such as `L2`.
     pub data: String,
     /// Number of rounds.
     pub rounds: u32,

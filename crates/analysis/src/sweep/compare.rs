@@ -11,9 +11,9 @@ use crate::usl::SERIES_MIN;
 /// One cell of a sweep against the same cell of another.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Versus {
-    /// Call.
+    /// Name of the call.
     pub how: String,
-    /// Data.
+    /// Amount of data, such as `L2`.
     pub data: String,
     /// The ratio over the sizes, with a simultaneous band; missing if either lacks the cell or has too few
     /// rounds.
