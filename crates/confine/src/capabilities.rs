@@ -1,7 +1,7 @@
 //! Capabilities: the parts of root's power, given up one by one.
 //!
-//! They belong to threads: a thread that is started later inherits what its maker has left. Programs that we start get
-//! what their own user may have; which user that is, the plan decides.
+//! They belong to threads: a thread that is started later inherits what its maker has left. Programs that we
+//! start get what their own user may have; which user that is, the plan decides.
 //!
 //! # Source
 //!
@@ -46,8 +46,8 @@ const OF_FILES: [Capability; 2] = [DacOverride, DacReadSearch];
 /// To make a new file what another one is: its owner, mode, times, attributes and capabilities.
 const OF_NEW_FILES: [Capability; 6] = [Chown, DacOverride, DacReadSearch, Fowner, Fsetid, SetFcap];
 
-/// All that any command that measures needs: to load programs and open samplers, to start servers as other users and
-/// without privileges, to stop them, to bind priorities.
+/// All that any command that measures needs: to load programs and open samplers, to start servers as other
+/// users and without privileges, to stop them, to bind priorities.
 const OF_MEASURING: [Capability; 18] = [
     SetPcap,
     CheckpointRestore,
@@ -69,8 +69,8 @@ const OF_MEASURING: [Capability; 18] = [
     Syslog,
 ];
 
-/// What is left when instruments run: reading other users' `/proc` and what their processes have mapped, naming the
-/// kernel's functions, and the priority of threads that are still to start.
+/// What is left when instruments run: reading other users' `/proc` and what their processes have mapped,
+/// naming the kernel's functions, and the priority of threads that are still to start.
 const OF_WATCHING: [Capability; 6] =
     [CheckpointRestore, DacOverride, DacReadSearch, SysNice, SysPtrace, Syslog];
 
@@ -80,8 +80,8 @@ pub fn at_start() {
     let _ = keep(&OF_MEASURING);
 }
 
-/// Gives up what only setting up needs: call it when all programs are loaded and all samplers open, before threads are
-/// started.
+/// Gives up what only setting up needs: call it when all programs are loaded and all samplers open, before
+/// threads are started.
 pub fn after_setup() {
     let mut kept = OF_WATCHING.to_vec();
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -115,8 +115,8 @@ pub fn keep_priority() -> io::Result<()> {
     keep(&[DacOverride, DacReadSearch, SysNice])
 }
 
-/// Gives up all but reading and writing a user's files, in this thread: what talks to servers, or reads what others wrote,
-/// needs no more.
+/// Gives up all but reading and writing a user's files, in this thread: what talks to servers, or reads what
+/// others wrote, needs no more.
 ///
 /// # Errors
 ///

@@ -1,6 +1,7 @@
 //! seccomp: system calls that a reader of files does not need are refused.
 //!
-//! A list of what is refused, not of what is allowed: an allocator or a C library of next year must not end a report.
+//! A list of what is refused, not of what is allowed: an allocator or a C library of next year must not end a
+//! report.
 //!
 //! # Source
 //!
@@ -19,8 +20,8 @@ const ARCHITECTURE: u32 = 0xc000_00b7;
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const ARCHITECTURE: u32 = 0;
 
-/// To run programs, to reach other processes or the network, to change the machine, and to change files by name without
-/// opening them, which Landlock does not govern.
+/// To run programs, to reach other processes or the network, to change the machine, and to change files by
+/// name without opening them, which Landlock does not govern.
 const REFUSED: &[libc::c_long] = &[
     libc::SYS_execve,
     libc::SYS_execveat,

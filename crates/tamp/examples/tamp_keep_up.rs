@@ -1,7 +1,7 @@
 //! How soon `--keep-up` answers: `tamp_keep_up FILE SLOW FAST`, rates in MB/s.
 //!
-//! Offers the file's bytes at the slow rate for a second, then at the fast one for another, on a schedule that
-//! waits for nobody, once with the level fixed and once following. Says how late the offers came.
+//! Offers the file's bytes at the slow rate for a second, then at the fast one for another, on a schedule
+//! that waits for nobody, once with the level fixed and once following. Says how late the offers came.
 
 use std::io::{self, Write};
 use std::time::{Duration, Instant};

@@ -20,7 +20,8 @@ pub(crate) struct Cutter {
 impl Cutter {
     /// Blocks of at most `bytes_max`, half that on average where the content varies.
     pub(crate) fn new(bytes_max: usize) -> Self {
-        // An end comes once in m bytes behind the least size n. With n = max / 8 and m = 0.43 max, the mean of min(n + m, max) is half of max.
+        // An end comes once in m bytes behind the least size n. With n = max / 8 and m = 0.43 max, the mean
+        // of min(n + m, max) is half of max.
         let between = (bytes_max as u64 * 43 / 100).max(1);
         Self { hash: 0, bytes_min: bytes_max / 8, hash_max: u64::MAX / between }
     }

@@ -1,7 +1,7 @@
 //! The standard descriptors that were closed when the program started, and what only closing tells.
 //!
-//! Before `main`, Rust's runtime opens `/dev/null` in their place, so that files opened later do not take their numbers. Writes to a
-//! closed standard output then succeed. The check here runs before the runtime's.
+//! Before `main`, Rust's runtime opens `/dev/null` in their place, so that files opened later do not take
+//! their numbers. Writes to a closed standard output then succeed. The check here runs before the runtime's.
 
 use std::ffi::c_int;
 use std::fs::File;

@@ -1,10 +1,12 @@
 //! Whether a file ends where its writer ended it.
 //!
-//! A pipe that was cut off between two blocks leaves a file in which every block is right. Frames of tamp are followed by a
-//! frame that says what they are, BGZF by an empty block: without it the file is *unfinished*. What the end frame
-//! says also shows whether frames were lost, exchanged or repeated, each of which is right by itself.
+//! A pipe that was cut off between two blocks leaves a file in which every block is right. Frames of tamp are
+//! followed by a frame that says what they are, BGZF by an empty block: without it the file is *unfinished*.
+//! What the end frame says also shows whether frames were lost, exchanged or repeated, each of which is right
+//! by itself.
 //!
-//! The seek table behind the end frame lists the same frames once more. So if one of the two is damaged, the other proves the frames.
+//! The seek table behind the end frame lists the same frames once more. So if one of the two is damaged, the
+//! other proves the frames.
 
 use crate::Error;
 use crate::format::zst::{End, Seek, TableCheck};
@@ -139,7 +141,8 @@ impl Ending {
         (self.known, self.in_own, self.in_bgzf) = (Known::Nothing, false, false);
     }
 
-    /// Whether `bytes`, at least an end frame unless the file ends before, begin a part of tamp's tail, though a bit in its header may be wrong.
+    /// Whether `bytes`, at least an end frame unless the file ends before, begin a part of tamp's tail,
+    /// though a bit in its header may be wrong.
     pub(crate) fn tail(&self, bytes: &[u8]) -> Option<Tail> {
         if End::read(bytes).is_some() || (self.own_frames > 0 && End::resembles(bytes)) {
             return Some(Tail::List);

@@ -42,10 +42,12 @@ pub enum Error {
     /// Returned after all content was read.
     #[error("byte {offset}: unfinished: the end that the writer adds after the last block is missing")]
     Unfinished {
-        /// End of the file, or of the part before another file. The missing end belongs at or before this byte.
+        /// End of the file, or of the part before another file. The missing end belongs at or before this
+        /// byte.
         offset: u64,
     },
-    /// All content is right, but the list of frames or the seek table behind it is damaged. The other one proves the content.
+    /// All content is right, but the list of frames or the seek table behind it is damaged. The other one
+    /// proves the content.
     ///
     /// Comes after all content was read.
     #[error("byte {offset}: {what} is damaged; all content before it is intact")]
@@ -116,7 +118,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether it comes behind all content that was written: nothing is missing or wrong before the place that it names.
+    /// Whether it comes behind all content that was written: nothing is missing or wrong before the place
+    /// that it names.
     pub fn is_behind_content(&self) -> bool {
         matches!(self, Self::Unfinished { .. } | Self::Index { .. })
     }

@@ -62,8 +62,8 @@ pub type Watch<'a> = &'a (dyn Fn() + Sync);
 ///
 /// # Errors
 ///
-/// [`Error::Options`]; [`Error::Changed`] if the input shrinks while it is read; [`Error::Verify`] with [`Options::verify`]; errors of reading
-/// and writing.
+/// [`Error::Options`]; [`Error::Changed`] if the input shrinks while it is read; [`Error::Verify`] with
+/// [`Options::verify`]; errors of reading and writing.
 pub fn compress_file(
     places: &Places<'_>,
     options: &Options,

@@ -33,8 +33,8 @@ impl Holes {
         // Nothing else uses the file's own position, which this moves.
         match rustix::fs::seek(file, SeekFrom::Data(range.start)) {
             Ok(data_at) => Ok(data_at >= range.end),
-            // No data from here to the end. If the file was cut since, the end comes before the range's, and those bytes
-            // are missing, not zero.
+            // No data from here to the end. If the file was cut since, the end comes before the range's, and
+            // those bytes are missing, not zero.
             Err(rustix::io::Errno::NXIO) => Ok(file.metadata()?.len() >= range.end),
             Err(_) => Ok(false),
         }

@@ -104,7 +104,8 @@ impl Joiner {
                 let counts = self.segment(offset, &bytes, &found, &crc, &content);
                 self.spare.put(bytes);
                 if !counts {
-                    // The serial decoder makes it, all of it: what the worker made until it knew better is void.
+                    // The serial decoder makes it, all of it: what the worker made until it knew better is
+                    // void.
                     self.spare.put(content);
                     return Ok(Buffer::default());
                 }

@@ -28,7 +28,8 @@ pub struct Listing {
     pub unfinished: Option<u64>,
     /// Offset of the list of frames or the seek table, if it is damaged. The content is intact.
     pub index_damaged: Option<u64>,
-    /// Offset of trailing garbage, which is ignored: anything but a member after gzip, or zeros after Zstandard frames.
+    /// Offset of trailing garbage, which is ignored: anything but a member after gzip, or zeros after
+    /// Zstandard frames.
     pub trailing_garbage: Option<u64>,
 }
 

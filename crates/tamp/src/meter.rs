@@ -49,7 +49,8 @@ pub struct Reading {
     pub codec: Duration,
     /// Thread time spent on output.
     pub blocked: Duration,
-    /// CPU time of all threads in the codec; by `elapsed` it yields the threads used. A thread that waits for a CPU uses none.
+    /// CPU time of all threads in the codec; by `elapsed` it yields the threads used. A thread that waits for
+    /// a CPU uses none.
     pub work: Duration,
     /// Codec threads alive at once, at most.
     pub workers_max: usize,

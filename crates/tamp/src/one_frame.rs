@@ -1,7 +1,7 @@
 //! One Zstandard frame for all content, as `zstd --long` and `zstd --patch-from` write it.
 //!
-//! Content may refer back to the whole window, or to a reference file that is not in the output. One thread writes and reads the frame,
-//! the frame has no random access, and damage loses everything behind it.
+//! Content may refer back to the whole window, or to a reference file that is not in the output. One thread
+//! writes and reads the frame, the frame has no random access, and damage loses everything behind it.
 
 use crate::buffer::Buffer;
 use crate::format::{Container, Setting, zst};
@@ -32,7 +32,8 @@ pub struct FrameOptions {
     pub dictionary: Option<Dictionary>,
     /// Reference that content may refer to. A reader needs the same bytes.
     pub reference: Option<Arc<[u8]>>,
-    /// Decode the frame again as it is written, and compare checksums. It takes the window's memory a second time.
+    /// Decode the frame again as it is written, and compare checksums. It takes the window's memory a second
+    /// time.
     pub verify: bool,
 }
 
@@ -110,7 +111,8 @@ const NOT_VERIFIED: Error = Error::Verify { offset: 0 };
 ///
 /// # Errors
 ///
-/// [`Error::Options`]; [`Error::SizeHint`] if the stated size proves wrong; [`Error::Verify`]; errors of `source` and `out`.
+/// [`Error::Options`]; [`Error::SizeHint`] if the stated size proves wrong; [`Error::Verify`]; errors of
+/// `source` and `out`.
 pub fn compress_frame(
     source: &mut dyn Read,
     out: &mut dyn Write,
@@ -165,16 +167,17 @@ pub fn compress_frame(
     }
 }
 
-/// Decompresses frames that may refer to `reference`, on the calling thread; yields the offset of trailing garbage, which it ignores:
-/// zeros behind the frames.
+/// Decompresses frames that may refer to `reference`, on the calling thread; yields the offset of trailing
+/// garbage, which it ignores: zeros behind the frames.
 ///
 /// It allocates a frame's window: at most `memory_bytes`, or four times `reference` if that is more.
 ///
 /// # Errors
 ///
-/// [`Error::Memory`] for a larger window; [`Error::Damaged`] for a damaged frame or another reference; [`Error::NeedsDictionary`];
-/// [`Error::Unsupported`] for another format than Zstandard; [`Error::Unfinished`] and [`Error::Index`] behind all content, if a writer did not
-/// end its frames or what lists them is damaged; errors of `source` and `out`.
+/// [`Error::Memory`] for a larger window; [`Error::Damaged`] for a damaged frame or another reference;
+/// [`Error::NeedsDictionary`]; [`Error::Unsupported`] for another format than Zstandard;
+/// [`Error::Unfinished`] and [`Error::Index`] behind all content, if a writer did not end its frames or what
+/// lists them is damaged; errors of `source` and `out`.
 pub fn decompress_frame(
     source: &mut dyn Read,
     out: &mut dyn Write,

@@ -36,12 +36,13 @@ impl ReadOptions {
 
 /// Decompresses `R`, in parallel as far as the stream's own frames and blocks allow.
 ///
-/// It reads any number of `.zst` and `.lz4` frames one behind the other, and then of `.gz` members. With more than one
-/// thread it reads ahead of what was asked for, up to twice as many blocks as threads. A peer that
+/// It reads any number of `.zst` and `.lz4` frames one behind the other, and then of `.gz` members. With more
+/// than one thread it reads ahead of what was asked for, up to twice as many blocks as threads. A peer that
 /// waits for an answer between frames wants one thread, which never does.
 ///
-/// A file that its writer did not end (it was killed, or the disk was full) is read to its last whole block. Then comes
-/// [`Error::Unfinished`]. If the seek table or the list of frames is damaged, [`Error::Index`] comes behind all content.
+/// A file that its writer did not end (it was killed, or the disk was full) is read to its last whole block.
+/// Then comes [`Error::Unfinished`]. If the seek table or the list of frames is damaged, [`Error::Index`]
+/// comes behind all content.
 #[derive(Debug)]
 pub struct Reader<R> {
     splitter: Splitter<'static, R>,
@@ -130,7 +131,8 @@ impl<R: Read> Reader<R> {
         self.splitter.serial().or(fell_back)
     }
 
-    /// Offset of trailing garbage, which the reader ignores: anything but a member after gzip, or zeros after Zstandard frames.
+    /// Offset of trailing garbage, which the reader ignores: anything but a member after gzip, or zeros after
+    /// Zstandard frames.
     pub fn trailing_garbage(&self) -> Option<u64> {
         self.splitter.trailing_garbage().or(self.joiner.trailing_garbage())
     }
@@ -145,7 +147,8 @@ impl<R: Read> Reader<R> {
         self.splitter.offset()
     }
 
-    /// What was read from the source and not taken: all of it behind [`Error::UnknownFormat`] at the beginning.
+    /// What was read from the source and not taken: all of it behind [`Error::UnknownFormat`] at the
+    /// beginning.
     pub fn at_hand(&self) -> &[u8] {
         self.splitter.at_hand()
     }

@@ -53,8 +53,9 @@ pub(crate) struct Ring<J, O, S> {
 
 /// How full a ring is.
 pub(crate) struct Load {
-    /// Blocks waiting for the codec or in it, as a share of those that may be on their way, in [0, 1]; `None`: without
-    /// threads none ever waits. What only waits to be written does not count, as a faster codec would not help it.
+    /// Blocks waiting for the codec or in it, as a share of those that may be on their way, in [0, 1];
+    /// `None`: without threads none ever waits. What only waits to be written does not count, as a faster
+    /// codec would not help it.
     pub(crate) occupancy_ratio: Option<f64>,
     /// Whether another thread may still join.
     pub(crate) can_grow: bool,
@@ -268,8 +269,8 @@ where
         Ok(sink.expect("a ring that is pulled is dropped, not finished"))
     }
 
-    /// Starts another thread, if it may. If it may not, and there is none, yields the job just handed in: from now on the
-    /// caller does all by itself.
+    /// Starts another thread, if it may. If it may not, and there is none, yields the job just handed in:
+    /// from now on the caller does all by itself.
     fn spawn(&mut self) -> Option<J> {
         self.threads.retain(|thread| !thread.is_finished());
         let (shared, make_work) = (Arc::clone(&self.shared), Arc::clone(&self.make_work));

@@ -10,8 +10,9 @@ use std::io::{self, Read, Seek, SeekFrom};
 /// Reads a compressed file as if it were not, from anywhere: a read decodes the blocks it touches,
 /// and no others.
 ///
-/// In BGZF, and in a `.zst` of several frames without a seek table, nothing but the block proves the size that it states. The
-/// first read from a place also decodes the blocks before it, so that a wrong size is an error and does not shift the content.
+/// In BGZF, and in a `.zst` of several frames without a seek table, nothing but the block proves the size
+/// that it states. The first read from a place also decodes the blocks before it, so that a wrong size is an
+/// error and does not shift the content.
 ///
 /// # Example
 ///
@@ -47,13 +48,15 @@ impl<R: Read + Seek> SeekReader<R> {
     ///
     /// # Errors
     ///
-    /// [`Error::Unsupported`] if the file does not say where its blocks are (one large frame, linked
-    /// blocks, plain gzip, LZ4 that does not state its size), or is damaged or unfinished; [`crate::Reader`] then tells.
+    /// [`Error::Unsupported`] if the file does not say where its blocks are (one large frame, linked blocks,
+    /// plain gzip, LZ4 that does not state its size), or is damaged or unfinished; [`crate::Reader`] then
+    /// tells.
     pub fn new(source: R) -> Result<Self, Error> {
         Self::with_options(source, &ReadOptions::new(1))
     }
 
-    /// Like [`SeekReader::new`], with the dictionary that `options` hold; the calling thread does all the work.
+    /// Like [`SeekReader::new`], with the dictionary that `options` hold; the calling thread does all the
+    /// work.
     ///
     /// # Errors
     ///

@@ -14,8 +14,8 @@ static WATCH: AtomicPtr<Watch> = AtomicPtr::new(null_mut());
 /// Handlers that may be using [`WATCH`].
 static ASKING: AtomicUsize = AtomicUsize::new(0);
 
-/// Signals that end a process unless it handles them, and that are sent to programs that did nothing wrong; `SIGABRT` is how the runtime
-/// ends where memory runs out.
+/// Signals that end a process unless it handles them, and that are sent to programs that did nothing wrong;
+/// `SIGABRT` is how the runtime ends where memory runs out.
 const ENDING: [c_int; 11] = [
     libc::SIGINT,
     libc::SIGTERM,
@@ -70,12 +70,14 @@ impl Drop for Answering {
 
 fn replace_watch(watch: *mut Watch) {
     let before = WATCH.swap(watch, SeqCst);
-    // A handler on another thread may still use the previous one. A handler on this thread has returned by now.
+    // A handler on another thread may still use the previous one. A handler on this thread has returned by
+    // now.
     while ASKING.load(SeqCst) > 0 {
         std::thread::yield_now();
     }
     if !before.is_null() {
-        // SAFETY: it came from `Arc::into_raw`, the swap took it out of the static, and no handler uses it any more.
+        // SAFETY: it came from `Arc::into_raw`, the swap took it out of the static, and no handler uses it
+        // any more.
         drop(unsafe { Arc::from_raw(before.cast_const()) });
     }
 }

@@ -61,7 +61,8 @@ pub(crate) struct Splitter<'a, R> {
     no_marker_until: u64,
     serial: Option<&'static str>,
     trailing_garbage: Option<u64>,
-    /// The last thing was a Zstandard or skippable frame. It says itself where it ends, so that zeros cannot be taken for a part of it.
+    /// The last thing was a Zstandard or skippable frame. It says itself where it ends, so that zeros cannot
+    /// be taken for a part of it.
     behind_zst: bool,
     memory_bytes: u64,
     dictionary_id: u32,
@@ -228,7 +229,8 @@ impl<'a, R: Read> Splitter<'a, R> {
         }
     }
 
-    /// Whether a zlib stream begins here. Two bytes say so, which text may, too, so its first blocks must decode.
+    /// Whether a zlib stream begins here. Two bytes say so, which text may, too, so its first blocks must
+    /// decode.
     fn begins_zlib(&mut self) -> Result<bool, Error> {
         let shown = self.input.show(ZLIB_PROBE_BYTES)?;
         let mut content = Buffer::default();
@@ -571,7 +573,8 @@ impl<R> std::fmt::Debug for Splitter<'_, R> {
     }
 }
 
-/// gzip would ignore it as garbage, which it is not; and where gzip is read in segments, it could not be told from them.
+/// gzip would ignore it as garbage, which it is not; and where gzip is read in segments, it could not be told
+/// from them.
 pub(crate) const OTHER_FORMAT: &str = "another format follows gzip in the same file; split it there";
 
 /// Whether four bytes begin another format than gzip.

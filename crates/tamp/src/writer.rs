@@ -121,7 +121,8 @@ impl<W: Write + Send + 'static> Writer<W> {
         })
     }
 
-    /// The bytes that a file begins with. After [`Error::SizeHint`], those for the true size take the place of those at the beginning.
+    /// The bytes that a file begins with. After [`Error::SizeHint`], those for the true size take the place
+    /// of those at the beginning.
     pub fn head(options: &Options) -> Vec<u8> {
         Envelope::new(options).head()
     }
@@ -130,8 +131,8 @@ impl<W: Write + Send + 'static> Writer<W> {
     ///
     /// # Errors
     ///
-    /// The first error of a worker or of the inner writer; [`Error::SizeHint`], after all is written, if an LZ4 header already promised
-    /// another size.
+    /// The first error of a worker or of the inner writer; [`Error::SizeHint`], after all is written, if an
+    /// LZ4 header already promised another size.
     pub fn finish(mut self) -> Result<W, Error> {
         self.cut()?;
         if self.offset == 0 && self.ring.with_sink(|output| output.envelope.wants_empty_block())? {

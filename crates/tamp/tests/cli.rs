@@ -629,7 +629,8 @@ fn a_folder_without_permission_is_one_line() {
         // Root may do everything, so be nobody.
         command.uid(65534).gid(65534);
     }
-    // A child that another test starts meanwhile has the copy open for writing until it becomes another program.
+    // A child that another test starts meanwhile has the copy open for writing until it becomes another
+    // program.
     let mut tries = std::iter::repeat_with(|| command.output());
     let started = |tried: &std::io::Result<Output>| !matches!(tried, Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy);
     let output = tries.find(started).unwrap().unwrap();

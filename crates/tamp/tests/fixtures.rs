@@ -1,7 +1,7 @@
 //! Every format that tamp ever wrote, and those of stock tools that it reads, stay readable.
 //!
-//! `testdata/formats` holds one file of each: what tamp and stock tools made of the content below. A new format adds a file; none is ever
-//! written anew. `testdata/damaged` holds files that were once read wrong.
+//! `testdata/formats` holds one file of each: what tamp and stock tools made of the content below. A new
+//! format adds a file; none is ever written anew. `testdata/damaged` holds files that were once read wrong.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -24,7 +24,8 @@ fn file(name: &str) -> Vec<u8> {
     std::fs::read(folder().join("formats").join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// Files with the container that `-l` prints, their blocks if they state them, and whether they allow random access.
+/// Files with the container that `-l` prints, their blocks if they state them, and whether they allow random
+/// access.
 const FILES: [(&str, &str, Option<u64>, bool); 25] = [
     // Without the list of frames that tamp writes since November 2026.
     ("tamp-no-end-frame.zst", "zst", Some(3), true),

@@ -1,6 +1,8 @@
-//! Files that the formats allow and stock tools rarely write: empty blocks, odd headers, skippable frames, rows of anything.
+//! Files that the formats allow and stock tools rarely write: empty blocks, odd headers, skippable frames,
+//! rows of anything.
 //!
-//! Each is built together with its content. Every reader must yield the content, and salvage must report no loss.
+//! Each is built together with its content. Every reader must yield the content, and salvage must report no
+//! loss.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![expect(clippy::print_stdout, reason = "a skip is printed, not passed over")]

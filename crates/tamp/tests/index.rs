@@ -193,7 +193,8 @@ fn a_seek_table_of_millions_of_frames_that_are_not_there_takes_no_memory() {
     for (line, expected) in
         [("-t", &b""[..]), ("-dc", content), ("--range 4:8 -c", b"only"), ("--salvage -c", content)]
     {
-        // The entries take 512 MiB in the file; 200 MiB of addresses are enough for the program and its libraries.
+        // The entries take 512 MiB in the file; 200 MiB of addresses are enough for the program and its
+        // libraries.
         let limited = format!("ulimit -v 204800; exec {} -T1 {line} x.zst", env!("CARGO_BIN_EXE_tamp"));
         let mut command = std::process::Command::new("sh");
         let output = command.args(["-c", &limited]).current_dir(scratch.folder.path()).output().unwrap();

@@ -1,7 +1,8 @@
-//! Salvage of a damaged file yields no fewer bytes that are right than `zstd`, `lz4`, `gzip` or `pigz` yields of the same file.
+//! Salvage of a damaged file yields no fewer bytes that are right than `zstd`, `lz4`, `gzip` or `pigz` yields
+//! of the same file.
 //!
-//! `TAMP_DAMAGED` says how many times each file is damaged; `scripts/prove-tamp` tries 400. The damage is dense where decoders differ most: at
-//! the beginning, where references lead to before it, and at the end.
+//! `TAMP_DAMAGED` says how many times each file is damaged; `scripts/prove-tamp` tries 400. The damage is
+//! dense where decoders differ most: at the beginning, where references lead to before it, and at the end.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![expect(clippy::print_stdout, reason = "the counts are what this test is for")]
@@ -70,13 +71,14 @@ fn compare(specimen: &Specimen, content: &[u8], seed: u64) -> Result<Found, Stri
     ))
 }
 
-/// Whether the linked libzstd finds nothing wrong: without a checksum, versions may make different content of the same damage.
+/// Whether the linked libzstd finds nothing wrong: without a checksum, versions may make different content of
+/// the same damage.
 fn is_whole(losses: Result<&[Loss], &tamp::Error>) -> bool {
     losses.is_ok_and(<[Loss]>::is_empty)
 }
 
-/// Bytes that gzip has right in a part that is decoded and not proven, where salvage has zeros. Before the beginning of a member, gzip finds what
-/// it decoded before, and salvage zeros.
+/// Bytes that gzip has right in a part that is decoded and not proven, where salvage has zeros. Before the
+/// beginning of a member, gzip finds what it decoded before, and salvage zeros.
 fn by_chance(content: &[u8], output: &[u8], stock: &[u8], losses: &[Loss]) -> usize {
     let is_unproven = |at: u64| {
         losses.iter().any(|loss| {

@@ -1,16 +1,18 @@
 //! Files of all formats and of stock tools, damaged at random: never a wrong byte without a word.
 //!
-//! `TAMP_MUTATIONS` says how many (`scripts/prove-tamp` tries 20,000), `TAMP_MUTATION` the first of them: alone, it is the only one. The counts
-//! are printed.
-//! What must hold of each:
+//! `TAMP_MUTATIONS` says how many (`scripts/prove-tamp` tries 20,000), `TAMP_MUTATION` the first of them:
+//! alone, it is the only one. The counts are printed. What must hold of each:
 //!
 //! - What the reader calls whole is the content, and salvage of it yields the same bytes without a loss.
 //! - Of anything else salvage tells a loss. What it writes outside of the losses is content, byte for byte.
-//! - `decompress_file`, `SeekReader` and `list` find the same as the reader, or refuse. They never yield other bytes.
-//! - Salvage yields at least the beginning that `zstd`, `lz4` or `gzip` yields of the same file. An older `zstd` may decode wrong content from
-//!   a block that the linked libzstd refuses; salvage then yields at least all before that block, and the older `zstd` goes wrong inside
-//!   it. These cases are counted as `refused`.
-//! - `tamp -t`, `-d` and `--salvage` end as the reader does. Only a whole file gives an output and is removed by `-d`; `--range` writes content.
+//! - `decompress_file`, `SeekReader` and `list` find the same as the reader, or refuse. They never yield
+//!   other bytes.
+//! - Salvage yields at least the beginning that `zstd`, `lz4` or `gzip` yields of the same file. An older
+//!   `zstd` may decode wrong content from a block that the linked libzstd refuses; salvage then yields at
+//!   least all before that block, and the older `zstd` goes wrong inside it. These cases are counted as
+//!   `refused`.
+//! - `tamp -t`, `-d` and `--salvage` end as the reader does. Only a whole file gives an output and is removed
+//!   by `-d`; `--range` writes content.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![expect(clippy::print_stdout, reason = "the counts are what this test is for")]

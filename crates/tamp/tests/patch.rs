@@ -1,4 +1,5 @@
-//! Frames that refer to another file, by `--patch-from`: parts of them, lists, and what is left of damaged ones.
+//! Frames that refer to another file, by `--patch-from`: parts of them, lists, and what is left of damaged
+//! ones.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

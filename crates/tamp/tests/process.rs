@@ -14,7 +14,8 @@ use std::process::{Child, Command, Stdio};
 
 /// A child that has read something and waits for more.
 ///
-/// Whoever runs the tests in the background may have them ignore signals, and tamp keeps to that: it is told anew.
+/// Whoever runs the tests in the background may have them ignore signals, and tamp keeps to that: it is told
+/// anew.
 fn started(scratch: &Scratch, line: &str) -> Child {
     let tamp = scratch.command(line);
     let mut child = Command::new("env")
@@ -57,7 +58,8 @@ fn who_prints_to_a_reader_that_has_gone_removes_the_unfinished_file() {
     let mut child = started(&scratch, "-o out.zst");
     let input = child.stdin.take();
     drop(child.stderr.take());
-    // A child of another test holds a copy of the pipe between its fork and its exec: then a line still finds a reader.
+    // A child of another test holds a copy of the pipe between its fork and its exec: then a line still finds
+    // a reader.
     let status = loop {
         signal(&child, "USR1");
         if let Some(status) = child.try_wait().unwrap() {

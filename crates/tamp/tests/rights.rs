@@ -62,7 +62,8 @@ fn root_threads_that_decode_have_no_capability_and_the_process_only_those_on_fil
     child.wait().unwrap();
 }
 
-/// Two files are read, one after the other; the first one is a pipe. While it is read, `swap` replaces the second one.
+/// Two files are read, one after the other; the first one is a pipe. While it is read, `swap` replaces the
+/// second one.
 fn swapped(swap: impl FnOnce(&Scratch)) -> (Option<i32>, String) {
     let scratch = Scratch::new();
     fs::create_dir(scratch.path("named")).unwrap();
@@ -110,7 +111,8 @@ fn a_link_that_takes_the_place_of_an_input_leads_nowhere() {
     assert!(scratch.ok("-dc named/link.zst") == scratch.read("sample"));
 }
 
-/// Stops the command while it works on `tree/d/a`, puts a link to `elsewhere` in the place of `tree/d`, and lets it go on.
+/// Stops the command while it works on `tree/d/a`, puts a link to `elsewhere` in the place of `tree/d`, and
+/// lets it go on.
 fn with_a_folder_swapped(line: &str, scratch: &Scratch) -> Option<i32> {
     let signal = |child: &Child, name: &str| {
         let sent = Command::new("kill").args([name, &child.id().to_string()]).status();
@@ -222,7 +224,8 @@ fn root_the_output_of_another_groups_file_gives_group_and_others_what_both_had()
         fs::set_permissions(scratch.path("file"), fs::Permissions::from_mode(mode)).unwrap();
         let mut command = Command::new(&binary);
         command.args(["-kf", "file"]).current_dir(scratch.folder.path()).uid(65534).gid(65534);
-        // A child that another test starts meanwhile has the copy open for writing until it becomes another program.
+        // A child that another test starts meanwhile has the copy open for writing until it becomes another
+        // program.
         let mut tries = std::iter::repeat_with(|| command.output());
         let is_busy = |error: &Error| error.kind() == ErrorKind::ExecutableFileBusy;
         let output = tries.find(|tried| !tried.as_ref().is_err_and(is_busy)).unwrap().unwrap();

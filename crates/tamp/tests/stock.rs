@@ -1,6 +1,7 @@
 //! Stock tools read what tamp writes, and tamp reads what they write.
 //!
-//! Needs the Debian packages zstd, lz4, gzip, pigz and tabix (for bgzip); a missing tool is printed, not passed.
+//! Needs the Debian packages zstd, lz4, gzip, pigz and tabix (for bgzip); a missing tool is printed, not
+//! passed.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -14,8 +14,8 @@ use tamp::{Loss, Lost, ReadOptions};
 /// EIO on Linux.
 const UNREADABLE: i32 = 5;
 
-/// A file on a failing disk: a read that begins in `bad` fails, and one that reaches it ends before. From `end` on there is nothing, though
-/// the file stated its whole length when it was opened.
+/// A file on a failing disk: a read that begins in `bad` fails, and one that reaches it ends before. From
+/// `end` on there is nothing, though the file stated its whole length when it was opened.
 struct Failing<'a> {
     file: &'a [u8],
     at: usize,

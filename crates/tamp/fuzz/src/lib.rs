@@ -30,9 +30,11 @@ pub fn each_argument(check: impl Fn(&[u8])) -> io::Result<()> {
     std::env::args_os().skip(1).try_for_each(|path| std::fs::read(path).map(|file| check(&file)))
 }
 
-/// Reads `file` with each of tamp's readers. They must agree, and none may panic, hang or allocate without bound.
+/// Reads `file` with each of tamp's readers. They must agree, and none may panic, hang or allocate without
+/// bound.
 ///
-/// If the file is whole, salvage reports no loss, and the bytes are those of the stock decoder. If not, salvage reports a loss.
+/// If the file is whole, salvage reports no loss, and the bytes are those of the stock decoder. If not,
+/// salvage reports a loss.
 ///
 /// # Panics
 ///
@@ -61,7 +63,8 @@ pub fn check(file: &[u8]) {
             }
         }
         (End::Whole, Err(error)) => panic!("the file is whole, and salvage fails: {error}"),
-        // If only the length that a BGZF block states is wrong, salvage decodes the block and its checksum proves it.
+        // If only the length that a BGZF block states is wrong, salvage decodes the block and its checksum
+        // proves it.
         (End::Failed, Ok(losses)) if losses.is_empty() => {
             let stock = stock::decode(file, salvaged.len());
             assert!(
@@ -77,8 +80,8 @@ pub fn check(file: &[u8]) {
         assert_eq!(listed.unfinished, None);
     }
     if let Ok(mut reader) = tamp::SeekReader::new(Cursor::new(file)) {
-        // Without checksums of its blocks, only the end of an LZ4 frame proves the content: the reader of a damaged frame finds
-        // other content, and perhaps less of it, before it fails.
+        // Without checksums of its blocks, only the end of an LZ4 frame proves the content: the reader of a
+        // damaged frame finds other content, and perhaps less of it, before it fails.
         let is_proven_at_end =
             file.windows(5).any(|bytes| bytes.starts_with(&stock::LZ4) && bytes[4] & 0x10 == 0);
         if is_whole || !is_proven_at_end {
@@ -109,10 +112,11 @@ fn check_access(reader: &mut tamp::SeekReader<Cursor<&[u8]>>, content: &[u8], is
     }
 }
 
-/// Three frames of libzstd, and the seek table of them that another tool writes, with `damage` applied to its entries.
+/// Three frames of libzstd, and the seek table of them that another tool writes, with `damage` applied to its
+/// entries.
 ///
-/// The first byte's lowest bit says whether the entries have checksums. The others flip bits of the entries; if they are more than the
-/// entries have, they also add entries. Without a set bit the table is right.
+/// The first byte's lowest bit says whether the entries have checksums. The others flip bits of the entries;
+/// if they are more than the entries have, they also add entries. Without a set bit the table is right.
 ///
 /// # Panics
 ///
@@ -241,7 +245,8 @@ mod tests {
             assert!(tamp::SeekReader::new(Cursor::new(&right)).is_ok());
             let table_at = right.len() - 9 - SIZES.len() * entry_bytes;
             let entries = right[table_at..right.len() - 9].to_vec();
-            // Each bit, alone and with the same bit of the next entry: the sum of the frames then may still fit.
+            // Each bit, alone and with the same bit of the next entry: the sum of the frames then may still
+            // fit.
             for bit in 0..entries.len() * 8 {
                 let mut flips = vec![0; entries.len()];
                 flips[bit / 8] = 1 << (bit % 8);

@@ -5,7 +5,8 @@ use std::io::Read;
 const ZST: [u8; 4] = 0xFD2F_B528_u32.to_le_bytes();
 pub(crate) const LZ4: [u8; 4] = 0x184D_2204_u32.to_le_bytes();
 
-/// The content of `file`, at most `bytes_max`; `None`: its decoder refuses it, or it is a row of several formats.
+/// The content of `file`, at most `bytes_max`; `None`: its decoder refuses it, or it is a row of several
+/// formats.
 pub(crate) fn decode(file: &[u8], bytes_max: usize) -> Option<Vec<u8>> {
     match file {
         [0x1f, 0x8b, ..] => gzip(file, bytes_max),

@@ -20,7 +20,8 @@ pub(crate) fn copy(from: &File, metadata: &Metadata, to: &File) {
         mode &= !0o4000;
     }
     if !grouped {
-        // The old group's members may be among the others now, and the new group's were others: each gets what both had.
+        // The old group's members may be among the others now, and the new group's were others: each gets
+        // what both had.
         let both = mode >> 3 & mode & 0o007;
         mode = mode & !0o2077 | both << 3 | both;
     }

@@ -1,7 +1,8 @@
 //! An entry of an open folder.
 //!
-//! The folder is opened once. What is done with the entry later is done in that folder, whatever has taken the place of the
-//! folder's own name: another user who owns a tree that root works through could put a link to `/etc` there at any moment.
+//! The folder is opened once. What is done with the entry later is done in that folder, whatever has taken
+//! the place of the folder's own name: another user who owns a tree that root works through could put a link
+//! to `/etc` there at any moment.
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
@@ -84,8 +85,8 @@ impl Entry {
         Ok(rustix::fs::openat(&self.folder, &self.name, flags, Mode::empty())?.into())
     }
 
-    /// Opens what this user or root has put here, a device or a pipe, to write to it; a link is read once, so that what
-    /// it led to is what is opened. `None`: another user has put it here.
+    /// Opens what this user or root has put here, a device or a pipe, to write to it; a link is read once, so
+    /// that what it led to is what is opened. `None`: another user has put it here.
     pub(crate) fn open_own(&self, me: u32) -> io::Result<Option<File>> {
         if self.is_of_the_kernel() {
             return self.open(OFlags::WRONLY).map(Some);

@@ -65,8 +65,8 @@ impl Input {
         if link.is_symlink() && (removes || found == Found::Below) && !args.force {
             return pass_over("is a symbolic link -- ignored");
         }
-        // Opening waits for whoever writes into a pipe only where a pipe is wanted. Then it is opened once: a writer
-        // that is done before it is opened again would be waited for in vain.
+        // Opening waits for whoever writes into a pipe only where a pipe is wanted. Then it is opened once: a
+        // writer that is done before it is opened again would be waited for in vain.
         let waits = found == Found::Named && !replaces && !entry::kind(&entry.state()?).is_file();
         // What was no link may be one by now.
         let follows = if link.is_symlink() { OFlags::empty() } else { OFlags::NOFOLLOW };
@@ -195,15 +195,16 @@ impl Seek for Rest<'_> {
 
 /// A pipe of 1 MiB moves data at more than twice the speed of one of 64 KiB.
 pub(crate) fn enlarge_pipe(file: &File) {
-    // Fails for anything but a pipe, or if the user's limit for pipes is reached. The size then stays as it is.
+    // Fails for anything but a pipe, or if the user's limit for pipes is reached. The size then stays as it
+    // is.
     let _ = rustix::pipe::fcntl_setpipe_size(file, 1 << 20);
 }
 
 /// What is done with each file that is found.
 type Each<'a> = dyn FnMut(&Path, io::Result<(Entry, Found)>) + 'a;
 
-/// Calls `each` for `path`, or with `--recursive` for every file below it in the order of names. A folder that cannot be read is passed
-/// with its error.
+/// Calls `each` for `path`, or with `--recursive` for every file below it in the order of names. A folder
+/// that cannot be read is passed with its error.
 pub(crate) fn walk(path: &Path, args: &Args, each: &mut Each<'_>) {
     match Entry::named(path) {
         Ok(entry) => walk_from(entry, Found::Named, args, each),

@@ -118,7 +118,8 @@ fn remove_input(input: &Input) -> anyhow::Result<()> {
     }
     let of = &input.metadata;
     let changed = (found.st_size, found.st_mtime, i64::try_from(found.st_mtime_nsec));
-    // A program that writes in place may set the time of modification back (`rsync --inplace --times`), but not this one.
+    // A program that writes in place may set the time of modification back (`rsync --inplace --times`), but
+    // not this one.
     let touched = (found.st_ctime, i64::try_from(found.st_ctime_nsec));
     if changed != (of.len().cast_signed(), of.mtime(), Ok(of.mtime_nsec()))
         || touched != (of.ctime(), Ok(of.ctime_nsec()))

@@ -103,7 +103,8 @@ impl Output {
         Ok(metadata.is_file() && at > 0)
     }
 
-    /// The file to write to as a stream. It is not a copy: to close that would drop the errors that closing tells.
+    /// The file to write to as a stream. It is not a copy: to close that would drop the errors that closing
+    /// tells.
     pub(crate) fn stream(&self) -> Option<Arc<File>> {
         match self {
             Self::New(new) => Some(Arc::clone(&new.file)),
@@ -161,8 +162,8 @@ impl Output {
     }
 }
 
-/// Opens what stands at `entry`, if it is written to as it is: a device, a pipe, or what an open descriptor leads to. Another user's
-/// pipe, or link to a device, is no place for this user's bytes.
+/// Opens what stands at `entry`, if it is written to as it is: a device, a pipe, or what an open descriptor
+/// leads to. Another user's pipe, or link to a device, is no place for this user's bytes.
 fn existing(entry: &Entry, args: &Args, input: &Input) -> anyhow::Result<Option<File>> {
     let Some(found) = refuse(entry, input)? else { return Ok(None) };
     let is_file = entry::kind(&found).is_file();
@@ -183,8 +184,8 @@ fn existing(entry: &Entry, args: &Args, input: &Input) -> anyhow::Result<Option<
     Ok(Some(file))
 }
 
-/// Refuses a folder and the input itself: a file that is written while it is read is neither the old one nor the new. Yields what
-/// stands there, if something does.
+/// Refuses a folder and the input itself: a file that is written while it is read is neither the old one nor
+/// the new. Yields what stands there, if something does.
 fn refuse(entry: &Entry, input: &Input) -> anyhow::Result<Option<Stat>> {
     let Ok(found) = entry.state() else { return Ok(None) };
     if entry::kind(&found).is_file() && input.is(&found) {

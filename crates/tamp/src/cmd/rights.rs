@@ -12,8 +12,8 @@ use std::sync::{Mutex, PoisonError};
 /// The number of CPUs, and the memory that was needed, are read from here.
 const OF_THE_KERNEL: [&str; 2] = ["/proc", "/sys/fs/cgroup"];
 
-/// Keeps the rights to read the named files, to write beside them and to give new files their attributes. Call it before
-/// the first file is opened and before a thread is started.
+/// Keeps the rights to read the named files, to write beside them and to give new files their attributes.
+/// Call it before the first file is opened and before a thread is started.
 pub(crate) fn give_up(args: &Args) {
     let tell = |fence: &str, missing: io::Result<()>| {
         if let Err(error) = missing
@@ -37,7 +37,8 @@ pub(crate) fn give_up(args: &Args) {
 fn paths(args: &Args, makes_files: bool) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let (mut reads, mut writes) = (BTreeSet::new(), BTreeSet::new());
     for path in args.files.iter().chain(&args.patch_from) {
-        // A file that is replaced while another one is read keeps its folder; where a link leads is a place by itself.
+        // A file that is replaced while another one is read keeps its folder; where a link leads is a place
+        // by itself.
         reads.extend([path.clone(), folder_of(path)]);
     }
     if makes_files {
@@ -61,7 +62,8 @@ fn folder_of(path: &Path) -> PathBuf {
     folder.unwrap_or(Path::new(".")).to_owned()
 }
 
-/// Does `work` in a thread that has no capability, nor have the threads that it starts: it reads and writes open files only.
+/// Does `work` in a thread that has no capability, nor have the threads that it starts: it reads and writes
+/// open files only.
 pub(crate) fn decode<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     if !capabilities::has_any() {
         return work();

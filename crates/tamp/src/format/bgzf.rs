@@ -74,7 +74,8 @@ impl Container for Bgzf {
 /// Whether the member that `bytes` begin with, which says that it is a BGZF block of `member_bytes`, is one.
 ///
 /// An extra field may mislead. A block of BGZF holds at most 64 KiB, and a member or nothing follows it; if
-/// anything else does, it must decode. One that is cut is taken for what it says, unless the bytes at hand are a whole member.
+/// anything else does, it must decode. One that is cut is taken for what it says, unless the bytes at hand
+/// are a whole member.
 pub(crate) fn is_block(bytes: &[u8], member_bytes: usize) -> bool {
     let Some(member) = bytes.get(..member_bytes) else { return !inflate::is_member(bytes) };
     let Ok(content_bytes) = stated_bytes(member) else { return false };

@@ -75,8 +75,9 @@ impl Inflater {
         Self { inflate, state: State::Body, crc, content_bytes, ..Self::new() }
     }
 
-    /// Stands before a member's first deflate block, whatever it refers to: before the content there are zeros. So a reference that
-    /// damage moved to before the beginning does not stop it, as it does not stop gzip.
+    /// Stands before a member's first deflate block, whatever it refers to: before the content there are
+    /// zeros. So a reference that damage moved to before the beginning does not stop it, as it does not stop
+    /// gzip.
     pub(crate) fn behind_zeros() -> Self {
         Self::amid(crc32fast::Hasher::new(), 0, &vec![0; WINDOW_BYTES])
     }

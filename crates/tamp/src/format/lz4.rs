@@ -323,8 +323,9 @@ pub(crate) struct Remains {
     pub(crate) is_all: bool,
 }
 
-/// Decodes a damaged block, as it stands in a frame, as far as its sequences make sense; at most `limit` bytes of it. There are zeros where
-/// they refer to before the beginning, or to themselves: `lz4` does not stop there, either.
+/// Decodes a damaged block, as it stands in a frame, as far as its sequences make sense; at most `limit`
+/// bytes of it. There are zeros where they refer to before the beginning, or to themselves: `lz4` does not
+/// stop there, either.
 ///
 /// # Source
 ///

@@ -1,4 +1,5 @@
-//! The formats, a file for each. What differs between those that tamp writes is behind [`Container`]. Readers of a stream match on [`Magic`].
+//! The formats, a file for each. What differs between those that tamp writes is behind [`Container`]. Readers
+//! of a stream match on [`Magic`].
 
 pub(crate) mod bgzf;
 pub(crate) mod gz;
@@ -14,7 +15,8 @@ use crate::level::{Format, Level, Options};
 use crate::{Dictionary, Error};
 use zst::Seek;
 
-/// A format that tamp writes: its names and levels, how its files begin and end, how its blocks are compressed, found and read.
+/// A format that tamp writes: its names and levels, how its files begin and end, how its blocks are
+/// compressed, found and read.
 pub(crate) trait Container: std::fmt::Debug + Sync {
     /// Its name for users.
     fn name(&self) -> &'static str;
@@ -36,7 +38,8 @@ pub(crate) trait Container: std::fmt::Debug + Sync {
     /// Why this format cannot be written with `options`; `None`: it can.
     fn refuses(&self, options: &Options) -> Option<&'static str>;
 
-    /// Whether the codec's tables at `level`, about one and a half of the usual blocks a thread, are worth counting.
+    /// Whether the codec's tables at `level`, about one and a half of the usual blocks a thread, are worth
+    /// counting.
     fn has_large_tables(&self, _level: Level) -> bool {
         false
     }
@@ -119,7 +122,8 @@ impl Format {
         self.container().block_sizes()
     }
 
-    /// The format of a file that begins so, and the name of its container. What begins like none is a zlib stream, or an error.
+    /// The format of a file that begins so, and the name of its container. What begins like none is a zlib
+    /// stream, or an error.
     pub(crate) fn of_magic(magic: Option<Magic>) -> (Self, &'static str) {
         let format = magic.map(Magic::format);
         format.map_or((Self::Bgzf, "zlib"), |format| (format, format.suffix()))

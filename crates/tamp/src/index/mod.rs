@@ -104,8 +104,8 @@ impl Index {
         self.lz4_frames.get(self.lz4_frames.partition_point(|frame| frame.entries_end <= number))
     }
 
-    /// The entries in pieces of at most `piece_bytes`, in the file and of content; one that is larger is a piece by
-    /// itself.
+    /// The entries in pieces of at most `piece_bytes`, in the file and of content; one that is larger is a
+    /// piece by itself.
     pub(crate) fn pieces(&self, piece_bytes: u64) -> Vec<Range<usize>> {
         let mut pieces: Vec<Range<usize>> = Vec::new();
         for (number, entry) in self.entries.iter().enumerate() {

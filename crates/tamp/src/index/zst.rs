@@ -21,8 +21,8 @@ pub(crate) fn read(hops: &mut Hops<'_>, dictionary_id: u32) -> Result<Option<Ind
     }
 }
 
-/// By the seek table, if there is one, it accounts for the whole file, and it is proven: by the end frame before it, or else by
-/// the header of every frame.
+/// By the seek table, if there is one, it accounts for the whole file, and it is proven: by the end frame
+/// before it, or else by the header of every frame.
 fn seekable(hops: &mut Hops<'_>, dictionary_id: u32) -> Result<Option<Index>, Error> {
     let Some(list) = List::read(hops)? else { return Ok(None) };
     let index = list.index(hops, |hops, entry| {
@@ -204,7 +204,8 @@ fn by_frames(hops: &mut Hops<'_>, dictionary_id: u32) -> Result<Option<Index>, E
     Ok((at == hops.file_bytes).then(|| index.with_blocks_counted()))
 }
 
-/// Where the part of tamp's tail ends that begins at `at`; `None`: none begins there, or the file ends inside it.
+/// Where the part of tamp's tail ends that begins at `at`; `None`: none begins there, or the file ends inside
+/// it.
 ///
 /// # Errors
 ///

@@ -69,7 +69,8 @@ impl Salvage<'_> {
         self.zst_damaged(header, &damaged)
     }
 
-    /// Counts a frame that is not read to its end. Its header says what it is only if its lengths lead to what follows.
+    /// Counts a frame that is not read to its end. Its header says what it is only if its lengths lead to
+    /// what follows.
     fn zst_unread(&mut self, at: u64, header: &zst::Header, structural_end: Option<u64>) {
         if structural_end.is_some() {
             self.ending.zst(at, header.is_own);
@@ -79,8 +80,8 @@ impl Salvage<'_> {
         }
     }
 
-    /// Writes the frame at `part` as every other reader decodes it, if it is intact and its blocks cannot hold more than a unit, however large
-    /// its window is.
+    /// Writes the frame at `part` as every other reader decodes it, if it is intact and its blocks cannot
+    /// hold more than a unit, however large its window is.
     fn zst_at_once(&mut self, part: Range<u64>, header: &zst::Header) -> Result<bool, Error> {
         let most = UNIT_BYTES_MAX.min(usize::try_from(self.options.memory_bytes).unwrap_or(usize::MAX));
         let bytes = usize::try_from(part.end - part.start).unwrap_or(usize::MAX);
@@ -171,15 +172,16 @@ impl Salvage<'_> {
         Ok(walk::begins(&mut self.file, end)?.then_some(end))
     }
 
-    /// Decodes and writes a frame of at most `content_bytes`, block by block, up to its end, its damage or `limit`; yields up to where.
+    /// Decodes and writes a frame of at most `content_bytes`, block by block, up to its end, its damage or
+    /// `limit`; yields up to where.
     fn zst_stream(&mut self, at: u64, limit: u64, content_bytes: u64) -> Result<(u64, Stop), Error> {
         let mut room = content_bytes;
         self.decoder.zst_stream().reset();
         let (mut pos, mut hint) = (at, zst::HEADER_BYTES_MIN);
         let mut block_at = at;
         loop {
-            // The decoder asks for a block and the next one's header. It gets them one by one: of a call that fails nothing is
-            // written, so it must not hold a block that is right.
+            // The decoder asks for a block and the next one's header. It gets them one by one: of a call that
+            // fails nothing is written, so it must not hold a block that is right.
             let wanted = if hint > zst::BLOCK_HEADER_BYTES { hint - zst::BLOCK_HEADER_BYTES } else { hint };
             let wanted = usize::try_from(limit - pos).map_or(wanted, |left| wanted.min(left));
             let shown = self.file.show(pos, wanted.max(1))?;

@@ -87,7 +87,8 @@ impl Salvage<'_> {
         // Where all decodes and only the checksum is wrong, the member ends behind it.
         let is_decoded = stop == Stop::Damage && self.output.written > begun && trailer_end <= file_bytes;
         let known_end = self.confirmed(is_decoded.then_some(trailer_end))?;
-        // What follows a damage may decode to nonsense, beyond the member's end. So the next one may begin before `pos`.
+        // What follows a damage may decode to nonsense, beyond the member's end. So the next one may begin
+        // before `pos`.
         let next = self.next(known_end, at, at + 1)?;
         if self.output.written > begun {
             self.output.doubt(at..pos.min(next), begun);
@@ -134,8 +135,8 @@ pub(super) enum Wrapper {
     Zlib,
 }
 
-/// Decodes from `at` to the member's end, its damage or `limit`, and as far as possible behind references to before its beginning; yields
-/// up to where.
+/// Decodes from `at` to the member's end, its damage or `limit`, and as far as possible behind references to
+/// before its beginning; yields up to where.
 fn deflated(
     file: &mut Hops<'_>,
     at: u64,

@@ -1,4 +1,5 @@
-//! LZ4 frames: what each block has is known only once it is decoded, so a frame is looked through before it is written.
+//! LZ4 frames: what each block has is known only once it is decoded, so a frame is looked through before it
+//! is written.
 
 use super::walk::{self, Field, Reach};
 use super::{Salvage, search};
@@ -23,7 +24,8 @@ struct Part {
 enum What {
     /// A block with so much content.
     Block(u64),
-    /// A damaged block of a linked frame that decodes to its end all the same, to so much content. Those behind it refer to it.
+    /// A damaged block of a linked frame that decodes to its end all the same, to so much content. Those
+    /// behind it refer to it.
     Doubtful(u64),
     /// So many damaged blocks; `None`: their lengths are damaged, too.
     Lost(Option<u64>),
@@ -87,7 +89,8 @@ impl Salvage<'_> {
             // The checksums of blocks prove their bytes, not what they refer to.
             self.output.doubt(file_at..next, content_at);
         } else if !is_proven && is_whole {
-            // The header or the checksum states content, and no block has any. All that follows may have held it.
+            // The header or the checksum states content, and no block has any. All that follows may have held
+            // it.
             let most = (self.file.file_bytes - at) * EXPANSION_MAX;
             let stated = header.content_bytes.filter(|&stated| stated <= most.min(UNIT_BYTES_MAX as u64));
             self.output.lose(at..next, stated);
@@ -224,8 +227,8 @@ impl Salvage<'_> {
         }
     }
 
-    /// From the damaged block at `pos` on, by lengths, to the next block that decodes, or to the frame's end; yields where
-    /// that is, and how many blocks are passed. `None`: the lengths do not lead there.
+    /// From the damaged block at `pos` on, by lengths, to the next block that decodes, or to the frame's end;
+    /// yields where that is, and how many blocks are passed. `None`: the lengths do not lead there.
     fn lz4_chain(&mut self, mut pos: u64, header: &Header) -> Result<Option<(u64, u64)>, Error> {
         let mut blocks = 0;
         loop {

@@ -1,10 +1,11 @@
 //! What can be read of a damaged file, and what cannot.
 //!
-//! A file is read from its beginning, thing after thing: frames, members, skippable frames. What decodes and passes its checksum is
-//! right. A damaged frame is decoded up to its damage; how far it reaches is known from the lengths of its blocks
-//! ([`walk`]), so what follows it is not affected. Only if these lengths contradict each other, or nothing known stands where
-//! something should begin, the next beginning is searched for ([`search`]). A seek table that its checksum proves
-//! says where frames begin; nothing else depends on it.
+//! A file is read from its beginning, thing after thing: frames, members, skippable frames. What decodes and
+//! passes its checksum is right. A damaged frame is decoded up to its damage; how far it reaches is known
+//! from the lengths of its blocks ([`walk`]), so what follows it is not affected. Only if these lengths
+//! contradict each other, or nothing known stands where something should begin, the next beginning is
+//! searched for ([`search`]). A seek table that its checksum proves says where frames begin; nothing else
+//! depends on it.
 
 mod beginning;
 mod frame;
@@ -53,11 +54,13 @@ pub enum Lost {
     Gone,
     /// It was decoded and written, but no checksum proves it.
     Unproven,
-    /// It was found by searching after damage, decoded, and its checksums match. It may be a compressed file inside the lost content.
+    /// It was found by searching after damage, decoded, and its checksums match. It may be a compressed file
+    /// inside the lost content.
     Searched,
     /// The file ends before its writer ended it: what followed `content_at` is missing.
     Unfinished,
-    /// No content: this part of what tamp writes behind its frames is damaged, and the other part proves the frames.
+    /// No content: this part of what tamp writes behind its frames is damaged, and the other part proves the
+    /// frames.
     Index(&'static str),
     /// Probably no content: bytes other than a member follow gzip, or zeros follow Zstandard frames.
     Trailing,
@@ -66,27 +69,28 @@ pub enum Lost {
         /// The frame's window.
         needed_bytes: u64,
     },
-    /// The frame was compressed with a dictionary that is not at hand; zeros replace its content if the size is known.
+    /// The frame was compressed with a dictionary that is not at hand; zeros replace its content if the size
+    /// is known.
     NeedsDictionary {
         /// The dictionary's number.
         id: u32,
     },
-    /// The disk does not give this part of the file, or the file became shorter. Zeros were decoded in its place; what came of them is
-    /// another loss.
+    /// The disk does not give this part of the file, or the file became shorter. Zeros were decoded in its
+    /// place; what came of them is another loss.
     Unreadable,
 }
 
 /// Writes all content of `source` that can be read to `out`, zeros in the place of what cannot, as
 /// far as its size is known.
 ///
-/// Of a damaged frame, what comes before the damage is written and reported as [`Lost::Unproven`]. An empty list means that
-/// the file is whole, and that what was written is its content.
+/// Of a damaged frame, what comes before the damage is written and reported as [`Lost::Unproven`]. An empty
+/// list means that the file is whole, and that what was written is its content.
 ///
 /// # Errors
 ///
-/// What reading `source` says, but for parts that a disk cannot read, and what writing `out` says; [`Error::Empty`],
-/// [`Error::UnknownFormat`] if nothing in the file is readable, [`Error::NeedsDictionary`] if nothing is without a
-/// dictionary. Damage is not an error here: it is what is returned.
+/// What reading `source` says, but for parts that a disk cannot read, and what writing `out` says;
+/// [`Error::Empty`], [`Error::UnknownFormat`] if nothing in the file is readable, [`Error::NeedsDictionary`]
+/// if nothing is without a dictionary. Damage is not an error here: it is what is returned.
 pub fn salvage<R: Read + Seek>(
     source: R,
     options: &ReadOptions,
@@ -96,7 +100,8 @@ pub fn salvage<R: Read + Seek>(
     with_decoder(source, options, Decoder::new(dictionary), out)
 }
 
-/// Like [`salvage`], of frames that may refer to `reference`. It raises the limit of memory to four times its size.
+/// Like [`salvage`], of frames that may refer to `reference`. It raises the limit of memory to four times its
+/// size.
 ///
 /// # Errors
 ///
@@ -235,8 +240,8 @@ impl Salvage<'_> {
         Ok(self.output.losses)
     }
 
-    /// Reports what could not be read of `part`, whose content begins at `content_at`. What came of the zeros in its place is not proven,
-    /// unless it is reported since there were `losses`.
+    /// Reports what could not be read of `part`, whose content begins at `content_at`. What came of the zeros
+    /// in its place is not proven, unless it is reported since there were `losses`.
     fn tell_unreadable(&mut self, part: Range<u64>, content_at: u64, losses: usize) {
         let unreadable = (self.unreadable)(part.start, part.end);
         if !unreadable.is_empty() && self.output.written > content_at && self.output.losses.len() == losses {
@@ -447,7 +452,8 @@ impl Hints {
 struct Output<'a> {
     out: &'a mut dyn Write,
     written: u64,
-    /// The last bytes written are so many zeros. They go out with what follows: without it, perhaps there was nothing to write.
+    /// The last bytes written are so many zeros. They go out with what follows: without it, perhaps there was
+    /// nothing to write.
     zeros: u64,
     losses: Vec<Loss>,
 }

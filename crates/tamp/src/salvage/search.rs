@@ -1,8 +1,9 @@
 //! Where something readable begins behind a damage.
 //!
-//! What begins like a frame may stand inside one: an archive of compressed files is hardly compressed again, and stored as it is. So
-//! a beginning counts only if the lengths from there on lead, frame after frame, to the file's end, or if frames that decode whole
-//! follow it for longer than any block that is stored in one piece. Even then it is reported as [`super::Lost::Searched`].
+//! What begins like a frame may stand inside one: an archive of compressed files is hardly compressed again,
+//! and stored as it is. So a beginning counts only if the lengths from there on lead, frame after frame, to
+//! the file's end, or if frames that decode whole follow it for longer than any block that is stored in one
+//! piece. Even then it is reported as [`super::Lost::Searched`].
 
 use super::gzip;
 use super::walk::{self, Field, Kind, Reach};
@@ -21,7 +22,8 @@ const DEFLATE_STORED_BYTES: u64 = 64 << 10;
 /// The largest block of LZ4.
 const LZ4_STORED_BYTES: u64 = 4 << 20;
 
-/// Where the next thing begins behind the damage at `from` of the thing at `at`; `None`: nothing more is readable.
+/// Where the next thing begins behind the damage at `from` of the thing at `at`; `None`: nothing more is
+/// readable.
 ///
 /// # Errors
 ///
@@ -67,8 +69,8 @@ fn stored_bytes_max(file: &mut Hops<'_>, at: u64) -> Result<u64, Error> {
     })
 }
 
-/// Whether lengths lead from `from` to the file's end, or frames that decode lead further than `stored_bytes`. If not, the
-/// places on the way go to `refused`, because they lead no further.
+/// Whether lengths lead from `from` to the file's end, or frames that decode lead further than
+/// `stored_bytes`. If not, the places on the way go to `refused`, because they lead no further.
 fn goes_on(
     file: &mut Hops<'_>,
     options: &ReadOptions,
@@ -126,8 +128,8 @@ impl Read for Piece<'_, '_> {
     }
 }
 
-/// Where the next block of the LZ4 frame of `header` begins, from `from` on; `None`: none is found, or blocks have no checksum
-/// that could tell one from chance.
+/// Where the next block of the LZ4 frame of `header` begins, from `from` on; `None`: none is found, or blocks
+/// have no checksum that could tell one from chance.
 ///
 /// # Errors
 ///

@@ -1,6 +1,8 @@
-//! The file that is read: zeros stand for what a failing disk does not give, and for what is cut off meanwhile.
+//! The file that is read: zeros stand for what a failing disk does not give, and for what is cut off
+//! meanwhile.
 //!
-//! The rest of salvage reads the file as if it were whole. Such places are noted, because zeros may decode to something.
+//! The rest of salvage reads the file as if it were whole. Such places are noted, because zeros may decode to
+//! something.
 
 use rustix::io::Errno;
 use std::collections::BTreeMap;

@@ -268,7 +268,8 @@ fn gzip_that_does_not_decode_is_lost_if_as_many_bytes_follow_as_a_trailer_has() 
     assert_eq!((found, losses), (Vec::new(), vec![lost]));
 }
 
-/// How much the decoder yields of a frame before it refuses a block; `None`: it refuses none, whatever its checksum says.
+/// How much the decoder yields of a frame before it refuses a block; `None`: it refuses none, whatever its
+/// checksum says.
 fn refused_after(file: &[u8]) -> Option<usize> {
     let (mut decoder, mut content) = (zst::Decoder::new(None), Buffer::default());
     let (mut rest, mut made) = (&file[..file.len() - 4], 0);

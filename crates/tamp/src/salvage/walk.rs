@@ -37,7 +37,8 @@ pub(super) struct Found {
     pub(super) reach: Reach,
 }
 
-/// Shown of a gzip header in turn: a usual one, one with the longest extra field and some name, and all that a reader holds.
+/// Shown of a gzip header in turn: a usual one, one with the longest extra field and some name, and all that
+/// a reader holds.
 const GZIP_HEADER_BYTES: [usize; 3] = [64, 70 << 10, UNIT_BYTES_MAX];
 
 /// What stands at `at`.

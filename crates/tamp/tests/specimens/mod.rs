@@ -266,8 +266,8 @@ fn with_references(content: &[u8]) -> Vec<Specimen> {
     found
 }
 
-/// gzip fills what is referred to before the beginning of a member with what it decoded before, and salvage with zeros. A few bytes may fit by
-/// chance.
+/// gzip fills what is referred to before the beginning of a member with what it decoded before, and salvage
+/// with zeros. A few bytes may fit by chance.
 pub(crate) const BY_CHANCE: usize = 16;
 
 /// How many bytes are the same at the beginning of both.
@@ -303,8 +303,9 @@ fn linked_zstd(file: &[u8], with: &With) -> Option<usize> {
     None
 }
 
-/// Whether salvage may yield less than the stock `zstd` does: an older `zstd` may decode a damaged block that the linked libzstd refuses. Salvage
-/// then yields at least all before that block. The older `zstd` goes wrong inside it, or the flipped bit is one that it ignores, and all is right.
+/// Whether salvage may yield less than the stock `zstd` does: an older `zstd` may decode a damaged block that
+/// the linked libzstd refuses. Salvage then yields at least all before that block. The older `zstd` goes
+/// wrong inside it, or the flipped bit is one that it ignores, and all is right.
 pub(crate) fn is_refused(file: &[u8], with: &With, ours: usize, theirs: usize, stock: &[u8]) -> bool {
     let goes_wrong = |made: usize| (made..made + ZSTD_BLOCK_BYTES).contains(&theirs) && theirs < stock.len();
     let is_right = theirs == stock.len();

@@ -6,7 +6,8 @@ use std::ffi::OsString;
 use tamp::{Format, Level};
 
 impl Args {
-    /// Takes options that the command line leaves out from the environment: `TAMP_LEVEL`, `TAMP_THREADS`, `TAMP_FORMAT`, `TAMP_MEMORY`.
+    /// Takes options that the command line leaves out from the environment: `TAMP_LEVEL`, `TAMP_THREADS`,
+    /// `TAMP_FORMAT`, `TAMP_MEMORY`.
     pub(super) fn take_defaults(
         &mut self,
         environment: &dyn Fn(&str) -> Option<OsString>,

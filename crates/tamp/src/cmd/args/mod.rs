@@ -64,7 +64,8 @@ pub(crate) struct Args {
     /// Write to this file, or to standard output if it is -, and keep the input
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["stdout", "test", "list"])]
     pub(crate) output: Option<PathBuf>,
-    /// Suffix of compressed files: added when compressing, removed when decompressing; .lz4, .gz and the like choose the format
+    /// Suffix of compressed files: added when compressing, removed when decompressing; .lz4, .gz and the like
+    /// choose the format
     #[arg(short = 'S', long = "suffix", value_name = "SUFFIX", value_parser = suffix)]
     pub(crate) own_suffix: Option<String>,
     /// Work on all files below folders
@@ -105,8 +106,8 @@ pub(crate) struct Args {
     /// Input bytes in a block; blocks are compressed and checked independently
     #[arg(long, value_name = "SIZE", value_parser = size)]
     block_size: Option<u64>,
-    /// Write one frame that refers back as far as 2^N bytes [default: 27, 128 MiB]; one thread writes and reads it.
-    /// When reading, accept windows of up to 2^N bytes
+    /// Write one frame that refers back as far as 2^N bytes [default: 27, 128 MiB]; one thread writes and
+    /// reads it. When reading, accept windows of up to 2^N bytes
     #[arg(
         long,
         value_name = "N",
@@ -126,7 +127,8 @@ pub(crate) struct Args {
     /// Largest window to accept when reading; a frame that needs more is refused [default: 128MiB]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     memory: Option<u64>,
-    /// Adapt the level to the data rate, so that the writer of the pipe does not wait; -N is the highest level
+    /// Adapt the level to the data rate, so that the writer of the pipe does not wait; -N is the highest
+    /// level
     #[arg(long)]
     pub(crate) keep_up: bool,
     /// Choose the ends of blocks by the content, so that rsync sends only what changed
@@ -142,7 +144,8 @@ pub(crate) struct Args {
     /// Decompress only bytes A up to B of the content, to standard output; A: and :B are open
     #[arg(long, value_name = "A:B", value_parser = range, conflicts_with_all = ["test", "list", "salvage"])]
     pub(crate) range: Option<Range<u64>>,
-    /// Decompress the readable parts of a damaged file, with zeros for lost blocks, and keep FILE; exit code 1 if anything is lost
+    /// Decompress the readable parts of a damaged file, with zeros for lost blocks, and keep FILE; exit code
+    /// 1 if anything is lost
     #[arg(long, conflicts_with_all = ["test", "list"])]
     pub(crate) salvage: bool,
     /// Write zeros instead of holes
@@ -255,7 +258,8 @@ impl Args {
         if args.output.is_some() && (args.files.len() > 1 || args.files.iter().any(is_folder)) {
             return Err(command.error(ErrorKind::ArgumentConflict, "--output takes the output of one FILE"));
         }
-        // `requires` falls silent beside an option that conflicts with --list, and the list would follow the output.
+        // `requires` falls silent beside an option that conflicts with --list, and the list would follow the
+        // output.
         if args.json && !args.list {
             return Err(command.error(
                 ErrorKind::MissingRequiredArgument,
@@ -289,7 +293,8 @@ impl Args {
         if self.threads == 0 { allowed } else { self.threads.min(allowed) }
     }
 
-    /// Largest window to accept when reading. `--long=N` raises it to 2^N bytes, as for zstd; a typed `--memory` is final.
+    /// Largest window to accept when reading. `--long=N` raises it to 2^N bytes, as for zstd; a typed
+    /// `--memory` is final.
     fn memory_bytes(&self, is_typed: bool) -> u64 {
         let granted = self.memory.unwrap_or(ReadOptions::MEMORY_BYTES_USUAL);
         let window = self.long.filter(|_| !is_typed).map_or(0, |window_log| 1 << window_log);
@@ -362,8 +367,8 @@ impl Args {
 
     /// How to compress.
     pub(crate) fn options(&self) -> Options {
-        // Keeping up starts from a better level, but from none that takes much CPU time: whoever writes the pipe wants
-        // that, too, and a ring that idles does not tell that there is any to spare.
+        // Keeping up starts from a better level, but from none that takes much CPU time: whoever writes the
+        // pipe wants that, too, and a ring that idles does not tell that there is any to spare.
         let usual = if self.keep_up { Level::new(2).expect("there are ten levels") } else { Level::USUAL };
         let mut options = Options::of(self.format(), self.level.unwrap_or(usual));
         options.threads = self.threads();

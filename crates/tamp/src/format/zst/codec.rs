@@ -6,7 +6,8 @@ use crate::buffer::Buffer;
 use crate::dictionary::Dictionary;
 use crate::format::{Encode, Setting};
 
-/// A decompression context. It accepts any window: the caller compares the header with the memory that was granted.
+/// A decompression context. It accepts any window: the caller compares the header with the memory that was
+/// granted.
 pub(crate) struct Decoder<'a> {
     context: zstd_safe::DCtx<'a>,
     /// What each frame may refer to.
@@ -54,8 +55,8 @@ impl<'a> Decoder<'a> {
         self.reset();
     }
 
-    /// Decodes a piece of a frame that is too large to hold; yields what was eaten, and how much it would like to see
-    /// next: 0 if the frame ended.
+    /// Decodes a piece of a frame that is too large to hold; yields what was eaten, and how much it would
+    /// like to see next: 0 if the frame ended.
     pub(crate) fn stream(
         &mut self,
         input: &[u8],
@@ -147,8 +148,9 @@ impl Encode for Encoder {
 
 /// Width of the field that states a frame's content in what tamp writes.
 ///
-/// zstd uses this width only from 4 GiB on, and no block of tamp's is that large. So frames of tamp can be told from those of
-/// others, which have no end frame behind them, without a byte that some decoder might refuse.
+/// zstd uses this width only from 4 GiB on, and no block of tamp's is that large. So frames of tamp can be
+/// told from those of others, which have no end frame behind them, without a byte that some decoder might
+/// refuse.
 pub(super) const CONTENT_FIELD_BYTES: usize = 8;
 
 /// Width of the field that zstd itself would use.
@@ -160,7 +162,8 @@ fn minimal_field_bytes(content_bytes: usize) -> usize {
     }
 }
 
-/// Makes the frame that begins `lead` bytes into `frame` one that fills it, by a wider field for its content's length.
+/// Makes the frame that begins `lead` bytes into `frame` one that fills it, by a wider field for its
+/// content's length.
 fn widen_content_field(frame: &mut [u8], lead: usize, content_bytes: usize) {
     let header = header(&frame[lead..]).expect("zstd wrote a frame");
     let kept = header.own_bytes - (CONTENT_FIELD_BYTES - lead);
@@ -170,13 +173,14 @@ fn widen_content_field(frame: &mut [u8], lead: usize, content_bytes: usize) {
     frame[kept..kept + CONTENT_FIELD_BYTES].copy_from_slice(&(content_bytes as u64).to_le_bytes());
 }
 
-/// What zstd is told for one of its levels: the level, and where we know better than its own tables, what else.
+/// What zstd is told for one of its levels: the level, and where we know better than its own tables, what
+/// else.
 ///
-/// - Level 1: a table of hashes half as large, and matches from 6 bytes on, which on blocks of 256 KiB is 11 % faster
-///   than zstd's own choice for blocks of 1 MiB, at the same reduction within 0.35 points on the data of
-///   `docs/tamp-benchmarks.md`.
-/// - Level 9 and up: tables of 6 MB a thread at most, where zstd would take 11 to 68 MB for blocks of 4 MiB. That keeps
-///   the bound on memory, is up to twice as fast, and costs 0.1 to 0.4 points.
+/// - Level 1: a table of hashes half as large, and matches from 6 bytes on, which on blocks of 256 KiB is 11
+///   % faster than zstd's own choice for blocks of 1 MiB, at the same reduction within 0.35 points on the
+///   data of `docs/tamp-benchmarks.md`.
+/// - Level 9 and up: tables of 6 MB a thread at most, where zstd would take 11 to 68 MB for blocks of 4 MiB.
+///   That keeps the bound on memory, is up to twice as fast, and costs 0.1 to 0.4 points.
 fn parameters(level: i32) -> [zstd_safe::CParameter; 4] {
     use zstd_safe::CParameter::{ChainLog, CompressionLevel, HashLog, MinMatch};
     // Zero is zstd's own choice, and takes back what another level was told.

@@ -1,4 +1,5 @@
-//! What stands behind the frames that tamp writes: the end frame, which lists them by a checksum, and the seek table.
+//! What stands behind the frames that tamp writes: the end frame, which lists them by a checksum, and the
+//! seek table.
 //!
 //! # Source
 //!
@@ -64,10 +65,11 @@ impl Seek {
     }
 }
 
-/// What ends a file: the end frame, which says what frames there are and proves the seek table, and that table.
+/// What ends a file: the end frame, which says what frames there are and proves the seek table, and that
+/// table.
 ///
-/// Both are skippable frames. There is no table when there are more frames than the format can list: the file is then
-/// read by its frames.
+/// Both are skippable frames. There is no table when there are more frames than the format can list: the file
+/// is then read by its frames.
 pub(crate) fn tail(seeks: &[Seek]) -> Vec<u8> {
     let mut tail = vec![0; END_BYTES];
     seek_table(seeks, &mut tail);
