@@ -1,7 +1,7 @@
 //! Capabilities: the parts of root's power, given up one by one.
 //!
-//! They belong to threads: a thread that is started later inherits what its maker has left. Programs that we
-//! start get what their own user may have; which user that is, the plan decides.
+//! A thread has its own capabilities, and a new thread inherits those of its creator. The programs that we
+//! start get the capabilities of the user that the plan names.
 //!
 //! # Source
 //!
@@ -40,14 +40,15 @@ use Capability::{
     Perfmon, SetFcap, SetGid, SetPcap, SetUid, SysAdmin, SysNice, SysPtrace, SysResource, Syslog,
 };
 
-/// To read and write a user's files as root: an archive, a database or a page may lie in that user's folder.
+/// Capabilities to read and write a user's files: an archive, a database or a page may lie in that user's
+/// folder.
 const OF_FILES: [Capability; 2] = [DacOverride, DacReadSearch];
 
-/// To make a new file what another one is: its owner, mode, times, attributes and capabilities.
+/// Capabilities to give a new file another file's owner, mode, times, attributes and capabilities.
 const OF_NEW_FILES: [Capability; 6] = [Chown, DacOverride, DacReadSearch, Fowner, Fsetid, SetFcap];
 
-/// All that any command that measures needs: to load programs and open samplers, to start servers as other
-/// users and without privileges, to stop them, to bind priorities.
+/// Capabilities that any measuring command needs: to load programs and open samplers, to start servers as
+/// other users and without privileges, to stop them, to set priorities.
 const OF_MEASURING: [Capability; 18] = [
     SetPcap,
     CheckpointRestore,
@@ -69,19 +70,19 @@ const OF_MEASURING: [Capability; 18] = [
     Syslog,
 ];
 
-/// What is left when instruments run: reading other users' `/proc` and what their processes have mapped,
-/// naming the kernel's functions, and the priority of threads that are still to start.
+/// Capabilities that running instruments need: to read other users' `/proc` and mapped files, to resolve the
+/// kernel's symbols, and to set the priority of threads that start later.
 const OF_WATCHING: [Capability; 6] =
     [CheckpointRestore, DacOverride, DacReadSearch, SysNice, SysPtrace, Syslog];
 
-/// Gives up what no measuring command needs: loading modules, raw devices, the clock, rebooting and the like.
+/// Gives up capabilities that no measuring command needs: loading modules, raw devices, the clock, rebooting.
 pub fn at_start() {
-    // Where it is refused, nothing is worse than before.
+    // If the kernel refuses, nothing is lost.
     let _ = keep(&OF_MEASURING);
 }
 
-/// Gives up what only setting up needs: call it when all programs are loaded and all samplers open, before
-/// threads are started.
+/// Gives up capabilities that only the setup needs. Call it after all programs are loaded and all samplers
+/// open, and before threads start.
 pub fn after_setup() {
     let mut kept = OF_WATCHING.to_vec();
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -89,52 +90,53 @@ pub fn after_setup() {
     if !is_since(&release, (5, 19)) {
         kept.push(Bpf);
     }
-    // Before CheckpointRestore, `/proc/PID/map_files` was for SysAdmin alone.
+    // Before CheckpointRestore, `/proc/PID/map_files` needed SysAdmin.
     if !is_since(&release, (5, 9)) {
         kept.push(SysAdmin);
     }
     let _ = keep(&kept);
 }
 
-/// Gives up all, in this thread.
+/// Gives up all capabilities of this thread.
 pub fn drop_all() {
     let _ = keep(&[]);
 }
 
-/// Whether this thread has any.
+/// Whether this thread has a capability.
 pub fn has_any() -> bool {
     of_this_thread().is_ok_and(|data| data.iter().any(|word| word.permitted != 0))
 }
 
-/// As [`keep_files`], and the right to set this thread's priority, which it is about to do.
+/// Variant of [`keep_files`] that also keeps the right to set this thread's priority.
 ///
 /// # Errors
 ///
-/// As [`keep_files`].
+/// The same as of [`keep_files`].
 pub fn keep_priority() -> io::Result<()> {
     keep(&[DacOverride, DacReadSearch, SysNice])
 }
 
-/// Gives up all but reading and writing a user's files, in this thread: what talks to servers, or reads what
-/// others wrote, needs no more.
+/// Gives up all capabilities of this thread except those to read and write a user's files. A thread that
+/// talks to servers or parses foreign files needs no more.
 ///
 /// # Errors
 ///
-/// The kernel's, where it knows no capabilities of 64 bits.
+/// The kernel's, if it has no 64-bit capabilities.
 pub fn keep_files() -> io::Result<()> {
     keep(&OF_FILES)
 }
 
-/// As [`keep_files`], and the right to give new files their owner, mode, attributes and capabilities.
+/// Variant of [`keep_files`] that also keeps the right to set the owner, mode, attributes and capabilities of
+/// new files.
 ///
 /// # Errors
 ///
-/// As [`keep_files`].
+/// The same as of [`keep_files`].
 pub fn keep_new_files() -> io::Result<()> {
     keep(&OF_NEW_FILES)
 }
 
-/// Whether a kernel's release, such as `6.1.0-18-amd64`, is that version or a later one.
+/// Whether a kernel release, such as `6.1.0-18-amd64`, is at least `version`.
 fn is_since(release: &str, version: (u32, u32)) -> bool {
     let mut numbers = release.split(['.', '-']).map_while(|part| part.trim().parse::<u32>().ok());
     numbers.next().zip(numbers.next()).is_some_and(|found| found >= version)
@@ -157,11 +159,11 @@ struct Data {
 /// `_LINUX_CAPABILITY_VERSION_3`: 64 bits in two words.
 const VERSION: u32 = 0x2008_0522;
 
-/// Gives up every capability of this thread but these.
+/// Gives up every capability of this thread except `kept`.
 ///
 /// # Errors
 ///
-/// The kernel's, where it knows no capabilities of 64 bits.
+/// The kernel's, if it has no 64-bit capabilities.
 fn keep(kept: &[Capability]) -> io::Result<()> {
     let mask = kept.iter().fold(0_u64, |mask, capability| mask | 1 << *capability as u8);
     let mut data = of_this_thread()?;

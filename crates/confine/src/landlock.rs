@@ -19,9 +19,9 @@ const WRITE_FILE: u64 = 1 << 1;
 const REFER: u64 = 1 << 13;
 const TRUNCATE: u64 = 1 << 14;
 const IOCTL_DEV: u64 = 1 << 15;
-/// All rights of the first version: to execute, write, read, list, remove and make each kind of file.
+/// Every right of Landlock's first version: to execute, write, read, list, remove and make each kind of file.
 const FIRST: u64 = (1 << 13) - 1;
-/// To make character devices, sockets, pipes, block devices and links.
+/// Rights to make character devices, sockets, pipes, block devices and links.
 const ODD_FILES: u64 = 1 << 6 | 1 << 9 | 1 << 10 | 1 << 11 | 1 << 12;
 const OF_FILES: u64 = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV;
 const TCP: u64 = 1 | 1 << 1;
@@ -43,11 +43,11 @@ struct PathBeneath {
 const CREATE_RULESET_VERSION: libc::c_uint = 1;
 const RULE_PATH_BENEATH: libc::c_int = 1;
 
-/// From now on this thread, and those it starts, open only what lies below these paths, and no connection.
+/// Restricts this thread, and those it starts, to files below these paths and to no network connection.
 ///
 /// # Errors
 ///
-/// The kernel's, where it has no Landlock. What it has of it is used.
+/// The kernel's, if it lacks Landlock. An older version of Landlock restricts what it can.
 pub fn restrict(reads: &[PathBuf], writes: &[PathBuf]) -> io::Result<()> {
     // SAFETY: asks for the version; no pointer is read.
     let version = unsafe {
@@ -95,7 +95,7 @@ pub fn restrict(reads: &[PathBuf], writes: &[PathBuf]) -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// A path that is not there needs no right.
+/// Adds a rule that grants `rights` below `path`. A path that does not exist needs no rule.
 fn allow(rules: &OwnedFd, path: &Path, rights: u64) -> io::Result<()> {
     let Ok(name) = CString::new(path.as_os_str().as_bytes()) else { return Ok(()) };
     // SAFETY: `name` ends with a zero and outlives the call.
@@ -112,7 +112,8 @@ fn allow(rules: &OwnedFd, path: &Path, rights: u64) -> io::Result<()> {
         libc::syscall(libc::SYS_landlock_add_rule, rules.as_raw_fd(), RULE_PATH_BENEATH, &raw const rule, 0)
     };
     let error = io::Error::last_os_error();
-    // What no file system that can be mounted holds, such as a pipe, can be opened in any case.
+    // The kernel refuses a rule (EBADFD) for a file outside of any mountable file system, such as a pipe.
+    // Landlock does not restrict such files.
     if added == 0 || error.raw_os_error() == Some(libc::EBADFD) { Ok(()) } else { Err(error) }
 }
 

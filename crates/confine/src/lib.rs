@@ -1,9 +1,9 @@
-//! Giving up rights before reading what others wrote.
+//! Giving up rights before parsing foreign files.
 //!
-//! Three fences, each on its own and each optional: [`capabilities`] (only root has any), [`landlock`] (which
-//! files and networks can be opened) and [`seccomp`] (which system calls are refused). A kernel without one
-//! of them has the others; the caller reports what is missing. Each holds for the calling thread and the
-//! threads that it starts later.
+//! Three independent, optional fences: [`capabilities`] (only root has any), [`landlock`] (limits which files
+//! and networks can be opened) and [`seccomp`] (refuses system calls). If the kernel lacks one, the others
+//! still hold; the caller reports the missing one. Each applies to the calling thread and to the threads that
+//! it starts later.
 
 pub mod capabilities;
 pub mod landlock;
@@ -11,8 +11,7 @@ pub mod seccomp;
 
 use std::io;
 
-/// No program that is executed from now on gains a privilege: the kernel asks for this before Landlock and
-/// seccomp.
+/// Prevents executed programs from gaining privileges. The kernel requires this before Landlock and seccomp.
 fn no_new_privileges() -> io::Result<()> {
     // SAFETY: a prctl(2) without pointers.
     let set = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1_u64, 0_u64, 0_u64, 0_u64) };

@@ -1,7 +1,7 @@
-//! seccomp: system calls that a reader of files does not need are refused.
+//! seccomp: refuses system calls that a reader of files does not need.
 //!
-//! A list of what is refused, not of what is allowed: an allocator or a C library of next year must not end a
-//! report.
+//! The list names the refused calls, not the allowed ones: a call that a later allocator or C library makes
+//! must not end a report.
 //!
 //! # Source
 //!
@@ -20,8 +20,8 @@ const ARCHITECTURE: u32 = 0xc000_00b7;
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const ARCHITECTURE: u32 = 0;
 
-/// To run programs, to reach other processes or the network, to change the machine, and to change files by
-/// name without opening them, which Landlock does not govern.
+/// System calls that run programs, reach other processes or the network, change the machine, or change files
+/// by name without opening them, which Landlock does not govern.
 const REFUSED: &[libc::c_long] = &[
     libc::SYS_execve,
     libc::SYS_execveat,
@@ -110,7 +110,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_setgroups,
 ];
 
-/// Their older forms, which newer architectures leave out.
+/// Older forms of these calls, which newer architectures lack.
 #[cfg(target_arch = "x86_64")]
 const REFUSED_ALSO: &[libc::c_long] = &[
     libc::SYS_fork,
@@ -127,11 +127,12 @@ const REFUSED_ALSO: &[libc::c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_ALSO: &[libc::c_long] = &[];
 
-/// Signals: only to this process, whose own end is one (`abort`). Their first argument is a process.
+/// Signal calls, allowed only to this process, which `abort` needs. Their first argument is a process.
 const TO_ITSELF: [libc::c_long; 2] = [libc::SYS_kill, libc::SYS_tgkill];
-/// Requests of ioctl(2) that type into the terminal for its user.
+/// Requests of ioctl(2) that insert input into the user's terminal.
 const TYPING: [u32; 2] = [0x5412, 0x541c];
-/// A clone(2) must have the first flag and none of the others: a thread, in the namespaces of its maker.
+/// Flag that a clone(2) must have, while it must have none of [`NEW_NAMESPACES`]: it starts a thread in the
+/// same namespaces.
 const CLONE_THREAD: u32 = 0x0001_0000;
 const NEW_NAMESPACES: u32 = 0x7e02_0000;
 
@@ -140,23 +141,23 @@ const JUMP_EQUAL: u16 = 0x15;
 const JUMP_AT_LEAST: u16 = 0x35;
 const JUMP_ANY_BIT: u16 = 0x45;
 const RETURN: u16 = 0x06;
-/// Where `struct seccomp_data` has the call's number and the architecture.
+/// Offsets of the call's number and of the architecture in `struct seccomp_data`.
 const NUMBER_AT: u32 = 0;
 const ARCHITECTURE_AT: u32 = 4;
-/// The lower halves of the first two arguments: both architectures are little-endian.
+/// Offsets of the lower halves of the first two arguments: both architectures are little-endian.
 const FIRST_AT: u32 = 16;
 const SECOND_AT: u32 = 24;
 const ALLOW: u32 = 0x7fff_0000;
 const KILL: u32 = 0x8000_0000;
 const ERRNO: u32 = 0x0005_0000;
-/// Numbers from here on are of the x32 calls, which have the same meaning and would slip through.
+/// Lowest number of the x32 calls, which do the same and would bypass the filter.
 const X32: u32 = 0x4000_0000;
 
-/// From now on the calls of `REFUSED` end with EPERM in this thread and those it starts.
+/// Makes the calls of `REFUSED` fail with EPERM in this thread and those it starts.
 ///
 /// # Errors
 ///
-/// The kernel's, where it has no filters, or `Unsupported` on an architecture that is not known here.
+/// The kernel's, if it has no filters, or `Unsupported` on an unknown architecture.
 pub fn refuse() -> io::Result<()> {
     if ARCHITECTURE == 0 {
         return Err(io::ErrorKind::Unsupported.into());
@@ -198,7 +199,7 @@ fn program() -> Vec<sock_filter> {
             refused,
         ]);
     }
-    // The limits of this process, as 0 or by its id.
+    // prlimit64 may name only this process, as 0 or by its id.
     program.extend([
         unless(libc::SYS_prlimit64, 5),
         step(LOAD, 0, 0, FIRST_AT),
@@ -223,7 +224,8 @@ fn program() -> Vec<sock_filter> {
         allowed,
         refused,
     ]);
-    // Its flags are in memory, where no filter can look. Without it the C library takes the older call.
+    // clone3 has its flags in memory, which a filter cannot read. After ENOSYS the C library uses the older
+    // call.
     let unknown = step(RETURN, 0, 0, ERRNO | libc::ENOSYS.unsigned_abs());
     program.extend([unless(libc::SYS_clone3, 1), unknown, allowed]);
     program

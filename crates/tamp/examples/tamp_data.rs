@@ -110,7 +110,7 @@ const ITEM: [&str; 15] = [
     "sprocket", "rivet", "washer", "bushing", "piston",
 ];
 
-/// Splitmix64, and nothing else decides.
+/// Splitmix64, the only source of randomness.
 struct Dice(u64);
 
 impl Dice {
@@ -127,7 +127,7 @@ impl Dice {
         u64::try_from((u128::from(self.roll()) * u128::from(end)) >> 64).expect("below end")
     }
 
-    /// Below `end`, small numbers more often: sysbench's special distribution, nearly.
+    /// Returns a number below `end`, small ones more often: close to sysbench's special distribution.
     fn skewed(&mut self, end: u64) -> u64 {
         let uniform = self.below(1 << 20);
         ((uniform * uniform / (1 << 20)) * end) >> 20
@@ -142,7 +142,7 @@ fn at(number: u64) -> usize {
     usize::try_from(number).expect("small")
 }
 
-/// The low bytes of a number, as many as the array has.
+/// The lowest N bytes of a number, big-endian.
 fn low<const N: usize>(number: u64) -> [u8; N] {
     number.to_be_bytes()[8 - N..].try_into().expect("N bytes")
 }
@@ -168,7 +168,7 @@ fn main() -> io::Result<()> {
     out.flush()
 }
 
-/// Writes what `make` makes until it is `total` bytes.
+/// Writes the output of `make` until `total` bytes are written.
 fn pieces(total: usize, out: &mut impl Write, mut make: impl FnMut(&mut Vec<u8>)) -> io::Result<()> {
     let (mut done, mut piece) = (0, Vec::new());
     while done < total {
@@ -181,7 +181,7 @@ fn pieces(total: usize, out: &mut impl Write, mut make: impl FnMut(&mut Vec<u8>)
     Ok(())
 }
 
-/// Header fields that both kinds of page have.
+/// Header fields of both kinds of page.
 fn new_page(number: u32, log_sequence: u64) -> Vec<u8> {
     let mut page = vec![0; PAGE_BYTES];
     page[4..8].copy_from_slice(&number.to_be_bytes());
@@ -206,7 +206,7 @@ fn close_page(page: &mut [u8], directory: &[u16], checksum: u64, log_sequence: u
     page[PAGE_BYTES - 4..].copy_from_slice(&low::<4>(log_sequence));
 }
 
-/// Groups of eleven digits, as sysbench fills its `c` and `pad`.
+/// Groups of eleven digits, as in sysbench's `c` and `pad` columns.
 fn digit_groups(dice: &mut Dice, groups: usize, out: &mut Vec<u8>) {
     for group in 0..groups {
         if group > 0 {

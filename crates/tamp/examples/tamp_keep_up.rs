@@ -1,16 +1,16 @@
-//! How soon `--keep-up` answers: `tamp_keep_up FILE SLOW FAST`, rates in MB/s.
+//! How fast `--keep-up` reacts: `tamp_keep_up FILE SLOW FAST`, rates in MB/s.
 //!
-//! Offers the file's bytes at the slow rate for a second, then at the fast one for another, on a schedule
-//! that waits for nobody, once with the level fixed and once following. Says how late the offers came.
+//! Offers the file's bytes at the slow rate for a second, then at the fast rate for another, on an open-loop
+//! schedule, once with a fixed level and once with `--keep-up`. Prints how late the offers were.
 
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 use tamp::{Level, Options, Writer};
 
-/// Bytes offered at once, as a pipe hands them over.
+/// Bytes in one offer, as a pipe delivers them.
 const OFFER_BYTES: usize = 64 << 10;
 const PHASE: Duration = Duration::from_secs(1);
-/// An offer later than this found the compressor in its way.
+/// Lag above which an offer counts as late.
 const LATE: Duration = Duration::from_millis(10);
 
 fn main() -> io::Result<()> {
@@ -34,11 +34,11 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// What one rate came to.
+/// Lag of the offers at one rate.
 struct Offered {
     wait_most: Duration,
     late_most: Duration,
-    /// From the beginning until the last offer that was late; `None`: none was.
+    /// Time from the beginning to the last late offer; `None` if no offer was late.
     settled_after: Option<Duration>,
 }
 

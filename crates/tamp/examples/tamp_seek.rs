@@ -1,4 +1,4 @@
-//! How long 64 KiB from a random place take: `tamp_seek FILE`, a compressed file of more than 64 KiB.
+//! Time to read 64 KiB at a random offset: `tamp_seek FILE`, a compressed file of more than 64 KiB.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -15,7 +15,7 @@ fn main() -> io::Result<()> {
     let mut took = Vec::new();
     let (mut at, mut buffer) = (0_u64, vec![0; BYTES]);
     for _ in 0..PLACES {
-        // A walk by a large odd step comes to all parts of the file in no order.
+        // Adding a large odd step visits all parts of the file in scattered order.
         at = (at + 0x9E37_79B9_7F4A_7C15 % reader.content_bytes()) % (reader.content_bytes() - BYTES as u64);
         let begun = now();
         reader.seek(SeekFrom::Start(at))?;

@@ -1,12 +1,12 @@
-//! Memory that is used again, so that no block pays for pages or zeroes twice.
+//! Reused memory: no block pays for page faults or zeroing twice.
 
 use std::ops::Deref;
 use std::sync::{Mutex, PoisonError};
 
-/// Buffers grow by whole steps, so that contents of about the same length do not move each one anew.
+/// Unit of growth. Contents of about the same length then do not reallocate each time.
 const STEP_BYTES: usize = 128 << 10;
 
-/// Bytes of which the first `len` count; what lies behind stays initialised for the next use.
+/// A buffer with `len` valid bytes; the bytes behind them stay initialised for the next use.
 #[derive(Debug, Default)]
 pub(crate) struct Buffer {
     bytes: Vec<u8>,
@@ -14,10 +14,10 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
-    /// At least `bytes` to write into; [`Buffer::set_len`] then says how many were.
+    /// Returns at least `bytes` to write into. Set the length with [`Buffer::set_len`].
     pub(crate) fn room(&mut self, bytes: usize) -> &mut [u8] {
         if self.bytes.len() < bytes {
-            // Fresh memory is zero without being touched, so what is never filled is never resident.
+            // Fresh memory is zero without being touched, so unused pages are never resident.
             let mut larger = vec![0; bytes.next_multiple_of(STEP_BYTES)];
             larger[..self.len].copy_from_slice(&self.bytes[..self.len]);
             self.bytes = larger;
@@ -30,12 +30,12 @@ impl Buffer {
         self.len = len;
     }
 
-    /// Forgets the contents.
+    /// Removes the contents.
     pub(crate) fn clear(&mut self) {
         self.len = 0;
     }
 
-    /// Room for `bytes` more; [`Buffer::grow`] then says how many there are.
+    /// Returns room for `bytes` more. Add the number of bytes written with [`Buffer::grow`].
     pub(crate) fn more(&mut self, bytes: usize) -> &mut [u8] {
         self.tail(self.len + bytes)
     }
@@ -52,7 +52,7 @@ impl Buffer {
         self.len = content.len();
     }
 
-    /// What is between `len` and `limit`, to read into; [`Buffer::grow`] then says how much was.
+    /// Returns the room between `len` and `limit`. Add the number of bytes read with [`Buffer::grow`].
     pub(crate) fn tail(&mut self, limit: usize) -> &mut [u8] {
         let len = self.len;
         &mut self.room(limit)[len..]
@@ -62,7 +62,7 @@ impl Buffer {
         self.set_len(self.len + bytes);
     }
 
-    /// Appends as much of `content` as keeps `len` within `limit`; yields how much.
+    /// Appends as much of `content` as fits within `limit`; returns the number of bytes.
     pub(crate) fn append(&mut self, content: &[u8], limit: usize) -> usize {
         let taken = content.len().min(limit.saturating_sub(self.len));
         let end = self.len + taken;
@@ -80,14 +80,14 @@ impl Deref for Buffer {
     }
 }
 
-/// Buffers waiting for their next use.
+/// Buffers that wait for their next use.
 ///
-/// Never more than were in use at once, which the ring bounds.
+/// At most as many as were in use at once, which the ring bounds.
 #[derive(Debug, Default)]
 pub(crate) struct Spare(Mutex<Vec<Buffer>>);
 
 impl Spare {
-    /// An empty buffer, warm if there is one.
+    /// Takes an empty buffer, with warm memory if one is there.
     pub(crate) fn get(&self) -> Buffer {
         let mut buffer = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
         buffer.len = 0;

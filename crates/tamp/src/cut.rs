@@ -1,7 +1,7 @@
-//! Where blocks end when the content decides it.
+//! Content-defined ends of blocks.
 //!
-//! A hash over the last 64 bytes runs along; a block ends where it is small. The same bytes
-//! give the same ends wherever they stand, so what follows an insertion is cut as before.
+//! A rolling hash covers the last 64 bytes; a block ends if the hash is small. The same bytes give the same
+//! ends at any offset, so content behind an insertion is cut as before.
 //!
 //! # Source
 //!
@@ -11,22 +11,22 @@
 #[derive(Debug)]
 pub(crate) struct Cutter {
     hash: u64,
-    /// No end before this, lest blocks become too small to compress.
+    /// Minimum size of a block: smaller blocks compress badly.
     bytes_min: usize,
-    /// An end is where the hash is not above this.
+    /// Largest hash that ends a block.
     hash_max: u64,
 }
 
 impl Cutter {
-    /// Blocks of at most `bytes_max`, half that on average where the content varies.
+    /// Creates a cutter for blocks of at most `bytes_max`, half that on average if the content varies.
     pub(crate) fn new(bytes_max: usize) -> Self {
-        // An end comes once in m bytes behind the least size n. With n = max / 8 and m = 0.43 max, the mean
-        // of min(n + m, max) is half of max.
+        // Behind the minimum size n, an end comes once in m bytes. With n = max / 8 and m = 0.43 max, the
+        // average of min(n + m, max) is half of max.
         let between = (bytes_max as u64 * 43 / 100).max(1);
         Self { hash: 0, bytes_min: bytes_max / 8, hash_max: u64::MAX / between }
     }
 
-    /// The end of the block that `bytes` begin, looked for in the last `added` of them.
+    /// Finds the end of the first block of `bytes`; searches only the last `added` bytes.
     pub(crate) fn find(&mut self, bytes: &[u8], added: usize) -> Option<usize> {
         let from = bytes.len() - added;
         for (at, &byte) in bytes.iter().enumerate().skip(from) {
@@ -40,7 +40,7 @@ impl Cutter {
     }
 }
 
-/// A number for each byte, by splitmix64.
+/// A random number for each byte value, by splitmix64.
 const GEAR: [u64; 256] = {
     let mut gear = [0; 256];
     let mut state: u64 = 0;

@@ -1,4 +1,4 @@
-//! A unit becomes a piece of content: what each decoding thread does.
+//! Decoding: turns a unit into a piece of content, in each decoding thread.
 
 use crate::Error;
 use crate::buffer::{Buffer, Spare};
@@ -9,14 +9,14 @@ use crate::split::{Hashed, UNIT_BYTES_MAX, Unit};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Content, and what is still to be checked where order matters.
+/// Content, and checks that must be made in order.
 #[derive(Debug)]
 pub(crate) struct Piece {
     pub(crate) content: Buffer,
     pub(crate) then: Then,
 }
 
-/// What [`crate::join::Joiner`] has to do with a piece.
+/// Action of [`crate::join::Joiner`] for a piece.
 #[derive(Debug)]
 pub(crate) enum Then {
     Nothing,
@@ -25,16 +25,16 @@ pub(crate) enum Then {
     Segment { offset: u64, bytes: Buffer, first: bool, found: Segment, crc: crc32fast::Hasher },
 }
 
-/// A block that decodes by itself, or after `history`.
+/// A block that decodes independently, or after `history`.
 #[derive(Debug)]
 pub(crate) struct Block<'a> {
     bytes: &'a [u8],
     coding: Coding,
-    /// Content before it, if it is a linked LZ4 block.
+    /// Content before a linked LZ4 block.
     history: Option<&'a [u8]>,
 }
 
-/// How a block is to be decoded.
+/// Coding of a block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Coding {
     /// A Zstandard frame.
@@ -51,13 +51,13 @@ impl<'a> Block<'a> {
         Self { bytes, coding, history: None }
     }
 
-    /// The same block behind `history`, if it refers to any.
+    /// Returns the same block with `history`, if it refers to any.
     pub(crate) fn after(self, history: Option<&'a [u8]>) -> Self {
         Self { history, ..self }
     }
 }
 
-/// Decodes blocks of all formats. One for each thread: it holds the codecs' contexts.
+/// Decoder for blocks of all formats. Each thread has one, which holds the codecs' contexts.
 pub(crate) struct Decoder<'a> {
     zst: zst::Decoder<'a>,
     deflate: libdeflater::Decompressor,
@@ -68,7 +68,7 @@ impl<'a> Decoder<'a> {
         Self { zst: zst::Decoder::new(dictionary), deflate: libdeflater::Decompressor::new() }
     }
 
-    /// Each Zstandard frame may refer to `reference`.
+    /// Creates a decoder for Zstandard frames that may refer to `reference`.
     pub(crate) fn over(reference: &'a [u8]) -> Self {
         Self { zst: zst::Decoder::over(reference), deflate: libdeflater::Decompressor::new() }
     }
@@ -77,7 +77,7 @@ impl<'a> Decoder<'a> {
     ///
     /// # Errors
     ///
-    /// What is wrong with it.
+    /// What is wrong with the block.
     pub(crate) fn decode(&mut self, block: &Block<'_>, content: &mut Buffer) -> Result<(), &'static str> {
         match &block.coding {
             Coding::Zst { content_bytes_max } => self.zst.decode(block.bytes, *content_bytes_max, content),
@@ -88,17 +88,17 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// For a Zstandard frame that is too large to be a block.
+    /// Returns the decoder for a Zstandard frame that is too large to be a block.
     pub(crate) fn zst_stream(&mut self) -> &mut zst::Decoder<'a> {
         &mut self.zst
     }
 }
 
-/// Decodes units; one for each thread.
+/// Decodes units. Each thread has one.
 pub(crate) struct UnitDecoder {
     decoder: Decoder<'static>,
     spare: Arc<Spare>,
-    /// Cleared for all threads by the first that meets a segment that cannot be decoded alone.
+    /// Cleared for all threads by the first that finds a segment that does not decode alone.
     segments_independent: Arc<AtomicBool>,
 }
 

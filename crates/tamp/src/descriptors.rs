@@ -1,7 +1,8 @@
-//! The standard descriptors that were closed when the program started, and what only closing tells.
+//! Standard descriptors that were closed at the start of the program, and errors that only closing reports.
 //!
-//! Before `main`, Rust's runtime opens `/dev/null` in their place, so that files opened later do not take
-//! their numbers. Writes to a closed standard output then succeed. The check here runs before the runtime's.
+//! Before `main`, Rust's runtime opens `/dev/null` for closed standard descriptors, so files opened later do
+//! not take their numbers. Writes to a closed standard output then succeed. The check here runs before the
+//! runtime's.
 
 use std::ffi::c_int;
 use std::fs::File;
@@ -31,13 +32,13 @@ pub(crate) fn was_closed(descriptor: c_int) -> bool {
     CLOSED.load(Relaxed) >> descriptor & 1 == 1
 }
 
-/// Closes a copy of `file`'s descriptor, which makes NFS, FUSE and the like write what they hold.
+/// Closes a duplicate of `file`'s descriptor, which makes NFS, FUSE and the like write cached data.
 ///
 /// # Errors
 ///
-/// What the file system could not write. Rust drops it when it closes a file.
+/// A write error of the file system. Rust ignores it when it closes a file.
 pub(crate) fn flush(file: &File) -> io::Result<()> {
     let copy = file.try_clone()?.into_raw_fd();
-    // SAFETY: the copy was just made, and nothing else has its number. It is free after an error, too.
+    // SAFETY: the descriptor was just duplicated and has no other owner. It is free even after an error.
     if unsafe { libc::close(copy) } == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

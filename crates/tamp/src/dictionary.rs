@@ -3,30 +3,30 @@
 use crate::Error;
 use std::sync::Arc;
 
-/// What `zstd --train` makes: common content of many small files.
+/// Dictionary made by `zstd --train`: common content of many small files.
 ///
-/// A file that was compressed with it can only be read with it.
+/// A file that was compressed with a dictionary can only be read with the same one.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Dictionary {
     bytes: Arc<[u8]>,
     id: u32,
 }
 
-/// What every dictionary made by zstd begins with.
+/// First bytes of every dictionary made by zstd.
 const MAGIC: [u8; 4] = 0xEC30_A437_u32.to_le_bytes();
 
 impl Dictionary {
-    /// A dictionary, given as the whole file that zstd wrote.
+    /// Creates a dictionary from the whole file that zstd wrote.
     ///
     /// # Errors
     ///
-    /// [`Error::Dictionary`] if `bytes` are no dictionary, or a damaged one.
+    /// [`Error::Dictionary`] if `bytes` are not a dictionary, or a damaged one.
     pub fn new(bytes: impl Into<Arc<[u8]>>) -> Result<Self, Error> {
         let bytes = bytes.into();
         if !bytes.starts_with(&MAGIC) {
             return Err(Error::Dictionary);
         }
-        // Tables are read when something is compressed or decompressed, so that is tried once, here.
+        // zstd reads the tables when it compresses or decompresses, so compress once to check them.
         let mut frame = [0; 64];
         let mut context = zstd_safe::CCtx::create();
         let tried = context.load_dictionary(&bytes).and_then(|_| context.compress2(&mut frame[..], &[]));
@@ -34,7 +34,7 @@ impl Dictionary {
         if tried.is_err() { Err(Error::Dictionary) } else { Ok(Self { bytes, id }) }
     }
 
-    /// The number that frames name it by.
+    /// Number that frames use to name it.
     pub fn id(&self) -> u32 {
         self.id
     }

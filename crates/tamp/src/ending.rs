@@ -1,11 +1,10 @@
 //! Whether a file ends where its writer ended it.
 //!
-//! A pipe that was cut off between two blocks leaves a file in which every block is right. Frames of tamp are
-//! followed by a frame that says what they are, BGZF by an empty block: without it the file is *unfinished*.
-//! What the end frame says also shows whether frames were lost, exchanged or repeated, each of which is right
-//! by itself.
+//! If a pipe breaks between two blocks, every block in the file is intact. So tamp writes an end frame that
+//! lists its frames, and BGZF ends with an empty block: a file without it is *unfinished*. The end frame also
+//! shows whether frames were lost, exchanged or repeated, though each is valid by itself.
 //!
-//! The seek table behind the end frame lists the same frames once more. So if one of the two is damaged, the
+//! The seek table behind the end frame lists the same frames once more. If one of the two is damaged, the
 //! other proves the frames.
 
 use crate::Error;
@@ -13,45 +12,45 @@ use crate::format::zst::{End, Seek, TableCheck};
 use std::hash::Hasher;
 use twox_hash::XxHash64;
 
-/// Follows what a file consists of, in order.
+/// Follows the parts of a file, in order.
 #[derive(Clone)]
 pub(crate) struct Ending {
-    /// Frames of tamp since the last end frame.
+    /// Number of tamp's frames since the last end frame.
     own_frames: u64,
-    /// Of their entries in the seek table.
+    /// Hash of their entries in the seek table.
     hash: XxHash64,
-    /// What these two can prove.
+    /// Conclusions that the number and the hash allow.
     known: Known,
-    /// The last thing was a frame of tamp. If it was a part that is unread, the end frame may be in it.
+    /// Whether the last part was a frame of tamp. If an unread part follows, the end frame may be in it.
     in_own: bool,
-    /// The last thing was an end frame.
+    /// Frames of the end frame, if that was the last part.
     listed: Option<Listed>,
-    /// Where the last thing began that was a BGZF block with content.
+    /// Whether the last part was a BGZF block with content.
     in_bgzf: bool,
     problem: Option<Problem>,
 }
 
-/// How much of the frames since the last end frame was read.
+/// Extent of what was read since the last end frame.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Known {
     All,
-    /// Each was found, and some are damaged.
+    /// Every frame was found, and some are damaged.
     Number,
-    /// Parts were passed that may hold any number of frames.
+    /// Unread parts may hold any number of frames.
     Nothing,
 }
 
-/// Frames before an end frame, as they were found.
+/// Frames before an end frame, as found in the file.
 #[derive(Clone, Copy)]
 struct Listed {
-    /// Where the end frame begins.
+    /// Offset of the end frame.
     at: u64,
     frames: u64,
     /// The number of frames that the end frame states.
     stated: Option<u64>,
-    /// Of their entries; `None`: some are damaged.
+    /// Hash of their entries; `None` if some are damaged.
     hash: Option<u64>,
-    /// What is wrong, unless the seek table lists the frames that were found.
+    /// Problem to report unless the seek table lists the frames that were found.
     problem: Option<Problem>,
 }
 
@@ -66,19 +65,19 @@ pub(crate) enum Tail {
     Table(TableCheck),
 }
 
-/// What is wrong with how things follow each other.
+/// A problem with the order of the parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Problem {
-    /// The end frame or the seek table at this place is damaged. The other proves the frames.
+    /// The end frame or the seek table at this offset is damaged. The other proves the frames.
     Index(u64, &'static str),
-    /// Something should have ended before this place.
+    /// A part should have ended before this offset.
     Unfinished(u64),
-    /// The frames before this place are missing, repeated, changed.
+    /// The frames before this offset are missing, repeated or changed.
     Other(u64),
 }
 
 impl Problem {
-    /// The place that it names.
+    /// Offset that it names.
     pub(crate) fn offset(self) -> u64 {
         let (Self::Index(offset, _) | Self::Unfinished(offset) | Self::Other(offset)) = self;
         offset
@@ -111,7 +110,7 @@ impl Ending {
         }
     }
 
-    /// A Zstandard frame begins at `offset`.
+    /// Notes that a Zstandard frame begins at `offset`.
     pub(crate) fn zst(&mut self, offset: u64, is_own: bool) {
         if is_own {
             self.end_listed();
@@ -123,26 +122,26 @@ impl Ending {
         }
     }
 
-    /// A frame of tamp that has begun is this one.
+    /// Notes the entry of the last frame of tamp.
     pub(crate) fn own(&mut self, seek: Seek) {
         self.hash.write(&seek.entry());
     }
 
-    /// The frame that began last is damaged.
+    /// Notes that the last frame is damaged.
     pub(crate) fn damaged(&mut self) {
         if self.known == Known::All {
             self.known = Known::Number;
         }
     }
 
-    /// A part was passed unread.
+    /// Notes that a part was skipped unread.
     pub(crate) fn gap(&mut self) {
         self.end_listed();
         (self.known, self.in_own, self.in_bgzf) = (Known::Nothing, false, false);
     }
 
-    /// Whether `bytes`, at least an end frame unless the file ends before, begin a part of tamp's tail,
-    /// though a bit in its header may be wrong.
+    /// Returns the part of tamp's tail that `bytes` begin, even if a bit of its header is flipped. `bytes`
+    /// are at least an end frame, unless the file ends before.
     pub(crate) fn tail(&self, bytes: &[u8]) -> Option<Tail> {
         if End::read(bytes).is_some() || (self.own_frames > 0 && End::resembles(bytes)) {
             return Some(Tail::List);
@@ -153,7 +152,7 @@ impl Ending {
         check.resembles(bytes).then_some(Tail::Table(check))
     }
 
-    /// The end frame at `offset` is `bytes`.
+    /// Notes an end frame at `offset`.
     pub(crate) fn list(&mut self, offset: u64, bytes: &[u8]) {
         self.end_listed();
         self.end_bgzf(offset);
@@ -166,7 +165,7 @@ impl Ending {
         let problem = match stated {
             _ if known == Known::Nothing => None,
             Some(end) if end.frames == frames && hash.is_none_or(|hash| hash == end.hash) => None,
-            // Those in front have lost their own end frame, or came twice.
+            // The frames in front lost their own end frame, or are repeated.
             Some(end) if frames > end.frames => Some(Problem::Unfinished(offset)),
             _ => Some(Problem::Other(offset)),
         };
@@ -174,7 +173,7 @@ impl Ending {
         self.listed = Some(Listed { at: offset, frames, stated, hash, problem });
     }
 
-    /// The seek table at `offset` is the one of `check`.
+    /// Notes a seek table at `offset`.
     pub(crate) fn table(&mut self, offset: u64, check: &TableCheck) {
         let Some(listed) = self.listed.take() else { return };
         match (listed.problem, listed.hash.map(|hash| check.is_of(hash))) {
@@ -185,32 +184,32 @@ impl Ending {
         }
     }
 
-    /// BGZF blocks begin at `offset`; `is_end`: the last of them is empty.
+    /// Notes BGZF blocks at `offset`; `is_end` if the last of them is empty.
     pub(crate) fn bgzf(&mut self, offset: u64, is_end: bool) {
         self.end_listed();
         self.end_own(offset);
         self.in_bgzf = !is_end;
     }
 
-    /// Something begins at `offset` that says itself where it ends.
+    /// Notes a part at `offset` that marks its own end.
     pub(crate) fn other(&mut self, offset: u64) {
         self.end_listed();
         self.end_own(offset);
         self.end_bgzf(offset);
     }
 
-    /// What is wrong, as far as is known.
+    /// Returns the problem found so far.
     pub(crate) fn noted(&self) -> Option<Problem> {
         self.problem
     }
 
-    /// The file ends at `offset`; yields what is wrong with it.
+    /// Notes the end of the file at `offset`; returns the problem, if any.
     pub(crate) fn finish(mut self, offset: u64) -> Option<Problem> {
         self.other(offset);
         self.problem
     }
 
-    /// No seek table follows the end frame.
+    /// Notes that no seek table follows the end frame.
     fn end_listed(&mut self) {
         if let Some(problem) = self.listed.take().and_then(|listed| listed.problem) {
             self.note(problem);
@@ -233,7 +232,7 @@ impl Ending {
     }
 
     fn note(&mut self, problem: Problem) {
-        // Content that is missing counts more than an index that is damaged.
+        // Missing content matters more than a damaged index.
         if matches!(self.problem, None | Some(Problem::Index(..))) {
             self.problem = self.problem.filter(|_| matches!(problem, Problem::Index(..))).or(Some(problem));
         }
@@ -249,7 +248,7 @@ mod tests {
         Seek { frame_bytes: 10, content_bytes: 5, checksum: number }
     }
 
-    /// Frames of tamp by number, and perhaps an end frame that lists others.
+    /// Follows frames of tamp by number, and an end frame that lists `listed`.
     fn found(frames: &[u32], listed: Option<&[u32]>) -> Option<Problem> {
         let mut ending = Ending::new();
         for &number in frames {
@@ -263,7 +262,7 @@ mod tests {
         ending.finish(99)
     }
 
-    /// Three frames and their tail with a flipped bit; yields what is wrong.
+    /// Follows three frames and their tail with a flipped bit; returns the problem.
     fn flipped(bit: usize) -> Option<Problem> {
         let seeks: Vec<_> = [1, 2, 3].map(seek).into();
         let mut bytes = tail(&seeks);
@@ -310,7 +309,7 @@ mod tests {
         assert_eq!(found(&[], Some(&[])), None);
         assert_eq!(found(&[2], Some(&[1, 2])), Some(Problem::Other(7)));
         assert_eq!(found(&[2, 1], Some(&[1, 2])), Some(Problem::Other(7)));
-        // An interrupted file and a whole one, one behind the other.
+        // An interrupted file, and a complete one behind it.
         assert_eq!(found(&[5, 1, 2], Some(&[1, 2])), Some(Problem::Unfinished(7)));
     }
 

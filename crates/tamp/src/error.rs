@@ -1,9 +1,9 @@
-//! What can go wrong, as far as a caller can act on it.
+//! Errors, distinguished as far as a caller can act on them.
 
 use crate::format::zst;
 use std::io;
 
-/// Why data could not be compressed or read back.
+/// Reason that data could not be compressed or read back.
 ///
 /// Offsets count bytes of the compressed stream from its beginning.
 #[derive(Debug, thiserror::Error)]
@@ -15,26 +15,26 @@ pub enum Error {
     /// The file has no bytes, as after a full disk; every format needs some bytes even for no content.
     #[error("the file is empty")]
     Empty,
-    /// The bytes begin no format that tamp reads.
+    /// The bytes do not begin a format that tamp reads.
     #[error("byte {offset}: not a .zst, .lz4, .gz or zlib file")]
     UnknownFormat {
-        /// Where a frame should have begun.
+        /// Expected beginning of a frame.
         offset: u64,
     },
     /// The data contradicts itself: a checksum, a size, a code.
     #[error("byte {offset}: {what}{}", if *what == zst::OTHER_DICTIONARY { "" } else { "; try --salvage" })]
     Damaged {
-        /// Where the damaged frame or block begins.
+        /// Beginning of the damaged frame or block.
         offset: u64,
-        /// What is wrong.
+        /// Kind of damage.
         what: &'static str,
     },
     /// The stream ends inside a frame.
     #[error("byte {offset}: the file ends inside {what}; try --salvage")]
     Truncated {
-        /// Where the unfinished frame or block begins.
+        /// Beginning of the unfinished frame or block.
         offset: u64,
-        /// What is cut.
+        /// Part that is cut.
         what: &'static str,
     },
     /// All blocks are intact, but the end of the file is missing: its writer was interrupted.
@@ -46,32 +46,32 @@ pub enum Error {
         /// byte.
         offset: u64,
     },
-    /// All content is right, but the list of frames or the seek table behind it is damaged. The other one
+    /// All content is intact, but the list of frames or the seek table behind it is damaged. The other one
     /// proves the content.
     ///
-    /// Comes after all content was read.
+    /// Returned after all content was read.
     #[error("byte {offset}: {what} is damaged; all content before it is intact")]
     Index {
-        /// Where the list or the table begins.
+        /// Beginning of the list or the table.
         offset: u64,
-        /// Which of the two.
+        /// Name of the damaged part.
         what: &'static str,
     },
-    /// A frame needs more memory than was granted.
+    /// A frame needs more memory than the limit.
     #[error("byte {offset}: this frame needs {} MiB of memory, and the limit is {}; raise it with --memory={}MiB",
         needed_bytes.div_ceil(1 << 20), granted(*granted_bytes), needed_bytes.div_ceil(1 << 20))]
     Memory {
-        /// Where the frame begins.
+        /// Beginning of the frame.
         offset: u64,
         /// The frame's window.
         needed_bytes: u64,
         /// [`crate::ReadOptions::memory_bytes`].
         granted_bytes: u64,
     },
-    /// A frame was compressed with a dictionary that is not at hand.
+    /// A frame was compressed with a dictionary that was not given.
     #[error("byte {offset}: this frame needs the dictionary with the number {id}; name its file with -D")]
     NeedsDictionary {
-        /// Where the frame begins.
+        /// Beginning of the frame.
         offset: u64,
         /// The dictionary's number.
         id: u32,
@@ -79,30 +79,30 @@ pub enum Error {
     /// Not a dictionary made by zstd.
     #[error("not a dictionary made by zstd --train; --patch-from takes any file")]
     Dictionary,
-    /// The options contradict each other, or what a format can do.
+    /// The options contradict each other, or the format does not support them.
     #[error("{0}")]
     Options(&'static str),
     /// Valid, but not supported by tamp.
     #[error("byte {offset}: {what}")]
     Unsupported {
-        /// Where the frame begins.
+        /// Beginning of the frame.
         offset: u64,
-        /// What is not supported.
+        /// Unsupported feature.
         what: &'static str,
     },
-    /// A compressed block did not decode to what went in, so the machine or a codec is broken.
+    /// A compressed block did not decode to its input: the machine or a codec is broken.
     #[error("block at input byte {offset} does not decode to its input; do not trust this machine")]
     Verify {
-        /// Where the block begins in the input.
+        /// Beginning of the block in the input.
         offset: u64,
     },
-    /// The input ended before the size it had when compressing began.
+    /// The input is shorter than when compressing began.
     #[error("the input shrank to {offset} bytes while it was read")]
     Changed {
-        /// Where it ends now.
+        /// End of the input now.
         offset: u64,
     },
-    /// The header states a size that turned out wrong, so readers will refuse the file.
+    /// The header states a wrong size, so readers will refuse the file.
     #[error(
         "the size hint was {stated} bytes, but the input had {found}; readers refuse the output, and --salvage reads it"
     )]
@@ -118,14 +118,13 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether it comes behind all content that was written: nothing is missing or wrong before the place
-    /// that it names.
+    /// Whether all content was returned before this error: nothing before its offset is missing or wrong.
     pub fn is_behind_content(&self) -> bool {
         matches!(self, Self::Unfinished { .. } | Self::Index { .. })
     }
 }
 
-/// A limit, which is small only if a user set it so.
+/// Formats a memory limit, in bytes if a user chose less than whole MiB.
 fn granted(bytes: u64) -> String {
     if bytes.is_multiple_of(1 << 20) { format!("{} MiB", bytes >> 20) } else { format!("{bytes} bytes") }
 }

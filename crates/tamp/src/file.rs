@@ -1,9 +1,9 @@
-//! Regular file to regular file: every worker reads, works and writes for itself.
+//! Regular file to regular file: each worker reads, works and writes independently.
 //!
-//! No thread reads for others or writes for others. A worker takes the next piece, a few blocks, by
-//! one atomic addition, reads each block into its own buffer, which stays in its core's cache, and
-//! writes the piece at once to where it belongs. Compressing, that is known only when all earlier
-//! pieces are compressed; a worker that is ahead leaves its piece to the worker that closes the gap.
+//! No thread reads or writes for others. A worker takes the next piece, a few blocks, by one atomic addition,
+//! reads each block into its own buffer, which stays in its core's cache, and writes the piece at its offset.
+//! When compressing, the offset is known only after all earlier pieces are compressed; a worker that is ahead
+//! hands its piece to the worker that closes the gap.
 
 use crate::buffer::Buffer;
 use crate::decode::Decoder;
@@ -27,38 +27,38 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 use twox_hash::XxHash32;
 
-/// One write of this much costs less than several of a block, for which threads get in each other's way.
+/// Bytes of one write. Writing single blocks costs more: the threads contend.
 const PIECE_BYTES: usize = 1 << 20;
-/// All threads' pieces together, so that many threads stay within the bound on memory.
+/// Bytes of all threads' pieces together, which bounds memory with many threads.
 const PIECES_BYTES: usize = 8 << 20;
 
-/// Direct I/O wants buffers and lengths in multiples of this.
+/// Alignment of buffers and lengths for direct I/O.
 const PAGE_BYTES: usize = 4096;
 
 /// A part of a regular file to read, and the place in another to write to.
 #[derive(Clone, Copy, Debug)]
 pub struct Places<'a> {
-    /// Read from here.
+    /// File to read from.
     pub input: &'a File,
     /// First byte to read.
     pub input_at: u64,
     /// Bytes to read.
     pub input_bytes: u64,
-    /// Write to here; `None`: only check.
+    /// File to write to; `None`: only check.
     pub output: Option<&'a File>,
     /// First byte to write.
     pub output_at: u64,
-    /// Leave holes where a decompressed block has long runs of zeros. Only where the output has no
-    /// bytes yet, for a hole leaves what is there.
+    /// Leave holes for long runs of zeros in decompressed blocks. Valid only if the output has no bytes there
+    /// yet: a hole does not overwrite.
     pub sparse: bool,
 }
 
-/// Called after each piece of work, by any thread, to show progress.
+/// Callback after each piece of work, by any thread, to show progress.
 pub type Watch<'a> = &'a (dyn Fn() + Sync);
 
-/// Compresses a regular file; yields how many bytes it wrote.
+/// Compresses a regular file; returns the number of bytes written.
 ///
-/// Holes in the input are not read.
+/// Does not read holes of the input.
 ///
 /// # Errors
 ///
@@ -100,13 +100,14 @@ pub fn compress_file(
     Ok(written)
 }
 
-/// Decompresses a regular file by its index; yields how much content there was, or `None`: the file
-/// does not say where its blocks are, or not truly, and must be read from its beginning by
-/// [`crate::Reader`]. What was written to the output until then is to be overwritten.
+/// Decompresses a regular file by its index; returns the number of bytes of content.
+///
+/// `None` if the file has no index, or a wrong one: read it from its beginning with [`crate::Reader`], and
+/// overwrite what was written so far.
 ///
 /// # Errors
 ///
-/// What reading and writing say.
+/// Errors of reading and writing.
 pub fn decompress_file(
     places: &Places<'_>,
     options: &ReadOptions,
@@ -118,12 +119,12 @@ pub fn decompress_file(
     let index = Index::read(places.input_bytes, dictionary, &mut |buffer, at| {
         read_full_at(places.input, buffer, input_at + at)
     })?;
-    // A reader finds out whether a large frame has a small window.
+    // Only a reader finds that a large frame has a small window.
     let is_granted = |index: &Index| {
         !index.format.container().needs_window()
             || index.entries.iter().all(|entry| u64::from(entry.content_bytes) <= options.memory_bytes)
     };
-    // A reader says what is damaged.
+    // Only a reader reports what is damaged.
     let index =
         index.filter(|index| index.damaged.is_none() && is_granted(index) && !has_wrong_empty_frame(index));
     let Some(index) = index else { return Ok(None) };
@@ -149,7 +150,7 @@ pub fn decompress_file(
     Ok(Some(content_bytes))
 }
 
-/// Whether an LZ4 frame without blocks misses its checksum: no entry leads to it.
+/// Whether the checksum of an LZ4 frame without blocks is wrong: no entry leads to such a frame.
 fn has_wrong_empty_frame(index: &Index) -> bool {
     let sum = XxHash32::oneshot(0, b"");
     let mut entries = 0;
@@ -159,7 +160,7 @@ fn has_wrong_empty_frame(index: &Index) -> bool {
     })
 }
 
-/// How much content a thread takes at a time: of a small file less, so that there is something for each.
+/// Returns the bytes of content in a piece: fewer in a small file, so each thread gets some.
 fn piece_bytes(content_bytes: u64, threads: usize) -> u64 {
     let fair = content_bytes / (4 * threads as u64);
     fair.min(PIECE_BYTES.min(PIECES_BYTES / threads) as u64)
@@ -174,16 +175,16 @@ impl Places<'_> {
     }
 }
 
-/// What workers do with each piece.
+/// The work on each piece.
 trait Job: Sync {
     type Worker;
     fn worker(&self) -> Self::Worker;
     fn piece(&self, worker: &mut Self::Worker, number: u64) -> Result<(), Failure>;
-    /// Wakes the workers that wait for a turn.
+    /// Wakes workers that wait for their turn.
     fn stop(&self);
 }
 
-/// Why a worker ends early.
+/// Reason that a worker ends early.
 enum Failure {
     Of(Error),
     /// Another worker failed first.
@@ -202,7 +203,7 @@ impl<E: Into<Error>> From<E> for Failure {
     }
 }
 
-/// Has `threads`, the caller's own among them, do all pieces.
+/// Runs the job's pieces on `threads` threads, the caller's among them.
 fn share<J: Job>(pieces: u64, threads: usize, meter: &Meter, watch: Watch<'_>, job: &J) -> Result<(), Error> {
     let (next, stopped, failed) = (AtomicU64::new(0), AtomicBool::new(false), Mutex::new(None));
     let work = || {
@@ -228,7 +229,7 @@ fn share<J: Job>(pieces: u64, threads: usize, meter: &Meter, watch: Watch<'_>, j
     let helpers = usize::try_from(pieces).map_or(threads, |pieces| threads.min(pieces)).saturating_sub(1);
     std::thread::scope(|scope| {
         for _ in 0..helpers {
-            // With fewer threads than wished it takes longer, no more.
+            // With fewer threads than requested the job only takes longer.
             if std::thread::Builder::new().name("tamp".into()).spawn_scoped(scope, work).is_err() {
                 break;
             }
@@ -238,7 +239,7 @@ fn share<J: Job>(pieces: u64, threads: usize, meter: &Meter, watch: Watch<'_>, j
     failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
 }
 
-/// Lets the others end when one panics, so that no thread waits for ever and the panic is reported.
+/// Stops the other workers if one panics, so no thread waits for ever and the panic is reported.
 struct StopOnPanic<'a, J: Job>(&'a J);
 
 impl<J: Job> Drop for StopOnPanic<'_, J> {
@@ -255,10 +256,10 @@ struct Compress<'a> {
     meter: &'a Meter,
     setting: Setting,
     holes: Holes,
-    /// A whole block of zeros, compressed once: holes are many or none.
+    /// A whole block of zeros, compressed once.
     packed_zeros: OnceLock<Vec<u8>>,
     blocks: u64,
-    /// Blocks of a piece, but for the last one.
+    /// Blocks in a piece, except the last.
     piece_blocks: u64,
     placer: Placer,
 }
@@ -269,7 +270,7 @@ struct CompressWorker {
 }
 
 impl Compress<'_> {
-    /// Reads whole pages of the file into whole pages of memory: direct I/O takes nothing else.
+    /// Reads whole pages of the file into whole pages of memory, which direct I/O requires.
     fn read<'a>(&self, buffer: &'a mut Buffer, offset: u64, bytes: usize) -> Result<&'a [u8], Error> {
         let at = self.places.input_at + offset;
         let lead = usize::try_from(at % PAGE_BYTES as u64).expect("less than a page");
@@ -297,7 +298,8 @@ impl Compress<'_> {
         Ok(())
     }
 
-    /// Reads block `number` and appends it to `packed`; yields its content's length, and when it was done.
+    /// Reads block `number` and appends it to `packed`; returns the length of its content, and the time of
+    /// completion.
     fn block(
         &self,
         worker: &mut CompressWorker,
@@ -361,14 +363,14 @@ struct Decompress<'a> {
     places: &'a Places<'a>,
     index: &'a Index,
     dictionary: Option<&'a Dictionary>,
-    /// The entries that are decoded together.
+    /// Ranges of entries that are decoded together.
     pieces: Vec<Range<usize>>,
-    /// Whether any LZ4 frame has a checksum over all its content.
+    /// Whether an LZ4 frame has a checksum over all its content.
     hashed: bool,
     meter: &'a Meter,
-    /// An LZ4 frame's checksum over all its content can only be made in order.
+    /// Checksum over the content of an LZ4 frame, which must be computed in order.
     hash: Turn<XxHash32>,
-    /// A block was not what the index says: only reading from the beginning tells the truth.
+    /// A block differs from the index: the file must be read from its beginning.
     misled: AtomicBool,
 }
 
@@ -379,7 +381,7 @@ struct DecompressWorker {
 }
 
 impl Decompress<'_> {
-    /// Takes an LZ4 block's turn to be hashed.
+    /// Waits for an LZ4 block's turn and hashes it.
     fn hash(&self, number: usize, content: &[u8]) -> Result<Result<(), &'static str>, Stopped> {
         let frame = self.index.lz4_frame(number).expect("only LZ4 frames have a checksum over blocks");
         self.hash.take(number as u64, |hash| {
@@ -399,7 +401,7 @@ impl Decompress<'_> {
 }
 
 impl Decompress<'_> {
-    /// Decodes entry `number` of what was read from `piece_at` on; yields when that was done.
+    /// Decodes entry `number` from bytes read at `piece_at`; returns the time of completion.
     fn entry(
         &self,
         worker: &mut DecompressWorker,
@@ -478,7 +480,7 @@ pub(crate) fn read_full_at(file: &File, buffer: &mut [u8], at: u64) -> io::Resul
             Ok(0) => break,
             Ok(read) => filled += read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // Direct I/O cannot go on behind an unaligned end of file, where there is nothing anyway.
+            // Direct I/O fails behind an unaligned end of file, which has no more bytes anyway.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput && filled > 0 => break,
             Err(error) => return Err(error),
         }

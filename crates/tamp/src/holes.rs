@@ -6,7 +6,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
-/// Zeros are left out in aligned pieces of this size; smaller ones would only fragment the file.
+/// Size and alignment of holes: smaller ones would only fragment the file.
 const HOLE_BYTES: usize = 32 << 10;
 
 /// Whether a file may have holes.
@@ -16,34 +16,34 @@ pub(crate) struct Holes {
 }
 
 impl Holes {
-    /// A file that has fewer sectors than its length needs has holes.
+    /// Checks for holes: a file with fewer sectors than its length needs has some.
     pub(crate) fn of(file: &File) -> Self {
         Self { any: file.metadata().is_ok_and(|metadata| metadata.blocks() * 512 < metadata.len()) }
     }
 
-    /// Whether `range` of the file holds no data.
+    /// Whether `range` of the file is a hole.
     ///
     /// # Errors
     ///
-    /// What the file's length cannot be read for.
+    /// If the file's length cannot be read.
     pub(crate) fn cover(self, file: &File, range: &Range<u64>) -> io::Result<bool> {
         if !self.any {
             return Ok(false);
         }
-        // Nothing else uses the file's own position, which this moves.
+        // This moves the file's offset, which has no other user.
         match rustix::fs::seek(file, SeekFrom::Data(range.start)) {
             Ok(data_at) => Ok(data_at >= range.end),
-            // No data from here to the end. If the file was cut since, the end comes before the range's, and
-            // those bytes are missing, not zero.
+            // No data follows. If the file was cut since, it ends inside the range, and those bytes are
+            // missing, not zero.
             Err(rustix::io::Errno::NXIO) => Ok(file.metadata()?.len() >= range.end),
             Err(_) => Ok(false),
         }
     }
 }
 
-/// Writes to a regular file from a place on, leaving holes where there are long runs of zeros.
+/// Writes to a regular file from an offset on, with holes for long runs of zeros.
 ///
-/// Only for where the file has no bytes yet: a hole leaves what is there.
+/// Only for a part of the file that has no bytes yet: a hole does not overwrite.
 #[derive(Debug)]
 pub struct SparseWriter<'a> {
     file: &'a File,
@@ -51,16 +51,16 @@ pub struct SparseWriter<'a> {
 }
 
 impl<'a> SparseWriter<'a> {
-    /// Writes to `file` from `at` on; the file's own position is neither used nor moved.
+    /// Creates a writer to `file` from `at` on; the file's own offset is neither used nor moved.
     pub fn new(file: &'a File, at: u64) -> Self {
         Self { file, at }
     }
 
-    /// Makes the file as long as what was written, and yields where that ended.
+    /// Extends the file to the end of what was written; returns that offset.
     ///
     /// # Errors
     ///
-    /// What the file says.
+    /// Errors of the file.
     pub fn finish(self) -> io::Result<u64> {
         set_end(self.file, self.at)?;
         Ok(self.at)
@@ -79,7 +79,7 @@ impl io::Write for SparseWriter<'_> {
     }
 }
 
-/// Writes `content` to `at` but for long runs of zeros.
+/// Writes `content` to `at`, except for long runs of zeros.
 pub(crate) fn write_around(file: &File, content: &[u8], at: u64) -> io::Result<()> {
     // Pieces are aligned in the file, so the first may be short.
     let first = usize::try_from(at.next_multiple_of(HOLE_BYTES as u64) - at).expect("less than a piece");
@@ -87,7 +87,8 @@ pub(crate) fn write_around(file: &File, content: &[u8], at: u64) -> io::Result<(
     let mut written = 0;
     while from < content.len() {
         let end = (if from < first { first } else { from + HOLE_BYTES }).min(content.len());
-        // The first and the last piece may be parts of one; their neighbours' writers judge the rest.
+        // The first and the last piece may be parts of a hole's size; the writers of their neighbours judge
+        // the rest.
         if is_zero(&content[from..end]) {
             if written < from {
                 file.write_all_at(&content[written..from], at + written as u64)?;
@@ -99,13 +100,13 @@ pub(crate) fn write_around(file: &File, content: &[u8], at: u64) -> io::Result<(
     if written < content.len() { file.write_all_at(&content[written..], at + written as u64) } else { Ok(()) }
 }
 
-/// Makes the file reach `end`, where its last bytes were a run of zeros.
+/// Extends the file to `end`, if its last bytes were a run of zeros.
 pub(crate) fn set_end(file: &File, end: u64) -> io::Result<()> {
     if file.metadata()?.len() < end { file.set_len(end) } else { Ok(()) }
 }
 
 fn is_zero(piece: &[u8]) -> bool {
-    // A wide step without a branch inside is what the compiler makes vectors of.
+    // The compiler vectorizes a wide step without a branch inside.
     piece.chunks(256).all(|chunk| chunk.iter().fold(0, |sum, byte| sum | byte) == 0)
 }
 
@@ -134,7 +135,7 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         let mut writer = SparseWriter::new(&file, 0);
         for _ in 0..20 {
-            // As BGZF blocks do, which are no multiple of anything.
+            // Like BGZF blocks, which are not aligned.
             io::Write::write_all(&mut writer, &vec![0; 5 * 0xff00]).unwrap();
         }
         assert_eq!(writer.finish().unwrap(), 100 * 0xff00);

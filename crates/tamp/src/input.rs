@@ -1,4 +1,4 @@
-//! A stream of compressed bytes that can be looked at before it is taken.
+//! A stream of compressed bytes with lookahead.
 
 use crate::Error;
 use crate::ending::{Ending, Tail};
@@ -7,10 +7,10 @@ use crate::meter::now;
 use std::io::{self, Read};
 use std::time::Duration;
 
-/// Read from the source at once: as much as an enlarged pipe hands over with least overhead.
+/// Bytes of one read: the size that an enlarged pipe transfers with the least overhead.
 const READ_BYTES: usize = 256 << 10;
 
-/// Buffers `R`; grows as far as its caller asks to see.
+/// Buffers `R`; grows as far as callers look ahead.
 #[derive(Debug)]
 pub(crate) struct Input<R> {
     source: R,
@@ -26,7 +26,7 @@ impl<R: Read> Input<R> {
         Self { source, buffer: Vec::new(), taken: 0, filled: 0, offset: 0, reading: Duration::ZERO }
     }
 
-    /// Bytes taken so far: where the next one stood in the source.
+    /// Number of bytes taken so far: the offset of the next one in the source.
     pub(crate) fn offset(&self) -> u64 {
         self.offset
     }
@@ -36,7 +36,7 @@ impl<R: Read> Input<R> {
         self.reading
     }
 
-    /// Everything at hand, at least `bytes` unless the source ends before.
+    /// Returns all buffered bytes: at least `bytes`, unless the source ends before.
     pub(crate) fn show(&mut self, bytes: usize) -> io::Result<&[u8]> {
         if self.filled - self.taken < bytes {
             self.make_room(bytes);
@@ -55,19 +55,19 @@ impl<R: Read> Input<R> {
         Ok(&self.buffer[self.taken..self.filled])
     }
 
-    /// Everything at hand, without reading.
+    /// Returns the buffered bytes without reading.
     pub(crate) fn at_hand(&self) -> &[u8] {
         &self.buffer[self.taken..self.filled]
     }
 
-    /// Drops `bytes` that were shown.
+    /// Drops `bytes` from those that were shown.
     pub(crate) fn take(&mut self, bytes: usize) {
         assert!(bytes <= self.filled - self.taken, "only what was shown can be taken");
         self.taken += bytes;
         self.offset += bytes as u64;
     }
 
-    /// Drops `bytes`, seen or not; yields how many there were.
+    /// Drops `bytes`, buffered or not; returns the number of bytes dropped.
     pub(crate) fn skip(&mut self, bytes: u64) -> io::Result<u64> {
         let mut left = bytes;
         while left > 0 {
@@ -97,7 +97,7 @@ impl<R: Read> Input<R> {
         if self.skip(bytes)? < bytes { Err(cut) } else { Ok(()) }
     }
 
-    /// Drops the part of tamp's tail that begins here, if one does; `ending` checks it.
+    /// Drops the part of tamp's tail that begins here, if any, and reports it to `ending`.
     ///
     /// # Errors
     ///
@@ -125,7 +125,7 @@ impl<R: Read> Input<R> {
         Ok(true)
     }
 
-    /// Whether nothing but zeros is left: a file may be filled up to the length of a page. It takes them.
+    /// Whether only zeros are left, which it takes: some files are padded to whole pages.
     pub(crate) fn take_zeros_to_end(&mut self) -> io::Result<bool> {
         loop {
             let shown = self.show(1)?;

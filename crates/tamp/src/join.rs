@@ -1,4 +1,4 @@
-//! The pieces, in order again: what only the order can tell is checked here.
+//! Restores the order of pieces, and makes the checks that need it.
 
 use crate::Error;
 use crate::buffer::{Buffer, Spare};
@@ -10,7 +10,7 @@ use std::hash::Hasher;
 use std::sync::Arc;
 use twox_hash::XxHash32;
 
-/// Content that one step of the serial fallback makes at most.
+/// Maximum content of one step of the serial fallback.
 const STEP_BYTES: usize = 256 << 10;
 
 /// Checks pieces in order and passes their content on.
@@ -23,28 +23,28 @@ pub(crate) struct Joiner {
     trailing_garbage: Option<u64>,
 }
 
-/// How far the gzip that comes in segments is.
+/// State of a gzip stream that is decoded in segments.
 enum Gzip {
     Between,
-    /// The member's segments stood alone so far.
+    /// All segments of the member were independent so far.
     Parallel {
         member_at: u64,
         crc: crc32fast::Hasher,
         content_bytes: u32,
         window: Vec<u8>,
     },
-    /// They did not, or the member ends: all that follows goes through one decoder.
+    /// A segment was dependent, or the member ended: one decoder takes everything that follows.
     Serial(Box<Serial>),
 }
 
-/// One decoder for all that is left of a gzip stream.
+/// A single decoder for the rest of a gzip stream.
 struct Serial {
     member_at: u64,
     inflater: Inflater,
-    /// Compressed bytes that came, of which `taken` are eaten.
+    /// Compressed bytes to decode; the first `taken` are consumed.
     pending: Vec<u8>,
     taken: usize,
-    /// Where the first of `pending` stood.
+    /// Offset of the first byte of `pending` in the source.
     pending_at: u64,
     inside: bool,
 }
@@ -61,12 +61,12 @@ impl Joiner {
         }
     }
 
-    /// Whether segments turned out to depend on each other, so that this one thread decodes them.
+    /// Whether segments depended on each other, so this thread decodes the stream alone.
     pub(crate) fn fell_back(&self) -> bool {
         self.fell_back
     }
 
-    /// As [`crate::split::Splitter::trailing_garbage`].
+    /// Offset of trailing garbage; see [`crate::split::Splitter::trailing_garbage`].
     pub(crate) fn trailing_garbage(&self) -> Option<u64> {
         match &self.gzip {
             Gzip::Serial(serial) => self.trailing_garbage.or(serial.left_over()),
@@ -74,7 +74,7 @@ impl Joiner {
         }
     }
 
-    /// Checks what is due after `piece`; yields its content. Then [`Joiner::more`] is to be asked.
+    /// Makes the checks that are due after `piece`; returns its content. Call [`Joiner::more`] afterwards.
     pub(crate) fn join(&mut self, piece: Piece) -> Result<Buffer, Error> {
         let content = piece.content;
         match piece.then {
@@ -104,8 +104,8 @@ impl Joiner {
                 let counts = self.segment(offset, &bytes, &found, &crc, &content);
                 self.spare.put(bytes);
                 if !counts {
-                    // The serial decoder makes it, all of it: what the worker made until it knew better is
-                    // void.
+                    // The serial decoder produces all of this segment's content; the worker's part is
+                    // discarded.
                     self.spare.put(content);
                     return Ok(Buffer::default());
                 }
@@ -114,7 +114,7 @@ impl Joiner {
         Ok(content)
     }
 
-    /// What the serial decoder still has of the pieces joined; `None`: nothing more yet.
+    /// Returns more content of the serial decoder; `None` if it needs another piece.
     pub(crate) fn more(&mut self) -> Option<Result<Buffer, Error>> {
         let Gzip::Serial(serial) = &mut self.gzip else { return None };
         let mut content = self.spare.get();
@@ -126,7 +126,7 @@ impl Joiner {
         Some(made.map(|_| content))
     }
 
-    /// Says whether the end of the stream is a proper end.
+    /// Checks that the stream does not end inside a member.
     pub(crate) fn finish(&self) -> Result<(), Error> {
         match &self.gzip {
             Gzip::Between => Ok(()),
@@ -138,7 +138,7 @@ impl Joiner {
         }
     }
 
-    /// Takes note of a segment; `false`: what the worker made of it does not count.
+    /// Notes a segment; `false` if the worker's content must be discarded.
     fn segment(
         &mut self,
         offset: u64,
@@ -152,7 +152,7 @@ impl Joiner {
                 (*member_at, crc, content_bytes, window)
             }
             Gzip::Serial(serial) => {
-                // A worker may have understood the segment; its content is not what the stream means.
+                // Even if a worker could decode the segment, its content is wrong here.
                 serial.append(bytes);
                 return false;
             }
@@ -196,7 +196,7 @@ impl Serial {
         self.pending.extend_from_slice(bytes);
     }
 
-    /// Makes the next content; `false`: it must see more first.
+    /// Produces the next content; `false` if it needs more bytes.
     fn advance(&mut self, content: &mut Buffer, garbage: &mut Option<u64>) -> Result<bool, Error> {
         loop {
             if !self.inside && !self.enter(garbage)? {
@@ -207,7 +207,7 @@ impl Serial {
                 .step(&self.pending[self.taken..], STEP_BYTES, content)
                 .map_err(|what| Error::Damaged { offset: self.member_at, what })?;
             match step {
-                // A header is looked at as a whole, so it has the splitter's limit.
+                // A header is parsed as a whole, so the splitter's limit applies.
                 Step::Needs(_) if self.pending.len() - self.taken > UNIT_BYTES_MAX => return Err(self.cut()),
                 Step::Needs(_) => return Ok(false),
                 Step::Went { eaten } => self.taken += eaten,
@@ -222,13 +222,13 @@ impl Serial {
         }
     }
 
-    /// The error of a member that does not end.
+    /// Returns the error of a member that does not end.
     fn cut(&self) -> Error {
         let what = if self.inflater.is_at_header() { "a gzip header" } else { "a gzip member" };
         Error::Truncated { offset: self.member_at, what }
     }
 
-    /// Between members: skips padding, and anything but a member with a warning.
+    /// Between members: skips padding, and skips other garbage with a warning.
     fn enter(&mut self, garbage: &mut Option<u64>) -> Result<bool, Error> {
         if garbage.is_none() {
             self.taken += self.pending[self.taken..].iter().take_while(|&&byte| byte == 0).count();
@@ -248,7 +248,7 @@ impl Serial {
         Ok(self.inside)
     }
 
-    /// Where bytes are left that were too few to tell what they begin.
+    /// Offset of the bytes that are left over, too few to be a header.
     fn left_over(&self) -> Option<u64> {
         (!self.inside && self.taken < self.pending.len()).then(|| self.pending_at + self.taken as u64)
     }

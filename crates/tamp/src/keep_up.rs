@@ -1,20 +1,19 @@
-//! The level follows the state of the ring, so that the writer of the pipe does not wait for the codec.
+//! Adapts the level to the state of the ring, so the writer of the pipe does not wait for the codec.
 //!
-//! Blocks are independent, so each may have its own level: the answer to a full ring is in the very
-//! next block, not after megabytes.
+//! Blocks are independent, so each may have its own level: the next block already reacts to a full ring.
 
 use crate::format::Setting;
 use crate::level::{Format, Level};
 use std::time::Duration;
 
-/// Above this the ring fills: go faster at once.
+/// Occupancy above which the ring is too full: compress faster at once.
 const CROWDED_RATIO: f64 = 0.75;
-/// Below this it idles: try to compress better.
+/// Occupancy below which the ring idles: try to compress better.
 const IDLE_RATIO: f64 = 0.25;
-/// Between two steps towards better compression, so that the effect of one is seen before the next.
+/// Time between two steps towards better compression, so each step can take effect before the next.
 const PATIENCE: Duration = Duration::from_millis(2);
 
-/// The steps from the best level asked for down to storing, and where we stand.
+/// The settings from the best allowed level down to storing, and the current one.
 #[derive(Debug)]
 pub(crate) struct Ladder {
     steps: Vec<Setting>,
@@ -35,11 +34,11 @@ impl Ladder {
         Self { at: steps.len() / 2, steps, since_change: Duration::ZERO }
     }
 
-    /// What the next block is compressed with.
+    /// Returns the setting for the next block.
     ///
     /// - `occupancy_ratio`: share of the ring in use, in [0, 1].
-    /// - `can_grow`: another thread may still join, which is better than compressing less.
-    /// - `since_last`: time since this was asked last.
+    /// - `can_grow`: another thread may still start, which is better than compressing less.
+    /// - `since_last`: time since the previous call.
     pub(crate) fn next(&mut self, occupancy_ratio: f64, can_grow: bool, since_last: Duration) -> Setting {
         self.since_change += since_last;
         if occupancy_ratio >= CROWDED_RATIO && !can_grow {

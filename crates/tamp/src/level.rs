@@ -1,4 +1,4 @@
-//! What a file is written as: format, level, block size, threads.
+//! Options of a compressed file: format, level, block size, threads.
 
 use crate::threads_allowed;
 use crate::{Dictionary, Error};
@@ -6,69 +6,71 @@ use crate::{Dictionary, Error};
 /// A container that tamp writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Zstandard, one frame a block, with the seek table of the seekable format at the end.
+    /// Zstandard, one frame per block, with the seek table of the seekable format at the end.
     Zst,
-    /// LZ4, independent blocks with a checksum each.
+    /// LZ4, independent blocks, each with a checksum.
     Lz4,
-    /// Gzip, in blocks of at most 64 KiB that know their length: what `bgzip` writes.
+    /// Gzip in blocks of at most 64 KiB that state their length, as `bgzip` writes it.
     Bgzf,
 }
 
-/// How hard to compress: 0 is fastest, 9 smallest, 1 usual.
+/// Compression level: 0 is fastest, 9 smallest, 1 the default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Level(u8);
 
 impl Level {
-    /// Fast enough to sit in any pipe: what tamp uses unless told otherwise.
+    /// Default level, fast enough for any pipe.
     pub const USUAL: Self = Self(1);
 
-    /// The level with this number, 0 to 9; `None` if it is larger.
+    /// Returns the level with this number, 0 to 9; `None` if it is larger.
     pub const fn new(level: u8) -> Option<Self> {
         if level <= 9 { Some(Self(level)) } else { None }
     }
 
-    /// The number, as typed.
+    /// Number of the level.
     pub const fn get(self) -> u8 {
         self.0
     }
 }
 
-/// How [`crate::Writer`] compresses.
+/// Options of [`crate::Writer`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Options {
     /// The container.
     pub format: Format,
-    /// How hard.
+    /// Compression level.
     pub level: Level,
-    /// Input bytes in a block; each block is compressed, checked, found and lost by itself.
+    /// Input bytes in a block. Each block is compressed, checked, found and lost independently.
     ///
-    /// 1 byte to 128 MiB; for LZ4 one of the four sizes the format knows: 64 KiB, 256 KiB, 1 MiB, 4 MiB.
+    /// 1 byte to 128 MiB; for LZ4 one of the format's sizes: 64 KiB, 256 KiB, 1 MiB, 4 MiB.
     pub block_bytes: usize,
-    /// Codec threads at most; 1: no thread but the caller's.
+    /// Maximum number of codec threads; 1: only the caller's thread.
     pub threads: usize,
-    /// Decode each block again and compare before it is written.
+    /// Decode each block again and compare it before it is written.
     pub verify: bool,
-    /// Change the level from block to block, so that the writer of the pipe does not wait for the codec.
+    /// Adapt the level from block to block, so the writer of the pipe does not wait for the codec.
     pub keep_up: bool,
-    /// End blocks where the content says so, not at fixed offsets, so that an insertion changes only
-    /// the blocks around it and `rsync` sends only those. Blocks then have up to `block_bytes`.
+    /// End blocks by the content, not at fixed offsets: an insertion then changes only the blocks around it,
+    /// and `rsync` sends only those. Blocks have at most `block_bytes`.
     ///
-    /// Not for LZ4, whose readers find blocks by counting full ones.
+    /// Not for LZ4: its readers compute the offsets of blocks from their full size.
     pub rsyncable: bool,
-    /// Bytes of content of the whole stream, if known. An LZ4 header states them.
+    /// Size of the whole content, if known. An LZ4 header states it.
     pub content_bytes: Option<u64>,
     /// Compress every block with this dictionary. Only for Zstandard.
     pub dictionary: Option<Dictionary>,
 }
 
 impl Options {
-    /// Zstandard at `level` with its usual block, as many threads as this process may use.
+    /// Returns options for Zstandard at `level` with its default block size and as many threads as this
+    /// process may use.
     pub fn zst(level: Level) -> Self {
         Self::of(Format::Zst, level)
     }
 
-    /// `format` at `level` with its usual block, as many threads as this process may use.
+    /// Returns options for `format` at `level` with its default block size and as many threads as this
+    /// process may use.
     pub fn of(format: Format, level: Level) -> Self {
         Self {
             format,
@@ -83,11 +85,14 @@ impl Options {
         }
     }
 
-    /// Whether the codec's own memory, about one and a half of the usual blocks a thread, is worth counting.
+    /// Whether the codec's memory, about one and a half default blocks per thread, counts in the memory
+    /// bound.
     pub(crate) fn has_large_tables(&self) -> bool {
         self.format.container().has_large_tables(self.level)
     }
 
+    /// Checks the options.
+    ///
     /// # Errors
     ///
     /// [`Error::Options`] with what is wrong.
@@ -103,5 +108,5 @@ impl Options {
     }
 }
 
-/// Most bytes of content in a block. The size of its frame fits the 32 bits of a seek table.
+/// Maximum content of a block. Its frame's size then fits the 32 bits of a seek table.
 pub const BLOCK_BYTES_MAX: usize = 128 << 20;

@@ -1,9 +1,9 @@
 //! Parallel compression that is never the bottleneck, in files that stock tools read.
 //!
-//! [`Writer`] compresses whatever is written to it; [`Reader`] reads it back. Both use as many
-//! threads as the flow of data needs, up to a limit, and with a limit of one none but the caller's.
-//! A `.zst` written here is many small frames, each with its size and checksum, and the seek table
-//! of the seekable format; `zstd -d` reads it.
+//! [`Writer`] compresses all bytes written to it; [`Reader`] decompresses them. Both use as many threads as
+//! the data rate needs, up to a limit; with a limit of one, only the caller's thread. A `.zst` file of tamp
+//! consists of many small frames, each with its size and checksum, and the seek table of the seekable format;
+//! `zstd -d` reads it.
 
 #![forbid(unsafe_code)]
 
@@ -49,7 +49,7 @@ pub use salvage::{Loss, Lost, salvage, salvage_frame};
 pub use seek::SeekReader;
 pub use writer::Writer;
 
-/// Threads this process may use: what affinity and cgroup leave of the machine's processors.
+/// Returns the number of threads that this process may use, limited by affinity and cgroup.
 pub fn threads_allowed() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }

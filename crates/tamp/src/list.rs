@@ -1,4 +1,4 @@
-//! What a compressed file holds, without its content.
+//! Description of a compressed file, without its content.
 
 use crate::ending::Problem;
 use crate::index::{self, Hops, Index, Sizes};
@@ -8,23 +8,23 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What a file states about its content, or what decoding it found.
+/// Properties of a file and its content, stated by the file or found by decoding it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Listing {
-    /// The first frame's container; plain gzip and zlib count as [`Format::Bgzf`].
+    /// Format of the first frame; plain gzip and zlib count as [`Format::Bgzf`].
     pub format: Format,
     /// Name of the container: `zst`, `lz4`, `gz` or `zlib`.
     pub container: &'static str,
-    /// The whole file.
+    /// Size of the file.
     pub file_bytes: u64,
-    /// All content.
+    /// Size of the content.
     pub content_bytes: u64,
-    /// Blocks with content that decode by themselves; `None`: the file does not tell.
+    /// Number of blocks with content that decode independently; `None` if the file does not state it.
     pub blocks: Option<u64>,
-    /// Whether [`crate::SeekReader`] reads it.
+    /// Whether [`crate::SeekReader`] can read it.
     pub is_seekable: bool,
-    /// Offset at which the end of the file is missing, because its writer was interrupted.
+    /// Offset of the missing end of the file, if its writer was interrupted.
     pub unfinished: Option<u64>,
     /// Offset of the list of frames or the seek table, if it is damaged. The content is intact.
     pub index_damaged: Option<u64>,
@@ -37,7 +37,7 @@ pub struct Listing {
 ///
 /// # Errors
 ///
-/// As [`crate::decompress_frame`].
+/// The same as of [`crate::decompress_frame`].
 pub fn list_frame<R: Read + Seek>(
     mut source: R,
     reference: &[u8],
@@ -68,11 +68,11 @@ pub fn list_frame<R: Read + Seek>(
     })
 }
 
-/// Lists a whole file; decodes it, as `options` say, only if it does not prove what it holds.
+/// Lists a whole file; decodes it with `options` only if its contents are not proven otherwise.
 ///
 /// # Errors
 ///
-/// What reading says, and what is wrong with the file as far as it had to be decoded.
+/// Errors of reading, and damage in the parts that had to be decoded.
 pub fn list<R: Read + Seek>(mut source: R, options: &ReadOptions) -> Result<Listing, Error> {
     let file_bytes = source.seek(SeekFrom::End(0))?;
     let dictionary = options.dictionary.as_ref();
@@ -113,7 +113,7 @@ pub fn list<R: Read + Seek>(mut source: R, options: &ReadOptions) -> Result<List
             Err(error) => return Err(error),
         }
     }
-    // If another size was found, the index is wrong.
+    // If decoding found another size, the index is wrong.
     let index = index.filter(|index| index.content_bytes() == content_bytes);
     let (blocks, is_seekable) = (index.as_ref().map(|index| index.blocks), index.is_some());
     let trailing_garbage = reader.trailing_garbage();

@@ -1,4 +1,4 @@
-//! `tamp`: gzip's habits, every core, in files that stock tools read.
+//! `tamp`: gzip's command line, every core, files that stock tools read.
 //!
 //! Called as `untamp` it decompresses, as `tampcat` it decompresses to standard output.
 
@@ -18,7 +18,7 @@ fn main() -> ExitCode {
     let args = match Args::from_command_line(std::env::args_os()) {
         Ok(args) => args,
         Err(error) => {
-            // Help and version are errors to the parser, but not to the user.
+            // clap returns help and version as errors.
             let code = if error.use_stderr() { cmd::EXIT_USAGE } else { 0 };
             return if error.print().is_ok() { ExitCode::from(code) } else { ExitCode::FAILURE };
         }

@@ -1,19 +1,19 @@
-//! Where the time goes: what `--stats`, the progress line and the keep-up controller read.
+//! Time shares and byte counts, for `--stats`, the progress line and `--keep-up`.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Counters that every worker adds to, once a block.
+/// Counters that every worker adds to, once per block.
 ///
-/// The time of the conducting thread (the caller of a stream, each worker of a file) is split in three:
-/// starved (waiting for input, or reading it), codec (compressing, or waiting for those who do) and
-/// blocked (writing, or waiting for those who do). Whichever is largest names the bottleneck.
+/// The time of the coordinating thread (the caller for a stream, each worker for a file) has three parts:
+/// starved (reading input or waiting for it), codec (compressing or waiting for compression) and blocked
+/// (writing or waiting for writes). The largest part names the bottleneck.
 #[derive(Debug)]
 pub struct Meter {
     started: Instant,
-    /// Bytes that came in.
+    /// Bytes read.
     pub in_bytes: AtomicU64,
-    /// Bytes that went out.
+    /// Bytes written.
     pub out_bytes: AtomicU64,
     starved_ns: AtomicU64,
     codec_ns: AtomicU64,
@@ -23,25 +23,25 @@ pub struct Meter {
     workers_max: AtomicUsize,
 }
 
-/// What a thread was doing for a while.
+/// Activity of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doing {
-    /// It waited for input, or read it.
+    /// Reading input or waiting for it.
     Starved,
-    /// It compressed or decompressed, or waited for those who do.
+    /// Compressing or decompressing, or waiting for it.
     Codec,
-    /// It wrote, or waited for those who do.
+    /// Writing or waiting for it.
     Blocked,
 }
 
-/// The meter's state at one moment.
+/// State of a meter at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading {
-    /// Since the meter was made.
+    /// Time since the meter was created.
     pub elapsed: Duration,
-    /// Bytes that came in.
+    /// Bytes read.
     pub in_bytes: u64,
-    /// Bytes that went out.
+    /// Bytes written.
     pub out_bytes: u64,
     /// Thread time spent waiting for input.
     pub starved: Duration,
@@ -49,15 +49,15 @@ pub struct Reading {
     pub codec: Duration,
     /// Thread time spent on output.
     pub blocked: Duration,
-    /// CPU time of all threads in the codec; by `elapsed` it yields the threads used. A thread that waits for
-    /// a CPU uses none.
+    /// CPU time of all threads in the codec; divided by `elapsed` it is the number of threads used. A thread
+    /// that waits for a CPU adds nothing.
     pub work: Duration,
-    /// Codec threads alive at once, at most.
+    /// Maximum number of codec threads at the same time.
     pub workers_max: usize,
 }
 
 impl Meter {
-    /// A meter at zero whose clock starts now.
+    /// Creates a meter at zero and starts its clock.
     pub fn new() -> Self {
         Self {
             started: now(),
@@ -72,7 +72,7 @@ impl Meter {
         }
     }
 
-    /// Does `output`, and counts its time as blocked.
+    /// Runs `output` and counts its time as blocked.
     pub fn blocked<T>(&self, output: impl FnOnce() -> T) -> T {
         let begun = now();
         let done = output();
@@ -80,7 +80,7 @@ impl Meter {
         done
     }
 
-    /// Charges the time since `from` to `doing`; yields the moment of charging, to chain from.
+    /// Charges the time since `from` to `doing`; returns the current time, for the next call.
     pub(crate) fn charge(&self, doing: Doing, from: Instant) -> Instant {
         let to = now();
         let counter = match doing {
@@ -92,14 +92,14 @@ impl Meter {
         to
     }
 
-    /// Charges the time since `from`: `reading` of it to the input, the rest to the codec.
+    /// Charges the time since `from`: `reading` to the input, the rest to the codec.
     pub(crate) fn charge_cutting(&self, from: Instant, reading: Duration) {
         let cutting = now().duration_since(from).saturating_sub(reading);
         self.starved_ns.fetch_add(nanoseconds(reading), Relaxed);
         self.codec_ns.fetch_add(nanoseconds(cutting), Relaxed);
     }
 
-    /// Everything at once; the counters are read one by one, so sums may be a block apart.
+    /// Reads all counters, one by one, so they may differ by a block.
     pub fn read(&self) -> Reading {
         Reading {
             elapsed: now().duration_since(self.started),
@@ -113,7 +113,7 @@ impl Meter {
         }
     }
 
-    /// Adds what this thread worked since `cpu_from`, from [`cpu_time`], to the work of all threads.
+    /// Adds this thread's CPU time since `cpu_from`, from [`cpu_time`], to the work of all threads.
     pub(crate) fn worked(&self, cpu_from: Duration) {
         self.work_ns.fetch_add(nanoseconds(cpu_time().saturating_sub(cpu_from)), Relaxed);
     }
@@ -134,13 +134,13 @@ impl Default for Meter {
     }
 }
 
-/// The moment, for durations only.
+/// Returns the current time, for durations only.
 #[expect(clippy::disallowed_methods, reason = "tamp stands alone; this is its one reading of the clock")]
 pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// The CPU time that this thread has used, for differences only.
+/// Returns the CPU time of this thread, for differences only.
 pub(crate) fn cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::try_from(time).unwrap_or(Duration::ZERO)

@@ -1,7 +1,7 @@
-//! One Zstandard frame for all content, as `zstd --long` and `zstd --patch-from` write it.
+//! One Zstandard frame for all content, like those of `zstd --long` and `zstd --patch-from`.
 //!
-//! Content may refer back to the whole window, or to a reference file that is not in the output. One thread
-//! writes and reads the frame, the frame has no random access, and damage loses everything behind it.
+//! Content may refer to the whole window, or to a reference file that is not in the output. One thread writes
+//! and reads the frame, the frame has no random access, and damage loses all content behind it.
 
 use crate::buffer::Buffer;
 use crate::format::{Container, Setting, zst};
@@ -22,17 +22,17 @@ const STEP_BYTES: usize = 1 << 20;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct FrameOptions {
-    /// The compression level, with zstd's own tables for it.
+    /// Compression level, with zstd's own tables.
     pub level: Level,
     /// Window as a power of two, 10 to 31. A reader needs that much memory.
     pub window_log: u32,
-    /// Size of the whole content, if it is known. The frame's header states it.
+    /// Size of the whole content, if known. The frame's header states it.
     pub content_bytes: Option<u64>,
     /// A dictionary made by zstd.
     pub dictionary: Option<Dictionary>,
-    /// Reference that content may refer to. A reader needs the same bytes.
+    /// Reference for the content. A reader needs the same bytes.
     pub reference: Option<Arc<[u8]>>,
-    /// Decode the frame again as it is written, and compare checksums. It takes the window's memory a second
+    /// Decode the frame while it is written, and compare checksums. This takes the window's memory a second
     /// time.
     pub verify: bool,
 }
@@ -41,13 +41,13 @@ impl FrameOptions {
     /// The window of `zstd --long`, 128 MiB, which `zstd -d` accepts by default.
     pub const WINDOW_LOG_USUAL: u32 = 27;
 
-    /// A frame at `level` with the usual window.
+    /// Returns options for a frame at `level` with the default window.
     pub fn new(level: Level) -> Self {
         let window_log = Self::WINDOW_LOG_USUAL;
         Self { level, window_log, content_bytes: None, dictionary: None, reference: None, verify: false }
     }
 
-    /// The window that covers the larger of reference and content, as `zstd --patch-from` chooses it.
+    /// Returns the window that covers the larger of reference and content, as `zstd --patch-from` does.
     pub fn window_log_over(reference_bytes: u64, content_bytes: u64) -> u32 {
         (reference_bytes.max(content_bytes).max(1).ilog2() + 1).clamp(10, zst::WINDOW_LOG_MAX)
     }
@@ -74,7 +74,7 @@ impl FrameOptions {
         Ok(context)
     }
 
-    /// What reads the frame again.
+    /// Creates the decoder that verifies the frame.
     fn check(&self) -> Check<'_> {
         let decoder = match &self.reference {
             Some(reference) => zst::Decoder::over(reference),
@@ -84,11 +84,11 @@ impl FrameOptions {
     }
 }
 
-/// Decodes a frame as it is made.
+/// Decodes a frame while it is written.
 struct Check<'a> {
     decoder: zst::Decoder<'a>,
     content: Buffer,
-    /// All content came, and its checksum is right.
+    /// Whether the whole frame was decoded and its checksum is right.
     has_ended: bool,
 }
 
@@ -167,7 +167,7 @@ pub fn compress_frame(
     }
 }
 
-/// Decompresses frames that may refer to `reference`, on the calling thread; yields the offset of trailing
+/// Decompresses frames that may refer to `reference`, on the calling thread; returns the offset of trailing
 /// garbage, which it ignores: zeros behind the frames.
 ///
 /// It allocates a frame's window: at most `memory_bytes`, or four times `reference` if that is more.
@@ -176,8 +176,8 @@ pub fn compress_frame(
 ///
 /// [`Error::Memory`] for a larger window; [`Error::Damaged`] for a damaged frame or another reference;
 /// [`Error::NeedsDictionary`]; [`Error::Unsupported`] for another format than Zstandard;
-/// [`Error::Unfinished`] and [`Error::Index`] behind all content, if a writer did not end its frames or what
-/// lists them is damaged; errors of `source` and `out`.
+/// [`Error::Unfinished`] and [`Error::Index`] behind all content, if the list of frames is missing or
+/// damaged; errors of `source` and `out`.
 pub fn decompress_frame(
     source: &mut dyn Read,
     out: &mut dyn Write,

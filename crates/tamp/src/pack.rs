@@ -1,4 +1,4 @@
-//! A block becomes its compressed form: what each compressing thread does.
+//! Compresses blocks, in each compressing thread.
 
 use crate::Error;
 use crate::buffer::Buffer;
@@ -6,13 +6,13 @@ use crate::decode::Decoder;
 use crate::format::{Container, Encode, Setting};
 use crate::level::Options;
 
-/// One thread's codec contexts.
+/// Codec contexts of one thread.
 pub(crate) struct Packer {
     encoder: Box<dyn Encode>,
     verifier: Option<Verifier>,
 }
 
-/// What decodes a block again right after it was compressed, while it is still in the cache.
+/// Decodes a block right after it was compressed, while it is still in the cache.
 struct Verifier {
     container: &'static dyn Container,
     decoder: Decoder<'static>,
@@ -30,7 +30,7 @@ impl Packer {
         Self { encoder: container.encoder(dictionary), verifier }
     }
 
-    /// Compresses `content`, which stood at `offset`, and appends it to `packed`.
+    /// Compresses `content`, which begins at `offset`, and appends it to `packed`.
     pub(crate) fn pack(
         &mut self,
         offset: u64,

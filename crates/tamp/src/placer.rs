@@ -1,22 +1,22 @@
-//! Pieces that were compressed in any order get their places in order.
+//! Assigns offsets in order to pieces that were compressed in any order.
 //!
-//! Where a piece goes is known when all before it are compressed. A worker that is ahead does not
-//! wait for that: it leaves its piece here and continues; the worker that closes the gap writes it.
+//! A piece's offset is known when all earlier pieces are compressed. A worker that is ahead does not wait: it
+//! hands its piece over here and continues; the worker that closes the gap writes it.
 
 use crate::buffer::{Buffer, Spare};
 use crate::envelope::Envelope;
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// A worker failed, so no place will be given any more.
+/// Error after another worker failed: no more offsets are assigned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stopped;
 
-/// Some compressed blocks of a file, one behind the other.
+/// Consecutive compressed blocks of a file.
 #[derive(Debug)]
 pub(crate) struct Packed {
     pub(crate) bytes: Buffer,
-    /// Length of each, and of its content.
+    /// Length of each block and of its content.
     pub(crate) blocks: Vec<(usize, usize)>,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct Packed {
 pub(crate) struct Placer {
     state: Mutex<State>,
     passed: Condvar,
-    /// Pieces that may be left here: a bound on memory.
+    /// Maximum number of pieces that wait here, which bounds memory.
     left_max: usize,
     spare: Spare,
 }
@@ -33,7 +33,7 @@ pub(crate) struct Placer {
 #[derive(Debug)]
 struct State {
     envelope: Envelope,
-    /// Where the next piece goes, and its number.
+    /// Offset of the next piece, and its number.
     at: u64,
     next: u64,
     left: BTreeMap<u64, Packed>,
@@ -41,22 +41,23 @@ struct State {
 }
 
 impl Placer {
-    /// The first piece goes to `at`; up to `left_max` may be left.
+    /// Creates a placer that writes the first piece to `at`; up to `left_max` pieces may wait.
     pub(crate) fn new(envelope: Envelope, at: u64, left_max: usize) -> Self {
         let state = State { envelope, at, next: 0, left: BTreeMap::new(), stopped: false };
         Self { state: Mutex::new(state), passed: Condvar::new(), left_max, spare: Spare::default() }
     }
 
-    /// A buffer to compress into.
+    /// Returns a buffer to compress into.
     pub(crate) fn buffer(&self) -> Buffer {
         self.spare.get()
     }
 
-    /// Gives piece `number` its place, or keeps it; then has `write` put out all that got a place.
+    /// Assigns an offset to piece `number`, or stores it; then calls `write` for all pieces that got an
+    /// offset.
     ///
     /// # Errors
     ///
-    /// [`Stopped`], or what `write` says.
+    /// [`Stopped`], or errors of `write`.
     pub(crate) fn put<E: From<Stopped>>(
         &self,
         number: u64,
@@ -85,7 +86,7 @@ impl Placer {
         Ok(())
     }
 
-    /// Takes out every piece whose place is known.
+    /// Removes every piece with a known offset.
     fn place(mut state: MutexGuard<'_, State>) -> Vec<(Packed, u64)> {
         let mut placed = Vec::new();
         loop {
@@ -104,13 +105,13 @@ impl Placer {
         }
     }
 
-    /// No place is given any more.
+    /// Stops assigning offsets and wakes all waiting workers.
     pub(crate) fn stop(&self) {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).stopped = true;
         self.passed.notify_all();
     }
 
-    /// The container, and where its end goes.
+    /// Returns the container and the offset of its end.
     pub(crate) fn finish(self) -> (Envelope, u64) {
         let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
         assert!(state.left.is_empty(), "every piece got its place");

@@ -1,4 +1,4 @@
-//! [`Reader`]: reads whatever tamp reads as if it had not been compressed.
+//! [`Reader`]: decompresses a stream of any supported format.
 
 use crate::buffer::{Buffer, Spare};
 use crate::decode::{Piece, UnitDecoder};
@@ -12,37 +12,37 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// How a file is read.
+/// Options for reading.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ReadOptions {
-    /// Threads at most, the caller's own included if it is 1.
+    /// Maximum number of threads; 1: only the caller's.
     pub threads: usize,
     /// Largest window of a frame that one thread has to read, in bytes. A frame that needs more is refused.
     pub memory_bytes: u64,
-    /// The dictionary that the content was compressed with.
+    /// Dictionary that the content was compressed with.
     pub dictionary: Option<Dictionary>,
 }
 
 impl ReadOptions {
-    /// Windows that stock `zstd -d` accepts: 128 MiB.
+    /// Default limit of stock `zstd -d`: 128 MiB.
     pub const MEMORY_BYTES_USUAL: u64 = 128 << 20;
 
-    /// Reads with `threads`, the usual memory and without a dictionary.
+    /// Returns options with `threads`, the default memory limit and no dictionary.
     pub fn new(threads: usize) -> Self {
         Self { threads, memory_bytes: Self::MEMORY_BYTES_USUAL, dictionary: None }
     }
 }
 
-/// Decompresses `R`, in parallel as far as the stream's own frames and blocks allow.
+/// Decompresses `R`, in parallel as far as the stream's frames and blocks allow.
 ///
-/// It reads any number of `.zst` and `.lz4` frames one behind the other, and then of `.gz` members. With more
-/// than one thread it reads ahead of what was asked for, up to twice as many blocks as threads. A peer that
-/// waits for an answer between frames wants one thread, which never does.
+/// Reads any number of consecutive `.zst` and `.lz4` frames, and then of `.gz` members. With more than one
+/// thread it reads ahead, up to twice as many blocks as threads. Use one thread if the sender waits for an
+/// answer between frames: one thread never reads ahead.
 ///
-/// A file that its writer did not end (it was killed, or the disk was full) is read to its last whole block.
-/// Then comes [`Error::Unfinished`]. If the seek table or the list of frames is damaged, [`Error::Index`]
-/// comes behind all content.
+/// An unfinished file (the writer was killed, or the disk was full) is read to its last whole block. Then
+/// [`Error::Unfinished`] is returned. If the seek table or the list of frames is damaged, [`Error::Index`] is
+/// returned behind all content.
 #[derive(Debug)]
 pub struct Reader<R> {
     splitter: Splitter<'static, R>,
@@ -52,12 +52,12 @@ pub struct Reader<R> {
     content: Buffer,
     taken: usize,
     ended: bool,
-    /// Met while reading ahead; due once what came before it is delivered.
+    /// An error found while reading ahead; returned after the content before it.
     pending: Option<Error>,
     meter: Arc<Meter>,
 }
 
-/// A piece of content; its memory is used again when it is dropped.
+/// A piece of content; dropping it returns its memory for reuse.
 #[derive(Debug)]
 pub struct Content {
     buffer: Buffer,
@@ -80,12 +80,12 @@ impl Drop for Content {
 }
 
 impl<R: Read> Reader<R> {
-    /// A reader of `source` that uses at most `threads` threads, the caller's own included if it is 1.
+    /// Creates a reader of `source` with at most `threads` threads; 1: only the caller's.
     pub fn new(source: R, threads: usize) -> Self {
         Self::with_options(source, &ReadOptions::new(threads), Arc::new(Meter::new()))
     }
 
-    /// Like [`Reader::new`], counting into `meter`.
+    /// Variant of [`Reader::new`] that counts into `meter`.
     pub fn with_options(source: R, options: &ReadOptions, meter: Arc<Meter>) -> Self {
         let (threads, dictionary) = (options.threads.max(1), options.dictionary.clone());
         let spare = Arc::new(Spare::default());
@@ -108,13 +108,13 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// What would be read next, without copying it, so that another thread can write it; `None` at the end.
+    /// Returns the next content without copying it, so another thread can write it; `None` at the end.
     ///
-    /// How large it is follows the blocks of the stream.
+    /// Its size follows the blocks of the stream.
     ///
     /// # Errors
     ///
-    /// What the source says, interruptions too, and what is wrong with the stream.
+    /// Errors of the source, interruptions included, and what is wrong with the stream.
     pub fn next_content(&mut self) -> Result<Option<Content>, Error> {
         if self.taken == self.content.len() {
             self.advance()?;
@@ -124,8 +124,8 @@ impl<R: Read> Reader<R> {
         Ok((!content.is_empty()).then_some(content))
     }
 
-    /// Why one thread has to decode, if what was read so far leaves no choice: a frame too large to
-    /// hold, linked blocks, plain gzip.
+    /// Reason that one thread has to decode the stream, if so: a frame too large to hold, linked blocks,
+    /// plain gzip.
     pub fn serial(&self) -> Option<&'static str> {
         let fell_back = self.joiner.fell_back().then_some("plain gzip");
         self.splitter.serial().or(fell_back)
@@ -142,23 +142,23 @@ impl<R: Read> Reader<R> {
         self.ring.on_wait(Box::new(look_up));
     }
 
-    /// Compressed bytes taken so far, those read ahead among them.
+    /// Number of compressed bytes taken so far, including those read ahead.
     pub fn offset(&self) -> u64 {
         self.splitter.offset()
     }
 
-    /// What was read from the source and not taken: all of it behind [`Error::UnknownFormat`] at the
-    /// beginning.
+    /// Bytes read from the source and not taken. After [`Error::UnknownFormat`] at the beginning, these are
+    /// all bytes read.
     pub fn at_hand(&self) -> &[u8] {
         self.splitter.at_hand()
     }
 
-    /// The source, wherever it stands: reading ahead may have passed what was delivered.
+    /// Returns the source, which reading ahead may have moved past the delivered content.
     pub fn into_inner(self) -> R {
         self.splitter.into_source()
     }
 
-    /// Makes `content` the next piece that is not empty, or empty at the end.
+    /// Sets `content` to the next non-empty piece, or to an empty one at the end.
     fn advance(&mut self) -> Result<(), Error> {
         self.taken = 0;
         self.spare.put(std::mem::take(&mut self.content));
@@ -187,7 +187,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Fills the ring, unless something can be delivered already.
+    /// Fills the ring, unless a piece is ready.
     fn read_ahead(&mut self) {
         while !self.ended && self.ring.has_room() && !self.ring.is_ready() {
             let (before, read_before) = (self.splitter.offset(), self.splitter.reading());
@@ -196,7 +196,7 @@ impl<R: Read> Reader<R> {
             let reading = self.splitter.reading().saturating_sub(read_before);
             self.meter.charge_cutting(begun, reading);
             if matches!(next, Ok(Some(Unit::Plain { .. }))) {
-                // It was decoded while it was cut off.
+                // The splitter decoded it.
                 self.meter.worked(cpu_from);
             }
             self.meter.in_bytes.fetch_add(self.splitter.offset() - before, Relaxed);
@@ -244,7 +244,7 @@ mod tests {
     use super::*;
     use flate2::{Compress, Compression, FlushCompress};
 
-    /// One gzip member whose parts end with a flush, as `pigz` leaves them.
+    /// Builds one gzip member of parts that end with a flush, like those of `pigz`.
     fn flushed(parts: &[&[u8]]) -> Vec<u8> {
         let mut file = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3];
         let mut deflate = Compress::new(Compression::fast(), false);
@@ -293,7 +293,7 @@ mod tests {
     #[test]
     fn a_segment_that_refers_back_only_late_is_delivered_once() {
         let (first, fresh) = (noise(1, 50_000), noise(77, 150_000));
-        // The worker makes much of the second part before it meets what it cannot know.
+        // The worker decodes most of the second part before it reaches a reference that it cannot resolve.
         let second = [&fresh[..], &first[first.len() - 20_000..]].concat();
         let second_near = [&first[first.len() - 5_000..], &fresh[..]].concat();
         for second in [second, second_near] {

@@ -1,11 +1,11 @@
-//! The pipeline for streams: blocks go in, are worked on in parallel, and come out in order.
+//! The pipeline for streams: takes blocks, processes them in parallel, and writes them in order.
 //!
-//! A bounded ring with threads on demand. It starts without any; the first block brings one, one more
-//! joins whenever blocks pile up, up to the limit; a thread that idles for [`IDLE`] leaves. With a
-//! limit of one there is no thread at all: the caller's own does the work.
+//! A bounded ring with threads on demand. It starts without threads; the first block starts one, and another
+//! starts each time blocks pile up, up to the limit; a thread that idles for [`IDLE`] ends. With a limit of
+//! one, the caller's thread does all work.
 //!
-//! There is no writer thread. The thread that finishes the block that is next in order writes it, and all
-//! finished ones behind it, while the others go on with the codec.
+//! There is no writer thread. The thread that finishes the next block in order writes it, and all finished
+//! ones behind it, while the others continue with the codec.
 
 use crate::Error;
 use crate::meter::{Doing, Meter, cpu_time, now};
@@ -14,14 +14,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A thread that finds nothing to do for this long ends.
+/// Idle time after which a thread ends.
 const IDLE: Duration = Duration::from_millis(100);
-/// How often a waiting caller looks up, so that progress is shown while nothing moves.
+/// Period of the callback while the caller waits, so progress is shown even if nothing moves.
 const LOOK_UP: Duration = Duration::from_millis(100);
 
-/// Does one thread's work: a job in, a product out. Holds that thread's codec contexts.
+/// The work of one thread, from a job to a product. Holds that thread's codec contexts.
 pub(crate) type Work<J, O> = Box<dyn FnMut(J) -> O + Send>;
-/// Makes a [`Work`] for each thread.
+/// Creates a [`Work`] for each thread.
 pub(crate) type MakeWork<J, O> = Arc<dyn Fn() -> Work<J, O> + Send + Sync>;
 
 /// Takes products in order.
@@ -29,7 +29,7 @@ pub(crate) trait Sink<O>: Send {
     fn put(&mut self, product: O) -> Result<(), Error>;
 }
 
-/// The sink of a ring whose caller takes the products itself, by [`Ring::pull`].
+/// Sink of a ring from which the caller fetches the products with [`Ring::pull`].
 pub(crate) enum Pulled {}
 
 impl<O> Sink<O> for Pulled {
@@ -42,7 +42,7 @@ impl<O> Sink<O> for Pulled {
 pub(crate) struct Ring<J, O, S> {
     shared: Arc<Shared<J, O, S>>,
     make_work: MakeWork<J, O>,
-    /// The caller's own work, when the limit is one thread.
+    /// Work of the caller's thread, if the limit is one thread.
     own_work: Option<Work<J, O>>,
     last_work: Duration,
     threads_max: usize,
@@ -51,13 +51,12 @@ pub(crate) struct Ring<J, O, S> {
     look_up: Box<dyn FnMut() + Send>,
 }
 
-/// How full a ring is.
+/// Fill level of a ring.
 pub(crate) struct Load {
-    /// Blocks waiting for the codec or in it, as a share of those that may be on their way, in [0, 1];
-    /// `None`: without threads none ever waits. What only waits to be written does not count, as a faster
-    /// codec would not help it.
+    /// Share of the ring's capacity that waits for the codec or is in it, in [0, 1]; `None` without threads.
+    /// Products that only wait to be written do not count: a faster codec would not help them.
     pub(crate) occupancy_ratio: Option<f64>,
-    /// Whether another thread may still join.
+    /// Whether another thread may still start.
     pub(crate) can_grow: bool,
 }
 
@@ -70,21 +69,21 @@ struct Shared<J, O, S> {
 
 struct State<J, O, S> {
     waiting: VecDeque<(u64, J)>,
-    /// Products by order, from `next` on; `None` is still being worked on.
+    /// Products in order, from `next` on; `None` if not finished yet.
     finished: VecDeque<Option<O>>,
     /// Number of the product at the front of `finished`.
     next: u64,
-    /// Pushed and not yet written or pulled.
+    /// Number of blocks pushed and not yet written or pulled.
     in_flight: usize,
-    /// `None` while a thread writes, and always in a ring that is pulled.
+    /// `None` while a thread writes, and always in a ring with [`Pulled`].
     sink: Option<S>,
     writing: bool,
     failed: Option<Error>,
-    /// An error was met; whatever is still on its way is dropped.
+    /// Whether an error occurred; the remaining blocks are dropped.
     dead: bool,
     closed: bool,
     workers: usize,
-    /// Pushes in a row that found blocks piled up.
+    /// Number of consecutive pushes that found blocks piled up.
     pressure: u32,
 }
 
@@ -94,7 +93,8 @@ where
     O: Send + 'static,
     S: Sink<O> + 'static,
 {
-    /// A ring of at most `threads_max` threads. Without `sink`, products are fetched by [`Ring::pull`].
+    /// Creates a ring of at most `threads_max` threads. Without `sink`, products are fetched by
+    /// [`Ring::pull`].
     pub(crate) fn new(
         threads_max: usize,
         meter: Arc<Meter>,
@@ -136,17 +136,17 @@ where
         }
     }
 
-    /// Blocks that may be on their way at once.
+    /// Maximum number of blocks in flight.
     pub(crate) fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// Lets fewer blocks than usual be on their way at once.
+    /// Lowers the maximum number of blocks in flight.
     pub(crate) fn limit(&mut self, capacity: usize) {
         self.capacity = self.capacity.min(capacity);
     }
 
-    /// What to call now and then while the caller waits.
+    /// Sets the callback that is called from time to time while the caller waits.
     pub(crate) fn on_wait(&mut self, look_up: Box<dyn FnMut() + Send>) {
         self.look_up = look_up;
     }
@@ -160,12 +160,12 @@ where
         }
     }
 
-    /// How long the caller's own work on the last block took, when the limit is one thread.
+    /// Time that the caller's thread took for the last block, if the limit is one thread.
     pub(crate) fn last_work(&self) -> Duration {
         self.last_work
     }
 
-    /// Hands in the next block; waits while the ring is full.
+    /// Adds the next block; waits while the ring is full.
     pub(crate) fn push(&mut self, job: J) -> Result<(), Error> {
         if self.own_work.is_some() {
             return self.push_alone(job);
@@ -197,7 +197,7 @@ where
         self.check()
     }
 
-    /// Does the work on the caller's own thread.
+    /// Does the work on the caller's thread.
     fn push_alone(&mut self, job: J) -> Result<(), Error> {
         let Some(work) = &mut self.own_work else { unreachable!("whoever calls this has work of its own") };
         let (begun, cpu_from) = (now(), cpu_time());
@@ -213,21 +213,21 @@ where
         self.check()
     }
 
-    /// Whether [`Ring::push`] would find room at once.
+    /// Whether [`Ring::push`] would not wait for room.
     pub(crate) fn has_room(&self) -> bool {
         self.shared.lock().in_flight < self.capacity()
     }
 
-    /// Whether [`Ring::pull`] would yield at once.
+    /// Whether [`Ring::pull`] would return at once.
     pub(crate) fn is_ready(&self) -> bool {
         matches!(self.shared.lock().finished.front(), Some(Some(_)))
     }
 
-    /// The next product in order; waits for it. `None`: nothing is on its way.
+    /// Waits for the next product in order; `None` if no block is in flight.
     ///
     /// # Errors
     ///
-    /// [`Error::Panicked`] only; a product's own errors are in the product.
+    /// Only [`Error::Panicked`]; a product's own errors are in the product.
     pub(crate) fn pull(&mut self) -> Result<Option<O>, Error> {
         let mut state = self.shared.lock();
         loop {
@@ -244,7 +244,7 @@ where
         }
     }
 
-    /// Waits until everything pushed is written.
+    /// Waits until all blocks are written.
     pub(crate) fn drain(&mut self) -> Result<(), Error> {
         let mut state = self.shared.lock();
         while state.in_flight > 0 && !state.dead {
@@ -254,14 +254,14 @@ where
         self.check()
     }
 
-    /// Lends the sink once all is written.
+    /// Calls `use_it` with the sink after all blocks are written.
     pub(crate) fn with_sink<T>(&mut self, use_it: impl FnOnce(&mut S) -> T) -> Result<T, Error> {
         self.drain()?;
         let mut state = self.shared.lock();
         Ok(use_it(state.sink.as_mut().expect("nobody writes while nothing is on its way")))
     }
 
-    /// Waits for all, ends the threads, gives the sink back.
+    /// Waits for all blocks, ends the threads, returns the sink.
     pub(crate) fn finish(mut self) -> Result<S, Error> {
         self.drain()?;
         self.close();
@@ -269,8 +269,8 @@ where
         Ok(sink.expect("a ring that is pulled is dropped, not finished"))
     }
 
-    /// Starts another thread, if it may. If it may not, and there is none, yields the job just handed in:
-    /// from now on the caller does all by itself.
+    /// Starts another thread, if the system allows it. If not, and there is no thread yet, returns the job
+    /// just added: from now on the caller does all work.
     fn spawn(&mut self) -> Option<J> {
         self.threads.retain(|thread| !thread.is_finished());
         let (shared, make_work) = (Arc::clone(&self.shared), Arc::clone(&self.make_work));
@@ -282,7 +282,7 @@ where
         }
         let mut state = self.shared.lock();
         state.workers -= 1;
-        // The last thread stays, so there has been none, and nothing else is on its way.
+        // The last thread does not end by itself, so there was no thread, and nothing else is in flight.
         let (_, job) = if state.workers == 0 { state.waiting.pop_back()? } else { return None };
         state.finished.pop_back();
         state.in_flight -= 1;
@@ -293,7 +293,7 @@ where
         Some(job)
     }
 
-    /// The first error, once; later ones say that nothing more can be done.
+    /// Returns the first error once; later calls return that an earlier write failed.
     fn check(&self) -> Result<(), Error> {
         let mut state = self.shared.lock();
         if !state.dead {
@@ -308,7 +308,7 @@ impl<J, O, S> Ring<J, O, S> {
         self.shared.lock().closed = true;
         self.shared.job_came.notify_all();
         for thread in self.threads.drain(..) {
-            // A panic is already noted as `failed`.
+            // A panic is already stored in `failed`.
             let _ = thread.join();
         }
         if self.own_work.take().is_some() {
@@ -334,12 +334,13 @@ impl<J, O, S> std::fmt::Debug for Ring<J, O, S> {
 }
 
 impl<J, O, S> Shared<J, O, S> {
-    /// A panic elsewhere is reported by [`Farewell`]; the state itself is never left half changed.
+    /// Locks the state, even after a panic: [`Farewell`] reports the panic, and the state is always
+    /// consistent.
     fn lock(&self) -> MutexGuard<'_, State<J, O, S>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a product to leave; the time is charged to what it waits for.
+    /// Waits until a product is finished; charges the time to the codec or to the output.
     fn wait<'a>(
         &'a self,
         state: MutexGuard<'a, State<J, O, S>>,
@@ -360,7 +361,7 @@ impl<J, O, S> Shared<J, O, S> {
 }
 
 impl<J, O, S: Sink<O>> Shared<J, O, S> {
-    /// Writes what is finished and next in order, unless another thread already does.
+    /// Writes finished products in order, unless another thread does.
     fn drain<'a>(&'a self, mut state: MutexGuard<'a, State<J, O, S>>) {
         while let Some(Some(_)) = state.finished.front() {
             if state.dead {
@@ -392,7 +393,7 @@ impl<J, O, S> State<J, O, S> {
     }
 }
 
-/// Life of a worker thread.
+/// Body of a worker thread.
 fn serve<J, O, S: Sink<O>>(shared: &Shared<J, O, S>, work: &mut dyn FnMut(J) -> O) {
     let _farewell = Farewell { shared };
     shared.meter.worker_began();
@@ -414,7 +415,7 @@ fn serve<J, O, S: Sink<O>>(shared: &Shared<J, O, S>, work: &mut dyn FnMut(J) -> 
     }
 }
 
-/// `None`: this thread is not needed any more.
+/// Waits for a job; `None` if this thread is no longer needed.
 fn next_job<J, O, S>(shared: &Shared<J, O, S>) -> Option<(u64, J)> {
     let mut state = shared.lock();
     let job = loop {
@@ -437,7 +438,7 @@ fn next_job<J, O, S>(shared: &Shared<J, O, S>) -> Option<(u64, J)> {
     job
 }
 
-/// Counts a thread out, and tells the others when it went by a panic.
+/// Counts a thread out, and notifies the others if it panicked.
 struct Farewell<'a, J, O, S> {
     shared: &'a Shared<J, O, S>,
 }
@@ -512,7 +513,7 @@ mod tests {
         assert!(matches!(found, Err(Error::Panicked)));
     }
 
-    /// Takes each product only when told to.
+    /// Sink that takes each product only after a signal.
     struct Gate(std::sync::mpsc::Receiver<()>);
 
     impl Sink<u64> for Gate {
@@ -529,7 +530,7 @@ mod tests {
         for n in 0..6 {
             ring.push(n).unwrap();
         }
-        // One thread writes the first; another, which came when blocks piled up, works on all the rest.
+        // One thread writes the first block; another, which started when blocks piled up, processes the rest.
         while ring.load().occupancy_ratio != Some(0.0) {
             std::thread::yield_now();
         }

@@ -1,4 +1,4 @@
-//! [`SeekReader`]: any bytes of the content, at once.
+//! [`SeekReader`]: random access to the content.
 
 use crate::buffer::Buffer;
 use crate::decode::Decoder;
@@ -7,12 +7,12 @@ use crate::input::read_full;
 use crate::{Error, ReadOptions};
 use std::io::{self, Read, Seek, SeekFrom};
 
-/// Reads a compressed file as if it were not, from anywhere: a read decodes the blocks it touches,
-/// and no others.
+/// Reads a compressed file as if it were not compressed, from any offset: a read decodes only the blocks that
+/// it touches.
 ///
-/// In BGZF, and in a `.zst` of several frames without a seek table, nothing but the block proves the size
-/// that it states. The first read from a place also decodes the blocks before it, so that a wrong size is an
-/// error and does not shift the content.
+/// In BGZF, and in a `.zst` of several frames without a seek table, only the block itself proves the size
+/// that it states. The first read at an offset also decodes the blocks before it, so a wrong size is an error
+/// and does not shift the content.
 ///
 /// # Example
 ///
@@ -39,28 +39,26 @@ pub struct SeekReader<R> {
     /// The entry that `content` holds.
     held: Option<usize>,
     position: u64,
-    /// The first entries, as many as are proven to have the sizes that the index states.
+    /// Number of first entries with proven sizes.
     proven: usize,
 }
 
 impl<R: Read + Seek> SeekReader<R> {
-    /// A reader of all of `source`, which must not change while it is read.
+    /// Creates a reader of all of `source`, which must not change while it is read.
     ///
     /// # Errors
     ///
-    /// [`Error::Unsupported`] if the file does not say where its blocks are (one large frame, linked blocks,
-    /// plain gzip, LZ4 that does not state its size), or is damaged or unfinished; [`crate::Reader`] then
-    /// tells.
+    /// [`Error::Unsupported`] if the file has no index (one large frame, linked blocks, plain gzip, LZ4
+    /// without a stated size), or is damaged or unfinished; [`crate::Reader`] reports the reason.
     pub fn new(source: R) -> Result<Self, Error> {
         Self::with_options(source, &ReadOptions::new(1))
     }
 
-    /// Like [`SeekReader::new`], with the dictionary that `options` hold; the calling thread does all the
-    /// work.
+    /// Variant of [`SeekReader::new`] with the dictionary of `options`; the calling thread does all work.
     ///
     /// # Errors
     ///
-    /// As [`SeekReader::new`].
+    /// The same as of [`SeekReader::new`].
     pub fn with_options(mut source: R, options: &ReadOptions) -> Result<Self, Error> {
         let file_bytes = source.seek(SeekFrom::End(0))?;
         let dictionary = options.dictionary.as_ref();
@@ -82,12 +80,12 @@ impl<R: Read + Seek> SeekReader<R> {
         })
     }
 
-    /// Bytes of content in all, as the file states. [`SeekFrom::End`] and a read at the end check it.
+    /// Size of the content, as the file states it. [`SeekFrom::End`] and a read at the end check it.
     pub fn content_bytes(&self) -> u64 {
         self.index.content_bytes()
     }
 
-    /// Decodes the entry that holds the current position; `None`: that is the end.
+    /// Decodes the entry at the current position; `None` at the end.
     fn hold(&mut self) -> Result<Option<usize>, Error> {
         let number = self.index.entry_at(self.position);
         self.prove(number.unwrap_or(self.index.entries.len()))?;
@@ -97,7 +95,7 @@ impl<R: Read + Seek> SeekReader<R> {
         Ok(number)
     }
 
-    /// Makes sure that entry `number` stands where the index says, by the sizes of those before it.
+    /// Checks the offset of entry `number` by the sizes of those before it.
     fn prove(&mut self, number: usize) -> Result<(), Error> {
         (self.proven..number).try_for_each(|number| self.decode(number))
     }

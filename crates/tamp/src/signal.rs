@@ -1,4 +1,4 @@
-//! Signals: what ends the program removes the unfinished file, `SIGUSR1` prints a line of progress.
+//! Signals: a fatal signal removes the unfinished file; `SIGUSR1` prints a progress line.
 
 use crate::cmd::watch::Watch;
 use std::ffi::{CString, c_int};
@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::SeqCst};
 
 static UNFINISHED: AtomicPtr<libc::c_char> = AtomicPtr::new(null_mut());
-/// The progress of the current file, from `Arc::into_raw`; null between files.
+/// Progress of the current file, from `Arc::into_raw`; null between files.
 static WATCH: AtomicPtr<Watch> = AtomicPtr::new(null_mut());
-/// Handlers that may be using [`WATCH`].
+/// Number of handlers that may be using [`WATCH`].
 static ASKING: AtomicUsize = AtomicUsize::new(0);
 
-/// Signals that end a process unless it handles them, and that are sent to programs that did nothing wrong;
-/// `SIGABRT` is how the runtime ends where memory runs out.
+/// Signals that end a process by default and that users or the system send; the runtime raises `SIGABRT` if
+/// memory runs out.
 const ENDING: [c_int; 11] = [
     libc::SIGINT,
     libc::SIGTERM,
@@ -32,25 +32,26 @@ const ENDING: [c_int; 11] = [
 
 /// Installs the handlers.
 pub(crate) fn prepare() {
-    // The runtime ignores SIGPIPE; a filter whose reader has gone should end quietly instead.
+    // The runtime ignores SIGPIPE; a filter without a reader should end without a message instead.
     install(libc::SIGPIPE, end, 0);
     for signal in ENDING {
         handle(signal, end, 0);
     }
-    // A read or write that is interrupted by this goes on: the handler does all there is to do.
+    // An interrupted read or write is restarted: the handler does all the work.
     handle(libc::SIGUSR1, ask, libc::SA_RESTART);
 }
 
-/// Has `path` removed if a signal ends the process; `None`: there is nothing to remove any more.
+/// Sets the file to remove if a signal ends the process; `None` after it is complete.
 pub(crate) fn set_unfinished(path: Option<&Path>) {
     // A name with a zero inside could not have been created.
     let name = path.and_then(|path| CString::new(path.as_os_str().as_bytes()).ok());
     let name = name.map_or(null_mut(), CString::into_raw);
-    // The old name is not freed: a handler on another thread may be reading it. It is a few bytes a file.
+    // The old name is not freed: a handler on another thread may be reading it. It takes a few bytes per
+    // file.
     UNFINISHED.swap(name, SeqCst);
 }
 
-/// Has `SIGUSR1` print the progress that `watch` sees, at once, whatever the threads are doing.
+/// Makes `SIGUSR1` print the progress of `watch` at once, whatever the threads are doing.
 ///
 /// If the result is never dropped, `watch` is never freed.
 pub(crate) fn answer_by(watch: &Arc<Watch>) -> Answering {
@@ -58,7 +59,7 @@ pub(crate) fn answer_by(watch: &Arc<Watch>) -> Answering {
     Answering
 }
 
-/// While this lives, `SIGUSR1` is answered.
+/// Guard: `SIGUSR1` is answered until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Answering;
 
@@ -70,13 +71,12 @@ impl Drop for Answering {
 
 fn replace_watch(watch: *mut Watch) {
     let before = WATCH.swap(watch, SeqCst);
-    // A handler on another thread may still use the previous one. A handler on this thread has returned by
-    // now.
+    // A handler on another thread may still use the previous one. A handler on this thread has returned.
     while ASKING.load(SeqCst) > 0 {
         std::thread::yield_now();
     }
     if !before.is_null() {
-        // SAFETY: it came from `Arc::into_raw`, the swap took it out of the static, and no handler uses it
+        // SAFETY: it came from `Arc::into_raw`, the swap removed it from the static, and no handler uses it
         // any more.
         drop(unsafe { Arc::from_raw(before.cast_const()) });
     }
@@ -109,7 +109,7 @@ fn install(signal: c_int, handler: extern "C" fn(c_int), flags: c_int) {
 extern "C" fn ask(_: c_int) {
     ASKING.fetch_add(1, SeqCst);
     let watch = WATCH.load(SeqCst);
-    // SAFETY: it is freed only after `ASKING` is back at zero. `tell` allocates nothing and takes no lock.
+    // SAFETY: it is freed only after `ASKING` is back at zero. `tell` neither allocates nor locks.
     if let Some(watch) = unsafe { watch.as_ref() } {
         watch.tell();
     }
@@ -118,8 +118,8 @@ extern "C" fn ask(_: c_int) {
 
 extern "C" fn end(signal: c_int) {
     let name = UNFINISHED.load(SeqCst);
-    // SAFETY: a name is never freed, and all three calls are safe in a handler. Raising it again with
-    // the default disposition makes the shell see what ended us.
+    // SAFETY: a name is never freed, and all three calls are safe in a handler. Raising the signal again with
+    // the default disposition shows the shell which signal ended the process.
     unsafe {
         if !name.is_null() {
             libc::unlink(name);

@@ -1,7 +1,7 @@
-//! A compressed stream becomes units that can be decoded independently of each other.
+//! Cuts a compressed stream into units that can be decoded independently.
 //!
-//! What cannot be cut so (one huge frame, linked blocks, plain gzip) is decoded here, by the one
-//! thread that reads, and comes out as [`Unit::Plain`].
+//! A stream that cannot be cut (one huge frame, linked blocks, plain gzip) is decoded here, by the reading
+//! thread, and returned as [`Unit::Plain`].
 
 use crate::buffer::{Buffer, Spare};
 use crate::decode::{Block, Coding, Decoder};
@@ -15,31 +15,31 @@ use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A frame longer than this, or with more content, is streamed by one thread instead of held whole.
+/// Maximum length and content of a frame that is held whole. One thread streams larger ones.
 pub(crate) const UNIT_BYTES_MAX: usize = 16 << 20;
-/// Content that one step of streaming yields at most.
+/// Maximum content of one step of streaming.
 const STREAM_BYTES: usize = 256 << 10;
-/// BGZF blocks are handed out together until they hold this much, because one alone is too little work.
+/// Minimum content of a unit of BGZF blocks: a single block is too little work.
 const BGZF_UNIT_BYTES: usize = 256 << 10;
-/// A flush marker is looked for this far; `pigz` sets one every 128 KiB of content.
+/// Maximum distance to search for a flush marker; `pigz` writes one every 128 KiB of content.
 const SEGMENT_BYTES_MAX: usize = 1 << 20;
-/// The next member is searched anew when fewer bytes behind it have been searched without success.
+/// If fewer bytes were searched without success behind the next member, it is searched again.
 const SEARCHED_AGAIN_BYTES: u64 = 512 << 10;
-/// A zlib stream's beginning that is looked at before it is taken for one.
+/// Bytes of a possible zlib stream that must decode before it counts as one.
 const ZLIB_PROBE_BYTES: usize = 4 << 10;
-/// What a flush leaves: an empty stored block.
+/// Bytes that a flush leaves: an empty stored block.
 const FLUSH_MARKER: [u8; 4] = [0, 0, 0xff, 0xff];
 
-/// A piece that decodes by itself, or a check that is due between pieces.
+/// A piece that decodes independently, or a check between pieces.
 #[derive(Debug)]
 pub(crate) enum Unit {
-    /// What decodes without anything before it; `hashed`: as part of an LZ4 frame.
+    /// A block that decodes without anything before it; `hashed`: as part of an LZ4 frame.
     Block { offset: u64, bytes: Buffer, coding: Coding, hashed: Option<Hashed> },
-    /// An LZ4 frame ended.
+    /// The end of an LZ4 frame.
     Lz4End { offset: u64, checksum: Option<u32>, content_bytes: Option<u64> },
-    /// Deflate blocks that perhaps stand alone; `first`: a member begins here.
+    /// Deflate blocks that may be independent; `first`: a member begins here.
     Segment { offset: u64, bytes: Buffer, first: bool },
-    /// Decoded already; `lz4`: counted and perhaps hashed as part of an LZ4 frame.
+    /// Decoded content; `lz4`: counted and perhaps hashed as part of an LZ4 frame.
     Plain { content: Buffer, lz4: Option<Hashed> },
 }
 
@@ -47,36 +47,36 @@ pub(crate) enum Unit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hashed(pub(crate) bool);
 
-/// Cuts `R` into units; see the module.
+/// Cuts `R` into units.
 pub(crate) struct Splitter<'a, R> {
     input: Input<R>,
     inside: Inside,
     decoder: Decoder<'a>,
-    /// Frames may refer to a file that only `decoder` has, so it decodes all of them.
+    /// Whether frames may refer to a file that only `decoder` has: it decodes all of them.
     has_reference: bool,
     spare: Arc<Spare>,
-    /// Whether it is worth while to look for segments in gzip.
+    /// Whether to search for segments in gzip.
     parallel: bool,
-    /// Before this place in the source there is no flush marker behind the last header.
+    /// Offset up to which there is no flush marker behind the last header.
     no_marker_until: u64,
     serial: Option<&'static str>,
     trailing_garbage: Option<u64>,
-    /// The last thing was a Zstandard or skippable frame. It says itself where it ends, so that zeros cannot
-    /// be taken for a part of it.
+    /// Whether the last part was a Zstandard or skippable frame, which states its end, so zeros cannot be a
+    /// part of it.
     behind_zst: bool,
     memory_bytes: u64,
     dictionary_id: u32,
     ending: Ending,
 }
 
-/// What the splitter stands in.
+/// Part of the stream at the current offset.
 enum Inside {
     Nothing,
-    /// Behind a gzip member, where padding and garbage are customary.
+    /// Behind a gzip member, where padding and garbage are allowed.
     BehindGzip,
     ZstStream {
         frame_at: u64,
-        /// Of a frame of tamp: its content's length, and its last bytes so far.
+        /// In a frame of tamp: the length of its content, and its last bytes so far.
         own: Option<(u32, [u8; 4])>,
     },
     Lz4 {
@@ -98,7 +98,7 @@ impl<'a, R: Read> Splitter<'a, R> {
         Self::with_decoder(source, options, spare, Decoder::new(options.dictionary.as_ref()))
     }
 
-    /// Of Zstandard frames that may refer to `reference`. All units are [`Unit::Plain`].
+    /// Creates a splitter for Zstandard frames that may refer to `reference`. All units are [`Unit::Plain`].
     pub(crate) fn over(source: R, reference: &'a [u8], options: &ReadOptions) -> Self {
         let splitter = Self::with_decoder(source, options, Arc::default(), Decoder::over(reference));
         Self { has_reference: true, ..splitter }
@@ -122,7 +122,7 @@ impl<'a, R: Read> Splitter<'a, R> {
         }
     }
 
-    /// The next unit; `None` at a proper end.
+    /// Returns the next unit; `None` at a proper end.
     pub(crate) fn next(&mut self) -> Result<Option<Unit>, Error> {
         loop {
             let unit = match std::mem::replace(&mut self.inside, Inside::Nothing) {
@@ -143,7 +143,7 @@ impl<'a, R: Read> Splitter<'a, R> {
         }
     }
 
-    /// Compressed bytes taken so far.
+    /// Number of compressed bytes taken so far.
     pub(crate) fn offset(&self) -> u64 {
         self.input.offset()
     }
@@ -153,17 +153,17 @@ impl<'a, R: Read> Splitter<'a, R> {
         self.input.reading()
     }
 
-    /// What is wrong with how blocks follow each other, though each is right, as far as was read.
+    /// Returns the problem in the order of the blocks read so far, though each block is right.
     pub(crate) fn problem(&self) -> Option<Problem> {
         self.ending.clone().finish(self.offset())
     }
 
-    /// What was read and not taken.
+    /// Returns the bytes read and not taken.
     pub(crate) fn at_hand(&self) -> &[u8] {
         self.input.at_hand()
     }
 
-    /// Why one thread had to decode, if it had to.
+    /// Reason that one thread has to decode, if so.
     pub(crate) fn serial(&self) -> Option<&'static str> {
         self.serial
     }
@@ -173,7 +173,7 @@ impl<'a, R: Read> Splitter<'a, R> {
         self.trailing_garbage
     }
 
-    /// Takes back a buffer, to use it again.
+    /// Returns a buffer for reuse.
     pub(crate) fn put(&self, buffer: Buffer) {
         self.spare.put(buffer);
     }
@@ -182,7 +182,7 @@ impl<'a, R: Read> Splitter<'a, R> {
         self.input.into_source()
     }
 
-    /// `None`: there was nothing to decode here, go on.
+    /// Begins the next frame; `None` if it has nothing to decode.
     fn open_frame(&mut self) -> Result<Option<Unit>, Error> {
         let offset = self.input.offset();
         let shown = self.input.show(4)?;
@@ -229,7 +229,7 @@ impl<'a, R: Read> Splitter<'a, R> {
         }
     }
 
-    /// Whether a zlib stream begins here. Two bytes say so, which text may, too, so its first blocks must
+    /// Whether a zlib stream begins here. Text may have the same two first bytes, so its first blocks must
     /// decode.
     fn begins_zlib(&mut self) -> Result<bool, Error> {
         let shown = self.input.show(ZLIB_PROBE_BYTES)?;
@@ -264,7 +264,7 @@ impl<'a, R: Read> Splitter<'a, R> {
                     return self.begin_zst_stream(offset, &header);
                 }
                 Extent::Whole { frame_bytes, content_bytes_max } => {
-                    // No reference reaches further back than the content.
+                    // References reach back at most to the first byte of content.
                     self.grant(offset, header.window_bytes.min(content_bytes_max as u64))?;
                     let frame = self.take(frame_bytes);
                     if header.is_own {
@@ -434,7 +434,7 @@ impl<'a, R: Read> Splitter<'a, R> {
             return self.bgzf(offset, bytes).map(Some);
         }
         self.ending.other(offset);
-        // Of many short members in a row, each would have the same bytes searched.
+        // Without this limit, many short members in a row would search the same bytes each time.
         if self.parallel && self.no_marker_until < offset + SEARCHED_AGAIN_BYTES {
             let shown = self.input.show(header.own_bytes + SEGMENT_BYTES_MAX)?;
             if find_marker(&shown[header.own_bytes..]).is_some() {
@@ -450,7 +450,7 @@ impl<'a, R: Read> Splitter<'a, R> {
         Ok(None)
     }
 
-    /// Takes this BGZF block, of `member_bytes`, and those that follow.
+    /// Takes this BGZF block, of `member_bytes`, and buffered ones that follow.
     fn bgzf(&mut self, offset: u64, mut member_bytes: usize) -> Result<Unit, Error> {
         let damaged = |what| Error::Damaged { offset, what };
         let (mut taken, mut content_bytes, mut is_end) = (0, 0, false);
@@ -469,7 +469,7 @@ impl<'a, R: Read> Splitter<'a, R> {
             if content_bytes >= BGZF_UNIT_BYTES {
                 break;
             }
-            // Only what is at hand: waiting for more would hold back what is here.
+            // Only buffered bytes: waiting for more would delay these.
             let rest = &shown[taken..];
             let next = if rest.starts_with(&gz::MAGIC) { gz::header(rest).ok().flatten() } else { None };
             match next.and_then(|header| header.bgzf_bytes) {
@@ -516,7 +516,7 @@ impl<'a, R: Read> Splitter<'a, R> {
         }
     }
 
-    /// Takes everything up to and with the next flush marker, or to the end.
+    /// Takes everything up to and including the next flush marker, or to the end.
     fn segment(&mut self, first: bool) -> Result<Option<Unit>, Error> {
         let offset = self.input.offset();
         let shown = self.input.show(SEGMENT_BYTES_MAX)?;
@@ -529,7 +529,8 @@ impl<'a, R: Read> Splitter<'a, R> {
         Ok(Some(Unit::Segment { offset, bytes, first }))
     }
 
-    /// Tapes and block devices pad gzip with zeros, which gzip ignores; anything else it warns of.
+    /// Skips zeros, with which tapes and block devices pad gzip and which gzip ignores; gzip warns of other
+    /// garbage.
     fn pass_padding(&mut self) -> Result<Option<Unit>, Error> {
         loop {
             let shown = self.input.show(1)?;
@@ -573,8 +574,8 @@ impl<R> std::fmt::Debug for Splitter<'_, R> {
     }
 }
 
-/// gzip would ignore it as garbage, which it is not; and where gzip is read in segments, it could not be told
-/// from them.
+/// Message for another format behind gzip. gzip would ignore it as garbage, which it is not; and if gzip is
+/// read in segments, it could not be distinguished from them.
 pub(crate) const OTHER_FORMAT: &str = "another format follows gzip in the same file; split it there";
 
 /// Whether four bytes begin another format than gzip.
@@ -582,7 +583,7 @@ pub(crate) fn begins_other_format(bytes: &[u8]) -> bool {
     Magic::of(bytes).is_some_and(|magic| magic != Magic::Gzip)
 }
 
-/// Where the first flush marker ends.
+/// Returns the end of the first flush marker.
 fn find_marker(bytes: &[u8]) -> Option<usize> {
     bytes.windows(4).position(|window| window == FLUSH_MARKER).map(|at| at + 4)
 }

@@ -1,9 +1,9 @@
-//! Workers that finish in any order take their turn in order.
+//! Workers that finish in any order take turns in order.
 
 use crate::placer::Stopped;
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// What is passed on from turn to turn, and whose turn it is.
+/// The shared value, and the number of the next turn.
 #[derive(Debug)]
 pub(crate) struct Turn<T> {
     state: Mutex<State<T>>,
@@ -22,7 +22,7 @@ impl<T> Turn<T> {
         Self { state: Mutex::new(State { next: 0, stopped: false, baton }), passed: Condvar::new() }
     }
 
-    /// Waits for turn `number`, uses the baton, passes it on.
+    /// Waits for turn `number`, calls `use_it`, starts the next turn.
     pub(crate) fn take<R>(&self, number: u64, use_it: impl FnOnce(&mut T) -> R) -> Result<R, Stopped> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = self
@@ -39,7 +39,7 @@ impl<T> Turn<T> {
         Ok(result)
     }
 
-    /// No turn comes any more.
+    /// Ends all turns and wakes the waiting workers.
     pub(crate) fn stop(&self) {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).stopped = true;
         self.passed.notify_all();

@@ -1,4 +1,4 @@
-//! [`Writer`]: whatever is written to it comes out compressed.
+//! [`Writer`]: compresses a stream.
 
 use crate::Error;
 use crate::buffer::{Buffer, Spare};
@@ -15,10 +15,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-/// Compresses what is written to it, in parallel, block by block, into `W`.
+/// Compresses bytes in parallel, block by block, into `W`.
 ///
-/// Nothing is complete before [`Writer::finish`]: a writer that is dropped leaves what it had
-/// written, which reads back as far as it goes, and loses the block in hand.
+/// The output is complete only after [`Writer::finish`]: a writer that is dropped leaves the blocks written
+/// so far, which are readable, and loses the current block.
 ///
 /// # Example
 ///
@@ -49,20 +49,20 @@ pub struct Writer<W: Write + Send + 'static> {
     meter: Arc<Meter>,
 }
 
-/// What a worker gets.
+/// Job of a worker.
 struct Block {
     offset: u64,
     content: Buffer,
     setting: Setting,
 }
 
-/// What a worker yields.
+/// Product of a worker.
 struct Packed {
     content_bytes: usize,
     packed: Buffer,
 }
 
-/// Where blocks are put in order.
+/// Writes blocks in order.
 struct Output<W> {
     out: W,
     envelope: Envelope,
@@ -71,20 +71,20 @@ struct Output<W> {
 }
 
 impl<W: Write + Send + 'static> Writer<W> {
-    /// A writer into `out`.
+    /// Creates a writer into `out`.
     ///
     /// # Errors
     ///
-    /// [`Error::Options`], and what `out` says to the container's first bytes.
+    /// [`Error::Options`], and errors of `out` for the container's first bytes.
     pub fn new(out: W, options: &Options) -> Result<Self, Error> {
         Self::with_meter(out, options, Arc::new(Meter::new()))
     }
 
-    /// Like [`Writer::new`], counting into `meter`.
+    /// Variant of [`Writer::new`] that counts into `meter`.
     ///
     /// # Errors
     ///
-    /// As [`Writer::new`].
+    /// The same as of [`Writer::new`].
     pub fn with_meter(out: W, options: &Options, meter: Arc<Meter>) -> Result<Self, Error> {
         options.check()?;
         let spare = Arc::new(Spare::default());
@@ -104,7 +104,7 @@ impl<W: Write + Send + 'static> Writer<W> {
         });
         let mut ring = Ring::new(options.threads, Arc::clone(&meter), make_work, Some(output));
         if options.has_large_tables() {
-            // What the codec's tables take, blocks on their way must leave.
+            // Fewer blocks in flight make up for the memory of the codec's tables.
             ring.limit(options.threads + options.threads / 5 + 1);
         }
         Ok(Self {
@@ -121,18 +121,18 @@ impl<W: Write + Send + 'static> Writer<W> {
         })
     }
 
-    /// The bytes that a file begins with. After [`Error::SizeHint`], those for the true size take the place
-    /// of those at the beginning.
+    /// Returns the first bytes of a file. After [`Error::SizeHint`], overwrite the beginning with those for
+    /// the true size.
     pub fn head(options: &Options) -> Vec<u8> {
         Envelope::new(options).head()
     }
 
-    /// Writes the last block and the container's end; yields the inner writer, not flushed.
+    /// Writes the last block and the container's end; returns the inner writer, not flushed.
     ///
     /// # Errors
     ///
-    /// The first error of a worker or of the inner writer; [`Error::SizeHint`], after all is written, if an
-    /// LZ4 header already promised another size.
+    /// The first error of a worker or of the inner writer; [`Error::SizeHint`], after everything is written,
+    /// if an LZ4 header states another size.
     pub fn finish(mut self) -> Result<W, Error> {
         self.cut()?;
         if self.offset == 0 && self.ring.with_sink(|output| output.envelope.wants_empty_block())? {
@@ -146,11 +146,11 @@ impl<W: Write + Send + 'static> Writer<W> {
         }
     }
 
-    /// Reads once from `source`, straight into the block in hand; yields how much, 0 at the source's end.
+    /// Reads once from `source` into the current block; returns the number of bytes, 0 at the end.
     ///
     /// # Errors
     ///
-    /// What `source` says, interruptions too; then as [`Writer::finish`].
+    /// Errors of `source`, interruptions included; then the same as of [`Writer::finish`].
     pub fn read_from(&mut self, source: &mut impl Read) -> Result<usize, Error> {
         let begun = now();
         let read = source.read(self.block.tail(self.block_bytes));
@@ -161,7 +161,7 @@ impl<W: Write + Send + 'static> Writer<W> {
         Ok(read)
     }
 
-    /// Ends the block in hand, so that a reader can find, keep or lose by itself what comes next.
+    /// Ends the current block, so a reader can find, read or lose what follows independently.
     ///
     /// # Errors
     ///
@@ -175,7 +175,7 @@ impl<W: Write + Send + 'static> Writer<W> {
         self.ring.on_wait(Box::new(look_up));
     }
 
-    /// Sends every block on its way that the last `added` bytes made whole.
+    /// Pushes every block that the last `added` bytes completed.
     fn push_whole(&mut self, mut added: usize) -> Result<(), Error> {
         while let Some(cutter) = &mut self.cutter {
             let Some(end) = cutter.find(&self.block, added) else { break };
@@ -189,7 +189,7 @@ impl<W: Write + Send + 'static> Writer<W> {
         if self.block.len() == self.block_bytes { self.push() } else { Ok(()) }
     }
 
-    /// Sends the block in hand on its way.
+    /// Pushes the current block.
     fn push(&mut self) -> Result<(), Error> {
         let content = std::mem::replace(&mut self.block, self.spare.get());
         let offset = self.offset;
@@ -197,7 +197,7 @@ impl<W: Write + Send + 'static> Writer<W> {
         if let Some(ladder) = &mut self.ladder {
             let since_last = now().duration_since(self.last_cut);
             let load = self.ring.load();
-            // A single thread has no ring to fill; how much of the time its codec is busy says the same.
+            // A single thread has no ring; the busy share of its codec takes the place of the occupancy.
             let occupancy_ratio = match load.occupancy_ratio {
                 Some(ratio) => ratio,
                 None => self.ring.last_work().as_secs_f64() / since_last.as_secs_f64().max(f64::MIN_POSITIVE),
@@ -216,9 +216,9 @@ impl<W: Write + Send + 'static> Write for Writer<W> {
         Ok(taken)
     }
 
-    /// Ends the block in hand, waits until all is written, and flushes the inner writer.
+    /// Ends the current block, waits until everything is written, and flushes the inner writer.
     ///
-    /// A reader can then read all that was written so far; blocks cut short compress less.
+    /// A reader can then read everything written so far; short blocks compress less.
     fn flush(&mut self) -> io::Result<()> {
         self.cut()?;
         self.ring.with_sink(|output| output.out.flush())?
@@ -237,7 +237,7 @@ impl<W: Write + Send> Sink<Result<Packed, Error>> for Output<W> {
     fn put(&mut self, block: Result<Packed, Error>) -> Result<(), Error> {
         let block = block?;
         self.write(&block.packed)?;
-        // Not before, so that progress tells what is done, and out of how much.
+        // Counted only now, so progress shows completed input.
         self.meter.in_bytes.fetch_add(block.content_bytes as u64, Relaxed);
         self.envelope.add(&block.packed, block.content_bytes);
         self.spare.put(block.packed);

@@ -1,4 +1,4 @@
-//! What stands behind the content of a file: the list of frames, the seek table, padding, garbage.
+//! The bytes behind the content of a file: the list of frames, the seek table, padding, garbage.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -8,10 +8,10 @@ mod scratch;
 use scratch::{Scratch, sample, text};
 use std::fs;
 
-/// What tamp writes behind 16 frames: the list of frames, the seek table.
+/// Length of the list of frames and the seek table that tamp writes behind 16 frames.
 const TAIL_BYTES: usize = 28 + 8 + 16 * 12 + 9;
 
-/// A file of 16 frames.
+/// Builds a file of 16 frames.
 fn packed(scratch: &Scratch) -> Vec<u8> {
     fs::write(scratch.path("small"), content()).unwrap();
     scratch.ok("-c --block-size 64KiB small")
@@ -43,7 +43,7 @@ fn a_flipped_bit_in_the_list_of_frames_or_in_the_seek_table_is_told_and_loses_no
         scratch.fails("--salvage -f x.zst", 1, &says);
         assert!(scratch.read("x") == content(), "byte {at}");
     }
-    // From a pipe, and the input stays.
+    // From a pipe; the input stays.
     let mut file = whole.clone();
     file[tail_at + 60] ^= 1;
     let output = scratch.tamp_with("-d", &file);
@@ -51,7 +51,7 @@ fn a_flipped_bit_in_the_list_of_frames_or_in_the_seek_table_is_told_and_loses_no
     fs::write(scratch.path("x.zst"), &file).unwrap();
     scratch.fails("-d -f x.zst", 2, "the seek table is damaged");
     assert!(scratch.exists("x.zst"));
-    // A file that is unfinished besides says so.
+    // A file that is also unfinished is reported as such.
     fs::write(scratch.path("x.zst"), [&file[..], &whole[..tail_at]].concat()).unwrap();
     scratch.fails("-t x.zst", 1, "unfinished");
 }
@@ -97,7 +97,7 @@ fn zeros_behind_a_zst_are_ignored_with_a_warning() {
     scratch.ok("-f --lz4 -k small");
     fs::write(scratch.path("x.lz4"), [&scratch.read("small.lz4")[..], &[0; 100]].concat()).unwrap();
     scratch.fails("-t x.lz4", 1, "not a .zst");
-    // A file that lost its tail to zeros is unfinished.
+    // A file with zeros in the place of its tail is unfinished.
     let mut cut = whole.clone();
     let end = cut.len();
     cut[end - TAIL_BYTES..].fill(0);

@@ -1,7 +1,7 @@
-//! Every format that tamp ever wrote, and those of stock tools that it reads, stay readable.
+//! Every format that tamp ever wrote, and the formats of stock tools that it reads, stay readable.
 //!
-//! `testdata/formats` holds one file of each: what tamp and stock tools made of the content below. A new
-//! format adds a file; none is ever written anew. `testdata/damaged` holds files that were once read wrong.
+//! `testdata/formats` holds one file of each: the content below, packed by tamp and by stock tools. A new
+//! format adds a file; existing files never change. `testdata/damaged` holds files that tamp once read wrong.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -11,7 +11,7 @@ use std::process::Command;
 use std::sync::Arc;
 use tamp::{Dictionary, Listing, Meter, ReadOptions, Reader, SeekReader};
 
-/// What each file decodes to.
+/// Content of each file.
 fn content() -> Vec<u8> {
     (0..20_000).flat_map(|n| format!("{:>7}\n", n / 100 * 7919).into_bytes()).collect()
 }
@@ -24,8 +24,8 @@ fn file(name: &str) -> Vec<u8> {
     std::fs::read(folder().join("formats").join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// Files with the container that `-l` prints, their blocks if they state them, and whether they allow random
-/// access.
+/// Files with the container that `-l` prints, the number of their blocks if they state it, and whether they
+/// allow random access.
 const FILES: [(&str, &str, Option<u64>, bool); 25] = [
     // Without the list of frames that tamp writes since November 2026.
     ("tamp-no-end-frame.zst", "zst", Some(3), true),
@@ -55,7 +55,7 @@ const FILES: [(&str, &str, Option<u64>, bool); 25] = [
     ("bgzip.gz", "gz", Some(3), true),
 ];
 
-/// How the file of this name is read.
+/// Options for reading the file of this name.
 fn options(name: &str, threads: usize) -> ReadOptions {
     let mut options = ReadOptions::new(threads);
     if name.contains("dictionary") {

@@ -1,7 +1,7 @@
 //! Files that the formats allow and stock tools rarely write: empty blocks, odd headers, skippable frames,
-//! rows of anything.
+//! any sequence of these.
 //!
-//! Each is built together with its content. Every reader must yield the content, and salvage must report no
+//! Each is built together with its content. Every reader must return the content, and salvage must report no
 //! loss.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
@@ -15,7 +15,7 @@ use std::io::{Cursor, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use tamp::{Meter, ReadOptions, Reader, SeekReader};
 
-/// A file, and what it decodes to.
+/// A file and its content.
 #[derive(Default)]
 struct File {
     packed: Vec<u8>,
@@ -48,7 +48,7 @@ fn skippable(random: &mut Random) -> Vec<u8> {
         .concat()
 }
 
-/// A Zstandard frame of stored and repeated blocks, perhaps empty ones.
+/// Builds a Zstandard frame of stored and repeated blocks, perhaps empty ones.
 fn zst(random: &mut Random) -> File {
     let (mut blocks, mut content) = (Vec::<u8>::new(), Vec::new());
     let count = 1 + random.below(4);
@@ -74,7 +74,7 @@ fn zst(random: &mut Random) -> File {
     File { packed, content }
 }
 
-/// An LZ4 frame of stored blocks, perhaps empty ones.
+/// Builds an LZ4 frame of stored blocks, perhaps empty ones.
 fn lz4(random: &mut Random) -> File {
     let [checks_blocks, checks_content, states_bytes, is_independent] = [(); 4].map(|()| chance(random));
     let sum = |bytes: &[u8]| twox_hash::XxHash32::oneshot(0, bytes).to_le_bytes();
@@ -102,7 +102,7 @@ fn lz4(random: &mut Random) -> File {
     File { packed, content }
 }
 
-/// What `lz4 -l` writes: the last block of a frame may be short.
+/// Builds a frame like `lz4 -l`: its last block may be short.
 fn lz4_legacy(random: &mut Random) -> File {
     let bytes = 15 + random.below(5000);
     let content = noise(random, bytes);
@@ -116,7 +116,7 @@ fn lz4_legacy(random: &mut Random) -> File {
     File { packed, content }
 }
 
-/// A gzip member with any header, perhaps with parts that end in a flush.
+/// Builds a gzip member with any header, perhaps with parts that end in a flush.
 fn gzip(random: &mut Random) -> File {
     let flags = any_of(random, &[0, 4, 8, 16, 2, 4 | 8 | 16 | 2_u8]);
     let mut packed = vec![0x1f, 0x8b, 8, flags, 0, 0, 0, 0, 0, 3];
@@ -135,7 +135,7 @@ fn gzip(random: &mut Random) -> File {
         packed.push(0);
     }
     packed.extend(vec![0; usize::from(flags & 2)]);
-    // In an empty member, the bytes behind it may pass for a part of it.
+    // Behind an empty member, the following bytes may look like a part of it.
     let least = if flags & 4 == 0 { 0 } else { 1000 };
     let bytes = any_of(random, &[0, 1, 1000, 200_000]).max(least);
     let content = if chance(random) { noise(random, bytes) } else { vec![b'a'; bytes] };
@@ -161,7 +161,7 @@ fn tamp(random: &mut Random, format: tamp::Format) -> File {
     File { packed: writer.finish().unwrap(), content }
 }
 
-/// A row of what may stand in one file.
+/// Builds a sequence of parts that may occur in one file.
 fn row(random: &mut Random) -> File {
     let (mut row, is_gzip) = (File::default(), random.below(4) == 0);
     for number in 0..=random.below(4) {
@@ -224,7 +224,7 @@ fn what_the_formats_allow_is_read_and_salvaged_without_a_loss() {
     let mut failures = Vec::new();
     for seed in first..first + 400 {
         let file = row(&mut Random(seed));
-        // A file without any frame is empty.
+        // A file without frames is empty.
         if !file.packed.is_empty()
             && let Err(what) = check(&file)
         {

@@ -1,4 +1,4 @@
-//! What files state of their blocks, against the blocks: every reader finds the same, or refuses.
+//! Sizes that files state, against their blocks: every reader finds the same, or refuses.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -12,7 +12,7 @@ use tamp::{Format, Level, Meter, Options, Places, ReadOptions, Reader, SeekReade
 mod scratch;
 use scratch::{Scratch, sample, text};
 
-/// More than the largest entry of an index, and no two places alike.
+/// Content larger than the largest entry of an index, with no two parts alike.
 fn content() -> Vec<u8> {
     sample()[..400_000].to_vec()
 }
@@ -26,7 +26,7 @@ fn packed(content: &[u8], format: Format) -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-/// A frame as `zstd --no-check` writes it: no checksum, its content's size in the header.
+/// Builds a frame like `zstd --no-check`: no checksum, the content's size in the header.
 fn stock_frame(content: &[u8]) -> Vec<u8> {
     let mut frame = vec![0; zstd_safe::compress_bound(content.len())];
     let bytes = zstd_safe::CCtx::create().compress(&mut frame[..], content, 1).unwrap();
@@ -34,7 +34,7 @@ fn stock_frame(content: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Two frames with the table that zstd's `contrib/seekable_format` writes.
+/// Appends to two frames the table that zstd's `contrib/seekable_format` writes.
 fn with_table(frames: &[u8], first: usize, second: usize) -> Vec<u8> {
     let magic = 0xFD2F_B528_u32.to_le_bytes();
     let second_at = frames[4..].windows(4).position(|bytes| bytes == magic).unwrap() + 4;
@@ -51,7 +51,7 @@ fn word(file: &[u8], at: usize) -> usize {
     u32::from_le_bytes(file[at..at + 4].try_into().unwrap()) as usize
 }
 
-/// Length of BGZF blocks and size of their content.
+/// Fields of each BGZF block with its length and the size of its content.
 fn bgzf_sizes(file: &[u8]) -> Vec<Range<usize>> {
     let (mut at, mut found) = (0, Vec::new());
     while at < file.len() {
@@ -62,7 +62,7 @@ fn bgzf_sizes(file: &[u8]) -> Vec<Range<usize>> {
     found
 }
 
-/// Size of the content and length of each block.
+/// Fields of the content's size and of each block's length.
 fn lz4_sizes(file: &[u8]) -> Vec<Range<usize>> {
     let (mut at, mut found) = (15, std::iter::once(4..15).collect::<Vec<_>>());
     while word(file, at) != 0 {
@@ -73,7 +73,7 @@ fn lz4_sizes(file: &[u8]) -> Vec<Range<usize>> {
     found
 }
 
-/// The header of each frame, and all behind the last one.
+/// The header of each frame, and all bytes behind the last one.
 fn zst_sizes(file: &[u8]) -> Vec<Range<usize>> {
     let magic = 0xFD2F_B528_u32.to_le_bytes();
     let frames = file.windows(4).enumerate().filter(|(_, bytes)| *bytes == magic);
@@ -86,7 +86,7 @@ fn zst_sizes(file: &[u8]) -> Vec<Range<usize>> {
     found
 }
 
-/// Where random access does not refuse, it yields the content.
+/// Checks that random access returns the content if it does not refuse.
 fn check_access(file: &[u8], content: &[u8]) -> Result<(), String> {
     if let Ok(listed) = tamp::list(Cursor::new(file), &ReadOptions::new(1))
         && listed.unfinished.is_none()
@@ -193,7 +193,7 @@ fn a_seek_table_of_millions_of_frames_that_are_not_there_takes_no_memory() {
     for (line, expected) in
         [("-t", &b""[..]), ("-dc", content), ("--range 4:8 -c", b"only"), ("--salvage -c", content)]
     {
-        // The entries take 512 MiB in the file; 200 MiB of addresses are enough for the program and its
+        // The entries take 512 MiB in the file; 200 MiB of address space suffice for the program and its
         // libraries.
         let limited = format!("ulimit -v 204800; exec {} -T1 {line} x.zst", env!("CARGO_BIN_EXE_tamp"));
         let mut command = std::process::Command::new("sh");
@@ -207,14 +207,14 @@ fn a_seek_table_of_millions_of_frames_that_are_not_there_takes_no_memory() {
 fn a_gzip_header_without_an_end_is_refused_early_by_any_number_of_threads() {
     let Some(mut file) = pigz(&sample()[..400_000]) else { return };
     let member_at = file.len();
-    // Gzip's magic, deflate, a name follows.
+    // Gzip's magic, deflate, the flag of a name.
     file.extend([0x1f, 0x8b, 8, 8, 0, 0, 0, 0, 0, 3]);
     file.resize(member_at + (40 << 20), b'n');
     let mut errors = Vec::new();
     for threads in [1, 2] {
         let mut source = Counted { source: &file[..], bytes: 0 };
         let error = std::io::copy(&mut Reader::new(&mut source, threads), &mut std::io::sink()).unwrap_err();
-        // The limit is 16 MiB. A reader with threads is a few MiB ahead of them.
+        // The limit is 16 MiB. A reader with threads reads a few MiB ahead.
         assert!(source.bytes < 32 << 20, "{threads} threads read {} bytes", source.bytes);
         errors.push(error.to_string());
     }
@@ -241,7 +241,7 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// What `pigz -i` makes of `content`; `None`: it is not installed.
+/// Compresses `content` with `pigz -i`; `None` if it is not installed.
 fn pigz(content: &[u8]) -> Option<Vec<u8>> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("content");
@@ -256,4 +256,20 @@ fn pigz(content: &[u8]) -> Option<Vec<u8>> {
     };
     assert!(output.status.success());
     Some(output.stdout)
+}
+
+#[test]
+fn bytes_are_counted_once_when_an_index_misleads() {
+    let scratch = Scratch::new();
+    let mut options = Options::of(Format::Lz4, Level::USUAL);
+    (options.threads, options.block_bytes) = (1, 64 << 10);
+    let mut writer = Writer::new(Vec::new(), &options).unwrap();
+    // The index assumes that every block but the last is full.
+    writer.write_all(&sample()[..100_000]).unwrap();
+    writer.flush().unwrap();
+    writer.write_all(&sample()[100_000..]).unwrap();
+    fs::write(scratch.path("short.lz4"), writer.finish().unwrap()).unwrap();
+    let said = text(&scratch.tamp("-dvk short.lz4").stderr);
+    assert!(said.contains("of 3.1 MiB"), "{said}");
+    assert!(scratch.read("short") == sample());
 }

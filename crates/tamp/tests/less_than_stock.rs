@@ -1,8 +1,7 @@
-//! Salvage of a damaged file yields no fewer bytes that are right than `zstd`, `lz4`, `gzip` or `pigz` yields
-//! of the same file.
+//! Salvage of a damaged file returns at least as many right bytes as `zstd`, `lz4`, `gzip` or `pigz`.
 //!
-//! `TAMP_DAMAGED` says how many times each file is damaged; `scripts/prove-tamp` tries 400. The damage is
-//! dense where decoders differ most: at the beginning, where references lead to before it, and at the end.
+//! `TAMP_DAMAGED` is the number of damages per file; `scripts/prove-tamp` tries 400. The damage is dense
+//! where decoders differ most: at the beginning, where references lead to before it, and at the end.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![expect(clippy::print_stdout, reason = "the counts are what this test is for")]
@@ -31,7 +30,7 @@ fn salvage_yields_no_fewer_right_bytes_than_the_stock_tool() {
             }
         }
         println!("{:34} {tried:>6} {more:>5} {refused:>7}", specimen.name);
-        // Only libzstd refuses blocks that an older zstd decodes, and of few files.
+        // Only libzstd refuses blocks that an older zstd decodes, and only in few files.
         assert!(refused <= 2 + tried / 20, "{}: {refused}", specimen.name);
     }
     assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
@@ -41,7 +40,7 @@ enum Found {
     Same,
     /// At least 1000 more right bytes than the stock tool.
     More,
-    /// The stock `zstd` decodes what the linked libzstd refuses.
+    /// The stock `zstd` decodes a block that the linked libzstd refuses.
     Refused,
 }
 
@@ -71,14 +70,14 @@ fn compare(specimen: &Specimen, content: &[u8], seed: u64) -> Result<Found, Stri
     ))
 }
 
-/// Whether the linked libzstd finds nothing wrong: without a checksum, versions may make different content of
-/// the same damage.
+/// Whether the linked libzstd finds no damage: without a checksum, versions may decode the same damage to
+/// different content.
 fn is_whole(losses: Result<&[Loss], &tamp::Error>) -> bool {
     losses.is_ok_and(<[Loss]>::is_empty)
 }
 
-/// Bytes that gzip has right in a part that is decoded and not proven, where salvage has zeros. Before the
-/// beginning of a member, gzip finds what it decoded before, and salvage zeros.
+/// Counts the bytes that gzip has right in a part that is decoded and not proven, and salvage does not. For
+/// references to before the beginning of a member, gzip uses earlier content, and salvage zeros.
 fn by_chance(content: &[u8], output: &[u8], stock: &[u8], losses: &[Loss]) -> usize {
     let is_unproven = |at: u64| {
         losses.iter().any(|loss| {
@@ -93,12 +92,12 @@ fn by_chance(content: &[u8], output: &[u8], stock: &[u8], losses: &[Loss]) -> us
     found.count()
 }
 
-/// Bytes that stand where they belong.
+/// Number of bytes at their right offset.
 fn right(content: &[u8], output: &[u8]) -> usize {
     content.iter().zip(output).filter(|(a, b)| a == b).count()
 }
 
-/// Damages `file` at one place; yields how.
+/// Damages `file` at one offset; returns a description.
 fn damage(file: &mut Vec<u8>, random: &mut Random) -> String {
     let length = file.len();
     let at = match random.below(4) {

@@ -1,18 +1,18 @@
-//! Files of all formats and of stock tools, damaged at random: never a wrong byte without a word.
+//! Files of all formats and of stock tools, damaged at random: a wrong byte is always reported.
 //!
-//! `TAMP_MUTATIONS` says how many (`scripts/prove-tamp` tries 20,000), `TAMP_MUTATION` the first of them:
-//! alone, it is the only one. The counts are printed. What must hold of each:
+//! `TAMP_MUTATIONS` is the number of damages (`scripts/prove-tamp` tries 20,000), `TAMP_MUTATION` the first;
+//! without the former, only that one is tried. The counts are printed. For each file:
 //!
-//! - What the reader calls whole is the content, and salvage of it yields the same bytes without a loss.
-//! - Of anything else salvage tells a loss. What it writes outside of the losses is content, byte for byte.
-//! - `decompress_file`, `SeekReader` and `list` find the same as the reader, or refuse. They never yield
-//!   other bytes.
-//! - Salvage yields at least the beginning that `zstd`, `lz4` or `gzip` yields of the same file. An older
-//!   `zstd` may decode wrong content from a block that the linked libzstd refuses; salvage then yields at
-//!   least all before that block, and the older `zstd` goes wrong inside it. These cases are counted as
-//!   `refused`.
-//! - `tamp -t`, `-d` and `--salvage` end as the reader does. Only a whole file gives an output and is removed
-//!   by `-d`; `--range` writes content.
+//! - If the reader finds the file whole, its output is the content, and salvage returns the same bytes
+//! without a loss.
+//! - Otherwise salvage reports a loss. Its output outside of the losses is content, byte for byte.
+//! - `decompress_file`, `SeekReader` and `list` agree with the reader, or refuse. They never return other
+//! bytes.
+//! - Salvage returns at least the beginning that `zstd`, `lz4` or `gzip` returns. An older `zstd` may decode
+//! wrong content from a block that the linked libzstd refuses; salvage then returns at least everything
+//! before that block, and the older `zstd` is wrong inside it. These cases are counted as `refused`.
+//! - `tamp -t`, `-d` and `--salvage` exit like the reader. `-d` writes an output and removes the input only
+//! if the file is whole; `--range` writes content.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![expect(clippy::print_stdout, reason = "the counts are what this test is for")]
@@ -30,7 +30,7 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 use tamp::{Error, Loss, Lost, Meter, Reader, SeekReader};
 
-/// Damages `file` in one of several ways; yields how.
+/// Damages `file` in one of several ways; returns its name.
 fn mutate(file: &mut Vec<u8>, random: &mut Random) -> &'static str {
     let length = file.len();
     match random.below(8) {
@@ -114,7 +114,7 @@ fn read(file: &[u8], with: &With, threads: usize) -> Read1 {
     Read1 { content, is_whole: result.is_ok(), is_unfinished, has_garbage: garbage.is_some() }
 }
 
-/// Whether all that stands outside of the losses is content.
+/// Whether all output outside of the losses is content.
 fn is_content_outside(content: &[u8], output: &[u8], losses: &[Loss]) -> bool {
     let mut covered: Vec<(usize, usize)> = losses
         .iter()
@@ -146,19 +146,19 @@ struct Counts {
     tried: u32,
     unchanged: u32,
     told: u32,
-    /// Wrong, and no checksum in the file could tell.
+    /// Wrong, and not detectable by a checksum in the file.
     undetectable: u32,
     better_than_stock: u32,
-    /// Read at random.
+    /// Allowed random access.
     seekable: u32,
     /// The stock tool decodes a damaged block that the linked libzstd refuses.
     refused: u32,
 }
 
-/// What a file decodes to, as far as that is certain.
+/// Content of a file, as far as it is certain.
 struct Truth<'a> {
     bytes: &'a [u8],
-    /// Whether it is all content, so that its length is the content's.
+    /// Whether `bytes` are the whole content, so their length is right, too.
     is_all: bool,
 }
 
@@ -169,12 +169,12 @@ impl<'a> Truth<'a> {
         } else if specimen.is_proven {
             Self { bytes: content, is_all: true }
         } else {
-            // Exchanged blocks come out as others, but to every reader.
+            // Exchanged blocks give other content, but the same for every reader.
             Self { bytes: &found.content, is_all: false }
         }
     }
 
-    /// Whether `found` may stand at `at`.
+    /// Whether `found` is valid at `at`.
     fn allows(&self, at: usize, found: &[u8]) -> bool {
         let known = self.bytes.get(at..).unwrap_or_default();
         let compared = if self.is_all { found.len() } else { found.len().min(known.len()) };
@@ -182,7 +182,7 @@ impl<'a> Truth<'a> {
     }
 }
 
-/// What random access and the list find; yields whether there is random access.
+/// Checks random access and the list; returns whether random access is possible.
 fn check_access(file: &[u8], with: &With, truth: &Truth<'_>, random: &mut Random) -> Result<bool, String> {
     let options = with.options(1);
     let listed = match &with.reference {
@@ -197,7 +197,7 @@ fn check_access(file: &[u8], with: &With, truth: &Truth<'_>, random: &mut Random
         return Err(format!("the list states {} bytes", listed.content_bytes));
     }
     if with.reference.is_some() {
-        // A patch has no random access; a part of it is decoded from the beginning.
+        // A patch has no random access; `--range` decodes it from the beginning.
         return Ok(true);
     }
     let Ok(mut reader) = SeekReader::with_options(Cursor::new(file), &options) else { return Ok(false) };
@@ -216,7 +216,7 @@ fn check_access(file: &[u8], with: &With, truth: &Truth<'_>, random: &mut Random
     Ok(true)
 }
 
-/// A folder with the damaged file, as a user has it.
+/// A folder with the damaged file.
 struct Place {
     folder: tempfile::TempDir,
     packed: PathBuf,
@@ -238,7 +238,7 @@ impl Place {
         Self { folder, packed, content, with: specimen.with.clone() }
     }
 
-    /// What `tamp` with these arguments and the file's name does.
+    /// Runs `tamp` with these arguments and the file's name.
     fn tamp(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tamp"));
         command
@@ -250,7 +250,7 @@ impl Place {
             .unwrap()
     }
 
-    /// `decompress_file` decodes what the reader does, or yields nothing.
+    /// Checks that `decompress_file` agrees with the reader, or refuses.
     fn check_file(&self, found: &Read1, threads: usize) -> Result<(), String> {
         if self.with.reference.is_some() {
             return Ok(());
@@ -266,7 +266,7 @@ impl Place {
         }
     }
 
-    /// The command ends as the reader does, and the file stays unless all of it was written elsewhere.
+    /// Checks that the command exits like the reader, and keeps the file unless all content was written.
     fn check_command(&self, file: &[u8], found: &Read1, salvaged: i32) -> Result<(), String> {
         let expected = |unfinished| match found {
             Read1 { is_whole: true, has_garbage: false, .. } => 0,
@@ -312,6 +312,46 @@ impl Place {
     }
 }
 
+/// Checks that the reader and salvage agree, and that a loss is reported for every wrong byte.
+fn check_salvage(
+    specimen: &Specimen,
+    content: &[u8],
+    one: &Read1,
+    output: &[u8],
+    salvaged: &Result<Vec<Loss>, Error>,
+    counts: &mut Counts,
+) -> Result<(), String> {
+    let is_told = !matches!(salvaged, Ok(losses) if losses.is_empty());
+    counts.tried += 1;
+    if one.is_whole && !one.has_garbage {
+        if is_told {
+            return Err(format!("whole to the reader, not to salvage: {salvaged:?}"));
+        }
+        if output != one.content {
+            return Err("salvage of what is whole differs".into());
+        }
+        if output == content {
+            counts.unchanged += 1;
+        } else if specimen.is_proven {
+            return Err("wrong without a word".into());
+        } else {
+            counts.undetectable += 1;
+        }
+    } else if is_told {
+        counts.told += 1;
+    } else {
+        return Err("not whole, and salvage tells no loss".into());
+    }
+    if let Ok(losses) = salvaged
+        && is_told
+        && specimen.is_proven
+        && !is_content_outside(content, output, losses)
+    {
+        return Err(format!("wrong outside of the losses: {losses:?}"));
+    }
+    Ok(())
+}
+
 fn check(specimen: &Specimen, content: &[u8], seed: u64, counts: &mut Counts) -> Result<(), String> {
     let mut random = Random(seed);
     let mut file = specimen.file.clone();
@@ -331,33 +371,7 @@ fn check(specimen: &Specimen, content: &[u8], seed: u64, counts: &mut Counts) ->
     let mut output = Vec::new();
     let salvaged = with.salvage(Cursor::new(&file), &mut output);
     let is_told = !matches!(&salvaged, Ok(losses) if losses.is_empty());
-    counts.tried += 1;
-    if one.is_whole && !one.has_garbage {
-        if is_told {
-            return fail(&format!("whole to the reader, not to salvage: {salvaged:?}"));
-        }
-        if output != one.content {
-            return fail("salvage of what is whole differs");
-        }
-        if output == content {
-            counts.unchanged += 1;
-        } else if specimen.is_proven {
-            return fail("wrong without a word");
-        } else {
-            counts.undetectable += 1;
-        }
-    } else if is_told {
-        counts.told += 1;
-    } else {
-        return fail("not whole, and salvage tells no loss");
-    }
-    if let Ok(losses) = &salvaged
-        && is_told
-        && specimen.is_proven
-        && !is_content_outside(content, &output, losses)
-    {
-        return fail(&format!("wrong outside of the losses: {losses:?}"));
-    }
+    check_salvage(specimen, content, &one, &output, &salvaged, counts).or_else(|what| fail(&what))?;
     let truth = Truth::new(specimen, content, &one);
     let place = Place::new(specimen, &file);
     let is_seekable =

@@ -1,4 +1,4 @@
-//! What users of zstd, lz4, pigz and bgzip expect: long ranges, dictionaries, patches, zlib, suffixes, lists.
+//! Options of zstd, lz4, pigz and bgzip: long ranges, dictionaries, patches, zlib, suffixes, lists.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -9,7 +9,7 @@ use scratch::{Scratch, sample, text};
 use std::fs;
 use std::process::{Command, Stdio};
 
-/// Whether `tool` is installed; if not, a line says so.
+/// Whether `tool` is installed; prints a skip if not.
 fn has(tool: &str) -> bool {
     let found =
         Command::new(tool).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
@@ -26,7 +26,7 @@ fn run(scratch: &Scratch, line: &str) -> Vec<u8> {
     output.stdout
 }
 
-/// Bytes that compress only if they are repeated.
+/// Returns bytes that compress only where they repeat.
 fn noise(bytes: u64) -> Vec<u8> {
     let mut state = 7_u64;
     (0..bytes / 8)
@@ -48,7 +48,7 @@ fn a_long_range_finds_what_came_megabytes_ago() {
     assert!(scratch.ok("-dc x.zst") == content);
     let piped = scratch.tamp_with("--long=23 -c", &content).stdout;
     assert!(piped.len() < 1_700_000 && scratch.tamp_with("-d", &piped).stdout == content);
-    // The input is removed after the frame was read again.
+    // The input is removed after the frame was verified.
     scratch.ok("-f --long x");
     assert!(!scratch.exists("x") && scratch.read("x.zst").len() == long);
     if has("zstd") {
@@ -64,20 +64,20 @@ fn a_large_window_is_read_only_with_the_memory_for_it() {
     if !has("zstd") {
         return;
     }
-    // As a stream, so that the header states the window and not the content.
+    // From a stream, so the header states the window and not the content.
     let large = sample().repeat(7);
     fs::write(scratch.path("large"), &large).unwrap();
     run(&scratch, "cat large | zstd -qc --long=30 >x.zst");
     scratch.fails("-dc x.zst", 1, "--memory=1024MiB");
     scratch.fails("--salvage -c x.zst", 1, "--memory");
     scratch.fails("-dc --long=29 x.zst", 1, "--memory=1024MiB");
-    // A typed limit counts more than the window that --long allows, as for zstd.
+    // A typed limit overrides the window that --long allows, as in zstd.
     scratch.fails("-dc --long=30 --memory=512MiB x.zst", 1, "--memory=1024MiB");
     for line in ["--memory=1GiB", "--long=30", "--long=31 -T1"] {
         assert!(scratch.ok(&format!("-dc {line} x.zst")) == large, "{line}");
     }
     scratch.ok("-t --long=30 x.zst");
-    // A smaller window than the default takes nothing away.
+    // A window below the default does not lower the limit.
     run(&scratch, "cat large | zstd -qc --long=26 >y.zst");
     assert!(scratch.ok("-dc --long=20 y.zst") == large);
     let limited = scratch.command("-dc --long=30 x.zst").env("TAMP_MEMORY", "64MiB").output().unwrap();
@@ -125,7 +125,7 @@ fn a_suffix_that_names_a_format_chooses_it_unless_an_option_does() {
         let said = text(&output.stderr);
         assert!(output.status.success() && said.contains("but its name is that of a"), "{line}: {said}");
     }
-    // Only the name of the file that is written counts.
+    // Only the name of the output file counts.
     assert_eq!(scratch.ok("-c -S lz4 sample")[..4], [0x28, 0xb5, 0x2f, 0xfd]);
     scratch.ok("-k -f -S lz4 -o x.zst sample");
     assert_eq!(scratch.read("x.zst")[..4], [0x28, 0xb5, 0x2f, 0xfd]);
@@ -253,7 +253,7 @@ fn suffixes_removal_and_threads_are_as_asked_for() {
     scratch.holds_only(&["kept.zst"]);
     scratch.ok("-d --rm -o sample kept.zst");
     scratch.holds_only(&["sample"]);
-    // What a device takes is not stored.
+    // A device does not store the output.
     scratch.ok("--rm -o /dev/null sample");
     scratch.holds_only(&["sample"]);
 }
@@ -345,7 +345,7 @@ fn several_patches_in_a_row_are_read_as_zstd_reads_them() {
     assert!(row.len() < 10_000, "{}", row.len());
     assert!(scratch.ok("-dc --patch-from old row.zst") == content);
     scratch.ok("-t --patch-from old row.zst");
-    // Frames that do not need the reference, and frames to be skipped, between them.
+    // Between them, frames that do not need the reference, and skippable frames.
     let mixed = [&scratch.ok("-c sample"), &row[..], &scratch.ok("-c new")].concat();
     fs::write(scratch.path("mixed.zst"), &mixed).unwrap();
     let found = scratch.ok("-dc --patch-from old mixed.zst");
@@ -354,7 +354,7 @@ fn several_patches_in_a_row_are_read_as_zstd_reads_them() {
         assert!(run(&scratch, "zstd -dcq --patch-from=old row.zst") == content);
         assert!(run(&scratch, "zstd -dcq --patch-from=old mixed.zst") == found);
     }
-    // Each way to end too early, or to go on with something else.
+    // Each way to end too early, or to continue with other data.
     let unfinished = &mixed[..mixed.len() - 28 - 17 - 12 * 8];
     for (bytes, code, says) in [
         (&row[..row.len() - 3], 1, "the file ends inside a zstd frame"),
@@ -386,17 +386,17 @@ fn a_limit_of_memory_holds_for_every_frame() {
         scratch.ok(&format!("{line} -f --memory 256KiB sample.zst"));
     }
     if has("zstd") {
-        // A window of 2 MiB, and content that is larger; the header states no size.
+        // A window of 2 MiB, and larger content; the header states no size.
         run(&scratch, "zstd -qc -3 <sample >stream.zst");
         for line in ["-t", "-T1 -t", "-dc"] {
             scratch.fails(&format!("{line} --memory 1MiB stream.zst"), 1, "--memory=2MiB");
             scratch.ok(&format!("{line} --memory 2MiB stream.zst"));
         }
-        // No more than its content is ever needed.
+        // A frame needs at most the memory for its content.
         run(&scratch, "echo small | zstd -qc --long=30 >small.zst");
         assert_eq!(scratch.ok("-dc small.zst"), b"small\n");
     }
-    // The input can be replaced all the same: the limit is for reading.
+    // The input can still be replaced: the limit applies only to reading.
     scratch.ok("-f --memory 1KiB --patch-from sample.zst sample");
 }
 
@@ -414,7 +414,7 @@ fn below_folders_only_files_are_opened() {
     assert!(said.contains("folder/pipe: is not a directory or a regular file -- ignored"), "{said}");
     assert_eq!(scratch.tamp_with("-d", &output.stdout).stdout, b"content");
     fs::write(scratch.path("folder/file.zst"), output.stdout).unwrap();
-    // What does not look compressed is passed over in silence, as gzip does.
+    // Files that do not look compressed are skipped without a message, as by gzip.
     for (line, printed) in [("-rdc", "content"), ("-rt", ""), ("-rl -q", "folder/file.zst\n")] {
         let output = scratch.tamp(&format!("{line} folder"));
         let said = text(&output.stderr);
@@ -468,7 +468,7 @@ fn a_file_that_shrinks_while_it_becomes_one_frame_is_an_error_that_says_so() {
     fs::write(scratch.path("log"), noise(25_000_000)).unwrap();
     let mut child =
         scratch.command("-c --long log").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // More comes than a pipe holds: with the first byte out it is still at work.
+    // The output exceeds a pipe's capacity: after the first byte the command is still running.
     let mut packed = vec![0];
     let mut stdout = child.stdout.take().unwrap();
     stdout.read_exact(&mut packed).unwrap();
@@ -546,7 +546,7 @@ fn blocks_are_those_with_content() {
             assert_eq!(listed["files"][0]["blocks"], blocks, "{format} {file}");
         }
     }
-    // Frames in a row are counted without a table, too.
+    // Frames without a table are counted, too.
     let row = scratch.ok("-c sample empty sample");
     fs::write(scratch.path("row.zst"), row).unwrap();
     let listed: serde_json::Value = serde_json::from_slice(&scratch.ok("-l --json row.zst")).unwrap();

@@ -1,5 +1,4 @@
-//! Frames that refer to another file, by `--patch-from`: parts of them, lists, and what is left of damaged
-//! ones.
+//! Frames that refer to another file, by `--patch-from`: ranges, lists, and salvage.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -9,7 +8,7 @@ mod scratch;
 use scratch::{Scratch, sample, text};
 use std::fs;
 
-/// `old`, `new` and the patch between them, `new.zst`; yields `new`.
+/// Creates `old`, `new` and the patch between them, `new.zst`; returns `new`.
 fn patch(scratch: &Scratch) -> Vec<u8> {
     let old = sample();
     let added: Vec<u8> = (0..60_000_u32)
@@ -83,7 +82,7 @@ fn a_damaged_patch_does_not_take_the_next_one_with_it() {
         let is_last = parts[1] == patch;
         let has_good = if is_last { output.stdout.ends_with(&new) } else { output.stdout.starts_with(&new) };
         assert!(has_good && said.contains("no checksum proves them"), "{said}");
-        // Zeros replace what is lost, for the frame states its size.
+        // Zeros replace lost content, because the frame states its size.
         assert_eq!(output.stdout.len(), 2 * new.len(), "{said}");
     }
 }
@@ -106,7 +105,7 @@ fn zeros_behind_a_patch_are_ignored_as_behind_every_zst() {
     let listed = scratch.tamp("-l --json --patch-from old x.zst").stdout;
     let listed: serde_json::Value = serde_json::from_slice(&listed).unwrap();
     assert_eq!(listed["files"][0]["trailing_garbage_at"], at);
-    // What is not zeros is not ignored.
+    // Only zeros are ignored.
     fs::write(scratch.path("x.zst"), [&padded[..], b"x"].concat()).unwrap();
     scratch.fails("-t --patch-from old x.zst", 1, &format!("byte {at}"));
 }

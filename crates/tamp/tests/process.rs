@@ -1,4 +1,4 @@
-//! The command as a process: signals, threads, readers that go away.
+//! The command as a process: signals, threads, descriptors, readers that close the pipe, files that change.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -8,14 +8,13 @@ mod scratch;
 use scratch::{Scratch, sample, text, wait_until};
 use std::fs;
 use std::io::{BufRead, Read, Write};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
 
-/// A child that has read something and waits for more.
+/// Starts a child that has read some input and waits for more.
 ///
-/// Whoever runs the tests in the background may have them ignore signals, and tamp keeps to that: it is told
-/// anew.
+/// A test run in the background may ignore signals, which tamp respects, so their defaults are restored.
 fn started(scratch: &Scratch, line: &str) -> Child {
     let tamp = scratch.command(line);
     let mut child = Command::new("env")
@@ -42,7 +41,7 @@ fn an_interrupt_removes_the_unfinished_file() {
     for name in ["INT", "TERM", "HUP", "USR2", "ALRM", "ABRT"] {
         let scratch = Scratch::new();
         let mut child = started(&scratch, "-o out.zst");
-        // Waiting would close its input, and it might end well before the signal has its thread.
+        // Waiting would close its input, and it might end before the signal arrives.
         let input = child.stdin.take();
         signal(&child, name);
         let status = child.wait().unwrap();
@@ -58,8 +57,8 @@ fn who_prints_to_a_reader_that_has_gone_removes_the_unfinished_file() {
     let mut child = started(&scratch, "-o out.zst");
     let input = child.stdin.take();
     drop(child.stderr.take());
-    // A child of another test holds a copy of the pipe between its fork and its exec: then a line still finds
-    // a reader.
+    // Between fork and exec, a child of another test holds a copy of the pipe: then a line still finds a
+    // reader.
     let status = loop {
         signal(&child, "USR1");
         if let Some(status) = child.try_wait().unwrap() {
@@ -120,7 +119,7 @@ fn sigusr1_is_answered_inside_a_block_that_takes_minutes() {
             let mut line = String::new();
             stderr.read_line(&mut line).map(|_| line)
         });
-        // One that comes before there is any progress gets no answer.
+        // A signal before there is progress has no answer.
         wait_until(|| {
             signal(&child, "USR1");
             reading.is_finished()
@@ -156,7 +155,7 @@ fn who_may_start_no_thread_works_with_the_one_there_is() {
         let mut command = Command::new("prlimit");
         command.arg("--nproc=1");
         if fs::metadata("/proc/self").unwrap().uid() == 0 {
-            // No such limit holds for root. Of a user who has nothing else to do this is the one process.
+            // Root has no such limit. This is the only process of that user.
             command.args(["setpriv", "--reuid=65533", "--regid=65533", "--clear-groups"]);
         }
         command.arg(&binary).args(arguments.split(' ')).current_dir(scratch.folder.path());
@@ -190,7 +189,7 @@ fn large_blocks_stay_within_the_memory_bound_while_the_reader_waits() {
     let field = |text: String, name: &str| {
         text.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned()
     };
-    // Threads that come to rest again and again have done all they can.
+    // Threads that rest several times have finished their work.
     let mut rests = 0;
     wait_until(|| {
         let rest = tasks().all(|task| {
@@ -238,7 +237,7 @@ fn an_error_that_only_closing_the_output_tells_is_told() {
         "--salvage -c sample.zst",
     ] {
         let tamp = scratch.command(line);
-        // As NFS does where a quota is exceeded.
+        // Like NFS if a quota is exceeded.
         let strace = Command::new("strace")
             .args(["-f", "-o", "trace", "-e", "trace=close", "-e", "inject=close:error=EDQUOT", "-P"])
             .arg(scratch.path("out"))
@@ -257,4 +256,153 @@ fn an_error_that_only_closing_the_output_tells_is_told() {
         assert_eq!(output.status.code(), Some(1), "{line}: {said}");
         assert!(said.contains("writing the output: Disk quota exceeded"), "{line}: {said}");
     }
+}
+
+#[test]
+fn a_file_that_grows_or_shrinks_is_an_error_and_of_one_that_grows_all_that_was_there_is_written() {
+    let scratch = Scratch::new();
+    let content: Vec<u8> =
+        (0..1_500_000_u32).flat_map(|n| n.wrapping_mul(0x9E37_79B1).to_le_bytes()).collect();
+    for format in ["--zst", "--lz4", "--bgzf"] {
+        for length in [content.len() as u64 + 1000, 1000] {
+            let path = scratch.path("log");
+            fs::write(&path, &content).unwrap();
+            let mut command = scratch.command(&format!("-c {format} log"));
+            let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+            // The output exceeds a pipe's capacity: after the first byte the command is still running.
+            let mut packed = vec![0];
+            let mut stdout = child.stdout.take().unwrap();
+            stdout.read_exact(&mut packed).unwrap();
+            fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(length).unwrap();
+            stdout.read_to_end(&mut packed).unwrap();
+            let output = child.wait_with_output().unwrap();
+            let said = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(1), "{format}: {said}");
+            assert!(said.contains("while it was read"), "{format}: {said}");
+            if length > 1000 {
+                assert!(scratch.tamp_with("-d", &packed).stdout == content, "{format}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_written_to_while_it_is_compressed_is_an_error_wherever_the_output_goes() {
+    let scratch = Scratch::new();
+    let content: Vec<u8> =
+        (0..1_500_000_u32).flat_map(|n| n.wrapping_mul(0x9E37_79B1).to_le_bytes()).collect();
+    for line in ["-c log", "-c --long log", "-c --keep-up log", "-c", "-c --lz4 -T1 log"] {
+        let path = scratch.path("log");
+        fs::write(&path, &content).unwrap();
+        let mut command = scratch.command(line);
+        command.stdin(fs::File::open(&path).unwrap());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // The output exceeds a pipe's capacity: after the first byte the command is still running.
+        let mut stdout = child.stdout.take().unwrap();
+        stdout.read_exact(&mut [0]).unwrap();
+        fs::OpenOptions::new().write(true).open(&path).unwrap().write_all_at(b"new", 5_999_000).unwrap();
+        std::io::copy(&mut stdout, &mut std::io::sink()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{line}: {said}");
+        assert!(said.contains("it changed while it was read"), "{line}: {said}");
+    }
+    // A file that is only read does not change.
+    scratch.ok("-k sample");
+    scratch.ok("-c sample");
+}
+
+#[test]
+fn every_command_begins_at_the_offset_of_standard_input() {
+    let scratch = Scratch::new();
+    let tamp = env!("CARGO_BIN_EXE_tamp");
+    for (format, name) in [("--zst", "sample.zst"), ("--lz4", "sample.lz4"), ("--bgzf", "sample.gz")] {
+        scratch.ok(&format!("-k {format} sample"));
+        fs::write(scratch.path("x"), [&b"0123456789"[..], &scratch.read(name)].concat()).unwrap();
+        let run = |line: &str| {
+            let line = format!("{{ dd bs=10 count=1 status=none >skipped; {tamp} {line}; }} <x");
+            let output =
+                Command::new("sh").args(["-c", &line]).current_dir(scratch.folder.path()).output().unwrap();
+            assert!(output.status.success(), "{line}: {}", text(&output.stderr));
+            output.stdout
+        };
+        assert!(run("-dc") == sample(), "{name}");
+        run("-t");
+        assert!(run("--range 1000:300000") == sample()[1000..300_000], "{name}");
+        assert!(run("--memory 1MiB --range 1000:300000") == sample()[1000..300_000], "{name}");
+        assert!(run("--salvage") == sample(), "{name}");
+        let listed: serde_json::Value = serde_json::from_slice(&run("-l --json")).unwrap();
+        assert_eq!(listed["files"][0]["content_bytes"], 3_200_000, "{name}");
+        assert_eq!(listed["files"][0]["compressed_bytes"], scratch.read(name).len(), "{name}");
+    }
+}
+
+#[test]
+fn the_next_reader_of_standard_input_continues_behind_the_bytes_that_were_read() {
+    let scratch = Scratch::new();
+    scratch.ok("-k sample");
+    let tamp = env!("CARGO_BIN_EXE_tamp");
+    for line in [
+        format!("{{ {tamp} -c >first; cat >rest; }} <sample"),
+        format!("{{ {tamp} -dc >first; cat >rest; }} <sample.zst"),
+    ] {
+        let status = Command::new("sh").args(["-c", &line]).current_dir(scratch.folder.path()).status();
+        assert!(status.unwrap().success());
+        assert!(!scratch.read("first").is_empty() && scratch.read("rest").is_empty(), "{line}");
+    }
+}
+
+#[test]
+fn a_closed_descriptor_is_an_error_not_a_success() {
+    let scratch = Scratch::new();
+    scratch.ok("-k sample");
+    let tamp = env!("CARGO_BIN_EXE_tamp");
+    for (line, says) in [
+        (format!("{tamp} -c sample >&-"), "standard output is closed"),
+        (format!("{tamp} -dc sample.zst >&-"), "standard output is closed"),
+        (format!("{tamp} -l sample.zst >&-"), "standard output is closed"),
+        (format!("{tamp} --range 1:5 sample.zst >&-"), "standard output is closed"),
+        (format!("{tamp} --generate man >&-"), "standard output is closed"),
+        (format!("{tamp} <&-"), "standard input is closed"),
+        (format!("{tamp} -d <&-"), "standard input is closed"),
+    ] {
+        let output =
+            Command::new("sh").args(["-c", &line]).current_dir(scratch.folder.path()).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{line}");
+        assert!(text(&output.stderr).contains(says), "{line}: {}", text(&output.stderr));
+    }
+    // A descriptor that is not needed may be closed.
+    let line = format!("{tamp} -t sample.zst >&- <&- && {tamp} -kf sample >&- <&-");
+    let output = Command::new("sh").args(["-c", &line]).current_dir(scratch.folder.path()).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+}
+
+#[test]
+fn root_the_links_in_dev_are_written_through_not_replaced() {
+    if !rustix_is_root() {
+        println!("skipped: a folder of devices to try it on needs root");
+        return;
+    }
+    let scratch = Scratch::new();
+    let tamp = env!("CARGO_BIN_EXE_tamp");
+    let script = format!(
+        "mount -t tmpfs none /dev && ln -s /proc/self/fd /dev/fd && ln -s /proc/self/fd/1 /dev/stdout && \
+         {tamp} -f -o /dev/stdout sample >out.zst && cp sample three.zst && \
+         {tamp} -kf -o /dev/fd/3 sample 3<>three.zst && ! {tamp} -kq -o /dev/fd/3 sample 3<>three.zst && \
+         test -L /dev/stdout && test -L /dev/fd && ls -A /dev"
+    );
+    let output = Command::new("unshare")
+        .args(["--mount", "sh", "-c", &script])
+        .current_dir(scratch.folder.path())
+        .output();
+    let output = output.unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), "fd\nstdout\n");
+    for name in ["out.zst", "three.zst"] {
+        assert!(scratch.ok(&format!("-dc {name}")) == sample(), "{name}");
+    }
+}
+
+fn rustix_is_root() -> bool {
+    fs::metadata("/proc/self").unwrap().uid() == 0
 }

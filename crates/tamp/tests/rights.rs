@@ -1,4 +1,4 @@
-//! The rights of the command while it decodes what others wrote.
+//! The rights of the command while it decodes foreign files.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -12,12 +12,12 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 
-/// To read and write a user's files.
+/// Capabilities to read and write a user's files.
 const OF_FILES: u64 = 0b110;
-/// Also to give them owner, mode and capabilities: chown, fowner, fsetid, setfcap.
+/// The same and those to set owner, mode and capabilities: chown, fowner, fsetid, setfcap.
 const OF_NEW_FILES: u64 = OF_FILES | 1 | 1 << 3 | 1 << 4 | 1 << 31;
 
-/// The permitted capabilities and the mode of seccomp, of each thread; the first one is the process's.
+/// Returns the permitted capabilities and the seccomp mode of each thread, the main thread first.
 fn threads(child: &Child) -> Vec<(u64, String)> {
     let folder = fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
     let mut threads: Vec<_> = folder.map(|task| task.unwrap().path()).collect();
@@ -55,15 +55,14 @@ fn root_threads_that_decode_have_no_capability_and_the_process_only_those_on_fil
         assert_eq!(found[0].0 & !kept, 0, "{line}: {found:?}");
         assert!(found.iter().all(|(_, mode)| mode == "2"), "{line}: {found:?}");
     }
-    // The control: what compresses has not given up anything.
+    // Control: a compressing command keeps its rights.
     let mut child = scratch.command("-c").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     assert_ne!(threads(&child)[0].0 & !OF_NEW_FILES, 0);
     drop(child.stdin.take());
     child.wait().unwrap();
 }
 
-/// Two files are read, one after the other; the first one is a pipe. While it is read, `swap` replaces the
-/// second one.
+/// Reads two files in order; the first one is a pipe. While it is read, `swap` replaces the second one.
 fn swapped(swap: impl FnOnce(&Scratch)) -> (Option<i32>, String) {
     let scratch = Scratch::new();
     fs::create_dir(scratch.path("named")).unwrap();
@@ -77,7 +76,7 @@ fn swapped(swap: impl FnOnce(&Scratch)) -> (Option<i32>, String) {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // The pipe opens when tamp has opened it, and that is after it gave up its rights.
+    // The pipe opens when tamp opens it, which is after it gave up its rights.
     let mut pipe = fs::File::options().write(true).open(scratch.path("named/first.zst")).unwrap();
     fs::remove_file(scratch.path("named/second.zst")).unwrap();
     swap(&scratch);
@@ -98,7 +97,7 @@ fn a_link_that_takes_the_place_of_an_input_leads_nowhere() {
     }
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("second.zst") && said.contains("Permission denied"), "{said}");
-    // The control: a file that takes its place in its folder is read, and a link that was there before.
+    // Control: a file that replaces it in the same folder is read, and so is an older link.
     let (code, said) = swapped(|scratch| {
         fs::rename(scratch.path("elsewhere/secret.zst"), scratch.path("named/second.zst")).unwrap();
         scratch.ok("-k -o elsewhere/secret.zst sample");
@@ -111,8 +110,8 @@ fn a_link_that_takes_the_place_of_an_input_leads_nowhere() {
     assert!(scratch.ok("-dc named/link.zst") == scratch.read("sample"));
 }
 
-/// Stops the command while it works on `tree/d/a`, puts a link to `elsewhere` in the place of `tree/d`, and
-/// lets it go on.
+/// Stops the command while it works on `tree/d/a`, replaces `tree/d` by a link to `elsewhere`, and resumes
+/// the command.
 fn with_a_folder_swapped(line: &str, scratch: &Scratch) -> Option<i32> {
     let signal = |child: &Child, name: &str| {
         let sent = Command::new("kill").args([name, &child.id().to_string()]).status();
@@ -138,7 +137,7 @@ fn a_link_that_takes_the_place_of_a_folder_leads_nowhere() {
         for folder in ["tree", "tree/d", "elsewhere"] {
             fs::create_dir(scratch.path(folder)).unwrap();
         }
-        // Long enough at work, and no load for the disk.
+        // Long enough to compress, and without load for the disk.
         let long = fs::File::create(scratch.path("tree/d/a")).unwrap();
         long.set_len(1 << 30).unwrap();
         if line.contains("-d") {
@@ -156,7 +155,7 @@ fn a_link_that_takes_the_place_of_a_folder_leads_nowhere() {
             names
         };
         assert_eq!(names("elsewhere"), [from], "{line}: not touched");
-        // The control: the files of the folder that was entered are worked on to the end.
+        // Control: the files of the folder that was entered are completed.
         assert!(
             names("tree/moved").contains(&to.to_owned()) && !names("tree/moved").contains(&from.to_owned()),
             "{line}"
@@ -184,7 +183,7 @@ fn each_place_of_input_and_output_is_still_reached() {
     scratch.ok("-d -k -f in/link.zst");
     fs::create_dir(scratch.path("far")).unwrap();
     symlink(scratch.path("sample.zst"), scratch.path("far/l.zst")).unwrap();
-    // Links below a folder are followed if both options say so.
+    // Links below a folder are followed with both options.
     assert!(scratch.ok("-dc -r -f far") == scratch.read("sample"));
     for name in ["out/c", "in/a", "in/below/b", "in/link"] {
         assert!(scratch.read(name) == scratch.read("sample"), "{name}");
@@ -214,7 +213,7 @@ fn root_the_output_of_another_groups_file_gives_group_and_others_what_both_had()
     }
     let scratch = Scratch::new();
     fs::set_permissions(scratch.folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
-    // The folder of the build may be closed to others.
+    // Other users may not be able to enter the build's folder.
     let binary = scratch.path("tamp");
     fs::copy(env!("CARGO_BIN_EXE_tamp"), &binary).unwrap();
     for (mode, expected) in
@@ -224,8 +223,7 @@ fn root_the_output_of_another_groups_file_gives_group_and_others_what_both_had()
         fs::set_permissions(scratch.path("file"), fs::Permissions::from_mode(mode)).unwrap();
         let mut command = Command::new(&binary);
         command.args(["-kf", "file"]).current_dir(scratch.folder.path()).uid(65534).gid(65534);
-        // A child that another test starts meanwhile has the copy open for writing until it becomes another
-        // program.
+        // Between fork and exec, a child of another test has the copy open for writing.
         let mut tries = std::iter::repeat_with(|| command.output());
         let is_busy = |error: &Error| error.kind() == ErrorKind::ExecutableFileBusy;
         let output = tries.find(|tried| !tried.as_ref().is_err_and(is_busy)).unwrap().unwrap();

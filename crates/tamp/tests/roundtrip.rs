@@ -1,4 +1,4 @@
-//! What goes in comes out: every size at which something changes, every number of threads.
+//! Content survives a round trip: at every size that matters, with any number of threads.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -7,7 +7,7 @@ use tamp::{Format, Level, Options, Reader, Writer};
 
 const FORMATS: [Format; 3] = [Format::Zst, Format::Lz4, Format::Bgzf];
 
-/// Text with numbers: compresses, and no two blocks are alike.
+/// Returns text with numbers: it compresses, and no two blocks are alike.
 fn sample(bytes: usize) -> Vec<u8> {
     let mut text: Vec<u8> = (0..=bytes / 8).flat_map(|n| format!("{n:>7}\n").into_bytes()).collect();
     text.truncate(bytes);
@@ -122,7 +122,7 @@ fn after_a_flush_all_that_was_written_can_be_read() {
     let mut writer = Writer::new(path.reopen().unwrap(), &options(1, 2)).unwrap();
     writer.write_all(b"first\n").unwrap();
     writer.flush().unwrap();
-    // All that was written comes, and then the news that the writer has not ended it.
+    // All content is returned, and then the error that the file is unfinished.
     let file = std::fs::read(path.path()).unwrap();
     let mut found = Vec::new();
     let error = Reader::new(&file[..], 1).read_to_end(&mut found).unwrap_err();
@@ -168,7 +168,7 @@ fn a_frame_too_large_to_hold_is_streamed() {
     assert!(found == content && reader.serial().is_some());
 }
 
-/// Yields a few bytes at a time, as a slow pipe does.
+/// Returns a few bytes at a time, like a slow pipe.
 struct Slow<'a>(&'a [u8], usize);
 
 impl Read for Slow<'_> {
@@ -250,7 +250,7 @@ fn a_file_without_its_end_is_unfinished_at_every_block_and_whole_with_it() {
             let cut = std::io::Cursor::new(&file[..end]);
             let losses = tamp::salvage(cut, &tamp::ReadOptions::new(1), &mut salvaged).unwrap();
             assert!(losses.len() == 1 && content.starts_with(&salvaged), "{format:?} {end}: {losses:?}");
-            // Behind an unfinished file a whole one.
+            // A whole file behind an unfinished one.
             let both = [&file[..end], &file].concat();
             if format == Format::Zst {
                 assert!(unpacked(&both, 1).unwrap_err().to_string().contains("unfinished"));
@@ -259,7 +259,7 @@ fn a_file_without_its_end_is_unfinished_at_every_block_and_whole_with_it() {
     }
 }
 
-/// Notes how much was written at each flush.
+/// Records the length at each flush.
 struct Ends(Vec<u8>, Vec<usize>);
 
 impl Write for Ends {

@@ -1,4 +1,4 @@
-//! Where `--stats` says that the time went, against files and pipes of which it is known.
+//! The time shares of `--stats`, for files and pipes with a known bottleneck.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// A single thread decodes each; the stock tool that writes it, and what tamp needs to read it.
+/// Files that a single thread decodes: the command that writes each, and tamp's options to read it.
 const ONE_THREAD: [(&str, &str, &str); 5] = [
     ("tamp --long -c sample", "s.zst", ""),
     ("tamp --patch-from sample -c other", "p.zst", "--patch-from sample"),
@@ -21,7 +21,7 @@ const ONE_THREAD: [(&str, &str, &str); 5] = [
     ("lz4 -BD -qc sample", "s.lz4", ""),
 ];
 
-/// `name`, made by `line`; `false`: the tool is not installed.
+/// Creates `name` with `line`; `false` if the tool is not installed.
 #[expect(clippy::print_stderr, reason = "a skip is told")]
 fn make(scratch: &Scratch, line: &str, name: &str) -> bool {
     let (tool, rest) = line.split_once(' ').unwrap();
@@ -38,7 +38,7 @@ fn make(scratch: &Scratch, line: &str, name: &str) -> bool {
     true
 }
 
-/// Noise in letters, which takes a codec long.
+/// Returns random letters, on which a codec takes long.
 fn letters() -> Vec<u8> {
     (0..6_000_000_u32)
         .map(|n| n.wrapping_mul(0x9E37_79B1) ^ (n >> 3).wrapping_mul(0x85EB_CA6B))
@@ -46,7 +46,7 @@ fn letters() -> Vec<u8> {
         .collect()
 }
 
-/// Content that is read as a tenth of it, and too much to be held as a whole.
+/// Returns content that compresses to a tenth, and is too large to hold as a whole.
 fn lines() -> Vec<u8> {
     (0..3_000_000).flat_map(|n: u32| format!("{n:>7}\n").into_bytes()).collect()
 }
@@ -99,7 +99,7 @@ fn the_input_is_the_bottleneck_if_it_pauses_in_what_one_thread_decodes() {
         let mut stdin = child.stdin.take().unwrap();
         for part in bytes.chunks(bytes.len() / 2) {
             stdin.write_all(part).unwrap();
-            // The load of the test, not a wait for something: longer than decoding takes beside other tests.
+            // The load of the test, not a wait: longer than decoding takes beside other tests.
             std::thread::sleep(Duration::from_millis(1500));
         }
         drop(stdin);
@@ -136,17 +136,33 @@ fn threads_used_are_cpu_time_beside_work_that_takes_the_cpus_away() {
             });
             let (cpu_s, found) = (of_child.sum::<f64>(), stats(&output.stderr));
             let codec_s = ratio(&found, "threads_used") * ratio(&found, "elapsed_s");
-            // The shell's clock has steps of 10 ms, and the codec is not all that tamp does.
+            // The shell's clock has steps of 10 ms, and tamp also does other work than the codec's.
             assert!(0.5 * cpu_s - 0.05 < codec_s && codec_s < cpu_s + 0.05, "{line}: {cpu_s} s, {found}");
         }
     });
 }
 
-/// Sets it when the test ends, however it ends.
+/// Sets the flag when the test ends, even by a panic.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
     fn drop(&mut self) {
         self.0.store(true, Relaxed);
     }
+}
+
+#[test]
+fn stats_are_one_json_object() {
+    let scratch = Scratch::new();
+    let output = scratch.tamp("-k --stats=json sample");
+    let stats: Value = serde_json::from_slice(&output.stderr).unwrap();
+    assert_eq!(stats["schema"], "tamp.stats/1");
+    assert_eq!(stats["in_bytes"], 3_200_000);
+    assert_eq!(stats["out_bytes"], scratch.read("sample.zst").len());
+    let sum: f64 = ["starved_ratio", "codec_ratio", "blocked_ratio"]
+        .iter()
+        .map(|key| stats[key].as_f64().unwrap())
+        .sum();
+    assert!((sum - 1.0).abs() < 1e-9, "{stats}");
+    assert!(stats["memory_bytes_max"].as_u64().unwrap() > 1 << 20);
 }

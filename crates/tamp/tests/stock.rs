@@ -1,7 +1,7 @@
-//! Stock tools read what tamp writes, and tamp reads what they write.
+//! Stock tools read files of tamp, and tamp reads files of stock tools.
 //!
-//! Needs the Debian packages zstd, lz4, gzip, pigz and tabix (for bgzip); a missing tool is printed, not
-//! passed.
+//! Needs the Debian packages zstd, lz4, gzip, pigz and tabix (for bgzip); the test prints a skip for a
+//! missing tool.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -59,7 +59,7 @@ fn filter(command: &str, input: &[u8]) -> Vec<u8> {
     output
 }
 
-/// `tool` reads all levels and all sizes at block borders, from a pipe and from a file.
+/// Checks that `tool` reads all levels and all sizes around a block's, from a pipe and from a file.
 fn check_read_by(format: Format, tool: &str, decompress: &str, test_file: &str) {
     if !is_installed(tool) {
         return;
@@ -83,7 +83,7 @@ fn check_read_by(format: Format, tool: &str, decompress: &str, test_file: &str) 
     }
 }
 
-/// tamp reads what `compress` writes, with one thread and with several.
+/// Checks that tamp reads the output of `compress`, with one thread and with several.
 fn check_reads(tool: &str, compress: &str, parallel: bool) {
     if !is_installed(tool) {
         return;

@@ -1,4 +1,4 @@
-//! Salvage of files that a failing disk reads in part, or that become shorter meanwhile.
+//! Salvage of files that a failing disk reads only in part, or that become shorter meanwhile.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![expect(clippy::print_stdout, reason = "a skip is printed, not passed over")]
@@ -14,8 +14,8 @@ use tamp::{Loss, Lost, ReadOptions};
 /// EIO on Linux.
 const UNREADABLE: i32 = 5;
 
-/// A file on a failing disk: a read that begins in `bad` fails, and one that reaches it ends before. From
-/// `end` on there is nothing, though the file stated its whole length when it was opened.
+/// A file on a failing disk: a read that begins in `bad` fails, and a read that reaches it is short. There
+/// are no bytes from `end` on, though the file stated its whole length when it was opened.
 struct Failing<'a> {
     file: &'a [u8],
     at: usize,
@@ -54,14 +54,14 @@ fn salvage(file: &[u8], with: &With, bad: Range<usize>, end: usize) -> (Vec<u8>,
     (output, losses)
 }
 
-/// Bytes that stand where they belong, from the beginning and from the end.
+/// Number of bytes at their right offset, from the beginning and from the end.
 fn right(content: &[u8], output: &[u8]) -> usize {
     let front = content.iter().zip(output).take_while(|(a, b)| a == b).count();
     let back = content.iter().rev().zip(output.iter().rev()).take_while(|(a, b)| a == b).count();
     (front + back).min(content.len())
 }
 
-/// Whether losses say that all of `part` could not be read.
+/// Whether the losses report all of `part` as unreadable.
 fn is_told(losses: &[Loss], part: &Range<usize>) -> bool {
     let mut told: Vec<_> =
         losses.iter().filter(|loss| loss.what == Lost::Unreadable).map(|loss| loss.file.clone()).collect();
@@ -72,7 +72,7 @@ fn is_told(losses: &[Loss], part: &Range<usize>) -> bool {
     reached >= part.end as u64
 }
 
-/// How a file that is whole, but for zeros from a place on, is salvaged.
+/// Salvages a whole file with zeros in one part.
 fn with_zeros(file: &[u8], with: &With, zeros: Range<usize>) -> Vec<u8> {
     let mut file = file.to_vec();
     file[zeros].fill(0);
@@ -93,7 +93,7 @@ fn what_a_failing_disk_still_reads_is_salvaged_and_the_rest_is_told() {
             }
             let (output, losses) = salvage(&file, &with, bad.clone(), file.len());
             assert!(is_told(&losses, &bad), "{name}, {bad:?}: {losses:?}");
-            // As much as of a file that has zeros there.
+            // As much as of a file with zeros there.
             assert!(output == with_zeros(&file, &with, bad.clone()), "{name}, {bad:?}");
             let is_lost = |loss: &&Loss| loss.what != Lost::Unreadable;
             let is_content = output == content;
@@ -118,7 +118,7 @@ fn one_bad_sector_loses_one_block_of_tamp() {
 
 #[test]
 fn zeros_that_decode_without_an_error_are_not_proven() {
-    // Noise is stored as it is, and nothing but the lengths tells zeros from it.
+    // Noise is stored uncompressed, and only the lengths distinguish zeros from it.
     let content: Vec<u8> = (0..100_000_u32).flat_map(|n| n.wrapping_mul(0x9E37_79B1).to_be_bytes()).collect();
     let Some(file) = specimens::filter("zstd -qc --no-check", &content) else {
         return println!("skipped: zstd: not installed");

@@ -1,8 +1,8 @@
-//! Every refused call is made, with arguments that no kernel accepts, once without and once with the filter.
+//! Makes every refused call with arguments that no kernel accepts, once without and once with the filter.
 
 use super::*;
 
-/// Makes the call with `argument` in all six places; yields the error, 0 for none.
+/// Makes the call with `argument` in all six places; returns the error, or 0.
 fn error_of(call: libc::c_long, argument: libc::c_long) -> i32 {
     let a = argument;
     // SAFETY: neither -1 nor 0 is an address, a process or a descriptor that any of the calls accepts.
@@ -10,14 +10,14 @@ fn error_of(call: libc::c_long, argument: libc::c_long) -> i32 {
     if result == -1 { io::Error::last_os_error().raw_os_error().unwrap_or(0) } else { 0 }
 }
 
-/// These do something whatever their arguments are: they are made only with the filter.
+/// Calls that have an effect whatever their arguments: the test makes them only with the filter.
 const WITHOUT_ARGUMENTS: [libc::c_long; 3] = [libc::SYS_vhangup, libc::SYS_msgget, libc::SYS_semget];
 #[cfg(target_arch = "x86_64")]
 const FORKS: [libc::c_long; 2] = [libc::SYS_fork, libc::SYS_vfork];
 #[cfg(not(target_arch = "x86_64"))]
 const FORKS: [libc::c_long; 0] = [];
 
-/// In a thread that ends with its filter; `false`: this kernel has none.
+/// Runs `check` in a thread with the filter; `false` if this kernel has no filters.
 fn confined(check: impl FnOnce() + Send) -> bool {
     std::thread::scope(|scope| {
         let body = || match refuse() {
@@ -50,7 +50,7 @@ fn each_refused_call_is_refused_by_the_filter_and_by_nothing_else() {
     if !has_filter {
         return eprintln!("skipped: this kernel has no seccomp filters");
     }
-    // The control: what the kernel refuses anyway proves nothing about the filter.
+    // Control: a call that the kernel refuses anyway proves nothing about the filter.
     let proven = without.iter().filter(|error| **error != libc::EPERM).count();
     // SAFETY: a call without arguments.
     let is_root = unsafe { libc::geteuid() } == 0;
@@ -61,7 +61,7 @@ fn each_refused_call_is_refused_by_the_filter_and_by_nothing_else() {
 #[test]
 fn signals_limits_threads_and_terminals_are_refused_by_their_arguments() {
     let call = |call: libc::c_long, a: libc::c_long, b: libc::c_long, c: libc::c_long| {
-        // SAFETY: no pointers; signal 0 is not delivered, and the descriptor -1 is none.
+        // SAFETY: no pointers; signal 0 is not delivered, and -1 is not a valid descriptor.
         let result = unsafe { libc::syscall(call, a, b, c, 0, 0) };
         if result == -1 { io::Error::last_os_error().raw_os_error().unwrap_or(0) } else { 0 }
     };
@@ -90,7 +90,7 @@ fn signals_limits_threads_and_terminals_are_refused_by_their_arguments() {
             call(libc::SYS_kill, 0, 0, 0),
             call(libc::SYS_tgkill, parent, parent, 0),
             call(libc::SYS_prlimit64, parent, 0, 0),
-            // A process, and a thread in another namespace: neither is started.
+            // Starting a process, or a thread in another namespace, must fail.
             call(libc::SYS_clone, libc::SIGCHLD.into(), 0, 0),
         ] {
             assert_eq!(refused, libc::EPERM);

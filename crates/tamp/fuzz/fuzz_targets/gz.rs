@@ -1,4 +1,4 @@
-//! Any bytes, beginning as a .gz does.
+//! Arbitrary bytes behind the beginning of a .gz file.
 
 #![cfg_attr(fuzzing, no_main)]
 

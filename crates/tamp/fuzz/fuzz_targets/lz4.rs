@@ -1,4 +1,4 @@
-//! Any bytes, beginning as a .lz4 does.
+//! Arbitrary bytes behind the beginning of a .lz4 file.
 
 #![cfg_attr(fuzzing, no_main)]
 

@@ -1,4 +1,4 @@
-//! Any entries in a seek table behind intact frames.
+//! Arbitrary entries in a seek table behind intact frames.
 
 #![cfg_attr(fuzzing, no_main)]
 

@@ -1,4 +1,4 @@
-//! Any bytes, beginning as a .zst does.
+//! Arbitrary bytes behind the beginning of a .zst file.
 
 #![cfg_attr(fuzzing, no_main)]
 

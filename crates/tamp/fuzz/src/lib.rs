@@ -5,19 +5,19 @@ mod stock;
 use std::io::{self, Cursor, Read, Seek, SeekFrom, Write};
 use std::sync::OnceLock;
 
-/// Largest content that is compared, in bytes: a small file may hold gigabytes.
+/// Maximum content to compare, in bytes: a small file may hold gigabytes.
 const CONTENT_BYTES_MAX: u64 = 8 << 20;
 
-/// How reading a file ended.
+/// Result of reading a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// At the end of the file, without an error.
+    /// Reached the end of the file without an error.
     Whole,
-    /// Before garbage that gzip ignores with a warning. Salvage searches it for members.
+    /// Stopped before garbage that gzip ignores with a warning. Salvage searches it for members.
     Garbage,
-    /// With an error.
+    /// Stopped with an error.
     Failed,
-    /// At [`CONTENT_BYTES_MAX`].
+    /// Stopped at [`CONTENT_BYTES_MAX`].
     Limit,
 }
 
@@ -90,7 +90,7 @@ pub fn check(file: &[u8]) {
     }
 }
 
-/// Random access yields the content that the reader found, or refuses.
+/// Checks that random access yields the content that the reader found, or fails.
 fn check_access(reader: &mut tamp::SeekReader<Cursor<&[u8]>>, content: &[u8], is_whole: bool) {
     const BYTES: usize = 1000;
     for at in [content.len().saturating_sub(BYTES), content.len() / 2, 0, content.len()] {
@@ -99,7 +99,7 @@ fn check_access(reader: &mut tamp::SeekReader<Cursor<&[u8]>>, content: &[u8], is
         assert_eq!(position.ok(), Some(at as u64));
         let read = reader.by_ref().take(BYTES as u64).read_to_end(&mut found);
         let known = &content[at..content.len().min(at + BYTES)];
-        // The reader of a damaged file may stop before the place that random access reaches.
+        // The reader of a damaged file may stop before the offset that random access reaches.
         let compared = if is_whole { found.len() } else { found.len().min(known.len()) };
         assert!(known.starts_with(&found[..compared]), "random access differs from byte {at}");
         assert!(
@@ -112,11 +112,11 @@ fn check_access(reader: &mut tamp::SeekReader<Cursor<&[u8]>>, content: &[u8], is
     }
 }
 
-/// Three frames of libzstd, and the seek table of them that another tool writes, with `damage` applied to its
-/// entries.
+/// Returns three frames of libzstd and the seek table that another tool writes for them, with `damage`
+/// applied to its entries.
 ///
-/// The first byte's lowest bit says whether the entries have checksums. The others flip bits of the entries;
-/// if they are more than the entries have, they also add entries. Without a set bit the table is right.
+/// The lowest bit of the first byte selects entries with checksums. The other bytes flip bits of the entries;
+/// bytes beyond the last entry are added as entries. If no bit is set, the table is correct.
 ///
 /// # Panics
 ///
@@ -152,7 +152,7 @@ pub fn behind_frames(damage: &[u8]) -> Vec<u8> {
 /// Content of the frames in front of the seek table. libzstd states the last one in a field of 4 bytes.
 const SIZES: [usize; 3] = [100, 300, 70_000];
 
-/// A frame with a checksum; its content depends on its number and on the place.
+/// A frame with a checksum. Its content depends on `number` and on the offset.
 fn frame(number: usize, size: usize) -> Vec<u8> {
     const VALID: &str = "there is room for a frame of any content";
     let content: Vec<u8> = (0..size / 10).flat_map(|n| format!("{number}{n:>8}\n").into_bytes()).collect();
@@ -164,7 +164,7 @@ fn frame(number: usize, size: usize) -> Vec<u8> {
     frame
 }
 
-/// Content up to the limit or the first error, and how reading ended.
+/// Returns the content up to the limit or the first error, and how reading ended.
 fn read(file: &[u8], threads: usize) -> (Vec<u8>, End) {
     let mut content = Vec::new();
     let mut reader = tamp::Reader::new(file, threads).take(CONTENT_BYTES_MAX);
@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn the_properties_hold_for_the_corpus_cut_flipped_and_zeroed() {
         for (name, file) in corpus() {
-            // The last line that a failure prints says which input it was.
+            // The last line that a failure prints names the input.
             let check = |how: &str, at: usize, file: &[u8]| {
                 let held = std::panic::catch_unwind(|| check(file));
                 assert!(held.is_ok(), "{name}: {how} at byte {at}");
@@ -245,8 +245,8 @@ mod tests {
             assert!(tamp::SeekReader::new(Cursor::new(&right)).is_ok());
             let table_at = right.len() - 9 - SIZES.len() * entry_bytes;
             let entries = right[table_at..right.len() - 9].to_vec();
-            // Each bit, alone and with the same bit of the next entry: the sum of the frames then may still
-            // fit.
+            // Each bit, alone and together with the same bit of the next entry, so the sum of the sizes may
+            // still be right.
             for bit in 0..entries.len() * 8 {
                 let mut flips = vec![0; entries.len()];
                 flips[bit / 8] = 1 << (bit % 8);
@@ -254,7 +254,7 @@ mod tests {
                 flips[(bit / 8 + entry_bytes) % entries.len()] = 1 << (bit % 8);
                 check(&behind_frames(&[&[first][..], &flips].concat()));
             }
-            // Two entries, and the sizes of their content alone, exchanged.
+            // Exchange two entries, then only their content sizes.
             for from in [0, 4] {
                 let (a, b) = (from..8, entry_bytes + from..entry_bytes + 8);
                 let mut flips = vec![0; entries.len()];
@@ -278,7 +278,7 @@ mod tests {
         });
         let refused: Vec<String> =
             plain.filter(|(_, file)| stock::decode(file, 160_000).is_none()).map(|(name, _)| name).collect();
-        // liblz4 has no decoder of frames of the legacy format.
+        // liblz4 cannot decode frames of the legacy format.
         assert!(refused.len() == 1 && refused[0].contains("lz4-legacy"), "{refused:?}");
     }
 }

@@ -1,12 +1,11 @@
-//! What the stock decoders make of a file: libzstd, liblz4 and zlib.
+//! Output of the stock decoders: libzstd, liblz4 and zlib.
 
 use std::io::Read;
 
 const ZST: [u8; 4] = 0xFD2F_B528_u32.to_le_bytes();
 pub(crate) const LZ4: [u8; 4] = 0x184D_2204_u32.to_le_bytes();
 
-/// The content of `file`, at most `bytes_max`; `None`: its decoder refuses it, or it is a row of several
-/// formats.
+/// Decodes `file` up to `bytes_max`; `None` if its decoder refuses it, or if it holds several formats.
 pub(crate) fn decode(file: &[u8], bytes_max: usize) -> Option<Vec<u8>> {
     match file {
         [0x1f, 0x8b, ..] => gzip(file, bytes_max),
@@ -39,7 +38,7 @@ fn lz4(mut file: &[u8], bytes_max: usize) -> Option<Vec<u8>> {
     file.is_empty().then_some(content)
 }
 
-/// Members, and the zeros between and behind them.
+/// Decodes the members, and skips the zeros between and behind them.
 fn gzip(mut file: &[u8], bytes_max: usize) -> Option<Vec<u8>> {
     let mut content = Vec::new();
     while !file.is_empty() {

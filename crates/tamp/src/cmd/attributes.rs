@@ -1,15 +1,15 @@
-//! What else a file is besides its bytes: owner, mode, extended attributes, times.
+//! Attributes of a file besides its bytes: owner, mode, extended attributes, times.
 
 use rustix::fs::{Gid, Mode, Timespec, Timestamps, Uid, XattrFlags};
 use std::fs::{File, Metadata, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
-/// Makes `to` what `from` is, as far as this user may: like `gzip`, not more, and without complaint.
+/// Copies the attributes of `from` to `to` as far as this user may. Like `gzip`, it ignores failures.
 pub(crate) fn copy(from: &File, metadata: &Metadata, to: &File) {
     let owner = Uid::from_raw(metadata.uid());
     let group = Gid::from_raw(metadata.gid());
-    // Only root may give a file away, but a group one belongs to can be kept.
+    // Only root may change the owner; a user may keep a group that the user belongs to.
     let owned = rustix::fs::fchown(to, Some(owner), None).is_ok();
     let grouped = rustix::fs::fchown(to, None, Some(group)).is_ok();
     // After the owner: a change of owner removes capabilities.
@@ -20,8 +20,8 @@ pub(crate) fn copy(from: &File, metadata: &Metadata, to: &File) {
         mode &= !0o4000;
     }
     if !grouped {
-        // The old group's members may be among the others now, and the new group's were others: each gets
-        // what both had.
+        // Members of the old group may now count as others, and members of the new group counted as others:
+        // grant both classes only what both had.
         let both = mode >> 3 & mode & 0o007;
         mode = mode & !0o2077 | both << 3 | both;
     }
@@ -33,7 +33,7 @@ pub(crate) fn copy(from: &File, metadata: &Metadata, to: &File) {
     let _ = rustix::fs::futimens(to, &times);
 }
 
-/// What any new file gets: the temporary one was for its writer alone.
+/// Sets the mode of any new file: the temporary file was readable by its owner alone.
 pub(crate) fn usual(to: &File) -> io::Result<()> {
     let mask = rustix::process::umask(Mode::empty());
     rustix::process::umask(mask);

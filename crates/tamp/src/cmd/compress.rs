@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tamp::{Error, FrameOptions, Options, Places, Suffix, Writer};
 
-/// Compresses a file; `on_stdout` counts those that went to standard output.
+/// Compresses a file; `on_stdout` counts the files written to standard output.
 pub(crate) fn file(args: &Args, input: &Input, on_stdout: &mut u64) -> anyhow::Result<Outcome> {
     let output = match (&args.output, &input.entry) {
         (Some(path), _) => Output::create(path, args, Holds::Compressed, input)?,
@@ -34,25 +34,10 @@ pub(crate) fn file(args: &Args, input: &Input, on_stdout: &mut u64) -> anyhow::R
         _ => Some(Output::stdout(args, Holds::Compressed, input)?),
     };
     let Some(output) = output else { return Ok(Outcome::Warned) };
-    // A device or a pipe may store nothing.
+    // A device or a pipe may not store the output.
     let replaces = replaces(args, input) && output.is_new();
-
-    if let Some(what) = args.format().warns_of_rows()
-        && (*on_stdout > 0 || output.continues()?)
-    {
-        let (name, suffix) = (input.name(), args.format().suffix());
-        warn(args, &format_args!("{name}: the output has several .{suffix} files in a row: {what}"));
-    }
-
+    warn_of_output(args, input, &output, *on_stdout)?;
     *on_stdout += u64::from(args.stdout);
-
-    if let Some(asked) = args.suffix_of_output().filter(|asked| asked.format != Some(args.format())) {
-        let (name, written) = (input.name(), args.format().suffix());
-        warn(
-            args,
-            &format_args!("{name}: the output is a .{written}, but its name is that of a .{}", asked.name),
-        );
-    }
 
     let mut options = args.options();
     options.verify = args.verify || replaces;
@@ -95,9 +80,28 @@ pub(crate) fn file(args: &Args, input: &Input, on_stdout: &mut u64) -> anyhow::R
     Ok(Outcome::Done)
 }
 
-/// Through a writer, block by block.
+/// Warns if old tools read only a part of the output, or if its name is that of another format.
+fn warn_of_output(args: &Args, input: &Input, output: &Output, on_stdout: u64) -> anyhow::Result<()> {
+    if let Some(what) = args.format().warns_of_rows()
+        && (on_stdout > 0 || output.continues()?)
+    {
+        let (name, suffix) = (input.name(), args.format().suffix());
+        warn(args, &format_args!("{name}: the output has several .{suffix} files in a row: {what}"));
+    }
+
+    if let Some(asked) = args.suffix_of_output().filter(|asked| asked.format != Some(args.format())) {
+        let (name, written) = (input.name(), args.format().suffix());
+        warn(
+            args,
+            &format_args!("{name}: the output is a .{written}, but its name is that of a .{}", asked.name),
+        );
+    }
+    Ok(())
+}
+
+/// Compresses block by block through a writer.
 ///
-/// Of a regular file, `input_bytes`: bytes that are appended while it is read are not part of it.
+/// Reads `input_bytes` of a regular file: bytes that are appended during the run are not part of it.
 fn stream(
     input: &Input,
     input_bytes: Option<u64>,
@@ -124,7 +128,7 @@ fn stream(
         return Err(Error::Changed { offset: input_bytes - from.limit() }.into());
     }
     match (writer.finish(), place) {
-        // It was a hint, and what states it can be written again.
+        // The stated size was a hint, and the header can be written again.
         (Err(Error::SizeHint { found, .. }), Some((file, at))) => {
             let mut options = options.clone();
             options.content_bytes = Some(found);
@@ -144,14 +148,14 @@ fn one_frame(input: &Input, output: &Output, frame: &FrameOptions, watch: &Arc<W
     }
 }
 
-/// Whether the input is to go when all is done.
+/// Whether the input is removed after success.
 pub(crate) fn replaces(args: &Args, input: &Input) -> bool {
     let is_kept =
         args.keep || args.stdout || args.test || args.salvage || (args.output.is_some() && !args.rm);
     input.entry.is_some() && !is_kept
 }
 
-/// The suffix of a name that says the file is compressed: one that is known, or `own`.
+/// Returns the suffix of a compressed file: a known one, or `own`.
 fn compressed_suffix<'a>(path: &'a Path, own: &'a str) -> Option<&'a str> {
     let name = path.file_name()?.to_str()?;
     let has_own = name.strip_suffix(own).is_some_and(|stem| stem.len() > 1 && stem.ends_with('.'));
@@ -159,7 +163,7 @@ fn compressed_suffix<'a>(path: &'a Path, own: &'a str) -> Option<&'a str> {
     if has_own { Some(own) } else { known() }
 }
 
-/// The compressed file's name.
+/// Returns the name of the compressed file.
 fn named(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".");

@@ -1,4 +1,4 @@
-//! `tamp -d`, `-t`, `--range`, `--salvage`: back to what was there before.
+//! `tamp -d`, `-t`, `--range`, `--salvage`.
 
 use super::args::Args;
 use super::compress::replaces;
@@ -57,7 +57,7 @@ pub(crate) fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
     Ok(report.outcome)
 }
 
-/// Does what the options ask for with the content.
+/// Decodes the content as the options say.
 fn decode(
     args: &Args,
     input: &Input,
@@ -106,14 +106,14 @@ fn patch(
     }
 }
 
-/// Prints what is wrong behind the content, all of which is written. It is an error of the check.
+/// Prints an error found behind the content, which is complete. `--test` fails with it.
 fn behind_content(args: &Args, input: &Input, watch: &Watch, error: &dyn Display) -> Outcome {
     watch.clear();
     say(&format_args!("{}: {error}", input.name()));
     if args.test { Outcome::Bad } else { Outcome::Warned }
 }
 
-/// By the file's own index, if both ends are regular files; `false`: it has none that holds.
+/// Decompresses by the file's index, if both ends are regular files; `false` if the file has no valid index.
 fn in_place(args: &Args, input: &Input, output: &Output, watch: &Watch) -> anyhow::Result<bool> {
     let Some((input_at, input_bytes)) = input.extent()? else { return Ok(false) };
     let place = output.place()?;
@@ -129,17 +129,17 @@ fn in_place(args: &Args, input: &Input, output: &Output, watch: &Watch) -> anyho
         input.pass(input_at + input_bytes)?;
         return Ok(true);
     }
-    // What this attempt did is done again.
+    // The whole file is decoded again, so the meter starts anew.
     watch.meter.in_bytes.store(0, Relaxed);
     watch.meter.out_bytes.store(0, Relaxed);
     if free {
-        // Nothing that it left may show, in holes of the next or behind its end.
+        // Remains must not show through holes of the next attempt or behind its end.
         to.map_or(Ok(()), |file| file.set_len(output_at))?;
     }
     Ok(false)
 }
 
-/// From beginning to end.
+/// Decompresses from beginning to end.
 fn stream(args: &Args, input: &Input, output: &Output, watch: &Arc<Watch>) -> anyhow::Result<Report> {
     let mut reader = Reader::with_options(&input.file, args.reading(), Arc::clone(&watch.meter));
     let waiting = Arc::clone(watch);
@@ -182,7 +182,7 @@ pub(crate) fn warn_of_garbage(args: &Args, input: &Input, at: u64) -> Outcome {
     warn(args, &format_args!("{}: trailing garbage ignored from byte {at}", input.name()))
 }
 
-/// Content on its way to the thread that writes, unless a single piece is more.
+/// Maximum content queued for the writing thread; a larger single piece is allowed.
 const BEHIND_BYTES: usize = 1 << 20;
 
 fn copy(
@@ -192,7 +192,7 @@ fn copy(
     watch: &Watch,
 ) -> io::Result<()> {
     if threads > 1 {
-        // What one thread has to decode need not wait until it is written.
+        // Decoding the next piece need not wait until the last one is written.
         if let Some(copied) = copy_behind(reader, to, watch) {
             return copied;
         }
@@ -200,7 +200,7 @@ fn copy(
     pieces(reader, watch, |piece| to.write_all(&piece))
 }
 
-/// Has another thread write; `None`: none can be had, and nothing was read.
+/// Writes in another thread; `None` if it cannot start, and then nothing was read.
 fn copy_behind(
     reader: &mut Reader<&File>,
     to: &mut (dyn Write + Send),
@@ -226,13 +226,13 @@ fn copy_behind(
             pieces_in.send(content).map_err(|_| io::ErrorKind::BrokenPipe.into())
         });
         drop(pieces_in);
-        // That the writer stopped taking pieces only follows from its own error.
+        // If the channel is closed, the writer's own error is the cause.
         let written = writer.join().unwrap_or_else(|_| Err(io::Error::other("the writing thread panicked")));
         Some(written.and(read))
     })
 }
 
-/// How much is on its way to the thread that writes: blocks may be large, and memory is bounded.
+/// Bytes queued for the writing thread: blocks may be large, and memory is bounded.
 #[derive(Debug, Default)]
 struct Behind {
     state: Mutex<Held>,
@@ -247,7 +247,7 @@ struct Held {
 }
 
 impl Behind {
-    /// Waits until `bytes` fit, or until there is nothing else.
+    /// Waits until `bytes` fit or the queue is empty.
     fn enter(&self, bytes: usize) {
         let is_full =
             |held: &mut Held| !held.gone && held.bytes > 0 && held.bytes.saturating_add(bytes) > BEHIND_BYTES;
@@ -265,7 +265,7 @@ impl Behind {
     }
 }
 
-/// Lets the reader go on when the writing thread ends, however it ends: the channel then says so.
+/// Wakes the reader when the writing thread ends, for any reason; sending to the channel then fails.
 struct Gone<'a>(&'a Behind);
 
 impl Drop for Gone<'_> {
@@ -292,7 +292,7 @@ fn pieces(
     }
 }
 
-/// As `zcat -f` does with what is not compressed, of which `begin` was read already.
+/// Copies input that is not compressed, like `zcat -f`; `begin` was read already.
 fn copy_as_it_is(begin: &[u8], input: &Input, output: &Output) -> io::Result<()> {
     if let Some(mut to) = output.stream() {
         to.write_all(begin)?;
@@ -301,12 +301,12 @@ fn copy_as_it_is(begin: &[u8], input: &Input, output: &Output) -> io::Result<()>
     Ok(())
 }
 
-/// Written at once by `--range` and `--salvage`.
+/// Size of one write by `--range` and `--salvage`.
 const WRITE_BYTES: usize = 256 << 10;
-/// Largest block that an index leads to.
+/// Largest block that an index lists.
 const INDEXED_BYTES_MAX: u64 = 16 << 20;
 
-/// Only some bytes.
+/// Decompresses a range of the content.
 fn range(
     input: &Input,
     range: &Range<u64>,
@@ -327,7 +327,7 @@ fn range(
         }
         return Ok(begins_inside(input, range, passed_bytes, args));
     }
-    // A block that is found by the index has up to 16 MiB. With less memory the frame's window decides.
+    // A block found by the index has up to 16 MiB. If less memory is granted, the frame's window decides.
     if input.metadata.is_file() && args.reading().memory_bytes >= INDEXED_BYTES_MAX {
         match SeekReader::with_options(input.rest()?, args.reading()) {
             Ok(mut reader) => {
@@ -354,11 +354,11 @@ fn range(
     Ok(begins_inside(input, range, passed_bytes, args))
 }
 
-/// Passes on the bytes of a range, and fails behind it.
+/// Passes on the bytes of a range, and fails on a write behind it.
 struct Slice<'a> {
     to: &'a mut dyn Write,
     range: Range<u64>,
-    /// Bytes that came so far.
+    /// Bytes received so far.
     at: u64,
 }
 
@@ -381,7 +381,7 @@ impl Write for Slice<'_> {
     }
 }
 
-/// Warns if `range` begins behind the end of the content, of which at least `content_bytes` exist.
+/// Warns if `range` begins behind the end of the content, which has at least `content_bytes`.
 fn begins_inside(input: &Input, range: &Range<u64>, content_bytes: u64, args: &Args) -> Outcome {
     if range.start <= content_bytes {
         return Outcome::Done;
@@ -431,7 +431,7 @@ fn salvage(input: &Input, output: &Output, reference: Option<&[u8]>, args: &Args
     Ok(outcome)
 }
 
-/// A loss, as a user reads it.
+/// Message for a loss.
 struct Told<'a>(&'a Loss);
 
 impl std::fmt::Display for Told<'_> {
@@ -492,17 +492,17 @@ impl std::fmt::Display for Told<'_> {
     }
 }
 
-/// What is wrong with the compressed data, if that is what the error says.
+/// Returns the damage of the compressed data that caused `error`, if any.
 fn damage(error: &io::Error) -> Option<&Error> {
     error.get_ref().and_then(|inner| inner.downcast_ref())
 }
 
-/// Whether the name says that the file is compressed.
+/// Whether the name is that of a compressed file.
 pub(crate) fn is_named(path: &Path, args: &Args) -> bool {
     named(path, args.own_suffix.as_deref()).is_some()
 }
 
-/// The name without its suffix; `None`: it has none of ours, nor the user's `own`.
+/// Returns the name without its suffix; `None` if the suffix is neither a known one nor `own`.
 fn named(path: &Path, own: Option<&str>) -> Option<PathBuf> {
     if let Some(own) = own {
         let name = path.file_name()?.to_str()?;

@@ -1,8 +1,8 @@
 //! An entry of an open folder.
 //!
-//! The folder is opened once. What is done with the entry later is done in that folder, whatever has taken
-//! the place of the folder's own name: another user who owns a tree that root works through could put a link
-//! to `/etc` there at any moment.
+//! The folder is opened once, and later operations on the entry use that descriptor. They do not resolve the
+//! folder's path again: if root works through a tree that another user owns, that user could put a link to
+//! `/etc` in the path at any moment.
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
@@ -14,7 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The longest path, in bytes, as the kernel limits it: a deeper tree is not entered.
+/// Longest path, in bytes, that the kernel accepts: deeper folders are not entered.
 const PATH_BYTES_MAX: usize = 4_095;
 
 /// A name in an open folder.
@@ -22,21 +22,21 @@ const PATH_BYTES_MAX: usize = 4_095;
 pub(crate) struct Entry {
     folder: Arc<OwnedFd>,
     name: OsString,
-    /// As the command line led to it.
+    /// Path by which the command line reached it.
     path: PathBuf,
 }
 
 impl Entry {
-    /// The entry that the user named. Links among the folders of `path` are followed.
+    /// Returns the entry that the user named. Links among the folders of `path` are followed.
     pub(crate) fn named(path: &Path) -> io::Result<Self> {
         let (folder, name) = split(path);
-        // Without the right to read the folder, its files can be reached all the same.
+        // Files of a folder that the user may not read can still be opened.
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = rustix::fs::open(folder, flags, Mode::empty())?;
         Ok(Self { folder: Arc::new(folder), name, path: path.to_owned() })
     }
 
-    /// Another name in the same folder. Only the last part of `path` counts.
+    /// Returns another name in the same folder. Only the last part of `path` counts.
     pub(crate) fn beside(&self, path: PathBuf) -> Self {
         Self { folder: Arc::clone(&self.folder), name: split(&path).1, path }
     }
@@ -45,7 +45,8 @@ impl Entry {
         &self.path
     }
 
-    /// The entries of this folder, in the order of their names; an error if it is none, or a link.
+    /// Returns the entries of this folder in the order of their names; an error if it is not a folder, or a
+    /// link.
     pub(crate) fn entries(&self) -> io::Result<Vec<Self>> {
         if self.path.as_os_str().len() > PATH_BYTES_MAX {
             return Err(Errno::NAMETOOLONG.into());
@@ -64,12 +65,12 @@ impl Entry {
         Ok(found)
     }
 
-    /// What stands here, be it a link.
+    /// Returns the state of the entry itself, even if it is a link.
     pub(crate) fn link_state(&self) -> io::Result<Stat> {
         Ok(rustix::fs::statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
-    /// What it is or leads to.
+    /// Returns the state of the entry, or of the target of a link.
     pub(crate) fn state(&self) -> io::Result<Stat> {
         Ok(rustix::fs::statat(&self.folder, &self.name, AtFlags::empty())?)
     }
@@ -79,14 +80,14 @@ impl Entry {
         self.link_state().is_ok_and(|found| kind(&found) == FileType::Directory)
     }
 
-    /// Opens what it is or leads to.
+    /// Opens the entry, or the target of a link.
     pub(crate) fn open(&self, flags: OFlags) -> io::Result<File> {
         let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
         Ok(rustix::fs::openat(&self.folder, &self.name, flags, Mode::empty())?.into())
     }
 
-    /// Opens what this user or root has put here, a device or a pipe, to write to it; a link is read once, so
-    /// that what it led to is what is opened. `None`: another user has put it here.
+    /// Opens a device or a pipe for writing, if this user or root created it; `None` if another user did.
+    /// Reads a link only once, so the checked target is the opened one.
     pub(crate) fn open_own(&self, me: u32) -> io::Result<Option<File>> {
         if self.is_of_the_kernel() {
             return self.open(OFlags::WRONLY).map(Some);
@@ -112,23 +113,23 @@ impl Entry {
         Ok(((opened.st_dev, opened.st_ino) == (found.st_dev, found.st_ino)).then_some(file))
     }
 
-    /// Whether its folder is one of `/proc`, where no user can create a file.
+    /// Whether the entry's folder is in `/proc`, where no user can create a file.
     pub(crate) fn is_of_the_kernel(&self) -> bool {
         rustix::fs::fstatfs(&self.folder).is_ok_and(|found| found.f_type == rustix::fs::PROC_SUPER_MAGIC)
     }
 
-    /// Makes a file that was not there.
+    /// Creates a file; an error if the name exists.
     pub(crate) fn create_new(&self) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(rustix::fs::openat(&self.folder, &self.name, flags, Mode::RUSR | Mode::WUSR)?.into())
     }
 
-    /// Takes the name `to` in the same folder, in place of what has it.
+    /// Renames to `to` in the same folder and replaces an existing entry.
     pub(crate) fn replace(&self, to: &Self) -> io::Result<()> {
         Ok(rustix::fs::renameat(&self.folder, &self.name, &to.folder, &to.name)?)
     }
 
-    /// Takes the name `to` in the same folder; an error if something has it.
+    /// Renames to `to` in the same folder; an error if the name exists.
     pub(crate) fn rename_new(&self, to: &Self) -> io::Result<()> {
         let flags = RenameFlags::NOREPLACE;
         match rustix::fs::renameat_with(&self.folder, &self.name, &to.folder, &to.name, flags) {
@@ -144,12 +145,12 @@ impl Entry {
         }
     }
 
-    /// Removes it; a link, not what it leads to.
+    /// Removes the entry; of a link, not its target.
     pub(crate) fn remove(&self) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.folder, &self.name, AtFlags::empty())?)
     }
 
-    /// Waits until the names in its folder are on disk.
+    /// Syncs the folder to disk.
     pub(crate) fn sync_folder(&self) -> io::Result<()> {
         let folder = rustix::fs::openat(
             &self.folder,
@@ -161,18 +162,19 @@ impl Entry {
     }
 }
 
-/// What kind of file it is.
+/// Kind of a file.
 pub(crate) fn kind(found: &Stat) -> FileType {
     FileType::from_raw_mode(found.st_mode)
 }
 
-/// The folder and the name in it; of a path that has no name, such as `..`, the folder itself.
+/// Splits a path into the folder and the name in it; a path without a name, such as `..`, is the folder
+/// itself.
 fn split(path: &Path) -> (&Path, OsString) {
     let Some(name) = path.file_name() else { return (path, ".".into()) };
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut name = name.to_owned();
     if path.as_os_str().as_bytes().ends_with(b"/") {
-        // Only a folder may be named so.
+        // A trailing slash names only a folder.
         name.push("/");
     }
     (folder, name)

@@ -7,7 +7,7 @@ use clap::{Arg, Command};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-/// What the options do not tell: in the man page and behind `--help`.
+/// Sections of the man page and of `--help` that the options do not contain.
 const SECTIONS: [(&str, &[(&str, &str)]); 4] = [
     (
         "SIZES",
@@ -90,7 +90,7 @@ fn man(command: Command, page: &mut Vec<u8>) -> io::Result<()> {
     man.render_version_section(page)
 }
 
-/// An argument whose help names its aliases, which the generator leaves out.
+/// Adds the aliases to an argument's help: the generator leaves them out.
 fn with_aliases(arg: Arg) -> Arg {
     let short = arg.get_visible_short_aliases().unwrap_or_default();
     let long = arg.get_visible_aliases().unwrap_or_default();
@@ -108,12 +108,12 @@ fn with_aliases(arg: Arg) -> Arg {
     }
 }
 
-/// Text in which roff sees no hyphen, escape or request.
+/// Escapes text, so roff finds no hyphen, escape or request in it.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\e").replace('-', "\\-")
 }
 
-/// Prints the man page or the completions; yields the exit code.
+/// Prints the man page or the completions; returns the exit code.
 pub(crate) fn run(what: Generate) -> u8 {
     if descriptors::was_closed(1) {
         say(&"standard output is closed");

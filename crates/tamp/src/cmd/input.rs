@@ -1,4 +1,4 @@
-//! What is read: files that may be, and standard input.
+//! Inputs: files and standard input.
 
 use super::args::Args;
 use super::entry::{self, Entry};
@@ -22,7 +22,7 @@ pub(crate) struct Input {
     pub(crate) found: Found,
 }
 
-/// How the command came by a file.
+/// Origin of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     /// On the command line.
@@ -32,7 +32,7 @@ pub(crate) enum Found {
 }
 
 impl Input {
-    /// Standard input, unless compressed data would have to be typed.
+    /// Opens standard input, unless compressed data would have to be typed.
     pub(crate) fn stdin(args: &Args) -> anyhow::Result<Self> {
         if descriptors::was_closed(0) {
             bail!("standard input is closed");
@@ -49,7 +49,7 @@ impl Input {
         Ok(Self { file, metadata, entry: None, found: Found::Named })
     }
 
-    /// A file; `None`: passed over with a warning, as gzip does.
+    /// Opens a file; `None` if it is skipped with a warning, as by gzip.
     pub(crate) fn open(entry: Entry, found: Found, args: &Args) -> anyhow::Result<Option<Self>> {
         let replaces = args.rm || !(args.stdout || args.output.is_some() || args.test || args.list);
         let pass_over = |why: &str| {
@@ -65,10 +65,10 @@ impl Input {
         if link.is_symlink() && (removes || found == Found::Below) && !args.force {
             return pass_over("is a symbolic link -- ignored");
         }
-        // Opening waits for whoever writes into a pipe only where a pipe is wanted. Then it is opened once: a
-        // writer that is done before it is opened again would be waited for in vain.
+        // Opening blocks until a writer opens the pipe, but only if a pipe is wanted. The pipe is opened
+        // once: after a writer has closed it, a second open would wait for ever.
         let waits = found == Found::Named && !replaces && !entry::kind(&entry.state()?).is_file();
-        // What was no link may be one by now.
+        // A file may have been replaced by a link since.
         let follows = if link.is_symlink() { OFlags::empty() } else { OFlags::NOFOLLOW };
         let file = entry.open(follows | if waits { OFlags::empty() } else { OFlags::NONBLOCK })?;
         let metadata = file.metadata()?;
@@ -86,19 +86,19 @@ impl Input {
         Ok(Some(Self { file, metadata, entry: Some(entry), found }))
     }
 
-    /// Its path; `None`: standard input.
+    /// Returns the path; `None` for standard input.
     pub(crate) fn path(&self) -> Option<&Path> {
         self.entry.as_ref().map(Entry::path)
     }
 
-    /// Where it stands and how much follows, if it is a regular file; `None` for a pipe.
+    /// Returns the offset and the number of bytes that follow, of a regular file; `None` for a pipe.
     pub(crate) fn extent(&self) -> io::Result<Option<(u64, u64)>> {
         if !self.metadata.is_file() {
             return Ok(None);
         }
         let at = (&self.file).stream_position()?;
         let bytes = self.metadata.len().saturating_sub(at);
-        // The files of /proc say that they are empty, and are not; those of /sys that they have a page.
+        // Files of /proc report size 0 though they have content; files of /sys report a page.
         if bytes == 0 && self.file.read_at(&mut [0], at)? > 0 || self.is_in_sysfs() {
             return Ok(None);
         }
@@ -109,7 +109,8 @@ impl Input {
         rustix::fs::fstatfs(&self.file).is_ok_and(|found| u64::try_from(found.f_type) == Ok(SYSFS_MAGIC))
     }
 
-    /// A regular file from where it stands on: standard input may stand behind what others read.
+    /// Reads a regular file from its current offset: standard input may have an offset that other programs
+    /// left.
     pub(crate) fn rest(&self) -> io::Result<Rest<'_>> {
         Ok(Rest { file: &self.file, begin: (&self.file).stream_position()?, at: 0 })
     }
@@ -122,34 +123,36 @@ impl Input {
         Ok(())
     }
 
-    /// Moves standard input to behind what was read of it by place: the next reader goes on from there.
+    /// Moves the offset of standard input behind the part that was read with pread: the next reader continues
+    /// there.
     pub(crate) fn pass(&self, end: u64) -> io::Result<()> {
         if self.entry.is_none() { (&self.file).seek(SeekFrom::Start(end)).map(drop) } else { Ok(()) }
     }
 
-    /// Whether `found` is of this very file.
+    /// Whether `found` is the state of this file.
     pub(crate) fn is(&self, found: &Stat) -> bool {
         (found.st_dev, found.st_ino) == (self.metadata.dev(), self.metadata.ino())
     }
 
-    /// From now on reads go around the page cache, whole pages at a time; not where the file system cannot.
+    /// Bypasses the page cache for later reads, which then take whole pages; no effect if the file system
+    /// cannot.
     pub(crate) fn read_directly(&self) {
         let flags = rustix::fs::fcntl_getfl(&self.file);
         let _ = flags.and_then(|flags| rustix::fs::fcntl_setfl(&self.file, flags | OFlags::DIRECT));
     }
 
-    /// Drops from the page cache what was read into it.
+    /// Drops the file's pages from the page cache.
     pub(crate) fn drop_cached(&self) {
         // Advice only.
         let _ = rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::DontNeed);
     }
 
-    /// As a person may safely read it.
+    /// Returns the name, safe to print on a terminal.
     pub(crate) fn name(&self) -> String {
         printable(&self.real_name())
     }
 
-    /// For programs. Bytes that are not UTF-8 become U+FFFD.
+    /// Returns the name for programs. Bytes that are not UTF-8 become U+FFFD.
     pub(crate) fn real_name(&self) -> String {
         self.path().map_or_else(|| "standard input".into(), |path| path.display().to_string())
     }
@@ -158,12 +161,12 @@ impl Input {
 /// `linux/magic.h`
 const SYSFS_MAGIC: u64 = 0x6265_6572;
 
-/// What changes if a file is written to.
+/// The attributes that a write to the file changes.
 fn state(metadata: &Metadata) -> (u64, i64, i64) {
     (metadata.len(), metadata.mtime(), metadata.mtime_nsec())
 }
 
-/// A file without what is before a place. It does not move the file's own position.
+/// A file from an offset on. Reading does not move the file's own offset.
 #[derive(Debug)]
 pub(crate) struct Rest<'a> {
     file: &'a File,
@@ -195,16 +198,16 @@ impl Seek for Rest<'_> {
 
 /// A pipe of 1 MiB moves data at more than twice the speed of one of 64 KiB.
 pub(crate) fn enlarge_pipe(file: &File) {
-    // Fails for anything but a pipe, or if the user's limit for pipes is reached. The size then stays as it
-    // is.
+    // Fails for anything but a pipe, or if the user's limit for pipes is reached. The size then stays the
+    // same.
     let _ = rustix::pipe::fcntl_setpipe_size(file, 1 << 20);
 }
 
-/// What is done with each file that is found.
+/// Callback for each file found.
 type Each<'a> = dyn FnMut(&Path, io::Result<(Entry, Found)>) + 'a;
 
-/// Calls `each` for `path`, or with `--recursive` for every file below it in the order of names. A folder
-/// that cannot be read is passed with its error.
+/// Calls `each` for `path`, or with `--recursive` for every file below it in the order of names. Passes the
+/// error of a folder that cannot be read.
 pub(crate) fn walk(path: &Path, args: &Args, each: &mut Each<'_>) {
     match Entry::named(path) {
         Ok(entry) => walk_from(entry, Found::Named, args, each),

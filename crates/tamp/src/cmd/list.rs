@@ -1,4 +1,4 @@
-//! `tamp -l`: what is in compressed files.
+//! `tamp -l`: lists compressed files.
 
 use super::args::Args;
 use super::decompress::warn_of_garbage;

@@ -1,4 +1,4 @@
-//! What the command does with each file.
+//! The command's work on each file.
 
 pub(crate) mod args;
 mod attributes;
@@ -23,22 +23,22 @@ use std::fmt::Display;
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt as _;
 
-/// Something failed.
+/// Exit code after a failure.
 const EXIT_FAILED: u8 = 1;
-/// The command line is wrong, or a file was skipped: gzip's warning.
+/// Exit code after a wrong command line or a warning, such as a skipped file; the same as gzip's.
 pub(crate) const EXIT_USAGE: u8 = 2;
 
-/// How a file came out.
+/// Result for one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Done,
     /// Done or skipped, with a warning.
     Warned,
-    /// Done as far as possible: content is missing, or is not proven.
+    /// Done as far as possible: content is missing or not verified.
     Bad,
 }
 
-/// Works on all files; yields the exit code: the first of failed, warned that applies to any.
+/// Works on all files; returns the exit code: failed if any failed, else warned if any warned.
 pub(crate) fn run(args: &Args) -> u8 {
     if let Some(what) = args.generate {
         return generate::run(what);
@@ -82,7 +82,7 @@ pub(crate) fn run(args: &Args) -> u8 {
                 && args.reads_compressed()
                 && !decompress::is_named(path, args)
             {
-                // gzip skips it in silence, too.
+                // gzip skips it without a message, too.
                 return;
             }
             run_one(walked.and_then(|(entry, found)| Input::open(entry, found, args)), &path.display());
@@ -108,18 +108,19 @@ fn file(args: &Args, input: &Input, list: &mut List, on_stdout: &mut u64) -> any
     }
 }
 
-/// The input goes, now that its successor is whole and on disk.
+/// Removes the input after the output is complete and on disk.
 fn remove_input(input: &Input) -> anyhow::Result<()> {
     let Some(entry) = &input.entry else { return Ok(()) };
-    // Only the file that was read, not one that replaced it. If it is a link, the link is removed.
+    // Remove only the file that was read, not one that replaced it. If the entry is a link, the link is
+    // removed.
     let found = entry.state().context("checking the input before removing it")?;
     if !input.is(&found) {
         anyhow::bail!("it was replaced while it was read, so it is not removed");
     }
     let of = &input.metadata;
     let changed = (found.st_size, found.st_mtime, i64::try_from(found.st_mtime_nsec));
-    // A program that writes in place may set the time of modification back (`rsync --inplace --times`), but
-    // not this one.
+    // A program that writes in place may restore the modification time (`rsync --inplace --times`), but not
+    // the change time.
     let touched = (found.st_ctime, i64::try_from(found.st_ctime_nsec));
     if changed != (of.len().cast_signed(), of.mtime(), Ok(of.mtime_nsec()))
         || touched != (of.ctime(), Ok(of.ctime_nsec()))
@@ -129,12 +130,12 @@ fn remove_input(input: &Input) -> anyhow::Result<()> {
     entry.remove().context("removing the input")
 }
 
-/// Prints a line on standard error. Errors are ignored: standard error may be closed.
+/// Prints a line on standard error. Ignores errors: standard error may be closed.
 fn say(line: &dyn Display) {
     let _ = writeln!(io::stderr(), "tamp: {}", printable(&line.to_string()));
 }
 
-/// Prints a warning, unless told to be quiet.
+/// Prints a warning, unless `--quiet` is set.
 fn warn(args: &Args, line: &dyn Display) -> Outcome {
     if !args.quiet {
         say(line);
@@ -164,7 +165,7 @@ mod tests {
 
         let input = open();
         let modified = input.metadata.modified().unwrap();
-        // The clock of the file system may stand for some milliseconds.
+        // The file system's clock may advance only every few milliseconds.
         while std::fs::metadata(&path).unwrap().ctime_nsec() == input.metadata.ctime_nsec() {
             std::fs::write(&path, b"A LINE\nand another\n").unwrap();
             std::fs::File::options().write(true).open(&path).unwrap().set_modified(modified).unwrap();

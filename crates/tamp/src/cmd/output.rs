@@ -1,4 +1,4 @@
-//! What is written: a new file that gets its name only when it is whole, or standard output.
+//! Outputs: a new file that gets its name only when it is complete, or standard output.
 
 use super::args::Args;
 use super::entry::{self, Entry};
@@ -14,19 +14,20 @@ use std::io::{self, IsTerminal, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where output goes.
+/// Destination of the output.
 #[derive(Debug)]
 pub(crate) enum Output {
     /// A file under a temporary name.
     New(NewFile),
     /// Standard output, or an existing file other than a regular one.
     Existing(Arc<File>),
-    /// Nowhere: `--test`.
+    /// Discarded: `--test`.
     None,
 }
 
 impl Output {
-    /// Standard output, unless it is a terminal and holds compressed data, or the input itself.
+    /// Opens standard output; an error if it is the input itself, or a terminal that would get compressed
+    /// data.
     pub(crate) fn stdout(args: &Args, holds: Holds, input: &Input) -> anyhow::Result<Self> {
         if descriptors::was_closed(1) {
             bail!("standard output is closed");
@@ -41,7 +42,7 @@ impl Output {
         Ok(Self::Existing(file.into()))
     }
 
-    /// A file that will be named `path`; `None`: it exists, and a warning was printed.
+    /// Creates a file that will be named `path`; `None` if it exists, after a warning.
     pub(crate) fn create(
         path: &Path,
         args: &Args,
@@ -59,7 +60,7 @@ impl Output {
         Self::new_file(entry, args)
     }
 
-    /// The same in the folder of the input.
+    /// Variant of `create` in the folder of the input.
     pub(crate) fn create_beside(
         input_entry: &Entry,
         path: PathBuf,
@@ -80,7 +81,7 @@ impl Output {
         NewFile::create(entry).map(|file| Some(Self::New(file))).context(context)
     }
 
-    /// The file and where to write in it, if bytes can be put at any place of it.
+    /// Returns the file and the offset to write at, if it can be written at any offset.
     pub(crate) fn place(&self) -> io::Result<Option<(&File, u64)>> {
         match self {
             Self::New(new) => Ok(Some((&new.file, 0))),
@@ -95,7 +96,7 @@ impl Output {
         }
     }
 
-    /// Whether it is appended to what the same file already has.
+    /// Whether the output is appended to existing content of the same file.
     pub(crate) fn continues(&self) -> io::Result<bool> {
         let Self::Existing(file) = self else { return Ok(false) };
         let metadata = file.metadata()?;
@@ -103,8 +104,8 @@ impl Output {
         Ok(metadata.is_file() && at > 0)
     }
 
-    /// The file to write to as a stream. It is not a copy: to close that would drop the errors that closing
-    /// tells.
+    /// Returns the file to write to as a stream. It is not a duplicate: closing a duplicate would drop the
+    /// errors that close(2) reports.
     pub(crate) fn stream(&self) -> Option<Arc<File>> {
         match self {
             Self::New(new) => Some(Arc::clone(&new.file)),
@@ -113,7 +114,7 @@ impl Output {
         }
     }
 
-    /// Whether a run of zeros may be left out from `at` on.
+    /// Whether runs of zeros from `at` on may become holes.
     pub(crate) fn may_be_sparse(&self, args: &Args, at: u64) -> io::Result<bool> {
         Ok(!args.no_sparse && self.is_free_from(at)?)
     }
@@ -127,7 +128,7 @@ impl Output {
         }
     }
 
-    /// Moves standard output to where the next writer shall go on.
+    /// Moves the offset of standard output to where the next writer continues.
     pub(crate) fn pass(&self, end: u64) -> io::Result<()> {
         match self {
             Self::Existing(file) => (&**file).seek(SeekFrom::Start(end)).map(drop),
@@ -140,7 +141,7 @@ impl Output {
         matches!(self, Self::New(_))
     }
 
-    /// Makes sure that all is written, and gives a new file its attributes and its name.
+    /// Completes the output, and gives a new file its attributes and its name.
     pub(crate) fn finish(self, input: &Input, args: &Args) -> anyhow::Result<()> {
         if let Some(file) = self.stream() {
             descriptors::flush(&file).context("writing the output")?;
@@ -162,12 +163,12 @@ impl Output {
     }
 }
 
-/// Opens what stands at `entry`, if it is written to as it is: a device, a pipe, or what an open descriptor
-/// leads to. Another user's pipe, or link to a device, is no place for this user's bytes.
+/// Opens an existing file that is written in place: a device, a pipe, or the target of an open descriptor.
+/// Refuses another user's pipe, and another user's link to a device.
 fn existing(entry: &Entry, args: &Args, input: &Input) -> anyhow::Result<Option<File>> {
     let Some(found) = refuse(entry, input)? else { return Ok(None) };
     let is_file = entry::kind(&found).is_file();
-    // A longer file would keep its end behind the output.
+    // The old file may be longer, and its end would follow the output.
     let is_overwritten = is_file && found.st_size > 0;
     if is_file && !is_descriptor(entry) || is_overwritten && !args.force {
         return Ok(None);
@@ -184,8 +185,8 @@ fn existing(entry: &Entry, args: &Args, input: &Input) -> anyhow::Result<Option<
     Ok(Some(file))
 }
 
-/// Refuses a folder and the input itself: a file that is written while it is read is neither the old one nor
-/// the new. Yields what stands there, if something does.
+/// Refuses a folder, and the input itself: overwriting a file while it is read corrupts it. Returns the state
+/// of an existing file.
 fn refuse(entry: &Entry, input: &Input) -> anyhow::Result<Option<Stat>> {
     let Ok(found) = entry.state() else { return Ok(None) };
     if entry::kind(&found).is_file() && input.is(&found) {
@@ -197,7 +198,7 @@ fn refuse(entry: &Entry, input: &Input) -> anyhow::Result<Option<Stat>> {
     Ok(Some(found))
 }
 
-/// Compressed data does strange things to a terminal.
+/// Refuses to write compressed data to a terminal, which would act on control bytes.
 fn refuse_terminal(output: &impl IsTerminal, args: &Args, holds: Holds) -> anyhow::Result<()> {
     if holds == Holds::Compressed && !args.force && output.is_terminal() {
         bail!("compressed data not written to a terminal; use -f to force compression");
@@ -205,14 +206,14 @@ fn refuse_terminal(output: &impl IsTerminal, args: &Args, holds: Holds) -> anyho
     Ok(())
 }
 
-/// What a stream holds.
+/// Content of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Holds {
     Compressed,
     Content,
 }
 
-/// A file under a temporary name beside its later one; removed unless it gets that.
+/// A file under a temporary name beside its final one; removed if it is never renamed.
 #[derive(Debug)]
 pub(crate) struct NewFile {
     file: Arc<File>,
@@ -244,9 +245,9 @@ impl NewFile {
         renamed.with_context(|| format!("naming the output {}", self.entry.path().display()))?;
         self.is_named = true;
         if !args.no_sync {
-            // The name, too, must be on disk before the input may go.
+            // The name, too, must be on disk before the input is removed.
             match self.entry.sync_folder() {
-                // Some file systems sync no folders, and one may be writable but not readable.
+                // Some file systems cannot sync folders, and a folder may be writable but not readable.
                 Err(error) if error.kind() == io::ErrorKind::InvalidInput => {}
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
                 synced => synced.context("syncing the folder")?,
@@ -261,7 +262,7 @@ fn is_standard_output(path: &Path) -> bool {
     ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].iter().any(|known| path == Path::new(known))
 }
 
-/// Whether `entry` leads to an open file: it is in a folder of `/proc`, or a link of `/dev` to there.
+/// Whether `entry` leads to an open file: it is in a folder of `/proc`, or a link of `/dev` into it.
 fn is_descriptor(entry: &Entry) -> bool {
     let is_link = entry.link_state().is_ok_and(|found| entry::kind(&found).is_symlink());
     let is_device = || {
@@ -271,14 +272,14 @@ fn is_descriptor(entry: &Entry) -> bool {
     is_link && (entry.is_of_the_kernel() || is_device())
 }
 
-/// Tried before it is given up.
+/// Number of attempts.
 const TEMPORARY_NAMES: u32 = 10;
 
-/// Another user cannot guess it: the hasher's keys are the system's randomness.
+/// Returns a name that another user cannot guess: the hasher's keys are random.
 fn temporary_name(name: &OsStr) -> OsString {
     let draw = || RandomState::new().build_hasher().finish();
     let ending = format!(".tamp-{:016x}{:016x}", draw(), draw());
-    // The longest names leave no room for more.
+    // The longest names leave no room for a suffix.
     if 1 + name.len() + ending.len() > 255 {
         return ending.into();
     }
@@ -291,7 +292,7 @@ fn temporary_name(name: &OsStr) -> OsString {
 impl Drop for NewFile {
     fn drop(&mut self) {
         if !self.is_named {
-            // Whatever failed before has been reported; this is only tidying up.
+            // Earlier failures were reported; this only cleans up.
             let _ = self.temporary.remove();
         }
         signal::set_unfinished(None);

@@ -1,8 +1,8 @@
-//! Names of files as a person may safely read them: a terminal obeys control characters.
+//! Names of files, safe to print: a terminal obeys control characters.
 
 use std::fmt::Write as _;
 
-/// Whether a character is an order to the terminal, changes the order of others, or cannot be seen.
+/// Whether a character controls the terminal, reorders other characters, or is invisible.
 fn is_unseen(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -10,7 +10,8 @@ fn is_unseen(c: char) -> bool {
             | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}' | '\u{fff0}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// The text on one line, every unseen character written out: `\n`, `\x1b`, `\u{202e}`.
+/// Returns the text on one line, with unseen characters escaped: `
+/// `, `\x1b`, `\u{202e}`.
 pub(crate) fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -25,7 +26,8 @@ pub(crate) fn printable(text: &str) -> String {
     out
 }
 
-/// JSON on one line. Unseen characters, which it has only in strings, are escaped as it escapes: `\u202e`.
+/// Returns JSON on one line. Unseen characters, which occur only in strings, are escaped as in JSON:
+/// `\u202e`.
 pub(crate) fn printable_json(value: &serde_json::Value) -> String {
     let text = value.to_string();
     let mut out = String::with_capacity(text.len());

@@ -1,4 +1,5 @@
-//! Decoders read what others wrote: before they do, the process gives up what it does not need for that.
+//! Giving up rights: before it decodes foreign files, the process drops every right that decoding does not
+//! need.
 
 use super::args::Args;
 use super::say;
@@ -9,11 +10,11 @@ use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// The number of CPUs, and the memory that was needed, are read from here.
+/// Folders for the number of CPUs and the peak memory.
 const OF_THE_KERNEL: [&str; 2] = ["/proc", "/sys/fs/cgroup"];
 
-/// Keeps the rights to read the named files, to write beside them and to give new files their attributes.
-/// Call it before the first file is opened and before a thread is started.
+/// Keeps only the rights to read the named files, to write beside them and to set the attributes of new
+/// files. Call it before the first file is opened and before a thread starts.
 pub(crate) fn give_up(args: &Args) {
     let tell = |fence: &str, missing: io::Result<()>| {
         if let Err(error) = missing
@@ -25,7 +26,7 @@ pub(crate) fn give_up(args: &Args) {
     let makes_files = !(args.test || args.list || args.stdout && !args.rm);
     let kept = if makes_files { capabilities::keep_new_files() } else { capabilities::keep_files() };
     tell("dropped capabilities", kept);
-    // Links below a folder may lead anywhere; they are followed only if both options say so.
+    // Links below a folder may lead anywhere; they are followed only with both options.
     if !(args.recursive && args.force) {
         let (reads, writes) = paths(args, makes_files);
         tell("Landlock", landlock::restrict(&reads, &writes));
@@ -33,12 +34,12 @@ pub(crate) fn give_up(args: &Args) {
     tell("a seccomp filter", seccomp::refuse());
 }
 
-/// What may be read, and what may also be written. A folder stands for all below it.
+/// Returns the paths to read and the paths to write. A folder stands for everything below it.
 fn paths(args: &Args, makes_files: bool) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let (mut reads, mut writes) = (BTreeSet::new(), BTreeSet::new());
     for path in args.files.iter().chain(&args.patch_from) {
-        // A file that is replaced while another one is read keeps its folder; where a link leads is a place
-        // by itself.
+        // The file's folder stays readable if the file is replaced meanwhile; the target of a link is a
+        // separate path.
         reads.extend([path.clone(), folder_of(path)]);
     }
     if makes_files {
@@ -49,7 +50,7 @@ fn paths(args: &Args, makes_files: bool) -> (Vec<PathBuf>, Vec<PathBuf>) {
         }));
         if let Some(output) = &args.output {
             writes.insert(folder_of(output));
-            // A pipe or a device is written to as it is.
+            // A pipe or a device is written in place.
             writes.extend(output.exists().then(|| output.clone()));
         }
     }
@@ -62,8 +63,8 @@ fn folder_of(path: &Path) -> PathBuf {
     folder.unwrap_or(Path::new(".")).to_owned()
 }
 
-/// Does `work` in a thread that has no capability, nor have the threads that it starts: it reads and writes
-/// open files only.
+/// Runs `work` in a thread without capabilities, which the threads that it starts inherit. The thread reads
+/// and writes only open files.
 pub(crate) fn decode<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     if !capabilities::has_any() {
         return work();

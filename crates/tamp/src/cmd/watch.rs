@@ -1,4 +1,4 @@
-//! Progress while it runs, and where the time went when it is done.
+//! Progress during the run, and statistics at its end.
 
 use super::args::{Args, Stats};
 use super::input::Input;
@@ -12,15 +12,15 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use tamp::{Meter, Reading};
 
-/// A short job shows no progress.
+/// Delay before the first progress line: a short job shows none.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
-/// Between two looks.
+/// Time between two updates.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Back to the line's beginning, and away with what it holds.
+/// Returns to the beginning of the line and erases it.
 const CLEAR_LINE: &str = "\r\x1b[K";
 
-/// Which way.
+/// Direction of the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     Compress,
@@ -32,20 +32,20 @@ pub(crate) enum Way {
 pub(crate) struct Watch {
     pub(crate) meter: Arc<Meter>,
     name: String,
-    /// The name for programs.
+    /// Name for programs.
     real_name: String,
     way: Way,
-    /// Bytes that will come in, if known.
+    /// Size of the input in bytes, if known.
     total_bytes: Option<u64>,
     draws: bool,
-    /// When the line is next due, in milliseconds since the start.
+    /// Time of the next update, in milliseconds since the start.
     due_ms: AtomicU64,
     drawn: AtomicU64,
 }
 
 impl Watch {
     pub(crate) fn new(args: &Args, input: &Input, way: Way, total_bytes: Option<u64>) -> Self {
-        // Content on a terminal and a progress line in it do not go together.
+        // Content on a terminal would mix with a progress line.
         let draws = !args.quiet && io::stderr().is_terminal() && !(args.stdout && io::stdout().is_terminal());
         let first_ms = u64::try_from(FIRST_LOOK.as_millis()).expect("a second");
         Self {
@@ -60,19 +60,19 @@ impl Watch {
         }
     }
 
-    /// Prints a line, called from a signal's handler: nothing here allocates, or locks anything.
+    /// Prints the progress line from a signal handler, without allocating or locking.
     pub(crate) fn tell(&self) {
         let mut text = Short::default();
         if self.drawn.swap(0, Relaxed) != 0 {
             let _ = text.write_str(CLEAR_LINE);
         }
-        // What does not fit is a very long name; its line is cut.
+        // A line with a very long name is cut.
         let _ = write!(text, "tamp: {}", self.line(&self.meter.read()));
         // Standard error may be closed.
         let _ = rustix::io::write(rustix::stdio::stderr(), text.ended());
     }
 
-    /// Draws, if it is time to. Cheap, so it may be called after every block.
+    /// Updates the line if it is due. Cheap enough to call after every block.
     pub(crate) fn look_up(&self) {
         if !self.draws {
             return;
@@ -81,7 +81,7 @@ impl Watch {
         let elapsed_ms = u64::try_from(reading.elapsed.as_millis()).unwrap_or(u64::MAX);
         let due_ms = self.due_ms.load(Relaxed);
         let pause_ms = u64::try_from(PAUSE.as_millis()).expect("under a second");
-        // Of several workers one draws.
+        // Only one of several workers draws.
         let mine = elapsed_ms >= due_ms
             && self.due_ms.compare_exchange(due_ms, elapsed_ms + pause_ms, Relaxed, Relaxed).is_ok();
         if mine {
@@ -91,14 +91,14 @@ impl Watch {
         }
     }
 
-    /// Removes the progress line, so that other lines may come.
+    /// Removes the progress line, so other lines can be printed.
     pub(crate) fn clear(&self) {
         if self.drawn.swap(0, Relaxed) != 0 {
             let _ = write!(io::stderr(), "{CLEAR_LINE}");
         }
     }
 
-    /// Ends the line; prints what `--verbose` and `--stats` want.
+    /// Removes the line; prints the results of `--verbose` and `--stats`.
     pub(crate) fn finish(&self, args: &Args, serial: Option<&'static str>) {
         self.clear();
         let reading = self.meter.read();
@@ -170,7 +170,7 @@ impl Watch {
     }
 }
 
-/// How far it is.
+/// Text of a progress line.
 struct Line<'a> {
     watch: &'a Watch,
     reading: &'a Reading,
@@ -191,7 +191,7 @@ impl Display for Line<'_> {
             Rounded(content as f64 / elapsed_s)
         )?;
         let done_ratio = watch.total_bytes.map(|total_bytes| reading.in_bytes as f64 / total_bytes as f64);
-        // A size hint may be wrong, and nothing may have come yet.
+        // A size hint may be wrong, and there may be no input yet.
         match done_ratio {
             Some(done_ratio) if done_ratio > 0.0 && done_ratio <= 1.0 => {
                 let left_s = elapsed_s * (1.0 - done_ratio) / done_ratio;
@@ -219,13 +219,13 @@ impl Display for Clock {
 /// Width of the terminal that shows progress.
 fn columns() -> usize {
     let size = rustix::termios::tcgetwinsize(rustix::stdio::stderr());
-    // Some terminals do not know, and say zero.
+    // Some terminals do not know their width and report 0.
     size.ok().map(|size| usize::from(size.ws_col)).filter(|&columns| columns > 0).unwrap_or(80)
 }
 
-/// The end of `line`, where the numbers are, so that it stays on one row of `columns`.
+/// Returns the end of `line`, which has the numbers, such that it fits in one row of `columns`.
 ///
-/// It begins at a part that is whole: the end of `60.0 MiB` would be another number.
+/// It begins with a whole part: the end of `60.0 MiB` would be another number.
 fn fitting(line: &str, columns: usize) -> &str {
     let too_many = (line.chars().count() + 1).saturating_sub(columns);
     let from = line.char_indices().nth(too_many).map_or(line.len(), |(at, _)| at);
@@ -238,10 +238,10 @@ fn fitting(line: &str, columns: usize) -> &str {
     }
 }
 
-/// What stands between two parts of a line of progress.
+/// Separators between the parts of a progress line.
 const PART_ENDS: [&str; 3] = [": ", "-> ", ", "];
 
-/// Text of limited length that needs no memory but its own.
+/// Text of limited length that needs no allocation.
 struct Short {
     bytes: [u8; 512],
     len: usize,
@@ -254,7 +254,7 @@ impl Default for Short {
 }
 
 impl Short {
-    /// As a line.
+    /// Ends the text with a newline.
     fn ended(&mut self) -> &[u8] {
         self.bytes[self.len] = b'\n';
         &self.bytes[..=self.len]
@@ -263,7 +263,7 @@ impl Short {
 
 impl fmt::Write for Short {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        // A byte stays free for the line's end.
+        // One byte is reserved for the newline.
         let room = self.bytes.len() - 1 - self.len;
         let taken = text.len().min(room);
         self.bytes[self.len..self.len + taken].copy_from_slice(&text.as_bytes()[..taken]);
@@ -272,7 +272,7 @@ impl fmt::Write for Short {
     }
 }
 
-/// How the conducting thread spent its time.
+/// Shares of the coordinating thread's time.
 #[expect(clippy::struct_field_names, reason = "units end names")]
 struct Shares {
     starved_ratio: f64,
@@ -306,12 +306,12 @@ fn threads_used(reading: &Reading) -> f64 {
     reading.work.as_secs_f64() / reading.elapsed.as_secs_f64()
 }
 
-/// By how much compression made it smaller, as a share of the content.
+/// Reduction of the size by compression, in percent of the content.
 fn reduction_pct(content: u64, packed: u64) -> f64 {
     if content == 0 { 0.0 } else { 100.0 * (1.0 - packed as f64 / content as f64) }
 }
 
-/// The most memory this process ever had resident.
+/// Peak resident memory of this process.
 fn memory_bytes_max() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -319,7 +319,7 @@ fn memory_bytes_max() -> Option<u64> {
     Some(kibibytes * 1024)
 }
 
-/// A number of bytes, as people say it.
+/// Formats a number of bytes for people.
 fn amount(bytes: u64) -> Amount {
     if bytes < 1024 { Amount::Exact(bytes) } else { Amount::Rounded(Rounded(bytes as f64)) }
 }

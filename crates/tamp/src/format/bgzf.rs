@@ -14,11 +14,11 @@ use crate::level::{Level, Options};
 use crate::{Dictionary, Error};
 use libdeflater::{CompressionLvl, Compressor, Decompressor};
 
-/// Content of each BGZF block we write: what `bgzip` uses, so that even stored it stays under 64 KiB.
+/// Content of each BGZF block that we write: the same as `bgzip`, so even a stored block stays below 64 KiB.
 pub(crate) const BLOCK_CONTENT_BYTES: usize = 0xff00;
-/// No BGZF block holds more.
+/// Maximum content of a BGZF block.
 pub(crate) const BLOCK_CONTENT_BYTES_MAX: usize = 1 << 16;
-/// An empty block: says that the file is whole.
+/// An empty block, which marks the end of a complete file.
 pub(crate) const END: [u8; 28] =
     [0x1f, 0x8b, 8, 4, 0, 0, 0, 0, 0, 0xff, 6, 0, b'B', b'C', 2, 0, 0x1b, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 const HEADER_BYTES: usize = 18;
@@ -36,7 +36,7 @@ impl Container for Bgzf {
         4 * BLOCK_CONTENT_BYTES
     }
 
-    /// Deflate's level, as libdeflate counts: 1 to 12.
+    /// Returns deflate's level in libdeflate's numbering: 1 to 12.
     fn setting(&self, level: Level) -> Setting {
         Setting([1, 1, 2, 3, 4, 5, 6, 8, 10, 12][usize::from(level.get())])
     }
@@ -71,11 +71,11 @@ impl Container for Bgzf {
     }
 }
 
-/// Whether the member that `bytes` begin with, which says that it is a BGZF block of `member_bytes`, is one.
+/// Whether `bytes` begin with a BGZF block of `member_bytes`, as the header says.
 ///
-/// An extra field may mislead. A block of BGZF holds at most 64 KiB, and a member or nothing follows it; if
-/// anything else does, it must decode. One that is cut is taken for what it says, unless the bytes at hand
-/// are a whole member.
+/// An extra field may mislead. A BGZF block holds at most 64 KiB, and a member or the end of the file follows
+/// it; if anything else follows, the block must decode. A cut block is accepted unless `bytes` hold a whole
+/// member.
 pub(crate) fn is_block(bytes: &[u8], member_bytes: usize) -> bool {
     let Some(member) = bytes.get(..member_bytes) else { return !inflate::is_member(bytes) };
     let Ok(content_bytes) = stated_bytes(member) else { return false };
@@ -87,11 +87,11 @@ pub(crate) fn is_block(bytes: &[u8], member_bytes: usize) -> bool {
     decode(&mut Decompressor::new(), member, content_bytes, &mut content).is_ok()
 }
 
-/// Content of a BGZF block, as its trailer has it.
+/// Returns the size of a BGZF block's content, from its trailer.
 ///
 /// # Errors
 ///
-/// If it cannot be.
+/// If the size is not possible.
 pub(crate) fn stated_bytes(member: &[u8]) -> Result<usize, &'static str> {
     if member.len() < HEADER_BYTES + TRAILER_BYTES {
         return Err("a BGZF block too short to be one");
@@ -100,7 +100,7 @@ pub(crate) fn stated_bytes(member: &[u8]) -> Result<usize, &'static str> {
     if bytes > BLOCK_CONTENT_BYTES_MAX { Err("a BGZF block that states more than 64 KiB") } else { Ok(bytes) }
 }
 
-/// Decodes whole members, one behind the other, of `content_bytes` together.
+/// Decodes consecutive whole members, with `content_bytes` in total.
 ///
 /// # Errors
 ///
@@ -164,7 +164,7 @@ impl Encoder {
 }
 
 impl Encode for Encoder {
-    /// To as many BGZF blocks as `content` needs.
+    /// Compresses to as many BGZF blocks as `content` needs.
     fn encode(&mut self, content: &[u8], setting: Setting, members: &mut Buffer) -> Result<(), Error> {
         let Setting(level) = setting;
         if self.level != level {
@@ -183,7 +183,7 @@ impl Encode for Encoder {
     }
 }
 
-/// One final stored deflate block.
+/// Writes one final stored deflate block.
 fn store(piece: &[u8], deflated: &mut [u8]) -> usize {
     let length = u16::try_from(piece.len()).expect("a piece is under 64 KiB");
     deflated[0] = 1;

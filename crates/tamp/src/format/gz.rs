@@ -8,7 +8,7 @@ pub(crate) const MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// CRC and size.
 pub(crate) const TRAILER_BYTES: usize = 8;
 
-/// What a member's header says.
+/// Fields of a member's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) own_bytes: usize,
@@ -16,7 +16,7 @@ pub(crate) struct Header {
     pub(crate) bgzf_bytes: Option<usize>,
 }
 
-/// Reads a member's header; `Ok(None)`: `bytes` end before it does.
+/// Reads a member's header; `Ok(None)` if `bytes` end inside it.
 ///
 /// # Errors
 ///
@@ -46,7 +46,7 @@ pub(crate) fn header(bytes: &[u8]) -> Result<Option<Header>, &'static str> {
     if flags & 2 != 0 {
         at += 2;
     }
-    // What cannot even hold its own frame is no BGZF block, whatever it says.
+    // A size too small for header and trailer is not that of a BGZF block.
     bgzf_bytes = bgzf_bytes.filter(|&bytes| bytes >= at + TRAILER_BYTES);
     Ok((at <= bytes.len()).then_some(Header { own_bytes: at, bgzf_bytes }))
 }
@@ -64,7 +64,7 @@ fn bgzf_size(mut extra: &[u8]) -> Option<usize> {
     None
 }
 
-/// Whether `bytes` begin as a zlib stream without a dictionary does.
+/// Whether `bytes` begin like a zlib stream without a dictionary.
 ///
 /// # Source
 ///

@@ -5,19 +5,19 @@ use crate::format::gz;
 use crate::format::le32;
 use flate2::{Decompress, FlushDecompress, Status};
 
-/// Deflate refers back no further.
+/// Deflate's maximum distance.
 pub(crate) const WINDOW_BYTES: usize = 32 << 10;
 
-/// Reads one member at a time; between members it asks for a header again.
+/// Reads one member at a time; a header must follow each member.
 pub(crate) struct Inflater {
     inflate: Decompress,
     state: State,
     crc: crc32fast::Hasher,
     /// Content of this member so far, modulo 2^32 as the trailer has it.
     content_bytes: u32,
-    /// A zlib stream: the decoder itself reads its header and checks its trailer.
+    /// Whether this is a zlib stream: the decoder reads its header and checks its trailer.
     is_zlib: bool,
-    /// What the last step ate before it failed.
+    /// Bytes that the last step consumed before it failed.
     eaten_before_error: usize,
 }
 
@@ -28,19 +28,19 @@ enum State {
     Trailer,
 }
 
-/// What a step came to.
+/// Result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// It ate so many bytes and perhaps put out content.
+    /// Consumed so many bytes, and may have produced content.
     Went { eaten: usize },
-    /// It must see at least this many bytes.
+    /// Needs at least this many bytes.
     Needs(usize),
-    /// The member ended after these bytes, and its checksum is right. There may be content, too.
+    /// Consumed so many bytes to the end of the member, and its checksum is right. There may be content, too.
     Ended { eaten: usize },
 }
 
 impl Inflater {
-    /// Stands before a member's header.
+    /// Starts at a member's header.
     pub(crate) fn new() -> Self {
         Self {
             inflate: Decompress::new(false),
@@ -52,17 +52,17 @@ impl Inflater {
         }
     }
 
-    /// Stands before a zlib stream's header.
+    /// Starts at a zlib stream's header.
     pub(crate) fn zlib() -> Self {
         Self { inflate: Decompress::new(true), state: State::Body, is_zlib: true, ..Self::new() }
     }
 
-    /// Stands inside a member, at the border of a deflate block, behind content that ended with `window`.
+    /// Starts inside a member, between two deflate blocks, behind content that ended with `window`.
     pub(crate) fn amid(crc: crc32fast::Hasher, content_bytes: u32, window: &[u8]) -> Self {
         let mut inflate = Decompress::new(false);
         let window = &window[window.len().saturating_sub(WINDOW_BYTES)..];
         if !window.is_empty() {
-            // A stored block that is not the last makes the decoder know the window.
+            // A stored block that is not the last loads the window into the decoder.
             let length = u16::try_from(window.len()).expect("the window is 32 KiB");
             let mut stored = vec![0];
             stored.extend_from_slice(&length.to_le_bytes());
@@ -75,29 +75,28 @@ impl Inflater {
         Self { inflate, state: State::Body, crc, content_bytes, ..Self::new() }
     }
 
-    /// Stands before a member's first deflate block, whatever it refers to: before the content there are
-    /// zeros. So a reference that damage moved to before the beginning does not stop it, as it does not stop
-    /// gzip.
+    /// Starts at a member's first deflate block, with zeros as the content before it. A reference that damage
+    /// moved to before the beginning then decodes, as it does in gzip.
     pub(crate) fn behind_zeros() -> Self {
         Self::amid(crc32fast::Hasher::new(), 0, &vec![0; WINDOW_BYTES])
     }
 
-    /// Stands behind a member's last deflate block.
+    /// Starts at a member's trailer.
     pub(crate) fn at_trailer(crc: crc32fast::Hasher, content_bytes: u32) -> Self {
         Self { state: State::Trailer, crc, content_bytes, ..Self::new() }
     }
 
-    /// Whether a member's header comes next, or more of it.
+    /// Whether a member's header, or the rest of one, comes next.
     pub(crate) fn is_at_header(&self) -> bool {
         self.state == State::Header
     }
 
-    /// How much of the bytes that the last step failed at were right, or looked so.
+    /// Returns the number of bytes that the last step consumed before it failed; they seemed valid.
     pub(crate) fn eaten_before_error(&self) -> usize {
         self.eaten_before_error
     }
 
-    /// Goes on with `bytes`, the source's next; `content` is overwritten, with at most `room` bytes.
+    /// Continues with the next `bytes` of the source; overwrites `content` with at most `room` bytes.
     ///
     /// # Errors
     ///
@@ -137,7 +136,7 @@ impl Inflater {
         let status = self.inflate.decompress(bytes, content.room(room), FlushDecompress::None);
         let eaten = usize::try_from(self.inflate.total_in() - before.0).expect("no more than was given");
         let made = usize::try_from(self.inflate.total_out() - before.1).expect("no more than there was room");
-        // Where it does not decode, what came before the damage is there.
+        // After an error, the content before the damage is there.
         content.set_len(made);
         self.eaten_before_error = eaten;
         let status = status.map_err(|_| {
@@ -177,21 +176,21 @@ pub(crate) fn is_member(bytes: &[u8]) -> bool {
     }
 }
 
-/// A run of deflate blocks decoded without what came before it.
+/// Result of decoding a run of deflate blocks without the content before it.
 #[derive(Debug)]
 pub(crate) enum Segment {
-    /// It stands by itself and ends at a block's border.
+    /// The run is independent and ends between two blocks.
     Whole,
-    /// It stands by itself and the deflate stream ends after so many bytes of it.
+    /// The run is independent, and the deflate stream ends after so many bytes of it.
     Last(usize),
-    /// It needs its predecessor, or is not a run of whole blocks.
+    /// The run needs the content before it, or is not a run of whole blocks.
     Dependent,
 }
 
-/// Decodes a segment as `pigz -i` leaves them: full blocks up to a flush, no reference to earlier content.
+/// Decodes a segment written by `pigz -i`: whole blocks up to a flush, without references to earlier content.
 pub(crate) fn segment(bytes: &[u8], content_bytes_max: usize, content: &mut Buffer) -> Segment {
-    /// A stored block of one byte, then a final block of nothing: understood as such only if `bytes`
-    /// end where a block ends, for inside a block these bits would mean something else.
+    /// A stored block of one byte, then an empty final block. They decode as such only if `bytes` end between
+    /// two blocks: inside a block these bits mean something else.
     const PROBE: [u8; 8] = [0, 1, 0, 0xfe, 0xff, b'X', 3, 0];
     let mut inflate = Decompress::new(false);
     let mut made = 0;

@@ -1,7 +1,7 @@
 //! The LZ4 container: frames of blocks.
 //!
-//! Never a skippable frame in what we write: lz4 1.9.4 fails on one behind data when it reads a
-//! pipe, and in file mode silently drops what follows (lz4#977).
+//! tamp writes no skippable frames: lz4 1.9.4 fails on a skippable frame behind data in a pipe, and in file
+//! mode it silently drops what follows (lz4#977).
 //!
 //! # Source
 //!
@@ -19,19 +19,21 @@ use std::io;
 use twox_hash::XxHash32;
 
 pub(crate) const MAGIC: u32 = 0x184D_2204;
-/// What `lz4 -l` writes, and Linux reads as its kernel: blocks of 8 MiB, no checksum, no end mark.
+/// Magic of the frames that `lz4 -l` writes, also used for Linux kernels: blocks of 8 MiB, no checksum, no
+/// end mark.
 pub(crate) const LEGACY_MAGIC: u32 = 0x184C_2102;
 pub(crate) const LEGACY_BLOCK_BYTES: usize = 8 << 20;
-/// No legacy block is longer in a file. A larger number where its length is due is the next frame's magic.
+/// Maximum size of a legacy block in a file. A larger number in the place of its length is the next frame's
+/// magic.
 pub(crate) const LEGACY_PACKED_BYTES_MAX: usize = LEGACY_BLOCK_BYTES + LEGACY_BLOCK_BYTES / 255 + 16;
 /// Longest possible frame header, magic included.
 pub(crate) const HEADER_BYTES_MAX: usize = 19;
-/// Set in a block's size when its content is stored as it is.
+/// Bit of a block's size for content that is stored uncompressed.
 const STORED: u32 = 1 << 31;
-/// A block of a linked frame may refer this far back.
+/// Maximum distance of references in a linked frame.
 const HISTORY_BYTES: usize = 64 << 10;
 
-/// One frame of independent blocks with a checksum each.
+/// Frame of independent blocks, each with a checksum.
 #[derive(Debug)]
 pub(crate) struct Lz4;
 
@@ -104,7 +106,7 @@ impl Container for Lz4 {
     }
 }
 
-/// What a frame's header says.
+/// Fields of a frame's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) own_bytes: usize,
@@ -116,11 +118,11 @@ pub(crate) struct Header {
     pub(crate) age: Age,
 }
 
-/// Which of two layouts a frame has.
+/// Layout of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Age {
     Current,
-    /// What `lz4 -l` writes: no header but the magic, and no end mark.
+    /// Layout that `lz4 -l` writes: the header is only the magic, and there is no end mark.
     Legacy,
 }
 
@@ -130,7 +132,7 @@ impl Header {
     }
 }
 
-/// What holds of a legacy frame.
+/// Returns the properties of every legacy frame.
 pub(crate) fn legacy_header() -> Header {
     Header {
         own_bytes: 4,
@@ -143,11 +145,11 @@ pub(crate) fn legacy_header() -> Header {
     }
 }
 
-/// Reads a frame's header, `bytes` beginning with the magic; `Ok(None)`: they end before it does.
+/// Reads a frame's header, magic included; `Ok(None)` if `bytes` end inside it.
 ///
 /// # Errors
 ///
-/// What is wrong, or not for us.
+/// What is wrong or not supported.
 pub(crate) fn header(bytes: &[u8]) -> Result<Option<Header>, HeaderError> {
     let (Some(&flags), Some(&block_code)) = (bytes.get(4), bytes.get(5)) else { return Ok(None) };
     let has = |bit: u32| flags >> bit & 1 == 1;
@@ -174,7 +176,7 @@ pub(crate) fn header(bytes: &[u8]) -> Result<Option<Header>, HeaderError> {
     }))
 }
 
-/// Why a header was refused.
+/// Reason that a header is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeaderError {
     Damaged(&'static str),
@@ -190,12 +192,13 @@ impl HeaderError {
     }
 }
 
-/// Block sizes the format knows.
+/// Block sizes of the format.
 pub(crate) const BLOCK_SIZES: [usize; 4] = [64 << 10, 256 << 10, 1 << 20, 4 << 20];
 
-/// The header of what we write: independent blocks, each with its checksum, none for the whole.
+/// Returns the header of the frames that tamp writes: independent blocks, each with its checksum, without a
+/// content checksum.
 ///
-/// A checksum over all content would be one thread's work; the blocks' cover the same bytes.
+/// Only one thread could compute a checksum over all content; the blocks' checksums cover the same bytes.
 pub(crate) fn frame_header(block_bytes: usize, content_bytes: Option<u64>) -> Vec<u8> {
     let code = BLOCK_SIZES.iter().position(|&bytes| bytes == block_bytes).expect("Options checks the size");
     let flags = 0b0111_0000 | if content_bytes.is_some() { 0b1000 } else { 0 };
@@ -206,14 +209,14 @@ pub(crate) fn frame_header(block_bytes: usize, content_bytes: Option<u64>) -> Ve
     header
 }
 
-/// Ends a frame that has no content checksum.
+/// End of a frame without a content checksum.
 pub(crate) const END_MARK: [u8; 4] = [0; 4];
 
 fn header_check(descriptor: &[u8]) -> u8 {
     XxHash32::oneshot(0, descriptor).to_le_bytes()[1]
 }
 
-/// A block's size field, read.
+/// Decoded size field of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlockSize {
     pub(crate) bytes: usize,
@@ -221,13 +224,13 @@ pub(crate) struct BlockSize {
 }
 
 impl BlockSize {
-    /// `None`: the end mark.
+    /// Decodes the field; `None` for the end mark.
     pub(crate) fn read(field: u32) -> Option<Self> {
         (field != 0).then_some(Self { bytes: (field & !STORED) as usize, stored: field & STORED != 0 })
     }
 }
 
-/// How a block is to be decoded, whose bytes are without their length and checksum.
+/// Coding of a block, given without its length and checksum.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockCoding {
     pub(crate) stored: bool,
@@ -235,7 +238,7 @@ pub(crate) struct BlockCoding {
     pub(crate) content_bytes_max: usize,
 }
 
-/// Decodes `bytes` and appends them to `content`; `history` is what a linked block refers to.
+/// Decodes `bytes` and appends them to `content`; a linked block refers to `history`.
 ///
 /// # Errors
 ///
@@ -267,11 +270,11 @@ pub(crate) fn decode(
     Ok(())
 }
 
-/// Compresses blocks; liblz4 keeps nothing from one to the next.
+/// Compresses blocks; liblz4 keeps no state between them.
 struct Encoder;
 
 impl Encode for Encoder {
-    /// To one block with size and checksum.
+    /// Compresses to one block with size and checksum.
     fn encode(&mut self, content: &[u8], setting: Setting, blocks: &mut Buffer) -> Result<(), Error> {
         let mode = match setting {
             Setting(level) if level > 0 => CompressionMode::HIGHCOMPRESSION(level),
@@ -294,7 +297,7 @@ impl Encode for Encoder {
     }
 }
 
-/// A block, given as it stands in a frame of `header`: size, content, perhaps a checksum.
+/// Reads a block as stored in a frame of `header`: size, content, perhaps a checksum.
 ///
 /// # Errors
 ///
@@ -316,16 +319,15 @@ pub(crate) fn framed<'a>(framed: &'a [u8], header: &Header) -> Result<Block<'a>,
     Ok(Block::new(bytes, Coding::Lz4(BlockCoding { stored, checksum, content_bytes_max })))
 }
 
-/// What is left of a damaged block.
+/// Content decoded from a damaged block.
 pub(crate) struct Remains {
     pub(crate) content: Vec<u8>,
-    /// Whether its sequences end where it ends, so that it may be all of the block's content.
+    /// Whether the sequences end exactly at the end of the block, so this may be all of its content.
     pub(crate) is_all: bool,
 }
 
-/// Decodes a damaged block, as it stands in a frame, as far as its sequences make sense; at most `limit`
-/// bytes of it. There are zeros where they refer to before the beginning, or to themselves: `lz4` does not
-/// stop there, either.
+/// Decodes the valid sequences of a damaged block, as stored in a frame; at most `limit` bytes. Writes zeros
+/// for references to before the beginning or with offset 0: `lz4` does not stop at them, either.
 ///
 /// # Source
 ///
@@ -343,12 +345,12 @@ pub(crate) fn decode_remains(framed: &[u8], header: &Header, history: &[u8], lim
         return Remains { is_all: !is_cut && content.len() == bytes, content };
     }
     let mut content = history.to_vec();
-    // What ends it is the damage, or the end of the bytes at hand.
+    // Decoding stops at the damage, or at the end of the available bytes.
     let is_all = sequences(block, &mut content, history.len() + limit).is_some() && !is_cut;
     Remains { content: content.split_off(history.len()), is_all }
 }
 
-/// Appends what the sequences of `block` mean, up to `limit`; `None`: they make no sense any more.
+/// Appends the content of the sequences of `block`, up to `limit`; `None` at an invalid sequence.
 fn sequences(block: &[u8], content: &mut Vec<u8>, limit: usize) -> Option<()> {
     let mut at = 0;
     loop {
@@ -376,7 +378,7 @@ fn sequences(block: &[u8], content: &mut Vec<u8>, limit: usize) -> Option<()> {
     }
 }
 
-/// A length of four bits, and as many bytes as it goes on in.
+/// Reads a length: four bits, and further bytes if they are all set.
 fn length(block: &[u8], at: &mut usize, nibble: usize) -> Option<usize> {
     let mut length = nibble;
     if nibble == 15 {
@@ -392,7 +394,7 @@ fn length(block: &[u8], at: &mut usize, nibble: usize) -> Option<usize> {
     Some(length)
 }
 
-/// What our own frames' headers say, for blocks of `block_bytes`.
+/// Returns the header of tamp's own frames, for blocks of `block_bytes`.
 pub(crate) fn own_header(block_bytes: usize) -> Header {
     Header {
         own_bytes: 15,
@@ -405,7 +407,7 @@ pub(crate) fn own_header(block_bytes: usize) -> Header {
     }
 }
 
-/// Whether a block that has a checksum, and passes it, stands at the beginning of `bytes`.
+/// Whether `bytes` begin with a block that passes its checksum.
 pub(crate) fn is_proven_block(bytes: &[u8], header: &Header) -> bool {
     let size = bytes.get(..4).and_then(|field| BlockSize::read(le32(field)));
     let Some(size) = size.filter(|size| size.bytes <= header.block_bytes && size.bytes > 0) else {
@@ -415,7 +417,7 @@ pub(crate) fn is_proven_block(bytes: &[u8], header: &Header) -> bool {
     le32(&framed[size.bytes..]) == XxHash32::oneshot(0, &framed[..size.bytes])
 }
 
-/// Keeps the last 64 KiB of all content, which linked blocks refer to.
+/// Keeps the last 64 KiB of content, to which linked blocks refer.
 pub(crate) fn remember(history: &mut Vec<u8>, content: &[u8]) {
     if content.len() >= HISTORY_BYTES {
         history.clear();

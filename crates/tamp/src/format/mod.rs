@@ -1,5 +1,5 @@
-//! The formats, a file for each. What differs between those that tamp writes is behind [`Container`]. Readers
-//! of a stream match on [`Magic`].
+//! The formats, one file for each. [`Container`] hides the differences between the formats that tamp writes.
+//! Stream readers match on [`Magic`].
 
 pub(crate) mod bgzf;
 pub(crate) mod gz;
@@ -15,39 +15,39 @@ use crate::level::{Format, Level, Options};
 use crate::{Dictionary, Error};
 use zst::Seek;
 
-/// A format that tamp writes: its names and levels, how its files begin and end, how its blocks are
-/// compressed, found and read.
+/// A format that tamp writes: its names and levels, the beginning and end of its files, and how to compress,
+/// find and decode its blocks.
 pub(crate) trait Container: std::fmt::Debug + Sync {
-    /// Its name for users.
+    /// Name for users.
     fn name(&self) -> &'static str;
 
-    /// Block sizes that the format knows; `None`: any.
+    /// Block sizes of the format; `None`: any.
     fn block_sizes(&self) -> Option<&'static [usize]> {
         None
     }
 
-    /// The block size at `level`, in bytes, unless the user chooses one.
+    /// Default block size at `level`, in bytes.
     fn block_bytes_usual(&self, level: Level) -> usize;
 
-    /// What the codec is told for `level`.
+    /// Codec setting for `level`.
     fn setting(&self, level: Level) -> Setting;
 
-    /// Settings beyond level 0, down to hardly looking at the data.
+    /// Settings faster than level 0, the last of which hardly compress.
     fn beyond(&self) -> &'static [Setting];
 
-    /// Why this format cannot be written with `options`; `None`: it can.
+    /// Reason that this format cannot be written with `options`, if any.
     fn refuses(&self, options: &Options) -> Option<&'static str>;
 
-    /// Whether the codec's tables at `level`, about one and a half of the usual blocks a thread, are worth
-    /// counting.
+    /// Whether the codec's tables at `level`, about one and a half default blocks per thread, count in the
+    /// memory bound.
     fn has_large_tables(&self, _level: Level) -> bool {
         false
     }
 
-    /// A codec for one thread.
+    /// Creates a codec for one thread.
     fn encoder(&self, dictionary: Option<&Dictionary>) -> Box<dyn Encode>;
 
-    /// Bytes before the first block of a file whose header may state `content_bytes`.
+    /// Bytes before the first block; the header may state `content_bytes`.
     fn head(&self, _block_bytes: usize, _content_bytes: Option<u64>) -> Vec<u8> {
         Vec::new()
     }
@@ -57,22 +57,22 @@ pub(crate) trait Container: std::fmt::Debug + Sync {
         false
     }
 
-    /// What goes wrong if several of its files stand in a row, as a user should know; `None`: nothing.
+    /// Effect of several concatenated files, as a warning for users; `None` if they are valid.
     fn warns_of_rows(&self) -> Option<&'static str> {
         None
     }
 
-    /// Whether decoding a block takes memory for its content besides the output, which a user may limit.
+    /// Whether decoding a block needs memory for its content besides the output, which a user may limit.
     fn needs_window(&self) -> bool {
         false
     }
 
-    /// Whether a file without content needs a block all the same, because it would be empty.
+    /// Whether a file without content needs a block, because it would be empty otherwise.
     fn wants_empty_block(&self) -> bool {
         false
     }
 
-    /// The entry for a block in the list that ends the file; `None`: the format has no list.
+    /// Returns a block's entry in the list at the end of the file; `None` if the format has no list.
     fn seek(&self, _packed: &[u8], _content_bytes: usize) -> Option<Seek> {
         None
     }
@@ -80,17 +80,17 @@ pub(crate) trait Container: std::fmt::Debug + Sync {
     /// Bytes behind the last block.
     fn tail(&self, seeks: &[Seek]) -> Vec<u8>;
 
-    /// Finds the blocks of a file; `None`: the file does not say where they are, or is damaged or unfinished.
+    /// Finds the blocks of a file; `None` if the file does not list them, or is damaged or unfinished.
     ///
     /// # Errors
     ///
-    /// What reading says.
+    /// Errors of reading.
     fn index(&self, hops: &mut Hops<'_>, dictionary_id: u32) -> Result<Option<Index>, Error>;
 
-    /// A block, given as it stands in a file.
+    /// Parses a block as stored in a file.
     ///
-    /// - `content_bytes`: how much it decodes to, or, if `frame` says so, at most.
-    /// - `frame`: the LZ4 frame that it is part of, unless tamp has just written it.
+    /// - `content_bytes`: its decoded size, or, if `frame` is given, the maximum.
+    /// - `frame`: the LZ4 frame of the block, unless tamp has just written it.
     ///
     /// # Errors
     ///
@@ -104,32 +104,32 @@ pub(crate) trait Container: std::fmt::Debug + Sync {
 }
 
 impl Format {
-    /// All of them.
+    /// All formats.
     const ALL: [Self; 3] = [Self::Zst, Self::Lz4, Self::Bgzf];
 
-    /// The format that a user calls `name`.
+    /// Returns the format with this name.
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| format.container().name() == name)
     }
 
-    /// What goes wrong if several of its files stand in a row; `None`: nothing.
+    /// Effect of several concatenated files, as a warning for users; `None` if they are valid.
     pub fn warns_of_rows(self) -> Option<&'static str> {
         self.container().warns_of_rows()
     }
 
-    /// Block sizes that the format knows, in bytes; `None`: any up to [`crate::BLOCK_BYTES_MAX`].
+    /// Block sizes of the format, in bytes; `None`: any up to [`crate::BLOCK_BYTES_MAX`].
     pub fn block_sizes(self) -> Option<&'static [usize]> {
         self.container().block_sizes()
     }
 
-    /// The format of a file that begins so, and the name of its container. What begins like none is a zlib
-    /// stream, or an error.
+    /// Returns the format of a file with this magic, and the name of its container. A file without a known
+    /// magic is a zlib stream or an error.
     pub(crate) fn of_magic(magic: Option<Magic>) -> (Self, &'static str) {
         let format = magic.map(Magic::format);
         format.map_or((Self::Bgzf, "zlib"), |format| (format, format.suffix()))
     }
 
-    /// What this format is.
+    /// Returns the implementation of this format.
     pub(crate) fn container(self) -> &'static dyn Container {
         match self {
             Self::Zst => &zst::Zst,
@@ -141,23 +141,23 @@ impl Format {
 
 /// Compresses blocks, one after the other.
 pub(crate) trait Encode: Send {
-    /// Compresses `content` and appends it to `packed`, as it stands in a file.
+    /// Compresses `content` and appends it to `packed`, as stored in a file.
     ///
     /// # Errors
     ///
-    /// None that the world can cause; the codec's own refusals are passed on.
+    /// Errors of the codec, which do not depend on the input.
     fn encode(&mut self, content: &[u8], setting: Setting, packed: &mut Buffer) -> Result<(), Error>;
 }
 
-/// What a codec is told for one block: its own level. For LZ4, a negative number is an acceleration.
+/// Codec setting for one block: the codec's level. For LZ4, a negative number is an acceleration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Setting(pub(crate) i32);
 
-/// What the first bytes of a frame or a member say that it is.
+/// Type of a frame or a member, by its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Magic {
     Zst,
-    /// A frame that readers of .zst and .lz4 pass over.
+    /// A frame that readers of .zst and .lz4 skip.
     Skippable,
     Lz4,
     Lz4Legacy,
@@ -165,7 +165,7 @@ pub(crate) enum Magic {
 }
 
 impl Magic {
-    /// `None`: nothing that tamp knows by its first bytes, or too few of them.
+    /// Returns the type; `None` if the bytes are unknown or too few.
     pub(crate) fn of(bytes: &[u8]) -> Option<Self> {
         if bytes.starts_with(&gz::MAGIC) {
             return Some(Self::Gzip);
@@ -179,7 +179,7 @@ impl Magic {
         }
     }
 
-    /// The format of a file that begins so.
+    /// Returns the format of a file with this magic.
     pub(crate) fn format(self) -> Format {
         match self {
             Self::Zst | Self::Skippable => Format::Zst,

@@ -1,20 +1,20 @@
-//! What compressed files are called.
+//! Suffixes of compressed files.
 
 use crate::Format;
 
-/// What the suffix of a file's name says, in capitals or not.
+/// Meaning of a file name's suffix; case does not matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Suffix {
-    /// Without its dot.
+    /// Suffix without its dot.
     pub name: &'static str,
-    /// The format that tamp writes under such a name; `None`: it only reads such files.
+    /// Format that tamp writes for this suffix; `None` if it only reads such files.
     pub format: Option<Format>,
-    /// The suffix of the content; empty: none.
+    /// Suffix of the content; may be empty.
     pub content: &'static str,
 }
 
-/// All of them; of each format the usual one first.
+/// All suffixes; the first of each format is its default.
 const SUFFIXES: [Suffix; 12] = [
     suffix("zst", Some(Format::Zst), ""),
     suffix("tzst", Some(Format::Zst), "tar"),
@@ -35,14 +35,14 @@ const fn suffix(name: &'static str, format: Option<Format>, content: &'static st
 }
 
 impl Suffix {
-    /// The suffix with this name, given without its dot; `None`: it is not one of compressed files.
+    /// Returns the suffix with this name, given without its dot; `None` if it is not one of compressed files.
     pub fn of(name: &str) -> Option<Self> {
         SUFFIXES.into_iter().find(|suffix| suffix.name.eq_ignore_ascii_case(name))
     }
 }
 
 impl Format {
-    /// How its files are named.
+    /// Default suffix of its files.
     pub fn suffix(self) -> &'static str {
         let usual = SUFFIXES.iter().find(|suffix| suffix.format == Some(self));
         usual.expect("every format has a suffix").name

@@ -1,18 +1,18 @@
-//! Where the blocks of a BGZF file are.
+//! Index of a BGZF file.
 
 use super::{Hops, Index, Sizes};
 use crate::Error;
 use crate::format::{gz, le32};
 use crate::level::Format;
 
-/// BGZF blocks are one entry together until they hold this much.
+/// Minimum content of an entry, which joins consecutive BGZF blocks.
 const BGZF_ENTRY_BYTES: u64 = 256 << 10;
 
-/// The index of a BGZF file.
+/// Builds the index of a BGZF file.
 ///
 /// # Errors
 ///
-/// What reading says.
+/// Errors of reading.
 pub(crate) fn read(hops: &mut Hops<'_>) -> Result<Option<Index>, Error> {
     let mut index = Index::new(Format::Bgzf, Sizes::Stated);
     let (mut at, mut entry_at, mut content_bytes, mut has_end) = (0, 0, 0, false);
@@ -21,7 +21,7 @@ pub(crate) fn read(hops: &mut Hops<'_>) -> Result<Option<Index>, Error> {
         let known = if shown.starts_with(&gz::MAGIC) { gz::header(shown).ok().flatten() } else { None };
         let Some(bytes) = known.and_then(|header| header.bgzf_bytes) else { return Ok(None) };
         let end = at + bytes as u64;
-        // The trailer of this block and, for the next hop, the header behind it.
+        // The trailer of this block and the header of the next one.
         let shown = hops.show(end - 4, 68)?;
         let Some(size) = shown.get(..4).map(le32).filter(|&size| size <= 1 << 16) else { return Ok(None) };
         content_bytes += u64::from(size);

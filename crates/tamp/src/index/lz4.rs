@@ -1,4 +1,4 @@
-//! Where the blocks of a .lz4 file are.
+//! Index of a .lz4 file.
 
 use super::{Hops, Index, Lz4Frame, Sizes};
 use crate::Error;
@@ -7,11 +7,11 @@ use crate::decode::Decoder;
 use crate::format::{le32, lz4, zst};
 use crate::level::Format;
 
-/// The index of a .lz4 file.
+/// Builds the index of a .lz4 file.
 ///
 /// # Errors
 ///
-/// What reading says.
+/// Errors of reading.
 pub(crate) fn read(hops: &mut Hops<'_>) -> Result<Option<Index>, Error> {
     let mut index = Index::new(Format::Lz4, Sizes::Proven);
     let mut at = 0;
@@ -34,7 +34,7 @@ pub(crate) fn read(hops: &mut Hops<'_>) -> Result<Option<Index>, Error> {
     Ok((at == hops.file_bytes).then_some(index))
 }
 
-/// Adds one frame's blocks; yields where it ends.
+/// Adds one frame's blocks; returns the offset of its end.
 fn frame(
     hops: &mut Hops<'_>,
     mut at: u64,
@@ -61,7 +61,7 @@ fn frame(
     } else {
         None
     };
-    // Only the last block may be short; if the frame's stated size is met with it, none other was.
+    // Only the last block may be short. If the frame's stated size fits with it, all others are full.
     if index.entries.len() > frame_first {
         let last = index.entries.pop().expect("it was just counted");
         let mut block = vec![0; last.bytes as usize];

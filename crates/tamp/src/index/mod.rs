@@ -1,5 +1,5 @@
-//! Where every block of a file is, found without decoding: what random access, listing and
-//! parallel reading of regular files go by.
+//! The offset of every block of a file, found without decoding. Random access, listing and parallel reading
+//! of regular files use it.
 
 pub(crate) mod bgzf;
 pub(crate) mod lz4;
@@ -18,21 +18,21 @@ use crate::split::UNIT_BYTES_MAX;
 use std::io;
 use std::ops::Range;
 
-/// Reads as many bytes as there are, at most the buffer's, from an offset.
+/// Callback that reads up to the buffer's length from an offset, less at the end of the file.
 pub(crate) type ReadAt<'a> = &'a mut dyn FnMut(&mut [u8], u64) -> io::Result<usize>;
 
-/// Read ahead while hopping, so that small frames cost less than a call each.
+/// Bytes of one read: small frames then need less than one call each.
 const HOP_BYTES: usize = 4 << 10;
 
-/// One block, or some BGZF blocks together.
+/// One block, or several BGZF blocks together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// Where it stands in the file, header included.
+    /// Offset in the file, of the header.
     pub(crate) at: u64,
     pub(crate) bytes: u32,
     pub(crate) content_at: u64,
     pub(crate) content_bytes: u32,
-    /// What ends the frame, if the index has a checksum of it.
+    /// Checksum at the end of the frame, if the index has it.
     pub(crate) checksum: Option<u32>,
 }
 
@@ -41,27 +41,27 @@ pub(crate) struct Entry {
 pub(crate) struct Index {
     pub(crate) format: Format,
     pub(crate) entries: Vec<Entry>,
-    /// LZ4: what stands behind each frame's blocks, with the entry after its last.
+    /// Frames of an LZ4 file: each with the entry after its last, and the checksum behind its blocks.
     pub(crate) lz4_frames: Vec<Lz4Frame>,
     pub(crate) sizes: Sizes,
-    /// Blocks with content that decode by themselves, BGZF's small ones too.
+    /// Number of blocks with content that decode independently, including small ones of BGZF.
     pub(crate) blocks: u64,
     /// The part of tamp's tail that is damaged, if the other part proves the frames.
     pub(crate) damaged: Option<Problem>,
 }
 
-/// How certain the places in the content are.
+/// Certainty of the offsets in the content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Sizes {
-    /// An LZ4 block may be shorter than its frame's blocks are.
+    /// Assumed: an LZ4 block may be shorter than its frame's block size.
     Likely,
-    /// Each block states its size, and a flipped bit in it shows only when the block is decoded.
+    /// Stated by each block; a flipped bit is found only when the block is decoded.
     Stated,
-    /// A checksum, or a second place that states the same, proves every size.
+    /// Proven by a checksum, or by a second statement of every size.
     Proven,
 }
 
-/// An LZ4 frame's own facts.
+/// Properties of an LZ4 frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lz4Frame {
     pub(crate) entries_end: usize,
@@ -70,12 +70,12 @@ pub(crate) struct Lz4Frame {
 }
 
 impl Index {
-    /// Builds the index of a file of `file_bytes`; `None`: its blocks do not tell where they are, or
-    /// depend on each other, or it is unfinished, so it must be read from its beginning.
+    /// Builds the index of a file of `file_bytes`. `None` if the blocks do not state their sizes or depend on
+    /// each other, or if the file is damaged or unfinished: it must then be read from its beginning.
     ///
     /// # Errors
     ///
-    /// What reading says. A damaged file has no index, which is no error here.
+    /// Errors of reading.
     pub(crate) fn read(
         file_bytes: u64,
         dictionary: Option<&Dictionary>,
@@ -93,19 +93,19 @@ impl Index {
         self.entries.last().map_or(0, Entry::content_end)
     }
 
-    /// The entry that holds the content byte at `at`, if there is one.
+    /// Returns the entry that holds the content byte at `at`, if there is one.
     pub(crate) fn entry_at(&self, at: u64) -> Option<usize> {
         let number = self.entries.partition_point(|entry| entry.content_end() <= at);
         (number < self.entries.len()).then_some(number)
     }
 
-    /// The LZ4 frame that entry `number` belongs to; `None` in other formats.
+    /// Returns the LZ4 frame of entry `number`; `None` in other formats.
     pub(crate) fn lz4_frame(&self, number: usize) -> Option<&Lz4Frame> {
         self.lz4_frames.get(self.lz4_frames.partition_point(|frame| frame.entries_end <= number))
     }
 
-    /// The entries in pieces of at most `piece_bytes`, in the file and of content; one that is larger is a
-    /// piece by itself.
+    /// Groups the entries in pieces of at most `piece_bytes`, both in the file and of content; a larger entry
+    /// is a piece by itself.
     pub(crate) fn pieces(&self, piece_bytes: u64) -> Vec<Range<usize>> {
         let mut pieces: Vec<Range<usize>> = Vec::new();
         for (number, entry) in self.entries.iter().enumerate() {
@@ -136,7 +136,7 @@ impl Index {
 }
 
 impl Entry {
-    /// Where the next one may stand.
+    /// Offset of the next entry, if it follows directly.
     pub(crate) fn end(&self) -> u64 {
         self.at + u64::from(self.bytes)
     }
@@ -149,14 +149,14 @@ impl Entry {
         self.content_at + u64::from(self.content_bytes)
     }
 
-    /// Whether it is small enough to be decoded in one piece.
+    /// Whether the entry is small enough to decode in one piece.
     fn is_unit(&self) -> bool {
         self.bytes as usize <= UNIT_BYTES_MAX && self.content_bytes as usize <= UNIT_BYTES_MAX
     }
 }
 
 impl Index {
-    /// Decodes entry `number`, given as it stands in the file, and appends it to `content`.
+    /// Decodes entry `number`, given as stored in the file, and appends it to `content`.
     ///
     /// # Errors
     ///
@@ -191,11 +191,12 @@ impl Index {
     }
 }
 
-/// What a file begins with behind skippable frames, which Zstandard and LZ4 share; `None`: nothing known.
+/// Returns the file's first magic behind skippable frames, which Zstandard and LZ4 share; `None` if it is
+/// unknown.
 ///
 /// # Errors
 ///
-/// What reading says.
+/// Errors of reading.
 pub(crate) fn first(hops: &mut Hops<'_>) -> Result<Option<Magic>, Error> {
     let mut at = 0;
     loop {
@@ -204,14 +205,14 @@ pub(crate) fn first(hops: &mut Hops<'_>) -> Result<Option<Magic>, Error> {
             (Some(Magic::Skippable), Some(bytes)) => {
                 at += SKIPPABLE_HEADER_BYTES as u64 + u64::from(le32(bytes));
             }
-            // A file of skippable frames alone is one of Zstandard.
+            // A file of only skippable frames counts as Zstandard.
             (None, _) if at > 0 => return Ok(Some(Magic::Skippable)),
             (magic, _) => return Ok(magic),
         }
     }
 }
 
-/// Small reads here and there, a few KiB at a time.
+/// Small reads at increasing offsets, with a buffer of a few KiB.
 pub(crate) struct Hops<'a> {
     read_at: ReadAt<'a>,
     pub(crate) file_bytes: u64,
@@ -224,7 +225,7 @@ impl<'a> Hops<'a> {
         Self { read_at, file_bytes, window: Vec::new(), window_at: 0 }
     }
 
-    /// The bytes from `at`, at least `bytes` of them unless the file ends before.
+    /// Returns the bytes from `at`: at least `bytes`, unless the file ends before.
     pub(crate) fn show(&mut self, at: u64, bytes: usize) -> Result<&[u8], Error> {
         let held = self.window_at..self.window_at + self.window.len() as u64;
         if !(held.contains(&at) && at + bytes as u64 <= held.end) {
@@ -245,7 +246,7 @@ mod tests {
     #[test]
     fn pieces_take_neighbours_as_far_as_they_fit_and_leave_none_out() {
         let mut index = Index::new(Format::Zst, Sizes::Proven);
-        // In turn: at, bytes, content. Between the fourth and the fifth something else stands.
+        // Offset, bytes and content of each entry. There is a gap between the fourth and the fifth.
         for (at, bytes, content) in
             [(0, 10, 40), (10, 10, 40), (20, 10, 40), (30, 500, 40), (900, 10, 40), (910, 0, 0)]
         {

@@ -1,4 +1,4 @@
-//! Where the frames of a .zst file are.
+//! Index of a .zst file.
 
 use super::{Entry, Hops, Index, Sizes, UNIT_BYTES_MAX};
 use crate::Error;
@@ -9,11 +9,11 @@ use crate::level::Format;
 use std::hash::Hasher;
 use twox_hash::XxHash64;
 
-/// The index of a .zst file: by its seek table, or else by hopping from frame to frame and block to block.
+/// Builds the index of a .zst file from its seek table, or else from the headers of frames and blocks.
 ///
 /// # Errors
 ///
-/// What reading says.
+/// Errors of reading.
 pub(crate) fn read(hops: &mut Hops<'_>, dictionary_id: u32) -> Result<Option<Index>, Error> {
     match seekable(hops, dictionary_id)? {
         None => by_frames(hops, dictionary_id),
@@ -21,8 +21,8 @@ pub(crate) fn read(hops: &mut Hops<'_>, dictionary_id: u32) -> Result<Option<Ind
     }
 }
 
-/// By the seek table, if there is one, it accounts for the whole file, and it is proven: by the end frame
-/// before it, or else by the header of every frame.
+/// Builds the index from the seek table, if that covers the whole file and is proven by the end frame before
+/// it, or else by the header of every frame.
 fn seekable(hops: &mut Hops<'_>, dictionary_id: u32) -> Result<Option<Index>, Error> {
     let Some(list) = List::read(hops)? else { return Ok(None) };
     let index = list.index(hops, |hops, entry| {
@@ -30,26 +30,26 @@ fn seekable(hops: &mut Hops<'_>, dictionary_id: u32) -> Result<Option<Index>, Er
             return Ok(entry.is_unit());
         }
         let header = frame_header(hops.show(entry.at, zst::HEADER_BYTES_MAX)?, dictionary_id);
-        // Before a table that tamp wrote, an end frame is missing: the file is unfinished.
+        // tamp writes an end frame before its table; without one the file is unfinished.
         Ok(header
             .is_some_and(|header| !header.is_own && header.content_bytes == Some(entry.content_bytes.into())))
     })?;
     Ok(index.map(Index::with_blocks_counted))
 }
 
-/// The seek table that ends a file.
+/// Seek table at the end of a file.
 pub(crate) struct Table {
     pub(crate) index: Index,
-    /// Whether an end frame holds its checksum. Without one a flipped bit goes unnoticed.
+    /// Whether an end frame holds the table's checksum. Otherwise a flipped bit would not be detected.
     pub(crate) is_proven: bool,
 }
 
 impl Table {
-    /// Reads the table; `None`: there is none, or it does not account for the whole file.
+    /// Reads the table; `None` if it is missing, or does not cover the whole file.
     ///
     /// # Errors
     ///
-    /// What reading says.
+    /// Errors of reading.
     pub(crate) fn read(hops: &mut Hops<'_>) -> Result<Option<Self>, Error> {
         let Some(list) = List::read(hops)? else { return Ok(None) };
         let index = list.index(hops, |_, _| Ok(true))?;
@@ -57,10 +57,10 @@ impl Table {
     }
 }
 
-/// Entries of a table that are read at once.
+/// Number of entries read at once.
 const ENTRIES_AT_ONCE: usize = 4 << 10;
 
-/// A seek table as it stands in a file. Its length is what the file states, so it is never held whole.
+/// A seek table in a file. The file states its length, so it is never held whole in memory.
 struct List {
     entries_at: u64,
     footer: zst::SeekFooter,
@@ -68,7 +68,7 @@ struct List {
 }
 
 impl List {
-    /// Finds the table and adds it up; `None`: there is none, or it does not account for the whole file.
+    /// Finds the table and sums it up; `None` if it is missing, or does not cover the whole file.
     fn read(hops: &mut Hops<'_>) -> Result<Option<Self>, Error> {
         let Some(footer_at) = hops.file_bytes.checked_sub(zst::SEEK_FOOTER_BYTES as u64) else {
             return Ok(None);
@@ -89,17 +89,18 @@ impl List {
         let frames_end = if end.is_some() { end_at.unwrap_or(0) } else { table_at };
         let Some(hash) = list.hash(hops, frames_end)? else { return Ok(None) };
         list.is_proven = footer.is_own && end == Some(zst::End { frames: footer.frames, hash });
-        // A table of tamp that its end frame does not prove is damaged.
+        // A table of tamp that contradicts its end frame is damaged.
         Ok((list.is_proven || end.is_none()).then_some(list))
     }
 
-    /// XXH64 of the entries, if their frames end at `frames_end`.
+    /// Returns the XXH64 of the entries, if their frames end at `frames_end`.
     fn hash(&self, hops: &mut Hops<'_>, frames_end: u64) -> Result<Option<u64>, Error> {
         let (mut at, mut hash) = (0, XxHash64::with_seed(0));
         let fits = self.each(hops, |_, seek| {
             hash.write(&seek.entry());
             at += u64::from(seek.frame_bytes);
-            // No frame is shorter than a skippable one. This bounds the entries by the length of the file.
+            // A frame is at least as long as a skippable header, which bounds the number of entries by the
+            // file's length.
             let is_frame = seek.frame_bytes as usize >= zst::SKIPPABLE_HEADER_BYTES;
             let holds = zst::content_bytes_max(seek.frame_bytes.into());
             Ok(is_frame && u64::from(seek.content_bytes) <= holds && at <= frames_end)
@@ -107,7 +108,7 @@ impl List {
         Ok((fits && at == frames_end).then(|| hash.finish()))
     }
 
-    /// The index; `None` if `accepts` refuses an entry. Those behind it are then not read.
+    /// Returns the index; `None` if `accepts` refuses an entry. The entries behind it are not read.
     fn index(
         &self,
         hops: &mut Hops<'_>,
@@ -125,7 +126,7 @@ impl List {
         Ok(is_right.then_some(index))
     }
 
-    /// Calls `take` with each entry in turn, until it yields `false`.
+    /// Calls `take` with each entry in order, until it returns `false`.
     fn each(
         &self,
         hops: &mut Hops<'_>,
@@ -151,15 +152,15 @@ impl List {
     }
 }
 
-/// A frame's header, if one stands there and the dictionary it needs is at hand.
+/// Reads a frame's header, if there is one and its dictionary is given.
 fn frame_header(bytes: &[u8], dictionary_id: u32) -> Option<zst::Header> {
     let header = if bytes.get(..4).map(le32)? == zst::MAGIC { zst::header(bytes) } else { None };
     header.filter(|header| [0, dictionary_id].contains(&header.dictionary_id))
 }
 
-/// By hopping from frame to frame and block to block.
+/// Builds the index from the headers of frames and blocks.
 fn by_frames(hops: &mut Hops<'_>, dictionary_id: u32) -> Result<Option<Index>, Error> {
-    // The end frame behind frames of tamp proves their sizes. No checksum covers those of others.
+    // The end frame behind frames of tamp proves their sizes. No checksum covers the sizes of other frames.
     let mut index = Index::new(Format::Zst, Sizes::Proven);
     let (mut at, mut ending) = (0, Ending::new());
     while at < hops.file_bytes {
@@ -204,12 +205,12 @@ fn by_frames(hops: &mut Hops<'_>, dictionary_id: u32) -> Result<Option<Index>, E
     Ok((at == hops.file_bytes).then(|| index.with_blocks_counted()))
 }
 
-/// Where the part of tamp's tail ends that begins at `at`; `None`: none begins there, or the file ends inside
-/// it.
+/// Checks the part of tamp's tail at `at`, and returns the offset of its end; `None` if there is no such
+/// part, or the file ends inside it.
 ///
 /// # Errors
 ///
-/// What reading says.
+/// Errors of reading.
 pub(crate) fn take_tail(hops: &mut Hops<'_>, at: u64, ending: &mut Ending) -> Result<Option<u64>, Error> {
     let shown = hops.show(at, zst::END_BYTES)?;
     match ending.tail(shown) {

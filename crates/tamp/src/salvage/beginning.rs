@@ -1,17 +1,18 @@
 //! The beginning of a Zstandard block that does not decode.
 //!
-//! The decoder yields nothing of a block that it refuses, but it has written the content before the damage by
-//! then. So the frame is decoded again, twice, over zeros and over ones: content stands where both agree.
+//! The decoder returns nothing of a damaged block, but it has written the content before the damage by then.
+//! So the frame is decoded twice more, over zeros and over ones: the bytes up to the first difference are
+//! content.
 
 use super::Salvage;
 use crate::Error;
 use crate::format::zst::{self, BLOCK_HEADER_BYTES, BLOCK_OUT_MAX, Extent};
 
 impl Salvage<'_> {
-    /// Content of the damaged block around `pos` before its damage, at most `limit` bytes. The frame of
-    /// `header` began at `at` and yielded `produced` bytes before that block.
+    /// Returns the content of the damaged block around `pos` before its damage, at most `limit` bytes. The
+    /// frame of `header` began at `at` and has `produced` bytes before that block.
     ///
-    /// Nothing if the block is not whole, or frame and content together take more memory than granted.
+    /// Empty if the block is cut, or if frame and content together exceed the memory limit.
     pub(super) fn zst_beginning(
         &mut self,
         at: u64,
@@ -28,8 +29,7 @@ impl Salvage<'_> {
                 Ok(_) if reached > self.file.file_bytes => return Ok(Vec::new()),
                 Ok(None | Some(Extent::Whole { .. })) if reached > pos => break,
                 Ok(None) => {}
-                // Lengths that make no sense, the end of the file, or only the checksum behind all blocks is
-                // wrong.
+                // Contradictory lengths, the end of the file, or only a wrong checksum behind all blocks.
                 Ok(Some(_)) | Err(_) => return Ok(Vec::new()),
             }
         }

@@ -9,20 +9,20 @@ use crate::format::zst::{self, Extent};
 use crate::split::UNIT_BYTES_MAX;
 use std::ops::Range;
 
-/// A frame that was not read to its end.
+/// A frame that could not be read to its end.
 struct Damaged {
     at: u64,
-    /// Where its content begins in the output.
+    /// Offset of its content in the output.
     begun: u64,
-    /// Where it ends, by the seek table or by the lengths in it.
+    /// Offset of its end, from the seek table or from the lengths in it.
     known_end: Option<u64>,
-    /// How far it was read.
+    /// Offset that reading reached.
     pos: u64,
     stop: Stop,
 }
 
 impl Salvage<'_> {
-    /// Writes the Zstandard frame at `at`, or what can be read of it.
+    /// Writes the readable part of the Zstandard frame at `at`.
     pub(super) fn zst(&mut self, at: u64, header: &zst::Header, reach: Reach) -> Result<u64, Error> {
         let structural_end = if let Reach::To(end) = reach { self.confirmed(Some(end))? } else { None };
         let known_end = self.listed_end(at)?.or(structural_end);
@@ -31,7 +31,7 @@ impl Salvage<'_> {
             if structural_end.is_none() {
                 return self.lose_up_to(next, at, at);
             }
-            // Its blocks can hold what it states.
+            // The frame can hold the size that it states.
             let missing = self.hints.missing(next, self.output.written).or(header.content_bytes);
             let what = Lost::NeedsDictionary { id: header.dictionary_id };
             self.zst_unread(at, header, structural_end);
@@ -69,8 +69,8 @@ impl Salvage<'_> {
         self.zst_damaged(header, &damaged)
     }
 
-    /// Counts a frame that is not read to its end. Its header says what it is only if its lengths lead to
-    /// what follows.
+    /// Counts a frame that could not be read to its end. Its header is trusted only if the lengths lead to a
+    /// known beginning.
     fn zst_unread(&mut self, at: u64, header: &zst::Header, structural_end: Option<u64>) {
         if structural_end.is_some() {
             self.ending.zst(at, header.is_own);
@@ -80,8 +80,8 @@ impl Salvage<'_> {
         }
     }
 
-    /// Writes the frame at `part` as every other reader decodes it, if it is intact and its blocks cannot
-    /// hold more than a unit, however large its window is.
+    /// Writes the frame at `part` in one step, as other readers do, if it is intact and its content fits a
+    /// unit, however large its window is.
     fn zst_at_once(&mut self, part: Range<u64>, header: &zst::Header) -> Result<bool, Error> {
         let most = UNIT_BYTES_MAX.min(usize::try_from(self.options.memory_bytes).unwrap_or(usize::MAX));
         let bytes = usize::try_from(part.end - part.start).unwrap_or(usize::MAX);
@@ -103,12 +103,12 @@ impl Salvage<'_> {
         Ok(true)
     }
 
-    /// Passes a frame whose header states that reading it takes more memory than was granted.
+    /// Skips a frame that, by its header, needs more memory than the limit.
     fn zst_too_large(&mut self, at: u64, known_end: Option<u64>, needed_bytes: u64) -> Result<u64, Error> {
         let next = self.next(known_end, at, at + 1)?;
         let content_at = self.output.written;
         if let Some(missing) = self.hints.missing(next, content_at) {
-            // The table says that the frame is small, so its header is damaged.
+            // By the seek table the frame is small, so its header is damaged.
             self.output.lose(at..next, Some(missing));
         } else {
             let what = Lost::TooLarge { needed_bytes };
@@ -117,7 +117,7 @@ impl Salvage<'_> {
         Ok(next)
     }
 
-    /// Writes what is left of a frame behind its whole blocks, and reports the rest.
+    /// Writes the content of a frame's damaged block before its damage, and reports the rest as lost.
     fn zst_damaged(&mut self, header: &zst::Header, damaged: &Damaged) -> Result<u64, Error> {
         let &Damaged { at, begun, known_end, pos, stop } = damaged;
         // A block that reaches beyond the end of the file may have a wrong length.
@@ -144,13 +144,13 @@ impl Salvage<'_> {
         let is_all = self.hints.missing(next, self.output.written).is_none_or(|missing| missing == 0);
         let is_at_checksum = known_end == Some(next) && header.checksum && pos + 4 >= next;
         if stop == Stop::Damage && is_at_checksum && is_all && produced > 0 {
-            // All content came, only its checksum is missed.
+            // All content is there; only the checksum is wrong.
             return Ok(next);
         }
         let stated = header
             .content_bytes
             .and_then(|stated| stated.checked_sub(produced))
-            // A damaged header may state anything.
+            // A damaged header may state any size.
             .filter(|&missing| missing <= (UNIT_BYTES_MAX as u64).max(64 * next.saturating_sub(damage_at)))
             .filter(|&missing| missing <= zst::content_bytes_max(next - at))
             .filter(|_| {
@@ -163,7 +163,7 @@ impl Salvage<'_> {
         Ok(next)
     }
 
-    /// Where the frame at `at` ends, if a proven seek table has it, and something known begins there.
+    /// Returns the end of the frame at `at`, if a proven seek table lists it and a known beginning is there.
     fn listed_end(&mut self, at: u64) -> Result<Option<u64>, Error> {
         if !self.hints.has(at) {
             return Ok(None);
@@ -173,15 +173,15 @@ impl Salvage<'_> {
     }
 
     /// Decodes and writes a frame of at most `content_bytes`, block by block, up to its end, its damage or
-    /// `limit`; yields up to where.
+    /// `limit`; returns the offset reached.
     fn zst_stream(&mut self, at: u64, limit: u64, content_bytes: u64) -> Result<(u64, Stop), Error> {
         let mut room = content_bytes;
         self.decoder.zst_stream().reset();
         let (mut pos, mut hint) = (at, zst::HEADER_BYTES_MIN);
         let mut block_at = at;
         loop {
-            // The decoder asks for a block and the next one's header. It gets them one by one: of a call that
-            // fails nothing is written, so it must not hold a block that is right.
+            // The decoder asks for a block together with the next block's header, but gets each separately: a
+            // failing call returns no content, so it must not include an intact block.
             let wanted = if hint > zst::BLOCK_HEADER_BYTES { hint - zst::BLOCK_HEADER_BYTES } else { hint };
             let wanted = usize::try_from(limit - pos).map_or(wanted, |left| wanted.min(left));
             let shown = self.file.show(pos, wanted.max(1))?;

@@ -1,4 +1,4 @@
-//! Gzip members, BGZF blocks and zlib streams: deflate knows its own end, so they are decoded to find it.
+//! Gzip members, BGZF blocks and zlib streams. Only decoding finds the end of deflated data.
 
 use super::walk::Reach;
 use super::{Behind, Salvage, Stop, zeros_end};
@@ -9,9 +9,9 @@ use crate::format::inflate::{Inflater, Step, WINDOW_BYTES};
 use crate::format::{bgzf, gz, le32};
 use crate::index::Hops;
 
-/// Compressed bytes shown to the decoder at a time.
+/// Maximum number of compressed bytes given to the decoder at once.
 const SHOWN_BYTES: usize = 64 << 10;
-/// Content that one step yields at most.
+/// Maximum content of one step.
 const STEP_BYTES: usize = 256 << 10;
 /// Length of a zlib header without a dictionary.
 const ZLIB_HEADER_BYTES: usize = 2;
@@ -32,11 +32,11 @@ impl Salvage<'_> {
             self.ending.bgzf(at, content_bytes == 0);
             return self.pass_zeros(end);
         }
-        // The length may mislead.
+        // The stated length may be wrong.
         if self.gzip_confirmed(end)?.is_none() || matches!(reach_of(&mut self.file, at)?, Reach::To(_)) {
             return self.member(at, Wrapper::Gzip(header.own_bytes));
         }
-        // No block of this length has content, whatever its trailer states.
+        // A block of this length is empty, whatever its trailer states.
         self.ending.bgzf(at, bytes <= bgzf::END.len());
         let begun = self.output.written;
         let mut content = Vec::new();
@@ -47,7 +47,7 @@ impl Salvage<'_> {
         })?;
         let trailer = self.file.show(end - gz::TRAILER_BYTES as u64, gz::TRAILER_BYTES)?;
         let is_right = trailer.get(..4).map(le32) == Some(libdeflater::crc32(&content));
-        // A trailer that says nothing is there is damaged, too. So is one whose checksum alone fits.
+        // A trailer that states no content is damaged, too, and so is one if only its checksum is right.
         let stated = (content_bytes > 0 && !is_right).then_some(content_bytes);
         content.truncate(stated.unwrap_or(content.len()));
         if !content.is_empty() {
@@ -61,7 +61,7 @@ impl Salvage<'_> {
         self.pass_zeros(end)
     }
 
-    /// `end`, if a member, padding or nothing follows there.
+    /// Returns `end`, if a member, padding or the end of the file is there.
     fn gzip_confirmed(&mut self, end: u64) -> Result<Option<u64>, Error> {
         if self.file.show(end, 1)?.first() == Some(&0) {
             return Ok(Some(end));
@@ -69,7 +69,7 @@ impl Salvage<'_> {
         self.confirmed(Some(end))
     }
 
-    /// A member, or a zlib stream, that only decoding tells the end of.
+    /// Writes a member or a zlib stream that does not state its length.
     pub(super) fn member(&mut self, at: u64, wrapper: Wrapper) -> Result<u64, Error> {
         let (begun, file_bytes) = (self.output.written, self.file.file_bytes);
         let output = &mut self.output;
@@ -84,10 +84,10 @@ impl Salvage<'_> {
             return Err(Error::UnknownFormat { offset: at });
         }
         let trailer_end = pos + gz::TRAILER_BYTES as u64;
-        // Where all decodes and only the checksum is wrong, the member ends behind it.
+        // If all data decodes and only the checksum is wrong, the member ends behind the trailer.
         let is_decoded = stop == Stop::Damage && self.output.written > begun && trailer_end <= file_bytes;
         let known_end = self.confirmed(is_decoded.then_some(trailer_end))?;
-        // What follows a damage may decode to nonsense, beyond the member's end. So the next one may begin
+        // Data behind a damage may decode to nonsense, beyond the member's end. So the next member may begin
         // before `pos`.
         let next = self.next(known_end, at, at + 1)?;
         if self.output.written > begun {
@@ -105,18 +105,18 @@ impl Salvage<'_> {
         Ok(next)
     }
 
-    /// Tapes and block devices pad gzip with zeros, up to the end or the next member.
+    /// Skips zeros, with which tapes and block devices pad gzip, up to the end or the next member.
     fn pass_zeros(&mut self, end: u64) -> Result<u64, Error> {
         self.behind = Behind::Gzip;
         zeros_end(&mut self.file, end)
     }
 }
 
-/// How far the member at `at` reaches.
+/// Returns the end of the member at `at`.
 ///
 /// # Errors
 ///
-/// What reading says.
+/// Errors of reading.
 pub(super) fn reach_of(file: &mut Hops<'_>, at: u64) -> Result<Reach, Error> {
     let end = file.file_bytes;
     let (pos, stop) = inflate(file, at, end, Inflater::new(), &mut |_| Ok(()))?;
@@ -127,7 +127,7 @@ pub(super) fn reach_of(file: &mut Hops<'_>, at: u64) -> Result<Reach, Error> {
     })
 }
 
-/// What stands before deflated data.
+/// Header before deflated data.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wrapper {
     /// A gzip header of so many bytes.
@@ -135,8 +135,8 @@ pub(super) enum Wrapper {
     Zlib,
 }
 
-/// Decodes from `at` to the member's end, its damage or `limit`, and as far as possible behind references to
-/// before its beginning; yields up to where.
+/// Decodes from `at` to the member's end, its damage or `limit`, and continues after references to before its
+/// beginning if possible; returns the offset reached.
 fn deflated(
     file: &mut Hops<'_>,
     at: u64,
@@ -170,10 +170,10 @@ fn deflated(
     })
 }
 
-/// Who takes content.
+/// Callback that takes content.
 type Take<'a> = &'a mut dyn FnMut(&[u8]) -> std::io::Result<()>;
 
-/// Decodes from `at` to the member's end, its damage or `limit`; yields up to where.
+/// Decodes from `at` to the member's end, its damage or `limit`; returns the offset reached.
 fn inflate(
     file: &mut Hops<'_>,
     at: u64,

@@ -1,5 +1,4 @@
-//! LZ4 frames: what each block has is known only once it is decoded, so a frame is looked through before it
-//! is written.
+//! LZ4 frames. A block does not state the size of its content, so a frame is scanned before it is written.
 
 use super::walk::{self, Field, Reach};
 use super::{Salvage, search};
@@ -11,10 +10,10 @@ use std::hash::Hasher;
 use std::ops::Range;
 use twox_hash::XxHash32;
 
-/// An LZ4 block's content is at most so many times its length.
+/// Maximum ratio of an LZ4 block's content to its length.
 const EXPANSION_MAX: u64 = 255;
 
-/// A run of a frame.
+/// A part of a frame.
 struct Part {
     file: Range<u64>,
     what: What,
@@ -22,25 +21,25 @@ struct Part {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum What {
-    /// A block with so much content.
+    /// A block with so many bytes of content.
     Block(u64),
-    /// A damaged block of a linked frame that decodes to its end all the same, to so much content. Those
-    /// behind it refer to it.
+    /// A damaged block of a linked frame that still decodes to its end, to so many bytes. Later blocks refer
+    /// to it.
     Doubtful(u64),
-    /// So many damaged blocks; `None`: their lengths are damaged, too.
+    /// A number of damaged blocks; `None` if their lengths are damaged, too.
     Lost(Option<u64>),
-    /// All that follows in the frame.
+    /// The rest of the frame.
     Rest,
 }
 
-/// How a frame ends.
+/// End of a frame.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// With an end mark, before this place.
+    /// An end mark before this offset.
     At(u64),
-    /// The file ends before it does.
+    /// The file ends inside the frame.
     Cut,
-    /// It is not found; the next thing begins here.
+    /// The end was not found; the next beginning is at this offset.
     Lost(u64),
 }
 
@@ -86,11 +85,11 @@ impl Salvage<'_> {
         if !is_proven && written > 0 {
             self.output.doubt(at..next, begun);
         } else if let Some((file_at, content_at)) = doubtful {
-            // The checksums of blocks prove their bytes, not what they refer to.
+            // The checksums of blocks prove their bytes, but not the content that they refer to.
             self.output.doubt(file_at..next, content_at);
         } else if !is_proven && is_whole {
-            // The header or the checksum states content, and no block has any. All that follows may have held
-            // it.
+            // By its header or checksum the frame has content, but no block has any. The rest of the file may
+            // have held it.
             let most = (self.file.file_bytes - at) * EXPANSION_MAX;
             let stated = header.content_bytes.filter(|&stated| stated <= most.min(UNIT_BYTES_MAX as u64));
             self.output.lose(at..next, stated);
@@ -98,7 +97,7 @@ impl Salvage<'_> {
         Ok(next)
     }
 
-    /// Writes what can be decoded of the damaged block that begins a lost part, then zeros.
+    /// Writes the content of the damaged block that begins a lost part, as far as it decodes, then zeros.
     fn lz4_remains(
         &mut self,
         part: &Range<u64>,
@@ -124,7 +123,7 @@ impl Salvage<'_> {
         Ok(())
     }
 
-    /// Content of the damaged block at `file` of a linked frame, if it decodes to its end.
+    /// Returns the content of the damaged block at `file` of a linked frame, if it decodes to its end.
     fn lz4_doubtful(
         &mut self,
         file: &Range<u64>,
@@ -141,7 +140,7 @@ impl Salvage<'_> {
         Ok(remains.is_all.then_some(remains.content))
     }
 
-    /// Decodes the block of `bytes` at `pos` into `content`; `false`: it does not decode.
+    /// Decodes the block of `bytes` at `pos` into `content`; `false` if it does not decode.
     fn lz4_block(
         &mut self,
         pos: u64,
@@ -161,7 +160,7 @@ impl Salvage<'_> {
         Ok(decoded)
     }
 
-    /// Looks through a frame.
+    /// Scans a frame for its parts and its end.
     fn lz4_parts(&mut self, at: u64, header: &Header, reach: Reach) -> Result<(Vec<Part>, End), Error> {
         let (mut pos, mut parts) = (at + header.own_bytes as u64, Vec::new());
         let mut history = Vec::new();
@@ -179,7 +178,7 @@ impl Salvage<'_> {
                         parts.push(Part { file, what: What::Doubtful(content.len() as u64) });
                         continue;
                     }
-                    // All that follows refers to it.
+                    // All later blocks refer to this one.
                     let end = if let Reach::To(end) = reach { self.confirmed(Some(end))? } else { None };
                     let end = match (end, reach) {
                         (Some(end), _) => End::At(end),
@@ -203,7 +202,7 @@ impl Salvage<'_> {
                         return Ok((parts, End::At(end)));
                     }
                     if !header.block_checksums && matches!(reach, Reach::To(end) if end == pos + bytes) {
-                        // Nothing speaks against this end but what follows it.
+                        // Only the bytes behind this end contradict it.
                         return Ok((parts, End::At(pos + bytes)));
                     }
                 }
@@ -227,8 +226,8 @@ impl Salvage<'_> {
         }
     }
 
-    /// From the damaged block at `pos` on, by lengths, to the next block that decodes, or to the frame's end;
-    /// yields where that is, and how many blocks are passed. `None`: the lengths do not lead there.
+    /// Follows the lengths from the damaged block at `pos` to the next block that decodes, or to the frame's
+    /// end; returns that offset and the number of blocks passed. `None` if the lengths do not lead there.
     fn lz4_chain(&mut self, mut pos: u64, header: &Header) -> Result<Option<(u64, u64)>, Error> {
         let mut blocks = 0;
         loop {
@@ -251,7 +250,8 @@ impl Salvage<'_> {
     }
 }
 
-/// How much content each part lost, as far as that can be told. LZ4 does not say what a block holds.
+/// Returns the size of the lost content of each part, if it can be derived: LZ4 blocks do not state their
+/// content.
 fn lost_sizes(parts: &[Part], header: &Header, end: End) -> Vec<Option<u64>> {
     let full = header.block_bytes as u64;
     let content = |part: &Part| match part.what {
@@ -259,7 +259,7 @@ fn lost_sizes(parts: &[Part], header: &Header, end: End) -> Vec<Option<u64>> {
         What::Lost(_) | What::Rest => None,
     };
     let last = parts.len().saturating_sub(1);
-    // A frame usually has full blocks but for its last one; where one was seen that is not, any may be short.
+    // Usually all blocks but the last are full; if one is not, any may be short.
     let any_short = parts.iter().take(last).filter_map(content).any(|bytes| bytes < full);
     let guess = |(number, part): (usize, &Part)| {
         let is_last = number == last;
@@ -272,7 +272,7 @@ fn lost_sizes(parts: &[Part], header: &Header, end: End) -> Vec<Option<u64>> {
         .filter(|&bytes| bytes <= (part.file.end - part.file.start) * EXPANSION_MAX)
     };
     let mut sizes: Vec<_> = parts.iter().enumerate().map(guess).collect();
-    // What a frame states in all says how much a single gap had.
+    // If the frame states its size, a single gap has the rest.
     let gaps = || parts.iter().enumerate().filter(|(_, part)| content(part).is_none());
     let unknown: Vec<usize> =
         gaps().map(|(number, _)| number).filter(|&number| sizes[number].is_none()).collect();

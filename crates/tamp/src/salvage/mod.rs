@@ -1,11 +1,10 @@
-//! What can be read of a damaged file, and what cannot.
+//! Recovery of a damaged file: what can be read of it, and what cannot.
 //!
-//! A file is read from its beginning, thing after thing: frames, members, skippable frames. What decodes and
-//! passes its checksum is right. A damaged frame is decoded up to its damage; how far it reaches is known
-//! from the lengths of its blocks ([`walk`]), so what follows it is not affected. Only if these lengths
-//! contradict each other, or nothing known stands where something should begin, the next beginning is
-//! searched for ([`search`]). A seek table that its checksum proves says where frames begin; nothing else
-//! depends on it.
+//! A file is read from its beginning, part by part: frames, members, skippable frames. Content that decodes
+//! and passes its checksum is right. A damaged frame is decoded up to its damage; the lengths of its blocks
+//! ([`walk`]) give its end, so the damage does not affect later parts. Only if these lengths contradict each
+//! other, or if nothing known begins at that end, salvage searches for the next beginning ([`search`]). A
+//! seek table that is proven by its checksum lists the beginnings of frames; nothing else depends on it.
 
 mod beginning;
 mod frame;
@@ -29,7 +28,7 @@ use std::io::{self, Read, Seek, Write};
 use std::ops::Range;
 use walk::{Found, Kind, Reach};
 
-/// Looked through for zeros at a time.
+/// Bytes read at once when looking for zeros.
 const ZEROS_BYTES: usize = 64 << 10;
 
 /// A part of the compressed file that is unreadable or not proven.
@@ -42,55 +41,54 @@ pub struct Loss {
     pub content_at: u64,
     /// Size of the content. `None`: unknown, and the output has nothing in its place.
     pub content_bytes: Option<u64>,
-    /// What happened to the content.
+    /// State of the content.
     pub what: Lost,
 }
 
-/// What happened to content that is lost or not proven.
+/// State of content that is lost or not proven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Lost {
-    /// It is unreadable; zeros replace it if its size is known.
+    /// Unreadable; replaced by zeros if its size is known.
     Gone,
-    /// It was decoded and written, but no checksum proves it.
+    /// Decoded and written, but not proven by a checksum.
     Unproven,
-    /// It was found by searching after damage, decoded, and its checksums match. It may be a compressed file
+    /// Found by searching behind damage, decoded, and proven by its checksums. It may be a compressed file
     /// inside the lost content.
     Searched,
-    /// The file ends before its writer ended it: what followed `content_at` is missing.
+    /// The file is unfinished: the content behind `content_at` is missing.
     Unfinished,
-    /// No content: this part of what tamp writes behind its frames is damaged, and the other part proves the
-    /// frames.
+    /// All content is intact: this part of the list that tamp writes behind its frames is damaged, and the
+    /// other part proves the frames.
     Index(&'static str),
-    /// Probably no content: bytes other than a member follow gzip, or zeros follow Zstandard frames.
+    /// Probably no content is lost: bytes other than a member follow gzip, or zeros follow Zstandard frames.
     Trailing,
-    /// Reading the frame takes more memory than was granted.
+    /// Reading the frame needs more memory than the limit.
     TooLarge {
         /// The frame's window.
         needed_bytes: u64,
     },
-    /// The frame was compressed with a dictionary that is not at hand; zeros replace its content if the size
+    /// The frame was compressed with a dictionary that was not given; zeros replace its content if the size
     /// is known.
     NeedsDictionary {
         /// The dictionary's number.
         id: u32,
     },
-    /// The disk does not give this part of the file, or the file became shorter. Zeros were decoded in its
-    /// place; what came of them is another loss.
+    /// The disk cannot read this part of the file, or the file became shorter. It was decoded as zeros;
+    /// another loss reports the result.
     Unreadable,
 }
 
-/// Writes all content of `source` that can be read to `out`, zeros in the place of what cannot, as
-/// far as its size is known.
+/// Writes all readable content of `source` to `out`, with zeros for unreadable content of known size.
 ///
-/// Of a damaged frame, what comes before the damage is written and reported as [`Lost::Unproven`]. An empty
-/// list means that the file is whole, and that what was written is its content.
+/// The content of a damaged frame before the damage is written and reported as [`Lost::Unproven`]. An empty
+/// list means that the file is whole, and that the output is its content.
 ///
 /// # Errors
 ///
-/// What reading `source` says, but for parts that a disk cannot read, and what writing `out` says;
-/// [`Error::Empty`], [`Error::UnknownFormat`] if nothing in the file is readable, [`Error::NeedsDictionary`]
-/// if nothing is without a dictionary. Damage is not an error here: it is what is returned.
+/// Errors of reading `source`, except parts that a disk cannot read, and of writing `out`; [`Error::Empty`];
+/// [`Error::UnknownFormat`] if nothing in the file is readable; [`Error::NeedsDictionary`] if nothing is
+/// readable without a dictionary. Damage is returned, not an error.
 pub fn salvage<R: Read + Seek>(
     source: R,
     options: &ReadOptions,
@@ -100,12 +98,12 @@ pub fn salvage<R: Read + Seek>(
     with_decoder(source, options, Decoder::new(dictionary), out)
 }
 
-/// Like [`salvage`], of frames that may refer to `reference`. It raises the limit of memory to four times its
-/// size.
+/// Variant of [`salvage`] for frames that may refer to `reference`. It raises the memory limit to four times
+/// the reference's size.
 ///
 /// # Errors
 ///
-/// As [`salvage`].
+/// The same as of [`salvage`].
 pub fn salvage_frame<R: Read + Seek>(
     source: R,
     reference: &[u8],
@@ -150,7 +148,7 @@ fn with_decoder<R: Read + Seek>(
         padding,
     };
     match salvage.run() {
-        // What is there may be of any format.
+        // An unreadable beginning may be of any format.
         Err(Error::UnknownFormat { offset }) => {
             let error = source.borrow().error();
             Err(error.map_or(Error::UnknownFormat { offset }, Error::Io))
@@ -161,7 +159,7 @@ fn with_decoder<R: Read + Seek>(
 
 struct Salvage<'a> {
     file: Hops<'a>,
-    /// Places between two others that cannot be read, as far as was tried.
+    /// Returns the parts between two offsets that could not be read so far.
     unreadable: &'a dyn Fn(u64, u64) -> Vec<Range<u64>>,
     hints: Hints,
     options: ReadOptions,
@@ -170,20 +168,20 @@ struct Salvage<'a> {
     decoder: Decoder<'a>,
     content: Buffer,
     ending: Ending,
-    /// Where the search found the next thing.
+    /// Offset at which the search found the next beginning.
     found: Option<u64>,
-    /// Where what is read since began, in the file and in the output.
+    /// Beginning of what was read since, in the file and in the output.
     searched: Option<(u64, u64)>,
-    /// What came last, all of it.
+    /// The last part, if it was whole.
     behind: Behind,
     /// Zeros behind the proven seek table.
     padding: Range<u64>,
 }
 
-/// What may be ignored behind the last thing.
+/// Content that may be ignored behind the last part.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Behind {
-    /// Anything but a member, as gzip does.
+    /// Anything but a member, as in gzip.
     Gzip,
     /// Zeros.
     Zst,
@@ -240,8 +238,8 @@ impl Salvage<'_> {
         Ok(self.output.losses)
     }
 
-    /// Reports what could not be read of `part`, whose content begins at `content_at`. What came of the zeros
-    /// in its place is not proven, unless it is reported since there were `losses`.
+    /// Reports unreadable parts of `part`, which has its content at `content_at`. Content decoded from the
+    /// zeros in their place is reported as not proven, unless a loss was added since there were `losses`.
     fn tell_unreadable(&mut self, part: Range<u64>, content_at: u64, losses: usize) {
         let unreadable = (self.unreadable)(part.start, part.end);
         if !unreadable.is_empty() && self.output.written > content_at && self.output.losses.len() == losses {
@@ -252,7 +250,7 @@ impl Salvage<'_> {
         self.output.losses.extend(losses);
     }
 
-    /// The dictionary that the first frame needs, if nothing is readable without.
+    /// Returns the dictionary of the first frame, if nothing is readable without it.
     fn needs_dictionary_only(&self) -> Option<u32> {
         match self.output.losses.first()?.what {
             Lost::NeedsDictionary { id } if self.output.zeros == self.output.written => Some(id),
@@ -260,7 +258,7 @@ impl Salvage<'_> {
         }
     }
 
-    /// Writes what begins at `at`; yields where the next thing begins.
+    /// Writes the part at `at`; returns the offset of the next part.
     fn thing(&mut self, at: u64) -> Result<u64, Error> {
         let behind = std::mem::replace(&mut self.behind, Behind::Other);
         if !matches!(Magic::of(self.file.show(at, 4)?), Some(Magic::Zst))
@@ -290,7 +288,7 @@ impl Salvage<'_> {
         }
     }
 
-    /// Passes what does not end where its length says, or has none.
+    /// Skips a part that has no length, or does not end at it.
     fn remains(&mut self, at: u64, behind: Behind) -> Result<u64, Error> {
         let file_bytes = self.file.file_bytes;
         let footer_at = file_bytes.saturating_sub(zst::SEEK_FOOTER_BYTES as u64);
@@ -315,14 +313,14 @@ impl Salvage<'_> {
         self.lose_up_to(next, at, at)
     }
 
-    /// `end`, if something known begins there, or the file ends, or the seek table has a frame there.
+    /// Returns `end`, if a known beginning, the end of the file or a frame of the seek table is there.
     fn confirmed(&mut self, end: Option<u64>) -> Result<Option<u64>, Error> {
         let Some(end) = end else { return Ok(None) };
         let is_end = end == self.file.file_bytes || self.hints.has(end) || walk::begins(&mut self.file, end)?;
         Ok(is_end.then_some(end))
     }
 
-    /// Where the next thing begins behind a damaged one at `at`, all of which is read up to `from`.
+    /// Returns the next beginning behind a damaged part at `at`, which is read up to `from`.
     fn next(&mut self, known_end: Option<u64>, at: u64, from: u64) -> Result<u64, Error> {
         if let Some(end) = known_end {
             return Ok(end);
@@ -336,7 +334,7 @@ impl Salvage<'_> {
         Ok(self.found.unwrap_or(self.file.file_bytes))
     }
 
-    /// Reports what was read since the search found something, up to `at`.
+    /// Reports what was read since the search found a beginning, up to `at`.
     fn end_searched(&mut self, at: u64) {
         if let Some((from, content_at)) = self.searched.take()
             && self.output.written > content_at
@@ -347,7 +345,7 @@ impl Salvage<'_> {
         }
     }
 
-    /// Gives up what begins at `at` and ends before `next`, of which all up to `from` is written.
+    /// Gives up the part from `at` to `next`, which is written up to `from`.
     fn lose_up_to(&mut self, next: u64, at: u64, from: u64) -> Result<u64, Error> {
         if at == 0 && next == self.file.file_bytes && self.output.written == 0 {
             return Err(Error::UnknownFormat { offset: 0 });
@@ -359,7 +357,7 @@ impl Salvage<'_> {
     }
 }
 
-/// Where the zeros end that begin at `at`.
+/// Returns the end of the zeros that begin at `at`.
 fn zeros_end(file: &mut Hops<'_>, mut at: u64) -> Result<u64, Error> {
     loop {
         let shown = file.show(at, ZEROS_BYTES)?;
@@ -371,7 +369,7 @@ fn zeros_end(file: &mut Hops<'_>, mut at: u64) -> Result<u64, Error> {
     }
 }
 
-/// Where the zeros begin that end the file.
+/// Returns the beginning of the zeros at the end of the file.
 fn zeros_begin(file: &mut Hops<'_>) -> Result<u64, Error> {
     let mut end = file.file_bytes;
     while end > 0 {
@@ -387,26 +385,26 @@ fn zeros_begin(file: &mut Hops<'_>) -> Result<u64, Error> {
     Ok(end)
 }
 
-/// Why decoding stopped.
+/// Reason that decoding stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stop {
-    /// At the end, with every checksum right.
+    /// The end, with every checksum right.
     Whole,
-    /// The bytes end, within a block that begins here.
+    /// The end of the bytes, in a block that begins at this offset.
     Cut {
         block_at: u64,
     },
     Damage,
 }
 
-/// What the seek table says, if there is one.
+/// Entries of the seek table, if there is one.
 struct Hints {
     entries: Vec<Entry>,
     is_proven: bool,
 }
 
 impl Hints {
-    /// Reads the table that ends `file`. If zeros follow it, they are no longer a part of `file`.
+    /// Reads the table at the end of `file`. Cuts zeros behind it from `file`.
     fn read(file: &mut Hops<'_>) -> Result<Self, Error> {
         let file_bytes = file.file_bytes;
         let mut table = Table::read(file)?;
@@ -423,19 +421,20 @@ impl Hints {
         }))
     }
 
-    /// Where the first frame at or behind `from` begins, or what follows the last one.
+    /// Returns the offset of the first frame at or behind `from`, or the end of the last one.
     fn next(&self, from: u64) -> Option<u64> {
         let number = self.entries.partition_point(|entry| entry.at < from);
         let end = self.entries.last().map(Entry::end).filter(|&end| end >= from);
         self.entries.get(number).map(|entry| entry.at).or(end)
     }
 
-    /// Whether a frame begins at `at`, or what follows the last one, beyond doubt.
+    /// Whether a proven table has a frame at `at`, or the end of the last one.
     fn has(&self, at: u64) -> bool {
         self.is_proven && self.next(at) == Some(at)
     }
 
-    /// How much content is missing before what begins at `at` of the file, if `written` came so far.
+    /// Returns the size of the content missing before offset `at` of the file, if `written` bytes are written
+    /// so far.
     fn missing(&self, at: u64, written: u64) -> Option<u64> {
         if !self.is_proven {
             return None;
@@ -452,8 +451,8 @@ impl Hints {
 struct Output<'a> {
     out: &'a mut dyn Write,
     written: u64,
-    /// The last bytes written are so many zeros. They go out with what follows: without it, perhaps there was
-    /// nothing to write.
+    /// Number of zeros at the end of the output. They are written only before more content: without it, there
+    /// may have been no content.
     zeros: u64,
     losses: Vec<Loss>,
 }
@@ -468,36 +467,36 @@ impl Output<'_> {
         self.out.write_all(content)
     }
 
-    /// Puts out the last zeros.
+    /// Writes the last zeros.
     fn finish(&mut self) -> io::Result<()> {
         io::copy(&mut io::repeat(0).take(std::mem::take(&mut self.zeros)), self.out).map(drop)
     }
 
-    /// `file` is damaged; of `content_bytes`, if they are known, zeros are written.
+    /// Reports damage in `file`; writes zeros for `content_bytes`, if known.
     fn lose(&mut self, file: Range<u64>, content_bytes: Option<u64>) {
         self.lose_as(Lost::Gone, file, content_bytes);
     }
 
-    /// `file` is not decoded, and `what` says why; of `content_bytes`, if they are known, zeros are written.
+    /// Reports that `file` was not decoded because of `what`; writes zeros for `content_bytes`, if known.
     fn lose_as(&mut self, what: Lost, file: Range<u64>, content_bytes: Option<u64>) {
         self.losses.push(Loss { file, content_at: self.written, content_bytes, what });
         self.zeros += content_bytes.unwrap_or(0);
         self.written += content_bytes.unwrap_or(0);
     }
 
-    /// `file` is ignored.
+    /// Reports that `file` is ignored.
     fn trailing(&mut self, file: Range<u64>) {
         let what = Lost::Trailing;
         self.losses.push(Loss { file, content_at: self.written, content_bytes: None, what });
     }
 
-    /// The file ends at `at`, before its end.
+    /// Reports that the file ends at `at`, before its end.
     fn end(&mut self, at: u64) {
         let what = Lost::Unfinished;
         self.losses.push(Loss { file: at..at, content_at: self.written, content_bytes: None, what });
     }
 
-    /// No checksum proves what was written from `content_at` on.
+    /// Reports that no checksum proves the content from `content_at` on.
     fn doubt(&mut self, file: Range<u64>, content_at: u64) {
         let content_bytes = Some(self.written - content_at);
         self.losses.push(Loss { file, content_at, content_bytes, what: Lost::Unproven });

@@ -1,9 +1,9 @@
-//! Where something readable begins behind a damage.
+//! Search for the next readable part behind damage.
 //!
-//! What begins like a frame may stand inside one: an archive of compressed files is hardly compressed again,
-//! and stored as it is. So a beginning counts only if the lengths from there on lead, frame after frame, to
-//! the file's end, or if frames that decode whole follow it for longer than any block that is stored in one
-//! piece. Even then it is reported as [`super::Lost::Searched`].
+//! A beginning of a frame may be content of another frame: compressed files in an archive hardly compress
+//! again, so they are stored. So a beginning counts only if the lengths from it lead, frame after frame, to
+//! the end of the file, or if the frames that follow decode and are longer than any stored block. Even then
+//! it is reported as [`super::Lost::Searched`].
 
 use super::gzip;
 use super::walk::{self, Field, Kind, Reach};
@@ -15,19 +15,19 @@ use std::collections::BTreeSet;
 use std::io::{self, Read};
 use std::sync::Arc;
 
-/// Looked through at a time.
+/// Bytes searched at once.
 const STRIDE_BYTES: usize = 1 << 20;
-/// A deflate block that is stored holds no more.
+/// Maximum content of a stored deflate block.
 const DEFLATE_STORED_BYTES: u64 = 64 << 10;
-/// The largest block of LZ4.
+/// Maximum size of an LZ4 block.
 const LZ4_STORED_BYTES: u64 = 4 << 20;
 
-/// Where the next thing begins behind the damage at `from` of the thing at `at`; `None`: nothing more is
+/// Finds the next beginning behind the damage at `from` of the part at `at`; `None` if nothing more is
 /// readable.
 ///
 /// # Errors
 ///
-/// What reading says.
+/// Errors of reading.
 pub(super) fn next(
     file: &mut Hops<'_>,
     options: &ReadOptions,
@@ -54,13 +54,13 @@ pub(super) fn next(
     Ok(None)
 }
 
-/// How long a run of frames may be that stands inside a single stored block of what begins at `at`.
+/// Returns the maximum length of a run of frames inside a single stored block of the part at `at`.
 fn stored_bytes_max(file: &mut Hops<'_>, at: u64) -> Result<u64, Error> {
     Ok(match walk::at(file, at)?.kind {
         Kind::Zst(_) => zst::BLOCK_OUT_MAX as u64,
         Kind::Lz4(header) => header.block_bytes as u64,
         Kind::Gzip(_) | Kind::Zlib => DEFLATE_STORED_BYTES,
-        // What ends with a seek table consists of zstd frames.
+        // A file that ends with a seek table consists of zstd frames.
         Kind::Skippable | Kind::Nothing => {
             let footer_at = file.file_bytes.saturating_sub(zst::SEEK_FOOTER_BYTES as u64);
             let is_zst = zst::seek_table_bytes(file.show(footer_at, zst::SEEK_FOOTER_BYTES)?).is_some();
@@ -69,8 +69,8 @@ fn stored_bytes_max(file: &mut Hops<'_>, at: u64) -> Result<u64, Error> {
     })
 }
 
-/// Whether lengths lead from `from` to the file's end, or frames that decode lead further than
-/// `stored_bytes`. If not, the places on the way go to `refused`, because they lead no further.
+/// Whether the lengths lead from `from` to the end of the file, or frames that decode lead further than
+/// `stored_bytes`. If not, adds the beginnings on the way to `refused`, as they lead no further.
 fn goes_on(
     file: &mut Hops<'_>,
     options: &ReadOptions,
@@ -96,13 +96,13 @@ fn goes_on(
     Ok(true)
 }
 
-/// Whether the thing from `at` to `end` decodes and passes its checksums.
+/// Whether the part from `at` to `end` decodes and passes its checksums.
 fn decodes(file: &mut Hops<'_>, options: &ReadOptions, at: u64, end: u64) -> Result<bool, Error> {
     let mut reader = Reader::with_options(Piece { file, at, end }, options, Arc::default());
     loop {
         match reader.next_content() {
             Ok(Some(_)) => {}
-            // The end that its writer puts behind the last frame is not part of it.
+            // The end frame behind the last frame is not in this part.
             Ok(None) | Err(Error::Unfinished { .. }) => return Ok(true),
             Err(Error::Io(error)) => return Err(error.into()),
             Err(_) => return Ok(false),
@@ -110,7 +110,7 @@ fn decodes(file: &mut Hops<'_>, options: &ReadOptions, at: u64, end: u64) -> Res
     }
 }
 
-/// Reads a piece of the file.
+/// Reads a part of the file.
 struct Piece<'a, 'b> {
     file: &'a mut Hops<'b>,
     at: u64,
@@ -128,12 +128,12 @@ impl Read for Piece<'_, '_> {
     }
 }
 
-/// Where the next block of the LZ4 frame of `header` begins, from `from` on; `None`: none is found, or blocks
-/// have no checksum that could tell one from chance.
+/// Finds the next block of the LZ4 frame of `header`, from `from` on; `None` if it is missing, or if blocks
+/// have no checksum that would confirm it.
 ///
 /// # Errors
 ///
-/// What reading says.
+/// Errors of reading.
 pub(super) fn next_block(file: &mut Hops<'_>, from: u64, header: &lz4::Header) -> Result<Option<u64>, Error> {
     if !header.block_checksums || header.blocks_linked {
         return Ok(None);
@@ -157,7 +157,7 @@ pub(super) fn next_block(file: &mut Hops<'_>, from: u64, header: &lz4::Header) -
     Ok(None)
 }
 
-/// Whether lengths lead from the block at `from` to a frame's end, or further than `whole` bytes.
+/// Whether the lengths lead from the block at `from` to a frame's end, or further than `whole` bytes.
 fn blocks_go_on(file: &mut Hops<'_>, from: u64, header: &lz4::Header, whole: u64) -> Result<bool, Error> {
     let (mut pos, mut before) = (from, from);
     loop {
@@ -170,7 +170,7 @@ fn blocks_go_on(file: &mut Hops<'_>, from: u64, header: &lz4::Header, whole: u64
                 let end = pos + bytes;
                 return Ok(end == file.file_bytes || walk::begins(file, end)?);
             }
-            // The last length led to nothing.
+            // The last length led to an invalid one.
             Field::Cut | Field::Broken => return Ok(before - from > whole),
         }
     }

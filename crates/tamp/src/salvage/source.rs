@@ -1,32 +1,31 @@
-//! The file that is read: zeros stand for what a failing disk does not give, and for what is cut off
-//! meanwhile.
+//! The damaged file, with zeros for parts that a failing disk cannot read or that are cut off meanwhile.
 //!
-//! The rest of salvage reads the file as if it were whole. Such places are noted, because zeros may decode to
-//! something.
+//! The rest of salvage reads the file as if it were whole. Such parts are recorded, because zeros may decode
+//! to content.
 
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 
-/// Read anew by itself where more at once fails: the page cache fails by pages.
+/// Size of a retry after a larger read failed: the page cache fails by pages.
 const PAGE_BYTES: u64 = 4096;
 
-/// What a disk or a file system says if it cannot read what it has stored.
+/// Errors of a disk or a file system that cannot read stored data.
 const UNREADABLE: [Errno; 6] =
     [Errno::IO, Errno::NODATA, Errno::REMOTEIO, Errno::ILSEQ, Errno::BADMSG, Errno::UCLEAN];
 
 pub(super) struct Source<R> {
     file: R,
     file_bytes: u64,
-    /// Beginnings and ends of places that could not be read; no two of them touch.
+    /// Beginnings and ends of unreadable parts, which do not touch.
     unreadable: BTreeMap<u64, u64>,
-    /// The first error that was met.
+    /// The first error.
     error: Option<Errno>,
 }
 
 impl<R: Read + Seek> Source<R> {
-    /// All of `file`.
+    /// Opens all of `file`.
     pub(super) fn new(mut file: R) -> io::Result<Self> {
         let file_bytes = file.seek(SeekFrom::End(0))?;
         Ok(Self { file, file_bytes, unreadable: BTreeMap::new(), error: None })
@@ -36,11 +35,11 @@ impl<R: Read + Seek> Source<R> {
         self.file_bytes
     }
 
-    /// Fills `buffer` from `at` on, as far as the file reached when it was opened.
+    /// Fills `buffer` from `at` on, up to the file's length when it was opened.
     ///
     /// # Errors
     ///
-    /// What reading says, but for places that cannot be read.
+    /// Errors of reading, except for unreadable parts.
     pub(super) fn read_at(&mut self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
         let end = self.file_bytes.min(at.saturating_add(buffer.len() as u64));
         let (mut pos, mut by_page) = (at, false);
@@ -74,18 +73,18 @@ impl<R: Read + Seek> Source<R> {
         Ok(offset(pos.max(at) - at))
     }
 
-    /// Places between `from` and `to` that could not be read.
+    /// Returns the unreadable parts between `from` and `to`.
     pub(super) fn unreadable(&self, from: u64, to: u64) -> Vec<Range<u64>> {
         let parts = self.unreadable.iter().map(|(&start, &end)| start.max(from)..end.min(to));
         parts.filter(|part| !part.is_empty()).collect()
     }
 
-    /// The first error that was met.
+    /// Returns the first error.
     pub(super) fn error(&self) -> Option<io::Error> {
         self.error.map(io::Error::from)
     }
 
-    /// Whether `pos` may be read, as far as is known, and how far the same holds, at most to `end`.
+    /// Whether `pos` may be readable, as far as known, and the offset up to which this holds, at most `end`.
     fn run(&self, pos: u64, end: u64) -> (bool, u64) {
         let before = self.unreadable.range(..=pos).next_back();
         if let Some((_, &bad_end)) = before.filter(|&(_, &bad_end)| bad_end > pos) {

@@ -6,7 +6,7 @@ use std::io::Cursor;
 
 const BLOCK_BYTES: usize = 64 << 10;
 
-/// What `lz4` writes unless told otherwise: no checksum but one over all content. Its blocks are stored here.
+/// Builds a frame like `lz4` by default: with only a content checksum. The blocks are stored.
 fn lz4_frame(content: &[u8], content_bytes: Option<u64>) -> Vec<u8> {
     let mut descriptor = vec![0b0110_0100 | if content_bytes.is_some() { 8 } else { 0 }, 4 << 4];
     descriptor.extend(content_bytes.into_iter().flat_map(u64::to_le_bytes));
@@ -49,7 +49,7 @@ fn content_whose_only_checksum_is_missed_is_written_and_in_doubt() {
         &[wrong.clone(), content()].concat(),
         &[doubt(0..frame_end, 0)],
     );
-    // Cut, so that blocks have to be searched for.
+    // A cut file, so blocks have to be searched for.
     let file = [&bad[..], &good[..good.len() - 8]].concat();
     let end = file.len() as u64;
     let cut = Loss { file: end..end, content_at: 2 * bytes, content_bytes: None, what: Lost::Unfinished };
@@ -104,7 +104,7 @@ fn a_legacy_lz4_file_is_salvaged_as_far_as_it_decodes() {
     check_salvages(&cut, &[b'a'; 1001], &losses);
 }
 
-/// A literal for each byte of `content`.
+/// A sequence with a literal for each byte of `content`.
 fn lz4_literals(content: &[u8]) -> Vec<u8> {
     let more = content.len() - 15;
     let length = std::iter::repeat_n(255, more / 255).chain([u8::try_from(more % 255).unwrap()]);
@@ -119,7 +119,7 @@ fn the_length_of_a_legacy_lz4_block_may_begin_like_a_gzip_member() {
     assert_eq!(block.len(), LENGTH);
     let file = [&lz4::LEGACY_MAGIC.to_le_bytes()[..], &[0x1f, 0x8b, 8, 0], &block].concat();
     check_salvages(&file, &content, &[]);
-    // What follows the last block is no length, because it is too large for one.
+    // The bytes behind the last block are not a length, because they are too large for one.
     check_salvages(&[&file[..], &file].concat(), &content.repeat(2), &[]);
 }
 
@@ -146,7 +146,7 @@ fn zeros_behind_a_skippable_frame_are_trailing_garbage() {
     check_salvages(&file, &content(), &[garbage]);
 }
 
-/// A frame that does not state its content, with a window of 2^`window_log` bytes.
+/// Builds a frame that does not state its size, with a window of 2^`window_log` bytes.
 fn zstd_frame(content: &[u8], window_log: u8) -> Vec<u8> {
     let mut file = [&zst::MAGIC.to_le_bytes()[..], &[0, (window_log - 10) << 3]].concat();
     let blocks = content.chunks(zst::BLOCK_OUT_MAX);
@@ -169,7 +169,7 @@ fn a_frame_needs_no_more_memory_than_its_blocks_can_hold() {
         check_salvages(&frame, &content(), &[]);
         check_salvages(&frame.repeat(2), &content().repeat(2), &[]);
     }
-    // A damaged one is not decoded in pieces, which would take the window.
+    // A damaged frame is not decoded in pieces, which would need memory for the window.
     let mut frame = zstd_frame(&content(), 28);
     frame.truncate(frame.len() - 5);
     let mut found = Vec::new();
@@ -177,7 +177,7 @@ fn a_frame_needs_no_more_memory_than_its_blocks_can_hold() {
     assert!(matches!(losses[0].what, Lost::TooLarge { needed_bytes: 0x1000_0000 }), "{losses:?}");
 }
 
-/// Frames or blocks of tamp without what ends a file.
+/// Frames or blocks of tamp without the end of a file.
 fn parts(format: Format) -> Vec<Vec<u8>> {
     let tail_bytes = if format == Format::Zst { zst::END_BYTES + 8 + 12 + 9 } else { 28 };
     let options = Options { threads: 1, ..Options::of(format, Level::USUAL) };
@@ -235,7 +235,7 @@ fn a_missing_frame_is_reported_beside_damage() {
         let unproven = Loss { file: 0..end, content_at: 0, content_bytes: Some(bytes), what: Lost::Unproven };
         assert!(losses.len() > 1 && losses.contains(&unproven), "{damaged}, {missing}: {losses:?}");
     }
-    // Damage alone says nothing of the others.
+    // Damage alone does not affect the others.
     let mut damaged = file.clone();
     damaged[frames[2] + 2000] ^= 1;
     let losses = salvage(Cursor::new(&damaged), &ReadOptions::new(1), &mut Vec::new()).unwrap();
@@ -268,8 +268,8 @@ fn gzip_that_does_not_decode_is_lost_if_as_many_bytes_follow_as_a_trailer_has() 
     assert_eq!((found, losses), (Vec::new(), vec![lost]));
 }
 
-/// How much the decoder yields of a frame before it refuses a block; `None`: it refuses none, whatever its
-/// checksum says.
+/// Returns the size of the content that the decoder returns before it refuses a block; `None` if it refuses
+/// none, whatever its checksum.
 fn refused_after(file: &[u8]) -> Option<usize> {
     let (mut decoder, mut content) = (zst::Decoder::new(None), Buffer::default());
     let (mut rest, mut made) = (&file[..file.len() - 4], 0);

@@ -1,4 +1,4 @@
-//! What stands at a place of a file, and how far it reaches by the lengths in it.
+//! The type of the part at an offset, and its end by the lengths in it.
 
 use crate::Error;
 use crate::format::zst::{self, Extent};
@@ -6,7 +6,7 @@ use crate::format::{Magic, gz, le32, lz4};
 use crate::index::Hops;
 use crate::split::UNIT_BYTES_MAX;
 
-/// What begins at a place.
+/// Type of the part at an offset.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
     Zst(zst::Header),
@@ -14,20 +14,20 @@ pub(super) enum Kind {
     Lz4(lz4::Header),
     Gzip(gz::Header),
     Zlib,
-    /// Nothing that tamp knows.
+    /// Unknown.
     Nothing,
 }
 
-/// How far it reaches.
+/// End of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
-    /// Up to here.
+    /// At this offset.
     To(u64),
-    /// The file ends inside it.
+    /// The file ends inside the part.
     Cut,
-    /// The lengths in it cannot be right.
+    /// The lengths in it are not possible.
     Broken,
-    /// Only decoding tells.
+    /// Only decoding finds it.
     Open,
 }
 
@@ -37,15 +37,15 @@ pub(super) struct Found {
     pub(super) reach: Reach,
 }
 
-/// Shown of a gzip header in turn: a usual one, one with the longest extra field and some name, and all that
-/// a reader holds.
+/// Attempts to read a gzip header: a usual one, one with the longest extra field and a name, and the maximum
+/// of a reader.
 const GZIP_HEADER_BYTES: [usize; 3] = [64, 70 << 10, UNIT_BYTES_MAX];
 
-/// What stands at `at`.
+/// Returns the type and the end of the part at `at`.
 ///
 /// # Errors
 ///
-/// What reading says.
+/// Errors of reading.
 pub(super) fn at(file: &mut Hops<'_>, at: u64) -> Result<Found, Error> {
     let shown = file.show(at, 64)?;
     let nothing = Found { kind: Kind::Nothing, reach: Reach::Broken };
@@ -76,18 +76,18 @@ pub(super) fn at(file: &mut Hops<'_>, at: u64) -> Result<Found, Error> {
     }
 }
 
-/// Whether something known begins at `at`.
+/// Whether a known part begins at `at`.
 ///
 /// # Errors
 ///
-/// What reading says.
+/// Errors of reading.
 pub(super) fn begins(file: &mut Hops<'_>, at: u64) -> Result<bool, Error> {
     Ok(looks_known(file.show(at, 4)?))
 }
 
-/// Whether `bytes` begin as something known does.
+/// Whether `bytes` begin like a known part.
 pub(super) fn looks_known(bytes: &[u8]) -> bool {
-    // Two bytes of gzip's come by chance too often.
+    // Gzip's two bytes of magic occur by chance too often.
     Magic::of(bytes).is_some_and(|magic| magic != Magic::Gzip || bytes.get(2) == Some(&8))
 }
 
@@ -110,10 +110,10 @@ fn zst(file: &mut Hops<'_>, at: u64, header: &zst::Header) -> Result<Reach, Erro
     }
 }
 
-/// What a length in an LZ4 frame means.
+/// Meaning of a length in an LZ4 frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Field {
-    /// A block, of so many bytes with its length and checksum.
+    /// A block of so many bytes, with its length and checksum.
     Block(u64),
     /// The frame's end, of so many bytes.
     End(u64),
@@ -121,11 +121,11 @@ pub(super) enum Field {
     Broken,
 }
 
-/// What stands at `pos` inside an LZ4 frame, where a block's length is due.
+/// Reads the length at `pos` inside an LZ4 frame.
 ///
 /// # Errors
 ///
-/// What reading says.
+/// Errors of reading.
 pub(super) fn field(file: &mut Hops<'_>, pos: u64, header: &lz4::Header) -> Result<Field, Error> {
     let file_bytes = file.file_bytes;
     let shown = file.show(pos, 4)?;
@@ -133,7 +133,7 @@ pub(super) fn field(file: &mut Hops<'_>, pos: u64, header: &lz4::Header) -> Resu
         return Ok(Field::End(0));
     }
     let Some(word) = shown.get(..4).map(le32) else { return Ok(Field::Cut) };
-    // Two bytes of gzip's magic may stand in a length that is possible.
+    // Gzip's two bytes of magic may occur in a valid length.
     if header.is_legacy() && word as usize > lz4::LEGACY_PACKED_BYTES_MAX && looks_known(shown) {
         return Ok(Field::End(0));
     }

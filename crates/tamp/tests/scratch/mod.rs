@@ -1,11 +1,11 @@
-//! A folder to run tamp in, as a user does.
+//! A folder to run tamp in.
 
 use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-/// A scratch folder with one sample in it.
+/// A scratch folder with one sample file.
 pub(crate) struct Scratch {
     pub(crate) folder: tempfile::TempDir,
 }
@@ -29,7 +29,7 @@ impl Scratch {
         self.path(name).symlink_metadata().is_ok()
     }
 
-    /// `line` with the scratch folder as working directory.
+    /// Returns the command `line`, with the scratch folder as working directory.
     pub(crate) fn command(&self, line: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tamp"));
         command.args(line.split_ascii_whitespace()).current_dir(self.folder.path());
@@ -52,7 +52,7 @@ impl Scratch {
         })
     }
 
-    /// The command succeeds, silently.
+    /// Checks that the command succeeds without a message; returns its output.
     pub(crate) fn ok(&self, line: &str) -> Vec<u8> {
         let output = self.tamp(line);
         assert!(output.status.success(), "{line}: {}", text(&output.stderr));
@@ -60,7 +60,7 @@ impl Scratch {
         output.stdout
     }
 
-    /// The command ends with `code` and says `says`.
+    /// Checks that the command exits with `code` and prints `says`.
     pub(crate) fn fails(&self, line: &str, code: i32, says: &str) {
         let output = self.tamp(line);
         let said = text(&output.stderr);
@@ -68,7 +68,7 @@ impl Scratch {
         assert!(said.contains(says), "{line}: {said}");
     }
 
-    /// Nothing is left behind but `names`.
+    /// Checks that the folder holds only `names`.
     pub(crate) fn holds_only(&self, names: &[&str]) {
         let mut found: Vec<_> =
             fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();

@@ -21,13 +21,13 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// Less than `limit`.
+    /// Returns a number below `limit`.
     pub(crate) fn below(&mut self, limit: usize) -> usize {
         usize::try_from(self.next() % limit.max(1) as u64).unwrap()
     }
 }
 
-/// What `decompress_file` writes; `None` where it leaves the file to the reader.
+/// Returns the output of `decompress_file`; `None` if it leaves the file to the reader.
 pub(crate) fn decompressed_file(input: &File, options: &ReadOptions) -> Result<Option<Vec<u8>>, Error> {
     let output = tempfile::tempfile().unwrap();
     let input_bytes = input.metadata().unwrap().len();
@@ -41,7 +41,7 @@ pub(crate) fn decompressed_file(input: &File, options: &ReadOptions) -> Result<O
     Ok(Some(written))
 }
 
-/// Text, then what does not compress, then compressed files of all kinds, then text.
+/// Returns text, then noise, then compressed files of all kinds, then text.
 pub(crate) fn content() -> Vec<u8> {
     let mut random = Random(1);
     let mut text = |lines: u32, mark: char| -> Vec<u8> {
@@ -78,7 +78,7 @@ fn packed_with(
     writer.finish().unwrap()
 }
 
-/// What `command` puts out for `input`, however it ends; `None`: it is not installed.
+/// Returns the output of `command` for `input`, whatever its exit code; `None` if it is not installed.
 pub(crate) fn filter(command: &str, input: &[u8]) -> Option<Vec<u8>> {
     let mut words = command.split(' ');
     let mut child = Command::new(words.next().unwrap())
@@ -103,21 +103,21 @@ pub(crate) fn filter(command: &str, input: &[u8]) -> Option<Vec<u8>> {
 pub(crate) struct Specimen {
     pub(crate) name: &'static str,
     pub(crate) file: Vec<u8>,
-    /// The stock tool that reads it.
+    /// Stock tool that reads it.
     pub(crate) stock: &'static str,
-    /// Whether its checksums cover which blocks there are, and in which order.
+    /// Whether its checksums cover the number and the order of blocks.
     pub(crate) is_proven: bool,
     pub(crate) with: With,
 }
 
-/// What a file is read with.
+/// Options for reading a file.
 #[derive(Clone, Default)]
 pub(crate) struct With {
     pub(crate) dictionary: Option<Dictionary>,
     pub(crate) reference: Option<Arc<[u8]>>,
-    /// The same for `tamp` and for `zstd`.
+    /// Options for both `tamp` and `zstd`.
     pub(crate) arguments: Vec<String>,
-    /// Where the files are that these arguments name.
+    /// Folder of the files that these options name.
     folder: Option<Arc<tempfile::TempDir>>,
 }
 
@@ -159,13 +159,13 @@ impl With {
         }
     }
 
-    /// What the stock tool makes of `file`.
+    /// Returns the stock tool's output for `file`.
     pub(crate) fn filter(&self, stock: &str, file: &[u8]) -> Vec<u8> {
         let line = [&[stock.to_owned()], &self.arguments[..]].concat().join(" ");
         filter(&line, file).unwrap_or_default()
     }
 
-    /// `content` in one frame.
+    /// Compresses `content` to one frame.
     fn one_frame(&self, content: &[u8]) -> Vec<u8> {
         let (mut options, mut file) = (FrameOptions::new(Level::USUAL), Vec::new());
         options.reference.clone_from(&self.reference);
@@ -266,19 +266,20 @@ fn with_references(content: &[u8]) -> Vec<Specimen> {
     found
 }
 
-/// gzip fills what is referred to before the beginning of a member with what it decoded before, and salvage
-/// with zeros. A few bytes may fit by chance.
+/// For references to before the beginning of a member, gzip uses earlier content, and salvage zeros. A few
+/// bytes may be right by chance.
 pub(crate) const BY_CHANCE: usize = 16;
 
-/// How many bytes are the same at the beginning of both.
+/// Length of the common beginning.
 pub(crate) fn common(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-/// A block decodes to no more.
+/// Maximum content of a block.
 const ZSTD_BLOCK_BYTES: usize = 128 << 10;
 
-/// How much the linked libzstd yields of `file` before the block that it refuses; `None`: it refuses none.
+/// Returns the size of the content before the block that the linked libzstd refuses; `None` if it refuses
+/// none.
 fn linked_zstd(file: &[u8], with: &With) -> Option<usize> {
     let dictionary = with.folder.as_ref().filter(|_| with.dictionary.is_some());
     let dictionary = dictionary.map(|folder| std::fs::read(folder.path().join("dictionary")).unwrap());
@@ -290,22 +291,22 @@ fn linked_zstd(file: &[u8], with: &With) -> Option<usize> {
     reference.map(|reference| context.ref_prefix(reference).unwrap());
     let (mut at, mut step, mut made) = (0, 1, 0);
     while at < file.len() {
-        // No more than it asks for: one block, so that none of a call that fails was decoded right.
+        // One block at a time, as the decoder asks: a failing call must not include an intact block.
         let mut input = zstd_safe::InBuffer::around(&file[at..file.len().min(at + step)]);
         let mut output = zstd_safe::OutBuffer::around(&mut room[..]);
         let Ok(wanted) = context.decompress_stream(&mut output, &mut input) else { return Some(made) };
         (at, made, step) = (at + input.pos(), made + output.pos(), wanted.max(1));
         if wanted == 0 {
-            // The reference is for one frame.
+            // A reference applies to one frame only.
             reference.map(|reference| context.ref_prefix(reference).unwrap());
         }
     }
     None
 }
 
-/// Whether salvage may yield less than the stock `zstd` does: an older `zstd` may decode a damaged block that
-/// the linked libzstd refuses. Salvage then yields at least all before that block. The older `zstd` goes
-/// wrong inside it, or the flipped bit is one that it ignores, and all is right.
+/// Whether salvage may return less than the stock `zstd`: an older `zstd` may decode a damaged block that the
+/// linked libzstd refuses. Salvage then returns at least everything before that block. The older `zstd` is
+/// wrong inside it, or it ignores the flipped bit, and its output is right.
 pub(crate) fn is_refused(file: &[u8], with: &With, ours: usize, theirs: usize, stock: &[u8]) -> bool {
     let goes_wrong = |made: usize| (made..made + ZSTD_BLOCK_BYTES).contains(&theirs) && theirs < stock.len();
     let is_right = theirs == stock.len();

@@ -6,7 +6,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory};
 use std::ffi::OsString;
 use tamp::Level;
 
-/// The parser: what is declared above, and ten levels.
+/// The parser: the declared options and ten levels.
 pub(crate) fn command() -> Command {
     const HELP: [(usize, &str); 3] = [
         (0, "Compress fastest; -1 to -9 compress better"),
@@ -31,7 +31,7 @@ pub(crate) fn command() -> Command {
 
 const LEVELS: [&str; 10] = ["-0", "-1", "-2", "-3", "-4", "-5", "-6", "-7", "-8", "-9"];
 
-/// A word such as `-19`, which zstd reads as one level and gzip as two.
+/// Returns a word such as `-19`, which zstd reads as one level and gzip as two.
 pub(super) fn joined_level(words: &[OsString]) -> Option<String> {
     const TAKE_A_VALUE: [char; 5] = ['o', 'T', 'p', 'S', 'D'];
     let mut words = words.iter().skip(1).filter_map(|word| word.to_str());
@@ -51,7 +51,7 @@ pub(super) fn joined_level(words: &[OsString]) -> Option<String> {
     None
 }
 
-/// Of several levels the last one counts, as with gzip.
+/// The last of several levels, which applies, as with gzip.
 pub(super) fn last_level(matches: &ArgMatches) -> Option<Level> {
     (0..10_u8)
         .filter(|&level| matches.value_source(LEVELS[usize::from(level)]) == Some(ValueSource::CommandLine))

@@ -1,4 +1,4 @@
-//! What the user may type.
+//! The command line.
 
 mod environment;
 mod levels;
@@ -85,13 +85,13 @@ pub(crate) struct Args {
         visible_alias = "processes"
     )]
     threads: usize,
-    /// How files are read.
+    /// Options for reading.
     #[arg(skip = ReadOptions::new(1))]
     reading: ReadOptions,
-    /// As typed by -0 to -9.
+    /// Level typed as -0 to -9.
     #[arg(skip)]
     pub(crate) level: Option<Level>,
-    /// The format that an option, the name of the output or the environment chooses.
+    /// Format chosen by an option, the name of the output or the environment.
     #[arg(skip)]
     chosen: Option<Format>,
     /// Write Zstandard [default, unless the name of --output ends in .lz4 or .gz]
@@ -164,7 +164,7 @@ pub(crate) struct Args {
     /// Print the man page, or completions for a shell
     #[arg(long, value_name = "WHAT", value_enum, hide = true, exclusive = true)]
     pub(crate) generate: Option<Generate>,
-    /// No warnings, no progress; the last of -q and -v applies
+    /// Print no warnings and no progress; the last of -q and -v applies
     #[arg(short, long, overrides_with = "verbose")]
     pub(crate) quiet: bool,
     /// Print what was done with each file
@@ -182,7 +182,7 @@ pub(crate) struct Args {
     pub(crate) stats: Option<Stats>,
 }
 
-/// What `--generate` prints.
+/// Output of `--generate`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Generate {
     /// The man page
@@ -195,7 +195,7 @@ pub(crate) enum Generate {
 }
 
 impl Generate {
-    /// The shell; `None` for the man page.
+    /// Returns the shell; `None` for the man page.
     pub(crate) fn shell(self) -> Option<clap_complete::Shell> {
         Some(match self {
             Self::Man => return None,
@@ -208,7 +208,7 @@ impl Generate {
     }
 }
 
-/// How `--stats` prints.
+/// Form of `--stats`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Stats {
     /// A line for people
@@ -218,11 +218,11 @@ pub(crate) enum Stats {
 }
 
 impl Args {
-    /// Reads a command line, its first word included: that decides what is done by default.
+    /// Parses a command line. Its first word, the program's name, chooses the default action.
     ///
     /// # Errors
     ///
-    /// What is wrong with it, or what `--help` prints, ready to be printed.
+    /// A printable usage error, or the text of `--help`.
     pub(crate) fn from_command_line(words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         Self::read(words, &|name| std::env::var_os(name))
     }
@@ -243,7 +243,7 @@ impl Args {
         args.level = last_level(&matches);
         match called_as.as_ref().and_then(|name| name.to_str()) {
             Some("untamp") => args.decompress = true,
-            // A typed --output is meant.
+            // An explicit --output overrides standard output.
             Some("tampcat") => (args.decompress, args.stdout) = (true, args.output.is_none()),
             _ => {}
         }
@@ -258,7 +258,7 @@ impl Args {
         if args.output.is_some() && (args.files.len() > 1 || args.files.iter().any(is_folder)) {
             return Err(command.error(ErrorKind::ArgumentConflict, "--output takes the output of one FILE"));
         }
-        // `requires` falls silent beside an option that conflicts with --list, and the list would follow the
+        // `requires` has no effect beside an option that conflicts with --list; the list would follow the
         // output.
         if args.json && !args.list {
             return Err(command.error(
@@ -287,14 +287,14 @@ impl Args {
         Ok(args)
     }
 
-    /// Threads at most: never more than affinity and cgroup leave us.
+    /// Returns the maximum number of threads, limited by affinity and cgroup.
     pub(crate) fn threads(&self) -> usize {
         let allowed = tamp::threads_allowed();
         if self.threads == 0 { allowed } else { self.threads.min(allowed) }
     }
 
-    /// Largest window to accept when reading. `--long=N` raises it to 2^N bytes, as for zstd; a typed
-    /// `--memory` is final.
+    /// Returns the largest window to accept when reading. `--long=N` raises it to 2^N bytes, as in zstd; an
+    /// explicit `--memory` is final.
     fn memory_bytes(&self, is_typed: bool) -> u64 {
         let granted = self.memory.unwrap_or(ReadOptions::MEMORY_BYTES_USUAL);
         let window = self.long.filter(|_| !is_typed).map_or(0, |window_log| 1 << window_log);
@@ -306,7 +306,7 @@ impl Args {
         self.decompress || self.test || self.list
     }
 
-    /// How compressed files are read.
+    /// Options for reading compressed files.
     pub(crate) fn reading(&self) -> &ReadOptions {
         &self.reading
     }
@@ -315,7 +315,7 @@ impl Args {
         self.chosen.unwrap_or(Format::Zst)
     }
 
-    /// What the name of the output says that it is, by `--output` or by `--suffix`.
+    /// Returns the format that the name of the output implies, by `--output` or by `--suffix`.
     pub(crate) fn suffix_of_output(&self) -> Option<Suffix> {
         match (&self.output, &self.own_suffix) {
             (Some(path), _) => Suffix::of(path.extension()?.to_str()?),
@@ -365,10 +365,10 @@ impl Args {
         Ok(Some(options))
     }
 
-    /// How to compress.
+    /// Returns the options for compressing.
     pub(crate) fn options(&self) -> Options {
-        // Keeping up starts from a better level, but from none that takes much CPU time: whoever writes the
-        // pipe wants that, too, and a ring that idles does not tell that there is any to spare.
+        // `--keep-up` starts at a better level, but not at one that takes much CPU time: the writer of the
+        // pipe needs CPU time, too, and an idle ring does not prove that CPU time is left.
         let usual = if self.keep_up { Level::new(2).expect("there are ten levels") } else { Level::USUAL };
         let mut options = Options::of(self.format(), self.level.unwrap_or(usual));
         options.threads = self.threads();
@@ -377,14 +377,14 @@ impl Args {
         options.content_bytes = self.size_hint;
         options.dictionary.clone_from(&self.reading.dictionary);
         if self.keep_up {
-            // Small blocks, so that the answer to a full ring comes soon.
+            // Small blocks make the level react soon to a full ring.
             options.block_bytes = Options::of(self.format(), Level::USUAL).block_bytes.min(256 << 10);
         }
         if let Some(bytes) = self.block_size {
             options.block_bytes = usize::try_from(bytes).expect("checked when read");
         }
         if self.rsyncable {
-            // Blocks end where the content says so, on average at half of the largest.
+            // The content decides where blocks end, on average at half of the maximum.
             options.block_bytes = (2 * options.block_bytes).min(BLOCK_BYTES_MAX);
         }
         options
@@ -404,7 +404,7 @@ impl Args {
     }
 }
 
-/// A suffix, given with or without its dot.
+/// Parses a suffix, with or without its dot.
 fn suffix(text: &str) -> Result<String, String> {
     let text = text.strip_prefix('.').unwrap_or(text);
     if text.is_empty() || text.contains('/') {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// `256KiB`, `1M`, `4096`: units are powers of 1024, except `kB`, `MB`, `GB`.
+/// Parses `256KiB`, `1M` or `4096`: units are powers of 1024, except `kB`, `MB`, `GB`.
 pub(super) fn size(text: &str) -> Result<u64, String> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
@@ -21,7 +21,7 @@ pub(super) fn size(text: &str) -> Result<u64, String> {
     number.checked_mul(factor).ok_or_else(|| "this size does not fit 64 bits".into())
 }
 
-/// `A:B`, where either may be missing.
+/// Parses `A:B`; each side may be missing.
 pub(super) fn range(text: &str) -> Result<Range<u64>, String> {
     let (from, to) = text.split_once(':').ok_or("expected A:B, two byte offsets such as 1MiB:2MiB")?;
     let from = if from.is_empty() { 0 } else { size(from)? };

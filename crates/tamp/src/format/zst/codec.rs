@@ -6,11 +6,10 @@ use crate::buffer::Buffer;
 use crate::dictionary::Dictionary;
 use crate::format::{Encode, Setting};
 
-/// A decompression context. It accepts any window: the caller compares the header with the memory that was
-/// granted.
+/// A decompression context. It accepts any window: the caller compares the header with the memory limit.
 pub(crate) struct Decoder<'a> {
     context: zstd_safe::DCtx<'a>,
-    /// What each frame may refer to.
+    /// Content that each frame may refer to.
     reference: Option<&'a [u8]>,
 }
 
@@ -22,13 +21,13 @@ impl<'a> Decoder<'a> {
             .set_parameter(zstd_safe::DParameter::WindowLogMax(WINDOW_LOG_MAX))
             .expect("zstd knows its windows");
         if let Some(dictionary) = dictionary {
-            // A dictionary was read once before, by `Dictionary::new`; nothing but memory can be missing.
+            // `Dictionary::new` loaded the dictionary once before, so only memory can be missing.
             decoder.context.load_dictionary(dictionary.bytes()).expect("there is memory for a dictionary");
         }
         decoder
     }
 
-    /// Of frames that may refer to `reference`.
+    /// Creates a decoder for frames that may refer to `reference`.
     pub(crate) fn over(reference: &'a [u8]) -> Self {
         let mut decoder = Self { reference: Some(reference), ..Self::new(None) };
         decoder.reset();
@@ -47,16 +46,16 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// Decodes a damaged frame into `room`, up to its damage. How far that is, is not known.
+    /// Decodes a damaged frame into `room`, up to its damage, at an unknown length.
     pub(crate) fn decode_over(&mut self, frame: &[u8], room: &mut [u8]) {
         self.reset();
-        // The error is the damage.
+        // The damage causes the error.
         let _ = self.context.decompress(room, frame);
         self.reset();
     }
 
-    /// Decodes a piece of a frame that is too large to hold; yields what was eaten, and how much it would
-    /// like to see next: 0 if the frame ended.
+    /// Decodes a piece of a frame that is too large to hold. Returns the number of bytes consumed, and the
+    /// number of bytes wanted next: 0 if the frame ended.
     pub(crate) fn stream(
         &mut self,
         input: &[u8],
@@ -75,27 +74,27 @@ impl<'a> Decoder<'a> {
         Ok((eaten, hint))
     }
 
-    /// Begins a frame.
+    /// Starts a new frame.
     pub(crate) fn reset(&mut self) {
         self.context.reset(zstd_safe::ResetDirective::SessionOnly).expect("a session can always be reset");
         if let Some(reference) = self.reference {
-            // It holds for one frame.
+            // A reference applies to one frame only.
             self.context.ref_prefix(reference).expect("there is memory to note where the reference is");
         }
     }
 }
 
-/// A frame that names a dictionary which is not at hand.
+/// Message for a frame that needs a dictionary that was not given.
 pub(crate) const OTHER_DICTIONARY: &str = "it was compressed with a dictionary; name its file with -D";
 
 const OTHER_REFERENCE: &str =
     "it does not decode: it is damaged, or was compressed with another --patch-from file";
 
-/// Why a frame does not decode. `frame` is empty if it is decoded in pieces.
+/// Returns the reason that a frame does not decode. `frame` is empty if it is decoded in pieces.
 fn why(code: zstd_safe::ErrorCode, frame: &[u8]) -> &'static str {
     match zstd_safe::get_error_name(code) {
         "Dictionary mismatch" => OTHER_DICTIONARY,
-        // A frame does not say that it refers to a file. The blocks of tamp never do.
+        // A frame does not state that it refers to a file. The blocks of tamp never do.
         name @ "Data corruption detected" if header(frame).is_some_and(|header| header.is_own) => name,
         "Data corruption detected" => {
             "it does not decode: it is damaged, or was compressed with --patch-from"
@@ -104,7 +103,7 @@ fn why(code: zstd_safe::ErrorCode, frame: &[u8]) -> &'static str {
     }
 }
 
-/// A compression context, kept from block to block because making one costs more than a block.
+/// A compression context, reused because creating one costs more than compressing a block.
 pub(crate) struct Encoder {
     context: zstd_safe::CCtx<'static>,
     level: Option<i32>,
@@ -125,7 +124,7 @@ impl Encoder {
 }
 
 impl Encode for Encoder {
-    /// To one frame with content size and checksum.
+    /// Compresses to one frame with content size and checksum.
     fn encode(&mut self, block: &[u8], setting: Setting, frames: &mut Buffer) -> Result<(), Error> {
         let Setting(level) = setting;
         if self.level != Some(level) {
@@ -146,11 +145,10 @@ impl Encode for Encoder {
     }
 }
 
-/// Width of the field that states a frame's content in what tamp writes.
+/// Width of the content size field in tamp's frames.
 ///
-/// zstd uses this width only from 4 GiB on, and no block of tamp's is that large. So frames of tamp can be
-/// told from those of others, which have no end frame behind them, without a byte that some decoder might
-/// refuse.
+/// zstd uses this width only from 4 GiB on, and blocks of tamp are smaller. So the width marks tamp's frames,
+/// which must be followed by an end frame, without a byte that a decoder might refuse.
 pub(super) const CONTENT_FIELD_BYTES: usize = 8;
 
 /// Width of the field that zstd itself would use.
@@ -162,28 +160,26 @@ fn minimal_field_bytes(content_bytes: usize) -> usize {
     }
 }
 
-/// Makes the frame that begins `lead` bytes into `frame` one that fills it, by a wider field for its
-/// content's length.
+/// Widens the content size field of the frame at offset `lead`, so the frame then fills `frame`.
 fn widen_content_field(frame: &mut [u8], lead: usize, content_bytes: usize) {
     let header = header(&frame[lead..]).expect("zstd wrote a frame");
     let kept = header.own_bytes - (CONTENT_FIELD_BYTES - lead);
     frame.copy_within(lead..lead + kept, 0);
-    // The two upper bits of the descriptor are the field's width.
+    // The two upper bits of the descriptor hold the field's width.
     frame[4] |= 0xC0;
     frame[kept..kept + CONTENT_FIELD_BYTES].copy_from_slice(&(content_bytes as u64).to_le_bytes());
 }
 
-/// What zstd is told for one of its levels: the level, and where we know better than its own tables, what
-/// else.
+/// Parameters for one of zstd's levels: the level, and replacements for zstd's own tables.
 ///
-/// - Level 1: a table of hashes half as large, and matches from 6 bytes on, which on blocks of 256 KiB is 11
-///   % faster than zstd's own choice for blocks of 1 MiB, at the same reduction within 0.35 points on the
-///   data of `docs/tamp-benchmarks.md`.
-/// - Level 9 and up: tables of 6 MB a thread at most, where zstd would take 11 to 68 MB for blocks of 4 MiB.
-///   That keeps the bound on memory, is up to twice as fast, and costs 0.1 to 0.4 points.
+/// - Level 1: a hash table of half the size, and matches from 6 bytes on. With blocks of 256 KiB this is 11 %
+/// faster than zstd's defaults with blocks of 1 MiB, with the reduction within 0.35 points, on the data of
+/// `docs/tamp-benchmarks.md`.
+/// - Level 9 and up: tables of at most 6 MB per thread; zstd would use 11 to 68 MB for blocks of 4 MiB. This
+/// keeps the bound on memory, is up to twice as fast, and costs 0.1 to 0.4 points.
 fn parameters(level: i32) -> [zstd_safe::CParameter; 4] {
     use zstd_safe::CParameter::{ChainLog, CompressionLevel, HashLog, MinMatch};
-    // Zero is zstd's own choice, and takes back what another level was told.
+    // Zero is zstd's default, and resets what another level set.
     let (hash_log, chain_log, min_match) = match level {
         1 => (13, 0, 6),
         9 | 12 => (20, 0, 0),

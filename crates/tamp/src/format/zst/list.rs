@@ -1,5 +1,5 @@
-//! What stands behind the frames that tamp writes: the end frame, which lists them by a checksum, and the
-//! seek table.
+//! The tail that tamp writes behind its frames: the end frame, which lists them by a checksum, and the seek
+//! table.
 //!
 //! # Source
 //!
@@ -13,23 +13,23 @@ use twox_hash::XxHash64;
 
 const SEEK_TABLE_MAGIC: u32 = SKIPPABLE_MAGIC | 0xE;
 const END_MAGIC: u32 = SKIPPABLE_MAGIC | 0xD;
-/// What the payload of an end frame begins with.
+/// First bytes of an end frame's payload.
 const END_NAME: [u8; 4] = *b"tamp";
 /// Header, name, number of frames, XXH64 of the seek table behind it.
 pub(crate) const END_BYTES: usize = SKIPPABLE_HEADER_BYTES + 4 + 8 + 8;
 const END_PAYLOAD_BYTES: u32 = 4 + 8 + 8;
 const SEEKABLE_MAGIC: u32 = 0x8F92_EAB1;
-/// The format allows no more frames in a seek table.
+/// Maximum number of frames in a seek table of this format.
 const FRAMES_MAX: usize = 0x0800_0000;
 /// Number of frames, descriptor, magic.
 pub(crate) const SEEK_FOOTER_BYTES: usize = 9;
 
-/// One frame, as a seek table has it.
+/// Entry of a seek table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seek {
     pub(crate) frame_bytes: u32,
     pub(crate) content_bytes: u32,
-    /// What ends the frame: the lower half of its content's XXH64. 0 in tables without.
+    /// Last bytes of the frame: the lower half of its content's XXH64. 0 in tables without checksums.
     pub(crate) checksum: u32,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Seek {
 const ENTRY_BYTES: usize = 12;
 
 impl Seek {
-    /// Of a whole frame that ends with a checksum.
+    /// Returns the entry of a whole frame that ends with a checksum.
     pub(crate) fn of(frame: &[u8], content_bytes: usize) -> Self {
         Self {
             frame_bytes: u32::try_from(frame.len()).expect("blocks are at most 128 MiB"),
@@ -55,7 +55,7 @@ impl Seek {
         }
     }
 
-    /// As it stands in the table.
+    /// Returns the entry as stored in the table.
     pub(crate) fn entry(self) -> [u8; ENTRY_BYTES] {
         let mut entry = [0; ENTRY_BYTES];
         entry[..4].copy_from_slice(&self.frame_bytes.to_le_bytes());
@@ -65,11 +65,11 @@ impl Seek {
     }
 }
 
-/// What ends a file: the end frame, which says what frames there are and proves the seek table, and that
+/// Returns the tail of a file: the end frame, which lists the frames and proves the seek table, and the seek
 /// table.
 ///
-/// Both are skippable frames. There is no table when there are more frames than the format can list: the file
-/// is then read by its frames.
+/// Both are skippable frames. If there are more frames than a seek table can list, the table is left out, and
+/// readers walk the frames.
 pub(crate) fn tail(seeks: &[Seek]) -> Vec<u8> {
     let mut tail = vec![0; END_BYTES];
     seek_table(seeks, &mut tail);
@@ -85,24 +85,24 @@ pub(crate) fn tail(seeks: &[Seek]) -> Vec<u8> {
     tail
 }
 
-/// Whether `bytes`, with which a file ends, begin an end frame or a seek table.
+/// Whether `bytes`, the last of a file, begin an end frame or a seek table.
 pub(crate) fn begins_tail(bytes: &[u8]) -> bool {
     let head = &tail(&[])[..SKIPPABLE_HEADER_BYTES + END_NAME.len()];
     let is_end = head.starts_with(&bytes[..bytes.len().min(head.len())]) && bytes.len() < END_BYTES;
     is_end || bytes.get(..4).is_some_and(|magic| le32(magic) == SEEK_TABLE_MAGIC)
 }
 
-/// What an end frame says of the frames since the file began, or since the end frame before it.
+/// Summary in an end frame of the frames since the beginning of the file or the previous end frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct End {
-    /// How many.
+    /// Number of frames.
     pub(crate) frames: u64,
     /// XXH64 of their entries in the seek table.
     pub(crate) hash: u64,
 }
 
 impl End {
-    /// Whether `bytes` begin as an end frame does, though its magic, its length or its name may be wrong.
+    /// Whether `bytes` resemble an end frame, though its magic, length or name may be wrong.
     pub(crate) fn resembles(bytes: &[u8]) -> bool {
         let is_right = |at: usize, expected: [u8; 4]| bytes[at..at + 4] == expected;
         bytes.len() >= END_BYTES
@@ -117,7 +117,7 @@ impl End {
                 >= 2
     }
 
-    /// Reads an end frame; `None`: `bytes` begin with none.
+    /// Reads an end frame; `None` if `bytes` do not begin with one.
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.get(..END_BYTES)?;
         let is_end =
@@ -147,19 +147,19 @@ fn table_header(frames: u64) -> [u8; SKIPPABLE_HEADER_BYTES] {
 fn table_footer(frames: u64) -> [u8; SEEK_FOOTER_BYTES] {
     let mut footer = [0; SEEK_FOOTER_BYTES];
     footer[..4].copy_from_slice(&u32::try_from(frames).unwrap_or(u32::MAX).to_le_bytes());
-    // The upper bit: entries have checksums.
+    // The upper bit marks entries with checksums.
     footer[4] = 0x80;
     footer[5..].copy_from_slice(&SEEKABLE_MAGIC.to_le_bytes());
     footer
 }
 
-/// Compares a seek table, as it is read, with what tamp writes behind so many frames.
+/// Compares a seek table, read in pieces, with the table that tamp writes for so many frames.
 #[derive(Clone)]
 pub(crate) struct TableCheck {
     frames: u64,
     taken: u64,
     hash: XxHash64,
-    /// Header and footer are right so far.
+    /// Whether header and footer are right so far.
     is_framed: bool,
 }
 
@@ -168,29 +168,29 @@ impl TableCheck {
         Self { frames, taken: 0, hash: XxHash64::with_seed(0), is_framed: true }
     }
 
-    /// Whether `bytes` begin such a table.
+    /// Whether `bytes` begin with such a table.
     pub(crate) fn begins(&self, bytes: &[u8]) -> bool {
         self.is_possible() && bytes.starts_with(&table_header(self.frames))
     }
 
-    /// Whether `bytes` begin such a table, though its magic or its length may be wrong.
+    /// Whether `bytes` begin with such a table, though its magic or its length may be wrong.
     pub(crate) fn resembles(&self, bytes: &[u8]) -> bool {
         let header = table_header(self.frames);
         let is_right = |part: Range<usize>| bytes[part.clone()] == header[part];
         self.is_possible() && bytes.len() >= header.len() && (is_right(0..4) || is_right(4..8))
     }
 
-    /// The format allows no larger table, so tamp writes none.
+    /// Whether the format allows such a table: otherwise tamp writes none.
     fn is_possible(&self) -> bool {
         self.frames <= FRAMES_MAX as u64
     }
 
-    /// Bytes of the table that are to come.
+    /// Number of bytes left in the table.
     pub(crate) fn left(&self) -> u64 {
         self.footer_at() + SEEK_FOOTER_BYTES as u64 - self.taken
     }
 
-    /// Goes on with `bytes`; yields how many of them belong to the table.
+    /// Continues with `bytes`; returns how many of them belong to the table.
     pub(crate) fn take(&mut self, bytes: &[u8]) -> usize {
         let mut eaten = 0;
         while eaten < bytes.len() && self.left() > 0 {
@@ -216,7 +216,7 @@ impl TableCheck {
         eaten
     }
 
-    /// Whether all of the table came, and its entries have this XXH64.
+    /// Whether the whole table was read, and its entries have this XXH64.
     pub(crate) fn is_of(&self, hash: u64) -> bool {
         self.left() == 0 && self.is_framed && self.hash.finish() == hash
     }
@@ -226,18 +226,18 @@ impl TableCheck {
     }
 }
 
-/// What the end of a seek table says of its entries.
+/// Fields of a seek table's footer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SeekFooter {
     pub(crate) frames: u64,
     /// Length of each entry.
     pub(crate) entry_bytes: usize,
-    /// Whether it is what tamp writes behind so many frames.
+    /// Whether tamp's own tables have this footer.
     pub(crate) is_own: bool,
 }
 
 impl SeekFooter {
-    /// Reads the last bytes of a file; `None`: they do not end a seek table.
+    /// Reads the last bytes of a file; `None` if they do not end a seek table.
     pub(crate) fn read(footer: &[u8]) -> Option<Self> {
         let footer = footer.get(..SEEK_FOOTER_BYTES)?;
         let (frames, descriptor) = (le32(footer), footer[4]);
@@ -248,12 +248,12 @@ impl SeekFooter {
         (is_known && frames <= FRAMES_MAX as u64).then_some(Self { frames, entry_bytes, is_own })
     }
 
-    /// Whole length of the skippable frame that is the table.
+    /// Length of the whole skippable frame that is the table.
     pub(crate) fn table_bytes(&self) -> u64 {
         (SKIPPABLE_HEADER_BYTES + SEEK_FOOTER_BYTES) as u64 + self.frames * self.entry_bytes as u64
     }
 
-    /// Whether `bytes` begin the table that this ends.
+    /// Whether `bytes` begin the table of this footer.
     pub(crate) fn has_beginning(&self, bytes: &[u8]) -> bool {
         let payload_bytes = self.table_bytes() - SKIPPABLE_HEADER_BYTES as u64;
         bytes.get(..SKIPPABLE_HEADER_BYTES).is_some_and(|header| {
@@ -262,7 +262,7 @@ impl SeekFooter {
     }
 }
 
-/// Whole length of the skippable frame that `footer` ends, if it is a seek table's.
+/// Returns the length of the whole skippable frame that ends with `footer`, if that is a seek table's.
 pub(crate) fn seek_table_bytes(footer: &[u8]) -> Option<u64> {
     SeekFooter::read(footer).map(|footer| footer.table_bytes())
 }

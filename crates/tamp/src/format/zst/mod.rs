@@ -26,10 +26,10 @@ pub(crate) const SKIPPABLE_HEADER_BYTES: usize = 8;
 pub(crate) const BLOCK_HEADER_BYTES: usize = 3;
 /// Largest window of the format, as a power of two.
 pub(crate) const WINDOW_LOG_MAX: u32 = 31;
-/// A block decodes to no more than this, and no block in a frame is longer.
+/// Maximum content of a block, and maximum length of a block in a frame.
 pub(crate) const BLOCK_OUT_MAX: usize = 128 << 10;
 
-/// A frame for each block, with the seek table of the seekable format at the end.
+/// Format with a frame for each block, and the seek table of the seekable format at the end.
 #[derive(Debug)]
 pub(crate) struct Zst;
 
@@ -42,7 +42,7 @@ impl Container for Zst {
         true
     }
 
-    /// 256 KiB stay in a core's second cache; a longer search gains more from more content.
+    /// A block of 256 KiB fits a core's L2 cache; the longer searches of high levels gain from larger blocks.
     fn block_bytes_usual(&self, level: Level) -> usize {
         match level.get() {
             0..=2 => 256 << 10,
@@ -97,27 +97,28 @@ impl Container for Zst {
     }
 }
 
-/// Whether a frame that begins with `magic` is to be skipped.
+/// Whether `magic` is that of a skippable frame.
 pub(crate) fn is_skippable(magic: u32) -> bool {
     magic & 0xFFFF_FFF0 == SKIPPABLE_MAGIC
 }
 
-/// What a frame's header says.
+/// Fields of a frame's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) own_bytes: usize,
     pub(crate) content_bytes: Option<u64>,
     pub(crate) checksum: bool,
-    /// 0: the frame needs no dictionary, or does not say which.
+    /// Dictionary of the frame; 0 if it needs none or does not name it.
     pub(crate) dictionary_id: u32,
-    /// Memory that decoding needs for what later content refers to.
+    /// Size of the window, which decoding in pieces must hold.
     pub(crate) window_bytes: u64,
-    /// Whether tamp wrote it, and so states the number of frames behind the last one.
+    /// Whether tamp wrote the frame, so an end frame must follow.
     pub(crate) is_own: bool,
 }
 
 impl Header {
-    /// Memory that decoding the frame in pieces takes: no reference reaches further back than the content.
+    /// Returns the memory for decoding the frame in pieces: references reach back at most to the first byte
+    /// of content.
     pub(crate) fn needed_bytes(&self) -> u64 {
         self.window_bytes.min(self.content_bytes.unwrap_or(u64::MAX))
     }
@@ -128,7 +129,7 @@ pub(crate) const HEADER_BYTES_MIN: usize = 6;
 /// Longest possible frame header, magic included.
 pub(crate) const HEADER_BYTES_MAX: usize = 18;
 
-/// Reads a frame's header; `None`: `bytes` end before it does.
+/// Reads a frame's header; `None` if `bytes` end inside it.
 pub(crate) fn header(bytes: &[u8]) -> Option<Header> {
     let descriptor = *bytes.get(4)?;
     let single_segment = descriptor & 0x20 != 0;
@@ -171,25 +172,25 @@ pub(crate) fn header(bytes: &[u8]) -> Option<Header> {
     })
 }
 
-/// Most content that so many bytes of frames can hold: a block that repeats a byte takes four.
+/// Returns the maximum content of so many bytes of frames: a block that repeats a byte takes four.
 pub(crate) fn content_bytes_max(frame_bytes: u64) -> u64 {
     (frame_bytes / 4).saturating_mul(BLOCK_OUT_MAX as u64)
 }
 
-/// How far a frame reaches.
+/// Length of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// It is unknown before at least this many bytes are shown.
+    /// Unknown until at least this many bytes are given.
     Needs(usize),
-    /// Its whole length, and the most it can decode to.
+    /// The whole length, and the maximum size of the content.
     Whole { frame_bytes: usize, content_bytes_max: usize },
 }
 
-/// Hops over a frame's blocks, from `header` on, without decoding them.
+/// Walks a frame's blocks, from `header` on, without decoding them.
 ///
 /// # Errors
 ///
-/// What is wrong with the block header that cannot be.
+/// An invalid block header.
 pub(crate) fn extent(bytes: &[u8], header: &Header) -> Result<Extent, &'static str> {
     let mut walk = Walk::new(header);
     loop {
@@ -204,7 +205,7 @@ pub(crate) fn extent(bytes: &[u8], header: &Header) -> Result<Extent, &'static s
     }
 }
 
-/// A way over a frame's blocks, for those who do not hold them all.
+/// A walk over a frame's blocks, which need not be in memory.
 pub(crate) struct Walk {
     at: usize,
     content_bytes_max: usize,
@@ -213,7 +214,7 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
-    /// Stands at the first block's header.
+    /// Starts at the first block's header.
     pub(crate) fn new(header: &Header) -> Self {
         Self {
             at: header.own_bytes,
@@ -223,12 +224,12 @@ impl Walk {
         }
     }
 
-    /// Where in the frame the next block's header stands.
+    /// Offset of the next block's header in the frame.
     pub(crate) fn at(&self) -> usize {
         self.at
     }
 
-    /// Hops over the block whose header `bytes` begin with; `None`: another follows.
+    /// Skips the block with the header at the beginning of `bytes`; `None` if another block follows.
     ///
     /// # Errors
     ///
