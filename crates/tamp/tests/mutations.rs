@@ -4,15 +4,15 @@
 //! without the former, only that one is tried. The counts are printed. For each file:
 //!
 //! - If the reader finds the file whole, its output is the content, and salvage returns the same bytes
-//! without a loss.
+//!   without a loss.
 //! - Otherwise salvage reports a loss. Its output outside of the losses is content, byte for byte.
 //! - `decompress_file`, `SeekReader` and `list` agree with the reader, or refuse. They never return other
-//! bytes.
+//!   bytes.
 //! - Salvage returns at least the beginning that `zstd`, `lz4` or `gzip` returns. An older `zstd` may decode
-//! wrong content from a block that the linked libzstd refuses; salvage then returns at least everything
-//! before that block, and the older `zstd` is wrong inside it. These cases are counted as `refused`.
+//!   wrong content from a block that the linked libzstd refuses; salvage then returns at least everything
+//!   before that block, and the older `zstd` is wrong inside it. These cases are counted as `refused`.
 //! - `tamp -t`, `-d` and `--salvage` exit like the reader. `-d` writes an output and removes the input only
-//! if the file is whole; `--range` writes content.
+//!   if the file is whole; `--range` writes content.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![expect(clippy::print_stdout, reason = "the counts are what this test is for")]

@@ -173,10 +173,10 @@ fn widen_content_field(frame: &mut [u8], lead: usize, content_bytes: usize) {
 /// Parameters for one of zstd's levels: the level, and replacements for zstd's own tables.
 ///
 /// - Level 1: a hash table of half the size, and matches from 6 bytes on. With blocks of 256 KiB this is 11 %
-/// faster than zstd's defaults with blocks of 1 MiB, with the reduction within 0.35 points, on the data of
-/// `docs/tamp-benchmarks.md`.
+///   faster than zstd's defaults with blocks of 1 MiB, with the reduction within 0.35 points, on the data of
+///   `docs/tamp-benchmarks.md`.
 /// - Level 9 and up: tables of at most 6 MB per thread; zstd would use 11 to 68 MB for blocks of 4 MiB. This
-/// keeps the bound on memory, is up to twice as fast, and costs 0.1 to 0.4 points.
+///   keeps the bound on memory, is up to twice as fast, and costs 0.1 to 0.4 points.
 fn parameters(level: i32) -> [zstd_safe::CParameter; 4] {
     use zstd_safe::CParameter::{ChainLog, CompressionLevel, HashLog, MinMatch};
     // Zero is zstd's default, and resets what another level set.
