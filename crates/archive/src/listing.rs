@@ -70,7 +70,7 @@ impl Archive {
             .map(|header| self.listed(header))
             .collect();
         let running = self.drafts(Writer::Alive)?.into_iter();
-        let running = running.map(|header| RunHeader { state: RunState::Running, reason: None, ..header });
+        let running = running.map(RunHeader::still_running);
         listed.extend(running.map(|header| self.listed(header)));
         listed.retain(|l| filter.lets_through(&l.header));
         // A run may have been renamed between the two listings.
@@ -180,7 +180,7 @@ impl Archive {
         }
         // The index holds the state from the journal; only the lock shows whether a process still writes it.
         if header.state == RunState::Abandoned && bakeoff::is_running(&path) {
-            return Listed { header: RunHeader { state: RunState::Running, reason: None, ..header }, path };
+            return Listed { header: header.still_running(), path };
         }
         Listed { header, path }
     }

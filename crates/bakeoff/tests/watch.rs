@@ -21,7 +21,7 @@ use record::locks::{
 };
 use record::missing::Missing;
 use record::nic::{Duplex, InterfaceSample, LinkCounts, NicInterval};
-use record::run::{Run, RunHeader, RunId, RunKind, RunState};
+use record::run::{Run, RunHeader, RunId, RunKind};
 
 #[test]
 fn a_replay_is_the_same_screen_every_time_also_after_the_terminal_changed_its_size() {
@@ -172,16 +172,9 @@ fn archived(lab: &Lab) -> String {
     let anchor = WallAnchor { monotonic_ns: 5 * SECOND_NS, unix_ns: 1_795_000_000 * SECOND_NS };
     let header = RunHeader {
         id: RunId::new(anchor, 7),
-        kind: RunKind::Record,
-        state: RunState::Sealed,
-        reason: None,
-        anchor,
-        title: "a command".into(),
-        labels: BTreeMap::new(),
-        bakeoff: None,
-        tool_version: "0.1.0".into(),
-        command: "bakeoff record --observe all -- command".into(),
-    };
+        ..RunHeader::running(RunKind::Record, anchor, "a command".into(), "bakeoff record -- command".into())
+    }
+    .ended(None);
     let instruments = Instruments {
         io: (0..3).map(io).collect(),
         nic: (0..3).map(nic).collect(),
@@ -190,16 +183,9 @@ fn archived(lab: &Lab) -> String {
         missing: BTreeMap::new(),
     };
     let run = Run {
-        throttled: Err(record::limits::not_watched()),
-        header: header.clone(),
-        environment: Environment::default(),
-        load: None,
         cpu: (0..3).map(cpu).collect(),
-        server_cpu: record::server_cpu::ServerCpu::not_measured(),
         instruments,
-        series: Vec::new(),
-        proofs: Vec::new(),
-        recorded: None,
+        ..Run::unmeasured(header.clone(), Environment::default())
     };
     let archive = Archive::open(&lab.path("archive")).unwrap();
     archive.begin(&header).unwrap().seal(&run).unwrap();

@@ -12,7 +12,7 @@ use crate::command::Recorded;
 use crate::cpu::CpuInterval;
 use crate::environment::Environment;
 use crate::instruments::Instruments;
-use crate::limits::Throttled;
+use crate::limits::{Throttled, not_watched};
 use crate::load::LoadRecord;
 use crate::missing::Maybe;
 use crate::proof::Proof;
@@ -160,6 +160,46 @@ pub struct RunHeader {
     pub command: String,
 }
 
+impl RunHeader {
+    /// Header of a run that begins at `anchor`: a new id, running, without labels, not part of a bake-off.
+    ///
+    /// - `title`: one line for people.
+    /// - `command`: as [`command_line`] writes it.
+    pub fn running(kind: RunKind, anchor: WallAnchor, title: String, command: String) -> Self {
+        Self {
+            id: RunId::fresh(anchor),
+            kind,
+            state: RunState::Running,
+            reason: None,
+            anchor,
+            title,
+            labels: BTreeMap::new(),
+            bakeoff: None,
+            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+            command,
+        }
+    }
+
+    /// The header while its run is written, in whatever state the run is or was.
+    #[must_use]
+    pub fn still_running(self) -> Self {
+        Self { state: RunState::Running, reason: None, ..self }
+    }
+
+    /// The header of a whole run: INVALID if there is a reason not to use it, else sealed.
+    #[must_use]
+    pub fn ended(self, invalid: Option<String>) -> Self {
+        let state = if invalid.is_some() { RunState::Invalid } else { RunState::Sealed };
+        Self { state, reason: invalid, ..self }
+    }
+
+    /// The header of a run that its user stopped.
+    #[must_use]
+    pub fn interrupted(self) -> Self {
+        Self { state: RunState::Interrupted, reason: Some("stopped by its user".to_owned()), ..self }
+    }
+}
+
 /// The line that a shell takes for these words, without the passwords that a word shows by itself.
 ///
 /// They are masked before the words are quoted: the quotes within a word are no longer what they were. A password that the
@@ -206,6 +246,24 @@ pub struct Run {
     pub recorded: Option<Recorded>,
     /// How often a CPU quota took effect while it was measured.
     pub throttled: Maybe<Throttled>,
+}
+
+impl Run {
+    /// A run in which nothing was measured; callers add what they measured.
+    pub fn unmeasured(header: RunHeader, environment: Environment) -> Self {
+        Self {
+            header,
+            environment,
+            load: None,
+            cpu: Vec::new(),
+            server_cpu: ServerCpu::not_measured(),
+            instruments: Instruments::default(),
+            series: Vec::new(),
+            proofs: Vec::new(),
+            recorded: None,
+            throttled: Err(not_watched()),
+        }
+    }
 }
 
 #[cfg(test)]

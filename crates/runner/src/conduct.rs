@@ -1,6 +1,5 @@
 //! The loop: the next series, until nothing is left, from the beginning or from where a journal ends.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -12,26 +11,19 @@ use record::bakeoff::{Bakeoff, Trial};
 use record::clock::{Clock as _, Monotonic, WallAnchor};
 use record::environment::Environment;
 use record::missing::Missing;
-use record::run::{RunHeader, RunId, RunKind, RunState};
-use record::target::mask_text;
+use record::run::{RunHeader, RunId, RunKind};
 
 use crate::account::Account;
 use crate::beside::Beside;
 use crate::budget::Budget;
 use crate::error::RunnerError;
-use crate::ledger::{self, Ledger, event};
+use crate::ledger::{self, BESIDE_OTHERS, Ledger, Mark, SHORTENED, command_line, event, mark};
 use crate::machine::Machine;
 use crate::options::{Options, approve, own_text};
 use crate::preflight::{Finding, Severity, preflight};
 use crate::secrets::Secrets;
 use crate::series::SeriesEnd;
 use crate::{Event, Outcome, account, rounds, series, workspace};
-
-/// Marks a bake-off, and its runs, that only show that the plan works.
-pub(crate) const SHORTENED: &str = "shortened";
-
-/// Marks a bake-off, and its runs, that others may have disturbed.
-pub(crate) const BESIDE_OTHERS: &str = "beside-others";
 
 /// The fact that says whose rights the plan's server and commands have.
 const COMMANDS_RUN_AS: &str = "plan.commands_run_as";
@@ -222,11 +214,6 @@ impl Conductor<'_> {
     }
 }
 
-/// The command line of this process, passwords masked.
-pub(crate) fn command_line() -> String {
-    mask_text(&record::run::command_line(std::env::args()))
-}
-
 /// Whether plan and machine are fit; tells what else is to be known of the machine.
 fn look(
     plan: &Plan,
@@ -327,24 +314,18 @@ fn observes_cpu(plan: &Plan) -> bool {
     plan.instruments().iter().any(|i| i == "cpu")
 }
 
+/// Marks of a bake-off and of its runs.
+pub(crate) fn marks(plan: &Plan, beside_others: bool) -> impl Iterator<Item = Mark> {
+    let marks = [(SHORTENED, plan.is_shortened()), (BESIDE_OTHERS, beside_others)];
+    marks.into_iter().filter(|(_, is)| *is).map(|(name, _)| mark(name))
+}
+
 /// The bake-off before its first step.
 fn planned(plan: &Plan, options: &Options, environment: Environment) -> Result<Bakeoff, RunnerError> {
     let anchor = WallAnchor::now();
-    let marks = [(SHORTENED, plan.is_shortened()), (BESIDE_OTHERS, options.beside_others)];
-    let labels = marks.into_iter().filter(|(_, is)| *is).map(|(mark, _)| (mark.to_owned(), "yes".to_owned()));
-    let labels: BTreeMap<String, String> = labels.collect();
-    let header = RunHeader {
-        id: RunId::fresh(anchor),
-        kind: RunKind::Bakeoff,
-        state: RunState::Running,
-        reason: None,
-        anchor,
-        title: plan.title().to_owned(),
-        labels,
-        bakeoff: None,
-        tool_version: env!("CARGO_PKG_VERSION").to_owned(),
-        command: command_line(),
-    };
+    let labels = marks(plan, options.beside_others).collect();
+    let begun = RunHeader::running(RunKind::Bakeoff, anchor, plan.title().to_owned(), command_line());
+    let header = RunHeader { labels, ..begun };
     Ok(Bakeoff {
         header,
         question: plan.question().to_owned(),

@@ -7,7 +7,7 @@ use archive::{
 };
 use record::bakeoff::{Bakeoff, Trial, TrialState, state_when_done};
 use record::clock::WallAnchor;
-use record::run::{Run, RunId, RunState};
+use record::run::{Run, RunHeader, RunId, RunKind, RunState};
 use record::target::mask_text;
 
 use crate::error::RunnerError;
@@ -17,6 +17,24 @@ use crate::{Event, Outcome};
 /// Marks of a trial's run, beside the levels of its factors.
 pub(crate) const BLOCK: &str = "block";
 pub(crate) const SERIES: &str = "series";
+
+/// Label of a run, and of its bake-off, whose measuring time was shortened.
+pub(crate) const SHORTENED: &str = "shortened";
+/// Label of a run, and of its bake-off, that other work on the machine may have disturbed.
+pub(crate) const BESIDE_OTHERS: &str = "beside-others";
+
+/// A label that only says yes.
+pub(crate) type Mark = (String, String);
+
+/// The mark of a name.
+pub(crate) fn mark(name: &str) -> Mark {
+    (name.to_owned(), "yes".to_owned())
+}
+
+/// The command line of this process, passwords masked.
+pub(crate) fn command_line() -> String {
+    mask_text(&record::run::command_line(std::env::args()))
+}
 
 /// What was planned, what became of it, and where that is written.
 pub(crate) struct Ledger {
@@ -61,6 +79,33 @@ impl Ledger {
     pub(crate) fn say_of_trial(&mut self, trial: &Trial, step: Step) -> Result<(), RunnerError> {
         let attempt = self.history.next_attempt(trial.index);
         Ok(self.journal.append(&event(Some(trial.series), Some(trial.index), attempt, step))?)
+    }
+
+    /// Header of the next attempt at a trial.
+    ///
+    /// - `title`: what the trial is part of: `sqlite, block 3`.
+    /// - `marks`: labels besides the levels and the numbers of the trial.
+    pub(crate) fn header_of(
+        &self,
+        trial: &Trial,
+        (kind, anchor): (RunKind, WallAnchor),
+        title: &str,
+        marks: impl IntoIterator<Item = Mark>,
+    ) -> RunHeader {
+        let attempt = self.history.next_attempt(trial.index);
+        let numbers =
+            [(TRIAL, trial.index), (ATTEMPT, attempt), (BLOCK, trial.block), (SERIES, trial.series)];
+        let mut labels = trial.levels.clone();
+        labels.extend(numbers.map(|(name, number)| (name.to_owned(), number.to_string())));
+        labels.extend(marks);
+        let levels: Vec<String> =
+            trial.levels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let title = format!("{title}: {}", levels.join(" "));
+        RunHeader {
+            labels,
+            bakeoff: Some(self.id),
+            ..RunHeader::running(kind, anchor, title, command_line())
+        }
     }
 
     /// Takes note of how an attempt at a trial ended, in the journal first.

@@ -7,21 +7,20 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use archive::{ATTEMPT_LABEL as ATTEMPT, Archive, Step, TRIAL_LABEL as TRIAL};
+use archive::{Archive, Step};
 use load::Stop;
 use plan::Experiment;
 use record::bakeoff::{Bakeoff, Judge, Levels, Page, Trial};
 use record::clock::WallAnchor;
 use record::environment::Environment;
-use record::run::{Run, RunHeader, RunId, RunKind, RunState};
+use record::run::{Run, RunHeader, RunId, RunKind};
 use record::series::Sample;
 use record::target::mask_text;
 
 use crate::beside::Beside;
-use crate::conduct::{BESIDE_OTHERS, command_line};
 use crate::copies::{Confined, Copies};
 use crate::error::RunnerError;
-use crate::ledger::{self, BLOCK, Ledger, SERIES};
+use crate::ledger::{self, BESIDE_OTHERS, Ledger, Mark, command_line, mark};
 use crate::machine::Machine;
 use crate::options::{Options, approve};
 use crate::sweep::Sweep;
@@ -148,13 +147,9 @@ impl Held {
     }
 
     /// The mark of what others may have disturbed.
-    fn mark(&self) -> Option<(String, String)> {
-        self.beside_others.then(shared)
+    fn mark(&self) -> Option<Mark> {
+        self.beside_others.then(|| mark(BESIDE_OTHERS))
     }
-}
-
-fn shared() -> (String, String) {
-    (BESIDE_OTHERS.to_owned(), "yes".to_owned())
 }
 
 struct Rounds<'a> {
@@ -207,7 +202,7 @@ impl Rounds<'_> {
         let cpu = beside.take();
         let throttled = beside.take_throttled();
         if self.held.machine.was_shared_since(&machine) {
-            header.labels.extend([shared()]);
+            header.labels.extend([mark(BESIDE_OTHERS)]);
         }
         match measured {
             Err(Shortfall::Stopped) => Ok(false),
@@ -218,18 +213,12 @@ impl Rounds<'_> {
             Ok(Measured { samples, invalid }) => {
                 let quota = throttled.as_ref().ok().filter(|t| t.is_any()).map(ToString::to_string);
                 let reason = invalid.or(quota).map(|reason| mask_text(&reason));
-                let state = if reason.is_none() { RunState::Sealed } else { RunState::Invalid };
+                let header = header.ended(reason.clone());
                 let run = Run {
-                    header: RunHeader { state, reason: reason.clone(), ..header },
-                    environment: self.environment.clone(),
-                    load: None,
                     cpu,
                     series: samples,
-                    proofs: Vec::new(),
-                    recorded: None,
-                    server_cpu: record::server_cpu::ServerCpu::not_measured(),
-                    instruments: record::instruments::Instruments::default(),
                     throttled,
+                    ..Run::unmeasured(header, self.environment.clone())
                 };
                 let id = run.header.id;
                 writer.seal(&run)?;
@@ -244,28 +233,8 @@ impl Rounds<'_> {
     }
 
     fn header(&self, trial: &Trial, anchor: WallAnchor) -> RunHeader {
-        let mut labels = trial.levels.clone();
-        let attempt = self.ledger.history.next_attempt(trial.index);
-        for (name, number) in
-            [(TRIAL, trial.index), (ATTEMPT, attempt), (BLOCK, trial.block), (SERIES, trial.series)]
-        {
-            labels.insert(name.to_owned(), number.to_string());
-        }
-        labels.extend(self.held.mark());
-        let levels: Vec<String> =
-            trial.levels.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        RunHeader {
-            id: RunId::fresh(anchor),
-            kind: self.plan.kind(),
-            state: RunState::Running,
-            reason: None,
-            anchor,
-            title: format!("{}, round {}: {}", self.plan.title(), trial.block, levels.join(" ")),
-            labels,
-            bakeoff: Some(self.ledger.id),
-            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
-            command: command_line(),
-        }
+        let title = format!("{}, round {}", self.plan.title(), trial.block);
+        self.ledger.header_of(trial, (self.plan.kind(), anchor), &title, self.held.mark())
     }
 }
 
@@ -323,15 +292,7 @@ fn planned(plan: &Experiment, id: RunId, anchor: WallAnchor) -> Bakeoff {
     Bakeoff {
         header: RunHeader {
             id,
-            kind: plan.kind(),
-            state: RunState::Running,
-            reason: None,
-            anchor,
-            title: plan.title().to_owned(),
-            labels: BTreeMap::new(),
-            bakeoff: None,
-            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
-            command: command_line(),
+            ..RunHeader::running(plan.kind(), anchor, plan.title().to_owned(), command_line())
         },
         question: String::new(),
         exploratory: false,

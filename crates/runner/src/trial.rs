@@ -1,21 +1,21 @@
 //! One trial: warm-up, measured phase, what was measured in the archive, cool-down.
 
-use archive::{ATTEMPT_LABEL as ATTEMPT, RunWriter, Spool, Step, TRIAL_LABEL as TRIAL};
+use archive::{RunWriter, Spool, Step};
 use load::LoadError;
 use nix::unistd::Pid;
 use record::bakeoff::Trial;
 use record::clock::WallAnchor;
 use record::load::{LoadRecord, LoadSettings, Phase, PreparePolicy};
 use record::missing::Maybe;
-use record::run::{Run, RunHeader, RunId, RunKind, RunState};
+use record::run::{Run, RunHeader, RunKind};
 use record::series::Sample;
 use record::server_cpu::ServerCpu;
 use record::verdict::Validity;
 
-use crate::conduct::{BESIDE_OTHERS, Conductor, SHORTENED, command_line};
+use crate::conduct::{Conductor, marks};
 use crate::error::RunnerError;
 use crate::fingerprint;
-use crate::ledger::{BLOCK, SERIES, event};
+use crate::ledger::{BESIDE_OTHERS, event, mark};
 use crate::listener::Address;
 use crate::machine::Machine;
 use crate::process::wait_for;
@@ -99,19 +99,15 @@ pub(crate) fn conduct(
             if let Some((machine, before)) = conductor.machine.as_ref().zip(machine)
                 && machine.was_shared_since(&before)
             {
-                header.labels.insert(BESIDE_OTHERS.to_owned(), "yes".to_owned());
+                header.labels.extend([mark(BESIDE_OTHERS)]);
             }
             let run = Run {
-                header,
-                environment: conductor.environment.clone(),
                 load: Some(record),
-                cpu: Vec::new(),
                 server_cpu,
                 instruments,
                 series,
-                proofs: Vec::new(),
-                recorded: None,
                 throttled,
+                ..Run::unmeasured(header, conductor.environment.clone())
             };
             // First the archive, then the rest: who is killed while resting has lost nothing.
             let attempt = conductor.ledger.history.next_attempt(trial.index);
@@ -220,8 +216,7 @@ fn seal(
     let verdict = &run.load.as_ref().expect("the caller has measured").verdict;
     let reasons: Vec<&str> = verdict.failures().map(|check| check.text.as_str()).collect();
     let reason = (verdict.state == Validity::Invalid).then(|| reasons.join("; "));
-    run.header.state = if reason.is_none() { RunState::Sealed } else { RunState::Invalid };
-    run.header.reason.clone_from(&reason);
+    run.header = run.header.ended(reason.clone());
     let id = run.header.id;
     writer.seal_with(&run, spool)?;
     // A process that dies between these two lines leaves a whole run, which the next one adopts.
@@ -235,30 +230,7 @@ fn seal(
 }
 
 fn header(conductor: &Conductor<'_>, trial: &Trial) -> RunHeader {
-    let anchor = WallAnchor::now();
-    let mut labels = trial.levels.clone();
-    let attempt = conductor.ledger.history.next_attempt(trial.index);
-    for (name, number) in
-        [(TRIAL, trial.index), (ATTEMPT, attempt), (BLOCK, trial.block), (SERIES, trial.series)]
-    {
-        labels.insert(name.to_owned(), number.to_string());
-    }
-    for (mark, is) in [(SHORTENED, conductor.plan.is_shortened()), (BESIDE_OTHERS, conductor.beside_others)] {
-        if is {
-            labels.insert(mark.to_owned(), "yes".to_owned());
-        }
-    }
-    let levels: Vec<String> = trial.levels.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    RunHeader {
-        id: RunId::fresh(anchor),
-        kind: RunKind::Load,
-        state: RunState::Running,
-        reason: None,
-        anchor,
-        title: format!("{}, block {}: {}", conductor.plan.title(), trial.block, levels.join(" ")),
-        labels,
-        bakeoff: Some(conductor.ledger.id),
-        tool_version: env!("CARGO_PKG_VERSION").to_owned(),
-        command: command_line(),
-    }
+    let title = format!("{}, block {}", conductor.plan.title(), trial.block);
+    let marks = marks(&conductor.plan, conductor.beside_others);
+    conductor.ledger.header_of(trial, (RunKind::Load, WallAnchor::now()), &title, marks)
 }

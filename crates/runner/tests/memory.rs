@@ -10,7 +10,7 @@ use bakeoff_runner::{Beside, Spooled};
 use load::{Event, Stop};
 use record::clock::WallAnchor;
 use record::load::{LoadRecord, LoadSettings, Phase, PreparePolicy};
-use record::run::{Run, RunHeader, RunId, RunKind, RunState};
+use record::run::{Run, RunHeader, RunKind};
 use record::series::LatencyKind;
 
 /// What may differ between two looks, for buffers that fill up once.
@@ -58,18 +58,7 @@ fn settings(intervals: u32) -> LoadSettings {
 }
 
 fn header(anchor: WallAnchor) -> RunHeader {
-    RunHeader {
-        id: RunId::fresh(anchor),
-        kind: RunKind::Load,
-        state: RunState::Sealed,
-        reason: None,
-        anchor,
-        title: "a long run".to_owned(),
-        labels: std::collections::BTreeMap::new(),
-        bakeoff: None,
-        tool_version: "0".to_owned(),
-        command: "bakeoff".to_owned(),
-    }
+    RunHeader::running(RunKind::Load, anchor, "a long run".to_owned(), "bakeoff".to_owned()).ended(None)
 }
 
 /// Drives a load of so many intervals; yields its record, what it left on disk, and the memory after [`FEW`] and [`MANY`].
@@ -107,16 +96,10 @@ fn six_thousand_intervals_take_no_more_memory_than_six_hundred_and_none_is_lost(
     let writer = archive.begin(&header).unwrap();
     let (load, spool, _) = drive(&mut beside, writer.spool(), anchor, 100);
     let run = Run {
-        header,
-        environment: record::environment::Environment::default(),
         load: Some(load),
-        cpu: Vec::new(),
-        server_cpu: record::server_cpu::ServerCpu::not_measured(),
         instruments: beside.take_instruments(),
-        series: Vec::new(),
-        proofs: Vec::new(),
-        recorded: None,
         throttled: beside.take_throttled(),
+        ..Run::unmeasured(header, record::environment::Environment::default())
     };
     writer.seal_with(&run, &spool).unwrap();
     let read = archive.run(run.header.id).unwrap();

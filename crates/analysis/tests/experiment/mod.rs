@@ -7,7 +7,7 @@ use record::bakeoff::{Attempt, Bakeoff, Factor, Judge, Levels, Page, Trial, Tria
 use record::clock::WallAnchor;
 use record::cpu::CpuInterval;
 use record::environment::Environment;
-use record::run::{Run, RunHeader, RunId, RunKind, RunState};
+use record::run::{Run, RunHeader, RunId, RunKind};
 use record::series::Sample;
 
 const ANCHOR: WallAnchor = WallAnchor { monotonic_ns: 0, unix_ns: 1_795_254_723_250_000_000 };
@@ -15,15 +15,8 @@ const ANCHOR: WallAnchor = WallAnchor { monotonic_ns: 0, unix_ns: 1_795_254_723_
 fn header(kind: RunKind) -> RunHeader {
     RunHeader {
         id: RunId::new(ANCHOR, 1),
-        kind,
-        state: RunState::Sealed,
-        reason: None,
-        anchor: ANCHOR,
-        title: "a synthetic machine".into(),
-        labels: BTreeMap::new(),
-        bakeoff: None,
         tool_version: "0".into(),
-        command: "bakeoff".into(),
+        ..RunHeader::running(kind, ANCHOR, "a synthetic machine".into(), "bakeoff".into()).ended(None)
     }
 }
 
@@ -45,18 +38,7 @@ pub(crate) fn experiment(
             let index = u32::try_from(trials.len()).expect("a few");
             trials.push(Trial { index, block, series: block, position, levels: levels.clone() });
             let (series, cpu) = measure(block, levels);
-            let run = Run {
-                throttled: Err(record::limits::not_watched()),
-                header: header(kind),
-                environment: Environment::default(),
-                load: None,
-                cpu,
-                series,
-                proofs: Vec::new(),
-                recorded: None,
-                server_cpu: record::server_cpu::ServerCpu::not_measured(),
-                instruments: record::instruments::Instruments::default(),
-            };
+            let run = Run { cpu, series, ..Run::unmeasured(header(kind), Environment::default()) };
             attempts.push(Attempt { trial: index, state: TrialState::Sealed, reason: None, run: Some(run) });
         }
     }

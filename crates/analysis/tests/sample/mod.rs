@@ -190,9 +190,6 @@ impl Recipe {
         header.title = format!("{} at {threads} threads", trial.levels["journal_mode"]);
         let busy = (f64::from(threads) * 0.4).min(0.97);
         Run {
-            throttled: Err(record::limits::not_watched()),
-            header,
-            environment: environment(),
             cpu: (0..MEASURED_S).map(|s| cpu(from_ns + s * NS_PER_S, busy, chance)).collect(),
             load: Some(load),
             server_cpu: Ok(ServerCpu {
@@ -201,10 +198,7 @@ impl Recipe {
                 until_ns: from_ns + MEASURED_S * NS_PER_S,
                 tasks: ServerTasks::Tree,
             }),
-            instruments: record::instruments::Instruments::default(),
-            series: Vec::new(),
-            proofs: Vec::new(),
-            recorded: None,
+            ..Run::unmeasured(header, environment())
         }
     }
 
@@ -384,15 +378,10 @@ fn header(kind: RunKind, unix_ns: u64, nth: u64) -> RunHeader {
     let anchor = WallAnchor { monotonic_ns: 1_000_000 * NS_PER_S, unix_ns };
     RunHeader {
         id: RunId::new(anchor, u128::from(nth) * 0x1234_5678_9abc_def0_1234),
-        kind,
-        state: RunState::Sealed,
-        reason: None,
-        anchor,
-        title: String::new(),
         labels: BTreeMap::from([("lab".to_owned(), "north".to_owned())]),
         bakeoff: Some(RunId::new(WallAnchor { monotonic_ns: 0, unix_ns: START_UNIX_NS }, 0)),
         tool_version: "0.1.0".into(),
-        command: "bakeoff load sqlite:bench.db".into(),
+        ..RunHeader::running(kind, anchor, String::new(), "bakeoff load sqlite:bench.db".into()).ended(None)
     }
 }
 

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use record::bakeoff::{Bakeoff, Factor, Judge, Levels, Metric, Page, Plot, Trial};
 use record::environment::Environment;
-use record::run::{RunHeader, RunState};
 use serde::{Deserialize, Serialize};
 
 use super::manifest::{Header, StoredFile};
@@ -91,7 +90,7 @@ impl Order {
         Self {
             schema: FORM.tag.to_owned(),
             // How far it got is the journal's to tell.
-            header: Header::of(&RunHeader { state: RunState::Running, reason: None, ..header.clone() }),
+            header: Header::of(&header.clone().still_running()),
             question: question.clone(),
             exploratory: *exploratory,
             factors: factors.iter().map(Varied::of).collect(),

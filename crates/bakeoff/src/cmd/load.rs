@@ -195,17 +195,12 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         screen.line(&format!("bakeoff load: {note}"));
     }
     let machine = machine(&record, &spool);
+    let header = ended(header, &record);
     let run = Run {
-        header: ended(header, &record),
-        series: Vec::new(),
-        server_cpu: record::server_cpu::ServerCpu::not_measured(),
-        instruments: beside.take_instruments(),
-        environment,
         load: Some(record),
-        cpu: Vec::new(),
-        proofs: Vec::new(),
-        recorded: None,
+        instruments: beside.take_instruments(),
         throttled,
+        ..Run::unmeasured(header, environment)
     };
     // First it is kept: what cannot be printed is not lost.
     let kept = writer.map(|writer| writer.seal_with(&run, &spool)).transpose();
@@ -268,31 +263,20 @@ pub(crate) fn environment(global: &Global) -> Environment {
 }
 
 fn header(args: &Args, settings: &LoadSettings, anchor: WallAnchor) -> RunHeader {
-    RunHeader {
-        id: RunId::fresh(anchor),
-        kind: RunKind::Load,
-        state: RunState::Running,
-        reason: None,
-        anchor,
-        title: args
-            .title
-            .clone()
-            .unwrap_or_else(|| format!("{} on {}", settings.workload.word(), settings.target)),
-        labels: args.labels.iter().cloned().collect(),
-        bakeoff: None,
-        tool_version: env!("CARGO_PKG_VERSION").into(),
-        command: command_line(Some(&settings.target)),
-    }
+    let title = || format!("{} on {}", settings.workload.word(), settings.target);
+    let title = args.title.clone().unwrap_or_else(title);
+    let labels = args.labels.iter().cloned().collect();
+    let command = command_line(Some(&settings.target));
+    RunHeader { labels, ..RunHeader::running(RunKind::Load, anchor, title, command) }
 }
 
 fn ended(header: RunHeader, record: &LoadRecord) -> RunHeader {
     let failures: Vec<&str> = record.verdict.failures().map(|c| c.text.as_str()).collect();
-    let (state, reason) = match record.verdict.state {
-        Validity::Valid => (RunState::Sealed, None),
-        Validity::Invalid => (RunState::Invalid, Some(failures.join("; "))),
-        Validity::Interrupted => (RunState::Interrupted, Some("stopped by its user".into())),
-    };
-    RunHeader { state, reason, ..header }
+    match record.verdict.state {
+        Validity::Valid => header.ended(None),
+        Validity::Invalid => header.ended(Some(failures.join("; "))),
+        Validity::Interrupted => header.interrupted(),
+    }
 }
 
 fn exit_of(run: &Run, strict: bool) -> Exit {

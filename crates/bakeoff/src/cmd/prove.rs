@@ -9,7 +9,7 @@ use probes::prove::{Bench, Event, SUBJECTS, Settings, Subject};
 use record::clock::WallAnchor;
 use record::missing::Missing;
 use record::proof::{Proof, ProofVerdict, Unit};
-use record::run::{Run, RunHeader, RunId, RunKind, RunState};
+use record::run::{Run, RunHeader, RunId, RunKind};
 
 use crate::cmd::{Global, command_line, print_json};
 use crate::exit::Exit;
@@ -87,23 +87,9 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     let interrupted = signals::STOP.is_requested();
     // A quota that takes effect is an error of every instrument's truth.
     let quota = throttled.as_ref().ok().filter(|throttled| throttled.is_any()).map(ToString::to_string);
-    let (state, reason) = match (interrupted, &quota) {
-        (true, _) => (RunState::Interrupted, Some("stopped by its user".into())),
-        (false, Some(said)) => (RunState::Invalid, Some(said.clone())),
-        (false, None) => (RunState::Sealed, None),
-    };
-    let run = Run {
-        throttled,
-        header: RunHeader { state, reason, ..header },
-        environment: probes::environment::read(Path::new("/")),
-        load: None,
-        cpu: Vec::new(),
-        server_cpu: record::server_cpu::ServerCpu::not_measured(),
-        instruments: record::instruments::Instruments::default(),
-        series: Vec::new(),
-        proofs,
-        recorded: None,
-    };
+    let header = if interrupted { header.interrupted() } else { header.ended(quota.clone()) };
+    let environment = probes::environment::read(Path::new("/"));
+    let run = Run { throttled, proofs, ..Run::unmeasured(header, environment) };
     // First it is kept: what cannot be printed is not lost.
     let kept = writer.map(|writer| writer.seal(&run)).transpose();
     let id = matches!(kept, Ok(Some(_))).then_some(run.header.id);
@@ -223,18 +209,8 @@ fn tell(screen: &mut Screen, subject: &str, name: &str, number: usize, of: usize
 
 fn header(what: &[What], anchor: WallAnchor) -> RunHeader {
     let names: Vec<&str> = what.iter().map(|w| w.name()).collect();
-    RunHeader {
-        id: RunId::fresh(anchor),
-        kind: RunKind::Prove,
-        state: RunState::Running,
-        reason: None,
-        anchor,
-        title: format!("proof of {}", names.join(", ")),
-        labels: std::collections::BTreeMap::new(),
-        bakeoff: None,
-        tool_version: env!("CARGO_PKG_VERSION").into(),
-        command: command_line(None),
-    }
+    let title = format!("proof of {}", names.join(", "));
+    RunHeader::running(RunKind::Prove, anchor, title, command_line(None))
 }
 
 impl What {

@@ -7,8 +7,7 @@ use import::When;
 use import::series::Stamp;
 use record::clock::WallAnchor;
 use record::environment::Environment;
-use record::instruments::Instruments;
-use record::run::{Run, RunHeader, RunId, RunKind, RunState};
+use record::run::{Run, RunHeader, RunKind};
 use record::series::Sample;
 
 use crate::cmd::import::source;
@@ -134,21 +133,12 @@ impl Keeper {
             }
             None => WallAnchor::now(),
         };
-        let header = RunHeader {
-            id: RunId::fresh(anchor),
-            kind: RunKind::Import,
-            state: if self.invalid.is_some() { RunState::Invalid } else { RunState::Sealed },
-            reason: self.invalid,
-            anchor,
-            title: self.options.title.unwrap_or_else(|| format!("{} of {name}", self.tool)),
-            labels: self.options.labels.into_iter().collect(),
-            bakeoff: None,
-            tool_version: env!("CARGO_PKG_VERSION").into(),
-            command: command_line(None),
-        };
+        let title = self.options.title.unwrap_or_else(|| format!("{} of {name}", self.tool));
+        let labels = self.options.labels.into_iter().collect();
+        let begun = RunHeader::running(RunKind::Import, anchor, title, command_line(None));
+        let header = RunHeader { labels, ..begun };
         let id = header.id;
-        let mut writer =
-            archive.begin(&RunHeader { state: RunState::Running, reason: None, ..header.clone() })?;
+        let mut writer = archive.begin(&header)?;
         for (number, file) in (1..).zip(files) {
             if !fs::metadata(file).is_ok_and(|file| file.is_file()) {
                 source::tell(&format!(
@@ -167,20 +157,7 @@ impl Keeper {
             facts: facts.map(|(name, fact)| (name.into(), Ok(fact))).into(),
             calibration: Vec::new(),
         };
-        let series = self.series;
-        let (cpu, proofs, instruments) = (Vec::new(), Vec::new(), Instruments::default());
-        let run = Run {
-            header,
-            environment,
-            load: None,
-            cpu,
-            server_cpu: record::server_cpu::ServerCpu::not_measured(),
-            instruments,
-            series,
-            proofs,
-            recorded: None,
-            throttled: Err(record::limits::not_watched()),
-        };
+        let run = Run { series: self.series, ..Run::unmeasured(header.ended(self.invalid), environment) };
         let folder = writer.seal(&run)?;
         source::tell(&format!("kept as {id} in {}", folder.display()));
         Ok(())

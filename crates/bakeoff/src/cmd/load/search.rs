@@ -139,16 +139,12 @@ fn probe(
     let instruments = beside.take_instruments();
     let series = beside.take_series(environment.fact("host.name").unwrap_or("localhost"), anchor);
     let run = Run {
-        header,
-        environment,
         load: Some(record),
         cpu,
-        server_cpu: record::server_cpu::ServerCpu::not_measured(),
         instruments,
         series,
-        proofs: Vec::new(),
-        recorded: None,
         throttled,
+        ..Run::unmeasured(header, environment)
     };
     let kept = writer.map(|writer| writer.seal(&run)).transpose()?;
     let run = kept.map(|_| id);
