@@ -252,3 +252,12 @@ const NAMES: [&str; 10] = [
     "accountkey",
     "storepasswd",
 ];
+
+/// `{env:NAME}` and `{file:PATH}` say where a secret is, and are none; a word before them is how it is used.
+pub(crate) fn is_reference(value: &str) -> bool {
+    let at = ["{env:", "{file:"].iter().find_map(|start| value.find(start));
+    at.is_some_and(|at| {
+        let (before, reference) = value.split_at(at);
+        before.split_ascii_whitespace().count() <= 1 && reference.find('}') == Some(reference.len() - 1)
+    })
+}

@@ -1,9 +1,9 @@
 //! Secrets that nothing announces but their place: the last word of `htpasswd -b FILE USER SECRET`, the fifth field of a
 //! line of `.pgpass`, what is piped into `--password-stdin`.
 
+use super::announced::value_start;
 use super::names::{is_behind, is_secret};
 use super::quotes::{Quotes, Value};
-use super::value_start;
 
 /// Programs, a word of theirs, and how many words stand between it and the secret. No program: the word is enough.
 const PLACES: [(&[&str], &[&str], usize); 7] = [
