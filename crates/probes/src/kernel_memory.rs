@@ -11,15 +11,15 @@ use crate::{block_io, cpu_time, locks, profile, ticks, user_locks};
 type Row = (&'static str, fn(u32) -> libbpf_rs::Result<u64>);
 
 const INSTRUMENTS: [Row; 9] = [
-    ("cpu --events-only", |possible| cpu_time::kernel_memory(possible, false)),
-    ("cpu --events-only --tasks --waits", |possible| cpu_time::kernel_memory(possible, true)),
-    ("samples of cpu", ticks::kernel_memory),
-    ("profile", |possible| profile::kernel_memory(possible, ProfileKind::OnCpu)),
-    ("profile --off-cpu", |possible| profile::kernel_memory(possible, ProfileKind::OffCpu)),
-    ("io", |possible| block_io::kernel_memory(possible, false)),
-    ("io --by file", |possible| block_io::kernel_memory(possible, true)),
-    ("locks", locks::kernel_memory),
-    ("ulocks", user_locks::kernel_memory),
+    ("cpu --events-only", |possible| cpu_time::bpf::kernel_memory(possible, false)),
+    ("cpu --events-only --tasks --waits", |possible| cpu_time::bpf::kernel_memory(possible, true)),
+    ("samples of cpu", ticks::bpf::kernel_memory),
+    ("profile", |possible| profile::bpf::kernel_memory(possible, ProfileKind::OnCpu)),
+    ("profile --off-cpu", |possible| profile::bpf::kernel_memory(possible, ProfileKind::OffCpu)),
+    ("io", |possible| block_io::bpf::kernel_memory(possible, false)),
+    ("io --by file", |possible| block_io::bpf::kernel_memory(possible, true)),
+    ("locks", locks::bpf::kernel_memory),
+    ("ulocks", user_locks::bpf::kernel_memory),
 ];
 const CPUS: [u32; 3] = [2, 256, 1024];
 
@@ -44,7 +44,7 @@ fn root_memory_follows_the_cpus_that_are_possible_and_is_bounded() {
         }
         assert!(name.starts_with("io") || bytes[2] < bytes[0] + 1024 * for_each_cpu, "{name}: {bytes:?}");
     }
-    let events = |cpus| cpu_time::kernel_memory(cpus, false).unwrap();
+    let events = |cpus| cpu_time::bpf::kernel_memory(cpus, false).unwrap();
     assert!(events(2) < 64 << 10, "a machine of two CPUs does not pay for others: {}", events(2));
     // There is no largest machine.
     assert!(events(4_000) >= events(2) + 3_990 * 4_096);

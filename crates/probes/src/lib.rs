@@ -3,6 +3,8 @@
 //! One folder per probe, C and Rust side by side. Each probe climbs a ladder from the kernel's own events down to
 //! what `/proc` tells everyone, says on which rung it stands, and what would lift it to the next one.
 
+#[cfg(not(feature = "bpf"))]
+mod absent;
 pub mod block_io;
 pub mod cgroups;
 pub mod cost;

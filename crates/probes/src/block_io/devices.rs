@@ -34,34 +34,12 @@ pub enum DeviceError {
 }
 
 impl Device {
-    /// As the programs in the kernel number it.
-    #[cfg(feature = "bpf")]
-    pub(super) fn number(self) -> u32 {
-        self.major << 20 | self.minor
-    }
-
-    /// The inverse of [`Self::number`].
-    #[cfg(feature = "bpf")]
-    pub(super) fn from_number(number: u32) -> Self {
-        Self { major: number >> 20, minor: number & 0xf_ffff }
-    }
-
     /// What the kernel calls it now: `nvme0n1`; `7:3` where it has gone.
     pub fn name(self) -> String {
         let link = format!("/sys/dev/block/{}:{}", self.major, self.minor);
         let name = fs::read_link(link).ok().and_then(|to| Some(to.file_name()?.to_str()?.to_owned()));
         name.unwrap_or_else(|| format!("{}:{}", self.major, self.minor))
     }
-}
-
-/// How many devices there are that something could be asked of; at least 1.
-#[cfg(feature = "bpf")]
-pub(super) fn with_a_size() -> u32 {
-    let has_a_size = |entry: &fs::DirEntry| {
-        fs::read_to_string(entry.path().join("size")).is_ok_and(|size| size.trim() != "0")
-    };
-    let found = fs::read_dir("/sys/block").into_iter().flatten().flatten().filter(has_a_size).count();
-    u32::try_from(found).unwrap_or(u32::MAX).max(1)
 }
 
 /// The device of a name such as `sda`, `/dev/nvme0n1`, `/dev/disk/by-id/...`, the end of one of those, or `8:0`.
@@ -131,11 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_survive_their_way_through_the_kernel() {
-        #[cfg(feature = "bpf")]
-        for device in [Device { major: 259, minor: 1_048_575 }, Device { major: 8, minor: 0 }] {
-            assert_eq!(Device::from_number(device.number()), device);
-        }
+    fn a_number_is_a_device_and_a_name_is_no_number() {
         assert_eq!(numbered("8:16\n"), Some(Device { major: 8, minor: 16 }));
         assert_eq!(numbered("sda"), None);
     }

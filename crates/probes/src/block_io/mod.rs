@@ -14,24 +14,20 @@
 //! *Costs*: see `docs/io.md`; [`IoProbe::cost`] measures it where it runs.
 
 #[cfg(feature = "bpf")]
-mod bpf;
+pub(crate) mod bpf;
 mod devices;
 mod observe;
 
 use record::block_io::{IoBy, IoOp};
-use record::missing::Maybe;
-
-use crate::cgroups::Cgroup;
-
-#[cfg(not(feature = "bpf"))]
-use crate::cost::Cost;
+use record::missing::{Maybe, Missing};
 
 #[cfg(feature = "bpf")]
 pub use self::bpf::IoProbe;
-#[cfg(all(test, feature = "bpf"))]
-pub(crate) use self::bpf::kernel_memory;
 pub use self::devices::{Device, DeviceError, aliases, find};
 pub(crate) use self::observe::KIND;
+#[cfg(not(feature = "bpf"))]
+pub use crate::absent::IoProbe;
+use crate::cgroups::Cgroup;
 
 /// What to watch, and how to tell it apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,47 +81,11 @@ impl Options {
     }
 }
 
-/// What cannot be had in a build without BPF.
-#[cfg(not(feature = "bpf"))]
-#[derive(Debug)]
-pub enum IoProbe {}
-
-#[cfg(not(feature = "bpf"))]
-#[expect(missing_docs, clippy::missing_errors_doc, reason = "as in bpf.rs")]
-impl IoProbe {
-    pub fn note(&self) -> Option<&str> {
-        match *self {}
-    }
-
-    pub fn start(&mut self) -> Maybe<u64> {
-        match *self {}
-    }
-
-    pub fn read(&mut self) -> Maybe<record::block_io::IoInterval> {
-        match *self {}
-    }
-
-    pub fn measure_cost(&mut self) {
-        match *self {}
-    }
-
-    pub fn cost(&mut self) -> Maybe<Cost> {
-        match *self {}
-    }
-}
-
 /// Attaches the programs.
 ///
 /// # Errors
 ///
 /// Missing, with what to do about it: there is no lower rung, since `/proc/diskstats` has no distribution.
 pub fn open(options: &Options) -> Maybe<IoProbe> {
-    #[cfg(feature = "bpf")]
-    return IoProbe::open(options).map_err(record::missing::Missing::because);
-    #[cfg(not(feature = "bpf"))]
-    {
-        let _ = options;
-        let why = "requests are not seen: this build has no BPF; build it with the feature `bpf`";
-        Err(record::missing::Missing::because(why))
-    }
+    IoProbe::open(options).map_err(Missing::because)
 }

@@ -16,10 +16,12 @@
 
 mod books;
 #[cfg(feature = "bpf")]
-mod bpf;
+pub(crate) mod bpf;
+mod look;
 mod perf;
-#[cfg(feature = "bpf")]
-mod tasks;
+mod source;
+#[cfg(test)]
+mod tests;
 mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,17 +33,18 @@ use record::cpu::{CpuInterval, CpuSample, InterruptSample, Rung, TaskSample, Top
 use record::missing::{Maybe, Missing};
 
 use self::books::{Books, Edge};
+use self::look::{Look, counted};
+pub use self::source::Adopt;
+use self::source::{Source, best_source};
 use crate::cost::{Cost, Meter};
 use crate::cpu_list;
-use crate::cycles::{Counted, Cycles};
+use crate::cycles::Cycles;
 use crate::descriptors;
 use crate::pressure;
-use crate::proc_stat::{self, Booked, ProcStat};
-use crate::ticks::{self, Shares, Tally, Ticks};
+use crate::proc_stat::{self, Booked};
+use crate::ticks::{self, Shares, Ticks};
 use crate::topology::Cores;
 
-#[cfg(all(test, feature = "bpf"))]
-pub(crate) use self::bpf::kernel_memory;
 pub use self::watch::{Watch, Watched};
 
 /// What to watch, and how.
@@ -120,67 +123,6 @@ pub struct CpuProbe {
 
 /// How long each of the threads that ran most in some interval did so, by CPU, process and thread, in nanoseconds.
 type Hottest = BTreeMap<u32, BTreeMap<(u32, u32), (String, f64)>>;
-
-/// Where the books of the CPUs come from; without one, `/proc/stat` remains.
-trait Source: std::fmt::Debug {
-    fn rung(&self) -> Rung;
-
-    /// What keeps it from its own best, where anything does.
-    fn note(&self) -> Option<&str> {
-        None
-    }
-
-    /// Why interrupts are not timed, where they are not.
-    fn no_interrupts(&self) -> Option<&str> {
-        Some("interrupts are timed on the BPF rung only")
-    }
-
-    /// How many waits for these CPUs were how long, by the lower bound of each power of two in nanoseconds.
-    fn waits(&self, _: &BTreeSet<u32>) -> Maybe<BTreeMap<u64, u64>> {
-        Err(Missing::because("waits are seen on the BPF rung only"))
-    }
-
-    /// Says who becomes a member from now on.
-    fn adopt(&mut self, adopt: Adopt) -> Maybe<()>;
-
-    /// Called once, after the CPUs were closed for the first time.
-    fn after_first_edge(&mut self, _online: &BTreeSet<u32>) {}
-
-    /// Called before the CPUs are closed one by one.
-    fn next_edge(&mut self);
-
-    /// What each thread had since the edge before this one; called once they are closed.
-    fn tasks(&mut self) -> Maybe<Vec<TaskSample>>;
-
-    /// The books of that CPU as of now.
-    fn close(&mut self, cpu: u32) -> Maybe<Edge>;
-
-    /// Time of our programs for a context switch and for an interrupt.
-    fn cost(&mut self) -> Maybe<[f64; 2]>;
-}
-
-/// Whose time is counted apart, as that of members.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Adopt {
-    /// The processes that this one starts from now on, with everything that they start.
-    Children,
-    /// Nobody new; who is a member stays one.
-    Nobody,
-}
-
-/// Everything that was read at one edge of a window.
-#[derive(Debug, Clone)]
-struct Look {
-    at_ns: u64,
-    online: BTreeSet<u32>,
-    edges: BTreeMap<u32, Maybe<Edge>>,
-    tally: Maybe<Tally>,
-    cycles: BTreeMap<u32, Maybe<Counted>>,
-    stat: Maybe<(u64, ProcStat)>,
-    /// Time in which some thread waited for a CPU, and when that was read.
-    pressure: Maybe<(u64, u64)>,
-    waits: Maybe<BTreeMap<u64, u64>>,
-}
 
 /// Climbs the ladder to the highest rung that can be had. Never fails: `/proc` is the floor, and a value that even that
 /// lacks says why.
@@ -541,42 +483,11 @@ impl CpuProbe {
     }
 }
 
-impl Look {
-    /// A look at which nothing was seen, at the same time.
-    fn empty(&self) -> Self {
-        let never = || Missing::because("the probe was not started before it was read");
-        let edges = self.edges.keys().map(|cpu| (*cpu, Err(never()))).collect();
-        Self {
-            at_ns: self.at_ns,
-            online: self.online.clone(),
-            edges,
-            tally: Err(never()),
-            cycles: BTreeMap::new(),
-            stat: Err(never()),
-            pressure: Err(never()),
-            waits: Err(never()),
-        }
-    }
-}
-
 const NOT_ASKED: &str = "cycles and instructions were not asked for";
 /// A wait counts in the interval in which it ends, and may have begun long before a short one.
 const WAITS_SHORTEST_NS: u64 = 50_000_000;
 
 const NO_EVENTS: &str = "context switches are not seen on the /proc rung";
-
-/// What one CPU's counters counted between two looks.
-fn counted(cpu: u32, before: &Look, after: &Look) -> Maybe<Counted> {
-    let of = |look: &Look| {
-        let gone = || Err(Missing::because("the CPU was not online at both ends of the interval"));
-        look.cycles.get(&cpu).cloned().unwrap_or_else(gone)
-    };
-    let (before, after) = (of(before)?, of(after)?);
-    Ok(Counted {
-        cycles: after.cycles.saturating_sub(before.cycles),
-        instructions: after.instructions.saturating_sub(before.instructions),
-    })
-}
 
 /// How many open files watching takes: programs, maps and links, and for each CPU its samplers and counters, or its ring.
 fn descriptors_of(options: &Options) -> u64 {
@@ -609,32 +520,3 @@ fn open_samplers(options: &Options, source: Option<&dyn Source>) -> Maybe<Ticks>
     let online = online(&options.root);
     Ticks::open(&online).map_err(Missing::because)
 }
-
-/// The best of those that can be had from the highest on; each that cannot leaves a note.
-fn best_source(options: &Options, notes: &mut Vec<String>) -> Option<Box<dyn Source>> {
-    if options.root != Path::new("/") {
-        notes.push(format!("context switches are not seen: {} is not this machine", options.root.display()));
-        return None;
-    }
-    let mut tried = |source: Result<Box<dyn Source>, String>| source.map_err(|why| notes.push(why)).ok();
-    let bpf = if options.highest <= Rung::Bpf { tried(bpf_source(options)) } else { None };
-    bpf.or_else(|| if options.highest <= Rung::Perf { tried(perf_source(options)) } else { None })
-}
-
-#[cfg(feature = "bpf")]
-fn bpf_source(options: &Options) -> Result<Box<dyn Source>, String> {
-    Ok(Box::new(bpf::Bpf::open(options)?))
-}
-
-#[cfg(not(feature = "bpf"))]
-fn bpf_source(_: &Options) -> Result<Box<dyn Source>, String> {
-    Err("no context switches by BPF: this build has none; build it with the feature `bpf`".into())
-}
-
-fn perf_source(options: &Options) -> Result<Box<dyn Source>, String> {
-    let online = online(&options.root);
-    Ok(Box::new(perf::Perf::open(&online)?))
-}
-
-#[cfg(test)]
-mod tests;

@@ -19,7 +19,7 @@ use record::cpu::{Rung, TaskSample};
 use record::missing::{Maybe, Missing};
 
 use super::books::{Books, Edge, LOST, Top};
-use super::{Adopt, Source};
+use super::source::{Adopt, Source};
 use crate::{hog, process_ids};
 
 /// What an ordinary user may map per CPU (`kernel.perf_event_mlock_kb`, less the page of the header): 8,192 switches.

@@ -3,35 +3,12 @@
 //! Outside of containers both are the same, and nothing is loaded.
 
 #[cfg(feature = "bpf")]
-use std::collections::HashMap;
+mod namespace;
+
 use std::fs;
-#[cfg(feature = "bpf")]
-use std::io::Read as _;
-#[cfg(feature = "bpf")]
-use std::mem::MaybeUninit;
 
 #[cfg(feature = "bpf")]
-use libbpf_rs::Iter;
-#[cfg(feature = "bpf")]
-use libbpf_rs::skel::{OpenSkel as _, SkelBuilder as _};
-#[cfg(feature = "bpf")]
-use record::missing::{Maybe, Missing};
-
-#[cfg(feature = "bpf")]
-#[allow(
-    missing_debug_implementations,
-    missing_docs,
-    unreachable_pub,
-    dead_code,
-    clippy::all,
-    clippy::pedantic,
-    clippy::undocumented_unsafe_blocks,
-    clippy::unwrap_used,
-    reason = "generated from process_ids.bpf.c"
-)]
-mod skel {
-    include!(concat!(env!("OUT_DIR"), "/process_ids.skel.rs"));
-}
+pub(crate) use self::namespace::{NOTE, Namespace, machines};
 
 /// Whether this process has the machine's own ids: it lives in the first PID namespace.
 ///
@@ -40,122 +17,4 @@ mod skel {
 /// `include/linux/proc_ns.h`: `PROC_PID_INIT_INO` is 0xEFFFFFFC. Without /proc the answer is no.
 pub(crate) fn are_the_machines() -> bool {
     fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link.as_os_str() == "pid:[4026531836]")
-}
-
-/// What a report of ids says in a PID namespace.
-#[cfg(feature = "bpf")]
-pub(crate) const NOTE: &str =
-    "this is a PID namespace: processes of it go by its own ids, all others by the machine's";
-
-/// The machine's id of a process that has that id here.
-///
-/// # Errors
-///
-/// Missing where there is no such process, or the kernel does not tell.
-#[cfg(feature = "bpf")]
-pub(crate) fn machines(own: u32) -> Maybe<u32> {
-    if are_the_machines() {
-        return Ok(own);
-    }
-    let found = Namespace::load()?.ids()?.into_iter().find(|ids| ids.own_tgid == own);
-    found
-        .map(|ids| ids.tgid)
-        .ok_or_else(|| Missing::because(format!("no process has the id {own} in this PID namespace")))
-}
-
-/// A PID namespace, whose ids can be listed again and again: also when the right to load programs was given up.
-#[cfg(feature = "bpf")]
-pub(crate) struct Namespace {
-    link: libbpf_rs::Link,
-    /// The programs stay as long as this does.
-    _skel: skel::ProcessIdsSkel<'static>,
-}
-
-#[cfg(feature = "bpf")]
-impl Namespace {
-    /// `None` outside of one: there all ids are the machine's.
-    ///
-    /// # Errors
-    ///
-    /// Missing where the kernel does not let us list them.
-    pub(crate) fn open() -> Maybe<Option<Self>> {
-        if are_the_machines() { Ok(None) } else { Self::load().map(Some) }
-    }
-
-    fn load() -> Maybe<Self> {
-        libbpf_rs::set_print(None);
-        // Leaked so that the skeleton needs no lifetime; the kernel's side is freed when it is dropped.
-        let place = Box::leak(Box::new(MaybeUninit::uninit()));
-        let open = skel::ProcessIdsSkelBuilder::default().open(place).map_err(|e| refused(&e))?;
-        let skel = open.load().map_err(|e| refused(&e))?;
-        let link = skel.progs.tell_ids.attach().map_err(|e| refused(&e))?;
-        Ok(Self { link, _skel: skel })
-    }
-
-    /// Ids of this namespace by the machine's: of processes and threads.
-    ///
-    /// # Errors
-    ///
-    /// Missing where the kernel does not tell.
-    pub(crate) fn own_by_machines(&self) -> Maybe<HashMap<u32, u32>> {
-        let known = self.ids()?.into_iter().filter(|ids| ids.own_tid != 0);
-        Ok(known.map(|ids| (ids.tid, ids.own_tid)).collect())
-    }
-
-    fn ids(&self) -> Maybe<Vec<Ids>> {
-        let mut bytes = Vec::new();
-        Iter::new(&self.link).map_err(|e| refused(&e))?.read_to_end(&mut bytes).map_err(|e| refused(&e))?;
-        Ok(bytes.chunks_exact(16).map(one).collect())
-    }
-}
-
-#[cfg(feature = "bpf")]
-impl std::fmt::Debug for Namespace {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Namespace").finish_non_exhaustive()
-    }
-}
-
-#[cfg(feature = "bpf")]
-fn refused(e: &dyn std::fmt::Display) -> Missing {
-    Missing::because(format!("the ids of processes of this PID namespace cannot be listed: {e}"))
-}
-
-/// One thread: its process and itself, as the machine and as this namespace count.
-#[cfg(feature = "bpf")]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Ids {
-    tgid: u32,
-    tid: u32,
-    own_tgid: u32,
-    own_tid: u32,
-}
-
-#[cfg(feature = "bpf")]
-fn one(bytes: &[u8]) -> Ids {
-    let word = |n: usize| u32::from_ne_bytes(bytes[4 * n..4 * n + 4].try_into().expect("four bytes"));
-    Ids { tgid: word(0), tid: word(1), own_tgid: word(2), own_tid: word(3) }
-}
-
-#[cfg(all(test, feature = "bpf"))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn root_every_thread_of_ours_is_listed_with_both_ids() {
-        if !nix::unistd::geteuid().is_root() || !std::path::Path::new(crate::program::KERNEL_BTF).exists() {
-            eprintln!("skipped: needs root and a kernel with BTF");
-            return;
-        }
-        let all = Namespace::load().unwrap().ids().unwrap();
-        let own = std::process::id();
-        let ours: Vec<&Ids> = all.iter().filter(|ids| ids.own_tgid == own).collect();
-        // The thread of the test and that of the process.
-        assert!(ours.len() >= 2, "{ours:?}");
-        assert!(ours.iter().any(|ids| ids.own_tid == own), "{ours:?}");
-        if are_the_machines() {
-            assert!(all.iter().all(|ids| ids.tgid == ids.own_tgid && ids.tid == ids.own_tid), "{all:?}");
-        }
-        assert_eq!(machines(own).unwrap(), ours[0].tgid);
-    }
 }

@@ -12,37 +12,16 @@
 //! *Costs*: see `docs/profile.md`; each profile says what it cost.
 
 #[cfg(feature = "bpf")]
-mod bpf;
-#[cfg(feature = "bpf")]
-mod names;
+pub(crate) mod bpf;
+
+use record::profile::ProfileKind;
 
 #[cfg(feature = "bpf")]
-use std::collections::{BTreeMap, HashMap};
-
-#[cfg(feature = "bpf")]
-use nix::time::{ClockId, clock_gettime};
-#[cfg(feature = "bpf")]
-use record::clock::{Clock as _, Monotonic};
-use record::missing::{Maybe, Missing};
-use record::profile::{Profile, ProfileKind};
-#[cfg(feature = "bpf")]
-use record::profile::{ProfileCost, ProfileDoubts, ProfileStack, ThreadState};
-
-#[cfg(feature = "bpf")]
-use self::names::Names;
+pub use self::bpf::Profiler;
+#[cfg(not(feature = "bpf"))]
+pub use crate::absent::Profiler;
 use crate::cgroups::Cgroup;
 use crate::locks::Refused;
-#[cfg(feature = "bpf")]
-use crate::program::{self, RunTime};
-#[cfg(feature = "bpf")]
-use crate::ticks::SAMPLE_PERIOD_NS;
-
-#[cfg(all(test, feature = "bpf"))]
-pub(crate) use self::bpf::kernel_memory;
-
-/// Stacks that a profile has room for; time of more is kept without its stack.
-#[cfg(feature = "bpf")]
-const STACKS_MAX: usize = 65_536;
 
 /// Whose time is profiled.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,47 +45,6 @@ impl Options {
     pub fn of_everyone(kind: ProfileKind) -> Self {
         Self { kind, pid: None, comm: None, cgroup: None, room: 16_384, leave_out: 0 }
     }
-
-    #[cfg(feature = "bpf")]
-    fn is_part(&self) -> bool {
-        self.pid.is_some() || self.comm.is_some() || self.cgroup.is_some()
-    }
-}
-
-/// A profile that is being taken.
-#[derive(Debug)]
-pub struct Profiler {
-    #[cfg(feature = "bpf")]
-    programs: bpf::Bpf,
-    #[cfg(feature = "bpf")]
-    options: Options,
-    #[cfg(feature = "bpf")]
-    names: Names,
-    #[cfg(feature = "bpf")]
-    taken: Taken,
-    #[cfg(feature = "bpf")]
-    began: Began,
-}
-
-/// What was gathered so far.
-#[cfg(feature = "bpf")]
-#[derive(Debug, Default)]
-struct Taken {
-    stacks: HashMap<(String, ThreadState, Vec<String>), (u64, u64)>,
-    doubts: ProfileDoubts,
-    idle_samples: u64,
-    still_off: u64,
-    lost: BTreeMap<String, u64>,
-}
-
-/// Clocks at the beginning.
-#[cfg(feature = "bpf")]
-#[derive(Debug)]
-struct Began {
-    at_ns: u64,
-    samples: u64,
-    own_cpu_ns: u64,
-    run_time: Maybe<RunTime>,
 }
 
 /// Attaches the program; nothing is counted before [`Profiler::start`].
@@ -114,208 +52,6 @@ struct Began {
 /// # Errors
 ///
 /// [`Refused`], with what is missing and how to get it.
-#[cfg(feature = "bpf")]
 pub fn open(options: &Options) -> Result<Profiler, Refused> {
-    let programs = bpf::Bpf::open(options).map_err(Refused::because)?;
-    let names = Names::open().map_err(|why| Refused::because(why.reason))?;
-    let began = Began::now(&programs, Monotonic.now_ns());
-    Ok(Profiler { programs, options: options.clone(), names, taken: Taken::default(), began })
-}
-
-/// Attaches nothing: this build has no programs.
-///
-/// # Errors
-///
-/// [`Refused`], always.
-#[cfg(not(feature = "bpf"))]
-pub fn open(_: &Options) -> Result<Profiler, Refused> {
-    Err(Refused::because(
-        "no profile without BPF: this build has none; build it with the feature `bpf`".into(),
-    ))
-}
-
-#[cfg(feature = "bpf")]
-impl Began {
-    fn now(programs: &bpf::Bpf, at_ns: u64) -> Self {
-        let (samples, run_time) = (programs.samples(), programs.run_time());
-        Self { at_ns, samples, own_cpu_ns: own_cpu_ns(), run_time }
-    }
-}
-
-#[cfg(feature = "bpf")]
-impl Profiler {
-    /// Begins; yields when that was, on `CLOCK_MONOTONIC`.
-    pub fn start(&mut self) -> u64 {
-        self.began = Began::now(&self.programs, 0);
-        self.began.at_ns = self.programs.set_running(true);
-        self.began.at_ns
-    }
-
-    /// Takes over what the kernel's side has gathered, and names it while its processes live. Call it ten times a second.
-    ///
-    /// # Errors
-    ///
-    /// Missing where the kernel does not hand it out.
-    pub fn gather(&mut self) -> Maybe<()> {
-        self.names.next_round()?;
-        for sum in self.programs.drain()? {
-            self.taken.add(&sum, &mut self.names);
-        }
-        Ok(())
-    }
-
-    /// Ends the profile.
-    ///
-    /// # Errors
-    ///
-    /// Missing where the kernel does not hand out what it has gathered.
-    pub fn finish(mut self) -> Maybe<Profile> {
-        let until_ns = self.programs.set_running(false);
-        program::wait_for_running();
-        let elapsed_ns = until_ns.saturating_sub(self.began.at_ns);
-        let came = self.programs.samples() - self.began.samples;
-        self.gather()?;
-        let still_off = self.programs.still_off(until_ns)?;
-        self.taken.still_off = still_off.len() as u64;
-        for sum in &still_off {
-            self.taken.add(sum, &mut self.names);
-        }
-        for (reason, n) in self.programs.lost() {
-            program::count_in(&mut self.taken.lost, &reason, n);
-        }
-        let cpus = self.programs.cpus();
-        let samples = self.options.kind == ProfileKind::OnCpu;
-        if samples {
-            program::count_in(
-                &mut self.taken.lost,
-                "samples-that-did-not-come",
-                absent(came, elapsed_ns, cpus),
-            );
-        }
-        let only_on_cpu = || Missing::because("an off-CPU profile has no samples");
-        let idle_samples = match (samples, self.options.is_part()) {
-            (true, false) => Ok(self.taken.idle_samples),
-            (true, true) => Err(Missing::because("only some threads were watched")),
-            (false, _) => Err(only_on_cpu()),
-        };
-        Ok(Profile {
-            kind: self.options.kind,
-            elapsed_ns,
-            cpus,
-            period_ns: if samples { Ok(SAMPLE_PERIOD_NS) } else { Err(only_on_cpu()) },
-            idle_samples,
-            stacks: self.taken.stacks(),
-            still_off: self.taken.still_off,
-            doubts: self.taken.doubts,
-            cost: self.cost(),
-            notes: self.names.notes(),
-            lost: self.taken.lost,
-        })
-    }
-
-    fn cost(&self) -> Maybe<ProfileCost> {
-        let (before, now) = (self.began.run_time.clone()?, self.programs.run_time()?);
-        let (ns, runs) = (now.ns - before.ns, now.runs - before.runs);
-        if runs == 0 {
-            return Err(Missing::because("our program did not run"));
-        }
-        Ok(ProfileCost {
-            ns_per_event: ns as f64 / runs as f64,
-            events: runs,
-            kernel_s: ns as f64 * 1e-9,
-            reader_s: own_cpu_ns().saturating_sub(self.began.own_cpu_ns) as f64 * 1e-9,
-        })
-    }
-}
-
-/// Samples that there would have been. The first and the last of each CPU may fall to either side of an edge.
-#[cfg(feature = "bpf")]
-fn absent(came: u64, elapsed_ns: u64, cpus: usize) -> u64 {
-    let missing = (elapsed_ns / SAMPLE_PERIOD_NS * cpus as u64).saturating_sub(came);
-    if missing > cpus as u64 { missing } else { 0 }
-}
-
-/// CPU time of this process.
-#[cfg(feature = "bpf")]
-fn own_cpu_ns() -> u64 {
-    let time = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).expect("this process has a clock");
-    std::time::Duration::from(time).as_nanos().try_into().unwrap_or(u64::MAX)
-}
-
-#[cfg(feature = "bpf")]
-impl Taken {
-    fn add(&mut self, sum: &bpf::Sum, names: &mut Names) {
-        let named = names.name(sum);
-        if named.is_idle {
-            self.idle_samples += sum.count;
-            return;
-        }
-        for (is_so, ns) in [
-            (named.is_unnamed, &mut self.doubts.unnamed_ns),
-            (named.has_ended, &mut self.doubts.ended_ns),
-            (named.lacks_callers, &mut self.doubts.without_callers_ns),
-            (named.is_truncated, &mut self.doubts.truncated_ns),
-            (named.lacks_stack, &mut self.doubts.without_stack_ns),
-        ] {
-            *ns += if is_so { sum.ns } else { 0 };
-        }
-        let mut key = (named.comm, sum.state, named.frames);
-        if self.stacks.len() >= STACKS_MAX && !self.stacks.contains_key(&key) {
-            program::count_in(&mut self.lost, "no-room-for-stack", sum.count);
-            key.2 = vec!["[one of too many stacks]".to_owned()];
-        }
-        let (count, ns) = self.stacks.entry(key).or_default();
-        *count += sum.count;
-        *ns += sum.ns;
-    }
-
-    /// Most time first.
-    fn stacks(&mut self) -> Vec<ProfileStack> {
-        let one = |((comm, state, frames), (count, ns))| ProfileStack { comm, state, frames, count, ns };
-        let mut stacks: Vec<ProfileStack> = std::mem::take(&mut self.stacks).into_iter().map(one).collect();
-        stacks.sort_by(|a, b| {
-            b.ns.cmp(&a.ns).then_with(|| (&a.comm, &a.frames, a.state).cmp(&(&b.comm, &b.frames, b.state)))
-        });
-        stacks
-    }
-}
-
-#[cfg(not(feature = "bpf"))]
-impl Profiler {
-    /// Never called: [`open`] refuses.
-    pub fn start(&mut self) -> u64 {
-        0
-    }
-
-    /// Never called: [`open`] refuses.
-    ///
-    /// # Errors
-    ///
-    /// Always.
-    pub fn gather(&mut self) -> Maybe<()> {
-        Err(Missing::because("this build has no BPF"))
-    }
-
-    /// Never called: [`open`] refuses.
-    ///
-    /// # Errors
-    ///
-    /// Always.
-    pub fn finish(self) -> Maybe<Profile> {
-        Err(Missing::because("this build has no BPF"))
-    }
-}
-
-#[cfg(all(test, feature = "bpf"))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_sample_more_or_less_at_the_edges_is_not_lost() {
-        let second = 1_000_000_000;
-        assert_eq!(absent(2 * 997, second, 2), 0);
-        assert_eq!(absent(2 * 997 - 2, second, 2), 0);
-        assert_eq!(absent(2 * 997 + 2, second, 2), 0);
-        assert_eq!(absent(997, second, 2), 997, "one CPU of two was not sampled");
-    }
+    Profiler::open(options)
 }

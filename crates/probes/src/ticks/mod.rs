@@ -12,7 +12,7 @@
 //! *Costs* some 0.1 to 0.25 us a tick and a sample, and a look at each expiring hrtimer.
 
 #[cfg(feature = "bpf")]
-mod bpf;
+pub(crate) mod bpf;
 
 use std::collections::BTreeMap;
 
@@ -20,19 +20,11 @@ use record::missing::{Maybe, Missing};
 
 #[cfg(feature = "bpf")]
 pub(crate) use self::bpf::Ticks;
-#[cfg(all(test, feature = "bpf"))]
-pub(crate) use self::bpf::kernel_memory;
+#[cfg(not(feature = "bpf"))]
+pub(crate) use crate::absent::Ticks;
 
 /// Between two samples of a CPU: 997 Hz, a prime, so that they stay in step with nothing.
 pub(crate) const SAMPLE_PERIOD_NS: u64 = 1_003_009;
-
-/// Each CPU's own, within 5 % of [`SAMPLE_PERIOD_NS`]. A sample wakes its CPU up and so moves what that CPU was about to do
-/// some 10 us later, also to others; samples of others that stayed in step with it would see too much of that, or nothing.
-#[cfg(feature = "bpf")]
-pub(crate) fn sample_period_ns(cpu: u32) -> u64 {
-    const KINDS: u64 = 101;
-    SAMPLE_PERIOD_NS + 1_000 * (u64::from(cpu) * 37 % KINDS) - 1_000 * (KINDS / 2)
-}
 
 /// Fewer samples than this share of those that were due say nothing of the time in between.
 const CAME_AT_LEAST: f64 = 0.5;
@@ -67,22 +59,6 @@ impl Shares {
     pub(crate) fn missing(why: &Missing) -> Self {
         let why = || Err(why.clone());
         Self { before_tick: why(), after_tick: why(), out_of_phase: why() }
-    }
-}
-
-/// What cannot be had in a build without BPF.
-#[cfg(not(feature = "bpf"))]
-#[derive(Debug)]
-pub(crate) enum Ticks {}
-
-#[cfg(not(feature = "bpf"))]
-impl Ticks {
-    pub(crate) fn open(_: &std::collections::BTreeSet<u32>) -> Result<Self, String> {
-        Err("this build has no BPF".into())
-    }
-
-    pub(crate) fn tally(&self, _: &std::collections::BTreeSet<u32>) -> Tally {
-        match *self {}
     }
 }
 

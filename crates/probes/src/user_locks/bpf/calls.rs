@@ -3,7 +3,7 @@
 use record::locks::UserLockKind;
 use record::missing::{Maybe, Missing};
 
-use super::bpf::Stack;
+use super::programs::Stack;
 use crate::process_time;
 use crate::user_symbols::{Frame, UserSymbols};
 

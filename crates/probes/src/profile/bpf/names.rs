@@ -6,7 +6,7 @@ use std::path::Path;
 use record::missing::Maybe;
 use record::profile::ThreadState;
 
-use super::bpf::{FRAMES, Sum};
+use super::programs::{FRAMES, Sum};
 use crate::kernel_symbols::KernelSymbols;
 use crate::process_ids::{self, Namespace};
 use crate::process_time;

@@ -14,9 +14,10 @@ use record::missing::{Maybe, Missing};
 
 use self::skel::types::{stack, wait_key, wait_sum};
 use self::skel::{LocksSkel, LocksSkelBuilder};
-use super::Options;
+use super::form::waits;
 use crate::descriptors;
 use crate::hog;
+use crate::locks::Options;
 use crate::process_ids;
 use crate::program::{self, Halves, KERNEL_BTF, Losses, Stacks};
 
@@ -153,7 +154,7 @@ impl Bpf {
             role: [None, Some("mmap_lock"), Some("siglock")].get(sum.role as usize).copied().flatten(),
             frames: self.stacks.of_waits(&self.skel.maps.stacks, key.stack, sum.count),
             cgroup: key.cgroup,
-            waits: super::waits(sum.count, sum.total_ns, sum.max_ns, &sum.buckets),
+            waits: waits(sum.count, sum.total_ns, sum.max_ns, &sum.buckets),
             spun_ns: sum.spun_ns,
         }
     }

@@ -16,12 +16,12 @@ use record::missing::{Maybe, Missing};
 
 use self::skel::types::{futex_key, futex_stack, futex_sum, waker, waker_key};
 use self::skel::{UserLocksSkel, UserLocksSkelBuilder};
-use super::Options;
 use crate::descriptors;
 use crate::hog::{self, Work};
-use crate::locks;
+use crate::locks::bpf::waits;
 use crate::process_ids;
 use crate::program::{self, Halves, KERNEL_BTF, Losses, Spent, Stacks};
+use crate::user_locks::Options;
 
 #[allow(
     missing_debug_implementations,
@@ -187,7 +187,7 @@ impl Bpf {
             stack: self.stacks.of_waits(&self.skel.maps.stacks, key.stack, sum.count),
             waker: self.waker(&key),
             cgroup: key.cgroup,
-            waits: locks::waits(sum.count, sum.total_ns, sum.max_ns, &sum.buckets),
+            waits: waits(sum.count, sum.total_ns, sum.max_ns, &sum.buckets),
             spun_ns: sum.spun_ns,
             not_slept: sum.not_slept,
             timed_out: sum.timed_out,

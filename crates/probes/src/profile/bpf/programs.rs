@@ -14,7 +14,7 @@ use record::profile::{ProfileKind, ThreadState};
 
 use self::skel::types::{away, cpu, profile_key, profile_stack, profile_sum};
 use self::skel::{ProfileSkel, ProfileSkelBuilder};
-use super::Options;
+use crate::profile::Options;
 use crate::program::{self, Halves, KERNEL_BTF, Losses, PerCpu, Row, RunTime, Sampler, Stacks};
 use crate::ticks::SAMPLE_PERIOD_NS;
 use crate::{cpu_list, descriptors, process_ids};

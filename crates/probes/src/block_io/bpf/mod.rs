@@ -1,5 +1,8 @@
 //! The programs in the kernel, and the sums that they keep.
 
+mod loading;
+mod sums;
+
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::mem::MaybeUninit;
@@ -11,51 +14,27 @@ use std::{fmt, ptr};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore as _, MapFlags};
 use nix::libc;
-use record::block_io::{
-    Inode, IoBy, IoCounts, IoEvents, IoGroup, IoInterval, IoOp, Latencies, LatencyBucket, Powers, Seeks, fold,
-};
+use record::block_io::{IoBy, IoCounts, IoEvents, IoGroup, IoInterval, IoOp, Seeks, fold};
 use record::clock::{Clock, Monotonic};
 use record::missing::{Maybe, Missing};
 
+use self::loading::{choose, set_up};
 use self::skel::types::{group, group_key, io_lost};
-use self::skel::{BlockIoSkel, BlockIoSkelBuilder, OpenBlockIoSkel};
-use super::{Device, IoLatency, Options, devices};
+use self::skel::{BlockIoSkel, BlockIoSkelBuilder};
+use self::sums::{file, inode, key_of, latencies, plain, powers, slot_key};
+use super::{Device, IoLatency, Options};
 use crate::cgroups;
 use crate::cost::{Cost, Meter};
 use crate::cpu_list;
 use crate::descriptors;
 use crate::process_ids;
 use crate::program::{
-    KERNEL_BTF, Row, Spent, ask_for, comm, in_a_burst, recursion_misses, refusal, take_all, text,
-    wait_for_running,
+    KERNEL_BTF, Row, Spent, ask_for, in_a_burst, recursion_misses, refusal, take_all, text, wait_for_running,
 };
 
-#[allow(
-    missing_debug_implementations,
-    missing_docs,
-    unreachable_pub,
-    clippy::all,
-    clippy::pedantic,
-    clippy::undocumented_unsafe_blocks,
-    clippy::unwrap_used,
-    reason = "generated from block_io.bpf.c"
-)]
-mod skel {
-    include!(concat!(env!("OUT_DIR"), "/block_io.skel.rs"));
-}
-
-/// As in `block_io.h`.
-const FINE_BITS: u32 = 5;
-const LATENCY_LOG2_MIN: u32 = 9;
-const WAYS: u32 = 16;
-const WAYS_SETS_MAX: u32 = 2_048;
-const KEY_BYTES_WITHOUT_OWNER: u32 = 8;
 const SLOTS: u32 = 64;
-/// Memory of all slots on all CPUs that the kernel says are possible.
-const SLOTS_BYTES_MAX: usize = 32 << 20;
 /// Programs, maps and links, and some.
 const DESCRIPTORS: u64 = 64;
-const SLOT_OP_BITS: u32 = 8;
 const IO_OPS: [IoOp; 5] = [IoOp::Read, IoOp::Write, IoOp::Flush, IoOp::Discard, IoOp::Other];
 
 const _: () = assert!(size_of::<group>() == 8008);
@@ -410,76 +389,12 @@ fn ns_per_request(options: &Options, events: IoEvents) -> Maybe<f64> {
     }
 }
 
-fn choose(open: &mut OpenBlockIoSkel<'_>, events: IoEvents) {
-    let progs = &mut open.progs;
-    let is = |wanted: &[IoEvents]| wanted.contains(&events);
-    for (program, wanted) in [
-        (&mut progs.on_start, is(&[IoEvents::StartToDone])),
-        (&mut progs.on_issue, is(&[IoEvents::StartToDone])),
-        (&mut progs.on_done, is(&[IoEvents::StartToDone])),
-        (&mut progs.on_error, is(&[IoEvents::StartToDone])),
-        (&mut progs.on_insert, is(&[IoEvents::InsertToComplete])),
-        (&mut progs.on_issue_or_begin, is(&[IoEvents::InsertToComplete])),
-        (&mut progs.on_complete, is(&[IoEvents::InsertToComplete, IoEvents::IssueToComplete])),
-        (&mut progs.on_issue_begin, is(&[IoEvents::IssueToComplete])),
-        (&mut progs.on_requeue, is(&[IoEvents::IssueToComplete])),
-        (&mut progs.on_issue_only, is(&[IoEvents::Issue])),
-        (&mut progs.on_requeue_only, is(&[IoEvents::Issue])),
-    ] {
-        program.set_autoload(wanted);
-    }
-}
-
-fn set_up(open: &mut OpenBlockIoSkel<'_>, options: &Options, possible: u32) -> libbpf_rs::Result<()> {
-    let has_owner = options.by.comm || options.by.file || options.by.cgroup;
-    if !has_owner {
-        open.maps.owners.set_max_entries(1)?;
-    }
-    let slots = if has_owner { 0 } else { slots(options, possible as usize) };
-    open.maps.slots.set_max_entries((2 * slots).max(1))?;
-    for groups in [&mut open.maps.groups_even, &mut open.maps.groups_odd] {
-        groups.set_max_entries(options.groups_max - slots)?;
-        if !has_owner {
-            groups.set_key_size(KEY_BYTES_WITHOUT_OWNER)?;
-        }
-    }
-    let sets = options.flights_max.div_ceil(WAYS).next_power_of_two().min(WAYS_SETS_MAX);
-    let settings = open.maps.rodata_data.as_deref_mut().expect("our object has a .rodata");
-    settings.sets_mask = sets - 1;
-    settings.has_slots = slots > 0;
-    settings.slots_mask = slots.saturating_sub(1);
-    settings.by_comm = options.by.comm;
-    settings.by_file = options.by.file;
-    settings.by_cgroup = options.by.cgroup;
-    settings.only_cgroup = options.cgroup.is_some();
-    settings.only_dev = options.device.map_or(0, Device::number);
-    settings.only_tgid = options.pid.unwrap_or(0);
-    let bit = |op: &IoOp| 1 << IO_OPS.iter().position(|o| o == op).expect("all of them are listed");
-    settings.only_ops = options.ops.iter().map(bit).fold(0, |all, bit: u32| all | bit);
-    settings.only_comm = comm(options.comm.as_deref());
-    Ok(())
-}
-
 /// Memory of the maps on a machine of that many CPUs, in bytes.
 #[cfg(test)]
 pub(crate) fn kernel_memory(possible: u32, by_file: bool) -> libbpf_rs::Result<u64> {
     let options = Options::everything(IoBy { op: true, file: by_file, ..IoBy::default() });
     let probe = IoProbe::attach_for(&options, IoEvents::StartToDone, possible)?;
     Ok(crate::program::kernel_bytes(&probe.skel, possible))
-}
-
-/// How many groups have sums for each CPU apart: enough for reads, writes, flushes and discards of each device, as far as
-/// there are not too many and their memory stays below [`SLOTS_BYTES_MAX`]; a power of two, or none. One group at least is
-/// shared by all CPUs.
-fn slots(options: &Options, cpus: usize) -> u32 {
-    const OPS: u32 = 4;
-    let devices = if options.device.is_some() { 1 } else { devices::with_a_size() };
-    let wanted = (devices.min(SLOTS) * OPS).next_power_of_two();
-    // Two halves of each.
-    let fit = SLOTS_BYTES_MAX / (2 * size_of::<group>() * cpus.max(1));
-    let fit = u32::try_from(fit).unwrap_or(u32::MAX);
-    let most = SLOTS.min(options.groups_max.saturating_sub(1)).min(fit);
-    if most == 0 { 0 } else { wanted.min(1 << most.ilog2()) }
 }
 
 /// Merges are not told apart by anything, ends without a start by their device alone.
@@ -493,64 +408,6 @@ fn or_unknown(is_told: bool, n: u64) -> Maybe<u64> {
     if is_told { Ok(n) } else { Err(Missing::because("filters do not reach it")) }
 }
 
-/// The key of a slot, in the form that the maps' keys have.
-fn slot_key(key: u64) -> Vec<u8> {
-    let op = u32::try_from(key & ((1 << SLOT_OP_BITS) - 1)).expect("masked") - 1;
-    let dev = u32::try_from(key >> SLOT_OP_BITS).expect("a device has 32 bits");
-    [dev.to_ne_bytes(), op.to_ne_bytes()].concat()
-}
-
-/// A key, which has no owner where nobody asked for one.
-fn key_of(bytes: &[u8]) -> group_key {
-    let mut whole = [0; size_of::<group_key>()];
-    whole[..bytes.len()].copy_from_slice(bytes);
-    plain(&whole)
-}
-
-/// A value of the maps, which are plain integers and bytes.
-fn plain<T: Copy>(bytes: &[u8]) -> T {
-    assert_eq!(bytes.len(), size_of::<T>(), "the maps have values of this size");
-    // SAFETY: long enough, checked above; every pattern of bits is a value of these types.
-    unsafe { ptr::read_unaligned(bytes.as_ptr().cast()) }
-}
-
-fn file(key: &group_key, name: &str) -> String {
-    match (key.inode, name) {
-        (0, _) => "(not known)".to_owned(),
-        (inode, "") => format!("(inode {inode})"),
-        (_, name) => name.to_owned(),
-    }
-}
-
-fn inode(key: &group_key) -> Option<Inode> {
-    let Device { major, minor } = Device::from_number(key.inode_dev);
-    (key.inode != 0).then(|| Inode { device: format!("{major}:{minor}"), number: key.inode })
-}
-
-fn powers(buckets: &[u32]) -> Powers {
-    let bound = |b: usize| if b == 0 { 0 } else { 1_u64 << (b - 1) };
-    let occupied = buckets.iter().enumerate().filter(|(_, n)| **n > 0);
-    occupied.map(|(b, n)| (bound(b), u64::from(*n))).collect()
-}
-
-fn latencies(buckets: &[u32], sum_ns: u64, max_ns: u64) -> Latencies {
-    let occupied = (0..).zip(buckets).filter(|(_, n)| **n > 0);
-    let buckets = occupied.map(|(b, n)| bucket(b, u64::from(*n), max_ns)).collect();
-    Latencies { buckets, sum_ns, max_ns }
-}
-
-/// The bounds of a bucket: 32 of equal width to each power of two. The first also holds what is shorter, the last what is
-/// longer.
-fn bucket(number: u32, count: u64, max_ns: u64) -> LatencyBucket {
-    let (power, place) =
-        (LATENCY_LOG2_MIN + (number >> FINE_BITS), u64::from(number & ((1 << FINE_BITS) - 1)));
-    let width = 1_u64 << (power - FINE_BITS);
-    let from_ns = if number == 0 { 0 } else { (1 << power) + place * width };
-    let end = (1 << power) + (place + 1) * width;
-    let is_last = number + 1 == u32::try_from(size_of::<[u32; 896]>() / 4).expect("896");
-    LatencyBucket { from_ns, until_ns: if is_last { end.max(max_ns + 1) } else { end }, count }
-}
-
 /// Small reads past the page cache, of the file that this program is.
 fn burst() -> std::io::Result<()> {
     let file: File = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open("/proc/self/exe")?;
@@ -562,36 +419,23 @@ fn burst() -> std::io::Result<()> {
     Ok(())
 }
 
+#[allow(
+    missing_debug_implementations,
+    missing_docs,
+    unreachable_pub,
+    clippy::all,
+    clippy::pedantic,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used,
+    reason = "generated from block_io.bpf.c"
+)]
+mod skel {
+    include!(concat!(env!("OUT_DIR"), "/block_io.skel.rs"));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn buckets_follow_each_other_without_gap_and_are_narrow() {
-        let mut end = 0;
-        for number in 0..896 {
-            let b = bucket(number, 1, u64::MAX - 1);
-            assert_eq!(b.from_ns, end, "bucket {number}");
-            if (1..895).contains(&number) {
-                assert!((b.until_ns - b.from_ns) * 32 <= b.from_ns, "bucket {number}");
-            }
-            end = b.until_ns;
-        }
-        assert_eq!(bucket(895, 1, u64::MAX - 1).until_ns, u64::MAX);
-    }
-
-    #[test]
-    fn the_memory_of_slots_is_bounded_on_any_number_of_cpus() {
-        let options = Options { device: None, ..Options::everything(IoBy { op: true, ..IoBy::default() }) };
-        for cpus in [1, 2, 64, 256, 1_024, 8_192] {
-            let slots = slots(&options, cpus) as usize;
-            let bytes = 2 * slots * size_of::<group>() * cpus;
-            assert!(bytes <= SLOTS_BYTES_MAX, "{cpus} CPUs: {slots} slots, {bytes} bytes");
-            assert!(slots == 0 || slots.is_power_of_two(), "{cpus} CPUs: {slots} slots");
-        }
-        assert!(slots(&options, 2) >= 4, "a machine of two CPUs has slots for one device at least");
-        assert!(slots(&options, 256) >= 4, "and so has one of 256");
-    }
 
     #[test]
     fn root_older_events_tell_the_same_numbers() {
@@ -620,12 +464,5 @@ mod tests {
         assert!(by_new + by_new / 10 >= BURST && by_old + by_old / 10 >= BURST, "{by_new} and {by_old}");
         let p50 = |i: &IoInterval| i.total().from_issue.quantile_ns(0.5).unwrap();
         assert!((p50(&new) / p50(&old) - 1.0).abs() < 0.5, "{} ns and {} ns", p50(&new), p50(&old));
-    }
-
-    #[test]
-    fn powers_are_named_by_their_lower_bounds() {
-        let mut buckets = [0; 34];
-        (buckets[0], buckets[1], buckets[13]) = (5, 2, 7);
-        assert_eq!(powers(&buckets), [(0, 5), (1, 2), (4096, 7)].into());
     }
 }

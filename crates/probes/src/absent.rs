@@ -1,0 +1,90 @@
+//! The probes of a build without BPF: types without values, whose `open` says why.
+
+use std::collections::BTreeSet;
+
+use record::block_io::IoInterval;
+use record::locks::{LockInterval, UserLockInterval};
+use record::missing::Maybe;
+use record::profile::Profile;
+
+use crate::cost::Cost;
+use crate::locks::Refused;
+use crate::ticks::Tally;
+use crate::{block_io, locks, profile, user_locks};
+
+/// A probe without values, with the methods that callers know.
+macro_rules! absent {
+    ($visibility:vis $probe:ident { $(fn $name:ident($($self:tt)+) -> $yields:ty;)* }) => {
+        #[derive(Debug)]
+        #[expect(missing_docs, reason = "see the probe of a build with BPF")]
+        $visibility enum $probe {}
+
+        #[expect(missing_docs, clippy::missing_errors_doc, reason = "see the probe of a build with BPF")]
+        impl $probe {
+            $($visibility fn $name($($self)+) -> $yields {
+                unreachable!("there is no value of this type")
+            })*
+        }
+    };
+}
+
+absent!(pub IoProbe {
+    fn note(&self) -> Option<&str>;
+    fn start(&mut self) -> Maybe<u64>;
+    fn read(&mut self) -> Maybe<IoInterval>;
+    fn measure_cost(&mut self) -> ();
+    fn cost(&mut self) -> Maybe<Cost>;
+});
+absent!(pub LockProbe {
+    fn start(&mut self) -> Maybe<u64>;
+    fn read(&mut self) -> Maybe<LockInterval>;
+    fn measure_cost(&mut self) -> ();
+    fn cost(&mut self) -> Maybe<Cost>;
+});
+absent!(pub UserLockProbe {
+    fn start(&mut self) -> Maybe<u64>;
+    fn read(&mut self) -> Maybe<UserLockInterval>;
+    fn measure_cost(&mut self) -> ();
+    fn cost(&mut self) -> Maybe<Cost>;
+});
+absent!(pub Profiler {
+    fn start(&mut self) -> u64;
+    fn gather(&mut self) -> Maybe<()>;
+    fn finish(self) -> Maybe<Profile>;
+});
+absent!(pub(crate) Ticks {
+    fn tally(&self, _: &BTreeSet<u32>) -> Tally;
+});
+
+impl IoProbe {
+    pub(crate) fn open(_: &block_io::Options) -> Result<Self, String> {
+        Err("requests are not seen: this build has no BPF; build it with the feature `bpf`".into())
+    }
+}
+
+impl LockProbe {
+    pub(crate) fn open(_: &locks::Options) -> Result<Self, Refused> {
+        Err(Refused::because(NO_LOCKS.into()))
+    }
+}
+
+impl UserLockProbe {
+    pub(crate) fn open(_: &user_locks::Options) -> Result<Self, Refused> {
+        Err(Refused::because(NO_LOCKS.into()))
+    }
+}
+
+impl Profiler {
+    pub(crate) fn open(_: &profile::Options) -> Result<Self, Refused> {
+        let why = "no profile without BPF: this build has none; build it with the feature `bpf`";
+        Err(Refused::because(why.into()))
+    }
+}
+
+impl Ticks {
+    pub(crate) fn open(_: &BTreeSet<u32>) -> Result<Self, String> {
+        Err("this build has no BPF".into())
+    }
+}
+
+const NO_LOCKS: &str = "no locks without BPF: this build has none; build it with the feature `bpf`";

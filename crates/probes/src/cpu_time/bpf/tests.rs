@@ -1,0 +1,175 @@
+//! The programs against each other, and a core whose schedules are known.
+
+use std::thread;
+use std::time::Duration;
+
+use super::super::books::between;
+use super::*;
+use crate::topology::Cores;
+
+#[test]
+fn root_all_programs_on_the_switch_tell_the_same() {
+    if !nix::unistd::geteuid().is_root() || !Path::new(KERNEL_BTF).exists() {
+        eprintln!("skipped: needs root and a kernel with BTF");
+        return;
+    }
+    let here = u32::try_from(sched_getcpu().unwrap()).unwrap();
+    let all = [Hook::Btf, Hook::Raw, Hook::ByScheduler, Hook::WithTasks];
+    let cores = Cores::default();
+    let tasks = |hook: Hook| (hook == Hook::WithTasks).then_some(&cores);
+    let mut all = all.map(|hook| {
+        let possible = cpu_list::possible_count();
+        Bpf::attach(hook, Wanted { possible, tasks: tasks(hook), waits: false }).unwrap()
+    });
+    // The scheduler's clock is known from the first switch after the first closing on.
+    for bpf in &mut all {
+        let _ = bpf.close(here);
+    }
+    hog::ping_pong(Some(here), 10).unwrap();
+    let before = all.each_mut().map(|bpf| bpf.close(here).unwrap());
+    hog::ping_pong(Some(here), 2_000).unwrap();
+    thread::sleep(Duration::from_millis(200));
+    let after = all.each_mut().map(|bpf| bpf.close(here).unwrap());
+    let told: Vec<_> = before.iter().zip(&after).map(|(b, a)| between(b, a).unwrap()).collect();
+    assert!(told[0].switches >= 3_998, "{told:?}");
+    for one in &told {
+        // The closings are some microseconds apart, and others may switch in that time.
+        assert!(one.switches.abs_diff(told[0].switches) <= 20, "{told:?}");
+        // They differ by what is booked around switches that nobody was shown.
+        assert!((one.busy_ratio - told[0].busy_ratio).abs() < 0.05, "{told:?}");
+        // A reading that a hypervisor holds up in between is off by as much as that.
+        assert!(one.balance_ns.abs() < 1_000_000, "{told:?}");
+    }
+}
+
+/// The programs on a machine with one core of several CPUs, for [`switch_at`] to play switches on; not attached.
+fn one_core(possible: u32, cpus: &str) -> Option<(CpuTimeSkel<'static>, PerCpu<cpu>)> {
+    if !nix::unistd::geteuid().is_root() || !Path::new(KERNEL_BTF).exists() {
+        return None;
+    }
+    let place = Box::leak(Box::new(MaybeUninit::uninit()));
+    let mut open = CpuTimeSkelBuilder::default().open(place).unwrap();
+    let cores = Cores::declared(cpus).unwrap();
+    set_up(&mut open, Hook::WithTasks, Wanted { possible, tasks: Some(&cores), waits: false }).unwrap();
+    let skel = open.load().unwrap();
+    let cpus = PerCpu::map(&skel.maps.cpus).unwrap();
+    place_on_cores(&cpus, Some(&cores));
+    Some((skel, cpus))
+}
+
+/// A switch on a CPU to a task or to idle; what the stint that ended had: alone, and its share, in ns.
+fn switch_at(skel: &mut CpuTimeSkel<'_>, cpu: usize, now_ns: u64, to_task: bool) -> (u64, f64) {
+    let words = [cpu as u64, now_ns, u64::from(to_task)];
+    let mut bytes: Vec<u8> = words.iter().flat_map(|w| w.to_ne_bytes()).collect();
+    let input = ProgramInput { context_in: Some(&mut bytes), ..ProgramInput::default() };
+    skel.progs.replay.test_run(input).unwrap();
+    let had = &skel.maps.bss_data.as_deref().unwrap().replayed;
+    (had.alone_ns, had.share as f64 / 840.0)
+}
+
+/// The same by brute force: who was busy in each stretch between two switches.
+#[derive(Default)]
+struct Witness {
+    busy: [bool; 8],
+    alone_ns: [u64; 8],
+    share_ns: [f64; 8],
+    core_busy_ns: u64,
+    last_ns: u64,
+}
+
+impl Witness {
+    fn until(&mut self, now_ns: u64) {
+        let ns = now_ns - std::mem::replace(&mut self.last_ns, now_ns);
+        let count = self.busy.iter().filter(|b| **b).count();
+        for cpu in (0..8).filter(|cpu| self.busy[*cpu]) {
+            self.alone_ns[cpu] += if count == 1 { ns } else { 0 };
+            self.share_ns[cpu] += ns as f64 / count as f64;
+        }
+        self.core_busy_ns += if count > 0 { ns } else { 0 };
+    }
+}
+
+#[test]
+fn root_shares_of_a_core_are_right_in_a_thousand_random_schedules() {
+    let mut chance: u64 = 0x9E37_79B9_7F4A_7C15;
+    let mut draw = |below: u64| {
+        // xorshift64: any numbers do, the same in each run.
+        chance ^= chance << 13;
+        chance ^= chance >> 7;
+        chance ^= chance << 17;
+        chance % below
+    };
+    let machine = |threads: u32| one_core(8, &format!("0-{}", threads - 1));
+    let Some(mut machines) = [2, 4, 8].into_iter().map(machine).collect::<Option<Vec<_>>>() else {
+        eprintln!("skipped: needs root and a kernel with BTF");
+        return;
+    };
+    for schedule in 0..1_000_u64 {
+        let kind = usize::try_from(schedule % 3).unwrap();
+        let (skel, threads) = (&mut machines[kind].0, 2_usize << kind);
+        // Each schedule starts with every CPU idle, at a time of its own.
+        let start_ns = (schedule + 1) * 1_000_000_000_000;
+        for cpu in 0..8 {
+            switch_at(skel, cpu, start_ns, false);
+        }
+        let mut witness = Witness { last_ns: start_ns, ..Witness::default() };
+        let (mut alone_ns, mut share_ns) = ([0; 8], [0.0; 8]);
+        let mut now_ns = start_ns;
+        for _ in 0..60 {
+            now_ns += draw(5_000_000);
+            let cpu = usize::try_from(draw(threads as u64)).unwrap();
+            let to_task = draw(3) > 0;
+            witness.until(now_ns);
+            let had = switch_at(skel, cpu, now_ns, to_task);
+            if witness.busy[cpu] {
+                alone_ns[cpu] += had.0;
+                share_ns[cpu] += had.1;
+            }
+            witness.busy[cpu] = to_task;
+        }
+        now_ns += 1_000_000;
+        witness.until(now_ns);
+        for cpu in 0..8 {
+            let had = switch_at(skel, cpu, now_ns, false);
+            if witness.busy[cpu] {
+                alone_ns[cpu] += had.0;
+                share_ns[cpu] += had.1;
+            }
+            assert_eq!(alone_ns[cpu], witness.alone_ns[cpu], "schedule {schedule}, CPU {cpu}");
+            assert!((share_ns[cpu] - witness.share_ns[cpu]).abs() < 1.0, "schedule {schedule}, CPU {cpu}");
+        }
+        let sum: f64 = share_ns.iter().sum();
+        assert!((sum - witness.core_busy_ns as f64).abs() < 1_000.0, "schedule {schedule}: {sum}");
+        assert!(share_ns[threads..].iter().all(|s| *s == 0.0));
+    }
+}
+
+#[test]
+fn root_eight_hogs_on_one_core_have_an_eighth_of_it_each() {
+    let Some((mut skel, _)) = one_core(8, "0-7") else { return };
+    for cpu in 0..8 {
+        switch_at(&mut skel, cpu, 1_000, true);
+    }
+    for cpu in 0..8 {
+        let (alone_ns, share_ns) = switch_at(&mut skel, cpu, 20_000_001_000, false);
+        assert_eq!(alone_ns, 0);
+        assert!((share_ns - 2.5e9).abs() < 1.0, "{share_ns}");
+    }
+}
+
+#[test]
+fn root_a_machine_may_have_any_number_of_cpus_and_has_no_more() {
+    // Cores may be declared that the machine does not have.
+    let Some((mut skel, cpus)) = one_core(3_000, "2998-3001") else { return };
+    let counted = |cpu| {
+        // SAFETY: an aligned word in memory that is mapped as long as `cpus` lives.
+        cpus.of(cpu).map(|place| unsafe { ptr::read_volatile(&raw const (*place).stint.counted) })
+    };
+    for cpu in 2_997..3_002 {
+        switch_at(&mut skel, cpu, 1_000, true);
+    }
+    assert_eq!([2_997, 2_998, 2_999, 3_000].map(counted), [Some(0), Some(1), Some(1), None]);
+    // Both had a half of their core, CPU 2997 has one for itself, and the others have no books.
+    let (alone_ns, share_ns) = switch_at(&mut skel, 2_999, 3_000, false);
+    assert!(alone_ns == 0 && (share_ns - 1_000.0).abs() < 1.0, "{alone_ns} {share_ns}");
+}

@@ -1,0 +1,86 @@
+//! What the programs tell of threads.
+
+use std::cell::RefCell;
+use std::io::Read;
+use std::ptr;
+
+use libbpf_rs::{Iter, RingBufferBuilder};
+
+use super::skel::CpuTimeSkel;
+use super::skel::types::{contender, contest, task_record, task_time};
+use super::tasks::{Sums, Told};
+use crate::program;
+
+/// What the kernel side tells of every thread: first of those that live, then of those that ended.
+pub(super) fn told(skel: &CpuTimeSkel<'_>) -> Result<Vec<Told>, Box<dyn std::error::Error>> {
+    let link = skel.progs.tell_tasks.attach()?;
+    let mut living = Vec::new();
+    Iter::new(&link)?.read_to_end(&mut living)?;
+    let living = living.chunks_exact(size_of::<task_record>()).map(|bytes| one_told(bytes, false));
+    let ended = RefCell::new(Vec::new());
+    let mut ring = RingBufferBuilder::new();
+    ring.add(&skel.maps.ended, |bytes| {
+        ended.borrow_mut().push(one_told(bytes, true));
+        0
+    })?;
+    ring.build()?.consume()?;
+    let living: Vec<Told> = living.collect();
+    Ok(living.into_iter().chain(ended.into_inner()).collect())
+}
+
+fn one_told(bytes: &[u8], ended: bool) -> Told {
+    assert!(bytes.len() >= size_of::<task_record>(), "the programs write whole records");
+    // SAFETY: long enough, checked above; plain integers and bytes, so that every pattern is a value.
+    let record: task_record = unsafe { ptr::read_unaligned(bytes.as_ptr().cast()) };
+    let sums = |t: &task_time| Sums {
+        on_cpu_ns: t.on_cpu_ns,
+        alone_ns: t.alone_ns,
+        share: t.share,
+        stints: t.stints,
+        interrupted_ns: t.interrupted_ns,
+    };
+    Told {
+        key: (record.tid, record.started_ns),
+        pid: record.tgid,
+        comm: program::text(&record.comm),
+        epoch: record.books.epoch,
+        now: sums(&record.books.now),
+        then: sums(&record.books.then),
+        user_ns: record.utime_ns,
+        system_ns: record.stime_ns,
+        waited_ns: record.waited_ns,
+        cgroup: record.cgroup,
+        ended,
+    }
+}
+
+/// The thread that ran most for certain: what it may have inherited from others is not counted for it.
+pub(super) fn winner<const W: usize>(
+    contests: &[contest],
+    contenders: &[[contender; W]],
+) -> Option<(usize, usize, u64)> {
+    let all = contests.iter().zip(contenders).enumerate().flat_map(|(set, (contest, who))| {
+        (0..W).map(move |way| (set, way, contest.ns[way].saturating_sub(who[way].over_ns)))
+    });
+    all.max_by_key(|(_, _, ns)| *ns).filter(|(_, _, ns)| *ns > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_winner_is_whoever_ran_most_for_certain() {
+        let mut contests = [contest::default(), contest::default()];
+        contests[0].tid = [10, 11, 0, 0];
+        contests[0].ns = [500, 700, 0, 0];
+        let mut contenders = [[contender::default(); 4], [contender::default(); 4]];
+        contenders[0][1].over_ns = 300;
+        // A way that nobody has taken since the last closing keeps who had it before.
+        contenders[1][2].over_ns = 99;
+        contests[1].tid = [21, 0, 0, 0];
+        contests[1].ns = [450, 0, 0, 0];
+        assert_eq!(winner(&contests, &contenders), Some((0, 0, 500)));
+        assert_eq!(winner(&[contest::default()], &contenders), None);
+    }
+}

@@ -1,0 +1,160 @@
+//! The probe where there is BPF: the sums of the kernel's side, with names.
+
+mod calls;
+mod programs;
+
+use std::collections::HashMap;
+
+use record::clock::{Clock, Monotonic};
+use record::locks::{UserLockInterval, UserLockKind, UserLockSample};
+use record::missing::{Maybe, Missing};
+
+use super::Options;
+use crate::cgroups;
+use crate::cost::{Cost, Meter};
+use crate::cpu_list;
+use crate::locks::Refused;
+use crate::process_ids;
+use crate::user_symbols::UserSymbols;
+
+#[cfg(test)]
+pub(crate) use self::programs::kernel_memory;
+
+/// Watches the locks from [`super::open`] on.
+#[derive(Debug)]
+pub struct UserLockProbe {
+    programs: programs::Bpf,
+    cgroups: cgroups::Names,
+    symbols: UserSymbols,
+    /// Processes of a PID namespace by the machine's ids; `None` outside of one.
+    ids: Option<HashMap<u32, u32>>,
+    namespace: Option<process_ids::Namespace>,
+    meter: Meter<2>,
+    calls_before: u64,
+    last_ns: u64,
+    seen: u64,
+}
+
+impl UserLockProbe {
+    /// Attaches the programs.
+    pub(super) fn open(options: &Options) -> Result<Self, Refused> {
+        let programs = programs::Bpf::open(options).map_err(Refused::because)?;
+        let now_ns = Monotonic.now_ns();
+        let (symbols, ids) = (UserSymbols::new(), None);
+        let namespace = process_ids::Namespace::open().map_err(|why| Refused::because(why.reason))?;
+        let meter = Meter::new(["a wait", "another system call"]);
+        let cgroups = cgroups::Names::default();
+        Ok(Self {
+            programs,
+            cgroups,
+            symbols,
+            ids,
+            namespace,
+            meter,
+            calls_before: 0,
+            last_ns: now_ns,
+            seen: 0,
+        })
+    }
+
+    /// The first interval starts here: at the moment that this yields, on `CLOCK_MONOTONIC`. Without it, when the probe
+    /// was opened.
+    ///
+    /// # Errors
+    ///
+    /// Missing where the kernel does not hand out the sums.
+    pub fn start(&mut self) -> Maybe<u64> {
+        self.read()?;
+        self.seen = 0;
+        self.calls_before = self.programs.calls();
+        self.meter.start(self.last_ns);
+        Ok(self.last_ns)
+    }
+
+    /// What was waited for since the last reading, or since the probe was opened.
+    ///
+    /// The next interval starts where this one ends. Whether a deadline was missed is the caller's to know.
+    ///
+    /// # Errors
+    ///
+    /// Missing where the kernel does not hand out the sums.
+    pub fn read(&mut self) -> Maybe<UserLockInterval> {
+        let (until_ns, drained) = self.programs.drain()?;
+        self.cgroups.next_round();
+        let from_ns = std::mem::replace(&mut self.last_ns, until_ns);
+        self.symbols.next_round();
+        self.ids = self.namespace.as_ref().map(process_ids::Namespace::own_by_machines).transpose()?;
+        let mut locks: Vec<UserLockSample> = drained.sums.into_iter().map(|sum| self.sample(sum)).collect();
+        locks.sort_by_key(|l| std::cmp::Reverse(l.waits.ns_total));
+        self.seen += locks.iter().map(|l| l.waits.count).sum::<u64>();
+        let (cpus, lost) = (cpu_list::online_count(), drained.lost);
+        Ok(UserLockInterval { from_ns, until_ns, cpus, missed_deadline: false, locks, lost })
+    }
+
+    /// Measures what watching costs, by bursts of waits for one lock and of other system calls (some 100 ms), unless that was done before; needs the rights that opening the
+    /// probe needs.
+    pub fn measure_cost(&mut self) {
+        self.meter.measure(programs::ns_of_calls);
+    }
+
+    /// What watching has cost since the start; measured now, where [`Self::measure_cost`] was not called before.
+    ///
+    /// # Errors
+    ///
+    /// Missing where the kernel's run statistics cannot be had.
+    pub fn cost(&mut self) -> Maybe<Cost> {
+        self.measure_cost();
+        self.meter.cost([self.seen, self.programs.calls().saturating_sub(self.calls_before + self.seen)])
+    }
+
+    fn sample(&mut self, sum: programs::Sum) -> UserLockSample {
+        let cgroup = (sum.cgroup != 0).then(|| self.cgroups.name(sum.cgroup));
+        UserLockSample { cgroup, ..self.without_cgroup(sum) }
+    }
+
+    fn without_cgroup(&mut self, sum: programs::Sum) -> UserLockSample {
+        let own = self.ids.as_ref().map_or(Some(sum.pid), |ids| ids.get(&sum.pid).copied());
+        let Some(pid) = own else {
+            let why = Missing::because("its process is outside of this PID namespace");
+            return sample_of(sum, calls::Reached::missing(&why), Err(why));
+        };
+        let sum = programs::Sum { pid, ..sum };
+        self.symbols.meet(sum.pid);
+        let reached = match &sum.stack {
+            Ok(stack) => calls::reached(&mut self.symbols, sum.pid, stack),
+            Err(why) => calls::Reached::missing(why),
+        };
+        let mut reached = reached;
+        if programs::is_priority_inheriting(sum.op) {
+            reached.kind = UserLockKind::Mutex;
+        }
+        let waker = sum.waker.as_ref().map_err(Clone::clone).map(|waker| {
+            let Ok(stack) = &waker.stack else { return waker.name.clone() };
+            let woke = calls::reached(&mut self.symbols, sum.pid, stack);
+            // Who waits may have left no name behind, who wakes it mostly does: `sem_post`.
+            if reached.kind == UserLockKind::Other {
+                reached.kind = woke.kind;
+            }
+            woke.caller.map_or_else(|_| waker.name.clone(), |from| format!("{} in {from}", waker.name))
+        });
+        sample_of(sum, reached, waker)
+    }
+}
+
+fn sample_of(sum: programs::Sum, reached: calls::Reached, waker: Maybe<String>) -> UserLockSample {
+    UserLockSample {
+        cgroup: None,
+        pid: sum.pid,
+        comm: sum.comm,
+        address: sum.address,
+        kind: reached.kind,
+        call: reached.call,
+        caller: reached.caller,
+        stack: reached.stack,
+        waker,
+        waits: sum.waits,
+        spin_ns_total: Ok(sum.spun_ns),
+        not_slept: sum.not_slept,
+        timed_out: sum.timed_out,
+    }
+}
