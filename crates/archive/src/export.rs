@@ -11,22 +11,26 @@ use std::io::{self, Write};
 
 use parquet::data_type::ByteArray;
 use record::bakeoff::{Bakeoff, Trial};
+use record::cpu::CpuInterval;
+use record::csv::write_row;
 use record::histogram::{CensoredHistogram, Histogram, QUANTILES, Summary};
+use record::instruments::{Instruments, Observed};
 use record::load::LoadRecord;
 use record::missing::Maybe;
-use record::printable::csv_cell;
 use record::run::{Run, RunId};
 use record::series::Sample;
-use serde::{Deserialize, Serialize};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::Archive;
 use crate::error::ArchiveError;
+use crate::intervals::{StoredInterval, Visit, visit_all};
+use crate::schema::Real;
 use crate::schema::bakeoff::Order;
 use crate::schema::command::RecordedForm;
 use crate::schema::environment::EnvironmentFile;
 use crate::schema::manifest::Manifest;
 use crate::schema::proof::ProofForm;
-use crate::schema::{Real, block_io, cpu, locks, nic};
 use crate::series::{self, Column, GROUP_ROWS, Table};
 
 /// Export format.
@@ -189,15 +193,9 @@ fn sample_labels(text: &str) -> Labels {
 
 /// Hands on everything that was measured interval by interval besides the series, and when each interval ended.
 fn over_time(run: &Run, each: &mut dyn FnMut(u64, flat::Leaf) -> io::Result<()>) -> io::Result<()> {
-    let mut put =
-        |until_ns: u64, leaves: Vec<flat::Leaf>| leaves.into_iter().try_for_each(|leaf| each(until_ns, leaf));
-    let seen = &run.instruments;
-    run.cpu.iter().try_for_each(|i| put(i.until_ns, flat::leaves("cpu", &cpu::Interval::of(i))))?;
-    seen.io.iter().try_for_each(|i| put(i.until_ns, flat::leaves("io", &block_io::Interval::of(i))))?;
-    seen.nic.iter().try_for_each(|i| put(i.until_ns, flat::leaves("nic", &nic::Interval::of(i))))?;
-    seen.locks.iter().try_for_each(|i| put(i.until_ns, flat::leaves("locks", &locks::Interval::of(i))))?;
-    let ulocks = |i| flat::leaves("ulocks", &locks::UserInterval::of(i));
-    seen.ulocks.iter().try_for_each(|i| put(i.until_ns, ulocks(i)))?;
+    let mut flat = Flat { seen: &run.instruments, each };
+    flat.intervals(&run.cpu)?;
+    visit_all(&mut flat)?;
     for slice in run.load.iter().flat_map(|load| &load.slices) {
         let labels = vec![("op".to_owned(), slice.operation.clone())];
         let bucket = |(lowest_ns, count): (u64, u64)| flat::Leaf {
@@ -205,9 +203,36 @@ fn over_time(run: &Run, each: &mut dyn FnMut(u64, flat::Leaf) -> io::Result<()>)
             labels: [labels.clone(), vec![("lowest_ns".to_owned(), lowest_ns.to_string())]].concat(),
             value: count as f64,
         };
-        put(slice.from_ns.saturating_add(slice.for_ns), slice.histogram.buckets().map(bucket).collect())?;
+        flat.put(
+            slice.from_ns.saturating_add(slice.for_ns),
+            slice.histogram.buckets().map(bucket).collect(),
+        )?;
     }
     Ok(())
+}
+
+/// Hands on each number of an interval, and when the interval ended.
+struct Flat<'a> {
+    seen: &'a Instruments,
+    each: &'a mut dyn FnMut(u64, flat::Leaf) -> io::Result<()>,
+}
+
+impl Flat<'_> {
+    fn put(&mut self, until_ns: u64, leaves: Vec<flat::Leaf>) -> io::Result<()> {
+        leaves.into_iter().try_for_each(|leaf| (self.each)(until_ns, leaf))
+    }
+
+    fn intervals<T: StoredInterval>(&mut self, intervals: &[T]) -> io::Result<()> {
+        intervals.iter().try_for_each(|i| self.put(i.until_ns(), flat::leaves(T::NAME, &i.form())))
+    }
+}
+
+impl Visit for Flat<'_> {
+    type Error = io::Error;
+
+    fn visit<T: StoredInterval + Observed>(&mut self) -> io::Result<()> {
+        self.intervals(T::of(self.seen))
+    }
 }
 
 fn flat(labels: &Labels) -> String {
@@ -351,7 +376,7 @@ fn csv(what: &What, out: &mut dyn Write) -> io::Result<()> {
             flat(&line.labels),
             line.value.to_string(),
         ];
-        writeln!(out, "{}", fields.iter().map(|f| csv_cell(f)).collect::<Vec<_>>().join(","))
+        write_row(out, fields)
     })
 }
 
@@ -418,20 +443,45 @@ fn columns<'a>(lines: &'a [Line<'_>]) -> [Column<'a>; 14] {
 const SCHEMA: &str = "bakeoff.export/1";
 
 #[derive(Serialize)]
-struct RunDocument {
+struct RunDocument<'a> {
     schema: &'static str,
     run: Manifest,
-    cpu: Vec<cpu::Interval>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    io: Vec<block_io::Interval>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    nic: Vec<nic::Interval>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    locks: Vec<locks::Interval>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    ulocks: Vec<locks::UserInterval>,
+    cpu: Lines<'a, CpuInterval>,
+    #[serde(flatten)]
+    instruments: InstrumentsForm<'a>,
     series: Vec<SampleForm>,
     slices: Vec<SliceForm>,
+}
+
+/// A list of intervals.
+struct Lines<'a, T>(&'a [T]);
+
+impl<T: StoredInterval> Serialize for Lines<'_, T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(StoredInterval::form))
+    }
+}
+
+/// A key for each instrument that has intervals.
+struct InstrumentsForm<'a>(&'a Instruments);
+
+impl Serialize for InstrumentsForm<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        struct Keys<'a, M>(&'a Instruments, M);
+        impl<M: SerializeMap> Visit for Keys<'_, M> {
+            type Error = M::Error;
+
+            fn visit<T: StoredInterval + Observed>(&mut self) -> Result<(), M::Error> {
+                match T::of(self.0) {
+                    [] => Ok(()),
+                    intervals => self.1.serialize_entry(<T as StoredInterval>::NAME, &Lines(intervals)),
+                }
+            }
+        }
+        let mut keys = Keys(self.0, serializer.serialize_map(None)?);
+        visit_all(&mut keys)?;
+        keys.1.end()
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -454,20 +504,20 @@ struct SliceForm {
 }
 
 #[derive(Serialize)]
-struct BakeoffDocument {
+struct BakeoffDocument<'a> {
     schema: &'static str,
     bakeoff: Order,
     environment: EnvironmentFile,
     plan: String,
-    attempts: Vec<AttemptForm>,
+    attempts: Vec<AttemptForm<'a>>,
 }
 
 #[derive(Serialize)]
-struct AttemptForm {
+struct AttemptForm<'a> {
     trial: u32,
     state: &'static str,
     reason: Option<String>,
-    measured: Option<RunDocument>,
+    measured: Option<RunDocument<'a>>,
 }
 
 fn json(what: &What, out: &mut dyn Write) -> std::io::Result<()> {
@@ -490,8 +540,8 @@ impl SampleForm {
     }
 }
 
-impl RunDocument {
-    fn of(run: &Run) -> Self {
+impl<'a> RunDocument<'a> {
+    fn of(run: &'a Run) -> Self {
         let slices = run.load.iter().flat_map(|l| &l.slices).map(|s| SliceForm {
             from_ns: s.from_ns,
             for_ns: s.for_ns,
@@ -503,19 +553,16 @@ impl RunDocument {
         Self {
             schema: SCHEMA,
             run: Manifest::of(run, Vec::new()),
-            cpu: run.cpu.iter().map(cpu::Interval::of).collect(),
-            io: run.instruments.io.iter().map(block_io::Interval::of).collect(),
-            nic: run.instruments.nic.iter().map(nic::Interval::of).collect(),
-            locks: run.instruments.locks.iter().map(locks::Interval::of).collect(),
-            ulocks: run.instruments.ulocks.iter().map(locks::UserInterval::of).collect(),
+            cpu: Lines(&run.cpu),
+            instruments: InstrumentsForm(&run.instruments),
             series: series.collect(),
             slices: slices.collect(),
         }
     }
 }
 
-impl BakeoffDocument {
-    fn of(bakeoff: &Bakeoff) -> Self {
+impl<'a> BakeoffDocument<'a> {
+    fn of(bakeoff: &'a Bakeoff) -> Self {
         let attempts = bakeoff.attempts.iter().map(|a| AttemptForm {
             trial: a.trial,
             state: a.state.word(),

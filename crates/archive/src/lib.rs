@@ -23,6 +23,7 @@ mod error;
 pub mod event_log;
 mod export;
 pub mod hlog;
+mod intervals;
 mod journal;
 mod listing;
 mod lock;

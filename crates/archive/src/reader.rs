@@ -5,7 +5,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 use record::environment::Environment;
-use record::instruments::Instruments;
+use record::instruments::{Instruments, Observed};
 use record::missing::Missing;
 use record::proof::Proof;
 use record::run::{Run, RunHeader, RunId};
@@ -14,13 +14,14 @@ use serde::de::DeserializeOwned;
 
 use crate::disk::{OF_HISTOGRAMS, OF_LINES, STORED_BYTES_MAX, UnpackedMax};
 use crate::error::ArchiveError;
+use crate::intervals::{StoredInterval, Visit, visit_all};
+use crate::schema::Wrong;
 use crate::schema::command::RecordedForm;
 use crate::schema::limits::ThrottledForm;
 use crate::schema::manifest::{self, Manifest};
 use crate::schema::proof::ProofForm;
-use crate::schema::{Wrong, block_io, cpu, locks, nic};
 use crate::stretches::Stretches;
-use crate::writer::{CPU, IO, LATENCY, LOCKS, MANIFEST, MANIFEST_SUM, NIC, SERIES, ULOCKS};
+use crate::writer::{LATENCY, MANIFEST, MANIFEST_SUM, SERIES};
 use crate::{Archive, checksum, disk, hlog, series};
 
 impl Archive {
@@ -63,15 +64,10 @@ impl Archive {
             return Err(ArchiveError::NotFound { text: id.to_string() });
         }
         let Stored { manifest, header } = read_manifest(&folder, id)?;
-        let cpu = lines(&folder, &manifest, CPU, cpu::Interval::read)?;
+        let cpu = intervals(&folder, &manifest)?;
         let missing = manifest.not_observed.iter().map(|(name, why)| (name.clone(), Missing::because(why)));
-        let instruments = Instruments {
-            io: lines(&folder, &manifest, IO, block_io::Interval::read)?,
-            nic: lines(&folder, &manifest, NIC, nic::Interval::read)?,
-            locks: lines(&folder, &manifest, LOCKS, locks::Interval::read)?,
-            ulocks: lines(&folder, &manifest, ULOCKS, locks::UserInterval::read)?,
-            missing: missing.collect(),
-        };
+        let mut instruments = Instruments { missing: missing.collect(), ..Instruments::default() };
+        visit_all(&mut Reading { folder: &folder, manifest: &manifest, into: &mut instruments })?;
         let series = match manifest.file(SERIES) {
             None => Vec::new(),
             Some(_) => series::read_samples(&checked(&folder, &manifest, SERIES)?)
@@ -216,17 +212,28 @@ pub(crate) fn in_file(folder: &Path, name: &str) -> impl FnOnce(Wrong) -> Archiv
     move |Wrong(what)| ArchiveError::Damaged { path, what }
 }
 
-/// The documents of a file of one a line; none where there is no file.
-fn lines<F: DeserializeOwned, T>(
-    folder: &Path,
-    manifest: &Manifest,
-    name: &str,
-    read: impl Fn(F) -> Result<T, Wrong>,
-) -> Result<Vec<T>, ArchiveError> {
-    if manifest.file(name).is_none() {
+/// Reads the intervals of every instrument.
+struct Reading<'a> {
+    folder: &'a Path,
+    manifest: &'a Manifest,
+    into: &'a mut Instruments,
+}
+
+impl Visit for Reading<'_> {
+    type Error = ArchiveError;
+
+    fn visit<T: StoredInterval + Observed>(&mut self) -> Result<(), ArchiveError> {
+        *T::of_mut(self.into) = intervals(self.folder, self.manifest)?;
+        Ok(())
+    }
+}
+
+/// The intervals of an instrument; none if it has no file.
+fn intervals<T: StoredInterval>(folder: &Path, manifest: &Manifest) -> Result<Vec<T>, ArchiveError> {
+    if manifest.file(T::FILE).is_none() {
         return Ok(Vec::new());
     }
-    documents(stream(folder, manifest, name, OF_LINES)?, read).map_err(in_file(folder, name))
+    documents(stream(folder, manifest, T::FILE, OF_LINES)?, T::read).map_err(in_file(folder, T::FILE))
 }
 
 /// Longest line of a file that is read line by line, in bytes.

@@ -3,6 +3,9 @@
 //! Written while a load runs, so cheaply: unpacked, in a form that only this process reads. Sealing the run turns it into
 //! the files of the archive. The files have no name from the moment they are made: a killed process leaves nothing.
 
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::fs::{self, File};
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io::{self, BufRead, BufReader, Read, Write as _};
@@ -11,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use record::cpu::CpuInterval;
 use record::histogram::CompactHistogram;
-use record::instruments::Instruments;
+use record::instruments::{Instruments, Observed};
 use record::series::{HistogramSlice, LatencyKind, Sample};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -19,8 +22,8 @@ use serde::de::DeserializeOwned;
 use crate::disk;
 use crate::error::ArchiveError;
 use crate::export::SampleForm;
-use crate::schema::{Wrong, block_io, cpu, locks, nic};
-use crate::writer::{CPU, IO, LOCKS, NIC, ULOCKS};
+use crate::intervals::{StoredInterval, Visit, visit_all};
+use crate::schema::Wrong;
 
 /// Bytes of a strand that wait in memory.
 const WAITING_BYTES: usize = 1 << 15;
@@ -32,11 +35,8 @@ const WAITING_BYTES: usize = 1 << 15;
 pub struct Spool {
     folder: PathBuf,
     slices: Strand,
-    cpu: Strand,
-    io: Strand,
-    nic: Strand,
-    locks: Strand,
-    ulocks: Strand,
+    /// By the file that they become.
+    intervals: BTreeMap<&'static str, Strand>,
     samples: Strand,
     /// The first write that failed.
     failed: Option<io::Error>,
@@ -50,18 +50,8 @@ impl Spool {
 
     /// Creates a spool in `folder`.
     pub(crate) fn within(folder: PathBuf) -> Self {
-        let strand = Strand::default;
-        Self {
-            folder,
-            slices: strand(),
-            cpu: strand(),
-            io: strand(),
-            nic: strand(),
-            locks: strand(),
-            ulocks: strand(),
-            samples: strand(),
-            failed: None,
-        }
+        let (slices, samples) = (Strand::default(), Strand::default());
+        Self { folder, slices, intervals: BTreeMap::new(), samples, failed: None }
     }
 
     /// Adds distributions of latency.
@@ -76,21 +66,18 @@ impl Spool {
 
     /// Adds intervals of CPU use.
     pub fn add_cpu(&mut self, intervals: impl IntoIterator<Item = CpuInterval>) {
-        let written = self.cpu.add(&self.folder, intervals.into_iter().map(|i| cpu::Interval::of(&i)));
-        self.note(written);
+        self.add_intervals::<CpuInterval>(intervals.into_iter());
     }
 
     /// Adds intervals of the other instruments.
     pub fn add_instruments(&mut self, seen: &Instruments) {
-        let written = [
-            self.io.add(&self.folder, seen.io.iter().map(block_io::Interval::of)),
-            self.nic.add(&self.folder, seen.nic.iter().map(nic::Interval::of)),
-            self.locks.add(&self.folder, seen.locks.iter().map(locks::Interval::of)),
-            self.ulocks.add(&self.folder, seen.ulocks.iter().map(locks::UserInterval::of)),
-        ];
-        for written in written {
-            self.note(written);
-        }
+        let Ok(()) = visit_all(&mut Adding { spool: self, seen });
+    }
+
+    fn add_intervals<T: StoredInterval>(&mut self, intervals: impl Iterator<Item = impl Borrow<T>>) {
+        let strand = self.intervals.entry(T::FILE).or_default();
+        let written = strand.add(&self.folder, intervals.map(|interval| interval.borrow().form()));
+        self.note(written);
     }
 
     /// Adds numbers over time.
@@ -106,7 +93,7 @@ impl Spool {
     /// If not everything could be written.
     pub fn cpu(&self) -> Result<impl Iterator<Item = io::Result<CpuInterval>> + '_, ArchiveError> {
         self.check()?;
-        Ok(documents(&self.cpu, cpu::Interval::read))
+        Ok(documents(self.lines::<CpuInterval>(), CpuInterval::read))
     }
 
     /// Distributions of latency, from the first interval on.
@@ -116,20 +103,13 @@ impl Spool {
     }
 
     pub(crate) fn samples(&self) -> impl Iterator<Item = io::Result<Sample>> + '_ {
-        documents(&self.samples, |form: SampleForm| Ok(form.read()))
+        documents(self.samples.reader(), |form: SampleForm| Ok(form.read()))
     }
 
-    /// The lines of the archive's file `name`, if it is one of lines.
-    pub(crate) fn lines(&self, name: &str) -> impl BufRead + '_ {
-        let strand = match name {
-            CPU => &self.cpu,
-            IO => &self.io,
-            NIC => &self.nic,
-            LOCKS => &self.locks,
-            ULOCKS => &self.ulocks,
-            _ => unreachable!("{name} has no lines"),
-        };
-        strand.reader()
+    /// The lines of an instrument's file so far.
+    pub(crate) fn lines<T: StoredInterval>(&self) -> impl BufRead + '_ {
+        static NONE: Strand = Strand { file: None, waiting: Vec::new() };
+        self.intervals.get(T::FILE).unwrap_or(&NONE).reader()
     }
 
     /// Reports the first write that failed.
@@ -151,13 +131,28 @@ impl Spool {
 }
 
 fn documents<'a, F: DeserializeOwned + 'a, T: 'a>(
-    strand: &'a Strand,
+    lines: impl BufRead + 'a,
     read: impl Fn(F) -> Result<T, Wrong> + 'a,
 ) -> impl Iterator<Item = io::Result<T>> + 'a {
-    strand.reader().split(b'\n').map(move |line| {
+    lines.split(b'\n').map(move |line| {
         let form = serde_json::from_slice(&line?)?;
         read(form).map_err(|Wrong(what)| io::Error::new(io::ErrorKind::InvalidData, what))
     })
+}
+
+/// Adds the intervals of every instrument.
+struct Adding<'a> {
+    spool: &'a mut Spool,
+    seen: &'a Instruments,
+}
+
+impl Visit for Adding<'_> {
+    type Error = Infallible;
+
+    fn visit<T: StoredInterval + Observed>(&mut self) -> Result<(), Infallible> {
+        self.spool.add_intervals::<T>(T::of(self.seen).iter());
+        Ok(())
+    }
 }
 
 /// Items of one kind: those on disk, and then those that wait.

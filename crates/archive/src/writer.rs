@@ -5,13 +5,13 @@ use std::io::{self, BufRead as _, BufReader, Read, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use record::environment::Environment;
-use record::instruments::Instruments;
-use record::run::{Run, RunHeader, RunId, RunState};
-use serde::Serialize;
+use record::instruments::{Instruments, Observed};
+use record::run::{Run, RunHeader, RunId};
 
 use crate::error::ArchiveError;
+use crate::intervals::{self, StoredInterval, Visit};
+use crate::schema::document;
 use crate::schema::manifest::{Manifest, StoredFile};
-use crate::schema::{block_io, cpu, document, locks, nic};
 use crate::{Archive, Spool, checksum, disk, hlog, lock, masking, series};
 
 pub(crate) const MANIFEST: &str = "manifest.json";
@@ -19,11 +19,6 @@ pub(crate) const MANIFEST_SUM: &str = "manifest.sha256";
 pub(crate) const LATENCY: &str = "latency.hlog.zst";
 pub(crate) const HISTOGRAMS: &str = "hist.parquet";
 pub(crate) const SERIES: &str = "series.parquet";
-pub(crate) const CPU: &str = "cpu.jsonl.zst";
-pub(crate) const IO: &str = "io.jsonl.zst";
-pub(crate) const NIC: &str = "nic.jsonl.zst";
-pub(crate) const LOCKS: &str = "locks.jsonl.zst";
-pub(crate) const ULOCKS: &str = "ulocks.jsonl.zst";
 
 /// A run that is being written to the archive.
 ///
@@ -75,19 +70,7 @@ impl Archive {
             RunWriter { archive, id, folder: partial, manifest, files: Vec::new(), sealed: false };
         let taken = lock::take(&writer.manifest).map_err(ArchiveError::writing(&path))?;
         assert!(taken, "a file that was just made is nobody else's");
-        let header = RunHeader { state: RunState::Running, ..header.clone() };
-        let draft = Run {
-            throttled: Err(record::limits::not_watched()),
-            header,
-            environment: Environment::default(),
-            load: None,
-            cpu: Vec::new(),
-            server_cpu: record::server_cpu::ServerCpu::not_measured(),
-            instruments: Instruments::default(),
-            series: Vec::new(),
-            proofs: Vec::new(),
-            recorded: None,
-        };
+        let draft = Run::unmeasured(header.clone().still_running(), Environment::default());
         writer.write_manifest(&draft).map_err(ArchiveError::writing(&path))?;
         Ok(writer)
     }
@@ -109,7 +92,7 @@ impl RunWriter {
         assert!(name.bytes().all(plain) && !name.starts_with('.'), "a plain file name: {name}");
         let packed = format!("{name}.zst");
         assert!(
-            ![LATENCY, CPU, IO, NIC, LOCKS, ULOCKS].contains(&packed.as_str()),
+            packed != LATENCY && !intervals::is_file_of_intervals(&packed),
             "{packed} is the archive's own"
         );
         let mut unreadable = None;
@@ -181,12 +164,8 @@ impl RunWriter {
             let rows = |out| series::histograms(hlog::all_slices(load, spool), host, out);
             self.files.push(disk::store_with(&self.folder, HISTOGRAMS, rows)?);
         }
-        let seen = &run.instruments;
-        self.store_lines(CPU, spool, run.cpu.iter().map(cpu::Interval::of))?;
-        self.store_lines(IO, spool, seen.io.iter().map(block_io::Interval::of))?;
-        self.store_lines(NIC, spool, seen.nic.iter().map(nic::Interval::of))?;
-        self.store_lines(LOCKS, spool, seen.locks.iter().map(locks::Interval::of))?;
-        self.store_lines(ULOCKS, spool, seen.ulocks.iter().map(locks::UserInterval::of))?;
+        self.store_intervals(spool, &run.cpu)?;
+        intervals::visit_all(&mut Storing { writer: self, spool, seen: &run.instruments })?;
         let mut samples = spool.samples().chain(run.series.iter().cloned().map(Ok)).peekable();
         if samples.peek().is_some() {
             self.files.push(disk::store_with(&self.folder, SERIES, |out| series::samples(samples, out))?);
@@ -194,26 +173,21 @@ impl RunWriter {
         Ok(())
     }
 
-    /// One document a line, those of `spool` first; where there is none, no file.
-    fn store_lines<T: Serialize>(
-        &mut self,
-        name: &str,
-        spool: &Spool,
-        documents: impl ExactSizeIterator<Item = T>,
-    ) -> Result<(), ArchiveError> {
-        let mut spooled = spool.lines(name);
+    /// One interval a line, those of `spool` first; no file if there are none.
+    fn store_intervals<T: StoredInterval>(&mut self, spool: &Spool, more: &[T]) -> Result<(), ArchiveError> {
+        let mut spooled = spool.lines::<T>();
         let is_empty = spooled.fill_buf().map_err(ArchiveError::reading(&self.folder))?.is_empty();
-        if is_empty && documents.len() == 0 {
+        if is_empty && more.is_empty() {
             return Ok(());
         }
         let lines = |out: &mut dyn io::Write| {
             io::copy(&mut spooled, out)?;
-            documents.into_iter().try_for_each(|document| {
-                serde_json::to_writer(&mut *out, &document)?;
+            more.iter().try_for_each(|interval| {
+                serde_json::to_writer(&mut *out, &interval.form())?;
                 out.write_all(b"\n")
             })
         };
-        self.files.push(disk::store_packed(&self.folder, name, lines)?);
+        self.files.push(disk::store_packed(&self.folder, T::FILE, lines)?);
         Ok(())
     }
 
@@ -226,6 +200,21 @@ impl RunWriter {
         self.manifest.write_all(&text)?;
         self.manifest.sync_all()?;
         Ok(checksum::of(&text))
+    }
+}
+
+/// Stores the intervals of every instrument.
+struct Storing<'a> {
+    writer: &'a mut RunWriter,
+    spool: &'a Spool,
+    seen: &'a Instruments,
+}
+
+impl Visit for Storing<'_> {
+    type Error = ArchiveError;
+
+    fn visit<T: StoredInterval + Observed>(&mut self) -> Result<(), ArchiveError> {
+        self.writer.store_intervals(self.spool, T::of(self.seen))
     }
 }
 

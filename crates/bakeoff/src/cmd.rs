@@ -7,6 +7,7 @@ pub(crate) mod generate;
 pub(crate) mod hog;
 pub(crate) mod host;
 pub(crate) mod import;
+pub(crate) mod intervals;
 pub(crate) mod io;
 pub(crate) mod load;
 pub(crate) mod lock_options;
@@ -30,6 +31,8 @@ use std::path::PathBuf;
 
 use ::record::target::Target;
 use archive::Archive;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 
 use crate::cli::{Cli, Command};
 use crate::confine::{self, Reader};
@@ -100,13 +103,11 @@ pub(crate) fn check_cgroups(by: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether the process that alone is watched has ended: then nothing more is to be seen, which is said.
-pub(crate) fn has_ended(only: Option<probes::process_time::Watched>) -> bool {
-    let ended = only.filter(probes::process_time::Watched::has_ended);
-    if let Some(process) = ended {
-        crate::screen::Screen::new().line(&format!("bakeoff: process {} has ended", process.pid()));
-    }
-    ended.is_some()
+/// `07:42:45` in the user's time zone.
+pub(crate) fn local_time(unix_ns: u64) -> String {
+    let at =
+        Timestamp::from_nanosecond(i128::from(unix_ns)).expect("a clock shows a time before the year 9999");
+    at.to_zoned(TimeZone::system()).strftime("%H:%M:%S").to_string()
 }
 
 /// Runs the command that was typed; what it has to say goes to `out`.

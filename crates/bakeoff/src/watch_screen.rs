@@ -1,5 +1,11 @@
 //! The dashboard as a function of what was seen: nothing here reads a clock, a key or a machine.
 
+mod cpu;
+mod io;
+mod locks;
+mod nic;
+mod number;
+
 use std::collections::BTreeMap;
 
 use ratatui::Frame;
@@ -7,11 +13,13 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Paragraph};
-use record::block_io::{IoInterval, Powers};
-use record::cpu::{CpuInterval, CpuSample};
-use record::locks::{LockInterval, UserLockInterval, UserLockSample};
+use record::block_io::IoInterval;
+use record::cpu::CpuInterval;
+use record::locks::{LockInterval, UserLockInterval};
 use record::missing::Maybe;
-use record::nic::{NicInterval, TcpCounts};
+use record::nic::NicInterval;
+
+use self::number::{percent, time};
 
 /// Everything that stands on the screen.
 #[derive(Debug)]
@@ -47,9 +55,9 @@ pub(crate) fn draw(frame: &mut Frame, view: &View) {
         return frame.render_widget(wrapped, area);
     }
     let load_lines = u16::from(view.load.is_some());
-    let cpu_lines = cpu_height(view, area);
+    let cpu_lines = cpu::height(view, area);
     let lost_text = lost(view);
-    let [head, load, cpu, middle, lost_line, foot] = Layout::vertical([
+    let [head, load, cpu_area, middle, lost_line, foot] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(load_lines),
         Constraint::Length(cpu_lines),
@@ -62,14 +70,14 @@ pub(crate) fn draw(frame: &mut Frame, view: &View) {
     if let Some(text) = &view.load {
         frame.render_widget(Line::styled(format!(" load: {text}"), strong()), load);
     }
-    cpus(frame, cpu, view);
+    cpu::draw(frame, cpu_area, view);
     let [left, right] =
         Layout::horizontal([Constraint::Percentage(50), Constraint::Percentage(50)]).areas(middle);
-    heat_map(frame, left, view);
+    io::draw(frame, left, view);
     let [locks_area, ulocks_area, nic_area] = Layout::vertical(right_heights(right.height)).areas(right);
-    locks(frame, locks_area, view);
-    program_locks(frame, ulocks_area, view);
-    nics(frame, nic_area, view);
+    locks::of_kernel(frame, locks_area, view);
+    locks::of_programs(frame, ulocks_area, view);
+    nic::draw(frame, nic_area, view);
     if let Some(text) = lost_text {
         frame.render_widget(Line::styled(text, bad()), lost_line);
     }
@@ -132,276 +140,8 @@ fn strong() -> Style {
     Style::new().add_modifier(Modifier::BOLD)
 }
 
-/// Heads, a line for each CPU as far as there is room, and one for each that is saturated.
-fn cpu_height(view: &View, area: Rect) -> u16 {
-    let rows =
-        view.cpu.as_ref().map_or(1, |c| 1 + c.cpus.len() + c.cpus.iter().filter(|s| s.saturated()).count());
-    // The other panels need eight lines, and four are for the ends, the load and what was lost.
-    let most = (area.height.saturating_sub(2) / 2).min(area.height.saturating_sub(12));
-    u16::try_from(rows + 1).unwrap_or(u16::MAX).min(most.max(3))
-}
-
-fn cpus(frame: &mut Frame, area: Rect, view: &View) {
-    let Ok(interval) = &view.cpu else {
-        return why(frame, area, "CPU", view.cpu.as_ref().err());
-    };
-    let mean = |of: fn(&CpuSample) -> Maybe<f64>| interval.mean(of).map_or("-".to_owned(), percent);
-    let title = format!(
-        "CPU  event {}  /proc {}  unaccounted {}  by {}",
-        mean(|s| s.event_ratio.clone()),
-        mean(|s| s.procstat_busy_ratio.clone()),
-        mean(|s| s.unaccounted_ratio.clone()),
-        interval.rung.word()
-    );
-    let block = panel(&title);
-    let inside = block.inner(area);
-    frame.render_widget(block, area);
-    let room = usize::from(inside.height).saturating_sub(1);
-    let saturated: Vec<&CpuSample> = interval.cpus.iter().filter(|s| s.saturated()).collect();
-    // The saturated ones are named even where not every CPU has a line.
-    let words = saturated.len().min(room / 2);
-    let width = usize::from(inside.width);
-    let bar_width = if width >= 120 { 40 } else { 16 };
-    let mut lines = vec![Line::styled(
-        format!(
-            "{:>4} {:<bar_width$} {:>7} {:>7} {:>7}  hottest thread",
-            "CPU", "", "event", "/proc", "unacc"
-        ),
-        Style::new().add_modifier(Modifier::DIM),
-    )];
-    let mut shown: Vec<&CpuSample> = interval.cpus.iter().collect();
-    let rows = room - words;
-    if shown.len() > rows {
-        shown.sort_by(|a, b| busy(b).total_cmp(&busy(a)));
-        shown.truncate(rows);
-        shown.sort_by_key(|s| s.cpu);
-    }
-    for sample in shown {
-        lines.push(cpu_line(sample, bar_width));
-    }
-    for sample in saturated.into_iter().take(words) {
-        let by = match &sample.top {
-            Ok(top) => {
-                format!("{} (pid {}, thread {}) ran {}", top.comm, top.pid, top.tid, percent(top.ratio))
-            }
-            Err(missing) => format!("by which thread is unknown ({missing})"),
-        };
-        lines.push(Line::styled(format!("CPU {} is saturated: {by}", sample.cpu), bad()));
-    }
-    frame.render_widget(Paragraph::new(lines), inside);
-}
-
-fn busy(sample: &CpuSample) -> f64 {
-    sample.busy_ratio().unwrap_or(0.0)
-}
-
 fn bad() -> Style {
     Style::new().fg(Color::Red).add_modifier(Modifier::BOLD)
-}
-
-/// Events as a full bar, and where `/proc/stat` sees less or more, a mark.
-fn cpu_line(sample: &CpuSample, bar_width: usize) -> Line<'static> {
-    let value = |ratio: &Maybe<f64>| ratio.as_ref().map_or("-".to_owned(), |r| percent(*r));
-    let hottest = sample
-        .top
-        .as_ref()
-        .map_or(String::new(), |top| format!("{}/{} {}", top.comm, top.tid, percent(top.ratio)));
-    let text = format!(
-        "{:>4} {} {:>7} {:>7} {:>7}  {hottest}",
-        sample.cpu,
-        bar(busy(sample), sample.procstat_busy_ratio.as_ref().ok().copied(), bar_width),
-        value(&sample.event_ratio),
-        value(&sample.procstat_busy_ratio),
-        value(&sample.unaccounted_ratio),
-    );
-    if sample.saturated() { Line::styled(text, bad()) } else { Line::raw(text) }
-}
-
-fn bar(ratio: f64, mark: Option<f64>, width: usize) -> String {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the width")]
-    let place = |r: f64| (r.clamp(0.0, 1.0) * width as f64).round() as usize;
-    let (full, mark) = (place(ratio), mark.map(|m| place(m).min(width.saturating_sub(1))));
-    (0..width)
-        .map(|i| match (i < full, mark == Some(i)) {
-            (_, true) => '|',
-            (true, false) => '█',
-            (false, false) => '·',
-        })
-        .collect()
-}
-
-fn heat_map(frame: &mut Frame, area: Rect, view: &View) {
-    let Ok(intervals) = &view.io else {
-        return why(frame, area, "I/O", view.io.as_ref().err());
-    };
-    let title = intervals.last().map_or("I/O".to_owned(), |last| {
-        let per_s = |n: u64| count(n as f64 / last.seconds());
-        let p99 = last.total().from_start.quantile_ns(0.99).map_or("-".to_owned(), time);
-        let at_least = if last.lost.is_empty() { "" } else { ">=" };
-        format!(
-            "I/O  {at_least}{} r/s  {at_least}{} w/s  p99 {p99}",
-            per_s(last.counts.reads),
-            per_s(last.counts.writes)
-        )
-    });
-    let block = panel(&title);
-    let inside = block.inner(area);
-    frame.render_widget(block, area);
-    let lines = heat_lines(intervals, usize::from(inside.width), usize::from(inside.height));
-    frame.render_widget(Paragraph::new(lines.into_iter().map(Line::raw).collect::<Vec<_>>()), inside);
-}
-
-const LABEL: usize = 8;
-const SHADES: [char; 5] = [' ', '░', '▒', '▓', '█'];
-
-/// Latency upward in powers of two, time to the right, the newest at the end; the more, the darker. Where there is no line
-/// for each power, a line holds as many as are needed for all to be seen, and bears the bound of its lowest one.
-fn heat_lines(intervals: &[IoInterval], width: usize, height: usize) -> Vec<String> {
-    let columns = width.saturating_sub(LABEL + 1);
-    let newest = &intervals[intervals.len().saturating_sub(columns)..];
-    let powers: Vec<Powers> = newest.iter().map(by_powers).collect();
-    let bounds = || powers.iter().flat_map(|p| p.keys().copied());
-    let (Some(low), Some(high)) = (bounds().min(), bounds().max()) else {
-        return vec!["no request yet".to_owned()];
-    };
-    let (low, high) = (low.ilog2(), high.ilog2());
-    let Some(together) = u32::try_from(height).ok().filter(|h| *h > 0).map(|h| (high - low + 1).div_ceil(h))
-    else {
-        return Vec::new();
-    };
-    let sums = |from: u32| -> Vec<u64> {
-        let is_in = |(power, _): &(&u64, &u64)| power.ilog2() < from + together;
-        powers.iter().map(|p| p.range(1 << from..).take_while(is_in).map(|(_, n)| n).sum()).collect()
-    };
-    let rows: Vec<(u32, Vec<u64>)> =
-        (low..=high).step_by(together as usize).map(|from| (from, sums(from))).collect();
-    let most = rows.iter().flat_map(|(_, sums)| sums).copied().max().unwrap_or(1);
-    let line = |(from, sums): &(u32, Vec<u64>)| {
-        let cells: String = sums.iter().map(|n| shade(*n, most)).collect();
-        let pad = columns - powers.len().min(columns);
-        format!("{:>LABEL$} {}{cells}", time((1_u64 << from) as f64), " ".repeat(pad))
-    };
-    rows.iter().rev().map(line).collect()
-}
-
-fn by_powers(interval: &IoInterval) -> Powers {
-    let mut powers = Powers::new();
-    for bucket in &interval.total().from_start.buckets {
-        // What is shorter than any bucket of its own stands on the lowest line.
-        *powers.entry(1 << bucket.from_ns.max(256).ilog2()).or_default() += bucket.count;
-    }
-    powers
-}
-
-fn shade(n: u64, most: u64) -> char {
-    if n == 0 {
-        return SHADES[0];
-    }
-    let share = (1.0 + n as f64).ln() / (1.0 + most as f64).ln();
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 4")]
-    let step = (share * 4.0).ceil() as usize;
-    SHADES[step.clamp(1, 4)]
-}
-
-fn locks(frame: &mut Frame, area: Rect, view: &View) {
-    let Ok(interval) = &view.locks else {
-        return why(frame, area, "Locks", view.locks.as_ref().err());
-    };
-    let (waits, spin_ns) = interval.total();
-    let at_least = if interval.lost.is_empty() { "" } else { ">=" };
-    let title = format!(
-        "Locks  {at_least}{} waits/s  CPU-util {at_least}{}",
-        count(waits.count as f64 / interval.seconds()),
-        percent(interval.cpu_util_ratio(spin_ns))
-    );
-    let block = panel(&title);
-    let inside = block.inner(area);
-    frame.render_widget(block, area);
-    let width = usize::from(inside.width);
-    // Where there is little room, who asks for a lock tells more than what it is and how long it takes.
-    let is_narrow = width < 60;
-    let row = |waits: &str, mean: &str, util: &str, name: &str| {
-        let mean = if is_narrow { String::new() } else { format!(" {mean:>8}") };
-        format!("{waits:>8}{mean} {util:>8} {name}").chars().take(width).collect::<String>()
-    };
-    let head = row("waits/s", "mean", "CPU-util", if is_narrow { "caller" } else { "caller, kind, lock" });
-    let mut lines = vec![Line::styled(head, Style::new().add_modifier(Modifier::DIM))];
-    for lock in interval.locks.iter().take(usize::from(inside.height).saturating_sub(1)) {
-        let caller = lock.caller.as_ref().map_or("?", String::as_str);
-        let place = lock.name.clone().unwrap_or_else(|_| format!("{:#x}", lock.address));
-        let name =
-            if is_narrow { caller.to_owned() } else { format!("{caller}, {}, {place}", lock.kind.word()) };
-        lines.push(Line::raw(row(
-            &count(lock.waits.count as f64 / interval.seconds()),
-            &time(lock.waits.ns_mean() as f64),
-            &percent(interval.cpu_util_ratio(lock.spin_ns_total)),
-            &name,
-        )));
-    }
-    frame.render_widget(Paragraph::new(lines), inside);
-}
-
-/// A line for each lock of a program; what is likely waited for because there is nothing to do comes last.
-fn program_locks(frame: &mut Frame, area: Rect, view: &View) {
-    let Ok(interval) = &view.ulocks else {
-        return why(frame, area, "Program locks", view.ulocks.as_ref().err());
-    };
-    let (waits, spin_ns) = interval.total();
-    let at_least = if interval.lost.is_empty() { "" } else { ">=" };
-    let util = spin_ns.map_or("-".to_owned(), |ns| percent(interval.cpu_util_ratio(ns)));
-    let per_s = |waits: u64| count(waits as f64 / interval.seconds());
-    let title = format!("Program locks  {at_least}{}/s  CPU {at_least}{util}", per_s(waits.count));
-    let block = panel(&title);
-    let inside = block.inner(area);
-    frame.render_widget(block, area);
-    let (idle, others): (Vec<_>, Vec<_>) = interval.locks.iter().partition(|l| l.is_likely_idleness());
-    let line = |lock: &UserLockSample| {
-        let caller = lock.caller.as_ref().map_or("?", String::as_str);
-        let text = format!("{:>8} {} {} {caller}", per_s(lock.waits.count), lock.comm, lock.kind.word());
-        Line::raw(text.chars().take(usize::from(inside.width)).collect::<String>())
-    };
-    let lines: Vec<Line> =
-        others.into_iter().chain(idle).take(usize::from(inside.height)).map(line).collect();
-    frame.render_widget(Paragraph::new(lines), inside);
-}
-
-fn nics(frame: &mut Frame, area: Rect, view: &View) {
-    let (interval, samples) = match &view.nic {
-        Ok(interval) => match &interval.interfaces {
-            Ok(samples) => (interval, samples),
-            Err(missing) => return why(frame, area, "Network", Some(missing)),
-        },
-        Err(missing) => return why(frame, area, "Network", Some(missing)),
-    };
-    let tcp = |of: fn(&TcpCounts) -> u64| interval.tcp.as_ref().map_or("-".to_owned(), |t| of(t).to_string());
-    let title = format!(
-        "Network  TCP resent {}  dropped {}",
-        tcp(|t| t.retransmitted_segments),
-        tcp(|t| t.listen_drops)
-    );
-    let block = panel(&title);
-    let inside = block.inner(area);
-    frame.render_widget(block, area);
-    let seconds = interval.seconds();
-    let mut lines = vec![Line::styled(
-        format!("{:<9}{:>8}{:>8}{:>7}{:>5}", "", "in KiB/s", "out", "%Util", "Sat"),
-        Style::new().add_modifier(Modifier::DIM),
-    )];
-    let shown = samples.iter().filter(|s| s.up || s.counts.as_ref().is_ok_and(|c| !c.is_idle()));
-    for sample in shown.take(usize::from(inside.height).saturating_sub(1)) {
-        let of = |value: fn(&record::nic::LinkCounts) -> u64, unit: f64| {
-            sample.counts.as_ref().map_or("-".to_owned(), |c| count(value(c) as f64 / seconds / unit))
-        };
-        let util = sample.util_ratio(seconds).map_or("-".to_owned(), |r| format!("{:.1}", r * 100.0));
-        let name: String = sample.name.chars().take(9).collect();
-        lines.push(Line::raw(format!(
-            "{name:<9}{:>8}{:>8}{util:>7}{:>5}",
-            of(|c| c.rx_bytes, 1024.0),
-            of(|c| c.tx_bytes, 1024.0),
-            of(record::nic::LinkCounts::saturation, 1.0),
-        )));
-    }
-    frame.render_widget(Paragraph::new(lines), inside);
 }
 
 /// A panel without its instrument says why.
@@ -412,47 +152,17 @@ fn why(frame: &mut Frame, area: Rect, name: &str, missing: Option<&record::missi
     frame.render_widget(wrapped, area);
 }
 
-fn percent(ratio: f64) -> String {
-    let text = format!("{:.1} %", ratio * 100.0);
-    if text == "-0.0 %" { "0.0 %".to_owned() } else { text }
-}
-
-/// `12.3us`: three digits.
-fn time(ns: f64) -> String {
-    let (value, unit) = match ns {
-        n if n < 999.5 => (n, "ns"),
-        n if n < 999.5e3 => (n / 1e3, "us"),
-        n if n < 999.5e6 => (n / 1e6, "ms"),
-        n => (n / 1e9, "s"),
-    };
-    match value {
-        v if v < 9.995 && unit != "ns" => format!("{v:.2}{unit}"),
-        v if v < 99.95 && unit != "ns" => format!("{v:.1}{unit}"),
-        v => format!("{v:.0}{unit}"),
-    }
-}
-
-/// In at most seven places.
-fn count(n: f64) -> String {
-    match n {
-        n if n < 9.995 => format!("{n:.2}"),
-        n if n < 99.95 => format!("{n:.1}"),
-        n if n < 99_999.5 => format!("{n:.0}"),
-        n if n < 99_999_500.0 => format!("{:.0}k", n / 1e3),
-        n => format!("{:.0}M", n / 1e6),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
-    use record::block_io::{IoCounts, IoEvents, IoGroup, Latencies, LatencyBucket};
-    use record::cpu::{Rung, TopThread};
-    use record::locks::{UserLockKind, Waits};
+    use record::block_io::{IoCounts, IoEvents, IoGroup, Latencies, LatencyBucket, Powers};
+    use record::cpu::{CpuSample, Rung, TopThread};
+    use record::locks::{UserLockKind, UserLockSample, Waits};
     use record::missing::Missing;
     use record::nic::{Duplex, InterfaceSample, LinkCounts};
 
+    use super::io::{LABEL, heat_lines};
     use super::*;
 
     fn cpu(cpus: u32) -> CpuInterval {

@@ -1,7 +1,13 @@
 //! The dates that tools and people put into logs.
 
-use crate::fields::{Field, Fields, whole};
 use std::fmt;
+
+use jiff::SignedDuration;
+use jiff::civil::{Date, Time};
+
+use crate::fields::{Field, Fields, whole};
+
+const EPOCH: Date = Date::constant(1970, 1, 1);
 
 /// A moment as a log tells it: the log's own calendar and clock, in whatever zone the log was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,23 +42,27 @@ pub enum Zone {
 impl When {
     /// The moment `seconds` after 1970-01-01 UTC, as `mpstat -T u` prints it; `None` past the year 9999.
     pub fn from_unix(seconds: u64) -> Option<Self> {
-        let (days, second_of_day) = (seconds / 86_400, seconds % 86_400);
-        let (year, month, day) = civil(days)?;
-        let [hour, minute, second] = [second_of_day / 3600, second_of_day / 60 % 60, second_of_day % 60]
-            .map(|n| u8::try_from(n).expect("below 60"));
-        Some(Self { year, month, day, hour, minute, second, zone: Zone::Utc })
+        let since = SignedDuration::from_secs(i64::try_from(seconds).ok()?);
+        let at = EPOCH.to_datetime(Time::midnight()).checked_add(since).ok()?;
+        let part = |n: i8| u8::try_from(n).expect("no part of a date is below 0");
+        Some(Self {
+            year: u16::try_from(at.year()).expect("1970 or later"),
+            month: part(at.month()),
+            day: part(at.day()),
+            hour: part(at.hour()),
+            minute: part(at.minute()),
+            second: part(at.second()),
+            zone: Zone::Utc,
+        })
     }
 
     /// Seconds since 1970-01-01 on the log's own clock, whose zone may not be known.
     pub fn clock_seconds(&self) -> u64 {
-        // Hinnant's days_from_civil, years beginning in March.
-        let (month, day) = (u64::from(self.month), u64::from(self.day));
-        let year = u64::from(self.year) - u64::from(month <= 2);
-        let (era, year_of_era) = (year / 400, year % 400);
-        let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-        let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-        let days = (era * 146_097 + day_of_era).saturating_sub(719_468);
-        days * 86_400 + u64::from(self.hour) * 3600 + u64::from(self.minute) * 60 + u64::from(self.second)
+        let date = date(self.year, self.month, self.day);
+        let midnight_s = date.map_or(0, |date| date.duration_since(EPOCH).as_secs());
+        let midnight_s = u64::try_from(midnight_s).unwrap_or(0);
+        // Added apart: `24:00:00` and a leap second are no times of jiff's.
+        midnight_s + u64::from(self.hour) * 3600 + u64::from(self.minute) * 60 + u64::from(self.second)
     }
 }
 
@@ -67,27 +77,6 @@ impl fmt::Display for When {
             Zone::Named(name) => write!(f, "[{name}]"),
         }
     }
-}
-
-/// Year, month and day of the day `days` after 1970-01-01; `None` past the year 9999.
-///
-/// # Source
-///
-/// Howard Hinnant, *chrono-Compatible Low-Level Date Algorithms*, `civil_from_days`.
-fn civil(days: u64) -> Option<(u16, u8, u8)> {
-    const DAYS_MAX: u64 = 2_932_896; // 9999-12-31
-    if days > DAYS_MAX {
-        return None;
-    }
-    let z = days + 719_468;
-    let (era, day_of_era) = (z / 146_097, z % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    Some((u16::try_from(year).ok()?, u8::try_from(month).ok()?, u8::try_from(day).ok()?))
 }
 
 /// Reads a date at the beginning of `line`: the moment, and how many bytes it takes with a colon behind it.
@@ -296,13 +285,12 @@ fn valid(when: When) -> Option<When> {
 
 /// How many days the month has; 0 if there is no such month.
 fn days_of(year: u16, month: u8) -> u8 {
-    match month {
-        2 if year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400)) => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        1..=12 => 31,
-        _ => 0,
-    }
+    let first = date(year, month, 1);
+    first.map_or(0, |first| u8::try_from(first.days_in_month()).expect("28 to 31"))
+}
+
+fn date(year: u16, month: u8, day: u8) -> Option<Date> {
+    Date::new(i16::try_from(year).ok()?, i8::try_from(month).ok()?, i8::try_from(day).ok()?).ok()
 }
 
 #[cfg(test)]

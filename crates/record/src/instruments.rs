@@ -1,31 +1,103 @@
-//! What the instruments beside the CPU's saw of a run.
+//! The instruments whose intervals a run stores, besides the CPUs': one table.
 
 use std::collections::BTreeMap;
 
 use crate::block_io::IoInterval;
+use crate::cpu::CpuInterval;
 use crate::locks::{LockInterval, UserLockInterval};
+use crate::memory::MemoryInterval;
 use crate::missing::Missing;
 use crate::nic::NicInterval;
 
-/// Interval by interval; empty where nobody looked.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Instruments {
-    /// The block devices.
-    pub io: Vec<IoInterval>,
-    /// The network interfaces.
-    pub nic: Vec<NicInterval>,
-    /// The locks of the kernel, by caller.
-    pub locks: Vec<LockInterval>,
-    /// The locks of programs.
-    pub ulocks: Vec<UserLockInterval>,
-    /// Instruments that were asked for and could not be had, by name.
-    pub missing: BTreeMap<String, Missing>,
+/// One interval of any instrument.
+pub trait Timed {
+    /// Its end, on `CLOCK_MONOTONIC`.
+    fn until_ns(&self) -> u64;
+
+    /// Records whether a deadline passed before the interval was read.
+    fn set_missed_deadline(&mut self, missed: bool);
 }
 
-impl Instruments {
-    /// Whether nothing was seen and nothing was asked for.
-    pub fn is_empty(&self) -> bool {
-        let Self { io, nic, locks, ulocks, missing } = self;
-        io.is_empty() && nic.is_empty() && locks.is_empty() && ulocks.is_empty() && missing.is_empty()
-    }
+/// One interval of an instrument whose intervals a run stores.
+pub trait Observed: Timed + Sized {
+    /// The instrument, as users, files and documents name it: `io`.
+    const NAME: &'static str;
+
+    /// The intervals of this instrument.
+    fn of(seen: &Instruments) -> &[Self];
+
+    /// The same, to add to.
+    fn of_mut(seen: &mut Instruments) -> &mut Vec<Self>;
+}
+
+macro_rules! timed {
+    ($($interval:ty),+ $(,)?) => {$(
+        impl Timed for $interval {
+            fn until_ns(&self) -> u64 {
+                self.until_ns
+            }
+
+            fn set_missed_deadline(&mut self, missed: bool) {
+                self.missed_deadline = missed;
+            }
+        }
+    )+};
+}
+
+/// The name of a field is the name of the instrument.
+macro_rules! instruments {
+    ($($(#[$doc:meta])+ $name:ident: $interval:ty),+ $(,)?) => {
+        timed!($($interval),+);
+
+        /// What instruments measured beside a run, interval by interval; empty if none was asked for.
+        #[derive(Debug, Clone, Default, PartialEq)]
+        pub struct Instruments {
+            $($(#[$doc])+ pub $name: Vec<$interval>,)+
+            /// Why an instrument that was asked for has no intervals, or none from some moment on, by name.
+            pub missing: BTreeMap<String, Missing>,
+        }
+
+        impl Instruments {
+            /// The names of all of them.
+            pub const NAMES: &[&str] = &[$(stringify!($name)),+];
+
+            /// Whether nothing was measured and nothing is missing.
+            pub fn is_empty(&self) -> bool {
+                let Self { $($name,)+ missing } = self;
+                $($name.is_empty() &&)+ missing.is_empty()
+            }
+
+            /// The ends of all intervals, in rising order.
+            pub fn ends_ns(&self) -> Vec<u64> {
+                let mut ends: Vec<u64> = Vec::new();
+                $(ends.extend(self.$name.iter().map(Timed::until_ns));)+
+                ends.sort_unstable();
+                ends
+            }
+        }
+
+        $(impl Observed for $interval {
+            const NAME: &'static str = stringify!($name);
+
+            fn of(seen: &Instruments) -> &[Self] {
+                &seen.$name
+            }
+
+            fn of_mut(seen: &mut Instruments) -> &mut Vec<Self> {
+                &mut seen.$name
+            }
+        })+
+    };
+}
+
+timed!(CpuInterval, MemoryInterval);
+instruments! {
+    /// Block devices.
+    io: IoInterval,
+    /// Network interfaces.
+    nic: NicInterval,
+    /// Locks of the kernel, by caller.
+    locks: LockInterval,
+    /// Locks of programs.
+    ulocks: UserLockInterval,
 }

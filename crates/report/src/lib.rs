@@ -4,21 +4,24 @@
 //! Nothing here reads a file or a clock: a report is a function of what it is handed, so that the same archive gives
 //! the same bytes.
 
-pub mod html;
+pub mod csv;
 pub mod identity;
 pub mod json;
-pub mod markdown;
+pub mod page;
 pub mod text;
 
 mod chart;
 mod claim;
 mod flame;
 mod heat_map;
+mod html;
+mod markdown;
 mod number;
-mod page;
+mod render;
 mod words;
 
 pub use claim::{Claim, Finding, Standing, claim};
 pub use flame::{flame_graph, folded_stacks};
 pub use heat_map::IoHeatMap;
 pub use page::PLACES_MAX;
+pub use render::{Form, render};

@@ -3,42 +3,12 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use analysis::Comparisons;
-use analysis::scale::{Scale, Versus};
-use analysis::sweep::{self, Sweep};
-use record::bakeoff::Bakeoff;
-use record::environment::Environment;
 use record::printable::{printable, printable_block};
-use record::run::Run;
 
-use crate::page::{self, Block, Page, Table};
+use crate::page::{Block, Page, Table};
 
-/// The page of a bake-off.
-pub fn page(bakeoff: &Bakeoff, comparisons: &Comparisons) -> String {
-    render(&page::bakeoff(bakeoff, comparisons))
-}
-
-/// The page of a single load run.
-pub fn load(run: &Run) -> String {
-    render(&page::load(run))
-}
-
-/// One machine, or several side by side.
-pub fn hosts(hosts: &[(String, &Environment)]) -> String {
-    render(&page::hosts(hosts))
-}
-
-/// The page of a sweep over buffer sizes, and of what it says beside another.
-pub fn sweep(bakeoff: &Bakeoff, sweep: &Sweep, versus: &[sweep::Versus]) -> String {
-    render(&page::sweep(bakeoff, sweep, versus))
-}
-
-/// The page of a scale run, and of what it says beside another.
-pub fn scale(bakeoff: &Bakeoff, scale: &Scale, versus: Option<&Versus>) -> String {
-    render(&page::scale(bakeoff, scale, versus))
-}
-
-fn render(page: &Page) -> String {
+/// Writes the page.
+pub(crate) fn render(page: &Page) -> String {
     let mut out = format!(
         "# {}\n\n**{}:** {}\n\n",
         escape(&page.title),

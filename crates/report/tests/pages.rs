@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use analysis::compare;
-use bakeoff_report::{Standing, claim, html, markdown};
+use bakeoff_report::{Form, Standing, claim, page, render};
 use record::bakeoff::{Bakeoff, TrialState};
 use record::locks::{
     LockInterval, LockKind, LockSample, UserLockInterval, UserLockKind, UserLockSample, Waits,
@@ -18,9 +18,17 @@ use record::run::RunState;
 use record::series::Sample;
 use sample::Recipe;
 
+fn html(page: &page::Page) -> String {
+    render(page, Form::Html)
+}
+
+fn markdown(page: &page::Page) -> String {
+    render(page, Form::Markdown)
+}
+
 /// Pages of every kind there is, by name.
 static PAGES: LazyLock<Vec<(&'static str, String)>> = LazyLock::new(|| {
-    let of = |bakeoff: &Bakeoff| html::page(bakeoff, &compare(bakeoff));
+    let of = |bakeoff: &Bakeoff| html(&page::bakeoff(bakeoff, &compare(bakeoff)));
     let journal = Recipe::journal().bake();
     let open = Recipe { rate_per_s: Some(500.0), ..Recipe::journal() }.bake();
     let many = Recipe {
@@ -82,7 +90,7 @@ static PAGES: LazyLock<Vec<(&'static str, String)>> = LazyLock::new(|| {
     locked.instruments.locks = (0..5).map(locks).collect();
     locked.instruments.ulocks = (0..5).map(user_locks).collect();
     vec![
-        ("locked", html::load(&locked)),
+        ("locked", html(&page::load(&locked))),
         ("journal", of(&journal)),
         ("open", of(&open)),
         ("many", of(&many)),
@@ -91,10 +99,10 @@ static PAGES: LazyLock<Vec<(&'static str, String)>> = LazyLock::new(|| {
         ("single", of(&Recipe { blocks: 1, with_trouble: false, ..Recipe::journal() }.bake())),
         ("alone", of(&alone)),
         ("nothing", of(&nothing)),
-        ("run", html::load(&run)),
-        ("closed-run", html::load(journal.attempts[0].run.as_ref().expect("sealed"))),
-        ("no-load", html::load(&empty)),
-        ("recorded", html::load(&recorded)),
+        ("run", html(&page::load(&run))),
+        ("closed-run", html(&page::load(journal.attempts[0].run.as_ref().expect("sealed")))),
+        ("no-load", html(&page::load(&empty))),
+        ("recorded", html(&page::load(&recorded))),
     ]
 });
 
@@ -292,7 +300,7 @@ fn tag(inside: &str) -> Tag {
 #[test]
 fn the_same_bake_off_gives_the_same_bytes() {
     let again = Recipe::journal().bake();
-    assert_eq!(html::page(&again, &compare(&again)), page("journal"));
+    assert_eq!(html(&page::bakeoff(&again, &compare(&again))), page("journal"));
 }
 
 /// What a reader without pictures and styles gets.
@@ -309,13 +317,13 @@ fn the_page_of_a_load_reads_as_recorded() {
 #[test]
 fn the_markdown_of_a_bake_off_reads_as_recorded() {
     let bakeoff = Recipe::journal().bake();
-    insta::assert_snapshot!(markdown::page(&bakeoff, &compare(&bakeoff)));
+    insta::assert_snapshot!(markdown(&page::bakeoff(&bakeoff, &compare(&bakeoff))));
 }
 
 #[test]
 fn the_markdown_of_a_load_reads_as_recorded() {
     let bakeoff = Recipe::journal().bake();
-    insta::assert_snapshot!(markdown::load(bakeoff.attempts[0].run.as_ref().expect("sealed")));
+    insta::assert_snapshot!(markdown(&page::load(bakeoff.attempts[0].run.as_ref().expect("sealed"))));
 }
 
 /// The text between the tags, a line a block; pictures and styles are left out.

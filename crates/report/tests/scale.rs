@@ -4,7 +4,7 @@
 mod copies;
 mod widths;
 
-use bakeoff_report::{html, json, markdown, text};
+use bakeoff_report::{Form, json, page, render, text};
 use copies::{cpu, machine};
 use record::bakeoff::{Bakeoff, TrialState};
 use widths::narrow_and_wide;
@@ -33,9 +33,10 @@ fn a_scale_run_at_a_terminal_says_who_is_at_the_limit_first_by_levels() {
         "{printed}"
     );
     insta::assert_snapshot!("scale_at_a_terminal", printed);
-    let page = html::scale(&run, &scale, None);
+    let laid_out = page::scale(&run, &scale, None);
+    let page = render(&laid_out, Form::Html);
     assert!(page.contains("of this machine, the limit of a single thread"));
-    assert!(markdown::scale(&run, &scale, None).contains("One copy uses 0.39 %"));
+    assert!(render(&laid_out, Form::Markdown).contains("One copy uses 0.39 %"));
     assert_eq!(
         json::scale(&run, &scale, None)["levels"][1]["invalid"][0],
         "round 1: copy 7 of 64 did not end within 5m (--timeout)"

@@ -4,7 +4,7 @@
 mod reads;
 mod widths;
 
-use bakeoff_report::{html, json, text};
+use bakeoff_report::{Form, json, page, render, text};
 use reads::{Machine, measured, smooth, still};
 use record::bakeoff::Bakeoff;
 use widths::narrow_and_wide;
@@ -26,7 +26,7 @@ fn a_sweep_at_a_terminal_says_what_is_of_the_size_and_what_of_the_moment() {
     let versus = analysis::sweep::versus(&run, &other);
     let printed = narrow_and_wide(|out, style| text::sweep(out, &run, &sweep, &versus, style));
     insta::assert_snapshot!("sweep_at_a_terminal", printed);
-    let page = html::sweep(&run, &sweep, &versus);
+    let page = render(&page::sweep(&run, &sweep, &versus), Form::Html);
     for part in ["Every buffer size", "Shifts of the moment", "Against the other run", "class=\"dots s0\""] {
         assert!(page.contains(part), "{part}");
     }

@@ -2,40 +2,31 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use probes::cgroups::Cgroup;
+use probes::cost::Cost;
 use probes::cpu_list;
 use probes::cpu_time::{self, CpuProbe, Options, SwitchClock};
 use probes::power::{self, PowerProbe};
-use probes::schedule::Deadlines;
 use probes::topology::Cores;
 use record::cpu::{CpuInterval, TaskSample};
 use record::missing::Maybe;
 use record::power::EnergySample;
-use record::quantity;
 use serde_json::{Value, json};
 
 use crate::cmd::hog::{CpuList, cpu_list};
+use crate::cmd::intervals::{self, Report, Reporter, Schedule, note};
 use crate::cmd::{self, ByGroup, Global};
-use crate::confine;
 use crate::exit::Exit;
-use crate::own_cost::OwnCost;
-use crate::screen::{self, Screen};
-use crate::signals;
+use crate::screen;
 
 /// Show what every CPU did: busy by events and by ticks, what the ticks left out, switches, the hottest thread
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct Args {
-    /// Seconds between reports, or a duration such as 500ms
-    #[arg(value_parser = interval, default_value = "1")]
-    interval: Duration,
-
-    /// Number of reports; without it until Ctrl-C
-    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
-    count: Option<u64>,
+    #[command(flatten)]
+    schedule: Schedule,
 
     /// Only these CPUs: 0-3,8
     #[arg(long, value_name = "LIST", value_parser = cpu_list)]
@@ -103,53 +94,160 @@ event % is busy by context switches; tick-before, tick-after and sampled % are w
 /proc/stat says and unacc % what it left out: far from 0, every tool that counts ticks errs by about as much.";
 
 pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    signals::stop_on_interrupt()?;
-    cmd::check_cgroups(args.by.is_some())?;
-    let cores = args.cores()?;
-    let cores_shared = !cores.shared().is_empty();
-    let options = Options { root: args.root.clone(), ..Options::of_this_machine() };
-    let options = Options { ticks: !args.events_only, clock: args.clock, waits: args.waits, ..options };
-    let mut probe = cpu_time::open(&if args.wants_tasks() { options.with_tasks(cores) } else { options });
-    for note in probe.notes() {
-        Screen::new().line(&format!("bakeoff cpu: {note}"));
+    intervals::report(&args.schedule, global, out, || Cpus::open(args))
+}
+
+/// The CPUs, and the energy of their packages if it is asked for.
+struct Cpus<'a> {
+    args: &'a Args,
+    probe: CpuProbe,
+    cores_shared: bool,
+    power: Option<Maybe<PowerProbe>>,
+    /// Over the interval that was read last.
+    energy: Option<Maybe<Vec<EnergySample>>>,
+}
+
+impl<'a> Cpus<'a> {
+    fn open(args: &'a Args) -> anyhow::Result<Self> {
+        cmd::check_cgroups(args.by.is_some())?;
+        let cores = args.cores()?;
+        let cores_shared = !cores.shared().is_empty();
+        let options = Options { root: args.root.clone(), ..Options::of_this_machine() };
+        let options = Options { ticks: !args.events_only, clock: args.clock, waits: args.waits, ..options };
+        let probe = cpu_time::open(&if args.wants_tasks() { options.with_tasks(cores) } else { options });
+        for text in probe.notes() {
+            note("cpu", text);
+        }
+        if let Some(why) = probe.lacks_counters() {
+            note("cpu", &format!("no cycles and instructions: {why}"));
+        }
+        Ok(Self { args, probe, cores_shared, power: args.open_power(), energy: None })
     }
-    if let Some(why) = probe.lacks_counters() {
-        Screen::new().line(&format!("bakeoff cpu: no cycles and instructions: {why}"));
+}
+
+impl Reporter for Cpus<'_> {
+    type Interval = CpuInterval;
+    const COMMAND: &'static str = "cpu";
+
+    fn start(&mut self) -> anyhow::Result<u64> {
+        self.probe.measure_cost();
+        let started_ns = self.probe.start();
+        if let Some(Ok(power)) = &mut self.power {
+            power.start();
+        }
+        Ok(started_ns)
     }
-    let mut power = args.open_power();
-    if args.csv {
-        report::text::cpu_csv_header(out)?;
+
+    fn head(&mut self, out: &mut dyn Write) -> anyhow::Result<()> {
+        if self.args.csv {
+            report::csv::cpu_head(out)?;
+        }
+        Ok(())
     }
-    probe.measure_cost();
-    let started_ns = probe.start();
-    if let Some(Ok(power)) = &mut power {
-        power.start();
-    }
-    confine::after_setup();
-    let own = OwnCost::start();
-    let mut deadlines = Deadlines::new(started_ns, args.interval);
-    let mut reports = 0;
-    while args.count.is_none_or(|count| reports < count) {
-        // At the end of its time or at Ctrl-C, the interval that has begun is read and shown.
-        let is_whole = signals::wait_until(deadlines.next_ns());
-        let mut interval = probe.read();
-        let energy =
-            power.as_mut().map(|power| power.as_mut().map(PowerProbe::read).map_err(|why| why.clone()));
-        interval.missed_deadline = deadlines.answered_at(interval.until_ns) > 0;
+
+    fn read(&mut self) -> anyhow::Result<CpuInterval> {
+        let mut interval = self.probe.read();
+        let power = self.power.as_mut();
+        self.energy = power.map(|power| power.as_mut().map(PowerProbe::read).map_err(|why| why.clone()));
         if interval.cpus.is_empty() {
             return Err(Exit::CannotHere.with("no CPU can be seen: neither /sys nor /proc/stat can be read"));
         }
-        args.keep_named(&mut interval)?;
-        args.print(&interval, &mut probe, energy, (started_ns, cores_shared, own), global, out)?;
-        out.flush()?;
-        reports += 1;
-        if !is_whole {
-            own.tell("cpu", Some(probe.cost()));
-            return Ok(if args.count.is_some() { Exit::Interrupted } else { Exit::Good });
-        }
+        self.args.keep_named(&mut interval)?;
+        Ok(interval)
     }
-    own.tell("cpu", Some(probe.cost()));
-    Ok(Exit::Good)
+
+    fn cost(&mut self) -> Option<Maybe<Cost>> {
+        Some(self.probe.cost())
+    }
+
+    fn document(&mut self, interval: &CpuInterval, report: Report) -> Value {
+        let (args, probe) = (self.args, &mut self.probe);
+        let mut document = report::json::cpu(interval, report.started_ns);
+        let threads = args.wants_tasks().then(|| args.threads(probe));
+        if args.wants_groups()
+            && let Some(threads) = &threads
+        {
+            let groups = threads.as_ref().map(|t| record::cpu::by_cgroup(t)).map_err(Clone::clone);
+            add(&mut document, "cgroups", groups.map(|g| report::json::cgroups(&g, interval.seconds())));
+        }
+        if let Some(tasks) = threads.filter(|_| args.tasks) {
+            document["tasks_unsure_ratio"] = json!(interval.tasks_unsure_ratio());
+            add(&mut document, "tasks", tasks.map(|tasks| report::json::tasks(&tasks)));
+        }
+        if args.interrupts {
+            add(&mut document, "interrupts", probe.interrupts().map(report::json::interrupts));
+        }
+        if args.waits {
+            add(&mut document, "run_queue_waits", probe.waits().map(|w| report::json::waits(&w)));
+        }
+        if let Some(energy) = self.energy.take() {
+            add(&mut document, "energy", energy.map(|zones| report::json::energy(&zones)));
+        }
+        document
+    }
+
+    fn print(&mut self, out: &mut dyn Write, interval: &CpuInterval, report: Report) -> anyhow::Result<()> {
+        let (args, style) = (self.args, screen::style());
+        if args.csv {
+            return Ok(report::csv::cpu(out, interval, report.started_ns)?);
+        }
+        let threads = args.wants_tasks().then(|| args.threads(&self.probe));
+        report::text::cpu_interval(out, interval, report.started_ns, style)?;
+        if args.wants_groups() {
+            match &threads {
+                Some(Ok(threads)) => {
+                    let groups = record::cpu::by_cgroup(threads);
+                    report::text::cgroups(out, &groups, args.top, interval.seconds(), style)?;
+                }
+                Some(Err(why)) => writeln!(out, "control groups: missing ({why})")?,
+                None => {}
+            }
+        }
+        if let Some(threads) = threads.filter(|_| args.tasks) {
+            self.print_tasks(out, interval, threads)?;
+        }
+        if args.interrupts {
+            match self.probe.interrupts() {
+                Ok(kinds) => report::text::interrupts(out, kinds, interval, style)?,
+                Err(why) => writeln!(out, "interrupts: missing ({why})")?,
+            }
+        }
+        if args.waits {
+            match self.probe.waits() {
+                Ok(waits) => report::text::waits(out, &waits, style)?,
+                Err(why) => writeln!(out, "waits: missing ({why})")?,
+            }
+        }
+        // If the machine lends no counters, a line has said so at the start.
+        if let Some(Ok(zones)) = self.energy.take() {
+            report::text::energy(out, &zones, style)?;
+        }
+        Ok(())
+    }
+}
+
+impl Cpus<'_> {
+    fn print_tasks(
+        &self,
+        out: &mut dyn Write,
+        interval: &CpuInterval,
+        tasks: Maybe<Vec<TaskSample>>,
+    ) -> anyhow::Result<()> {
+        let tasks = match tasks {
+            Ok(tasks) => tasks,
+            Err(why) => return Ok(writeln!(out, "threads: missing ({why})")?),
+        };
+        report::text::tasks(out, &tasks, self.args.top, self.cores_shared, screen::style())?;
+        let unsure = interval.tasks_unsure_ratio();
+        if self.cores_shared && unsure > 0.0 {
+            let percent = unsure * 100.0;
+            writeln!(
+                out,
+                "  alone, sibling busy and core share are off by up to {percent:.2} % of busy time: some switches were hidden"
+            )?;
+        }
+        Ok(())
+    }
 }
 
 impl Args {
@@ -188,96 +286,11 @@ impl Args {
         Ok(())
     }
 
-    fn print(
-        &self,
-        interval: &CpuInterval,
-        probe: &mut CpuProbe,
-        energy: Option<Maybe<Vec<EnergySample>>>,
-        (started_ns, cores_shared, own): (u64, bool, OwnCost),
-        global: &Global,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<()> {
-        if self.csv {
-            return Ok(report::text::cpu_csv(out, interval, started_ns)?);
-        }
-        if global.json {
-            let mut document = report::json::cpu(interval, started_ns);
-            own.add_to(&mut document, Some(probe.cost()));
-            let threads = self.wants_tasks().then(|| self.threads(probe));
-            if self.wants_groups()
-                && let Some(threads) = &threads
-            {
-                let groups = threads.as_ref().map(|t| record::cpu::by_cgroup(t)).map_err(Clone::clone);
-                add(&mut document, "cgroups", groups.map(|g| report::json::cgroups(&g, interval.seconds())));
-            }
-            let tasks = threads.filter(|_| self.tasks);
-            if let Some(tasks) = tasks {
-                document["tasks_unsure_ratio"] = json!(interval.tasks_unsure_ratio());
-                add(&mut document, "tasks", tasks.map(|tasks| report::json::tasks(&tasks)));
-            }
-            if self.interrupts {
-                add(&mut document, "interrupts", probe.interrupts().map(report::json::interrupts));
-            }
-            if self.waits {
-                add(&mut document, "run_queue_waits", probe.waits().map(|w| report::json::waits(&w)));
-            }
-            if let Some(energy) = energy {
-                add(&mut document, "energy", energy.map(|zones| report::json::energy(&zones)));
-            }
-            serde_json::to_writer(&mut *out, &document)?;
-            return Ok(writeln!(out)?);
-        }
-        let (style, threads) = (screen::style(), self.wants_tasks().then(|| self.threads(probe)));
-        report::text::cpu_interval(out, interval, started_ns, style)?;
-        if self.wants_groups() {
-            match &threads {
-                Some(Ok(threads)) => {
-                    let groups = record::cpu::by_cgroup(threads);
-                    report::text::cgroups(out, &groups, self.top, interval.seconds(), style)?;
-                }
-                Some(Err(why)) => writeln!(out, "control groups: missing ({why})")?,
-                None => {}
-            }
-        }
-        match threads.filter(|_| self.tasks) {
-            Some(Ok(tasks)) => {
-                report::text::tasks(out, &tasks, self.top, cores_shared, style)?;
-                let unsure = interval.tasks_unsure_ratio();
-                if cores_shared && unsure > 0.0 {
-                    let percent = unsure * 100.0;
-                    writeln!(
-                        out,
-                        "  alone, sibling busy and core share are off by up to {percent:.2} % of busy time: some switches were hidden"
-                    )?;
-                }
-            }
-            Some(Err(why)) => writeln!(out, "threads: missing ({why})")?,
-            None => {}
-        }
-        if self.interrupts {
-            match probe.interrupts() {
-                Ok(kinds) => report::text::interrupts(out, kinds, interval, style)?,
-                Err(why) => writeln!(out, "interrupts: missing ({why})")?,
-            }
-        }
-        if self.waits {
-            match probe.waits() {
-                Ok(waits) => report::text::waits(out, &waits, style)?,
-                Err(why) => writeln!(out, "waits: missing ({why})")?,
-            }
-        }
-        // If the machine lends no counters, a line has said so at the start.
-        if let Some(Ok(zones)) = energy {
-            report::text::energy(out, &zones, style)?;
-        }
-        Ok(())
-    }
-
     /// `None` unless it is asked for.
     fn open_power(&self) -> Option<Maybe<PowerProbe>> {
         let power = self.energy.then(|| power::open(&self.root))?;
         if let Err(why) = &power {
-            Screen::new().line(&format!("bakeoff cpu: no energy: {why}"));
+            note("cpu", &format!("no energy: {why}"));
         }
         Some(power)
     }
@@ -304,12 +317,4 @@ fn clock(word: &str) -> Result<SwitchClock, String> {
 
 fn cores(text: &str) -> Result<Cores, String> {
     Cores::declared(text).map_err(|e| e.to_string())
-}
-
-pub(crate) fn interval(text: &str) -> Result<Duration, String> {
-    let written = if text.parse::<f64>().is_ok() { format!("{text}s") } else { text.to_owned() };
-    match quantity::duration(&written) {
-        Ok(d) if d < Duration::from_millis(100) => Err("the shortest interval is 100ms".into()),
-        other => other.map_err(|e| e.to_string()),
-    }
 }

@@ -137,13 +137,11 @@ pub(crate) fn print(
     }
 }
 
-/// The page of a run, HTML or Markdown.
-pub(crate) fn page(run: &Bakeoff, other: Option<&Bakeoff>, as_html: bool) -> String {
+/// The page of a run, and of how it compares with another.
+pub(crate) fn page(run: &Bakeoff, other: Option<&Bakeoff>) -> report::page::Page {
     match Said::of(run, other) {
-        Said::Scale(scale, versus) if as_html => report::html::scale(run, &scale, versus.as_ref()),
-        Said::Scale(scale, versus) => report::markdown::scale(run, &scale, versus.as_ref()),
-        Said::Sweep(sweep, versus) if as_html => report::html::sweep(run, &sweep, &versus),
-        Said::Sweep(sweep, versus) => report::markdown::sweep(run, &sweep, &versus),
+        Said::Scale(scale, versus) => report::page::scale(run, &scale, versus.as_ref()),
+        Said::Sweep(sweep, versus) => report::page::sweep(run, &sweep, &versus),
     }
 }
 

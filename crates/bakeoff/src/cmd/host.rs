@@ -9,6 +9,7 @@ use record::environment::Environment;
 use record::missing::Missing;
 use serde_json::{Value, json};
 
+use crate::cmd::report::form_of;
 use crate::cmd::{Global, print_json};
 use crate::exit::Exit;
 use crate::screen::{self, Screen};
@@ -96,11 +97,7 @@ fn page(
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Exit> {
-    let text = match path.extension().and_then(|e| e.to_str()) {
-        Some("html" | "htm") => report::html::hosts(hosts),
-        Some("md" | "markdown") => report::markdown::hosts(hosts),
-        _ => return Err(Exit::Usage.with(format!("{}: a page's name ends in .html or .md", path.display()))),
-    };
+    let text = report::render(&report::page::hosts(hosts), form_of(path)?);
     whole_file::write(path, text.as_bytes()).with_context(|| format!("writing {}", path.display()))?;
     if global.json {
         print_json(out, &json!({"schema": "bakeoff.report/1", "wrote": path}))?;

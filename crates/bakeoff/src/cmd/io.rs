@@ -2,37 +2,28 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::Context as _;
 use archive::whole_file;
-use probes::block_io::{self, IoLatency, Options};
+use probes::block_io::{self, IoLatency, IoProbe, Options};
 use probes::cgroups::Cgroup;
 use probes::cost::Cost;
-use probes::process_time::Watched;
-use probes::schedule::Deadlines;
 use record::block_io::{IoBy, IoInterval, IoOp};
 use record::missing::Maybe;
 use report::text::{IoHistogram, IoView};
+use serde_json::Value;
 
-use crate::cmd::{self, Global, cpu};
-use crate::confine;
+use crate::cmd::intervals::{self, Report, Reporter, Schedule, note};
+use crate::cmd::{self, Global};
 use crate::exit::{EndsWith as _, Exit};
-use crate::own_cost::OwnCost;
-use crate::screen::{self, Screen};
-use crate::signals;
+use crate::screen;
 
 /// Show what is asked of the block devices: rates, sizes, latencies, addresses, seeks; by device, file, thread, operation
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Seconds between reports, or a duration such as 500ms
-    #[arg(value_parser = cpu::interval, default_value = "1")]
-    interval: Duration,
-
-    /// Number of reports; without it until Ctrl-C
-    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
-    count: Option<u64>,
+    #[command(flatten)]
+    schedule: Schedule,
 
     /// What requests are told apart by
     #[arg(long, value_enum, value_name = "KEY,...", value_delimiter = ',', default_value = "device,op")]
@@ -136,50 +127,71 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         whole_file::check(path).with_context(|| format!("writing {}", path.display()))?;
     }
     check(args)?;
-    let mut probe = block_io::open(&options(args)?)?;
-    if let Some(note) = probe.note() {
-        Screen::new().line(&format!("bakeoff io: {note}"));
+    intervals::report(&args.schedule, global, out, || Requests::open(args))
+}
+
+/// Requests to the block devices, and the heat map of all that were reported.
+struct Requests<'a> {
+    args: &'a Args,
+    probe: IoProbe,
+    started_ns: u64,
+    heat_map: report::IoHeatMap,
+}
+
+impl<'a> Requests<'a> {
+    fn open(args: &'a Args) -> anyhow::Result<Self> {
+        let probe = block_io::open(&options(args)?)?;
+        if let Some(text) = probe.note() {
+            note("io", text);
+        }
+        Ok(Self { args, probe, started_ns: 0, heat_map: report::IoHeatMap::default() })
     }
-    signals::stop_on_interrupt()?;
-    probe.measure_cost();
-    let started_ns = probe.start()?;
-    confine::after_setup();
-    let own = OwnCost::start();
-    let mut deadlines = Deadlines::new(started_ns, args.interval);
-    let (mut reports, mut heat_map) = (0, report::IoHeatMap::default());
-    let mut exit = Exit::Good;
-    let only = args.pid.map(Watched::of);
-    while args.count.is_none_or(|count| reports < count) {
-        let goes_on = signals::wait_until(deadlines.next_ns());
-        // Before the reading, so that this has all of it.
-        let has_ended = cmd::has_ended(only);
-        let mut interval = probe.read()?;
-        if goes_on {
-            interval.missed_deadline = deadlines.answered_at(interval.until_ns) > 0;
-        }
-        print(args, global, &interval, (started_ns, own, probe.cost()), out)?;
-        out.flush()?;
-        reports += 1;
-        if args.heat_map.is_some() {
-            heat_map.add(&interval);
-        }
-        if !goes_on {
-            exit = if args.count.is_some() { Exit::Interrupted } else { Exit::Good };
-            break;
-        }
-        if has_ended {
-            break;
-        }
+}
+
+impl Reporter for Requests<'_> {
+    type Interval = IoInterval;
+    const COMMAND: &'static str = "io";
+
+    fn start(&mut self) -> anyhow::Result<u64> {
+        self.probe.measure_cost();
+        self.started_ns = self.probe.start()?;
+        Ok(self.started_ns)
     }
-    own.tell("io", Some(probe.cost()));
-    if let Some(path) = &args.heat_map {
-        match heat_map.svg(started_ns) {
-            Some(svg) => whole_file::write(path, svg.as_bytes())
-                .with_context(|| format!("writing {}", path.display()))?,
-            None => Screen::new().line("bakeoff io: there was no request, so there is no heat map"),
-        }
+
+    fn only(&self) -> Option<u32> {
+        self.args.pid
     }
-    Ok(exit)
+
+    fn read(&mut self) -> anyhow::Result<IoInterval> {
+        let interval = self.probe.read()?;
+        if self.args.heat_map.is_some() {
+            self.heat_map.add(&interval);
+        }
+        Ok(interval)
+    }
+
+    fn cost(&mut self) -> Option<Maybe<Cost>> {
+        Some(self.probe.cost())
+    }
+
+    fn document(&mut self, interval: &IoInterval, report: Report) -> Value {
+        report::json::io(interval, report.started_ns, &block_io::aliases())
+    }
+
+    fn print(&mut self, out: &mut dyn Write, interval: &IoInterval, report: Report) -> anyhow::Result<()> {
+        let histograms = self.args.histogram.iter().map(|h| (*h).into()).collect();
+        let view = IoView { histograms, top: self.args.top };
+        Ok(report::text::io_interval(out, interval, report.started_ns, &view, screen::style())?)
+    }
+
+    fn finish(&mut self) -> anyhow::Result<()> {
+        let Some(path) = &self.args.heat_map else { return Ok(()) };
+        let Some(svg) = self.heat_map.svg(self.started_ns) else {
+            note("io", "there was no request, so there is no heat map");
+            return Ok(());
+        };
+        whole_file::write(path, svg.as_bytes()).with_context(|| format!("writing {}", path.display()))
+    }
 }
 
 /// What is not measured cannot be drawn, and what is all in one is not told apart.
@@ -215,23 +227,6 @@ fn check(args: &Args) -> anyhow::Result<()> {
         }
         _ => Ok(()),
     }
-}
-
-fn print(
-    args: &Args,
-    global: &Global,
-    interval: &IoInterval,
-    (started_ns, own, cost): (u64, OwnCost, Maybe<Cost>),
-    out: &mut dyn Write,
-) -> anyhow::Result<()> {
-    if global.json {
-        let mut document = report::json::io(interval, started_ns, &block_io::aliases());
-        own.add_to(&mut document, Some(cost));
-        serde_json::to_writer(&mut *out, &document)?;
-        return Ok(writeln!(out)?);
-    }
-    let view = IoView { histograms: args.histogram.iter().map(|h| (*h).into()).collect(), top: args.top };
-    Ok(report::text::io_interval(out, interval, started_ns, &view, screen::style())?)
 }
 
 fn options(args: &Args) -> anyhow::Result<Options> {

@@ -3,17 +3,18 @@
 use std::io::Write;
 
 use anyhow::Context as _;
+use probes::cost::Cost;
 use probes::locks::{self, LockProbe, Options};
 use record::locks::{LockInterval, LockKind};
+use record::missing::Maybe;
 use report::text::LockView;
+use serde_json::Value;
 
 use crate::cmd::Global;
+use crate::cmd::intervals::{self, Report, Reporter};
 use crate::cmd::lock_options::LockOptions;
-use crate::confine;
 use crate::exit::{EndsWith as _, Exit};
-use crate::own_cost::OwnCost;
 use crate::screen;
-use crate::signals;
 
 /// Show which locks of the kernel are waited for: kind, lock, caller, waits, and the CPU time that spinning burns
 #[derive(Debug, clap::Args)]
@@ -44,40 +45,69 @@ Examples:
 struct Kinds(Vec<LockKind>);
 
 pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    signals::stop_on_interrupt()?;
-    let asked = &args.options;
-    let options = Options {
-        pid: asked.pid,
-        comm: asked.comm.clone(),
-        cgroup: asked.cgroup.clone(),
-        by_cgroup: asked.by_cgroup()?,
-        ..Options::of_everyone()
-    };
-    let mut probe = locks::open(&options).ends_with(Exit::CannotHere)?;
-    probe.measure_cost();
-    let started_ns = probe.start()?;
-    confine::after_setup();
-    let own = OwnCost::start();
-    let view = LockView { is_part: !args.kind.is_empty() || args.min_util > 0.0, ..asked.view() };
-    let end = asked.report(
-        out,
-        started_ns,
-        || Ok((read(&mut probe, args)?, probe.cost())),
-        |out, interval, cost, started_ns| {
-            if global.json {
-                let mut document = report::json::locks(interval, started_ns);
-                own.add_to(&mut document, Some(cost));
-                serde_json::to_writer(&mut *out, &document)?;
-                return Ok(writeln!(out)?);
-            }
-            if asked.csv {
-                return Ok(report::text::locks_csv(out, interval, started_ns)?);
-            }
-            Ok(report::text::lock_interval(out, interval, started_ns, view, screen::style())?)
-        },
-    )?;
-    own.tell("locks", Some(probe.cost()));
-    Ok(end)
+    intervals::report(&args.options.schedule, global, out, || KernelLocks::open(args))
+}
+
+/// Waits for the locks of the kernel.
+struct KernelLocks<'a> {
+    args: &'a Args,
+    probe: LockProbe,
+}
+
+impl<'a> KernelLocks<'a> {
+    fn open(args: &'a Args) -> anyhow::Result<Self> {
+        let asked = &args.options;
+        let options = Options {
+            pid: asked.pid,
+            comm: asked.comm.clone(),
+            cgroup: asked.cgroup.clone(),
+            by_cgroup: asked.by_cgroup()?,
+            ..Options::of_everyone()
+        };
+        Ok(Self { args, probe: locks::open(&options).ends_with(Exit::CannotHere)? })
+    }
+}
+
+impl Reporter for KernelLocks<'_> {
+    type Interval = LockInterval;
+    const COMMAND: &'static str = "locks";
+
+    fn start(&mut self) -> anyhow::Result<u64> {
+        self.probe.measure_cost();
+        Ok(self.probe.start()?)
+    }
+
+    fn only(&self) -> Option<u32> {
+        self.args.options.pid
+    }
+
+    fn head(&mut self, out: &mut dyn Write) -> anyhow::Result<()> {
+        if self.args.options.csv {
+            report::csv::locks_head(out)?;
+        }
+        Ok(())
+    }
+
+    fn read(&mut self) -> anyhow::Result<LockInterval> {
+        read(&mut self.probe, self.args)
+    }
+
+    fn cost(&mut self) -> Option<Maybe<Cost>> {
+        Some(self.probe.cost())
+    }
+
+    fn document(&mut self, interval: &LockInterval, report: Report) -> Value {
+        report::json::locks(interval, report.started_ns)
+    }
+
+    fn print(&mut self, out: &mut dyn Write, interval: &LockInterval, report: Report) -> anyhow::Result<()> {
+        let (args, started_ns) = (self.args, report.started_ns);
+        if args.options.csv {
+            return Ok(report::csv::locks(out, interval, started_ns)?);
+        }
+        let view = LockView { is_part: !args.kind.is_empty() || args.min_util > 0.0, ..args.options.view() };
+        Ok(report::text::lock_interval(out, interval, started_ns, view, screen::style())?)
+    }
 }
 
 /// What was seen, without what was not asked for.

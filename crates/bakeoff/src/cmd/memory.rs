@@ -5,30 +5,23 @@ use std::io::Write;
 use std::time::Duration;
 
 use analysis::growth::{Growth, growth};
+use probes::cost::Cost;
 use probes::memory::{self, MemoryProbe};
-use probes::process_time::Watched;
-use probes::schedule::Deadlines;
 use record::memory::MemoryInterval;
 use record::missing::{Maybe, Missing};
+use serde_json::Value;
 
-use crate::cmd::{self, Global, cpu};
-use crate::confine;
+use crate::cmd::intervals::{self, Report, Reporter, Schedule, note};
+use crate::cmd::{self, Global};
 use crate::exit::Exit;
-use crate::own_cost::OwnCost;
-use crate::screen::{self, Screen};
-use crate::signals;
+use crate::screen;
 
 /// Show memory: what processes have and how it grows, page faults, reclaim, swap
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Seconds between reports, or a duration such as 500ms
-    #[arg(value_parser = cpu::interval, default_value = "1")]
-    interval: Duration,
-
-    /// Number of reports; without it until Ctrl-C
-    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
-    count: Option<u64>,
+    #[command(flatten)]
+    schedule: Schedule,
 
     /// Only this process, whose resident set is then exact
     #[arg(long, value_parser = process)]
@@ -58,63 +51,68 @@ struct Levels {
 }
 
 pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    signals::stop_on_interrupt()?;
-    if let Err(why) = probes::process_time::ids_are_those_of_proc() {
-        Screen::new().line(&format!("bakeoff memory: processes go by their ids there: {why}"));
-    }
-    let mut probe = memory::open(args.pid);
-    confine::after_setup();
-    let own = OwnCost::start();
-    let started_ns = probe.start();
-    let mut deadlines = Deadlines::new(started_ns, args.interval);
-    let (mut levels, mut reports) = (Levels::default(), 0);
-    let only = args.pid.map(Watched::of);
-    let mut exit = Exit::Good;
-    while args.count.is_none_or(|count| reports < count) {
-        let goes_on = signals::wait_until(deadlines.next_ns());
-        let has_ended = cmd::has_ended(only);
-        let interval = read(&mut probe, &mut deadlines, goes_on);
-        let growths = levels.take(&interval, args.interval, goes_on);
-        print(args, global, (&interval, &growths, started_ns), &own, out)?;
-        out.flush()?;
-        if !goes_on {
-            exit = if args.count.is_some() { Exit::Interrupted } else { Exit::Good };
-            break;
+    intervals::report(&args.schedule, global, out, || Ok(Memory::open(args)))
+}
+
+/// The machine's memory and that of its processes, and how it has grown since the start.
+struct Memory<'a> {
+    args: &'a Args,
+    probe: MemoryProbe,
+    levels: Levels,
+}
+
+impl<'a> Memory<'a> {
+    fn open(args: &'a Args) -> Self {
+        if let Err(why) = probes::process_time::ids_are_those_of_proc() {
+            note("memory", &format!("processes go by their ids there: {why}"));
         }
-        if has_ended {
-            break;
-        }
-        reports += 1;
+        Self { args, probe: memory::open(args.pid), levels: Levels::default() }
     }
-    own.tell("memory", None);
-    Ok(exit)
+
+    fn growths(&mut self, interval: &MemoryInterval, report: Report) -> Vec<Maybe<Growth>> {
+        self.levels.take(interval, self.args.schedule.interval, report.is_whole)
+    }
+}
+
+impl Reporter for Memory<'_> {
+    type Interval = MemoryInterval;
+    const COMMAND: &'static str = "memory";
+
+    fn start(&mut self) -> anyhow::Result<u64> {
+        Ok(self.probe.start())
+    }
+
+    fn only(&self) -> Option<u32> {
+        self.args.pid
+    }
+
+    fn read(&mut self) -> anyhow::Result<MemoryInterval> {
+        Ok(self.probe.read())
+    }
+
+    /// `/proc` is read at the edges of an interval: nothing runs in the kernel.
+    fn cost(&mut self) -> Option<Maybe<Cost>> {
+        None
+    }
+
+    fn document(&mut self, interval: &MemoryInterval, report: Report) -> Value {
+        report::json::memory(interval, &self.growths(interval, report), report.started_ns)
+    }
+
+    fn print(
+        &mut self,
+        out: &mut dyn Write,
+        interval: &MemoryInterval,
+        report: Report,
+    ) -> anyhow::Result<()> {
+        let (growths, view) = (self.growths(interval, report), (self.args.top, report.started_ns));
+        Ok(report::text::memory_interval(out, interval, &growths, view, screen::style())?)
+    }
 }
 
 /// The id of a process that has memory.
 fn process(text: &str) -> Result<u32, String> {
     memory::find(cmd::process(text)?).map_err(|missing| missing.reason)
-}
-
-fn read(probe: &mut MemoryProbe, deadlines: &mut Deadlines, goes_on: bool) -> MemoryInterval {
-    let mut interval = probe.read();
-    interval.missed_deadline = goes_on && deadlines.answered_at(interval.until_ns) > 0;
-    interval
-}
-
-fn print(
-    args: &Args,
-    global: &Global,
-    (interval, growths, started_ns): (&MemoryInterval, &[Maybe<Growth>], u64),
-    own: &OwnCost,
-    out: &mut dyn Write,
-) -> anyhow::Result<()> {
-    if global.json {
-        let mut document = report::json::memory(interval, growths, started_ns);
-        own.add_to(&mut document, None);
-        serde_json::to_writer(&mut *out, &document)?;
-        return Ok(writeln!(out)?);
-    }
-    Ok(report::text::memory_interval(out, interval, growths, (args.top, started_ns), screen::style())?)
 }
 
 impl Levels {

@@ -2,25 +2,23 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::time::Duration;
 
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
+use probes::cost::Cost;
 use probes::nic::peers::PeerProbe;
 use probes::nic::{self, NicProbe};
-use probes::schedule::Deadlines;
 use record::clock::{Clock as _, Monotonic, WallAnchor};
+use record::instruments::Timed;
 use record::missing::Maybe;
 use record::nic::{InterfaceSample, NicInterval};
 use record::quantity;
 use record::tcp_peers::TcpPeers;
 use report::text::NicView;
+use serde_json::Value;
 
-use crate::cmd::{Global, cpu, print_json};
-use crate::confine;
+use crate::cmd::intervals::{self, Report, Reporter, Schedule, note};
+use crate::cmd::{Global, local_time, print_json};
 use crate::exit::Exit;
-use crate::own_cost::OwnCost;
-use crate::screen::{self, Screen};
+use crate::screen;
 use crate::signals;
 
 /// Show what the network interfaces carry: bytes, packets, utilisation, saturation; TCP and UDP
@@ -28,13 +26,8 @@ use crate::signals;
 #[command(after_help = EXAMPLES)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option that users of nicstat know")]
 pub(crate) struct Args {
-    /// Seconds between reports, or a duration such as 500ms
-    #[arg(value_parser = cpu::interval, default_value = "1")]
-    interval: Duration,
-
-    /// Number of reports; without it until Ctrl-C
-    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
-    count: Option<u64>,
+    #[command(flatten)]
+    schedule: Schedule,
 
     /// Only these interfaces
     #[arg(short, long, value_name = "NAME,...", value_delimiter = ',')]
@@ -115,34 +108,125 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         }
         return Ok(Exit::Good);
     }
-    signals::stop_on_interrupt()?;
-    if args.csv && !global.json {
-        report::text::nic_csv_head(out)?;
+    intervals::report(&args.schedule, global, out, || Ok(Interfaces::new(args, global, probe)))
+}
+
+/// The interfaces, and the peers of TCP if they are asked for.
+struct Interfaces<'a> {
+    args: &'a Args,
+    /// Whether programs read the reports.
+    for_programs: bool,
+    probe: NicProbe,
+    peers: Option<PeerProbe>,
+    anchor: WallAnchor,
+}
+
+impl<'a> Interfaces<'a> {
+    fn new(args: &'a Args, global: &Global, probe: NicProbe) -> Self {
+        let (peers, for_programs) = (args.tcp.then(nic::peers::open), global.json || args.csv);
+        Self { args, for_programs, probe, peers, anchor: WallAnchor::now() }
     }
-    let anchor = WallAnchor::now();
-    let mut peers = args.tcp.then(nic::peers::open);
-    peers.iter_mut().for_each(PeerProbe::start);
-    let started_ns = probe.start();
-    confine::after_setup();
-    let own = OwnCost::start();
-    let mut deadlines = Deadlines::new(started_ns, args.interval);
-    let mut reports = 0;
-    while args.count.is_none_or(|count| reports < count) {
-        let goes_on = wait_until(deadlines.next_ns(), peers.as_mut());
-        // Cut short, an interval is still what was seen until then.
-        let mut interval = probe.read();
-        interval.missed_deadline = goes_on && deadlines.answered_at(interval.until_ns) > 0;
-        let peers = peers.as_mut().map(PeerProbe::read);
-        print(args, global, (&mut interval, peers.as_ref()), (anchor, started_ns, reports, own), out)?;
-        out.flush()?;
-        if !goes_on {
-            own.tell("nic", None);
-            return Ok(if args.count.is_some() { Exit::Interrupted } else { Exit::Good });
+
+    /// An interface that is down is shown if it is asked for by name, or if programs read the reports.
+    fn is_shown(&self, sample: &InterfaceSample) -> bool {
+        let idle = sample.counts.as_ref().is_ok_and(record::nic::LinkCounts::is_idle);
+        let wanted = if self.args.interface.is_empty() {
+            self.for_programs || sample.up || !idle
+        } else {
+            self.args.interface.contains(&sample.name)
+        };
+        wanted && !(self.args.skip_idle && idle)
+    }
+}
+
+impl Reporter for Interfaces<'_> {
+    type Interval = Seen;
+    const COMMAND: &'static str = "nic";
+
+    fn start(&mut self) -> anyhow::Result<u64> {
+        self.peers.iter_mut().for_each(PeerProbe::start);
+        Ok(self.probe.start())
+    }
+
+    fn head(&mut self, out: &mut dyn Write) -> anyhow::Result<()> {
+        if self.args.csv {
+            report::csv::nic_head(out)?;
         }
-        reports += 1;
+        Ok(())
     }
-    own.tell("nic", None);
-    Ok(Exit::Good)
+
+    /// Listens to the kernel meanwhile, if it tells of connections that end.
+    fn wait_until(&mut self, deadline_ns: u64) -> bool {
+        /// The kernel has room for the news of at least 200 connections that end in this time.
+        const LISTEN_EVERY_NS: u64 = 50_000_000;
+        while let Some(peers) = &mut self.peers {
+            let next_ns = Monotonic.now_ns() + LISTEN_EVERY_NS;
+            if next_ns >= deadline_ns {
+                break;
+            }
+            if !signals::wait_until(next_ns) {
+                return false;
+            }
+            peers.listen();
+        }
+        signals::wait_until(deadline_ns)
+    }
+
+    fn read(&mut self) -> anyhow::Result<Seen> {
+        let mut interval = self.probe.read();
+        if let Ok(samples) = &mut interval.interfaces {
+            samples.retain(|s| self.is_shown(s));
+        }
+        Ok(Seen { interval, peers: self.peers.as_mut().map(PeerProbe::read) })
+    }
+
+    /// Counters are read at the edges of an interval: nothing runs in the kernel.
+    fn cost(&mut self) -> Option<Maybe<Cost>> {
+        None
+    }
+
+    fn document(&mut self, seen: &Seen, report: Report) -> Value {
+        report::json::nic(&seen.interval, seen.peers.as_ref(), report.started_ns)
+    }
+
+    fn print(&mut self, out: &mut dyn Write, seen: &Seen, report: Report) -> anyhow::Result<()> {
+        let (args, Seen { interval, peers }) = (self.args, seen);
+        if args.csv {
+            return Ok(report::csv::nic(out, interval, report.started_ns)?);
+        }
+        let several = interval.interfaces.as_ref().is_ok_and(|s| s.len() > 1) || args.tcp || args.udp;
+        let view = NicView {
+            interfaces: args.extended || !(args.tcp || args.udp),
+            extended: args.extended,
+            tcp: args.tcp,
+            udp: args.udp,
+            parseable: args.parseable,
+            heads: several || report.number % PAGE == 0,
+        };
+        let unix_ns = self.anchor.unix_ns_at(interval.until_ns);
+        let times = (local_time(unix_ns), unix_ns / 1_000_000_000);
+        report::text::nic_interval(out, interval, (&times.0, times.1), view, screen::style())?;
+        match peers.as_ref().filter(|_| !args.parseable) {
+            Some(peers) => Ok(report::text::nic_peers(out, peers, &interval.tcp, screen::style())?),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What the interfaces and the peers did in an interval.
+struct Seen {
+    interval: NicInterval,
+    peers: Option<Maybe<TcpPeers>>,
+}
+
+impl Timed for Seen {
+    fn until_ns(&self) -> u64 {
+        self.interval.until_ns
+    }
+
+    fn set_missed_deadline(&mut self, missed: bool) {
+        self.interval.set_missed_deadline(missed);
+    }
 }
 
 /// What there is, of what was asked for; a name that nothing has is said, since it may still come, unless all that is
@@ -155,82 +239,10 @@ fn named(args: &Args, probe: &mut NicProbe) -> anyhow::Result<Vec<InterfaceSampl
         if args.list {
             return Err(Exit::Usage.with(why));
         }
-        Screen::new().line(&format!("bakeoff nic: {why}"));
+        note("nic", &why);
     }
     let wanted = |s: &InterfaceSample| args.interface.is_empty() || args.interface.contains(&s.name);
     Ok(all.into_iter().filter(wanted).collect())
-}
-
-fn print(
-    args: &Args,
-    global: &Global,
-    (interval, peers): (&mut NicInterval, Option<&Maybe<TcpPeers>>),
-    (anchor, started_ns, reports, own): (WallAnchor, u64, u64, OwnCost),
-    out: &mut dyn Write,
-) -> anyhow::Result<()> {
-    if let Ok(samples) = &mut interval.interfaces {
-        samples.retain(|s| is_shown(args, global, s));
-    }
-    if global.json {
-        let mut document = report::json::nic(interval, peers, started_ns);
-        own.add_to(&mut document, None);
-        serde_json::to_writer(&mut *out, &document)?;
-        return Ok(writeln!(out)?);
-    }
-    if args.csv {
-        return Ok(report::text::nic_csv(out, interval, started_ns)?);
-    }
-    let several = interval.interfaces.as_ref().is_ok_and(|s| s.len() > 1) || args.tcp || args.udp;
-    let view = NicView {
-        interfaces: args.extended || !(args.tcp || args.udp),
-        extended: args.extended,
-        tcp: args.tcp,
-        udp: args.udp,
-        parseable: args.parseable,
-        heads: several || reports % PAGE == 0,
-    };
-    let unix_ns = anchor.unix_ns_at(interval.until_ns);
-    let times = (local_time(unix_ns), unix_ns / 1_000_000_000);
-    report::text::nic_interval(out, interval, (&times.0, times.1), view, screen::style())?;
-    match peers.filter(|_| !args.parseable) {
-        Some(peers) => Ok(report::text::nic_peers(out, peers, &interval.tcp, screen::style())?),
-        None => Ok(()),
-    }
-}
-
-/// Sleeps until then; `false` where a signal asked to end before.
-fn wait_until(deadline_ns: u64, mut peers: Option<&mut PeerProbe>) -> bool {
-    /// The kernel has room for the news of at least 200 connections that end in this time.
-    const LISTEN_EVERY_NS: u64 = 50_000_000;
-    while let Some(peers) = peers.as_deref_mut() {
-        let next_ns = Monotonic.now_ns() + LISTEN_EVERY_NS;
-        if next_ns >= deadline_ns {
-            break;
-        }
-        if !signals::wait_until(next_ns) {
-            return false;
-        }
-        peers.listen();
-    }
-    signals::wait_until(deadline_ns)
-}
-
-/// An interface that is down is shown where it is asked for by name, or where programs read.
-fn is_shown(args: &Args, global: &Global, sample: &InterfaceSample) -> bool {
-    let idle = sample.counts.as_ref().is_ok_and(record::nic::LinkCounts::is_idle);
-    let wanted = if args.interface.is_empty() {
-        global.json || args.csv || sample.up || !idle
-    } else {
-        args.interface.contains(&sample.name)
-    };
-    wanted && !(args.skip_idle && idle)
-}
-
-/// `07:42:45` where the user is.
-fn local_time(unix_ns: u64) -> String {
-    let at =
-        Timestamp::from_nanosecond(i128::from(unix_ns)).expect("a clock shows a time before the year 9999");
-    at.to_zoned(TimeZone::system()).strftime("%H:%M:%S").to_string()
 }
 
 fn speed(text: &str) -> Result<(String, u64), String> {

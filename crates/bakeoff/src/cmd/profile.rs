@@ -13,7 +13,7 @@ use probes::profile::{self, Options};
 use record::clock::{Clock as _, Monotonic};
 use record::profile::{Profile, ProfileKind};
 
-use crate::cmd::{self, Global, cpu, print_json};
+use crate::cmd::{self, Global, intervals, print_json};
 use crate::confine::{self, Reader};
 use crate::exit::{EndsWith as _, Exit};
 use crate::screen::{self, Screen};
@@ -24,7 +24,7 @@ use crate::{signals, text_file};
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// How long: seconds, or a duration such as 500ms; Ctrl-C ends it before
-    #[arg(value_name = "TIME", value_parser = cpu::interval, default_value = "10")]
+    #[arg(value_name = "TIME", value_parser = intervals::interval, default_value = "10")]
     time: Duration,
 
     /// Time off the CPU: what threads wait for, by the stack from which they left it
@@ -119,7 +119,7 @@ fn take(args: &Args) -> anyhow::Result<(Profile, bool)> {
     let mut is_whole;
     loop {
         is_whole = signals::wait_until(until_ns.min(Monotonic.now_ns() + GATHER_EVERY_NS));
-        if !is_whole || Monotonic.now_ns() >= until_ns || cmd::has_ended(only) {
+        if !is_whole || Monotonic.now_ns() >= until_ns || intervals::has_ended(only) {
             break;
         }
         profiler.gather().context("reading the stacks")?;

@@ -26,7 +26,7 @@ pub(crate) struct Args {
     time: Option<Duration>,
 
     /// Length of an interval of the series
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = crate::cmd::cpu::interval)]
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = crate::cmd::intervals::interval)]
     interval: Duration,
 
     /// Instruments, separated by commas, or all
@@ -130,17 +130,9 @@ fn around(args: &Args, global: &Global) -> anyhow::Result<Around> {
 fn run_of(header: RunHeader, environment: Environment, recording: Recording) -> Run {
     let Recording { recorded, cpu, seen: instruments, series, throttled, notes: _, stopped } = recording;
     let quota = throttled.as_ref().ok().filter(|throttled| throttled.is_any());
-    let (state, reason) = if stopped {
-        (RunState::Interrupted, Some("stopped by its user".to_owned()))
-    } else if let Some(quota) = quota {
-        (RunState::Invalid, Some(quota.to_string()))
-    } else {
-        (RunState::Sealed, None)
-    };
-    let header = RunHeader { state, reason, ..header };
-    let (proofs, server_cpu) = (Vec::new(), record::server_cpu::ServerCpu::not_measured());
+    let header = if stopped { header.interrupted() } else { header.ended(quota.map(ToString::to_string)) };
     let recorded = Some(recorded);
-    Run { header, environment, load: None, cpu, server_cpu, instruments, series, proofs, recorded, throttled }
+    Run { cpu, instruments, series, recorded, throttled, ..Run::unmeasured(header, environment) }
 }
 
 fn header(args: &Args, anchor: WallAnchor) -> RunHeader {
@@ -148,18 +140,9 @@ fn header(args: &Args, anchor: WallAnchor) -> RunHeader {
         Some(time) => format!("the machine for {} s", time.as_secs_f64()),
         None => record::run::command_line(args.command.iter().cloned()),
     };
-    RunHeader {
-        id: RunId::fresh(anchor),
-        kind: RunKind::Record,
-        state: RunState::Running,
-        reason: None,
-        anchor,
-        title: args.title.clone().unwrap_or(what),
-        labels: args.labels.iter().cloned().collect(),
-        bakeoff: None,
-        tool_version: env!("CARGO_PKG_VERSION").into(),
-        command: command_line(None),
-    }
+    let title = args.title.clone().unwrap_or(what);
+    let labels = args.labels.iter().cloned().collect();
+    RunHeader { labels, ..RunHeader::running(RunKind::Record, anchor, title, command_line(None)) }
 }
 
 fn exit_of(run: &Run) -> Exit {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use archive::whole_file;
 use record::run::{RunId, RunKind};
+use report::Form;
 use report::identity::Hidden;
 use serde_json::json;
 
@@ -45,12 +46,6 @@ pub(crate) struct Args {
 /// What `latest` can be: a page is written for these.
 const HAVE_PAGES: [RunKind; 4] = [RunKind::Bakeoff, RunKind::Load, RunKind::Scale, RunKind::Dder];
 
-#[derive(Debug, Clone, Copy)]
-enum Form {
-    Html,
-    Markdown,
-}
-
 pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
     if global.json && args.output.is_none() {
         return show(&args.run, global, out);
@@ -78,25 +73,19 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
             if let Some(other) = other.as_mut().filter(|_| !args.identify) {
                 hidden.also(Hidden::in_bakeoff(other));
             }
-            let page = experiment::page(&bakeoff, other.as_ref(), matches!(form, Form::Html));
+            let page = report::render(&experiment::page(&bakeoff, other.as_ref()), form);
             return write(args, &page, &hidden, id, global, out);
         }
         refuse_compare(args, id)?;
         let comparisons = analysis::compare(&bakeoff);
-        match form {
-            Form::Html => report::html::page(&bakeoff, &comparisons),
-            Form::Markdown => report::markdown::page(&bakeoff, &comparisons),
-        }
+        report::render(&report::page::bakeoff(&bakeoff, &comparisons), form)
     } else {
         refuse_compare(args, id)?;
         let mut run = archive.run_for_drawing(id, report::PLACES_MAX)?;
         if !args.identify {
             hidden = Hidden::in_run(&mut run);
         }
-        match form {
-            Form::Html => report::html::load(&run),
-            Form::Markdown => report::markdown::load(&run),
-        }
+        report::render(&report::page::load(&run), form)
     };
     write(args, &page, &hidden, id, global, out)
 }
@@ -135,10 +124,8 @@ fn write(
     Ok(Exit::Good)
 }
 
-fn form_of(path: &Path) -> anyhow::Result<Form> {
-    match path.extension().and_then(|e| e.to_str()) {
-        Some("html" | "htm") => Ok(Form::Html),
-        Some("md" | "markdown") => Ok(Form::Markdown),
-        _ => Err(Exit::Usage.with(format!("{}: a page's name ends in .html or .md", path.display()))),
-    }
+/// The form of the page in the file of this name.
+pub(crate) fn form_of(path: &Path) -> anyhow::Result<Form> {
+    let unknown = || Exit::Usage.with(format!("{}: a page's name ends in .html or .md", path.display()));
+    Form::of_path(path).ok_or_else(unknown)
 }

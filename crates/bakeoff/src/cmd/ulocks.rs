@@ -3,17 +3,18 @@
 use std::io::Write;
 
 use anyhow::Context as _;
+use probes::cost::Cost;
 use probes::user_locks::{self, Options, UserLockProbe};
 use record::locks::{UserLockInterval, UserLockKind};
+use record::missing::Maybe;
 use report::text::LockView;
+use serde_json::Value;
 
 use crate::cmd::Global;
+use crate::cmd::intervals::{self, Report, Reporter};
 use crate::cmd::lock_options::LockOptions;
-use crate::confine;
 use crate::exit::{EndsWith as _, Exit};
-use crate::own_cost::OwnCost;
 use crate::screen;
-use crate::signals;
 
 /// Show which locks of programs are waited for: process, kind, lock, the call that waits, its caller, who wakes it
 #[derive(Debug, clap::Args)]
@@ -38,41 +39,75 @@ Examples:
   bakeoff ulocks --pid 4711 --json             one JSON object a line, until Ctrl-C";
 
 pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    signals::stop_on_interrupt()?;
-    let asked = &args.options;
-    let options = Options {
-        pid: asked.pid,
-        comm: asked.comm.clone(),
-        cgroup: asked.cgroup.clone(),
-        by_cgroup: asked.by_cgroup()?,
-        own_threads: args.own_threads,
-        ..Options::of_everyone_else()
-    };
-    let mut probe = user_locks::open(&options).ends_with(Exit::CannotHere)?;
-    probe.measure_cost();
-    let started_ns = probe.start()?;
-    confine::after_setup();
-    let own = OwnCost::start();
-    let view = LockView { is_part: !args.kind.is_empty(), ..asked.view() };
-    let end = asked.report(
-        out,
-        started_ns,
-        || Ok((read(&mut probe, args)?, probe.cost())),
-        |out, interval, cost, started_ns| {
-            if global.json {
-                let mut document = report::json::user_locks(interval, started_ns);
-                own.add_to(&mut document, Some(cost));
-                serde_json::to_writer(&mut *out, &document)?;
-                return Ok(writeln!(out)?);
-            }
-            if asked.csv {
-                return Ok(report::text::user_locks_csv(out, interval, started_ns)?);
-            }
-            Ok(report::text::user_lock_interval(out, interval, started_ns, view, screen::style())?)
-        },
-    )?;
-    own.tell("ulocks", Some(probe.cost()));
-    Ok(end)
+    intervals::report(&args.options.schedule, global, out, || ProgramLocks::open(args))
+}
+
+/// Waits for the locks of programs.
+struct ProgramLocks<'a> {
+    args: &'a Args,
+    probe: UserLockProbe,
+}
+
+impl<'a> ProgramLocks<'a> {
+    fn open(args: &'a Args) -> anyhow::Result<Self> {
+        let asked = &args.options;
+        let options = Options {
+            pid: asked.pid,
+            comm: asked.comm.clone(),
+            cgroup: asked.cgroup.clone(),
+            by_cgroup: asked.by_cgroup()?,
+            own_threads: args.own_threads,
+            ..Options::of_everyone_else()
+        };
+        Ok(Self { args, probe: user_locks::open(&options).ends_with(Exit::CannotHere)? })
+    }
+}
+
+impl Reporter for ProgramLocks<'_> {
+    type Interval = UserLockInterval;
+    const COMMAND: &'static str = "ulocks";
+
+    fn start(&mut self) -> anyhow::Result<u64> {
+        self.probe.measure_cost();
+        Ok(self.probe.start()?)
+    }
+
+    fn only(&self) -> Option<u32> {
+        self.args.options.pid
+    }
+
+    fn head(&mut self, out: &mut dyn Write) -> anyhow::Result<()> {
+        if self.args.options.csv {
+            report::csv::user_locks_head(out)?;
+        }
+        Ok(())
+    }
+
+    fn read(&mut self) -> anyhow::Result<UserLockInterval> {
+        read(&mut self.probe, self.args)
+    }
+
+    fn cost(&mut self) -> Option<Maybe<Cost>> {
+        Some(self.probe.cost())
+    }
+
+    fn document(&mut self, interval: &UserLockInterval, report: Report) -> Value {
+        report::json::user_locks(interval, report.started_ns)
+    }
+
+    fn print(
+        &mut self,
+        out: &mut dyn Write,
+        interval: &UserLockInterval,
+        report: Report,
+    ) -> anyhow::Result<()> {
+        let (args, started_ns) = (self.args, report.started_ns);
+        if args.options.csv {
+            return Ok(report::csv::user_locks(out, interval, started_ns)?);
+        }
+        let view = LockView { is_part: !args.kind.is_empty(), ..args.options.view() };
+        Ok(report::text::user_lock_interval(out, interval, started_ns, view, screen::style())?)
+    }
 }
 
 /// What was seen, without what was not asked for.

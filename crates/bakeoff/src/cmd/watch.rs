@@ -6,8 +6,6 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use archive::{Archive, Filter, PartOf};
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
 use probes::block_io::{self, IoProbe};
 use probes::cpu_time::{self, CpuProbe};
 use probes::locks::{self, LockProbe};
@@ -19,12 +17,13 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers
 use record::block_io::{IoBy, IoInterval};
 use record::clock::{Clock as _, Monotonic, WallAnchor};
 use record::cpu::CpuInterval;
+use record::instruments::{Observed, Timed};
 use record::locks::{LockInterval, UserLockInterval};
 use record::missing::{Maybe, Missing};
 use record::nic::NicInterval;
 use record::run::{Run, RunKind, RunState};
 
-use crate::cmd::{Global, cpu, of_archive};
+use crate::cmd::{Global, intervals, local_time, of_archive};
 use crate::confine;
 use crate::exit::Exit;
 use crate::own_cost;
@@ -36,7 +35,7 @@ use crate::watch_screen::{View, draw};
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Seconds between looks, or a duration such as 500ms
-    #[arg(value_parser = cpu::interval, default_value = "1")]
+    #[arg(value_parser = intervals::interval, default_value = "1")]
     interval: Duration,
 
     /// Show an archived run again instead of this machine now
@@ -246,21 +245,12 @@ impl Live {
         let mut cpu = cpu_time::open(&cpu_time::Options::of_this_machine());
         let mut nic = nic::open(BTreeMap::new());
         let io = block_io::open(&block_io::Options::everything(IoBy::default()));
-        let io = io.and_then(|mut probe| {
-            probe.measure_cost();
-            probe.start().map(|_| probe)
-        });
+        let io = begun(io, IoProbe::measure_cost, IoProbe::start);
         let refused = |e: locks::Refused| Missing::because(e.to_string());
         let locks = locks::open(&locks::Options::of_everyone()).map_err(refused);
-        let locks = locks.and_then(|mut probe| {
-            probe.measure_cost();
-            probe.start().map(|_| probe)
-        });
+        let locks = begun(locks, LockProbe::measure_cost, LockProbe::start);
         let ulocks = user_locks::open(&user_locks::Options::of_everyone_else()).map_err(refused);
-        let ulocks = ulocks.and_then(|mut probe| {
-            probe.measure_cost();
-            probe.start().map(|_| probe)
-        });
+        let ulocks = begun(ulocks, UserLockProbe::measure_cost, UserLockProbe::start);
         cpu.measure_cost();
         cpu.start();
         nic.start();
@@ -381,6 +371,13 @@ impl Source for Live {
     }
 }
 
+/// The probe after it measured its cost and began its first interval.
+fn begun<P>(probe: Maybe<P>, measure_cost: fn(&mut P), start: fn(&mut P) -> Maybe<u64>) -> Maybe<P> {
+    let mut probe = probe?;
+    measure_cost(&mut probe);
+    start(&mut probe).map(|_| probe)
+}
+
 fn keep<T>(all: &mut VecDeque<T>, newest: T, most: usize) {
     all.push_back(newest);
     while all.len() > most {
@@ -398,16 +395,28 @@ struct Replay<'a> {
 
 impl<'a> Replay<'a> {
     fn new(run: &'a Run) -> Self {
-        let of_cpu = run.cpu.iter().map(|i| i.until_ns);
-        let mut times_ns: Vec<u64> = of_cpu.collect();
-        if times_ns.is_empty() {
-            let others = run.instruments.io.iter().map(|i| i.until_ns);
-            let others = others.chain(run.instruments.nic.iter().map(|i| i.until_ns));
-            let others = others.chain(run.instruments.locks.iter().map(|i| i.until_ns));
-            times_ns = others.chain(run.instruments.ulocks.iter().map(|i| i.until_ns)).collect();
-            times_ns.sort_unstable();
-        }
+        let of_cpu: Vec<u64> = run.cpu.iter().map(Timed::until_ns).collect();
+        let times_ns = if of_cpu.is_empty() { run.instruments.ends_ns() } else { of_cpu };
         Self { run, times_ns, at: 0 }
+    }
+
+    /// The intervals of an instrument until now.
+    fn so_far<T: Observed>(&self) -> Maybe<&'a [T]> {
+        match up_to(T::of(&self.run.instruments), self.now_ns()) {
+            [] => Err(self.not(T::NAME)),
+            intervals => Ok(intervals),
+        }
+    }
+
+    /// The newest of them.
+    fn last<T: Observed>(&self) -> Maybe<&'a T> {
+        self.so_far().map(|intervals| &intervals[intervals.len() - 1])
+    }
+
+    /// Why an instrument has no intervals.
+    fn not(&self, name: &str) -> Missing {
+        let known = self.run.instruments.missing.get(name).cloned();
+        known.unwrap_or_else(|| Missing::because("nobody looked in this run"))
     }
 
     fn now_ns(&self) -> u64 {
@@ -418,8 +427,8 @@ impl<'a> Replay<'a> {
 /// Instruments are read one after the other: what ends this much after the CPUs' interval still belongs to it.
 const TOGETHER_NS: u64 = 50_000_000;
 
-fn up_to<T>(intervals: &[T], until_ns: u64, end_of: fn(&T) -> u64) -> &[T] {
-    &intervals[..intervals.partition_point(|i| end_of(i) <= until_ns.saturating_add(TOGETHER_NS))]
+fn up_to<T: Timed>(intervals: &[T], until_ns: u64) -> &[T] {
+    &intervals[..intervals.partition_point(|i| i.until_ns() <= until_ns.saturating_add(TOGETHER_NS))]
 }
 
 impl Source for Replay<'_> {
@@ -445,15 +454,6 @@ impl Source for Replay<'_> {
 
     fn view(&self, interval: Duration) -> View<'_> {
         let (run, now_ns) = (self.run, self.now_ns());
-        let not = |name: &str| match run.instruments.missing.get(name) {
-            Some(missing) => missing.clone(),
-            None => Missing::because("nobody looked in this run"),
-        };
-        let cpu = up_to(&run.cpu, now_ns, |i| i.until_ns).last();
-        let io = up_to(&run.instruments.io, now_ns, |i| i.until_ns);
-        let nic = up_to(&run.instruments.nic, now_ns, |i| i.until_ns).last();
-        let locks = up_to(&run.instruments.locks, now_ns, |i| i.until_ns).last();
-        let ulocks = up_to(&run.instruments.ulocks, now_ns, |i| i.until_ns).last();
         View {
             source: format!(
                 "{} {}/{}, {interval:?} each",
@@ -463,11 +463,11 @@ impl Source for Replay<'_> {
             ),
             time: local_time(run.header.anchor.unix_ns_at(now_ns)),
             paused: false,
-            cpu: cpu.ok_or_else(|| not("cpu")),
-            locks: locks.ok_or_else(|| not("locks")),
-            ulocks: ulocks.ok_or_else(|| not("ulocks")),
-            io: if io.is_empty() { Err(not("io")) } else { Ok(io) },
-            nic: nic.ok_or_else(|| not("nic")),
+            cpu: up_to(&run.cpu, now_ns).last().ok_or_else(|| self.not("cpu")),
+            locks: self.last(),
+            ulocks: self.last(),
+            io: self.so_far(),
+            nic: self.last(),
             load: run.load.as_ref().map(|_| run.header.title.clone()),
             own_ratio: None,
             keys: REPLAY_KEYS,
@@ -483,10 +483,4 @@ fn replayed(global: &Global, text: &str) -> anyhow::Result<Run> {
         return Err(Exit::Usage.with(format!("nothing was recorded beside run {id}: see `load --observe`")));
     }
     Ok(run)
-}
-
-fn local_time(unix_ns: u64) -> String {
-    let at =
-        Timestamp::from_nanosecond(i128::from(unix_ns)).expect("a clock shows a time before the year 9999");
-    at.to_zoned(TimeZone::system()).strftime("%H:%M:%S").to_string()
 }

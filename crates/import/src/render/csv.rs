@@ -7,8 +7,8 @@ use crate::error::ImportError;
 use crate::solaris::lockstat::{By, Counts, Judged, Run, Unit, group, judge};
 use crate::solaris::mpstat::{COLUMNS, Sample};
 use crate::vmstat_s::{Interval, STATES};
+use record::csv::write_row;
 use record::missing::Maybe;
-use record::printable::csv_cell;
 use std::borrow::Cow;
 use std::io::{self, Write};
 
@@ -43,7 +43,7 @@ impl<'w> Mpstat<'w> {
         if self.view.errors && !self.view.name_full {
             names.extend(COLUMNS.map(|name| format!("{name}_error")));
         }
-        line(self.out, names.into_iter().map(Cow::Owned))
+        write_row(self.out, names.into_iter().map(Cow::Owned))
     }
 
     fn full(&mut self, sample: &Sample, head: &[String; 2]) -> io::Result<()> {
@@ -52,7 +52,7 @@ impl<'w> Mpstat<'w> {
             let values = (0..COLUMNS.len()).map(|column| {
                 if sample.columns.has(column) { row.values[column].to_string() } else { String::new() }
             });
-            line(self.out, head.iter().cloned().chain(what).chain(values).map(Cow::Owned))?;
+            write_row(self.out, head.iter().cloned().chain(what).chain(values).map(Cow::Owned))?;
         }
         Ok(())
     }
@@ -76,7 +76,7 @@ impl Samples for Mpstat<'_> {
             if self.view.errors {
                 cells.extend(part.errors.map(exact));
             }
-            line(self.out, cells.into_iter().map(Cow::Owned))?;
+            write_row(self.out, cells.into_iter().map(Cow::Owned))?;
         }
         Ok(())
     }
@@ -119,7 +119,7 @@ impl<'w> Lockstat<'w> {
             "stack",
         ];
         if self.runs == 0 {
-            line(self.out, NAMES.into_iter().map(Cow::Borrowed))?;
+            write_row(self.out, NAMES.into_iter().map(Cow::Borrowed))?;
         }
         self.runs += 1;
         let judged = judge(run, &self.view.machine);
@@ -146,7 +146,7 @@ impl<'w> Lockstat<'w> {
                 bins(&lock.histogram),
                 lock.stack.join(" "),
             ];
-            line(self.out, cells.into_iter().map(Cow::Owned))?;
+            write_row(self.out, cells.into_iter().map(Cow::Owned))?;
         }
         Ok(())
     }
@@ -161,7 +161,7 @@ impl<'w> Lockstat<'w> {
         if self.runs == 0 {
             let names = ["run", "event", "kind"].into_iter().chain(name);
             let values = ["count", "count_per_s", "threads", "cpu_util_ratio", "tainted"];
-            line(self.out, names.chain(values).map(Cow::Borrowed))?;
+            write_row(self.out, names.chain(values).map(Cow::Borrowed))?;
         }
         self.runs += 1;
         let judged = judge(run, &self.view.machine);
@@ -176,7 +176,7 @@ impl<'w> Lockstat<'w> {
             let merits = [maybe(&group.merits.threads), maybe(&group.merits.cpu_util_ratio)];
             let cells = head.into_iter().chain(name.map(|_| group.name.to_owned()));
             let cells = cells.chain([count, rate]).chain(merits).chain([tainted.to_string()]);
-            line(self.out, cells.map(Cow::Owned))?;
+            write_row(self.out, cells.map(Cow::Owned))?;
         }
         Ok(())
     }
@@ -219,7 +219,7 @@ pub fn plockstat(out: &mut dyn Write, log: &PlockstatLog, view: &PlockstatView) 
         "histogram",
         "stack",
     ];
-    line(out, NAMES.into_iter().map(Cow::Borrowed))?;
+    write_row(out, NAMES.into_iter().map(Cow::Borrowed))?;
     let tainted = !log.lost.is_empty() || !view.impossible(log).is_empty();
     for section in &log.sections {
         for lock in &section.locks {
@@ -237,7 +237,7 @@ pub fn plockstat(out: &mut dyn Write, log: &PlockstatLog, view: &PlockstatView) 
                 bins(&lock.histogram),
                 lock.stack.join(" "),
             ];
-            line(out, cells.into_iter().map(Cow::Owned))?;
+            write_row(out, cells.into_iter().map(Cow::Owned))?;
         }
     }
     Ok(())
@@ -276,7 +276,7 @@ impl Intervals for Vmstat<'_> {
             "stolen_ticks",
         ];
         if !std::mem::replace(&mut self.headed, true) {
-            line(self.out, NAMES.into_iter().map(Cow::Borrowed))?;
+            write_row(self.out, NAMES.into_iter().map(Cow::Borrowed))?;
         }
         let mut cells = vec![
             interval.at.as_ref().map(ToString::to_string).unwrap_or_default(),
@@ -287,7 +287,7 @@ impl Intervals for Vmstat<'_> {
         cells.extend(
             STATES.map(|(_, part)| interval.ticks.as_ref().map(|t| part(t).to_string()).unwrap_or_default()),
         );
-        line(self.out, cells.into_iter().map(Cow::Owned))?;
+        write_row(self.out, cells.into_iter().map(Cow::Owned))?;
         Ok(())
     }
 
@@ -309,29 +309,4 @@ fn maybe(value: &Maybe<f64>) -> String {
 fn bins(histogram: &[(u64, u64)]) -> String {
     let bins: Vec<String> = histogram.iter().map(|(bound, count)| format!("{bound}:{count}")).collect();
     bins.join(" ")
-}
-
-fn line<'c>(out: &mut dyn Write, cells: impl Iterator<Item = Cow<'c, str>>) -> io::Result<()> {
-    for (i, cell) in cells.enumerate() {
-        if i > 0 {
-            out.write_all(b",")?;
-        }
-        out.write_all(csv_cell(&cell).as_bytes())?;
-    }
-    out.write_all(b"\n")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cells_with_commas_and_quotes_are_quoted() {
-        let mut out = Vec::new();
-        line(&mut out, ["a", "b,c", "d\"e", ""].into_iter().map(Cow::Borrowed)).unwrap();
-        assert_eq!(out, b"a,\"b,c\",\"d\"\"e\",\n");
-        let mut out = Vec::new();
-        line(&mut out, ["=cmd|x", "\u{1b}[2J\n", "-7"].into_iter().map(Cow::Borrowed)).unwrap();
-        assert_eq!(out, b"'=cmd|x,\\x1b[2J\\n,-7\n");
-    }
 }

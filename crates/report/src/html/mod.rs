@@ -2,42 +2,11 @@
 
 use std::fmt::Write;
 
-use analysis::Comparisons;
-use analysis::scale::{Scale, Versus};
-use analysis::sweep::{self, Sweep};
-use record::bakeoff::Bakeoff;
-use record::environment::Environment;
 use record::printable::is_unseen;
-use record::run::Run;
 
-use crate::page::{self, Block, Figure, Page, Section, Table, Tone, Words};
+use crate::page::{Block, Figure, Page, Section, Table, Tone, Words};
 
 const STYLE: &str = include_str!("page.css");
-
-/// The page of a bake-off. The same archive and the same version give the same bytes.
-pub fn page(bakeoff: &Bakeoff, comparisons: &Comparisons) -> String {
-    render(&page::bakeoff(bakeoff, comparisons))
-}
-
-/// The page of a single load run.
-pub fn load(run: &Run) -> String {
-    render(&page::load(run))
-}
-
-/// The page of one machine, or of several side by side.
-pub fn hosts(hosts: &[(String, &Environment)]) -> String {
-    render(&page::hosts(hosts))
-}
-
-/// The page of a sweep over buffer sizes, and of what it says beside another.
-pub fn sweep(bakeoff: &Bakeoff, sweep: &Sweep, versus: &[sweep::Versus]) -> String {
-    render(&page::sweep(bakeoff, sweep, versus))
-}
-
-/// The page of a scale run, and of what it says beside another.
-pub fn scale(bakeoff: &Bakeoff, scale: &Scale, versus: Option<&Versus>) -> String {
-    render(&page::scale(bakeoff, scale, versus))
-}
 
 /// Text that is safe between tags and in attributes.
 pub(crate) fn escape(text: &str) -> String {
@@ -90,7 +59,8 @@ struct Html {
     figures: usize,
 }
 
-fn render(page: &Page) -> String {
+/// Writes the page.
+pub(crate) fn render(page: &Page) -> String {
     let mut html = Html { out: String::new(), figures: 0 };
     html.put(format_args!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\

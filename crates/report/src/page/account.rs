@@ -140,7 +140,7 @@ pub(super) fn observing(bakeoff: &Bakeoff) -> Section {
 }
 
 /// The section of dates, versions, checksums, and the command that repeats it.
-pub(super) fn disclosure(bakeoff: &Bakeoff) -> Section {
+pub(super) fn statement(bakeoff: &Bakeoff) -> Section {
     let mut facts = Table::new("Disclosure", &["what", "value"]);
     let mut versions: Vec<&str> = bakeoff.sealed().map(|(_, r)| r.header.tool_version.as_str()).collect();
     versions.sort_unstable();

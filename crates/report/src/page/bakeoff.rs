@@ -3,7 +3,7 @@
 use analysis::{Comparisons, Pair, Verdict};
 use record::bakeoff::{Bakeoff, Levels, Metric};
 
-use super::account::{disclosure, observing, went_wrong};
+use super::account::{observing, statement, went_wrong};
 use super::configuration::configuration_summary;
 use super::figures::{against_reference, cells, spectra};
 use super::method::{benchmark, method};
@@ -16,7 +16,7 @@ use crate::words::{
 };
 
 /// Lays out the page.
-pub(crate) fn bakeoff(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Page {
+pub fn bakeoff(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Page {
     let claim = claim(bakeoff, comparisons);
     let sections = vec![
         significance(comparisons, &claim),
@@ -29,7 +29,7 @@ pub(crate) fn bakeoff(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Page {
         went_wrong(bakeoff),
         observing(bakeoff),
         see_also(),
-        disclosure(bakeoff),
+        statement(bakeoff),
     ];
     Page {
         title: bakeoff.header.title.clone(),

@@ -5,7 +5,7 @@ use record::environment::Environment;
 use super::{Block, Page, Section, Table, Tone, Words};
 
 /// Lays out one machine, or several beside each other, with what differs first.
-pub(crate) fn hosts(hosts: &[(String, &Environment)]) -> Page {
+pub fn hosts(hosts: &[(String, &Environment)]) -> Page {
     let names: Vec<&str> = hosts.iter().map(|(name, _)| name.as_str()).collect();
     let heads: Vec<&str> = std::iter::once("fact").chain(names.iter().copied()).collect();
     let (mut differing, mut same) = (Table::new("What differs", &heads), Table::new("The facts", &heads));

@@ -1,11 +1,12 @@
 //! What the instruments beside the CPU's saw of a run: a section each, with the top lines and a figure.
 
 use record::block_io::{IoBy, IoInterval, fold};
+use record::instruments::{Instruments, Observed};
 use record::missing::Maybe;
 use record::nic::{InterfaceSample, NicInterval};
 use record::run::Run;
 
-use super::{Block, Figure, Section, Table};
+use super::{Block, Figure, Section, Table, locks};
 use crate::chart::{Kind, Line, Lines, Point, lines, round_values};
 use crate::heat_map::io_heat;
 use crate::number::{count, latency, percent, percent_digits, rate};
@@ -19,19 +20,19 @@ const MIB: f64 = 1_048_576.0;
 /// The sections of those instruments that looked, or were to look.
 pub(super) fn sections(run: &Run) -> Vec<Section> {
     let seen = &run.instruments;
-    let why = |name: &str| seen.missing.get(name).map(|m| Block::Text(format!("Not observed: {m}.")));
-    let io = Section {
-        id: "io",
-        title: "Block I/O",
-        blocks: block_io(&seen.io).into_iter().chain(why("io")).collect(),
-    };
-    let nic = Section {
-        id: "nic",
-        title: "Network",
-        blocks: nic(&seen.nic).into_iter().chain(why("nic")).collect(),
-    };
-    let locks = super::locks::sections(seen, why);
-    [io, nic].into_iter().chain(locks).filter(|section| !section.blocks.is_empty()).collect()
+    let all = [
+        section(seen, "Block I/O", block_io),
+        section(seen, "Network", nic),
+        section(seen, "Locks of the kernel", locks::of_kernel),
+        section(seen, "Locks of programs", locks::of_programs),
+    ];
+    all.into_iter().filter(|section| !section.blocks.is_empty()).collect()
+}
+
+/// The section of one instrument, or why it has no intervals.
+fn section<T: Observed>(seen: &Instruments, title: &'static str, lay_out: fn(&[T]) -> Vec<Block>) -> Section {
+    let why = seen.missing.get(T::NAME).map(|m| Block::Text(format!("Not observed: {m}.")));
+    Section { id: T::NAME, title, blocks: lay_out(T::of(seen)).into_iter().chain(why).collect() }
 }
 
 fn block_io(intervals: &[IoInterval]) -> Vec<Block> {

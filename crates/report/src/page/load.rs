@@ -10,6 +10,7 @@ use record::run::{Run, RunState};
 use record::verdict::Validity;
 
 use super::configuration::settings;
+use super::disclosure::disclosure;
 use super::figures::percentile;
 use super::over_time::over_time;
 use super::proofs::proofs;
@@ -19,7 +20,7 @@ use crate::number::{count, date_time, latency, percent, rate, span};
 use crate::text::{P99, Style, cited, latency_cell, on_paper};
 
 /// Lays out the page; that of a run without a load is of what was recorded.
-pub(crate) fn load(run: &Run) -> Page {
+pub fn load(run: &Run) -> Page {
     let header = &run.header;
     let byline = vec![
         format!("as of {}", date_time(header.anchor.unix_ns)),
@@ -32,7 +33,7 @@ pub(crate) fn load(run: &Run) -> Page {
         } else if run.proofs.is_empty() {
             without_load(run, byline)
         } else {
-            proofs(run, byline, disclosure(run, None))
+            proofs(run, byline, closing(run, None))
         };
     };
     let (word, tone) = match record.verdict.state {
@@ -54,7 +55,7 @@ pub(crate) fn load(run: &Run) -> Page {
             .into_iter()
             .chain(super::instruments::sections(run))
             .chain(super::series::section(&analysis::series(&run.series)))
-            .chain([disclosure(run, Some(record))])
+            .chain([closing(run, Some(record))])
             .collect(),
     }
 }
@@ -83,7 +84,7 @@ fn without_load(run: &Run, byline: Vec<String>) -> Page {
     let recorded = analysis::series(&run.series);
     let mut sections = super::instruments::sections(run);
     sections.extend(super::series::section(&recorded));
-    sections.push(disclosure(run, None));
+    sections.push(closing(run, None));
     Page {
         title: header.title.clone(),
         question: String::new(),
@@ -140,7 +141,7 @@ fn recorded_page(run: &Run, recorded: &Recorded, byline: Vec<String>) -> Page {
     }];
     sections.extend(super::instruments::sections(run));
     sections.extend(super::series::section(&analysis::series(&run.series)));
-    sections.push(disclosure(run, None));
+    sections.push(closing(run, None));
     Page {
         title: run.header.title.clone(),
         question: String::new(),
@@ -396,25 +397,11 @@ fn checks(record: &LoadRecord) -> Section {
     Section { id: "checks", title: "Checks", blocks: vec![Block::Table(table)] }
 }
 
-fn disclosure(run: &Run, record: Option<&LoadRecord>) -> Section {
-    let mut table = Table::new("What was asked for, and by what", &["what", "value"]);
-    let header = &run.header;
-    table.row(vec!["command that repeats it".into(), header.command.clone().into()]);
-    table.row(vec!["measured by".into(), format!("bakeoff {}", header.tool_version).into()]);
-    table.row(vec!["page written by".into(), format!("bakeoff {}", env!("CARGO_PKG_VERSION")).into()]);
-    if let Some(record) = record {
+fn closing(run: &Run, record: Option<&LoadRecord>) -> Section {
+    let asked = record.map_or_else(Vec::new, |record| {
         let server = record.server_version.clone().unwrap_or_else(|m| format!("unknown: {m}"));
-        table.row(vec!["server".into(), server.into()]);
-        for (name, value) in settings(&record.settings) {
-            table.row(vec![name.into(), value.into()]);
-        }
-    }
-    let mut facts = Table::new("The machine's facts", &["fact", "value"]);
-    for (name, value) in &run.environment.facts {
-        let value = value.clone().unwrap_or_else(|m| format!("unknown: {m}"));
-        facts.row(vec![name.clone().into(), value.into()]);
-    }
-    let blocks =
-        vec![Block::Table(table), Block::List(cited(&run.environment.calibration)), Block::Folded(facts)];
-    Section { id: "disclosure", title: "Disclosure", blocks }
+        [("server", server)].into_iter().chain(settings(&record.settings)).collect()
+    });
+    let calibration = Block::List(cited(&run.environment.calibration));
+    disclosure(&run.header, &run.environment, asked, vec![calibration])
 }

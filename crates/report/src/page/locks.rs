@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use record::locks::{LockInterval, LockSample, UserLockInterval, UserLockSample, Waits};
 use record::missing::Maybe;
 
-use super::{Block, Figure, Section, Table, over_time};
+use super::{Block, Figure, Table, over_time};
 use crate::chart::{Kind, Line, Lines, Point, lines};
 use crate::number::{count, latency, percent_digits};
 
@@ -108,22 +108,6 @@ pub(super) fn of_programs(intervals: &[UserLockInterval]) -> Vec<Block> {
         &whole.lost,
         waiting(drawn.collect(), whole.from_ns, "Waiting for locks of programs over time"),
     )
-}
-
-/// The sections of those that looked, or were to look; `why` tells of an instrument that could not be had.
-pub(super) fn sections(
-    seen: &record::instruments::Instruments,
-    why: impl Fn(&str) -> Option<Block>,
-) -> [Section; 2] {
-    let section = |id, title, blocks: Vec<Block>| Section {
-        id,
-        title,
-        blocks: blocks.into_iter().chain(why(id)).collect(),
-    };
-    [
-        section("locks", "Locks of the kernel", of_kernel(&seen.locks)),
-        section("ulocks", "Locks of programs", of_programs(&seen.ulocks)),
-    ]
 }
 
 fn blocks(table: Table, lost: &BTreeMap<String, u64>, figure: Option<Figure>) -> Vec<Block> {

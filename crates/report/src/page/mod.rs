@@ -3,6 +3,7 @@
 mod account;
 mod bakeoff;
 mod configuration;
+mod disclosure;
 mod figures;
 mod hosts;
 mod instruments;
@@ -16,13 +17,14 @@ mod series;
 mod sweep;
 mod values;
 
-pub(crate) use bakeoff::bakeoff;
-pub(crate) use hosts::{differs, facts, hosts};
-pub(crate) use load::load;
+pub use bakeoff::bakeoff;
+pub use hosts::hosts;
+pub(crate) use hosts::{differs, facts};
+pub use load::load;
 pub use over_time::PLACES_MAX;
-pub(crate) use scale::scale;
+pub use scale::scale;
 pub(crate) use series::written as series_value;
-pub(crate) use sweep::sweep;
+pub use sweep::sweep;
 
 /// How something is meant, for a reader who sees color; the word itself always says it too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +37,7 @@ pub(crate) enum Tone {
 
 /// A whole page.
 #[derive(Debug)]
-pub(crate) struct Page {
+pub struct Page {
     /// What was measured.
     pub(crate) title: String,
     /// The author's question; empty where there is none.
@@ -150,27 +152,4 @@ impl<T: Into<String>> From<T> for Words {
     fn from(text: T) -> Self {
         Self { text: text.into(), tone: None }
     }
-}
-
-/// The section that closes the page of an experiment: by what it can be repeated, and on what machine it was.
-fn disclosure(
-    header: &record::run::RunHeader,
-    environment: &record::environment::Environment,
-    plan: Option<&str>,
-) -> Section {
-    let mut table = Table::new("What was asked for, and by what", &["what", "value"]);
-    table.row(vec!["command that repeats it".into(), header.command.clone().into()]);
-    table.row(vec!["measured by".into(), format!("bakeoff {}", header.tool_version).into()]);
-    table.row(vec!["page written by".into(), format!("bakeoff {}", env!("CARGO_PKG_VERSION")).into()]);
-    let mut facts = Table::new("The machine's facts", &["fact", "value"]);
-    for (name, value) in &environment.facts {
-        let value = value.clone().unwrap_or_else(|m| format!("unknown: {m}"));
-        facts.row(vec![name.clone().into(), value.into()]);
-    }
-    let mut blocks = vec![Block::Table(table)];
-    if let Some(plan) = plan {
-        blocks.push(Block::Code { title: "The plan, with every default".into(), text: plan.to_owned() });
-    }
-    blocks.push(Block::Folded(facts));
-    Section { id: "disclosure", title: "Disclosure", blocks }
 }

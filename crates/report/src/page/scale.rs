@@ -4,14 +4,15 @@ use analysis::scale::{Level, Scale, Versus};
 use record::bakeoff::Bakeoff;
 use record::run::RunState;
 
-use super::{Block, Figure, Page, Section, Table, Tone, Words, disclosure};
+use super::disclosure::{disclosure, plan};
+use super::{Block, Figure, Page, Section, Table, Tone, Words};
 use crate::chart::{Kind, Line, Lines, Point, lines};
 use crate::claim::beside_others;
 use crate::number::{date_time, percent, significant, significant_4, span};
 use crate::words::{cliff_sentence, law_sentence, plural};
 
 /// Lays out the page.
-pub(crate) fn scale(bakeoff: &Bakeoff, scale: &Scale, versus: Option<&Versus>) -> Page {
+pub fn scale(bakeoff: &Bakeoff, scale: &Scale, versus: Option<&Versus>) -> Page {
     let header = &bakeoff.header;
     let invalid: Vec<String> = scale
         .levels
@@ -46,7 +47,7 @@ pub(crate) fn scale(bakeoff: &Bakeoff, scale: &Scale, versus: Option<&Versus>) -
             levels(scale),
             laws(scale),
             method(bakeoff),
-            disclosure(header, &bakeoff.environment, Some(&bakeoff.plan_text)),
+            disclosure(header, &bakeoff.environment, Vec::new(), vec![plan(&bakeoff.plan_text)]),
         ],
     }
 }

@@ -4,7 +4,8 @@ use analysis::sweep::{Cell, Speed, Sweep, Versus};
 use record::bakeoff::Bakeoff;
 use record::run::RunState;
 
-use super::{Block, Figure, Page, Section, Table, Tone, Words, disclosure};
+use super::disclosure::{disclosure, plan};
+use super::{Block, Figure, Page, Section, Table, Tone, Words};
 use crate::chart::{Cloud, Kind, Line, Lines, Point, cloud, lines, round_values};
 use crate::claim::beside_others;
 use crate::number::{bandwidth, change, change_interval, date_time, latency, span};
@@ -16,7 +17,7 @@ const ROWS_MAX: usize = 200;
 const LINE_MAX: usize = 2_000;
 
 /// Lays out the page.
-pub(crate) fn sweep(bakeoff: &Bakeoff, sweep: &Sweep, versus: &[Versus]) -> Page {
+pub fn sweep(bakeoff: &Bakeoff, sweep: &Sweep, versus: &[Versus]) -> Page {
     let header = &bakeoff.header;
     let (word, tone) = match header.state {
         RunState::Sealed => ("measured", Tone::Good),
@@ -33,7 +34,7 @@ pub(crate) fn sweep(bakeoff: &Bakeoff, sweep: &Sweep, versus: &[Versus]) -> Page
         sections.push(compared(versus));
     }
     sections.push(method(bakeoff));
-    sections.push(disclosure(header, &bakeoff.environment, Some(&bakeoff.plan_text)));
+    sections.push(disclosure(header, &bakeoff.environment, Vec::new(), vec![plan(&bakeoff.plan_text)]));
     Page {
         title: header.title.clone(),
         question: String::new(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use record::block_io::{IoBy, IoGroup, IoInterval, fold};
-use record::instruments::Instruments;
+use record::instruments::{Instruments, Observed};
 use record::locks::{LockInterval, UserLockInterval, Waits};
 use record::missing::Maybe;
 use record::nic::{LinkCounts, NicInterval};
@@ -26,10 +26,10 @@ pub fn instruments(out: &mut dyn Write, seen: &Instruments, style: Style) -> io:
     }
     writeln!(out)?;
     let lines = [
-        ("io", block_io(&seen.io)),
-        ("nic", network(&seen.nic)),
-        ("locks", LockInterval::joined(&seen.locks).map(|whole| kernel_locks(&whole))),
-        ("ulocks", UserLockInterval::joined(&seen.ulocks).map(|whole| program_locks(&whole.idleness_last()))),
+        line(seen, block_io),
+        line(seen, network),
+        line(seen, |all| LockInterval::joined(all).map(|whole| kernel_locks(&whole))),
+        line(seen, |all| UserLockInterval::joined(all).map(|whole| program_locks(&whole.idleness_last()))),
     ];
     for (name, line) in lines {
         let why = seen.missing.get(name).map(|missing| format!("missing ({missing})"));
@@ -38,6 +38,14 @@ pub fn instruments(out: &mut dyn Write, seen: &Instruments, style: Style) -> io:
         }
     }
     Ok(())
+}
+
+/// The name of an instrument, and its line if it has intervals.
+fn line<T: Observed>(
+    seen: &Instruments,
+    write: fn(&[T]) -> Option<String>,
+) -> (&'static str, Option<String>) {
+    (T::NAME, write(T::of(seen)))
 }
 
 fn block_io(intervals: &[IoInterval]) -> Option<String> {

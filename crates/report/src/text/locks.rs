@@ -5,7 +5,6 @@ use std::io::{self, Write};
 
 use record::locks::{LockInterval, LockSample, UserLockInterval, UserLockSample, Waits};
 use record::missing::Maybe;
-use record::printable::csv_cell;
 
 use super::table::{Align, Table};
 use super::tasks::cgroup_name;
@@ -307,88 +306,6 @@ fn histogram(out: &mut dyn Write, waits: &Waits, style: Style) -> io::Result<()>
     Ok(())
 }
 
-/// One interval of the kernel's locks as comma-separated values, heads with each interval that starts a file.
-///
-/// - `start_ns`: start of the first interval, from which `t_s` counts.
-///
-/// # Errors
-///
-/// Those of `out`.
-pub fn locks_csv(out: &mut dyn Write, interval: &LockInterval, start_ns: u64) -> io::Result<()> {
-    if interval.from_ns <= start_ns {
-        writeln!(
-            out,
-            "t_s,interval_s,kind,lock,address,caller,count,wait_ns_total,wait_ns_mean,wait_ns_max,spin_ns_total,\
-             cpu_util_ratio,stack,lost"
-        )?;
-    }
-    let t_s = interval.until_ns.saturating_sub(start_ns) as f64 * 1e-9;
-    let lost: u64 = interval.lost.values().sum();
-    for lock in &interval.locks {
-        writeln!(
-            out,
-            "{t_s:.3},{:.6},{},{},{:#x},{},{},{},{},{},{},{:.9},{},{lost}",
-            interval.seconds(),
-            lock.kind.word(),
-            csv_cell(lock.name.as_deref().unwrap_or_default()),
-            lock.address,
-            csv_cell(lock.caller.as_deref().unwrap_or_default()),
-            lock.waits.count,
-            lock.waits.ns_total,
-            lock.waits.ns_mean(),
-            lock.waits.ns_max,
-            lock.spin_ns_total,
-            interval.cpu_util_ratio(lock.spin_ns_total),
-            csv_cell(&lock.stack.join(";")),
-        )?;
-    }
-    Ok(())
-}
-
-/// One interval of programs' locks as comma-separated values, heads with each interval that starts a file.
-///
-/// - `start_ns`: start of the first interval, from which `t_s` counts.
-///
-/// # Errors
-///
-/// Those of `out`.
-pub fn user_locks_csv(out: &mut dyn Write, interval: &UserLockInterval, start_ns: u64) -> io::Result<()> {
-    if interval.from_ns <= start_ns {
-        writeln!(
-            out,
-            "t_s,interval_s,pid,comm,kind,address,call,caller,count,wait_ns_total,wait_ns_mean,wait_ns_max,spin_ns_total,\
-             cpu_util_ratio,not_slept,timed_out,waker,stack,lost"
-        )?;
-    }
-    let t_s = interval.until_ns.saturating_sub(start_ns) as f64 * 1e-9;
-    let lost: u64 = interval.lost.values().sum();
-    for lock in &interval.locks {
-        let spun = lock.spin_ns_total.as_ref().ok().copied();
-        writeln!(
-            out,
-            "{t_s:.3},{:.6},{},{},{},{:#x},{},{},{},{},{},{},{},{},{},{},{},{},{lost}",
-            interval.seconds(),
-            lock.pid,
-            csv_cell(&lock.comm),
-            lock.kind.word(),
-            lock.address,
-            csv_cell(lock.call.as_deref().unwrap_or_default()),
-            csv_cell(lock.caller.as_deref().unwrap_or_default()),
-            lock.waits.count,
-            lock.waits.ns_total,
-            lock.waits.ns_mean(),
-            lock.waits.ns_max,
-            spun.map_or(String::new(), |ns| ns.to_string()),
-            spun.map_or(String::new(), |ns| format!("{:.9}", interval.cpu_util_ratio(ns))),
-            lock.not_slept,
-            lock.timed_out,
-            csv_cell(lock.waker.as_deref().unwrap_or_default()),
-            csv_cell(&lock.stack.join(";")),
-        )?;
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -504,9 +421,6 @@ mod tests {
                 assert!(line.chars().count() <= width, "{width}: {line}");
             }
         }
-        let mut out = Vec::new();
-        user_locks_csv(&mut out, &interval, 1_000_000_000).unwrap();
-        assert_eq!(String::from_utf8(out).unwrap().lines().count(), 3);
     }
 
     #[test]
@@ -521,18 +435,5 @@ mod tests {
         assert!(text.contains(">=12,655 waits") && text.contains(">=12,345"), "{text}");
         assert!(text.contains("lost: 7 no-room"), "{text}");
         assert!(!written(120, PLAIN, &[]).contains(">="));
-    }
-
-    #[test]
-    fn values_between_commas_have_their_heads_once() {
-        let mut out = Vec::new();
-        let first = interval(&[]);
-        locks_csv(&mut out, &first, 1_000_000_000).unwrap();
-        let later = LockInterval { from_ns: 2_000_000_000, until_ns: 3_000_000_000, ..first };
-        locks_csv(&mut out, &later, 1_000_000_000).unwrap();
-        let text = String::from_utf8(out).unwrap();
-        assert_eq!(text.lines().count(), 7);
-        assert!(text.lines().all(|l| l.split(',').count() == 14), "{text}");
-        assert_eq!(csv_cell("std::map<int, \"x\">"), "\"std::map<int, \"\"x\"\">\"");
     }
 }

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use record::missing::Maybe;
 use record::nic::{InterfaceSample, LinkCounts, NicInterval};
-use record::printable::{csv_cell, printable};
+use record::printable::printable;
 
 use super::table::{Align, Table};
 use super::{Style, paragraph};
@@ -165,54 +165,6 @@ pub fn nic_list(out: &mut dyn Write, interfaces: &[InterfaceSample], style: Styl
         table.row(cells.into_iter().map(|c| (c, None)).collect());
     }
     table.write(out, style)
-}
-
-/// The heads of [`nic_csv`].
-///
-/// # Errors
-///
-/// Those of `out`.
-pub fn nic_csv_head(out: &mut dyn Write) -> io::Result<()> {
-    writeln!(
-        out,
-        "t_s,interval_s,missed_deadline,name,rx_bytes,tx_bytes,rx_packets,tx_packets,rx_errors,tx_errors,\
-         rx_dropped,tx_dropped,collisions,speed_bits_per_s,util_ratio"
-    )
-}
-
-/// One interval, a line for each interface: exact counts, empty where they are missing.
-///
-/// - `start_ns`: the moment that `t_s` counts from; `t_s` is the interval's end.
-///
-/// # Errors
-///
-/// Those of `out`.
-pub fn nic_csv(out: &mut dyn Write, interval: &NicInterval, start_ns: u64) -> io::Result<()> {
-    let (t_s, seconds) = (interval.until_ns.saturating_sub(start_ns) as f64 * 1e-9, interval.seconds());
-    for s in interval.interfaces.iter().flatten() {
-        let name = csv_cell(&s.name);
-        write!(out, "{t_s:.6},{seconds:.6},{},{name}", interval.missed_deadline)?;
-        let counts = s.counts.as_ref().ok().map(|c| {
-            [
-                c.rx_bytes,
-                c.tx_bytes,
-                c.rx_packets,
-                c.tx_packets,
-                c.rx_errors,
-                c.tx_errors,
-                c.rx_dropped,
-                c.tx_dropped,
-                c.collisions,
-            ]
-        });
-        for i in 0..9 {
-            write!(out, ",{}", counts.map_or(String::new(), |c| c[i].to_string()))?;
-        }
-        let speed = s.speed_bits_per_s.as_ref().map_or(String::new(), u64::to_string);
-        let util = s.util_ratio(seconds).map_or(String::new(), |r| format!("{r:.6}"));
-        writeln!(out, ",{speed},{util}")?;
-    }
-    Ok(())
 }
 
 fn plain(s: &InterfaceSample, seconds: f64, time: &str) -> Vec<String> {
@@ -484,17 +436,5 @@ mod tests {
                 assert!(line.chars().count() <= 40, "{line:?}");
             }
         }
-    }
-
-    #[test]
-    fn a_csv_line_has_a_value_for_each_head_and_nothing_for_what_is_missing() {
-        let mut out = Vec::new();
-        nic_csv_head(&mut out).unwrap();
-        nic_csv(&mut out, &example(), 0).unwrap();
-        let text = String::from_utf8(out).unwrap();
-        let fields: Vec<usize> = text.lines().map(|l| l.split(',').count()).collect();
-        assert_eq!(fields, [15; 4]);
-        assert!(text.ends_with("gone0,,,,,,,,,,,\n"), "{text}");
-        assert!(text.contains("eth0,12500000000,1024,8333333,10,0,0,4,0,0,100000000000,0.500000"), "{text}");
     }
 }

@@ -1,0 +1,34 @@
+//! A page in the form that is asked for.
+
+use std::path::Path;
+
+use crate::page::Page;
+use crate::{html, markdown};
+
+/// How a page is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// One HTML file, with its pictures.
+    Html,
+    /// Markdown: the tables without the pictures.
+    Markdown,
+}
+
+impl Form {
+    /// By the end of the file's name; `None` if it names neither.
+    pub fn of_path(path: &Path) -> Option<Self> {
+        match path.extension()?.to_str()? {
+            "html" | "htm" => Some(Self::Html),
+            "md" | "markdown" => Some(Self::Markdown),
+            _ => None,
+        }
+    }
+}
+
+/// The text of a page. The same archive and the same version give the same bytes.
+pub fn render(page: &Page, form: Form) -> String {
+    match form {
+        Form::Html => html::render(page),
+        Form::Markdown => markdown::render(page),
+    }
+}
