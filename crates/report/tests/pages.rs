@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use analysis::compare;
-use bakeoff_report::{Form, Standing, claim, page, render};
+use bakeoff_report::{Standing, claim, page, render};
 use record::bakeoff::{Bakeoff, TrialState};
 use record::locks::{
     LockInterval, LockKind, LockSample, UserLockInterval, UserLockKind, UserLockSample, Waits,
@@ -19,11 +19,11 @@ use record::series::Sample;
 use sample::Recipe;
 
 fn html(page: &page::Page) -> String {
-    render(page, Form::Html)
+    render(page, bakeoff_report::Form::Html)
 }
 
 fn markdown(page: &page::Page) -> String {
-    render(page, Form::Markdown)
+    render(page, bakeoff_report::Form::Markdown)
 }
 
 /// Pages of every kind there is, by name.
