@@ -9,7 +9,7 @@ use record::bakeoff::{Attempt, Bakeoff, Levels, TrialState};
 use record::run::{RunHeader, RunId, RunKind, RunState};
 use record::target;
 
-use crate::copies::{self, Found};
+use crate::copies::{self, CopiedFile};
 use crate::error::ArchiveError;
 use crate::reader::in_file;
 use crate::schema::Wrong;
@@ -72,7 +72,7 @@ impl Archive {
         if !folder.is_dir() {
             return Err(ArchiveError::NotFound { text: id.to_string() });
         }
-        let Begun { order, mut damage } = read_order(&folder)?;
+        let StoredOrder { order, mut damage } = read_order(&folder)?;
         let mut checked = |name: &str| -> Result<Vec<u8>, ArchiveError> {
             let found = checked(&folder, &order, name)?;
             damage.extend(found.damage);
@@ -104,11 +104,11 @@ impl Archive {
     /// Adds the runs of the bake-off that a damaged journal has lost.
     fn complete(
         &self,
-        story: &mut Story,
+        story: &mut Progress,
         id: RunId,
         mut trials: impl Iterator<Item = u32>,
     ) -> Result<(), ArchiveError> {
-        let is_measured = |attempts: &[Told], trial: u32| {
+        let is_measured = |attempts: &[AttemptRecord], trial: u32| {
             let counts = |state| matches!(state, TrialState::Sealed | TrialState::Invalid);
             attempts.iter().any(|told| told.trial == trial && counts(told.state))
         };
@@ -124,7 +124,7 @@ impl Archive {
             if is_measured(&story.attempts, trial) {
                 continue;
             }
-            let told = Told { trial, number, state, reason, run: Some(id), by_last_process: false };
+            let told = AttemptRecord { trial, number, state, reason, run: Some(id), by_last_process: false };
             match story.attempts.iter_mut().find(|told| (told.trial, told.number) == (trial, number)) {
                 Some(known) => *known = told,
                 None => story.attempts.push(told),
@@ -142,8 +142,8 @@ impl Archive {
     }
 
     /// An attempt with its run. One whose run is damaged is damaged itself, and its numbers are left out.
-    fn attempt(&self, told: Told) -> Result<Attempt, ArchiveError> {
-        let Told { trial, state, reason, run, .. } = told;
+    fn attempt(&self, told: AttemptRecord) -> Result<Attempt, ArchiveError> {
+        let AttemptRecord { trial, state, reason, run, .. } = told;
         match run.map(|id| (id, self.run(id))) {
             None => Ok(Attempt { trial, state, reason, run: None }),
             Some((_, Ok(run))) => Ok(Attempt { trial, state, reason, run: Some(run) }),
@@ -177,17 +177,17 @@ fn store(folder: &Path, bakeoff: &Bakeoff) -> Result<(), ArchiveError> {
 }
 
 /// `order.json`, and what was found damaged in it.
-pub(crate) struct Begun {
+pub(crate) struct StoredOrder {
     pub(crate) order: Order,
     pub(crate) damage: Vec<String>,
 }
 
 /// Reads and checks `order.json`.
-pub(crate) fn read_order(folder: &Path) -> Result<Begun, ArchiveError> {
+pub(crate) fn read_order(folder: &Path) -> Result<StoredOrder, ArchiveError> {
     let found = copies::read_by_line(folder, ORDER, ORDER_SUM)?;
     let order: Order = form::FORM.read(&found.bytes, &folder.join(ORDER))?;
     check_names(&order.files).map_err(in_file(folder, ORDER))?;
-    Ok(Begun { order, damage: found.damage.into_iter().collect() })
+    Ok(StoredOrder { order, damage: found.damage.into_iter().collect() })
 }
 
 /// Checksum of `order.json`, the start of the journal's chain of checksums.
@@ -196,7 +196,7 @@ pub(crate) fn order_sum(folder: &Path) -> Result<String, ArchiveError> {
 }
 
 /// A file that `order.json` names, as it was written.
-fn checked(folder: &Path, order: &Order, name: &str) -> Result<Found, ArchiveError> {
+fn checked(folder: &Path, order: &Order, name: &str) -> Result<CopiedFile, ArchiveError> {
     let sha256 = order.files.iter().find(|file| file.name == name).map_or("", |file| &file.sha256);
     copies::read(folder, name, sha256, ORDER)
 }
@@ -208,7 +208,7 @@ pub(crate) fn has_copies(order: &Order) -> bool {
 
 /// Restores damaged files that a bake-off begins with from their copies; returns the damage.
 pub(crate) fn mend(folder: &Path) -> Result<Vec<String>, ArchiveError> {
-    let Begun { order, mut damage } = read_order(folder)?;
+    let StoredOrder { order, mut damage } = read_order(folder)?;
     if !has_copies(&order) {
         return Ok(damage);
     }
@@ -228,17 +228,17 @@ pub(crate) fn mend(folder: &Path) -> Result<Vec<String>, ArchiveError> {
 
 /// State of a bake-off according to its journal.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Story {
+pub(crate) struct Progress {
     pub(crate) state: RunState,
     pub(crate) reason: Option<String>,
-    pub(crate) attempts: Vec<Told>,
+    pub(crate) attempts: Vec<AttemptRecord>,
     /// What is damaged of its own files.
     damage: Vec<String>,
 }
 
 /// An attempt according to the journal.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Told {
+pub(crate) struct AttemptRecord {
     pub(crate) trial: u32,
     number: u32,
     pub(crate) state: TrialState,
@@ -248,7 +248,7 @@ pub(crate) struct Told {
     by_last_process: bool,
 }
 
-impl Story {
+impl Progress {
     /// - `order`: what was planned.
     ///
     /// # Errors
@@ -290,37 +290,37 @@ impl Story {
 /// - `read`: [`read_story`] or [`read_told`].
 pub(crate) fn header(
     folder: &Path,
-    read: fn(&Path) -> Result<Story, ArchiveError>,
+    read: fn(&Path) -> Result<Progress, ArchiveError>,
 ) -> Result<RunHeader, ArchiveError> {
-    let Begun { order, damage } = read_order(folder)?;
+    let StoredOrder { order, damage } = read_order(folder)?;
     let mut story = read(folder)?;
     story.damage.splice(0..0, damage);
     story.header(&order).map_err(in_file(folder, ORDER))
 }
 
 /// What a bake-off's journal comes to, also while it runs.
-pub(crate) fn read_story(folder: &Path) -> Result<Story, ArchiveError> {
+pub(crate) fn read_story(folder: &Path) -> Result<Progress, ArchiveError> {
     // Asked before the content is read: a process that ends in between has then said more than it must.
     let taken = is_running(folder);
     story_of(folder, taken)
 }
 
 /// What a bake-off's journal alone comes to, as if no process had it.
-pub(crate) fn read_told(folder: &Path) -> Result<Story, ArchiveError> {
+pub(crate) fn read_told(folder: &Path) -> Result<Progress, ArchiveError> {
     story_of(folder, false)
 }
 
-fn story_of(folder: &Path, taken: bool) -> Result<Story, ArchiveError> {
-    let journal::Told { events, damage, .. } = read_journal(folder)?;
+fn story_of(folder: &Path, taken: bool) -> Result<Progress, ArchiveError> {
+    let journal::Contents { events, damage, .. } = read_journal(folder)?;
     let damage = damage.map(|damage| {
         format!(
             "its journal is damaged ({damage}): the other lines and the runs themselves tell what is shown"
         )
     });
-    Ok(Story { damage: damage.into_iter().collect(), ..story(&events, taken) })
+    Ok(Progress { damage: damage.into_iter().collect(), ..story(&events, taken) })
 }
 
-pub(crate) fn read_journal(folder: &Path) -> Result<journal::Told, ArchiveError> {
+pub(crate) fn read_journal(folder: &Path) -> Result<journal::Contents, ArchiveError> {
     let path = folder.join(EVENTS);
     let seed = order_sum(folder)?;
     Ok(journal::parse(&disk::read(&path)?, &seed))
@@ -332,8 +332,8 @@ pub(crate) fn is_running(folder: &Path) -> bool {
 }
 
 /// What `events` come to; `taken`: a process has the journal.
-pub(crate) fn story(events: &[JournalEvent], taken: bool) -> Story {
-    let mut attempts: Vec<Told> = Vec::new();
+pub(crate) fn story(events: &[JournalEvent], taken: bool) -> Progress {
+    let mut attempts: Vec<AttemptRecord> = Vec::new();
     let mut places = BTreeMap::new();
     // Attempts before this index belong to earlier processes.
     let mut earlier = 0;
@@ -373,7 +373,7 @@ pub(crate) fn story(events: &[JournalEvent], taken: bool) -> Story {
         };
         let (Some(trial), number) = (event.trial, event.attempt.unwrap_or(1)) else { continue };
         let at = *places.entry((trial, number)).or_insert_with(|| {
-            attempts.push(Told {
+            attempts.push(AttemptRecord {
                 trial,
                 number,
                 state: TrialState::Planned,
@@ -384,7 +384,7 @@ pub(crate) fn story(events: &[JournalEvent], taken: bool) -> Story {
             attempts.len() - 1
         });
         if let Some((state, reason, run)) = end {
-            attempts[at] = Told { state, reason, run, ..attempts[at].clone() };
+            attempts[at] = AttemptRecord { state, reason, run, ..attempts[at].clone() };
         }
     }
     let going_on = taken && ended.is_none();
@@ -402,11 +402,11 @@ pub(crate) fn story(events: &[JournalEvent], taken: bool) -> Story {
         None if going_on => (RunState::Running, None),
         None => (RunState::Abandoned, Some("its process died; `bakeoff resume` goes on with it".to_owned())),
     };
-    Story { state, reason, attempts, damage: Vec::new() }
+    Progress { state, reason, attempts, damage: Vec::new() }
 }
 
 /// The state of a bake-off that is done, and why it has no result.
-fn state_when_done(attempts: &[Told]) -> (RunState, Option<String>) {
+fn state_when_done(attempts: &[AttemptRecord]) -> (RunState, Option<String>) {
     let state = record::bakeoff::state_when_done(attempts.iter().map(|attempt| attempt.state));
     let of = match state {
         RunState::Invalid => TrialState::Invalid,
@@ -438,7 +438,7 @@ mod tests {
         steps.iter().map(event).collect()
     }
 
-    fn states(story: &Story) -> Vec<(u32, TrialState)> {
+    fn states(story: &Progress) -> Vec<(u32, TrialState)> {
         story.attempts.iter().map(|a| (a.trial, a.state)).collect()
     }
 

@@ -12,7 +12,7 @@ use crate::{checksum, disk};
 
 /// Content of a file, and its damage if the content comes from its copy.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct CopiedFile {
     pub(crate) bytes: Vec<u8>,
     pub(crate) damage: Option<String>,
 }
@@ -33,13 +33,18 @@ pub(crate) fn store(folder: &Path, name: &str, bytes: &[u8]) -> Result<[StoredFi
 /// Reads a file that has that checksum; its copy if it is damaged.
 ///
 /// - `stated_in`: the file that states the checksum.
-pub(crate) fn read(folder: &Path, name: &str, sha256: &str, stated_in: &str) -> Result<Found, ArchiveError> {
+pub(crate) fn read(
+    folder: &Path,
+    name: &str,
+    sha256: &str,
+    stated_in: &str,
+) -> Result<CopiedFile, ArchiveError> {
     let path = folder.join(name);
     match disk::read(&path) {
-        Ok(bytes) if checksum::of(&bytes) == sha256 => Ok(Found { bytes, damage: None }),
+        Ok(bytes) if checksum::of(&bytes) == sha256 => Ok(CopiedFile { bytes, damage: None }),
         first => match disk::read(&folder.join(name_of(name))) {
             Ok(bytes) if checksum::of(&bytes) == sha256 => {
-                Ok(Found { bytes, damage: Some(format!("{name} is damaged: its copy is read")) })
+                Ok(CopiedFile { bytes, damage: Some(format!("{name} is damaged: its copy is read")) })
             }
             _ => first.and_then(|_| {
                 let what = format!("it does not agree with its checksum in {stated_in}");
@@ -51,7 +56,7 @@ pub(crate) fn read(folder: &Path, name: &str, sha256: &str, stated_in: &str) -> 
 
 /// Reads a file whose checksum is the line of `sum_name`; its copy if it is damaged. If the line itself is damaged, the file
 /// and its copy are the same.
-pub(crate) fn read_by_line(folder: &Path, name: &str, sum_name: &str) -> Result<Found, ArchiveError> {
+pub(crate) fn read_by_line(folder: &Path, name: &str, sum_name: &str) -> Result<CopiedFile, ArchiveError> {
     let line = disk::read(&folder.join(sum_name)).unwrap_or_default();
     let sha256 = String::from_utf8_lossy(&line[..line.len().min(SUM_DIGITS)]).into_owned();
     if line == disk::sum_line(&sha256, name).as_bytes()
@@ -61,7 +66,7 @@ pub(crate) fn read_by_line(folder: &Path, name: &str, sum_name: &str) -> Result<
     }
     let bytes = disk::read(&folder.join(name))?;
     if disk::read(&folder.join(name_of(name))).is_ok_and(|copy| copy == bytes) {
-        return Ok(Found {
+        return Ok(CopiedFile {
             bytes,
             damage: Some(format!("{sum_name} is damaged: {name} and its copy agree")),
         });

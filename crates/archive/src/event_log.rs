@@ -22,7 +22,7 @@ use record::arrivals::Recorded;
 use record::event::EventRow;
 
 use crate::error::ArchiveError;
-use crate::whole_file::{NotBegun, SlowFile};
+use crate::whole_file::{BeginError, SlowFile};
 use crate::{checksum, series};
 
 /// One event per row; timestamps are nanoseconds of `CLOCK_MONOTONIC`.
@@ -61,8 +61,8 @@ impl EventLog {
     /// The file cannot be created, or another load is writing it.
     pub fn create(path: &Path, operations: &[String], otherwise: &str) -> Result<Self, ArchiveError> {
         let file = SlowFile::begin(path).map_err(|error| match error {
-            NotBegun::Busy => ArchiveError::LogBusy { path: path.to_owned() },
-            NotBegun::Refused(error) => ArchiveError::writing(path)(error),
+            BeginError::Busy => ArchiveError::LogBusy { path: path.to_owned() },
+            BeginError::Refused(error) => ArchiveError::writing(path)(error),
         })?;
         let out = file.writer().map_err(ArchiveError::writing(path))?;
         let (sender, receiver) = sync_channel(BATCHES_MAX);

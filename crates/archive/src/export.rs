@@ -65,9 +65,9 @@ impl Archive {
     /// Where there is none of that name, it does not read, or `out` does not take it.
     pub fn export(&self, id: RunId, format: Format, out: &mut dyn Write) -> Result<bool, ArchiveError> {
         let what = if self.is_bakeoff(id) {
-            What::Bakeoff(Box::new(self.bakeoff(id)?))
+            Subject::Bakeoff(Box::new(self.bakeoff(id)?))
         } else {
-            What::Run(Box::new(self.run(id)?))
+            Subject::Run(Box::new(self.run(id)?))
         };
         let written = match format {
             Format::Json => json(&what, out),
@@ -109,12 +109,12 @@ impl Archive {
     }
 }
 
-enum What {
+enum Subject {
     Run(Box<Run>),
     Bakeoff(Box<Bakeoff>),
 }
 
-impl What {
+impl Subject {
     /// The runs, with their trials where they have one.
     fn runs(&self) -> Vec<(Option<&Trial>, &Run)> {
         match self {
@@ -147,7 +147,7 @@ struct Line<'a> {
     value: f64,
 }
 
-fn rows(what: &What) -> Vec<Line<'_>> {
+fn rows(what: &Subject) -> Vec<Line<'_>> {
     let mut lines = Vec::new();
     let pushed = for_each_row(what, &mut |line| {
         lines.push(line);
@@ -158,7 +158,7 @@ fn rows(what: &What) -> Vec<Line<'_>> {
 }
 
 /// Hands each row to `each`: of a long run there are many times as many as fit memory well.
-fn for_each_row<'a>(what: &'a What, each: &mut dyn FnMut(Line<'a>) -> io::Result<()>) -> io::Result<()> {
+fn for_each_row<'a>(what: &'a Subject, each: &mut dyn FnMut(Line<'a>) -> io::Result<()>) -> io::Result<()> {
     for (trial, run) in what.runs() {
         let host = series::host(&run.environment);
         for Value { name, labels, number } in whole_run(run) {
@@ -355,7 +355,7 @@ fn levels(trial: Option<&Trial>) -> String {
     levels.collect::<Vec<_>>().join(",")
 }
 
-fn csv(what: &What, out: &mut dyn Write) -> io::Result<()> {
+fn csv(what: &Subject, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{COLUMNS}")?;
     let number = |n: Option<u32>| n.map_or_else(String::new, |n| n.to_string());
     for_each_row(what, &mut |line| {
@@ -397,7 +397,7 @@ const TABLE: &str = "message bakeoff {
     required double value;
 }";
 
-fn parquet_table(what: &What) -> Vec<u8> {
+fn parquet_table(what: &Subject) -> Vec<u8> {
     let written = Table::new(Vec::new(), TABLE, &["t_ms"]).and_then(|mut table| {
         let mut waiting = Vec::new();
         for_each_row(what, &mut |line| {
@@ -520,10 +520,10 @@ struct AttemptForm<'a> {
     measured: Option<RunDocument<'a>>,
 }
 
-fn json(what: &What, out: &mut dyn Write) -> std::io::Result<()> {
+fn json(what: &Subject, out: &mut dyn Write) -> std::io::Result<()> {
     match what {
-        What::Run(run) => serde_json::to_writer(&mut *out, &RunDocument::of(run))?,
-        What::Bakeoff(bakeoff) => serde_json::to_writer(&mut *out, &BakeoffDocument::of(bakeoff))?,
+        Subject::Run(run) => serde_json::to_writer(&mut *out, &RunDocument::of(run))?,
+        Subject::Bakeoff(bakeoff) => serde_json::to_writer(&mut *out, &BakeoffDocument::of(bakeoff))?,
     }
     out.write_all(b"\n")
 }

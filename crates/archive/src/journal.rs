@@ -154,7 +154,7 @@ fn mend(
     seed: &str,
     events: &[JournalEvent],
     damage: &str,
-) -> Result<(File, Told), ArchiveError> {
+) -> Result<(File, Contents), ArchiveError> {
     let mut content = begin(id, seed);
     let mut link = parse(content.as_bytes(), seed).link;
     let now = WallAnchor::now();
@@ -194,7 +194,7 @@ fn mend(
 
 /// Content of a journal.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Told {
+pub(crate) struct Contents {
     pub(crate) events: Vec<JournalEvent>,
     /// End of its last whole line.
     whole_bytes: u64,
@@ -215,9 +215,9 @@ pub(crate) fn begin(id: RunId, order_sha256: &str) -> String {
 ///
 /// Behind a line that is damaged, the next one counts that continues what the damaged one says of itself or what follows
 /// from it. One changed byte costs one line at most, two if it is the byte between them, and none if it is in a checksum.
-pub(crate) fn parse(bytes: &[u8], order_sha256: &str) -> Told {
+pub(crate) fn parse(bytes: &[u8], order_sha256: &str) -> Contents {
     let whole = whole_lines(bytes);
-    let mut before = vec![Read { link: order_sha256.to_owned(), body: None }];
+    let mut before = vec![Previous { link: order_sha256.to_owned(), body: None }];
     let (mut events, mut first_wrong, mut lost) = (Vec::new(), None, 0_u32);
     for (i, line) in bytes[..whole].split_inclusive(|b| *b == b'\n').enumerate() {
         let text = str::from_utf8(line).unwrap_or_default();
@@ -230,7 +230,7 @@ pub(crate) fn parse(bytes: &[u8], order_sha256: &str) -> Told {
                 lost -= 1;
             }
             let (body, link) = unlinked(text, &before[at].link).expect("it was found above");
-            before = vec![Read { link, body: None }];
+            before = vec![Previous { link, body: None }];
             let is_head = i == 0 && FORM.read::<Head>(body.as_bytes(), Path::new(bakeoff::EVENTS)).is_ok();
             match event(&body) {
                 Some(event) => events.push(event),
@@ -254,25 +254,25 @@ pub(crate) fn parse(bytes: &[u8], order_sha256: &str) -> Told {
         damage = Some("it has no first line".to_owned());
     }
     let link = before.swap_remove(0).link;
-    Told { events, whole_bytes: whole as u64, torn_bytes: (bytes.len() - whole) as u64, link, damage }
+    Contents { events, whole_bytes: whole as u64, torn_bytes: (bytes.len() - whole) as u64, link, damage }
 }
 
 /// What the next line may continue.
-struct Read {
+struct Previous {
     link: String,
     /// Text of a line with a damaged checksum: valid if the next line continues it.
     body: Option<String>,
 }
 
 /// The checksums that the line after a damaged one may hold: the one stored in the damaged line, or the one computed from its text.
-fn after_damage(line: &[u8], before: &Read) -> Vec<Read> {
+fn after_damage(line: &[u8], before: &Previous) -> Vec<Previous> {
     // The digits are found by position, because the text around them may be damaged.
     let digits = line.len().checked_sub(LINK_DIGITS + LINK_ENDS.len());
     let stored = digits.map(|at| String::from_utf8_lossy(&line[at..at + LINK_DIGITS]).into_owned());
     let open = digits.and_then(|at| line.get(..at.checked_sub(LINK_BEGINS.len())?));
     let body = open.and_then(|open| Some(format!("{}}}", str::from_utf8(open).ok()?)));
-    let stored = Read { link: stored.unwrap_or_default(), body: None };
-    let computed = body.map(|body| Read { link: link_of(&body, &before.link), body: Some(body) });
+    let stored = Previous { link: stored.unwrap_or_default(), body: None };
+    let computed = body.map(|body| Previous { link: link_of(&body, &before.link), body: Some(body) });
     std::iter::once(stored).chain(computed).collect()
 }
 

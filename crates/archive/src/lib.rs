@@ -45,7 +45,7 @@ pub use error::ArchiveError;
 pub use export::Format;
 pub use journal::Journal;
 pub use listing::{Damage, Filter, Listed, PartOf};
-pub use remove::Swept;
+pub use remove::Leftovers;
 pub use schema::event::{JournalEvent, Step};
 pub use spool::Spool;
 pub use verify::{Problem, Reindexed, Verified};

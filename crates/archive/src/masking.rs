@@ -20,7 +20,7 @@ pub(crate) fn mask(document: Vec<u8>, target: Option<&Target>) -> Vec<u8> {
 }
 
 /// What a text of a document stands in.
-enum Inside {
+enum Context {
     /// With the name of the field that is read.
     Object(String),
     /// List, with the last few strings before.
@@ -34,15 +34,15 @@ const WORDS_BEFORE_MAX: usize = 8;
 /// Masks each string of the document line by line, after unescaping.
 fn mask_texts(document: &str) -> String {
     let mut masked = String::with_capacity(document.len());
-    let mut inside: Vec<Inside> = Vec::new();
+    let mut inside: Vec<Context> = Vec::new();
     let mut rest = document;
     while let Some(begin) = rest.find('"') {
         let Some(end) = text_end(rest, begin) else { break };
         let (between, written) = (&rest[..begin], &rest[begin..end]);
         for sign in between.chars() {
             match sign {
-                '{' => inside.push(Inside::Object(String::new())),
-                '[' => inside.push(Inside::List(Vec::new())),
+                '{' => inside.push(Context::Object(String::new())),
+                '[' => inside.push(Context::List(Vec::new())),
                 '}' | ']' => drop(inside.pop()),
                 _ => {}
             }
@@ -55,9 +55,9 @@ fn mask_texts(document: &str) -> String {
         };
         let mut hidden = target::mask_text(&text);
         match inside.last_mut() {
-            Some(Inside::Object(name)) if rest.trim_start().starts_with(':') => name.clone_from(&text),
-            Some(Inside::Object(name)) => hidden = hidden_in_field(name, &hidden),
-            Some(Inside::List(before)) => {
+            Some(Context::Object(name)) if rest.trim_start().starts_with(':') => name.clone_from(&text),
+            Some(Context::Object(name)) => hidden = hidden_in_field(name, &hidden),
+            Some(Context::List(before)) => {
                 hidden = hidden_in_list(before, &hidden);
                 before.push(text.clone());
                 if before.len() > WORDS_BEFORE_MAX {

@@ -32,7 +32,7 @@ pub(crate) fn check(file: &[u8], columns: &[ColumnChunkMetaData]) -> Result<(), 
 
 fn check_chunk(mut chunk: &[u8]) -> Result<(), Wrong> {
     while !chunk.is_empty() {
-        let mut head = Thrift { rest: chunk };
+        let mut head = CompactReader { rest: chunk };
         let page = head.page().ok_or_else(|| Wrong("the head of a page does not read".to_owned()))?;
         if page.unpacked_bytes > PAGE_BYTES_MAX {
             return Err(Wrong(format!(
@@ -56,11 +56,11 @@ struct Page {
 }
 
 /// A reader of the compact protocol; `None` where the bytes do not follow it.
-struct Thrift<'a> {
+struct CompactReader<'a> {
     rest: &'a [u8],
 }
 
-impl Thrift<'_> {
+impl CompactReader<'_> {
     fn page(&mut self) -> Option<Page> {
         let (mut unpacked_bytes, mut packed_bytes) = (None, None);
         let mut id = 0;

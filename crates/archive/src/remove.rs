@@ -13,7 +13,7 @@ use crate::{Archive, bakeoff, disk, lock, reader};
 
 /// Leftovers that were found and removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Swept {
+pub struct Leftovers {
     /// The folders, as they were named.
     pub folders: Vec<PathBuf>,
 }
@@ -53,9 +53,9 @@ impl Archive {
     /// # Errors
     ///
     /// Where the folders cannot be read or changed.
-    pub fn sweep(&self) -> Result<Swept, ArchiveError> {
+    pub fn sweep(&self) -> Result<Leftovers, ArchiveError> {
         let _still = self.tree.keep_still()?;
-        let mut swept = Swept::default();
+        let mut swept = Leftovers::default();
         for (path, place) in disk::places(&self.tree.bakeoffs())? {
             match place {
                 // These exist only under the folder lock, so their writer is gone.

@@ -34,10 +34,10 @@ const WAITING_BYTES: usize = 1 << 15;
 #[derive(Debug)]
 pub struct Spool {
     folder: PathBuf,
-    slices: Strand,
+    slices: Segment,
     /// By the file that they become.
-    intervals: BTreeMap<&'static str, Strand>,
-    samples: Strand,
+    intervals: BTreeMap<&'static str, Segment>,
+    samples: Segment,
     /// The first write that failed.
     failed: Option<io::Error>,
 }
@@ -50,7 +50,7 @@ impl Spool {
 
     /// Creates a spool in `folder`.
     pub(crate) fn within(folder: PathBuf) -> Self {
-        let (slices, samples) = (Strand::default(), Strand::default());
+        let (slices, samples) = (Segment::default(), Segment::default());
         Self { folder, slices, intervals: BTreeMap::new(), samples, failed: None }
     }
 
@@ -108,7 +108,7 @@ impl Spool {
 
     /// The lines of an instrument's file so far.
     pub(crate) fn lines<T: StoredInterval>(&self) -> impl BufRead + '_ {
-        static NONE: Strand = Strand { file: None, waiting: Vec::new() };
+        static NONE: Segment = Segment { file: None, waiting: Vec::new() };
         self.intervals.get(T::FILE).unwrap_or(&NONE).reader()
     }
 
@@ -157,12 +157,12 @@ impl Visit for Adding<'_> {
 
 /// Items of one kind: those on disk, and then those that wait.
 #[derive(Debug, Default)]
-struct Strand {
+struct Segment {
     file: Option<File>,
     waiting: Vec<u8>,
 }
 
-impl Strand {
+impl Segment {
     /// One document a line.
     fn add<T: Serialize>(&mut self, folder: &Path, forms: impl Iterator<Item = T>) -> io::Result<()> {
         for form in forms {
@@ -196,18 +196,18 @@ impl Strand {
     fn reader(&self) -> BufReader<impl Read + '_> {
         BufReader::with_capacity(
             WAITING_BYTES,
-            At { file: self.file.as_ref(), at: 0 }.chain(&self.waiting[..]),
+            PositionedReader { file: self.file.as_ref(), at: 0 }.chain(&self.waiting[..]),
         )
     }
 }
 
 /// A file from its beginning, with a place that is not shared.
-struct At<'a> {
+struct PositionedReader<'a> {
     file: Option<&'a File>,
     at: u64,
 }
 
-impl Read for At<'_> {
+impl Read for PositionedReader<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let n = self.file.map_or(Ok(0), |file| file.read_at(into, self.at))?;
         self.at += n as u64;

@@ -120,7 +120,7 @@ impl Archive {
     }
 
     fn verify_run(&self, id: RunId, folder: &Path) -> Verified {
-        let mut look = Look::new(folder);
+        let mut look = Inspection::new(folder);
         if let Some(stored) = look.note(MANIFEST, reader::read_manifest(folder, id)) {
             look.compare(&stored.manifest.files, &[MANIFEST, MANIFEST_SUM]);
             if look.problems.is_empty() {
@@ -150,8 +150,8 @@ impl Archive {
 
     fn verify_bakeoff(&self, id: RunId, folder: &Path) -> Verified {
         use bakeoff::{EVENTS, ORDER, ORDER_SUM};
-        let mut look = Look::new(folder);
-        if let Some(bakeoff::Begun { order, damage }) = look.note(ORDER, bakeoff::read_order(folder)) {
+        let mut look = Inspection::new(folder);
+        if let Some(bakeoff::StoredOrder { order, damage }) = look.note(ORDER, bakeoff::read_order(folder)) {
             for damage in damage {
                 look.problem(if damage.starts_with(ORDER_SUM) { ORDER_SUM } else { ORDER }, &damage);
             }
@@ -190,13 +190,13 @@ impl Archive {
 }
 
 /// One folder under the eye.
-struct Look<'a> {
+struct Inspection<'a> {
     folder: &'a Path,
     files: usize,
     problems: Vec<Problem>,
 }
 
-impl<'a> Look<'a> {
+impl<'a> Inspection<'a> {
     fn new(folder: &'a Path) -> Self {
         Self { folder, files: 0, problems: Vec::new() }
     }

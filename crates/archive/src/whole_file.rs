@@ -31,9 +31,9 @@ const RANDOM_DIGITS: usize = 32;
 ///
 /// A file cannot be created next to `path`.
 pub fn check(path: &Path) -> io::Result<()> {
-    match Place::of(path)? {
-        Place::Through(_) => Ok(()),
-        Place::Beside(target) => target.create().map(drop),
+    match Destination::of(path)? {
+        Destination::Through(_) => Ok(()),
+        Destination::TemporaryFile(target) => target.create().map(drop),
     }
 }
 
@@ -60,9 +60,9 @@ pub fn write_with(path: &Path, put: impl FnOnce(&mut dyn Write) -> io::Result<()
         put(&mut out)?;
         out.flush()
     };
-    match Place::of(path)? {
-        Place::Through(file) => put(&file),
-        Place::Beside(target) => {
+    match Destination::of(path)? {
+        Destination::Through(file) => put(&file),
+        Destination::TemporaryFile(target) => {
             let beside = target.create()?;
             put(&beside.file)?;
             beside.rename()
@@ -71,37 +71,37 @@ pub fn write_with(path: &Path, put: impl FnOnce(&mut dyn Write) -> io::Result<()
 }
 
 /// How a path is written to.
-enum Place {
+enum Destination {
     /// A pipe or a device: it keeps nothing that could be lost, and must not be replaced by a file.
     Through(File),
     /// A file, or nothing yet.
-    Beside(Target),
+    TemporaryFile(Target),
 }
 
-impl Place {
+impl Destination {
     fn of(path: &Path) -> io::Result<Self> {
         let target = Target::of(path)?;
         let found = match fstatat(&target.folder, target.name.as_os_str(), AtFlags::AT_SYMLINK_NOFOLLOW) {
             Ok(found) => found,
-            Err(Errno::ENOENT) => return Ok(Self::Beside(target)),
+            Err(Errno::ENOENT) => return Ok(Self::TemporaryFile(target)),
             Err(errno) => return Err(errno.into()),
         };
         let kind = kind(&found);
         // Another user's pipe or link must not receive this user's data.
         let is_trusted = found.st_uid == 0 || found.st_uid == geteuid().as_raw();
         if kind == SFlag::S_IFREG || !is_trusted {
-            return Ok(Self::Beside(target));
+            return Ok(Self::TemporaryFile(target));
         }
         let follow = if kind == SFlag::S_IFLNK { OFlag::empty() } else { OFlag::O_NOFOLLOW };
         let flags = OFlag::O_WRONLY | OFlag::O_CLOEXEC | OFlag::O_NOCTTY | follow;
         match (openat(&target.folder, target.name.as_os_str(), flags, Mode::empty()), kind) {
             (Ok(file), _) => match self::kind(&fstat(&file)?) {
-                SFlag::S_IFREG => Ok(Self::Beside(target)),
+                SFlag::S_IFREG => Ok(Self::TemporaryFile(target)),
                 SFlag::S_IFBLK => Err(io::Error::new(io::ErrorKind::InvalidInput, "is a block device")),
                 _ => Ok(Self::Through(file.into())),
             },
             // A link to nothing, to a folder or to what cannot be opened is replaced.
-            (Err(_), SFlag::S_IFLNK) => Ok(Self::Beside(target)),
+            (Err(_), SFlag::S_IFLNK) => Ok(Self::TemporaryFile(target)),
             (Err(errno), _) => Err(errno.into()),
         }
     }
@@ -128,11 +128,11 @@ impl Target {
     }
 
     /// Makes an empty file under a random name in the same folder.
-    fn create(self) -> io::Result<Beside> {
+    fn create(self) -> io::Result<TemporaryFile> {
         let temporary = self.temporary_name();
         let flags = OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let file = openat(&self.folder, temporary.as_os_str(), flags, Mode::from_bits_truncate(0o666))?;
-        Ok(Beside { file: file.into(), temporary: Some(temporary), target: self })
+        Ok(TemporaryFile { file: file.into(), temporary: Some(temporary), target: self })
     }
 
     /// Prefix `.NAME.` and suffix `.partial` around the random part of the temporary names of `NAME`.
@@ -179,20 +179,20 @@ fn folder_of(path: &Path) -> &Path {
 /// exclude each other, and the leftover of a killed one is found.
 #[derive(Debug)]
 pub(crate) struct SlowFile {
-    beside: Beside,
+    beside: TemporaryFile,
     left_behind: Option<PathBuf>,
 }
 
 /// Reason that a slow file cannot begin.
 #[derive(Debug)]
-pub(crate) enum NotBegun {
+pub(crate) enum BeginError {
     /// Another process writes it.
     Busy,
     /// The system refuses.
     Refused(io::Error),
 }
 
-impl From<io::Error> for NotBegun {
+impl From<io::Error> for BeginError {
     fn from(error: io::Error) -> Self {
         Self::Refused(error)
     }
@@ -200,7 +200,7 @@ impl From<io::Error> for NotBegun {
 
 impl SlowFile {
     /// Begins a file that will be `path`; what a killed process left of the same name is removed.
-    pub(crate) fn begin(path: &Path) -> Result<Self, NotBegun> {
+    pub(crate) fn begin(path: &Path) -> Result<Self, BeginError> {
         let target = Target::of(path)?;
         let mut left_behind = None;
         for name in target.siblings()? {
@@ -212,7 +212,7 @@ impl SlowFile {
                 continue;
             }
             if !lock::take(&File::from(file))? {
-                return Err(NotBegun::Busy);
+                return Err(BeginError::Busy);
             }
             let _ = unlinkat(&target.folder, name.as_os_str(), UnlinkatFlags::NoRemoveDir);
             left_behind = Some(path.with_file_name(name));
@@ -245,13 +245,13 @@ impl SlowFile {
 
 /// A file under its temporary name; removed unless it is renamed.
 #[derive(Debug)]
-struct Beside {
+struct TemporaryFile {
     file: File,
     temporary: Option<OsString>,
     target: Target,
 }
 
-impl Beside {
+impl TemporaryFile {
     fn rename(mut self) -> io::Result<()> {
         let Some(temporary) = self.temporary.as_ref() else { return Ok(()) };
         let folder = self.target.folder.as_fd();
@@ -261,7 +261,7 @@ impl Beside {
     }
 }
 
-impl Drop for Beside {
+impl Drop for TemporaryFile {
     fn drop(&mut self) {
         if let Some(temporary) = self.temporary.take() {
             // The earlier failure is the error to report; this only cleans up.

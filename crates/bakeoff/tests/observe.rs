@@ -2,7 +2,9 @@
 
 mod lab;
 
-use lab::Lab;
+use std::process::Stdio;
+
+use lab::{Ended, Lab};
 use serde_json::Value;
 
 #[test]
@@ -62,6 +64,23 @@ fn root_every_instrument_says_what_watching_itself_costs() {
             let elapsed_ns = ns / own["programs_ratio"].as_f64().expect("a ratio");
             assert!(ns == 0.0 || elapsed_ns >= 2e8, "{instrument}: {own}");
         }
+    }
+}
+
+#[test]
+fn a_closed_pipe_ends_the_reports_of_every_instrument_as_ctrl_c_does() {
+    let lab = Lab::new();
+    let is_root = nix::unistd::geteuid().is_root();
+    let has_programs = is_root && std::path::Path::new("/sys/kernel/btf/vmlinux").exists();
+    let of_programs = ["io", "locks", "ulocks"].into_iter().filter(|_| has_programs);
+    for instrument in ["cpu", "nic", "memory"].into_iter().chain(of_programs) {
+        let mut command = lab.command(&[instrument, "100ms", "--json"]);
+        let mut child =
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("our own program");
+        drop(child.stdout.take());
+        let ended = Ended::of(child.wait_with_output().expect("it ends by itself"));
+        assert_eq!(ended.code, Some(0), "{instrument}: {}", ended.err);
+        assert!(ended.err.contains(&format!("bakeoff {instrument}: watching cost ")), "{}", ended.err);
     }
 }
 

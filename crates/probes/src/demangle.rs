@@ -24,7 +24,7 @@ fn is_mangled(name: &str) -> bool {
 }
 
 fn demangled(symbol: &str) -> Option<String> {
-    let mut out = Short(String::new());
+    let mut out = BoundedText(String::new());
     if let Ok(name) = rustc_demangle::try_demangle(symbol) {
         return write!(out, "{name:#}").ok().map(|()| out.0);
     }
@@ -33,9 +33,9 @@ fn demangled(symbol: &str) -> Option<String> {
 }
 
 /// Text up to the limit; an error beyond.
-struct Short(String);
+struct BoundedText(String);
 
-impl fmt::Write for Short {
+impl fmt::Write for BoundedText {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         if self.0.len() + text.len() > NAME_BYTES_MAX {
             return Err(fmt::Error);

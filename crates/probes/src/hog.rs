@@ -107,7 +107,7 @@ pub fn antihide(cpu: u32, tick: Tick, work: &Work<'_>) -> Result<Truth, HogError
 ///
 /// [`HogError::Cpu`].
 pub fn spin(cpus: &[u32], work: &Work<'_>) -> Result<Truth, HogError> {
-    let began = Began::now();
+    let began = Stopwatch::now();
     let until_ns = began.wall_ns + nanoseconds(work.length);
     let switches = thread::scope(|scope| {
         let spin_there = |cpu: u32| move || on_cpu(cpu, || burn_until(until_ns, work));
@@ -129,7 +129,7 @@ pub fn ping_pong(cpu: Option<u32>, rounds: u32) -> Result<Truth, HogError> {
     let cpu = cpu.unwrap_or_else(first_cpu);
     let (mut question, mut ask) = pipe()?;
     let (mut reply, mut answer) = pipe()?;
-    let began = Began::now();
+    let began = Stopwatch::now();
     let switches = thread::scope(|scope| {
         let answering =
             move || on_cpu(cpu, || (0..rounds).try_for_each(|_| pass_on(&mut question, &mut answer)));
@@ -228,7 +228,7 @@ fn around_ticks(
     work: &Work<'_>,
     part: impl Fn(u64) -> (u64, u64) + Sync,
 ) -> Result<Truth, HogError> {
-    let began = Began::now();
+    let began = Stopwatch::now();
     let end_ns = began.wall_ns + nanoseconds(work.length);
     let body = || {
         // The kernel may wake a sleeper up to 50 us late to save power, unless told otherwise.
@@ -306,12 +306,12 @@ fn switches_of_this_thread() -> io::Result<u64> {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Began {
+struct Stopwatch {
     wall_ns: u64,
     cpu_ns: u64,
 }
 
-impl Began {
+impl Stopwatch {
     fn now() -> Self {
         Self { wall_ns: Monotonic.now_ns(), cpu_ns: process_cpu_ns() }
     }

@@ -76,12 +76,12 @@ pub trait Instrument: fmt::Debug {
 
 /// What went wrong on the way.
 #[derive(Debug, Default)]
-pub(crate) struct Ended {
+pub(crate) struct Problems {
     lost: BTreeMap<String, u64>,
     failed: Option<String>,
 }
 
-impl Ended {
+impl Problems {
     pub(crate) fn take<T>(
         &mut self,
         read: Maybe<T>,

@@ -1,6 +1,5 @@
 //! Synthetic experiments.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use record::bakeoff::{Attempt, Bakeoff, Factor, Judge, Levels, Page, Trial, TrialState};

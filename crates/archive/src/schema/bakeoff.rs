@@ -20,20 +20,20 @@ pub(crate) struct Order {
     pub(crate) header: Header,
     question: String,
     exploratory: bool,
-    factors: Vec<Varied>,
+    factors: Vec<FactorForm>,
     blocks: u32,
     seed: u64,
     measure_ns: u64,
     warmup_ns: u64,
-    judge: Rule,
-    page: Wishes,
+    judge: JudgeForm,
+    page: PageForm,
     plan_sha256: String,
-    trials: Vec<Cell>,
+    trials: Vec<TrialForm>,
     pub(crate) files: Vec<StoredFile>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Varied {
+struct FactorForm {
     name: String,
     values: Vec<String>,
     reference: Option<String>,
@@ -41,7 +41,7 @@ struct Varied {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Rule {
+struct JudgeForm {
     rope_ratio: Real,
     alpha: Real,
     family: String,
@@ -49,14 +49,14 @@ struct Rule {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Wishes {
+struct PageForm {
     sponsor: Option<String>,
     tuning: Option<String>,
     notes: Option<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Cell {
+struct TrialForm {
     trial: u32,
     block: u32,
     series: u32,
@@ -93,20 +93,20 @@ impl Order {
             header: Header::of(&header.clone().still_running()),
             question: question.clone(),
             exploratory: *exploratory,
-            factors: factors.iter().map(Varied::of).collect(),
+            factors: factors.iter().map(FactorForm::of).collect(),
             blocks: *blocks,
             seed: *seed,
             measure_ns: ns(*measure),
             warmup_ns: ns(*warmup),
-            judge: Rule {
+            judge: JudgeForm {
                 rope_ratio: Real(*rope_ratio),
                 alpha: Real(*alpha),
                 family: family.clone(),
                 metrics: metrics.iter().map(|m| m.word().to_owned()).collect(),
             },
-            page: Wishes { sponsor, tuning, notes },
+            page: PageForm { sponsor, tuning, notes },
             plan_sha256: plan_sha256.clone(),
-            trials: trials.iter().map(Cell::of).collect(),
+            trials: trials.iter().map(TrialForm::of).collect(),
             files,
         }
     }
@@ -118,16 +118,16 @@ impl Order {
 
     /// The bake-off without its attempts; its header has the state at the beginning.
     pub(crate) fn read(self, plan_text: String, environment: Environment) -> Result<Bakeoff, Wrong> {
-        let Wishes { sponsor, tuning, notes } = self.page;
+        let PageForm { sponsor, tuning, notes } = self.page;
         let metric = |found: &String| word("metric", found, Metric::from_word);
         Ok(Bakeoff {
             header: self.header.read()?,
             question: self.question,
             exploratory: self.exploratory,
-            factors: self.factors.into_iter().map(Varied::read).collect::<Result<_, _>>()?,
+            factors: self.factors.into_iter().map(FactorForm::read).collect::<Result<_, _>>()?,
             blocks: self.blocks,
             seed: self.seed,
-            trials: self.trials.into_iter().map(Cell::read).collect(),
+            trials: self.trials.into_iter().map(TrialForm::read).collect(),
             attempts: Vec::new(),
             judge: Judge {
                 rope_ratio: self.judge.rope_ratio.0,
@@ -145,7 +145,7 @@ impl Order {
     }
 }
 
-impl Varied {
+impl FactorForm {
     fn of(factor: &Factor) -> Self {
         let Factor { name, values, reference, plot } = factor.clone();
         Self { name, values, reference, level: plot.word().to_owned() }
@@ -157,7 +157,7 @@ impl Varied {
     }
 }
 
-impl Cell {
+impl TrialForm {
     fn of(trial: &Trial) -> Self {
         let Trial { index, block, series, position, levels } = trial.clone();
         Self { trial: index, block, series, position, levels }

@@ -26,19 +26,19 @@ pub(crate) struct Load {
     measured_from_ns: u64,
     measured_ns: u64,
     achieved_per_s: Real,
-    counts: Fates,
+    counts: EventCounts,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     generator_made: Vec<String>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     outcomes: BTreeMap<String, u64>,
     errors: Errors,
     error_samples: Vec<String>,
-    outages: Vec<Gap>,
+    outages: Vec<OutageForm>,
     backlog_after_warmup: u64,
     #[serde(default)]
     found_no_worker: u64,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    hosts: Vec<Part>,
+    hosts: Vec<HostForm>,
     #[serde(default)]
     rate_changes: Vec<Change>,
     #[serde(default)]
@@ -51,7 +51,7 @@ pub(crate) struct Load {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Fates {
+struct EventCounts {
     planned: u64,
     done: u64,
     failed: u64,
@@ -72,7 +72,7 @@ struct Errors {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Gap {
+struct OutageForm {
     from_s: Real,
     for_s: Real,
     affected: u64,
@@ -84,7 +84,7 @@ struct Gap {
 
 /// Share of one of several hosts.
 #[derive(Debug, Serialize, Deserialize)]
-struct Part {
+struct HostForm {
     host: String,
     connections: u32,
     done: u64,
@@ -111,13 +111,13 @@ struct Client {
     #[serde(default)]
     keep_awake_cpu_ns: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    wake_up: Option<Early>,
+    wake_up: Option<EarlyWake>,
     #[serde(default, skip_serializing_if = "Reasons::is_empty")]
     missing: Reasons,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Early {
+struct EarlyWake {
     lead_ns: u64,
     spun_ratio: Real,
 }
@@ -224,15 +224,15 @@ impl Load {
             measured_from_ns: *measured_from_ns,
             measured_ns: ns(*measured),
             achieved_per_s: Real(*achieved_per_s),
-            counts: Fates { planned, done, failed, skipped, unfinished, retries },
+            counts: EventCounts { planned, done, failed, skipped, unfinished, retries },
             generator_made: generator_made.iter().map(|name| (*name).to_owned()).collect(),
             outcomes: outcomes.clone(),
             errors: Errors::of(errors),
             error_samples: error_samples.clone(),
-            outages: outages.iter().map(Gap::of).collect(),
+            outages: outages.iter().map(OutageForm::of).collect(),
             backlog_after_warmup: *backlog_after_warmup,
             found_no_worker: *found_no_worker,
-            hosts: hosts.iter().map(Part::of).collect(),
+            hosts: hosts.iter().map(HostForm::of).collect(),
             rate_changes: rate_changes
                 .iter()
                 .map(|c| Change { at_s: Real(c.at_s), from_per_s: Real(c.from_per_s), per_s: Real(c.per_s) })
@@ -247,7 +247,7 @@ impl Load {
 
     /// The inverse of [`Self::of`]; the slices come from their own file.
     pub(crate) fn read(self, slices: Vec<HistogramSlice>) -> Result<LoadRecord, Wrong> {
-        let Fates { planned, done, failed, skipped, unfinished, retries } = self.counts;
+        let EventCounts { planned, done, failed, skipped, unfinished, retries } = self.counts;
         let m = &self.missing;
         let totals = self.totals;
         let histogram = |text: String| hlog::decode(&text);
@@ -281,10 +281,10 @@ impl Load {
             outcomes: self.outcomes,
             errors: self.errors.read(),
             error_samples: self.error_samples,
-            outages: self.outages.iter().map(Gap::read).collect(),
+            outages: self.outages.iter().map(OutageForm::read).collect(),
             backlog_after_warmup: self.backlog_after_warmup,
             found_no_worker: self.found_no_worker,
-            hosts: self.hosts.into_iter().map(Part::read).collect(),
+            hosts: self.hosts.into_iter().map(HostForm::read).collect(),
             rate_changes: self
                 .rate_changes
                 .iter()
@@ -298,7 +298,7 @@ impl Load {
     }
 }
 
-impl Gap {
+impl OutageForm {
     fn of(outage: &Outage) -> Self {
         let Outage { from_s, for_s, affected, ended, host } = *outage;
         Self { from_s: Real(from_s), for_s: Real(for_s), affected, ended, host }
@@ -310,7 +310,7 @@ impl Gap {
     }
 }
 
-impl Part {
+impl HostForm {
     fn of(of_host: &OfHost) -> Self {
         let OfHost { host, connections, done, failed, errors } = of_host;
         let errors = Errors::of(errors);
@@ -358,7 +358,7 @@ impl Client {
                 |v| Real(*v),
             ),
             keep_awake_cpu_ns: keep_awake_cpu.map(ns),
-            wake_up: wake_up.map(|w| Early { lead_ns: ns(w.lead), spun_ratio: Real(w.spun_ratio) }),
+            wake_up: wake_up.map(|w| EarlyWake { lead_ns: ns(w.lead), spun_ratio: Real(w.spun_ratio) }),
             missing,
         }
     }

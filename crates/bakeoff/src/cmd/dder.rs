@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use plan::{Data, Experiment, How, SIZE_MAX, SweepPlan};
 use record::quantity;
 
-use crate::cmd::experiment::{Against, Alone};
+use crate::cmd::experiment::{Comparison, Exclusive};
 use crate::cmd::{Global, experiment};
 use crate::exit::{EndsWith as _, Exit};
 
@@ -69,7 +69,7 @@ pub(crate) struct Args {
     title: Option<String>,
 
     #[command(flatten)]
-    alone: Alone,
+    alone: Exclusive,
 }
 
 const EXAMPLES: &str = "\
@@ -107,7 +107,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     };
     experiment::run(
         &Experiment::Sweep(plan),
-        args.compare.as_deref().map(|with| Against { with, force: false }),
+        args.compare.as_deref().map(|with| Comparison { with, force: false }),
         args.alone,
         global,
         out,

@@ -11,7 +11,7 @@ use record::missing::Maybe;
 use record::run::{RunId, RunKind};
 use runner::{Options, Outcome, RunnerError};
 
-use crate::cmd::run::{Told, exit_of, of_runner, say_what_next};
+use crate::cmd::run::{Progress, exit_of, of_runner, say_what_next};
 use crate::cmd::{Global, print_json};
 use crate::exit::{EndsWith as _, Exit};
 use crate::{screen, signals};
@@ -22,7 +22,7 @@ const ROUNDS_MIN: u32 = SERIES_MIN as u32;
 
 /// A run that another one is held against.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Against<'a> {
+pub(crate) struct Comparison<'a> {
     /// Its name, as the user wrote it.
     pub(crate) with: &'a str,
     /// Whether to compare although they differ in more than the machine.
@@ -31,7 +31,7 @@ pub(crate) struct Against<'a> {
 
 /// Whether the machine must be free of other measurements.
 #[derive(Debug, Clone, Copy, clap::Args)]
-pub(crate) struct Alone {
+pub(crate) struct Exclusive {
     /// Measure although another bake-off, `scale` or `dder` runs on this machine; every trial is marked
     #[arg(long)]
     pub(crate) beside_others: bool,
@@ -40,8 +40,8 @@ pub(crate) struct Alone {
 /// Measures it, and prints what it says beside `compare`.
 pub(crate) fn run(
     plan: &Experiment,
-    compare: Option<Against<'_>>,
-    alone: Alone,
+    compare: Option<Comparison<'_>>,
+    alone: Exclusive,
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Exit> {
@@ -53,7 +53,7 @@ pub(crate) fn run(
         check_rounds(plan, against.with, other)?;
         comparable(plan, &runner::facts_of(plan), cpus, other, against.force)?;
     }
-    let mut told = Told::default();
+    let mut told = Progress::default();
     signals::stop_on_interrupt()?;
     let options = Options { beside_others: alone.beside_others, plan_file: None, trust: |_| false };
     let outcome = runner::experiment(plan, &archive, &options, &signals::STOP, &mut |event| told.show(event));
@@ -123,35 +123,35 @@ pub(crate) fn print(
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    match Said::of(run, other) {
-        Said::Scale(scale, versus) if global.json => {
+    match Results::of(run, other) {
+        Results::Scale(scale, versus) if global.json => {
             print_json(out, &report::json::scale(run, &scale, versus.as_ref()))
         }
-        Said::Scale(scale, versus) => {
+        Results::Scale(scale, versus) => {
             Ok(report::text::scale(out, run, &scale, versus.as_ref(), screen::style())?)
         }
-        Said::Sweep(sweep, versus) if global.json => {
+        Results::Sweep(sweep, versus) if global.json => {
             print_json(out, &report::json::sweep(run, &sweep, &versus))
         }
-        Said::Sweep(sweep, versus) => Ok(report::text::sweep(out, run, &sweep, &versus, screen::style())?),
+        Results::Sweep(sweep, versus) => Ok(report::text::sweep(out, run, &sweep, &versus, screen::style())?),
     }
 }
 
 /// The page of a run, and of how it compares with another.
 pub(crate) fn page(run: &Bakeoff, other: Option<&Bakeoff>) -> report::page::Page {
-    match Said::of(run, other) {
-        Said::Scale(scale, versus) => report::page::scale(run, &scale, versus.as_ref()),
-        Said::Sweep(sweep, versus) => report::page::sweep(run, &sweep, &versus),
+    match Results::of(run, other) {
+        Results::Scale(scale, versus) => report::page::scale(run, &scale, versus.as_ref()),
+        Results::Sweep(sweep, versus) => report::page::sweep(run, &sweep, &versus),
     }
 }
 
 /// What a run comes to, alone and beside another.
-enum Said {
+enum Results {
     Scale(Box<analysis::scale::Scale>, Option<analysis::scale::Versus>),
     Sweep(analysis::sweep::Sweep, Vec<analysis::sweep::Versus>),
 }
 
-impl Said {
+impl Results {
     fn of(run: &Bakeoff, other: Option<&Bakeoff>) -> Self {
         if run.header.kind == RunKind::Dder {
             let versus = other.map_or_else(Vec::new, |other| analysis::sweep::versus(run, other));

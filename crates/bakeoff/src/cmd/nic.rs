@@ -140,7 +140,7 @@ impl<'a> Interfaces<'a> {
 }
 
 impl Reporter for Interfaces<'_> {
-    type Interval = Seen;
+    type Interval = NicReport;
     const COMMAND: &'static str = "nic";
 
     fn start(&mut self) -> anyhow::Result<u64> {
@@ -172,12 +172,12 @@ impl Reporter for Interfaces<'_> {
         signals::wait_until(deadline_ns)
     }
 
-    fn read(&mut self) -> anyhow::Result<Seen> {
+    fn read(&mut self) -> anyhow::Result<NicReport> {
         let mut interval = self.probe.read();
         if let Ok(samples) = &mut interval.interfaces {
             samples.retain(|s| self.is_shown(s));
         }
-        Ok(Seen { interval, peers: self.peers.as_mut().map(PeerProbe::read) })
+        Ok(NicReport { interval, peers: self.peers.as_mut().map(PeerProbe::read) })
     }
 
     /// Counters are read at the edges of an interval: nothing runs in the kernel.
@@ -185,12 +185,12 @@ impl Reporter for Interfaces<'_> {
         None
     }
 
-    fn document(&mut self, seen: &Seen, report: Report) -> Value {
+    fn document(&mut self, seen: &NicReport, report: Report) -> Value {
         report::json::nic(&seen.interval, seen.peers.as_ref(), report.started_ns)
     }
 
-    fn print(&mut self, out: &mut dyn Write, seen: &Seen, report: Report) -> anyhow::Result<()> {
-        let (args, Seen { interval, peers }) = (self.args, seen);
+    fn print(&mut self, out: &mut dyn Write, seen: &NicReport, report: Report) -> anyhow::Result<()> {
+        let (args, NicReport { interval, peers }) = (self.args, seen);
         if args.csv {
             return Ok(report::csv::nic(out, interval, report.started_ns)?);
         }
@@ -214,12 +214,12 @@ impl Reporter for Interfaces<'_> {
 }
 
 /// What the interfaces and the peers did in an interval.
-struct Seen {
+struct NicReport {
     interval: NicInterval,
     peers: Option<Maybe<TcpPeers>>,
 }
 
-impl Timed for Seen {
+impl Timed for NicReport {
     fn until_ns(&self) -> u64 {
         self.interval.until_ns
     }

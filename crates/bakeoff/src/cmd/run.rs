@@ -8,7 +8,7 @@ use record::bakeoff::{Trial, TrialState};
 use record::run::{RunId, RunKind, RunState};
 use runner::{Event, Foreign, Options, Outcome, RunnerError};
 
-use crate::cmd::experiment::{self, Alone};
+use crate::cmd::experiment::{self, Exclusive};
 use crate::cmd::plan::{read, summary};
 use crate::cmd::runs::find_of;
 use crate::cmd::{Global, of_archive, print_json};
@@ -30,7 +30,7 @@ pub(crate) struct RunArgs {
     quick: bool,
 
     #[command(flatten)]
-    alone: Alone,
+    alone: Exclusive,
 }
 
 /// Go on with a bake-off that was interrupted or killed
@@ -48,7 +48,7 @@ pub(crate) struct ResumeArgs {
     trust: bool,
 
     #[command(flatten)]
-    alone: Alone,
+    alone: Exclusive,
 }
 
 /// What can be resumed.
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &RunArgs, global: &Global, out: &mut dyn Write) -> anyho
     let plan = read(&args.plan)?;
     let plan = if args.quick { plan.shortened() } else { plan };
     let archive = global.archive_for_writing()?;
-    let mut told = Told::default();
+    let mut told = Progress::default();
     told.before(&plan)?;
     signals::stop_on_interrupt()?;
     let options = Options { beside_others: args.alone.beside_others, plan_file: None, trust: |_| false };
@@ -80,7 +80,7 @@ pub(crate) fn resume(args: &ResumeArgs, global: &Global, out: &mut dyn Write) ->
         plan_file: args.plan.clone(),
         trust: if args.trust { shown } else { asked },
     };
-    let mut told = Told::default();
+    let mut told = Progress::default();
     let outcome = runner::resume(&archive, id, &options, &signals::STOP, &mut |event| told.show(event));
     told.screen.clear();
     if matches!(outcome, Err(RunnerError::Untrusted { .. })) && signals::STOP.is_requested() {
@@ -183,17 +183,17 @@ pub(crate) fn of_runner(error: RunnerError) -> anyhow::Error {
 
 /// What a person watches while a bake-off runs.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct Progress {
     pub(crate) screen: Screen,
 }
 
-impl Default for Told {
+impl Default for Progress {
     fn default() -> Self {
         Self { screen: Screen::new() }
     }
 }
 
-impl Told {
+impl Progress {
     /// What the plan will do, before it does it.
     fn before(&mut self, plan: &plan::Plan) -> std::io::Result<()> {
         let mut text = Vec::new();

@@ -7,7 +7,7 @@ use plan::{Bind, Experiment, ScalePlan, Scheduler};
 use probes::cpu_list;
 use record::quantity;
 
-use crate::cmd::experiment::{Against, Alone};
+use crate::cmd::experiment::{Comparison, Exclusive};
 use crate::cmd::{Global, experiment};
 use crate::exit::Exit;
 
@@ -68,7 +68,7 @@ pub(crate) struct Args {
     title: Option<String>,
 
     #[command(flatten)]
-    alone: Alone,
+    alone: Exclusive,
 
     /// The unit of work, after `--`: a program and its arguments, in which `{copy}` is the copy's number
     #[arg(last = true, required = true, value_name = "CMD")]
@@ -130,7 +130,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         observe: !args.no_observe,
         seed: experiment::seed(args.seed),
     };
-    let compare = args.compare.as_deref().map(|with| Against { with, force: args.force });
+    let compare = args.compare.as_deref().map(|with| Comparison { with, force: args.force });
     experiment::run(&Experiment::Scale(plan), compare, args.alone, global, out)
 }
 

@@ -111,7 +111,7 @@ trait Source {
 
 fn watch(terminal: &mut DefaultTerminal, source: &mut dyn Source, interval: Duration) -> anyhow::Result<()> {
     let (mut interval, mut paused) = (interval, false);
-    let mut own = Own::new();
+    let mut own = OwnShare::new();
     let mut deadlines = Deadlines::new(Monotonic.now_ns(), interval);
     loop {
         terminal.draw(|frame| {
@@ -191,14 +191,14 @@ fn next_key(deadline_ns: u64) -> anyhow::Result<Next> {
 }
 
 /// What watching takes, as a share of the machine: this process, and the programs in the kernel.
-struct Own {
+struct OwnShare {
     at_ns: u64,
     used_ns: f64,
     cpus: f64,
     ratio: Option<f64>,
 }
 
-impl Own {
+impl OwnShare {
     fn new() -> Self {
         let cpus = std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64);
         Self { at_ns: Monotonic.now_ns(), used_ns: own_cost::used_ns() as f64, cpus, ratio: None }
@@ -224,7 +224,7 @@ struct Live {
     looked_for_load_ns: u64,
     load: Option<String>,
     /// The newest last.
-    looks: VecDeque<Look>,
+    looks: VecDeque<Snapshot>,
     /// Of all looks, and of more.
     seen_io: Maybe<VecDeque<IoInterval>>,
     /// How many looks before the newest one is shown.
@@ -233,7 +233,7 @@ struct Live {
 }
 
 /// What one look has seen.
-struct Look {
+struct Snapshot {
     cpu: CpuInterval,
     nic: NicInterval,
     locks: Maybe<LockInterval>,
@@ -308,7 +308,11 @@ impl Source for Live {
             Ok(probe) => probe.read().map(|seen| seen.by_caller().at_most(LOCKS_KEPT)),
             Err(why) => Err(why.clone()),
         };
-        keep(&mut self.looks, Look { cpu: self.cpu.read(), nic: self.nic.read(), locks, ulocks }, LOOKS_KEPT);
+        keep(
+            &mut self.looks,
+            Snapshot { cpu: self.cpu.read(), nic: self.nic.read(), locks, ulocks },
+            LOOKS_KEPT,
+        );
         if let (Ok(probe), Ok(seen)) = (&mut self.io, &mut self.seen_io) {
             match probe.read() {
                 Ok(interval) => {

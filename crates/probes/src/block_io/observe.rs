@@ -15,24 +15,28 @@ pub(crate) const KIND: Kind = Kind { name: "io", open };
 
 fn open() -> Box<dyn Instrument> {
     let by = IoBy { device: true, op: true, ..IoBy::default() };
-    Box::new(Beside { probe: super::open(&Options::everything(by)), lost: BTreeMap::new(), seen: Vec::new() })
+    Box::new(Observer {
+        probe: super::open(&Options::everything(by)),
+        lost: BTreeMap::new(),
+        seen: Vec::new(),
+    })
 }
 
 /// A probe, or why there is none; and what it lost so far.
 #[derive(Debug)]
-struct Beside {
+struct Observer {
     probe: Maybe<IoProbe>,
     lost: BTreeMap<String, u64>,
     seen: Vec<IoInterval>,
 }
 
-impl Beside {
+impl Observer {
     fn or_gone<T>(&mut self, result: Maybe<T>) -> Option<T> {
         result.map_err(|why: Missing| self.probe = Err(why)).ok()
     }
 }
 
-impl Instrument for Beside {
+impl Instrument for Observer {
     fn notes(&self) -> Vec<String> {
         let mut notes = match &self.probe {
             Ok(probe) => probe.note().map(str::to_owned).into_iter().collect(),

@@ -17,8 +17,8 @@
 mod books;
 #[cfg(feature = "bpf")]
 pub(crate) mod bpf;
-mod look;
 mod perf;
+mod snapshot;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -33,7 +33,7 @@ use record::cpu::{CpuInterval, CpuSample, InterruptSample, Rung, TaskSample, Top
 use record::missing::{Maybe, Missing};
 
 use self::books::{Books, Edge};
-use self::look::{Look, counted};
+use self::snapshot::{Snapshot, counted};
 pub use self::source::Adopt;
 use self::source::{Source, best_source};
 use crate::cost::{Cost, Meter};
@@ -116,8 +116,8 @@ pub struct CpuProbe {
     interrupts: u64,
     last_interrupts: Maybe<Vec<InterruptSample>>,
     members: Maybe<()>,
-    first: Option<Look>,
-    last: Option<Look>,
+    first: Option<Snapshot>,
+    last: Option<Snapshot>,
     hottest: Hottest,
 }
 
@@ -182,11 +182,11 @@ impl CpuProbe {
     /// Opens the books: the first interval starts here, at the moment that this yields, on `CLOCK_MONOTONIC`.
     pub fn start(&mut self) -> u64 {
         // The first closing finds out who is running where, which the shares of a core need to know of all its CPUs.
-        let first = self.look();
+        let first = self.snapshot();
         if let Some(source) = &mut self.source {
             source.after_first_edge(&first.online);
         }
-        let look = self.look();
+        let look = self.snapshot();
         let started_ns = look.at_ns;
         self.meter.start(started_ns);
         self.switches = 0;
@@ -233,7 +233,7 @@ impl CpuProbe {
         self.members.clone()?;
         let nothing = || Missing::because("nothing was read yet");
         let (first, last) = self.first.as_ref().zip(self.last.as_ref()).ok_or_else(nothing)?;
-        let had = |look: &Look, cpu: u32| match look.edges.get(&cpu) {
+        let had = |look: &Snapshot, cpu: u32| match look.edges.get(&cpu) {
             Some(edge) => edge.as_ref().map(|e| of(&e.books)).map_err(Clone::clone),
             // A CPU that is offline keeps what its books were closed with, which is not known here.
             None => Err(Missing::because("a CPU came or went")),
@@ -276,8 +276,8 @@ impl CpuProbe {
     ///
     /// The next interval starts where this one ends. Whether a deadline was missed is the caller's to know.
     pub fn read(&mut self) -> CpuInterval {
-        let after = self.look();
-        let before = self.last.take().unwrap_or_else(|| Look { edges: BTreeMap::new(), ..after.empty() });
+        let after = self.snapshot();
+        let before = self.last.take().unwrap_or_else(|| Snapshot { edges: BTreeMap::new(), ..after.empty() });
         let interval = self.between(&before, &after);
         self.last_interrupts = self.interrupts_between(&before, &after);
         self.interrupts += after
@@ -334,7 +334,7 @@ impl CpuProbe {
         Ok(all)
     }
 
-    fn interrupts_between(&self, before: &Look, after: &Look) -> Maybe<Vec<InterruptSample>> {
+    fn interrupts_between(&self, before: &Snapshot, after: &Snapshot) -> Maybe<Vec<InterruptSample>> {
         let source = self.source.as_ref();
         if let Some(why) = source.map_or(Some(NO_EVENTS), |source| source.no_interrupts()) {
             return Err(Missing::because(why));
@@ -370,7 +370,7 @@ impl CpuProbe {
         self.meter.cost([self.switches, self.interrupts])
     }
 
-    fn look(&mut self) -> Look {
+    fn snapshot(&mut self) -> Snapshot {
         let before_ns = Monotonic.now_ns();
         let stat = proc_stat::read(&self.root)
             .map(|stat| (before_ns.midpoint(Monotonic.now_ns()), stat))
@@ -396,7 +396,7 @@ impl CpuProbe {
             None => Err(Missing::because(NO_EVENTS)),
         };
         let at_ns = before_ns.midpoint(Monotonic.now_ns());
-        let look = Look { at_ns, online, edges, tally, cycles, stat, pressure, waits };
+        let look = Snapshot { at_ns, online, edges, tally, cycles, stat, pressure, waits };
         self.tasks = match &mut self.source {
             Some(source) => source.tasks(),
             None => Err(Missing::because("tasks are not seen on the /proc rung")),
@@ -404,7 +404,7 @@ impl CpuProbe {
         look
     }
 
-    fn between(&self, before: &Look, after: &Look) -> CpuInterval {
+    fn between(&self, before: &Snapshot, after: &Snapshot) -> CpuInterval {
         let mut lost = BTreeMap::new();
         let cpus = before.online.union(&after.online).map(|cpu| self.sample(*cpu, before, after, &mut lost));
         CpuInterval {
@@ -418,7 +418,13 @@ impl CpuProbe {
         }
     }
 
-    fn sample(&self, cpu: u32, before: &Look, after: &Look, lost: &mut BTreeMap<String, u64>) -> CpuSample {
+    fn sample(
+        &self,
+        cpu: u32,
+        before: &Snapshot,
+        after: &Snapshot,
+        lost: &mut BTreeMap<String, u64>,
+    ) -> CpuSample {
         let events = self.edges_of(cpu, before, after).and_then(|(b, a)| books::between(b, a));
         for (reason, count) in events.iter().flat_map(|e| &e.lost) {
             *lost.entry((*reason).to_owned()).or_default() += count;
@@ -461,19 +467,24 @@ impl CpuProbe {
         }
     }
 
-    fn edges_of<'a>(&self, cpu: u32, before: &'a Look, after: &'a Look) -> Maybe<(&'a Edge, &'a Edge)> {
+    fn edges_of<'a>(
+        &self,
+        cpu: u32,
+        before: &'a Snapshot,
+        after: &'a Snapshot,
+    ) -> Maybe<(&'a Edge, &'a Edge)> {
         if self.source.is_none() {
             return Err(Missing::because(NO_EVENTS));
         }
-        let of = |look: &'a Look, gone: &str| match look.edges.get(&cpu) {
+        let of = |look: &'a Snapshot, gone: &str| match look.edges.get(&cpu) {
             Some(edge) => edge.as_ref().map_err(Clone::clone),
             None => Err(Missing::because(gone)),
         };
         Ok((of(before, "it came online in this interval")?, of(after, "it went offline in this interval")?))
     }
 
-    fn booked(&self, cpu: u32, before: &Look, after: &Look) -> Maybe<Booked> {
-        let of = |look: &Look| -> Maybe<(u64, proc_stat::Ticks)> {
+    fn booked(&self, cpu: u32, before: &Snapshot, after: &Snapshot) -> Maybe<Booked> {
+        let of = |look: &Snapshot| -> Maybe<(u64, proc_stat::Ticks)> {
             let (at_ns, stat) = look.stat.as_ref().map_err(Clone::clone)?;
             let ticks = stat.get(&cpu).ok_or_else(|| Missing::because("/proc/stat does not list it"))?;
             Ok((*at_ns, *ticks))

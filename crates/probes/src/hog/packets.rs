@@ -14,7 +14,7 @@ use nix::sched::{CloneFlags, unshare};
 use nix::sys::socket::{setsockopt, sockopt};
 use record::clock::{Clock as _, Monotonic};
 
-use super::{Began, HogError, Truth, Work, burn_until, nanoseconds, on_cpu};
+use super::{HogError, Stopwatch, Truth, Work, burn_until, nanoseconds, on_cpu};
 
 /// What to send, and where to.
 #[derive(Debug, Clone, Copy)]
@@ -48,7 +48,7 @@ const BURSTS_PER_S: u64 = 500;
 ///
 /// [`HogError`] where a CPU cannot be had, or no namespace with a loopback interface (it needs root).
 pub fn packets(packets: Packets, work: &Work<'_>) -> Result<Truth, HogError> {
-    let began = Began::now();
+    let began = Stopwatch::now();
     let until_ns = began.wall_ns + nanoseconds(work.length);
     let switches = thread::scope(|scope| -> Result<u64, HogError> {
         let spinner = packets.beside_spinner.then(|| {

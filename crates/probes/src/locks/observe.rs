@@ -6,7 +6,7 @@ use record::missing::{Maybe, Missing};
 
 use super::{LockProbe, Options, Refused};
 use crate::cost::Cost;
-use crate::observe::{Ended, Instrument, Kind, Reading, label};
+use crate::observe::{Instrument, Kind, Problems, Reading, label};
 
 /// What joins the others.
 pub(crate) const KIND: Kind = Kind { name: "locks", open };
@@ -18,21 +18,21 @@ pub(crate) const NAMED_MAX: usize = 10;
 pub(crate) const KEPT_MAX: usize = 30;
 
 fn open() -> Box<dyn Instrument> {
-    Box::new(Beside {
+    Box::new(Observer {
         probe: super::open(&Options::of_everyone()),
-        ended: Ended::default(),
+        ended: Problems::default(),
         seen: Vec::new(),
     })
 }
 
 #[derive(Debug)]
-struct Beside {
+struct Observer {
     probe: Result<LockProbe, Refused>,
-    ended: Ended,
+    ended: Problems,
     seen: Vec<LockInterval>,
 }
 
-impl Instrument for Beside {
+impl Instrument for Observer {
     fn notes(&self) -> Vec<String> {
         self.ended.notes("locks of the kernel", self.probe.as_ref().err())
     }

@@ -23,20 +23,20 @@ use record::memory::{MemoryInterval, ProcessMemory};
 use record::missing::{Maybe, Missing};
 
 use self::machine::Machine;
-use self::process::Seen;
+use self::process::ProcessCounters;
 use crate::process_time;
 
 /// Watches memory from [`open`] on.
 #[derive(Debug)]
 pub struct MemoryProbe {
     root: PathBuf,
-    of: Of,
+    of: Scope,
     last: Edge,
 }
 
 /// Whose memory is wanted, beside the machine's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Of {
+enum Scope {
     EveryProcess,
     /// Looked at exactly.
     One(u32),
@@ -48,7 +48,7 @@ enum Of {
 struct Edge {
     at_ns: u64,
     machine: Maybe<Machine>,
-    processes: HashMap<u32, Seen>,
+    processes: HashMap<u32, ProcessCounters>,
 }
 
 /// The same id if a process has it now that can have memory of its own.
@@ -71,15 +71,15 @@ pub fn find(pid: u32) -> Maybe<u32> {
 
 /// Takes the first look; `only`: the one process that is wanted, which is looked at exactly.
 pub fn open(only: Option<u32>) -> MemoryProbe {
-    probe(only.map_or(Of::EveryProcess, Of::One))
+    probe(only.map_or(Scope::EveryProcess, Scope::One))
 }
 
 /// The same without processes.
 fn of_the_machine() -> MemoryProbe {
-    probe(Of::NoProcess)
+    probe(Scope::NoProcess)
 }
 
-fn probe(of: Of) -> MemoryProbe {
+fn probe(of: Scope) -> MemoryProbe {
     let root = PathBuf::from("/");
     let last = Edge::now(&root, of);
     MemoryProbe { root, of, last }
@@ -101,7 +101,7 @@ impl MemoryProbe {
 }
 
 impl Edge {
-    fn now(root: &Path, of: Of) -> Self {
+    fn now(root: &Path, of: Scope) -> Self {
         let machine = Machine::read(root);
         let at_ns = Monotonic.now_ns();
         Self { at_ns, machine, processes: process::all(root, of) }
@@ -113,8 +113,9 @@ fn interval(before: &Edge, after: &Edge) -> MemoryInterval {
         (Ok(before_it), Ok(it)) => Ok(it.since(before_it, after.at_ns.saturating_sub(before.at_ns))),
         (Err(why), _) | (_, Err(why)) => Err(why.clone()),
     };
-    let is_same =
-        |pid: &u32, seen: &Seen| after.processes.get(pid).is_some_and(|now| now.started == seen.started);
+    let is_same = |pid: &u32, seen: &ProcessCounters| {
+        after.processes.get(pid).is_some_and(|now| now.started == seen.started)
+    };
     let ended = before.processes.iter().filter(|(pid, seen)| !is_same(pid, seen)).count() as u64;
     let mut processes: Vec<ProcessMemory> = after
         .processes
@@ -132,7 +133,7 @@ mod tests {
 
     fn edge(at_ns: u64, processes: &[(u32, u64, u64, u64)]) -> Edge {
         let seen = |(pid, started, rss_bytes, minor_faults): &(u32, u64, u64, u64)| {
-            let seen = Seen {
+            let seen = ProcessCounters {
                 started: *started,
                 comm: "app".to_owned(),
                 rss_bytes: *rss_bytes,

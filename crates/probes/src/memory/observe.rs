@@ -10,16 +10,16 @@ pub(crate) const KIND: Kind = Kind { name: "memory", open };
 
 fn open() -> Box<dyn Instrument> {
     // Of processes, the command's own rusage tells more.
-    Box::new(Beside { probe: super::of_the_machine(), missing: None })
+    Box::new(Observer { probe: super::of_the_machine(), missing: None })
 }
 
 #[derive(Debug)]
-struct Beside {
+struct Observer {
     probe: MemoryProbe,
     missing: Option<String>,
 }
 
-impl Instrument for Beside {
+impl Instrument for Observer {
     fn notes(&self) -> Vec<String> {
         self.missing.iter().map(|why| format!("memory is not observed: {why}")).collect()
     }

@@ -6,12 +6,12 @@ use std::path::Path;
 
 use record::memory::ProcessMemory;
 
-use super::Of;
+use super::Scope;
 use crate::process_time;
 
 /// A process at an edge.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct ProcessCounters {
     pub(super) started: u64,
     pub(super) comm: String,
     pub(super) rss_bytes: u64,
@@ -21,23 +21,23 @@ pub(super) struct Seen {
 }
 
 /// The processes that are wanted and have memory of their own.
-pub(super) fn all(root: &Path, of: Of) -> HashMap<u32, Seen> {
+pub(super) fn all(root: &Path, of: Scope) -> HashMap<u32, ProcessCounters> {
     let proc = root.join("proc");
-    let is_exact = matches!(of, Of::One(_));
+    let is_exact = matches!(of, Scope::One(_));
     let listed = || {
         let entries = fs::read_dir(&proc).into_iter().flatten().flatten();
         entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
     };
     let pids: Vec<u32> = match of {
-        Of::EveryProcess => listed(),
-        Of::One(pid) => vec![pid],
-        Of::NoProcess => Vec::new(),
+        Scope::EveryProcess => listed(),
+        Scope::One(pid) => vec![pid],
+        Scope::NoProcess => Vec::new(),
     };
     pids.into_iter().filter_map(|pid| Some((pid, read(&proc.join(pid.to_string()), is_exact)?))).collect()
 }
 
 /// `None` where it has ended, or has no memory of its own: threads of the kernel.
-fn read(folder: &Path, is_exact: bool) -> Option<Seen> {
+fn read(folder: &Path, is_exact: bool) -> Option<ProcessCounters> {
     let text = |name: &str| process_time::text(folder.join(name));
     let stat = text("stat").ok()?;
     let status = text("status").ok()?;
@@ -54,14 +54,14 @@ pub(super) fn is_of_the_kernel(stat: &str) -> Option<bool> {
     Some(behind.split_ascii_whitespace().nth(6)?.parse::<u64>().ok()? & OF_THE_KERNEL != 0)
 }
 
-fn seen(stat: &str, status: &str, exact: Option<&str>) -> Option<Seen> {
+fn seen(stat: &str, status: &str, exact: Option<&str>) -> Option<ProcessCounters> {
     // Its name may hold blanks and brackets; the third field of proc(5) is the first after it.
     let (head, tail) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = tail.split_ascii_whitespace().collect();
     let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
     let (rss, swap) = (kilobytes(status, "VmRSS:")?, kilobytes(status, "VmSwap:").unwrap_or(0));
     let exactly = |name: &str| exact.and_then(|text| kilobytes(text, name));
-    Some(Seen {
+    Some(ProcessCounters {
         started: field(22)?,
         comm: head.split_once('(')?.1.to_owned(),
         rss_bytes: exactly("Rss:").unwrap_or(rss),
@@ -77,7 +77,7 @@ pub(super) fn kilobytes(text: &str, name: &str) -> Option<u64> {
     Some(value.split_ascii_whitespace().next()?.parse::<u64>().ok()? * 1024)
 }
 
-impl Seen {
+impl ProcessCounters {
     /// - `before`: the same process at the edge before; `None` where it began since.
     pub(super) fn since(&self, pid: u32, before: Option<&Self>) -> ProcessMemory {
         let then = |of: fn(&Self) -> u64| before.map_or(0, of);

@@ -60,7 +60,7 @@ pub(super) struct Connection {
 
 /// What one message told.
 #[derive(Debug, PartialEq)]
-enum Told {
+enum Reply {
     Listens(u16),
     Is(Connection),
 }
@@ -114,8 +114,8 @@ impl Diag {
                     }
                     done |= message.is_done()?;
                     match told(&message) {
-                        Some(Told::Listens(port)) => table.listening.push(port),
-                        Some(Told::Is(connection)) => table.connections.push(connection),
+                        Some(Reply::Listens(port)) => table.listening.push(port),
+                        Some(Reply::Is(connection)) => table.connections.push(connection),
                         None => {}
                     }
                 }
@@ -131,7 +131,7 @@ impl Diag {
             match recv(self.news.as_raw_fd(), &mut self.buffer, MsgFlags::MSG_DONTWAIT) {
                 Ok(n) => {
                     for message in messages(&self.buffer[..n])? {
-                        if let Some(Told::Is(connection)) = told(&message) {
+                        if let Some(Reply::Is(connection)) = told(&message) {
                             ended.push(connection);
                         }
                     }
@@ -159,7 +159,7 @@ fn request(family: u8, sequence: u32) -> [u8; REQUEST_BYTES] {
 }
 
 /// `None` where it is no connection of TCP, or the kernel does not tell its figures.
-fn told(message: &Message<'_>) -> Option<Told> {
+fn told(message: &Message<'_>) -> Option<Reply> {
     if message.kind != SOCK_DIAG_BY_FAMILY {
         return None;
     }
@@ -168,7 +168,7 @@ fn told(message: &Message<'_>) -> Option<Told> {
     let port = |at: usize| Some(u16::from_be_bytes(body.get(at..at + 2)?.try_into().ok()?));
     let (local_port, peer_port) = (port(4)?, port(6)?);
     if state == TCP_LISTEN {
-        return Some(Told::Listens(local_port));
+        return Some(Reply::Listens(local_port));
     }
     if peer_port == 0 {
         // It never was connected.
@@ -185,7 +185,7 @@ fn told(message: &Message<'_>) -> Option<Told> {
     let of = |kind: u16| Attributes(attributes).find(|(k, _)| *k == kind).map(|(_, value)| value);
     let info = of(INET_DIAG_INFO)?;
     let figure = |at: usize| u32_at(info, at).map(u64::from);
-    Some(Told::Is(Connection {
+    Some(Reply::Is(Connection {
         cookie,
         local_port,
         peer,
@@ -225,7 +225,7 @@ mod tests {
         body
     }
 
-    fn of(body: &[u8]) -> Option<Told> {
+    fn of(body: &[u8]) -> Option<Reply> {
         told(&Message { kind: SOCK_DIAG_BY_FAMILY, flags: 0, sequence: 1, body })
     }
 
@@ -242,8 +242,8 @@ mod tests {
             rtt_us: 250,
             rtt_min_us: 90,
         };
-        assert_eq!(of(&socket(1)), Some(Told::Is(expected)));
-        assert_eq!(of(&socket(TCP_LISTEN)), Some(Told::Listens(8080)));
+        assert_eq!(of(&socket(1)), Some(Reply::Is(expected)));
+        assert_eq!(of(&socket(TCP_LISTEN)), Some(Reply::Listens(8080)));
     }
 
     #[test]

@@ -38,8 +38,8 @@ pub struct NicProbe {
     /// What the user says, by name; it goes before what the driver says.
     speeds: BTreeMap<String, u64>,
     /// What the driver last said of an interface.
-    settings: BTreeMap<u32, Told>,
-    last: Option<Look>,
+    settings: BTreeMap<u32, DriverSettings>,
+    last: Option<Snapshot>,
 }
 
 /// Speed and duplex of a link.
@@ -51,7 +51,7 @@ struct Settings {
 
 /// What a driver said, and when.
 #[derive(Debug)]
-struct Told {
+struct DriverSettings {
     at_ns: u64,
     /// How often the carrier had changed by then.
     carrier_changes: u32,
@@ -63,7 +63,7 @@ const ASKED_AGAIN_AFTER_NS: u64 = 500_000_000;
 
 /// Everything that was read at one edge of an interval.
 #[derive(Debug)]
-struct Look {
+struct Snapshot {
     at_ns: u64,
     links: Maybe<Vec<Link>>,
     tcp: Maybe<TcpCounts>,
@@ -110,7 +110,7 @@ impl NicProbe {
         interval
     }
 
-    fn look(&mut self) -> Look {
+    fn look(&mut self) -> Snapshot {
         let before_ns = Monotonic.now_ns();
         let links = match &mut self.netlink {
             Ok(netlink) => {
@@ -124,10 +124,10 @@ impl NicProbe {
         let netstat = text("/proc/thread-self/net/netstat");
         let tcp = both(&snmp, &netstat).and_then(|(snmp, netstat)| snmp::tcp(snmp, netstat));
         let udp = snmp.as_deref().map_err(Clone::clone).and_then(snmp::udp);
-        Look { at_ns, links, tcp, udp }
+        Snapshot { at_ns, links, tcp, udp }
     }
 
-    fn between(&mut self, before: &Look, after: &Look) -> NicInterval {
+    fn between(&mut self, before: &Snapshot, after: &Snapshot) -> NicInterval {
         let interfaces = match (&before.links, &after.links) {
             (Ok(before), Ok(after)) => Ok(self.samples(before, after)),
             (Err(why), _) | (_, Err(why)) => Err(why.clone()),
@@ -160,7 +160,7 @@ impl NicProbe {
     /// Asks the driver where that was not done just now, or the link went down or up since.
     fn settings_of(&mut self, link: &Link) -> Settings {
         let now_ns = Monotonic.now_ns();
-        let is_new = |told: &Told| {
+        let is_new = |told: &DriverSettings| {
             told.carrier_changes == link.carrier_changes
                 && now_ns.saturating_sub(told.at_ns) < ASKED_AGAIN_AFTER_NS
         };
@@ -172,8 +172,10 @@ impl NicProbe {
                 Err(why) => Settings { speed_bits_per_s: Err(why.clone()), duplex: Err(why.clone()) },
             };
             let carrier_changes = link.carrier_changes;
-            self.settings
-                .insert(link.index, Told { at_ns: now_ns, carrier_changes, settings: settings.clone() });
+            self.settings.insert(
+                link.index,
+                DriverSettings { at_ns: now_ns, carrier_changes, settings: settings.clone() },
+            );
             settings
         });
         match self.speeds.get(&link.name) {
@@ -274,7 +276,7 @@ mod tests {
     fn a_driver_is_asked_again_after_a_while_and_what_it_said_goes_with_the_interface() {
         let now_ns = Monotonic.now_ns();
         let fast = Settings { speed_bits_per_s: Ok(10_000_000_000), duplex: Ok(Duplex::Full) };
-        let told = |at_ns| Told { at_ns, carrier_changes: 1, settings: fast.clone() };
+        let told = |at_ns| DriverSettings { at_ns, carrier_changes: 1, settings: fast.clone() };
         let mut probe = deaf(&[]);
         // As if of an hour ahead: however slow this machine is, that is not long ago.
         probe.settings.insert(2, told(now_ns + 3_600_000_000_000));

@@ -12,17 +12,17 @@ use crate::observe::{Instrument, Kind, Reading};
 pub(crate) const KIND: Kind = Kind { name: "nic", open };
 
 fn open() -> Box<dyn Instrument> {
-    Box::new(Beside { probe: super::open(BTreeMap::new()), seen: Vec::new() })
+    Box::new(Observer { probe: super::open(BTreeMap::new()), seen: Vec::new() })
 }
 
 /// A probe and what it saw.
 #[derive(Debug)]
-struct Beside {
+struct Observer {
     probe: NicProbe,
     seen: Vec<NicInterval>,
 }
 
-impl Instrument for Beside {
+impl Instrument for Observer {
     fn notes(&self) -> Vec<String> {
         self.probe
             .netlink

@@ -29,14 +29,14 @@ pub struct PeerProbe {
 /// What is known of the connections, and what they did in the interval so far.
 #[derive(Debug, Default)]
 struct Books {
-    last: HashMap<u64, Seen>,
+    last: HashMap<u64, KnownConnection>,
     listening: BTreeSet<u16>,
     peers: BTreeMap<(IpAddr, u16, Opened), Sums>,
 }
 
 /// A connection as it was seen last.
 #[derive(Debug)]
-struct Seen {
+struct KnownConnection {
     connection: Connection,
     peer: (IpAddr, u16, Opened),
     /// Edges at which it was not there any more: its end is told a moment later.
@@ -129,7 +129,7 @@ impl Books {
             let shortest = connection.rtt_min_us.min(connection.rtt_us);
             sums.rtt_ns.insert(connection.cookie, (connection.rtt_us * 1_000, shortest * 1_000));
         }
-        self.last.insert(connection.cookie, Seen { connection, peer, absent: 0 });
+        self.last.insert(connection.cookie, KnownConnection { connection, peer, absent: 0 });
         peer
     }
 

@@ -22,6 +22,6 @@ pub(crate) use self::memory::kernel_bytes;
 pub(crate) use self::names::{comm, text};
 pub(crate) use self::per_cpu::PerCpu;
 pub(crate) use self::refusal::{may_load, refusal};
-pub(crate) use self::run_time::{RunTime, Spent, in_a_burst, recursion_misses, run_statistics};
+pub(crate) use self::run_time::{BurstTime, RunTime, in_a_burst, recursion_misses, run_statistics};
 pub(crate) use self::sampler::Sampler;
 pub(crate) use self::stacks::Stacks;

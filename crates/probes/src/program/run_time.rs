@@ -29,12 +29,12 @@ impl RunTime {
 
 /// Time that a program took in a burst, less what the statistics cost by themselves.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Spent {
+pub(crate) struct BurstTime {
     pub(crate) ns: f64,
     pub(crate) runs: u64,
 }
 
-impl Spent {
+impl BurstTime {
     /// Mean time of a run; at least 0, since what is taken off is a mean too.
     ///
     /// # Errors
@@ -48,7 +48,7 @@ impl Spent {
     }
 }
 
-impl std::iter::Sum for Spent {
+impl std::iter::Sum for BurstTime {
     fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
         all.fold(Self::default(), |sum, one| Self { ns: sum.ns + one.ns, runs: sum.runs + one.runs })
     }
@@ -65,7 +65,7 @@ pub(crate) fn in_a_burst<const N: usize, E: fmt::Display>(
     programs: [BorrowedFd<'_>; N],
     nothing: &ProgramMut<'_>,
     burst: impl FnOnce() -> Result<(), E>,
-) -> Maybe<[Spent; N]> {
+) -> Maybe<[BurstTime; N]> {
     let failed = |what: &str, e: &dyn fmt::Display| Missing::because(format!("{what}: {e}"));
     let _statistics =
         run_statistics().map_err(|e| failed("the kernel's run statistics are closed to us", &e))?;
@@ -80,7 +80,7 @@ pub(crate) fn in_a_burst<const N: usize, E: fmt::Display>(
     let nothing_ns = (nothing_after.ns - nothing_before.ns) as f64 / runs as f64;
     Ok(std::array::from_fn(|k| {
         let runs = after[k].runs - before[k].runs;
-        Spent { ns: (after[k].ns - before[k].ns) as f64 - nothing_ns * runs as f64, runs }
+        BurstTime { ns: (after[k].ns - before[k].ns) as f64 - nothing_ns * runs as f64, runs }
     }))
 }
 

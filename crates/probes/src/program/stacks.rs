@@ -12,7 +12,7 @@ use super::draining::take_if_half_full;
 /// The kernel's side runs out of room before waits that go on have ended; what they will ask for is kept here.
 #[derive(Debug)]
 pub(crate) struct Stacks<T> {
-    kept: Kept<T>,
+    kept: StackCache<T>,
     of_bytes: fn(&[u8]) -> T,
     forgotten: u64,
 }
@@ -21,7 +21,7 @@ impl<T: Clone> Stacks<T> {
     /// - `most`: how many are kept outside of the kernel, at most twice.
     /// - `of_bytes`: reads a value of the map.
     pub(crate) fn new(most: usize, of_bytes: fn(&[u8]) -> T) -> Self {
-        Self { kept: Kept::new(most), of_bytes, forgotten: 0 }
+        Self { kept: StackCache::new(most), of_bytes, forgotten: 0 }
     }
 
     /// # Errors
@@ -68,14 +68,14 @@ impl<T: Clone> Stacks<T> {
 
 /// What was taken out of a map to make room in it, by its key there; what was not asked for longest goes first.
 #[derive(Debug)]
-struct Kept<T> {
+struct StackCache<T> {
     young: HashMap<u64, T>,
     old: HashMap<u64, T>,
     /// Of the young; of the old there are as many.
     most: usize,
 }
 
-impl<T: Clone> Kept<T> {
+impl<T: Clone> StackCache<T> {
     /// Nothing yet, and never more than twice `most`.
     fn new(most: usize) -> Self {
         Self { young: HashMap::new(), old: HashMap::new(), most: most.max(1) }
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_stays_and_no_more_than_twice_the_most_is_kept() {
-        let mut kept = Kept::new(2);
+        let mut kept = StackCache::new(2);
         for key in 0..100 {
             kept.insert(key, key);
             assert_eq!(kept.get(0), Some(0), "asked for after each");

@@ -28,29 +28,29 @@ const IMAGE_BYTES: u64 = 128 << 20;
 
 /// What fio is told to do.
 #[derive(Debug, Clone, Copy)]
-struct Job {
+struct FioJob {
     op: IoOp,
     bytes: u64,
     requests: u64,
-    through: Through,
+    through: BackingFile,
 }
 
 /// What lies below the loop device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Through {
+enum BackingFile {
     /// The page cache: quick.
     Cache,
     /// A file that takes its time.
     SlowFile,
 }
 
-const JOBS: [Job; 6] = [
-    Job { op: IoOp::Read, bytes: 4 << 10, requests: 4_000, through: Through::Cache },
-    Job { op: IoOp::Write, bytes: 4 << 10, requests: 2_000, through: Through::Cache },
-    Job { op: IoOp::Read, bytes: 64 << 10, requests: 1_000, through: Through::Cache },
-    Job { op: IoOp::Write, bytes: 256 << 10, requests: 300, through: Through::Cache },
-    Job { op: IoOp::Read, bytes: 4 << 10, requests: 300, through: Through::SlowFile },
-    Job { op: IoOp::Write, bytes: 16 << 10, requests: 300, through: Through::SlowFile },
+const JOBS: [FioJob; 6] = [
+    FioJob { op: IoOp::Read, bytes: 4 << 10, requests: 4_000, through: BackingFile::Cache },
+    FioJob { op: IoOp::Write, bytes: 4 << 10, requests: 2_000, through: BackingFile::Cache },
+    FioJob { op: IoOp::Read, bytes: 64 << 10, requests: 1_000, through: BackingFile::Cache },
+    FioJob { op: IoOp::Write, bytes: 256 << 10, requests: 300, through: BackingFile::Cache },
+    FioJob { op: IoOp::Read, bytes: 4 << 10, requests: 300, through: BackingFile::SlowFile },
+    FioJob { op: IoOp::Write, bytes: 16 << 10, requests: 300, through: BackingFile::SlowFile },
 ];
 
 /// Two populations, so that the median is of one and the 99th percentile of the other.
@@ -63,7 +63,7 @@ const PACE: Pace = Pace {
 
 /// What fio said of it.
 #[derive(Debug, Clone, PartialEq)]
-struct Said {
+struct FioReport {
     requests: u64,
     p50_ns: f64,
     p99_ns: f64,
@@ -92,7 +92,7 @@ fn prove(bench: &mut Bench<'_>) {
     }
 }
 
-fn watch(disk: &LoopDisk, job: Job) -> Maybe<(Said, IoInterval, Maybe<f64>)> {
+fn watch(disk: &LoopDisk, job: FioJob) -> Maybe<(FioReport, IoInterval, Maybe<f64>)> {
     let device = block_io::find(&disk.path).map_err(|e| Missing::because(e.to_string()))?;
     let options = Options {
         device: Some(device),
@@ -108,7 +108,7 @@ fn watch(disk: &LoopDisk, job: Job) -> Maybe<(Said, IoInterval, Maybe<f64>)> {
     Ok((said, interval, cost))
 }
 
-fn proofs(job: Job, said: &Said, interval: &IoInterval, cost: &Maybe<f64>) -> Vec<Proof> {
+fn proofs(job: FioJob, said: &FioReport, interval: &IoInterval, cost: &Maybe<f64>) -> Vec<Proof> {
     let none = IoGroup::default();
     let group = interval.groups.iter().find(|g| g.op == Some(job.op)).unwrap_or(&none);
     let in_bucket = group.sizes.get(&job.bytes).copied().unwrap_or(0);
@@ -156,15 +156,15 @@ const LATENCY_LIMIT: f64 = 0.05;
 /// fio's own time from the system call to its clock.
 const FIOS_OWN_NS: f64 = 30_000.0;
 
-impl Job {
+impl FioJob {
     fn name(self) -> String {
-        let on = if self.through == Through::SlowFile { ", slow" } else { "" };
+        let on = if self.through == BackingFile::SlowFile { ", slow" } else { "" };
         format!("{} {}s of {} KiB{on}", self.requests, self.op.word(), self.bytes >> 10)
     }
 }
 
 /// Exact, or wrong.
-fn proof(job: Job, instrument: &str, unit: Unit) -> Proof {
+fn proof(job: FioJob, instrument: &str, unit: Unit) -> Proof {
     let none = || Err(Missing::because("not measured"));
     Proof {
         subject: SUBJECT.name.into(),
@@ -180,7 +180,7 @@ fn proof(job: Job, instrument: &str, unit: Unit) -> Proof {
     }
 }
 
-fn fio(disk: &LoopDisk, job: Job) -> Maybe<Said> {
+fn fio(disk: &LoopDisk, job: FioJob) -> Maybe<FioReport> {
     let rw = if job.op == IoOp::Read { "randread" } else { "randwrite" };
     // First at the CPU, where that is allowed: what fio waits for one is in its latency and not in the device's.
     let output = Command::new("nice")
@@ -208,7 +208,7 @@ fn fio(disk: &LoopDisk, job: Job) -> Maybe<Said> {
 }
 
 /// Goes from name to name through fio's report: the job's direction, its count, its completion latency's percentiles.
-fn said(report: &str, op: IoOp) -> Option<Said> {
+fn said(report: &str, op: IoOp) -> Option<FioReport> {
     let direction = if op == IoOp::Read { "\"read\" : {" } else { "\"write\" : {" };
     let after = |text: &str, name: &str| text.find(name).map(|at| text[at + name.len()..].to_owned());
     let number = |text: &str, name: &str| {
@@ -228,7 +228,7 @@ fn said(report: &str, op: IoOp) -> Option<Said> {
         clippy::cast_sign_loss,
         reason = "a count that fio printed whole"
     )]
-    Some(Said {
+    Some(FioReport {
         requests: number(&direction, "\"total_ios\"")? as u64,
         p50_ns: number(&percentiles, "\"50.000000\"")?,
         p99_ns: number(&percentiles, "\"99.000000\"")?,
@@ -244,10 +244,10 @@ struct LoopDisk {
 }
 
 impl LoopDisk {
-    fn new(through: Through) -> Maybe<Self> {
+    fn new(through: BackingFile) -> Maybe<Self> {
         match through {
-            Through::Cache => Self::held(attach(&Image::new()?.0)?, None),
-            Through::SlowFile => Self::slow(PACE),
+            BackingFile::Cache => Self::held(attach(&Image::new()?.0)?, None),
+            BackingFile::SlowFile => Self::slow(PACE),
         }
     }
 
@@ -316,7 +316,7 @@ mod tests {
             )
         };
         let report = format!("{{ {}, {} }}", part("read", 0, 1), part("write", 2_000, 90_624));
-        let expected = Said { requests: 2_000, p50_ns: 90_624.0, p99_ns: 181_248.0 };
+        let expected = FioReport { requests: 2_000, p50_ns: 90_624.0, p99_ns: 181_248.0 };
         assert_eq!(said(&report, IoOp::Write), Some(expected));
         assert_eq!(said(&report, IoOp::Read).unwrap().requests, 0);
         assert_eq!(said("{}", IoOp::Read), None);
@@ -324,7 +324,7 @@ mod tests {
 
     #[test]
     fn root_what_fio_did_is_what_was_counted() {
-        let job = Job { op: IoOp::Read, bytes: 8 << 10, requests: 300, through: Through::Cache };
+        let job = FioJob { op: IoOp::Read, bytes: 8 << 10, requests: 300, through: BackingFile::Cache };
         let seen = LoopDisk::new(job.through).and_then(|disk| watch(&disk, job));
         let (said, interval, _) = match seen {
             Ok(seen) => seen,
@@ -341,7 +341,7 @@ mod tests {
     #[test]
     fn root_requests_that_find_no_room_are_counted_and_no_others_are_lost() {
         const REQUESTS: usize = 64;
-        let disk = match LoopDisk::new(Through::SlowFile) {
+        let disk = match LoopDisk::new(BackingFile::SlowFile) {
             Ok(disk) => disk,
             Err(why) => return eprintln!("skipped: {why}"),
         };

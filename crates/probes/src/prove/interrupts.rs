@@ -61,7 +61,7 @@ fn prove(bench: &mut Bench<'_>) {
 
 /// Shares of one CPU's time.
 #[derive(Debug)]
-struct Seen {
+struct CpuShares {
     /// What interrupts took from the spinning thread, by events.
     taken: f64,
     /// The spinning thread, by events.
@@ -80,7 +80,7 @@ struct Seen {
 }
 
 /// `None` where the user wants no more.
-fn watch(bench: &Bench<'_>, cpu: u32, rate: u64, together: u16) -> Maybe<Option<Seen>> {
+fn watch(bench: &Bench<'_>, cpu: u32, rate: u64, together: u16) -> Maybe<Option<CpuShares>> {
     let mut probe = cpu_time::open(&Options::of_this_machine().with_tasks(Cores::default()));
     let words = format!("packets --spin --cpu {cpu} --rate {rate} --together {together}");
     let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
@@ -119,7 +119,7 @@ fn watch(bench: &Bench<'_>, cpu: u32, rate: u64, together: u16) -> Maybe<Option<
     let sample = interval.cpus.iter().find(|sample| sample.cpu == cpu);
     let sample = sample.ok_or_else(|| Missing::because("the CPU went offline"))?;
     let interrupts = sample.irq_ratio.clone()? + sample.softirq_ratio.clone()?;
-    Ok(Some(Seen {
+    Ok(Some(CpuShares {
         taken,
         thread,
         truth_of_thread: seen_ns as f64 / wall_ns,
@@ -131,7 +131,7 @@ fn watch(bench: &Bench<'_>, cpu: u32, rate: u64, together: u16) -> Maybe<Option<
     }))
 }
 
-fn proofs((per_s, together): (u64, u16), seen: &Seen) -> Vec<Proof> {
+fn proofs((per_s, together): (u64, u16), seen: &CpuShares) -> Vec<Proof> {
     let workload = &name(per_s, together);
     let known = |truth: f64| {
         if seen.unsure > LIMIT / 2.0 {
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn beside_others_and_under_a_hypervisor_that_takes_the_cpu_nothing_is_judged() {
-        let quiet = || Seen {
+        let quiet = || CpuShares {
             taken: 0.01,
             thread: 0.5,
             truth_of_thread: 0.45,
@@ -224,10 +224,10 @@ mod tests {
             cost: Ok(0.0),
         };
         let verdicts =
-            |seen: &Seen| proofs((10_000, 50), seen).iter().map(Proof::verdict).collect::<Vec<_>>();
+            |seen: &CpuShares| proofs((10_000, 50), seen).iter().map(Proof::verdict).collect::<Vec<_>>();
         assert_eq!(verdicts(&quiet()), [ProofVerdict::Fail; 2]);
-        assert_eq!(verdicts(&Seen { others: 0.45, ..quiet() }), [ProofVerdict::Cannot; 2]);
-        assert_eq!(verdicts(&Seen { stolen: 0.02, ..quiet() }), [ProofVerdict::Cannot; 2]);
+        assert_eq!(verdicts(&CpuShares { others: 0.45, ..quiet() }), [ProofVerdict::Cannot; 2]);
+        assert_eq!(verdicts(&CpuShares { stolen: 0.02, ..quiet() }), [ProofVerdict::Cannot; 2]);
     }
 
     #[test]

@@ -25,15 +25,15 @@ pub(super) const SUBJECT: Subject = Subject {
 
 /// A lock, and who waits for it.
 #[derive(Debug, Clone, Copy)]
-enum Held {
+enum TestedLock {
     Kernel(KernelLock),
     Futex,
 }
 
-const ALL: [(&str, Held); 3] = [
-    ("inode, 5 wait", Held::Kernel(KernelLock::Inode)),
-    ("pipe, 5 wait", Held::Kernel(KernelLock::Pipe)),
-    ("futex, 4 in turn", Held::Futex),
+const ALL: [(&str, TestedLock); 3] = [
+    ("inode, 5 wait", TestedLock::Kernel(KernelLock::Inode)),
+    ("pipe, 5 wait", TestedLock::Kernel(KernelLock::Pipe)),
+    ("futex, 4 in turn", TestedLock::Futex),
 ];
 
 /// Of the truth: none is lost.
@@ -51,7 +51,7 @@ fn prove(bench: &mut Bench<'_>) {
             Ok((truth, found, cost)) => (Ok(truth), Ok(found), cost),
             Err(why) => (Err(why.clone()), Err(why.clone()), Err(why)),
         };
-        let instrument = if matches!(held, Held::Futex) { "ulocks" } else { "locks" };
+        let instrument = if matches!(held, TestedLock::Futex) { "ulocks" } else { "locks" };
         let proof =
             |what: &str, unit, limit: f64, of_truth: fn(&LockTruth) -> u64, of_found: fn(&Waits) -> u64| {
                 let truth = truth.as_ref().map(|t| of_truth(t) as f64).map_err(Clone::clone);
@@ -75,12 +75,12 @@ fn prove(bench: &mut Bench<'_>) {
     }
 }
 
-fn watch(held: Held, length: Duration) -> Maybe<(LockTruth, Waits, Maybe<f64>)> {
+fn watch(held: TestedLock, length: Duration) -> Maybe<(LockTruth, Waits, Maybe<f64>)> {
     let never = AtomicBool::new(false);
     let work = Work { length, stop: &never };
     match held {
-        Held::Kernel(lock) => kernel(lock, &work),
-        Held::Futex => futex(&work),
+        TestedLock::Kernel(lock) => kernel(lock, &work),
+        TestedLock::Futex => futex(&work),
     }
 }
 

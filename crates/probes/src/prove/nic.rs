@@ -63,7 +63,7 @@ fn prove(bench: &mut Bench<'_>) {
 }
 
 /// What was seen of one exchange.
-struct Seen {
+struct Exchange {
     interval: NicInterval,
     /// The difference that `ip -s link` shows.
     by_ip: LinkCounts,
@@ -71,7 +71,7 @@ struct Seen {
     cost: Maybe<f64>,
 }
 
-fn proofs(workload: &str, (count, bytes): (u64, usize), seen: &Seen) -> Vec<Proof> {
+fn proofs(workload: &str, (count, bytes): (u64, usize), seen: &Exchange) -> Vec<Proof> {
     let ours = seen.interval.interfaces.as_ref().map_err(Clone::clone).and_then(|interfaces| {
         let found = interfaces.iter().find(|i| i.name == NEAR);
         found.ok_or_else(|| Missing::because("the interface is not listed"))?.counts.clone()
@@ -125,7 +125,7 @@ const NEAR_MAC: &str = "02:00:00:00:00:01";
 const FAR_MAC: &str = "02:00:00:00:00:02";
 
 /// Sends the datagrams to an echo in the other namespace and counts meanwhile.
-fn exchange(count: u64, bytes: usize) -> Maybe<Seen> {
+fn exchange(count: u64, bytes: usize) -> Maybe<Exchange> {
     own_namespace()?;
     let (tell_tid, tid) = mpsc::channel();
     let (tell_linked, linked) = mpsc::channel::<()>();
@@ -162,7 +162,7 @@ fn exchange(count: u64, bytes: usize) -> Maybe<Seen> {
         send(&socket, count, bytes)?;
         let interval = probe.read();
         let by_ip = less(&link_counts()?, &before);
-        Ok(Seen { interval, by_ip, cost: cost(&mut probe) })
+        Ok(Exchange { interval, by_ip, cost: cost(&mut probe) })
     })
 }
 

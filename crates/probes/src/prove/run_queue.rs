@@ -51,7 +51,7 @@ fn prove(bench: &mut Bench<'_>) {
 }
 
 #[derive(Debug, Clone)]
-struct Seen {
+struct Reading {
     /// By our instrument.
     found_ns: f64,
     /// By the scheduler, within the interval and around it.
@@ -60,7 +60,7 @@ struct Seen {
     cost: Maybe<f64>,
 }
 
-impl Seen {
+impl Reading {
     /// The truth, as far as it is known well enough to judge by.
     fn known(&self) -> Maybe<f64> {
         let (inner, outer) = (self.inner_ns as f64, self.outer_ns as f64);
@@ -76,7 +76,7 @@ impl Seen {
 }
 
 /// `None` where the user wants no more.
-fn watch(bench: &Bench<'_>, cpu: u32) -> Maybe<Option<Seen>> {
+fn watch(bench: &Bench<'_>, cpu: u32) -> Maybe<Option<Reading>> {
     let mut probe = cpu_time::open(&Options::of_this_machine().with_tasks(Cores::default()));
     let words = format!("spin --threads {SPINNERS} --cpus {cpu}");
     let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
@@ -95,7 +95,7 @@ fn watch(bench: &Bench<'_>, cpu: u32) -> Maybe<Option<Seen>> {
     let of_pid = probe.tasks()?.iter().filter(|task| task.pid == pid);
     let found_ns = of_pid.map(|task| task.wait_ns.clone()).sum::<Maybe<u64>>()? as f64;
     let cost = probe.cost().map(|cost| cost.ratio_of_one_cpu());
-    Ok(Some(Seen { found_ns, inner_ns, outer_ns, cost }))
+    Ok(Some(Reading { found_ns, inner_ns, outer_ns, cost }))
 }
 
 /// For how long all threads of the workload have waited for a CPU so far.
@@ -117,7 +117,7 @@ mod tests {
     fn a_truth_that_is_known_too_badly_is_none() {
         let seen = |inner_ns, outer_ns| {
             let cost = Err(Missing::because("not measured"));
-            Seen { found_ns: 1.0, inner_ns, outer_ns, cost }.known()
+            Reading { found_ns: 1.0, inner_ns, outer_ns, cost }.known()
         };
         assert_eq!(seen(990, 1_010), Ok(1_000.0));
         assert!(seen(900, 1_100).unwrap_err().reason.contains("10.0 %"));

@@ -8,28 +8,28 @@ use super::{Options, UserLockProbe};
 use crate::cost::Cost;
 use crate::locks::Refused;
 use crate::locks::observe::{KEPT_MAX, NAMED_MAX};
-use crate::observe::{Ended, Instrument, Kind, Reading, label};
+use crate::observe::{Instrument, Kind, Problems, Reading, label};
 
 /// What joins the others.
 pub(crate) const KIND: Kind = Kind { name: "ulocks", open };
 
 /// The locks of programs, this one left out.
 fn open() -> Box<dyn Instrument> {
-    Box::new(Beside {
+    Box::new(Observer {
         probe: super::open(&Options::of_everyone_else()),
-        ended: Ended::default(),
+        ended: Problems::default(),
         seen: Vec::new(),
     })
 }
 
 #[derive(Debug)]
-struct Beside {
+struct Observer {
     probe: Result<UserLockProbe, Refused>,
-    ended: Ended,
+    ended: Problems,
     seen: Vec<UserLockInterval>,
 }
 
-impl Instrument for Beside {
+impl Instrument for Observer {
     fn notes(&self) -> Vec<String> {
         self.ended.notes("locks of programs", self.probe.as_ref().err())
     }

@@ -16,7 +16,7 @@ pub(crate) use forest::{Forest, ForestRow, forest};
 pub(crate) use heat::{Heat, HeatColumn, heat};
 pub(crate) use lines::{Line, Lines, Point, lines};
 pub(crate) use scale::{Kind, round_values};
-pub(crate) use scatter::{Mark, Scatter, Thing, scatter};
+pub(crate) use scatter::{Mark, PointGroup, Scatter, scatter};
 
 /// One picture in two widths.
 #[derive(Debug)]

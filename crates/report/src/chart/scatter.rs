@@ -14,12 +14,12 @@ pub(crate) struct Scatter<'a> {
     pub(crate) y_label: fn(f64) -> String,
     /// What the styles of marks stand for, in a legend; one alone needs none.
     pub(crate) styles: Vec<String>,
-    pub(crate) things: Vec<Thing>,
+    pub(crate) things: Vec<PointGroup>,
 }
 
 /// One thing, in all the styles that it has: joined by a line where they stand apart, named once.
 #[derive(Debug)]
-pub(crate) struct Thing {
+pub(crate) struct PointGroup {
     pub(crate) name: String,
     pub(crate) marks: Vec<Mark>,
 }
@@ -127,7 +127,7 @@ fn legend(canvas: &mut Canvas, styles: &[String]) {
     }
 }
 
-fn draw_thing(canvas: &mut Canvas, thing: &Thing, number: usize, x: &Scale, y: &Scale) {
+fn draw_thing(canvas: &mut Canvas, thing: &PointGroup, number: usize, x: &Scale, y: &Scale) {
     let color = format!("s{}", number % 7);
     let through: Vec<_> = thing.marks.iter().map(|m| (x.at(m.x), y.at(m.y))).collect();
     // Level ones would pass for an interval, and stand in one row anyway.
@@ -273,7 +273,8 @@ mod tests {
     #[test]
     fn an_interval_much_wider_than_the_rest_does_not_squeeze_it() {
         let mark = |x, interval| Mark { style: 0, x, x_interval: Some(interval), y: 1.0, y_interval: None };
-        let thing = Thing { name: "a".into(), marks: vec![mark(10.0, (9.0, 11.0)), mark(20.0, (0.01, 4e4))] };
+        let thing =
+            PointGroup { name: "a".into(), marks: vec![mark(10.0, (9.0, 11.0)), mark(20.0, (0.01, 4e4))] };
         let chart = Scatter {
             x_title: "",
             y_title: "",

@@ -8,7 +8,7 @@ use record::series::Sample;
 
 use super::figures::{configurations, is_of, numeric_factor, tick_rate};
 use super::{Figure, Table, Words};
-use crate::chart::{Kind, Mark, Scatter, Thing, scatter};
+use crate::chart::{Kind, Mark, PointGroup, Scatter, scatter};
 use crate::number::{metric_value, share, significant_4};
 use crate::words::{at, capital, configuration, only, short};
 
@@ -80,9 +80,9 @@ struct Picture<'a> {
 impl Picture<'_> {
     fn figure(&self, comparisons: &Comparisons) -> Option<Figure> {
         let styles = self.styles();
-        let things: Vec<Thing> = configurations(comparisons)
+        let things: Vec<PointGroup> = configurations(comparisons)
             .iter()
-            .map(|a| Thing { name: short(a), marks: self.marks(a, &styles) })
+            .map(|a| PointGroup { name: short(a), marks: self.marks(a, &styles) })
             .filter(|thing| !thing.marks.is_empty())
             .collect();
         if things.is_empty() {

@@ -35,7 +35,7 @@ pub(super) struct KeepOptions {
 }
 
 /// A run that is being put together.
-pub(super) struct Keeper {
+pub(super) struct ImportedRun {
     options: KeepOptions,
     tool: &'static str,
     host: String,
@@ -59,8 +59,8 @@ impl KeepOptions {
     }
 
     /// A run to put together, if it is to be kept.
-    pub(super) fn begin(&self, tool: &'static str) -> Option<Keeper> {
-        self.keep.then(|| Keeper {
+    pub(super) fn begin(&self, tool: &'static str) -> Option<ImportedRun> {
+        self.keep.then(|| ImportedRun {
             options: self.clone(),
             tool,
             host: self.host.clone().unwrap_or_else(|| "unknown".into()),
@@ -74,7 +74,7 @@ impl KeepOptions {
     }
 }
 
-impl Keeper {
+impl ImportedRun {
     /// The log begins at this date, which is the moment `unix_s`, unless it began before.
     pub(super) fn begins_at(&mut self, at: &When, unix_s: Option<i64>) {
         self.first.get_or_insert_with(|| (at.clone(), unix_s));

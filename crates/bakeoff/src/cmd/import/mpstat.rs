@@ -10,7 +10,7 @@ use import::timeline::{Placed, Timeline};
 use record::missing::Maybe;
 
 use crate::cmd::Global;
-use crate::cmd::import::keep::{KeepOptions, Keeper};
+use crate::cmd::import::keep::{ImportedRun, KeepOptions};
 use crate::cmd::import::seconds;
 use crate::cmd::import::source::{self, Notes, Source};
 use crate::exit::Exit;
@@ -159,7 +159,7 @@ fn keep(
     args: &Args,
     full_pct: f64,
     (before, placed): (u32, &Option<Maybe<Placed>>),
-    keeper: &mut Keeper,
+    keeper: &mut ImportedRun,
 ) -> bool {
     if let (Some(at), Some(Ok(placed))) = (&sample.at, placed) {
         // The log begins with its first block, also where that averages since boot and is not kept itself.

@@ -207,7 +207,7 @@ fn watch_here(args: &Args, interval_s: f64, global: &Global, out: &mut dyn Write
         return Err(Exit::Usage.with("--watch is not kept: `bakeoff record` keeps what this machine does"));
     }
     signals::stop_on_interrupt()?;
-    let mut out = Each { out };
+    let mut out = FlushedLines { out };
     let mut receiver = receiver(args, global, &mut out, "/proc/stat", json::Layout::Lines);
     let mut notes = Notes::about("/proc/stat");
     let mut before: Option<Taken> = None;
@@ -251,11 +251,11 @@ fn receiver<'a>(
 }
 
 /// Somebody waits for each line.
-struct Each<'w> {
+struct FlushedLines<'w> {
     out: &'w mut dyn Write,
 }
 
-impl Write for Each<'_> {
+impl Write for FlushedLines<'_> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let written = self.out.write(bytes)?;
         if bytes.ends_with(b"\n") {

@@ -29,7 +29,8 @@ use crate::cpu_list;
 use crate::descriptors;
 use crate::process_ids;
 use crate::program::{
-    KERNEL_BTF, Row, Spent, ask_for, in_a_burst, recursion_misses, refusal, take_all, text, wait_for_running,
+    BurstTime, KERNEL_BTF, Row, ask_for, in_a_burst, recursion_misses, refusal, take_all, text,
+    wait_for_running,
 };
 
 const SLOTS: u32 = 64;
@@ -49,7 +50,7 @@ pub struct IoProbe {
     by: IoBy,
     events: IoEvents,
     /// Of which merges and which ends without a start the kernel's side tells.
-    tells: Tells,
+    tells: Countable,
     note: Option<String>,
     /// Names of devices, kept for those that went.
     names: BTreeMap<u32, String>,
@@ -66,7 +67,7 @@ pub struct IoProbe {
 
 /// What a filter leaves unknown.
 #[derive(Debug, Clone, Copy)]
-struct Tells {
+struct Countable {
     merged: bool,
     unmatched: bool,
 }
@@ -367,10 +368,10 @@ fn ns_per_request(options: &Options, events: IoEvents) -> Maybe<f64> {
     let everyones = Options { latency: options.latency, ..Options::everything(options.by) };
     let probe = IoProbe::attach(&everyones, events).map_err(|e| Missing::because(e.to_string()))?;
     let p = &probe.skel.progs;
-    let spent = |spent: Vec<Spent>| {
+    let spent = |spent: Vec<BurstTime>| {
         // A request may come without some of them, such as a scheduler's queue, but not without the last.
         let requests = spent.last().map_or(0, |last| last.runs);
-        Spent { runs: requests, ..spent.into_iter().sum() }.ns_per_run()
+        BurstTime { runs: requests, ..spent.into_iter().sum() }.ns_per_run()
     };
     let nothing = &p.on_issue_nothing;
     match events {
@@ -398,10 +399,10 @@ pub(crate) fn kernel_memory(possible: u32, by_file: bool) -> libbpf_rs::Result<u
 }
 
 /// Merges are not told apart by anything, ends without a start by their device alone.
-fn tells(options: &Options) -> Tells {
+fn tells(options: &Options) -> Countable {
     let Options { device, pid, comm, cgroup, ops, .. } = options;
     let unmatched = pid.is_none() && comm.is_none() && cgroup.is_none() && ops.is_empty();
-    Tells { merged: unmatched && device.is_none(), unmatched }
+    Countable { merged: unmatched && device.is_none(), unmatched }
 }
 
 fn or_unknown(is_told: bool, n: u64) -> Maybe<u64> {

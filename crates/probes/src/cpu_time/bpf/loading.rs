@@ -23,17 +23,13 @@ pub(super) enum Hook {
 
 /// What else is asked for, and how many CPUs there is to be room for.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wanted<'a> {
+pub(super) struct Setup<'a> {
     pub(super) possible: u32,
     pub(super) tasks: Option<&'a Cores>,
     pub(super) waits: bool,
 }
 
-pub(super) fn set_up(
-    open: &mut OpenCpuTimeSkel<'_>,
-    hook: Hook,
-    wanted: Wanted<'_>,
-) -> libbpf_rs::Result<()> {
+pub(super) fn set_up(open: &mut OpenCpuTimeSkel<'_>, hook: Hook, wanted: Setup<'_>) -> libbpf_rs::Result<()> {
     choose(open, hook);
     open.maps.cpus.set_max_entries(wanted.possible)?;
     let settings = open.maps.rodata_data.as_deref_mut().expect("our object has a .rodata");

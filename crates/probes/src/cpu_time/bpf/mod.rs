@@ -1,10 +1,10 @@
 //! The BPF rung: our programs in the kernel, and their books.
 
 mod loading;
+mod records;
 mod tasks;
 #[cfg(test)]
 mod tests;
-mod told;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::mem::MaybeUninit;
@@ -20,11 +20,11 @@ use record::clock::{Clock, Monotonic};
 use record::cpu::{Rung, TaskSample};
 use record::missing::{Maybe, Missing};
 
-use self::loading::{Hook, Wanted, on_interrupts, on_switch, own_types, place_on_cores, set_up};
+use self::loading::{Hook, Setup, on_interrupts, on_switch, own_types, place_on_cores, set_up};
+use self::records::{task_records, winner};
 use self::skel::types::{contender, contest, cpu, cpu_time, interrupts, task_record};
 use self::skel::{CpuTimeSkel, CpuTimeSkelBuilder};
 use self::tasks::Ledger;
-use self::told::{told, winner};
 use super::books::{Books, Edge, Interrupts, KINDS, Top};
 use super::source::Source;
 use super::{Adopt, Options, SwitchClock};
@@ -32,7 +32,7 @@ use crate::cgroups;
 use crate::cpu_list;
 use crate::hog;
 use crate::process_ids;
-use crate::program::{self, KERNEL_BTF, PerCpu, Spent};
+use crate::program::{self, BurstTime, KERNEL_BTF, PerCpu};
 
 const _: () = assert!(size_of::<cpu>() == 4096);
 const _: () = assert!(size_of::<cpu_time>() == 256);
@@ -69,7 +69,7 @@ impl Bpf {
     /// A sentence for people: what is missing, and how to get it.
     pub(super) fn open(options: &Options) -> Result<Self, String> {
         let (tasks, clock) = (options.tasks.as_ref(), options.clock);
-        let wanted = Wanted { possible: cpu_list::possible_count(), tasks, waits: options.waits };
+        let wanted = Setup { possible: cpu_list::possible_count(), tasks, waits: options.waits };
         // The library would write to stderr; what we have to say, we say in a note.
         libbpf_rs::set_print(None);
         let by_btf = |hook: Hook| {
@@ -90,7 +90,7 @@ impl Bpf {
             }),
         };
         best.or_else(|why| {
-            let raw = Self::attach(Hook::Raw, Wanted { tasks: None, waits: false, ..wanted });
+            let raw = Self::attach(Hook::Raw, Setup { tasks: None, waits: false, ..wanted });
             let mut bpf = raw.map_err(|e| {
                 let refusal = program::refusal("context switches", &e);
                 if Path::new(KERNEL_BTF).exists() { refusal } else { format!("{refusal}; {why}") }
@@ -107,7 +107,7 @@ impl Bpf {
         });
     }
 
-    fn attach(hook: Hook, wanted: Wanted<'_>) -> libbpf_rs::Result<Self> {
+    fn attach(hook: Hook, wanted: Setup<'_>) -> libbpf_rs::Result<Self> {
         // The object lives at this address until it is dropped; leaking the few bytes that hold its address lets the
         // skeleton be kept in a struct without a lifetime. The kernel's side is freed when `skel` is dropped.
         let place = Box::leak(Box::new(MaybeUninit::uninit()));
@@ -276,8 +276,8 @@ impl Source for Bpf {
             let why = if self.hook == Hook::Raw { "tasks need tp_btf" } else { "tasks were not asked for" };
             return Err(Missing::because(why));
         }
-        let told =
-            told(&self.skel).map_err(|e| Missing::because(format!("the tasks cannot be listed: {e}")))?;
+        let told = task_records(&self.skel)
+            .map_err(|e| Missing::because(format!("the tasks cannot be listed: {e}")))?;
         let shared = self.skel.maps.bss_data.as_deref_mut().expect("our object has a .bss");
         // SAFETY: an aligned word in memory that is mapped as long as `skel` lives; the programs only read it.
         unsafe { ptr::write_volatile(&raw mut shared.has_walked, 1) };
@@ -345,7 +345,7 @@ impl Source for Bpf {
         let [of_switch, of_interrupts @ ..] = program::in_a_burst(programs, &p.on_switch_nothing, burst)?;
         let ns_per_switch = of_switch.ns_per_run()?;
         // Beginning and end. Where none came in that time, the two are taken to cost as much as a switch.
-        let of_interrupts: Spent = of_interrupts.into_iter().sum();
+        let of_interrupts: BurstTime = of_interrupts.into_iter().sum();
         let ns_per_interrupt = of_interrupts.ns_per_run().unwrap_or(ns_per_switch) * 2.0;
         Ok([ns_per_switch, ns_per_interrupt])
     }
@@ -376,7 +376,7 @@ fn shown(ids: &HashMap<u32, u32>, id: u32) -> u32 {
 pub(crate) fn kernel_memory(possible: u32, with_tasks: bool) -> libbpf_rs::Result<u64> {
     let cores = crate::topology::Cores::default();
     let (tasks, hook) = if with_tasks { (Some(&cores), Hook::WithTasks) } else { (None, Hook::Btf) };
-    let bpf = Bpf::attach(hook, Wanted { possible, tasks, waits: with_tasks })?;
+    let bpf = Bpf::attach(hook, Setup { possible, tasks, waits: with_tasks })?;
     Ok(program::kernel_bytes(&bpf.skel, possible))
 }
 

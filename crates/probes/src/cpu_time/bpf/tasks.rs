@@ -22,7 +22,7 @@ pub(super) struct Sums {
 
 /// What the kernel side told of a thread.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Told {
+pub(super) struct TaskRecord {
     pub(super) key: Key,
     pub(super) pid: u32,
     pub(super) comm: String,
@@ -48,7 +48,7 @@ const SHARE_UNITS: u64 = 840;
 pub(super) struct Ledger {
     last: HashMap<Key, Entry>,
     /// Threads that ended after the last closing: the rest of their time belongs to the next interval.
-    ended_later: Vec<Told>,
+    ended_later: Vec<TaskRecord>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -65,8 +65,8 @@ impl Ledger {
     /// Each with the id of its control group.
     ///
     /// `told`: every thread that has sums, in any order; one that is told alive and ended counts as ended.
-    pub(super) fn settle(&mut self, epoch: u64, told: Vec<Told>) -> Vec<(TaskSample, u64)> {
-        let mut threads: HashMap<Key, Told> = HashMap::with_capacity(told.len());
+    pub(super) fn settle(&mut self, epoch: u64, told: Vec<TaskRecord>) -> Vec<(TaskSample, u64)> {
+        let mut threads: HashMap<Key, TaskRecord> = HashMap::with_capacity(told.len());
         for one in mem::take(&mut self.ended_later).into_iter().chain(told) {
             if one.ended || threads.get(&one.key).is_none_or(|known| !known.ended) {
                 threads.insert(one.key, one);
@@ -98,7 +98,7 @@ impl Ledger {
 }
 
 /// `None` where the thread had nothing in the interval.
-fn sample(told: &Told, had: Entry, has: Entry, ended: bool) -> Option<TaskSample> {
+fn sample(told: &TaskRecord, had: Entry, has: Entry, ended: bool) -> Option<TaskSample> {
     let grown = |of: fn(&Sums) -> u64| of(&has.sums).saturating_sub(of(&had.sums));
     let on_cpu_ns = grown(|s| s.on_cpu_ns);
     let stints = grown(|s| s.stints);
@@ -140,7 +140,7 @@ fn split(on_cpu_ns: u64, part: u64, whole: u64) -> Maybe<u64> {
 mod tests {
     use super::*;
 
-    fn told(tid: u32, epoch: u64, then_ns: u64, now_ns: u64) -> Told {
+    fn told(tid: u32, epoch: u64, then_ns: u64, now_ns: u64) -> TaskRecord {
         let sums = |ns: u64| Sums {
             on_cpu_ns: ns,
             alone_ns: ns,
@@ -148,7 +148,7 @@ mod tests {
             stints: ns / 100,
             interrupted_ns: 0,
         };
-        Told {
+        TaskRecord {
             key: (tid, 7),
             pid: 1,
             comm: "t".into(),
@@ -185,7 +185,7 @@ mod tests {
     fn a_thread_that_ends_keeps_its_time() {
         let mut ledger = Ledger::default();
         ledger.settle(1, vec![told(5, 0, 0, 100)]);
-        let ended = Told { ended: true, ..told(5, 1, 100, 350) };
+        let ended = TaskRecord { ended: true, ..told(5, 1, 100, 350) };
         // Told alive by the one who was asked first, and ended by the one after.
         assert_eq!(times(&ledger.settle(2, vec![told(5, 1, 100, 340), ended])), [(5, 250, true)]);
         assert_eq!(times(&ledger.settle(3, vec![])), []);
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn a_thread_that_ends_just_after_a_closing_is_split_between_both_intervals() {
         let mut ledger = Ledger::default();
-        let ended = Told { ended: true, ..told(5, 1, 100, 350) };
+        let ended = TaskRecord { ended: true, ..told(5, 1, 100, 350) };
         assert_eq!(times(&ledger.settle(1, vec![ended])), [(5, 100, false)]);
         assert_eq!(times(&ledger.settle(2, vec![])), [(5, 250, true)]);
         assert_eq!(times(&ledger.settle(3, vec![])), []);
@@ -204,13 +204,13 @@ mod tests {
     fn an_id_that_is_given_again_is_another_thread() {
         let mut ledger = Ledger::default();
         ledger.settle(1, vec![told(5, 0, 0, 1_000)]);
-        let again = Told { key: (5, 8), ..told(5, 1, 0, 300) };
+        let again = TaskRecord { key: (5, 8), ..told(5, 1, 0, 300) };
         assert_eq!(times(&ledger.settle(2, vec![again])), [(5, 300, false)]);
     }
 
     #[test]
     fn time_is_split_as_ticks_found_it_and_not_at_all_without_ticks() {
-        let with_ticks = Told { user_ns: 30, system_ns: 10, ..told(5, 0, 0, 1_000) };
+        let with_ticks = TaskRecord { user_ns: 30, system_ns: 10, ..told(5, 0, 0, 1_000) };
         let sample = &Ledger::default().settle(1, vec![with_ticks])[0].0;
         assert_eq!(
             (sample.user_ns.clone(), sample.system_ns.clone()),

@@ -34,13 +34,13 @@ pub struct Profiler {
     programs: programs::Bpf,
     options: Options,
     names: Names,
-    taken: Taken,
-    began: Began,
+    taken: Totals,
+    began: Baseline,
 }
 
 /// What was gathered so far.
 #[derive(Debug, Default)]
-struct Taken {
+struct Totals {
     stacks: HashMap<(String, ThreadState, Vec<String>), (u64, u64)>,
     doubts: ProfileDoubts,
     idle_samples: u64,
@@ -50,14 +50,14 @@ struct Taken {
 
 /// Clocks at the beginning.
 #[derive(Debug)]
-struct Began {
+struct Baseline {
     at_ns: u64,
     samples: u64,
     own_cpu_ns: u64,
     run_time: Maybe<RunTime>,
 }
 
-impl Began {
+impl Baseline {
     fn now(programs: &programs::Bpf, at_ns: u64) -> Self {
         let (samples, run_time) = (programs.samples(), programs.run_time());
         Self { at_ns, samples, own_cpu_ns: own_cpu_ns(), run_time }
@@ -69,13 +69,13 @@ impl Profiler {
     pub(super) fn open(options: &Options) -> Result<Self, Refused> {
         let programs = programs::Bpf::open(options).map_err(Refused::because)?;
         let names = Names::open().map_err(|why| Refused::because(why.reason))?;
-        let began = Began::now(&programs, Monotonic.now_ns());
-        Ok(Self { programs, options: options.clone(), names, taken: Taken::default(), began })
+        let began = Baseline::now(&programs, Monotonic.now_ns());
+        Ok(Self { programs, options: options.clone(), names, taken: Totals::default(), began })
     }
 
     /// Begins; yields when that was, on `CLOCK_MONOTONIC`.
     pub fn start(&mut self) -> u64 {
-        self.began = Began::now(&self.programs, 0);
+        self.began = Baseline::now(&self.programs, 0);
         self.began.at_ns = self.programs.set_running(true);
         self.began.at_ns
     }
@@ -169,7 +169,7 @@ fn own_cpu_ns() -> u64 {
     std::time::Duration::from(time).as_nanos().try_into().unwrap_or(u64::MAX)
 }
 
-impl Taken {
+impl Totals {
     fn add(&mut self, sum: &programs::Sum, names: &mut Names) {
         let named = names.name(sum);
         if named.is_idle {

@@ -25,7 +25,7 @@ pub(super) struct Names {
 /// A stack with names, and what it lacks.
 #[derive(Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a doubt of its own, counted apart")]
-pub(super) struct Named {
+pub(super) struct NamedStack {
     pub(super) comm: String,
     pub(super) frames: Vec<String>,
     /// The idle task, which did no softirq's work.
@@ -77,8 +77,8 @@ impl Names {
         kernel.into_iter().chain(namespace).chain(foreign).collect()
     }
 
-    pub(super) fn name(&mut self, sum: &Sum) -> Named {
-        let mut named = Named { comm: sum.comm.clone(), ..Named::default() };
+    pub(super) fn name(&mut self, sum: &Sum) -> NamedStack {
+        let mut named = NamedStack { comm: sum.comm.clone(), ..NamedStack::default() };
         let is_deep = |stack: &Maybe<Option<Vec<u64>>>| {
             stack.as_ref().is_ok_and(|s| s.as_ref().is_some_and(|s| s.len() >= FRAMES))
         };
@@ -103,7 +103,7 @@ impl Names {
         named
     }
 
-    fn kernel_frames(&self, sum: &Sum, named: &mut Named) -> Vec<String> {
+    fn kernel_frames(&self, sum: &Sum, named: &mut NamedStack) -> Vec<String> {
         let addresses = match &sum.kernel {
             Ok(Some(addresses)) => addresses,
             Ok(None) => return Vec::new(),
@@ -123,7 +123,7 @@ impl Names {
         frames.into_iter().map(shown).collect()
     }
 
-    fn user_frames(&mut self, sum: &Sum, named: &mut Named) -> Vec<String> {
+    fn user_frames(&mut self, sum: &Sum, named: &mut NamedStack) -> Vec<String> {
         let addresses = match &sum.user {
             Ok(Some(addresses)) => addresses,
             Ok(None) => return Vec::new(),

@@ -9,7 +9,7 @@ use crate::user_symbols::{Frame, UserSymbols};
 
 /// How a futex call was reached.
 #[derive(Debug)]
-pub(super) struct Reached {
+pub(super) struct CallSite {
     pub(super) kind: UserLockKind,
     /// The library's call.
     pub(super) call: Maybe<String>,
@@ -19,7 +19,7 @@ pub(super) struct Reached {
     pub(super) stack: Vec<String>,
 }
 
-impl Reached {
+impl CallSite {
     pub(super) fn missing(why: &Missing) -> Self {
         Self {
             kind: UserLockKind::Other,
@@ -32,7 +32,7 @@ impl Reached {
 
 /// Names the call by the frames, and where the libraries keep no frame pointers by the return addresses that lie on the
 /// stack: the nearest of a known call is the one that waits.
-pub(super) fn reached(symbols: &mut UserSymbols, pid: u32, stack: &Stack) -> Reached {
+pub(super) fn reached(symbols: &mut UserSymbols, pid: u32, stack: &Stack) -> CallSite {
     let mut frames: Vec<Frame> = Vec::new();
     for (depth, address) in stack.frames.iter().enumerate() {
         let frame = if depth == 0 { symbols.at(pid, *address) } else { symbols.before(pid, *address) };
@@ -42,15 +42,15 @@ pub(super) fn reached(symbols: &mut UserSymbols, pid: u32, stack: &Stack) -> Rea
     }
     if frames.is_empty() {
         if let Err(why) = process_time::ids_are_those_of_proc() {
-            return Reached::missing(&why);
+            return CallSite::missing(&why);
         }
-        return Reached::missing(&Missing::because("the process had ended before it was looked at"));
+        return CallSite::missing(&Missing::because("the process had ended before it was looked at"));
     }
     let on_stack: Vec<Frame> = stack.window.iter().filter_map(|word| symbols.before(pid, *word)).collect();
     told_by(&frames, &on_stack)
 }
 
-fn told_by(frames: &[Frame], on_stack: &[Frame]) -> Reached {
+fn told_by(frames: &[Frame], on_stack: &[Frame]) -> CallSite {
     let known = |frames: &[Frame]| frames.iter().enumerate().find_map(|(i, f)| Some((i, call(&f.name)?)));
     let of_stack = known(on_stack);
     // What lies on the stack above the call comes before what frame pointers tell: they leave out the one function that
@@ -77,7 +77,7 @@ fn told_by(frames: &[Frame], on_stack: &[Frame]) -> Reached {
     let caller = caller.map(|f| with_a_name(f, frames));
     let caller =
         caller.ok_or_else(|| Missing::because("no function outside of the libraries is on its stack"));
-    Reached { kind, call, caller, stack }
+    CallSite { kind, call, caller, stack }
 }
 
 /// A function's name; of one in a stripped part of a program also that of the first one further out that has any.

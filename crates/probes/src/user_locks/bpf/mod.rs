@@ -116,13 +116,13 @@ impl UserLockProbe {
         let own = self.ids.as_ref().map_or(Some(sum.pid), |ids| ids.get(&sum.pid).copied());
         let Some(pid) = own else {
             let why = Missing::because("its process is outside of this PID namespace");
-            return sample_of(sum, calls::Reached::missing(&why), Err(why));
+            return sample_of(sum, calls::CallSite::missing(&why), Err(why));
         };
         let sum = programs::Sum { pid, ..sum };
         self.symbols.meet(sum.pid);
         let reached = match &sum.stack {
             Ok(stack) => calls::reached(&mut self.symbols, sum.pid, stack),
-            Err(why) => calls::Reached::missing(why),
+            Err(why) => calls::CallSite::missing(why),
         };
         let mut reached = reached;
         if programs::is_priority_inheriting(sum.op) {
@@ -141,7 +141,7 @@ impl UserLockProbe {
     }
 }
 
-fn sample_of(sum: programs::Sum, reached: calls::Reached, waker: Maybe<String>) -> UserLockSample {
+fn sample_of(sum: programs::Sum, reached: calls::CallSite, waker: Maybe<String>) -> UserLockSample {
     UserLockSample {
         cgroup: None,
         pid: sum.pid,

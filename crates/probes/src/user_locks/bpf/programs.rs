@@ -20,7 +20,7 @@ use crate::descriptors;
 use crate::hog::{self, Work};
 use crate::locks::bpf::waits;
 use crate::process_ids;
-use crate::program::{self, Halves, KERNEL_BTF, Losses, Spent, Stacks};
+use crate::program::{self, BurstTime, Halves, KERNEL_BTF, Losses, Stacks};
 use crate::user_locks::Options;
 
 #[allow(
@@ -239,7 +239,7 @@ pub(super) fn ns_of_calls() -> Maybe<[f64; 2]> {
         }
         Ok::<_, Infallible>(())
     };
-    let other: f64 = bpf.burst(ask)?.map(Spent::ns_per_run).into_iter().sum::<Maybe<f64>>()?;
+    let other: f64 = bpf.burst(ask)?.map(BurstTime::ns_per_run).into_iter().sum::<Maybe<f64>>()?;
     bpf.drain()?;
     let wait = || {
         let (stop, length) = (AtomicBool::new(false), Duration::from_millis(100));
@@ -256,7 +256,7 @@ pub(super) fn ns_of_calls() -> Maybe<[f64; 2]> {
 }
 
 impl Bpf {
-    fn burst(&self, burst: impl FnOnce() -> Result<(), Infallible>) -> Maybe<[Spent; 2]> {
+    fn burst(&self, burst: impl FnOnce() -> Result<(), Infallible>) -> Maybe<[BurstTime; 2]> {
         let p = &self.skel.progs;
         program::in_a_burst([p.on_enter.as_fd(), p.on_exit.as_fd()], &p.on_exit_nothing, burst)
     }

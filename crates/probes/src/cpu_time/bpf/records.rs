@@ -8,27 +8,27 @@ use libbpf_rs::{Iter, RingBufferBuilder};
 
 use super::skel::CpuTimeSkel;
 use super::skel::types::{contender, contest, task_record, task_time};
-use super::tasks::{Sums, Told};
+use super::tasks::{Sums, TaskRecord};
 use crate::program;
 
 /// What the kernel side tells of every thread: first of those that live, then of those that ended.
-pub(super) fn told(skel: &CpuTimeSkel<'_>) -> Result<Vec<Told>, Box<dyn std::error::Error>> {
+pub(super) fn task_records(skel: &CpuTimeSkel<'_>) -> Result<Vec<TaskRecord>, Box<dyn std::error::Error>> {
     let link = skel.progs.tell_tasks.attach()?;
     let mut living = Vec::new();
     Iter::new(&link)?.read_to_end(&mut living)?;
-    let living = living.chunks_exact(size_of::<task_record>()).map(|bytes| one_told(bytes, false));
+    let living = living.chunks_exact(size_of::<task_record>()).map(|bytes| record_of(bytes, false));
     let ended = RefCell::new(Vec::new());
     let mut ring = RingBufferBuilder::new();
     ring.add(&skel.maps.ended, |bytes| {
-        ended.borrow_mut().push(one_told(bytes, true));
+        ended.borrow_mut().push(record_of(bytes, true));
         0
     })?;
     ring.build()?.consume()?;
-    let living: Vec<Told> = living.collect();
+    let living: Vec<TaskRecord> = living.collect();
     Ok(living.into_iter().chain(ended.into_inner()).collect())
 }
 
-fn one_told(bytes: &[u8], ended: bool) -> Told {
+fn record_of(bytes: &[u8], ended: bool) -> TaskRecord {
     assert!(bytes.len() >= size_of::<task_record>(), "the programs write whole records");
     // SAFETY: long enough, checked above; plain integers and bytes, so that every pattern is a value.
     let record: task_record = unsafe { ptr::read_unaligned(bytes.as_ptr().cast()) };
@@ -39,7 +39,7 @@ fn one_told(bytes: &[u8], ended: bool) -> Told {
         stints: t.stints,
         interrupted_ns: t.interrupted_ns,
     };
-    Told {
+    TaskRecord {
         key: (record.tid, record.started_ns),
         pid: record.tgid,
         comm: program::text(&record.comm),

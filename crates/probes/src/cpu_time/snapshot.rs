@@ -11,7 +11,7 @@ use crate::ticks::Tally;
 
 /// Everything that was read at one edge of a window.
 #[derive(Debug, Clone)]
-pub(super) struct Look {
+pub(super) struct Snapshot {
     pub(super) at_ns: u64,
     pub(super) online: BTreeSet<u32>,
     pub(super) edges: BTreeMap<u32, Maybe<Edge>>,
@@ -23,7 +23,7 @@ pub(super) struct Look {
     pub(super) waits: Maybe<BTreeMap<u64, u64>>,
 }
 
-impl Look {
+impl Snapshot {
     /// A look at which nothing was seen, at the same time.
     pub(super) fn empty(&self) -> Self {
         let never = || Missing::because("the probe was not started before it was read");
@@ -42,8 +42,8 @@ impl Look {
 }
 
 /// What one CPU's counters counted between two looks.
-pub(super) fn counted(cpu: u32, before: &Look, after: &Look) -> Maybe<Counted> {
-    let of = |look: &Look| {
+pub(super) fn counted(cpu: u32, before: &Snapshot, after: &Snapshot) -> Maybe<Counted> {
+    let of = |look: &Snapshot| {
         let gone = || Err(Missing::because("the CPU was not online at both ends of the interval"));
         look.cycles.get(&cpu).cloned().unwrap_or_else(gone)
     };
