@@ -1,7 +1,7 @@
-//! A run or bake-off for other tools: one long table (Parquet, CSV), one document (JSON), or metrics (OpenMetrics).
+//! A run or bake-off for other tools: a long table (Parquet, CSV), a document (JSON), or metrics (OpenMetrics).
 //!
-//! The table has one row a number: what was measured over the whole run has no time, what was measured over time
-//! has. The distributions themselves are in each run's `hist.parquet`, which any SQL engine reads as it is.
+//! The table has one row for each number. Numbers of the whole run have no time, numbers of intervals have one. The
+//! distributions themselves are in each run's `hist.parquet`, which any SQL engine reads as it is.
 
 mod flat;
 mod openmetrics;
@@ -57,12 +57,12 @@ impl Format {
 }
 
 impl Archive {
-    /// Writes a run, or a bake-off with the runs of its attempts, to `out`; yields whether any number was measured. Without one, a
-    /// table is a bare header.
+    /// Writes a run, or a bake-off with the runs of its attempts, to `out`; yields whether any number was measured.
+    /// Without one, a table is a bare header.
     ///
     /// # Errors
     ///
-    /// Where there is none of that name, it does not read, or `out` does not take it.
+    /// If no run has that name, the run cannot be read, or `out` cannot be written.
     pub fn export(&self, id: RunId, format: Format, out: &mut dyn Write) -> Result<bool, ArchiveError> {
         let what = if self.is_bakeoff(id) {
             Subject::Bakeoff(Box::new(self.bakeoff(id)?))
@@ -97,7 +97,7 @@ impl Archive {
     ///
     /// # Errors
     ///
-    /// Where there is none, or it is not what was written.
+    /// If there is no such file, or it is not what was written.
     pub fn file(&self, id: RunId, name: &str) -> Result<Vec<u8>, ArchiveError> {
         let folder = self.tree.run(id);
         if !folder.is_dir() {
@@ -191,7 +191,7 @@ fn sample_labels(text: &str) -> Labels {
     pairs.unwrap_or_else(|| vec![("labels".into(), text.to_owned())])
 }
 
-/// Hands on everything that was measured interval by interval besides the series, and when each interval ended.
+/// Hands on every number of an interval, besides the series, with the end of the interval.
 fn over_time(run: &Run, each: &mut dyn FnMut(u64, flat::Leaf) -> io::Result<()>) -> io::Result<()> {
     let mut flat = Flat { seen: &run.instruments, each };
     flat.intervals(&run.cpu)?;
@@ -239,7 +239,7 @@ fn flat(labels: &Labels) -> String {
     labels.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(",")
 }
 
-/// What was measured over the whole of a run. Missing values are not among it.
+/// Numbers of the whole run. Missing values have no row.
 fn whole_run(run: &Run) -> Vec<Value> {
     let mut values = Values(Vec::new());
     if let Some(load) = &run.load {
@@ -335,7 +335,7 @@ impl Values {
         put("min", "min", s.min_ns as f64);
         put("mean", "mean", s.mean_ns);
         for (place, (of, _)) in QUANTILES.iter().enumerate() {
-            // One that so few values do not hold is left out: missing is not zero, and not the largest value either.
+            // A quantile that so few values do not determine is left out: missing is not zero, nor the maximum.
             if let Some(value) = s.quantile_ns(place) {
                 put(of, of, value as f64);
             }

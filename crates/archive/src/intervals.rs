@@ -1,5 +1,5 @@
-//! The files of instruments, one interval a line: one table of them, which everything that stores, reads or exports
-//! intervals goes through.
+//! The files of instruments, one interval a line. Everything that stores, reads or exports intervals goes through
+//! this table.
 
 use record::block_io::IoInterval;
 use record::cpu::CpuInterval;

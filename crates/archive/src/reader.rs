@@ -1,4 +1,4 @@
-//! How a run gets out of the archive: nothing is believed whose checksum does not agree.
+//! Reading a run from the archive: no file is used unless its checksum agrees.
 
 use std::io::{BufRead, BufReader, Read as _, Seek as _};
 use std::path::Path;
@@ -29,7 +29,7 @@ impl Archive {
     ///
     /// # Errors
     ///
-    /// Where there is none of that name, or it cannot be read, or is not what was written.
+    /// If no run has that name, it cannot be read, or it is not what was written.
     pub fn run(&self, id: RunId) -> Result<Run, ArchiveError> {
         let mut slices = Vec::new();
         let mut run = self.run_without_slices(id, &mut |slice| slices.push(slice))?;
@@ -39,8 +39,11 @@ impl Archive {
         Ok(run)
     }
 
-    /// The same for a drawing of the load over time: the distributions of neighbouring intervals are merged, without loss, into at most twice as many as
-    /// `places`, so that memory does not grow with the load's length. Those of single operations, and of wait and lateness, are left out.
+    /// The same for a drawing of the load over time.
+    ///
+    /// The distributions of neighbouring intervals are merged, without loss, into at most twice as many as `places`,
+    /// so memory does not grow with the load's length. Distributions of single operations, of wait and of lateness are
+    /// left out.
     ///
     /// # Errors
     ///

@@ -1,7 +1,8 @@
-//! The complete intervals of a run that still goes on: on disk, so that memory does not grow with its length.
+//! The complete intervals of a running run: on disk, so that memory does not grow with the run's length.
 //!
-//! Written while a load runs, so cheaply: unpacked, in a form that only this process reads. Sealing the run turns it into
-//! the files of the archive. The files have no name from the moment they are made: a killed process leaves nothing.
+//! Writing must be cheap, because a load runs meanwhile: the files are not compressed and only this process reads
+//! them. Sealing the run turns them into the files of the archive. They have no name from the start, so a killed
+//! process leaves nothing behind.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -30,12 +31,12 @@ const WAITING_BYTES: usize = 1 << 15;
 
 /// Complete intervals of a run, in the order in which they were added.
 ///
-/// A write that fails is remembered and reported when the spool is read: a load does not end because a disk is full.
+/// A write that fails is remembered and reported when the spool is read: a full disk does not end a load.
 #[derive(Debug)]
 pub struct Spool {
     folder: PathBuf,
     slices: Segment,
-    /// By the file that they become.
+    /// Keyed by the file that the segment becomes.
     intervals: BTreeMap<&'static str, Segment>,
     samples: Segment,
     /// The first write that failed.
@@ -86,7 +87,7 @@ impl Spool {
         self.note(written);
     }
 
-    /// What the CPUs did, from the first interval on; each item is an error if it cannot be read.
+    /// The intervals of the CPUs, from the first on; an item that cannot be read is an error.
     ///
     /// # Errors
     ///

@@ -46,7 +46,7 @@ impl Archive {
         let id = header.id;
         let folder = self.tree.run(id);
         let partial = disk::partial(&folder);
-        // Between the folder's making and its lock nobody may take it for left behind.
+        // Until the new folder is locked, no other process may treat it as left behind.
         let _still = self.tree.keep_still()?;
         if folder.exists() || self.tree.bakeoff(id).exists() {
             return Err(ArchiveError::Exists { id });
@@ -82,7 +82,7 @@ impl RunWriter {
         self.id
     }
 
-    /// Keeps a file beside the run's own, compressed: `server.log` becomes `server.log.zst`, passwords masked.
+    /// Stores a file beside the run's own, compressed: `server.log` becomes `server.log.zst`, passwords masked.
     ///
     /// # Errors
     ///
@@ -127,7 +127,7 @@ impl RunWriter {
         self.seal_with(run, &Spool::temporary())
     }
 
-    /// As [`Self::seal`]; the intervals in `spool` come before those that `run` holds itself.
+    /// Seals as [`Self::seal`] does; the intervals in `spool` come before those that `run` holds itself.
     ///
     /// # Errors
     ///
@@ -173,7 +173,7 @@ impl RunWriter {
         Ok(())
     }
 
-    /// One interval a line, those of `spool` first; no file if there are none.
+    /// One interval a line, those of `spool` first; without intervals, no file.
     fn store_intervals<T: StoredInterval>(&mut self, spool: &Spool, more: &[T]) -> Result<(), ArchiveError> {
         let mut spooled = spool.lines::<T>();
         let is_empty = spooled.fill_buf().map_err(ArchiveError::reading(&self.folder))?.is_empty();
@@ -226,7 +226,7 @@ impl Drop for RunWriter {
     }
 }
 
-/// Removes what nobody sees; what cannot be removed now is removed when the archive is next opened.
+/// Removes a folder that no reader knows. If that fails, the next process that opens the archive does it.
 fn remove_quietly(folder: &Path) {
     let _ = fs::remove_dir_all(folder);
 }

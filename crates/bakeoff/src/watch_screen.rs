@@ -5,43 +5,19 @@ mod io;
 mod locks;
 mod nic;
 mod number;
+mod panel;
 
 use std::collections::BTreeMap;
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Color, Modifier, Style};
-use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Borders, Paragraph};
-use record::block_io::IoInterval;
-use record::cpu::CpuInterval;
-use record::locks::{LockInterval, UserLockInterval};
-use record::missing::Maybe;
-use record::nic::NicInterval;
+use ratatui::style::{Modifier, Style};
+use ratatui::text::Line;
+use ratatui::widgets::Paragraph;
 
 use self::number::{percent, time};
-
-/// Everything that stands on the screen.
-#[derive(Debug)]
-pub(crate) struct View<'a> {
-    /// What is looked at: `live, every 1 s`, or a run that is shown again and where in it.
-    pub(crate) source: String,
-    /// The moment that is shown.
-    pub(crate) time: String,
-    /// Whether the screen stands still.
-    pub(crate) paused: bool,
-    pub(crate) cpu: Maybe<&'a CpuInterval>,
-    pub(crate) locks: Maybe<&'a LockInterval>,
-    pub(crate) ulocks: Maybe<&'a UserLockInterval>,
-    /// The newest last; what there is room for is shown.
-    pub(crate) io: Maybe<&'a [IoInterval]>,
-    pub(crate) nic: Maybe<&'a NicInterval>,
-    /// The load that runs on this machine, where there is one.
-    pub(crate) load: Option<String>,
-    /// Share of the machine that this dashboard takes.
-    pub(crate) own_ratio: Option<f64>,
-    pub(crate) keys: &'static str,
-}
+pub(crate) use self::panel::View;
+use self::panel::{bad, strong};
 
 /// The smallest terminal in which every panel has a row, with its numbers whole.
 const NEEDED: (u16, u16) = (74, 15);
@@ -84,7 +60,7 @@ pub(crate) fn draw(frame: &mut Frame, view: &View) {
     ends(frame, foot, &format!(" {}", view.keys), &view.time);
 }
 
-/// The lines of the kernel's locks, programs' locks and the network: two fifths, one, two, and enough for a row in each.
+/// The lines of the kernel's locks, programs' locks and the network: two fifths, one, two; at least a row in each.
 fn right_heights(all: u16) -> [Constraint; 3] {
     let locks = (2 * all + 2) / 5;
     let ulocks = ((3 * all + 2) / 5 - locks).max(2);
@@ -97,7 +73,7 @@ fn corner(view: &View) -> String {
     if view.paused { format!("PAUSED  {own}") } else { own }
 }
 
-/// What was lost in the interval that is shown, by instrument and reason: why there is a `>=`.
+/// Lost events of the interval that is shown, by instrument and reason: they explain a `>=`.
 fn lost(view: &View) -> Option<String> {
     let last_io = view.io.as_ref().ok().and_then(|intervals| intervals.last());
     let all = [
@@ -132,35 +108,15 @@ fn ends(frame: &mut Frame, area: Rect, left: &str, right: &str) {
     );
 }
 
-fn panel(title: &str) -> Block<'_> {
-    Block::new().borders(Borders::TOP).title(Span::styled(format!(" {title} "), strong()))
-}
-
-fn strong() -> Style {
-    Style::new().add_modifier(Modifier::BOLD)
-}
-
-fn bad() -> Style {
-    Style::new().fg(Color::Red).add_modifier(Modifier::BOLD)
-}
-
-/// A panel without its instrument says why.
-fn why(frame: &mut Frame, area: Rect, name: &str, missing: Option<&record::missing::Missing>) {
-    let block = panel(name);
-    let text = missing.map_or(String::new(), |m| m.reason.clone());
-    let wrapped = Paragraph::new(text).wrap(ratatui::widgets::Wrap { trim: true }).block(block);
-    frame.render_widget(wrapped, area);
-}
-
 #[cfg(test)]
 mod tests {
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
-    use record::block_io::{IoCounts, IoEvents, IoGroup, Latencies, LatencyBucket, Powers};
-    use record::cpu::{CpuSample, Rung, TopThread};
-    use record::locks::{UserLockKind, UserLockSample, Waits};
+    use record::block_io::{IoCounts, IoEvents, IoGroup, IoInterval, Latencies, LatencyBucket, Powers};
+    use record::cpu::{CpuInterval, CpuSample, Rung, TopThread};
+    use record::locks::{UserLockInterval, UserLockKind, UserLockSample, Waits};
     use record::missing::Missing;
-    use record::nic::{Duplex, InterfaceSample, LinkCounts};
+    use record::nic::{Duplex, InterfaceSample, LinkCounts, NicInterval};
 
     use super::io::{LABEL, heat_lines};
     use super::*;

@@ -23,7 +23,7 @@ pub fn write_row<C: AsRef<str>>(
     out.write_all(b"\n")
 }
 
-/// A cell: printable, quoted if RFC 4180 requires it, with an apostrophe before a formula. Numbers are not changed.
+/// A cell: printable, quoted if RFC 4180 requires it, an apostrophe before a formula. Numbers are not changed.
 fn cell(text: &str) -> Cow<'_, str> {
     let text = printable(text);
     let begins_formula = text.trim_start().starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠']);

@@ -1,4 +1,4 @@
-//! The instruments whose intervals a run stores, besides the CPUs': one table.
+//! One table of the instruments that a run stores intervals of, besides the CPUs.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ use crate::nic::NicInterval;
 
 /// One interval of any instrument.
 pub trait Timed {
-    /// Its end, on `CLOCK_MONOTONIC`.
+    /// The end of the interval, on `CLOCK_MONOTONIC`.
     fn until_ns(&self) -> u64;
 
     /// Records whether a deadline passed before the interval was read.
     fn set_missed_deadline(&mut self, missed: bool);
 }
 
-/// One interval of an instrument whose intervals a run stores.
+/// One interval of an instrument in the table.
 pub trait Observed: Timed + Sized {
     /// The instrument, as users, files and documents name it: `io`.
     const NAME: &'static str;
@@ -49,11 +49,11 @@ macro_rules! instruments {
     ($($(#[$doc:meta])+ $name:ident: $interval:ty),+ $(,)?) => {
         timed!($($interval),+);
 
-        /// What instruments measured beside a run, interval by interval; empty if none was asked for.
+        /// Measurements beside a run, interval by interval; empty if no instrument was asked for.
         #[derive(Debug, Clone, Default, PartialEq)]
         pub struct Instruments {
             $($(#[$doc])+ pub $name: Vec<$interval>,)+
-            /// Why an instrument that was asked for has no intervals, or none from some moment on, by name.
+            /// The reason that an instrument has no intervals, or no more from some moment on, by name.
             pub missing: BTreeMap<String, Missing>,
         }
 

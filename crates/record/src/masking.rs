@@ -1,8 +1,8 @@
 //! Passwords in texts for people: a command line, a plan, a message, a log.
 //!
-//! A second line of defence: it masks what is seen to be a secret, by the word before it or by its form. A value in quotes
-//! is masked up to the quote that closes it, also in JSON, in which that quote is escaped; a text that says too little is
-//! better than one that says too much.
+//! A second line of defence: it masks a secret that it recognises by the word before it or by its form. A value in
+//! quotes is masked up to the quote that closes it, also in JSON, in which that quote is escaped; a text that says too
+//! little is better than one that says too much.
 
 mod announced;
 mod forms;
@@ -46,8 +46,8 @@ pub fn mask_text(text: &str) -> String {
     masked
 }
 
-/// The lines of a text with their ends. A line that ends with a backslash, or with an option whose value is a secret, has the
-/// next one in it.
+/// The lines of a text with their ends. A line that ends with a backslash, or with an option that takes a secret,
+/// includes the next one.
 pub fn whole_lines(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -79,7 +79,7 @@ fn goes_on(line: &str) -> bool {
     last.ends_with('\\') || (word.starts_with('-') && announces_secret(&text[..begin], word))
 }
 
-/// The quotes that end the block, and the line up to them, if it is `NAME = """` with the secret on the lines below.
+/// The quotes that end the block, and the line up to them, if the line is `NAME = """` and the secret follows below.
 fn opens_block(line: &str) -> Option<(&'static str, &str)> {
     let (name, value) = line.split_once('=')?;
     let quote = ["\"\"\"", "'''"].into_iter().find(|quote| value.trim_start().starts_with(quote))?;

@@ -135,18 +135,18 @@ words!(RunState {
     Abandoned = "abandoned",
 });
 
-/// What names a run and tells how it came about.
+/// Name, origin and state of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunHeader {
-    /// Its name for ever.
+    /// The name of the run, for ever.
     pub id: RunId,
-    /// What kind of work it was.
+    /// The kind of work.
     pub kind: RunKind,
-    /// How it ended.
+    /// The state that it ended in.
     pub state: RunState,
-    /// Why it is not sealed; `None` where it is.
+    /// The reason that it is not sealed; `None` if it is.
     pub reason: Option<String>,
-    /// When it started, on both clocks.
+    /// The start, on both clocks.
     pub anchor: WallAnchor,
     /// A line for people.
     pub title: String,
@@ -230,21 +230,21 @@ pub struct Run {
     pub header: RunHeader,
     /// The machine.
     pub environment: Environment,
-    /// What was offered and what came back, where the run drove a load.
+    /// The load, if the run drove one.
     pub load: Option<LoadRecord>,
-    /// What the CPUs did, interval by interval; empty where nobody looked.
+    /// The CPUs, interval by interval; empty if they were not watched.
     pub cpu: Vec<CpuInterval>,
-    /// What the server under test used of the CPUs over the measured phase of the load.
+    /// CPU time of the server under test over the measured phase of the load.
     pub server_cpu: Maybe<ServerCpu>,
-    /// What the other instruments saw.
+    /// The other instruments.
     pub instruments: Instruments,
     /// Other numbers over time.
     pub series: Vec<Sample>,
-    /// What instruments said of known truths, where the run proved any.
+    /// Measurements of known truths, if the run proved any.
     pub proofs: Vec<Proof>,
-    /// What was recorded around a command or a stretch of time, where the run did that.
+    /// Values recorded around a command or a stretch of time, if the run did that.
     pub recorded: Option<Recorded>,
-    /// How often a CPU quota took effect while it was measured.
+    /// Effects of a CPU quota during the measurement.
     pub throttled: Maybe<Throttled>,
 }
 

@@ -1,4 +1,5 @@
-//! Intervals as comma-separated values: a row for each CPU, interface or lock. A missing value is an empty cell.
+//! Intervals as comma-separated values: a row for each CPU, interface or lock. A missing value is an empty
+//! cell.
 //!
 //! `t_s` counts from `start_ns`, the start of the first interval, to the end of a row's interval.
 

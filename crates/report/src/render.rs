@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::page::Page;
 use crate::{html, markdown};
 
-/// How a page is written.
+/// The form of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// One HTML file, with its pictures.
@@ -15,7 +15,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// By the end of the file's name; `None` if it names neither.
+    /// The form that the end of a file name asks for; `None` if it names neither.
     pub fn of_path(path: &Path) -> Option<Self> {
         match path.extension()?.to_str()? {
             "html" | "htm" => Some(Self::Html),

@@ -18,7 +18,7 @@ use crate::{Event, Outcome};
 pub(crate) const BLOCK: &str = "block";
 pub(crate) const SERIES: &str = "series";
 
-/// Label of a run, and of its bake-off, whose measuring time was shortened.
+/// Label of a run, and of its bake-off, with a shortened measuring time.
 pub(crate) const SHORTENED: &str = "shortened";
 /// Label of a run, and of its bake-off, that other work on the machine may have disturbed.
 pub(crate) const BESIDE_OTHERS: &str = "beside-others";
@@ -36,7 +36,7 @@ pub(crate) fn command_line() -> String {
     mask_text(&record::run::command_line(std::env::args()))
 }
 
-/// What was planned, what became of it, and where that is written.
+/// The trials of a bake-off, their attempts, and the journal of both.
 pub(crate) struct Ledger {
     pub(crate) id: RunId,
     pub(crate) trials: Vec<Trial>,
@@ -45,14 +45,14 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Of a bake-off that was just put into the archive.
+    /// Opens the ledger of a bake-off that was just put into the archive.
     pub(crate) fn begin(archive: &Archive, bakeoff: &Bakeoff) -> Result<Self, RunnerError> {
         let id = bakeoff.header.id;
         let journal = archive.journal(id)?;
         Ok(Self { id, trials: bakeoff.trials.clone(), history: History::default(), journal })
     }
 
-    /// Of a bake-off that was begun before; runs that are whole are taken over.
+    /// Opens the ledger of a bake-off that was begun before, and adopts its whole runs.
     pub(crate) fn go_on(archive: &Archive, bakeoff: &Bakeoff, journal: Journal) -> Result<Self, RunnerError> {
         let mut history = History::default();
         for attempt in &bakeoff.attempts {
@@ -64,7 +64,7 @@ impl Ledger {
         Ok(ledger)
     }
 
-    /// What is to be done next.
+    /// The next work.
     pub(crate) fn next(&self) -> Option<Work> {
         queue::next(&self.trials, &self.history)
     }

@@ -251,7 +251,7 @@ impl Cpus<'_> {
 }
 
 impl Args {
-    /// As declared, of CPUs that there are; else as the kernel says.
+    /// The cores that `--topology` declares; by default those that the kernel reports.
     fn cores(&self) -> anyhow::Result<Cores> {
         let Some(declared) = &self.topology else { return Ok(Cores::read(&self.root)) };
         let online = cpu_list::online(&self.root).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! The loop of the commands that report an instrument interval by interval: `cpu`, `io`, `nic`, `locks`, `ulocks`, `memory`.
+//! The loop of the commands that report an instrument interval by interval: `cpu`, `io`, `nic`, `locks`, `ulocks`
+//! and `memory`.
 
 use std::io::Write;
 use std::time::Duration;
@@ -18,7 +19,7 @@ use crate::own_cost::OwnCost;
 use crate::screen::Screen;
 use crate::signals;
 
-/// How often and how many times a command reports.
+/// Interval and number of reports.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Schedule {
     /// Seconds between reports, or a duration such as 500ms
@@ -30,9 +31,9 @@ pub(crate) struct Schedule {
     count: Option<u64>,
 }
 
-/// What one command adds to the loop.
+/// One command in the loop.
 pub(crate) trait Reporter {
-    /// What the instrument yields.
+    /// One interval of the instrument.
     type Interval: Timed;
 
     /// The command, as users type it.
@@ -59,7 +60,7 @@ pub(crate) trait Reporter {
     /// Ends the interval; the next one begins.
     fn read(&mut self) -> anyhow::Result<Self::Interval>;
 
-    /// What the instrument's programs in the kernel have cost; `None` if it has none.
+    /// Cost of the instrument's programs in the kernel so far; `None` if it has no programs.
     fn cost(&mut self) -> Option<Maybe<Cost>>;
 
     /// The report for programs.
@@ -69,7 +70,7 @@ pub(crate) trait Reporter {
     fn print(&mut self, out: &mut dyn Write, interval: &Self::Interval, report: Report)
     -> anyhow::Result<()>;
 
-    /// What is left to do after the last report.
+    /// Does the work that is left after the last report.
     fn finish(&mut self) -> anyhow::Result<()> {
         Ok(())
     }
@@ -88,7 +89,7 @@ pub(crate) struct Report {
 
 /// Reports at each deadline, and once more when a signal asks to end.
 ///
-/// - `open`: yields the instrument, and prints its notes. Signals are already handled, and no rights are dropped yet.
+/// - `open`: yields the instrument, and prints its notes. Signals are handled by then, and no rights are dropped yet.
 pub(crate) fn report<R: Reporter>(
     schedule: &Schedule,
     global: &Global,

@@ -1,4 +1,4 @@
-//! `bakeoff io`: what is asked of the block devices, how long it takes, by whom and of which file.
+//! `bakeoff io`: requests to the block devices, their latency, and the threads and files that they belong to.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -194,7 +194,7 @@ impl Reporter for Requests<'_> {
     }
 }
 
-/// What is not measured cannot be drawn, and what is all in one is not told apart.
+/// Refuses keys and drawings that need values which are not measured.
 fn check(args: &Args) -> anyhow::Result<()> {
     if args.by.contains(&By::None) && args.by.len() > 1 {
         return Err(Exit::Usage.with("`--by none` stands alone: with it nothing is told apart"));

@@ -1,4 +1,4 @@
-//! What `locks` and `ulocks` have in common: whose waits, how often, and how much is shown of them.
+//! Options that `locks` and `ulocks` share: the waits to watch, how often, and how much of them is shown.
 
 use probes::cgroups::Cgroup;
 use report::text::LockView;
@@ -45,7 +45,7 @@ pub(crate) struct LockOptions {
 }
 
 impl LockOptions {
-    /// Whether waits are told apart by control group.
+    /// Whether each control group has its own rows.
     pub(crate) fn by_cgroup(&self) -> anyhow::Result<bool> {
         cmd::check_cgroups(self.by.is_some())?;
         Ok(self.by.is_some())

@@ -110,7 +110,7 @@ impl Reporter for KernelLocks<'_> {
     }
 }
 
-/// What was seen, without what was not asked for.
+/// Reads an interval and leaves out the locks that the options exclude.
 fn read(probe: &mut LockProbe, args: &Args) -> anyhow::Result<LockInterval> {
     let seen = probe.read().context("reading the waits")?;
     let mut interval = if args.options.stacks { seen } else { seen.by_caller() };

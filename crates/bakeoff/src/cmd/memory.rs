@@ -40,13 +40,13 @@ Examples:
   bakeoff memory --pid 4711 10 60          does it leak? ten minutes of one process
   bakeoff memory --json                    one JSON object a line, until Ctrl-C";
 
-/// Readings of a process from which its growth is told; of more, the oldest are forgotten.
+/// Readings of a process that its growth is computed from; older ones are dropped.
 const LEVELS_MAX: usize = 3_600;
 
-/// What processes had at each edge since the start.
+/// Resident sets of the processes at each edge since the start.
 #[derive(Debug, Default)]
 struct Levels {
-    /// By id and start: another process may have the id later.
+    /// Keyed by id and start: another process may get the id later.
     of: HashMap<(u32, u64), Vec<f64>>,
 }
 
@@ -118,7 +118,7 @@ fn process(text: &str) -> Result<u32, String> {
 impl Levels {
     /// Takes in an interval; yields each process's growth since it was first seen.
     ///
-    /// Intervals are of one length: one that is cut short is left out, and after one that was late growth begins anew.
+    /// Intervals must have one length: one that is cut short is left out, and one that was late starts the series anew.
     fn take(&mut self, interval: &MemoryInterval, length: Duration, is_whole: bool) -> Vec<Maybe<Growth>> {
         let alive: HashSet<(u32, u64)> = interval.processes.iter().map(|p| (p.pid, p.started)).collect();
         self.of.retain(|key, _| alive.contains(key));

@@ -213,7 +213,7 @@ impl Reporter for Interfaces<'_> {
     }
 }
 
-/// What the interfaces and the peers did in an interval.
+/// The interfaces and the peers in an interval.
 struct NicReport {
     interval: NicInterval,
     peers: Option<Maybe<TcpPeers>>,
@@ -229,8 +229,8 @@ impl Timed for NicReport {
     }
 }
 
-/// What there is, of what was asked for; a name that nothing has is said, since it may still come, unless all that is
-/// wanted is a list.
+/// The interfaces that were asked for. A name that no interface has is an error for `--list`, else a note: the
+/// interface may still appear.
 fn named(args: &Args, probe: &mut NicProbe) -> anyhow::Result<Vec<InterfaceSample>> {
     let all = probe.read().interfaces?;
     let asked = args.interface.iter().chain(args.speeds.iter().map(|(name, _)| name));

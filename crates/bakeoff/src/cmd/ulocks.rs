@@ -1,4 +1,4 @@
-//! `bakeoff ulocks`: which locks of programs are waited for, by whom, and who lets go of them.
+//! `bakeoff ulocks`: waits for the locks of programs, the threads that wait, and the threads that wake them.
 
 use std::io::Write;
 
@@ -110,7 +110,7 @@ impl Reporter for ProgramLocks<'_> {
     }
 }
 
-/// What was seen, without what was not asked for.
+/// Reads an interval and leaves out the locks that the options exclude.
 fn read(probe: &mut UserLockProbe, args: &Args) -> anyhow::Result<UserLockInterval> {
     let seen = probe.read().context("reading the waits")?;
     let mut interval = if args.options.stacks { seen } else { seen.by_caller() };

@@ -9,7 +9,7 @@ use record::cpu::CpuSample;
 use record::missing::Maybe;
 
 use super::number::percent;
-use super::{View, bad, panel, why};
+use super::panel::{View, bad, panel, why};
 
 /// Heads, a line for each CPU as far as there is room, and one for each that is saturated.
 pub(super) fn height(view: &View, area: Rect) -> u16 {

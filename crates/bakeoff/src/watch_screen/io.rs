@@ -7,7 +7,7 @@ use ratatui::widgets::Paragraph;
 use record::block_io::{IoInterval, Powers};
 
 use super::number::{count, time};
-use super::{View, panel, why};
+use super::panel::{View, panel, why};
 
 pub(super) fn draw(frame: &mut Frame, area: Rect, view: &View) {
     let Ok(intervals) = &view.io else {
@@ -34,8 +34,9 @@ pub(super) const LABEL: usize = 8;
 
 const SHADES: [char; 5] = [' ', '░', '▒', '▓', '█'];
 
-/// Latency upward in powers of two, time to the right, the newest at the end; the more, the darker. Where there is no line
-/// for each power, a line holds as many as are needed for all to be seen, and bears the bound of its lowest one.
+/// Latency upward in powers of two, time to the right, the newest at the end; more requests are darker.
+///
+/// If there are fewer lines than powers, a line holds several powers and bears the bound of its lowest one.
 pub(super) fn heat_lines(intervals: &[IoInterval], width: usize, height: usize) -> Vec<String> {
     let columns = width.saturating_sub(LABEL + 1);
     let newest = &intervals[intervals.len().saturating_sub(columns)..];
@@ -67,7 +68,7 @@ pub(super) fn heat_lines(intervals: &[IoInterval], width: usize, height: usize) 
 fn by_powers(interval: &IoInterval) -> Powers {
     let mut powers = Powers::new();
     for bucket in &interval.total().from_start.buckets {
-        // What is shorter than any bucket of its own stands on the lowest line.
+        // Latencies below the first bucket stand on the lowest line.
         *powers.entry(1 << bucket.from_ns.max(256).ilog2()).or_default() += bucket.count;
     }
     powers

@@ -8,7 +8,7 @@ use ratatui::widgets::Paragraph;
 use record::locks::UserLockSample;
 
 use super::number::{count, percent, time};
-use super::{View, panel, why};
+use super::panel::{View, panel, why};
 
 pub(super) fn of_kernel(frame: &mut Frame, area: Rect, view: &View) {
     let Ok(interval) = &view.locks else {
@@ -25,7 +25,7 @@ pub(super) fn of_kernel(frame: &mut Frame, area: Rect, view: &View) {
     let inside = block.inner(area);
     frame.render_widget(block, area);
     let width = usize::from(inside.width);
-    // Where there is little room, who asks for a lock tells more than what it is and how long it takes.
+    // In little room, the caller tells more than the kind of the lock and the length of the wait.
     let is_narrow = width < 60;
     let row = |waits: &str, mean: &str, util: &str, name: &str| {
         let mean = if is_narrow { String::new() } else { format!(" {mean:>8}") };

@@ -8,7 +8,7 @@ use ratatui::widgets::Paragraph;
 use record::nic::TcpCounts;
 
 use super::number::count;
-use super::{View, panel, why};
+use super::panel::{View, panel, why};
 
 pub(super) fn draw(frame: &mut Frame, area: Rect, view: &View) {
     let (interval, samples) = match &view.nic {

@@ -17,6 +17,8 @@
 mod books;
 #[cfg(feature = "bpf")]
 pub(crate) mod bpf;
+mod ladder;
+mod options;
 mod perf;
 mod snapshot;
 mod source;
@@ -24,7 +26,7 @@ mod source;
 mod tests;
 mod watch;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use nix::unistd::{SysconfVar, sysconf};
@@ -33,9 +35,11 @@ use record::cpu::{CpuInterval, CpuSample, InterruptSample, Rung, TaskSample, Top
 use record::missing::{Maybe, Missing};
 
 use self::books::{Books, Edge};
+use self::ladder::best_source;
+pub use self::options::{Options, SwitchClock};
 use self::snapshot::{Snapshot, counted};
 pub use self::source::Adopt;
-use self::source::{Source, best_source};
+use self::source::Source;
 use crate::cost::{Cost, Meter};
 use crate::cpu_list;
 use crate::cycles::Cycles;
@@ -43,63 +47,8 @@ use crate::descriptors;
 use crate::pressure;
 use crate::proc_stat::{self, Booked};
 use crate::ticks::{self, Shares, Ticks};
-use crate::topology::Cores;
 
 pub use self::watch::{Watch, Watched};
-
-/// What to watch, and how.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Options {
-    /// The folder under which `proc` and `sys` are found: `/`, or a fixture, which only has the `/proc` rung.
-    pub root: PathBuf,
-    /// The rung to start from; lower ones are taken where it cannot be had.
-    pub highest: Rung,
-    /// Also take the samplers' view (at the tick, after it, and out of phase; needs the BPF rung), and the hardware's:
-    /// cycles and instructions.
-    pub ticks: bool,
-    /// Also account for every thread, on these cores. Needs the BPF rung.
-    pub tasks: Option<Cores>,
-    /// Also keep a histogram of how long threads waited for a CPU. Needs the BPF rung.
-    pub waits: bool,
-    /// Whose clock tells the time of a switch on the BPF rung; with tasks it is always our own.
-    pub clock: SwitchClock,
-}
-
-/// Whose clock tells the time of a context switch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SwitchClock {
-    /// `CLOCK_MONOTONIC`, read at each switch: most of what watching a switch costs.
-    Own,
-    /// The scheduler's, which it read as it began to switch: nearly free. Time that the switch itself took is booked to
-    /// whoever comes next, and the books balance as well as the two clocks agree.
-    Scheduler,
-}
-
-impl Options {
-    /// This machine, on the highest rung that it gives, without the samplers: what runs beside a load.
-    pub fn of_this_machine() -> Self {
-        Self {
-            root: PathBuf::from("/"),
-            highest: Rung::Bpf,
-            ticks: false,
-            tasks: None,
-            waits: false,
-            clock: SwitchClock::Own,
-        }
-    }
-
-    /// The same with the samplers' view beside the events.
-    #[must_use]
-    pub fn with_ticks(self) -> Self {
-        Self { ticks: true, ..self }
-    }
-
-    /// The same with what each thread had of the CPUs, which make up these cores.
-    #[must_use]
-    pub fn with_tasks(self, cores: Cores) -> Self {
-        Self { tasks: Some(cores), ..self }
-    }
-}
 
 /// Watches the CPUs from [`CpuProbe::start`] on.
 #[derive(Debug)]
@@ -504,20 +453,14 @@ const NO_EVENTS: &str = "context switches are not seen on the /proc rung";
 fn descriptors_of(options: &Options) -> u64 {
     let programs = if options.ticks { 96 } else { 64 };
     let for_each_cpu = if options.ticks { 4 } else { 1 };
-    programs + for_each_cpu * online(&options.root).len() as u64
-}
-
-/// The CPUs that are online; where `/sys` does not tell, those that `/proc/stat` lists.
-fn online(root: &Path) -> BTreeSet<u32> {
-    let listed = || proc_stat::read(root).map(|stat| stat.keys().copied().collect()).unwrap_or_default();
-    cpu_list::online(root).unwrap_or_else(listed)
+    programs + for_each_cpu * options.online().len() as u64
 }
 
 fn open_cycles(options: &Options) -> Maybe<Cycles> {
     if !options.ticks || options.root != Path::new("/") {
         return Err(Missing::because(NOT_ASKED));
     }
-    let online = online(&options.root);
+    let online = options.online();
     Cycles::open(&online).map_err(Missing::because)
 }
 
@@ -528,6 +471,6 @@ fn open_samplers(options: &Options, source: Option<&dyn Source>) -> Maybe<Ticks>
     if source.is_none_or(|s| s.rung() != Rung::Bpf) {
         return Err(Missing::because("ticks and samples are seen on the BPF rung only"));
     }
-    let online = online(&options.root);
+    let online = options.online();
     Ticks::open(&online).map_err(Missing::because)
 }

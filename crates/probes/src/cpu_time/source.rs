@@ -1,15 +1,11 @@
-//! Where the books of the CPUs come from: the ladder's rungs above `/proc`.
+//! A source of the CPUs' books: what each rung above `/proc` yields.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use record::cpu::{Rung, TaskSample};
 use record::missing::{Maybe, Missing};
 
 use super::books::Edge;
-#[cfg(feature = "bpf")]
-use super::bpf;
-use super::{Options, online, perf};
 
 /// Where the books of the CPUs come from; without one, `/proc/stat` remains.
 pub(super) trait Source: std::fmt::Debug {
@@ -56,30 +52,4 @@ pub enum Adopt {
     Children,
     /// Nobody new; who is a member stays one.
     Nobody,
-}
-
-/// The best of those that can be had from the highest on; each that cannot leaves a note.
-pub(super) fn best_source(options: &Options, notes: &mut Vec<String>) -> Option<Box<dyn Source>> {
-    if options.root != Path::new("/") {
-        notes.push(format!("context switches are not seen: {} is not this machine", options.root.display()));
-        return None;
-    }
-    let mut tried = |source: Result<Box<dyn Source>, String>| source.map_err(|why| notes.push(why)).ok();
-    let bpf = if options.highest <= Rung::Bpf { tried(bpf_source(options)) } else { None };
-    bpf.or_else(|| if options.highest <= Rung::Perf { tried(perf_source(options)) } else { None })
-}
-
-#[cfg(feature = "bpf")]
-fn bpf_source(options: &Options) -> Result<Box<dyn Source>, String> {
-    Ok(Box::new(bpf::Bpf::open(options)?))
-}
-
-#[cfg(not(feature = "bpf"))]
-fn bpf_source(_: &Options) -> Result<Box<dyn Source>, String> {
-    Err("no context switches by BPF: this build has none; build it with the feature `bpf`".into())
-}
-
-fn perf_source(options: &Options) -> Result<Box<dyn Source>, String> {
-    let online = online(&options.root);
-    Ok(Box::new(perf::Perf::open(&online)?))
 }

@@ -1,4 +1,5 @@
-//! Values that a word before them announces: `Authorization: ...`, `password=...`, `--token ...`, `-p...`, `--user ...`.
+//! Values that a word before them announces: `Authorization: ...`, `password=...`, `--token ...`, `-p...`,
+//! `--user ...`.
 
 use super::names::{self, announces_secret, is_header, is_secret, is_secret_field, takes_login};
 use super::quotes::{Quotes, Value};
@@ -126,9 +127,10 @@ pub(super) fn logins(line: &str, from: usize, quotes: &mut Quotes) -> Option<(us
     Some((end, value))
 }
 
-/// Where the value of an option begins that ends at `end`, its own quote included; `None` if none follows.
+/// The start of the value of the option that ends at `end`, its quote included; `None` if no value follows.
 ///
-/// Between them are blanks, the end of the option's own quotes, the comma of a list, or the escapes of blanks and line ends.
+/// Between them are blanks, the end of the option's quotes, the comma of a list, or the escapes of blanks and line
+/// ends.
 pub(super) fn value_start(line: &str, end: usize) -> Option<usize> {
     let bytes = line.as_bytes();
     let (mut at, mut start) = (end, None);
@@ -184,7 +186,7 @@ pub(super) fn in_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.')
 }
 
-/// Where the name begins that ends at `end`.
+/// The start of the name that ends at `end`.
 fn name_from(line: &str, end: usize) -> usize {
     line.as_bytes()[..end].iter().rposition(|b| !in_name(*b)).map_or(0, |at| at + 1)
 }
@@ -202,7 +204,7 @@ fn without_gap(text: &str) -> &str {
     }
 }
 
-/// Where the blanks and tabs end that begin at `from`.
+/// The end of the blanks and tabs that begin at `from`.
 fn behind_gap(line: &str, from: usize) -> usize {
     let mut rest = &line[from..];
     loop {

@@ -26,7 +26,7 @@ pub use scale::scale;
 pub(crate) use series::written as series_value;
 pub use sweep::sweep;
 
-/// How something is meant, for a reader who sees color; the word itself always says it too.
+/// The color of a word; the word itself always says the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tone {
     Good,
@@ -38,15 +38,15 @@ pub(crate) enum Tone {
 /// A whole page.
 #[derive(Debug)]
 pub struct Page {
-    /// What was measured.
+    /// The subject that was measured.
     pub(crate) title: String,
-    /// The author's question; empty where there is none.
+    /// The author's question; may be empty.
     pub(crate) question: String,
     /// The word that comes first: how far the rest may be believed.
     pub(crate) standing: Words,
     /// The claim, one sentence.
     pub(crate) claim: String,
-    /// What limits it.
+    /// The limits of the claim.
     pub(crate) caveats: Vec<String>,
     /// `as of 2026-11-21 · 6 blocks · ...`.
     pub(crate) byline: Vec<String>,
@@ -61,7 +61,7 @@ pub(crate) struct Section {
     pub(crate) id: &'static str,
     /// The heading.
     pub(crate) title: &'static str,
-    /// What is under it.
+    /// The blocks below the heading.
     pub(crate) blocks: Vec<Block>,
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct Section {
 pub(crate) enum Block {
     /// A paragraph.
     Text(String),
-    /// Somebody else's words: paragraphs apart by empty lines.
+    /// The author's own text: paragraphs separated by empty lines.
     Quoted(String),
     /// Points.
     List(Vec<String>),
@@ -87,7 +87,7 @@ pub(crate) enum Block {
 /// Rows under heads.
 #[derive(Debug, Clone)]
 pub(crate) struct Table {
-    /// What it shows.
+    /// The subject of the table.
     pub(crate) caption: String,
     /// The heads, and whether the column holds numbers.
     pub(crate) columns: Vec<Column>,
@@ -112,11 +112,11 @@ pub(crate) struct Words {
 /// A picture that can be read without seeing it.
 #[derive(Debug)]
 pub(crate) struct Figure {
-    /// What it shows, in a line.
+    /// The subject, in a line.
     pub(crate) title: String,
-    /// How to read it.
+    /// A reading aid.
     pub(crate) caption: String,
-    /// What is to be seen in it, for who cannot see it.
+    /// The picture in words, for readers that cannot see it.
     pub(crate) description: String,
     /// The picture for a wide and for a narrow page.
     pub(crate) drawing: crate::chart::Drawing,

@@ -1,4 +1,4 @@
-//! What the instruments beside the CPU's saw, at a terminal: a line each, of all intervals together. A page has the rest.
+//! The instruments besides the CPUs, at a terminal: a line each, of all intervals together. A page has the rest.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -74,7 +74,7 @@ fn block_io(intervals: &[IoInterval]) -> Option<String> {
 fn network(intervals: &[NicInterval]) -> Option<String> {
     let (first, last) = (intervals.first()?, intervals.last()?);
     let seconds = (last.until_ns - first.from_ns) as f64 * 1e-9;
-    // Of one interface in the order in which they came: its name, bytes in and out, what was in the way of its packets.
+    // By interface, in order of appearance: name, bytes in and out, errors and drops.
     let mut sums: BTreeMap<u32, (&str, u64, u64, u64)> = BTreeMap::new();
     for sample in intervals.iter().filter_map(|i| i.interfaces.as_ref().ok()).flatten() {
         let Ok(counts) = &sample.counts else { continue };

@@ -6,10 +6,12 @@ use record::block_io::{IoEvents, IoOp};
 
 use super::skel::OpenBlockIoSkel;
 use super::skel::types::group;
-use super::{IO_OPS, SLOTS};
+use super::sums::IO_OPS;
 use crate::block_io::{Device, Options};
 use crate::program::comm;
 
+/// As in `block_io.h`.
+pub(super) const SLOTS: u32 = 64;
 const WAYS: u32 = 16;
 const WAYS_SETS_MAX: u32 = 2_048;
 const KEY_BYTES_WITHOUT_OWNER: u32 = 8;

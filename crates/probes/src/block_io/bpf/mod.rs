@@ -1,6 +1,17 @@
 //! The programs in the kernel, and the sums that they keep.
 
 mod loading;
+#[allow(
+    missing_debug_implementations,
+    missing_docs,
+    unreachable_pub,
+    clippy::all,
+    clippy::pedantic,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used,
+    reason = "generated from block_io.bpf.c"
+)]
+mod skel;
 mod sums;
 
 use std::collections::BTreeMap;
@@ -18,10 +29,10 @@ use record::block_io::{IoBy, IoCounts, IoEvents, IoGroup, IoInterval, IoOp, Seek
 use record::clock::{Clock, Monotonic};
 use record::missing::{Maybe, Missing};
 
-use self::loading::{choose, set_up};
+use self::loading::{SLOTS, choose, set_up};
 use self::skel::types::{group, group_key, io_lost};
 use self::skel::{BlockIoSkel, BlockIoSkelBuilder};
-use self::sums::{file, inode, key_of, latencies, plain, powers, slot_key};
+use self::sums::{IO_OPS, file, inode, key_of, latencies, plain, powers, slot_key};
 use super::{Device, IoLatency, Options};
 use crate::cgroups;
 use crate::cost::{Cost, Meter};
@@ -33,10 +44,8 @@ use crate::program::{
     wait_for_running,
 };
 
-const SLOTS: u32 = 64;
 /// Programs, maps and links, and some.
 const DESCRIPTORS: u64 = 64;
-const IO_OPS: [IoOp; 5] = [IoOp::Read, IoOp::Write, IoOp::Flush, IoOp::Discard, IoOp::Other];
 
 const _: () = assert!(size_of::<group>() == 8008);
 const _: () = assert!(size_of::<group_key>() == 48);
@@ -418,20 +427,6 @@ fn burst() -> std::io::Result<()> {
         file.read_at(&mut space[start..start + 4096], k % 16 * 4096)?;
     }
     Ok(())
-}
-
-#[allow(
-    missing_debug_implementations,
-    missing_docs,
-    unreachable_pub,
-    clippy::all,
-    clippy::pedantic,
-    clippy::undocumented_unsafe_blocks,
-    clippy::unwrap_used,
-    reason = "generated from block_io.bpf.c"
-)]
-mod skel {
-    include!(concat!(env!("OUT_DIR"), "/block_io.skel.rs"));
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::ptr;
 
-use record::block_io::{Inode, Latencies, LatencyBucket, Powers};
+use record::block_io::{Inode, IoOp, Latencies, LatencyBucket, Powers};
 
 use super::skel::types::group_key;
 use crate::block_io::Device;
@@ -11,6 +11,7 @@ use crate::block_io::Device;
 const FINE_BITS: u32 = 5;
 const LATENCY_LOG2_MIN: u32 = 9;
 const SLOT_OP_BITS: u32 = 8;
+pub(super) const IO_OPS: [IoOp; 5] = [IoOp::Read, IoOp::Write, IoOp::Flush, IoOp::Discard, IoOp::Other];
 
 impl Device {
     /// As the programs in the kernel number it.

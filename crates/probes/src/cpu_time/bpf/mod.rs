@@ -2,6 +2,17 @@
 
 mod loading;
 mod records;
+#[allow(
+    missing_debug_implementations,
+    missing_docs,
+    unreachable_pub,
+    clippy::all,
+    clippy::pedantic,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used,
+    reason = "generated from cpu_time.bpf.c"
+)]
+mod skel;
 mod tasks;
 #[cfg(test)]
 mod tests;
@@ -378,18 +389,4 @@ pub(crate) fn kernel_memory(possible: u32, with_tasks: bool) -> libbpf_rs::Resul
     let (tasks, hook) = if with_tasks { (Some(&cores), Hook::WithTasks) } else { (None, Hook::Btf) };
     let bpf = Bpf::attach(hook, Setup { possible, tasks, waits: with_tasks })?;
     Ok(program::kernel_bytes(&bpf.skel, possible))
-}
-
-#[allow(
-    missing_debug_implementations,
-    missing_docs,
-    unreachable_pub,
-    clippy::all,
-    clippy::pedantic,
-    clippy::undocumented_unsafe_blocks,
-    clippy::unwrap_used,
-    reason = "generated from cpu_time.bpf.c"
-)]
-mod skel {
-    include!(concat!(env!("OUT_DIR"), "/cpu_time.skel.rs"));
 }

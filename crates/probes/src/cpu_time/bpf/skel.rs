@@ -1,0 +1,3 @@
+//! Generated from `cpu_time.bpf.c`.
+
+include!(concat!(env!("OUT_DIR"), "/cpu_time.skel.rs"));

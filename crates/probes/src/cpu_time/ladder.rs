@@ -1,0 +1,37 @@
+//! The ladder: from BPF over perf down to `/proc`.
+
+use std::path::Path;
+
+use record::cpu::Rung;
+
+#[cfg(feature = "bpf")]
+use super::bpf;
+use super::options::Options;
+use super::perf;
+use super::source::Source;
+
+/// The best of those that can be had from the highest on; each that cannot leaves a note.
+pub(super) fn best_source(options: &Options, notes: &mut Vec<String>) -> Option<Box<dyn Source>> {
+    if options.root != Path::new("/") {
+        notes.push(format!("context switches are not seen: {} is not this machine", options.root.display()));
+        return None;
+    }
+    let mut tried = |source: Result<Box<dyn Source>, String>| source.map_err(|why| notes.push(why)).ok();
+    let bpf = if options.highest <= Rung::Bpf { tried(bpf_source(options)) } else { None };
+    bpf.or_else(|| if options.highest <= Rung::Perf { tried(perf_source(options)) } else { None })
+}
+
+#[cfg(feature = "bpf")]
+fn bpf_source(options: &Options) -> Result<Box<dyn Source>, String> {
+    Ok(Box::new(bpf::Bpf::open(options)?))
+}
+
+#[cfg(not(feature = "bpf"))]
+fn bpf_source(_: &Options) -> Result<Box<dyn Source>, String> {
+    Err("no context switches by BPF: this build has none; build it with the feature `bpf`".into())
+}
+
+fn perf_source(options: &Options) -> Result<Box<dyn Source>, String> {
+    let online = options.online();
+    Ok(Box::new(perf::Perf::open(&online)?))
+}
