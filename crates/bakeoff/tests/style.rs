@@ -49,7 +49,7 @@ const CLAUSES: [&str; 22] = [
 /// Violations that are left, by crate. A crate that is absent has none.
 const LEFT: [(&str, usize); 11] = [
     ("archive", 29),
-    ("bakeoff", 315),
+    ("bakeoff", 300),
     ("confine", 21),
     ("import", 237),
     ("load", 1225),
