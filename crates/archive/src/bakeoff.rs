@@ -141,7 +141,7 @@ impl Archive {
         Ok(())
     }
 
-    /// An attempt with its run. One whose run is damaged is damaged itself, and its numbers are left out.
+    /// Reads an attempt with its run. An attempt with a damaged run is damaged, without numbers.
     fn attempt(&self, told: AttemptRecord) -> Result<Attempt, ArchiveError> {
         let AttemptRecord { trial, state, reason, run, .. } = told;
         match run.map(|id| (id, self.run(id))) {
@@ -176,7 +176,7 @@ fn store(folder: &Path, bakeoff: &Bakeoff) -> Result<(), ArchiveError> {
     Ok(())
 }
 
-/// `order.json`, and what was found damaged in it.
+/// `order.json`, and the damage found in it.
 pub(crate) struct StoredOrder {
     pub(crate) order: Order,
     pub(crate) damage: Vec<String>,
@@ -195,7 +195,7 @@ pub(crate) fn order_sum(folder: &Path) -> Result<String, ArchiveError> {
     Ok(checksum::of(&copies::read_by_line(folder, ORDER, ORDER_SUM)?.bytes))
 }
 
-/// A file that `order.json` names, as it was written.
+/// Reads a file that `order.json` names, and checks it.
 fn checked(folder: &Path, order: &Order, name: &str) -> Result<CopiedFile, ArchiveError> {
     let sha256 = order.files.iter().find(|file| file.name == name).map_or("", |file| &file.sha256);
     copies::read(folder, name, sha256, ORDER)
@@ -232,7 +232,7 @@ pub(crate) struct Progress {
     pub(crate) state: RunState,
     pub(crate) reason: Option<String>,
     pub(crate) attempts: Vec<AttemptRecord>,
-    /// What is damaged of its own files.
+    /// Damage of the bake-off's own files.
     damage: Vec<String>,
 }
 
@@ -249,7 +249,9 @@ pub(crate) struct AttemptRecord {
 }
 
 impl Progress {
-    /// - `order`: what was planned.
+    /// Header of the bake-off.
+    ///
+    /// - `order`: the plan.
     ///
     /// # Errors
     ///
@@ -298,14 +300,14 @@ pub(crate) fn header(
     story.header(&order).map_err(in_file(folder, ORDER))
 }
 
-/// What a bake-off's journal comes to, also while it runs.
+/// Reads the state of a bake-off from its journal, even while it runs.
 pub(crate) fn read_story(folder: &Path) -> Result<Progress, ArchiveError> {
-    // Asked before the content is read: a process that ends in between has then said more than it must.
+    // Checked before reading: if a process ends in between, the journal holds more than needed, not less.
     let taken = is_running(folder);
     story_of(folder, taken)
 }
 
-/// What a bake-off's journal alone comes to, as if no process had it.
+/// Reads the state of a bake-off from its journal alone, ignoring locks.
 pub(crate) fn read_told(folder: &Path) -> Result<Progress, ArchiveError> {
     story_of(folder, false)
 }
@@ -331,7 +333,7 @@ pub(crate) fn is_running(folder: &Path) -> bool {
     disk::open(&folder.join(EVENTS)).and_then(|f| lock::is_taken(&f)).unwrap_or(false)
 }
 
-/// What `events` come to; `taken`: a process has the journal.
+/// State of a bake-off after `events`; `taken`: a process holds the journal.
 pub(crate) fn story(events: &[JournalEvent], taken: bool) -> Progress {
     let mut attempts: Vec<AttemptRecord> = Vec::new();
     let mut places = BTreeMap::new();
@@ -405,7 +407,7 @@ pub(crate) fn story(events: &[JournalEvent], taken: bool) -> Progress {
     Progress { state, reason, attempts, damage: Vec::new() }
 }
 
-/// The state of a bake-off that is done, and why it has no result.
+/// State of a completed bake-off, and the reason if it has no result.
 fn state_when_done(attempts: &[AttemptRecord]) -> (RunState, Option<String>) {
     let state = record::bakeoff::state_when_done(attempts.iter().map(|attempt| attempt.state));
     let of = match state {

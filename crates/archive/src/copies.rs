@@ -30,9 +30,9 @@ pub(crate) fn store(folder: &Path, name: &str, bytes: &[u8]) -> Result<[StoredFi
     Ok([disk::store(folder, name, bytes)?, disk::store(folder, &name_of(name), bytes)?])
 }
 
-/// Reads a file that has that checksum; its copy if it is damaged.
+/// Reads a file with the given checksum, or its copy if it is damaged.
 ///
-/// - `stated_in`: the file that states the checksum.
+/// - `stated_in`: the file with the checksum, for the error message.
 pub(crate) fn read(
     folder: &Path,
     name: &str,
@@ -54,8 +54,8 @@ pub(crate) fn read(
     }
 }
 
-/// Reads a file whose checksum is the line of `sum_name`; its copy if it is damaged. If the line itself is damaged, the file
-/// and its copy are the same.
+/// Reads a file with its checksum in the line of `sum_name`, or its copy if it is damaged. If the line itself
+/// is damaged, the file and its copy must be equal.
 pub(crate) fn read_by_line(folder: &Path, name: &str, sum_name: &str) -> Result<CopiedFile, ArchiveError> {
     let line = disk::read(&folder.join(sum_name)).unwrap_or_default();
     let sha256 = String::from_utf8_lossy(&line[..line.len().min(SUM_DIGITS)]).into_owned();

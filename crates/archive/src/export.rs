@@ -1,7 +1,7 @@
-//! A run or bake-off for other tools: a long table (Parquet, CSV), a document (JSON), or metrics (OpenMetrics).
+//! Export of a run or bake-off: a long table (Parquet, CSV), a document (JSON), or metrics (OpenMetrics).
 //!
-//! The table has one row for each number. Numbers of the whole run have no time, numbers of intervals have one. The
-//! distributions themselves are in each run's `hist.parquet`, which any SQL engine reads as it is.
+//! The table has one row for each number. Numbers of the whole run have no time, numbers of intervals have
+//! one. The distributions are in each run's `hist.parquet`, which any SQL engine reads.
 
 mod flat;
 mod openmetrics;
@@ -57,8 +57,8 @@ impl Format {
 }
 
 impl Archive {
-    /// Writes a run, or a bake-off with the runs of its attempts, to `out`; yields whether any number was measured.
-    /// Without one, a table is a bare header.
+    /// Writes a run, or a bake-off with the runs of its attempts, to `out`; returns whether there is any number.
+    /// Without one, a table has only a header.
     ///
     /// # Errors
     ///
@@ -115,7 +115,7 @@ enum Subject {
 }
 
 impl Subject {
-    /// The runs, with their trials where they have one.
+    /// The runs, with their trials if they have one.
     fn runs(&self) -> Vec<(Option<&Trial>, &Run)> {
         match self {
             Self::Run(run) => vec![(None, run)],
@@ -157,7 +157,7 @@ fn rows(what: &Subject) -> Vec<Line<'_>> {
     lines
 }
 
-/// Hands each row to `each`: of a long run there are many times as many as fit memory well.
+/// Passes each row to `each`, because the rows of a long run may not fit in memory.
 fn for_each_row<'a>(what: &'a Subject, each: &mut dyn FnMut(Line<'a>) -> io::Result<()>) -> io::Result<()> {
     for (trial, run) in what.runs() {
         let host = series::host(&run.environment);
@@ -191,7 +191,7 @@ fn sample_labels(text: &str) -> Labels {
     pairs.unwrap_or_else(|| vec![("labels".into(), text.to_owned())])
 }
 
-/// Hands on every number of an interval, besides the series, with the end of the interval.
+/// Passes on every interval value other than the series, with the end of the interval.
 fn over_time(run: &Run, each: &mut dyn FnMut(u64, flat::Leaf) -> io::Result<()>) -> io::Result<()> {
     let mut flat = Flat { seen: &run.instruments, each };
     flat.intervals(&run.cpu)?;
@@ -211,7 +211,7 @@ fn over_time(run: &Run, each: &mut dyn FnMut(u64, flat::Leaf) -> io::Result<()>)
     Ok(())
 }
 
-/// Hands on each number of an interval, and when the interval ended.
+/// Passes each number of an interval, with the end of the interval, to `each`.
 struct Flat<'a> {
     seen: &'a Instruments,
     each: &'a mut dyn FnMut(u64, flat::Leaf) -> io::Result<()>,
@@ -335,7 +335,7 @@ impl Values {
         put("min", "min", s.min_ns as f64);
         put("mean", "mean", s.mean_ns);
         for (place, (of, _)) in QUANTILES.iter().enumerate() {
-            // A quantile that so few values do not determine is left out: missing is not zero, nor the maximum.
+            // A quantile that needs more values is left out: missing is not zero, nor the maximum.
             if let Some(value) = s.quantile_ns(place) {
                 put(of, of, value as f64);
             }

@@ -1,5 +1,5 @@
-//! The files of instruments, one interval a line. Everything that stores, reads or exports intervals goes through
-//! this table.
+//! Files of instruments, one interval per line. All code that stores, reads or exports intervals uses this
+//! table.
 
 use record::block_io::IoInterval;
 use record::cpu::CpuInterval;
@@ -13,23 +13,23 @@ use crate::schema::{Wrong, block_io, cpu, locks, nic};
 
 /// Intervals that have a file in a run's folder.
 pub(crate) trait StoredInterval: Timed + Sized {
-    /// The instrument, as columns and keys of exports name it.
+    /// Name of the instrument in columns and keys of exports.
     const NAME: &'static str;
 
-    /// The file.
+    /// Name of the file.
     const FILE: &'static str;
 
     /// One line of it.
     type Form: Serialize + DeserializeOwned;
 
-    /// The interval as its line.
+    /// Converts the interval to its line.
     fn form(&self) -> Self::Form;
 
     /// The inverse of [`Self::form`].
     fn read(form: Self::Form) -> Result<Self, Wrong>;
 }
 
-/// Something that is done with each instrument's intervals.
+/// An operation on each instrument's intervals.
 pub(crate) trait Visit {
     type Error;
 
@@ -70,7 +70,7 @@ pub(crate) fn visit_all<V: Visit>(visitor: &mut V) -> Result<(), V::Error> {
     visitor.visit::<UserLockInterval>()
 }
 
-/// Whether the archive itself writes a file of this name, one interval a line.
+/// Whether the archive itself writes a file of this name, one interval per line.
 pub(crate) fn is_file_of_intervals(name: &str) -> bool {
     struct Find<'a>(&'a str);
     impl Visit for Find<'_> {

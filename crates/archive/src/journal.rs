@@ -211,10 +211,11 @@ pub(crate) fn begin(id: RunId, order_sha256: &str) -> String {
     linked(&body(&head), order_sha256).0
 }
 
-/// Reads a journal whose order has that checksum; a last line without its end is left out.
+/// Parses a journal of the order with that checksum; an incomplete last line is left out.
 ///
-/// Behind a line that is damaged, the next one counts that continues what the damaged one says of itself or what follows
-/// from it. One changed byte costs one line at most, two if it is the byte between them, and none if it is in a checksum.
+/// After a damaged line, the next one is valid if it continues either the checksum stored in the damaged line
+/// or the one computed from its text. One changed byte costs at most one line, two if it is the byte between
+/// them, and zero if it is in a checksum.
 pub(crate) fn parse(bytes: &[u8], order_sha256: &str) -> Contents {
     let whole = whole_lines(bytes);
     let mut before = vec![Previous { link: order_sha256.to_owned(), body: None }];
@@ -257,16 +258,17 @@ pub(crate) fn parse(bytes: &[u8], order_sha256: &str) -> Contents {
     Contents { events, whole_bytes: whole as u64, torn_bytes: (bytes.len() - whole) as u64, link, damage }
 }
 
-/// What the next line may continue.
+/// A state that the next line may continue.
 struct Previous {
     link: String,
     /// Text of a line with a damaged checksum: valid if the next line continues it.
     body: Option<String>,
 }
 
-/// The checksums that the line after a damaged one may hold: the one stored in the damaged line, or the one computed from its text.
+/// Checksums that the line after a damaged one may continue: the one stored in the damaged line, or the one
+/// computed from its text.
 fn after_damage(line: &[u8], before: &Previous) -> Vec<Previous> {
-    // The digits are found by position, because the text around them may be damaged.
+    // By position, because the text around the digits may be damaged.
     let digits = line.len().checked_sub(LINK_DIGITS + LINK_ENDS.len());
     let stored = digits.map(|at| String::from_utf8_lossy(&line[at..at + LINK_DIGITS]).into_owned());
     let open = digits.and_then(|at| line.get(..at.checked_sub(LINK_BEGINS.len())?));

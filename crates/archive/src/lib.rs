@@ -7,7 +7,7 @@
 //! index.sqlite    for finding and listing; rebuilt whenever it differs from the folders
 //! ```
 //!
-//! A run is written under a temporary name, checksummed, synced and renamed, so readers never find half a run.
+//! A run is written under a temporary name, checksummed, synced and renamed: readers never find half a run.
 //! `docs/archive.md` describes the files for users of other tools.
 
 use std::ffi::OsString;
@@ -69,8 +69,8 @@ impl Archive {
         Self::made(Tree::at(dir))
     }
 
-    /// Variant of [`Archive::open`] that lets root write in a folder of another user; requires the user's consent
-    /// (`--trust`).
+    /// Variant of [`Archive::open`] that lets root write in a folder of another user; requires the user's
+    /// consent (`--trust`).
     ///
     /// # Errors
     ///

@@ -19,9 +19,9 @@ pub(crate) fn mask(document: Vec<u8>, target: Option<&Target>) -> Vec<u8> {
     mask_texts(&text).into_bytes()
 }
 
-/// What a text of a document stands in.
+/// Container of a string in a document.
 enum Context {
-    /// With the name of the field that is read.
+    /// Object, with the name of the current field.
     Object(String),
     /// List, with the last few strings before.
     List(Vec<String>),

@@ -55,7 +55,7 @@ struct Page {
     packed_bytes: u64,
 }
 
-/// A reader of the compact protocol; `None` where the bytes do not follow it.
+/// A reader of the compact protocol; its methods return `None` if the bytes do not follow it.
 struct CompactReader<'a> {
     rest: &'a [u8],
 }

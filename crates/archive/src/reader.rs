@@ -25,7 +25,7 @@ use crate::writer::{LATENCY, MANIFEST, MANIFEST_SUM, SERIES};
 use crate::{Archive, checksum, disk, hlog, series};
 
 impl Archive {
-    /// A run with everything that was measured in it.
+    /// Reads a run with all its measurements.
     ///
     /// # Errors
     ///
@@ -39,15 +39,15 @@ impl Archive {
         Ok(run)
     }
 
-    /// The same for a drawing of the load over time.
+    /// Variant of [`Self::run`] for charts of the load over time.
     ///
-    /// The distributions of neighbouring intervals are merged, without loss, into at most twice as many as `places`,
-    /// so memory does not grow with the load's length. Distributions of single operations, of wait and of lateness are
+    /// Distributions of neighboring intervals are merged, without loss, into at most twice as many as `places`,
+    /// so memory does not grow with the load's length. Those of single operations, of wait and of lateness are
     /// left out.
     ///
     /// # Errors
     ///
-    /// As [`Self::run`].
+    /// Those of [`Self::run`].
     pub fn run_for_drawing(&self, id: RunId, places: usize) -> Result<Run, ArchiveError> {
         let mut stretches = Stretches::new(places);
         let mut run = self.run_without_slices(id, &mut |slice| stretches.add(slice))?;

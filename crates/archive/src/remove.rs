@@ -14,7 +14,7 @@ use crate::{Archive, bakeoff, disk, lock, reader};
 /// Leftovers that were found and removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Leftovers {
-    /// The folders, as they were named.
+    /// Folders under their former names.
     pub folders: Vec<PathBuf>,
 }
 
@@ -48,11 +48,11 @@ impl Archive {
         Ok(())
     }
 
-    /// Removes what processes that died left half-written or half-removed.
+    /// Removes half-written or half-removed folders of processes that died.
     ///
     /// # Errors
     ///
-    /// Where the folders cannot be read or changed.
+    /// The folders cannot be read or changed.
     pub fn sweep(&self) -> Result<Leftovers, ArchiveError> {
         let _still = self.tree.keep_still()?;
         let mut swept = Leftovers::default();

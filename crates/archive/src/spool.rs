@@ -1,8 +1,8 @@
 //! The complete intervals of a running run: on disk, so that memory does not grow with the run's length.
 //!
-//! Writing must be cheap, because a load runs meanwhile: the files are not compressed and only this process reads
-//! them. Sealing the run turns them into the files of the archive. They have no name from the start, so a killed
-//! process leaves nothing behind.
+//! Writing must be cheap, because a load is running: the files are not compressed and only this process reads
+//! them. Sealing the run converts them to the files of the archive. They are unlinked as soon as they are
+//! open, so a killed process leaves nothing behind.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ use crate::export::SampleForm;
 use crate::intervals::{StoredInterval, Visit, visit_all};
 use crate::schema::Wrong;
 
-/// Bytes of a strand that wait in memory.
+/// Bytes of a segment that wait in memory.
 const WAITING_BYTES: usize = 1 << 15;
 
 /// Complete intervals of a run, in the order in which they were added.
@@ -164,7 +164,7 @@ struct Segment {
 }
 
 impl Segment {
-    /// One document a line.
+    /// Adds one document per line.
     fn add<T: Serialize>(&mut self, folder: &Path, forms: impl Iterator<Item = T>) -> io::Result<()> {
         for form in forms {
             serde_json::to_writer(&mut self.waiting, &form)?;
@@ -202,7 +202,7 @@ impl Segment {
     }
 }
 
-/// A file from its beginning, with a place that is not shared.
+/// A file from its beginning, with a separate position.
 struct PositionedReader<'a> {
     file: Option<&'a File>,
     at: u64,

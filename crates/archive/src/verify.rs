@@ -189,7 +189,7 @@ impl Archive {
     }
 }
 
-/// One folder under the eye.
+/// One folder under examination.
 struct Inspection<'a> {
     folder: &'a Path,
     files: usize,

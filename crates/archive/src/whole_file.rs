@@ -70,9 +70,9 @@ pub fn write_with(path: &Path, put: impl FnOnce(&mut dyn Write) -> io::Result<()
     }
 }
 
-/// How a path is written to.
+/// Way to write to a path.
 enum Destination {
-    /// A pipe or a device: it keeps nothing that could be lost, and must not be replaced by a file.
+    /// A pipe or a device: it stores nothing that could be lost, and must not be replaced by a file.
     Through(File),
     /// A file, or nothing yet.
     TemporaryFile(Target),
@@ -100,7 +100,7 @@ impl Destination {
                 SFlag::S_IFBLK => Err(io::Error::new(io::ErrorKind::InvalidInput, "is a block device")),
                 _ => Ok(Self::Through(file.into())),
             },
-            // A link to nothing, to a folder or to what cannot be opened is replaced.
+            // A link to nothing, to a folder or to an inaccessible file is replaced.
             (Err(_), SFlag::S_IFLNK) => Ok(Self::TemporaryFile(target)),
             (Err(errno), _) => Err(errno.into()),
         }
@@ -127,7 +127,7 @@ impl Target {
         Ok(Self { folder: open(folder_of(path), flags, Mode::empty())?, name, path: path.to_owned() })
     }
 
-    /// Makes an empty file under a random name in the same folder.
+    /// Creates an empty file under a random name in the same folder.
     fn create(self) -> io::Result<TemporaryFile> {
         let temporary = self.temporary_name();
         let flags = OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
@@ -186,7 +186,7 @@ pub(crate) struct SlowFile {
 /// Reason that a slow file cannot begin.
 #[derive(Debug)]
 pub(crate) enum BeginError {
-    /// Another process writes it.
+    /// Another process is writing it.
     Busy,
     /// The system refuses.
     Refused(io::Error),
@@ -199,7 +199,7 @@ impl From<io::Error> for BeginError {
 }
 
 impl SlowFile {
-    /// Begins a file that will be `path`; what a killed process left of the same name is removed.
+    /// Begins a file with the later name `path`; removes the leftover of a killed process with the same name.
     pub(crate) fn begin(path: &Path) -> Result<Self, BeginError> {
         let target = Target::of(path)?;
         let mut left_behind = None;

@@ -82,11 +82,11 @@ impl RunWriter {
         self.id
     }
 
-    /// Stores a file beside the run's own, compressed: `server.log` becomes `server.log.zst`, passwords masked.
+    /// Stores a file with the run, compressed: `server.log` becomes `server.log.zst`, with passwords masked.
     ///
     /// # Errors
     ///
-    /// Where `source` cannot be read or the archive cannot be written.
+    /// `source` cannot be read or the archive cannot be written.
     pub fn add_file(&mut self, name: &str, source: &mut dyn Read) -> Result<(), ArchiveError> {
         let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
         assert!(name.bytes().all(plain) && !name.starts_with('.'), "a plain file name: {name}");
@@ -127,11 +127,11 @@ impl RunWriter {
         self.seal_with(run, &Spool::temporary())
     }
 
-    /// Seals as [`Self::seal`] does; the intervals in `spool` come before those that `run` holds itself.
+    /// Variant of [`Self::seal`]; the intervals in `spool` come before those in `run`.
     ///
     /// # Errors
     ///
-    /// As [`Self::seal`], and if not everything could be written to the spool.
+    /// Those of [`Self::seal`], and that of an incomplete spool.
     pub fn seal_with(mut self, run: &Run, spool: &Spool) -> Result<PathBuf, ArchiveError> {
         assert_eq!(run.header.id, self.id, "a writer seals the run it was begun for");
         spool.check()?;
@@ -173,7 +173,7 @@ impl RunWriter {
         Ok(())
     }
 
-    /// One interval a line, those of `spool` first; without intervals, no file.
+    /// Writes one interval per line, those of `spool` first; writes no file without intervals.
     fn store_intervals<T: StoredInterval>(&mut self, spool: &Spool, more: &[T]) -> Result<(), ArchiveError> {
         let mut spooled = spool.lines::<T>();
         let is_empty = spooled.fill_buf().map_err(ArchiveError::reading(&self.folder))?.is_empty();

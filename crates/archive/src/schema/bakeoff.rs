@@ -89,7 +89,7 @@ impl Order {
         let Page { sponsor, tuning, notes } = page.clone();
         Self {
             schema: FORM.tag.to_owned(),
-            // How far it got is the journal's to tell.
+            // The journal records the progress.
             header: Header::of(&header.clone().still_running()),
             question: question.clone(),
             exploratory: *exploratory,
