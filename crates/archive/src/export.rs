@@ -57,8 +57,8 @@ impl Format {
 }
 
 impl Archive {
-    /// Writes a run, or a bake-off with the runs of its attempts, to `out`; returns whether there is any number.
-    /// Without one, a table has only a header.
+    /// Writes a run, or a bake-off with the runs of its attempts, to `out`; returns whether there is any
+    /// number. Without one, a table has only a header.
     ///
     /// # Errors
     ///

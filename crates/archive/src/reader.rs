@@ -41,9 +41,9 @@ impl Archive {
 
     /// Variant of [`Self::run`] for charts of the load over time.
     ///
-    /// Distributions of neighboring intervals are merged, without loss, into at most twice as many as `places`,
-    /// so memory does not grow with the load's length. Those of single operations, of wait and of lateness are
-    /// left out.
+    /// Distributions of neighboring intervals are merged, without loss, into at most twice as many as
+    /// `places`, so memory does not grow with the load's length. Those of single operations, of wait and of
+    /// lateness are left out.
     ///
     /// # Errors
     ///
