@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{CommandFactory as _, FromArgMatches as _};
-use record::belongs;
+use record::load::rules;
 use record::printable::Form;
 
+use crate::setting_values::refusal;
 use crate::{cmd, screen};
 
 /// A performance lab in one binary: steady load, true observation, fair bake-offs, a page at the end.
@@ -27,7 +28,7 @@ pub(crate) struct Cli {
 }
 
 impl Cli {
-    /// The command line, with nothing in it that could only be ignored.
+    /// The command line; every option in it has an effect.
     ///
     /// # Errors
     ///
@@ -44,10 +45,9 @@ impl Cli {
             _ => None,
         };
         if let (Some(target), Some(command)) = (of_target, command.find_subcommand_mut(name))
-            && let Some((option, why)) =
-                belongs::stranger(&target, |option| is_given(command, matches, option))
+            && let Some(violation) = rules::violation(&target, |name| is_given(command, matches, name))
         {
-            return Err(command.error(ErrorKind::ArgumentConflict, format!("--{option} {why}")));
+            return Err(command.error(ErrorKind::ArgumentConflict, refusal(&violation)));
         }
         Ok(cli)
     }
@@ -74,9 +74,10 @@ impl Cli {
     }
 }
 
-/// Whether the user wrote the option.
-fn is_given(command: &clap::Command, matches: &clap::ArgMatches, option: &str) -> bool {
-    let argument = command.get_arguments().find(|a| a.get_long() == Some(option));
+/// Whether the user wrote the option of a setting.
+fn is_given(command: &clap::Command, matches: &clap::ArgMatches, name: &str) -> bool {
+    let option = name.replace('_', "-");
+    let argument = command.get_arguments().find(|a| a.get_long() == Some(&option));
     argument.is_some_and(|a| matches.value_source(a.get_id().as_str()) == Some(ValueSource::CommandLine))
 }
 
@@ -115,14 +116,17 @@ Exit codes: 0 done and good; 1 done and bad; 2 wrong command line or plan; 3 the
 
 #[cfg(test)]
 mod tests {
+    use record::load::settings;
+
     use super::*;
 
     #[test]
-    fn every_option_that_belongs_to_some_targets_only_is_one_of_load() {
+    fn every_setting_is_an_option_of_load() {
         let mut command = Cli::command();
         let load = command.find_subcommand_mut("load").unwrap();
-        for (option, _) in belongs::BELONGS {
-            assert!(load.get_arguments().any(|a| a.get_long() == Some(option)), "{option}");
+        for setting in settings::ALL {
+            let option = setting.name.replace('_', "-");
+            assert!(load.get_arguments().any(|a| a.get_long() == Some(&option)), "{option}");
         }
     }
 }

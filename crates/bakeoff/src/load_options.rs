@@ -3,16 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use record::load::rules::{self, Violation};
 use record::load::{
     Arrivals, ClientSettings, DataCheck, Distribution, LatePolicy, LoadSettings, Loop, OltpMix, OltpSettings,
-    PreparePolicy, Schedule, ScriptFile, ScriptSettings, Think, Workload,
+    PreparePolicy, Schedule, ScriptFile, ScriptSettings, Think, Workload, settings,
 };
-use record::loops::{AskedLoop, Refused};
+use record::loops::LoopOptions;
 use record::quantity;
 use record::target::Target;
 
 use crate::exit::{EndsWith as _, Exit};
 use crate::request_options::RequestOptions;
+use crate::setting_values::{amount, default_of, option, whole, word};
 use crate::text_file;
 
 /// Where the load goes, and what data it works on.
@@ -24,32 +26,32 @@ pub(crate) struct DataOptions {
     target: String,
 
     /// What an event does [default: oltp-read-write for databases, kv for caches, native for others]
-    #[arg(long, value_parser = workload, value_name = "NAME")]
+    #[arg(long, value_parser = word(&settings::WORKLOAD, Workload::from_word), value_name = "NAME")]
     workload: Option<Workload>,
 
     /// Do this script of SQL statements, as pgbench has them, instead of a workload; with several, each event does one,
     /// drawn by their weights
-    #[arg(long = "script", value_name = "FILE[@WEIGHT]", conflicts_with = "workload", value_parser = script)]
+    #[arg(long = "script", value_name = "FILE[@WEIGHT]", value_parser = script)]
     scripts: Vec<ScriptFile>,
 
     /// Set a variable of the scripts
-    #[arg(long = "define", value_name = "NAME=VALUE", requires = "scripts", value_parser = define)]
+    #[arg(long = "define", value_name = "NAME=VALUE", value_parser = define)]
     defines: Vec<(String, String)>,
 
     /// Tables of the data set
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value = settings::TABLES.default_text(), value_parser = whole::<u32>(&settings::TABLES))]
     tables: u32,
 
     /// Rows in each table
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value = settings::ROWS.default_text(), value_parser = whole::<u64>(&settings::ROWS))]
     rows: u64,
 
     /// From this everything random follows: data, rows chosen, arrivals
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value = settings::SEED.default_text(), value_parser = whole::<u64>(&settings::SEED))]
     seed: u64,
 
     /// The longest message, row or value that is accepted from a server; a longer one breaks the connection
-    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = answer_max)]
+    #[arg(long, value_name = "SIZE", default_value = settings::ANSWER_MAX.default_text(), value_parser = amount(&settings::ANSWER_MAX, quantity::bytes))]
     answer_max: u64,
 
     #[command(flatten)]
@@ -61,41 +63,41 @@ pub(crate) struct DataOptions {
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch on the command line")]
 pub(crate) struct PaceOptions {
     /// Events per second over all threads: 500, 0.5, 500/s, 30/m; without it as fast as it goes (closed loop)
-    #[arg(long, alias = "tx-rate", value_name = "RATE", allow_negative_numbers = true, value_parser = quantity::rate_per_s)]
+    #[arg(long, alias = "tx-rate", value_name = "RATE", allow_negative_numbers = true, value_parser = amount(&settings::RATE, quantity::rate_per_s))]
     rate: Option<f64>,
 
     /// Threads, each with a connection of its own where --connections does not say otherwise
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    #[arg(long, value_name = "N", default_value = settings::THREADS.default_text(), value_parser = whole::<u32>(&settings::THREADS))]
     threads: u32,
 
     /// Connections of all threads together, each thread driving its share in an event loop: with many of them the least CPU
     /// [default: one each]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(&settings::CONNECTIONS))]
     connections: Option<u32>,
 
     /// Length of the measured phase [default: 10s; as long as --events takes; of file: arrivals, their own]
-    #[arg(long, value_name = "DURATION", value_parser = over_zero)]
+    #[arg(long, value_name = "DURATION", value_parser = amount(&settings::TIME, quantity::duration))]
     time: Option<Duration>,
 
     /// Measure exactly this many events, or as many as --time leaves room for where that is given too; a server that is away for
     /// 60 s ends it
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(&settings::EVENTS))]
     events: Option<u64>,
 
     /// Load before the measured phase; nothing of it counts
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = quantity::duration)]
+    #[arg(long, value_name = "DURATION", default_value = settings::WARMUP.default_text(), value_parser = amount(&settings::WARMUP, quantity::duration))]
     warmup: Duration,
 
     /// The load rises from nothing over this time, before the warm-up; nothing of it counts
-    #[arg(long, value_name = "DURATION", default_value = "0", value_parser = quantity::duration)]
+    #[arg(long, value_name = "DURATION", default_value = settings::RAMP_UP.default_text(), value_parser = amount(&settings::RAMP_UP, quantity::duration))]
     ramp_up: Duration,
 
     /// The load falls to nothing over this time, after the measured phase; nothing of it counts
-    #[arg(long, value_name = "DURATION", default_value = "0", value_parser = quantity::duration, conflicts_with = "events")]
+    #[arg(long, value_name = "DURATION", default_value = settings::RAMP_DOWN.default_text(), value_parser = amount(&settings::RAMP_DOWN, quantity::duration))]
     ramp_down: Duration,
 
     /// Length of a reported interval
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = interval)]
+    #[arg(long, value_name = "DURATION", default_value = settings::INTERVAL.default_text(), value_parser = amount(&settings::INTERVAL, quantity::duration))]
     interval: Duration,
 
     /// How due times are spread: jitter, period, poisson; or, saying their rates themselves, ramp:100-1000,
@@ -105,7 +107,7 @@ pub(crate) struct PaceOptions {
     arrivals: Option<Arrivals>,
 
     /// With jitter arrivals, how far an event moves: a share of a thread's period [default: 10%]
-    #[arg(long, value_name = "PERCENT", value_parser = jitter_ratio)]
+    #[arg(long, value_name = "PERCENT", value_parser = amount(&settings::JITTER, quantity::ratio))]
     jitter: Option<f64>,
 
     /// The same in microseconds, as the steady-rate patch of sysbench took it
@@ -113,7 +115,7 @@ pub(crate) struct PaceOptions {
     tx_jitter: Option<u64>,
 
     /// Who takes the next event: any free worker (shared), or its owner (own) [default: shared]
-    #[arg(long, value_name = "HOW", value_parser = schedule)]
+    #[arg(long, value_name = "HOW", value_parser = word(&settings::SCHEDULE, Schedule::from_word))]
     schedule: Option<Schedule>,
 
     /// What happens to an event that no worker was free for when it was due: queue (it starts as soon as one is),
@@ -128,12 +130,12 @@ pub(crate) struct PaceOptions {
 
     /// Workers spin this many microseconds before a due time, or, in a closed loop of --connections, look for answers so
     /// long before they sleep: on time, at the cost of CPU
-    #[arg(long, value_name = "USEC", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=1_000_000))]
+    #[arg(long, value_name = "USEC", default_value = settings::SPIN_US.default_text(), value_parser = whole::<u64>(&settings::SPIN_US))]
     spin_us: u64,
 
     /// Workers ask to be woken early by what waking up usually takes, and spin until the due time: all together at most this
     /// share of a CPU, less on a busy machine; 0 turns it off [default: 5%]
-    #[arg(long, value_name = "PERCENT", value_parser = spin_budget)]
+    #[arg(long, value_name = "PERCENT", value_parser = amount(&settings::SPIN_BUDGET, quantity::ratio))]
     spin_budget: Option<f64>,
 
     /// Workers run at real-time priority (`SCHED_FIFO`), before everything else
@@ -146,72 +148,72 @@ pub(crate) struct PaceOptions {
     keep_awake: bool,
 
     /// Tries after the first for an event that failed in a way that may pass
-    #[arg(long, value_name = "N", default_value_t = 3)]
+    #[arg(long, value_name = "N", default_value = settings::RETRY.default_text(), value_parser = whole::<u32>(&settings::RETRY))]
     retry: u32,
 
     /// How long what is in flight at the planned end may take
-    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = quantity::duration)]
+    #[arg(long, value_name = "DURATION", default_value = settings::DRAIN.default_text(), value_parser = amount(&settings::DRAIN, quantity::duration))]
     drain: Duration,
 
     /// Connections opened at a time
-    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value = settings::CONNECTS_AT_ONCE.default_text(), value_parser = whole::<u32>(&settings::CONNECTS_AT_ONCE))]
     connects_at_once: u32,
 
     /// Share of events that may fail in a valid run
-    #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = share)]
+    #[arg(long, value_name = "PERCENT", default_value = settings::MAX_ERRORS.default_text(), value_parser = amount(&settings::MAX_ERRORS, quantity::ratio))]
     max_errors: f64,
 
     /// Build missing data first: auto, always (from scratch) or never
-    #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = prepare_policy)]
+    #[arg(long, value_name = "WHEN", default_value = settings::PREPARE.default_text(), value_parser = word(&settings::PREPARE, PreparePolicy::from_word))]
     prepare: PreparePolicy,
 
     /// How closely an existing data set is looked at before the load: quick (first and last row and the index of each table),
     /// full (every row is counted), none
-    #[arg(long, value_name = "HOW", default_value = "quick", value_parser = data_check)]
+    #[arg(long, value_name = "HOW", default_value = settings::CHECK.default_text(), value_parser = word(&settings::CHECK, DataCheck::from_word))]
     check: DataCheck,
 
     /// Point selects in a transaction
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(long, value_name = "N", default_value = settings::POINT_SELECTS.default_text(), value_parser = whole::<u32>(&settings::POINT_SELECTS))]
     point_selects: u32,
 
     /// Rows that a range query covers
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value = settings::RANGE_SIZE.default_text(), value_parser = whole::<u64>(&settings::RANGE_SIZE))]
     range_size: u64,
 
     /// The four range queries in a transaction: on or off
-    #[arg(long, value_name = "ON|OFF", default_value = "on", action = clap::ArgAction::Set, value_parser = clap::builder::BoolishValueParser::new())]
+    #[arg(long, value_name = "ON|OFF", default_value = default_of(&settings::RANGE_SELECTS, "on", "off"), action = clap::ArgAction::Set, value_parser = clap::builder::BoolishValueParser::new())]
     range_selects: bool,
 
     /// Updates of the indexed column in a transaction
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(..=100_000))]
+    #[arg(long, value_name = "N", default_value = settings::INDEX_UPDATES.default_text(), value_parser = whole::<u32>(&settings::INDEX_UPDATES))]
     index_updates: u32,
 
     /// Updates of another column in a transaction
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(..=100_000))]
+    #[arg(long, value_name = "N", default_value = settings::NON_INDEX_UPDATES.default_text(), value_parser = whole::<u32>(&settings::NON_INDEX_UPDATES))]
     non_index_updates: u32,
 
     /// Rows that a transaction deletes and inserts again
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(..=100_000))]
+    #[arg(long, value_name = "N", default_value = settings::DELETE_INSERTS.default_text(), value_parser = whole::<u32>(&settings::DELETE_INSERTS))]
     delete_inserts: u32,
 
     /// Values that a statement of select-random-points asks for
-    #[arg(long, value_name = "N", default_value_t = OltpMix::USUAL.random_points, value_parser = clap::value_parser!(u32).range(1..=i64::from(OltpMix::POINTS_MAX)))]
+    #[arg(long, value_name = "N", default_value = settings::RANDOM_POINTS.default_text(), value_parser = whole::<u32>(&settings::RANDOM_POINTS))]
     random_points: u32,
 
     /// Ranges that a statement of select-random-ranges counts
-    #[arg(long, value_name = "N", default_value_t = OltpMix::USUAL.number_of_ranges, value_parser = clap::value_parser!(u32).range(1..=i64::from(OltpMix::POINTS_MAX)))]
+    #[arg(long, value_name = "N", default_value = settings::NUMBER_OF_RANGES.default_text(), value_parser = whole::<u32>(&settings::NUMBER_OF_RANGES))]
     number_of_ranges: u32,
 
     /// How far the end of such a range is from its beginning
-    #[arg(long, value_name = "N", default_value_t = OltpMix::USUAL.delta, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
+    #[arg(long, value_name = "N", default_value = settings::DELTA.default_text(), value_parser = whole::<u32>(&settings::DELTA))]
     delta: u32,
 
     /// Rows that a statement of bulk-insert adds
-    #[arg(long, value_name = "N", default_value_t = OltpMix::USUAL.bulk_rows, value_parser = clap::value_parser!(u32).range(1..=i64::from(OltpMix::BULK_ROWS_MAX)))]
+    #[arg(long, value_name = "N", default_value = settings::BULK_ROWS.default_text(), value_parser = whole::<u32>(&settings::BULK_ROWS))]
     bulk_rows: u32,
 
     /// How rows are chosen: uniform, zipfian, special or pareto, as in sysbench
-    #[arg(long, value_name = "NAME", default_value = "special", value_parser = distribution)]
+    #[arg(long, value_name = "NAME", default_value = settings::DISTRIBUTION.default_text(), value_parser = word(&settings::DISTRIBUTION, Distribution::named))]
     distribution: Distribution,
 
     /// Leave out BEGIN and COMMIT
@@ -219,7 +221,7 @@ pub(crate) struct PaceOptions {
     skip_trx: bool,
 
     /// Prepare statements on the server: yes or no
-    #[arg(long, value_name = "YES|NO", default_value = "yes", action = clap::ArgAction::Set, value_parser = clap::builder::BoolishValueParser::new())]
+    #[arg(long, value_name = "YES|NO", default_value = default_of(&settings::PREPARED, "yes", "no"), action = clap::ArgAction::Set, value_parser = clap::builder::BoolishValueParser::new())]
     prepared: bool,
 }
 
@@ -237,13 +239,12 @@ impl DataOptions {
     }
 
     fn workload(&self, target: &Target) -> Workload {
-        if !self.scripts.is_empty() {
-            Workload::Script
-        } else if self.requests.has_commands() {
-            Workload::Native
-        } else {
-            self.workload.unwrap_or_else(|| load::default_workload(target))
-        }
+        let is_given = |name: &str| match name {
+            "script" => self.has_scripts(),
+            "command" => self.requests.has_commands(),
+            _ => false,
+        };
+        self.workload.unwrap_or_else(|| rules::default_workload(target, is_given))
     }
 
     /// A load on this data with nothing said about its pace.
@@ -252,16 +253,7 @@ impl DataOptions {
         LoadSettings {
             workload: self.workload(&target),
             target,
-            oltp: OltpSettings {
-                tables: self.tables,
-                rows: self.rows,
-                point_selects: 10,
-                range_size: 100,
-                mix: OltpMix::USUAL,
-                distribution: Distribution::Special,
-                skip_transaction: false,
-                prepared: true,
-            },
+            oltp: OltpSettings { tables: self.tables, rows: self.rows, ..OltpSettings::usual() },
             scripts: ScriptSettings { files: self.scripts.clone(), defines: self.defines.clone() },
             kv: self.requests.kv(),
             http: self.requests.http(),
@@ -299,8 +291,6 @@ pub(crate) struct Meant {
     pub(crate) recorded: Option<DueTimes>,
 }
 
-/// Length of the measured phase where nobody says.
-const TIME: Duration = Duration::from_secs(10);
 /// How long a number of events may take: as long as anybody waits.
 const AS_LONG_AS_IT_TAKES: Duration = Duration::from_hours(24 * 365);
 
@@ -316,14 +306,13 @@ impl PaceOptions {
         let base = data.settings(self.prepare);
         let (arrivals, recorded) = self.arrivals()?;
         let time = self.time_of(arrivals.as_ref());
-        let is_search = rate_per_s.is_some();
-        let refused = |refused| Exit::Usage.with(in_options(&refused, is_search));
-        let pace = self.asked(arrivals, rate_per_s)?.resolved(time).map_err(refused)?;
-        if self.spin_us > 0 && !pace.may_spin(self.connections) {
-            return Err(Exit::Usage.with(
-                "--spin-us needs --rate, to spin before a due time, or --connections, to look for answers",
-            ));
-        }
+        let refused = |violation: Violation| {
+            // A search brings a rate.
+            let is_of_search = |name: &str| name == "rate" && rate_per_s.is_some();
+            let written = |name: &str| if is_of_search(name) { option("search") } else { option(name) };
+            Exit::Usage.with(format!("{} {}", option(violation.setting), violation.why(written)))
+        };
+        let pace = self.loop_options(arrivals, rate_per_s)?.resolved(time).map_err(refused)?;
         let settings = LoadSettings {
             oltp: OltpSettings {
                 point_selects: self.point_selects,
@@ -360,7 +349,10 @@ impl PaceOptions {
             client: ClientSettings { spin: Duration::from_micros(self.spin_us), keep_awake: self.keep_awake },
             ..base
         };
-        Ok(Meant { settings, recorded })
+        match rules::violation_of_values(&settings) {
+            Some(violation) => Err(refused(violation)),
+            None => Ok(Meant { settings, recorded }),
+        }
     }
 
     /// Whether a rate was asked for.
@@ -368,8 +360,12 @@ impl PaceOptions {
         self.rate.is_some()
     }
 
-    /// What the options ask of the loop.
-    fn asked(&self, arrivals: Option<Arrivals>, rate_per_s: Option<f64>) -> anyhow::Result<AskedLoop> {
+    /// The settings of the loop.
+    fn loop_options(
+        &self,
+        arrivals: Option<Arrivals>,
+        rate_per_s: Option<f64>,
+    ) -> anyhow::Result<LoopOptions> {
         let thread_period_s = self.rate.map(|per_s| f64::from(self.threads) / per_s);
         let of_period = |us: u64| Some(us as f64 * 1e-6 / thread_period_s?);
         let jitter_ratio = self.jitter.or_else(|| self.tx_jitter.and_then(of_period));
@@ -380,7 +376,7 @@ impl PaceOptions {
                 self.tx_jitter.unwrap_or_default()
             )));
         }
-        Ok(AskedLoop {
+        Ok(LoopOptions {
             per_s: self.rate.or(rate_per_s),
             arrivals,
             jitter_ratio,
@@ -406,8 +402,8 @@ impl PaceOptions {
                 let gaps = u32::try_from(file.events.saturating_sub(1)).unwrap_or(u32::MAX).max(1);
                 file.span + (file.span / gaps).max(Duration::from_millis(1))
             }
-            (Some(arrivals), ..) if arrivals.say_their_rate() => TIME,
-            (.., None) => TIME,
+            (Some(arrivals), ..) if arrivals.say_their_rate() => settings::TIME.default_duration(),
+            (.., None) => settings::TIME.default_duration(),
             (_, None, Some(_)) => AS_LONG_AS_IT_TAKES,
             // Twice its mean and a minute: Poisson arrivals come when they come.
             (_, Some(per_s), Some(events)) => Duration::try_from_secs_f64(2.0 * events as f64 / per_s + 60.0)
@@ -416,64 +412,6 @@ impl PaceOptions {
         };
         self.time.unwrap_or(own)
     }
-}
-
-/// Why a loop cannot be had, in the words of the command line.
-fn in_options(refused: &Refused, is_search: bool) -> String {
-    match refused {
-        Refused::TwoRates(arrivals) if is_search => {
-            format!("--search varies the rate, and {arrivals} says its rates itself: leave one of them out")
-        }
-        Refused::TwoRates(arrivals) => format!("{arrivals} says its rates itself: leave --rate out"),
-        Refused::NoJitter(arrivals) => {
-            format!("--jitter moves jitter arrivals only: leave it out with {arrivals}")
-        }
-        Refused::NeedsRate(name) => {
-            format!("--{name} needs --rate: without one the loop is closed, and nothing is due at any time")
-        }
-        Refused::ThinksBesideRate(_) => {
-            "--think is for a closed loop: with a rate, the schedule says when events begin".to_owned()
-        }
-    }
-}
-
-fn over_zero(text: &str) -> Result<Duration, String> {
-    match quantity::duration(text) {
-        Ok(d) if d.is_zero() => Err("a measured phase of no length measures nothing".into()),
-        other => other.map_err(|e| e.to_string()),
-    }
-}
-
-fn interval(text: &str) -> Result<Duration, String> {
-    match quantity::duration(text) {
-        Ok(d) if d < Duration::from_millis(100) => Err("the shortest interval is 100ms".into()),
-        other => other.map_err(|e| e.to_string()),
-    }
-}
-
-fn jitter_ratio(text: &str) -> Result<f64, String> {
-    match quantity::ratio(text) {
-        Ok(r) if r > 1.0 => Err("an event moves by at most 100% of its period".into()),
-        other => other.map_err(|e| e.to_string()),
-    }
-}
-
-fn spin_budget(text: &str) -> Result<f64, String> {
-    match quantity::ratio(text) {
-        Ok(r) if r > 1.0 => Err("at most 100% of one CPU".into()),
-        other => other.map_err(|e| e.to_string()),
-    }
-}
-
-fn share(text: &str) -> Result<f64, String> {
-    match quantity::ratio(text) {
-        Ok(r) if r > 1.0 => Err("at most 100% of the events can fail".into()),
-        other => other.map_err(|e| e.to_string()),
-    }
-}
-
-fn workload(text: &str) -> Result<Workload, String> {
-    Workload::from_word(text).ok_or_else(|| expected(Workload::ALL.iter().map(|w| w.word())))
 }
 
 /// `FILE` or `FILE@WEIGHT`, as pgbench has it; the file is read at once.
@@ -495,35 +433,6 @@ fn script(text: &str) -> Result<ScriptFile, String> {
 }
 
 fn define(text: &str) -> Result<(String, String), String> {
-    let is_name = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_');
-    match text.split_once('=') {
-        Some((name, value)) if is_name(name) => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("expected NAME=VALUE, where a name is letters, digits and underscores".into()),
-    }
-}
-
-fn schedule(text: &str) -> Result<Schedule, String> {
-    Schedule::from_word(text).ok_or_else(|| expected(Schedule::ALL.iter().map(|s| s.word())))
-}
-
-fn data_check(text: &str) -> Result<DataCheck, String> {
-    DataCheck::from_word(text).ok_or_else(|| expected(DataCheck::ALL.iter().map(|c| c.word())))
-}
-
-fn answer_max(text: &str) -> Result<u64, String> {
-    let bytes = quantity::bytes(text).map_err(|e| e.to_string())?;
-    let is_enough = bytes >= LoadSettings::ANSWER_BYTES_MIN;
-    is_enough.then_some(bytes).ok_or_else(|| "expected at least 64KiB".to_owned())
-}
-
-fn prepare_policy(text: &str) -> Result<PreparePolicy, String> {
-    PreparePolicy::from_word(text).ok_or_else(|| expected(PreparePolicy::ALL.iter().map(|p| p.word())))
-}
-
-fn distribution(text: &str) -> Result<Distribution, String> {
-    Distribution::named(text).ok_or_else(|| expected(Distribution::NAMES.iter().copied()))
-}
-
-fn expected(words: impl Iterator<Item = &'static str>) -> String {
-    format!("expected one of {}", words.collect::<Vec<_>>().join(", "))
+    let expected = "expected NAME=VALUE; a name consists of letters, digits and underscores";
+    ScriptSettings::parse_define(text).ok_or_else(|| expected.to_owned())
 }

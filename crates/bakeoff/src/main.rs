@@ -12,6 +12,7 @@ mod load_screen;
 mod own_cost;
 mod request_options;
 mod screen;
+mod setting_values;
 mod signals;
 mod text_file;
 mod watch_screen;

@@ -2,47 +2,49 @@
 
 use std::time::Duration;
 
-use record::load::Distribution;
+use record::load::{Distribution, settings};
 use record::quantity;
 use record::requests::{
     CacheCommand, ClientFiles, ExecSettings, HttpSettings, HttpVersion, KvSettings, SizeClass,
 };
+
+use crate::setting_values::{amount, text, whole, word};
 
 /// What caches, web servers and commands are asked.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Caches, web servers and commands")]
 pub(crate) struct RequestOptions {
     /// Keys of a cache
-    #[arg(long, value_name = "N", default_value_t = KvSettings::KEYS, value_parser = clap::value_parser!(u64).range(1..=9_999_999_999))]
+    #[arg(long, value_name = "N", default_value = settings::KEYS.default_text(), value_parser = whole::<u64>(&settings::KEYS))]
     keys: u64,
 
     /// Lengths of its values in bytes, with weights; each key has its own
-    #[arg(long, value_name = "FROM-TO:WEIGHT,...", default_value = KvSettings::SIZES, value_parser = sizes)]
+    #[arg(long, value_name = "FROM-TO:WEIGHT,...", default_value = settings::SIZES.default_text(), value_parser = sizes)]
     sizes: Sizes,
 
     /// What events do to it
-    #[arg(long, value_name = "get=W,set=W", default_value = KvSettings::MIX, value_parser = KvSettings::parse_mix)]
+    #[arg(long, value_name = "get=W,set=W", default_value = settings::MIX.default_text(), value_parser = KvSettings::parse_mix)]
     mix: f64,
 
     /// How keys are chosen: uniform, zipfian, special or pareto
-    #[arg(long, value_name = "NAME", default_value = "zipfian", value_parser = distribution)]
+    #[arg(long, value_name = "NAME", default_value = settings::KEY_DISTRIBUTION.default_text(), value_parser = word(&settings::KEY_DISTRIBUTION, Distribution::named))]
     key_distribution: Distribution,
 
     /// Requests that a connection to a cache may have in flight at a time
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(KvSettings::PIPELINE_MAX)))]
+    #[arg(long, value_name = "N", default_value = settings::PIPELINE.default_text(), value_parser = whole::<u32>(&settings::PIPELINE))]
     pipeline: u32,
 
     /// Keys of a cache that an event reads with one request
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(KvSettings::MULTI_GET_MAX)))]
+    #[arg(long, value_name = "N", default_value = settings::MULTI_GET.default_text(), value_parser = whole::<u32>(&settings::MULTI_GET))]
     multi_get: u32,
 
     /// How long values live that are written to a cache: whole seconds [default: for ever]
-    #[arg(long, value_name = "DURATION", value_parser = ttl)]
+    #[arg(long, value_name = "DURATION", value_parser = KvSettings::parse_ttl)]
     ttl: Option<Duration>,
 
     /// Send this command to Redis in place of reading and writing values, as in `ZADD board ${random(1, 100)} ann`; with several, an
     /// event sends one, drawn by weight
-    #[arg(long = "command", value_name = "TEXT[@WEIGHT]", conflicts_with = "workload")]
+    #[arg(long = "command", value_name = "TEXT[@WEIGHT]")]
     commands: Vec<String>,
 
     /// Compare everything that is read with what must be there
@@ -50,11 +52,11 @@ pub(crate) struct RequestOptions {
     verify: bool,
 
     /// Method of a web request
-    #[arg(long, value_name = "WORD", default_value = "GET", value_parser = method)]
+    #[arg(long, value_name = "WORD", default_value = settings::METHOD.default_text(), value_parser = word(&settings::METHOD, HttpSettings::parse_method))]
     method: String,
 
     /// A header of a web request; may be given more than once
-    #[arg(long = "header", value_name = "NAME: VALUE", value_parser = header)]
+    #[arg(long = "header", value_name = "NAME: VALUE", value_parser = text(&settings::HEADER))]
     headers: Vec<String>,
 
     /// Body of a web request
@@ -62,19 +64,19 @@ pub(crate) struct RequestOptions {
     body: String,
 
     /// The status that a web request must end with [default: any below 400]
-    #[arg(long, value_name = "STATUS", value_parser = clap::value_parser!(u16).range(100..=599))]
+    #[arg(long, value_name = "STATUS", value_parser = whole::<u16>(&settings::EXPECT_STATUS))]
     expect_status: Option<u16>,
 
     /// A file of web requests with weights (TOML), in place of the one that the target names
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = text(&settings::REQUESTS))]
     requests: Option<String>,
 
     /// Version of HTTP: 1.1, 2, or any (HTTP/2 where an https: server has it, else HTTP/1.1)
-    #[arg(long, value_name = "VERSION", default_value = "any", value_parser = http_version)]
+    #[arg(long, value_name = "VERSION", default_value = settings::HTTP_VERSION.default_text(), value_parser = word(&settings::HTTP_VERSION, HttpVersion::from_word))]
     http_version: HttpVersion,
 
     /// Trust the certificates in this file (PEM), in place of this machine's own
-    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    #[arg(long, value_name = "FILE", value_parser = text(&settings::CA))]
     ca: Option<String>,
 
     /// Trust any certificate
@@ -82,23 +84,23 @@ pub(crate) struct RequestOptions {
     insecure: bool,
 
     /// The client's own certificate (PEM), for an https: server that asks for one
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = text(&settings::CERT))]
     cert: Option<String>,
 
     /// The private key of --cert (PEM)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = text(&settings::KEY))]
     key: Option<String>,
 
     /// Requests that a connection of HTTP/2 may have in flight at a time
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(HttpSettings::STREAMS_MAX)))]
+    #[arg(long, value_name = "N", default_value = settings::STREAMS.default_text(), value_parser = whole::<u32>(&settings::STREAMS))]
     streams: u32,
 
     /// Connect to this socket in place of the host and port that the target names
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", value_parser = text(&settings::UNIX_SOCKET))]
     unix_socket: Option<String>,
 
     /// Give up a web request without a whole answer after this time: a `timeout` error, whose response time is known from below
-    #[arg(long, value_name = "DURATION", value_parser = timeout)]
+    #[arg(long, value_name = "DURATION", value_parser = amount(&settings::TIMEOUT, quantity::duration))]
     timeout: Option<Duration>,
 
     /// Each connection to a web server sends the cookies that it was given
@@ -106,15 +108,15 @@ pub(crate) struct RequestOptions {
     cookies: bool,
 
     /// A file of rows (CSV with a line of names, or JSON lines); an event draws one, and `${name}` in path, header or body is its value
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = text(&settings::DATA))]
     data: Option<String>,
 
     /// A variable of a command's environment; may be given more than once
-    #[arg(long = "env", value_name = "NAME=VALUE", value_parser = variable)]
+    #[arg(long = "env", value_name = "NAME=VALUE", value_parser = word(&settings::ENV, ExecSettings::parse_variable))]
     environment: Vec<(String, String)>,
 
     /// The exit status that a command must end with
-    #[arg(long, value_name = "STATUS", default_value_t = 0)]
+    #[arg(long, value_name = "STATUS", default_value = settings::EXPECT_EXIT.default_text(), value_parser = whole::<u8>(&settings::EXPECT_EXIT))]
     expect_exit: u8,
 }
 
@@ -169,43 +171,4 @@ impl RequestOptions {
 
 fn sizes(text: &str) -> Result<Sizes, String> {
     KvSettings::parse_sizes(text).map(Sizes)
-}
-
-fn distribution(text: &str) -> Result<Distribution, String> {
-    Distribution::named(text).ok_or_else(|| format!("expected one of {}", Distribution::NAMES.join(", ")))
-}
-
-fn ttl(text: &str) -> Result<Duration, String> {
-    let ttl = quantity::duration(text).map_err(|e| e.to_string())?;
-    KvSettings::is_ttl(ttl).then_some(ttl).ok_or_else(|| "expected whole seconds, at most 30 days".to_owned())
-}
-
-fn timeout(text: &str) -> Result<Duration, String> {
-    match quantity::duration(text) {
-        Ok(span) if span.is_zero() => Err("a time-out of no length gives up every request".into()),
-        other => other.map_err(|e| e.to_string()),
-    }
-}
-
-fn http_version(text: &str) -> Result<HttpVersion, String> {
-    HttpVersion::from_word(text).ok_or_else(|| "expected 1.1, 2 or any".to_owned())
-}
-
-fn method(text: &str) -> Result<String, String> {
-    let is_word = !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphabetic() || b == b'-');
-    if is_word { Ok(text.to_ascii_uppercase()) } else { Err("expected one word, such as GET or POST".into()) }
-}
-
-fn header(text: &str) -> Result<String, String> {
-    match text.split_once(':') {
-        Some((name, _)) if !name.trim().is_empty() && !text.contains(['\r', '\n']) => Ok(text.to_owned()),
-        _ => Err("expected `NAME: VALUE`".into()),
-    }
-}
-
-fn variable(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() && !text.contains('\0') => Ok((name.into(), value.into())),
-        _ => Err("expected NAME=VALUE".into()),
-    }
 }

@@ -4,16 +4,16 @@ use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
-/// A place in the text of a plan; line and column count from 1, the column in characters.
+/// A position in the text of a plan; line and column count from 1, the column in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
+pub struct Position {
     /// The line.
     pub line: usize,
     /// The column.
     pub column: usize,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.line, self.column)
     }
@@ -21,19 +21,21 @@ impl fmt::Display for Place {
 
 /// One thing that is wrong with a plan.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[error("{place}: {kind}")]
+#[error("{position}: {kind}")]
 pub struct Problem {
     /// Where.
-    pub place: Place,
+    pub position: Position,
     /// What was found, and what was expected.
     pub kind: ProblemKind,
 }
 
 impl Problem {
-    /// The table and the key that was meant by an unknown one.
+    /// The table and the key that an unknown one probably misspells.
     fn misspelled(&self) -> Option<(String, String)> {
         match &self.kind {
-            ProblemKind::UnknownKey { table, meant: Some(meant), .. } => Some((table.clone(), meant.clone())),
+            ProblemKind::UnknownKey { table, closest: Some(closest), .. } => {
+                Some((table.clone(), closest.clone()))
+            }
             _ => None,
         }
     }
@@ -49,14 +51,14 @@ pub enum ProblemKind {
         message: String,
     },
     /// A key that no plan has.
-    #[error("unknown key `{key}` in {table}; {}", suggestion(.meant.as_deref(), .known))]
+    #[error("unknown key `{key}` in {table}; {}", suggestion(.closest.as_deref(), .known))]
     UnknownKey {
         /// The key.
         key: String,
         /// The table that it stands in.
         table: String,
-        /// The key that was probably meant.
-        meant: Option<String>,
+        /// The known key that it probably misspells.
+        closest: Option<String>,
         /// The keys that the table has.
         known: Vec<String>,
     },
@@ -82,23 +84,23 @@ pub enum ProblemKind {
         /// What may be there.
         expected: String,
     },
-    /// A key that could only be ignored.
+    /// A key of the load that would have no effect, or contradicts another.
     #[error("`{key}` {why}")]
-    DoesNotBelong {
+    BreaksRule {
         /// The key.
         key: String,
-        /// Whom it is for.
+        /// The rule, as a clause after the key.
         why: String,
     },
     /// A placeholder that stands for nothing.
-    #[error("`{key}` uses `{{{name}}}`, which is neither `scratch` nor a factor; {}", suggestion(.meant.as_deref(), .known))]
+    #[error("`{key}` uses `{{{name}}}`, which is neither `scratch` nor a factor; {}", suggestion(.closest.as_deref(), .known))]
     UnknownPlaceholder {
         /// The key whose value has it.
         key: String,
         /// The name between the braces.
         name: String,
-        /// The name that was probably meant.
-        meant: Option<String>,
+        /// The known name that it probably misspells.
+        closest: Option<String>,
         /// The names there are.
         known: Vec<String>,
     },
@@ -173,24 +175,24 @@ pub enum ProblemKind {
         units: &'static [&'static str],
     },
     /// The reference is not among the values.
-    #[error("reference `{reference}` is not a value of factor `{factor}`; {}", suggestion(.meant.as_deref(), .known))]
+    #[error("reference `{reference}` is not a value of factor `{factor}`; {}", suggestion(.closest.as_deref(), .known))]
     ReferenceIsNoValue {
         /// The factor.
         factor: String,
         /// What is written.
         reference: String,
-        /// The value that was probably meant.
-        meant: Option<String>,
+        /// The known value that it probably misspells.
+        closest: Option<String>,
         /// The values.
         known: Vec<String>,
     },
     /// An environment for a value that no factor has.
-    #[error("[server.env.{name}] is for a value that no whole-plot factor has; {}", suggestion(.meant.as_deref(), .known))]
+    #[error("[server.env.{name}] is for a value that no whole-plot factor has; {}", suggestion(.closest.as_deref(), .known))]
     EnvironmentForNoValue {
         /// What is written.
         name: String,
-        /// The value that was probably meant.
-        meant: Option<String>,
+        /// The known value that it probably misspells.
+        closest: Option<String>,
         /// The values.
         known: Vec<String>,
     },
@@ -224,7 +226,7 @@ pub enum ProblemKind {
         /// The blocks that a verdict takes.
         needed: u32,
     },
-    /// More trials than can be meant.
+    /// Too many trials.
     #[error("the plan has {trials} trials, more than {limit}; use fewer values or blocks")]
     TooManyTrials {
         /// Cells by blocks.
@@ -250,7 +252,7 @@ impl PlanErrors {
             ProblemKind::MissingKey { key, table, .. } => !misspelled.contains(&(table.clone(), key.clone())),
             _ => true,
         });
-        problems.sort_by_key(|p| p.place);
+        problems.sort_by_key(|p| p.position);
         let mut seen = Vec::new();
         problems.retain(|problem| {
             let new = !seen.contains(problem);
@@ -291,17 +293,17 @@ impl<'a> Lines<'a> {
         Self { text, starts }
     }
 
-    /// The place where a span of bytes starts.
-    pub(crate) fn place(&self, span: &Range<usize>) -> Place {
+    /// The position where a span of bytes starts.
+    pub(crate) fn position(&self, span: &Range<usize>) -> Position {
         let at = span.start.min(self.text.len());
         let line = self.starts.partition_point(|&start| start <= at);
         let column = self.text[self.starts[line - 1]..at].chars().count() + 1;
-        Place { line, column }
+        Position { line, column }
     }
 }
 
 /// The known name that `found` is probably a misspelling of: at most a third of its letters differ.
-pub(crate) fn meant<'a>(found: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+pub(crate) fn closest<'a>(found: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let close = |name: &&str| distance(found, name) <= found.chars().count().max(3) / 3;
     known.into_iter().filter(close).min_by_key(|name| distance(found, name)).map(str::to_owned)
 }
@@ -329,8 +331,8 @@ fn distance(a: &str, b: &str) -> usize {
     rows[a.len()][b.len()]
 }
 
-fn suggestion(meant: Option<&str>, known: &[String]) -> String {
-    match meant {
+fn suggestion(closest: Option<&str>, known: &[String]) -> String {
+    match closest {
         Some(name) => format!("did you mean `{name}`?"),
         None => format!("expected one of {}", known.join(", ")),
     }
@@ -353,19 +355,19 @@ mod tests {
     #[test]
     fn a_place_counts_lines_and_characters_from_one() {
         let lines = Lines::of("a\nüb = 1\n");
-        assert_eq!(lines.place(&(0..1)), Place { line: 1, column: 1 });
-        assert_eq!(lines.place(&(2..3)), Place { line: 2, column: 1 });
-        assert_eq!(lines.place(&(4..5)), Place { line: 2, column: 2 });
-        assert_eq!(lines.place(&(99..99)), Place { line: 3, column: 1 });
+        assert_eq!(lines.position(&(0..1)), Position { line: 1, column: 1 });
+        assert_eq!(lines.position(&(2..3)), Position { line: 2, column: 1 });
+        assert_eq!(lines.position(&(4..5)), Position { line: 2, column: 2 });
+        assert_eq!(lines.position(&(99..99)), Position { line: 3, column: 1 });
     }
 
     #[test]
     fn a_misspelled_name_finds_its_neighbor_and_a_strange_one_finds_none() {
         let known = ["blocks", "seed", "time_budget"];
-        assert_eq!(meant("blcoks", known).as_deref(), Some("blocks"));
-        assert_eq!(meant("time-budget", known).as_deref(), Some("time_budget"));
-        assert_eq!(meant("sede", known).as_deref(), Some("seed"));
-        assert_eq!(meant("colour", known), None);
+        assert_eq!(closest("blcoks", known).as_deref(), Some("blocks"));
+        assert_eq!(closest("time-budget", known).as_deref(), Some("time_budget"));
+        assert_eq!(closest("sede", known).as_deref(), Some("seed"));
+        assert_eq!(closest("colour", known), None);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use record::bakeoff::Plot;
 
 use crate::matrix;
-use crate::meant::Plan;
+use crate::plan::Plan;
 
 /// What a plan takes.
 #[derive(Debug, Clone, PartialEq)]

@@ -23,11 +23,11 @@ pub enum Experiment {
     Sweep(SweepPlan),
 }
 
-/// Why there is no such experiment.
+/// Why an experiment cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotAnExperiment {
-    /// The text is no TOML.
-    #[error("the plan is no TOML: {0}")]
+    /// The text is not TOML.
+    #[error("the plan is not TOML: {0}")]
     NotToml(String),
     /// A value is missing, or not what it should be.
     #[error("{key}: expected {expected}")]
@@ -48,10 +48,10 @@ impl Experiment {
     pub fn read(text: &str) -> Result<Self, NotAnExperiment> {
         let table: Table =
             text.parse().map_err(|e: toml::de::Error| NotAnExperiment::NotToml(e.to_string()))?;
-        let written = Written(&table);
-        match written.text("experiment")? {
-            "scale" => ScalePlan::read(&written).map(Self::Scale),
-            "dder" => SweepPlan::read(&written).map(Self::Sweep),
+        let stored = StoredPlan(&table);
+        match stored.text("experiment")? {
+            "scale" => ScalePlan::read(&stored).map(Self::Scale),
+            "dder" => SweepPlan::read(&stored).map(Self::Sweep),
             _ => Err(expected("experiment", "scale or dder")),
         }
     }
@@ -59,8 +59,8 @@ impl Experiment {
     /// The plan as TOML.
     pub fn text(&self) -> String {
         let (name, table) = match self {
-            Self::Scale(plan) => ("scale", plan.written()),
-            Self::Sweep(plan) => ("dder", plan.written()),
+            Self::Scale(plan) => ("scale", plan.table()),
+            Self::Sweep(plan) => ("dder", plan.table()),
         };
         let mut all = Table::from_iter([("experiment".to_owned(), name.into())]);
         all.extend(table);
@@ -145,9 +145,9 @@ impl Experiment {
 }
 
 /// A plan's table, read value by value.
-pub(crate) struct Written<'a>(&'a Table);
+pub(crate) struct StoredPlan<'a>(&'a Table);
 
-impl<'a> Written<'a> {
+impl<'a> StoredPlan<'a> {
     pub(crate) fn text(&self, key: &'static str) -> Result<&'a str, NotAnExperiment> {
         self.0.get(key).and_then(Value::as_str).ok_or_else(|| expected(key, "a text"))
     }

@@ -1,6 +1,6 @@
 //! A plan as written: every key is one that `keys` declares and holds a value of its kind.
 //!
-//! The TOML tree is walked with the places of its parts, not deserialised: a deserialiser stops at the first thing it
+//! The TOML tree is walked with the positions of its parts, not deserialised: a deserialiser stops at the first thing it
 //! does not like, and a plan's author wants to hear of all of them. What is wrong is noted and read as absent.
 
 use std::collections::BTreeSet;
@@ -9,24 +9,25 @@ use std::time::Duration;
 use record::bakeoff::{Metric, Plot};
 use toml::de::{DeTable, DeValue};
 
-use crate::error::{Lines, Place, Problem, ProblemKind};
+use crate::error::{Lines, Position, Problem, ProblemKind};
+use crate::gate::{GateRule, OnInconclusive};
 use crate::keys::{self, Key};
 use crate::load::LoadKeys;
-use crate::meant::{Command, GateRule, OnInconclusive, Ready, Scheduler, StopSignal};
+use crate::parsed::{
+    Located, ParsedDesign, ParsedFactor, ParsedGate, ParsedJudge, ParsedPhases, ParsedPlan, ParsedPrepare,
+    ParsedRun, ParsedServer, ParsedValue, ParsedVariable,
+};
 use crate::reader::{Reader, Section, entry};
+use crate::server::{Command, Ready, Scheduler, StopSignal};
 use crate::template::Templated;
 use crate::value::{boolean, duration, number, percent, quoted, scalar, text, whole};
-use crate::written::{
-    DesignWritten, EnvWritten, FactorWritten, GateWritten, JudgeWritten, PhasesWritten, PlanWritten,
-    PrepareWritten, RunWritten, ServerWritten, ValueWritten, Written,
-};
 
 /// Reads a plan as far as it can be read; `None` where the text is not TOML.
-pub(crate) fn read(text: &str, lines: &Lines<'_>) -> (Option<PlanWritten>, Vec<Problem>) {
+pub(crate) fn read(text: &str, lines: &Lines<'_>) -> (Option<ParsedPlan>, Vec<Problem>) {
     let (document, errors) = DeTable::parse_recoverable(text);
     if !errors.is_empty() {
         let problem = |error: &toml::de::Error| Problem {
-            place: lines.place(&error.span().unwrap_or(0..0)),
+            position: lines.position(&error.span().unwrap_or(0..0)),
             kind: ProblemKind::Syntax { message: error.message().to_owned() },
         };
         return (None, errors.iter().map(problem).collect());
@@ -38,15 +39,15 @@ pub(crate) fn read(text: &str, lines: &Lines<'_>) -> (Option<PlanWritten>, Vec<P
 }
 
 impl<'a> Reader<'a> {
-    fn plan(&mut self, top: &'a DeTable<'a>) -> PlanWritten {
+    fn plan(&mut self, top: &'a DeTable<'a>) -> ParsedPlan {
         let mut root = Section {
             declared: keys::table(""),
             path: String::new(),
-            place: Place { line: 1, column: 1 },
+            position: Position { line: 1, column: 1 },
             entries: Some(top),
-            asked: BTreeSet::new(),
+            taken: BTreeSet::new(),
         };
-        let _: Option<Written<u32>> = self.take(&mut root, "schema", whole);
+        let _: Option<Located<u32>> = self.take(&mut root, "schema", whole);
         let title = self.take(&mut root, "title", text);
         let question = self.take(&mut root, "question", text);
         self.finish(&root);
@@ -55,7 +56,7 @@ impl<'a> Reader<'a> {
         let (instruments, control_arm) = self.observe(observe);
         let report = self.child(&root, "report");
         let (sponsor, tuning, notes) = self.report(report);
-        PlanWritten {
+        ParsedPlan {
             title,
             question,
             factors: self.factors(top),
@@ -90,7 +91,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn factors(&mut self, top: &'a DeTable<'a>) -> Vec<FactorWritten> {
+    fn factors(&mut self, top: &'a DeTable<'a>) -> Vec<ParsedFactor> {
         let sections = self.named_tables(top, "factors", "factors.*", "tables such as [factors.threads]");
         sections
             .into_iter()
@@ -99,24 +100,24 @@ impl<'a> Reader<'a> {
                 let reference = self.take(&mut section, "reference", text);
                 let level = self.take(&mut section, "level", Plot::from_word);
                 self.finish(&section);
-                FactorWritten { name, values, reference, level }
+                ParsedFactor { name, values, reference, level }
             })
             .collect()
     }
 
-    fn values(&mut self, top: &'a DeTable<'a>) -> Vec<ValueWritten> {
+    fn values(&mut self, top: &'a DeTable<'a>) -> Vec<ParsedValue> {
         let sections = self.named_tables(top, "values", "values.*", "tables such as [values.size_bytes]");
-        let value = |(name, section)| ValueWritten { name, run: self.run(section) };
+        let value = |(name, section)| ParsedValue { name, run: self.run(section) };
         sections.into_iter().map(value).collect()
     }
 
-    fn levels(&mut self, section: &mut Section<'a>) -> Vec<Written<String>> {
+    fn levels(&mut self, section: &mut Section<'a>) -> Vec<Located<String>> {
         let Some(found) = self.find(section, "values") else { return Vec::new() };
         let items = found.value.as_array().into_iter().flatten();
         let values: Option<Vec<_>> = items
             .map(|item| {
                 let value = scalar(item.get_ref()).filter(|text| !text.is_empty())?;
-                Some(Written { value, place: self.lines.place(&item.span()) })
+                Some(Located { value, position: self.lines.position(&item.span()) })
             })
             .collect();
         match values {
@@ -128,8 +129,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn design(&mut self, mut section: Section<'a>) -> DesignWritten {
-        let design = DesignWritten {
+    fn design(&mut self, mut section: Section<'a>) -> ParsedDesign {
+        let design = ParsedDesign {
             blocks: self.take(&mut section, "blocks", whole),
             seed: self.take(&mut section, "seed", whole),
             time_budget: self.take(&mut section, "time_budget", duration),
@@ -144,9 +145,9 @@ impl<'a> Reader<'a> {
         load
     }
 
-    fn server(&mut self, mut section: Section<'a>) -> ServerWritten {
+    fn server(&mut self, mut section: Section<'a>) -> ParsedServer {
         let s = &mut section;
-        let server = ServerWritten {
+        let server = ParsedServer {
             command: self.template(s, "command", Command::read),
             ready: self.template(s, "ready", Ready::read),
             ready_timeout: self.take(s, "ready_timeout", duration),
@@ -163,7 +164,7 @@ impl<'a> Reader<'a> {
         server
     }
 
-    fn environment(&mut self, section: &mut Section<'a>) -> Vec<EnvWritten> {
+    fn environment(&mut self, section: &mut Section<'a>) -> Vec<ParsedVariable> {
         let Some(found) = self.find(section, "env") else { return Vec::new() };
         let Some(table) =
             section.entries.and_then(|t| entry(t, "env")).and_then(|(_, v)| v.get_ref().as_table())
@@ -173,11 +174,11 @@ impl<'a> Reader<'a> {
         };
         let mut variables = Vec::new();
         for (name, value) in table {
-            let place = self.lines.place(&name.span());
+            let position = self.lines.position(&name.span());
             match value.get_ref().as_table() {
                 None => variables.extend(self.variable(found.key, None, name.get_ref(), value)),
                 Some(inner) => {
-                    let only = Written { value: name.get_ref().to_string(), place };
+                    let only = Located { value: name.get_ref().to_string(), position };
                     for (name, value) in inner {
                         variables.extend(self.variable(found.key, Some(only.clone()), name.get_ref(), value));
                     }
@@ -190,26 +191,26 @@ impl<'a> Reader<'a> {
     fn variable(
         &mut self,
         key: &'static Key,
-        only: Option<Written<String>>,
+        only: Option<Located<String>>,
         name: &str,
         value: &toml::Spanned<DeValue<'a>>,
-    ) -> Option<EnvWritten> {
-        let place = self.lines.place(&value.span());
+    ) -> Option<ParsedVariable> {
+        let position = self.lines.position(&value.span());
         let path = match &only {
             Some(only) => format!("server.env.{}.{name}", only.value),
             None => format!("server.env.{name}"),
         };
         let Some(written) = value.get_ref().as_str() else {
-            self.bad(place, &path, value.get_ref(), "a text".into());
+            self.bad(position, &path, value.get_ref(), "a text".into());
             return None;
         };
         self.resolve(&path, &quoted(written), true);
-        let template = self.parse_template(place, &path, written)?;
-        let value = Templated { template, key, path, place, is_default: false, read: text };
-        Some(EnvWritten { only, name: name.to_owned(), value })
+        let template = self.parse_template(position, &path, written)?;
+        let value = Templated { template, key, path, position, is_default: false, read: text };
+        Some(ParsedVariable { only, name: name.to_owned(), value })
     }
 
-    fn phases(&mut self, mut section: Section<'a>) -> PhasesWritten {
+    fn phases(&mut self, mut section: Section<'a>) -> ParsedPhases {
         let setup = self.subtable(&mut section, "setup").map(|s| self.run(s));
         let prepare = self.prepare(&mut section);
         let warmup = self.subtable_or_empty(&mut section, "warm-up");
@@ -224,23 +225,23 @@ impl<'a> Reader<'a> {
         };
         let cooldown = self.take(&mut section, "cooldown", duration);
         self.finish(&section);
-        PhasesWritten { setup, prepare, warmup_min, warmup_max, warmup_judge, measure, interval, cooldown }
+        ParsedPhases { setup, prepare, warmup_min, warmup_max, warmup_judge, measure, interval, cooldown }
     }
 
     #[expect(clippy::type_complexity, reason = "three keys of one table, taken apart by the only caller")]
     fn warmup(
         &mut self,
         mut section: Section<'a>,
-    ) -> (Option<Written<Duration>>, Option<Written<Duration>>, Option<Written<Vec<String>>>) {
+    ) -> (Option<Located<Duration>>, Option<Located<Duration>>, Option<Located<Vec<String>>>) {
         let s = &mut section;
         let all = (self.take(s, "min", duration), self.take(s, "max", duration), self.list(s, "judge"));
         self.finish(s);
         all
     }
 
-    fn run(&mut self, mut section: Section<'a>) -> RunWritten {
+    fn run(&mut self, mut section: Section<'a>) -> ParsedRun {
         let s = &mut section;
-        let run = RunWritten {
+        let run = ParsedRun {
             run: self.template(s, "run", text),
             timeout: self.take(s, "timeout", duration),
             retries: self.take(s, "retries", whole),
@@ -249,53 +250,53 @@ impl<'a> Reader<'a> {
         run
     }
 
-    fn prepare(&mut self, section: &mut Section<'a>) -> Option<PrepareWritten> {
+    fn prepare(&mut self, section: &mut Section<'a>) -> Option<ParsedPrepare> {
         let found = self.find(section, "prepare")?;
         match found.value.as_str() {
-            Some("builtin") => Some(PrepareWritten::Builtin),
-            Some("none") => Some(PrepareWritten::Nothing),
+            Some("builtin") => Some(ParsedPrepare::Builtin),
+            Some("none") => Some(ParsedPrepare::Nothing),
             Some(_) => {
                 self.bad_found(&found);
                 None
             }
-            None => self.subtable(section, "prepare").map(|s| PrepareWritten::Run(self.run(s))),
+            None => self.subtable(section, "prepare").map(|s| ParsedPrepare::Run(self.run(s))),
         }
     }
 
-    fn observe(&mut self, mut section: Section<'a>) -> (Option<Written<Vec<String>>>, Option<Written<bool>>) {
+    fn observe(&mut self, mut section: Section<'a>) -> (Option<Located<Vec<String>>>, Option<Located<bool>>) {
         let both = (self.list(&mut section, "instruments"), self.take(&mut section, "control_arm", boolean));
         self.finish(&section);
         both
     }
 
-    fn judge(&mut self, mut section: Section<'a>) -> JudgeWritten {
+    fn judge(&mut self, mut section: Section<'a>) -> ParsedJudge {
         let s = &mut section;
-        let judge = JudgeWritten {
+        let judge = ParsedJudge {
             rope: self.take(s, "rope", percent),
             alpha: self.take(s, "alpha", number),
             family: self.take(s, "family", text),
             metrics: self.list(s, "metrics"),
         };
-        let _: Option<Written<String>> = self.take(s, "adjust", text);
+        let _: Option<Located<String>> = self.take(s, "adjust", text);
         self.finish(s);
         judge
     }
 
-    fn gates(&mut self, top: &'a DeTable<'a>) -> Vec<GateWritten> {
+    fn gates(&mut self, top: &'a DeTable<'a>) -> Vec<ParsedGate> {
         let Some((_, gates)) = entry(top, "gate") else { return Vec::new() };
-        let place = self.lines.place(&gates.span());
+        let position = self.lines.position(&gates.span());
         let Some(gates) = gates.get_ref().as_array() else {
-            self.bad(place, "gate", gates.get_ref(), "tables, each headed by [[gate]]".into());
+            self.bad(position, "gate", gates.get_ref(), "tables, each headed by [[gate]]".into());
             return Vec::new();
         };
         gates
             .iter()
             .enumerate()
             .map(|(i, gate)| {
-                let place = self.lines.place(&gate.span());
-                let mut s = self.section("gate[]", &format!("gate.{}", i + 1), place, Some(gate));
-                let gate = GateWritten {
-                    place,
+                let position = self.lines.position(&gate.span());
+                let mut s = self.section("gate[]", &format!("gate.{}", i + 1), position, Some(gate));
+                let gate = ParsedGate {
+                    position,
                     metric: self.take(&mut s, "metric", Metric::from_word),
                     rule: self.take(&mut s, "rule", GateRule::read),
                     on_inconclusive: self.take(&mut s, "on_inconclusive", OnInconclusive::read),
@@ -310,9 +311,9 @@ impl<'a> Reader<'a> {
     fn report(
         &mut self,
         mut section: Section<'a>,
-    ) -> (Option<Written<String>>, Option<Written<String>>, Option<Written<String>>) {
+    ) -> (Option<Located<String>>, Option<Located<String>>, Option<Located<String>>) {
         let s = &mut section;
-        let _: Option<Written<String>> = self.take(s, "form", text);
+        let _: Option<Located<String>> = self.take(s, "form", text);
         let all = (self.take(s, "sponsor", text), self.take(s, "tuning", text), self.take(s, "notes", text));
         self.finish(s);
         all

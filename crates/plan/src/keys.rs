@@ -3,82 +3,15 @@
 //! One declaration, four uses: the reader takes kinds and defaults from here, messages say from here what was
 //! expected, the JSON Schema is written from here, and a test holds `docs/plans.md` against it.
 
+mod kind;
 mod load;
 
 use std::time::Duration;
 
 use record::bakeoff::{Metric, Plot};
+use record::load::settings::{self, Values};
 
-/// One key of a table.
-#[derive(Debug)]
-pub(crate) struct Key {
-    pub(crate) name: &'static str,
-    pub(crate) kind: Kind,
-    pub(crate) need: Need,
-    /// Whether `{factor}` may stand in it.
-    pub(crate) placeholders: Placeholders,
-    /// A value, as TOML.
-    pub(crate) example: &'static str,
-    pub(crate) meaning: &'static str,
-}
-
-/// What a key holds.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Kind {
-    /// A text that is not empty.
-    Text,
-    /// One value of a factor: text, number or boolean.
-    Scalar,
-    /// A list of at least one of them.
-    Values,
-    /// A list of texts.
-    Texts,
-    /// One of some words.
-    Word(fn() -> Vec<&'static str>),
-    /// A list of them, each at most once.
-    Words(fn() -> Vec<&'static str>),
-    /// A whole number.
-    Integer { min: i64, max: i64 },
-    /// A number strictly between two others.
-    Between { above: f64, below: f64 },
-    /// A text such as `1%`.
-    Percent { max_ratio: f64 },
-    /// A text such as `10ms`.
-    Duration { min: Duration },
-    /// `true` or `false`.
-    Bool,
-    /// A text with a grammar of its own, read by `check`; the sentence says what it is.
-    Form(&'static str),
-    /// `rate`: the only key that takes text, number, list or table.
-    Rate,
-    /// A table, or a word that stands for one.
-    Table { or: &'static [&'static str] },
-}
-
-/// What happens where a key is not there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Need {
-    /// That is an error.
-    Required,
-    /// It is as if this had been written (TOML).
-    Default(&'static str),
-    /// What this sentence says.
-    Optional(&'static str),
-}
-
-/// Whether the value may differ from trial to trial.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Placeholders {
-    /// It is taken as it is written.
-    None,
-    /// `{factor}` of whole-plot factors, and `{scratch}` where it is text.
-    WholePlot {
-        /// Why a sub-plot factor will not do.
-        because: &'static str,
-    },
-    /// `{factor}` of any factor, and `{scratch}` where it is text.
-    Any,
-}
+pub(crate) use self::kind::{Key, Kind, Need, Placeholders};
 
 /// A table of a plan.
 #[derive(Debug)]
@@ -95,51 +28,29 @@ pub(crate) fn table(path: &str) -> &'static Table {
     TABLES.iter().find(|t| t.path == path).expect("callers name tables that are declared below")
 }
 
-impl Kind {
-    /// What the key holds, as a clause after "expected".
-    pub(crate) fn expected(self) -> String {
-        match self {
-            Self::Text => "a text that is not empty".into(),
-            Self::Scalar => "a text, a number, true or false".into(),
-            Self::Values => "a list of at least one text, number or boolean".into(),
-            Self::Texts => "a list of texts".into(),
-            Self::Word(words) => match &words()[..] {
-                [only] => format!("\"{only}\""),
-                words => format!("one of {}", quoted(words)),
-            },
-            Self::Words(words) => format!("a list of {}, each at most once", quoted(&words())),
-            Self::Integer { min, max } if min == max => format!("{min}"),
-            Self::Integer { min, max: i64::MAX } => format!("a whole number from {min}"),
-            Self::Integer { min, max } => format!("a whole number from {min} to {max}"),
-            Self::Between { above, below } => format!("a number over {above} and under {below}"),
-            Self::Percent { max_ratio } => {
-                format!("a percentage such as \"1%\", at most {}%", max_ratio * 100.0)
-            }
-            Self::Duration { min } if min.is_zero() => "a duration such as \"10ms\", \"5s\" or \"2m\"".into(),
-            Self::Duration { min } => {
-                format!("a duration such as \"10ms\", \"5s\" or \"2m\", at least {min:?}")
-            }
-            Self::Bool => "true or false".into(),
-            Self::Form(sentence) => sentence.into(),
-            Self::Rate => {
-                "\"max\", events per second such as 500 or \"30/m\", shares of the capacity such as \
-                 [\"25%\", \"50%\"], or { slo = \"p99<10ms\" }"
-                    .into()
-            }
-            Self::Table { or: [] } => "a table".into(),
-            Self::Table { or } => format!("a table or {}", quoted(or)),
-        }
-    }
-}
-
-fn quoted(words: &[&str]) -> String {
-    words.iter().map(|w| format!("\"{w}\"")).collect::<Vec<_>>().join(", ")
-}
-
-const ANY_TIME: Kind = Kind::Duration { min: Duration::ZERO };
+const TEXT: Kind = Kind::Value(Values::Text);
+const TEXTS: Kind = Kind::Value(Values::Texts);
+const BOOL: Kind = Kind::Value(Values::Switch);
+const ANY_TIME: Kind = at_least(Duration::ZERO);
 const WITHOUT_IT_NONE: Need = Need::Optional("none");
 const SERVER: Placeholders = Placeholders::WholePlot { because: "one server stands for the whole series" };
 const DATA: Placeholders = Placeholders::WholePlot { because: "the data set stands for the whole series" };
+
+const fn whole(min: u64, max: u64) -> Kind {
+    Kind::Value(Values::Whole { min, max })
+}
+
+const fn at_least(min: Duration) -> Kind {
+    Kind::Value(Values::Duration { min })
+}
+
+const fn form(expected: &'static str) -> Kind {
+    Kind::Value(Values::Form(expected))
+}
+
+const fn word(words: fn() -> Vec<&'static str>) -> Kind {
+    Kind::Value(Values::Word(words))
+}
 
 const fn key(
     name: &'static str,
@@ -149,12 +60,6 @@ const fn key(
     meaning: &'static str,
 ) -> Key {
     Key { name, kind, need, placeholders: Placeholders::None, example, meaning }
-}
-
-impl Key {
-    const fn with(self, placeholders: Placeholders) -> Self {
-        Self { placeholders, ..self }
-    }
 }
 
 fn plots() -> Vec<&'static str> {
@@ -183,11 +88,11 @@ pub(crate) const TABLES: &[Table] = &[
         need: Need::Required,
         meaning: "what the bake-off is about",
         keys: &[
-            key("schema", Kind::Integer { min: 1, max: 1 }, Need::Required, "1", "version of this form"),
-            key("title", Kind::Text, Need::Required, "\"Journal modes of SQLite\"", "a line for people"),
+            key("schema", whole(1, 1), Need::Required, "1", "version of this form"),
+            key("title", TEXT, Need::Required, "\"Journal modes of SQLite\"", "a line for people"),
             key(
                 "question",
-                Kind::Text,
+                TEXT,
                 WITHOUT_IT_NONE,
                 "\"Is wal faster than delete?\"",
                 "what the bake-off is to answer, in the author's words",
@@ -199,7 +104,7 @@ pub(crate) const TABLES: &[Table] = &[
         need: Need::Optional("one configuration"),
         meaning: "something that is varied on purpose; its name is used as `{name}`",
         keys: &[
-            key("values", Kind::Values, Need::Required, "[\"delete\", \"wal\"]", "its values, each once"),
+            key("values", Kind::Levels, Need::Required, "[\"delete\", \"wal\"]", "its values, each once"),
             key(
                 "reference",
                 Kind::Scalar,
@@ -209,7 +114,7 @@ pub(crate) const TABLES: &[Table] = &[
             ),
             key(
                 "level",
-                Kind::Word(plots),
+                word(plots),
                 Need::Required,
                 "\"whole-plot\"",
                 "whether a change needs a fresh, rebuilt, warmed server (whole-plot), or goes on within one (sub-plot)",
@@ -223,21 +128,21 @@ pub(crate) const TABLES: &[Table] = &[
         keys: &[
             key(
                 "blocks",
-                Kind::Integer { min: 1, max: 1_000 },
+                whole(1, 1_000),
                 Need::Required,
                 "6",
                 "blocks; a block is one series of every configuration, in random order",
             ),
             key(
                 "seed",
-                Kind::Integer { min: 0, max: i64::MAX },
-                Need::Default("1"),
+                Kind::Value(settings::SEED.values),
+                Need::Setting { default: settings::SEED.default_text(), is_listed: true },
                 "20261121",
                 "what the order, and everything random in the load, follows from",
             ),
             key(
                 "time_budget",
-                Kind::Duration { min: Duration::from_millis(1) },
+                at_least(Duration::from_millis(1)),
                 Need::Optional("any time"),
                 "\"14h\"",
                 "the plan is refused if warm-up, measuring and cool-down alone take longer; from the first series on, setup, start and \
@@ -258,7 +163,7 @@ pub(crate) const TABLES: &[Table] = &[
         keys: &[
             key(
                 "command",
-                Kind::Form("a program and its arguments, with quotes in pairs"),
+                form("a program and its arguments, with quotes in pairs"),
                 Need::Required,
                 "\"mariadbd --no-defaults --datadir={scratch}/data --socket={scratch}/mysql.sock\"",
                 "the program and its arguments; no shell: words are split at blanks, quotes hold them together",
@@ -266,7 +171,7 @@ pub(crate) const TABLES: &[Table] = &[
             .with(SERVER),
             key(
                 "ready",
-                Kind::Form("\"socket:PATH\", \"tcp:HOST:PORT\", or a command that succeeds when the server is ready"),
+                form("\"socket:PATH\", \"tcp:HOST:PORT\", or a command that succeeds when the server is ready"),
                 Need::Required,
                 "\"socket:{scratch}/mysql.sock\"",
                 "how to tell that it takes connections; a command is run by `sh`",
@@ -274,14 +179,14 @@ pub(crate) const TABLES: &[Table] = &[
             .with(SERVER),
             key(
                 "ready_timeout",
-                Kind::Duration { min: Duration::from_millis(1) },
+                at_least(Duration::from_millis(1)),
                 Need::Default("\"1m\""),
                 "\"1m\"",
                 "not ready by then, the server has failed",
             ),
             key(
                 "stop",
-                Kind::Word(signals),
+                word(signals),
                 Need::Default("\"SIGTERM\""),
                 "\"SIGTERM\"",
                 "the signal that asks it to end",
@@ -295,28 +200,28 @@ pub(crate) const TABLES: &[Table] = &[
             ),
             key(
                 "instances",
-                Kind::Integer { min: 1, max: 4_096 },
+                whole(1, 4_096),
                 Need::Default("1"),
                 "1",
                 "copies, each bound to its own CPUs; more than one is refused at `run` in this version",
             ),
             key(
                 "cpus",
-                Kind::Texts,
+                TEXTS,
                 Need::Optional("all CPUs that there are"),
                 "[\"0-3\"]",
                 "the CPUs of each instance: lists such as \"0\", \"0-3\" or \"0,2,8-11\"",
             ),
             key(
                 "scheduler",
-                Kind::Form("\"other\", \"batch\", \"fifo:PRIORITY\" or \"rr:PRIORITY\" with a priority from 1 to 99"),
+                form("\"other\", \"batch\", \"fifo:PRIORITY\" or \"rr:PRIORITY\" with a priority from 1 to 99"),
                 Need::Default("\"other\""),
                 "\"fifo:10\"",
                 "the scheduling class it is started in",
             ),
             key(
                 "user",
-                Kind::Text,
+                TEXT,
                 Need::Optional("the user who starts the bake-off; for root, an unprivileged user made for the run"),
                 "\"postgres\"",
                 "the account of the server and of the plan's commands: a name or a number; \"root\" only where nothing \
@@ -324,7 +229,7 @@ pub(crate) const TABLES: &[Table] = &[
             ),
             key(
                 "inherit_env",
-                Kind::Bool,
+                BOOL,
                 Need::Default("false"),
                 "true",
                 "hand the whole environment of `bakeoff` to the server and the plan's commands; otherwise they get \
@@ -394,7 +299,13 @@ pub(crate) const TABLES: &[Table] = &[
         need: Need::Optional("5s"),
         meaning: "load before each measured phase",
         keys: &[
-            key("min", ANY_TIME, Need::Default("\"5s\""), "\"30s\"", "its length in this version"),
+            key(
+                "min",
+                Kind::Value(settings::WARMUP.values),
+                Need::Setting { default: settings::WARMUP_OF_A_TRIAL, is_listed: true },
+                "\"30s\"",
+                "its length in this version",
+            ),
             key(
                 "max",
                 ANY_TIME,
@@ -416,11 +327,11 @@ pub(crate) const TABLES: &[Table] = &[
         need: Need::Required,
         meaning: "the measured phase: its length is fixed before anybody looks",
         keys: &[
-            key("time", Kind::Duration { min: Duration::from_millis(100) }, Need::Required, "\"60s\"", "its length"),
+            key("time", Kind::Value(settings::TIME.values), Need::Required, "\"60s\"", "its length"),
             key(
                 "interval",
-                Kind::Duration { min: Duration::from_millis(100) },
-                Need::Default("\"1s\""),
+                Kind::Value(settings::INTERVAL.values),
+                Need::Setting { default: settings::INTERVAL.default_text(), is_listed: true },
                 "\"1s\"",
                 "length of a reported interval",
             ),
@@ -440,7 +351,7 @@ pub(crate) const TABLES: &[Table] = &[
             ),
             key(
                 "control_arm",
-                Kind::Bool,
+                BOOL,
                 Need::Default("false"),
                 "true",
                 "some blocks without instruments, so that their cost shows; recorded as missing in this version",
@@ -455,7 +366,7 @@ pub(crate) const TABLES: &[Table] = &[
         keys: &[
             key(
                 "run",
-                Kind::Text,
+                TEXT,
                 Need::Required,
                 "\"stat -c %s {scratch}/data\"",
                 "a command after the measured phase, run by `sh`; the last line it prints is the number, and without one \
@@ -473,7 +384,7 @@ pub(crate) const TABLES: &[Table] = &[
         keys: &[
             key(
                 "rope",
-                Kind::Percent { max_ratio: 0.5 },
+                Kind::Value(Values::Percent { max_ratio: 0.5 }),
                 Need::Default("\"1%\""),
                 "\"1%\"",
                 "a difference inside this share is no difference",
@@ -487,14 +398,14 @@ pub(crate) const TABLES: &[Table] = &[
             ),
             key(
                 "family",
-                Kind::Text,
+                TEXT,
                 Need::Optional("every configuration against the reference at each sub-plot cell"),
                 "\"allocator vs reference at each threads\"",
                 "the comparisons that share alpha; where it is written, it must be what is done",
             ),
             key(
                 "adjust",
-                Kind::Word(|| vec!["holm"]),
+                word(|| vec!["holm"]),
                 Need::Default("\"holm\""),
                 "\"holm\"",
                 "how the family shares alpha",
@@ -516,17 +427,17 @@ pub(crate) const TABLES: &[Table] = &[
         need: WITHOUT_IT_NONE,
         meaning: "a condition for exit code 0; refused at `run` in this version",
         keys: &[
-            key("metric", Kind::Word(metrics), Need::Required, "\"p99\"", "what is judged"),
+            key("metric", word(metrics), Need::Required, "\"p99\"", "what is judged"),
             key(
                 "rule",
-                Kind::Form("\"not worse than reference by N%\""),
+                form("\"not worse than reference by N%\""),
                 Need::Required,
                 "\"not worse than reference by 5%\"",
                 "what must hold for every configuration at every sub-plot cell",
             ),
             key(
                 "on_inconclusive",
-                Kind::Word(|| vec!["fail", "pass"]),
+                word(|| vec!["fail", "pass"]),
                 Need::Default("\"fail\""),
                 "\"fail\"",
                 "what an inconclusive comparison does to the gate",
@@ -538,12 +449,12 @@ pub(crate) const TABLES: &[Table] = &[
         need: Need::Optional("the defaults"),
         meaning: "what the author wants on the page",
         keys: &[
-            key("form", Kind::Word(|| vec!["bestperf"]), Need::Default("\"bestperf\""), "\"bestperf\"", "its form"),
-            key("sponsor", Kind::Text, WITHOUT_IT_NONE, "\"Example Lab\"", "who ran and paid"),
-            key("tuning", Kind::Word(tunings), WITHOUT_IT_NONE, "\"base\"", "base (as delivered) or peak (tuned)"),
+            key("form", word(|| vec!["bestperf"]), Need::Default("\"bestperf\""), "\"bestperf\"", "its form"),
+            key("sponsor", TEXT, WITHOUT_IT_NONE, "\"Example Lab\"", "who ran and paid"),
+            key("tuning", word(tunings), WITHOUT_IT_NONE, "\"base\"", "base (as delivered) or peak (tuned)"),
             key(
                 "notes",
-                Kind::Text,
+                TEXT,
                 WITHOUT_IT_NONE,
                 "\"key-points.md\"",
                 "a Markdown file with the author's key points; its path is relative to the plan's folder",
@@ -553,17 +464,15 @@ pub(crate) const TABLES: &[Table] = &[
 ];
 
 const RUN: &[Key] = &[
-    key("run", Kind::Text, Need::Required, "\"mkdir {scratch}/data\"", "the command, run by `sh`")
-        .with(SERVER),
+    key("run", TEXT, Need::Required, "\"mkdir {scratch}/data\"", "the command, run by `sh`").with(SERVER),
     RUN_TIMEOUT,
     RUN_RETRIES,
 ];
 const RUN_TIMEOUT: Key = key(
     "timeout",
-    Kind::Duration { min: Duration::from_millis(1) },
+    at_least(Duration::from_millis(1)),
     Need::Default("\"5m\""),
     "\"5m\"",
     "not ended by then, its process group is killed and it has failed",
 );
-const RUN_RETRIES: Key =
-    key("retries", Kind::Integer { min: 0, max: 100 }, Need::Default("0"), "2", "tries after the first");
+const RUN_RETRIES: Key = key("retries", whole(0, 100), Need::Default("0"), "2", "tries after the first");

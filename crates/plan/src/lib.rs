@@ -1,9 +1,9 @@
 //! A plan, a TOML file that says everything about a bake-off, becomes an ordered list of trials.
 //!
 //! Pure: text in, values out. No file, no clock, no chance: the order of the trials follows from the plan's seed, so
-//! that everybody who has the plan can draw it again. A plan is read in two steps: *as written* (`file`: every key is
-//! one that `keys` declares and holds a value of its kind) and *as meant* (`check`: the parts fit together). Both
-//! collect every problem instead of stopping at the first.
+//! that anyone with the plan can draw it again. A plan is read in two steps: *parsed* (`file`: every key is one that
+//! `keys` declares and holds a value of its kind) and *checked* (`check`: the parts fit together). Both collect every
+//! problem instead of stopping at the first.
 //!
 //! # Example
 //!
@@ -31,39 +31,43 @@ mod check;
 mod error;
 mod estimate;
 mod experiment;
+mod feasibility;
 mod file;
-mod held;
+mod gate;
 mod keys;
 mod listing;
 mod load;
 mod matrix;
-mod meant;
 mod order;
+mod parsed;
+mod phases;
+mod plan;
 mod quoting;
 mod reader;
 mod reference;
 mod scale;
 mod schema;
 mod secret;
+mod server;
+mod sha256;
 mod sweep;
 mod template;
 mod value;
-mod written;
 
-pub use check::sha256;
-pub use error::{Place, PlanErrors, Problem, ProblemKind};
+pub use error::{PlanErrors, Position, Problem, ProblemKind};
 pub use estimate::Estimate;
 pub use experiment::{Experiment, NotAnExperiment};
-pub use held::{Held, Holds};
+pub use feasibility::{Feasibility, JudgedMetric};
+pub use gate::{Gate, GateRule, OnInconclusive};
 pub use listing::listing;
-pub use meant::{
-    Command, Gate, GateRule, Note, OnInconclusive, Plan, Prepare, Ready, Resolved, Scheduler, ServerSpec,
-    Step, StopSignal, Warmup,
-};
+pub use phases::{Prepare, Step, Warmup};
+pub use plan::{Note, Plan, Resolved};
 pub use reference::documentation;
 pub use scale::{Bind, Machine, ScalePlan, copies_up_to};
 pub use schema::json_schema;
 pub use secret::Reference;
+pub use server::{Command, Ready, Scheduler, ServerSpec, StopSignal};
+pub use sha256::sha256;
 pub use sweep::{Data, How, SIZE_MAX, SweepPlan};
 
 /// Reads a plan and checks it.
@@ -77,8 +81,8 @@ pub use sweep::{Data, How, SIZE_MAX, SweepPlan};
 /// with that.
 pub fn read(text: &str, name: &str) -> Result<Plan, PlanErrors> {
     let lines = error::Lines::of(text);
-    let (written, mut problems) = file::read(text, &lines);
-    let plan = written.and_then(|written| check::check(written, text, name, &mut problems));
+    let (parsed, mut problems) = file::read(text, &lines);
+    let plan = parsed.and_then(|parsed| check::check(parsed, text, name, &mut problems));
     match plan {
         Some(plan) if problems.is_empty() => Ok(plan),
         _ => Err(PlanErrors::new(name, problems)),

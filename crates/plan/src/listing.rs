@@ -1,4 +1,4 @@
-//! A plan for a reader who has not written it: every key that can have something run, as the parser understood it.
+//! A listing of a plan for readers other than its author: every key that can start a program, as the parser understood it.
 
 use toml::{Table, Value};
 
@@ -12,7 +12,7 @@ const HARMLESS: [&str; 6] = ["schema", "title", "question", "design", "judge", "
 ///
 /// # Errors
 ///
-/// Where the text is no TOML.
+/// If the text is not TOML.
 pub fn listing(text: &str) -> Result<Vec<String>, toml::de::Error> {
     let table: Table = text.parse()?;
     let mut lines = Vec::new();

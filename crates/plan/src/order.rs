@@ -1,4 +1,4 @@
-//! The order of the trials, drawn from the seed so that everybody can draw it again.
+//! The order of the trials, drawn from the seed: anyone with the plan can draw it again.
 //!
 //! Numbers come from the `ChaCha20` key stream with the seed as the first eight bytes of the key (little end first), the
 //! rest of the key, the nonce and the counter 0, taken as 64-bit numbers, little end first. It is the stream that

@@ -1,4 +1,4 @@
-//! Where a placeholder stands in a command line, and how its value is written there so that it stays one word.
+//! The place of a placeholder in a command line, and the quoting that keeps its value one word.
 //!
 //! A level of a factor is data. In a text that a shell reads, `a; rm -r x` must reach the program as it is, and never be
 //! read by the shell. A place where that cannot be had (in backticks, in a comment, in a here-document) is refused,

@@ -4,21 +4,21 @@ use std::collections::BTreeSet;
 
 use toml::de::{DeTable, DeValue};
 
-use crate::error::{Lines, Place, Problem, ProblemKind, meant};
+use crate::error::{Lines, Position, Problem, ProblemKind, closest};
 use crate::keys::{self, Key, Kind, Need, Placeholders};
-use crate::meant::Resolved;
+use crate::parsed::Located;
+use crate::plan::Resolved;
 use crate::template::{Template, Templated};
 use crate::value::{masked, shown, text_for};
-use crate::written::Written;
 
 /// One table while it is read.
 pub(crate) struct Section<'a> {
     pub(crate) declared: &'static keys::Table,
     /// `load`, `factors.allocator`; empty at the top.
     pub(crate) path: String,
-    pub(crate) place: Place,
+    pub(crate) position: Position,
     pub(crate) entries: Option<&'a DeTable<'a>>,
-    pub(crate) asked: BTreeSet<&'static str>,
+    pub(crate) taken: BTreeSet<&'static str>,
 }
 
 impl Section<'_> {
@@ -36,7 +36,7 @@ pub(crate) struct Found<'a> {
     pub(crate) key: &'static Key,
     path: String,
     pub(crate) value: DeValue<'a>,
-    pub(crate) place: Place,
+    pub(crate) position: Position,
     is_default: bool,
 }
 
@@ -54,11 +54,11 @@ impl<'a> Reader<'a> {
         family: &'static str,
         declared: &str,
         expected: &str,
-    ) -> Vec<(Written<String>, Section<'a>)> {
+    ) -> Vec<(Located<String>, Section<'a>)> {
         let Some((_, tables)) = entry(top, family) else { return Vec::new() };
-        let place = self.lines.place(&tables.span());
+        let position = self.lines.position(&tables.span());
         let Some(tables) = tables.get_ref().as_table() else {
-            self.bad(place, family, tables.get_ref(), expected.into());
+            self.bad(position, family, tables.get_ref(), expected.into());
             return Vec::new();
         };
         // The plan's own order, which is that of its configurations; the map's is alphabetical.
@@ -68,9 +68,9 @@ impl<'a> Reader<'a> {
             .into_iter()
             .map(|(name, value)| {
                 let path = format!("{family}.{}", name.get_ref());
-                let place = self.lines.place(&name.span());
-                let section = self.section(declared, &path, place, Some(value));
-                (Written { value: name.get_ref().to_string(), place }, section)
+                let position = self.lines.position(&name.span());
+                let section = self.section(declared, &path, position, Some(value));
+                (Located { value: name.get_ref().to_string(), position }, section)
             })
             .collect()
     }
@@ -80,15 +80,15 @@ impl<'a> Reader<'a> {
         let declared = keys::table(name);
         match root.entries.and_then(|top| entry(top, name)) {
             Some((key, value)) => {
-                let place = self.lines.place(&key.span());
-                self.section(name, name, place, Some(value))
+                let position = self.lines.position(&key.span());
+                self.section(name, name, position, Some(value))
             }
             None => Section {
                 declared,
                 path: name.to_owned(),
-                place: Place { line: 1, column: 1 },
+                position: Position { line: 1, column: 1 },
                 entries: None,
-                asked: BTreeSet::new(),
+                taken: BTreeSet::new(),
             },
         }
     }
@@ -101,36 +101,36 @@ impl<'a> Reader<'a> {
             return None;
         }
         let value = parent.entries.and_then(|t| entry(t, name)).map(|(_, value)| value);
-        Some(self.section(&format!("phases.{name}"), &found.path, found.place, value))
+        Some(self.section(&format!("phases.{name}"), &found.path, found.position, value))
     }
 
     pub(crate) fn subtable_or_empty(&mut self, parent: &mut Section<'a>, name: &'static str) -> Section<'a> {
-        let place = parent.place;
+        let position = parent.position;
         let path = parent.path_of(name);
         self.subtable(parent, name)
-            .unwrap_or_else(|| self.section(&format!("phases.{name}"), &path, place, None))
+            .unwrap_or_else(|| self.section(&format!("phases.{name}"), &path, position, None))
     }
 
     pub(crate) fn section(
         &mut self,
         declared: &str,
         path: &str,
-        place: Place,
+        position: Position,
         value: Option<&'a toml::Spanned<DeValue<'a>>>,
     ) -> Section<'a> {
         let entries = value.and_then(|value| {
             let table = value.get_ref().as_table();
             if table.is_none() {
-                self.bad(place, path, value.get_ref(), "a table".into());
+                self.bad(position, path, value.get_ref(), "a table".into());
             }
             table
         });
         Section {
             declared: keys::table(declared),
             path: path.to_owned(),
-            place,
+            position,
             entries,
-            asked: BTreeSet::new(),
+            taken: BTreeSet::new(),
         }
     }
 
@@ -138,23 +138,34 @@ impl<'a> Reader<'a> {
     pub(crate) fn find(&mut self, section: &mut Section<'a>, name: &'static str) -> Option<Found<'a>> {
         let key = section.declared.keys.iter().find(|k| k.name == name);
         let key = key.unwrap_or_else(|| panic!("{} is not declared in {}", name, section.shown()));
-        section.asked.insert(key.name);
+        section.taken.insert(key.name);
         let path = section.path_of(name);
         if let Some((_, value)) = section.entries.and_then(|table| entry(table, name)) {
-            let place = self.lines.place(&value.span());
+            let position = self.lines.position(&value.span());
             self.resolve(&path, &shown(value.get_ref()), true);
-            return Some(Found { key, path, value: value.get_ref().clone(), place, is_default: false });
+            return Some(Found { key, path, value: value.get_ref().clone(), position, is_default: false });
         }
         match key.need {
             Need::Optional(_) => None,
             Need::Default(toml) => {
                 let value = DeValue::parse(toml).expect("declared defaults are TOML").into_inner();
                 self.resolve(&path, toml, false);
-                Some(Found { key, path, value, place: section.place, is_default: true })
+                Some(Found { key, path, value, position: section.position, is_default: true })
+            }
+            Need::Setting { default, is_listed } => {
+                let value = if key.kind.is_bare() {
+                    DeValue::parse(default).expect("declared defaults are TOML").into_inner()
+                } else {
+                    DeValue::String(default.into())
+                };
+                if is_listed {
+                    self.resolve(&path, &shown(&value), false);
+                }
+                Some(Found { key, path, value, position: section.position, is_default: true })
             }
             Need::Required => {
                 self.problems.push(Problem {
-                    place: section.place,
+                    position: section.position,
                     kind: ProblemKind::MissingKey {
                         key: name.to_owned(),
                         table: section.shown(),
@@ -180,14 +191,14 @@ impl<'a> Reader<'a> {
         section: &mut Section<'a>,
         name: &'static str,
         read: fn(&str) -> Option<T>,
-    ) -> Option<Written<T>> {
+    ) -> Option<Located<T>> {
         let found = self.find(section, name)?;
         let value = text_for(found.key.kind, &found.value).filter(|t| found.key.kind.takes(t));
         let value = value.and_then(|text| read(&text));
         if value.is_none() {
             self.bad_found(&found);
         }
-        value.map(|value| Written { value, place: found.place })
+        value.map(|value| Located { value, position: found.position })
     }
 
     /// A value that may have placeholders.
@@ -208,7 +219,7 @@ impl<'a> Reader<'a> {
     ) -> Option<Templated<T>> {
         assert!(found.key.placeholders != Placeholders::None, "{} takes no placeholders", found.path);
         let template = match found.value.as_str().filter(|text| text.contains(['{', '}'])) {
-            Some(text) => self.parse_template(found.place, &found.path, text)?,
+            Some(text) => self.parse_template(found.position, &found.path, text)?,
             None => match text_for(found.key.kind, &found.value) {
                 Some(text) if found.key.kind.takes(&text) && read(&text).is_some() => Template::plain(&text),
                 _ => {
@@ -221,17 +232,17 @@ impl<'a> Reader<'a> {
             template,
             key: found.key,
             path: found.path,
-            place: found.place,
+            position: found.position,
             is_default: found.is_default,
             read,
         })
     }
 
-    pub(crate) fn parse_template(&mut self, place: Place, path: &str, text: &str) -> Option<Template> {
+    pub(crate) fn parse_template(&mut self, position: Position, path: &str, text: &str) -> Option<Template> {
         let template = Template::parse(text);
         if template.is_err() {
             let kind = ProblemKind::LoneBrace { key: path.to_owned() };
-            self.problems.push(Problem { place, kind });
+            self.problems.push(Problem { position, kind });
         }
         template.ok()
     }
@@ -241,7 +252,7 @@ impl<'a> Reader<'a> {
         &mut self,
         section: &mut Section<'a>,
         name: &'static str,
-    ) -> Option<Written<Vec<String>>> {
+    ) -> Option<Located<Vec<String>>> {
         let found = self.find(section, name)?;
         let items = found.value.as_array();
         let texts: Option<Vec<String>> = items.and_then(|items| {
@@ -258,13 +269,13 @@ impl<'a> Reader<'a> {
         if texts.is_none() {
             self.bad_found(&found);
         }
-        texts.map(|value| Written { value, place: found.place })
+        texts.map(|value| Located { value, position: found.position })
     }
 
     /// Notes every key that the table should not have.
     pub(crate) fn finish(&mut self, section: &Section<'a>) {
         let declared: BTreeSet<_> = section.declared.keys.iter().map(|k| k.name).collect();
-        assert_eq!(declared, section.asked, "every declared key of {} is read", section.shown());
+        assert_eq!(declared, section.taken, "every declared key of {} is read", section.shown());
         let mut known: Vec<&str> = section.declared.keys.iter().map(|k| k.name).collect();
         if section.path.is_empty() {
             known.extend([
@@ -280,21 +291,21 @@ impl<'a> Reader<'a> {
             let kind = ProblemKind::UnknownKey {
                 key: found.to_owned(),
                 table: section.shown(),
-                meant: meant(found, known.iter().copied()),
+                closest: closest(found, known.iter().copied()),
                 known: known.iter().map(|&k| k.to_owned()).collect(),
             };
-            self.problems.push(Problem { place: self.lines.place(&name.span()), kind });
+            self.problems.push(Problem { position: self.lines.position(&name.span()), kind });
         }
     }
 
     pub(crate) fn bad_found(&mut self, found: &Found<'_>) {
-        self.bad(found.place, &found.path, &found.value, found.key.kind.expected());
+        self.bad(found.position, &found.path, &found.value, found.key.kind.expected());
     }
 
-    pub(crate) fn bad(&mut self, place: Place, path: &str, value: &DeValue<'_>, expected: String) {
+    pub(crate) fn bad(&mut self, position: Position, path: &str, value: &DeValue<'_>, expected: String) {
         let found = masked(path, &shown(value));
         let kind = ProblemKind::BadValue { key: path.to_owned(), found, expected };
-        self.problems.push(Problem { place, kind });
+        self.problems.push(Problem { position, kind });
     }
 }
 

@@ -19,7 +19,7 @@ fn table(table: &Table) -> String {
         },
     };
     let absent = match table.need {
-        Need::Required | Need::Default(_) => String::new(),
+        Need::Required | Need::Default(_) | Need::Setting { .. } => String::new(),
         Need::Optional(without) => format!(" Absent: {without}."),
     };
     let mut text = format!("### {heading}\n\n{}.{absent}\n\n", capital(table.meaning));
@@ -33,7 +33,10 @@ fn table(table: &Table) -> String {
 fn row(key: &Key) -> String {
     let absent = match key.need {
         Need::Required => "an error".to_owned(),
-        Need::Default(toml) => format!("`{toml}`"),
+        Need::Default(_) | Need::Setting { is_listed: true, .. } => {
+            format!("`{}`", key.default_toml().unwrap_or_default())
+        }
+        Need::Setting { default, .. } => default.to_owned(),
         Need::Optional(without) => without.to_owned(),
     };
     let placeholders = match key.placeholders {

@@ -6,10 +6,10 @@ use std::time::Duration;
 use record::bakeoff::Levels;
 use toml::{Table, Value};
 
-use crate::experiment::{NotAnExperiment, SEED_MAX, Written, expected, number_value, span_text};
-use crate::meant::Scheduler;
+use crate::experiment::{NotAnExperiment, SEED_MAX, StoredPlan, expected, number_value, span_text};
+use crate::server::Scheduler;
 
-/// More copies than anybody has CPUs for.
+/// More copies than any machine has CPUs.
 const COPIES_MAX: u32 = 16_384;
 
 /// The plan of a scale run.
@@ -168,7 +168,7 @@ impl ScalePlan {
         rules.into_iter().find(|(ok, ..)| !ok).map_or(Ok(()), |(_, key, what)| Err(expected(key, what)))
     }
 
-    pub(crate) fn written(&self) -> Table {
+    pub(crate) fn table(&self) -> Table {
         let texts = |list: &[String]| Value::Array(list.iter().map(|t| t.clone().into()).collect());
         let numbers = |list: &[u32]| Value::Array(list.iter().map(|n| i64::from(*n).into()).collect());
         let mut table = Table::new();
@@ -188,24 +188,24 @@ impl ScalePlan {
         table
     }
 
-    pub(crate) fn read(written: &Written<'_>) -> Result<Self, NotAnExperiment> {
-        let bind = written.text("bind")?;
+    pub(crate) fn read(stored: &StoredPlan<'_>) -> Result<Self, NotAnExperiment> {
+        let bind = stored.text("bind")?;
         let bind = Bind::ALL.into_iter().find(|b| b.word() == bind);
-        let cpus = written.numbers("cpus")?;
+        let cpus = stored.numbers("cpus")?;
         let plan = Self {
-            title: written.text("title")?.to_owned(),
-            command: written.texts("command")?,
-            units: written.texts("units")?,
-            copies: written.numbers("copies")?,
-            rounds: written.small("rounds")?,
-            time: written.span("time")?,
-            timeout: written.span("timeout")?,
+            title: stored.text("title")?.to_owned(),
+            command: stored.texts("command")?,
+            units: stored.texts("units")?,
+            copies: stored.numbers("copies")?,
+            rounds: stored.small("rounds")?,
+            time: stored.span("time")?,
+            timeout: stored.span("timeout")?,
             bind: bind.ok_or_else(|| expected("bind", "free, cpu, core or spread"))?,
             cpus: (!cpus.is_empty()).then_some(cpus),
-            scheduler: Scheduler::from_word(written.text("scheduler")?)
+            scheduler: Scheduler::from_word(stored.text("scheduler")?)
                 .ok_or_else(|| expected("scheduler", "other, batch, fifo:N or rr:N"))?,
-            observe: written.flag("observe")?,
-            seed: written.number("seed")?,
+            observe: stored.flag("observe")?,
+            seed: stored.number("seed")?,
         };
         plan.check().map(|()| plan)
     }

@@ -1,5 +1,6 @@
 //! The form of a plan as JSON Schema, for editors, written from the declarations that the reader itself uses.
 
+use record::load::settings::Values;
 use serde_json::{Map, Value, json};
 
 use crate::keys::{Key, Kind, Need, Placeholders, TABLES, Table};
@@ -56,33 +57,45 @@ fn key_schema(table: &Table, key: &Key) -> Value {
         own
     };
     schema["description"] = json!(key.meaning);
-    if let Need::Default(toml) = key.need {
-        schema["default"] = as_json(toml);
+    if let (Some(toml), true) = (key.default_toml(), key.is_listed()) {
+        schema["default"] = as_json(&toml);
     }
     schema
 }
 
 fn kind_schema(table: &Table, key: &Key) -> Value {
     match key.kind {
-        Kind::Text | Kind::Form(_) | Kind::Percent { .. } => json!({ "type": "string", "minLength": 1 }),
-        Kind::Duration { .. } => {
-            json!({ "type": "string", "pattern": "^(0|[0-9.]+ *(ns|us|µs|ms|s|m|min|h|d))$" })
-        }
+        Kind::Value(values) => value_schema(values),
         Kind::Scalar => json!({ "type": ["string", "number", "boolean"] }),
-        Kind::Values => json!({
+        Kind::Levels => json!({
             "type": "array", "minItems": 1, "uniqueItems": true, "items": { "type": ["string", "number", "boolean"] }
         }),
-        Kind::Texts => json!({ "type": "array", "items": { "type": "string" } }),
-        Kind::Word(words) => json!({ "type": "string", "enum": words() }),
         Kind::Words(words) => json!({ "type": "array", "uniqueItems": true, "items": { "enum": words() } }),
-        Kind::Integer { min, max: i64::MAX } => json!({ "type": "integer", "minimum": min }),
-        Kind::Integer { min, max } => json!({ "type": "integer", "minimum": min, "maximum": max }),
         Kind::Between { above, below } => {
             json!({ "type": "number", "exclusiveMinimum": above, "exclusiveMaximum": below })
         }
-        Kind::Bool => json!({ "type": "boolean" }),
         Kind::Rate => json!({ "type": ["string", "number", "array", "object"] }),
         Kind::Table { or } => table_kind(table, key, or),
+    }
+}
+
+fn value_schema(values: Values) -> Value {
+    match values {
+        Values::Text | Values::Form(_) | Values::Percent { .. } | Values::Bytes { .. } => {
+            json!({ "type": "string", "minLength": 1 })
+        }
+        Values::AnyText => json!({ "type": "string" }),
+        Values::Duration { .. } => {
+            json!({ "type": "string", "pattern": "^(0|[0-9.]+ *(ns|us|µs|ms|s|m|min|h|d))$" })
+        }
+        Values::Rate { .. } => json!({ "type": ["string", "number"] }),
+        Values::Texts | Values::Forms(..) => json!({ "type": "array", "items": { "type": "string" } }),
+        Values::Word(words) => json!({ "type": "string", "enum": words() }),
+        Values::Whole { min, max } if max >= i64::MAX.unsigned_abs() => {
+            json!({ "type": "integer", "minimum": min })
+        }
+        Values::Whole { min, max } => json!({ "type": "integer", "minimum": min, "maximum": max }),
+        Values::Switch => json!({ "type": "boolean" }),
     }
 }
 

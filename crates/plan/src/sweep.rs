@@ -5,7 +5,7 @@ use std::time::Duration;
 use record::bakeoff::{Levels, Trial};
 use toml::{Table, Value};
 
-use crate::experiment::{NotAnExperiment, SEED_MAX, Written, expected, number_value, span_text};
+use crate::experiment::{NotAnExperiment, SEED_MAX, StoredPlan, expected, number_value, span_text};
 use crate::order::Stream;
 
 const HOW: &str = "how";
@@ -189,7 +189,7 @@ impl SweepPlan {
         rules.into_iter().find(|(ok, ..)| !ok).map_or(Ok(()), |(_, key, what)| Err(expected(key, what)))
     }
 
-    pub(crate) fn written(&self) -> Table {
+    pub(crate) fn table(&self) -> Table {
         let mut table = Table::new();
         let mut put = |key: &str, value: Value| table.insert(key.to_owned(), value);
         let data = self.data.iter().map(|d| format!("{}={}", d.name, d.bytes).into()).collect();
@@ -207,25 +207,25 @@ impl SweepPlan {
         table
     }
 
-    pub(crate) fn read(written: &Written<'_>) -> Result<Self, NotAnExperiment> {
-        let how: Option<Vec<How>> = written.texts("how")?.iter().map(|w| How::from_word(w)).collect();
+    pub(crate) fn read(stored: &StoredPlan<'_>) -> Result<Self, NotAnExperiment> {
+        let how: Option<Vec<How>> = stored.texts("how")?.iter().map(|w| How::from_word(w)).collect();
         let data = |text: &String| {
             let (name, bytes) = text.split_once('=')?;
             Some(Data { name: name.to_owned(), bytes: bytes.parse().ok()? })
         };
-        let data: Option<Vec<Data>> = written.texts("data")?.iter().map(data).collect();
+        let data: Option<Vec<Data>> = stored.texts("data")?.iter().map(data).collect();
         let plan = Self {
-            title: written.text("title")?.to_owned(),
+            title: stored.text("title")?.to_owned(),
             how: how.ok_or_else(|| expected("how", "calls such as pread and mmap"))?,
             data: data.ok_or_else(|| expected("data", "names with sizes, such as L2=524288"))?,
-            folder: written.text("folder")?.to_owned(),
-            full: written.flag("full")?,
-            size_max: written.number("max")?,
-            rounds: written.small("rounds")?,
-            point: written.span("point")?,
-            reference: written.number("reference")?,
-            reference_every: written.small("reference-every")?,
-            seed: written.number("seed")?,
+            folder: stored.text("folder")?.to_owned(),
+            full: stored.flag("full")?,
+            size_max: stored.number("max")?,
+            rounds: stored.small("rounds")?,
+            point: stored.span("point")?,
+            reference: stored.number("reference")?,
+            reference_every: stored.small("reference-every")?,
+            seed: stored.number("seed")?,
         };
         plan.check().map(|()| plan)
     }

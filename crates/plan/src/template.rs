@@ -2,15 +2,22 @@
 //!
 //! In a command line a value is quoted; `{name|raw}` puts it there as it is.
 
+use std::path::Path;
+
 use record::bakeoff::Levels;
 
-use crate::error::{Place, Problem, ProblemKind};
-use crate::keys::{Key, Kind};
+use crate::error::{Position, Problem, ProblemKind};
+use crate::keys::Key;
 use crate::quoting::{Language, Scanner, is_harmless};
 use crate::secret::Reference;
 
 /// The placeholder for the folder of a series.
 pub(crate) const SCRATCH: &str = "scratch";
+
+/// The path of a folder as the text that [`SCRATCH`] stands for.
+pub(crate) fn text_of(scratch: &Path) -> String {
+    scratch.to_str().expect("the runner's scratch folders are UTF-8").to_owned()
+}
 
 /// A text with placeholders.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -198,8 +205,8 @@ pub(crate) struct Templated<T> {
     pub(crate) key: &'static Key,
     /// `load.threads`.
     pub(crate) path: String,
-    pub(crate) place: Place,
-    /// Nobody wrote it.
+    pub(crate) position: Position,
+    /// It is a default.
     pub(crate) is_default: bool,
     pub(crate) read: fn(&str) -> Option<T>,
 }
@@ -244,9 +251,9 @@ impl<T> Templated<T> {
 pub(crate) trait AnyTemplated {
     fn key(&self) -> &'static Key;
     fn path(&self) -> &str;
-    fn place(&self) -> Place;
+    fn position(&self) -> Position;
     fn names(&self) -> Vec<&str>;
-    /// Whether nobody wrote it.
+    /// Whether it is a default.
     fn is_default(&self) -> bool;
     /// What is wrong with its value for one cell.
     fn problem(&self, levels: &Levels) -> Option<Problem>;
@@ -264,8 +271,8 @@ impl<T> AnyTemplated for Templated<T> {
         &self.path
     }
 
-    fn place(&self) -> Place {
-        self.place
+    fn position(&self) -> Position {
+        self.position
     }
 
     fn names(&self) -> Vec<&str> {
@@ -286,7 +293,7 @@ impl<T> AnyTemplated for Templated<T> {
             },
             NoValue::Unquotable(Unquotable { placeholder }) => ProblemKind::Unquotable { key, placeholder },
         };
-        Some(Problem { place: self.place, kind })
+        Some(Problem { position: self.position, kind })
     }
 
     fn cautions(&self, levels: &Levels) -> Vec<String> {
@@ -295,25 +302,6 @@ impl<T> AnyTemplated for Templated<T> {
 
     fn secrets(&self) -> Vec<&Reference> {
         self.template.secrets().collect()
-    }
-}
-
-impl Kind {
-    /// Whether a text is a value of this kind.
-    pub(crate) fn takes(self, text: &str) -> bool {
-        use record::quantity::{duration, ratio};
-        match self {
-            Self::Text => !text.trim().is_empty(),
-            Self::Word(words) | Self::Words(words) => words().contains(&text),
-            Self::Integer { min, max } => text.parse::<i64>().is_ok_and(|n| (min..=max).contains(&n)),
-            Self::Between { above, below } => text.parse::<f64>().is_ok_and(|x| above < x && x < below),
-            Self::Percent { max_ratio } => ratio(text).is_ok_and(|r| r <= max_ratio),
-            Self::Duration { min } => duration(text).is_ok_and(|d| d >= min),
-            Self::Bool => matches!(text, "true" | "false"),
-            Self::Scalar | Self::Values | Self::Texts | Self::Form(_) | Self::Rate | Self::Table { .. } => {
-                true
-            }
-        }
     }
 }
 

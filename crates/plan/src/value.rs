@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use record::load::settings::Values;
 use record::quantity;
 use record::target::mask_text;
 use toml::de::DeValue;
@@ -11,14 +12,24 @@ use crate::keys::Kind;
 /// The text of a value whose TOML type fits the kind.
 pub(crate) fn text_for(kind: Kind, value: &DeValue<'_>) -> Option<String> {
     let fits = match kind {
-        Kind::Text | Kind::Word(_) | Kind::Words(_) | Kind::Form(_) | Kind::Percent { .. } => value.is_str(),
-        Kind::Duration { .. } => value.is_str() || scalar(value).as_deref() == Some("0"),
-        Kind::Integer { .. } => value.is_integer(),
+        Kind::Value(values) => match values {
+            Values::Whole { .. } => value.is_integer(),
+            Values::Switch => value.is_bool(),
+            Values::Duration { .. } => value.is_str() || scalar(value).as_deref() == Some("0"),
+            Values::Rate { .. } => value.is_str() || value.is_integer() || value.is_float(),
+            Values::Percent { .. }
+            | Values::Bytes { .. }
+            | Values::Word(_)
+            | Values::Text
+            | Values::AnyText
+            | Values::Form(_) => value.is_str(),
+            Values::Texts | Values::Forms(..) => false,
+        },
+        Kind::Words(_) => value.is_str(),
         Kind::Between { .. } => value.is_integer() || value.is_float(),
-        Kind::Bool => value.is_bool(),
         Kind::Rate => value.is_str() || value.is_integer() || value.is_float(),
         Kind::Scalar => true,
-        Kind::Values | Kind::Texts | Kind::Table { .. } => false,
+        Kind::Levels | Kind::Table { .. } => false,
     };
     if fits { scalar(value) } else { None }
 }

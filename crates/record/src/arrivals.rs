@@ -99,8 +99,8 @@ pub enum ArrivalsError {
 }
 
 impl Arrivals {
-    /// How far jitter moves an event where nobody says.
-    pub const JITTER_RATIO: f64 = 0.1;
+    /// The default of jitter.
+    pub const JITTER_RATIO: f64 = crate::load::settings::JITTER.default_ratio();
 
     /// Whether they say their rates themselves, so that none is given beside.
     pub fn say_their_rate(&self) -> bool {

@@ -1,4 +1,7 @@
-//! A load: what was asked for, what was offered, and what came back.
+//! A load: its settings, the load that was offered, and the results.
+
+pub mod rules;
+pub mod settings;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -148,6 +151,23 @@ pub struct OltpSettings {
     pub prepared: bool,
 }
 
+impl OltpSettings {
+    /// The defaults.
+    pub fn usual() -> Self {
+        let distribution = Distribution::named(settings::DISTRIBUTION.default_text());
+        Self {
+            tables: settings::TABLES.default_u32(),
+            rows: settings::ROWS.default_number(),
+            point_selects: settings::POINT_SELECTS.default_u32(),
+            range_size: settings::RANGE_SIZE.default_number(),
+            mix: OltpMix::USUAL,
+            distribution: distribution.expect("our own word"),
+            skip_transaction: settings::SKIP_TRX.is_on(),
+            prepared: settings::PREPARED.is_on(),
+        }
+    }
+}
+
 /// How many statements of each kind a transaction has, beside point selects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OltpMix {
@@ -170,21 +190,19 @@ pub struct OltpMix {
 }
 
 impl OltpMix {
-    /// What sysbench has by default: one of each. Its bulk inserts have as many rows as fit a packet; ours have 100.
+    /// The defaults, which are sysbench's, but for the rows of a bulk insert: sysbench adds as many as fit a packet.
     pub const USUAL: Self = Self {
-        range_selects: true,
-        index_updates: 1,
-        non_index_updates: 1,
-        delete_inserts: 1,
-        random_points: 10,
-        number_of_ranges: 10,
-        delta: 5,
-        bulk_rows: 100,
+        range_selects: settings::RANGE_SELECTS.is_on(),
+        index_updates: settings::INDEX_UPDATES.default_u32(),
+        non_index_updates: settings::NON_INDEX_UPDATES.default_u32(),
+        delete_inserts: settings::DELETE_INSERTS.default_u32(),
+        random_points: settings::RANDOM_POINTS.default_u32(),
+        number_of_ranges: settings::NUMBER_OF_RANGES.default_u32(),
+        delta: settings::DELTA.default_u32(),
+        bulk_rows: settings::BULK_ROWS.default_u32(),
     };
     /// The most points, and ranges, of a statement.
-    pub const POINTS_MAX: u32 = 100;
-    /// The most rows of a bulk insert.
-    pub const BULK_ROWS_MAX: u32 = 1_000;
+    pub const POINTS_MAX: u32 = settings::RANDOM_POINTS.max_u32();
 }
 
 /// The scripts whose statements events send; none for other workloads.
@@ -194,6 +212,15 @@ pub struct ScriptSettings {
     pub files: Vec<ScriptFile>,
     /// Variables that are set when an event begins, by name.
     pub defines: Vec<(String, String)>,
+}
+
+impl ScriptSettings {
+    /// Reads `scale=10`: a name of letters, digits and underscores, and a value.
+    pub fn parse_define(text: &str) -> Option<(String, String)> {
+        let (name, value) = text.split_once('=')?;
+        let is_name = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_');
+        is_name.then(|| (name.to_owned(), value.to_owned()))
+    }
 }
 
 /// One script, as it was read: a file may change after a run, what the run did may not.
@@ -291,10 +318,8 @@ pub struct LoadSettings {
 }
 
 impl LoadSettings {
-    /// The longest message, row or value that is accepted from a server by default: 64 MiB.
-    pub const ANSWER_BYTES_MAX: u64 = 64 << 20;
-    /// The least that this limit may be: what servers say in a login is not longer.
-    pub const ANSWER_BYTES_MIN: u64 = 64 << 10;
+    /// The default of [`Self::answer_bytes_max`], which is written in MiB.
+    pub const ANSWER_BYTES_MAX: u64 = settings::ANSWER_MAX.default_number() << 20;
 
     /// Connections of all workers together.
     pub fn connections_in_all(&self) -> u32 {

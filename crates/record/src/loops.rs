@@ -4,6 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::arrivals::Arrivals;
+use crate::load::rules::{self, Violation};
+use crate::load::settings;
 use crate::quantity::{NotAQuantity, duration, written_duration};
 use crate::run::words;
 
@@ -62,7 +64,7 @@ pub struct OpenLoop {
     pub per_s: f64,
     /// How due times are spread.
     pub arrivals: Arrivals,
-    /// Who takes the next event.
+    /// Which worker takes the next event.
     pub schedule: Schedule,
     /// What happens to late ones.
     pub late: LatePolicy,
@@ -75,7 +77,7 @@ pub struct OpenLoop {
 
 impl OpenLoop {
     /// The default of [`Self::spin_budget_ratio`].
-    pub const SPIN_BUDGET_RATIO: f64 = 0.05;
+    pub const SPIN_BUDGET_RATIO: f64 = settings::SPIN_BUDGET.default_ratio();
 
     /// Even arrivals, for any free worker; workers sleep, at ordinary priority.
     pub fn plain(per_s: f64) -> Self {
@@ -90,18 +92,18 @@ impl OpenLoop {
     }
 }
 
-/// What somebody asked of a loop. `None`: nothing was said.
+/// The settings of a loop as they are given. `None`: not given.
 #[derive(Debug, Clone, PartialEq)]
-pub struct AskedLoop {
+pub struct LoopOptions {
     /// Events per second.
     pub per_s: Option<f64>,
     /// How due times are spread.
     pub arrivals: Option<Arrivals>,
-    /// How far jitter arrivals move, as [`Arrivals::Jitter`]; before what those say themselves.
+    /// How far jitter arrivals move, as [`Arrivals::Jitter`]; overrides the ratio of the arrivals.
     pub jitter_ratio: Option<f64>,
-    /// Who takes the next event.
+    /// Which worker takes the next event.
     pub schedule: Option<Schedule>,
-    /// What happens to late ones.
+    /// What happens to late events.
     pub late: Option<LatePolicy>,
     /// How much workers may spin.
     pub spin_budget_ratio: Option<f64>,
@@ -111,43 +113,31 @@ pub struct AskedLoop {
     pub think: Option<Think>,
 }
 
-/// Why no loop is as it was asked for.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Refused {
-    /// A rate beside arrivals that say their rates themselves.
-    TwoRates(Arrivals),
-    /// A jitter beside arrivals that it does not move.
-    NoJitter(Arrivals),
-    /// Only an open loop has it, and there is no rate: an option, in the words of the command line.
-    NeedsRate(&'static str),
-    /// A rest after each event beside a rate.
-    ThinksBesideRate(Think),
-}
-
-impl AskedLoop {
-    /// The loop, every default resolved: nothing that was asked for is ignored.
+impl LoopOptions {
+    /// The loop, with every default resolved.
     ///
-    /// - `span`: length of the measured phase, for the mean rate of arrivals that say theirs.
+    /// - `span`: length of the measured phase, for the mean rate of arrivals that have rates of their own.
     ///
     /// # Errors
     ///
-    /// What does not go together.
-    pub fn resolved(self, span: Duration) -> Result<Loop, Refused> {
+    /// The first setting that would have no effect, or contradicts another.
+    pub fn resolved(self, span: Duration) -> Result<Loop, Violation> {
         let arrivals = self.arrivals.clone().unwrap_or(Arrivals::Jitter { ratio: Arrivals::JITTER_RATIO });
         if self.per_s.is_some() && arrivals.say_their_rate() {
-            return Err(Refused::TwoRates(arrivals));
+            return Err(Violation::of("arrivals", &rules::TWO_RATES));
         }
         let arrivals = match (arrivals, self.jitter_ratio) {
             (Arrivals::Jitter { .. }, Some(ratio)) => Arrivals::Jitter { ratio },
-            (arrivals, Some(_)) => return Err(Refused::NoJitter(arrivals)),
+            (_, Some(_)) => return Err(Violation::of("jitter", &rules::NO_JITTER)),
             (arrivals, None) => arrivals,
         };
         let think = self.think.unwrap_or(Think::None);
         let Some(per_s) = self.per_s.or_else(|| arrivals.mean_per_s(span)) else {
-            return self.open_only().map_or(Ok(Loop::Closed { think }), |name| Err(Refused::NeedsRate(name)));
+            let closed = Ok(Loop::Closed { think });
+            return self.open_only().map_or(closed, |name| Err(Violation::of(name, &rules::OPEN_LOOP)));
         };
         if think != Think::None {
-            return Err(Refused::ThinksBesideRate(think));
+            return Err(Violation::of("think", &rules::THINK_TIME));
         }
         Ok(Loop::Open(OpenLoop {
             per_s,
@@ -159,21 +149,21 @@ impl AskedLoop {
         }))
     }
 
-    /// The first of what was said that only an open loop has.
+    /// The first setting that is given and that only an open loop has.
     fn open_only(&self) -> Option<&'static str> {
-        let said = [
+        let given = [
             ("arrivals", self.arrivals.is_some()),
             ("jitter", self.jitter_ratio.is_some()),
             ("schedule", self.schedule.is_some()),
             ("late", self.late.is_some()),
             ("fifo", self.fifo),
-            ("spin-budget", self.spin_budget_ratio.is_some()),
+            ("spin_budget", self.spin_budget_ratio.is_some()),
         ];
-        said.into_iter().find(|(_, is_said)| *is_said).map(|(name, _)| name)
+        given.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
     }
 }
 
-/// Who takes the next due event.
+/// Which worker takes the next due event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Schedule {
     /// Any free worker.
@@ -231,7 +221,7 @@ impl LatePolicy {
             },
             Some(("pace", times)) => match times.strip_suffix('x').map(str::parse) {
                 Some(Ok(times)) if times > 1.0 && f64::is_finite(times) => Ok(Self::Pace { times }),
-                _ => Err(format!("`{times}` is no speed to catch up at: over 1x, such as pace=2x")),
+                _ => Err(format!("`{times}` is not a speed over 1x, such as pace=2x")),
             },
             _ => {
                 Err("expected queue, skip=DURATION such as skip=100ms, drop, or pace=TIMESx such as pace=2x"
@@ -297,7 +287,7 @@ mod tests {
         assert!(Think::parse("exp:").is_err() && Think::parse("gauss:1s").is_err());
     }
 
-    const NOTHING: AskedLoop = AskedLoop {
+    const NOTHING: LoopOptions = LoopOptions {
         per_s: None,
         arrivals: None,
         jitter_ratio: None,
@@ -309,29 +299,29 @@ mod tests {
     };
     const REST: Think = Think::Constant(Duration::from_millis(10));
 
-    fn resolved(asked: AskedLoop) -> Result<Loop, Refused> {
-        asked.resolved(Duration::from_secs(10))
+    fn resolved(options: LoopOptions) -> Result<Loop, Violation> {
+        options.resolved(Duration::from_secs(10))
     }
 
     #[test]
     fn what_was_not_said_has_its_default() {
         assert_eq!(resolved(NOTHING), Ok(Loop::CLOSED));
-        assert_eq!(resolved(AskedLoop { think: Some(REST), ..NOTHING }), Ok(Loop::Closed { think: REST }));
+        assert_eq!(resolved(LoopOptions { think: Some(REST), ..NOTHING }), Ok(Loop::Closed { think: REST }));
         let jitter = |ratio| OpenLoop {
             arrivals: Arrivals::Jitter { ratio },
             spin_budget_ratio: 0.05,
             ..OpenLoop::plain(500.0)
         };
-        let open = AskedLoop { per_s: Some(500.0), think: Some(Think::None), ..NOTHING };
+        let open = LoopOptions { per_s: Some(500.0), think: Some(Think::None), ..NOTHING };
         assert_eq!(resolved(open.clone()), Ok(Loop::Open(jitter(0.1))));
-        assert_eq!(resolved(AskedLoop { jitter_ratio: Some(0.5), ..open }), Ok(Loop::Open(jitter(0.5))));
+        assert_eq!(resolved(LoopOptions { jitter_ratio: Some(0.5), ..open }), Ok(Loop::Open(jitter(0.5))));
     }
 
     #[test]
     fn arrivals_that_say_their_rates_open_the_loop_at_their_mean() {
         let per_s = |text: &str| {
-            let asked = AskedLoop { arrivals: Some(Arrivals::parse(text).unwrap()), ..NOTHING };
-            resolved(asked).unwrap().per_s().unwrap()
+            let options = LoopOptions { arrivals: Some(Arrivals::parse(text).unwrap()), ..NOTHING };
+            resolved(options).unwrap().per_s().unwrap()
         };
         for (text, mean_per_s) in [
             ("ramp:100-300", 200.0),
@@ -346,27 +336,27 @@ mod tests {
 
     #[test]
     fn what_cannot_be_had_together_is_refused() {
-        let open = AskedLoop { per_s: Some(500.0), ..NOTHING };
+        let open = LoopOptions { per_s: Some(500.0), ..NOTHING };
         let ramp = Arrivals::parse("ramp:1-9").unwrap();
         let (beside, moved) = (
-            AskedLoop { arrivals: Some(ramp.clone()), ..open.clone() },
-            AskedLoop { arrivals: Some(Arrivals::Poisson), jitter_ratio: Some(0.1), ..open.clone() },
+            LoopOptions { arrivals: Some(ramp.clone()), ..open.clone() },
+            LoopOptions { arrivals: Some(Arrivals::Poisson), jitter_ratio: Some(0.1), ..open.clone() },
         );
-        assert_eq!(resolved(beside), Err(Refused::TwoRates(ramp.clone())));
-        assert_eq!(resolved(moved), Err(Refused::NoJitter(Arrivals::Poisson)));
-        let rests = AskedLoop { think: Some(REST), ..open };
-        assert_eq!(resolved(rests), Err(Refused::ThinksBesideRate(REST)));
-        let rests = AskedLoop { think: Some(REST), arrivals: Some(ramp), ..NOTHING };
-        assert_eq!(resolved(rests), Err(Refused::ThinksBesideRate(REST)));
-        for (name, asked) in [
-            ("arrivals", AskedLoop { arrivals: Some(Arrivals::Poisson), ..NOTHING }),
-            ("jitter", AskedLoop { jitter_ratio: Some(0.0), ..NOTHING }),
-            ("schedule", AskedLoop { schedule: Some(Schedule::Shared), ..NOTHING }),
-            ("late", AskedLoop { late: Some(LatePolicy::Queue), ..NOTHING }),
-            ("fifo", AskedLoop { fifo: true, ..NOTHING }),
-            ("spin-budget", AskedLoop { spin_budget_ratio: Some(0.0), ..NOTHING }),
+        assert_eq!(resolved(beside), Err(Violation::of("arrivals", &rules::TWO_RATES)));
+        assert_eq!(resolved(moved), Err(Violation::of("jitter", &rules::NO_JITTER)));
+        let rests = LoopOptions { think: Some(REST), ..open };
+        assert_eq!(resolved(rests), Err(Violation::of("think", &rules::THINK_TIME)));
+        let rests = LoopOptions { think: Some(REST), arrivals: Some(ramp), ..NOTHING };
+        assert_eq!(resolved(rests), Err(Violation::of("think", &rules::THINK_TIME)));
+        for (name, options) in [
+            ("arrivals", LoopOptions { arrivals: Some(Arrivals::Poisson), ..NOTHING }),
+            ("jitter", LoopOptions { jitter_ratio: Some(0.0), ..NOTHING }),
+            ("schedule", LoopOptions { schedule: Some(Schedule::Shared), ..NOTHING }),
+            ("late", LoopOptions { late: Some(LatePolicy::Queue), ..NOTHING }),
+            ("fifo", LoopOptions { fifo: true, ..NOTHING }),
+            ("spin_budget", LoopOptions { spin_budget_ratio: Some(0.0), ..NOTHING }),
         ] {
-            assert_eq!(resolved(asked), Err(Refused::NeedsRate(name)));
+            assert_eq!(resolved(options), Err(Violation::of(name, &rules::OPEN_LOOP)));
         }
     }
 }

@@ -1,10 +1,11 @@
-//! What is asked of caches, web servers and commands.
+//! Settings of loads on caches, web servers and commands.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use crate::load::Distribution;
+use crate::load::{Distribution, settings};
 use crate::masking::{is_secret, mask_text};
+use crate::quantity::duration;
 use crate::run::words;
 
 /// The keys and values of a cache, and what events do to them.
@@ -58,30 +59,24 @@ pub struct SizeClass {
 }
 
 impl KvSettings {
-    /// What a web site keeps in a cache: locks and results of queries, thumbnails and rows, fragments of pages.
-    pub const SIZES: &str = "4-100:60,1024-2048:30,5120-20480:10";
-    /// Nine of ten read.
-    pub const MIX: &str = "get=90,set=10";
-    /// Number of keys where nobody says: some 18 MB in the usual sizes.
-    pub const KEYS: u64 = 10_000;
-    /// Most keys that one event reads.
-    pub const MULTI_GET_MAX: u32 = 1_000;
+    /// The default of [`Self::sizes`], as text.
+    pub const SIZES: &str = settings::SIZES.default_text();
     /// A longer life than 30 days is a date to memcached.
     pub const TTL_MAX: Duration = Duration::from_hours(24 * 30);
-    /// More requests in flight on a connection are more than any server reads at once.
-    pub const PIPELINE_MAX: u32 = 1_024;
     /// A longer value no cache takes in one piece.
     pub const BYTES_MAX: u32 = 1 << 20;
 
-    /// What nobody asked to be otherwise.
+    /// The defaults: some 18 MB of keys and values.
     pub fn usual() -> Self {
+        let mix = settings::MIX.default_text();
+        let distribution = Distribution::named(settings::KEY_DISTRIBUTION.default_text());
         Self {
-            keys: Self::KEYS,
-            get_ratio: 0.9,
+            keys: settings::KEYS.default_number(),
+            get_ratio: Self::parse_mix(mix).expect("our own text"),
             sizes: Self::parse_sizes(Self::SIZES).expect("our own text"),
-            distribution: Distribution::Zipfian { exponent: 0.8 },
-            pipeline: 1,
-            multi_get: 1,
+            distribution: distribution.expect("our own word"),
+            pipeline: settings::PIPELINE.default_u32(),
+            multi_get: settings::MULTI_GET.default_u32(),
             ttl: None,
             commands: Vec::new(),
         }
@@ -107,9 +102,15 @@ impl KvSettings {
         text
     }
 
-    /// Whether values may live for so long: whole seconds, 30 days at most.
-    pub fn is_ttl(ttl: Duration) -> bool {
-        !ttl.is_zero() && ttl.subsec_nanos() == 0 && ttl <= Self::TTL_MAX
+    /// Reads the life of a value: whole seconds, 30 days at most.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong, and what to write instead.
+    pub fn parse_ttl(text: &str) -> Result<Duration, String> {
+        let ttl = duration(text).map_err(|e| e.to_string())?;
+        let is_ttl = !ttl.is_zero() && ttl.subsec_nanos() == 0 && ttl <= Self::TTL_MAX;
+        is_ttl.then_some(ttl).ok_or_else(|| "expected whole seconds, at most 30 days".to_owned())
     }
 
     /// Reads `get=90,set=10` and yields the share that reads.
@@ -118,7 +119,12 @@ impl KvSettings {
     ///
     /// What is wrong, and what to write instead.
     pub fn parse_mix(text: &str) -> Result<f64, String> {
-        let wrong = || format!("`{text}` is no mix: write weights of get and set, such as {}", Self::MIX);
+        let wrong = || {
+            format!(
+                "`{text}` is not a mix: write weights of get and set, such as {}",
+                settings::MIX.default_text()
+            )
+        };
         let (mut get, mut set) = (0.0, 0.0);
         for part in text.split(',') {
             let (name, weight) = part.trim().split_once('=').ok_or_else(wrong)?;
@@ -136,7 +142,7 @@ impl KvSettings {
 fn parse_class(text: &str) -> Result<SizeClass, String> {
     let wrong = || {
         format!(
-            "`{text}` is no class of sizes: write FROM-TO:WEIGHT in bytes, 4 to {}, such as 1024-2048:30",
+            "`{text}` is not a class of sizes: write FROM-TO:WEIGHT in bytes, 4 to {}, such as 1024-2048:30",
             KvSettings::BYTES_MAX
         )
     };
@@ -157,7 +163,7 @@ fn parse_weight(text: &str) -> Option<f64> {
     text.trim().parse().ok().filter(|w: &f64| w.is_finite() && *w >= 0.0)
 }
 
-/// What is asked of a web server.
+/// The settings of requests to a web server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpSettings {
     /// `GET`, `POST` ... .
@@ -213,18 +219,16 @@ pub enum HttpVersion {
 words!(HttpVersion { Any = "any", One = "1.1", Two = "2" });
 
 impl HttpSettings {
-    /// The most requests that a connection may have in flight.
-    pub const STREAMS_MAX: u32 = 1_000;
-
-    /// A plain GET.
+    /// The defaults: a plain GET.
     pub fn plain() -> Self {
+        let version = HttpVersion::from_word(settings::HTTP_VERSION.default_text());
         Self {
-            method: "GET".to_owned(),
+            method: settings::METHOD.default_text().to_owned(),
             headers: Vec::new(),
             body: String::new(),
             expected_status: None,
             requests: None,
-            version: HttpVersion::Any,
+            version: version.expect("our own word"),
             ca: None,
             insecure: false,
             identity: None,
@@ -232,11 +236,17 @@ impl HttpSettings {
             timeout: None,
             cookies: false,
             data: None,
-            streams: 1,
+            streams: settings::STREAMS.default_u32(),
         }
     }
 
-    /// The headers as they may be kept and shown: of those that let somebody in, the name alone.
+    /// Reads the method of a request: one word, in upper case from here on.
+    pub fn parse_method(text: &str) -> Option<String> {
+        let is_word = !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphabetic() || b == b'-');
+        is_word.then(|| text.to_ascii_uppercase())
+    }
+
+    /// The headers as they may be stored and shown: without the values of those that authenticate.
     pub fn masked_headers(&self) -> Vec<String> {
         const SECRET: [&str; 4] = ["authorization", "proxy-authorization", "cookie", "x-api-key"];
         let masked = |header: &String| match header.split_once(':') {
@@ -259,9 +269,15 @@ pub struct ExecSettings {
 }
 
 impl ExecSettings {
-    /// In our own environment, to an exit status of 0.
+    /// The defaults: the environment of this process, and success.
     pub fn plain() -> Self {
         Self { environment: Vec::new(), expected_status: 0 }
+    }
+
+    /// Reads a variable of the environment, `NAME=value`.
+    pub fn parse_variable(text: &str) -> Option<(String, String)> {
+        let (name, value) = text.split_once('=')?;
+        (!name.is_empty() && !text.contains('\0')).then(|| (name.to_owned(), value.to_owned()))
     }
 
     /// The environment as it may be kept and shown: `NAME=value` each, no password in it.
@@ -305,7 +321,7 @@ mod tests {
 
     #[test]
     fn a_mix_is_two_weights() {
-        assert_eq!(KvSettings::parse_mix(KvSettings::MIX), Ok(0.9));
+        assert_eq!(KvSettings::parse_mix(settings::MIX.default_text()), Ok(0.9));
         assert_eq!(KvSettings::parse_mix("set=1,get=3"), Ok(0.75));
         assert_eq!(KvSettings::parse_mix("set=1"), Ok(0.0));
         for wrong in ["", "get", "get=x", "get=0,set=0", "put=1", "get=-1,set=2"] {

@@ -170,7 +170,7 @@ impl Conductor<'_> {
             (self.on_event)(&Event::Note(&note));
         }
         for note in self.plan.notes() {
-            (self.on_event)(&Event::Note(&format!("{}:{}: {}", self.plan.name(), note.place, note.text)));
+            (self.on_event)(&Event::Note(&format!("{}:{}: {}", self.plan.name(), note.position, note.text)));
         }
         let mut budget = Budget::new(self.plan.time_budget(), Monotonic.now_ns());
         let all_series = self.plan.estimate().series;
@@ -221,9 +221,12 @@ fn look(
     archive: &Archive,
     on_event: &mut dyn FnMut(&Event<'_>),
 ) -> Result<Vec<Finding>, RunnerError> {
-    if !plan.unbuilt().is_empty() {
-        let what =
-            plan.unbuilt().iter().map(|n| format!("{}:{}: {}", plan.name(), n.place, n.text)).collect();
+    if !plan.unsupported().is_empty() {
+        let what = plan
+            .unsupported()
+            .iter()
+            .map(|n| format!("{}:{}: {}", plan.name(), n.position, n.text))
+            .collect();
         return Err(RunnerError::NotBuilt { what });
     }
     let mut found = preflight(plan, archive)?;

@@ -75,6 +75,6 @@ fn every_example_plan_is_sound_and_supports_a_claim() {
     for name in &names {
         let plan = example(name);
         assert!(!plan.exploratory(), "{name}");
-        assert!(plan.unbuilt().is_empty(), "{name}");
+        assert!(plan.unsupported().is_empty(), "{name}");
     }
 }

@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
             } else {
                 summary(out, &plan)?;
             }
-            Ok(if plan.unbuilt().is_empty() { Exit::Good } else { Exit::Usage })
+            Ok(if plan.unsupported().is_empty() { Exit::Good } else { Exit::Usage })
         }
         What::Explain { plan } => {
             let plan = read(plan)?;
@@ -97,11 +97,11 @@ pub(crate) fn summary(out: &mut dyn Write, plan: &Plan) -> std::io::Result<()> {
         );
         line(out, "power: ", &power, 2)?;
     }
-    let told = |note: &plan::Note| format!("{}:{}: {}", plan.name(), note.place, note.text);
+    let told = |note: &plan::Note| format!("{}:{}: {}", plan.name(), note.position, note.text);
     for note in plan.notes() {
         line(out, "note: ", &told(note), 2)?;
     }
-    for note in plan.unbuilt() {
+    for note in plan.unsupported() {
         line(out, "not built yet: ", &told(note), 2)?;
     }
     Ok(())
@@ -153,14 +153,14 @@ fn explain(out: &mut dyn Write, plan: &Plan) -> std::io::Result<()> {
 
 const WITHOUT_POWER: &str = "nothing can be claimed: too few blocks, or nothing is compared";
 
-fn held(held: &plan::Held) -> serde_json::Value {
-    let (judged, why) = match &held.holds {
-        plan::Holds::Yes => ("yes", None),
-        plan::Holds::Unknown(what) => ("if-it-can-be", Some(what)),
-        plan::Holds::No { why, everywhere: true } => ("no", Some(why)),
-        plan::Holds::No { why, everywhere: false } => ("in-some-cells", Some(why)),
+fn judged(metric: &plan::JudgedMetric) -> serde_json::Value {
+    let (judged, why) = match &metric.feasibility {
+        plan::Feasibility::Yes => ("yes", None),
+        plan::Feasibility::Unknown(what) => ("if-it-can-be", Some(what)),
+        plan::Feasibility::No { why, everywhere: true } => ("no", Some(why)),
+        plan::Feasibility::No { why, everywhere: false } => ("in-some-cells", Some(why)),
     };
-    json!({"metric": held.metric.word(), "judged": judged, "reason": why})
+    json!({"metric": metric.metric.word(), "judged": judged, "reason": why})
 }
 
 fn checked(plan: &Plan) -> serde_json::Value {
@@ -169,7 +169,7 @@ fn checked(plan: &Plan) -> serde_json::Value {
     let notes = |notes: &[plan::Note]| -> Vec<_> {
         notes
             .iter()
-            .map(|n| json!({"line": n.place.line, "column": n.place.column, "text": n.text}))
+            .map(|n| json!({"line": n.position.line, "column": n.position.column, "text": n.text}))
             .collect()
     };
     json!({
@@ -183,7 +183,7 @@ fn checked(plan: &Plan) -> serde_json::Value {
         "trials": estimate.trials,
         "time_min_s": estimate.time_min.as_secs_f64(),
         "comparisons": plan.comparisons(),
-        "metrics": plan.held().iter().map(held).collect::<Vec<_>>(),
+        "metrics": plan.judged_metrics().iter().map(judged).collect::<Vec<_>>(),
         "power": analysis::power::POWER,
         "detectable_sd": found,
         "equivalence_sd": alike,
@@ -192,7 +192,7 @@ fn checked(plan: &Plan) -> serde_json::Value {
             "equivalence_sd": WITHOUT_POWER,
         })),
         "notes": notes(plan.notes()),
-        "unbuilt": notes(plan.unbuilt()),
+        "unbuilt": notes(plan.unsupported()),
     })
 }
 

@@ -1,482 +1,102 @@
-//! The keys of `[load]`.
+//! The keys of `[load]`: the settings of a load, whose names, values and defaults are in [`record::load::settings`].
 
-use record::load::{DataCheck, Distribution, OltpMix, Schedule, Workload};
-use record::requests::{HttpSettings, HttpVersion, KvSettings};
+use record::load::settings::{self, Setting, Values};
 
-use super::{ANY_TIME, DATA, Key, Kind, Need, Placeholders, WITHOUT_IT_NONE, key};
+use super::{DATA, Key, Kind, Need, Placeholders, WITHOUT_IT_NONE, key};
 
-fn workloads() -> Vec<&'static str> {
-    // A script is a key of its own.
-    Workload::ALL.iter().filter(|w| **w != Workload::Script).map(|w| w.word()).collect()
+/// The key of a setting. Placeholders of any factor may stand in it, unless it is a list.
+const fn setting(setting: &'static Setting, example: &'static str, meaning: &'static str) -> Key {
+    let need = match setting.default {
+        Some(default) => Need::Setting { default, is_listed: false },
+        None => WITHOUT_IT_NONE,
+    };
+    let placeholders = match setting.values {
+        Values::Texts | Values::Forms(..) => Placeholders::None,
+        _ => Placeholders::Any,
+    };
+    Key { placeholders, ..key(setting.name, Kind::Value(setting.values), need, example, meaning) }
 }
-fn distributions() -> Vec<&'static str> {
-    Distribution::NAMES.to_vec()
+
+/// The key of a setting whose default `plan explain` and the JSON Schema show too.
+const fn listed(setting: &'static Setting, example: &'static str, meaning: &'static str) -> Key {
+    let need = Need::Setting { default: setting.default_text(), is_listed: true };
+    Key { need, ..self::setting(setting, example, meaning) }
 }
-fn checks() -> Vec<&'static str> {
-    DataCheck::ALL.iter().map(|c| c.word()).collect()
-}
-fn schedules() -> Vec<&'static str> {
-    Schedule::ALL.iter().map(|s| s.word()).collect()
-}
-fn http_versions() -> Vec<&'static str> {
-    HttpVersion::ALL.iter().map(|v| v.word()).collect()
+
+impl Key {
+    /// What an absent key means, as a sentence.
+    const fn absent(self, sentence: &'static str) -> Self {
+        Self { need: Need::Optional(sentence), ..self }
+    }
 }
 
 pub(super) const KEYS: &[Key] = &[
-    key(
-        "target",
-        Kind::Text,
-        Need::Required,
-        "\"sqlite:{scratch}/bench.db\"",
-        "where the load goes",
-    )
-    .with(Placeholders::Any),
-    key(
-        "workload",
-        Kind::Word(workloads),
-        Need::Optional("native for exec:, http: and null:, kv for caches, else oltp-read-write"),
-        "\"oltp-read-write\"",
-        "what an event does",
-    )
-    .with(Placeholders::Any),
-    key("tables", Kind::Integer { min: 1, max: 10_000 }, Need::Default("1"), "4", "tables of the data set")
-        .with(DATA),
-    key(
-        "rows",
-        Kind::Integer { min: 1, max: 2_147_483_647 },
-        Need::Default("10000"),
-        "100000",
-        "rows in each table",
-    )
-    .with(DATA),
-    key(
-        "point_selects",
-        Kind::Integer { min: 0, max: 100_000 },
-        Need::Default("10"),
-        "10",
-        "point selects in a transaction",
-    )
-    .with(Placeholders::Any),
-    key(
-        "range_size",
-        Kind::Integer { min: 1, max: 2_147_483_647 },
-        Need::Default("100"),
-        "100",
-        "rows that a range query covers",
-    )
-    .with(Placeholders::Any),
-    key("range_selects", Kind::Bool, Need::Optional("true"), "false", "whether a transaction has the four range queries")
-        .with(Placeholders::Any),
-    key("index_updates", Kind::Integer { min: 0, max: 100_000 }, Need::Optional("1"), "2", "updates of the indexed column in a transaction")
-        .with(Placeholders::Any),
-    key("non_index_updates", Kind::Integer { min: 0, max: 100_000 }, Need::Optional("1"), "2", "updates of another column in a transaction")
-        .with(Placeholders::Any),
-    key("delete_inserts", Kind::Integer { min: 0, max: 100_000 }, Need::Optional("1"), "2", "rows that a transaction deletes and inserts again")
-        .with(Placeholders::Any),
-    key(
-        "random_points",
-        Kind::Integer { min: 1, max: OltpMix::POINTS_MAX as i64 },
-        Need::Optional("10"),
-        "20",
-        "values that a statement of select-random-points asks for",
-    )
-    .with(Placeholders::Any),
-    key(
-        "number_of_ranges",
-        Kind::Integer { min: 1, max: OltpMix::POINTS_MAX as i64 },
-        Need::Optional("10"),
-        "20",
-        "ranges that a statement of select-random-ranges counts",
-    )
-    .with(Placeholders::Any),
-    key(
-        "delta",
-        Kind::Integer { min: 0, max: 1_000_000 },
-        Need::Optional("5"),
-        "100",
-        "how far the end of such a range is from its beginning",
-    )
-    .with(Placeholders::Any),
-    key(
-        "bulk_rows",
-        Kind::Integer { min: 1, max: OltpMix::BULK_ROWS_MAX as i64 },
-        Need::Optional("100"),
-        "1000",
-        "rows that a statement of bulk-insert adds",
-    )
-    .with(Placeholders::Any),
-    key(
-        "distribution",
-        Kind::Word(distributions),
-        Need::Default("\"special\""),
-        "\"uniform\"",
-        "how rows are chosen",
-    )
-    .with(Placeholders::Any),
-    key("skip_trx", Kind::Bool, Need::Default("false"), "true", "leave out BEGIN and COMMIT")
-        .with(Placeholders::Any),
-    key("prepared", Kind::Bool, Need::Default("true"), "false", "prepare statements on the server")
-        .with(Placeholders::Any),
-    key(
-        "script",
-        Kind::Text,
-        Need::Optional("what `workload` says"),
-        "'''SELECT c FROM sbtest1 WHERE id = 1;'''",
-        "the statements that an event does, as `--script` has them in a file (docs/scripts.md); databases only",
-    ),
-    key(
-        "define",
-        Kind::Form("variables such as \"scale=10, users=5\""),
-        WITHOUT_IT_NONE,
-        "\"scale={scale}\"",
-        "variables of the script, separated by commas",
-    )
-    .with(Placeholders::Any),
-    key(
-        "keys",
-        Kind::Integer { min: 1, max: 9_999_999_999 },
-        Need::Optional("10000"),
-        "100000",
-        "keys of a cache",
-    )
-    .with(DATA),
-    key(
-        "sizes",
-        Kind::Form("classes of lengths with weights, such as \"4-100:60,1024-2048:30,5120-20480:10\""),
-        Need::Optional("4-100:60,1024-2048:30,5120-20480:10"),
-        "\"1024:1\"",
-        "lengths of its values in bytes, with weights; each key has its own",
-    )
-    .with(DATA),
-    key(
-        "mix",
-        Kind::Form("weights such as \"get=90,set=10\""),
-        Need::Optional("get=90,set=10"),
-        "\"get=50,set=50\"",
-        "what events do to it",
-    )
-    .with(Placeholders::Any),
-    key(
-        "key_distribution",
-        Kind::Word(distributions),
-        Need::Optional("zipfian"),
-        "\"uniform\"",
-        "how its keys are chosen",
-    )
-    .with(Placeholders::Any),
-    key(
-        "pipeline",
-        Kind::Integer { min: 1, max: KvSettings::PIPELINE_MAX as i64 },
-        Need::Optional("1"),
-        "16",
-        "requests that a connection to a cache may have in flight at a time",
-    )
-    .with(Placeholders::Any),
-    key(
-        "multi_get",
-        Kind::Integer { min: 1, max: KvSettings::MULTI_GET_MAX as i64 },
-        Need::Optional("1"),
-        "10",
-        "keys of a cache that an event reads with one request",
-    )
-    .with(Placeholders::Any),
-    key(
-        "ttl",
-        Kind::Form("whole seconds such as \"60s\", at most 30 days"),
-        Need::Optional("none"),
-        "\"60s\"",
-        "how long values live that are written to a cache",
-    )
-    .with(DATA),
-    key(
-        "command",
-        Kind::Texts,
-        WITHOUT_IT_NONE,
-        "[\"GET ${random(1, 1000)}@9\", \"INCR n\"]",
-        "commands for Redis in place of reading and writing values, with weights; an event sends one",
-    ),
-    key(
-        "verify",
-        Kind::Bool,
-        Need::Optional("false"),
-        "true",
-        "compare everything that is read with what must be there; caches, and web servers with `requests`",
-    )
-    .with(Placeholders::Any),
-    key(
-        "method",
-        Kind::Form("one word such as \"GET\""),
-        Need::Optional("GET"),
-        "\"POST\"",
-        "method of a web request",
-    )
-    .with(Placeholders::Any),
-    key("header", Kind::Texts, WITHOUT_IT_NONE, "[\"Accept: text/html\"]", "headers of a web request"),
-    key("body", Kind::Text, WITHOUT_IT_NONE, "\"item=1\"", "body of a web request; a brace is written twice")
-        .with(Placeholders::Any),
-    key(
-        "expect_status",
-        Kind::Integer { min: 100, max: 599 },
-        Need::Optional("any below 400"),
-        "204",
-        "the status that a web request must end with",
-    )
-    .with(Placeholders::Any),
-    key(
-        "requests",
-        Kind::Text,
-        Need::Optional("the one that the target names"),
-        "\"{scratch}/requests.toml\"",
-        "a file of web requests with weights; its path is relative to where `run` is started",
-    )
-    .with(Placeholders::Any),
-    key(
-        "http_version",
-        Kind::Word(http_versions),
-        Need::Optional("any"),
-        "\"1.1\"",
-        "version of HTTP; any is HTTP/2 where an https: server has it, else HTTP/1.1",
-    )
-    .with(Placeholders::Any),
-    key(
-        "ca",
-        Kind::Text,
-        Need::Optional("what this machine trusts"),
-        "\"{scratch}/certificate.pem\"",
-        "trust the certificates in this file (PEM); https: only",
-    )
-    .with(Placeholders::Any),
-    key("insecure", Kind::Bool, Need::Optional("false"), "true", "trust any certificate; https: only")
-        .with(Placeholders::Any),
-    key(
-        "cert",
-        Kind::Text,
-        WITHOUT_IT_NONE,
-        "\"{scratch}/client.pem\"",
-        "the client's own certificate (PEM), beside `key`; https: only",
-    )
-    .with(Placeholders::Any),
-    key(
-        "key",
-        Kind::Text,
-        WITHOUT_IT_NONE,
-        "\"{scratch}/client-key.pem\"",
-        "the private key of `cert` (PEM)",
-    )
-    .with(Placeholders::Any),
-    key(
-        "unix_socket",
-        Kind::Text,
-        Need::Optional("the target's host and port"),
-        "\"{scratch}/web.sock\"",
-        "connect to this socket; web servers only",
-    )
-    .with(Placeholders::Any),
-    key(
-        "timeout",
-        ANY_TIME,
-        Need::Optional("none"),
-        "\"500ms\"",
-        "give up a web request without a whole answer after this time; it is a `timeout` error",
-    )
-    .with(Placeholders::Any),
-    key(
-        "cookies",
-        Kind::Bool,
-        Need::Optional("false"),
-        "true",
-        "each connection to a web server sends the cookies that it was given",
-    )
-    .with(Placeholders::Any),
-    key(
-        "streams",
-        Kind::Integer { min: 1, max: HttpSettings::STREAMS_MAX as i64 },
-        Need::Optional("1"),
-        "10",
-        "requests that a connection of HTTP/2 may have in flight at a time",
-    )
-    .with(Placeholders::Any),
-    key(
-        "data",
-        Kind::Text,
-        WITHOUT_IT_NONE,
-        "\"{scratch}/users.csv\"",
-        "a file of rows (CSV with a line of names, or JSON lines) whose values stand in web requests and `command` as `${name}`",
-    )
-    .with(Placeholders::Any),
-    key(
-        "env",
-        Kind::Texts,
-        WITHOUT_IT_NONE,
-        "[\"LC_ALL=C\"]",
-        "variables of the environment of an `exec:` command",
-    ),
-    key(
-        "expect_exit",
-        Kind::Integer { min: 0, max: 255 },
-        Need::Optional("0"),
-        "1",
-        "the exit status that an `exec:` command must end with",
-    )
-    .with(Placeholders::Any),
-    key(
-        "threads",
-        Kind::Integer { min: 1, max: 65_536 },
-        Need::Default("1"),
-        "\"{threads}\"",
-        "workers, each with a connection of its own",
-    )
-    .with(Placeholders::Any),
-    key(
-        "connections",
-        Kind::Integer { min: 1, max: 1_000_000 },
-        Need::Optional("one for each of the threads"),
-        "1000",
-        "connections of all workers together, in event loops; not with sqlite:, exec: and null:",
-    )
-    .with(Placeholders::Any),
-    key(
-        "rate",
-        Kind::Rate,
-        Need::Default("\"max\""),
-        "500",
-        "\"max\": closed loop, as fast as it goes; events per second over all threads; shares of the capacity \
+    key("target", Kind::Value(Values::Text), Need::Required, "\"sqlite:{scratch}/bench.db\"", "where the load goes").with(Placeholders::Any),
+    setting(&settings::WORKLOAD, "\"oltp-read-write\"", "what an event does").absent("native for exec:, http: and null:, kv for caches, else oltp-read-write"),
+    listed(&settings::TABLES, "4", "tables of the data set").with(DATA),
+    listed(&settings::ROWS, "100000", "rows in each table").with(DATA),
+    listed(&settings::POINT_SELECTS, "10", "point selects in a transaction"),
+    listed(&settings::RANGE_SIZE, "100", "rows that a range query covers"),
+    setting(&settings::RANGE_SELECTS, "false", "whether a transaction has the four range queries"),
+    setting(&settings::INDEX_UPDATES, "2", "updates of the indexed column in a transaction"),
+    setting(&settings::NON_INDEX_UPDATES, "2", "updates of another column in a transaction"),
+    setting(&settings::DELETE_INSERTS, "2", "rows that a transaction deletes and inserts again"),
+    setting(&settings::RANDOM_POINTS, "20", "values that a statement of select-random-points asks for"),
+    setting(&settings::NUMBER_OF_RANGES, "20", "ranges that a statement of select-random-ranges counts"),
+    setting(&settings::DELTA, "100", "how far the end of such a range is from its beginning"),
+    setting(&settings::BULK_ROWS, "1000", "rows that a statement of bulk-insert adds"),
+    listed(&settings::DISTRIBUTION, "\"uniform\"", "how rows are chosen"),
+    listed(&settings::SKIP_TRX, "true", "leave out BEGIN and COMMIT"),
+    listed(&settings::PREPARED, "false", "prepare statements on the server"),
+    setting(&settings::SCRIPT, "'''SELECT c FROM sbtest1 WHERE id = 1;'''", "the statements that an event does, as `--script` has them in a file (docs/scripts.md); databases only").absent("what `workload` says").with(Placeholders::None),
+    setting(&settings::DEFINE, "\"scale={scale}\"", "variables of the script, separated by commas"),
+    setting(&settings::KEYS, "100000", "keys of a cache").with(DATA),
+    setting(&settings::SIZES, "\"1024:1\"", "lengths of its values in bytes, with weights; each key has its own").with(DATA),
+    setting(&settings::MIX, "\"get=50,set=50\"", "what events do to it"),
+    setting(&settings::KEY_DISTRIBUTION, "\"uniform\"", "how its keys are chosen"),
+    setting(&settings::PIPELINE, "16", "requests that a connection to a cache may have in flight at a time"),
+    setting(&settings::MULTI_GET, "10", "keys of a cache that an event reads with one request"),
+    setting(&settings::TTL, "\"60s\"", "how long values live that are written to a cache").with(DATA),
+    setting(&settings::COMMAND, "[\"GET ${random(1, 1000)}@9\", \"INCR n\"]", "commands for Redis in place of reading and writing values, with weights; an event sends one"),
+    setting(&settings::VERIFY, "true", "compare everything that is read with what must be there; caches, and web servers with `requests`"),
+    setting(&settings::METHOD, "\"POST\"", "method of a web request"),
+    setting(&settings::HEADER, "[\"Accept: text/html\"]", "headers of a web request"),
+    setting(&settings::BODY, "\"item=1\"", "body of a web request; a brace is written twice"),
+    setting(&settings::EXPECT_STATUS, "204", "the status that a web request must end with").absent("any below 400"),
+    setting(&settings::REQUESTS, "\"{scratch}/requests.toml\"", "a file of web requests with weights; its path is relative to where `run` is started").absent("the one that the target names"),
+    setting(&settings::HTTP_VERSION, "\"1.1\"", "version of HTTP; any is HTTP/2 where an https: server has it, else HTTP/1.1"),
+    setting(&settings::CA, "\"{scratch}/certificate.pem\"", "trust the certificates in this file (PEM); https: only").absent("what this machine trusts"),
+    setting(&settings::INSECURE, "true", "trust any certificate; https: only"),
+    setting(&settings::CERT, "\"{scratch}/client.pem\"", "the client's own certificate (PEM), beside `key`; https: only"),
+    setting(&settings::KEY, "\"{scratch}/client-key.pem\"", "the private key of `cert` (PEM)"),
+    setting(&settings::UNIX_SOCKET, "\"{scratch}/web.sock\"", "connect to this socket; web servers only").absent("the target's host and port"),
+    setting(&settings::TIMEOUT, "\"500ms\"", "give up a web request without a whole answer after this time; it is a `timeout` error"),
+    setting(&settings::COOKIES, "true", "each connection to a web server sends the cookies that it was given"),
+    setting(&settings::STREAMS, "10", "requests that a connection of HTTP/2 may have in flight at a time"),
+    setting(&settings::DATA, "\"{scratch}/users.csv\"", "a file of rows (CSV with a line of names, or JSON lines) whose values stand in web requests and `command` as `${name}`"),
+    setting(&settings::ENV, "[\"LC_ALL=C\"]", "variables of the environment of an `exec:` command"),
+    setting(&settings::EXPECT_EXIT, "1", "the exit status that an `exec:` command must end with"),
+    listed(&settings::THREADS, "\"{threads}\"", "workers, each with a connection of its own"),
+    setting(&settings::CONNECTIONS, "1000", "connections of all workers together, in event loops; not with sqlite:, exec: and null:").absent("one for each of the threads"),
+    key("rate", Kind::Rate, Need::Default("\"max\""), "500", "\"max\": closed loop, as fast as it goes; events per second over all threads; shares of the capacity \
          found first, or the highest rate that keeps a promise (both are read, and refused at `run` in this \
-         version)",
-    )
-    .with(Placeholders::Any),
-    key(
-        "arrivals",
-        Kind::Form(
-            "\"jitter\", \"period\", \"poisson\"; or, saying their rates themselves, \"ramp:100-1000\", \
-             \"step:100@10s,200\", \"burst:50-2000@1s/10s\" or \"sine:100-500@60s\"",
-        ),
-        Need::Default("\"jitter\""),
-        "\"poisson\"",
-        "how due times are spread",
-    )
-    .with(Placeholders::Any),
-    key(
-        "jitter",
-        Kind::Percent { max_ratio: 1.0 },
-        Need::Default("\"10%\""),
-        "\"10%\"",
-        "with jitter arrivals, how far an event moves: a share of a thread's period",
-    )
-    .with(Placeholders::Any),
-    key(
-        "schedule",
-        Kind::Word(schedules),
-        Need::Default("\"shared\""),
-        "\"own\"",
-        "who takes the next event: any free worker, or its owner",
-    )
-    .with(Placeholders::Any),
-    key(
-        "late",
-        Kind::Form("\"queue\", \"drop\", \"skip=\" and a duration, or \"pace=\" and a speed such as \"pace=2x\""),
-        Need::Default("\"queue\""),
-        "\"skip=100ms\"",
-        "what happens to a late event: it starts at once, is given up, is given up when later than that, or waits for its turn",
-    )
-    .with(Placeholders::Any),
-    key(
-        "think",
-        Kind::Form("a duration, or \"exp:\" and a duration"),
-        Need::Optional("0"),
-        "\"exp:10ms\"",
-        "in a closed loop, how long a worker rests after each event",
-    )
-    .with(Placeholders::Any),
-    key(
-        "ramp_up",
-        ANY_TIME,
-        Need::Optional("0"),
-        "\"5s\"",
-        "the load rises from nothing over this time, before the warm-up; nothing of it counts",
-    )
-    .with(Placeholders::Any),
-    key(
-        "ramp_down",
-        ANY_TIME,
-        Need::Optional("0"),
-        "\"5s\"",
-        "the load falls to nothing over this time, after the measured phase; nothing of it counts",
-    )
-    .with(Placeholders::Any),
-    key(
-        "spin_us",
-        Kind::Integer { min: 0, max: 1_000_000 },
-        Need::Optional("0"),
-        "60",
-        "workers spin this many microseconds before a due time; in a closed loop of connections, before they sleep",
-    )
-    .with(Placeholders::Any),
-    key(
-        "spin_budget",
-        Kind::Percent { max_ratio: 1.0 },
-        Need::Optional("5%"),
-        "\"0%\"",
-        "share of a CPU that workers may spin, so as to be on time, after they were woken early",
-    )
-    .with(Placeholders::Any),
-    key("fifo", Kind::Bool, Need::Optional("false"), "true", "workers run at real-time priority")
-        .with(Placeholders::Any),
-    key(
-        "keep_awake",
-        Kind::Bool,
-        Need::Optional("false"),
-        "true",
-        "keep every CPU from falling asleep by a thread at idle priority",
-    )
-    .with(Placeholders::Any),
-    key(
-        "retry",
-        Kind::Integer { min: 0, max: 1_000 },
-        Need::Default("3"),
-        "3",
-        "tries after the first for an event that failed in a way that may pass",
-    )
-    .with(Placeholders::Any),
-    key(
-        "drain",
-        ANY_TIME,
-        Need::Default("\"5s\""),
-        "\"5s\"",
-        "how long what is in flight at the planned end may take",
-    )
-    .with(Placeholders::Any),
-    key(
-        "check",
-        Kind::Word(checks),
-        Need::Optional("quick"),
-        "\"full\"",
-        "how closely an existing data set is looked at before each load: quick looks at the first and last row and the \
-         index of each table, full counts every row, none looks at nothing",
-    )
-    .with(Placeholders::Any),
-    key(
-        "answer_max",
-        Kind::Form("a size such as \"64MiB\", at least 64KiB"),
-        Need::Optional("64MiB"),
-        "\"256MiB\"",
-        "the longest message, row or value that is accepted from a server; a longer one breaks the connection",
-    )
-    .with(Placeholders::Any),
-    key(
-        "connects_at_once",
-        Kind::Integer { min: 1, max: 65_536 },
-        Need::Default("32"),
-        "32",
-        "connections opened at a time",
-    )
-    .with(Placeholders::Any),
-    key(
-        "max_errors",
-        Kind::Percent { max_ratio: 1.0 },
-        Need::Default("\"1%\""),
-        "\"0%\"",
-        "share of events that may fail in a valid run",
-    )
-    .with(Placeholders::Any),
+         version)").with(Placeholders::Any),
+    listed(&settings::ARRIVALS, "\"poisson\"", "how due times are spread"),
+    listed(&settings::JITTER, "\"10%\"", "with jitter arrivals, how far an event moves: a share of a thread's period"),
+    listed(&settings::SCHEDULE, "\"own\"", "who takes the next event: any free worker, or its owner"),
+    listed(&settings::LATE, "\"skip=100ms\"", "what happens to a late event: it starts at once, is given up, is given up when later than that, or waits for its turn"),
+    setting(&settings::THINK, "\"exp:10ms\"", "in a closed loop, how long a worker rests after each event"),
+    setting(&settings::RAMP_UP, "\"5s\"", "the load rises from nothing over this time, before the warm-up; nothing of it counts"),
+    setting(&settings::RAMP_DOWN, "\"5s\"", "the load falls to nothing over this time, after the measured phase; nothing of it counts"),
+    setting(&settings::SPIN_US, "60", "workers spin this many microseconds before a due time; in a closed loop of connections, before they sleep"),
+    setting(&settings::SPIN_BUDGET, "\"0%\"", "share of a CPU that workers may spin, so as to be on time, after they were woken early"),
+    setting(&settings::FIFO, "true", "workers run at real-time priority"),
+    setting(&settings::KEEP_AWAKE, "true", "keep every CPU from falling asleep by a thread at idle priority"),
+    listed(&settings::RETRY, "3", "tries after the first for an event that failed in a way that may pass"),
+    listed(&settings::DRAIN, "\"5s\"", "how long what is in flight at the planned end may take"),
+    setting(&settings::CHECK, "\"full\"", "how closely an existing data set is looked at before each load: quick looks at the first and last row and the \
+         index of each table, full counts every row, none looks at nothing"),
+    setting(&settings::ANSWER_MAX, "\"256MiB\"", "the longest message, row or value that is accepted from a server; a longer one breaks the connection"),
+    listed(&settings::CONNECTS_AT_ONCE, "32", "connections opened at a time"),
+    listed(&settings::MAX_ERRORS, "\"0%\"", "share of events that may fail in a valid run"),
 ];

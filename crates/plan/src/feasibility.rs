@@ -5,13 +5,13 @@ use std::path::Path;
 use record::bakeoff::{Metric, Plot};
 use record::load::{Loop, Think};
 
-use crate::load::RateWritten;
+use crate::load::ParsedRate;
 use crate::matrix;
-use crate::meant::Plan;
+use crate::plan::Plan;
 
 /// What is known of a metric before the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Holds {
+pub enum Feasibility {
     /// It can be judged in every cell.
     Yes,
     /// What decides it is known only when it runs: what it takes.
@@ -27,22 +27,22 @@ pub enum Holds {
 
 /// A metric that the plan judges, and whether its phases can hold it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Held {
+pub struct JudgedMetric {
     /// The metric.
     pub metric: Metric,
     /// Whether it can be judged.
-    pub holds: Holds,
+    pub feasibility: Feasibility,
 }
 
-impl Held {
-    /// The sentence for whoever starts the plan; `None` where there is nothing to say.
+impl JudgedMetric {
+    /// A note about a metric that may not be judged; `None` if it can be.
     pub(crate) fn note(&self) -> Option<String> {
         let metric = self.metric.word();
-        match &self.holds {
-            Holds::Yes => None,
-            Holds::Unknown(what) => Some(format!("{metric} is judged only if it can be: {what}")),
-            Holds::No { why, everywhere: true } => Some(format!("{metric} is not judged: {why}")),
-            Holds::No { why, everywhere: false } => {
+        match &self.feasibility {
+            Feasibility::Yes => None,
+            Feasibility::Unknown(what) => Some(format!("{metric} is judged only if it can be: {what}")),
+            Feasibility::No { why, everywhere: true } => Some(format!("{metric} is not judged: {why}")),
+            Feasibility::No { why, everywhere: false } => {
                 Some(format!("{metric} is not judged in every cell: {why}"))
             }
         }
@@ -51,8 +51,8 @@ impl Held {
 
 impl Plan {
     /// Every judged metric, and whether the plan's phases can hold it.
-    pub fn held(&self) -> Vec<Held> {
-        self.judge.metrics.iter().map(|metric| self.holds(*metric)).collect()
+    pub fn judged_metrics(&self) -> Vec<JudgedMetric> {
+        self.judge.metrics.iter().map(|metric| self.judged_metric(*metric)).collect()
     }
 
     /// Comparisons that the plan makes, as far as is known before it runs: configurations against the reference by
@@ -60,34 +60,34 @@ impl Plan {
     pub fn comparisons(&self) -> u32 {
         let against = self.configurations().len().saturating_sub(1);
         let cells = matrix::cells(&self.factors, Plot::Sub).len();
-        let of = |held: &Held| match (&held.holds, held.metric) {
-            (Holds::No { everywhere: true, .. }, _) => 0,
+        let of = |judged: &JudgedMetric| match (&judged.feasibility, judged.metric) {
+            (Feasibility::No { everywhere: true, .. }, _) => 0,
             // Over several rates it is one slope.
             (_, Metric::CpuPerEvent) => against * cells / self.rates().max(1),
             _ => against * cells,
         };
-        u32::try_from(self.held().iter().map(of).sum::<usize>()).unwrap_or(u32::MAX)
+        u32::try_from(self.judged_metrics().iter().map(of).sum::<usize>()).unwrap_or(u32::MAX)
     }
 
-    fn holds(&self, metric: Metric) -> Held {
-        let holds = match metric {
-            Metric::Throughput => Holds::Yes,
-            Metric::P99 => self.events_hold(metric),
-            Metric::CpuPerEvent => self.cpu_holds(),
+    fn judged_metric(&self, metric: Metric) -> JudgedMetric {
+        let feasibility = match metric {
+            Metric::Throughput => Feasibility::Yes,
+            Metric::P99 => self.events_feasibility(metric),
+            Metric::CpuPerEvent => self.cpu_feasibility(),
         };
-        Held { metric, holds }
+        JudgedMetric { metric, feasibility }
     }
 
     /// Whether the CPU time of the server's own tasks can be measured.
-    fn cpu_holds(&self) -> Holds {
-        let no = |why: &str| Holds::No { why: why.to_owned(), everywhere: true };
+    fn cpu_feasibility(&self) -> Feasibility {
+        let no = |why: &str| Feasibility::No { why: why.to_owned(), everywhere: true };
         if self.server.is_some() {
-            return Holds::Yes;
+            return Feasibility::Yes;
         }
         let trials = self.trials();
         let scheme = |i: usize| self.target(&trials[i].levels, Path::new("/scratch")).scheme().to_owned();
         match trials.first().map(|_| scheme(0)).as_deref() {
-            Some("exec") => Holds::Yes,
+            Some("exec") => Feasibility::Yes,
             Some("sqlite" | "null") => {
                 no("the target runs inside the load generator, whose CPU time cannot be told from its own")
             }
@@ -96,12 +96,12 @@ impl Plan {
     }
 
     /// Whether each trial gets as many events as the metric takes.
-    fn events_hold(&self, metric: Metric) -> Holds {
+    fn events_feasibility(&self, metric: Metric) -> Feasibility {
         let needed = metric.events_min();
         let measured_s = self.measure.as_secs_f64();
         let takes = format!("{metric} needs {needed} events a trial", metric = metric.word());
-        if !self.unbuilt.is_empty() {
-            return Holds::Unknown(takes);
+        if !self.unsupported.is_empty() {
+            return Feasibility::Unknown(takes);
         }
         let trials = self.trials();
         let bounds: Vec<Bound> = trials
@@ -124,18 +124,18 @@ impl Plan {
         if let Some(fewest) = fewest {
             let everywhere = bounds.iter().all(|bound| too_few(&bound));
             let why = format!("{takes}, and this plan gets about {}", thousands(fewest));
-            return Holds::No { why, everywhere };
+            return Feasibility::No { why, everywhere };
         }
         if bounds.iter().all(|bound| matches!(bound, Bound::About(_))) {
-            return Holds::Yes;
+            return Feasibility::Yes;
         }
         let rate = thousands((needed as f64 / measured_s).ceil());
-        Holds::Unknown(format!("{takes}: at least {rate}/s in measured phases of {measured_s} s"))
+        Feasibility::Unknown(format!("{takes}: at least {rate}/s in measured phases of {measured_s} s"))
     }
 
     /// How many rates a series has, where a sub-plot factor alone says them.
     fn rates(&self) -> usize {
-        let Some(RateWritten::Plain(rate)) = &self.load.rate else { return 1 };
+        let Some(ParsedRate::Plain(rate)) = &self.load.rate else { return 1 };
         let names: Vec<&str> = rate.template.names().collect();
         let says = |f: &&record::bakeoff::Factor| f.plot == Plot::Sub && names.contains(&f.name.as_str());
         match self.factors.iter().filter(says).collect::<Vec<_>>()[..] {
@@ -190,7 +190,7 @@ mod tests {
     const ALL: &str = "metrics = [\"throughput\", \"p99\", \"cpu-per-event\"]";
 
     fn notes(plan: &Plan) -> Vec<String> {
-        plan.held().iter().filter_map(Held::note).collect()
+        plan.judged_metrics().iter().filter_map(JudgedMetric::note).collect()
     }
 
     #[test]

@@ -1,0 +1,104 @@
+//! Puts a plan together whose parts were checked.
+
+use record::bakeoff::{Factor, Judge};
+
+use super::owners;
+use crate::gate::Gate;
+use crate::parsed::{ParsedPhases, ParsedPlan, ParsedPrepare, ParsedRun, ParsedServer, ParsedVariable};
+use crate::phases::{PreparePlan, RunPlan, Warmup};
+use crate::plan::{Note, Plan};
+use crate::server::{EnvPlan, ServerPlan, cpu_list};
+use crate::sha256::sha256;
+
+/// What was checked apart from the rest.
+pub(super) struct Parts {
+    pub(super) factors: Vec<Factor>,
+    pub(super) judge: Judge,
+    pub(super) gates: Vec<Gate>,
+    pub(super) remarks: Vec<Note>,
+    pub(super) unsupported: Vec<Note>,
+}
+
+/// Puts the plan together. `None` only where something is missing, which was noted when it was read.
+pub(super) fn assemble(parsed: ParsedPlan, text: &str, name: &str, parts: Parts) -> Option<Plan> {
+    let ParsedPlan { design, phases, .. } = parsed;
+    Some(Plan {
+        name: name.to_owned(),
+        text: text.to_owned(),
+        sha256: sha256(text),
+        title: parsed.title?.value,
+        question: parsed.question.map(|q| q.value).unwrap_or_default(),
+        blocks: design.blocks?.value,
+        seed: design.seed?.value,
+        time_budget: design.time_budget.map(|b| b.value),
+        load: parsed.load.whole()?,
+        server: match parsed.server {
+            Some(server) => Some(self::server(server, &parts.factors)?),
+            None => None,
+        },
+        factors: parts.factors,
+        warmup: warmup(&phases)?,
+        measure: phases.measure.as_ref()?.value,
+        interval: phases.interval.as_ref()?.value,
+        cooldown: phases.cooldown.as_ref()?.value,
+        setup: match phases.setup {
+            Some(setup) => Some(run(setup)?),
+            None => None,
+        },
+        prepare: match phases.prepare? {
+            ParsedPrepare::Builtin => PreparePlan::Builtin,
+            ParsedPrepare::Nothing => PreparePlan::Nothing,
+            ParsedPrepare::Run(command) => PreparePlan::Run(run(command)?),
+        },
+        instruments: parsed.instruments?.value,
+        control_arm: parsed.control_arm?.value,
+        values: parsed
+            .values
+            .into_iter()
+            .map(|v| Some((v.name.value, run(v.run)?)))
+            .collect::<Option<_>>()?,
+        judge: parts.judge,
+        gates: parts.gates,
+        sponsor: parsed.sponsor.map(|s| s.value),
+        tuning: parsed.tuning.map(|t| t.value),
+        notes_path: parsed.notes.map(|n| n.value),
+        resolved: parsed.resolved,
+        remarks: parts.remarks,
+        unsupported: parts.unsupported,
+        shortened: false,
+    })
+}
+
+fn server(parsed: ParsedServer, factors: &[Factor]) -> Option<ServerPlan> {
+    let environment = |e: ParsedVariable| EnvPlan {
+        only: e.only.and_then(|only| owners(&only.value, factors).pop()),
+        name: e.name,
+        value: e.value,
+    };
+    // Variables of all configurations first: one of a single configuration overrides them.
+    let (general, particular): (Vec<_>, Vec<_>) = parsed.env.into_iter().partition(|e| e.only.is_none());
+    Some(ServerPlan {
+        command: parsed.command?,
+        ready: parsed.ready?,
+        ready_timeout: parsed.ready_timeout?.value,
+        stop: parsed.stop?.value,
+        stop_timeout: parsed.stop_timeout?.value,
+        cpus: parsed.cpus.and_then(|cpus| cpu_list(cpus.value.first()?)),
+        scheduler: parsed.scheduler?.value,
+        user: parsed.user.map(|user| user.value),
+        inherit_env: parsed.inherit_env?.value,
+        environment: general.into_iter().chain(particular).map(environment).collect(),
+    })
+}
+
+fn run(parsed: ParsedRun) -> Option<RunPlan> {
+    Some(RunPlan { run: parsed.run?, timeout: parsed.timeout?.value, retries: parsed.retries?.value })
+}
+
+fn warmup(phases: &ParsedPhases) -> Option<Warmup> {
+    Some(Warmup {
+        min: phases.warmup_min.as_ref()?.value,
+        max: phases.warmup_max.as_ref().map(|max| max.value),
+        judge: phases.warmup_judge.as_ref().map(|judge| judge.value.clone()).unwrap_or_default(),
+    })
+}

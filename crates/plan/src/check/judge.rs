@@ -1,0 +1,112 @@
+//! Checks how configurations are compared: the family, its metrics, the gates, and whether the blocks are enough.
+
+use record::bakeoff::{Factor, Judge, Metric, Plot, blocks_min, smallest_p};
+
+use super::Checker;
+use crate::error::{Position, ProblemKind};
+use crate::feasibility::{Feasibility, JudgedMetric};
+use crate::gate::Gate;
+use crate::load::{LoadKeys, ParsedRate};
+use crate::parsed::{Located, ParsedGate, ParsedJudge};
+use crate::plan::{Note, Plan};
+
+/// Without metrics in the plan, those are judged that its phases hold for sure; what they do not hold is noted.
+pub(super) fn judge_feasible_metrics(plan: &mut Plan, written: bool, position: Position) {
+    if !written {
+        let sure = plan
+            .judged_metrics()
+            .into_iter()
+            .filter(|judged| judged.feasibility == Feasibility::Yes)
+            .map(|judged| judged.metric);
+        let sure: Vec<Metric> = sure.collect();
+        if !sure.is_empty() {
+            plan.judge.metrics = sure;
+        }
+    }
+    let notes: Vec<String> = plan.judged_metrics().iter().filter_map(JudgedMetric::note).collect();
+    plan.remarks.extend(notes.into_iter().map(|text| Note { position, text }));
+}
+
+impl Checker<'_> {
+    pub(super) fn judge(
+        &mut self,
+        parsed: &ParsedJudge,
+        load: &LoadKeys,
+        factors: &[Factor],
+    ) -> Option<Judge> {
+        let family = family(factors);
+        if let Some(found) = parsed.family.as_ref().filter(|found| found.value != family) {
+            let kind = ProblemKind::BadValue {
+                key: "judge.family".into(),
+                found: format!("\"{}\"", found.value),
+                expected: format!("\"{family}\", which is what is compared"),
+            };
+            self.problem(found.position, kind);
+        }
+        let closed = !matches!(&load.rate, Some(ParsedRate::Plain(rate)) if !rate.template.is("max"));
+        let metrics = match &parsed.metrics {
+            Some(list) => list.value.iter().filter_map(|word| Metric::from_word(word)).collect(),
+            None => Metric::ALL.iter().copied().filter(|m| closed || *m != Metric::Throughput).collect(),
+        };
+        Some(Judge {
+            rope_ratio: parsed.rope.as_ref()?.value,
+            alpha: parsed.alpha.as_ref()?.value,
+            family,
+            metrics,
+        })
+    }
+
+    pub(super) fn gates(
+        &mut self,
+        parsed: &[ParsedGate],
+        blocks: Option<&Located<u32>>,
+        judge: Option<&Judge>,
+    ) -> Vec<Gate> {
+        let Some(first) = parsed.first() else { return Vec::new() };
+        if let (Some(blocks), Some(judge)) = (blocks, judge) {
+            let needed = blocks_min(judge.alpha);
+            if blocks.value < needed {
+                let kind = ProblemKind::GateNeedsBlocks { alpha: judge.alpha, blocks: blocks.value, needed };
+                self.problem(blocks.position, kind);
+            }
+        }
+        let text = "`[[gate]]`: gates are not built yet in this version; without them, `bakeoff report` shows the verdicts";
+        self.unsupported.push(Note { position: first.position, text: text.into() });
+        parsed
+            .iter()
+            .filter_map(|gate| {
+                Some(Gate {
+                    metric: gate.metric.as_ref()?.value,
+                    rule: gate.rule.as_ref()?.value,
+                    on_inconclusive: gate.on_inconclusive.as_ref()?.value,
+                })
+            })
+            .collect()
+    }
+
+    pub(super) fn exploratory(&mut self, blocks: &Located<u32>, alpha: f64) {
+        let needed = blocks_min(alpha);
+        if blocks.value < needed {
+            let text = format!(
+                "exploratory: with {} the smallest p that the exact test can yield is {}, so that no claim at alpha \
+                 {alpha} is possible; it takes {needed} blocks",
+                if blocks.value == 1 { "1 block".into() } else { format!("{} blocks", blocks.value) },
+                smallest_p(blocks.value),
+            );
+            self.remark(blocks.position, text);
+        }
+    }
+}
+
+/// What is compared: every configuration with the reference at each cell within the series.
+fn family(factors: &[Factor]) -> String {
+    let names = |plot| {
+        let varied = factors.iter().filter(|f| f.plot == plot && f.values.len() > 1);
+        varied.map(|f| f.name.as_str()).collect::<Vec<_>>().join(" x ")
+    };
+    match (names(Plot::Whole), names(Plot::Sub)) {
+        (whole, _) if whole.is_empty() => "one configuration: nothing is compared".into(),
+        (whole, sub) if sub.is_empty() => format!("{whole} vs reference"),
+        (whole, sub) => format!("{whole} vs reference at each {sub}"),
+    }
+}

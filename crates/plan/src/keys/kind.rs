@@ -1,0 +1,127 @@
+//! A key, what it holds, and what its absence means.
+
+use record::load::settings::{self, Values};
+
+/// One key of a table.
+#[derive(Debug)]
+pub(crate) struct Key {
+    pub(crate) name: &'static str,
+    pub(crate) kind: Kind,
+    pub(crate) need: Need,
+    /// Whether `{factor}` may stand in it.
+    pub(crate) placeholders: Placeholders,
+    /// A value, as TOML.
+    pub(crate) example: &'static str,
+    pub(crate) meaning: &'static str,
+}
+
+/// What a key holds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Kind {
+    /// The same values as a setting of a load.
+    Value(Values),
+    /// One value of a factor: text, number or boolean.
+    Scalar,
+    /// A list of at least one of them.
+    Levels,
+    /// A list of words, each at most once.
+    Words(fn() -> Vec<&'static str>),
+    /// A number strictly between two others.
+    Between { above: f64, below: f64 },
+    /// `rate`: the only key that takes text, number, list or table.
+    Rate,
+    /// A table, or a word that stands for one.
+    Table { or: &'static [&'static str] },
+}
+
+/// What happens where a key is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// That is an error.
+    Required,
+    /// It is as if this had been written (TOML).
+    Default(&'static str),
+    /// The default of a setting of a load, as text.
+    Setting {
+        default: &'static str,
+        /// Whether it is shown among the values of a plan that does not write it.
+        is_listed: bool,
+    },
+    /// What this sentence says.
+    Optional(&'static str),
+}
+
+/// Whether the value may differ from trial to trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Placeholders {
+    /// It is taken as it is written.
+    None,
+    /// `{factor}` of whole-plot factors, and `{scratch}` where it is text.
+    WholePlot {
+        /// Why a sub-plot factor will not do.
+        because: &'static str,
+    },
+    /// `{factor}` of any factor, and `{scratch}` where it is text.
+    Any,
+}
+
+impl Kind {
+    /// What the key holds, as a clause after "expected".
+    pub(crate) fn expected(self) -> String {
+        match self {
+            Self::Value(values) => values.expected(),
+            Self::Scalar => "a text, a number, true or false".into(),
+            Self::Levels => "a list of at least one text, number or boolean".into(),
+            Self::Words(words) => format!("a list of {}, each at most once", quoted(&words())),
+            Self::Between { above, below } => format!("a number over {above} and under {below}"),
+            Self::Rate => {
+                let per_s = settings::RATE.values.expected();
+                format!(
+                    "\"max\", {per_s}, shares of the capacity such as [\"25%\", \"50%\"], or {{ slo = \"p99<10ms\" }}"
+                )
+            }
+            Self::Table { or: [] } => "a table".into(),
+            Self::Table { or } => format!("a table or {}", quoted(or)),
+        }
+    }
+
+    /// Whether a text is a value of this kind.
+    pub(crate) fn takes(self, text: &str) -> bool {
+        match self {
+            Self::Value(values) => values.takes(text),
+            Self::Words(words) => words().contains(&text),
+            Self::Between { above, below } => text.parse::<f64>().is_ok_and(|x| above < x && x < below),
+            Self::Scalar | Self::Levels | Self::Rate | Self::Table { .. } => true,
+        }
+    }
+
+    /// Whether TOML writes its values without quotes.
+    pub(crate) fn is_bare(self) -> bool {
+        matches!(self, Self::Value(Values::Whole { .. } | Values::Switch))
+    }
+}
+
+impl Key {
+    pub(super) const fn with(self, placeholders: Placeholders) -> Self {
+        Self { placeholders, ..self }
+    }
+
+    /// The value of an absent key, as TOML; `None` if it has none.
+    pub(crate) fn default_toml(&self) -> Option<String> {
+        match self.need {
+            Need::Required | Need::Optional(_) => None,
+            Need::Default(toml) => Some(toml.to_owned()),
+            Need::Setting { default, .. } if self.kind.is_bare() => Some(default.to_owned()),
+            Need::Setting { default, .. } => Some(format!("\"{default}\"")),
+        }
+    }
+
+    /// Whether its default is shown among the values of a plan that does not write it.
+    pub(crate) fn is_listed(&self) -> bool {
+        matches!(self.need, Need::Default(_) | Need::Setting { is_listed: true, .. })
+    }
+}
+
+fn quoted(words: &[&str]) -> String {
+    words.iter().map(|w| format!("\"{w}\"")).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,40 @@
+//! Rules between the keys of `[load]`, in one cell: those of [`record::load::rules`], with the names of keys.
+
+use std::path::Path;
+use std::time::Duration;
+
+use record::bakeoff::Levels;
+use record::load::PreparePolicy;
+use record::load::rules;
+
+use super::cell::{Cell, PhaseSettings};
+use super::{LoadKeys, ParsedRate};
+use crate::error::{Problem, ProblemKind};
+
+/// Rules do not depend on the phases.
+const ANY_PHASES: PhaseSettings = PhaseSettings {
+    prepare: PreparePolicy::Never,
+    warmup: Duration::ZERO,
+    time: Duration::from_secs(1),
+    interval: Duration::from_secs(1),
+    seed: 0,
+};
+
+impl LoadKeys {
+    /// The first key that breaks a rule in one cell. Only if every value is one of its kind.
+    pub(crate) fn conflict(&self, levels: &Levels) -> Option<Problem> {
+        let Some(ParsedRate::Plain(rate)) = &self.rate else { return None };
+        let scratch = "/scratch";
+        let target = self.target_of(levels, Path::new(scratch));
+        let violation = rules::violation(&target, |name| self.position_of(name).is_some())
+            .or_else(|| self.loop_options(&Cell { levels, scratch }, rate).resolved(ANY_PHASES.time).err())
+            .or_else(|| {
+                let settings = self.settings(levels, Path::new(scratch), &ANY_PHASES);
+                rules::violation_of_values(&settings)
+            })?;
+        let key = |name: &str| format!("`{name}`");
+        let kind =
+            ProblemKind::BreaksRule { key: format!("load.{}", violation.setting), why: violation.why(key) };
+        Some(Problem { position: self.position_of(violation.setting)?, kind })
+    }
+}

@@ -1,0 +1,58 @@
+//! Texts of `[load]` as values: `None` if a text is not one.
+
+use std::time::Duration;
+
+use record::arrivals::Arrivals;
+use record::load::{LatePolicy, ScriptSettings, Think, settings};
+use record::quantity;
+use record::requests::{HttpSettings, KvSettings, SizeClass};
+
+use super::Rate;
+
+pub(super) fn ttl(text: &str) -> Option<Duration> {
+    KvSettings::parse_ttl(text).ok()
+}
+
+pub(super) fn rate(text: &str) -> Option<Rate> {
+    if text == "max" {
+        return Some(Rate(None));
+    }
+    let per_s = quantity::rate_per_s(text).ok().filter(|_| settings::RATE.values.takes(text));
+    per_s.map(|per_s| Rate(Some(per_s)))
+}
+
+/// Reads `64MiB`.
+pub(super) fn bytes(text: &str) -> Option<u64> {
+    quantity::bytes(text).ok()
+}
+
+/// A plan has no files, and so no recorded arrivals.
+pub(super) fn arrivals(text: &str) -> Option<Arrivals> {
+    Arrivals::parse(text).ok().filter(|arrivals| !matches!(arrivals, Arrivals::File(_)))
+}
+
+/// Reads `queue`, `skip=100ms`, `drop`, `pace=2x`.
+pub(super) fn late_policy(text: &str) -> Option<LatePolicy> {
+    LatePolicy::parse(text).ok()
+}
+
+pub(super) fn think(text: &str) -> Option<Think> {
+    Think::parse(text).ok()
+}
+
+pub(super) fn sizes(text: &str) -> Option<Vec<SizeClass>> {
+    KvSettings::parse_sizes(text).ok()
+}
+
+pub(super) fn mix(text: &str) -> Option<f64> {
+    KvSettings::parse_mix(text).ok()
+}
+
+pub(super) fn method(text: &str) -> Option<String> {
+    HttpSettings::parse_method(text)
+}
+
+/// Reads `scale=10, users=5`.
+pub(super) fn defines(text: &str) -> Option<Vec<(String, String)>> {
+    text.split(',').map(|part| ScriptSettings::parse_define(part.trim())).collect()
+}

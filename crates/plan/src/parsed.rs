@@ -1,0 +1,129 @@
+//! A plan as it is written, each value with its position. A key whose value is wrong counts as absent.
+
+use std::time::Duration;
+
+use record::bakeoff::{Metric, Plot};
+
+use crate::error::Position;
+use crate::gate::{GateRule, OnInconclusive};
+use crate::load::LoadKeys;
+use crate::plan::Resolved;
+use crate::server::{Command, Ready, Scheduler, StopSignal};
+use crate::template::Templated;
+
+/// A value and its position; the position of a default is that of its table.
+#[derive(Debug, Clone)]
+pub(crate) struct Located<T> {
+    pub(crate) value: T,
+    pub(crate) position: Position,
+}
+
+#[derive(Debug)]
+pub(crate) struct ParsedFactor {
+    pub(crate) name: Located<String>,
+    pub(crate) values: Vec<Located<String>>,
+    pub(crate) reference: Option<Located<String>>,
+    pub(crate) level: Option<Located<Plot>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct ParsedDesign {
+    pub(crate) blocks: Option<Located<u32>>,
+    pub(crate) seed: Option<Located<u64>>,
+    pub(crate) time_budget: Option<Located<Duration>>,
+}
+
+/// One variable of the server's environment.
+#[derive(Debug)]
+pub(crate) struct ParsedVariable {
+    /// The value of a factor that it is for; `None`: for every configuration.
+    pub(crate) only: Option<Located<String>>,
+    pub(crate) name: String,
+    pub(crate) value: Templated<String>,
+}
+
+#[derive(Debug)]
+pub(crate) struct ParsedServer {
+    pub(crate) command: Option<Templated<Command>>,
+    pub(crate) ready: Option<Templated<Ready>>,
+    pub(crate) ready_timeout: Option<Located<Duration>>,
+    pub(crate) stop: Option<Located<StopSignal>>,
+    pub(crate) stop_timeout: Option<Located<Duration>>,
+    pub(crate) instances: Option<Located<u32>>,
+    pub(crate) cpus: Option<Located<Vec<String>>>,
+    pub(crate) scheduler: Option<Located<Scheduler>>,
+    pub(crate) user: Option<Located<String>>,
+    pub(crate) inherit_env: Option<Located<bool>>,
+    pub(crate) env: Vec<ParsedVariable>,
+}
+
+#[derive(Debug)]
+pub(crate) struct ParsedRun {
+    pub(crate) run: Option<Templated<String>>,
+    pub(crate) timeout: Option<Located<Duration>>,
+    pub(crate) retries: Option<Located<u32>>,
+}
+
+/// A number of each trial, and the command that tells it.
+#[derive(Debug)]
+pub(crate) struct ParsedValue {
+    pub(crate) name: Located<String>,
+    pub(crate) run: ParsedRun,
+}
+
+#[derive(Debug)]
+pub(crate) enum ParsedPrepare {
+    Builtin,
+    Nothing,
+    Run(ParsedRun),
+}
+
+#[derive(Debug)]
+pub(crate) struct ParsedPhases {
+    pub(crate) setup: Option<ParsedRun>,
+    pub(crate) prepare: Option<ParsedPrepare>,
+    pub(crate) warmup_min: Option<Located<Duration>>,
+    pub(crate) warmup_max: Option<Located<Duration>>,
+    pub(crate) warmup_judge: Option<Located<Vec<String>>>,
+    pub(crate) measure: Option<Located<Duration>>,
+    pub(crate) interval: Option<Located<Duration>>,
+    pub(crate) cooldown: Option<Located<Duration>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct ParsedJudge {
+    pub(crate) rope: Option<Located<f64>>,
+    pub(crate) alpha: Option<Located<f64>>,
+    pub(crate) family: Option<Located<String>>,
+    pub(crate) metrics: Option<Located<Vec<String>>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct ParsedGate {
+    pub(crate) position: Position,
+    pub(crate) metric: Option<Located<Metric>>,
+    pub(crate) rule: Option<Located<GateRule>>,
+    pub(crate) on_inconclusive: Option<Located<OnInconclusive>>,
+}
+
+/// A plan as written.
+#[derive(Debug)]
+pub(crate) struct ParsedPlan {
+    pub(crate) title: Option<Located<String>>,
+    pub(crate) question: Option<Located<String>>,
+    pub(crate) factors: Vec<ParsedFactor>,
+    pub(crate) design: ParsedDesign,
+    pub(crate) load: LoadKeys,
+    pub(crate) server: Option<ParsedServer>,
+    pub(crate) phases: ParsedPhases,
+    pub(crate) instruments: Option<Located<Vec<String>>>,
+    pub(crate) control_arm: Option<Located<bool>>,
+    pub(crate) values: Vec<ParsedValue>,
+    pub(crate) judge: ParsedJudge,
+    pub(crate) gates: Vec<ParsedGate>,
+    pub(crate) sponsor: Option<Located<String>>,
+    pub(crate) tuning: Option<Located<String>>,
+    pub(crate) notes: Option<Located<String>>,
+    /// Every key with the value it has, as written or by default.
+    pub(crate) resolved: Vec<Resolved>,
+}

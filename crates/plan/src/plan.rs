@@ -1,0 +1,356 @@
+//! A plan that can be executed: what the runner, the archive and the page read from it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use record::bakeoff::{Factor, Judge, Levels, Page, Plot, Trial, blocks_min};
+use record::load::{LoadSettings, PreparePolicy};
+use record::target::Target;
+
+use crate::error::Position;
+use crate::gate::Gate;
+use crate::load::{LoadKeys, PhaseSettings};
+use crate::phases::{Prepare, PreparePlan, RunPlan, Step, Warmup};
+use crate::secret::Reference;
+use crate::server::{ServerPlan, ServerSpec};
+use crate::template::Template;
+use crate::{matrix, order};
+
+/// A plan that can be executed.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    pub(crate) name: String,
+    pub(crate) text: String,
+    pub(crate) sha256: String,
+    pub(crate) title: String,
+    pub(crate) question: String,
+    pub(crate) factors: Vec<Factor>,
+    pub(crate) blocks: u32,
+    pub(crate) seed: u64,
+    pub(crate) time_budget: Option<Duration>,
+    pub(crate) load: LoadKeys,
+    pub(crate) server: Option<ServerPlan>,
+    pub(crate) setup: Option<RunPlan>,
+    pub(crate) prepare: PreparePlan,
+    pub(crate) warmup: Warmup,
+    pub(crate) measure: Duration,
+    pub(crate) interval: Duration,
+    pub(crate) cooldown: Duration,
+    pub(crate) instruments: Vec<String>,
+    pub(crate) control_arm: bool,
+    pub(crate) values: Vec<(String, RunPlan)>,
+    pub(crate) judge: Judge,
+    pub(crate) gates: Vec<Gate>,
+    pub(crate) sponsor: Option<String>,
+    pub(crate) tuning: Option<String>,
+    pub(crate) notes_path: Option<String>,
+    pub(crate) resolved: Vec<Resolved>,
+    pub(crate) remarks: Vec<Note>,
+    pub(crate) unsupported: Vec<Note>,
+    pub(crate) shortened: bool,
+}
+
+/// A key with the value that it has in a plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resolved {
+    /// `load.rows`.
+    pub key: String,
+    /// Its value, as TOML.
+    pub value: String,
+    /// Whether the plan says so; else it is the default.
+    pub written: bool,
+}
+
+/// A remark about a plan, for its user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// Where in the plan it comes from.
+    pub position: Position,
+    /// A clause, lower case.
+    pub text: String,
+}
+
+/// What [`Plan::shortened`] makes of a plan.
+const SHORT_BLOCKS: u32 = 2;
+const SHORT_MEASURE: Duration = Duration::from_millis(300);
+const SHORT_WARMUP: Duration = Duration::from_millis(100);
+const SHORT_INTERVAL: Duration = Duration::from_millis(100);
+
+impl Plan {
+    /// What the plan is called in messages, usually its path.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The plan as it was written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The checksum of its text, in hexadecimal.
+    pub fn sha256(&self) -> &str {
+        &self.sha256
+    }
+
+    /// A line for people.
+    pub fn title(&self) -> &str {
+        &self.title
+    }
+
+    /// The question that it is to answer; empty if there is none.
+    pub fn question(&self) -> &str {
+        &self.question
+    }
+
+    /// What is varied, in the plan's order.
+    pub fn factors(&self) -> &[Factor] {
+        &self.factors
+    }
+
+    /// Number of blocks.
+    pub fn blocks(&self) -> u32 {
+        self.blocks
+    }
+
+    /// What the order is drawn from.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// The time that the plan gives itself.
+    pub fn time_budget(&self) -> Option<Duration> {
+        self.time_budget
+    }
+
+    /// Warm-up before each measured phase.
+    pub fn warmup(&self) -> &Warmup {
+        &self.warmup
+    }
+
+    /// Length of a measured phase.
+    pub fn measure(&self) -> Duration {
+        self.measure
+    }
+
+    /// Rest after each measured phase.
+    pub fn cooldown(&self) -> Duration {
+        self.cooldown
+    }
+
+    /// The instruments that are asked for.
+    pub fn instruments(&self) -> &[String] {
+        &self.instruments
+    }
+
+    /// Whether some blocks are to go without instruments, so that their cost shows.
+    pub fn control_arm(&self) -> bool {
+        self.control_arm
+    }
+
+    /// How configurations are compared.
+    pub fn judge(&self) -> &Judge {
+        &self.judge
+    }
+
+    /// The conditions for a good end.
+    pub fn gates(&self) -> &[Gate] {
+        &self.gates
+    }
+
+    /// What the author wants on the page.
+    ///
+    /// - `notes`: the text of the file at [`Plan::notes_path`]: a plan reads no files.
+    pub fn page(&self, notes: Option<String>) -> Page {
+        Page { sponsor: self.sponsor.clone(), tuning: self.tuning.clone(), notes }
+    }
+
+    /// The file with the author's key points, relative to the plan's own folder.
+    pub fn notes_path(&self) -> Option<&Path> {
+        self.notes_path.as_deref().map(Path::new)
+    }
+
+    /// Every key that says something, with its value, in the order in which the plan is read.
+    pub fn resolved(&self) -> &[Resolved] {
+        &self.resolved
+    }
+
+    /// Remarks for the user: that the plan is exploratory, that a factor changes nothing, what is recorded as missing.
+    pub fn notes(&self) -> &[Note] {
+        &self.remarks
+    }
+
+    /// What the plan asks for and this version cannot do: a plan with any of it is not run.
+    pub fn unsupported(&self) -> &[Note] {
+        &self.unsupported
+    }
+
+    /// Whether it has too few blocks for any claim at its alpha.
+    pub fn exploratory(&self) -> bool {
+        self.blocks < blocks_min(self.judge.alpha)
+    }
+
+    /// Whether [`Plan::shortened`] made it.
+    pub fn is_shortened(&self) -> bool {
+        self.shortened
+    }
+
+    /// Every configuration: one value of each whole-plot factor.
+    pub fn configurations(&self) -> Vec<Levels> {
+        matrix::cells(&self.factors, Plot::Whole)
+    }
+
+    /// The names of the whole-plot factors: those that a series has one value of.
+    pub fn whole_factors(&self) -> impl Iterator<Item = &str> {
+        self.factors.iter().filter(|f| f.plot == Plot::Whole).map(|f| f.name.as_str())
+    }
+
+    /// Every trial, in the order drawn.
+    pub fn trials(&self) -> Vec<Trial> {
+        let whole = self.configurations();
+        order::draw(self.seed, self.blocks, &whole, &matrix::cells(&self.factors, Plot::Sub))
+    }
+
+    /// Where the load of a cell goes.
+    pub fn target(&self, levels: &Levels, scratch: &Path) -> Target {
+        self.load.target_of(levels, scratch)
+    }
+
+    /// What the load of a trial does, every default resolved.
+    ///
+    /// Its seed is that of the plan plus the block: within a block every configuration gets the same arrivals and the
+    /// same rows, so that the comparison is of the servers and not of the draws.
+    ///
+    /// - `scratch`: the folder that `{scratch}` stands for.
+    ///
+    /// # Panics
+    ///
+    /// Where the plan asks for a rate that this version cannot do; see [`Plan::unsupported`].
+    pub fn load_settings(&self, trial: &Trial, scratch: &Path) -> LoadSettings {
+        let phases = PhaseSettings {
+            prepare: match self.prepare {
+                PreparePlan::Builtin => PreparePolicy::Auto,
+                PreparePlan::Nothing | PreparePlan::Run(_) => PreparePolicy::Never,
+            },
+            warmup: self.warmup.min,
+            time: self.measure,
+            interval: self.interval,
+            seed: self.seed.wrapping_add(u64::from(trial.block)),
+        };
+        self.load.settings(&trial.levels, scratch, &phases)
+    }
+
+    /// The server of a series; `None` where the plan has none.
+    pub fn server(&self, levels: &Levels, scratch: &Path) -> Option<ServerSpec> {
+        Some(self.server.as_ref()?.of(levels, scratch))
+    }
+
+    /// The account that `server.user` names; `None`: the plan leaves it to the runner.
+    pub fn server_user(&self) -> Option<&str> {
+        self.server.as_ref()?.user.as_deref()
+    }
+
+    /// Whether the plan has a server that bakeoff starts.
+    pub fn has_server(&self) -> bool {
+        self.server.is_some()
+    }
+
+    /// Whether the events of the load are commands.
+    pub fn load_is_commands(&self) -> bool {
+        let trials = self.trials();
+        trials.iter().any(|trial| self.target(&trial.levels, Path::new("")).scheme() == "exec")
+    }
+
+    /// Whether the plan has commands beside those of its load: a server, setup, prepare, values.
+    pub fn has_commands(&self) -> bool {
+        let prepares = matches!(self.prepare, PreparePlan::Run(_));
+        self.has_server() || self.setup.is_some() || prepares || !self.values.is_empty()
+    }
+
+    /// Whether server and commands inherit the whole environment.
+    pub fn inherits_environment(&self) -> bool {
+        self.server.as_ref().is_some_and(|server| server.inherit_env)
+    }
+
+    /// The command before the server starts.
+    pub fn setup(&self, levels: &Levels, scratch: &Path) -> Option<Step> {
+        self.setup.as_ref().map(|run| run.step(levels, scratch))
+    }
+
+    /// How the data set of a series comes about.
+    pub fn prepare(&self, levels: &Levels, scratch: &Path) -> Prepare {
+        match &self.prepare {
+            PreparePlan::Builtin => Prepare::Builtin,
+            PreparePlan::Nothing => Prepare::Nothing,
+            PreparePlan::Run(run) => Prepare::Run(run.step(levels, scratch)),
+        }
+    }
+
+    /// The numbers that each trial is asked for after its measured phase: a name, and the command that prints it last.
+    pub fn values(&self, levels: &Levels, scratch: &Path) -> Vec<(String, Step)> {
+        self.values.iter().map(|(name, run)| (name.clone(), run.step(levels, scratch))).collect()
+    }
+
+    /// The secrets that the plan refers to, each once.
+    pub fn secrets(&self) -> Vec<Reference> {
+        let mut secrets = self.load.secrets();
+        for template in self.clone().server_templates() {
+            secrets.extend(template.secrets().cloned());
+        }
+        secrets.sort();
+        secrets.dedup();
+        secrets
+    }
+
+    /// The plan with its secrets in their places, to be executed. Its text keeps the references.
+    ///
+    /// - `value`: what a reference stands for.
+    #[must_use]
+    pub fn revealed(&self, value: &dyn Fn(&Reference) -> String) -> Self {
+        let mut plan = self.clone();
+        plan.load.reveal(value);
+        for template in plan.server_templates() {
+            template.reveal(value);
+        }
+        plan
+    }
+
+    /// The texts of the server and of the commands.
+    fn server_templates(&mut self) -> Vec<&mut Template> {
+        let mut all: Vec<&mut Template> = Vec::new();
+        if let Some(server) = &mut self.server {
+            all.extend([&mut server.command.template, &mut server.ready.template]);
+            all.extend(server.environment.iter_mut().map(|e| &mut e.value.template));
+        }
+        let prepare = match &mut self.prepare {
+            PreparePlan::Run(run) => Some(run),
+            PreparePlan::Builtin | PreparePlan::Nothing => None,
+        };
+        let commands = self.setup.iter_mut().chain(prepare).chain(self.values.iter_mut().map(|(_, run)| run));
+        all.extend(commands.map(|run| &mut run.run.template));
+        all
+    }
+
+    /// The same plan, just long enough to show that it works: two blocks, measured phases of 0.3 s.
+    ///
+    /// It keeps its text and its order is that of its first two blocks. Its numbers are worth nothing; it is
+    /// exploratory, and its result carries the label `shortened`.
+    #[must_use]
+    pub fn shortened(&self) -> Self {
+        let mut plan = self.clone();
+        plan.blocks = plan.blocks.min(SHORT_BLOCKS);
+        plan.measure = plan.measure.min(SHORT_MEASURE);
+        plan.interval = plan.interval.min(SHORT_INTERVAL);
+        plan.warmup.min = plan.warmup.min.min(SHORT_WARMUP);
+        plan.cooldown = Duration::ZERO;
+        plan.gates.clear();
+        plan.shortened = true;
+        plan.remarks.push(Note {
+            position: Position { line: 1, column: 1 },
+            text: format!(
+                "shortened to {} blocks of {:?}: this shows that the plan works, and its numbers mean nothing",
+                plan.blocks, plan.measure
+            ),
+        });
+        plan
+    }
+}

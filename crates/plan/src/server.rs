@@ -1,0 +1,230 @@
+//! The server under test: how it is started, how it is known to be ready, how it is stopped.
+
+use std::path::Path;
+use std::time::Duration;
+
+use record::bakeoff::Levels;
+use record::command_line;
+
+use crate::template::{Templated, text_of};
+
+#[derive(Debug, Clone)]
+pub(crate) struct ServerPlan {
+    pub(crate) command: Templated<Command>,
+    pub(crate) ready: Templated<Ready>,
+    pub(crate) ready_timeout: Duration,
+    pub(crate) stop: StopSignal,
+    pub(crate) stop_timeout: Duration,
+    pub(crate) cpus: Option<Vec<u32>>,
+    pub(crate) scheduler: Scheduler,
+    pub(crate) user: Option<String>,
+    pub(crate) inherit_env: bool,
+    pub(crate) environment: Vec<EnvPlan>,
+}
+
+/// A variable, and for which configurations it is: `None` for all, else a factor and its value.
+#[derive(Debug, Clone)]
+pub(crate) struct EnvPlan {
+    pub(crate) only: Option<(String, String)>,
+    pub(crate) name: String,
+    pub(crate) value: Templated<String>,
+}
+
+/// How to start and stop the server of one series, everything resolved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerSpec {
+    /// The program and its arguments.
+    pub command: Command,
+    /// Variables that are added to the environment, by name.
+    pub environment: Vec<(String, String)>,
+    /// How to tell that it takes connections.
+    pub ready: Ready,
+    /// Not ready by then, it has failed.
+    pub ready_timeout: Duration,
+    /// What asks it to end.
+    pub stop: StopSignal,
+    /// Not ended by then, it is killed.
+    pub stop_timeout: Duration,
+    /// The CPUs it is bound to; `None`: all.
+    pub cpus: Option<Vec<u32>>,
+    /// Its scheduling class.
+    pub scheduler: Scheduler,
+}
+
+/// A program and its arguments, without a shell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Command {
+    /// The program: a path, or a name to be looked for in `PATH`.
+    pub program: String,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+}
+
+/// How to tell that a server takes connections.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ready {
+    /// A Unix socket takes a connection.
+    Socket(String),
+    /// A TCP port takes a connection.
+    Tcp {
+        /// Name or address.
+        host: String,
+        /// The port.
+        port: u16,
+    },
+    /// A command for `sh -c` ends with 0.
+    Command(String),
+}
+
+/// The signal that asks a server to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopSignal {
+    /// SIGTERM.
+    Term,
+    /// SIGINT.
+    Int,
+    /// SIGQUIT.
+    Quit,
+}
+
+/// A scheduling class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scheduler {
+    /// The kernel's default.
+    Other,
+    /// For work without users who wait.
+    Batch,
+    /// First in, first out, at this priority.
+    Fifo(u8),
+    /// Round robin, at this priority.
+    RoundRobin(u8),
+}
+
+impl ServerPlan {
+    /// The server of one configuration.
+    pub(crate) fn of(&self, levels: &Levels, scratch: &Path) -> ServerSpec {
+        let scratch = text_of(scratch);
+        let applies = |e: &&EnvPlan| match &e.only {
+            None => true,
+            Some((factor, value)) => levels.get(factor) == Some(value),
+        };
+        let environment = self.environment.iter().filter(applies);
+        ServerSpec {
+            command: self.command.of(levels, &scratch),
+            environment: environment.map(|e| (e.name.clone(), e.value.of(levels, &scratch))).collect(),
+            ready: self.ready.of(levels, &scratch),
+            ready_timeout: self.ready_timeout,
+            stop: self.stop,
+            stop_timeout: self.stop_timeout,
+            cpus: self.cpus.clone(),
+            scheduler: self.scheduler,
+        }
+    }
+}
+
+impl Command {
+    /// Splits a command line into words, after placeholders were replaced: a factor's value may hold several.
+    pub(crate) fn read(text: &str) -> Option<Self> {
+        let mut words = command_line::split(text)?.into_iter();
+        let program = words.next().filter(|program| !program.is_empty())?;
+        Some(Self { program, arguments: words.collect() })
+    }
+}
+
+impl Ready {
+    /// Reads `socket:PATH`, `tcp:HOST:PORT`, or a command.
+    pub(crate) fn read(text: &str) -> Option<Self> {
+        if let Some(path) = text.strip_prefix("socket:") {
+            return (!path.is_empty()).then(|| Self::Socket(path.to_owned()));
+        }
+        if let Some(address) = text.strip_prefix("tcp:") {
+            let (host, port) = address.rsplit_once(':')?;
+            let port = port.parse().ok().filter(|&port| port > 0)?;
+            return (!host.is_empty()).then(|| Self::Tcp { host: host.to_owned(), port });
+        }
+        Some(Self::Command(text.to_owned()))
+    }
+}
+
+impl StopSignal {
+    /// Reads `SIGTERM`, `SIGINT`, `SIGQUIT`.
+    pub(crate) fn read(text: &str) -> Option<Self> {
+        match text {
+            "SIGTERM" => Some(Self::Term),
+            "SIGINT" => Some(Self::Int),
+            "SIGQUIT" => Some(Self::Quit),
+            _ => None,
+        }
+    }
+}
+
+impl Scheduler {
+    /// Reads `other`, `batch`, `fifo:10`, `rr:10`.
+    pub(crate) fn read(text: &str) -> Option<Self> {
+        let priority = |text: &str| text.parse().ok().filter(|p| (1..=99).contains(p));
+        match text.split_once(':') {
+            None if text == "other" => Some(Self::Other),
+            None if text == "batch" => Some(Self::Batch),
+            Some(("fifo", p)) => priority(p).map(Self::Fifo),
+            Some(("rr", p)) => priority(p).map(Self::RoundRobin),
+            _ => None,
+        }
+    }
+
+    /// The class of a word: `other`, `batch`, `fifo:10`, `rr:10`; the inverse of its text.
+    pub fn from_word(text: &str) -> Option<Self> {
+        Self::read(text)
+    }
+}
+
+impl std::fmt::Display for Scheduler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Other => f.write_str("other"),
+            Self::Batch => f.write_str("batch"),
+            Self::Fifo(priority) => write!(f, "fifo:{priority}"),
+            Self::RoundRobin(priority) => write!(f, "rr:{priority}"),
+        }
+    }
+}
+
+/// Reads `0`, `0-3`, `0,2,8-11`: CPUs in rising order, each once.
+pub(crate) fn cpu_list(text: &str) -> Option<Vec<u32>> {
+    let mut cpus = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u32, u32) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+        if first > last || last >= CPUS_MAX || cpus.last().is_some_and(|&before| before >= first) {
+            return None;
+        }
+        cpus.extend(first..=last);
+    }
+    Some(cpus)
+}
+
+/// As many as the C library's CPU sets hold.
+const CPUS_MAX: u32 = 1_024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_lists_rise_and_name_each_cpu_once() {
+        assert_eq!(cpu_list("0,2,8-11"), Some(vec![0, 2, 8, 9, 10, 11]));
+        assert_eq!(cpu_list("3"), Some(vec![3]));
+        for text in ["", "a", "3-1", "1,1", "2,1", "0-", "0-99999"] {
+            assert_eq!(cpu_list(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn forms_with_a_grammar_of_their_own_are_read() {
+        assert_eq!(Ready::read("socket:/s"), Some(Ready::Socket("/s".into())));
+        assert_eq!(Ready::read("tcp:::1:3306"), Some(Ready::Tcp { host: "::1".into(), port: 3306 }));
+        assert_eq!(Ready::read("tcp:h:0"), None);
+        assert_eq!(Ready::read("ping -c1 h"), Some(Ready::Command("ping -c1 h".into())));
+        assert_eq!(Scheduler::read("fifo:10"), Some(Scheduler::Fifo(10)));
+        assert_eq!(Scheduler::read("fifo:0"), None);
+    }
+}
