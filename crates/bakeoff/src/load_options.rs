@@ -349,7 +349,7 @@ impl PaceOptions {
             client: ClientSettings { spin: Duration::from_micros(self.spin_us), keep_awake: self.keep_awake },
             ..base
         };
-        match rules::violation_of_values(&settings) {
+        match settings.violation() {
             Some(violation) => Err(refused(violation)),
             None => Ok(Meant { settings, recorded }),
         }

@@ -1,6 +1,7 @@
 //! Checks whether the parts of a plan fit together.
 
 mod assemble;
+mod checker;
 mod judge;
 
 use std::collections::BTreeSet;
@@ -10,6 +11,7 @@ use record::load::settings::Values;
 use record::target::{mask_text, whole_lines};
 
 use self::assemble::{Parts, assemble};
+use self::checker::Checker;
 use self::judge::judge_feasible_metrics;
 use crate::error::{Lines, Position, Problem, ProblemKind, closest, human};
 use crate::keys::{self, Kind, Placeholders};
@@ -60,21 +62,7 @@ pub(crate) fn check(parsed: ParsedPlan, text: &str, name: &str, problems: &mut V
     Some(plan)
 }
 
-struct Checker<'a> {
-    problems: &'a mut Vec<Problem>,
-    remarks: Vec<Note>,
-    unsupported: Vec<Note>,
-}
-
 impl Checker<'_> {
-    fn problem(&mut self, position: Position, kind: ProblemKind) {
-        self.problems.push(Problem { position, kind });
-    }
-
-    fn remark(&mut self, position: Position, text: impl Into<String>) {
-        self.remarks.push(Note { position, text: text.into() });
-    }
-
     fn factors(&mut self, parsed: &[ParsedFactor]) -> Vec<Factor> {
         parsed.iter().map(|factor| self.factor(factor)).collect()
     }
@@ -273,7 +261,7 @@ impl Checker<'_> {
             if !seen.insert(&only.value) {
                 continue;
             }
-            let owners = owners(&only.value, factors);
+            let owners = matrix::owners(&only.value, factors);
             let whole: Vec<_> = factors.iter().filter(|f| f.plot == Plot::Whole).collect();
             match &owners[..] {
                 [_] => {}
@@ -383,7 +371,7 @@ impl Checker<'_> {
         let mut used: BTreeSet<String> =
             templates.iter().flat_map(|t| t.names()).map(str::to_owned).collect();
         let env = parsed.server.iter().flat_map(|s| &s.env).filter_map(|e| e.only.as_ref());
-        used.extend(env.flat_map(|only| owners(&only.value, factors)).map(|(factor, _)| factor));
+        used.extend(env.flat_map(|only| matrix::owners(&only.value, factors)).map(|(factor, _)| factor));
         for (factor, position) in factors.iter().zip(parsed.factors.iter().map(|f| f.name.position)) {
             if factor.values.len() > 1 && !used.contains(&factor.name) {
                 let name = &factor.name;
@@ -422,13 +410,6 @@ impl Checker<'_> {
             self.remark(position, "steadiness is not judged yet: every warm-up lasts `min`");
         }
     }
-}
-
-/// The whole-plot factors, with their values, that `jemalloc` or `allocator=jemalloc` can mean.
-fn owners(only: &str, factors: &[Factor]) -> Vec<(String, String)> {
-    let whole = factors.iter().filter(|f| f.plot == Plot::Whole);
-    let pairs = whole.flat_map(|f| f.values.iter().map(|v| (f.name.clone(), v.clone())));
-    pairs.filter(|(factor, value)| only == value || only == format!("{factor}={value}")).collect()
 }
 
 /// Marks that every run of a bake-off carries beside the levels of its factors.

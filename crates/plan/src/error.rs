@@ -19,6 +19,13 @@ impl fmt::Display for Position {
     }
 }
 
+/// A value and its position; the position of a default is that of its table.
+#[derive(Debug, Clone)]
+pub(crate) struct Located<T> {
+    pub(crate) value: T,
+    pub(crate) position: Position,
+}
+
 /// One thing that is wrong with a plan.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{position}: {kind}")]

@@ -9,13 +9,13 @@ use std::time::Duration;
 use record::bakeoff::{Metric, Plot};
 use toml::de::{DeTable, DeValue};
 
-use crate::error::{Lines, Position, Problem, ProblemKind};
+use crate::error::{Lines, Located, Position, Problem, ProblemKind};
 use crate::gate::{GateRule, OnInconclusive};
 use crate::keys::{self, Key};
 use crate::load::LoadKeys;
 use crate::parsed::{
-    Located, ParsedDesign, ParsedFactor, ParsedGate, ParsedJudge, ParsedPhases, ParsedPlan, ParsedPrepare,
-    ParsedRun, ParsedServer, ParsedValue, ParsedVariable,
+    ParsedDesign, ParsedFactor, ParsedGate, ParsedJudge, ParsedPhases, ParsedPlan, ParsedPrepare, ParsedRun,
+    ParsedServer, ParsedValue, ParsedVariable,
 };
 use crate::reader::{Reader, Section, entry};
 use crate::server::{Command, Ready, Scheduler, StopSignal};

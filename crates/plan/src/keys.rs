@@ -12,6 +12,7 @@ use record::bakeoff::{Metric, Plot};
 use record::load::settings::{self, Values};
 
 pub(crate) use self::kind::{Key, Kind, Need, Placeholders};
+use self::kind::{WITHOUT_IT_NONE, key};
 
 /// A table of a plan.
 #[derive(Debug)]
@@ -32,9 +33,7 @@ const TEXT: Kind = Kind::Value(Values::Text);
 const TEXTS: Kind = Kind::Value(Values::Texts);
 const BOOL: Kind = Kind::Value(Values::Switch);
 const ANY_TIME: Kind = at_least(Duration::ZERO);
-const WITHOUT_IT_NONE: Need = Need::Optional("none");
 const SERVER: Placeholders = Placeholders::WholePlot { because: "one server stands for the whole series" };
-const DATA: Placeholders = Placeholders::WholePlot { because: "the data set stands for the whole series" };
 
 const fn whole(min: u64, max: u64) -> Kind {
     Kind::Value(Values::Whole { min, max })
@@ -50,16 +49,6 @@ const fn form(expected: &'static str) -> Kind {
 
 const fn word(words: fn() -> Vec<&'static str>) -> Kind {
     Kind::Value(Values::Word(words))
-}
-
-const fn key(
-    name: &'static str,
-    kind: Kind,
-    need: Need,
-    example: &'static str,
-    meaning: &'static str,
-) -> Key {
-    Key { name, kind, need, placeholders: Placeholders::None, example, meaning }
 }
 
 fn plots() -> Vec<&'static str> {

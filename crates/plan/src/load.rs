@@ -13,17 +13,12 @@ use record::requests::{HttpVersion, SizeClass};
 use toml::de::DeValue;
 
 pub(crate) use self::cell::PhaseSettings;
-use self::values::{arrivals, bytes, defines, late_policy, method, mix, rate, sizes, think, ttl};
-use crate::error::Position;
-use crate::parsed::Located;
+use self::values::{Rate, arrivals, bytes, defines, late_policy, method, mix, rate, sizes, think, ttl};
+use crate::error::{Located, Position};
 use crate::reader::{Reader, Section};
 use crate::secret::{self, Reference};
 use crate::template::{AnyTemplated, Templated};
 use crate::value::{boolean, duration, percent, text, whole};
-
-/// Events per second, or `None` for a closed loop: `max`.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Rate(pub(crate) Option<f64>);
 
 /// How much is offered, as written.
 #[derive(Debug, Clone)]

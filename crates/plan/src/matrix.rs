@@ -20,6 +20,13 @@ pub(crate) fn merged(whole: &Levels, sub: &Levels) -> Levels {
     whole.iter().chain(sub).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
+/// The whole-plot factors, with their values, that `jemalloc` or `allocator=jemalloc` can mean.
+pub(crate) fn owners(only: &str, factors: &[Factor]) -> Vec<(String, String)> {
+    let whole = factors.iter().filter(|f| f.plot == Plot::Whole);
+    let pairs = whole.flat_map(|f| f.values.iter().map(|v| (f.name.clone(), v.clone())));
+    pairs.filter(|(factor, value)| only == value || only == format!("{factor}={value}")).collect()
+}
+
 fn with(cell: &Levels, name: &str, value: &str) -> Levels {
     let mut cell = cell.clone();
     cell.insert(name.to_owned(), value.to_owned());

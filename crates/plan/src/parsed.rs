@@ -4,19 +4,12 @@ use std::time::Duration;
 
 use record::bakeoff::{Metric, Plot};
 
-use crate::error::Position;
+use crate::error::{Located, Position};
 use crate::gate::{GateRule, OnInconclusive};
 use crate::load::LoadKeys;
-use crate::plan::Resolved;
+use crate::reader::Resolved;
 use crate::server::{Command, Ready, Scheduler, StopSignal};
 use crate::template::Templated;
-
-/// A value and its position; the position of a default is that of its table.
-#[derive(Debug, Clone)]
-pub(crate) struct Located<T> {
-    pub(crate) value: T,
-    pub(crate) position: Position,
-}
 
 #[derive(Debug)]
 pub(crate) struct ParsedFactor {

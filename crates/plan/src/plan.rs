@@ -11,6 +11,7 @@ use crate::error::Position;
 use crate::gate::Gate;
 use crate::load::{LoadKeys, PhaseSettings};
 use crate::phases::{Prepare, PreparePlan, RunPlan, Step, Warmup};
+use crate::reader::Resolved;
 use crate::secret::Reference;
 use crate::server::{ServerPlan, ServerSpec};
 use crate::template::Template;
@@ -48,17 +49,6 @@ pub struct Plan {
     pub(crate) remarks: Vec<Note>,
     pub(crate) unsupported: Vec<Note>,
     pub(crate) shortened: bool,
-}
-
-/// A key with the value that it has in a plan.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Resolved {
-    /// `load.rows`.
-    pub key: String,
-    /// Its value, as TOML.
-    pub value: String,
-    /// Whether the plan says so; else it is the default.
-    pub written: bool,
 }
 
 /// A remark about a plan, for its user.

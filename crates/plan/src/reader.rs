@@ -4,12 +4,21 @@ use std::collections::BTreeSet;
 
 use toml::de::{DeTable, DeValue};
 
-use crate::error::{Lines, Position, Problem, ProblemKind, closest};
+use crate::error::{Lines, Located, Position, Problem, ProblemKind, closest};
 use crate::keys::{self, Key, Kind, Need, Placeholders};
-use crate::parsed::Located;
-use crate::plan::Resolved;
 use crate::template::{Template, Templated};
 use crate::value::{masked, shown, text_for};
+
+/// A key with the value that it has in a plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resolved {
+    /// `load.rows`.
+    pub key: String,
+    /// Its value, as TOML.
+    pub value: String,
+    /// Whether the plan says so; else it is the default.
+    pub written: bool,
+}
 
 /// One table while it is read.
 pub(crate) struct Section<'a> {

@@ -1,73 +1,26 @@
 //! A load: its settings, the load that was offered, and the results.
 
+pub mod choices;
+mod family;
 pub mod rules;
 pub mod settings;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::time::Duration;
 
+pub use self::choices::{DataCheck, Distribution, PreparePolicy, Workload};
+use self::rules::{Family, Violation};
 pub use crate::arrivals::Arrivals;
 pub use crate::errors::ErrorCounts;
 use crate::histogram::{CensoredHistogram, Histogram, Summary};
 pub use crate::hosts::{OfHost, Outage};
 pub use crate::loops::{LatePolicy, Loop, OpenLoop, Schedule, Think};
 use crate::missing::Maybe;
-use crate::requests::{ExecSettings, HttpSettings, KvSettings};
+use crate::requests::{ExecSettings, HttpSettings, HttpVersion, KvSettings};
 use crate::run::words;
 use crate::series::HistogramSlice;
 use crate::target::Target;
 use crate::verdict::Verdict;
-
-/// What an event does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Workload {
-    /// The mixed transaction: point selects, ranges, updates, delete and insert.
-    OltpReadWrite,
-    /// The reading part of the mixed transaction.
-    OltpReadOnly,
-    /// The writing part of the mixed transaction.
-    OltpWriteOnly,
-    /// One row by primary key, no transaction.
-    OltpPointSelect,
-    /// One new row, numbered by the database, no transaction.
-    OltpInsert,
-    /// One row deleted by primary key, no transaction.
-    OltpDelete,
-    /// One row's indexed column updated, no transaction.
-    OltpUpdateIndex,
-    /// One row's other column updated, no transaction.
-    OltpUpdateNonIndex,
-    /// Several new rows with one statement, numbered by the database, no transaction.
-    BulkInsert,
-    /// Rows by values of the indexed column, one statement, no transaction.
-    SelectRandomPoints,
-    /// A count of rows by ranges of the indexed column, one statement, no transaction.
-    SelectRandomRanges,
-    /// A script of SQL statements.
-    Script,
-    /// Reading and writing values of a cache.
-    Kv,
-    /// What the target itself is: one run of the command, one request, or nothing at all.
-    Native,
-}
-
-words!(Workload {
-    OltpReadWrite = "oltp-read-write",
-    OltpReadOnly = "oltp-read-only",
-    OltpWriteOnly = "oltp-write-only",
-    OltpPointSelect = "oltp-point-select",
-    OltpInsert = "oltp-insert",
-    OltpDelete = "oltp-delete",
-    OltpUpdateIndex = "oltp-update-index",
-    OltpUpdateNonIndex = "oltp-update-non-index",
-    BulkInsert = "bulk-insert",
-    SelectRandomPoints = "select-random-points",
-    SelectRandomRanges = "select-random-ranges",
-    Script = "script",
-    Kv = "kv",
-    Native = "native",
-});
 
 /// What the generator does to be on time, in a loop of either kind.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -82,52 +35,6 @@ pub struct ClientSettings {
 impl ClientSettings {
     /// Sleeps.
     pub const PLAIN: Self = Self { spin: Duration::ZERO, keep_awake: false };
-}
-
-/// How row numbers are chosen.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Distribution {
-    /// All rows alike.
-    Uniform,
-    /// Zipf's law.
-    Zipfian {
-        /// The exponent.
-        exponent: f64,
-    },
-    /// sysbench's own: a share of the draws falls into a small part in the middle.
-    Special,
-    /// Pareto's law.
-    Pareto {
-        /// The shape.
-        h: f64,
-    },
-}
-
-impl Distribution {
-    /// The names, as users know them from sysbench.
-    pub const NAMES: [&str; 4] = ["uniform", "zipfian", "special", "pareto"];
-
-    /// The distribution of a name, with sysbench's own parameters; `None` for any other word.
-    pub fn named(name: &str) -> Option<Self> {
-        match name {
-            "uniform" => Some(Self::Uniform),
-            "zipfian" => Some(Self::Zipfian { exponent: 0.8 }),
-            "special" => Some(Self::Special),
-            "pareto" => Some(Self::Pareto { h: 0.2 }),
-            _ => None,
-        }
-    }
-}
-
-impl fmt::Display for Distribution {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Uniform => "uniform",
-            Self::Zipfian { .. } => "zipfian",
-            Self::Special => "special",
-            Self::Pareto { .. } => "pareto",
-        })
-    }
 }
 
 /// The shape of the SQL data set and of its transactions, as users know it from sysbench.
@@ -234,32 +141,6 @@ pub struct ScriptFile {
     pub text: String,
 }
 
-/// Whether missing data is built before the load.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PreparePolicy {
-    /// Where it is missing.
-    Auto,
-    /// In any case, from scratch.
-    Always,
-    /// Not at all: missing data is an error.
-    Never,
-}
-
-words!(PreparePolicy { Auto = "auto", Always = "always", Never = "never" });
-
-/// How closely an existing data set is looked at before the load.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DataCheck {
-    /// First and last row and the index of each table: a page or two. Rows that are missing in between are not seen.
-    Quick,
-    /// Every row is counted.
-    Full,
-    /// Not at all: the data set is taken for granted.
-    None,
-}
-
-words!(DataCheck { Quick = "quick", Full = "full", None = "none" });
-
 /// Everything that a load was asked to do, every default resolved.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadSettings {
@@ -334,6 +215,23 @@ impl LoadSettings {
     /// Requests that all connections together may have in flight.
     pub fn in_flight_max(&self) -> u32 {
         self.connections_in_all().saturating_mul(self.depth())
+    }
+
+    /// The first setting that contradicts the value of another.
+    pub fn violation(&self) -> Option<Violation> {
+        if self.connections_in_all() < self.threads {
+            return Some(Violation::of("connections", &rules::A_CONNECTION_EACH));
+        }
+        if !self.client.spin.is_zero() && !self.pace.may_spin(self.connections) {
+            return Some(Violation::of("spin_us", &rules::SPIN));
+        }
+        let has_no_streams = match self.http.version {
+            HttpVersion::One => true,
+            HttpVersion::Any => self.target.scheme() == "http",
+            HttpVersion::Two => false,
+        };
+        let is_web = Family::of(&self.target) == Some(Family::Web);
+        (is_web && has_no_streams && self.http.streams > 1).then(|| Violation::of("streams", &rules::STREAMS))
     }
 
     /// Whether a thread has more than one request in flight, and so waits for any of them.

@@ -4,10 +4,10 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::arrivals::Arrivals;
+pub use crate::load::choices::Schedule;
 use crate::load::rules::{self, Violation};
 use crate::load::settings;
 use crate::quantity::{NotAQuantity, duration, written_duration};
-use crate::run::words;
 
 /// What says when an event begins.
 #[derive(Debug, Clone, PartialEq)]
@@ -162,17 +162,6 @@ impl LoopOptions {
         given.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
     }
 }
-
-/// Which worker takes the next due event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Schedule {
-    /// Any free worker.
-    Shared,
-    /// Thread i of n owns events i, i + n, ...: the steady-rate patch's form.
-    Own,
-}
-
-words!(Schedule { Shared = "shared", Own = "own" });
 
 /// What happens to an event that is taken late.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use crate::load::{Distribution, settings};
+use crate::load::choices::Distribution;
+pub use crate::load::choices::HttpVersion;
+use crate::load::settings;
 use crate::masking::{is_secret, mask_text};
 use crate::quantity::duration;
-use crate::run::words;
 
 /// The keys and values of a cache, and what events do to them.
 #[derive(Debug, Clone, PartialEq)]
@@ -205,19 +206,6 @@ pub struct ClientFiles {
     pub key: String,
 }
 
-/// A version of HTTP.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum HttpVersion {
-    /// HTTP/2 where TLS is spoken and the server has it, else HTTP/1.1.
-    Any,
-    /// HTTP/1.1.
-    One,
-    /// HTTP/2; without TLS, both sides know that it is.
-    Two,
-}
-
-words!(HttpVersion { Any = "any", One = "1.1", Two = "2" });
-
 impl HttpSettings {
     /// The defaults: a plain GET.
     pub fn plain() -> Self {
@@ -276,8 +264,8 @@ impl ExecSettings {
 
     /// Reads a variable of the environment, `NAME=value`.
     pub fn parse_variable(text: &str) -> Option<(String, String)> {
-        let (name, value) = text.split_once('=')?;
-        (!name.is_empty() && !text.contains('\0')).then(|| (name.to_owned(), value.to_owned()))
+        let (name, value) = text.split_once('=').filter(|_| settings::ENV.values.takes(text))?;
+        Some((name.to_owned(), value.to_owned()))
     }
 
     /// The environment as it may be kept and shown: `NAME=value` each, no password in it.

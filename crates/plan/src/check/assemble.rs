@@ -2,8 +2,8 @@
 
 use record::bakeoff::{Factor, Judge};
 
-use super::owners;
 use crate::gate::Gate;
+use crate::matrix::owners;
 use crate::parsed::{ParsedPhases, ParsedPlan, ParsedPrepare, ParsedRun, ParsedServer, ParsedVariable};
 use crate::phases::{PreparePlan, RunPlan, Warmup};
 use crate::plan::{Note, Plan};

@@ -2,12 +2,12 @@
 
 use record::bakeoff::{Factor, Judge, Metric, Plot, blocks_min, smallest_p};
 
-use super::Checker;
-use crate::error::{Position, ProblemKind};
+use super::checker::Checker;
+use crate::error::{Located, Position, ProblemKind};
 use crate::feasibility::{Feasibility, JudgedMetric};
 use crate::gate::Gate;
 use crate::load::{LoadKeys, ParsedRate};
-use crate::parsed::{Located, ParsedGate, ParsedJudge};
+use crate::parsed::{ParsedGate, ParsedJudge};
 use crate::plan::{Note, Plan};
 
 /// Without metrics in the plan, those are judged that its phases hold for sure; what they do not hold is noted.

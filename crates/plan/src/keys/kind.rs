@@ -2,6 +2,10 @@
 
 use record::load::settings::{self, Values};
 
+pub(super) const WITHOUT_IT_NONE: Need = Need::Optional("none");
+pub(super) const DATA: Placeholders =
+    Placeholders::WholePlot { because: "the data set stands for the whole series" };
+
 /// One key of a table.
 #[derive(Debug)]
 pub(crate) struct Key {
@@ -124,4 +128,14 @@ impl Key {
 
 fn quoted(words: &[&str]) -> String {
     words.iter().map(|w| format!("\"{w}\"")).collect::<Vec<_>>().join(", ")
+}
+
+pub(super) const fn key(
+    name: &'static str,
+    kind: Kind,
+    need: Need,
+    example: &'static str,
+    meaning: &'static str,
+) -> Key {
+    Key { name, kind, need, placeholders: Placeholders::None, example, meaning }
 }

@@ -2,7 +2,7 @@
 
 use record::load::settings::{self, Setting, Values};
 
-use super::{DATA, Key, Kind, Need, Placeholders, WITHOUT_IT_NONE, key};
+use super::kind::{DATA, Key, Kind, Need, Placeholders, WITHOUT_IT_NONE, key};
 
 /// The key of a setting. Placeholders of any factor may stand in it, unless it is a list.
 const fn setting(setting: &'static Setting, example: &'static str, meaning: &'static str) -> Key {

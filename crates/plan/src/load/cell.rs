@@ -12,8 +12,9 @@ use record::loops::LoopOptions;
 use record::requests::{CacheCommand, ClientFiles, ExecSettings, HttpSettings, KvSettings};
 use record::target::Target;
 
-use super::{LoadKeys, ParsedRate, Rate};
-use crate::parsed::Located;
+use super::values::Rate;
+use super::{LoadKeys, ParsedRate};
+use crate::error::Located;
 use crate::template::{Templated, text_of};
 
 /// The settings of a trial's load that other tables of the plan have.

@@ -28,10 +28,7 @@ impl LoadKeys {
         let target = self.target_of(levels, Path::new(scratch));
         let violation = rules::violation(&target, |name| self.position_of(name).is_some())
             .or_else(|| self.loop_options(&Cell { levels, scratch }, rate).resolved(ANY_PHASES.time).err())
-            .or_else(|| {
-                let settings = self.settings(levels, Path::new(scratch), &ANY_PHASES);
-                rules::violation_of_values(&settings)
-            })?;
+            .or_else(|| self.settings(levels, Path::new(scratch), &ANY_PHASES).violation())?;
         let key = |name: &str| format!("`{name}`");
         let kind =
             ProblemKind::BreaksRule { key: format!("load.{}", violation.setting), why: violation.why(key) };

@@ -7,7 +7,9 @@ use record::load::{LatePolicy, ScriptSettings, Think, settings};
 use record::quantity;
 use record::requests::{HttpSettings, KvSettings, SizeClass};
 
-use super::Rate;
+/// Events per second, or `None` for a closed loop: `max`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rate(pub(crate) Option<f64>);
 
 pub(super) fn ttl(text: &str) -> Option<Duration> {
     KvSettings::parse_ttl(text).ok()

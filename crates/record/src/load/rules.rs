@@ -5,53 +5,11 @@
 
 use std::fmt::Write as _;
 
+use super::choices::Workload;
+pub use super::family::Family;
+use super::family::Family::{Cache, Web};
 use super::settings::{self, Setting};
-use super::{LoadSettings, Workload};
-use crate::requests::HttpVersion;
 use crate::target::Target;
-
-/// A kind of target, by what its events are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Family {
-    /// Transactions.
-    Database,
-    /// Reads and writes of values.
-    Cache,
-    /// HTTP requests.
-    Web,
-    /// Runs of a command.
-    Command,
-    /// Nothing.
-    Nothing,
-}
-
-use Family::{Cache, Web};
-
-impl Family {
-    /// The family of a target; `None` for an unknown scheme.
-    pub fn of(target: &Target) -> Option<Self> {
-        match target.scheme() {
-            "sqlite" | "mysql" | "postgres" => Some(Self::Database),
-            "memcached" | "memcaches" | "memcached+unix" | "redis" | "rediss" | "redis+unix" => {
-                Some(Self::Cache)
-            }
-            "http" | "https" => Some(Self::Web),
-            "exec" => Some(Self::Command),
-            "null" => Some(Self::Nothing),
-            _ => None,
-        }
-    }
-
-    fn words(self) -> &'static str {
-        match self {
-            Self::Database => "databases (sqlite:, mysql:, postgres:)",
-            Self::Cache => "caches (memcached:, redis:)",
-            Self::Web => "web servers (http:, https:)",
-            Self::Command => "commands (exec:)",
-            Self::Nothing => "null:",
-        }
-    }
-}
 
 /// A rule between settings.
 #[derive(Debug, PartialEq, Eq)]
@@ -320,23 +278,6 @@ fn of_target(target: &Target, family: Family, is_given: &impl Fn(&str) -> bool) 
     };
     let setting = *names.iter().find(|name| is_given(name))?;
     Some(Violation { setting, reason: Reason::Scheme { needed, scheme: scheme.to_owned() } })
-}
-
-/// The first setting whose value contradicts another's.
-pub fn violation_of_values(settings: &LoadSettings) -> Option<Violation> {
-    if settings.connections_in_all() < settings.threads {
-        return Some(Violation::of("connections", &A_CONNECTION_EACH));
-    }
-    if !settings.client.spin.is_zero() && !settings.pace.may_spin(settings.connections) {
-        return Some(Violation::of("spin_us", &SPIN));
-    }
-    let is_one = match settings.http.version {
-        HttpVersion::One => true,
-        HttpVersion::Any => settings.target.scheme() == "http",
-        HttpVersion::Two => false,
-    };
-    let is_web = Family::of(&settings.target) == Some(Web);
-    (is_web && is_one && settings.http.streams > 1).then(|| Violation::of("streams", &STREAMS))
 }
 
 #[cfg(test)]

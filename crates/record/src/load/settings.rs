@@ -5,10 +5,9 @@
 
 use std::time::Duration;
 
-use super::rules::Family::{self, Cache, Command, Database, Web};
-use super::{DataCheck, Distribution, PreparePolicy, Schedule, Workload};
+use super::choices::{DataCheck, Distribution, HttpVersion, PreparePolicy, Schedule, Workload};
+use super::family::Family::{self, Cache, Command, Database, Web};
 use crate::quantity;
-use crate::requests::HttpVersion;
 
 /// One setting of a load.
 #[derive(Debug)]
@@ -214,8 +213,10 @@ fn is_header(text: &str) -> bool {
     has_name && !text.contains(['\r', '\n'])
 }
 
+/// Whether a text is `NAME=value`, which an environment can hold.
 fn is_variable(text: &str) -> bool {
-    crate::requests::ExecSettings::parse_variable(text).is_some()
+    let has_name = text.split_once('=').is_some_and(|(name, _)| !name.is_empty());
+    has_name && !text.contains('\0')
 }
 
 impl Setting {
