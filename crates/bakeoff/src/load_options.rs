@@ -17,20 +17,20 @@ use crate::request_options::RequestOptions;
 use crate::setting_values::{amount, default_of, option, whole, word};
 use crate::text_file;
 
-/// Where the load goes, and what data it works on.
+/// The target of a load and its data.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DataOptions {
-    /// `sqlite:PATH[?journal_mode=wal&...]`, `mysql://user:pw@host:port/db[?socket=PATH]`, `postgres://user:pw@host:port/db`,
-    /// `memcached://host:port`, `memcached+unix:PATH`, `redis://[user:pw@]host:port/db`, `redis+unix:PATH`,
+    /// `sqlite:PATH[?journal_mode=wal&...]`, `mysql://user:pw@host:port/db[?socket=PATH]`,
+    /// `postgres://user:pw@host:port/db`, `memcached://host:port`, `memcached+unix:PATH`, `redis://[user:pw@]host:port/db`, `redis+unix:PATH`,
     /// `http://host:port/path`, `exec:COMMAND` or `null:`
     target: String,
 
-    /// What an event does [default: oltp-read-write for databases, kv for caches, native for others]
+    /// Kind of event [default: oltp-read-write for databases, kv for caches, native for others]
     #[arg(long, value_parser = word(&settings::WORKLOAD, Workload::from_word), value_name = "NAME")]
     workload: Option<Workload>,
 
-    /// Do this script of SQL statements, as pgbench has them, instead of a workload; with several, each event does one,
-    /// drawn by their weights
+    /// Run this SQL script, in pgbench's language, instead of a workload; of several scripts, each event runs one,
+    /// drawn by weight
     #[arg(long = "script", value_name = "FILE[@WEIGHT]", value_parser = script)]
     scripts: Vec<ScriptFile>,
 
@@ -46,11 +46,11 @@ pub(crate) struct DataOptions {
     #[arg(long, value_name = "N", default_value = settings::ROWS.default_text(), value_parser = whole::<u64>(&settings::ROWS))]
     rows: u64,
 
-    /// From this everything random follows: data, rows chosen, arrivals
+    /// Random seed of data, rows and arrivals
     #[arg(long, value_name = "N", default_value = settings::SEED.default_text(), value_parser = whole::<u64>(&settings::SEED))]
     seed: u64,
 
-    /// The longest message, row or value that is accepted from a server; a longer one breaks the connection
+    /// Longest message, row or value that is accepted from a server; a longer one breaks the connection
     #[arg(long, value_name = "SIZE", default_value = settings::ANSWER_MAX.default_text(), value_parser = amount(&settings::ANSWER_MAX, quantity::bytes))]
     answer_max: u64,
 
@@ -58,20 +58,21 @@ pub(crate) struct DataOptions {
     requests: RequestOptions,
 }
 
-/// How the load arrives, for how long, and what becomes of what is late or fails.
+/// The rate of a load, its length, and the policies for late and failed events.
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch on the command line")]
 pub(crate) struct PaceOptions {
-    /// Events per second over all threads: 500, 0.5, 500/s, 30/m; without it as fast as it goes (closed loop)
+    /// Events per second over all threads: 500, 0.5, 500/s, 30/m; without a rate, the loop is closed: as fast as the
+    /// server answers
     #[arg(long, alias = "tx-rate", value_name = "RATE", allow_negative_numbers = true, value_parser = amount(&settings::RATE, quantity::rate_per_s))]
     rate: Option<f64>,
 
-    /// Threads, each with a connection of its own where --connections does not say otherwise
+    /// Threads, each with one connection unless --connections is given
     #[arg(long, value_name = "N", default_value = settings::THREADS.default_text(), value_parser = whole::<u32>(&settings::THREADS))]
     threads: u32,
 
-    /// Connections of all threads together, each thread driving its share in an event loop: with many of them the least CPU
-    /// [default: one each]
+    /// Connections of all threads together. Each thread drives its share in an event loop, which takes the least CPU if
+    /// there are many [default: one each]
     #[arg(long, value_name = "N", value_parser = whole::<u32>(&settings::CONNECTIONS))]
     connections: Option<u32>,
 
@@ -79,20 +80,19 @@ pub(crate) struct PaceOptions {
     #[arg(long, value_name = "DURATION", value_parser = amount(&settings::TIME, quantity::duration))]
     time: Option<Duration>,
 
-    /// Measure exactly this many events, or as many as --time leaves room for where that is given too; a server that is away for
-    /// 60 s ends it
+    /// Measure exactly this many events, or as many as fit into --time; ends early if the server is away for 60 s
     #[arg(long, value_name = "N", value_parser = whole::<u64>(&settings::EVENTS))]
     events: Option<u64>,
 
-    /// Load before the measured phase; nothing of it counts
+    /// Load before the measured phase, not counted
     #[arg(long, value_name = "DURATION", default_value = settings::WARMUP.default_text(), value_parser = amount(&settings::WARMUP, quantity::duration))]
     warmup: Duration,
 
-    /// The load rises from nothing over this time, before the warm-up; nothing of it counts
+    /// Raise the load from zero over this time, before the warm-up; not counted
     #[arg(long, value_name = "DURATION", default_value = settings::RAMP_UP.default_text(), value_parser = amount(&settings::RAMP_UP, quantity::duration))]
     ramp_up: Duration,
 
-    /// The load falls to nothing over this time, after the measured phase; nothing of it counts
+    /// Lower the load to zero over this time, after the measured phase; not counted
     #[arg(long, value_name = "DURATION", default_value = settings::RAMP_DOWN.default_text(), value_parser = amount(&settings::RAMP_DOWN, quantity::duration))]
     ramp_down: Duration,
 
@@ -100,58 +100,57 @@ pub(crate) struct PaceOptions {
     #[arg(long, value_name = "DURATION", default_value = settings::INTERVAL.default_text(), value_parser = amount(&settings::INTERVAL, quantity::duration))]
     interval: Duration,
 
-    /// How due times are spread: jitter, period, poisson; or, saying their rates themselves, ramp:100-1000,
-    /// step:100@10s,200, burst:50-2000@1s/10s, sine:100-500@60s, `file:PATH` (what --log wrote, or seconds, one a line)
-    /// [default: jitter]
+    /// Distribution of due times: jitter, period, poisson; or, with their own rates, ramp:100-1000, step:100@10s,200,
+    /// burst:50-2000@1s/10s, sine:100-500@60s, `file:PATH` (a file of --log, or seconds, one a line) [default: jitter]
     #[arg(long, value_name = "HOW", value_parser = Arrivals::parse)]
     arrivals: Option<Arrivals>,
 
-    /// With jitter arrivals, how far an event moves: a share of a thread's period [default: 10%]
+    /// Largest shift of an event by jitter arrivals, as a share of a thread's period [default: 10%]
     #[arg(long, value_name = "PERCENT", value_parser = amount(&settings::JITTER, quantity::ratio))]
     jitter: Option<f64>,
 
-    /// The same in microseconds, as the steady-rate patch of sysbench took it
+    /// --jitter in microseconds, as in the steady-rate patch of sysbench
     #[arg(long, value_name = "USEC", conflicts_with = "jitter", requires = "rate")]
     tx_jitter: Option<u64>,
 
-    /// Who takes the next event: any free worker (shared), or its owner (own) [default: shared]
+    /// The worker that takes the next event: any free one (shared), or its owner (own) [default: shared]
     #[arg(long, value_name = "HOW", value_parser = word(&settings::SCHEDULE, Schedule::from_word))]
     schedule: Option<Schedule>,
 
-    /// What happens to an event that no worker was free for when it was due: queue (it starts as soon as one is),
-    /// skip=DURATION (given up when later than that), drop (given up), pace=2x (late ones start at no more than twice
-    /// the rate) [default: queue]
+    /// Policy for an event that was due when no worker was free: queue (start it as soon as one is), skip=DURATION
+    /// (give it up if it is later than that), drop (give it up), pace=2x (start late events at no more than twice the
+    /// rate) [default: queue]
     #[arg(long, value_name = "POLICY", value_parser = LatePolicy::parse)]
     late: Option<LatePolicy>,
 
-    /// Without --rate, how long a worker rests after each event: 10ms, or exp:10ms for exponential rests of that mean
+    /// Rest of a worker after each event of a closed loop: 10ms, or exp:10ms for exponential rests of that mean
     #[arg(long, value_name = "TIME", value_parser = Think::parse)]
     think: Option<Think>,
 
-    /// Workers spin this many microseconds before a due time, or, in a closed loop of --connections, look for answers so
-    /// long before they sleep: on time, at the cost of CPU
+    /// Microseconds that workers spin before a due time or, in a closed loop of --connections, look for answers before
+    /// they sleep: more punctual, at the cost of CPU
     #[arg(long, value_name = "USEC", default_value = settings::SPIN_US.default_text(), value_parser = whole::<u64>(&settings::SPIN_US))]
     spin_us: u64,
 
-    /// Workers ask to be woken early by what waking up usually takes, and spin until the due time: all together at most this
-    /// share of a CPU, less on a busy machine; 0 turns it off [default: 5%]
+    /// Share of a CPU that all workers together may spin until due times: they wake up early by the usual delay of a
+    /// wake-up. Less on a busy machine; 0 turns it off [default: 5%]
     #[arg(long, value_name = "PERCENT", value_parser = amount(&settings::SPIN_BUDGET, quantity::ratio))]
     spin_budget: Option<f64>,
 
-    /// Workers run at real-time priority (`SCHED_FIFO`), before everything else
+    /// Run workers at real-time priority (`SCHED_FIFO`), before everything else
     #[arg(long)]
     fifo: bool,
 
-    /// Keep every CPU from falling asleep by a thread at idle priority (`SCHED_IDLE`), so that low rates do not measure
-    /// how long a CPU takes to wake up
+    /// Keep every CPU awake with a thread at idle priority (`SCHED_IDLE`): otherwise low rates measure the wake-ups of
+    /// CPUs
     #[arg(long)]
     keep_awake: bool,
 
-    /// Tries after the first for an event that failed in a way that may pass
+    /// Retries for transient errors
     #[arg(long, value_name = "N", default_value = settings::RETRY.default_text(), value_parser = whole::<u32>(&settings::RETRY))]
     retry: u32,
 
-    /// How long what is in flight at the planned end may take
+    /// Longest wait for events in flight at the planned end
     #[arg(long, value_name = "DURATION", default_value = settings::DRAIN.default_text(), value_parser = amount(&settings::DRAIN, quantity::duration))]
     drain: Duration,
 
@@ -167,8 +166,8 @@ pub(crate) struct PaceOptions {
     #[arg(long, value_name = "WHEN", default_value = settings::PREPARE.default_text(), value_parser = word(&settings::PREPARE, PreparePolicy::from_word))]
     prepare: PreparePolicy,
 
-    /// How closely an existing data set is looked at before the load: quick (first and last row and the index of each table),
-    /// full (every row is counted), none
+    /// Check of an existing data set before the load: quick (first and last row and the index of each table), full
+    /// (counts every row), none
     #[arg(long, value_name = "HOW", default_value = settings::CHECK.default_text(), value_parser = word(&settings::CHECK, DataCheck::from_word))]
     check: DataCheck,
 
@@ -204,7 +203,7 @@ pub(crate) struct PaceOptions {
     #[arg(long, value_name = "N", default_value = settings::NUMBER_OF_RANGES.default_text(), value_parser = whole::<u32>(&settings::NUMBER_OF_RANGES))]
     number_of_ranges: u32,
 
-    /// How far the end of such a range is from its beginning
+    /// Distance from the beginning of such a range to its end
     #[arg(long, value_name = "N", default_value = settings::DELTA.default_text(), value_parser = whole::<u32>(&settings::DELTA))]
     delta: u32,
 
@@ -212,7 +211,7 @@ pub(crate) struct PaceOptions {
     #[arg(long, value_name = "N", default_value = settings::BULK_ROWS.default_text(), value_parser = whole::<u32>(&settings::BULK_ROWS))]
     bulk_rows: u32,
 
-    /// How rows are chosen: uniform, zipfian, special or pareto, as in sysbench
+    /// Distribution of rows: uniform, zipfian, special or pareto, as in sysbench
     #[arg(long, value_name = "NAME", default_value = settings::DISTRIBUTION.default_text(), value_parser = word(&settings::DISTRIBUTION, Distribution::named))]
     distribution: Distribution,
 
@@ -247,7 +246,7 @@ impl DataOptions {
         self.workload.unwrap_or_else(|| rules::default_workload(target, is_given))
     }
 
-    /// A load on this data with nothing said about its pace.
+    /// The settings of a load on this data, without its pace.
     pub(crate) fn settings(&self, prepare: PreparePolicy) -> LoadSettings {
         let target = self.target();
         LoadSettings {
@@ -285,23 +284,23 @@ impl DataOptions {
 /// A load, every default resolved.
 #[derive(Debug)]
 pub(crate) struct Meant {
-    /// What it does.
+    /// Its settings.
     pub(crate) settings: LoadSettings,
     /// The due times of `file:` arrivals.
     pub(crate) recorded: Option<DueTimes>,
 }
 
-/// How long a number of events may take: as long as anybody waits.
+/// The time limit of a number of events.
 const AS_LONG_AS_IT_TAKES: Duration = Duration::from_hours(24 * 365);
 
 impl PaceOptions {
-    /// Everything resolved: what `load` will do.
+    /// The load, with every default resolved.
     ///
-    /// - `rate_per_s`: the rate where none is given and the loop is to be open all the same.
+    /// - `rate_per_s`: the rate of an open loop if no rate is given.
     ///
     /// # Errors
     ///
-    /// Options that cannot go together, and `file:` arrivals that cannot be read.
+    /// Options that break a rule, and `file:` arrivals that cannot be read.
     pub(crate) fn meant(&self, data: &DataOptions, rate_per_s: Option<f64>) -> anyhow::Result<Meant> {
         let base = data.settings(self.prepare);
         let (arrivals, recorded) = self.arrivals()?;
@@ -355,7 +354,7 @@ impl PaceOptions {
         }
     }
 
-    /// Whether a rate was asked for.
+    /// Whether a rate is given.
     pub(crate) fn has_rate(&self) -> bool {
         self.rate.is_some()
     }
@@ -388,7 +387,7 @@ impl PaceOptions {
         })
     }
 
-    /// The arrivals that were asked for, with the due times where they are recorded.
+    /// The given arrivals; recorded ones with their due times.
     fn arrivals(&self) -> anyhow::Result<(Option<Arrivals>, Option<DueTimes>)> {
         let Some(Arrivals::File(file)) = &self.arrivals else { return Ok((self.arrivals.clone(), None)) };
         let schedule = archive::event_log::schedule(&file.path).ends_with(Exit::Usage)?;
@@ -414,7 +413,7 @@ impl PaceOptions {
     }
 }
 
-/// `FILE` or `FILE@WEIGHT`, as pgbench has it; the file is read at once.
+/// Reads `FILE` or `FILE@WEIGHT`, as pgbench has it, and the file.
 fn script(text: &str) -> Result<ScriptFile, String> {
     let (name, weight) = match text.rsplit_once('@') {
         Some((name, weight)) if !weight.contains('/') => {

@@ -10,7 +10,7 @@ use record::requests::{
 
 use crate::setting_values::{amount, text, whole, word};
 
-/// What caches, web servers and commands are asked.
+/// Settings of caches, web servers and commands.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Caches, web servers and commands")]
 pub(crate) struct RequestOptions {
@@ -22,11 +22,11 @@ pub(crate) struct RequestOptions {
     #[arg(long, value_name = "FROM-TO:WEIGHT,...", default_value = settings::SIZES.default_text(), value_parser = sizes)]
     sizes: Sizes,
 
-    /// What events do to it
+    /// Weights of reads and writes
     #[arg(long, value_name = "get=W,set=W", default_value = settings::MIX.default_text(), value_parser = KvSettings::parse_mix)]
     mix: f64,
 
-    /// How keys are chosen: uniform, zipfian, special or pareto
+    /// Distribution of keys: uniform, zipfian, special or pareto
     #[arg(long, value_name = "NAME", default_value = settings::KEY_DISTRIBUTION.default_text(), value_parser = word(&settings::KEY_DISTRIBUTION, Distribution::named))]
     key_distribution: Distribution,
 
@@ -38,16 +38,16 @@ pub(crate) struct RequestOptions {
     #[arg(long, value_name = "N", default_value = settings::MULTI_GET.default_text(), value_parser = whole::<u32>(&settings::MULTI_GET))]
     multi_get: u32,
 
-    /// How long values live that are written to a cache: whole seconds [default: for ever]
+    /// Life of values that are written to a cache, in whole seconds [default: unlimited]
     #[arg(long, value_name = "DURATION", value_parser = KvSettings::parse_ttl)]
     ttl: Option<Duration>,
 
-    /// Send this command to Redis in place of reading and writing values, as in `ZADD board ${random(1, 100)} ann`; with several, an
-    /// event sends one, drawn by weight
+    /// Send this command to Redis instead of reading and writing values, as in `ZADD board ${random(1, 100)} ann`; of
+    /// several commands, an event sends one, drawn by weight
     #[arg(long = "command", value_name = "TEXT[@WEIGHT]")]
     commands: Vec<String>,
 
-    /// Compare everything that is read with what must be there
+    /// Compare everything that is read with the expected contents
     #[arg(long)]
     verify: bool,
 
@@ -63,7 +63,7 @@ pub(crate) struct RequestOptions {
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     body: String,
 
-    /// The status that a web request must end with [default: any below 400]
+    /// Expected status of a web request [default: any below 400]
     #[arg(long, value_name = "STATUS", value_parser = whole::<u16>(&settings::EXPECT_STATUS))]
     expect_status: Option<u16>,
 
@@ -99,15 +99,17 @@ pub(crate) struct RequestOptions {
     #[arg(long, value_name = "PATH", value_parser = text(&settings::UNIX_SOCKET))]
     unix_socket: Option<String>,
 
-    /// Give up a web request without a whole answer after this time: a `timeout` error, whose response time is known from below
+    /// Give up a web request without a complete answer after this time: a `timeout` error, with a lower bound as its
+    /// response time
     #[arg(long, value_name = "DURATION", value_parser = amount(&settings::TIMEOUT, quantity::duration))]
     timeout: Option<Duration>,
 
-    /// Each connection to a web server sends the cookies that it was given
+    /// Each connection to a web server returns the cookies that it received
     #[arg(long)]
     cookies: bool,
 
-    /// A file of rows (CSV with a line of names, or JSON lines); an event draws one, and `${name}` in path, header or body is its value
+    /// A file of rows (CSV with a line of names, or JSON lines); an event draws one, and `${name}` in path, header or
+    /// body is its value
     #[arg(long, value_name = "FILE", value_parser = text(&settings::DATA))]
     data: Option<String>,
 
@@ -115,7 +117,7 @@ pub(crate) struct RequestOptions {
     #[arg(long = "env", value_name = "NAME=VALUE", value_parser = word(&settings::ENV, ExecSettings::parse_variable))]
     environment: Vec<(String, String)>,
 
-    /// The exit status that a command must end with
+    /// Expected exit status of a command
     #[arg(long, value_name = "STATUS", default_value = settings::EXPECT_EXIT.default_text(), value_parser = whole::<u8>(&settings::EXPECT_EXIT))]
     expect_exit: u8,
 }

@@ -1,4 +1,5 @@
-//! Options as settings of a load: their names, and their texts as values within the bounds of [`record::load::settings`].
+//! Options as settings of a load: their names, and their texts as values within the bounds of
+//! [`record::load::settings`].
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -11,7 +12,7 @@ pub(crate) fn option(name: &str) -> String {
     format!("--{}", name.replace('_', "-"))
 }
 
-/// Why an option is refused, with the names of options.
+/// The message for a broken rule, with the names of options.
 pub(crate) fn refusal(violation: &Violation) -> String {
     format!("{} {}", option(violation.setting), violation.why(option))
 }

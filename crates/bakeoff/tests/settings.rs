@@ -1,6 +1,6 @@
-//! The command line and plans agree on the settings of a load: the same values, the same defaults, the same rules.
+//! The command line and plans agree on the settings of a load: same values, same defaults, same rules.
 //!
-//! What a setting takes is asked of the binary (`bakeoff load`, whose servers are all away) and of the reader of plans.
+//! The test asks the binary (`bakeoff load`, with targets that are all away) and the reader of plans.
 
 mod lab;
 
@@ -10,7 +10,7 @@ use lab::Lab;
 use record::load::rules::{Family, RULES, Relation, Rule, VALUE_RULES};
 use record::load::settings::{self, Setting, Values};
 
-/// Settings of the command line only. In a plan, a phase builds the data, and every trial lasts as long as the others.
+/// Settings of the command line only. In a plan, a phase builds the data, and all trials last equally long.
 const NOT_IN_PLANS: [&str; 2] = ["prepare", "events"];
 /// `bakeoff load` reads scripts from files; a plan contains its script.
 const SCRIPT: &str = "script";
@@ -22,7 +22,7 @@ fn given<'a>(pairs: &[(&'a str, &str)]) -> Given<'a> {
     pairs.iter().map(|(name, value)| (*name, (*value).to_owned())).collect()
 }
 
-/// A target of the first family that a setting applies to. Its server is away: a load that was accepted ends at once.
+/// A target of a family. Its server is away, so a load that was accepted ends at once.
 fn target(family: Family) -> &'static str {
     match family {
         Family::Database => "mysql://u@127.0.0.1:1/b",
@@ -41,7 +41,7 @@ fn family(setting: &Setting) -> Family {
     setting.families.first().copied().unwrap_or(Family::Database)
 }
 
-/// Whether `bakeoff load` accepts the settings: the message with names as in [`settings`], without the leading words.
+/// Whether `bakeoff load` accepts the settings; if not, its message with names as in [`settings`].
 fn by_command_line(lab: &Lab, target: &str, given: &Given<'_>) -> Result<(), String> {
     let mut words = vec!["load".to_owned(), target.to_owned(), "--no-archive".to_owned()];
     let mut quick = BTreeMap::from([("time", "100ms".to_owned()), ("warmup", "0".to_owned())]);
@@ -71,7 +71,7 @@ fn by_command_line(lab: &Lab, target: &str, given: &Given<'_>) -> Result<(), Str
     Err(said)
 }
 
-/// Whether a plan with the settings is accepted: the message with names as in [`settings`], without the place.
+/// Whether a plan with the settings is accepted; if not, the message with names as in [`settings`].
 fn by_plan(target: &str, given: &Given<'_>) -> Result<(), String> {
     let mut tables: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for (name, value) in given {
@@ -120,7 +120,7 @@ fn spelled(text: &str, option: &str, name: &str) -> String {
     out + rest
 }
 
-/// What must stand beside a setting, so that only its value decides.
+/// Settings that a setting needs, so that only its value decides.
 fn beside(name: &str) -> Given<'static> {
     match name {
         "arrivals" | "jitter" | "schedule" | "late" | "spin_budget" | "fifo" | "spin_us" => {
@@ -230,7 +230,7 @@ fn the_command_line_and_plans_take_the_same_values() {
     assert!(drifts.is_empty(), "\n{}", drifts.join("\n"));
 }
 
-/// What breaks a rule: the setting, and what must stand beside it.
+/// Settings that break a rule: one that it limits, and the others that it takes.
 fn breaks(rule: &Rule, name: &'static str) -> Vec<Given<'static>> {
     let value = |name: &str| {
         let setting = named(name);

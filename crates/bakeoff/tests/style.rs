@@ -53,7 +53,7 @@ const LEFT: [(&str, usize); 11] = [
     ("confine", 21),
     ("import", 237),
     ("load", 1225),
-    ("plan", 184),
+    ("plan", 167),
     ("probes", 749),
     ("record", 497),
     ("report", 186),
