@@ -49,13 +49,13 @@ const CLAUSES: [&str; 22] = [
 /// Violations that are left, by crate. A crate that is absent has none.
 const LEFT: [(&str, usize); 11] = [
     ("archive", 29),
-    ("bakeoff", 300),
+    ("bakeoff", 279),
     ("confine", 21),
     ("import", 237),
     ("load", 1225),
     ("plan", 167),
     ("probes", 749),
-    ("record", 497),
+    ("record", 485),
     ("report", 186),
     ("runner", 379),
     ("tamp", 431),
