@@ -2,9 +2,9 @@
 
 use super::args::Args;
 use super::input::{Found, Input};
+use super::outcome::{Outcome, warn};
 use super::output::{Holds, Output};
 use super::watch::{Watch, Way};
-use super::{Outcome, warn};
 use crate::signal;
 use anyhow::Context;
 use std::fs::File;
@@ -73,7 +73,7 @@ pub(crate) fn file(args: &Args, input: &Input, on_stdout: &mut u64) -> anyhow::R
     output.finish(input, args)?;
     watch.finish(args, None);
     if replaces {
-        super::remove_input(input)?;
+        super::removal::remove_input(input)?;
     } else if extent.is_some() {
         input.check_unchanged()?;
     }

@@ -3,9 +3,10 @@
 use super::args::Args;
 use super::compress::replaces;
 use super::input::Input;
+use super::outcome::{Outcome, say, warn};
 use super::output::{Holds, Output};
+use super::rights;
 use super::watch::{Watch, Way};
-use super::{Outcome, rights, say, warn};
 use crate::signal;
 use anyhow::{Context, bail};
 use std::fmt::Display;
@@ -52,7 +53,7 @@ pub(crate) fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
         watch.finish(args, report.serial);
     }
     if replaces {
-        super::remove_input(input)?;
+        super::removal::remove_input(input)?;
     }
     Ok(report.outcome)
 }

@@ -1,7 +1,7 @@
 //! `tamp --generate`: the man page and completions, generated from the definition of the command line.
 
 use super::args::{Generate, command};
-use super::{EXIT_FAILED, say};
+use super::outcome::{EXIT_FAILED, say};
 use crate::descriptors;
 use clap::{Arg, Command};
 use std::fmt::Write as _;

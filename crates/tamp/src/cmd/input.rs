@@ -2,8 +2,8 @@
 
 use super::args::Args;
 use super::entry::{self, Entry};
+use super::outcome::warn;
 use super::printable::printable;
-use super::warn;
 use crate::descriptors;
 use anyhow::{Context, bail};
 use rustix::fs::{OFlags, Stat};

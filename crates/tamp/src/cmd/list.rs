@@ -3,8 +3,8 @@
 use super::args::Args;
 use super::decompress::warn_of_garbage;
 use super::input::Input;
+use super::outcome::{Outcome, say};
 use super::printable::printable_json;
-use super::{Outcome, say};
 use anyhow::bail;
 use serde_json::{Value, json};
 use std::fmt::Display;

@@ -1,9 +1,10 @@
 //! Outputs: a new file that gets its name only when it is complete, or standard output.
 
 use super::args::Args;
+use super::attributes;
 use super::entry::{self, Entry};
 use super::input::{Input, enlarge_pipe};
-use super::{attributes, warn};
+use super::outcome::warn;
 use crate::{descriptors, signal};
 use anyhow::{Context, bail};
 use rustix::fs::{OFlags, Stat};

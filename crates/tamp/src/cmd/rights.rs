@@ -2,7 +2,7 @@
 //! need.
 
 use super::args::Args;
-use super::say;
+use super::outcome::say;
 use confine::{capabilities, landlock, seccomp};
 use std::collections::BTreeSet;
 use std::io;

@@ -2,8 +2,8 @@
 
 use super::args::{Args, Stats};
 use super::input::Input;
+use super::outcome::say;
 use super::printable::printable_json;
-use super::say;
 use serde_json::json;
 use std::fmt::{self, Display, Write as _};
 use std::io::{self, IsTerminal, Write as _};

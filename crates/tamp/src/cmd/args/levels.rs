@@ -1,35 +1,11 @@
 //! Ten levels, each an option of one digit.
 
-use super::Args;
+use clap::ArgMatches;
 use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory};
 use std::ffi::OsString;
 use tamp::Level;
 
-/// The parser: the declared options and ten levels.
-pub(crate) fn command() -> Command {
-    const HELP: [(usize, &str); 3] = [
-        (0, "Compress fastest; -1 to -9 compress better"),
-        (1, "Compress fast [default]"),
-        (9, "Compress best"),
-    ];
-    (0..=9).fold(Args::command(), |command, level| {
-        let digit = char::from_digit(level, 10).expect("a digit");
-        let mut arg = Arg::new(LEVELS[level as usize]).short(digit).action(ArgAction::SetTrue);
-        arg = match level {
-            1 => arg.long("fast"),
-            9 => arg.long("best"),
-            _ => arg,
-        };
-        let help = HELP.iter().find(|(known, _)| *known == level as usize);
-        command.arg(match help {
-            Some((_, help)) => arg.help(*help),
-            None => arg.hide(true),
-        })
-    })
-}
-
-const LEVELS: [&str; 10] = ["-0", "-1", "-2", "-3", "-4", "-5", "-6", "-7", "-8", "-9"];
+pub(super) const LEVELS: [&str; 10] = ["-0", "-1", "-2", "-3", "-4", "-5", "-6", "-7", "-8", "-9"];
 
 /// Returns a word such as `-19`, which zstd reads as one level and gzip as two.
 pub(super) fn joined_level(words: &[OsString]) -> Option<String> {
@@ -62,6 +38,7 @@ pub(super) fn last_level(matches: &ArgMatches) -> Option<Level> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cmd::args::Args;
 
     #[test]
     fn two_digits_are_not_a_level() {

@@ -8,9 +8,8 @@ use super::printable::printable;
 use anyhow::{Context, bail};
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
-use clap::{FromArgMatches, Parser};
-pub(crate) use levels::command;
-use levels::{joined_level, last_level};
+use clap::{Arg, ArgAction, Command, CommandFactory, FromArgMatches, Parser};
+use levels::{LEVELS, joined_level, last_level};
 use sizes::{range, size};
 use std::ffi::OsString;
 use std::ops::Range;
@@ -411,6 +410,29 @@ fn suffix(text: &str) -> Result<String, String> {
         return Err("expected a suffix such as .zst".into());
     }
     Ok(text.to_owned())
+}
+
+/// The parser: the declared options and ten levels.
+pub(crate) fn command() -> Command {
+    const HELP: [(usize, &str); 3] = [
+        (0, "Compress fastest; -1 to -9 compress better"),
+        (1, "Compress fast [default]"),
+        (9, "Compress best"),
+    ];
+    (0..=9).fold(Args::command(), |command, level| {
+        let digit = char::from_digit(level, 10).expect("a digit");
+        let mut arg = Arg::new(LEVELS[level as usize]).short(digit).action(ArgAction::SetTrue);
+        arg = match level {
+            1 => arg.long("fast"),
+            9 => arg.long("best"),
+            _ => arg,
+        };
+        let help = HELP.iter().find(|(known, _)| *known == level as usize);
+        command.arg(match help {
+            Some((_, help)) => arg.help(*help),
+            None => arg.hide(true),
+        })
+    })
 }
 
 #[cfg(test)]
