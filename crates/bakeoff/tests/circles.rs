@@ -301,7 +301,7 @@ impl Nested {
     fn correct(&self, path: &mut Module) {
         for _ in &self.opened_at {
             if path[0] == "super" {
-                path[0] = "self".to_owned();
+                "self".clone_into(&mut path[0]);
             }
         }
     }
@@ -329,7 +329,7 @@ fn use_tree(tokens: &[String], mut at: usize, before: &[String], uses: &mut Vec<
                 uses.push(Use { path, name, is_public: false });
                 return at + 2 + usize::from(before.is_empty());
             }
-            Some("self") if path.len() > 0 => at += 1,
+            Some("self") if !path.is_empty() => at += 1,
             Some(end @ ("," | "}" | ";")) => {
                 if let Some(name) = path.last().cloned() {
                     uses.push(Use { path, name, is_public: false });

@@ -76,11 +76,11 @@ fn the_text_of_the_code_keeps_to_the_rules() {
     for (package, violations) in &found {
         let allowed = left.get(package.as_str()).copied().unwrap_or(0);
         if violations.len() > allowed {
-            problems += &format!("{package}: {} violations, {allowed} allowed\n", violations.len());
-            problems += &violations.iter().map(|line| format!("  {line}\n")).collect::<String>();
+            problems.extend([format!("{package}: {} violations, {allowed} allowed\n", violations.len())]);
+            problems.extend(violations.iter().map(|line| format!("  {line}\n")));
         } else if violations.len() < allowed {
-            problems +=
-                &format!("{package}: {} violations left: lower its number in LEFT\n", violations.len());
+            let left = violations.len();
+            problems.extend([format!("{package}: {left} violations left: lower its number in LEFT\n")]);
         }
     }
     assert!(problems.is_empty(), "\n{problems}");
@@ -175,7 +175,7 @@ fn function_length(lines: &[&str]) -> Option<usize> {
                 && line.trim_end().ends_with(';')
                 && line.len() - line.trim_start().len() == indent)
     };
-    lines.iter().position(|line| ends(&line)).map(|end| end + 1)
+    lines.iter().position(|line| ends(line)).map(|end| end + 1)
 }
 
 /// Every Rust file of the workspace's crates, with the name of its crate; generated code excepted.

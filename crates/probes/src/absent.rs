@@ -15,15 +15,21 @@ use crate::{block_io, locks, profile, user_locks};
 /// A probe without values, with the methods that callers know.
 macro_rules! absent {
     ($visibility:vis $probe:ident { $(fn $name:ident($($self:tt)+) -> $yields:ty;)* }) => {
+        /// A probe that this build does not have.
         #[derive(Debug)]
-        #[expect(missing_docs, reason = "see the probe of a build with BPF")]
         $visibility enum $probe {}
 
-        #[expect(missing_docs, clippy::missing_errors_doc, reason = "see the probe of a build with BPF")]
         impl $probe {
-            $($visibility fn $name($($self)+) -> $yields {
+            $(
+            /// Cannot be called: the type has no values.
+            ///
+            /// # Errors
+            ///
+            /// None.
+            $visibility fn $name($($self)+) -> $yields {
                 unreachable!("there is no value of this type")
-            })*
+            }
+            )*
         }
     };
 }

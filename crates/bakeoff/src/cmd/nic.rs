@@ -201,7 +201,7 @@ impl Reporter for Interfaces<'_> {
             tcp: args.tcp,
             udp: args.udp,
             parseable: args.parseable,
-            heads: several || report.number % PAGE == 0,
+            heads: several || report.number.is_multiple_of(PAGE),
         };
         let unix_ns = self.anchor.unix_ns_at(interval.until_ns);
         let times = (local_time(unix_ns), unix_ns / 1_000_000_000);
