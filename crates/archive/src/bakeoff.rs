@@ -396,15 +396,24 @@ pub(crate) fn story(events: &[JournalEvent], taken: bool) -> Progress {
         attempt.state = TrialState::Abandoned;
         attempt.reason = Some(if interrupted { STOPPED.to_owned() } else { DIED.to_owned() });
     }
-    let (state, reason) = match ended {
-        Some(Step::BakeoffDone) => state_when_done(&attempts),
+    let (state, reason) = state_after(ended, going_on, &attempts);
+    Progress { state, reason, attempts, damage: Vec::new() }
+}
+
+/// State of a bake-off with its last `BakeoffDone` or `Interrupted`, and the reason if it has no result.
+fn state_after(
+    ended: Option<&Step>,
+    is_running: bool,
+    attempts: &[AttemptRecord],
+) -> (RunState, Option<String>) {
+    match ended {
+        Some(Step::BakeoffDone) => state_when_done(attempts),
         Some(_) => {
             (RunState::Interrupted, Some("stopped by its user; `bakeoff resume` goes on with it".to_owned()))
         }
-        None if going_on => (RunState::Running, None),
+        None if is_running => (RunState::Running, None),
         None => (RunState::Abandoned, Some("its process died; `bakeoff resume` goes on with it".to_owned())),
-    };
-    Progress { state, reason, attempts, damage: Vec::new() }
+    }
 }
 
 /// State of a completed bake-off, and the reason if it has no result.

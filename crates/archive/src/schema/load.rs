@@ -170,14 +170,7 @@ impl Load {
             measured,
             achieved_per_s,
             counts,
-            response,
-            service,
-            wait,
-            lateness,
             generator_made,
-            failure,
-            connect,
-            operations,
             outcomes,
             errors,
             error_samples,
@@ -190,34 +183,18 @@ impl Load {
             client,
             slices: _,
             verdict,
+            // Part of the totals.
+            response: _,
+            service: _,
+            wait: _,
+            lateness: _,
+            failure: _,
+            connect: _,
+            operations: _,
         } = load;
         let Counts { planned, done, failed, skipped, unfinished, retries } = *counts;
         let mut missing = Reasons::default();
-        let any = |at_least: &Histogram| (!at_least.is_empty()).then(|| hlog::encode(at_least));
-        let totals = Totals {
-            response: missing.split("response", response, |r| hlog::encode(&r.known)),
-            response_at_least: response.as_ref().ok().map(|r| hlog::encode(&r.at_least)),
-            service: hlog::encode(&service.known),
-            service_at_least: any(&service.at_least),
-            wait: missing.split("wait", wait, |w| hlog::encode(&w.known)),
-            wait_at_least: wait.as_ref().ok().and_then(|w| any(&w.at_least)),
-            lateness: missing.split("lateness", lateness, hlog::encode),
-            failure: hlog::encode(failure),
-            connect: missing.split("connect", connect, hlog::encode),
-            operations: operations
-                .iter()
-                .map(|(name, operation)| (name.clone(), hlog::encode(&operation.service.known)))
-                .collect(),
-            operations_at_least: operations
-                .iter()
-                .filter_map(|(name, operation)| Some((name.clone(), any(&operation.service.at_least)?)))
-                .collect(),
-            operations_in_flight: operations
-                .iter()
-                .filter(|(_, operation)| operation.in_flight > 0)
-                .map(|(name, operation)| (name.clone(), operation.in_flight))
-                .collect(),
-        };
+        let totals = Totals::of(load, &mut missing);
         Self {
             settings: Settings::of(settings),
             server_version: missing.split("server_version", server_version, String::clone),
@@ -295,6 +272,38 @@ impl Load {
             slices,
             verdict: self.verdict.read()?,
         })
+    }
+}
+
+impl Totals {
+    /// The form of the distributions of `load`.
+    fn of(load: &LoadRecord, missing: &mut Reasons) -> Self {
+        let LoadRecord { response, service, wait, lateness, failure, connect, operations, .. } = load;
+        let any = |at_least: &Histogram| (!at_least.is_empty()).then(|| hlog::encode(at_least));
+        Self {
+            response: missing.split("response", response, |r| hlog::encode(&r.known)),
+            response_at_least: response.as_ref().ok().map(|r| hlog::encode(&r.at_least)),
+            service: hlog::encode(&service.known),
+            service_at_least: any(&service.at_least),
+            wait: missing.split("wait", wait, |w| hlog::encode(&w.known)),
+            wait_at_least: wait.as_ref().ok().and_then(|w| any(&w.at_least)),
+            lateness: missing.split("lateness", lateness, hlog::encode),
+            failure: hlog::encode(failure),
+            connect: missing.split("connect", connect, hlog::encode),
+            operations: operations
+                .iter()
+                .map(|(name, operation)| (name.clone(), hlog::encode(&operation.service.known)))
+                .collect(),
+            operations_at_least: operations
+                .iter()
+                .filter_map(|(name, operation)| Some((name.clone(), any(&operation.service.at_least)?)))
+                .collect(),
+            operations_in_flight: operations
+                .iter()
+                .filter(|(_, operation)| operation.in_flight > 0)
+                .map(|(name, operation)| (name.clone(), operation.in_flight))
+                .collect(),
+        }
     }
 }
 
