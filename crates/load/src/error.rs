@@ -3,6 +3,8 @@
 use std::io;
 
 use record::load::Workload;
+use record::load::rules::Violation;
+use record::load::settings::Setting;
 use record::target::Target;
 
 /// Whose fault it is that a load could not be run; the binary makes an exit code of it.
@@ -47,7 +49,21 @@ pub enum LoadError {
         /// What there is.
         expected: String,
     },
-    /// A number that makes no load.
+    /// A setting that contradicts another.
+    #[error("{} {}", violation.setting, violation.why(str::to_owned))]
+    BreaksRule {
+        /// The setting and the rule.
+        violation: Violation,
+    },
+    /// A number outside its bounds.
+    #[error("{} is {found}: expected {}", setting.name, setting.values.expected())]
+    OutOfBounds {
+        /// The setting.
+        setting: &'static Setting,
+        /// Its value.
+        found: u64,
+    },
+    /// A value that makes no load.
     #[error("{name} is {found}: expected {expected}")]
     Setting {
         /// The setting.
@@ -130,6 +146,8 @@ impl LoadError {
             Self::UnknownScheme { .. }
             | Self::Malformed { .. }
             | Self::UnsupportedWorkload { .. }
+            | Self::BreaksRule { .. }
+            | Self::OutOfBounds { .. }
             | Self::Setting { .. }
             | Self::Refused { .. }
             | Self::NoDataSet { .. } => ErrorClass::Usage,

@@ -32,8 +32,9 @@ mod workload;
 
 use std::sync::Arc;
 
-use record::belongs;
 use record::clock::Monotonic;
+use record::load::rules::{self, Family};
+use record::load::settings::{self, Setting};
 use record::load::{
     Arrivals, Distribution, LatePolicy, LoadRecord, LoadSettings, OpenLoop, PreparePolicy, Workload,
 };
@@ -155,9 +156,9 @@ pub fn server_addresses(settings: &LoadSettings) -> Vec<ServerAddress> {
         .map_or_else(Vec::new, |scheme| driver::hosts::addresses(settings, scheme))
 }
 
-/// What events do where nobody says: the mixed transaction for SQL, the target itself for others.
+/// The kind of an event if no workload is given: the mixed transaction for SQL, the target itself for others.
 pub fn default_workload(target: &Target) -> Workload {
-    driver::scheme_of(target).map_or(Workload::Native, |scheme| scheme.workloads[0])
+    rules::default_workload(target, |_| false)
 }
 
 /// What a user should know of before a load goes on: nobody checks who the server is, or anybody may read a password.
@@ -169,8 +170,8 @@ pub fn notices(settings: &LoadSettings) -> Vec<String> {
         notices.push(format!("--insecure: {UNCHECKED}"));
     }
     // The parameters of a web server's target are its own.
-    let query = match belongs::Family::of(&settings.target) {
-        Some(belongs::Family::Database | belongs::Family::Cache) => {
+    let query = match Family::of(&settings.target) {
+        Some(Family::Database | Family::Cache) => {
             settings.target.expose().split_once('?').map_or("", |(_, query)| query)
         }
         _ => "",
@@ -206,7 +207,7 @@ fn open(settings: &LoadSettings) -> Result<Arc<Hosts>, LoadError> {
         let (target, expected) = (settings.target.clone(), words.join(", "));
         return Err(LoadError::UnsupportedWorkload { target, workload: settings.workload, expected });
     }
-    check_numbers(settings)?;
+    check_settings(settings)?;
     let hosts = Hosts::open(settings, scheme).map_err(|failure| conduct::setup_error(settings, &failure))?;
     if settings.has_loops() && hosts.driver().multiplex().is_none() {
         return Err(LoadError::Setting {
@@ -238,51 +239,38 @@ fn check_attachments(s: &LoadSettings, attachments: &Attachments) -> Result<(), 
     Err(LoadError::Setting { name: "arrivals", found, expected })
 }
 
-/// The bounds that the engine relies on, whoever filled in the settings.
-fn check_numbers(s: &LoadSettings) -> Result<(), LoadError> {
+/// The rules and bounds that the engine relies on: settings may come from a caller that checks none.
+fn check_settings(s: &LoadSettings) -> Result<(), LoadError> {
+    if let Some(violation) = s.violation() {
+        return Err(LoadError::BreaksRule { violation });
+    }
+    let numbers: [(&'static Setting, u64); 7] = [
+        (&settings::KEYS, s.kv.keys),
+        (&settings::THREADS, s.threads.into()),
+        (&settings::CONNECTS_AT_ONCE, s.connects_at_once.into()),
+        (&settings::TABLES, s.oltp.tables.into()),
+        (&settings::ROWS, s.oltp.rows),
+        (&settings::POINT_SELECTS, s.oltp.point_selects.into()),
+        (&settings::RANGE_SIZE, s.oltp.range_size),
+    ];
+    if let Some((setting, found)) = numbers.into_iter().find(|(setting, n)| !setting.takes_number(*n)) {
+        return Err(LoadError::OutOfBounds { setting, found });
+    }
     let distribution_is_good = match s.oltp.distribution {
         Distribution::Zipfian { exponent } => exponent.is_finite() && exponent >= 0.0,
         Distribution::Pareto { h } => h > 0.0 && h < 1.0,
         Distribution::Uniform | Distribution::Special => true,
     };
-    let rules: [(bool, &'static str, String, &'static str); 14] = [
-        (
-            s.connections_in_all() >= s.threads,
-            "connections",
-            s.connections_in_all().to_string(),
-            "at least one a thread",
-        ),
-        (s.kv.keys > 0, "keys", "0".to_owned(), "at least 1"),
-        (s.threads > 0, "threads", s.threads.to_string(), "at least 1"),
-        (
-            s.client.spin.is_zero() || s.pace.may_spin(s.connections),
-            "spin",
-            format!("{:?}", s.client.spin),
-            "a rate, to spin before a due time, or connections, to look for answers",
-        ),
+    let errors_ratio_max = s.errors_ratio_max;
+    first_broken([
         (!s.time.is_zero(), "time", format!("{:?}", s.time), "a duration over 0"),
         (s.events_max != Some(0), "events", "0".to_owned(), "at least 1"),
         (!s.interval.is_zero(), "interval", format!("{:?}", s.interval), "a duration over 0"),
-        (s.connects_at_once > 0, "connects at once", s.connects_at_once.to_string(), "at least 1"),
         (
-            (0.0..=1.0).contains(&s.errors_ratio_max),
-            "errors allowed",
-            s.errors_ratio_max.to_string(),
-            "0 to 1",
-        ),
-        (s.oltp.tables > 0, "tables", s.oltp.tables.to_string(), "at least 1"),
-        (s.oltp.rows > 0 && s.oltp.rows <= ROWS_MAX, "rows", s.oltp.rows.to_string(), "1 to 2147483647"),
-        (
-            s.oltp.point_selects <= STATEMENTS_MAX,
-            "point selects",
-            s.oltp.point_selects.to_string(),
-            "at most 100000",
-        ),
-        (
-            s.oltp.range_size > 0 && s.oltp.range_size <= ROWS_MAX,
-            "range size",
-            s.oltp.range_size.to_string(),
-            "at least 1",
+            (0.0..=1.0).contains(&errors_ratio_max),
+            "max_errors",
+            errors_ratio_max.to_string(),
+            "a ratio from 0 to 1",
         ),
         (
             distribution_is_good,
@@ -290,8 +278,7 @@ fn check_numbers(s: &LoadSettings) -> Result<(), LoadError> {
             format!("{:?}", s.oltp.distribution),
             "an exponent from 0, or h between 0 and 1",
         ),
-    ];
-    first_broken(rules)?;
+    ])?;
     s.pace.as_open().map_or(Ok(()), check_open)
 }
 
@@ -328,8 +315,3 @@ fn first_broken<const N: usize>(
         None => Ok(()),
     }
 }
-
-/// Row numbers are signed 32-bit integers in sysbench's tables.
-const ROWS_MAX: u64 = i32::MAX as u64;
-/// Room for stamps is made for every statement of a transaction.
-const STATEMENTS_MAX: u32 = 100_000;

@@ -117,7 +117,7 @@ fn more_streams_than_the_server_allows_and_a_server_without_http_2_are_refused_i
     assert!(text.contains("64 requests at a time") && text.contains("fewer --streams"), "{text}");
     let one = HttpSettings { streams: 2, ..HttpSettings::plain() };
     let text = refused(&LoadSettings { http: one, ..asked(server.port, "/page", 1) });
-    assert!(text.contains("--streams is for HTTP/2"), "{text}");
+    assert!(text.contains("streams needs http_version"), "{text}");
 }
 
 #[test]

@@ -6,7 +6,6 @@
 
 pub mod arrivals;
 pub mod bakeoff;
-pub mod belongs;
 pub mod block_io;
 pub mod cgroup;
 pub mod clock;

@@ -8,8 +8,8 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-use record::belongs::Family;
 use record::load::LoadSettings;
+use record::load::rules::Family;
 use record::target::Target;
 
 use super::{Driver, Scheme};

@@ -95,11 +95,6 @@ fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, Failure> {
     };
     let look = Set { looks: true, ..Set::new(vec![look], &site) };
     let (version, streams) = (settings.http.version, settings.http.streams);
-    if streams > 1 && (version == HttpVersion::One || !site.is_secure && version == HttpVersion::Any) {
-        return Err(wrong(
-            "--streams is for HTTP/2: name an https: target, or add --http-version 2".to_owned(),
-        ));
-    }
     let streams = streams as usize;
     // Bodies that the server lets us send and does not read yet are replies too.
     let longest = requests.iter().map(|request| request.bytes.len()).max().unwrap_or_default();

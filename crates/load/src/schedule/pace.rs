@@ -22,8 +22,8 @@ use self::poisson::Poisson;
 use self::replay::Replay;
 use self::shape::Shaped;
 
-/// Faster than a clock can be read, and the gaps of Poisson arrivals are all drawn beforehand.
-pub(crate) const RATE_MAX: f64 = 10_000_000.0;
+/// The highest rate.
+pub(crate) const RATE_MAX: f64 = record::load::settings::RATE_MAX_PER_S;
 
 /// The intended starts of one phase's events, in nanoseconds since the start of the phase.
 #[derive(Debug)]

@@ -88,6 +88,9 @@ const ROWS_MAX: u64 = 2_147_483_647;
 const STATEMENTS_MAX: u64 = 100_000;
 const NONE: Option<&str> = None;
 
+/// The highest rate. A clock can be read no faster, and the gaps of Poisson arrivals are all drawn before the load.
+pub const RATE_MAX_PER_S: f64 = 10_000_000.0;
+
 /// A constant for each row, and all of them in [`ALL`].
 macro_rules! settings {
     ($($id:ident: $name:literal, $families:expr, $values:expr, $default:expr;)*) => {
@@ -154,8 +157,7 @@ settings! {
     EXPECT_EXIT: "expect_exit", COMMANDS, Whole { min: 0, max: 255 }, Some("0");
     THREADS: "threads", ALL_TARGETS, Whole { min: 1, max: 65_536 }, Some("1");
     CONNECTIONS: "connections", SERVERS, Whole { min: 1, max: 1_000_000 }, NONE;
-    // A clock can be read no faster, and the gaps of Poisson arrivals are all drawn before the load.
-    RATE: "rate", ALL_TARGETS, Rate { max_per_s: 10_000_000.0 }, NONE;
+    RATE: "rate", ALL_TARGETS, Rate { max_per_s: RATE_MAX_PER_S }, NONE;
     ARRIVALS: "arrivals", ALL_TARGETS, Form("\"jitter\", \"period\", \"poisson\"; or, with rates of their own, \"ramp:100-1000\", \"step:100@10s,200\", \"burst:50-2000@1s/10s\" or \"sine:100-500@60s\""), Some("jitter");
     JITTER: "jitter", ALL_TARGETS, Percent { max_ratio: 1.0 }, Some("10%");
     SCHEDULE: "schedule", ALL_TARGETS, Word(schedules), Some("shared");

@@ -1,3 +1,0 @@
-//! The former home of [`Family`].
-
-pub use crate::load::rules::Family;
