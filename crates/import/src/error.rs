@@ -1,10 +1,10 @@
-//! Why an input cannot be imported, and what a reader should know about one that can.
+//! Errors of an import, and notes on an input that was read.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::io;
 
-/// A place in an input, whatever its name: both numbers count from 1, the column in bytes.
+/// A place in an input. Both numbers count from 1, the column in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// Line, counted from 1.
@@ -19,72 +19,72 @@ impl fmt::Display for Place {
     }
 }
 
-/// Why an input cannot be imported.
+/// Reason that an input cannot be imported.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
-    /// The input could not be read any further.
+    /// Reading failed.
     #[error("{line}:1: cannot read on")]
     Read {
-        /// The line that would have come next.
+        /// Number of the line that could not be read.
         line: u64,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
     /// The text is not what the tool prints.
     #[error("{place}: found {found}, expected {expected}")]
     Unexpected {
-        /// Where.
+        /// Position of the unexpected text.
         place: Place,
-        /// What stands there, quoted, or what it is.
+        /// Text found there, quoted, or its description.
         found: String,
-        /// What would have been understood.
+        /// Description of the text that would be valid there.
         expected: Cow<'static, str>,
     },
-    /// The input is packed, so it is no text at all.
+    /// The input is compressed.
     #[error(
         "1:1: found {format}, expected text: unpack it first, as in `{unpack} FILE | bakeoff import {tool} -`"
     )]
     Packed {
-        /// The packed format.
+        /// Compression format.
         format: &'static str,
-        /// The command that unpacks it.
+        /// Command that decompresses it.
         unpack: &'static str,
-        /// The tool whose text was asked for.
+        /// Tool that the caller named.
         tool: Tool,
     },
-    /// The text is another tool's.
+    /// The text is the output of another tool.
     #[error("{place}: found the output of {found}, expected that of {expected}: {hint}")]
     OtherTool {
-        /// Where that shows.
+        /// Position that shows it.
         place: Place,
-        /// Whose output it is.
+        /// Tool that printed it.
         found: &'static str,
-        /// Whose output was asked for.
+        /// Tool that the caller named.
         expected: Tool,
-        /// What to do.
+        /// Advice to the user.
         hint: &'static str,
     },
-    /// What was read could not be handed on: the receiver's error.
+    /// The sink returned an error.
     #[error("cannot write the result")]
     Deliver {
-        /// What the receiver said.
+        /// Error of the sink.
         source: io::Error,
     },
 }
 
 impl ImportError {
-    /// An [`ImportError::Unexpected`] that quotes the bytes found.
+    /// Returns an [`ImportError::Unexpected`] that quotes the bytes found.
     pub(crate) fn unexpected(place: Place, found: &[u8], expected: impl Into<Cow<'static, str>>) -> Self {
         Self::Unexpected { place, found: quoted(found), expected: expected.into() }
     }
 
-    /// An [`ImportError::Unexpected`] at the end of a line that should go on.
+    /// Returns an [`ImportError::Unexpected`] at the end of a line that is too short.
     pub(crate) fn end_of_line(place: Place, expected: impl Into<Cow<'static, str>>) -> Self {
         Self::Unexpected { place, found: "the end of the line".into(), expected: expected.into() }
     }
 }
 
-/// The tools whose text is read.
+/// Tools of which this crate reads the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tool {
     /// Solaris' and illumos' mpstat.
@@ -108,10 +108,10 @@ impl fmt::Display for Tool {
     }
 }
 
-/// Something a reader should know that is no error: a line that is not the tool's, a block that was cut.
+/// A remark on the input that is not an error, such as a skipped line or a truncated block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
-    /// The line it is about.
+    /// Line of the remark.
     pub line: u64,
     /// A clause, lower case, no full stop.
     pub text: String,
@@ -123,7 +123,7 @@ impl fmt::Display for Note {
     }
 }
 
-/// The bytes as a person can read them: in backticks, control characters escaped, cut after 40 characters.
+/// Returns the bytes in backticks, control characters escaped, cut after 40 characters.
 pub(crate) fn quoted(bytes: &[u8]) -> String {
     const CHARACTERS_MAX: usize = 40;
     let head = &bytes[..bytes.len().min(4 * CHARACTERS_MAX)];

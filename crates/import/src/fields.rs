@@ -1,18 +1,18 @@
-//! A line's fields: what stands between blanks, with its place.
+//! Splits a line into fields, each with its place.
 
 use crate::error::{ImportError, Place};
 use std::borrow::Cow;
 
-/// One field and where it begins.
+/// A field and its offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Field<'a> {
-    /// Never empty, no blank inside.
+    /// Bytes of the field. Never empty, no blank inside.
     pub(crate) bytes: &'a [u8],
-    /// Byte offset of its first byte within the line, from 0.
+    /// Offset of the first byte within the line, from 0.
     pub(crate) at: usize,
 }
 
-/// The fields of a line, first to last.
+/// Iterator over the fields of a line.
 #[derive(Debug, Clone)]
 pub(crate) struct Fields<'a> {
     line: &'a [u8],
@@ -21,33 +21,33 @@ pub(crate) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// The fields of `line`, which is line `number` of its input, from byte `at` on.
+    /// Returns the fields of `line` from byte `at` on. `number` is the line's number in its input.
     pub(crate) fn from(line: &'a [u8], at: usize, number: u64) -> Self {
         Self { line, at, number }
     }
 
-    /// The place of `field`.
+    /// Returns the place of `field`.
     pub(crate) fn place(&self, field: Field<'_>) -> Place {
         Place { line: self.number, column: field.at as u64 + 1 }
     }
 
-    /// The place just behind the line.
+    /// Returns the place after the end of the line.
     pub(crate) fn end(&self) -> Place {
         Place { line: self.number, column: self.line.len() as u64 + 1 }
     }
 
-    /// The next field; an error if the line ends here.
+    /// Returns the next field, or an error if the line ends here.
     pub(crate) fn need(&mut self, expected: &'static str) -> Result<Field<'a>, ImportError> {
         self.next().ok_or_else(|| ImportError::end_of_line(self.end(), expected))
     }
 
-    /// The next field as a whole number.
+    /// Returns the next field as a whole number.
     pub(crate) fn need_whole(&mut self, expected: &'static str) -> Result<u64, ImportError> {
         let field = self.need(expected)?;
         whole(field.bytes).ok_or_else(|| self.unexpected(field, expected))
     }
 
-    /// An error at `field`.
+    /// Returns an error at `field`.
     pub(crate) fn unexpected(&self, field: Field<'_>, expected: impl Into<Cow<'static, str>>) -> ImportError {
         ImportError::unexpected(self.place(field), field.bytes, expected)
     }
@@ -69,7 +69,7 @@ pub(crate) fn is_blank(byte: u8) -> bool {
     byte == b' ' || byte == b'\t'
 }
 
-/// A whole number without a sign; `None` if it is not one or does not fit.
+/// Parses a whole number without a sign. `None` if it is not one or does not fit.
 pub(crate) fn whole(bytes: &[u8]) -> Option<u64> {
     if bytes.is_empty() {
         return None;
@@ -83,7 +83,7 @@ pub(crate) fn whole(bytes: &[u8]) -> Option<u64> {
     })
 }
 
-/// A number with or without decimals, no sign, no exponent: what `%f` prints of a count or a time.
+/// Parses a number as `%f` prints a count or a time: optional decimals, no sign, no exponent.
 pub(crate) fn decimal(bytes: &[u8]) -> Option<f64> {
     let plain = bytes.iter().all(|&b| b.is_ascii_digit() || b == b'.') && bytes.first()?.is_ascii_digit();
     if !plain {
@@ -92,12 +92,12 @@ pub(crate) fn decimal(bytes: &[u8]) -> Option<f64> {
     std::str::from_utf8(bytes).ok()?.parse().ok().filter(|value: &f64| value.is_finite())
 }
 
-/// The bytes as text; what is not UTF-8 becomes U+FFFD.
+/// Returns the bytes as text, with U+FFFD for each invalid sequence.
 pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The line without blanks at its ends.
+/// Returns the line without blanks at its ends.
 pub(crate) fn trimmed(bytes: &[u8]) -> &[u8] {
     bytes.trim_ascii()
 }

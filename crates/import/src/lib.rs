@@ -1,11 +1,12 @@
-//! What other tools printed, made exact.
+//! Parsers for the text output of other tools.
 //!
-//! Twenty years of performance cases are kept as text: mpstat, lockstat, plockstat and `vmstat -s` of Solaris, illumos,
-//! FreeBSD and Linux. Each parser here reads its input once, line by line, in constant memory, and hands on what it
-//! finds as it finds it. Nothing is guessed and nothing is dropped in silence: a line is data, is reported as a
-//! [`Note`], or ends the import with an [`ImportError`] that names the line, the column and what was expected there.
+//! Performance logs of twenty years are plain text: mpstat, lockstat, plockstat and `vmstat -s` of Solaris,
+//! illumos, FreeBSD and Linux. Each parser reads its input once, line by line, in constant memory, and passes
+//! on each result as soon as it is complete. A parser neither guesses nor drops lines silently: a line is
+//! data, is reported as a [`Note`], or ends the import with an [`ImportError`] that names the line, the
+//! column and the expected text.
 //!
-//! [`render`] prints each import as a table for people, as CSV and as JSON.
+//! [`render`] prints each import as a table, as CSV and as JSON.
 
 mod error;
 mod fields;

@@ -5,21 +5,22 @@ use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
-/// No tool prints a longer line: what does is no text.
+/// Maximum length of a line. No tool prints longer ones, so a longer line is not text.
 const LINE_BYTES_MAX: usize = 64 * 1024;
 
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// Where text comes from.
+/// Source of the text.
 #[expect(missing_debug_implementations, reason = "a reader has nothing to show")]
 pub enum Input<'a> {
-    /// A file, or anything that is read to its end.
+    /// A file or another reader that ends.
     Whole(Box<dyn Read + 'a>),
-    /// A tool that still runs: what came is handed on when nothing follows for `pause`.
+    /// A tool that still runs. After a silence of `pause`, the parser passes on the sample that it has read
+    /// so far.
     Live {
-        /// The tool's output.
+        /// Output of the tool.
         from: Box<dyn Read + Send>,
-        /// How long nothing must come before a sample counts as complete.
+        /// Silence after which a sample counts as complete.
         pause: Duration,
     },
 }
@@ -27,36 +28,36 @@ pub enum Input<'a> {
 /// One line, without its end (`\n` or `\r\n`).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Line<'a> {
-    /// Counted from 1.
+    /// Line number, from 1.
     pub(crate) number: u64,
-    /// What stands in it.
+    /// Bytes of the line.
     pub(crate) bytes: &'a [u8],
-    /// Whether a line end followed; the last line of a cut file has none.
+    /// Whether a line end follows. The last line of a truncated file has none.
     pub(crate) ended: bool,
 }
 
 impl Line<'_> {
-    /// The place of byte `at` of this line, counted from 0.
+    /// Returns the place of byte `at` of this line, counted from 0.
     pub(crate) fn place(&self, at: usize) -> Place {
         Place { line: self.number, column: at as u64 + 1 }
     }
 }
 
-/// A parser that is told one line after the other.
+/// A parser that receives the input line by line.
 pub(crate) trait LineParser {
     /// Takes the next line.
     fn line(&mut self, line: Line<'_>) -> Result<(), ImportError>;
 
-    /// Nothing follows for now: whoever waits for the end of a sample has it here.
+    /// Called when a live input pauses: a parser that waits for the end of a sample passes it on.
     fn pause(&mut self) -> Result<(), ImportError> {
         Ok(())
     }
 
-    /// The input has ended after `lines` lines.
+    /// Called at the end of the input, after `lines` lines.
     fn end(&mut self, lines: u64) -> Result<(), ImportError>;
 }
 
-/// Hands every line of `input` to `parser`.
+/// Passes every line of `input` to `parser`.
 pub(crate) fn parse(input: Input<'_>, tool: Tool, parser: &mut dyn LineParser) -> Result<(), ImportError> {
     let mut lines = Lines { tool, number: 0, line: Vec::new() };
     match input {
@@ -79,7 +80,7 @@ pub(crate) fn parse(input: Input<'_>, tool: Tool, parser: &mut dyn LineParser) -
     parser.end(lines.number)
 }
 
-/// Cuts bytes into lines; keeps the beginning of a line whose end has not come yet.
+/// Splits bytes into lines. Stores the beginning of a line until its end arrives.
 struct Lines {
     tool: Tool,
     number: u64,
@@ -98,13 +99,13 @@ impl Lines {
         }
     }
 
-    /// Takes what `from` holds already, and no more.
+    /// Consumes only the bytes that `from` has buffered.
     fn feed_buffered(
         &mut self,
         from: &mut dyn BufRead,
         parser: &mut dyn LineParser,
     ) -> Result<(), ImportError> {
-        // Filled by the caller: this cannot fail and does not read.
+        // The caller has filled the buffer: this call cannot fail and does not read.
         let chunk = from.fill_buf().map_err(|source| ImportError::Read { line: self.number + 1, source })?;
         let length = chunk.len();
         let mut rest = chunk;
@@ -128,7 +129,7 @@ impl Lines {
         Ok(())
     }
 
-    /// The input is at its end: what is left is a line without an end.
+    /// Passes on the rest of the input, a line without an end.
     fn finish(&mut self, parser: &mut dyn LineParser) -> Result<(), ImportError> {
         if self.line.is_empty() {
             return Ok(());
@@ -159,9 +160,10 @@ impl Lines {
     }
 }
 
-/// The offset of the first line end.
+/// Returns the offset of the first line end.
 fn newline(bytes: &[u8]) -> Option<usize> {
-    // Eight bytes at a time: exclusive-or makes the newline a zero byte, and the classic trick finds a zero byte.
+    // Eight bytes at a time: exclusive-or turns a newline into a zero byte, and the usual bit trick finds
+    // zero bytes.
     const ONES: u64 = u64::MAX / 255;
     const HIGHS: u64 = ONES << 7;
     const NEWLINES: u64 = ONES * b'\n' as u64;
@@ -176,7 +178,7 @@ fn newline(bytes: &[u8]) -> Option<usize> {
     tail.iter().position(|&b| b == b'\n').map(|at| 8 * words.len() + at)
 }
 
-/// Packed input and wide text are told by their first bytes.
+/// Refuses compressed input and wide text, which their first bytes identify.
 fn refuse_packed(line: &[u8], tool: Tool) -> Result<(), ImportError> {
     const MAGIC: [(&[u8], &str, &str); 8] = [
         (b"\x1f\x8b", "gzip data", "zcat"),
@@ -194,13 +196,13 @@ fn refuse_packed(line: &[u8], tool: Tool) -> Result<(), ImportError> {
     }
 }
 
-/// What a live input's thread hands over.
+/// Message from the thread that reads a live input.
 type Chunk = Result<Vec<u8>, std::io::Error>;
 
-/// Reads in a thread of its own, so that whoever parses can wait for a bounded time.
+/// Reads in a separate thread, so the parser can wait with a timeout.
 fn receive(mut from: Box<dyn Read + Send>) -> Receiver<Chunk> {
     let (sender, receiver) = sync_channel(4);
-    // The thread ends with its input, or with the first chunk nobody takes.
+    // The thread ends with its input, or when the receiver has been dropped.
     std::thread::spawn(move || {
         loop {
             let mut chunk = vec![0; BUFFER_BYTES];
@@ -222,7 +224,7 @@ fn receive(mut from: Box<dyn Read + Send>) -> Receiver<Chunk> {
     receiver
 }
 
-/// The chunks of a live input, seen as a buffer.
+/// A live input as a buffered reader.
 struct Chunks {
     receiver: Receiver<Chunk>,
     rest: Vec<u8>,
@@ -272,7 +274,7 @@ impl BufRead for Chunks {
 mod tests {
     use super::*;
 
-    /// Writes down what it is told.
+    /// Records the calls.
     #[derive(Default)]
     struct Log(Vec<String>);
 

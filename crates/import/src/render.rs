@@ -1,7 +1,7 @@
-//! Each import as a table for people, as CSV and as JSON.
+//! Each import as a table, as CSV and as JSON.
 //!
-//! These forms are the imports' own: a table keeps the columns of the tool that it came from. JSON is a promise: its
-//! names carry units, and what is missing is `null` with its reason in `missing`.
+//! A table keeps the columns of the tool that printed the input. JSON is a stable format: its names carry
+//! units, and a missing value is `null` with its reason in `missing`.
 
 pub mod csv;
 pub mod json;
@@ -14,116 +14,117 @@ use crate::solaris::plockstat;
 use crate::vmstat_s::Interval;
 use std::io;
 
-/// Receives the blocks of an mpstat log as they come.
+/// Receives the blocks of an mpstat log, one by one.
 pub trait Samples {
     /// Takes the next block.
     ///
     /// # Errors
     ///
-    /// What writing answers.
+    /// Errors of the output.
     fn sample(&mut self, sample: &Sample) -> io::Result<()>;
 
-    /// The log has ended, too early if there is an `error`.
+    /// Called at the end of the log, with the `error` that ended it early, if any.
     ///
     /// # Errors
     ///
-    /// What writing answers.
+    /// Errors of the output.
     fn end(&mut self, error: Option<&ImportError>) -> io::Result<()>;
 }
 
-/// Receives the runs of a lockstat log as they come.
+/// Receives the runs of a lockstat log, one by one.
 pub trait Runs {
     /// Takes the next run.
     ///
     /// # Errors
     ///
-    /// What writing answers.
+    /// Errors of the output.
     fn run(&mut self, run: &Run) -> io::Result<()>;
 
-    /// The log has ended, too early if there is an `error`.
+    /// Called at the end of the log, with the `error` that ended it early, if any.
     ///
     /// # Errors
     ///
-    /// What writing answers.
+    /// Errors of the output.
     fn end(&mut self, error: Option<&ImportError>) -> io::Result<()>;
 }
 
-/// Receives what happened between snapshots, as they come.
+/// Receives the intervals between snapshots, one by one.
 pub trait Intervals {
     /// Takes the next interval.
     ///
     /// # Errors
     ///
-    /// What writing answers.
+    /// Errors of the output.
     fn interval(&mut self, interval: &Interval) -> io::Result<()>;
 
-    /// The log has ended, too early if there is an `error`.
+    /// Called at the end of the log, with the `error` that ended it early, if any.
     ///
     /// # Errors
     ///
-    /// What writing answers.
+    /// Errors of the output.
     fn end(&mut self, error: Option<&ImportError>) -> io::Result<()>;
 }
 
-/// What of an mpstat log is shown.
+/// Selects what to show of an mpstat log.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct MpstatView {
-    /// How rates become one number.
+    /// Method that combines the rates of CPUs.
     pub rates: Rates,
-    /// A CPU counts as full from this share on, in percent.
+    /// A CPU counts as full from this utilization on, in percent.
     pub full_pct: f64,
-    /// Name the full CPUs below each sample.
+    /// Whether to name the full CPUs below each sample.
     pub name_full: bool,
-    /// Show how far each value can be off.
+    /// Whether to show the error bound of each value.
     pub errors: bool,
-    /// Show the mean over the samples at the end.
+    /// Whether to show the mean over the samples at the end.
     pub mean: bool,
-    /// Let samples that average since boot count in that mean.
+    /// Whether samples that average since boot count in that mean.
     pub boot: bool,
-    /// Show the dates.
+    /// Whether to show the dates.
     pub times: bool,
-    /// A line for each processor set instead of one for all.
+    /// Whether to print a line for each processor set instead of one for all.
     pub by_set: bool,
 }
 
-/// What of a lockstat log is shown.
+/// Selects what to show of a lockstat log.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LockstatView {
-    /// What the text does not tell.
+    /// Facts about the machine that the log does not contain.
     pub machine: Machine,
-    /// What rows are put together by; `None` shows each.
+    /// Attribute by which rows are grouped; `None` shows each row.
     pub by: Option<By>,
-    /// Draw the histograms.
+    /// Whether to draw the histograms.
     pub histograms: bool,
-    /// Print the stacks.
+    /// Whether to print the stacks.
     pub stacks: bool,
 }
 
-/// All that a plockstat log holds.
+/// A whole plockstat log.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PlockstatLog {
-    /// As read.
+    /// Sections in the order read.
     pub sections: Vec<plockstat::Section>,
-    /// Why records were lost.
+    /// Notes on lost records.
     pub lost: Vec<Note>,
 }
 
-/// What of a plockstat log is shown, and what it does not tell itself.
+/// Selects what to show of a plockstat log, and adds facts that the log does not contain.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PlockstatView {
-    /// How many CPUs the machine had.
+    /// Number of CPUs of the machine.
     pub cpus: Option<u32>,
-    /// How long plockstat watched.
+    /// Time that plockstat watched, in seconds.
     pub elapsed_s: Option<f64>,
-    /// Draw the histograms.
+    /// Whether to draw the histograms.
     pub histograms: bool,
-    /// Print the stacks.
+    /// Whether to print the stacks.
     pub stacks: bool,
 }
 
 impl PlockstatView {
-    /// Costs that no machine can have, each with its line: more CPU time than there are CPUs, more threads than fit.
+    /// Returns costs that no machine can have, each with its line: more CPU time than the CPUs have, or more
+    /// threads than fit.
     pub fn impossible(&self, log: &PlockstatLog) -> Vec<crate::Note> {
         let Some(elapsed_s) = self.elapsed_s else { return Vec::new() };
         let util = |total_ns: f64| self.cpus.map(|cpus| total_ns / (1e9 * elapsed_s * f64::from(cpus)));
@@ -157,18 +158,18 @@ impl PlockstatView {
     }
 }
 
-/// A number as short as reading it back allows, but with at least one decimal: `7.0`, `114.25`.
+/// Formats a number as short as reading it back allows, with at least one decimal: `7.0`, `114.25`.
 ///
-/// What does not end within ten decimals (a third) is rounded to six: the input was rounded to none.
+/// A value that needs more than ten decimals (a third) is rounded to six; the tools print fewer.
 pub fn shortest(value: f64) -> String {
     let mut text = String::new();
     push_shortest(&mut text, value);
     text
 }
 
-/// Adds what [`shortest`] gives.
+/// Appends the result of [`shortest`].
 pub(crate) fn push_shortest(text: &mut String, value: f64) {
-    // Most cells are small whole numbers, and those need no search for the shortest digits.
+    // Most cells are small whole numbers, which need no search for the shortest digits.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -194,7 +195,7 @@ pub(crate) fn push_shortest(text: &mut String, value: f64) {
     }
 }
 
-/// Adds the digits of `number`, without the formatting machinery, which would take most of the time of a large log.
+/// Appends the digits of `number` without `fmt`, which would take most of the time of a large log.
 pub(crate) fn push_whole(text: &mut String, mut number: u32) {
     let mut digits = ['0'; 10];
     let mut begin = digits.len();
@@ -209,9 +210,9 @@ pub(crate) fn push_whole(text: &mut String, mut number: u32) {
     text.extend(&digits[begin..]);
 }
 
-/// The sum of the samples that count in a mean, column by column.
+/// Sums of the samples that count in a mean, by column.
 ///
-/// The last sample is held back, for a live log may hand it on again with more rows.
+/// Holds back the last sample, since a live log may replace it with one that has more rows.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Means {
     samples: u64,
@@ -222,7 +223,7 @@ pub(crate) struct Means {
 }
 
 impl Means {
-    /// Takes a sample; one that averages since boot counts only with `boot`, one that is cut never.
+    /// Adds a sample. One that averages since boot counts only with `boot`, a truncated one never.
     pub(crate) fn take(&mut self, sample: &Sample, rates: Rates, boot: bool) {
         if !sample.replaces_previous {
             self.settle();
@@ -243,7 +244,8 @@ impl Means {
         }
     }
 
-    /// How many samples count, the mean number of CPUs and the mean of each column; `None` if no sample counts.
+    /// Returns the number of samples that count, the mean number of CPUs and the mean of each column; `None`
+    /// if no sample counts.
     pub(crate) fn end(&mut self) -> Option<(u64, f64, [Option<f64>; COLUMNS.len()])> {
         self.settle();
         if self.samples == 0 {
@@ -257,7 +259,7 @@ impl Means {
     }
 }
 
-/// The sample as one row, or as one for each processor set.
+/// Returns the sample as one row, or as one row for each processor set.
 pub(crate) fn parts(sample: &Sample, view: &MpstatView) -> Vec<(Option<i32>, Aggregate)> {
     if !view.by_set {
         return vec![(None, sample.aggregate(view.rates))];
@@ -275,7 +277,7 @@ pub(crate) fn parts(sample: &Sample, view: &MpstatView) -> Vec<(Option<i32>, Agg
     sets.into_iter().map(one).collect()
 }
 
-/// What a row is about, in a word.
+/// Returns the word for a row's subject.
 pub(crate) fn subject(row: &Row) -> &'static str {
     match row.subject {
         Subject::Cpu => "CPU",

@@ -1,6 +1,7 @@
-//! An import as series of the archive: numbers over time, so that runs of long ago stand beside those of today.
+//! Converts an import into series of the archive, which makes old runs comparable with new ones.
 //!
-//! Series names begin with the tool. Rates end in `_per_s`; what the tool prints in percent becomes a `_ratio`.
+//! Series names begin with the name of the tool. Rates end in `_per_s`; a value that the tool prints in
+//! percent becomes a `_ratio`.
 
 use crate::render::PlockstatLog;
 use crate::solaris::lockstat::Machine;
@@ -9,12 +10,12 @@ use crate::solaris::mpstat::{self, COLUMNS, FIRST_PERCENTAGE, Rates};
 use crate::vmstat_s::{Interval, STATES};
 use record::series::Sample;
 
-/// Where and when values were taken.
+/// Time and machine of a value.
 #[derive(Debug, Clone, Copy)]
 pub struct Stamp<'h> {
     /// Milliseconds since the run's anchor.
     pub t_ms: i64,
-    /// The machine.
+    /// Name of the machine.
     pub host: &'h str,
 }
 
@@ -24,7 +25,8 @@ impl Stamp<'_> {
     }
 }
 
-/// A block of mpstat's: the mean over its CPUs, the share of the busiest CPU, and how many CPUs are full.
+/// Adds a block of mpstat: the mean over its CPUs, the utilization of the busiest CPU, and the number of full
+/// CPUs.
 pub fn mpstat(sample: &mpstat::Sample, full_pct: f64, stamp: Stamp<'_>, into: &mut Vec<Sample>) {
     let aggregate = sample.aggregate(Rates::Mean);
     for (column, (name, value)) in COLUMNS.iter().zip(aggregate.values).enumerate() {
@@ -46,10 +48,10 @@ pub fn mpstat(sample: &mpstat::Sample, full_pct: f64, stamp: Stamp<'_>, into: &m
     }
 }
 
-/// A run of lockstat's: what each lock cost, and all together.
+/// Adds a run of lockstat: the cost of each lock, and their total.
 ///
-/// The total of a log that lacks rows or records has `bound=lower` in its labels; `lockstat_left_out_events` counts the events
-/// that the titles have and the rows have not.
+/// The total of a log that lacks rows or records has the label `bound=lower`. `lockstat_left_out_events`
+/// counts the events of the titles that the rows do not contain.
 pub fn lockstat(run: &Run, machine: &Machine, stamp: Stamp<'_>, into: &mut Vec<Sample>) {
     let judged = judge(run, machine);
     for Verdict { section, lock, merits } in &judged.verdicts {
@@ -80,7 +82,7 @@ pub fn lockstat(run: &Run, machine: &Machine, stamp: Stamp<'_>, into: &mut Vec<S
     }
 }
 
-/// A plockstat log: seconds of each lock and kind.
+/// Adds a plockstat log: seconds of each lock and kind.
 pub fn plockstat(log: &PlockstatLog, stamp: Stamp<'_>, into: &mut Vec<Sample>) {
     for section in &log.sections {
         for lock in &section.locks {
@@ -92,7 +94,7 @@ pub fn plockstat(log: &PlockstatLog, stamp: Stamp<'_>, into: &mut Vec<Sample>) {
     }
 }
 
-/// An interval between two snapshots of `vmstat -s`.
+/// Adds an interval between two snapshots of `vmstat -s`.
 pub fn vmstat(interval: &Interval, stamp: Stamp<'_>, into: &mut Vec<Sample>) {
     let mut put = |name: &str, value: record::missing::Maybe<f64>| {
         if let Ok(value) = value {
@@ -106,7 +108,8 @@ pub fn vmstat(interval: &Interval, stamp: Stamp<'_>, into: &mut Vec<Sample>) {
     put("unaccounted", interval.unaccounted_ratio.clone());
 }
 
-/// `event=Adaptive mutex spin,lock=pcf,caller=page_free`; a comma within a name would end it, so it becomes `;`.
+/// Formats labels, such as `event=Adaptive mutex spin,lock=pcf,caller=page_free`. A comma within a name would
+/// end it, so it becomes `;`.
 fn labels(pairs: &[(&str, &str)]) -> String {
     let pairs: Vec<String> =
         pairs.iter().map(|(key, value)| format!("{key}={}", value.replace(',', ";"))).collect();

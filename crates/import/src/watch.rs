@@ -1,11 +1,11 @@
-//! Snapshots of this machine's own ticks, on deadlines that do not drift.
+//! Snapshots of this machine's ticks, at deadlines that do not drift.
 //!
-//! Linux keeps idle time exactly and busy time in ticks; this reads both as they are and lets
-//! [`vmstat_s::interval`](crate::vmstat_s::interval) say how well they add up to the time that passed.
+//! Linux counts idle time exactly and busy time in ticks. This module reads both unchanged;
+//! [`vmstat_s::interval`](crate::vmstat_s::interval) reports how well they add up to the elapsed time.
 //!
 //! # Source
 //!
-//! `proc_stat(5)`: the columns of the line `cpu`. The kernel counts guests' time in the user's as well.
+//! `proc_stat(5)`: the columns of the line `cpu`. The kernel counts the time of guests also as user time.
 
 use crate::fields::{Fields, whole};
 use crate::vmstat_s::{Snapshot, State, Ticks};
@@ -13,35 +13,37 @@ use record::clock::Clock;
 use std::io::{self, Read};
 use std::time::Duration;
 
-/// A snapshot and the moment it was taken.
+/// A snapshot and the time at which it was taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Taken {
-    /// When, on `CLOCK_MONOTONIC`: halfway between just before and just after reading.
+    /// Time on `CLOCK_MONOTONIC`: halfway between just before and just after reading.
     pub monotonic_ns: u64,
-    /// How many deadlines passed before this one without a snapshot.
+    /// Number of deadlines since the previous snapshot that were missed.
     pub missed: u64,
-    /// How many CPUs are online.
+    /// Number of online CPUs.
     pub cpus: u32,
     /// The ticks.
     pub snapshot: Snapshot,
 }
 
 impl Taken {
-    /// How many CPUs ticks were due on since `before`; `None` if CPUs went on or off: when they did is not known.
+    /// Returns the number of CPUs that ticks were due on since `before`. `None` if CPUs went on or off
+    /// meanwhile, since the time of that change is unknown.
     pub fn cpus_since(&self, before: &Self) -> Option<u32> {
         (self.cpus == before.cpus).then_some(self.cpus)
     }
 }
 
-/// Takes a snapshot now and at every multiple of `interval` from now on, and hands each to `sink`.
+/// Takes a snapshot now and at every multiple of `interval` from now on, and passes each to `sink`.
 ///
-/// Ends after `count` intervals, or never; or as soon as `wait_until`, which sleeps until a moment of `clock`, answers
-/// `false` because it was interrupted. A deadline that passed while the one
-/// before was worked on is counted in [`Taken::missed`], and the next is the next multiple: the rhythm stays.
+/// Ends after `count` intervals, if given, or as soon as `wait_until`, which sleeps until a time of `clock`,
+/// returns `false` because it was interrupted. A deadline that passed while the previous snapshot was
+/// processed is counted in [`Taken::missed`]; the next one is the next multiple, so the schedule does not
+/// shift.
 ///
 /// # Errors
 ///
-/// What reading `source` (afresh each time, as `/proc/stat` must be) or `sink` answers.
+/// Errors of `source`, which is opened again each time as `/proc/stat` requires, and of `sink`.
 pub fn watch(
     source: &mut dyn FnMut() -> io::Result<Box<dyn Read>>,
     clock: &dyn Clock,
@@ -87,7 +89,7 @@ fn take(
     Ok(Taken { monotonic_ns: before.midpoint(after), missed, cpus, snapshot })
 }
 
-/// The ticks of all CPUs, and how many CPUs there are.
+/// Parses the ticks of all CPUs, and the number of CPUs.
 fn proc_stat(text: &[u8]) -> Option<(Ticks, u32)> {
     let mut ticks = None;
     let mut cpus = 0u32;
@@ -102,7 +104,8 @@ fn proc_stat(text: &[u8]) -> Option<(Ticks, u32)> {
     Some((ticks?, cpus.max(1)))
 }
 
-/// user nice system idle iowait irq softirq steal [guest `guest_nice`: in user and nice already]
+/// Parses user nice system idle iowait irq softirq steal. `guest` and `guest_nice`, if present, are part of
+/// user and nice.
 fn states(fields: Fields<'_>) -> Option<Ticks> {
     const STATES: [State; 8] = [
         State::User,
@@ -128,7 +131,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    /// A clock that a test moves: each look at it takes 10 ns, and sleeping ends at the deadline.
+    /// A clock for tests: each reading takes 10 ns, and sleeping ends at the deadline.
     struct ByHand(AtomicU64);
 
     impl Clock for ByHand {
@@ -172,7 +175,7 @@ mod tests {
         watch(&mut source, &clock, &mut wait, Duration::from_micros(1), Some(4), &mut |taken| {
             seen.push((taken.monotonic_ns / 1_000, taken.missed));
             if seen.len() == 2 {
-                // This receiver takes two and a half intervals.
+                // This sink takes two and a half intervals.
                 clock.0.fetch_add(2_500, Ordering::Relaxed);
             }
             Ok(())

@@ -1,4 +1,4 @@
-//! The dates that tools and people put into logs.
+//! Dates in logs, as tools and people write them.
 
 use std::fmt;
 
@@ -22,25 +22,25 @@ pub struct When {
     pub hour: u8,
     /// Minute, 0 to 59.
     pub minute: u8,
-    /// Second, 0 to 60: a leap second may stand in a log.
+    /// Second, 0 to 60: a log may contain a leap second.
     pub second: u8,
-    /// What the log says of the zone.
+    /// Zone that the log states.
     pub zone: Zone,
 }
 
-/// What a log says of the zone its clock was in.
+/// Zone that a log states for its dates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Zone {
-    /// Nothing: local time of that machine.
+    /// None: local time of that machine.
     Unsaid,
     /// Coordinated universal time.
     Utc,
-    /// A name that is not unique in the world, such as `PST`, or an offset such as `+0100`.
+    /// An ambiguous abbreviation such as `PST`, or an offset such as `+0100`.
     Named(Box<str>),
 }
 
 impl When {
-    /// The moment `seconds` after 1970-01-01 UTC, as `mpstat -T u` prints it; `None` past the year 9999.
+    /// Converts `seconds` after 1970-01-01 UTC, as `mpstat -T u` prints them; `None` past the year 9999.
     pub fn from_unix(seconds: u64) -> Option<Self> {
         let since = SignedDuration::from_secs(i64::try_from(seconds).ok()?);
         let at = EPOCH.to_datetime(Time::midnight()).checked_add(since).ok()?;
@@ -56,7 +56,7 @@ impl When {
         })
     }
 
-    /// Seconds since 1970-01-01 on the log's own clock, whose zone may not be known.
+    /// Returns the seconds since 1970-01-01 on the log's clock. Its zone may be unknown.
     pub fn clock_seconds(&self) -> u64 {
         let date = date(self.year, self.month, self.day);
         let midnight_s = date.map_or(0, |date| date.duration_since(EPOCH).as_secs());
@@ -66,7 +66,7 @@ impl When {
     }
 }
 
-/// As ISO 8601, the zone behind it: `2008-03-04T09:05:01`, `...Z`, `...[PST]`.
+/// Formats the date as ISO 8601 with the zone after it: `2008-03-04T09:05:01`, `...Z`, `...[PST]`.
 impl fmt::Display for When {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { year, month, day, hour, minute, second, zone } = self;
@@ -81,7 +81,7 @@ impl fmt::Display for When {
 
 /// Reads a date at the beginning of `line`: the moment, and how many bytes it takes with a colon behind it.
 ///
-/// Understood: ctime (`Tue Mar  4 09:05:01 2008`), date(1) with a zone and in the order of other locales
+/// Formats: ctime (`Tue Mar  4 09:05:01 2008`), date(1) with a zone and in the order of other locales
 /// (`Tuesday, March  4, 2008  9:05:01 AM PST`), and ISO 8601 (`2008-03-04T09:05:01Z`).
 pub(crate) fn leading(line: &[u8]) -> Option<(When, usize)> {
     match line.first()? {
@@ -95,7 +95,7 @@ pub(crate) fn leading(line: &[u8]) -> Option<(When, usize)> {
     }
 }
 
-/// `2008-03-04T09:05:01`, with a blank for the T, with `Z`, an offset or nothing behind.
+/// Parses `2008-03-04T09:05:01`, with a blank or a T, followed by `Z`, an offset or nothing.
 fn iso(line: &[u8]) -> Option<(When, usize)> {
     let (head, rest) = line.split_at_checked(19)?;
     let shape = [(4, b'-'), (7, b'-'), (13, b':'), (16, b':')];
@@ -131,7 +131,7 @@ fn iso(line: &[u8]) -> Option<(When, usize)> {
     valid(when).map(|when| (when, 19 + zone_length))
 }
 
-/// A date in words. Takes fields as long as each says something new of the date.
+/// Parses a date in words. Takes fields until one adds nothing to the date.
 fn worded(line: &[u8]) -> Option<(When, usize)> {
     let mut parts = Parts::default();
     let mut end = 0;
@@ -169,7 +169,7 @@ enum Half {
     Pm,
 }
 
-/// What the fields of a date have said so far.
+/// Parts of a date read so far.
 #[derive(Default)]
 struct Parts {
     weekday: bool,
@@ -179,12 +179,12 @@ struct Parts {
     time: Option<(u8, u8, u8)>,
     half: Option<Half>,
     zone: Option<Zone>,
-    /// The field before was the time or its half of the day: only there may a zone stand.
+    /// The previous field was the time or its half of the day: a zone is valid only here.
     after_time: bool,
 }
 
 impl Parts {
-    /// Whether `field` belongs to the date and says something new.
+    /// Takes `field` if it belongs to the date and adds something new.
     fn take(&mut self, field: Field<'_>) -> bool {
         let bytes = field.bytes.strip_suffix(b":").unwrap_or(field.bytes);
         let bytes = bytes.strip_suffix(b",").unwrap_or(bytes);
@@ -226,7 +226,7 @@ impl Parts {
     }
 }
 
-/// Fills `slot` if nothing has filled it before, and says whether it did.
+/// Fills `slot` if it is empty. Returns whether it did.
 fn once<T>(slot: &mut Option<T>, value: T) -> bool {
     let empty = slot.is_none();
     if empty {
@@ -251,7 +251,7 @@ const MONTHS: [&str; 12] = [
 ];
 const WEEKDAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 
-/// The index of the name that `bytes` is, in full or as its first three letters.
+/// Returns the index of the name that `bytes` spells, in full or as its first three letters.
 fn named(bytes: &[u8], names: &[&str]) -> Option<u8> {
     let is = |name: &str| bytes == name.as_bytes() || bytes == &name.as_bytes()[..3];
     names.iter().position(|name| is(name)).and_then(|i| u8::try_from(i).ok())
@@ -262,7 +262,7 @@ fn is_zone(bytes: &[u8]) -> bool {
     offset || (2..=5).contains(&bytes.len()) && bytes.iter().all(u8::is_ascii_uppercase)
 }
 
-/// `hh:mm:ss`, the hour with one digit or two.
+/// Parses `hh:mm:ss`, the hour with one or two digits.
 fn clock(bytes: &[u8]) -> Option<(u8, u8, u8)> {
     let mut parts = bytes.split(|&b| b == b':');
     let mut next = |digits: std::ops::RangeInclusive<usize>| {
@@ -278,12 +278,12 @@ fn valid(when: When) -> Option<When> {
         && (1..=days_of(when.year, when.month)).contains(&when.day)
         && (when.hour < 24 || (when.hour, when.minute, when.second) == (24, 0, 0))
         && when.minute < 60
-        // A leap second ends a day in UTC; zones differ from it by quarters of an hour.
+        // A leap second ends a day in UTC; zones differ from UTC by quarters of an hour.
         && (when.second < 60 || (when.second == 60 && when.minute % 15 == 14));
     good.then_some(when)
 }
 
-/// How many days the month has; 0 if there is no such month.
+/// Returns the number of days in the month; 0 for an invalid month.
 fn days_of(year: u16, month: u8) -> u8 {
     let first = date(year, month, 1);
     first.map_or(0, |first| u8::try_from(first.days_in_month()).expect("28 to 31"))

@@ -1,4 +1,5 @@
-//! Comma-separated values (RFC 4180): a header with units in its names, then one line a record. Missing is empty.
+//! Comma-separated values (RFC 4180): a header with units in its names, then one line for each record. A
+//! missing value is an empty cell.
 
 use super::{
     Intervals, LockstatView, MpstatView, PlockstatLog, PlockstatView, Runs, Samples, parts, subject,
@@ -12,7 +13,7 @@ use record::missing::Maybe;
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-/// One line a sample, or, where the view names full CPUs, one line for each of them.
+/// Prints one line for each sample or, if the view names full CPUs, for each full CPU.
 #[expect(missing_debug_implementations, reason = "a writer has nothing to show")]
 pub struct Mpstat<'w> {
     out: &'w mut dyn Write,
@@ -21,7 +22,7 @@ pub struct Mpstat<'w> {
 }
 
 impl<'w> Mpstat<'w> {
-    /// A table on `out`.
+    /// Creates a table on `out`.
     pub fn new(out: &'w mut dyn Write, view: MpstatView) -> Self {
         Self { out, view, headed: false }
     }
@@ -86,7 +87,7 @@ impl Samples for Mpstat<'_> {
     }
 }
 
-/// One line a row of lockstat's.
+/// Prints one line for each row of lockstat.
 #[expect(missing_debug_implementations, reason = "a writer has nothing to show")]
 pub struct Lockstat<'w> {
     out: &'w mut dyn Write,
@@ -95,12 +96,12 @@ pub struct Lockstat<'w> {
 }
 
 impl<'w> Lockstat<'w> {
-    /// A table on `out`.
+    /// Creates a table on `out`.
     pub fn new(out: &'w mut dyn Write, view: LockstatView) -> Self {
         Self { out, view, runs: 0 }
     }
 
-    /// One line a lock and caller.
+    /// Prints one line for each pair of lock and caller.
     fn rows(&mut self, run: &Run) -> io::Result<()> {
         const NAMES: [&str; 14] = [
             "run",
@@ -151,7 +152,7 @@ impl<'w> Lockstat<'w> {
         Ok(())
     }
 
-    /// One line a group (`--by`).
+    /// Prints one line for each group (`--by`).
     fn groups(&mut self, run: &Run, by: By) -> io::Result<()> {
         let name = match by {
             By::Lock => Some("lock"),
@@ -182,7 +183,7 @@ impl<'w> Lockstat<'w> {
     }
 }
 
-/// Whether records were lost, or a cost is one that no machine has.
+/// Whether records were lost, or a cost exceeds what any machine can have.
 fn is_tainted(run: &Run, judged: &Judged<'_>, view: &LockstatView) -> bool {
     !run.lost.is_empty() || !judged.impossible(&view.machine).is_empty()
 }
@@ -200,11 +201,11 @@ impl Runs for Lockstat<'_> {
     }
 }
 
-/// Prints what a plockstat log holds: one line a row.
+/// Prints a plockstat log, one line for each row.
 ///
 /// # Errors
 ///
-/// What writing answers.
+/// Errors of the output.
 pub fn plockstat(out: &mut dyn Write, log: &PlockstatLog, view: &PlockstatView) -> io::Result<()> {
     const NAMES: [&str; 11] = [
         "event",
@@ -243,7 +244,7 @@ pub fn plockstat(out: &mut dyn Write, log: &PlockstatLog, view: &PlockstatView) 
     Ok(())
 }
 
-/// One line an interval.
+/// Prints one line for each interval.
 #[expect(missing_debug_implementations, reason = "a writer has nothing to show")]
 pub struct Vmstat<'w> {
     out: &'w mut dyn Write,
@@ -251,7 +252,7 @@ pub struct Vmstat<'w> {
 }
 
 impl<'w> Vmstat<'w> {
-    /// A table on `out`.
+    /// Creates a table on `out`.
     pub fn new(out: &'w mut dyn Write) -> Self {
         Self { out, headed: false }
     }
@@ -296,7 +297,7 @@ impl Intervals for Vmstat<'_> {
     }
 }
 
-/// The shortest text that reads back as the same number.
+/// Returns the shortest text that reads back as the same number.
 fn exact(value: f64) -> String {
     format!("{value:?}")
 }
@@ -305,7 +306,7 @@ fn maybe(value: &Maybe<f64>) -> String {
     value.as_ref().map(|value| exact(*value)).unwrap_or_default()
 }
 
-/// `128:11857 256:40017`
+/// Formats bins as `128:11857 256:40017`.
 fn bins(histogram: &[(u64, u64)]) -> String {
     let bins: Vec<String> = histogram.iter().map(|(bound, count)| format!("{bound}:{count}")).collect();
     bins.join(" ")

@@ -1,7 +1,7 @@
-//! JSON documents, each with its schema. What is missing is `null`, with the reason in `missing`.
+//! JSON documents, each with its schema. A missing value is `null`, with its reason in `missing`.
 //!
-//! A document is written as its input is read, so it takes no memory however long the log is; and it is closed even
-//! when the log turns out to be damaged, with the damage in `error`.
+//! A document is written while its input is read, so memory does not grow with the log. If the log turns out
+//! to be damaged, the document is still closed, with the damage in `error`.
 
 mod lockstat;
 mod mpstat;
@@ -18,23 +18,23 @@ use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// Whether a stream of results becomes one document or one a result.
+/// Layout of a stream of results: one document, or one for each result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
     /// One document.
     Document,
-    /// One document a result, each on a line of its own.
+    /// One document for each result, on a separate line.
     Lines,
 }
 
-/// Why values are missing: path within the document, reason.
+/// Reasons for missing values, by path within the document.
 type Reasons = BTreeMap<String, String>;
 
 fn put(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
     serde_json::to_writer(out, value).map_err(io::Error::from)
 }
 
-/// The members of an object without its braces.
+/// Writes the members of an object without its braces.
 fn members(out: &mut dyn Write, object: &impl Serialize) -> io::Result<()> {
     let text = serde_json::to_string(object).map_err(io::Error::from)?;
     let inner =
@@ -42,7 +42,7 @@ fn members(out: &mut dyn Write, object: &impl Serialize) -> io::Result<()> {
     out.write_all(inner.as_bytes())
 }
 
-/// The value, or `None` and its reason under `name`.
+/// Returns the value, or `None` after storing the reason under `name`.
 fn known<T: Clone>(value: &Maybe<T>, name: &str, reasons: &mut Reasons) -> Option<T> {
     match value {
         Ok(value) => Some(value.clone()),
@@ -53,7 +53,7 @@ fn known<T: Clone>(value: &Maybe<T>, name: &str, reasons: &mut Reasons) -> Optio
     }
 }
 
-/// Bins by their bound as printed, in order.
+/// Histogram bins as an object: bound as printed, count; in order.
 struct Bins<'a>(&'a [(u64, u64)]);
 
 impl Serialize for Bins<'_> {

@@ -1,4 +1,4 @@
-//! Tables for people.
+//! Text tables.
 
 use super::{
     Intervals, LockstatView, Means, MpstatView, PlockstatLog, PlockstatView, Runs, Samples, parts,
@@ -13,20 +13,20 @@ use crate::vmstat_s::{Interval, STATES};
 use record::missing::Maybe;
 use std::io::{self, Write};
 
-/// The columns of mpstat with the number of CPUs in front: one line a sample.
+/// Prints one line for each sample: the number of CPUs and mpstat's columns.
 #[expect(missing_debug_implementations, reason = "a writer has nothing to show")]
 pub struct Mpstat<'w> {
     out: &'w mut dyn Write,
     view: MpstatView,
     headed: bool,
     means: Means,
-    /// The line at hand: one allocation for all of them, and one write each.
+    /// Buffer of the current line: allocated once, written with one call for each line.
     text: String,
     number: String,
 }
 
 impl<'w> Mpstat<'w> {
-    /// A table on `out`.
+    /// Creates a table on `out`.
     pub fn new(out: &'w mut dyn Write, view: MpstatView) -> Self {
         Self { out, view, headed: false, means: Means::default(), text: String::new(), number: String::new() }
     }
@@ -44,7 +44,7 @@ impl<'w> Mpstat<'w> {
         writeln!(self.out, "CPUs minf mjf xcal  intr ithr  csw icsw migr smtx  srw syscl  usr sys  wt idl")
     }
 
-    /// A line: the cells in mpstat's widths, pushed aside where they need more, and a remark.
+    /// Prints a line: the cells in mpstat's widths, wider if they need it, and a remark.
     fn line(
         &mut self,
         at: &str,
@@ -80,14 +80,14 @@ impl<'w> Mpstat<'w> {
     }
 }
 
-/// Where blanks go.
+/// Side that is padded with blanks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Left,
     Right,
 }
 
-/// Adds `cell`, filled up with blanks to `width`. The formatting machinery would take most of the time of a large log.
+/// Appends `cell`, padded with blanks to `width`. `fmt` would take most of the time of a large log.
 fn pad(text: &mut String, cell: &str, width: usize, side: Side) {
     let blanks = std::iter::repeat_n(' ', width.saturating_sub(cell.len()));
     if side == Side::Left {
@@ -151,7 +151,7 @@ fn mark(sample: &Sample) -> &'static str {
     }
 }
 
-/// What each lock costs: one table a run.
+/// Prints the cost of each lock, one table for each run.
 #[expect(missing_debug_implementations, reason = "a writer has nothing to show")]
 pub struct Lockstat<'w> {
     out: &'w mut dyn Write,
@@ -160,12 +160,12 @@ pub struct Lockstat<'w> {
 }
 
 impl<'w> Lockstat<'w> {
-    /// Tables on `out`.
+    /// Creates tables on `out`.
     pub fn new(out: &'w mut dyn Write, view: LockstatView) -> Self {
         Self { out, view, runs: 0 }
     }
 
-    /// Shares of the machine if its CPUs are known, else how many CPUs.
+    /// Returns the heading: shares of the machine if the number of its CPUs is known, else CPUs.
     fn heading(&self) -> &'static str {
         if self.view.machine.cpus.is_some() { " CPU-util" } else { "     CPUs" }
     }
@@ -183,7 +183,7 @@ impl<'w> Lockstat<'w> {
         if self.view.machine.cpus.is_some() {
             return judged.total.as_ref().map_or_else(|_| "-".into(), |total| format!("{total:.3}"));
         }
-        // Without the number of CPUs there is no share, but there is a sum of CPUs.
+        // Without the number of CPUs a share is unknown, but the sum in CPUs is known.
         let overlap = judged.verdicts.iter().any(|verdict| verdict.section.percent == Percent::Generated);
         let spun = judged.verdicts.iter().filter(|verdict| verdict.section.event.class.is_cpu());
         let sum: Maybe<f64> = spun.clone().map(|verdict| verdict.merits.threads.clone()).sum();
@@ -261,7 +261,7 @@ impl Runs for Lockstat<'_> {
     }
 }
 
-/// Why a row has no CPU-util, and what it has instead. Nothing for a row that has.
+/// Explains a row without CPU-util, and gives the values that it has. Empty for a row with CPU-util.
 fn remark(section: &Section, lock: &Lock, merits: &Merits) -> String {
     let events = match section.counts {
         Counts::Events => format!("{} events", lock.count),
@@ -287,7 +287,7 @@ fn remark(section: &Section, lock: &Lock, merits: &Merits) -> String {
     }
 }
 
-/// What a reader of the table should know besides: why numbers are missing, assumed or lower bounds.
+/// Returns remarks for the reader of the table: reasons why numbers are missing, assumed or lower bounds.
 pub fn lockstat_remarks(run: &Run, view: &LockstatView) -> Vec<String> {
     let judged = judge(run, &view.machine);
     let mut remarks = Vec::new();
@@ -336,11 +336,11 @@ fn histogram(out: &mut dyn Write, unit: &str, bins: &[(u64, u64)]) -> io::Result
     Ok(())
 }
 
-/// Prints what a plockstat log holds: one table a kind.
+/// Prints a plockstat log, one table for each kind.
 ///
 /// # Errors
 ///
-/// What writing answers.
+/// Errors of the output.
 pub fn plockstat(out: &mut dyn Write, log: &PlockstatLog, view: &PlockstatView) -> io::Result<()> {
     for lost in &log.lost {
         writeln!(out, "TAINTED: records were lost, so each number is a lower bound ({lost})")?;
@@ -381,7 +381,7 @@ pub fn plockstat(out: &mut dyn Write, log: &PlockstatLog, view: &PlockstatView) 
     Ok(())
 }
 
-/// Utilisation in percent: one line an interval.
+/// Prints utilization in percent, one line for each interval.
 #[expect(missing_debug_implementations, reason = "a writer has nothing to show")]
 pub struct Vmstat<'w> {
     out: &'w mut dyn Write,
@@ -390,7 +390,7 @@ pub struct Vmstat<'w> {
 }
 
 impl<'w> Vmstat<'w> {
-    /// A table on `out`; with `counters` every other counter's rise below each line.
+    /// Creates a table on `out`. With `counters`, the increase of every other counter follows each line.
     pub fn new(out: &'w mut dyn Write, counters: bool) -> Self {
         Self { out, counters, headed: false }
     }

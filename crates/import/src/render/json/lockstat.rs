@@ -1,4 +1,4 @@
-//! What a lockstat log holds.
+//! JSON of a lockstat log.
 
 use super::super::{LockstatView, Runs};
 use super::{Bins, Reasons, known, put};
@@ -9,7 +9,7 @@ use crate::solaris::lockstat::{
 use serde::Serialize;
 use std::io::{self, Write};
 
-/// `bakeoff.import-lockstat/1`: one document a run, each on a line of its own.
+/// Writer of `bakeoff.import-lockstat/1`: one document for each run, on a separate line.
 #[expect(missing_debug_implementations, reason = "a writer has nothing to show")]
 pub struct Lockstat<'w> {
     out: &'w mut dyn Write,
@@ -53,7 +53,7 @@ struct LockView<'a> {
     missing: Reasons,
 }
 
-/// Rows that have something in common (`--by`).
+/// A group of rows (`--by`).
 #[derive(Serialize)]
 struct GroupView<'a> {
     event: &'a str,
@@ -89,7 +89,7 @@ struct TotalView {
 }
 
 impl<'w> Lockstat<'w> {
-    /// Documents on `out` about the input called `source`.
+    /// Writes documents to `out`; `source` names the input.
     pub fn new(out: &'w mut dyn Write, view: LockstatView, source: &'w str) -> Self {
         Self { out, view, source }
     }
@@ -223,7 +223,7 @@ impl Runs for Lockstat<'_> {
     }
 }
 
-/// The document of an input that cannot be read.
+/// Document of an input that cannot be read.
 #[derive(Serialize)]
 struct Damaged<'a> {
     schema: &'static str,

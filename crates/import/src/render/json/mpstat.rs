@@ -1,4 +1,4 @@
-//! What an mpstat log holds.
+//! JSON of an mpstat log.
 
 use super::super::{Means, MpstatView, Samples, parts, subject};
 use super::{Layout, Reasons, members, put};
@@ -8,17 +8,18 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use std::io::{self, Write};
 
-/// How many full CPUs the list at the end of an mpstat document holds: memory is bounded. Each sample has its own.
+/// Maximum length of the list of full CPUs at the end of a document, which bounds memory. Each sample also
+/// has its own list.
 const SATURATED_MAX: usize = 500_000;
 
-/// `bakeoff.import-mpstat/1`
+/// Writer of `bakeoff.import-mpstat/1`.
 #[expect(missing_debug_implementations, reason = "a writer has nothing to show")]
 pub struct Mpstat<'w> {
     out: &'w mut dyn Write,
     view: MpstatView,
     source: &'w str,
     layout: Layout,
-    /// A sample is held until it is known that it is not handed on again with more rows.
+    /// The last sample, held back because a sample with more rows may replace it.
     held: Option<Held>,
     written: u64,
     means: Means,
@@ -49,7 +50,7 @@ struct SampleView {
     saturated: Vec<u32>,
 }
 
-/// mpstat's columns by name.
+/// Values of mpstat's columns, by name.
 struct Values([Option<f64>; COLUMNS.len()]);
 
 impl Serialize for Values {
@@ -81,7 +82,7 @@ struct MeanView {
     values: Values,
 }
 
-/// What follows the samples.
+/// Members of the document after the samples.
 #[derive(Serialize)]
 struct MpstatTail<'a> {
     saturated: &'a [Saturated],
@@ -95,7 +96,7 @@ struct MpstatTail<'a> {
 }
 
 impl<'w> Mpstat<'w> {
-    /// Documents on `out` about the input called `source`.
+    /// Writes documents to `out`; `source` names the input.
     pub fn new(out: &'w mut dyn Write, view: MpstatView, source: &'w str, layout: Layout) -> Self {
         Self {
             out,
@@ -216,7 +217,7 @@ impl Samples for Mpstat<'_> {
         let sample_views = parts(sample, &self.view).into_iter().map(one).collect();
         self.held = Some(Held { sample: sample_views, saturated });
         if self.layout == Layout::Lines {
-            // A line is a document of its own: a sample that comes again is a second document.
+            // Each line is a separate document: a sample that is replaced becomes a second document.
             self.settle()?;
         }
         Ok(())

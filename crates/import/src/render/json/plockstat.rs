@@ -1,4 +1,4 @@
-//! What a plockstat log holds.
+//! JSON of a plockstat log.
 
 use super::super::{PlockstatLog, PlockstatView};
 use super::{Bins, Reasons, put};
@@ -44,11 +44,11 @@ struct PlockTotal {
     hold_s: f64,
 }
 
-/// Prints what a plockstat log holds: `bakeoff.import-plockstat/1`.
+/// Prints a plockstat log as `bakeoff.import-plockstat/1`.
 ///
 /// # Errors
 ///
-/// What writing answers.
+/// Errors of the output.
 pub fn plockstat(
     out: &mut dyn Write,
     log: &PlockstatLog,

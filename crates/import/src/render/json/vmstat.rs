@@ -1,4 +1,4 @@
-//! What lies between two outputs of `vmstat -s`.
+//! JSON of the intervals between snapshots of `vmstat -s`.
 
 use super::super::Intervals;
 use super::{Layout, Reasons, known, members, put};
@@ -8,7 +8,7 @@ use record::missing::Maybe;
 use serde::{Serialize, Serializer};
 use std::io::{self, Write};
 
-/// `bakeoff.import-vmstat/1`
+/// Writer of `bakeoff.import-vmstat/1`.
 #[expect(missing_debug_implementations, reason = "a writer has nothing to show")]
 pub struct Vmstat<'w> {
     out: &'w mut dyn Write,
@@ -48,7 +48,7 @@ struct TicksView {
     sum: u128,
 }
 
-/// Counters by name, in the order printed.
+/// Increases of counters by name, in the order printed.
 struct Rises<'a>(&'a [(String, Maybe<u64>)]);
 
 impl Serialize for Rises<'_> {
@@ -58,7 +58,8 @@ impl Serialize for Rises<'_> {
 }
 
 impl<'w> Vmstat<'w> {
-    /// Documents on `out` about the inputs called `source`; `hz` and `cpus` are told as they were assumed.
+    /// Writes documents to `out`; `source` names the inputs, `hz` and `cpus` are the values that were
+    /// assumed.
     pub fn new(out: &'w mut dyn Write, source: &'w str, hz: f64, cpus: Option<u32>, layout: Layout) -> Self {
         Self { out, source, hz, cpus, layout, written: 0 }
     }
