@@ -1,7 +1,8 @@
-//! How fast a large log is read, on one core: `cargo run --release --example speed -- [MEGABYTES] [CPUS] [--dated]`.
+//! Speed of reading a large log on one core: `cargo run --release --example speed -- [MEGABYTES] [CPUS]
+//! [--dated]`.
 //!
-//! The log is made on the fly, so no disk takes part: a fixed block of rows is handed out again and again by a reader
-//! that copies memory, as reading from the page cache would. Prints megabytes per second and the peak of memory.
+//! The log is generated in memory, so no disk takes part: a reader copies the same block of rows repeatedly,
+//! as reading from the page cache would. Prints megabytes per second and peak memory.
 
 use import::render::{MpstatView, Samples, text};
 use import::solaris::mpstat::{self, Event, Rates};
@@ -65,7 +66,7 @@ fn main() -> Result<(), ImportError> {
     told.map_err(|source| ImportError::Deliver { source })
 }
 
-/// One sample of `cpus` CPUs, with the numbers of a busy machine.
+/// Builds one sample of `cpus` CPUs, with the numbers of a busy machine.
 fn block(cpus: u64, dated: bool) -> Vec<u8> {
     let date = if dated { "Tue Mar  4 09:05:01 2008 " } else { "" };
     let mut text =
@@ -94,7 +95,7 @@ fn block(cpus: u64, dated: bool) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Hands out the same bytes again and again.
+/// Reader that repeats the same bytes.
 struct Repeat<'a> {
     block: &'a [u8],
     at: usize,
@@ -117,7 +118,7 @@ impl Read for Repeat<'_> {
     }
 }
 
-/// As the kernel tells it: the most that was ever resident.
+/// Returns the peak of resident memory, as the kernel reports it.
 fn peak_memory() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -1,4 +1,4 @@
-//! Tools of Solaris and of its descendants.
+//! Tools of Solaris and its descendants.
 
 pub mod lockstat;
 pub mod mpstat;

@@ -1,14 +1,19 @@
-//! The dates of a log, placed on one line of time.
+//! Places the dates of a log on one line of time.
 //!
-//! A date says what a clock on a wall showed. Between two such dates the clock may have been set forward or back by the
-//! hour, for daylight saving, so that a second reads as an hour or as nothing. A date with a zone's abbreviation or offset is
-//! converted. One without is taken in the zone that the reader names. Without a zone, a clock that goes back at a moment at
-//! which a zone ended daylight saving is taken for that end, since the lines of a log are in order; that is reported. It must go
-//! back by half an hour or more, or so far that the step is as long as the one before it: a clock that is corrected by a second
-//! does neither, and is an error. An hour that comes twice in the zone is the second one if that alone makes the step as long as
-//! the one before it. A step of an hour more than
-//! the one before it, over a moment at which a zone began daylight saving, is taken for the beginning. Between the first two
-//! dates there is no step before: then the step stays as it reads, and what it may be instead is reported.
+//! A date is the reading of a wall clock. Between two dates daylight saving may have set the clock forward or
+//! back by an hour, so the apparent step is wrong by an hour.
+//!
+//! - A date with an abbreviation or offset of a zone is converted.
+//! - A date without one is in the zone that the user names.
+//! - Without a zone, lines are still in order. A clock that goes back at a time at which a zone ended
+//!   daylight saving is taken for that end, and this is reported. It must go back by at least half an hour,
+//!   or so far that the corrected step equals the previous one. A clock that is corrected by a second does
+//!   neither, and is an error.
+//! - An hour that occurs twice in the zone is the second one if only that makes the step equal to the
+//!   previous one.
+//! - A step that exceeds the previous one by an hour, over a time at which a zone began daylight saving, is
+//!   taken for the beginning. The step between the first two dates has no predecessor: it stays as read, and
+//!   the alternative is reported.
 //!
 //! # Source
 //!
@@ -23,42 +28,43 @@ use record::missing::{Maybe, Missing};
 
 use crate::when::{When, Zone};
 
-/// The largest step back that is taken for the end of daylight saving.
+/// Largest step back that is taken for the end of daylight saving.
 const STEP_S: i64 = 3600;
-/// The smallest, if it is not told by the step before.
+/// Smallest such step, if the previous step does not confirm it.
 const STEP_BACK_MIN_S: i64 = 1800;
 
-/// Dates in the order of a log, on one line of time.
+/// Places the dates of a log, in its order, on one line of time.
 #[derive(Debug, Default)]
 pub struct Timeline {
     zone: Option<TimeZone>,
-    /// The moment of the last date.
+    /// Time of the last date.
     last_s: Option<i64>,
-    /// What the clock showed then.
+    /// Reading of the clock at the last date.
     last_naive_s: Option<i64>,
-    /// The step to the last date from the one before it.
+    /// Step to the last date from the one before it.
     step_s: Option<i64>,
-    /// That a step may be an hour too long was reported.
+    /// Whether a step that may be an hour too long was reported.
     doubted: bool,
-    /// What was added to dates without a zone since the clock went back.
+    /// Seconds added to dates without a zone since the clock went back.
     shift_s: i64,
     /// Offsets of abbreviations that were looked up, by abbreviation and day.
     known: HashMap<(Box<str>, i64), Maybe<Offset>>,
-    /// Abbreviations whose meaning was assumed, and that was reported.
+    /// Abbreviations for which the assumed meaning was reported.
     told: BTreeSet<Box<str>>,
 }
 
-/// Seconds east of Greenwich, and what had to be assumed.
+/// Seconds east of Greenwich, and the assumption behind them, if any.
 type Offset = (i64, Option<String>);
 
-/// A date on the line.
+/// A date on the line of time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placed {
     /// Seconds since 1970-01-01 UTC; without any zone, on the log's own clock.
     pub unix_s: i64,
-    /// What had to be assumed, if anything.
+    /// Assumption that was made, if any.
     pub assumed: Option<String>,
-    /// The step to this date may be an hour too long: in some zone, the clock was set forward meanwhile.
+    /// Whether the step to this date may be an hour too long: in some zone the clock was set forward
+    /// meanwhile.
     pub may_be_hour_less: bool,
 }
 
@@ -69,11 +75,12 @@ impl Placed {
 }
 
 impl Timeline {
-    /// A line for dates that name no zone and are of the zone `name`, such as `Europe/Berlin`; `None`: unknown.
+    /// Creates a line for dates without a zone. `name` is their zone, such as `Europe/Berlin`; `None` if
+    /// unknown.
     ///
     /// # Errors
     ///
-    /// A sentence if there is no such zone.
+    /// A sentence if the zone does not exist.
     pub fn new(name: Option<&str>) -> Result<Self, String> {
         let find = |name: &str| {
             TimeZoneDatabase::bundled().get(name).map_err(|_| {
@@ -87,7 +94,7 @@ impl Timeline {
     ///
     /// # Errors
     ///
-    /// Missing if its zone's offset is not known, or it lies before the date before it.
+    /// Missing if the offset of its zone is unknown, or the date precedes the previous one.
     pub fn place(&mut self, when: &When) -> Maybe<Placed> {
         let naive_s = when.clock_seconds().cast_signed();
         let placed = match &when.zone {
@@ -112,7 +119,8 @@ impl Timeline {
         Ok(placed)
     }
 
-    /// The clock was set forward by an hour before the last date: something other than dates says so. Yields its moment.
+    /// Records that the clock was set forward by an hour before the last date, as other data than dates
+    /// shows. Returns the corrected time.
     pub fn hour_less(&mut self) -> Option<i64> {
         self.shift_s -= STEP_S;
         self.step_s = self.step_s.map(|step_s| step_s - STEP_S);
@@ -120,12 +128,13 @@ impl Timeline {
         self.last_s
     }
 
-    /// A clock without a zone that goes back by up to an hour was set back for the end of daylight saving; one whose step is an
-    /// hour longer than the step before it was set forward, if any zone's was.
+    /// Places a date without a zone. A clock that goes back by up to an hour was set back for the end of
+    /// daylight saving. A clock with a step that exceeds the previous one by an hour was set forward, if the
+    /// clock of any zone was.
     fn in_order(&mut self, naive_s: i64) -> Placed {
         let unix_s = naive_s + self.shift_s;
         let step_s = self.last_s.map_or(0, |last_s| unix_s - last_s);
-        // Not back at all, where all dates are an hour apart.
+        // If all dates are an hour apart, the clock did not go back.
         if (-STEP_S..=0).contains(&step_s)
             && self.is_end_of_saving(step_s)
             && clock_was_set(-STEP_S, naive_s - step_s, naive_s)
@@ -135,7 +144,7 @@ impl Timeline {
                         (--zone says which zone it is)";
             return Placed { assumed: Some(text.into()), ..Placed::at(unix_s + STEP_S) };
         }
-        // As long as the step before it, such as hours between all dates.
+        // The step equals the previous one, such as hours between all dates.
         if step_s < STEP_S || self.is_as_before(step_s) || !clock_was_set(STEP_S, naive_s - step_s, naive_s) {
             return Placed::at(unix_s);
         }
@@ -160,12 +169,12 @@ impl Timeline {
         }
     }
 
-    /// Whether a step is as long as the one before it.
+    /// Whether a step is as long as the previous one.
     fn is_as_before(&self, step_s: i64) -> bool {
         self.step_s.is_some_and(|before_s| (step_s - before_s).abs() <= 1 + before_s / 10)
     }
 
-    /// Whether a clock that goes back by so much may do so for the end of daylight saving.
+    /// Whether the end of daylight saving explains a clock that goes back by `step_s`.
     fn is_end_of_saving(&self, step_s: i64) -> bool {
         step_s <= -STEP_BACK_MIN_S || self.is_as_before(step_s + STEP_S)
     }
@@ -182,9 +191,9 @@ impl Timeline {
             AmbiguousOffset::Fold { before, after } => {
                 let first = self.last_s.is_none_or(|last_s| at(before) >= last_s);
                 let step_s = self.last_naive_s.map_or(0, |last_naive_s| naive_s - last_naive_s);
-                // Back by less, it is a clock that was corrected: the dates do not rise.
+                // A smaller step back is a corrected clock: the dates do not rise.
                 let first = first || (step_s < 0 && !self.is_end_of_saving(step_s));
-                // The second time is as long after the date before as that one was after its own, and the first is not.
+                // The second time makes the step equal to the previous one, and the first does not.
                 let as_before =
                     |offset| self.last_s.is_some_and(|last_s| self.is_as_before(at(offset) - last_s));
                 let first = first && (as_before(before) || !as_before(after));
@@ -197,7 +206,7 @@ impl Timeline {
         })
     }
 
-    /// The offset that a date names: `+0100`, or an abbreviation.
+    /// Returns the offset that a date names: `+0100`, or an abbreviation.
     fn offset(&mut self, name: &str, naive_s: i64) -> Maybe<Offset> {
         if let Some(seconds) = numeric(name) {
             return Ok((seconds, None));
@@ -208,11 +217,12 @@ impl Timeline {
     }
 }
 
-/// Whether the clock of any zone was set by `by_s` between these two readings of it: over 0 forward, below 0 back.
+/// Whether the clock of any zone was set by `by_s` between these two readings of it: above 0 forward, below 0
+/// back.
 fn clock_was_set(by_s: i64, from_s: i64, until_s: i64) -> bool {
     let database = TimeZoneDatabase::bundled();
     let was_set = |zone: &TimeZone| {
-        // Half a day around, since the readings are of a clock whose offset is not known.
+        // Half a day is added on both sides, since the offset of the clock is unknown.
         let start = Timestamp::from_second(from_s.min(until_s) - 14 * STEP_S).ok();
         let end_s = from_s.max(until_s) + 14 * STEP_S;
         start.is_some_and(|start| {
@@ -220,7 +230,7 @@ fn clock_was_set(by_s: i64, from_s: i64, until_s: i64) -> bool {
             zone.following(start).take_while(|change| change.timestamp().as_second() <= end_s).any(|change| {
                 let (old, new) = (i64::from(before.seconds()), i64::from(change.offset().seconds()));
                 before = change.offset();
-                // What the clock showed when it was set, and after.
+                // Readings of the clock when it was set, and after.
                 let shown_s = change.timestamp().as_second() + old;
                 new - old == by_s && from_s < shown_s && shown_s + by_s <= until_s
             })
@@ -230,16 +240,16 @@ fn clock_was_set(by_s: i64, from_s: i64, until_s: i64) -> bool {
 }
 
 impl When {
-    /// Seconds from `earlier` to `self`; `None` if only one of them names a zone, if an abbreviation's offset is not known, or
-    /// if they run back.
+    /// Returns the seconds from `earlier` to `self`. `None` if only one of them names a zone, if the offset
+    /// of an abbreviation is unknown, or if `self` precedes `earlier`.
     ///
-    /// Blind to a change to daylight saving between dates that name no zone: [`Timeline`] sees it.
+    /// Blind to a change to daylight saving between dates that name no zone: [`Timeline`] handles it.
     pub fn seconds_since(&self, earlier: &Self) -> Option<u64> {
         seconds_between(earlier, self)
     }
 }
 
-/// Seconds between two dates if both can be placed without a zone from the reader, and rise.
+/// Returns the seconds between two dates that rise, if both can be placed without a zone from the user.
 fn seconds_between(earlier: &When, later: &When) -> Option<u64> {
     if (earlier.zone == Zone::Unsaid) != (later.zone == Zone::Unsaid) {
         return None;
@@ -252,7 +262,7 @@ fn seconds_between(earlier: &When, later: &When) -> Option<u64> {
     u64::try_from(timeline.place(later).ok()?.unix_s - placed.unix_s).ok()
 }
 
-/// `+0100`, `-08:00`, `+01`.
+/// Parses `+0100`, `-08:00` or `+01`.
 fn numeric(name: &str) -> Option<i64> {
     let sign = match name.as_bytes().first()? {
         b'+' => 1,
@@ -266,8 +276,8 @@ fn numeric(name: &str) -> Option<i64> {
     (seconds < 26 * 3600).then_some(sign * seconds)
 }
 
-/// Abbreviations whose meaning in dates of programs is fixed, in hours, although others use some of them too: PST is also the
-/// Philippines'.
+/// Abbreviations with a fixed meaning in dates that programs print, in hours. Some also have other meanings:
+/// PST is also the time of the Philippines.
 ///
 /// # Source
 ///
@@ -275,7 +285,7 @@ fn numeric(name: &str) -> Option<i64> {
 const FIXED: [(&str, i64); 8] =
     [("EST", -5), ("EDT", -4), ("CST", -6), ("CDT", -5), ("MST", -7), ("MDT", -6), ("PST", -8), ("PDT", -7)];
 
-/// The offset that an abbreviation stood for on that day: in the reader's zone, or in all zones that had it.
+/// Returns the offset of an abbreviation on that day: in the user's zone, or in all zones that had it.
 fn abbreviation(name: &str, naive_s: i64, zone: Option<&TimeZone>) -> Maybe<Offset> {
     if let Some(offset) = zone.and_then(|zone| offsets_of(zone, name, naive_s).into_iter().next()) {
         return Ok((offset, None));
@@ -299,7 +309,8 @@ fn abbreviation(name: &str, naive_s: i64, zone: Option<&TimeZone>) -> Maybe<Offs
     }))
 }
 
-/// The offsets that the zone called so within a day: the offset is not known yet, so the moment is known to half a day.
+/// Returns the offsets that the zone had under this name within a day. The offset is not known yet, so
+/// neither is the time, to half a day.
 fn offsets_of(zone: &TimeZone, name: &str, naive_s: i64) -> BTreeSet<i64> {
     let at = |hours: i64| Timestamp::from_second(naive_s + hours * 3600).ok();
     let infos = [-14, -7, 0, 7, 12].into_iter().filter_map(at);
@@ -325,7 +336,7 @@ mod tests {
         leading(text.as_bytes()).unwrap_or_else(|| panic!("no date: {text}")).0
     }
 
-    /// The distances of each date from the first, and what had to be assumed.
+    /// Returns the distances of each date from the first, and the assumptions.
     fn placed(zone: Option<&str>, dates: &[&str]) -> (Vec<i64>, Vec<String>) {
         let mut timeline = Timeline::new(zone).unwrap();
         let all: Vec<Placed> = dates.iter().map(|date| timeline.place(&at(date)).unwrap()).collect();
@@ -346,7 +357,7 @@ mod tests {
         assert!(assumed[0].contains("the first") && assumed[1].contains("the second"), "{assumed:?}");
         let (seconds, assumed) = placed(None, &hourly);
         assert_eq!((seconds, assumed.len()), (vec![0, 3600, 7200, 10_800], 1), "{assumed:?}");
-        // Every two hours: the clock does not go back at all.
+        // Every two hours: the clock does not go back.
         let longer = [
             "Sat Oct 25 23:15:00 2025",
             "Sun Oct 26 01:15:00 2025",
@@ -354,7 +365,7 @@ mod tests {
             "Sun Oct 26 04:15:00 2025",
         ];
         assert_eq!(placed(Some("Europe/Berlin"), &longer).0, [0, 7200, 14_400, 21_600]);
-        // A second time in one second, after seconds: no hour.
+        // The same second twice, after steps of a second: not an hour.
         let twice = ["Sun Oct 26 02:29:59 2025", "Sun Oct 26 02:30:00 2025", "Sun Oct 26 02:30:00 2025"];
         assert_eq!(placed(Some("Europe/Berlin"), &twice).0, [0, 1, 1]);
         assert_eq!(placed(None, &twice), (vec![0, 1, 1], vec![]));
@@ -371,7 +382,7 @@ mod tests {
         assert_eq!(placed(None, &back).0, [0, 1, 2]);
         let offsets = ["2008-03-30T01:59:59+0100", "2008-03-30T03:00:00+02:00", "2008-03-30T01:00:01Z"];
         assert_eq!(placed(None, &offsets), (vec![0, 1, 2], vec![]));
-        // The same clocks without a zone in the log, and the zone named by the reader.
+        // The same readings without a zone in the log; the user names the zone.
         let forward = ["Sun Mar  9 01:59:59 2008", "Sun Mar  9 03:00:00 2008"];
         assert_eq!(placed(Some("America/Los_Angeles"), &forward), (vec![0, 1], vec![]));
         let back = [
@@ -406,7 +417,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_corrected_by_a_second_is_no_end_of_daylight_saving() {
-        // Also in the night in which daylight saving ended, and in a zone in which the hour comes twice.
+        // Also in the night in which daylight saving ended, and in a zone in which the hour occurs twice.
         for (zone, dates) in [
             (None, ["2008-06-09 12:00:10", "2008-06-09 12:00:09"]),
             (None, ["2008-06-09 12:45:10", "2008-06-09 12:00:09"]),
@@ -418,7 +429,7 @@ mod tests {
             let why = timeline.place(&at(dates[1])).unwrap_err();
             assert!(why.reason.starts_with("the dates do not rise"), "{zone:?} {dates:?}: {why}");
         }
-        // A line every 45 minutes over the end of daylight saving goes back by 15.
+        // A line every 45 minutes goes back by 15 at the end of daylight saving.
         let dates =
             ["2008-10-26 01:10:00", "2008-10-26 01:55:00", "2008-10-26 02:40:00", "2008-10-26 02:25:00"];
         for zone in [None, Some("Europe/Berlin")] {
@@ -436,7 +447,7 @@ mod tests {
         let (seconds, assumed) = placed(None, &[&forward[..], &["Sun Mar  9 03:00:01 2008"]].concat());
         assert_eq!((seconds, assumed.len()), (vec![0, 1, 2, 3], 1), "{assumed:?}");
         assert!(assumed[0].contains("the beginning of daylight saving"), "{assumed:?}");
-        // Nothing tells the step before the first: it is as it reads, and doubted.
+        // The first step has no predecessor: it stays as read, and is doubted.
         let (seconds, assumed) = placed(None, &forward[1..]);
         assert_eq!(seconds, [0, 3601]);
         assert!(assumed[0].contains("1 s if daylight saving began"), "{assumed:?}");
@@ -444,7 +455,7 @@ mod tests {
         let all: Vec<Placed> = forward[1..].iter().map(|date| timeline.place(&at(date)).unwrap()).collect();
         assert!(all[1].may_be_hour_less);
         assert_eq!(timeline.hour_less(), Some(all[0].unix_s + 1));
-        // An hour that is one: in June, or in a log with a line each hour.
+        // A real hour: in June, or in a log with a line each hour.
         let june = ["Mon Jun  9 01:59:59 2008", "Mon Jun  9 03:00:00 2008"];
         assert_eq!(placed(None, &june), (vec![0, 3601], vec![]));
         let hourly = [
@@ -465,7 +476,7 @@ mod tests {
         };
         assert_eq!(seconds("CET", 1_204_621_501), Ok((3600, false)));
         assert_eq!(seconds("PDT", 1_215_000_000), Ok((-7 * 3600, false)));
-        // Also the Philippines'; named by the reader it is no assumption.
+        // PST is also the Philippines'. If the user names that zone, it is not an assumption.
         assert_eq!(seconds("PST", 1_204_621_501), Ok((-8 * 3600, true)));
         let manila = TimeZoneDatabase::bundled().get("Asia/Manila").unwrap();
         assert_eq!(abbreviation("PST", 1_204_621_501, Some(&manila)), Ok((8 * 3600, None)));

@@ -1,7 +1,9 @@
-//! `vmstat -s`: counters since boot. Two snapshots give exact utilisation, for they hold ticks and not percentages.
+//! `vmstat -s`: counters since boot. Two snapshots give exact utilization, since they hold ticks and not
+//! percentages.
 //!
-//! Ticks also tell whether they can be believed: between two snapshots each CPU should have counted HZ ticks a second.
-//! What lacks (or is too much) was hidden from the clock; [`Interval::unaccounted_ratio`] says how much.
+//! The number of ticks is also a check: between two snapshots each CPU should count HZ ticks per second.
+//! Missing or surplus ticks are time that the clock did not see; [`Interval::unaccounted_ratio`] is their
+//! share.
 //!
 //! # Source
 //!
@@ -21,9 +23,9 @@ use crate::when::{When, leading};
 use record::missing::{Maybe, Missing};
 use std::io;
 
-/// The lines of ticks that every version prints, in its order: Solaris and illumos.
+/// Lines of ticks that every version prints, in this order: Solaris and illumos.
 const SOLARIS_LINES: [&str; 4] = ["user cpu", "system cpu", "idle cpu", "wait cpu"];
-/// The same of Linux.
+/// The same lines of Linux.
 const LINUX_LINES: [&str; 8] = [
     "non-nice user cpu ticks",
     "nice user cpu ticks",
@@ -35,30 +37,30 @@ const LINUX_LINES: [&str; 8] = [
     "stolen cpu ticks",
 ];
 
-/// Seconds since 1970, on Linux.
+/// Counter name of the boot time on Linux, in seconds since 1970.
 const BOOT_TIME: &str = "boot time";
-/// The kernel computes it from the clock, which is corrected by little.
+/// Tolerance: the kernel computes the boot time from the clock, which is corrected by small amounts.
 const BOOT_EDGE_S: u64 = 60;
-/// Lines that are no counters: they may go down.
+/// Lines that are not counters: their values may fall.
 const LEVELS: [&str; 4] = [" memory", " swap", " swap cache", BOOT_TIME];
 
-/// One `vmstat -s`.
+/// Output of one `vmstat -s`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Snapshot {
-    /// The line of its first counter.
+    /// Line of its first counter.
     pub line: u64,
-    /// The date that stands before it.
+    /// Date that precedes it.
     pub at: Option<When>,
-    /// Ticks by state. The user's include those of guests.
+    /// Ticks by state. User ticks include those of guests.
     pub ticks: Ticks,
-    /// Ticks of guests, where the form has their lines.
+    /// Ticks of guests, if the form has their lines.
     pub guest: u128,
-    /// Every line: name, value. Blanks within a name are single here.
+    /// Name and value of every line, with single blanks in names.
     pub counters: Vec<(String, u64)>,
 }
 
 impl Snapshot {
-    /// The state whose line of ticks the snapshot should have and has not: it was cut.
+    /// Returns the state that lacks its line of ticks, if one does: the snapshot was truncated.
     fn lacks(&self) -> Option<&'static str> {
         let has = |name: &str| self.counters.iter().any(|(known, _)| known == name);
         if !self.counters.iter().any(|(name, _)| cpu_state(name).is_some()) {
@@ -67,7 +69,7 @@ impl Snapshot {
         if SOLARIS_LINES.iter().any(|name| has(name)) {
             return SOLARIS_LINES.iter().find(|name| !has(name)).copied().map(state_of);
         }
-        // Kernels before 2.6.11 count no stolen time: there the counts of pages follow.
+        // Kernels before 2.6.11 do not count stolen time: counts of pages follow there.
         let mut behind = self.counters.iter().skip_while(|(name, _)| name != "softirq cpu ticks");
         let is_old = behind.nth(1).is_some_and(|(name, _)| name.ends_with("paged in"));
         let known = &LINUX_LINES[..LINUX_LINES.len() - usize::from(is_old)];
@@ -75,12 +77,12 @@ impl Snapshot {
     }
 }
 
-/// `idle cpu ticks` counts idle ticks.
+/// Returns the state that a line counts: `idle cpu ticks` counts idle ticks.
 fn state_of(name: &'static str) -> &'static str {
     name.split_once(" cpu").map_or(name, |(state, _)| state)
 }
 
-/// Ticks by state, of all CPUs together.
+/// Ticks of all CPUs, by state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Ticks {
     /// In user mode.
@@ -95,7 +97,7 @@ pub struct Ticks {
     pub stolen: u128,
 }
 
-/// Reads the ticks of one state.
+/// Selects the ticks of one state.
 pub type Part = fn(&Ticks) -> u128;
 
 /// The states by name.
@@ -108,7 +110,7 @@ pub const STATES: [(&str, Part); 5] = [
 ];
 
 impl Ticks {
-    /// All of them.
+    /// Returns the ticks of all states.
     pub fn sum(&self) -> u128 {
         [self.user, self.system, self.idle, self.wait, self.stolen].into_iter().sum()
     }
@@ -126,8 +128,9 @@ impl Ticks {
         *sum += u128::from(ticks);
     }
 
-    /// Ticks since `earlier`; `None` if any state went back but waiting, which Linux lets fall by a few ticks when a task
-    /// that waits for I/O moves to another CPU (proc(5), `iowait`). What waiting lost, idling gained: both are the same time.
+    /// Returns the ticks since `earlier`; `None` if any state fell, except waiting. Linux lets waiting fall
+    /// by a few ticks when a task that waits for I/O moves to another CPU (proc(5), `iowait`). Idle gains
+    /// what waiting loses.
     fn since(&self, earlier: &Self) -> Option<Self> {
         let fell = earlier.wait.saturating_sub(self.wait);
         Some(Self {
@@ -140,66 +143,67 @@ impl Ticks {
     }
 }
 
-/// What is found, as it is found.
+/// Result of the parser.
 #[derive(Debug)]
 pub enum Found<'a> {
     /// A complete snapshot.
     Snapshot(&'a Snapshot),
-    /// Something a reader should know.
+    /// A remark for the reader.
     Note(Note),
 }
 
-/// Receives what is found; an error of its own ends the import.
+/// Receiver of the results. An error that it returns ends the import.
 pub type Sink<'s> = dyn FnMut(Found<'_>) -> io::Result<()> + 's;
 
-/// Reads snapshots, as many as there are, and hands each to `sink` when the next begins or the input ends.
+/// Reads all snapshots and passes each to `sink` when the next begins or the input ends.
 ///
-/// A snapshot ends where a counter's name comes again, or at a date.
+/// A snapshot ends where a counter's name repeats, or at a date.
 ///
 /// # Errors
 ///
-/// [`ImportError`] where the text is not that of `vmstat -s`, or a snapshot lacks its ticks.
+/// [`ImportError`] if the text is not that of `vmstat -s`, or a snapshot lacks its ticks.
 pub fn read(input: Input<'_>, sink: &mut Sink<'_>) -> Result<(), ImportError> {
     let mut parser = Parser { sink, snapshot: Snapshot::default(), at: None, snapshots: 0 };
     parse(input, Tool::Vmstat, &mut parser)
 }
 
-/// What the machine was, for the lie detector.
+/// Facts about the machine that the plausibility checks need.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Clockwork {
-    /// Ticks a second and CPU: 100 on Solaris, illumos and, as user space sees it, Linux.
+    /// Ticks per second and CPU: 100 on Solaris, illumos and, in user space, Linux.
     pub hz: f64,
-    /// How many CPUs.
+    /// Number of CPUs.
     pub cpus: Option<u32>,
-    /// Seconds between snapshots; goes before their dates, which are whole seconds.
+    /// Seconds between snapshots. Overrides their dates, which are whole seconds.
     pub elapsed_s: Option<f64>,
 }
 
-/// What happened between two snapshots.
+/// Changes between two snapshots.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Interval {
-    /// The date of the later snapshot.
+    /// Date of the later snapshot.
     pub at: Option<When>,
-    /// How many CPUs ticks were due on, where it is known.
+    /// Number of CPUs that ticks were due on, if known.
     pub cpus: Option<u32>,
-    /// Ticks by state; missing if a counter went back.
+    /// Ticks by state; missing if a counter fell.
     pub ticks: Maybe<Ticks>,
     /// Seconds between the snapshots.
     pub elapsed_s: Maybe<f64>,
-    /// The share of the ticks that should have come but did not: what was hidden from the clock.
+    /// Share of the due ticks that are missing: time that the clock did not see.
     pub unaccounted_ratio: Maybe<f64>,
-    /// Why the numbers cannot all be true: more ticks than the time has, or more than any machine counts.
+    /// Reason that the numbers cannot all be true: more ticks than the time allows, or more than any machine
+    /// counts.
     pub contradiction: Option<String>,
-    /// Every counter that both snapshots have, and by how much it rose; missing if it went back.
+    /// Increase of every counter that both snapshots have; missing if it fell.
     pub counters: Vec<(String, Maybe<u64>)>,
 }
 
 impl Interval {
-    /// The share of all ticks that `part` is.
+    /// Returns the share of `part` in all ticks.
     ///
     /// # Errors
     ///
-    /// Missing if no tick came, or a counter went back.
+    /// Missing if there are no ticks between the snapshots, or a counter fell.
     pub fn ratio(&self, part: impl Fn(&Ticks) -> u128) -> Maybe<f64> {
         let ticks = self.ticks.as_ref().map_err(Clone::clone)?;
         match ticks.sum() {
@@ -208,30 +212,31 @@ impl Interval {
         }
     }
 
-    /// The share of time in which CPUs worked: user and system.
+    /// Returns the share of time in which CPUs worked: user and system.
     ///
     /// # Errors
     ///
-    /// Missing if no tick came, or a counter went back.
+    /// Missing if there are no ticks between the snapshots, or a counter fell.
     pub fn busy_ratio(&self) -> Maybe<f64> {
         self.ratio(|ticks| ticks.user + ticks.system)
     }
 }
 
-/// A machine that is up has ticks.
+/// Reason for an interval without ticks: a machine that is up has ticks.
 fn no_tick() -> Missing {
     Missing::because("no tick came between the snapshots: the same one twice, or a machine that was paused")
 }
 
-/// More ticks than a thousand a second on 65,536 CPUs in a hundred years.
+/// More ticks than a thousand per second on 65,536 CPUs in a hundred years.
 const TICKS_MAX: u128 = 1000 * 65_536 * 100 * 31_557_600;
-/// Surplus of ticks that reading the counters one after the other explains.
+/// Surplus of ticks that is explained by reading the counters one after the other.
 const SURPLUS_RATIO: f64 = 0.01;
 const HOUR_S: f64 = 3600.0;
-/// Ticks by which guests' time may exceed the user's, on machines of many CPUs or an unknown number: two on each CPU.
+/// Ticks by which the time of guests may exceed user time, on machines with many CPUs or an unknown number:
+/// two for each CPU.
 const GUEST_EDGE_TICKS: u128 = 64;
 
-/// What happened from `before` to `after`.
+/// Computes the changes from `before` to `after`.
 pub fn interval(before: &Snapshot, after: &Snapshot, clockwork: &Clockwork) -> Interval {
     let elapsed_s = elapsed(before, after, clockwork);
     let ticks = ticks_since(before, after);
@@ -273,7 +278,7 @@ pub fn interval(before: &Snapshot, after: &Snapshot, clockwork: &Clockwork) -> I
     }
 }
 
-/// Ticks between the snapshots, by state.
+/// Computes the ticks between the snapshots, by state.
 fn ticks_since(before: &Snapshot, after: &Snapshot) -> Maybe<Ticks> {
     if let Some(name) = cpu_line_of_one(before, after).or_else(|| cpu_line_of_one(after, before)) {
         return Err(Missing::because(format!(
@@ -290,7 +295,8 @@ fn ticks_since(before: &Snapshot, after: &Snapshot) -> Maybe<Ticks> {
     })
 }
 
-/// By how many seconds the boot times differ: a machine that runs longer after a reboot than before has no counter that went back.
+/// Returns the difference of the boot times in seconds. No counter falls on a machine that runs longer after
+/// a reboot than before.
 fn boot_time_change(before: &Snapshot, after: &Snapshot) -> Option<u64> {
     let of = |snapshot: &Snapshot| {
         snapshot.counters.iter().find(|(name, _)| name == BOOT_TIME).map(|(_, unix_s)| *unix_s)
@@ -298,14 +304,14 @@ fn boot_time_change(before: &Snapshot, after: &Snapshot) -> Option<u64> {
     Some(of(before)?.abs_diff(of(after)?))
 }
 
-/// The first line of ticks that `one` has and `other` lacks.
+/// Returns the first line of ticks that `one` has and `other` lacks.
 fn cpu_line_of_one<'a>(one: &'a Snapshot, other: &Snapshot) -> Option<&'a str> {
     let lacks = |name: &str| !other.counters.iter().any(|(known, _)| known == name);
     let mut names = one.counters.iter().map(|(name, _)| name.as_str());
     names.find(|name| cpu_state(name).is_some_and(|state| state != State::Guest) && lacks(name))
 }
 
-/// Why the snapshot cannot be true: a counter is larger than any machine's.
+/// Describes a counter that is larger than any machine's.
 fn impossible(snapshot: &Snapshot) -> Option<String> {
     let (name, value) = snapshot
         .counters
@@ -317,11 +323,11 @@ fn impossible(snapshot: &Snapshot) -> Option<String> {
     ))
 }
 
-/// Why guests cannot have had so much time: it is inside the user's, and exceeds it by more than a tick or two explain.
+/// Describes guest time that exceeds user time, which includes it, by more than a tick or two.
 ///
-/// The kernel adds to the two counters one after the other, so that a snapshot in between lacks a tick of one of them.
-/// Nothing is added or taken away: procps 3.3.0, 3.3.10, 3.3.17, 4.0.0, 4.0.2, 4.0.4 and 4.0.6, whose source was read, take no guests'
-/// time out of what `-s` prints.
+/// The kernel updates the two counters one after the other, so a snapshot in between lacks a tick of one of
+/// them. The values are compared as printed: `-s` of procps 3.3.0, 3.3.10, 3.3.17, 4.0.0, 4.0.2, 4.0.4 and
+/// 4.0.6 does not subtract guest time (source read).
 fn guest_surplus(ticks: &Ticks, guest: u128, cpus: Option<u32>) -> Option<String> {
     let edge = cpus.map_or(GUEST_EDGE_TICKS, |cpus| GUEST_EDGE_TICKS.min(2 * u128::from(cpus)));
     let most = ticks.user + edge.max(ticks.user / 100);
@@ -333,7 +339,8 @@ fn guest_surplus(ticks: &Ticks, guest: u128, cpus: Option<u32>) -> Option<String
     })
 }
 
-/// By how much of the ticks due the ticks may exceed them: dates are whole seconds, and counters move by a tick.
+/// Returns the surplus of ticks that is plausible, as a share of the due ticks: dates are whole seconds, and
+/// counters move by a tick.
 fn surplus_max(before: &Snapshot, elapsed_s: &Maybe<f64>, clockwork: &Clockwork) -> f64 {
     let elapsed_s = elapsed_s.as_ref().map_or(1.0, |s| *s).max(f64::MIN_POSITIVE);
     let is_dated = clockwork.elapsed_s.is_none() && before.at.is_some();
@@ -366,7 +373,7 @@ fn elapsed(before: &Snapshot, after: &Snapshot, clockwork: &Clockwork) -> Maybe<
     }
 }
 
-/// Whether the ticks are those of an hour less than the dates are apart: a clock was set forward between them.
+/// Whether the ticks fit an interval one hour shorter than the dates: a clock was set forward between them.
 pub fn lacks_an_hour(before: &Snapshot, after: &Snapshot, clockwork: &Clockwork) -> bool {
     let elapsed_s = elapsed(before, after, clockwork).ok().filter(|s| *s > HOUR_S).map(|s| s - HOUR_S);
     let ticks = after.ticks.since(&before.ticks).map(|ticks| ticks.sum() as f64);
@@ -376,7 +383,7 @@ pub fn lacks_an_hour(before: &Snapshot, after: &Snapshot, clockwork: &Clockwork)
     })
 }
 
-/// The ticks that should have come.
+/// Returns the number of due ticks.
 fn due(elapsed_s: &Maybe<f64>, clockwork: &Clockwork) -> Maybe<f64> {
     let elapsed_s = elapsed_s.as_ref().map_err(Clone::clone)?;
     let cpus =
@@ -388,7 +395,7 @@ fn due(elapsed_s: &Maybe<f64>, clockwork: &Clockwork) -> Maybe<f64> {
 struct Parser<'s, 'e> {
     sink: &'e mut Sink<'s>,
     snapshot: Snapshot,
-    /// The date that stands before the next snapshot.
+    /// Date that precedes the next snapshot.
     at: Option<When>,
     snapshots: u64,
 }
@@ -404,7 +411,8 @@ impl Parser<'_, '_> {
         let rest = fields.clone();
         fields.need("a counter's name behind its value")?;
         let mut name = name(rest);
-        // `total name lookups (cache hits 97%)`: the share is of all time since boot and would hide the name.
+        // `total name lookups (cache hits 97%)`: the share covers all time since boot, and the name must not
+        // change.
         if let Some(at) = name.find(" (cache hits ") {
             name.truncate(at);
         }
@@ -425,7 +433,7 @@ impl Parser<'_, '_> {
                 format!("the last line has no end, its name may be cut: {}", quoted(trimmed(line.bytes)));
             self.hand_on(Found::Note(Note { line: line.number, text }))?;
         }
-        // A bound: no vmstat prints more lines, and equal names would be searched for in vain.
+        // A bound: no vmstat prints more lines, and the search for equal names would be slow.
         if self.snapshot.counters.len() >= 1024 {
             return Err(ImportError::unexpected(
                 line.place(0),
@@ -437,7 +445,7 @@ impl Parser<'_, '_> {
         Ok(())
     }
 
-    /// The snapshot is complete, for line `next` begins something else.
+    /// Completes the snapshot, since line `next` begins something else.
     fn finish(&mut self, next: u64) -> Result<(), ImportError> {
         if self.snapshot.counters.is_empty() {
             return Ok(());

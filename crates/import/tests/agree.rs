@@ -1,4 +1,4 @@
-//! What different option sets and tools say about the same thing agrees.
+//! Results of different option sets and tools agree on the same facts.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -68,13 +68,14 @@ fn where_nothing_is_cut_the_rows_sum_up_to_the_title_and_the_bins_to_the_row() {
     assert!(sections > 150 && histograms > 100, "{sections} sections, {histograms} histograms");
 }
 
-/// The generator's own numbers: nanoseconds spun by the four spinning locks of one kind and the two others.
+/// Nanoseconds that the generator spun, by its own count: four spinning locks of one kind and the two others.
 const SPUN_NS: f64 = (90_558_143 + 29_974_330 + 212_263 + 1_598 + 35_376 + 3_157) as f64;
 
 #[test]
 fn every_option_set_of_one_run_gives_the_cpu_time_that_went_in() {
     let truth = SPUN_NS / (10.012e9 * 4.0);
-    // Totals (-p) are exact; means were cut to whole nanoseconds, at most one a spin: 169,737 spins.
+    // Totals (`-p`) are exact; means were truncated to whole nanoseconds, at most one for each spin: 169,737
+    // spins.
     let cut = 169_737.0 / (10.012e9 * 4.0);
     for (sample, tolerance) in [
         ("illumos-p", 1e-15),
@@ -92,7 +93,7 @@ fn every_option_set_of_one_run_gives_the_cpu_time_that_went_in() {
         let total = judge(&run, &LOCKSTAT.machine).total.unwrap();
         assert!((total - truth).abs() <= tolerance, "{sample}: {total} against {truth}");
     }
-    // Rates were cut to whole events a second: a bound from below.
+    // Rates were truncated to whole events per second: a lower bound.
     let run = run("illumos-RP");
     let judged = judge(&run, &LOCKSTAT.machine);
     let total = judged.total.unwrap();
@@ -189,7 +190,7 @@ fn the_tools_own_aggregate_and_ours_agree_to_its_rounding() {
     let sets = samples(&data("mpstat/a-two-sets.txt")).0;
     assert_eq!(all.len(), sets.len());
     for (cpus, sets) in all.iter().zip(&sets) {
-        // The two were printed from one source: set 0 holds CPUs 0 to 3, set 1 the others.
+        // Both outputs have one source: set 0 holds CPUs 0 to 3, set 1 the others.
         let (ours, theirs) = (cpus.aggregate(Rates::Sum), sets.aggregate(Rates::Sum));
         assert_eq!((ours.cpus, theirs.cpus), (8, 8));
         for column in 0..15 {

@@ -1,4 +1,4 @@
-//! Every sample reads as recorded. What is odd about it is in its name.
+//! Every sample reads as recorded. The name of a sample states its peculiarity.
 
 mod read;
 

@@ -1,4 +1,4 @@
-//! Damaged input gives a table or an error with its place; it never panics and never loses a row in silence.
+//! Damaged input gives a table or an error with its place; it never panics and never loses a row silently.
 
 mod read;
 
@@ -9,7 +9,7 @@ use proptest::sample::Index;
 use read::{As, LOCKSTAT, MPSTAT, PLOCKSTAT, plocks, runs, samples, snapshots};
 use std::sync::LazyLock;
 
-/// Every sample there is, whatever tool printed it.
+/// All samples of all tools.
 static SAMPLES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata");
     let mut files: Vec<_> = std::fs::read_dir(folder)
@@ -25,7 +25,7 @@ static SAMPLES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
         .collect()
 });
 
-/// What the world does to a log.
+/// Damage that happens to logs.
 #[derive(Debug, Clone)]
 enum Damage {
     Cut(Index),
@@ -76,7 +76,7 @@ fn apply(bytes: &mut Vec<u8>, damage: &Damage) {
             lines.insert(at, lines[at].clone());
         }
         Damage::Widen(at, number) => {
-            // The number at or behind the place gets as many digits as it likes.
+            // Replaces the number at or after the place by one with any number of digits.
             let from = at.index(bytes.len());
             if let Some(begin) = bytes[from..].iter().position(u8::is_ascii_digit).map(|at| from + at) {
                 let digits = bytes[begin..].iter().take_while(|b| b.is_ascii_digit()).count();
@@ -107,7 +107,7 @@ fn apply(bytes: &mut Vec<u8>, damage: &Damage) {
     *bytes = lines.concat();
 }
 
-/// An error is at a place that exists, or just behind the end.
+/// Checks that an error is at a place that exists, or just after the end.
 fn check_place(bytes: &[u8], end: &Result<(), ImportError>) {
     let place = match end {
         Err(ImportError::Unexpected { place, .. } | ImportError::OtherTool { place, .. }) => *place,
@@ -123,7 +123,8 @@ fn check_place(bytes: &[u8], end: &Result<(), ImportError>) {
     assert!((1..=length + 4).contains(&column), "{place}, but the line has {length} bytes");
 }
 
-/// The numbers of the lines that look like a row: they begin with two fields, of which `second` likes the second.
+/// Returns the numbers of the lines that look like a row: they begin with two fields, and `second` accepts
+/// the second.
 fn rows(bytes: &[u8], second: impl Fn(&[u8]) -> bool) -> Vec<usize> {
     (1..)
         .zip(bytes.split(|&b| b == b'\n'))
@@ -137,7 +138,7 @@ fn rows(bytes: &[u8], second: impl Fn(&[u8]) -> bool) -> Vec<usize> {
         .collect()
 }
 
-/// Each of the lines that look like a row was read as one, or it was told that the line was left out.
+/// Checks that each line that looks like a row was read as one, or that a note reports it as left out.
 fn check_rows(tool: &str, read: usize, notes: &[String], rows: &[usize]) {
     let left_out =
         |row: &&usize| notes.iter().any(|note| note.starts_with(&format!("{row}: not {tool}'s, ")));
@@ -157,7 +158,7 @@ fn check(bytes: &[u8]) {
                 note.split_once(" rows before the first header")?.0.rsplit(' ').next()?.parse::<usize>().ok()
             })
             .sum();
-        // Lines of other tools may count as rows before the header, too.
+        // Before the header, lines of other tools may also count as rows.
         let expected = rows(bytes, |second| second.iter().all(u8::is_ascii_digit)).len();
         assert!(read + orphans >= expected, "mpstat: {read} and {orphans} of {expected} rows");
     }

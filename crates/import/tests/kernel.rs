@@ -1,4 +1,4 @@
-//! What this machine's `vmstat -s` prints, read by us, against the kernel's own counters.
+//! Compares our reading of this machine's `vmstat -s` with the kernel's counters.
 
 use std::fs;
 use std::process::Command;
@@ -13,7 +13,7 @@ fn ticks_in(path: &str) -> Vec<u64> {
     line.split_ascii_whitespace().skip(1).map(|n| n.parse().expect("a number")).collect()
 }
 
-/// user and nice, system and interrupts: guests are in the first two already.
+/// Returns user and nice, system and interrupts. The first two include guests.
 fn kernel() -> [u64; 2] {
     let n = ticks_in("/proc/stat");
     [n[0] + n[1], n[2] + n[5] + n[6]]
@@ -31,8 +31,8 @@ fn snapshots(text: &[u8]) -> Vec<Snapshot> {
     all
 }
 
-/// `vmstat -s` of both versions read the `before` and `after` beside them in place of `/proc/stat`. Two CPUs, 10 s; guests had
-/// all but 25 of 990 ticks of user time.
+/// Two CPUs, 10 s; guests had all but 25 of 990 ticks of user time. `vmstat -s` of both versions read the
+/// `before` and `after` beside these files in place of `/proc/stat`.
 #[test]
 fn a_host_of_guests_is_as_busy_as_the_kernel_says_whichever_version_printed_it() {
     const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/vmstat_s/");

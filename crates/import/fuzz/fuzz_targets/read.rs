@@ -1,6 +1,7 @@
 //! Any bytes, as the text of a tool.
 //!
-//! Seeded with the samples: `cargo +nightly fuzz run read fuzz/corpus/read testdata/mpstat testdata/lockstat ...`
+//! The samples are the seeds: `cargo +nightly fuzz run read fuzz/corpus/read testdata/mpstat
+//! testdata/lockstat ...`
 
 #![cfg_attr(fuzzing, no_main)]
 

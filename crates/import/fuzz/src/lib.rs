@@ -1,4 +1,4 @@
-//! Any bytes, read as each tool's text and printed in each form: a result or an error, never a panic.
+//! Reads any bytes as each tool's text and prints them in each form: a result or an error, never a panic.
 
 use import::Input;
 use import::render::{
@@ -14,7 +14,7 @@ use std::io;
 ///
 /// # Panics
 ///
-/// If a sink refuses output, which it never does; or because of the defect that is searched for.
+/// If a sink refuses output, which it never does, or because of a defect in the parser under test.
 pub fn check(bytes: &[u8]) {
     read_mpstat(bytes);
     read_lockstat(bytes);

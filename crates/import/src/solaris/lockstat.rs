@@ -1,12 +1,14 @@
-//! lockstat of Solaris 8 and 10, illumos and FreeBSD: which lock was waited for, spun on or held, by whom, how long.
+//! lockstat of Solaris 8 and 10, illumos and FreeBSD: the locks that threads waited for, spun on or held, the
+//! callers, and the times.
 //!
-//! The text hides the number that matters: how much of the machine a lock costs. [`judge`] computes it, and only where
-//! it can be computed: time blocked is waiting and not CPU, time held is work, and what Solaris 8 and 10 print for a
-//! spin are iterations of a loop and no time at all.
+//! lockstat does not print the most useful number: the share of the machine that a lock costs. [`judge`]
+//! computes it if the log allows it. Time blocked is waiting and not CPU time, time held is work, and Solaris
+//! 8 and 10 print a spin as iterations of a loop, which are not a time.
 //!
-//! Told apart are the forms of all options but `-I`, whose events are no lock's and are left out with a note:
-//! `-b` (no time), `-h` and `-s` (histograms, stacks), `-R` (rates), `-g` (every function on the stack is charged),
-//! `-w` and `-W` (hottest caller, hottest lock), `-c`, `-k`, `-P`, `-D`, `-p` (no header, totals) and `-T` (a trace).
+//! All options are supported except `-I`: its events are not those of a lock, and are skipped with a note.
+//! `-b` (no time), `-h` and `-s` (histograms, stacks), `-R` (rates), `-g` (every function on the stack is
+//! charged), `-w` and `-W` (hottest caller, hottest lock), `-c`, `-k`, `-P`, `-D`, `-p` (no header, totals)
+//! and `-T` (a trace).
 //!
 //! # Source
 //!
@@ -28,22 +30,22 @@ pub use parser::read;
 use crate::error::Note;
 use std::io;
 
-/// All that one run of the tool printed.
+/// Output of one run of the tool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
-    /// The line it begins at.
+    /// Line at which it begins.
     pub line: u64,
-    /// How it was printed.
+    /// Form of the output.
     pub form: Form,
-    /// How long the tool watched, where the form tells.
+    /// Seconds that the tool watched, if the form contains them.
     pub elapsed_s: Option<f64>,
-    /// One a kind of event, as read.
+    /// One for each kind of event, as read.
     pub sections: Vec<Section>,
-    /// Why records were lost: if any were, every number is a lower bound.
+    /// Notes on lost records. If there are any, every number is a lower bound.
     pub lost: Vec<Note>,
 }
 
-/// How a run was printed.
+/// Form of a run's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// Tables with titles.
@@ -56,20 +58,20 @@ pub enum Form {
     Trace,
 }
 
-/// One kind of event.
+/// Events of one kind.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Section {
-    /// The line it begins at.
+    /// Line at which it begins.
     pub line: u64,
-    /// What happened.
+    /// Kind of the events.
     pub event: Event,
-    /// How many events there were in all; `None` where the form does not tell.
+    /// Number of all events; `None` if the form does not contain it.
     pub events: Option<u64>,
-    /// What [`Lock::count`] counts.
+    /// Unit of [`Lock::count`].
     pub counts: Counts,
-    /// The unit of the times, as printed.
+    /// Unit of the times, as printed.
     pub unit: Unit,
-    /// What the percentages are of.
+    /// Base of the percentages.
     pub percent: Percent,
     /// `-W`: each row sums up all locks and names the hottest.
     pub hottest_lock: bool,
@@ -79,29 +81,29 @@ pub struct Section {
     pub locks: Vec<Lock>,
 }
 
-/// What a count counts.
+/// Unit of a count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counts {
     /// Events.
     Events,
-    /// `-R`: events a second, cut to a whole number.
+    /// `-R`: events per second, truncated to a whole number.
     PerSecond,
 }
 
-/// The unit of a time.
+/// Unit of a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Nanoseconds.
     Nsec,
-    /// Nanoseconds, as every lockstat since illumos prints them: the form itself does not tell.
+    /// Nanoseconds, assumed: every lockstat since illumos prints them, but the form does not name a unit.
     NsecAssumed,
-    /// Turns of a spin loop: no time.
+    /// Iterations of a spin loop, which are not a time.
     Spins,
-    /// Nothing was timed (`-b`, or a trace of DTrace's lockstat).
+    /// Not timed (`-b`, or a trace of DTrace's lockstat).
     Untimed,
 }
 
-/// What the percentages of a section are of.
+/// Base of the percentages of a section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Percent {
     /// The number of events.
@@ -110,66 +112,67 @@ pub enum Percent {
     Time,
     /// `-g`: the number of events, each charged to every function on its stack. Rows overlap.
     Generated,
-    /// The form has none, or they do not tell.
+    /// The form has no percentages, or they fit more than one base.
     Unknown,
 }
 
-/// One row: a lock and who called.
+/// One row: a lock and its caller.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lock {
-    /// The line of the row.
+    /// Line of the row.
     pub line: u64,
-    /// Events, or events a second: [`Section::counts`] says which.
+    /// Events, or events per second, depending on [`Section::counts`].
     pub count: u64,
-    /// The share as printed, in percent.
+    /// Share as printed, in percent.
     pub share_pct: Option<u64>,
-    /// The mean reference count: 1.00 in Solaris 8, 0.00 since DTrace.
+    /// Mean reference count: 1.00 in Solaris 8, 0.00 since DTrace.
     pub references: Option<f64>,
-    /// The lock's name or address. May hold blanks (FreeBSD), may be empty.
+    /// Name or address of the lock. May contain blanks (FreeBSD), may be empty.
     pub lock: String,
-    /// The caller.
+    /// Name of the calling function, with its offset.
     pub caller: String,
-    /// How long it took.
+    /// Duration of the events.
     pub time: Time,
-    /// Bins as printed: the bound and the count. Since DTrace the bound is the upper one, and not part of the bin.
+    /// Bins as printed: bound and count. Since DTrace the bound is the upper one, exclusive.
     pub histogram: Vec<(u64, u64)>,
     /// Callers of the caller, innermost first.
     pub stack: Vec<String>,
 }
 
-/// How long events took, in the section's unit.
+/// Duration of events, in the section's unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Time {
     /// Not measured.
     Unmeasured,
-    /// Per event, cut to a whole number.
+    /// Mean of an event, truncated to a whole number.
     Mean(u64),
-    /// All events together (`-p`, `-T`).
+    /// Total of all events (`-p`, `-T`).
     Total(u64),
 }
 
-/// What is found, as it is found.
+/// Result of the parser.
 #[derive(Debug)]
 pub enum Found<'a> {
     /// A complete run.
     Run(&'a Run),
-    /// Something a reader should know.
+    /// A remark for the reader.
     Note(Note),
 }
 
-/// Receives what is found; an error of its own ends the import.
+/// Receiver of the results. An error that it returns ends the import.
 pub type Sink<'s> = dyn FnMut(Found<'_>) -> io::Result<()> + 's;
 
 impl Section {
-    /// Events that the rows hold, and that the title promises, where the rows hold fewer: `-D` has cut the table.
+    /// Returns the number of events in the rows and in the title, if the rows hold fewer: `-D` truncated the
+    /// table.
     ///
-    /// `None` where nothing is cut, or where it cannot be told (rates, overlapping rows, no rows, no title).
+    /// `None` if the table is complete, or if this is unknown (rates, overlapping rows, no rows, no title).
     pub fn cut(&self) -> Option<(u64, u64)> {
         let (shown, events) = self.shown_of()?;
         Some((u64::try_from(shown).ok()?, events)).filter(|(shown, events)| shown < events)
     }
 
-    /// Why the rows cannot be true: they hold more events than their title.
+    /// Reports rows that hold more events than their title, which cannot be true.
     pub(crate) fn surplus(&self) -> Option<Note> {
         let (shown, events) = self.shown_of().filter(|(shown, events)| *shown > u128::from(*events))?;
         let text = format!(
@@ -179,7 +182,7 @@ impl Section {
         Some(Note { line: self.line, text })
     }
 
-    /// Events of the rows, and of the title, if the rows are parts of it.
+    /// Returns the events of the rows and of the title, if the rows are parts of it.
     fn shown_of(&self) -> Option<(u128, u64)> {
         let rows = !self.locks.is_empty();
         let comparable = rows && self.counts == Counts::Events && self.percent != Percent::Generated;
@@ -189,7 +192,8 @@ impl Section {
 }
 
 impl Lock {
-    /// The time of all events together, in the section's unit; `None` if it was not measured or `count` is a rate.
+    /// Returns the time of all events, in the section's unit; `None` if it was not measured or `count` is a
+    /// rate.
     pub fn total_time(&self, counts: Counts) -> Option<f64> {
         match (self.time, counts) {
             (Time::Mean(mean), Counts::Events) => Some(self.count as f64 * mean as f64),
@@ -198,7 +202,7 @@ impl Lock {
         }
     }
 
-    /// The time of one event, in the section's unit.
+    /// Returns the mean time of an event, in the section's unit.
     pub fn mean_time(&self) -> Option<f64> {
         match self.time {
             Time::Unmeasured => None,

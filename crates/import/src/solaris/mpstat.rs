@@ -1,7 +1,9 @@
-//! Solaris' and illumos' mpstat: one row a CPU (or, with `-a`, a processor set), one block a sample.
+//! mpstat of Solaris and illumos: one row for each CPU (with `-a`, each processor set), one block for each
+//! sample.
 //!
-//! The tool prints whole numbers, so whatever is computed from them carries their rounding: [`Aggregate`] holds the
-//! bound. Its first block averages since boot, and so does the block after a change of the CPUs: both are marked.
+//! The tool prints whole numbers, so every result carries their rounding error; [`Aggregate`] holds the
+//! bound. The first block averages since boot, and so does a block after a change of the CPUs: both are
+//! marked.
 //!
 //! # Source
 //!
@@ -16,19 +18,19 @@ pub use self::parser::read;
 use crate::error::Note;
 use crate::when::When;
 
-/// The columns that every form of the table has, in the order printed.
+/// Columns that every form of the table has, in the order printed.
 pub const COLUMNS: [&str; 15] = [
     "minf", "mjf", "xcal", "intr", "ithr", "csw", "icsw", "migr", "smtx", "srw", "syscl", "usr", "sys", "wt",
     "idl",
 ];
 
-/// The first column that is a share of time in percent; those before are events a second.
+/// Index of the first column that is a share of time in percent. The columns before it are events per second.
 pub const FIRST_PERCENTAGE: usize = 11;
 
 /// More CPUs than any machine that ran these tools.
 const CPUS_MAX: usize = 1 << 16;
 
-/// Four shares, each rounded or cut to a whole number, sum to 100 % but for this.
+/// Maximum deviation from 100 % of the sum of four shares, each rounded or truncated to a whole number.
 const SHARES_OFF_MAX: u64 = 4;
 /// More events than a CPU can count in a second.
 const EVENTS_PER_S_MAX: u64 = 10_000_000_000;
@@ -39,30 +41,30 @@ const IDL: usize = 14;
 /// One block of the table: all CPUs over one interval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
-    /// The line of its first row.
+    /// Line of its first row.
     pub line: u64,
-    /// The last date at or before its first row, as the log tells it.
+    /// Last date at or before its first row.
     pub at: Option<When>,
-    /// Set if the block averages since boot instead of over an interval.
+    /// Reason that the block averages since boot. `None` if it covers an interval.
     pub since_boot: Option<SinceBoot>,
-    /// Whether the input ended inside this block, so that the rows of some CPUs lack.
+    /// Whether the input ended inside this block, so rows of some CPUs are missing.
     pub cut: bool,
-    /// Whether this is the sample before again, with rows that came after a pause.
+    /// Whether this sample replaces the previous one and adds rows that came after a pause.
     pub replaces_previous: bool,
-    /// Which of [`COLUMNS`] the header names.
+    /// Columns that the header names.
     pub columns: Columns,
-    /// One row a CPU or processor set, as printed.
+    /// One row for each CPU or processor set, as printed.
     pub rows: Vec<Row>,
 }
 
-/// Why a block averages since boot.
+/// Reason that a block averages since boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SinceBoot {
-    /// It is the first.
+    /// The block is the first.
     First,
-    /// A line such as `<<processors added: 3>>` stands before it.
+    /// A line such as `<<processors added: 3>>` precedes the block.
     Changed,
-    /// Its CPUs are not those of the block before (`-q` hides the line that says so).
+    /// The CPUs differ from those of the previous block (`-q` hides the line that reports it).
     OtherCpus,
 }
 
@@ -77,7 +79,7 @@ impl Columns {
     }
 }
 
-/// What a row is about.
+/// Kind of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subject {
     /// One CPU.
@@ -89,33 +91,33 @@ pub enum Subject {
 /// One row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {
-    /// Its line, counted from 1.
+    /// Line number, from 1.
     pub line: u64,
-    /// Whether `id` is a CPU's or a set's.
+    /// Whether `id` is the number of a CPU or of a set.
     pub subject: Subject,
-    /// The CPU's or the set's number.
+    /// Number of the CPU or the set.
     pub id: u32,
-    /// The CPU's processor set (`-p`); -1 is none.
+    /// Processor set of the CPU (`-p`), -1 if it belongs to no set.
     pub set: Option<i32>,
-    /// How many CPUs the row speaks for: 1, or the size of the set.
+    /// Number of CPUs that the row covers: 1, or the size of the set.
     pub cpus: u32,
-    /// The values of [`COLUMNS`]; 0 where the header does not name the column.
+    /// Values of [`COLUMNS`]; 0 if the header does not name the column.
     pub values: [u64; COLUMNS.len()],
 }
 
-/// What is found, as it is found.
+/// Result of the parser.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// A complete block.
     Sample(&'a Sample),
-    /// Something a reader should know.
+    /// A remark for the reader.
     Note(Note),
 }
 
-/// Receives what is found; an error of its own ends the import.
+/// Receiver of the results. An error that it returns ends the import.
 pub type Sink<'s> = dyn FnMut(Event<'_>) -> io::Result<()> + 's;
 
-/// How rates become one number.
+/// Method that combines the rates of CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rates {
     /// Divided by the number of CPUs, like every other column.
@@ -127,15 +129,15 @@ pub enum Rates {
 /// A block as one row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Aggregate {
-    /// How many CPUs it speaks for.
+    /// Number of CPUs that it covers.
     pub cpus: u32,
-    /// Values of [`COLUMNS`]; `None` where the log has no such column.
+    /// Values of [`COLUMNS`]; `None` if the log does not have the column.
     pub values: [Option<f64>; COLUMNS.len()],
-    /// How far each value can be off because the tool rounds to whole numbers.
+    /// Maximum error of each value that follows from the rounding to whole numbers.
     pub errors: [f64; COLUMNS.len()],
 }
 
-/// Sums up `rows` of a block whose header names `columns`.
+/// Aggregates `rows` of a block with the columns `columns`.
 ///
 /// The sums are exact; only the division rounds, in the 16th digit.
 pub fn aggregate<'r>(rows: impl Iterator<Item = &'r Row>, columns: Columns, rates: Rates) -> Aggregate {
@@ -145,7 +147,7 @@ pub fn aggregate<'r>(rows: impl Iterator<Item = &'r Row>, columns: Columns, rate
         cpus = cpus.saturating_add(row.cpus);
         count += 1;
         for (column, (sum, &value)) in sums.iter_mut().zip(&row.values).enumerate() {
-            // A set's percentage is a mean over its CPUs already, its rates are sums.
+            // The percentage of a set is already a mean over its CPUs; its rates are sums.
             let weight = if column >= FIRST_PERCENTAGE { row.cpus } else { 1 };
             *sum += u128::from(value) * u128::from(weight);
         }
@@ -163,23 +165,23 @@ pub fn aggregate<'r>(rows: impl Iterator<Item = &'r Row>, columns: Columns, rate
 }
 
 impl Sample {
-    /// The whole block as one row.
+    /// Returns the whole block as one row.
     pub fn aggregate(&self, rates: Rates) -> Aggregate {
         aggregate(self.rows.iter(), self.columns, rates)
     }
 
-    /// Values that no CPU can have, each with its line.
+    /// Returns the values that no CPU can have, each with its line.
     ///
-    /// A share over 100 %, shares that do not sum to 100 % (four that are rounded may be off by two), more events than a CPU
-    /// can count.
+    /// These are a share over 100 %, shares that do not sum to 100 % (rounding of four shares explains a
+    /// difference of two), and more events than a CPU can count.
     pub fn impossible(&self) -> Vec<Note> {
         let of_row = |row: &Row| Some(Note { line: row.line, text: row.impossible(self.columns)? });
         self.rows.iter().filter_map(of_row).collect()
     }
 
-    /// The rows that were busy (neither idle nor waiting) for at least `least_pct` of the interval.
+    /// Returns the rows that were busy (neither idle nor waiting) for at least `least_pct` of the interval.
     ///
-    /// Empty where the log names no idle column.
+    /// Empty if the log has no idle column.
     pub fn saturated(&self, least_pct: f64) -> impl Iterator<Item = &Row> {
         let known = self.columns.has(IDL);
         self.rows.iter().filter(move |row| known && row.busy_pct() as f64 >= least_pct)
@@ -187,7 +189,7 @@ impl Sample {
 }
 
 impl Row {
-    /// What cannot be in this row.
+    /// Describes a value of this row that cannot be true.
     fn impossible(&self, columns: Columns) -> Option<String> {
         let what = if self.subject == Subject::Cpu { "CPU" } else { "set" };
         let named =
@@ -201,15 +203,15 @@ impl Row {
             return Some(format!("{}: no CPU counts so many events a second", named(column)));
         }
         let sum: u64 = shares.clone().map(|column| self.values[column]).sum();
-        // A CPU that is offline or did not exist all the time has 0 everywhere.
+        // A CPU that was offline for the whole interval has 0 in all columns.
         let is_on = sum > 0 || self.values[..FIRST_PERCENTAGE].iter().any(|events| *events > 0);
         let is_whole = shares.into_iter().all(|column| columns.has(column)) && is_on;
-        // Each was rounded to a whole number.
+        // Each share was rounded to a whole number.
         let text = || format!("usr, sys, wt and idl of {what} {} sum to {sum} %", self.id);
         (is_whole && !(100 - SHARES_OFF_MAX..=100 + SHARES_OFF_MAX).contains(&sum)).then(text)
     }
 
-    /// The share of time that was neither idle nor waiting for I/O, in percent.
+    /// Returns the share of time that was neither idle nor waiting for I/O, in percent.
     pub fn busy_pct(&self) -> u64 {
         100u64.saturating_sub(self.values[IDL]).saturating_sub(self.values[WT])
     }

@@ -1,6 +1,7 @@
-//! plockstat: which lock of a process was held, waited for or spun on, by whom, how long.
+//! plockstat: the locks of a process that threads held, waited for or spun on, the callers, and the times.
 //!
-//! The tool prints neither how long it watched nor totals of a section: with `--elapsed` the times become shares.
+//! The tool prints neither the time that it watched nor totals of a section. With `--elapsed` the times
+//! become shares.
 //!
 //! # Source
 //!
@@ -21,66 +22,66 @@ use std::io;
 /// All rows of one kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Section {
-    /// The line of its title.
+    /// Line of its title.
     pub line: u64,
-    /// What it is about.
+    /// Kind of lock and event.
     pub kind: Kind,
     /// The rows, as read.
     pub locks: Vec<Lock>,
 }
 
-/// One row: a lock and who called.
+/// One row: a lock and its caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lock {
-    /// The line of the row.
+    /// Line of the row.
     pub line: u64,
     /// Events.
     pub count: u64,
-    /// Mean time of an event, cut to a whole number; with `-s` it is estimated from the histogram.
+    /// Mean time of an event, truncated to a whole number; with `-s` an estimate from the histogram.
     pub nsec_mean: u64,
     /// The lock, such as ``libc.so.1`_uberdata``.
     pub lock: String,
-    /// The caller.
+    /// Name of the calling function, with its offset.
     pub caller: String,
-    /// Bins as printed: the upper bound, which is no part of the bin, and the count.
+    /// Bins as printed: upper bound (exclusive) and count.
     pub histogram: Vec<(u64, u64)>,
     /// The stack, innermost first.
     pub stack: Vec<String>,
 }
 
 impl Lock {
-    /// The time of all events together.
+    /// Returns the total time of all events.
     pub fn total_ns(&self) -> f64 {
         self.count as f64 * self.nsec_mean as f64
     }
 }
 
-/// What is found, as it is found.
+/// Result of the parser.
 #[derive(Debug)]
 pub enum Found<'a> {
     /// A complete section.
     Section(&'a Section),
     /// Records were lost: every number is a lower bound.
     Lost(Note),
-    /// Something a reader should know.
+    /// A remark for the reader.
     Note(Note),
 }
 
-/// Receives what is found; an error of its own ends the import.
+/// Receiver of the results. An error that it returns ends the import.
 pub type Sink<'s> = dyn FnMut(Found<'_>) -> io::Result<()> + 's;
 
-/// Reads what plockstat printed and hands each section to `sink` as soon as the next begins or the input ends.
+/// Reads plockstat's output and passes each section to `sink` when the next begins or the input ends.
 ///
 /// # Errors
 ///
-/// [`ImportError`] where the text is not plockstat's; what came before has been handed on by then.
+/// [`ImportError`] if the text is not plockstat's. Earlier sections have been passed on by then.
 pub fn read(input: Input<'_>, sink: &mut Sink<'_>) -> Result<(), ImportError> {
     parse(input, Tool::Plockstat, &mut Parser { sink, section: None, sections: 0, state: State::Outside })
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// No table is open.
+    /// Outside any table.
     Outside,
     /// Below a heading: rows may follow.
     Rows,
@@ -165,7 +166,7 @@ impl Parser<'_, '_> {
         Ok(())
     }
 
-    /// ``     65536 |@@@@@@@@@@@@            |   507 libc.so.1`mutex_lock+0x10``
+    /// Parses ``     65536 |@@@@@@@@@@@@            |   507 libc.so.1`mutex_lock+0x10``.
     fn bin(&mut self, line: Line<'_>) -> Result<(), ImportError> {
         let mut fields = Fields::from(line.bytes, 0, line.number);
         let bound = fields.need_whole("a bin's bound")?;
@@ -193,7 +194,7 @@ impl Parser<'_, '_> {
         Ok(())
     }
 
-    /// What plockstat or DTrace said on standard error.
+    /// Handles a message of plockstat or DTrace on standard error.
     fn diagnosis(&mut self, line: Line<'_>) -> Result<(), ImportError> {
         let note = Note { line: line.number, text: text(trimmed(line.bytes)) };
         let lost = note.text.contains(" drop");

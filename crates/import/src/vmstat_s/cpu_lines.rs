@@ -2,7 +2,7 @@
 
 use crate::fields::{Fields, text, whole};
 
-/// What CPU time is spent on.
+/// Use of CPU time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     /// In user mode, guests included.
@@ -15,12 +15,12 @@ pub enum State {
     Wait,
     /// Taken by the hypervisor.
     Stolen,
-    /// In guests of this host. The kernel counts it inside the user's time too. procps 4 prints both as they are; procps 3
-    /// prints the user's time alone, guests included.
+    /// In guests of this host. The kernel also counts this time as user time. procps 4 prints both unchanged;
+    /// procps 3 prints only user time, guests included.
     Guest,
 }
 
-/// The lines that count ticks: Solaris and illumos, then Linux.
+/// Lines that count ticks: Solaris and illumos, then Linux.
 const CPU_LINES: [(&str, State); 14] = [
     ("user cpu", State::User),
     ("system cpu", State::System),
@@ -48,7 +48,7 @@ pub(super) fn cpu_state(name: &str) -> Option<State> {
     CPU_LINES.iter().find(|(known, _)| *known == name).map(|&(_, state)| state)
 }
 
-/// The rest of the line with single blanks.
+/// Returns the rest of the line with single blanks.
 pub(super) fn name(fields: Fields<'_>) -> String {
     let words: Vec<String> = fields.map(|field| text(field.bytes)).collect();
     words.join(" ")

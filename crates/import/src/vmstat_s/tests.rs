@@ -76,10 +76,10 @@ fn a_guests_time_counts_once() {
         interval(&all[0], &all[1], &Clockwork { elapsed_s, ..CLOCKWORK })
     };
     for elapsed_s in [None, Some(10.0)] {
-        // A host of two CPUs, half busy for 10 s, all of it in a guest.
+        // A host with two CPUs, half busy for 10 s, all of it in a guest.
         let all_of_it = found(linux(0, 0, 0, 0) + &linux(1000, 1000, 0, 1000), elapsed_s);
         assert_eq!((all_of_it.busy_ratio(), all_of_it.contradiction), (Ok(0.5), None), "{elapsed_s:?}");
-        // The snapshot fell between the two counters: a tick of the guest is not in the user's time yet.
+        // The snapshot fell between the two counters: user time lacks one tick of the guest.
         let between = found(linux(0, 0, 0, 0) + &linux(999, 1001, 0, 1000), elapsed_s);
         assert_eq!(
             (between.busy_ratio(), between.contradiction),
@@ -87,7 +87,7 @@ fn a_guests_time_counts_once() {
             "{elapsed_s:?}"
         );
     }
-    // A clock that does not see a quarter of the time: that a guest's time would fill the gap is chance.
+    // A clock that misses a quarter of the time: that guest time would fill the gap is chance.
     let hidden = found(linux(0, 0, 0, 0) + &linux(1000, 500, 0, 500), Some(10.0));
     assert_eq!((hidden.busy_ratio(), hidden.unaccounted_ratio), (Ok(1000.0 / 1500.0), Ok(0.25)));
 }
@@ -97,7 +97,7 @@ fn more_guest_time_than_user_time_is_a_contradiction() {
     let all = snapshots(&(linux(0, 0, 0, 0) + &linux(0, 1000, 0, 1000)));
     let why = interval(&all[0], &all[1], &CLOCKWORK).contradiction.unwrap();
     assert!(why.starts_with("guests had 1000 ticks and user mode 0, which includes them"), "{why}");
-    // Of two CPUs, four ticks may be between the two counters; of an unknown number more.
+    // With two CPUs, four ticks may be between the two counters; with an unknown number more.
     let all = snapshots(&(linux(0, 0, 0, 0) + &linux(50, 50, 0, 80)));
     assert!(interval(&all[0], &all[1], &CLOCKWORK).contradiction.is_some());
     let unknown = Clockwork { cpus: None, ..CLOCKWORK };
@@ -111,11 +111,11 @@ fn more_ticks_than_the_time_has_are_a_contradiction_and_no_figure() {
     let why = found.contradiction.unwrap();
     assert!(why.starts_with("50.0 % more ticks came than 2 CPUs count in 10 s"), "{why}");
     assert_eq!(found.unaccounted_ratio.unwrap_err().reason, why);
-    // A tick at each end is none.
+    // A tick at each end is not a contradiction.
     let near = snapshots(&(linux(0, 0, 0, 0) + &linux(1002, 1002, 0, 0)));
     let near = interval(&near[0], &near[1], &Clockwork { elapsed_s: Some(10.0), ..CLOCKWORK });
     assert_eq!(near.contradiction, None);
-    // Counters near 2^64 are no hundred percent of two things.
+    // Counters near 2^64 cannot both be a hundred percent.
     let huge = snapshots(&(linux(0, 0, 0, 0) + &linux(u64::MAX, u64::MAX, 0, 0)));
     let huge = interval(&huge[0], &huge[1], &CLOCKWORK);
     assert!(
@@ -136,20 +136,20 @@ fn a_snapshot_that_was_cut_in_its_ticks_is_refused_by_the_state_it_lacks() {
             "{line}:1: found the end of the snapshot that began at line 1, expected its line of {lacks} ticks first"
         );
         assert!(error(&cut).starts_with(&says), "{}", error(&cut));
-        // The last line is torn: a name that is half a name is another name.
+        // The last line is truncated: half a name is another name.
         let torn = format!("{cut}12 {}", &lacks[..3]);
         assert!(
             error(&torn).contains(&format!("expected its line of {lacks} ticks first")),
             "{}",
             error(&torn)
         );
-        // Behind it comes the next file, as `cat` joins them.
+        // The next file follows, as `cat` joins them.
         assert!(error(&(torn + &whole)).contains(&format!("expected its line of {lacks} ticks first")));
     }
     let solaris = solaris(1, 2, 3);
     let cut: Vec<&str> = solaris.lines().take(4).collect();
     assert!(error(&cut.join("\n")).contains("expected its line of wait ticks first"));
-    // Kernels before 2.6.11 stole no time: the next counter follows.
+    // Kernels before 2.6.11 do not count stolen time: the next counter follows.
     let old = lines[..7].join("\n") + "\n0 pages paged in\n";
     assert_eq!(snapshots(&old).len(), 1);
 }
@@ -199,7 +199,7 @@ fn a_last_line_without_an_end_is_named_unless_its_name_is_known() {
         notes(&format!("{text}70044 pages pag")),
         ["11: the last line has no end, its name may be cut: `70044 pages pag`"]
     );
-    // Not a date of seconds since 1970.
+    // Not a date in seconds since 1970.
     assert_eq!(notes(&format!("{text}1795244057")), ["11: the last line is cut, left out: `1795244057`"]);
 }
 
@@ -212,7 +212,7 @@ fn waiting_may_fall_a_little_without_a_reboot() {
 
 #[test]
 fn a_reboot_is_seen_by_the_boot_time_where_every_counter_rose() {
-    // A day after one boot, and two days after the next.
+    // One day after one boot, and two days after the next.
     let found = |boot_s: u64| {
         let text = linux(100, 300, 50, 0) + "1700000000 boot time\n" + &linux(200, 600, 90, 0);
         let all = snapshots(&format!("{text}{boot_s} boot time\n"));

@@ -1,4 +1,4 @@
-//! Imports bytes as the command does and returns what a user would see.
+//! Imports bytes as the command does and returns the output for the user.
 #![allow(
     dead_code,
     clippy::unwrap_used,
@@ -24,7 +24,7 @@ pub(crate) const MPSTAT: MpstatView = MpstatView {
     by_set: false,
 };
 
-/// Four CPUs; the elapsed time stands in for what `-p` and `-T` do not tell.
+/// Four CPUs. The elapsed time replaces the one that `-p` and `-T` do not print.
 pub(crate) const LOCKSTAT: LockstatView = LockstatView {
     machine: Machine { cpus: Some(4), elapsed_s: Some(10.012), spin_ns: None },
     by: None,
@@ -35,7 +35,7 @@ pub(crate) const LOCKSTAT: LockstatView = LockstatView {
 pub(crate) const PLOCKSTAT: PlockstatView =
     PlockstatView { cpus: Some(4), elapsed_s: Some(10.0), histograms: false, stacks: false };
 
-/// How a result is printed.
+/// Output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum As {
     Text,
@@ -47,7 +47,7 @@ pub(crate) fn whole(bytes: &[u8]) -> Input<'_> {
     Input::Whole(Box::new(bytes))
 }
 
-/// All samples, all notes, and the error that ended it.
+/// Returns all samples, all notes, and the error that ended the import.
 pub(crate) fn samples(bytes: &[u8]) -> (Vec<Sample>, Vec<String>, Result<(), ImportError>) {
     let (mut all, mut notes) = (Vec::new(), Vec::new());
     let end = mpstat::read(whole(bytes), &mut |event| {
@@ -177,7 +177,7 @@ fn told(mut out: Vec<u8>, notes: &[String], remarks: &[String], end: &Result<(),
     String::from_utf8(out).unwrap()
 }
 
-/// The same run by kind of event.
+/// Variant of [`LOCKSTAT`] that groups rows by kind of event.
 pub(crate) fn by_kind() -> LockstatView {
     LockstatView { by: Some(By::Kind), ..LOCKSTAT }
 }

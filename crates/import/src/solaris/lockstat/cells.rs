@@ -1,4 +1,4 @@
-//! What each kind of line holds, cell by cell.
+//! Parsers of each kind of line, cell by cell.
 
 use super::{Counts, Event, Lock, Time};
 use crate::error::ImportError;
@@ -8,7 +8,7 @@ use crate::lines::Line;
 pub(super) const TITLE: &str =
     "a title, such as `Adaptive mutex spin: 7 events in 1.000 seconds (7 events/sec)`";
 
-/// What the header calls the column of times.
+/// Unit of times in the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HeaderUnit {
     Nsec,
@@ -27,7 +27,7 @@ pub(super) fn parse_title(line: Line<'_>) -> Result<(String, u64, f64), ImportEr
     };
     let name = trimmed(&bytes[..colon]);
     if name.first().is_none_or(u8::is_ascii_digit) {
-        // No event's name begins so: a row that was cut runs into the title behind it.
+        // No event's name begins with this text: a truncated row runs into the next title.
         return Err(ImportError::unexpected(line.place(0), bytes, TITLE));
     }
     let mut count = Fields::from(&bytes[..events_in], colon + 1, line.number);
@@ -49,7 +49,7 @@ pub(super) struct ColumnHeader {
     pub(super) hottest_caller: bool,
 }
 
-/// `Count indv cuml rcnt     nsec Hottest Lock           Caller`
+/// Parses `Count indv cuml rcnt     nsec Hottest Lock           Caller`.
 pub(super) fn parse_columns(line: Line<'_>) -> Result<ColumnHeader, ImportError> {
     let mut fields = Fields::from(line.bytes, 0, line.number);
     let counts = if fields.need("`Count`")?.bytes == b"ops/s" { Counts::PerSecond } else { Counts::Events };
@@ -96,9 +96,9 @@ pub(super) fn parse_columns(line: Line<'_>) -> Result<ColumnHeader, ImportError>
     Ok(ColumnHeader { counts, generated, unit, hottest_lock, hottest_caller })
 }
 
-/// `148213  88%  88% 0.00      611 zone_free_lock         page_create_va+0x1c4`
+/// Parses `148213  88%  88% 0.00      611 zone_free_lock         page_create_va+0x1c4`.
 ///
-/// Every cell may have outgrown its column, so nothing is told by position, but for a lock without a name.
+/// Every cell may be wider than its column, so positions mean nothing, except for a lock without a name.
 pub(super) fn parse_row(line: Line<'_>, unit: HeaderUnit) -> Result<Lock, ImportError> {
     let mut fields = Fields::from(line.bytes, 0, line.number);
     let count = fields.need_whole("a count")?;
@@ -111,7 +111,7 @@ pub(super) fn parse_row(line: Line<'_>, unit: HeaderUnit) -> Result<Lock, Import
     let rcnt = fields.need("a mean reference count")?;
     let references = decimal(rcnt.bytes).ok_or_else(|| fields.unexpected(rcnt, "a mean reference count"))?;
     let mut numbers_end = rcnt.at + rcnt.bytes.len();
-    // How far the caller stands behind the numbers where the lock has no name: its own width and two blanks.
+    // Distance from the numbers to the caller if the lock has no name: the column's width and two blanks.
     let mut nameless_gap = 22 + 2;
     let mut time = Time::Unmeasured;
     let next = fields.clone().next();
@@ -145,7 +145,8 @@ pub(super) fn parse_row(line: Line<'_>, unit: HeaderUnit) -> Result<Lock, Import
     })
 }
 
-/// The last field is the caller, all before it the lock, whose name may hold blanks.
+/// Splits the rest of a row: the last field is the caller, all before it the lock. The name of a lock may
+/// contain blanks.
 pub(super) fn lock_and_caller(
     line: Line<'_>,
     mut fields: Fields<'_>,
@@ -165,7 +166,7 @@ pub(super) fn percentage(bytes: &[u8]) -> Option<u64> {
     whole(bytes.strip_suffix(b"%")?)
 }
 
-/// `       128 |@@                             11857     segkmem_alloc+0xa0`
+/// Parses `       128 |@@                             11857     segkmem_alloc+0xa0`.
 pub(super) fn parse_bin(line: Line<'_>) -> Result<(u64, u64, Option<String>), ImportError> {
     let mut fields = Fields::from(line.bytes, 0, line.number);
     let bound = fields.need_whole("a bin's bound")?;
@@ -181,7 +182,7 @@ pub(super) fn parse_bin(line: Line<'_>) -> Result<(u64, u64, Option<String>), Im
     Ok((bound, count, frame))
 }
 
-/// `0 148213 zone_free_lock page_create_va+0x1c4 0.000000 90558143 [64 bins] [frames]`
+/// Parses `0 148213 zone_free_lock page_create_va+0x1c4 0.000000 90558143 [64 bins] [frames]`.
 pub(super) fn parse_parsable(line: Line<'_>) -> Result<(Event, Lock), ImportError> {
     const EXPECTED: &str = "`-p`: event, count, lock, caller, references with six decimals";
     let all = Fields::from(line.bytes, 0, line.number);
@@ -226,14 +227,14 @@ pub(super) fn six_decimals(bytes: &[u8]) -> bool {
     decimal(bytes).is_some() && bytes.iter().rev().position(|&b| b == b'.') == Some(6)
 }
 
-/// The bins from the first that holds something to the last, as the tables print them.
+/// Returns the bins from the first to the last that is not empty, as the tables print them.
 pub(super) fn used(bins: &[u64; 64]) -> Vec<(u64, u64)> {
     let first = bins.iter().position(|&count| count > 0).unwrap_or(64);
     let last = bins.iter().rposition(|&count| count > 0).map_or(0, |last| last + 1);
     (first..last).map(|i| (1u64 << i, bins[i])).collect()
 }
 
-/// ` 0           0            0  zone_free_lock            page_create_va+0x1c4`
+/// Parses ` 0           0            0  zone_free_lock            page_create_va+0x1c4`.
 pub(super) fn parse_trace(line: Line<'_>) -> Result<(Event, Lock), ImportError> {
     let mut fields = Fields::from(line.bytes, 0, line.number);
     let number = fields.need("an event")?;

@@ -1,44 +1,45 @@
-//! The kinds of event, their numbers in `-e`, `-p` and `-T`, and what their time is spent on.
+//! The kinds of event, their numbers in `-e`, `-p` and `-T`, and the use of their time.
 
 use std::borrow::Cow;
 
 /// A kind of event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// Its number, 0 to 63; `None` for a name that no lockstat known here prints.
+    /// Number, 0 to 63; `None` for a name that no known lockstat prints.
     pub number: Option<u8>,
-    /// Its name, as the tool prints it.
+    /// Name, as the tool prints it.
     pub name: Cow<'static, str>,
-    /// What its time is spent on.
+    /// Use of the time.
     pub class: Class,
 }
 
-/// What the time of an event is spent on.
+/// Use of an event's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Class {
-    /// Spinning: a CPU does nothing else.
+    /// Spinning: the CPU does nothing else.
     Spin,
-    /// Spinning on a thread lock, which are many and short: kept apart, but CPU time like any spin.
+    /// Spinning on a thread lock. These locks are many and short, so they are a separate class, but the time
+    /// is CPU time like that of any spin.
     Thread,
-    /// Sleeping: no CPU is used.
+    /// Sleeping: uses no CPU.
     Block,
-    /// Holding a lock: work, or sleep, of the holder.
+    /// Holding a lock: the holder works or sleeps.
     Hold,
-    /// A profiling interrupt (`-I`): no lock.
+    /// A profiling interrupt (`-I`), which has no lock.
     Interrupt,
-    /// Lockstat's own errors.
+    /// Errors of lockstat.
     Error,
     /// Unknown.
     Other,
 }
 
 impl Class {
-    /// Whether the time is CPU time that brings nothing forward.
+    /// Whether the time is CPU time without progress.
     pub fn is_cpu(self) -> bool {
         matches!(self, Self::Spin | Self::Thread)
     }
 
-    /// One word.
+    /// Returns the name of the class.
     pub fn name(self) -> &'static str {
         match self {
             Self::Spin => "spin",
@@ -52,7 +53,7 @@ impl Class {
     }
 }
 
-/// Numbers 8 to 15, 36 and 37 are FreeBSD's.
+/// Numbers 8 to 15, 36 and 37 belong to FreeBSD.
 const KNOWN: [(u8, &str, Class); 27] = [
     (0, "Adaptive mutex spin", Class::Spin),
     (1, "Adaptive mutex block", Class::Block),
@@ -84,7 +85,7 @@ const KNOWN: [(u8, &str, Class); 27] = [
 ];
 
 impl Event {
-    /// The event that lockstat calls `name`.
+    /// Returns the event with the name `name`, known or not.
     pub fn named(name: &str) -> Self {
         if let Some(event) = Self::known(name) {
             return event;
@@ -94,13 +95,13 @@ impl Event {
         Self { number, name: Cow::Owned(name.to_owned()), class: Class::Other }
     }
 
-    /// The event that lockstat calls `name`, if it is one of those with a meaning.
+    /// Returns the event with the name `name`, if it is known.
     pub fn known(name: &str) -> Option<Self> {
         let &(number, name, class) = KNOWN.iter().find(|(_, known, _)| *known == name)?;
         Some(Self { number: Some(number), name: Cow::Borrowed(name), class })
     }
 
-    /// Event `number`, as `-p` and `-T` print it; `None` from 64 on.
+    /// Returns event `number`, as `-p` and `-T` print it; `None` from 64 on.
     pub fn numbered(number: u64) -> Option<Self> {
         let number = u8::try_from(number).ok().filter(|&number| number < 64)?;
         let known = KNOWN.iter().find(|(known, ..)| *known == number);

@@ -1,4 +1,4 @@
-//! What the locks cost.
+//! Cost of the locks.
 
 use crate::error::Note;
 
@@ -6,51 +6,52 @@ use super::{Class, Counts, Event, Lock, Percent, Run, Section, Unit};
 use record::missing::{Maybe, Missing};
 use std::collections::HashMap;
 
-/// What the text does not tell about the machine.
+/// Facts about the machine that the text does not contain.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Machine {
-    /// How many CPUs it had.
+    /// Number of CPUs.
     pub cpus: Option<u32>,
-    /// How long lockstat watched, for forms without a title.
+    /// Seconds that lockstat watched, for forms without a title.
     pub elapsed_s: Option<f64>,
-    /// How long one turn of the spin loop took there, for dialects that count turns.
+    /// Duration of one iteration of the spin loop on that machine, for dialects that count iterations.
     pub spin_ns: Option<f64>,
 }
 
-/// A run, judged.
+/// Costs of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judged<'r> {
-    /// How long lockstat watched.
+    /// Seconds that lockstat watched.
     pub elapsed_s: Maybe<f64>,
-    /// The run's rows, in the order read.
+    /// Costs of the run's rows, in the order read.
     pub verdicts: Vec<Verdict<'r>>,
-    /// The share of the machine that all spinning took.
+    /// Share of the machine that all spinning took.
     pub total: Maybe<f64>,
-    /// Whether `total` is a lower bound: rows were cut, rates were cut to whole numbers, or records were lost.
+    /// Whether `total` is a lower bound: rows are missing, rates were truncated to whole numbers, or records
+    /// were lost.
     pub lower_bound: bool,
 }
 
-/// One row, judged.
+/// Cost of one row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict<'r> {
-    /// The section it stands in.
+    /// Section of the row.
     pub section: &'r Section,
     /// The row.
     pub lock: &'r Lock,
-    /// What it cost.
+    /// Cost of the row.
     pub merits: Merits,
 }
 
-/// What a row or a group of rows cost.
+/// Cost of a row or a group of rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Merits {
-    /// Seconds per second: how many threads were at it at any moment, spinning, waiting or holding.
+    /// Seconds per second: the mean number of threads that were spinning, waiting or holding.
     pub threads: Maybe<f64>,
-    /// The share of all CPUs that it took, in `[0, 1]` if the log is consistent. Only spinning takes CPU.
+    /// Share of all CPUs that it took, in `[0, 1]` if the log is consistent. Only spinning takes CPU.
     pub cpu_util_ratio: Maybe<f64>,
 }
 
-/// Judges every row of `run`, and their sum.
+/// Computes the cost of every row of `run`, and their sum.
 pub fn judge<'r>(run: &'r Run, machine: &Machine) -> Judged<'r> {
     let elapsed_s = run.elapsed_s.or(machine.elapsed_s).filter(|&s| s > 0.0);
     let elapsed_s = elapsed_s.ok_or_else(|| match run.elapsed_s {
@@ -74,14 +75,14 @@ pub fn judge<'r>(run: &'r Run, machine: &Machine) -> Judged<'r> {
     }
 }
 
-/// CPU-util over 1 by what rounding explains.
+/// Maximum CPU-util that rounding explains.
 pub(crate) const UTIL_MAX: f64 = 1.01;
 /// More threads than any kernel of these tools ran.
 pub(crate) const THREADS_MAX: f64 = 4_194_304.0;
 
 impl Judged<'_> {
-    /// What cannot be, each with its line: more CPU time than there are CPUs, more threads than fit, more events in the rows
-    /// than in their title.
+    /// Returns contradictions, each with its line: more CPU time than the CPUs have, more threads than fit,
+    /// more events in the rows than in their title.
     pub fn impossible(&self, machine: &Machine) -> Vec<Note> {
         let of_row = |verdict: &Verdict<'_>| {
             let Merits { threads, cpu_util_ratio } = &verdict.merits;
@@ -161,41 +162,41 @@ fn total(run: &Run, verdicts: &[Verdict<'_>]) -> Maybe<f64> {
     spun.map(|verdict| verdict.merits.cpu_util_ratio.clone()).sum()
 }
 
-/// What rows are put together by.
+/// Attribute by which rows are grouped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
-    /// The lock, whoever called.
+    /// The lock.
     Lock,
-    /// The caller, whichever the lock.
+    /// The caller.
     Caller,
     /// The kind of event.
     Kind,
 }
 
-/// Rows of one kind of event that have something in common.
+/// Rows of one kind of event with the same lock, caller or kind.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group<'r> {
-    /// Their kind.
+    /// Kind of the events.
     pub event: &'r Event,
-    /// What they have in common: the lock, the caller or the kind's name.
+    /// Common attribute: the lock, the caller or the kind's name.
     pub name: &'r str,
-    /// Events, or events a second.
+    /// Events, or events per second.
     pub count: u64,
-    /// What they cost together; missing if any of them is.
+    /// Total cost; missing if the cost of any row is missing.
     pub merits: Merits,
 }
 
 impl Group<'_> {
-    /// What `count` counts, in the run that the group is of.
+    /// Returns the unit of `count`. The group must belong to `run`.
     pub fn counts(&self, run: &Run) -> Counts {
         let section = run.sections.iter().find(|section| section.event == *self.event);
         section.map_or(Counts::Events, |section| section.counts)
     }
 }
 
-/// Puts rows together, within their kind of event, in the order of their first rows.
+/// Groups rows within their kind of event, in the order of their first rows.
 ///
-/// Sections without rows (`-D 0`) make a group by kind whose count is the title's.
+/// With [`By::Kind`], a section without rows (`-D 0`) becomes a group that has the count of the title.
 pub fn group<'r>(run: &'r Run, judged: &Judged<'r>, by: By) -> Vec<Group<'r>> {
     let mut groups: Vec<Group<'r>> = Vec::new();
     let mut index: HashMap<(&str, &str), usize> = HashMap::new();
@@ -231,7 +232,7 @@ fn add(sum: &mut Maybe<f64>, more: &Maybe<f64>) {
     }
 }
 
-/// A whole kind is better known by its title than by its rows: they may be cut, or overlap.
+/// Replaces the counts of whole kinds by those of the titles: rows may be truncated, or overlap.
 fn overrule<'r>(run: &'r Run, groups: &mut Vec<Group<'r>>) {
     for section in &run.sections {
         let missing = |reason: &str| {

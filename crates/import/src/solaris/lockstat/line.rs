@@ -1,6 +1,6 @@
 //! Lines that only lockstat prints.
 
-/// `Adaptive mutex spin: 169258 events in 10.012 seconds (16906 events/sec)`
+/// Matches `Adaptive mutex spin: 169258 events in 10.012 seconds (16906 events/sec)`.
 pub(crate) fn is_section(line: &[u8]) -> bool {
     contains(line, b" events in ") && contains(line, b" seconds (")
 }

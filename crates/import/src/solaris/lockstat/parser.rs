@@ -1,4 +1,4 @@
-//! The parser: one line at a time, each told apart by its own shape.
+//! The parser: one line at a time. The shape of a line determines its kind.
 
 use super::cells::{
     HeaderUnit, TITLE, parse_bin, parse_columns, parse_parsable, parse_row, parse_title, parse_trace,
@@ -11,14 +11,14 @@ use crate::lines::{Input, Line, LineParser, parse};
 use crate::{solaris, vmstat_s};
 use std::collections::HashMap;
 
-/// Reads what lockstat printed and hands each run to `sink` as soon as the next begins or the input ends.
+/// Reads lockstat's output and passes each run to `sink` when the next begins or the input ends.
 ///
-/// Needs as much memory as one run's locks. What lockstat says on its standard error may stand in the input: lost
-/// records are understood wherever they are told.
+/// Needs as much memory as one run's locks. The input may contain lockstat's standard error: reports of lost
+/// records are recognized anywhere.
 ///
 /// # Errors
 ///
-/// [`ImportError`] where the text is not lockstat's; what came before has been handed on by then.
+/// [`ImportError`] if the text is not lockstat's. Earlier runs have been passed on by then.
 pub fn read(input: Input<'_>, sink: &mut Sink<'_>) -> Result<(), ImportError> {
     parse(input, Tool::Lockstat, &mut Parser::new(sink))
 }
@@ -27,26 +27,26 @@ struct Parser<'s, 'e> {
     sink: &'e mut Sink<'s>,
     run: Option<Run>,
     runs: u64,
-    /// Lost records told before any run.
+    /// Reports of lost records before any run.
     lost: Vec<Note>,
-    /// The table at hand takes rows.
+    /// Current table, while it takes rows.
     open: Option<Table>,
-    /// The last row takes bins and frames.
+    /// Set while the last row takes bins and frames.
     histogram: Option<Counts>,
     trace: Trace,
 }
 
-/// The columns of the table at hand.
+/// Columns of the current table.
 #[derive(Debug, Clone, Copy)]
 struct Table {
     unit: HeaderUnit,
     rows: u64,
 }
 
-/// Event number, lock, caller, stack: what events of a trace have in common.
+/// Common attributes of events in a trace: event number, lock, caller, stack.
 type Likeness = (Option<u8>, String, String, Vec<String>);
 
-/// Events of a trace, summed up by what they have in common.
+/// Events of a trace, summed by their common attributes.
 #[derive(Default)]
 struct Trace {
     pending: Option<Lock>,
@@ -75,7 +75,7 @@ impl<'s, 'e> Parser<'s, 'e> {
         self.hand_on(Found::Note(Note { line, text }))
     }
 
-    /// The run that `event` belongs to, printed as `form`: the one at hand, or a new one.
+    /// Returns the run that `event` belongs to, printed as `form`: the current one, or a new one.
     fn run_for(
         &mut self,
         line: u64,
@@ -117,7 +117,7 @@ impl<'s, 'e> Parser<'s, 'e> {
         Ok(())
     }
 
-    /// The section whose table is at hand.
+    /// Returns the section of the current table.
     fn section(&mut self) -> Option<&mut Section> {
         self.run.as_mut().filter(|run| run.form == Form::Tables)?.sections.last_mut()
     }
@@ -158,7 +158,7 @@ impl<'s, 'e> Parser<'s, 'e> {
         Ok(())
     }
 
-    /// A line of dashes closes a table, a record or a heading.
+    /// Handles a line of dashes, which closes a table, a record or a heading.
     fn rule(&mut self) {
         self.histogram = None;
         if self.open.is_some_and(|table| table.rows > 0) {
@@ -194,7 +194,7 @@ impl<'s, 'e> Parser<'s, 'e> {
         lock.stack.push(text(frame.bytes));
     }
 
-    /// `-D 0`: how often a kind of event came, and nothing else.
+    /// Handles a line of `-D 0`, which has only the count of a kind of event.
     fn count(&mut self, line: Line<'_>, count: u64, event: Event) -> Result<(), ImportError> {
         let run = self.run_for(line.number, Form::Counts, &event, None)?;
         run.sections.push(Section::new(line.number, event, Some(count)));
@@ -235,7 +235,7 @@ impl<'s, 'e> Parser<'s, 'e> {
         Ok(())
     }
 
-    /// Adds the pending event to those that are like it.
+    /// Adds the pending event to those with the same attributes.
     fn flush_trace(&mut self) {
         let (Some(lock), Some(event)) = (self.trace.pending.take(), self.trace.event.take()) else { return };
         let Some(run) = self.run.as_mut().filter(|run| run.form == Form::Trace) else { return };
@@ -256,10 +256,10 @@ impl<'s, 'e> Parser<'s, 'e> {
         self.trace.index.insert(key, (section, run.sections[section].locks.len() - 1));
     }
 
-    /// What lockstat or DTrace said on standard error.
+    /// Handles a message of lockstat or DTrace on standard error.
     fn diagnosis(&mut self, line: Line<'_>) -> Result<(), ImportError> {
         let said = text(trimmed(line.bytes));
-        // A drop is a lost record; that the command failed or a signal came is not.
+        // A drop is a lost record. A failure of the command or a signal is not.
         let harmless = said.contains("exited with code") || said.contains("died on signal");
         if harmless {
             return self.note(line.number, said);
@@ -272,7 +272,7 @@ impl<'s, 'e> Parser<'s, 'e> {
         Ok(())
     }
 
-    /// A line of no known shape: told, unless it stands where a row must.
+    /// Handles a line of unknown shape: a note, or an error if a row must come here.
     fn other(&mut self, line: Line<'_>) -> Result<(), ImportError> {
         let bytes = trimmed(line.bytes);
         let at = line.bytes.iter().position(|b| !b.is_ascii_whitespace()).unwrap_or(0);
@@ -300,7 +300,7 @@ impl<'s, 'e> Parser<'s, 'e> {
         self.note(line.number, format!("not lockstat's, left out: {}", quoted(bytes)))
     }
 
-    /// Hands on the run at hand.
+    /// Passes on the current run.
     fn finish_run(&mut self) -> Result<(), ImportError> {
         self.flush_trace();
         self.trace = Trace::default();
@@ -331,7 +331,8 @@ impl<'s, 'e> Parser<'s, 'e> {
         Ok(())
     }
 
-    /// Says what does not balance: fewer events in the rows than in the title, bins that differ from their row.
+    /// Reports sums that do not balance: fewer events in the rows than in the title, bins that differ from
+    /// their row.
     fn check_sums(&mut self, section: &Section) -> Result<(), ImportError> {
         let name = &section.event.name;
         if let Some((shown, events)) = section.cut() {

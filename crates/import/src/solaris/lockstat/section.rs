@@ -1,4 +1,4 @@
-//! What only a whole section tells.
+//! Facts that follow only from a whole section.
 
 use super::{Counts, Event, Form, Lock, Percent, Section, Time, Unit};
 
@@ -17,7 +17,8 @@ impl Section {
         }
     }
 
-    /// Says what only the whole section tells: the unit of forms without a header, and what the percentages are of.
+    /// Sets the unit for forms without a header, and the base of the percentages. Both need the whole
+    /// section.
     pub(super) fn settle(&mut self, form: Form) {
         match form {
             Form::Tables => {
@@ -32,7 +33,8 @@ impl Section {
                     Time::Mean(_) => true,
                     Time::Unmeasured => false,
                 });
-                // Only Solaris 8 counts references, and only its trace knows durations; its spins are iterations.
+                // Only Solaris 8 counts references, and only its trace contains durations; its spins are
+                // iterations.
                 let solaris_8 =
                     form == Form::Trace || self.locks.iter().any(|lock| lock.references > Some(0.0));
                 self.unit = match (timed, self.event.class.is_cpu(), solaris_8) {
@@ -48,7 +50,8 @@ impl Section {
         }
     }
 
-    /// `-P` leaves no trace but the percentages themselves: whichever reading reproduces them all is the right one.
+    /// Finds the base of the percentages. `-P` leaves no other trace, so the base that reproduces them all is
+    /// the right one.
     fn percent_of(&self) -> Percent {
         let times = self.locks.iter().map(|lock| lock.total_time(self.counts).unwrap_or(0.0));
         let time_sum: f64 = times.clone().sum();
@@ -60,11 +63,11 @@ impl Section {
         } else if self.locks.iter().all(|lock| fits(100.0 * lock.count as f64 / count_sum, lock)) {
             Percent::Count
         } else if self.cut().is_some() {
-            // The time of the rows that are not shown is not known; but counts do not explain the percentages.
+            // The time of missing rows is unknown, but counts do not explain the percentages.
             Percent::Time
         } else if self.locks.iter().zip(times).all(|(lock, time)| {
             let share = 100.0 * time / time_sum;
-            // The mean was cut to a whole number, so the share is only nearly reproduced.
+            // The mean was truncated to a whole number, so the share is reproduced only approximately.
             lock.share_pct.is_some_and(|pct| (pct as f64 - share).abs() <= 1.0)
         }) {
             Percent::Time

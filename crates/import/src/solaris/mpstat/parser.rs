@@ -1,4 +1,4 @@
-//! The parser: one line at a time, each told apart by its own shape.
+//! The parser: one line at a time. The shape of a line determines its kind.
 
 use super::row::{Cell, Header, parse_row};
 use super::{COLUMNS, CPUS_MAX, Columns, Event, Sample, SinceBoot, Sink, Subject};
@@ -8,14 +8,14 @@ use crate::lines::{Input, Line, LineParser, parse};
 use crate::when::{When, leading};
 use crate::{solaris, vmstat_s};
 
-/// Reads what mpstat printed and hands each block to `sink` as soon as it is complete.
+/// Reads mpstat's output and passes each block to `sink` as soon as it is complete.
 ///
-/// Needs as much memory as one block. A block is complete with the next header, date or change line, or, from a live
-/// input, when nothing follows for a while.
+/// Needs as much memory as one block. A block is complete at the next header, date or change line or, with a
+/// live input, when no line follows for a while.
 ///
 /// # Errors
 ///
-/// [`ImportError`] where the text is not mpstat's; what came before has been handed on by then.
+/// [`ImportError`] if the text is not mpstat's. Earlier blocks have been passed on by then.
 pub fn read(input: Input<'_>, sink: &mut Sink<'_>) -> Result<(), ImportError> {
     parse(input, Tool::Mpstat, &mut Parser::new(sink))
 }
@@ -23,24 +23,24 @@ pub fn read(input: Input<'_>, sink: &mut Sink<'_>) -> Result<(), ImportError> {
 pub(super) struct Parser<'s, 'e> {
     sink: &'e mut Sink<'s>,
     header: Option<Header>,
-    /// The block that is being read.
+    /// Current block.
     sample: Sample,
-    /// Which ids the block has, a bit each: no CPU counts twice.
+    /// Ids of the block's rows as a bit set, so no CPU counts twice.
     seen: Vec<u64>,
-    /// The subjects of the block before.
+    /// Subjects of the previous block.
     previous: Vec<(u32, Option<i32>)>,
-    /// Blocks handed on so far.
+    /// Number of blocks passed on.
     samples: u64,
-    /// A change line has come since the last block.
+    /// Whether a change line has come since the last block.
     changed: bool,
-    /// Rows before the first header, and the first of them.
+    /// Number of rows before the first header, and the error of the first one.
     orphans: u64,
     orphan: Option<ImportError>,
-    /// The date that stands before the next row.
+    /// Date that precedes the next row.
     at: Option<When>,
-    /// The block has been handed on during a pause and must be handed on again if a row follows.
+    /// Whether the block was passed on during a pause. If another row follows, it must be passed on again.
     delivered: bool,
-    /// The text of the last date at the beginning of a line, so that the same text is not read again.
+    /// Text of the last date at the beginning of a line: equal text is not parsed again.
     prefix: Vec<u8>,
     prefix_at: Option<When>,
 }
@@ -80,7 +80,8 @@ impl<'s, 'e> Parser<'s, 'e> {
         self.hand_on(Event::Note(Note { line, text }))
     }
 
-    /// How many bytes the date at the beginning of `bytes` takes, 0 if there is none. Remembers the date.
+    /// Reads the date at the beginning of `bytes` and stores it. Returns its length in bytes, 0 without a
+    /// date.
     fn date(&mut self, bytes: &[u8]) -> usize {
         if !self.prefix.is_empty() && bytes.starts_with(&self.prefix) {
             self.at.clone_from(&self.prefix_at);
@@ -188,7 +189,7 @@ impl<'s, 'e> Parser<'s, 'e> {
         Ok(())
     }
 
-    /// The block is complete: hands it on.
+    /// Passes on the complete block.
     fn finish(&mut self, at_end: bool) -> Result<(), ImportError> {
         if self.delivered {
             self.clear();
@@ -206,12 +207,12 @@ impl<'s, 'e> Parser<'s, 'e> {
         let sample = &mut self.sample;
         let mut now: Vec<(u32, Option<i32>)> = sample.rows.iter().map(|row| (row.id, row.set)).collect();
         let mut before = self.previous.clone();
-        // In another order they are the same CPUs.
+        // The order does not matter: the same CPUs may come in another order.
         now.sort_unstable();
         before.sort_unstable();
         let same = now == before;
         if sample.replaces_previous {
-            // The rows that came late may be of CPUs that the block before did not have.
+            // The late rows may belong to CPUs that the previous block did not have.
             let changed = sample.since_boot.is_none() && !same;
             sample.since_boot = if changed { Some(SinceBoot::OtherCpus) } else { sample.since_boot };
         } else {
@@ -235,7 +236,7 @@ impl<'s, 'e> Parser<'s, 'e> {
         (self.sink)(Event::Sample(&self.sample)).map_err(|source| ImportError::Deliver { source })
     }
 
-    /// Whether the rows so far are the first ones of the block before, so that the others are still due.
+    /// Whether the rows so far are the first ones of the previous block, so the others are still due.
     fn is_a_beginning(&self) -> bool {
         let rows = &self.sample.rows;
         !self.changed
@@ -256,7 +257,7 @@ impl<'s, 'e> Parser<'s, 'e> {
         self.delivered = false;
     }
 
-    /// A line that is neither header, row, date nor change.
+    /// Handles a line that is neither header, row, date nor change.
     fn other(&mut self, line: Line<'_>, at: usize) -> Result<(), ImportError> {
         let bytes = &line.bytes[at..];
         if bytes.starts_with(b"Linux ") || bytes.windows(5).any(|w| w == b" %usr" || w == b"%idle") {
@@ -281,7 +282,7 @@ impl LineParser for Parser<'_, '_> {
         let dated = self.date(line.bytes);
         let bytes = line.bytes;
         let Some(first) = bytes[dated..].iter().position(|&b| !is_blank(b)).map(|at| dated + at) else {
-            // A line of its own for the date (-T d) opens a block; an empty line is nothing.
+            // A separate line with the date (`-T d`) opens a block; an empty line has no meaning.
             return if dated > 0 { self.finish(false) } else { Ok(()) };
         };
         match bytes[first] {
@@ -311,7 +312,7 @@ impl LineParser for Parser<'_, '_> {
     }
 
     fn pause(&mut self) -> Result<(), ImportError> {
-        // A tool that stops amid a block goes on with it: half of it would pass for other CPUs.
+        // A tool that pauses within a block continues it. Half a block would look like other CPUs.
         if self.sample.rows.is_empty() || self.delivered || self.is_a_beginning() {
             return Ok(());
         }
@@ -342,7 +343,7 @@ impl LineParser for Parser<'_, '_> {
     }
 }
 
-/// The whole line is a number of seconds since 1970, as `-T u` prints it.
+/// Parses a line that consists of a number of seconds since 1970, as `-T u` prints it.
 fn unix_line(bytes: &[u8]) -> Option<When> {
     let bytes = bytes.trim_ascii_end();
     if bytes.len() < 8 {

@@ -1,17 +1,17 @@
-//! A row, cell by cell, as the header at hand says.
+//! Parser of a row, cell by cell, by the columns of the current header.
 
 use super::{COLUMNS, CPUS_MAX, Columns, FIRST_PERCENTAGE, IDL, Row, Subject};
 use crate::error::ImportError;
 use crate::fields::{Fields, is_blank};
 use crate::lines::Line;
 
-/// What a column of the header at hand means.
+/// Meaning of a column of the current header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cell {
     Value(usize),
     /// `-p`: the CPU's processor set.
     Set,
-    /// `-a`: how many CPUs the set has.
+    /// `-a`: number of CPUs in the set.
     Size,
 }
 
@@ -25,7 +25,7 @@ impl Cell {
     }
 }
 
-/// A header line, understood.
+/// A parsed header line.
 #[derive(Debug)]
 pub(super) struct Header {
     pub(super) subject: Subject,
@@ -33,7 +33,8 @@ pub(super) struct Header {
     pub(super) columns: Columns,
 }
 
-/// The hot path: a row, from byte `at` on, against the header's cells. Neither allocates nor looks at a byte twice.
+/// Parses a row from byte `at` on by the header's columns. The hot path: neither allocates nor reads a byte
+/// twice.
 pub(super) fn parse_row(line: Line<'_>, at: usize, header: &Header) -> Result<Row, ImportError> {
     let mut cursor = Cursor { line, at };
     let id = cursor.number("CPU")?;
@@ -66,7 +67,8 @@ pub(super) fn parse_row(line: Line<'_>, at: usize, header: &Header) -> Result<Ro
     Ok(row)
 }
 
-/// The last line has no end. Where its shares of time do not sum up either, it was cut inside its last number.
+/// Refuses a last line without an end if its shares of time do not sum to 100 %: it was truncated inside its
+/// last number.
 fn refuse_cut(line: Line<'_>, row: &Row, header: &Header) -> Result<(), ImportError> {
     let shares = FIRST_PERCENTAGE..COLUMNS.len();
     let all = shares.clone().all(|column| header.columns.has(column));
@@ -85,7 +87,7 @@ struct Cursor<'a> {
 }
 
 impl Cursor<'_> {
-    /// The digits at the next field, as a number.
+    /// Parses the digits of the next field.
     #[inline]
     fn number(&mut self, column: &'static str) -> Result<u64, ImportError> {
         let bytes = self.line.bytes;
@@ -121,7 +123,7 @@ impl Cursor<'_> {
         }
     }
 
-    /// The number of a processor set, -1 for none.
+    /// Parses the number of a processor set, -1 if the CPU belongs to no set.
     fn set(&mut self) -> Result<i32, ImportError> {
         let bytes = self.line.bytes;
         let blanks = bytes[self.at..].iter().take_while(|&&b| is_blank(b)).count();
@@ -145,7 +147,7 @@ impl Cursor<'_> {
         })
     }
 
-    /// Nothing but blanks may follow.
+    /// Returns an error unless only blanks follow.
     fn end(&self) -> Result<(), ImportError> {
         let mut fields = Fields::from(self.line.bytes, self.at, self.line.number);
         match fields.next() {

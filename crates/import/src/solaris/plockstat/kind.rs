@@ -1,13 +1,13 @@
 //! The kinds of plockstat's sections, by their titles.
 
-/// What a section is about.
+/// Kind of lock and event in a section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// Mutexes, from acquisition to release.
     MutexHold,
     /// Mutexes, threads asleep.
     MutexBlock,
-    /// Mutexes, threads spinning until they had it.
+    /// Mutexes, threads spinning until they acquired the lock.
     MutexSpin,
     /// Mutexes, threads spinning until they gave up and slept.
     MutexVainSpin,
@@ -33,7 +33,7 @@ impl Kind {
         Self::WriterBlock,
     ];
 
-    /// The section's title, as the tool prints it.
+    /// Returns the section's title, as the tool prints it.
     pub fn title(self) -> &'static str {
         match self {
             Self::MutexHold => "Mutex hold",
@@ -47,7 +47,7 @@ impl Kind {
         }
     }
 
-    /// One word for what the time is spent on.
+    /// Returns one word for the use of the time.
     pub fn name(self) -> &'static str {
         match self {
             Self::MutexHold | Self::ReaderHold | Self::WriterHold => "hold",
@@ -57,7 +57,7 @@ impl Kind {
         }
     }
 
-    /// Whether the time is CPU time that brings nothing forward.
+    /// Whether the time is CPU time without progress.
     pub fn is_cpu(self) -> bool {
         matches!(self, Self::MutexSpin | Self::MutexVainSpin)
     }
