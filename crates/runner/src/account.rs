@@ -1,7 +1,7 @@
-//! The account that a plan's server and commands run as.
+//! Account that runs the server and the commands of a plan.
 //!
-//! A server that root starts gets an unprivileged user: one that no other process has, so that the accounts of this
-//! machine can neither reach its scratch folder nor send it signals.
+//! If root starts a server, it runs as an unprivileged user that no other process has. Other accounts of this
+//! machine can then neither enter its scratch folder nor send it signals.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -13,7 +13,7 @@ use nix::unistd::{Gid, Group, Pid, Uid, User, geteuid};
 
 use crate::random;
 
-/// User ids that distributions leave to programs that need a user for a short time.
+/// User ids that distributions reserve for programs that need a user for a short time.
 ///
 /// # Source
 ///
@@ -28,8 +28,8 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// Kills every process of a user that was made for the run, all at the same moment: one that forks and ends, and forks and
-    /// ends, is never met by who reads a list and kills what is in it. Other users' processes are not touched.
+    /// Kills all processes of a transient user at once. Killing from a list of processes would miss a process
+    /// that forks and exits in a loop. Processes of other users are not touched.
     pub(crate) fn end_all(self) {
         if !TRANSIENT.contains(&self.uid.as_raw()) || !geteuid().is_root() {
             return;
@@ -37,18 +37,19 @@ impl Account {
         let mut killer = Command::new("true");
         killer.uid(self.uid.as_raw()).gid(self.gid.as_raw()).stdin(Stdio::null());
         let kill_others = || {
-            // As this user by now. The kernel leaves out who asks; without any other process it is an error.
+            // This process runs as that user by now. The kernel excludes the caller; without another process
+            // the call fails.
             let _ = kill(Pid::from_raw(-1), Signal::SIGKILL);
             Ok(())
         };
         // SAFETY: between fork and exec there is one system call, which is async-signal-safe.
         unsafe { killer.pre_exec(kill_others) };
-        // Where it cannot be started, its processes are looked for one by one.
+        // If `killer` cannot be started, the processes are killed one by one.
         let _ = killer.status();
     }
 }
 
-/// The account for a plan's processes; `None`: the one that runs this process.
+/// Chooses the account for the processes of a plan; `None`: that of this process.
 ///
 /// - `wanted`: `server.user` of the plan, a name or a number.
 pub(crate) fn choose(wanted: Option<&str>) -> Result<Option<Account>, String> {
@@ -84,7 +85,7 @@ fn named(wanted: &str) -> Result<Account, String> {
     }
 }
 
-/// A user id that is in no list of users and that no process has.
+/// Returns a user id without an entry in the user database and without a process.
 fn transient() -> Result<Account, String> {
     let taken: Vec<u32> = process_owners();
     let mapped = mapped_ids();
@@ -110,7 +111,7 @@ pub(crate) fn process_owners() -> Vec<u32> {
     named.filter_map(|e| e.metadata().ok()).map(|m| m.uid()).collect()
 }
 
-/// The user ids that exist in this user namespace.
+/// Returns the user ids that exist in this user namespace.
 fn mapped_ids() -> Vec<std::ops::Range<u32>> {
     let text = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     let range = |line: &str| {

@@ -1,4 +1,4 @@
-//! Instruments around a command, or around a stretch of time: from its first instruction to its last.
+//! Measurement of a command, or of a period of time, from its first instruction to its last.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
@@ -26,66 +26,67 @@ use record::series::Sample;
 
 use crate::quotas::Quotas;
 
-/// How a command or a stretch of time is recorded.
+/// Settings of a recording.
 #[derive(Debug, Clone)]
 pub struct RecordSettings {
     /// Length of an interval of the series.
     pub interval: Duration,
-    /// Instruments besides the CPUs'.
+    /// Instruments besides the CPU probe.
     pub others: Vec<Kind>,
-    /// The machine's name in the series.
+    /// Host name in the series.
     pub host: String,
-    /// What the series count from.
+    /// Time origin of the series.
     pub anchor: WallAnchor,
 }
 
-/// What is recorded.
+/// Subject of a recording.
 #[derive(Debug)]
 pub enum Around {
     /// A command, from its first instruction until it has ended.
     Command(Command),
-    /// So much time.
+    /// A period of time.
     Time(Duration),
 }
 
-/// Everything that was recorded.
+/// Result of a recording.
 #[derive(Debug)]
 pub struct Recording {
-    /// What it comes to.
+    /// Totals over the whole recording.
     pub recorded: Recorded,
-    /// The CPUs, interval by interval.
+    /// CPU intervals.
     pub cpu: Vec<CpuInterval>,
-    /// What those of the other instruments saw that keep more than numbers.
+    /// Data of the other instruments that is not a number.
     pub seen: record::instruments::Instruments,
-    /// The other instruments, interval by interval.
+    /// Values of the other instruments, by interval.
     pub series: Vec<Sample>,
-    /// How often a CPU quota took effect, between the same edges.
+    /// Throttling by a CPU quota, over the same period.
     pub throttled: Maybe<Throttled>,
-    /// What is missing for a better look and how to get it.
+    /// Notes on data that is missing, and how to get it.
     pub notes: Vec<String>,
-    /// Whether the user ended it.
+    /// Whether the user ended the recording.
     pub stopped: bool,
 }
 
-/// Why nothing was recorded.
+/// Reason that a recording failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// The command cannot be started.
     #[error("`{program}` cannot be started")]
     Start {
-        /// Its name.
+        /// Name of the command.
         program: String,
-        /// Why.
+        /// Error of the system.
         source: io::Error,
     },
-    /// The command was lost.
+    /// Waiting for the command failed.
     #[error("the command cannot be waited for")]
     Wait(#[source] io::Error),
 }
 
 /// Records until the command has ended, the time is over, or the user stops it.
 ///
-/// A first stop gives the command a second to end by itself, since the terminal has told it too; a second one kills it.
+/// After the first stop the command has a second to end by itself, since the terminal has signalled it too. A
+/// second stop kills it.
 ///
 /// # Errors
 ///
@@ -137,7 +138,7 @@ fn record_command(
         ended.recv_timeout(Duration::from_nanos(wait_ns)) != Err(RecvTimeoutError::Timeout)
     });
     if stopped {
-        // It was told to end: it is recorded until it has.
+        // The command was asked to end; recording continues until it has.
         while ended.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
             asked.ask(pid, stop);
         }
@@ -145,7 +146,7 @@ fn record_command(
     instruments.read();
     let by_proc_ns = process_time::with_children_ns(pid);
     let status = reap(child).map_err(RecordError::Wait)?;
-    // Where the terminal told both, the command may have ended before anybody looked.
+    // If the terminal signalled both, the command may have ended before this process noticed.
     let stopped = stop.is_requested() || status.signal() == Some(Signal::SIGINT as i32);
     let recorded = Recorded {
         end: end_of(status),
@@ -158,10 +159,10 @@ fn record_command(
     Ok(instruments.finish(recorded, stopped))
 }
 
-/// How often the user's wish is looked at.
+/// Interval at which a request to stop is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// What is recorded, at work.
+/// Running instruments.
 struct Instruments<'a> {
     settings: &'a RecordSettings,
     cpu: CpuProbe,
@@ -174,7 +175,7 @@ struct Instruments<'a> {
 
 impl<'a> Instruments<'a> {
     fn open(settings: &'a RecordSettings) -> Self {
-        // Whose thread is whose is part of the accounting by tasks; the cores' shares are not asked for.
+        // The accounting by tasks assigns threads to processes. The shares of cores are not needed.
         let cpu = cpu_time::open(&Options::of_this_machine().with_tasks(Cores::default()));
         let others = settings.others.iter().map(|kind| (kind.open)()).collect();
         let deadlines = Deadlines::new(Monotonic.now_ns(), settings.interval);
@@ -187,13 +188,13 @@ impl<'a> Instruments<'a> {
         self.cpu.measure_cost();
         self.others.iter_mut().for_each(|o| o.measure_cost());
         self.others.iter_mut().for_each(|o| o.start());
-        // Last, so that its window is the command's.
+        // The CPU probe starts last, so its window is that of the command.
         self.cpu.start();
         self.deadlines = Deadlines::new(Monotonic.now_ns(), self.settings.interval);
     }
 
-    /// Reads at every deadline until `wait`, which waits for so many nanoseconds at most, says that it is over; `true`
-    /// where the user stopped it before.
+    /// Reads at every deadline until `wait` returns `true`; its argument is the longest wait in nanoseconds.
+    /// Returns `true` if the user stopped it before.
     fn watch_until(&mut self, stop: &Stop, mut wait: impl FnMut(u64) -> bool) -> bool {
         let look_ns = u64::try_from(LOOK_EVERY.as_nanos()).expect("a few milliseconds");
         loop {
@@ -242,7 +243,7 @@ impl<'a> Instruments<'a> {
     }
 }
 
-/// Says once that the process has ended, and leaves it to be waited for: until then `/proc` still tells of it.
+/// Sends one message when the process has ended, but does not reap it: `/proc` still describes it until then.
 fn watch_end(pid: u32) -> io::Result<mpsc::Receiver<()>> {
     let (tell, told) = mpsc::channel();
     let id = Pid::from_raw(pid.cast_signed());
@@ -250,7 +251,7 @@ fn watch_end(pid: u32) -> io::Result<mpsc::Receiver<()>> {
         while waitid(Id::Pid(id), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT)
             == Err(nix::errno::Errno::EINTR)
         {}
-        // Nobody listens any more where the recording has failed.
+        // If the recording has failed, the receiver is gone.
         let _ = tell.send(());
     };
     thread::Builder::new().name("command-end".into()).spawn(wait)?;
@@ -261,7 +262,7 @@ fn reap(mut child: Child) -> io::Result<ExitStatus> {
     child.wait()
 }
 
-/// How far the command was asked to end.
+/// Progress of ending the command.
 #[derive(Debug, Default)]
 struct Asked {
     since_ns: Option<u64>,
@@ -298,7 +299,8 @@ fn end_of(status: ExitStatus) -> CommandEnd {
     }
 }
 
-/// CPU time of the children that this process has waited for, theirs included.
+/// Returns the CPU time of the children that this process has reaped, including that of their reaped
+/// children.
 fn children_usage() -> Maybe<CpuSplit> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN);
     let usage = usage.map_err(|e| Missing::because(format!("getrusage: {e}")))?;
@@ -321,7 +323,7 @@ mod tests {
 
     #[test]
     fn a_command_that_ended_before_anybody_looked_was_stopped_still() {
-        // As Ctrl-C at a terminal does it: the command is told too, and may be gone first.
+        // Like Ctrl-C at a terminal: the command is signalled too, and may end first.
         let stop = Stop::new();
         stop.request();
         let settings = RecordSettings {

@@ -1,5 +1,5 @@
-//! The CPUs beside a load, and other instruments with them: the books are opened and closed where the load begins and ends its measured phase, so
-//! that both tell of the same time.
+//! CPUs and other instruments during a load. They start and stop with the measured phase, so both describe
+//! the same period.
 
 use std::collections::BTreeSet;
 
@@ -15,23 +15,23 @@ use record::series::Sample;
 
 use crate::quotas::Quotas;
 
-/// What the load has room for between two intervals of its own is no interval.
+/// Minimum length of an interval. A shorter rest between two intervals of the load is not one.
 const SHORTEST_NS: u64 = 1_000_000;
 
-/// Watches the CPUs over the measured phases of one load after the other.
+/// Watches the CPUs during the measured phases of successive loads.
 #[derive(Debug)]
 pub struct Beside {
     probe: Option<CpuProbe>,
     others: Vec<Box<dyn Instrument>>,
     measuring: bool,
     intervals: Vec<CpuInterval>,
-    /// What the others said, and when.
+    /// Readings of the other instruments, with their times.
     readings: Vec<(u64, Reading)>,
     quotas: Quotas,
 }
 
 impl Beside {
-    /// Opens the probe now and once, so that its opening costs no load anything.
+    /// Opens the probe once and now, so opening it does not disturb a load.
     pub fn new(observe: bool) -> Self {
         let probe = observe.then(|| cpu_time::open(&cpu_time::Options::of_this_machine()));
         Self {
@@ -44,24 +44,24 @@ impl Beside {
         }
     }
 
-    /// Reads these instruments too, whenever the CPUs are read.
+    /// Also reads these instruments whenever the CPUs are read.
     #[must_use]
     pub fn with(self, kinds: &[Kind]) -> Self {
         Self { others: kinds.iter().map(|kind| (kind.open)()).collect(), ..self }
     }
 
-    /// What is missing for a better look, and how to get it; at the end, also what was lost.
+    /// Returns notes on data that is missing and how to get it; at the end, also on data that was lost.
     pub fn notes(&self) -> Vec<String> {
         let of_cpu = self.probe.iter().flat_map(|probe| probe.notes().to_vec());
         of_cpu.chain(self.others.iter().flat_map(|other| other.notes())).collect()
     }
 
-    /// How the CPUs are watched; `None`: not at all.
+    /// Returns the method by which the CPUs are watched; `None` if they are not.
     pub(crate) fn rung(&self) -> Option<Rung> {
         self.probe.as_ref().map(CpuProbe::rung)
     }
 
-    /// Follows a load from phase to phase and interval to interval.
+    /// Follows a load through its phases and intervals.
     pub fn follow(&mut self, event: &load::Event) {
         match event {
             load::Event::PhaseStarts { phase: Phase::Measure, .. } => self.open_books(),
@@ -71,12 +71,12 @@ impl Beside {
         }
     }
 
-    /// Watches the CPU quota of this server too, from the next measured phase on.
+    /// Also watches the CPU quota of this server, from the next measured phase on.
     pub(crate) fn watch_quota_of(&mut self, server: Option<u32>) {
         self.quotas.also_of(server);
     }
 
-    /// How often a CPU quota took effect in the measured phase that has ended.
+    /// Returns the throttling by a CPU quota in the last measured phase.
     ///
     /// # Errors
     ///
@@ -85,33 +85,33 @@ impl Beside {
         self.quotas.take()
     }
 
-    /// Opens the books of all CPUs: what is measured begins now.
+    /// Starts the measurement of all CPUs.
     pub(crate) fn open_books(&mut self) {
         self.quotas.open();
         if let Some(probe) = &mut self.probe {
             self.others.iter_mut().for_each(|other| other.start());
-            // Last, so that its window is the load's.
+            // The CPU probe starts last, so its window is that of the load.
             probe.start();
             self.measuring = true;
         }
     }
 
-    /// Ends an interval; the next one begins with it.
+    /// Ends an interval and begins the next.
     pub(crate) fn close_interval(&mut self) {
         self.read();
     }
 
-    /// The interval that was closed last.
+    /// Returns the interval that was closed last.
     pub(crate) fn last(&self) -> Option<&CpuInterval> {
         self.intervals.last()
     }
 
-    /// For how long these CPUs were busy in the intervals since the books were opened, summed; missing if they were not watched.
+    /// Returns the sum of the busy time of these CPUs since the start; missing if they were not watched.
     pub(crate) fn busy_s(&self, cpus: &BTreeSet<u32>) -> Maybe<f64> {
         self.summed_s(cpus, CpuSample::busy_ratio)
     }
 
-    /// For how long the hypervisor gave these CPUs to others, as [`Self::busy_s`].
+    /// Variant of [`Self::busy_s`] that returns the time that the hypervisor gave to others.
     pub(crate) fn stolen_s(&self, cpus: &BTreeSet<u32>) -> Maybe<f64> {
         self.summed_s(cpus, |sample| sample.stolen_ratio.clone())
     }
@@ -123,7 +123,8 @@ impl Beside {
         let of_interval = |interval: &CpuInterval| -> Maybe<f64> {
             let samples = interval.cpus.iter().filter(|sample| cpus.contains(&sample.cpu));
             let ratios = samples.map(of).collect::<Maybe<Vec<f64>>>()?;
-            // Of a CPU that is not among them, as in a container with CPUs of other numbers, nothing is known: it is not idle.
+            // A CPU that was not watched, as in a container in which CPUs have other numbers, is unknown and
+            // not idle.
             if ratios.len() < cpus.len() {
                 return Err(Missing::because("not all of these CPUs were watched"));
             }
@@ -132,32 +133,32 @@ impl Beside {
         self.intervals.iter().map(of_interval).sum()
     }
 
-    /// Share of all CPUs' time that the hypervisor gave to others in the interval that was closed last.
+    /// Returns the share of all CPU time that the hypervisor gave to others in the last closed interval.
     pub(crate) fn steal_ratio(&self) -> Option<f64> {
         self.last()?.mean(|cpu| cpu.stolen_ratio.clone()).ok()
     }
 
-    /// The intervals that are complete and were not taken before; a load that goes on, goes on.
+    /// Returns the complete intervals that were not taken before. The load may still run.
     pub(crate) fn take_complete(&mut self) -> Vec<CpuInterval> {
         std::mem::take(&mut self.intervals)
     }
 
-    /// The intervals of the load that has ended, but for those that were taken before.
+    /// Returns the remaining intervals of the load that has ended.
     pub fn take(&mut self) -> Vec<CpuInterval> {
         self.close();
         std::mem::take(&mut self.intervals)
     }
 
-    /// What the other instruments saw of the load that has ended, interval by interval.
+    /// Returns the data of the other instruments, by interval, for the load that has ended.
     pub fn take_instruments(&mut self) -> Instruments {
         let mut seen = Instruments::default();
         self.others.iter_mut().for_each(|other| other.hand_over(&mut seen));
         seen
     }
 
-    /// What the other instruments said of the load that has ended.
+    /// Returns the values of the other instruments for the load that has ended.
     ///
-    /// - `anchor`: what the series count from.
+    /// - `anchor`: time origin of the series.
     pub fn take_series(&mut self, host: &str, anchor: WallAnchor) -> Vec<Sample> {
         let start_ns = anchor.unix_ns.cast_signed();
         let sample = |(at_ns, reading): (u64, Reading)| Sample {
@@ -192,7 +193,8 @@ impl Beside {
 mod tests {
     use super::*;
 
-    /// Two CPUs over two seconds: one is busy all the time, and the hypervisor takes a quarter of the other.
+    /// Builds two CPUs over two seconds: one is busy all the time, and the hypervisor takes a quarter of the
+    /// other.
     fn watched() -> Beside {
         let sample = |cpu: u32| CpuSample {
             event_ratio: Ok(1.0 - f64::from(cpu)),

@@ -1,9 +1,9 @@
-//! The time that a plan gives itself: setup, start and prepare count, so whether it holds is known after the first series.
-//! A bake-off whose budget is used up is left, so that it can be resumed.
+//! Time budget of a plan. It includes setup, start and prepare, so the first series shows whether it is
+//! sufficient. A bake-off that has used up its budget is interrupted and can be resumed.
 
 use std::time::Duration;
 
-/// What the series so far took, beside what the plan has.
+/// Time budget and the time that the series so far took.
 #[derive(Debug)]
 pub(crate) struct Budget {
     limit: Option<Duration>,
@@ -13,16 +13,18 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
+    /// Starts the budget.
+    ///
     /// - `limit`: the plan's `time_budget`.
     /// - `now_ns`: `CLOCK_MONOTONIC`, before the first series of this process.
     pub(crate) fn new(limit: Option<Duration>, now_ns: u64) -> Self {
         Self { limit, began_ns: now_ns, conducted: 0, noted: false }
     }
 
-    /// Whether the next series would end beyond the budget, if it takes as long as those before; yields why it is not
-    /// begun. The first series of a process is always begun, so that each `resume` gets on.
+    /// Returns the reason to stop if the next series would exceed the budget, assuming the mean duration of
+    /// the previous ones. The first series of a process always runs, so each `resume` makes progress.
     ///
-    /// - `left`: series that are still to come.
+    /// - `left`: number of series that remain.
     pub(crate) fn used_up(&self, left: u32, now_ns: u64) -> Option<String> {
         let limit = self.limit.filter(|_| self.conducted > 0)?;
         let so_far = Duration::from_nanos(now_ns.saturating_sub(self.began_ns));
@@ -37,9 +39,9 @@ impl Budget {
         })
     }
 
-    /// Counts a series that has ended; yields, once, that the budget will not hold.
+    /// Counts a finished series. Returns a note, once, if the budget will not suffice.
     ///
-    /// - `left`: series that are still to come.
+    /// - `left`: number of series that remain.
     pub(crate) fn after_series(&mut self, left: u32, now_ns: u64) -> Option<String> {
         self.conducted += 1;
         let limit = self.limit.filter(|_| !self.noted)?;
@@ -69,7 +71,7 @@ mod tests {
     #[test]
     fn what_setup_takes_counts_and_is_said_once() {
         let mut budget = Budget::new(Some(Duration::from_mins(1)), 5 * S);
-        // 10 s a series: 6 fit in 60 s.
+        // 10 s per series: 6 fit in 60 s.
         assert_eq!(budget.after_series(5, 15 * S), None);
         // The second took 20 s: 30 s and 4 times 15 s are 90 s.
         let said = budget.after_series(4, 35 * S).unwrap();

@@ -1,4 +1,4 @@
-//! What must be the same before two runs of `scale` or `dder` are held against each other.
+//! Conditions for comparing two runs of `scale` or `dder`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +13,8 @@ use crate::copies::files::{self, Files};
 use crate::rounds::archived_plan;
 use crate::sweep::place;
 
-/// Facts about what an experiment would work on here: the files of a command, the file system of a sweep.
+/// Returns facts about the inputs of an experiment on this machine: the files of a command, the file system
+/// of a sweep.
 pub fn facts_of(plan: &Experiment) -> BTreeMap<String, Maybe<String>> {
     match plan {
         Experiment::Scale(plan) => Files::named_by(plan).facts(),
@@ -21,10 +22,12 @@ pub fn facts_of(plan: &Experiment) -> BTreeMap<String, Maybe<String>> {
     }
 }
 
-/// What differs between two runs of a kind besides the machine: each is a clause that names both sides.
+/// Returns the differences between two runs of a kind, except those of the machine. Each is a clause that
+/// names both sides.
 ///
-/// - `plan`, `facts`: the plan of the one, and the facts about what it works on; `cpus`: the CPUs it may use, if that is known.
-/// - `other`: the other, from the archive.
+/// - `plan`, `facts`: the plan of the first run, and the facts about its inputs; `cpus`: the CPUs it may use,
+///   if known.
+/// - `other`: the second run, from the archive.
 pub fn differing(
     plan: &Experiment,
     facts: &BTreeMap<String, Maybe<String>>,
@@ -91,7 +94,7 @@ fn of_plans(this: &ScalePlan, that: &ScalePlan) -> Vec<String> {
     clauses(pairs)
 }
 
-/// The CPUs that the copies of a scale trial were allowed.
+/// Returns the number of CPUs that the copies of a scale trial were allowed.
 pub(crate) fn cpus_of(run: &Run) -> Option<u32> {
     let value = run.series.iter().find(|sample| sample.name == "cpus")?.value;
     #[expect(

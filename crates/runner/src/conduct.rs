@@ -1,4 +1,4 @@
-//! The loop: the next series, until nothing is left, from the beginning or from where a journal ends.
+//! The main loop: conducts series until none is left, from the beginning or from the end of a journal.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,24 +28,24 @@ use crate::{Event, Outcome, account, rounds, series, workspace};
 /// The fact that says whose rights the plan's server and commands have.
 const COMMANDS_RUN_AS: &str = "plan.commands_run_as";
 
-/// The fact that holds what preflight had to say.
+/// Fact that holds the findings of preflight.
 const FINDINGS: &str = "preflight.findings";
 
-/// Everything that the steps of a bake-off share.
+/// State that the steps of a bake-off share.
 pub(crate) struct Conductor<'a> {
-    /// The plan as it is executed, with its secrets.
+    /// Plan to be executed, with its secrets.
     pub(crate) plan: Plan,
-    /// The plan as it is stored, without.
+    /// Plan to be stored, without secrets.
     pub(crate) public: &'a Plan,
     pub(crate) secrets: Secrets,
     pub(crate) beside_others: bool,
-    /// Held until the end; `None` if nothing is left to measure.
+    /// Lock that is held until the end; `None` if no trial is left to measure.
     pub(crate) machine: Option<Machine>,
     pub(crate) archive: &'a Archive,
     pub(crate) stop: &'a Stop,
     pub(crate) on_event: &'a mut dyn FnMut(&Event<'_>),
     pub(crate) ledger: Ledger,
-    /// What server and commands run as; `None`: as this process.
+    /// Account of server and commands; `None`: that of this process.
     pub(crate) account: Option<Account>,
     pub(crate) beside: Beside,
     pub(crate) environment: Environment,
@@ -53,15 +53,15 @@ pub(crate) struct Conductor<'a> {
 
 /// Conducts a bake-off from its beginning.
 ///
-/// With the first request to stop, the trial that is being measured ends, its server is stopped, and the bake-off is
-/// left so that [`resume`] goes on with it.
+/// At the first request to stop, the current trial is measured to its end, its server is stopped, and the
+/// bake-off is interrupted; [`resume`] continues it.
 ///
-/// Servers die with the thread that calls this, by the kernel's hand.
+/// The kernel kills the servers when the calling thread ends.
 ///
 /// # Errors
 ///
-/// [`RunnerError`] where plan, machine or archive are not fit for it, before anything is begun; and where the archive
-/// fails, or nothing works, in the middle.
+/// [`RunnerError`] if the plan, the machine or the archive is unfit, before any step; and later if the
+/// archive fails or a whole block fails.
 pub fn run(
     plan: &Plan,
     archive: &Archive,
@@ -99,11 +99,11 @@ pub fn run(
     conductor.play()
 }
 
-/// Goes on with a bake-off that was interrupted, or whose process died.
+/// Continues a bake-off that was interrupted, or whose process died.
 ///
 /// # Errors
 ///
-/// As [`run`]; and where another process conducts it, or its plan cannot be executed as it was begun.
+/// Those of [`run`]. Also if another process conducts the bake-off, or its plan cannot be executed as begun.
 pub fn resume(
     archive: &Archive,
     id: RunId,
@@ -114,7 +114,7 @@ pub fn resume(
     if rounds::is_one(archive, id)? {
         return rounds::resume(archive, id, options, stop, on_event);
     }
-    // First the journal: who holds it is alone with the bake-off.
+    // The journal comes first: its holder has exclusive access to the bake-off.
     let journal = archive.journal(id)?;
     let bakeoff = archive.bakeoff(id)?;
     let plan = archived_plan(&bakeoff, options, journal.before())?;
@@ -192,7 +192,7 @@ impl Conductor<'_> {
         self.ledger.close()
     }
 
-    /// Puts a line about a series on disk.
+    /// Writes a line about a series to disk.
     pub(crate) fn say_of_series(&mut self, series: u32, attempt: u32, step: Step) -> Result<(), RunnerError> {
         let step = match step {
             Step::SeriesFailed { reason } => Step::SeriesFailed { reason: self.secrets.hide(&reason) },
@@ -201,7 +201,7 @@ impl Conductor<'_> {
         Ok(self.ledger.journal.append(&event(Some(series), None, attempt, step))?)
     }
 
-    /// Takes note of how an attempt at a trial ended, in the journal first.
+    /// Records the end of an attempt at a trial, in the journal first.
     pub(crate) fn end(&mut self, trial: &Trial, end: Step) -> Result<(), RunnerError> {
         let end = match end {
             Step::TrialFailed { reason } => Step::TrialFailed { reason: self.secrets.hide(&reason) },
@@ -244,8 +244,8 @@ fn look(
     Err(RunnerError::NotFit { problems: problems.into_iter().map(|p| p.text).collect() })
 }
 
-/// What server and commands run as. A plan without a server has nothing to protect its commands from: they are the
-/// user's, as those of a load are.
+/// Chooses the account of server and commands. Without a server there is nothing to protect from the
+/// commands: they run as the user, like those of a load.
 fn account_of(plan: &Plan) -> Result<Option<Account>, RunnerError> {
     if !plan.has_server() {
         return Ok(None);
@@ -253,7 +253,7 @@ fn account_of(plan: &Plan) -> Result<Option<Account>, RunnerError> {
     account::choose(plan.server_user()).map_err(|problem| RunnerError::NotFit { problems: vec![problem] })
 }
 
-/// Whose rights the plan's server and commands have.
+/// Describes the rights of the plan's server and commands.
 fn run_as(plan: &Plan, account: Option<Account>) -> String {
     let own = if geteuid().is_root() { "root" } else { "the user who ran bakeoff" };
     let name = match (account, plan.server_user()) {
@@ -267,7 +267,7 @@ fn run_as(plan: &Plan, account: Option<Account>) -> String {
     name.to_owned()
 }
 
-/// Says aloud that commands have the rights of root, if there are any.
+/// Notes which commands have the rights of root, if any have.
 fn tell_commands_of_root(plan: &Plan, account: Option<Account>, on_event: &mut dyn FnMut(&Event<'_>)) {
     if let Some(which) = commands_of_root(plan, account) {
         on_event(&Event::Note(&format!(
@@ -276,7 +276,7 @@ fn tell_commands_of_root(plan: &Plan, account: Option<Account>, on_event: &mut d
     }
 }
 
-/// Which commands have the rights of root.
+/// Returns the commands that have the rights of root.
 fn commands_of_root(plan: &Plan, account: Option<Account>) -> Option<&'static str> {
     let is_root = geteuid().is_root();
     match (plan.has_commands() && account.is_none(), plan.load_is_commands()) {
@@ -287,7 +287,7 @@ fn commands_of_root(plan: &Plan, account: Option<Account>) -> Option<&'static st
     }
 }
 
-/// The facts about the machine, and what was seen and what was not seen of it.
+/// Returns the facts about the machine, including the findings of preflight and the data that is missing.
 fn machine(
     plan: &Plan,
     archive: &Archive,
@@ -296,7 +296,7 @@ fn machine(
     account: Option<Account>,
 ) -> Environment {
     let mut environment = probes::environment::read(Path::new("/"));
-    // Proofs that cannot be read cannot be cited; the page says that there are none.
+    // Proofs that cannot be read are omitted; the page reports that they are absent.
     environment.calibration = archive.calibration(&environment).unwrap_or_default();
     let mut add = |name: &str, value| environment.facts.insert(name.to_owned(), value);
     add(COMMANDS_RUN_AS, Ok(run_as(plan, account)));
@@ -348,7 +348,7 @@ fn planned(plan: &Plan, options: &Options, environment: Environment) -> Result<B
     })
 }
 
-/// The text that has the plan's checksum, and what it is called.
+/// Returns the text with the plan's checksum, and its name.
 fn plan_text(
     bakeoff: &Bakeoff,
     options: &Options,
@@ -378,7 +378,7 @@ fn plan_text(
     }
 }
 
-/// The author's key points: read now, so that the page can be made again when the file is gone.
+/// Returns the author's key points. They are read now, so the page can be rendered again without the file.
 fn notes(plan: &Plan) -> Result<Option<String>, RunnerError> {
     let Some(file) = plan.notes_path() else { return Ok(None) };
     let folder = Path::new(plan.name()).parent().map(PathBuf::from).unwrap_or_default();
@@ -386,7 +386,8 @@ fn notes(plan: &Plan) -> Result<Option<String>, RunnerError> {
     fs::read_to_string(&path).map(Some).map_err(|source| RunnerError::Notes { path, source })
 }
 
-/// The plan as it was begun: from the file that was named, from the archive, or, where that is masked, from its own file.
+/// Returns the plan as it was begun: from the file that the user named, from the archive or, if that text is
+/// masked, from the plan's own file.
 fn archived_plan(
     bakeoff: &Bakeoff,
     options: &Options,

@@ -1,7 +1,9 @@
-//! Control groups: the processes of a series, whatever group, session or parent they choose.
+//! Control groups: they hold the processes of a series, whatever process group, session or parent these
+//! choose.
 //!
-//! A process cannot leave its control group by itself unless it may write to another one. Version 2 is used where it is
-//! mounted, also beside version 1; otherwise a hierarchy of version 1, the one that accounts CPU time first.
+//! A process cannot leave its control group unless it may write to another one. Version 2 is used if it is
+//! mounted, also together with version 1; otherwise a hierarchy of version 1, preferably the one that
+//! accounts CPU time.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -17,14 +19,14 @@ use nix::unistd::{Pid, getpid};
 use crate::process::{Waited, wait_for};
 use crate::random;
 
-/// How the name of a control group of ours begins.
+/// Prefix of the names of our control groups.
 const PREFIX: &str = "bakeoff-";
-/// Killed processes leave their control group when the kernel has torn down their memory.
+/// Time limit for killed processes to leave their control group, which needs the kernel to free their memory.
 const PATIENCE: Duration = Duration::from_mins(1);
 /// Hierarchies of version 1, best first.
 const HIERARCHIES: [&str; 5] = ["cpuacct", "pids", "freezer", "name=systemd", "cpu"];
 
-/// A control group that this process made.
+/// A control group that this process created.
 #[derive(Debug)]
 pub(crate) struct ControlGroup {
     path: PathBuf,
@@ -32,10 +34,10 @@ pub(crate) struct ControlGroup {
 }
 
 impl ControlGroup {
-    /// Where a control group of that name would be; `None` where this process can make none.
+    /// Returns the path of a control group with that name; `None` if this process cannot create one.
     pub(crate) fn place(token: &str) -> Option<PathBuf> {
         let own = own_folders().into_iter().find(|folder| {
-            // Whether one can be made is only known by making one.
+            // Only an attempt shows whether one can be created.
             let trial = folder.join(format!("{PREFIX}{token}-probe"));
             let can = fs::create_dir(&trial).is_ok() && open_procs(&trial).is_ok();
             let _ = fs::remove_dir(&trial);
@@ -44,7 +46,7 @@ impl ControlGroup {
         Some(own.join(format!("{PREFIX}{token}")))
     }
 
-    /// Makes it, empty.
+    /// Creates the group, empty.
     pub(crate) fn make(path: PathBuf) -> io::Result<Self> {
         fs::create_dir(&path)?;
         match open_procs(&path) {
@@ -60,23 +62,23 @@ impl ControlGroup {
         &self.path
     }
 
-    /// Whether the kernel kills all of it at the same moment: since Linux 5.14, in version 2.
+    /// Whether the kernel can kill the whole group at once: since Linux 5.14, in version 2.
     pub(crate) fn dies_at_once(&self) -> bool {
         self.path.join("cgroup.kill").exists()
     }
 
-    /// What a process writes `0` to in order to join.
+    /// Returns the file to which a process writes `0` to join.
     pub(crate) fn procs(&self) -> &File {
         &self.procs
     }
 
-    /// The processes in it and in groups below it.
+    /// Returns the processes in the group and in groups below it.
     pub(crate) fn members(&self) -> Vec<Pid> {
         members(&self.path)
     }
 
-    /// Kills everything in it and waits until it is empty; yields how many processes there were, or that some do not
-    /// die.
+    /// Kills all processes in the group and waits until it is empty. Returns the number of processes, or an
+    /// error if some do not die.
     pub(crate) fn empty(&self) -> Result<usize, String> {
         let mut found = BTreeSet::new();
         let waited = wait_for(PATIENCE, &Stop::new(), || {
@@ -88,7 +90,7 @@ impl ControlGroup {
         if waited == Waited::Done { Ok(found.len()) } else { Err(immortal(&self.path)) }
     }
 
-    /// Kills everything in it, waits until it is empty, and removes it; yields whether it is.
+    /// Kills all processes in the group, waits until it is empty, and removes it. Returns whether it is gone.
     pub(crate) fn end(&self) -> bool {
         end(&self.path)
     }
@@ -102,9 +104,10 @@ impl Drop for ControlGroup {
     }
 }
 
-/// Ends what a dead process left in its control group; yields how many processes were killed.
+/// Ends the control group of a dead process. Returns the number of processes killed.
 ///
-/// - `path`: from the journal, which a stranger may have written. Only a control group with a name of ours is touched.
+/// - `path`: from the journal, which another user may have written. Only a control group with a name of ours
+///   is touched.
 pub(crate) fn end_left(path: &Path) -> Result<usize, String> {
     let Ok(path) = fs::canonicalize(path) else { return Ok(0) };
     let name = path.file_name().and_then(|name| name.to_str());
@@ -119,13 +122,14 @@ pub(crate) fn end_left(path: &Path) -> Result<usize, String> {
     Err(immortal(&path))
 }
 
-/// Whether a folder is of the kernel's file system of control groups: elsewhere, anybody may have written what it says.
+/// Whether a folder is on the kernel's file system of control groups. Elsewhere any user may have written its
+/// content.
 fn is_control_group(path: &Path) -> bool {
     let kind = statfs(path).map(|found| found.filesystem_type());
     kind.is_ok_and(|kind| [CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC].contains(&kind))
 }
 
-/// Why a control group cannot be ended.
+/// Returns the message for a control group that cannot be ended.
 pub(crate) fn immortal(path: &Path) -> String {
     format!("processes in the control group {} do not die", path.display())
 }
@@ -134,7 +138,7 @@ fn kill_all(path: &Path, members: &[Pid]) {
     if members.is_empty() {
         return;
     }
-    // Since Linux 5.14; it also catches processes that are being forked.
+    // Since Linux 5.14; this also kills processes that are being forked.
     let _ = fs::write(path.join("cgroup.kill"), "1");
     for pid in members {
         // It may have ended just now.
@@ -162,7 +166,7 @@ fn remove_tree(path: &Path) -> io::Result<()> {
 
 fn members(path: &Path) -> Vec<Pid> {
     let text = fs::read_to_string(path.join("cgroup.procs")).unwrap_or_default();
-    // 0 is a process outside of our PID namespace.
+    // 0 is a process outside our PID namespace.
     let own = text.lines().filter_map(|line| line.parse().ok()).filter(|&pid| pid > 0).map(Pid::from_raw);
     own.chain(subfolders(path).iter().flat_map(|folder| members(folder))).collect()
 }
@@ -176,18 +180,20 @@ fn open_procs(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).open(path.join("cgroup.procs"))
 }
 
-/// The folders of the control groups that this process is in, best first.
+/// Returns the folders of the control groups of this process, best first.
 fn own_folders() -> Vec<PathBuf> {
     let read = |path| fs::read_to_string(path).unwrap_or_default();
     let own = getpid().to_string();
     let mut folders = candidates(&read("/proc/self/cgroup"), &read("/proc/self/mountinfo"));
-    // What is mounted may be another part of the tree than the one that this process is in.
+    // The mount may show another part of the tree than that of this process.
     folders.retain(|folder| {
         fs::read_to_string(folder.join("cgroup.procs")).is_ok_and(|pids| pids.lines().any(|pid| pid == own))
     });
     folders
 }
 
+/// Returns the possible folders of this process's control groups.
+///
 /// - `own`: `/proc/self/cgroup`, lines `hierarchy:controllers:path`.
 /// - `mounts`: `/proc/self/mountinfo`.
 fn candidates(own: &str, mounts: &str) -> Vec<PathBuf> {
@@ -240,7 +246,7 @@ mod tests {
             ["/sys/fs/cgroup/unified/user.slice/s", "/sys/fs/cgroup/cpu/x", "/sys/fs/cgroup/systemd"]
                 .map(PathBuf::from)
         );
-        // In a container, a part of the tree is mounted.
+        // In a container, only a part of the tree is mounted.
         let mounts = "26 30 0:23 /user.slice /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
         assert_eq!(candidates(own, mounts), [PathBuf::from("/sys/fs/cgroup/s")]);
     }

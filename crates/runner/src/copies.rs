@@ -1,9 +1,10 @@
-//! Many copies of one unit of work at once: what does each of them get done?
+//! Throughput of many simultaneous copies of one unit of work.
 //!
-//! Every copy runs the command again and again, from one moment on, until each of them has worked for the plan's time
-//! and finished a run; then all are stopped. So each is measured while all the others work, and a copy's rate is the
-//! runs that it finished over the time from its start to the end of the last of them. What the end cuts off is not
-//! counted. Each copy has a thread here, which starts the command and waits for it.
+//! All copies start together and run the command repeatedly, until each has worked for the plan's time and
+//! finished a run; then all are stopped. So each copy is measured while all others work. Its rate is the
+//! number of finished runs, divided by the time from its start to the end of the last of them. A run that the
+//! end interrupts is not counted. Each copy has a thread in this process that starts the command and waits
+//! for it.
 
 pub(crate) mod files;
 mod judge;
@@ -43,18 +44,18 @@ use crate::rounds::{Bench, Measured, Shortfall};
 use crate::strays::{self, Strays};
 use crate::workspace::Workspace;
 
-/// How often the books of the CPUs are closed while copies work.
+/// Length of a CPU interval while copies work.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// How often hung copies and a wish to stop are looked for.
+/// Interval at which hung copies and requests to stop are checked.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// In less time than this, copies differ by when they were started.
+/// Shortest time over which copies are comparable. Over a shorter one, their start times dominate.
 const FAIR_FROM: Duration = Duration::from_millis(200);
-/// The fact that has what each copy's command takes alone.
+/// Fact that holds the solo time of each copy's command.
 const UNIT_WORK: &str = "scale.unit_work";
-/// The fact that has the CPUs that the copies may use.
+/// Fact that holds the CPUs that the copies may use.
 const CPUS: &str = "scale.cpus";
 
-/// How the copies are found again if this process dies.
+/// Means to find the copies again if this process dies.
 #[derive(Debug, Clone)]
 pub(crate) struct Confined {
     group: Option<Arc<ControlGroup>>,
@@ -66,8 +67,8 @@ impl Confined {
         Self { group: workspace.control_group().cloned(), mark: workspace.mark().to_owned() }
     }
 
-    /// Ends what copies left behind: nothing that they started may work on into the next level. Yields how many
-    /// processes were alive.
+    /// Ends processes that copies left behind, which must not run on into the next level. Returns the number
+    /// of live ones.
     fn end_strays(&self) -> Result<usize, String> {
         let in_group = self.group.as_ref().map_or(Ok(0), |group| group.empty())?;
         Ok(in_group + Strays::begin(&self.mark, None).end()?)
@@ -79,7 +80,7 @@ pub(crate) struct Copies {
     confined: Confined,
     plan: ScalePlan,
     machine: Machine,
-    /// CPUs that can be busy all the time under the quota.
+    /// Number of CPUs that can be busy all the time under the quota.
     cpus: u32,
     weights: Weights,
     /// Facts about the files that the command names.
@@ -87,9 +88,9 @@ pub(crate) struct Copies {
 }
 
 impl Copies {
-    /// Looks whether so many copies can be, and whether the command does its work at all.
+    /// Checks that the limits allow so many copies, and that the command works.
     ///
-    /// - `begun`: the machine as it was when the run began, if it is resumed: all its rounds have the same weights.
+    /// - `begun`: the machine at the start of the run, if it is resumed: all rounds have the same weights.
     pub(crate) fn prepare(
         plan: &ScalePlan,
         confined: Confined,
@@ -98,7 +99,7 @@ impl Copies {
         stop: &Stop,
     ) -> Result<Self, RunnerError> {
         for unit in &plan.units {
-            // By content, so that a folder is no file and a file without permission says so.
+            // Detected by reading: this reports a folder and a file without permission.
             let readable = File::open(unit).and_then(|f| {
                 if f.metadata()?.is_file() { Ok(()) } else { Err(io::ErrorKind::IsADirectory.into()) }
             });
@@ -145,7 +146,7 @@ impl Copies {
         Ok(ready)
     }
 
-    /// What the rounds of a resumed run must not measure again.
+    /// Returns facts that the rounds of a resumed run must not measure again.
     pub(crate) fn facts(&self) -> BTreeMap<String, Maybe<String>> {
         let weights = (self.weights.each.len() > 1).then(|| (UNIT_WORK.to_owned(), Ok(self.weights.text())));
         let cpus = (CPUS.to_owned(), Ok(cpus_text(&self.places(), self.cpus)));
@@ -156,7 +157,7 @@ impl Copies {
         self.machine.places.keys().copied().collect()
     }
 
-    /// Whether the copies may use other CPUs now than when the run began.
+    /// Reports whether the copies may use other CPUs now than at the start of the run.
     fn other_cpus(&self) -> Option<String> {
         match room::cpus(&self.plan) {
             Ok((cpus, count)) => changed(&cpus_text(&self.places(), self.cpus), &cpus_text(&cpus, count)),
@@ -164,7 +165,8 @@ impl Copies {
         }
     }
 
-    /// Measures each kind of work alone: how much more it is than the first. Other work, or a quota, would be part of it.
+    /// Measures each kind of work alone, relative to the first. Other work or a quota would distort the
+    /// ratio.
     fn weigh(&self, folder: &Path, stop: &Stop) -> Result<Weights, RunnerError> {
         let kinds = self.plan.kinds_of_work();
         if kinds < 2 {
@@ -201,7 +203,8 @@ impl Copies {
         }
     }
 
-    /// One run alone: the command works, and what it reads is in memory. Yields how long it took.
+    /// Runs one copy alone, which shows that the command works and brings its input into memory. Returns its
+    /// duration.
     fn rehearse(&self, copy: u32, folder: &Path, stop: &Stop) -> Result<Duration, RunnerError> {
         let log = folder.join("rehearsal.log");
         let began_ns = Monotonic.now_ns();
@@ -232,7 +235,7 @@ impl Copies {
         }
     }
 
-    /// Waits for the end of a run to the moment, since its time is a measure of its work.
+    /// Waits for the exact end of a run, since its duration measures its work.
     fn wait_alone(&self, process: &Process, stop: &Stop) -> Result<Waited, RunnerError> {
         if self.plan.kinds_of_work() < 2 {
             return Ok(process.wait(self.plan.timeout, stop));
@@ -261,7 +264,7 @@ impl Copies {
         Process::spawn(command, &placement)
     }
 
-    /// One level, once.
+    /// Measures one level once.
     pub(crate) fn measure(&self, trial: &Trial, bench: &mut Bench<'_>) -> Result<Measured, Shortfall> {
         let copies: u32 = trial.levels[ScalePlan::COPIES].parse().expect("trials are made from the plan");
         let floor = Floor {
@@ -288,10 +291,10 @@ impl Copies {
         let strays = self.confined.end_strays();
         let wall_s = (Monotonic.now_ns() - began_ns) as f64 * 1e-9;
         bench.beside.close_interval();
-        // Everything that the copies started has ended by now and is counted.
+        // All processes that the copies started have ended by now and are counted.
         let used_s = used_cpu_s() - used;
         for copy in 0..copies {
-            // What the copies said was read where it was needed.
+            // The output of the copies has been read if it was needed.
             let _ = fs::remove_file(bench.folder.join(format!("copy-{copy}.log")));
         }
         let end = floor.lock().end.clone();
@@ -326,7 +329,7 @@ impl Copies {
         Ok(Measured { samples, invalid })
     }
 
-    /// What the copies did, in units of the first unit's work.
+    /// Returns the results of the copies, in units of the first unit's work.
     fn samples(&self, bench: &Bench<'_>, wall_s: f64, tallies: &[Tally]) -> Vec<Sample> {
         let t_ms = since_ms(bench);
         let mut samples = Vec::new();
@@ -352,7 +355,7 @@ impl Copies {
         samples
     }
 
-    /// What a copy's thread does until the level ends.
+    /// Runs one copy until the level ends. Each copy has a thread for this.
     fn work(&self, copy: u32, copies: u32, log: &Path, floor: &Floor) -> Tally {
         let mut tally = Tally::default();
         let began_ns = Monotonic.now_ns();
@@ -368,13 +371,13 @@ impl Copies {
                 }
             };
             if !floor.enter(copy, process.pid()) {
-                // What it has started by now must be gone before the level's strays are counted.
+                // Processes that it has started must be gone before the level's strays are counted.
                 let _ = strays::end_group(&mut process);
                 return tally;
             }
             let cpu = process.watch_cpu_time();
             let now_ns = Monotonic.now_ns();
-            // From here on nobody else kills it, so that its number may become another's.
+            // From here on no other thread kills it, so its process id may be reused.
             let over = floor.leave(copy);
             let status = strays::end_group(&mut process);
             if over {
@@ -402,7 +405,8 @@ impl Copies {
         }
     }
 
-    /// Waits for the end of the level: all copies have worked long enough, one has died or hangs, or the user stops.
+    /// Waits for the end of the level: all copies have worked long enough, one has died or hangs, or the user
+    /// stops.
     fn supervise(&self, floor: &Floor, copies: u32, bench: &mut Bench<'_>) {
         let timeout_ns = u64::try_from(self.plan.timeout.as_nanos()).unwrap_or(u64::MAX);
         let interval_ns = u64::try_from(INTERVAL.as_nanos()).expect("a second is short");
@@ -435,11 +439,11 @@ impl Copies {
     }
 }
 
-/// What a copy got done.
+/// Work done by a copy.
 #[derive(Debug, Default)]
 struct Tally {
     runs: u64,
-    /// From its start to the end of its last run.
+    /// Seconds from its start to the end of its last run.
     for_s: f64,
     /// CPU time of its runs.
     cpu: Duration,
@@ -447,7 +451,7 @@ struct Tally {
 }
 
 impl Tally {
-    /// Runs per second; 0 if none was finished.
+    /// Returns the runs per second; 0 if no run was finished.
     fn rate(&self) -> f64 {
         if self.runs == 0 { 0.0 } else { self.runs as f64 / self.for_s }
     }
@@ -457,16 +461,16 @@ fn since_ms(bench: &Bench<'_>) -> i64 {
     i64::try_from((Monotonic.now_ns() - bench.anchor.monotonic_ns) / 1_000_000).unwrap_or(i64::MAX)
 }
 
-/// What the copies of a level share.
+/// State that the copies of a level share.
 struct Floor {
     state: Mutex<State>,
     changed: Condvar,
 }
 
 struct State {
-    /// Who runs for each copy, and since when.
+    /// Process and start time of each copy's current run.
     running: Vec<Option<(Pid, u64)>>,
-    /// Copies that have worked long enough.
+    /// Number of copies that have worked long enough.
     reached: u32,
     end: Option<End>,
 }
@@ -483,7 +487,7 @@ impl Floor {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes note of who runs; `false` where the level is over, and nobody shall.
+    /// Registers a process. Returns `false` if the level is over, in which case it must not run.
     fn enter(&self, copy: u32, pid: Pid) -> bool {
         let mut state = self.lock();
         if state.end.is_none() {
@@ -492,7 +496,7 @@ impl Floor {
         state.end.is_none()
     }
 
-    /// Yields whether the level was over before.
+    /// Removes a process. Returns whether the level was over before.
     fn leave(&self, copy: u32) -> bool {
         let mut state = self.lock();
         state.running[copy as usize] = None;
@@ -512,19 +516,19 @@ impl Floor {
         self.end(End::Failed(reason));
     }
 
-    /// Ends the level for the first reason there is, and everybody's run.
+    /// Ends the level, for the first reason given, and kills all runs.
     fn end(&self, end: End) {
         let mut state = self.lock();
         state.end.get_or_insert(end);
         for (pid, _) in state.running.iter().flatten() {
-            // It may have ended just now, which is what is asked for.
+            // It may have ended just now, which is the goal.
             let _ = killpg(*pid, Signal::SIGKILL);
         }
         self.changed.notify_all();
     }
 }
 
-/// The last of a log, as the end of a sentence.
+/// Returns the last part of a log, as the end of a sentence.
 fn last_words(log: &Path) -> String {
     File::open(log)
         .map_or_else(|e| format!("; its output cannot be read: {e}"), |file| log::last_words(&file))

@@ -1,4 +1,4 @@
-//! Why a bake-off could not be conducted.
+//! Errors of a bake-off.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,68 +10,68 @@ use record::run::RunId;
 
 use crate::options::Foreign;
 
-/// Why a bake-off could not be conducted, or had to be left.
+/// Reason that a bake-off could not be conducted, or had to be interrupted.
 #[derive(Debug, thiserror::Error)]
 pub enum RunnerError {
-    /// The plan asks for what this version cannot do.
+    /// The plan needs a feature that this version lacks.
     #[error("{}", .what.join("\n"))]
     NotBuilt {
-        /// What, each with its place.
+        /// Missing features, each with its place.
         what: Vec<String>,
     },
-    /// This machine is not fit for the plan.
+    /// This machine is unfit for the plan.
     #[error("{}", .problems.join("\n"))]
     NotFit {
-        /// Why not.
+        /// Problems of the machine.
         problems: Vec<String>,
     },
-    /// A target that no driver takes.
+    /// No driver accepts the target.
     #[error("{plan}: the target of the load")]
     Target {
-        /// The plan.
+        /// Name of the plan.
         plan: String,
-        /// What the driver says.
+        /// Error of the driver.
         source: LoadError,
     },
     /// The unit of work of a scale run does not start.
     #[error("{command} does not start: is it written as in a shell, and installed?")]
     NoCommand {
-        /// Its words.
+        /// Command line.
         command: String,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
-    /// The unit of work of a scale run does not do its work alone: many of it would be no better.
+    /// The unit of work of a scale run fails when it runs alone, so many copies would fail too.
     #[error("one run of the command, before any is measured: {what}")]
     Rehearsal {
-        /// How it ended.
+        /// Description of the failure.
         what: String,
     },
-    /// The user stopped it before anything was begun.
+    /// The user stopped it before the first step.
     #[error("stopped before anything was measured")]
     StoppedBefore,
-    /// A file that is to be read cannot be made or read.
+    /// An input file cannot be created or read.
     #[error("{what}")]
     Data {
-        /// What was done with which file.
+        /// Failed operation and its file.
         what: String,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
-    /// The archived plan of an experiment is none for this version.
+    /// The archived plan of an experiment is not valid for this version.
     #[error("the plan of {id} as the archive has it")]
     ArchivedExperiment {
-        /// The run.
+        /// Id of the run.
         id: RunId,
-        /// What is wrong with it.
+        /// Fault of the plan.
         source: NotAnExperiment,
     },
     /// The file with the author's key points cannot be read.
     #[error("cannot read the notes {}, which the plan names", path.display())]
     Notes {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
     /// The archive fails.
@@ -80,9 +80,9 @@ pub enum RunnerError {
     /// The scratch folder fails.
     #[error("cannot use the scratch folder {}; $TMPDIR says where else it may be", path.display())]
     Scratch {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
     /// The server's user may not enter a folder above the scratch folder.
@@ -92,116 +92,116 @@ pub enum RunnerError {
         path.display()
     )]
     OutOfReach {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
-        /// The user.
+        /// User id of the server.
         uid: u32,
     },
-    /// Nothing could be measured in a whole block: the rest would be no better.
+    /// All trials of a block failed. The bake-off stops, since later blocks would fail too.
     #[error(
         "no trial of block {block} could be measured, the first because {reason}; it can be resumed as {id}"
     )]
     BlockFailed {
-        /// The bake-off.
+        /// Id of the bake-off.
         id: RunId,
-        /// The block.
+        /// Number of the block.
         block: u32,
-        /// What the first one died of.
+        /// Reason of the first failure.
         reason: String,
     },
-    /// The archived plan is none for this version.
+    /// The archived plan is not valid for this version.
     #[error("the plan of {id} as the archive has it")]
     ArchivedPlan {
-        /// The bake-off.
+        /// Id of the bake-off.
         id: RunId,
-        /// What is wrong with it.
+        /// Faults of the plan.
         source: PlanErrors,
     },
-    /// The plan has a secret written out, which the archive masked.
+    /// The plan contains a secret in plain text, which the archive masked.
     #[error(
         "{id} cannot be resumed from the archive: its plan has a secret written out, which the archive masks{}; name \
          the plan's own file with --plan FILE, and write `{{env:NAME}}` or `{{file:PATH}}` in the next plan",
         tried.as_deref().map(|file| format!(", and {file} is not that plan (sha256 {sha256})")).unwrap_or_default()
     )]
     PlanMasked {
-        /// The bake-off.
+        /// Id of the bake-off.
         id: RunId,
-        /// The file that was tried.
+        /// File that was tried.
         tried: Option<String>,
-        /// The checksum of the plan.
+        /// Checksum of the plan.
         sha256: String,
     },
-    /// A file was named for the plan, and holds another one.
+    /// The file that the user named contains another plan.
     #[error("{file} is not the plan of {id}: its sha256 is {found}, and the plan's is {sha256}")]
     AnotherPlan {
-        /// The bake-off.
+        /// Id of the bake-off.
         id: RunId,
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// Its checksum.
+        /// Checksum of the file.
         found: String,
-        /// The checksum of the plan.
+        /// Checksum of the plan.
         sha256: String,
     },
-    /// The file that was named for the plan cannot be read.
+    /// The plan file that the user named cannot be read.
     #[error("cannot read the plan {}", path.display())]
     PlanFile {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
-    /// A secret that the plan refers to is not there.
+    /// A secret that the plan refers to is missing.
     #[error("the plan refers to `{reference}`, which cannot be read: {why}")]
     Secret {
-        /// The reference.
+        /// Reference to the secret.
         reference: String,
-        /// Why not.
+        /// Reason that it cannot be read.
         why: String,
     },
-    /// Another bake-off runs on this machine.
+    /// Another measurement runs on this machine.
     #[error(
         "another measurement runs on this machine: {holder}, holds {}; wait for it, or measure beside it with --beside-others, \
          which marks every trial; if that is not a measurement, BAKEOFF_MACHINE_LOCK names another file",
         path.display()
     )]
     MachineBusy {
-        /// The process, as the kernel knows it.
+        /// Process that holds the lock, as the kernel reports it.
         holder: String,
-        /// The lock file.
+        /// Path of the lock file.
         path: PathBuf,
     },
     /// The lock that keeps bake-offs apart cannot be used.
     #[error("cannot use {}, the lock that keeps bake-offs on a machine apart; BAKEOFF_MACHINE_LOCK names another", path.display())]
     MachineLock {
-        /// The lock file.
+        /// Path of the lock file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
-    /// Another user could have written what would be executed.
+    /// Another user could have written commands that would run.
     #[error(
         "{} belongs to another user ({}), whose commands would run as this one:\n  {}\nread them, and say --trust",
         foreign.id, foreign.owner, foreign.commands.join("\n  ")
     )]
     Untrusted {
-        /// Whose it is, and what would run.
+        /// Owner and commands.
         foreign: Foreign,
     },
-    /// This version draws another order from the same plan.
+    /// This version draws another order from the plan.
     #[error(
         "{id} cannot be resumed: this version draws another order from its plan; finish it with version {version}"
     )]
     AnotherOrder {
-        /// The bake-off.
+        /// Id of the bake-off.
         id: RunId,
-        /// The version that began it.
+        /// Version that began it.
         version: String,
     },
 }
 
 impl RunnerError {
-    /// Whose fault it is.
+    /// Returns the class of the error.
     pub fn class(&self) -> ErrorClass {
         match self {
             Self::NotBuilt { .. }

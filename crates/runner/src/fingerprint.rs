@@ -1,4 +1,4 @@
-//! What the machine was like just before a trial, and which programs its server and its commands are.
+//! State of the machine just before a trial, and identity of the programs of server and commands.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -17,27 +17,28 @@ use record::target::Target;
 
 use crate::preflight::{BUSY_RATIO_MAX, busy_ratio};
 
-/// How long the machine is watched before each trial.
+/// Time for which the machine is watched before each trial.
 const WATCH: Duration = Duration::from_millis(200);
-/// Share of the CPUs' time that is not idle just before a trial.
+/// Fact: share of CPU time that is not idle just before a trial.
 const BUSY: &str = "trial.busy_before_ratio";
-/// Set where that is too much for a quiet machine.
+/// Fact that is set if that share is too large for a quiet machine.
 const OTHER_WORK: &str = "trial.other_work";
-/// The programs of the server, and their checksums in the same order.
+/// Facts: programs of the server, and their checksums in the same order.
 const SERVER: [&str; 2] = ["server.program", "server.program.sha256"];
-/// Those of an `exec:` load.
+/// Facts: programs of an `exec:` load, and their checksums.
 const COMMAND: [&str; 2] = ["command.program", "command.program.sha256"];
 
-/// Reads the machine's facts anew: a governor, a mitigation or a kernel setting may have changed since the last trial.
+/// Reads the machine's facts again: a governor, a mitigation or a kernel setting may have changed since the
+/// last trial.
 pub(crate) fn refresh(environment: &mut Environment) {
     for (name, value) in probes::environment::read(Path::new("/")).facts {
         environment.facts.insert(name, value);
     }
 }
 
-/// Watches the machine, and notes how busy it is; yields a note where it is not quiet.
+/// Watches the machine and records how busy it is. Returns a note if it is not quiet.
 ///
-/// The server of the trial runs already: what it does without a load counts as well.
+/// The server of the trial already runs: its work without a load counts too.
 pub(crate) fn judge_quiet(environment: &mut Environment) -> Option<String> {
     let busy = watched();
     environment.facts.remove(OTHER_WORK);
@@ -58,13 +59,13 @@ fn watched() -> Maybe<f64> {
     busy_ratio(&before, &read()?).ok_or_else(|| Missing::because("no tick was booked"))
 }
 
-/// Notes which programs a server is: the files that its processes execute, and their checksums.
+/// Records the programs of a server: the files that its processes execute, and their checksums.
 ///
-/// - `pids`: the processes that listen, or all of them if none does. A wrapper's shell is not the server.
+/// - `pids`: the processes that listen, or all if none does. The shell of a wrapper is not the server.
 pub(crate) fn server(pids: &[Pid], environment: &mut Environment) {
     let found = pids.iter().filter_map(|pid| {
         let file = format!("/proc/{pid}/exe");
-        // A process that has ended executes nothing any more. The link opens the file even if it was replaced.
+        // A process that has ended executes no file. The link opens the file even if it was replaced.
         let path = match fs::read_link(&file) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return None,
             path => path,
@@ -74,9 +75,10 @@ pub(crate) fn server(pids: &[Pid], environment: &mut Environment) {
     note(SERVER, found.collect(), "no process of the server was found", environment);
 }
 
-/// Notes which programs an `exec:` load executes: the files on PATH, for a shell's text at each place of a command.
+/// Records the programs that an `exec:` load executes: the files on PATH, in a shell's text for each command
+/// position.
 ///
-/// What these programs start themselves is not known.
+/// Programs that these start are unknown.
 pub(crate) fn command(target: &Target, environment: &mut Environment) {
     let Some(words) = load::exec_words(target) else { return };
     let programs = match &words[..] {
@@ -92,7 +94,7 @@ pub(crate) fn command(target: &Target, environment: &mut Environment) {
     note(COMMAND, found.collect(), "it is not on PATH", environment);
 }
 
-/// Each program with its checksum; or the file that cannot be read.
+/// Checksum of each program, or the file that cannot be read and its error.
 type Programs = Result<BTreeMap<PathBuf, String>, (String, io::Error)>;
 
 fn note([name, sum_name]: [&str; 2], programs: Programs, absent: &str, environment: &mut Environment) {
@@ -111,10 +113,10 @@ fn note([name, sum_name]: [&str; 2], programs: Programs, absent: &str, environme
 const BEFORE_COMMANDS: [&str; 14] = [
     "!", "{", "if", "then", "else", "elif", "while", "until", "do", "time", "exec", "command", "env", "nohup",
 ];
-/// Commands that a shell executes itself although there are files of that name.
+/// Commands that a shell executes itself although files with these names exist.
 const BUILT_IN: [&str; 9] = ["[", "cd", "echo", "false", "kill", "printf", "pwd", "test", "true"];
 
-/// The words of a shell's text that stand where a command begins; in quotes, too, as those of `sh -c '...'` are.
+/// Returns the words of a shell's text at command positions, also inside quotes, as in `sh -c '...'`.
 pub(crate) fn commands_of(text: &str) -> impl Iterator<Item = &str> {
     let parts = text.split(['|', '&', ';', '(', ')', '`', '"', '\'', '\n']);
     parts.filter_map(|part| {
@@ -124,7 +126,7 @@ pub(crate) fn commands_of(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The file that a program's name means, by PATH.
+/// Returns the file of a program name, by PATH.
 pub(crate) fn find(name: &str) -> Option<PathBuf> {
     let found = if name.contains('/') {
         Some(PathBuf::from(name))
@@ -135,10 +137,10 @@ pub(crate) fn find(name: &str) -> Option<PathBuf> {
     found.and_then(|path| fs::canonicalize(path).ok()).filter(|path| path.is_file())
 }
 
-/// No program is longer; a server may execute one that is, with holes.
+/// Size limit of a program. No real one is larger, but a server may execute a sparse file.
 const PROGRAM_BYTES_MAX: u64 = 1 << 30;
 
-/// The checksum of a file; one that is the same by inode, size and time is read once.
+/// Returns the checksum of a file. A file with equal inode, size and time is read once.
 pub(crate) fn checksum(path: &Path) -> io::Result<String> {
     /// Device, inode, size, seconds and nanoseconds of the last change.
     type Key = (u64, u64, u64, i64, i64);

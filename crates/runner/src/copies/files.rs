@@ -1,8 +1,9 @@
-//! The files that a scale run's command names: its programs, and what it reads.
+//! Files that the command of a scale run names: its programs and its input.
 //!
-//! A path does not say what a file holds. Two runs of one command line are the same work only if its files have the same
-//! content, on another machine and in a run that is resumed. Files that the command writes are left out: those change while it
-//! runs once, before any round. What a program opens without being told by its command line is not found.
+//! A path does not identify content. Two runs of one command line are the same work only if its files have
+//! the same content, on another machine and in a resumed run. Files that the command writes are left out:
+//! they change while it runs once, before any round. Files that a program opens by itself, without a name on
+//! the command line, are not found.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,14 +16,14 @@ use record::missing::Maybe;
 
 use crate::fingerprint::{checksum, commands_of, find};
 
-/// Facts that hold the files, each followed by a number.
+/// Prefix of the facts that hold the files; a number follows.
 const FILE: &str = "scale.file.";
-/// No more files than this are compared.
+/// Maximum number of files that are compared.
 const FILES_MAX: usize = 64;
-/// A larger file is compared by its size alone.
+/// Size above which a file is compared only by its size.
 const HASHED_BYTES_MAX: u64 = 1 << 30;
 
-/// The files, as they were when they were looked for.
+/// Files and their state when they were found.
 #[derive(Debug)]
 pub(crate) struct Files(BTreeMap<PathBuf, Stamp>);
 
@@ -30,7 +31,7 @@ pub(crate) struct Files(BTreeMap<PathBuf, Stamp>);
 type Stamp = (u64, u64, u64, i64, i64);
 
 impl Files {
-    /// Files that the command of any copy names.
+    /// Returns the files that the command of any copy names.
     pub(crate) fn named_by(plan: &ScalePlan) -> Self {
         let kinds = plan.kinds_of_work().clamp(1, u32::try_from(FILES_MAX).unwrap_or(u32::MAX));
         Self::of_commands((0..kinds).map(|copy| plan.command_of(copy)))
@@ -50,7 +51,7 @@ impl Files {
         Self(stamped.take(FILES_MAX).collect())
     }
 
-    /// Their sizes and checksums, without those that have changed since.
+    /// Returns sizes and checksums of the files that have not changed since.
     pub(crate) fn facts(&self) -> BTreeMap<String, Maybe<String>> {
         let is_same = |(path, before): &(&PathBuf, &Stamp)| stamp(path).as_ref() == Some(*before);
         let content = |(path, stamp): (&PathBuf, &Stamp)| {
@@ -63,7 +64,7 @@ impl Files {
     }
 }
 
-/// Files that two runs both know and whose content differs, each a clause.
+/// Returns a clause for each file that both runs know with different content.
 pub(crate) fn differing(this: &Environment, that: &Environment) -> Vec<String> {
     let (this, that) = (by_path(this), by_path(that));
     let differs = |(path, here): (&&str, &&str)| {
@@ -73,7 +74,7 @@ pub(crate) fn differing(this: &Environment, that: &Environment) -> Vec<String> {
     this.iter().filter_map(differs).collect()
 }
 
-/// Content by path.
+/// Returns the content by path.
 fn by_path(environment: &Environment) -> BTreeMap<&str, &str> {
     let names = environment.facts.keys().filter(|name| name.starts_with(FILE));
     let parsed = names.filter_map(|name| {
@@ -85,7 +86,8 @@ fn by_path(environment: &Environment) -> BTreeMap<&str, &str> {
     parsed.collect()
 }
 
-/// A word, what stands in it behind a `=` (`if=FILE`), and the words of a shell's text. Not what the text writes to.
+/// Returns a word, its part after a `=` (`if=FILE`), and the words of a shell's text, without those that the
+/// text writes to.
 fn parts(word: &str) -> impl Iterator<Item = &str> {
     let separators = [' ', '\t', '\n', '|', '&', ';', '(', ')', '`', '"', '\'', '<'];
     let words = word.split(separators).flat_map(|part| part.split('>').take(1));
@@ -166,7 +168,7 @@ mod tests {
             found.len() == 1 && found[0].contains(name) && found[0].contains("9 bytes, sha256"),
             "{found:?}"
         );
-        // One that is written after it was looked for.
+        // A file that is written after it was found.
         let files = Files::of_commands(std::iter::once(vec!["cat".to_owned(), name.to_owned()]));
         fs::write(&file, "as the command left it").unwrap();
         assert!(!paths(&environment(&files)).iter().any(|path| path.ends_with("big.log")));

@@ -1,13 +1,13 @@
-//! Whether a level may be used: was the machine the copies' alone, and did each of them get its share?
+//! Checks of a level: whether the copies had the machine for themselves, and whether each got its share.
 
 use nix::sys::resource::{UsageWho, getrusage};
 
-/// Share of the copies' CPUs that other work may use while they are measured.
+/// Maximum share of the copies' CPUs that other work may use during the measurement.
 const OTHERS_RATIO_MAX: f64 = 0.05;
-/// Least rate of the slowest copy as a share of the fastest one's, where the CPUs can be shared out evenly.
+/// Minimum rate of the slowest copy as a share of the fastest one's, if the CPUs can be shared evenly.
 const FAIR_RATIO_MIN: f64 = 0.5;
 
-/// CPU time of this process and of all its descendants that have ended, seconds.
+/// Returns the CPU time in seconds of this process and all its descendants that have ended.
 pub(super) fn used_cpu_s() -> f64 {
     let of = |who| {
         getrusage(who).map_or(0.0, |usage| {
@@ -25,7 +25,7 @@ pub(super) fn strays_sentence(strays: usize) -> String {
     )
 }
 
-/// Whether other work used more than its share of the CPUs that the copies may use.
+/// Reports that other work used too much of the CPUs that the copies may use.
 pub(super) fn others_sentence(ratio: f64, cpus: usize) -> Option<String> {
     (ratio > OTHERS_RATIO_MAX).then(|| {
         format!(
@@ -36,8 +36,8 @@ pub(super) fn others_sentence(ratio: f64, cpus: usize) -> Option<String> {
     })
 }
 
-/// Whether a hypervisor took more than the same share away. Some kernels count stolen time as that of the process that had the CPU,
-/// so that it is not among what others used.
+/// Reports that a hypervisor took too much of these CPUs. Some kernels count stolen time as time of the
+/// process that had the CPU, so it is not part of the other check.
 pub(super) fn stolen_sentence(ratio: f64, cpus: usize) -> Option<String> {
     (ratio > OTHERS_RATIO_MAX).then(|| {
         format!(
@@ -48,9 +48,10 @@ pub(super) fn stolen_sentence(ratio: f64, cpus: usize) -> Option<String> {
     })
 }
 
-/// Whether the slowest copy is too far behind: then the copies do not do the same work, or do not get the same machine.
+/// Reports a slowest copy that is too far behind: the copies do not do the same work, or do not get the same
+/// machine.
 ///
-/// Where copies do not fill the CPUs evenly, three on two of them, half is what the slowest can get.
+/// If copies do not fill the CPUs evenly (three on two), the slowest can get half.
 pub(super) fn unfair(rates: &[f64], cpus: u32) -> Option<String> {
     let (copies, cpus) = (u32::try_from(rates.len()).unwrap_or(u32::MAX), cpus.max(1));
     let even = if copies <= cpus { 1.0 } else { f64::from(copies / cpus) / f64::from(copies.div_ceil(cpus)) };
@@ -90,7 +91,7 @@ mod tests {
             unfair(&[10.0, 0.1], 2).unwrap(),
             "copy 2 does 1.0 % of what copy 1 does (limit 50 %): they do different work, or the machine treats them differently"
         );
-        // Three on two CPUs: one may have half of what the others have, and no less than half of that.
+        // Three on two CPUs: one may have half the rate of the others, but not less than half of that.
         assert_eq!((unfair(&[10.0, 5.0, 5.0], 2), unfair(&[10.0, 3.0, 3.0], 2)), (None, None));
         assert!(unfair(&[10.0, 2.0, 5.0], 2).is_some());
         assert_eq!(unfair(&[7.0], 1), None);

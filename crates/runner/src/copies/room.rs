@@ -1,4 +1,4 @@
-//! The room that copies have: the CPUs that affinity, CPU set and quota leave, and the limits on processes.
+//! Resources for the copies: the CPUs that affinity, CPU set and quota leave, and the limits on processes.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,12 +10,12 @@ use plan::{Machine, ScalePlan};
 use probes::limits::Limits;
 use probes::topology;
 
-/// Processes that this machine needs beside the copies.
+/// Number of processes that this machine needs besides the copies.
 const SPARE_PROCESSES: u64 = 16;
-/// A copy is a process, and a thread here that waits for it; the kernel's limits count both.
+/// A copy is a process, and a thread of this process that waits for it; the kernel's limits count both.
 const TASKS_PER_COPY: u64 = 2;
 
-/// The CPUs that copies may run on now, and how many of them a quota lets be busy.
+/// Returns the CPUs that copies may now run on, and how many of them a quota allows to be busy.
 pub(super) fn cpus(plan: &ScalePlan) -> Result<(BTreeSet<u32>, u32), String> {
     let mut limits = Limits::of_self().cpu();
     let allowed =
@@ -34,14 +34,14 @@ pub(super) fn cpus(plan: &ScalePlan) -> Result<(BTreeSet<u32>, u32), String> {
     Ok((wanted, count))
 }
 
-/// The same, each CPU with its socket and core.
+/// Variant of [`cpus`] that returns each CPU with its socket and core.
 pub(super) fn machine(plan: &ScalePlan) -> Result<(Machine, u32), String> {
     let (cpus, count) = cpus(plan)?;
     let places = topology::places(Path::new("/"), &cpus.into_iter().collect::<Vec<_>>());
     Ok((Machine { places }, count))
 }
 
-/// The CPUs in words: `2 of CPUs 0,1,2,3` under a quota of two.
+/// Formats the CPUs: `2 of CPUs 0,1,2,3` under a quota of two.
 pub(super) fn cpus_text(cpus: &BTreeSet<u32>, count: u32) -> String {
     let all: Vec<String> = cpus.iter().map(ToString::to_string).collect();
     let word = if all.len() == 1 { "CPU" } else { "CPUs" };
@@ -49,7 +49,7 @@ pub(super) fn cpus_text(cpus: &BTreeSet<u32>, count: u32) -> String {
     if count as usize == cpus.len() { all } else { format!("{count} of {all}") }
 }
 
-/// Why what is measured now cannot stand beside what was measured before.
+/// Reports CPUs that have changed, so new measurements are not comparable with the earlier ones.
 pub(super) fn changed(before: &str, now: &str) -> Option<String> {
     (before != now).then(|| {
         format!(
@@ -59,7 +59,7 @@ pub(super) fn changed(before: &str, now: &str) -> Option<String> {
     })
 }
 
-/// Which limit on processes so many copies would meet.
+/// Reports the limit on processes that so many copies would exceed.
 pub(super) fn over_the_limits(copies: u64) -> Option<String> {
     let wanted = copies * TASKS_PER_COPY + SPARE_PROCESSES;
     let said = |limit: u64, what: &str| {

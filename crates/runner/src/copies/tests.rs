@@ -1,4 +1,4 @@
-//! Levels that are measured, disturbed, hung and resumed, by commands that do nothing.
+//! Levels that are measured, disturbed, hung and resumed, with commands that do no work.
 
 use std::io::Read as _;
 
@@ -28,7 +28,7 @@ fn unconfined() -> Confined {
     Confined { group: None, mark: crate::random::token() }
 }
 
-/// One level of three copies.
+/// Measures one level of three copies.
 fn measured(plan: &ScalePlan, stop: &Stop) -> Result<Measured, Shortfall> {
     let _alone = strays::alone();
     let folder = tempfile::tempdir().unwrap();
@@ -55,7 +55,7 @@ fn every_copy_finishes_runs_and_its_rate_is_runs_over_time() {
 
 #[test]
 fn the_first_copy_that_dies_ends_the_level_for_all_and_is_the_reason() {
-    // The others would never end, and the third of three dies.
+    // The others would never end; the third of three dies.
     let script = r#"test "$BAKEOFF_COPIES" = 1 || { test "$BAKEOFF_COPY" = 2 && exit 7; exec sleep 1000; }"#;
     let done = measured(&plan(script), &Stop::new()).unwrap();
     assert_eq!(done.invalid.as_deref(), Some("copy 3 of 3 ended with exit status: 7; it said nothing"));
@@ -99,7 +99,7 @@ fn after_the_end_nobody_starts_and_the_first_reason_stays() {
         state: Mutex::new(State { running: vec![None; 2], reached: 0, end: None }),
         changed: Condvar::new(),
     };
-    // No process has this number, so that the signal at the end meets nobody.
+    // No process has this id, so the signal at the end has no effect.
     let nobody = Pid::from_raw(i32::MAX);
     assert!(floor.enter(0, nobody));
     assert!(!floor.leave(0));
@@ -146,7 +146,8 @@ fn units_of_different_size_count_by_what_they_take_alone() {
         ..plan("")
     };
     let done = measured(&plan, &Stop::new()).unwrap();
-    // Each takes as much longer as a shell starts, and on a busy machine is woken late: the ratio of 5 gets smaller.
+    // Each run also takes the time to start a shell, and on a busy machine wakes late: the ratio of 5 gets
+    // smaller.
     let weights = of(&done, "unit_work_ratio");
     assert!(weights[0].to_bits() == 1.0_f64.to_bits() && weights[1] > 3.3 && weights[1] < 5.6, "{weights:?}");
     assert!(of(&done, "unit_work_error_ratio")[0] > 0.0);
@@ -210,16 +211,16 @@ fn a_copy_that_the_end_of_the_level_stops_leaves_nothing_behind() {
     let folder = tempfile::tempdir().unwrap();
     let fifo = folder.path().join("ready");
     nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
-    // Each of its children tells that it is there, and stays in its group. It needs a CPU to die, and has the last claim
-    // to one.
+    // Each of its children reports that it runs, and stays in its group. It needs a CPU to die, and has the
+    // lowest priority for one.
     let child = format!(r#"nice -n 19 sh -c 'echo >"{}"; while :; do :; done'"#, fifo.display());
     let script = format!("i=0; while [ $i -lt 30 ]; do {child} & i=$((i+1)); done; wait");
     let (ready, floor) = (copies_of(&plan(&script)), one_copy());
     let log = folder.path().join("log");
-    // Open for writing too, so that it has no end.
+    // Also open for writing, so it never reaches its end.
     let mut told = File::options().read(true).write(true).open(&fifo).unwrap();
     for _ in 0..3 {
-        // The level ends while the copy starts: it waits at the door with all its children.
+        // The level ends while the copy starts: it blocks on the lock with all its children.
         let mut door = floor.lock();
         door.end = Some(End::Reached);
         std::thread::scope(|scope| {

@@ -1,29 +1,31 @@
-//! How much work each copy's command is, by what it takes alone.
+//! Amount of work of each copy's command, from its solo time.
 
 use std::time::Duration;
 
-/// Runs of each command alone. The first brings what it reads into memory, and does not count.
+/// Number of solo runs of each command. The first loads the input into memory and does not count.
 pub(super) const SOLO_RUNS: usize = 6;
 /// Student's t that leaves 2.5 % above, with 4 degrees of freedom: five runs count.
 const T_OF_4: f64 = 2.776_445;
 
-/// The work of each kind of copy, the first one's being 1.
+/// Work of each kind of copy, relative to the first.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Weights {
-    /// One for each kind; copies take them in turn.
+    /// One weight for each kind; copies take them in turn.
     pub(super) each: Vec<f64>,
-    /// How far each may be off, as a share of itself, with a probability of 95 %; 0 if all copies do the same.
+    /// Relative error of the weights at a confidence of 95 %; 0 if all copies do the same.
     pub(super) error_ratio: f64,
 }
 
 impl Weights {
-    /// All copies do the same.
+    /// Returns weights for copies that all do the same.
     pub(super) fn even() -> Self {
         Self { each: vec![1.0], error_ratio: 0.0 }
     }
 
-    /// - `alone`: how long each kind took, in each of [`SOLO_RUNS`] turns in which all kinds ran one after the other: a machine
-    ///   that gets slower does so for all of them.
+    /// Computes the weights from solo times.
+    ///
+    /// - `alone`: duration of each kind, in each of [`SOLO_RUNS`] turns. In a turn all kinds run one after
+    ///   the other, so drift of the machine affects all of them.
     pub(super) fn of(alone: &[Vec<Duration>; SOLO_RUNS]) -> Self {
         let of_kind = |kind: usize| {
             let ratio = |turn: &Vec<Duration>| (turn[kind].as_secs_f64() / turn[0].as_secs_f64()).ln();
@@ -41,13 +43,13 @@ impl Weights {
         self.each[copy as usize % self.each.len()]
     }
 
-    /// As it is stored with a run: `0.02: 1,19.8`.
+    /// Formats the weights as they are stored with a run: `0.02: 1,19.8`.
     pub(super) fn text(&self) -> String {
         let each: Vec<String> = self.each.iter().map(ToString::to_string).collect();
         format!("{}: {}", self.error_ratio, each.join(","))
     }
 
-    /// What [`Self::text`] wrote, for so many kinds.
+    /// Parses the output of [`Self::text`] for `kinds` kinds.
     pub(super) fn read(text: &str, kinds: u32) -> Option<Self> {
         let (error_ratio, each) = text.split_once(": ")?;
         let each: Vec<f64> = each.split(',').map(str::parse).collect::<Result<_, _>>().ok()?;
@@ -65,7 +67,8 @@ mod tests {
     #[test]
     fn a_weight_is_the_mean_of_the_ratios_without_the_first_turn() {
         let turn = |ms: [u64; 3]| ms.map(Duration::from_millis).to_vec();
-        // Cold at first; then the second kind is the first, and the third twice as much, on a machine that gets slower.
+        // Cold at first; then the second kind equals the first, and the third takes twice as long, on a
+        // machine that gets slower.
         let mut alone = [1, 2, 3, 4, 5, 6].map(|times| turn([100 * times, 100 * times, 200 * times]));
         alone[0] = turn([900, 100, 100]);
         let weights = Weights::of(&alone);
@@ -86,7 +89,7 @@ mod tests {
         }
     }
 
-    /// A number from 0 to 1, by splitmix64.
+    /// Returns a number from 0 to 1, by splitmix64.
     fn unit(seed: &mut u64) -> f64 {
         *seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (*seed ^ (*seed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -94,16 +97,16 @@ mod tests {
         ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Normal by the sum of twelve uniform values.
+    /// Returns a normal value, from the sum of twelve uniform ones.
     fn normal(seed: &mut u64) -> f64 {
         (0..12).map(|_| unit(seed)).sum::<f64>() - 6.0
     }
 
-    /// How much longer than its truth a run takes; the number of its turn.
+    /// Noise model: the ratio of a run's duration to its true value, for the turn with that number.
     type Slowness = fn(&mut u64, usize) -> f64;
 
-    /// Of 1000 pairs of kinds, the second `ratio` times the first: how many weights are known well enough to be used (10 %), and how
-    /// many of those lie within their error.
+    /// Simulates 1000 pairs of kinds; the second is `ratio` times the first. Returns how many weights are
+    /// precise enough to be used (10 %), and how many of those lie within their error.
     fn held(slowness: Slowness, ratio: f64) -> (u32, u32) {
         let (mut used, mut held) = (0, 0);
         for experiment in 0..1_000_u64 {
@@ -141,7 +144,8 @@ mod tests {
         for (name, slowness) in cases {
             for ratio in [1.0, 1.02, 3.0] {
                 let (used, held) = held(slowness, ratio);
-                // Weights that are known too badly are not used, and those that seem known by luck are: two modes.
+                // Weights that are too imprecise are not used, and weights that seem precise by chance are:
+                // two modes.
                 let is_refused = used <= 100;
                 assert!(is_refused || held * 100 >= used * 91, "{name}, {ratio}: {held} of {used}");
                 println!("{name} | {ratio} | {used} | {held}");
