@@ -1,7 +1,7 @@
-//! Conducts a bake-off in a process of its own, so that a test can kill it.
+//! Conducts a bake-off in a separate process, so a test can kill it.
 //!
-//! `conduct run ARCHIVE PLAN` and `conduct resume ARCHIVE ID`; says the bake-off's name on standard output, then what
-//! came of it.
+//! `conduct run ARCHIVE PLAN` and `conduct resume ARCHIVE ID` print the bake-off's id on standard output,
+//! then its result.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -16,14 +16,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let archive = Archive::open(Path::new(archive))?;
     let stop = load::Stop::new();
-    // Tests run beside each other; the lock is theirs where they name it.
+    // Tests run in parallel. The lock applies to tests that name one.
     let beside_others =
         std::env::var_os("BAKEOFF_MACHINE_LOCK").is_none() || std::env::var_os("BESIDE").is_some();
     let options = Options { beside_others, plan_file: None, trust: |_| std::env::var_os("TRUST").is_some() };
     let mut out = std::io::stdout().lock();
     let mut tell = |event: &Event<'_>| {
         if let Event::Started { id, .. } = event {
-            // The test that reads this may have gone.
+            // The test that reads this may have ended.
             let _ = writeln!(out, "{id}").and_then(|()| out.flush());
         }
     };

@@ -44,7 +44,7 @@ impl Beside {
         }
     }
 
-    /// Also reads these instruments whenever the CPUs are read.
+    /// Adds instruments that are read whenever the CPUs are read.
     #[must_use]
     pub fn with(self, kinds: &[Kind]) -> Self {
         Self { others: kinds.iter().map(|kind| (kind.open)()).collect(), ..self }
@@ -71,7 +71,7 @@ impl Beside {
         }
     }
 
-    /// Also watches the CPU quota of this server, from the next measured phase on.
+    /// Adds the CPU quota of this server, from the next measured phase on.
     pub(crate) fn watch_quota_of(&mut self, server: Option<u32>) {
         self.quotas.also_of(server);
     }

@@ -99,7 +99,7 @@ pub fn run(
     conductor.play()
 }
 
-/// Continues a bake-off that was interrupted, or whose process died.
+/// Continues a bake-off that was interrupted, or that lost its process.
 ///
 /// # Errors
 ///

@@ -19,13 +19,13 @@ pub enum RunnerError {
         /// Missing features, each with its place.
         what: Vec<String>,
     },
-    /// This machine is unfit for the plan.
+    /// The machine is unfit for the plan.
     #[error("{}", .problems.join("\n"))]
     NotFit {
         /// Problems of the machine.
         problems: Vec<String>,
     },
-    /// No driver accepts the target.
+    /// The target is accepted by no driver.
     #[error("{plan}: the target of the load")]
     Target {
         /// Name of the plan.
@@ -188,7 +188,7 @@ pub enum RunnerError {
         /// Owner and commands.
         foreign: Foreign,
     },
-    /// This version draws another order from the plan.
+    /// The order that this version draws from the plan is not that of the bake-off.
     #[error(
         "{id} cannot be resumed: this version draws another order from its plan; finish it with version {version}"
     )]

@@ -1,4 +1,4 @@
-//! The books of a bake-off: its trials, how the attempts at them ended, and the journal that tells so.
+//! State of a bake-off: its trials, the ends of their attempts, and the journal that records them.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::error::RunnerError;
 use crate::queue::{self, History, Work};
 use crate::{Event, Outcome};
 
-/// Marks of a trial's run, beside the levels of its factors.
+/// Labels of a trial's run, besides the levels of its factors.
 pub(crate) const BLOCK: &str = "block";
 pub(crate) const SERIES: &str = "series";
 
@@ -69,13 +69,13 @@ impl Ledger {
         queue::next(&self.trials, &self.history)
     }
 
-    /// Tells its name, and how much of it is done.
+    /// Reports the name of the bake-off, and how much of it is done.
     pub(crate) fn tell_start(&self, on_event: &mut dyn FnMut(&Event<'_>)) {
         let (done, trials) = self.progress();
         on_event(&Event::Started { id: self.id, trials, done });
     }
 
-    /// Puts a line about a trial on disk.
+    /// Writes a line about a trial to disk.
     pub(crate) fn say_of_trial(&mut self, trial: &Trial, step: Step) -> Result<(), RunnerError> {
         let attempt = self.history.next_attempt(trial.index);
         Ok(self.journal.append(&event(Some(trial.series), Some(trial.index), attempt, step))?)
@@ -132,7 +132,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// After a block in which nothing could be measured, the next one would be no better.
+    /// Returns an error if every trial of the block failed: later blocks would fail too.
     pub(crate) fn give_up_where_nothing_works(&mut self, block: u32) -> Result<(), RunnerError> {
         let of_block = || self.trials.iter().filter(|t| t.block == block);
         if of_block().any(|t| self.history.state(t.index) != TrialState::Failed) {
@@ -150,7 +150,7 @@ impl Ledger {
         Ok(self.outcome(state))
     }
 
-    /// Writes the last line: left so that it can be resumed.
+    /// Writes the last line of an interrupted bake-off, which can be resumed.
     pub(crate) fn leave(mut self) -> Result<Outcome, RunnerError> {
         self.journal.say(Step::Interrupted)?;
         Ok(self.outcome(RunState::Interrupted))
@@ -168,13 +168,13 @@ impl Ledger {
         }
     }
 
-    /// Trials that are done, and trials in all.
+    /// Returns the number of trials that are done, and of all trials.
     fn progress(&self) -> (u32, u32) {
         let trials = u32::try_from(self.trials.len()).expect("plans limit their trials");
         (trials - self.history.count(&self.trials, TrialState::Planned), trials)
     }
 
-    /// Gives the attempts that a dead process left their end, once.
+    /// Records, once, the end of the attempts that a dead process left behind.
     fn note_abandoned(&mut self, bakeoff: &Bakeoff) -> Result<(), RunnerError> {
         let mut numbers: BTreeMap<u32, u32> = BTreeMap::new();
         for attempt in &bakeoff.attempts {
@@ -195,10 +195,10 @@ impl Ledger {
         Ok(())
     }
 
-    /// Takes over runs that were whole in the archive when their process died before it could note so.
+    /// Adopts runs that were complete in the archive when their process died before it could record that.
     ///
-    /// Their attempts count as abandoned so far, since they have no end in the journal; now they get it. Each is whole
-    /// and was measured like any other: it is neither lost nor done twice.
+    /// Their attempts count as abandoned so far, since the journal has no end for them. Now they get one:
+    /// each run is complete and was measured like any other, so it is neither lost nor repeated.
     fn adopt(&mut self, archive: &Archive, bakeoff: &Bakeoff) -> Result<(), RunnerError> {
         let known: Vec<RunId> =
             bakeoff.attempts.iter().filter_map(|a| a.run.as_ref()).map(|r| r.header.id).collect();
@@ -207,7 +207,7 @@ impl Ledger {
             if known.contains(&listed.header.id) {
                 continue;
             }
-            // A run that is damaged is measured again. What the index says of it is not believed.
+            // A damaged run is measured again. The run itself is checked, not the index.
             let header = match archive.run(listed.header.id) {
                 Ok(Run { header, .. }) => header,
                 Err(error) if error.is_damage() => continue,
@@ -234,7 +234,7 @@ impl Ledger {
     }
 }
 
-/// Notes on files of the bake-off that were damaged and were just written anew.
+/// Returns notes on files of the bake-off that were damaged and have just been rewritten.
 pub(crate) fn mended(journal: &Journal) -> Vec<String> {
     let files = journal.mended_files().iter();
     let mut notes: Vec<String> = files.map(|damage| format!("{damage}; it is written anew")).collect();
@@ -246,7 +246,7 @@ pub(crate) fn mended(journal: &Journal) -> Vec<String> {
     notes
 }
 
-/// A line of the journal, stamped now.
+/// Builds a line of the journal with the current time.
 pub(crate) fn event(series: Option<u32>, trial: Option<u32>, attempt: u32, step: Step) -> JournalEvent {
     let now = WallAnchor::now();
     JournalEvent {

@@ -1,12 +1,14 @@
-//! Conducts a bake-off: a fresh server for each series, the trials in the order drawn, nothing lost whatever dies.
+//! Conducts a bake-off: a fresh server for each series, the trials in the order drawn, and no lost work if a
+//! process dies.
 //!
-//! Every step is a line in the journal, on disk before the step is taken. From the journal and the runs alone follows
-//! what is left to do, so that [`run`] and [`resume`] are the same loop:
+//! Every step is a line in the journal, on disk before the step is taken. The remaining work follows from the
+//! journal and the runs alone, so [`run`] and [`resume`] are the same loop:
 //!
-//! - a sealed or invalid trial is done; nothing is measured twice for a better result;
-//! - a trial that a dead process left behind stays, as abandoned, and is done again at the end of its block;
-//! - a trial that failed is done once more, on a fresh server at the end of its block, and then has failed for good;
-//! - a series whose server died gets a fresh server for the trials that it still lacks.
+//! - a sealed or invalid trial is done; no trial is repeated for a better result;
+//! - a trial that a dead process left is recorded as abandoned, and repeated at the end of its block;
+//! - a trial that failed is repeated once, on a fresh server at the end of its block, and then has failed for
+//!   good;
+//! - a series that lost its server gets a fresh server for the trials that are left.
 
 mod account;
 mod around;
@@ -54,65 +56,65 @@ pub use preflight::{Finding, Severity, preflight};
 pub use rounds::{archived_plan, experiment};
 pub use spooled::Spooled;
 
-/// What a bake-off tells while it goes on.
+/// Progress of a bake-off.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// It has its name and its place in the archive, or was taken up again.
+    /// The bake-off has its name and its place in the archive, or was resumed.
     Started {
-        /// Its name.
+        /// Id of the bake-off.
         id: RunId,
-        /// Trials in all.
+        /// Number of all trials.
         trials: u32,
-        /// Of these, done before.
+        /// Number of trials that were done before.
         done: u32,
     },
-    /// Something to know: what preflight found, what is recorded as missing, what was left behind.
+    /// A message for the user: findings of preflight, missing data, remains of a dead process.
     Note(&'a str),
-    /// A series does its next step: `setup`, `start`, `ready`, `prepare`, `teardown`.
+    /// A series begins a step: `setup`, `start`, `ready`, `prepare`, `teardown`.
     Series {
-        /// The series, from 1.
+        /// Number of the series, from 1.
         series: u32,
-        /// Its block, from 1.
+        /// Number of its block, from 1.
         block: u32,
-        /// The step.
+        /// Name of the step.
         step: &'static str,
     },
     /// A trial begins.
     Trial(&'a Trial),
-    /// What it is about to do next, or does, in a few words.
+    /// Description of the current activity, in a few words.
     Doing(&'a str),
-    /// Its load tells something.
+    /// An event of the load.
     Load(&'a load::Event),
     /// A trial has ended.
     Ended {
         /// The trial.
         trial: &'a Trial,
-        /// How.
+        /// State of the trial at its end.
         state: TrialState,
-        /// Why it is not sealed.
+        /// Reason that it is not sealed.
         reason: Option<&'a str>,
-        /// Trials done so far, this one included.
+        /// Number of trials done so far, including this one.
         done: u32,
-        /// Trials in all.
+        /// Number of all trials.
         trials: u32,
     },
 }
 
-/// How a bake-off ended.
+/// Result of a bake-off.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// Its name.
+    /// Id of the bake-off.
     pub id: RunId,
-    /// [`RunState::Interrupted`]: the user stopped it; it can be resumed. Otherwise every trial has its end, and this
-    /// is the state that the archive gives it: [`RunState::Sealed`] if a trial is sealed, else [`RunState::Invalid`]
-    /// or [`RunState::Failed`].
+    /// [`RunState::Interrupted`] if the user stopped it; it can be resumed. Otherwise every trial has its
+    /// end: [`RunState::Sealed`] if a trial is sealed, else [`RunState::Invalid`] or [`RunState::Failed`], as
+    /// in the archive.
     pub state: RunState,
-    /// Trials that are sealed.
+    /// Number of sealed trials.
     pub sealed: u32,
-    /// Trials that were measured and are not fit for comparison.
+    /// Number of trials that were measured but are unfit for comparison.
     pub invalid: u32,
-    /// Trials that could not be measured.
+    /// Number of trials that could not be measured.
     pub failed: u32,
-    /// Trials that have no end yet.
+    /// Number of trials without an end.
     pub planned: u32,
 }

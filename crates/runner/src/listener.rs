@@ -1,4 +1,4 @@
-//! Which process answers at an address: the server of this series, or another one that kept it?
+//! Finds the process that answers at an address: the server of this series, or another one.
 
 use std::fs;
 use std::io;
@@ -17,19 +17,19 @@ use record::load::LoadSettings;
 
 use crate::process::Stat;
 
-/// How long one attempt to connect may take.
+/// Timeout of one attempt to connect.
 pub(crate) const TRY_TIMEOUT: Duration = Duration::from_secs(2);
-/// The state of a socket that takes connections, in `/proc/net/tcp`.
+/// State of a listening socket in `/proc/net/tcp`.
 const LISTENS: &str = "0A";
-/// The flag of one in `/proc/net/unix` (`__SO_ACCEPTCON`).
+/// Flag of a listening socket in `/proc/net/unix` (`__SO_ACCEPTCON`).
 const ACCEPTS: u32 = 0x1_0000;
 
-/// Where a server takes connections.
+/// Address at which a server accepts connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Address {
     /// A socket in the file system.
     Unix(PathBuf),
-    /// A name or address, and a port.
+    /// A host name or IP address, and a port.
     Tcp(String, u16),
 }
 
@@ -43,7 +43,7 @@ impl std::fmt::Display for Address {
 }
 
 impl Address {
-    /// The address that `server.ready` names; `None` for a command.
+    /// Returns the address that `server.ready` names; `None` for a command.
     pub(crate) fn of_ready(ready: &Ready) -> Option<Self> {
         match ready {
             Ready::Socket(path) => Some(Self::Unix(path.into())),
@@ -52,7 +52,8 @@ impl Address {
         }
     }
 
-    /// The addresses that a load connects to: one for each host of its target; none if it connects to none.
+    /// Returns the addresses that a load connects to: one for each host of its target; empty if it connects
+    /// to none.
     pub(crate) fn of_load(settings: &LoadSettings) -> Vec<Self> {
         let address = |address: ServerAddress| match address {
             ServerAddress::Unix(path) => Self::Unix(path),
@@ -61,10 +62,10 @@ impl Address {
         load::server_addresses(settings).into_iter().map(address).collect()
     }
 
-    /// Whether anything takes connections there.
+    /// Whether any process accepts connections there.
     pub(crate) fn answers(&self) -> bool {
         match self {
-            // A listener whose backlog is full is one all the same.
+            // A listener with a full backlog is still a listener.
             Self::Unix(path) => matches!(connect(path), Ok(_) | Err(Errno::EAGAIN)),
             Self::Tcp(..) => self.connect().is_some(),
         }
@@ -76,9 +77,9 @@ impl Address {
         all.find(|address| TcpStream::connect_timeout(address, TRY_TIMEOUT).is_ok())
     }
 
-    /// The process that listens there although it is not in `members`, in words; `None`: one of them does.
+    /// Describes the process that listens there if it is not in `members`; `None` if a member does.
     ///
-    /// An address on another machine belongs to no process here, and is not judged.
+    /// An address on another machine belongs to no local process, and is not checked.
     pub(crate) fn stranger(&self, members: &[Pid]) -> Option<String> {
         let listening = match self.sockets() {
             Sockets::Silent => return Some(format!("{self} no longer answers")),
@@ -102,9 +103,10 @@ impl Address {
         })
     }
 
-    /// Those of `members` that take the connections.
+    /// Returns the processes of `members` that accept the connections.
     ///
-    /// A process that hands its socket on to a child takes none: a supervisor, a wrapper that binds the port.
+    /// A process that passes its socket to a child, such as a supervisor or a wrapper that binds the port, is
+    /// not one of them.
     pub(crate) fn listeners(&self, members: &[Pid]) -> Vec<Pid> {
         let Sockets::Here(listening) = self.sockets() else { return Vec::new() };
         let listens = |pid: &Pid| sockets_of(*pid).iter().any(|inode| listening.contains(inode));
@@ -137,20 +139,20 @@ impl Address {
         }
     }
 
-    /// The one of `members` that made the socket of a path listen, also in another network namespace.
+    /// Returns the process of `members` that made a Unix socket listen, also in another network namespace.
     fn peer(&self, members: &[Pid]) -> Option<Pid> {
         let Self::Unix(path) = self else { return None };
         listener_of(path).ok().filter(|pid| members.contains(pid))
     }
 }
 
-/// The sockets that take the connections to an address.
+/// Sockets that accept the connections to an address.
 enum Sockets {
-    /// None answers.
+    /// The address does not answer.
     Silent,
     /// On another machine.
     Elsewhere,
-    /// By inode.
+    /// Inodes of local sockets.
     Here(Vec<u64>),
 }
 
@@ -159,7 +161,7 @@ fn is_here(ip: IpAddr) -> bool {
     ip.is_loopback() || UdpSocket::bind((ip, 0)).is_ok()
 }
 
-/// A connection to a socket, without waiting for a place in the backlog of whatever listens there.
+/// Connects to a socket without waiting if the listener's backlog is full.
 fn connect(path: &Path) -> nix::Result<OwnedFd> {
     let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
     let stream = socket::socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
@@ -167,12 +169,13 @@ fn connect(path: &Path) -> nix::Result<OwnedFd> {
     Ok(stream)
 }
 
-/// The process that made the socket at `path` listen.
+/// Returns the process that made the socket at `path` listen.
 fn listener_of(path: &Path) -> io::Result<Pid> {
     let stream = connect(path)?;
     let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut length = libc::socklen_t::try_from(size_of::<libc::ucred>()).expect("a small structure");
-    // SAFETY: the kernel writes at most `length` bytes, the size of the structure, which lives until the call returns.
+    // SAFETY: the kernel writes at most `length` bytes, the size of the structure, which lives until the call
+    // returns.
     Errno::result(unsafe {
         libc::getsockopt(
             stream.as_raw_fd(),
@@ -185,7 +188,7 @@ fn listener_of(path: &Path) -> io::Result<Pid> {
     Ok(Pid::from_raw(peer.pid))
 }
 
-/// The inodes of the sockets that a process has.
+/// Returns the inodes of a process's sockets.
 fn sockets_of(pid: Pid) -> Vec<u64> {
     let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     let inode = |entry: fs::DirEntry| {
@@ -195,7 +198,7 @@ fn sockets_of(pid: Pid) -> Vec<u64> {
     descriptors.filter_map(inode).collect()
 }
 
-/// The process that has that socket, as far as this user may look.
+/// Returns the process that has that socket, as far as this user may see it.
 fn holder(inode: u64) -> Option<(Pid, String)> {
     let pids = fs::read_dir("/proc").ok()?.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok());
     let pid = pids.map(Pid::from_raw).find(|pid| sockets_of(*pid).contains(&inode))?;
@@ -203,6 +206,8 @@ fn holder(inode: u64) -> Option<(Pid, String)> {
     Some((pid, name.trim().escape_default().to_string()))
 }
 
+/// Returns the inodes of the listening sockets at `path`.
+///
 /// - `table`: `/proc/net/unix`.
 fn listening_at_path(table: &str, path: &Path) -> Vec<u64> {
     let entry = |line: &str| {
@@ -215,7 +220,7 @@ fn listening_at_path(table: &str, path: &Path) -> Vec<u64> {
     table.lines().filter_map(entry).collect()
 }
 
-/// The inodes of the sockets that the kernel would choose from for a connection to `address`.
+/// Returns the inodes of the sockets that the kernel would choose from for a connection to `address`.
 ///
 /// - `tables`: `/proc/net/tcp` and `/proc/net/tcp6`.
 fn listening_at(tables: &[String; 2], address: SocketAddr) -> Vec<u64> {
@@ -237,12 +242,12 @@ fn listening_at(tables: &[String; 2], address: SocketAddr) -> Vec<u64> {
             found.push((rank, inode));
         }
     }
-    // The most exact one gets the connection.
+    // The most specific one gets the connection.
     let best = found.iter().map(|(rank, _)| *rank).min();
     found.into_iter().filter(|(rank, _)| Some(*rank) == best).map(|(_, inode)| inode).collect()
 }
 
-/// `0100007F:1F90`: words of 32 bits in the machine's order, in hexadecimal.
+/// Parses `0100007F:1F90`: words of 32 bits in the machine's byte order, in hexadecimal.
 fn socket_address(text: &str) -> Option<SocketAddr> {
     let (ip, port) = text.split_once(':')?;
     let port = u16::from_str_radix(port, 16).ok()?;

@@ -1,4 +1,4 @@
-//! What a process of the plan prints: a file that is held open, so that its name cannot be turned into another file.
+//! Output of a process of the plan: a file that stays open, so its name cannot be redirected to another file.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -13,9 +13,9 @@ use nix::unistd::{UnlinkatFlags, unlinkat};
 use crate::account::Account;
 use crate::scratch;
 
-/// As much of a log as a message can hold.
+/// Maximum length of the part of a log in a message.
 const TAIL_BYTES: u64 = 600;
-/// As much of it as is read for its last line.
+/// Maximum length of the part of a log that is searched for its last line.
 const TEXT_BYTES_MAX: u64 = 64 << 10;
 
 /// A log that processes append to.
@@ -23,9 +23,9 @@ const TEXT_BYTES_MAX: u64 = 64 << 10;
 pub(crate) struct Log(File);
 
 impl Log {
-    /// A new log in `folder`; another file of that name is replaced, and no link is followed.
+    /// Creates a log in `folder`. Replaces another file of that name, and follows no link.
     ///
-    /// - `owner`: the account of the process, which may open its own output again.
+    /// - `owner`: account of the process, which may open its own output again.
     pub(crate) fn make(folder: impl AsFd, name: &str, owner: Option<Account>) -> io::Result<Self> {
         match unlinkat(&folder, name, UnlinkatFlags::NoRemoveDir) {
             Err(e) if e != Errno::ENOENT => return Err(e.into()),
@@ -44,29 +44,29 @@ impl Log {
         Ok(Self(file))
     }
 
-    /// The file, for the output of a process.
+    /// Returns the file, for the output of a process.
     pub(crate) fn file(&self) -> io::Result<File> {
         self.0.try_clone()
     }
 
-    /// The end of it, the last 64 KiB: a command may have printed what a server said, and that may be of any length.
+    /// Returns the last 64 KiB. A command may have printed a server's output, which can have any length.
     pub(crate) fn text(&self) -> io::Result<String> {
         tail(&self.0, TEXT_BYTES_MAX)
     }
 
-    /// What was written from there on, up to now.
+    /// Returns the part from offset `at` to the current end.
     pub(crate) fn since(&self, at: u64) -> io::Result<Since> {
         let end = self.0.metadata()?.len();
         Ok(Since { file: self.0.try_clone()?, at, end })
     }
 
-    /// The last of it, as the end of a sentence.
+    /// Returns the last part of the log, as the end of a sentence.
     pub(crate) fn last_words(&self) -> String {
         last_words(&self.0)
     }
 }
 
-/// A part of a log. Reading it does not move the place at which processes write.
+/// A part of a log. Reading it does not move the offset at which processes write.
 #[derive(Debug)]
 pub(crate) struct Since {
     file: File,
@@ -75,14 +75,15 @@ pub(crate) struct Since {
 }
 
 impl Since {
-    /// Where it ends in the log.
+    /// Returns the offset of its end in the log.
     pub(crate) fn end(&self) -> u64 {
         self.end
     }
 
-    /// At most about `bytes_max` of it: the first and the last half, and between them a line that tells what is not there.
+    /// Returns at most about `bytes_max` bytes: the first and the last half, and between them a line that
+    /// counts the bytes left out.
     ///
-    /// A process may give its log any length without writing it.
+    /// A process may set the length of its log without writing to it.
     pub(crate) fn shortened(self, bytes_max: u64) -> io::Result<impl Read + use<>> {
         let Self { file, at, end } = self;
         let surplus = end.saturating_sub(at).saturating_sub(bytes_max);
@@ -103,7 +104,7 @@ impl Read for Since {
     }
 }
 
-/// The last lines of a log, as the end of a sentence.
+/// Returns the last lines of a log, as the end of a sentence.
 pub(crate) fn last_words(log: &File) -> String {
     let tail = tail(log, TAIL_BYTES).unwrap_or_default();
     let lines: Vec<&str> = tail.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
@@ -145,7 +146,7 @@ mod tests {
         };
         assert_eq!(shortened(8), "one\ntwo\n");
         assert_eq!(shortened(4), "on\n[4 bytes left out]\no\n");
-        // What a server had a command print is not read whole.
+        // Output that a server made a command print is not read as a whole.
         log.file().unwrap().set_len(1 << 40).unwrap();
         log.file().unwrap().write_all(b"last\n").unwrap();
         assert!(log.text().unwrap().len() < 100_000 && log.text().unwrap().ends_with("last\n"));

@@ -1,10 +1,12 @@
-//! One bake-off, `scale` or `dder` at a time on a machine: locks that their holder's death releases.
+//! Locks that allow one bake-off, `scale` or `dder` at a time on a machine. The kernel releases them when
+//! their holder dies.
 //!
-//! The files hold the process id and the start of the last measurement, and nothing that a user wrote. Every user can lock
-//! them, and so hold up others: the message names the process and its user, as the kernel knows them.
+//! The files contain the process id and the start time of the last measurement, and no user input. Every user
+//! can lock them, and so delay others; the message names the process and its user, as the kernel knows them.
 //!
-//! A measurement that wants the machine for itself holds one lock. Every measurement, also with `--beside-others`, holds
-//! a second one that they share, the *presence*: by it each finds out about the others, whichever began first.
+//! A measurement that needs the machine for itself holds one lock. Every measurement, also with
+//! `--beside-others`, holds a second, shared lock, the *presence*: through it each detects the others, in
+//! whatever order they begin.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek as _, Write as _};
@@ -18,26 +20,27 @@ use nix::unistd::{Uid, User};
 
 use crate::error::RunnerError;
 
-/// Names another lock file: for containers that share a machine, and for tests.
+/// Variable that names another lock file: for containers that share a machine, and for tests.
 const VARIABLE: &str = "BAKEOFF_MACHINE_LOCK";
-/// What the name of the file with the presence adds to that of the lock.
+/// Suffix that the name of the presence file adds to that of the lock.
 const PRESENCE: &str = ".present";
-/// As much as [`sign`] writes.
+/// Maximum length of the line that [`sign`] writes.
 const LINE_BYTES: usize = 80;
-/// Everybody may see and take the lock: reading is enough for that.
+/// Mode of the lock file: all users may lock it, for which reading suffices.
 const LOCK_MODE: u32 = 0o644;
-/// Everybody may also mark that a measurement of theirs began, so that others do not take a shared trial for a quiet one.
+/// Mode of the presence file: all users may record that their measurement began, so others do not mistake a
+/// shared trial for a quiet one.
 const PRESENCE_MODE: u32 = 0o666;
 
-/// A place among the measurements of this machine, until it is dropped.
+/// Registration as a measurement on this machine, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Machine {
-    /// `None`: with `--beside-others`.
+    /// `None` with `--beside-others`.
     _alone: Option<Flock<File>>,
     presence: Presence,
 }
 
-/// What [`Machine::look`] found before a trial.
+/// State that [`Machine::look`] found before a trial.
 #[derive(Debug, Clone)]
 pub(crate) struct Look {
     others: bool,
@@ -45,9 +48,9 @@ pub(crate) struct Look {
 }
 
 impl Machine {
-    /// Takes a place.
+    /// Registers a measurement.
     ///
-    /// - `beside_others`: allows other measurements. Without it, none may be there.
+    /// - `beside_others`: allows other measurements. Without it, any other one is an error.
     pub(crate) fn take(beside_others: bool) -> Result<Self, RunnerError> {
         Self::take_at(&place(), beside_others)
     }
@@ -74,7 +77,7 @@ impl Machine {
             return Err(busy(&present, name_of(pid)));
         }
         presence.enter().map_err(|error| match error.kind() {
-            // Measurements share it; a lock that lets none in is another program's.
+            // Measurements share it; an exclusive lock belongs to another program.
             io::ErrorKind::WouldBlock | io::ErrorKind::PermissionDenied => {
                 let pid = presence.other().ok().flatten();
                 busy(&present, pid.map_or_else(unknown, name_of))
@@ -88,29 +91,31 @@ impl Machine {
         Ok(Self { _alone: alone, presence })
     }
 
-    /// Looks for other measurements before a trial.
+    /// Returns the state of other measurements before a trial.
     pub(crate) fn look(&self) -> Look {
         Look { others: self.presence.has_others(), begun: self.presence.begun() }
     }
 
-    /// Whether another measurement was on the machine at any time since `before`. Also if that cannot be found out.
+    /// Whether another measurement was on the machine at any time since `before`. Also `true` if this is
+    /// unknown.
     pub(crate) fn was_shared_since(&self, before: &Look) -> bool {
         before.others || self.presence.has_others() || self.presence.begun() != before.begun
     }
 }
 
-/// When the last measurement began: the time of the last change to the file of the presence, and its line.
+/// Start of the last measurement: the time of the last change of the presence file, and its line.
 type Begun = Option<(i64, i64, Vec<u8>)>;
 
-/// A lock that all measurements share. Each locks the byte whose offset is its process id, so that another one can name it.
+/// A lock that all measurements share. Each locks the byte at the offset of its process id, so others can
+/// name it.
 #[derive(Debug)]
 struct Presence {
     file: File,
 }
 
 impl Presence {
-    /// Takes the lock, and changes the file, so that others find out even if this one ends before they look. If this user
-    /// may not write to the file, they find out by the lock alone.
+    /// Takes the lock and changes the file, so others detect this measurement even if it ends before they
+    /// look. If this user may not write to the file, only the lock shows it.
     fn enter(&mut self) -> io::Result<()> {
         let own = range(libc::F_RDLCK, i64::from(std::process::id()), 1);
         fcntl(&self.file, FcntlArg::F_OFD_SETLK(&own))?;
@@ -118,9 +123,9 @@ impl Presence {
         Ok(())
     }
 
-    /// The process id of another holder.
+    /// Returns the process id of another holder.
     fn other(&self) -> io::Result<Option<i64>> {
-        // A lock for reading conflicts only with one for writing; this asks and takes none.
+        // A read lock conflicts only with a write lock; this call tests for one and takes none.
         let mut found = range(libc::F_WRLCK, 0, 0);
         fcntl(&self.file, FcntlArg::F_OFD_GETLK(&mut found))?;
         Ok((i32::from(found.l_type) != libc::F_UNLCK).then_some(found.l_start))
@@ -139,6 +144,8 @@ impl Presence {
     }
 }
 
+/// Builds the request for a lock on a range.
+///
 /// - `length`: 0 for up to the end.
 fn range(kind: i32, start: i64, length: i64) -> libc::flock {
     libc::flock {
@@ -146,7 +153,7 @@ fn range(kind: i32, start: i64, length: i64) -> libc::flock {
         l_whence: i16::try_from(libc::SEEK_SET).expect("a small constant"),
         l_start: start,
         l_len: length,
-        // The kernel requires it of this kind of lock.
+        // The kernel requires 0 for this kind of lock.
         l_pid: 0,
     }
 }
@@ -155,12 +162,12 @@ fn place() -> PathBuf {
     if let Some(path) = std::env::var_os(VARIABLE).filter(|path| !path.is_empty()) {
         return path.into();
     }
-    // The same for every user, whatever TMPDIR says.
+    // The same for every user, independent of TMPDIR.
     let folder = ["/run/lock", "/tmp"].into_iter().find(|folder| Path::new(folder).is_dir());
     Path::new(folder.unwrap_or("/tmp")).join("bakeoff.lock")
 }
 
-/// Opens a lock file without following a link; one that does not exist is created.
+/// Opens a lock file without following a link. Creates a missing file.
 fn open(path: &Path, mode: u32) -> io::Result<File> {
     let options = |write: bool| {
         let mut options = OpenOptions::new();
@@ -170,21 +177,21 @@ fn open(path: &Path, mode: u32) -> io::Result<File> {
     match options(true).open(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => match options(true).create_new(true).open(path) {
             Ok(file) => {
-                // The umask took rights from the others.
+                // The umask removed rights of other users.
                 file.set_permissions(fs::Permissions::from_mode(mode))?;
                 Ok(file)
             }
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => options(true).open(path),
             Err(e) => Err(e),
         },
-        // To lock it, reading is enough.
+        // Reading suffices to lock it.
         Err(e) if e.kind() == io::ErrorKind::PermissionDenied => options(false).open(path),
         opened => opened,
     }
 }
 
-/// Writes who began, and when. A file that another user owns may stay unchanged; one that has another name too, which
-/// another user may have planted, does.
+/// Writes the process id and the start time. A file of another user may stay unchanged. So does a file with a
+/// second name, since another user may have planted the link.
 fn sign(file: &mut File) {
     if !file.metadata().is_ok_and(|found| found.is_file() && found.nlink() == 1) {
         return;
@@ -196,7 +203,8 @@ fn sign(file: &mut File) {
     });
 }
 
-/// The process that holds the lock on a file, by the kernel's list: what the file says could be anybody's.
+/// Returns the process that holds the lock on a file, from the kernel's list: any user could have written the
+/// file's content.
 fn holder(file: &File) -> String {
     let pid = file.metadata().ok().and_then(|found| {
         let (major, minor) = (stat::major(found.dev()), stat::minor(found.dev()));
@@ -208,8 +216,10 @@ fn holder(file: &File) -> String {
     pid.map_or_else(unknown, name_of)
 }
 
-/// - `locks`: as in `/proc/locks`.
-/// - `place`: the device and the inode, as they are written there.
+/// Returns the process id of the holder.
+///
+/// - `locks`: in the format of `/proc/locks`.
+/// - `place`: device and inode in that format.
 fn holder_in(locks: &str, place: &str) -> Option<i64> {
     let held = locks.lines().find_map(|line| {
         let mut words = line.split_whitespace().skip(1);
@@ -224,7 +234,7 @@ fn unknown() -> String {
     "a process that cannot be seen from here".to_owned()
 }
 
-/// The process, its name and its user, as far as it can be seen from here.
+/// Returns the process, its name and its user, as far as they are visible.
 fn name_of(pid: i64) -> String {
     let process = PathBuf::from(format!("/proc/{pid}"));
     let Ok(found) = process.metadata() else { return format!("process {pid}") };
@@ -319,7 +329,7 @@ mod tests {
             .create_new(true)
             .open(folder.path().join("lock.present"));
         let present = present.unwrap();
-        // Every byte: it names no process.
+        // A lock on all bytes names no process.
         fcntl(&present, FcntlArg::F_OFD_SETLK(&range(libc::F_WRLCK, 0, 0))).unwrap();
         for beside_others in [false, true] {
             let refused = Machine::take_at(&lock, beside_others).unwrap_err();

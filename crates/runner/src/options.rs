@@ -1,4 +1,4 @@
-//! How a bake-off is conducted, beside its plan; and whether what it would run is the user's.
+//! Options for conducting a bake-off, and the check that its commands come from the user.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -12,32 +12,32 @@ use record::run::RunId;
 
 use crate::error::RunnerError;
 
-/// How a bake-off is conducted.
+/// Options for conducting a bake-off, besides its plan.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Although another one runs on this machine; every trial is marked.
+    /// Allows another measurement on this machine; every trial is marked.
     pub beside_others: bool,
-    /// Where `resume` reads the plan, if the archive masked it and its own file has moved.
+    /// File from which `resume` reads the plan, if the archive masked it and its own file has moved.
     pub plan_file: Option<PathBuf>,
-    /// Shows what another user could have written, and yields whether it is to be run.
+    /// Shows what another user could have written, and returns whether to run it.
     pub trust: fn(&Foreign) -> bool,
 }
 
 /// A bake-off that another user could have written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Foreign {
-    /// The bake-off.
+    /// Id of the bake-off.
     pub id: RunId,
-    /// The other user.
+    /// Name of the other user.
     pub owner: String,
-    /// The keys of the plan that say what `resume` would run, each a line without control characters.
+    /// Keys of the plan that contain what `resume` would run, one line each, without control characters.
     pub commands: Vec<String>,
 }
 
 /// Refuses a bake-off that another user could have written, unless the user trusts it.
 ///
-/// - `text`: the plan as it was read for this execution. What is shown is what is executed: a plan that is changed
-///   while the user reads is not read again.
+/// - `text`: the plan as it was read for this execution. The text that is shown is the one that is executed:
+///   a plan that changes while the user reads is not read again.
 pub(crate) fn approve(
     archive: &Archive,
     id: RunId,
@@ -50,17 +50,17 @@ pub(crate) fn approve(
     if trust(&foreign) { Ok(()) } else { Err(RunnerError::Untrusted { foreign }) }
 }
 
-/// A plan is shorter.
+/// Size limit of a plan file.
 const PLAN_BYTES_MAX: u64 = 8 << 20;
 
-/// The text of a plan's own file, whose path stands in the journal; `None` if another user can write it. A stranger may have
-/// written the journal, too: the file may be a pipe, or one without an end.
+/// Returns the text of a plan's own file, named in the journal; `None` if another user can write it. Another
+/// user may also have written the journal, so the file may be a pipe or endless.
 pub(crate) fn own_text(path: &Path) -> Option<String> {
     let path = std::fs::canonicalize(path).ok()?;
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(&path).ok()?;
     let is_shared = |part: &Path| {
         let found = std::fs::symlink_metadata(part);
-        // What is in it belongs to those who made it.
+        // In a sticky folder of root, an entry belongs to its creator.
         found
             .is_ok_and(|found| found.is_dir() && found.uid() == 0 && found.permissions().mode() & 0o1000 != 0)
     };
@@ -73,7 +73,7 @@ pub(crate) fn own_text(path: &Path) -> Option<String> {
     Some(text)
 }
 
-/// The user, other than this one and root, who could have written something of that bake-off.
+/// Returns the user, other than this one and root, that could have written to that bake-off.
 fn other_writer_of(archive: &Archive, id: RunId) -> Option<String> {
     let folder = archive.bakeoff_dir(id);
     let parents = [archive.dir().to_owned(), archive.dir().join("bakeoffs"), folder.clone()];
@@ -81,7 +81,7 @@ fn other_writer_of(archive: &Archive, id: RunId) -> Option<String> {
     parents.into_iter().chain(files).find_map(|path| other_writer(&path))
 }
 
-/// The user, other than this one and root, who may change that file or folder.
+/// Returns the user, other than this one and root, that may change that file or folder.
 fn other_writer(path: &Path) -> Option<String> {
     let found = std::fs::symlink_metadata(path).ok()?;
     let owner = found.uid();
@@ -93,7 +93,7 @@ fn other_writer(path: &Path) -> Option<String> {
         return None;
     }
     let mode = found.permissions().mode();
-    // A user's own group, which has the user's number, has no other member; nor should that of root.
+    // A user's private group, with the same number, has no other member; nor should root's group.
     let may_group_write = mode & 0o020 != 0 && found.gid() != owner && found.gid() != 0;
     match mode & 0o002 != 0 {
         true => Some(format!("any user: {} may be written by all", path.display())),

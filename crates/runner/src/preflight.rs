@@ -1,6 +1,6 @@
-//! Is this machine fit to execute that plan, and quiet enough to measure?
+//! Checks whether this machine can execute a plan and is quiet enough to measure.
 //!
-//! What would fail in the first minute, or mislead for hours, is found in the first second.
+//! Problems that would appear after a minute, or distort results for hours, are found in the first second.
 
 use std::fs;
 use std::io::{self, Read as _};
@@ -23,38 +23,38 @@ use crate::error::RunnerError;
 use crate::listener::Address;
 use crate::process::{Placement, Process};
 
-/// Something about the machine that whoever starts a plan must know.
+/// A finding about the machine that the user must know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// How bad it is.
+    /// Severity of the finding.
     pub severity: Severity,
-    /// What was found, and what to do.
+    /// Finding and advice.
     pub text: String,
 }
 
-/// How bad a finding is.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// It may disturb what is measured.
+    /// The measurement may be disturbed.
     Warning,
     /// The plan cannot be executed.
     Problem,
 }
 
-/// How long the machine is watched before it is called quiet.
+/// Time for which the machine is watched before it counts as quiet.
 const WATCH: Duration = Duration::from_millis(500);
-/// Busier than this with other people's work, it is not.
+/// Maximum utilization by other work of a quiet machine.
 pub(crate) const BUSY_RATIO_MAX: f64 = 0.05;
-/// Less room than this is not even enough for logs.
+/// Minimum of free space: less does not suffice for logs.
 const FREE_BYTES_MIN: u64 = 100 << 20;
-/// Stands for a folder in paths that are looked at before there is one.
+/// Placeholder for the scratch folder in paths that are checked before it exists.
 const NOWHERE: &str = "/nonexistent";
 
-/// Looks whether the machine is fit for the plan, without starting anything of it.
+/// Checks whether the machine is fit for the plan, without starting any part of it.
 ///
 /// # Errors
 ///
-/// Where the plan's target is none.
+/// [`RunnerError::Target`] if no driver accepts the plan's target.
 pub fn preflight(plan: &Plan, archive: &Archive) -> Result<Vec<Finding>, RunnerError> {
     let mut found = Found(Vec::new());
     for trial in plan.trials().iter().filter(|t| t.block == 1) {
@@ -104,7 +104,7 @@ impl Found {
         };
         for (phase, step) in [("setup", plan.setup(levels, nowhere)), ("prepare", prepare)] {
             let Some(step) = step else { continue };
-            // Only the first word is looked for, and only where it can be nothing but a command.
+            // Only the first word is checked, and only if it must be a command.
             let word = step.command.split_ascii_whitespace().next().unwrap_or_default();
             let plain = word.chars().all(|c| c.is_ascii_alphanumeric() || "._-/+".contains(c));
             if plain && !word.is_empty() && !word.starts_with(NOWHERE) && !is_command(word) {
@@ -150,7 +150,7 @@ impl Found {
     }
 
     fn look_for_room(&mut self, what: &str, folder: &Path) {
-        // An archive that cannot be looked at cannot be written either, and says so itself.
+        // An archive that cannot be read cannot be written either, and reports that itself.
         let Ok(stat) = statvfs(folder) else { return };
         let free_bytes = stat.blocks_available() * stat.fragment_size();
         if free_bytes < FREE_BYTES_MIN {
@@ -159,7 +159,7 @@ impl Found {
         }
     }
 
-    /// `{scratch}` goes into command lines and URLs.
+    /// Checks the folder of `{scratch}`, which becomes part of command lines and URLs.
     fn look_at_scratch_name(&mut self) {
         let folder = std::env::temp_dir();
         let plain = |text: &str| text.chars().all(|c| c.is_alphanumeric() || "._-/+".contains(c));
@@ -189,24 +189,26 @@ impl Found {
     }
 }
 
-/// Whether the shell would find that command; the shell itself is asked, since it knows its own built-in ones.
+/// Whether the shell finds that command. The shell itself is asked, since only it knows its built-in
+/// commands.
 fn is_command(name: &str) -> bool {
     let asked = Command::new("sh").args(["-c", "command -v \"$1\" >/dev/null 2>&1", "sh", name]).status();
     asked.is_ok_and(|status| status.success())
 }
 
-/// How long a library may take to be loaded: what is in it runs.
+/// Time limit for loading a library, which executes code in it.
 const LOADS_WITHIN: Duration = Duration::from_secs(10);
-/// The loader says less.
+/// Maximum output of the loader that is read.
 const SAID_BYTES_MAX: u64 = 64 << 10;
 
-/// Whether the loader finds a library: it is asked to preload it into a program that does nothing, with the rights of the server.
+/// Checks that the loader finds a library: it preloads it into a program that does no work, with the rights
+/// of the server.
 fn loads(library: &str, account: Option<Account>) -> Result<(), String> {
     if library.contains('/') && !fs::exists(library).unwrap_or(false) {
         return Err(format!("{library} is not there"));
     }
     let said = said_by_loader(library, account).unwrap_or_default();
-    // The loader only warns, and goes on without it.
+    // The loader only warns, and continues without it.
     match said.lines().find(|line| line.contains("LD_PRELOAD")) {
         None => Ok(()),
         Some(_) => Err(format!(
@@ -226,18 +228,18 @@ fn said_by_loader(library: &str, account: Option<Account>) -> io::Result<String>
     process.finish()?;
     let mut bytes = Vec::new();
     match said.take(SAID_BYTES_MAX).read_to_end(&mut bytes) {
-        // What the library has started may still have the pipe.
+        // Processes that the library has started may still hold the pipe.
         Err(e) if e.kind() != io::ErrorKind::WouldBlock => Err(e),
         _ => Ok(String::from_utf8_lossy(&bytes).into_owned()),
     }
 }
 
-/// Share of all booked ticks in which the CPUs were not idle.
+/// Returns the share of all counted ticks in which the CPUs were not idle.
 pub(crate) fn busy_ratio(before: &proc_stat::ProcStat, after: &proc_stat::ProcStat) -> Option<f64> {
     let (mut idle, mut all) = (0, 0);
     for (cpu, now) in after {
         let then = before.get(cpu)?;
-        // The idle columns may go back by a tick (proc(5)): then nothing is added.
+        // The idle columns may fall by a tick (proc(5)): then they add 0.
         let since = |of: fn(&proc_stat::Ticks) -> u64| of(now).saturating_sub(of(then));
         let idle_here = since(|t| t.idle) + since(|t| t.iowait);
         idle += idle_here;
@@ -267,7 +269,7 @@ mod tests {
         assert_eq!(loads("/no/such.so", None), Err("/no/such.so is not there".into()));
     }
 
-    /// The library may be another user's: that of the account that the plan names for the server.
+    /// The library may belong to another user: the account that the plan names for the server.
     #[test]
     fn root_a_library_is_tried_with_the_rights_of_the_server() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! Processes of ours: each leads its process group, dies with us, and has no privileges that the plan does not give it.
+//! Child processes: each leads its process group, dies with this process, and has only the privileges that
+//! the plan gives it.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
@@ -23,64 +24,65 @@ use crate::account::Account;
 use crate::control_group::ControlGroup;
 use crate::log::Log;
 
-/// How often something that is waited for is looked at.
+/// Polling interval while waiting.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// A process that was started here, and the group that it leads. Dropped, the whole group is killed.
+/// A child process and the process group that it leads. Dropping it kills the whole group.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
     pid: Pid,
 }
 
-/// Where and how a process runs.
+/// CPUs, scheduling class, account and control group of a process.
 #[derive(Debug, Clone)]
 pub(crate) struct Placement {
-    /// `None`: on all CPUs.
+    /// `None` for all CPUs.
     pub(crate) cpus: Option<Vec<u32>>,
     pub(crate) scheduler: Scheduler,
-    /// `None`: as the user who runs this process.
+    /// `None` for the user of this process.
     pub(crate) account: Option<Account>,
-    /// The control group that it joins before anything else.
+    /// Control group that it joins before all other setup.
     pub(crate) group: Option<Arc<ControlGroup>>,
 }
 
 impl Placement {
-    /// As the system does it.
+    /// Default placement of the system.
     pub(crate) const ANYWHERE: Self =
         Self { cpus: None, scheduler: Scheduler::Other, account: None, group: None };
 }
 
-/// What `/proc/PID/stat` says of a process.
+/// Fields of `/proc/PID/stat`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(crate) parent: i32,
     pub(crate) session: i32,
-    /// A zombie is not.
+    /// `false` for a zombie.
     pub(crate) is_alive: bool,
 }
 
-/// How waiting for something ended.
+/// Result of waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Waited {
-    /// It is there.
+    /// The condition holds.
     Done,
-    /// The time is over.
+    /// The time limit has passed.
     TimedOut,
-    /// The user wants to stop.
+    /// The user requested to stop.
     Stopped,
 }
 
 impl Process {
     /// Starts `command` with its output appended to `log`.
     ///
-    /// It gets SIGKILL when the thread that calls this ends, so this must be the one that conducts to the end.
+    /// The kernel sends SIGKILL to it when the calling thread ends, so the caller must be the thread that
+    /// conducts to the end.
     pub(crate) fn start(mut command: Command, placement: &Placement, log: &Log) -> io::Result<Self> {
         command.stdin(Stdio::null()).stdout(log.file()?).stderr(log.file()?);
         Self::spawn(command, placement)
     }
 
-    /// Starts `command`, whose input and output are connected by the caller; otherwise as [`Self::start`].
+    /// Variant of [`Self::start`] for a command with input and output that the caller has connected.
     pub(crate) fn spawn(mut command: Command, placement: &Placement) -> io::Result<Self> {
         command.process_group(0);
         let cpus = placement.cpus.as_deref().map(cpu_set).transpose()?;
@@ -89,7 +91,7 @@ impl Process {
         let parent = getpid();
         let before_exec = move || -> io::Result<()> {
             if let Some(group) = &group {
-                // 0 is the process that writes it.
+                // 0 means the writing process.
                 nix::unistd::write(group.procs(), b"0")?;
             }
             if let Some(cpus) = &cpus {
@@ -97,16 +99,17 @@ impl Process {
             }
             set_scheduler(scheduler)?;
             give_up_privileges(account)?;
-            // A change of user clears this, so it comes after it.
+            // A change of user clears this setting, so it comes later.
             set_pdeathsig(Signal::SIGKILL)?;
-            // The parent may have died before the line above; then the signal will never be sent.
+            // The parent may have died before the previous call; the signal would then never be sent.
             if getppid() != parent {
                 return Err(Errno::ESRCH.into());
             }
             Ok(())
         };
-        // SAFETY: between fork and exec only system calls are made, which are async-signal-safe; nothing allocates:
-        // the CPU set, the account and the errors are plain values, and the control group is an open file.
+        // SAFETY: between fork and exec only system calls are made, which are async-signal-safe; nothing
+        // allocates: the CPU set, the account and the errors are plain values, and the control group is an
+        // open file.
         unsafe { command.pre_exec(before_exec) };
         let child = command.spawn()?;
         let pid = Pid::from_raw(i32::try_from(child.id()).map_err(|_| io::Error::from(Errno::EOVERFLOW))?);
@@ -117,7 +120,7 @@ impl Process {
         self.pid
     }
 
-    /// Whether it has ended; it stays a zombie, so that its pid and group stay its own.
+    /// Whether it has ended. It stays a zombie, so its process id and group are not reused.
     pub(crate) fn has_ended(&self) -> bool {
         let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
         !matches!(waitid(Id::Pid(self.pid), flags), Ok(WaitStatus::StillAlive))
@@ -128,13 +131,13 @@ impl Process {
         wait_for(at_most, stop, || self.has_ended())
     }
 
-    /// Waits until it ends, to the moment, as a measurement needs it; it stays a zombie.
+    /// Waits for its exact end, as a measurement needs it. It stays a zombie.
     pub(crate) fn watch(&self, at_most: Duration, stop: &Stop) -> io::Result<Waited> {
         let began_ns = Monotonic.now_ns();
-        // SAFETY: the call takes two numbers and yields a file descriptor that nobody else has.
+        // SAFETY: the call takes two numbers and returns a new file descriptor.
         let fd = Errno::result(unsafe { libc::syscall(libc::SYS_pidfd_open, self.pid.as_raw(), 0) })?;
         let fd = i32::try_from(fd).map_err(|_| io::Error::from(Errno::EBADF))?;
-        // SAFETY: as above, the descriptor is new and ours.
+        // SAFETY: as above, the descriptor is new and has no other owner.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         loop {
             let mut polled = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
@@ -153,15 +156,16 @@ impl Process {
         }
     }
 
-    /// Waits until it ends, whatever happens, and yields the CPU time that it and the children it waited for took; it
-    /// stays a zombie.
+    /// Waits until it ends, and returns the CPU time of it and of the children it has reaped. Ignores
+    /// requests to stop. It stays a zombie.
     pub(crate) fn watch_cpu_time(&self) -> io::Result<Duration> {
         // SAFETY: for both structures all zeros is a value; the kernel fills them in.
         let (mut info, mut usage): (libc::siginfo_t, libc::rusage) = unsafe { std::mem::zeroed() };
         loop {
-            // The system call, since the C library leaves out its last argument (waitid(2), "C library/kernel
+            // The raw system call, since the C library omits its last argument (waitid(2), "C library/kernel
             // differences").
-            // SAFETY: both pointers are to structures of the kernel's form that live until the call returns.
+            // SAFETY: both pointers are to structures of the kernel's layout that live until the call
+            // returns.
             let ended = Errno::result(unsafe {
                 libc::syscall(
                     libc::SYS_waitid,
@@ -180,20 +184,20 @@ impl Process {
         }
     }
 
-    /// Asks it, by a signal to itself alone, to end: a server sees to its own children.
+    /// Sends it a signal to end. The signal goes to the process alone: a server ends its own children.
     pub(crate) fn ask(&self, signal: Signal) {
-        // It may have ended just now, which is what is asked for.
+        // It may have ended just now, which is the goal.
         let _ = kill(self.pid, signal);
     }
 
-    /// Waits until it ends by itself; whether it ended well.
+    /// Waits until it ends by itself. Returns whether it succeeded.
     pub(crate) fn finish_by_itself(&mut self) -> io::Result<bool> {
         Ok(self.child.wait()?.success())
     }
 
-    /// Kills what is left of its group, and takes note of how it ended.
+    /// Kills the rest of its group, and records its exit status.
     pub(crate) fn finish(&mut self) -> io::Result<ExitStatus> {
-        // Before the zombie is reaped: until then the group's number cannot become somebody else's.
+        // Before the zombie is reaped: until then the number of its group cannot be reused.
         let _ = killpg(self.pid, Signal::SIGKILL);
         self.child.wait()
     }
@@ -201,7 +205,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // After `finish`, `try_wait` yields the status and nothing is done.
+        // After `finish`, `try_wait` returns the status, and no kill is needed.
         if !matches!(self.child.try_wait(), Ok(Some(_))) {
             let _ = self.finish();
         }
@@ -209,19 +213,19 @@ impl Drop for Process {
 }
 
 impl Stat {
-    /// Of a living process; a zombie is not found.
+    /// Reads the fields of a live process; a zombie is not found.
     pub(crate) fn of(pid: i32) -> io::Result<Self> {
         Some(Self::of_any(pid)?).filter(|stat| stat.is_alive).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// Of a process, also of a zombie.
+    /// Reads the fields of a process or zombie.
     pub(crate) fn of_any(pid: i32) -> io::Result<Self> {
         let stat = process_time::text(format!("/proc/{pid}/stat"))?;
         parse_stat(&stat).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 }
 
-/// Looks again and again until `is_there`. A first request to stop is heeded too: what waits here is not measured.
+/// Polls until `is_there`. Also ends at a first request to stop, since this waiting is not measured.
 pub(crate) fn wait_for(at_most: Duration, stop: &Stop, mut is_there: impl FnMut() -> bool) -> Waited {
     let to_ns = |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
     let deadline_ns = Monotonic.now_ns().saturating_add(to_ns(at_most));
@@ -240,7 +244,7 @@ pub(crate) fn wait_for(at_most: Duration, stop: &Stop, mut is_there: impl FnMut(
     }
 }
 
-/// The second field of `/proc/PID/stat` is a name in parentheses that may hold anything, also blanks.
+/// Parses `/proc/PID/stat`. Its second field is a name in parentheses that may contain anything, also blanks.
 fn parse_stat(stat: &str) -> Option<Stat> {
     let (_, after_name) = stat.rsplit_once(')')?;
     let mut fields = after_name.split_ascii_whitespace();
@@ -255,20 +259,22 @@ fn span(time: libc::timeval) -> Duration {
     Duration::from_secs(s.unwrap_or(0)) + Duration::from_micros(us.unwrap_or(0))
 }
 
-/// Becomes the account's user for good, and hands no capability on to the program that is executed next.
+/// Becomes the account's user permanently, and passes no capability to the program that is executed next.
 ///
-/// Another user gets no descriptor beyond the first three, and never gains privileges again: set-user-id programs have no effect for it (`no_new_privs`).
+/// Another user gets only the first three descriptors and can never gain privileges: set-user-id programs
+/// have no effect for it (`no_new_privs`).
 fn give_up_privileges(account: Option<Account>) -> io::Result<()> {
     if let Some(Account { uid, gid }) = account {
         setgroups(&[gid])?;
         setresgid(gid, gid, gid)?;
         setresuid(uid, uid, uid)?;
         set_no_new_privs()?;
-        // What our own caller has open and did not mark is not for another user. Linux before 5.11 cannot mark all at once.
+        // Descriptors that our caller left open without close-on-exec are not for another user. Linux before
+        // 5.11 cannot mark all at once.
         // SAFETY: the call takes numbers only.
         unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) };
     }
-    // SAFETY: the call takes numbers only. Linux before 4.3 has no ambient capabilities, and says EINVAL.
+    // SAFETY: the call takes numbers only. Linux before 4.3 has no ambient capabilities and returns EINVAL.
     unsafe { libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) };
     Ok(())
 }
@@ -289,7 +295,8 @@ fn set_scheduler(scheduler: Scheduler) -> io::Result<()> {
         Scheduler::RoundRobin(priority) => (libc::SCHED_RR, priority),
     };
     let parameters = libc::sched_param { sched_priority: i32::from(priority) };
-    // SAFETY: the kernel reads one `sched_param`, which lives until the call returns; 0 is the calling process.
+    // SAFETY: the kernel reads one `sched_param`, which lives until the call returns; 0 is the calling
+    // process.
     Ok(Errno::result(unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) }).map(drop)?)
 }
 
@@ -328,7 +335,7 @@ mod tests {
             Log::make(std::fs::File::open(folder.path()).unwrap(), "log", None).unwrap(),
             folder.path().join("fifo"),
         );
-        // The grandchild says who it is and sleeps.
+        // The grandchild reports its process id and sleeps.
         let mut process =
             sh(&format!("mkfifo {0}; sh -c 'echo $$ >{0}; exec sleep 1000' & wait", fifo.display()), &log);
         assert_eq!(wait_for(LONG, &Stop::new(), || fifo.exists()), Waited::Done);
@@ -403,7 +410,7 @@ mod tests {
         };
         let folder = tempfile::tempdir().unwrap();
         let log = Log::make(std::fs::File::open(folder.path()).unwrap(), "log", None).unwrap();
-        // As a shell that has opened a file for itself: `exec 9>secret`.
+        // Like a shell that has opened a file for itself: `exec 9>secret`.
         let open = nix::unistd::dup(std::fs::File::open("/etc/passwd").unwrap()).unwrap();
         nix::fcntl::fcntl(&open, nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::empty())).unwrap();
         let mut command = Command::new("ls");
@@ -423,7 +430,7 @@ mod tests {
         std::os::unix::fs::symlink("/bin/sleep", &program).unwrap();
         let mut child = Command::new(&program).arg("1000").spawn().unwrap();
         let pid = child.id();
-        // It may still be on its way through exec.
+        // It may not have completed exec yet.
         while !std::fs::read(format!("/proc/{pid}/comm")).unwrap().starts_with(b"\x9b") {
             std::thread::yield_now();
         }

@@ -1,22 +1,22 @@
-//! What is left to do. Pure: it follows from the order drawn and from how the attempts ended.
+//! Remaining work. Pure: it follows from the order drawn and from the ends of the attempts.
 
 use std::collections::BTreeMap;
 
 use record::bakeoff::{Trial, TrialState};
 
-/// How often a trial may fail before it has failed for good.
+/// Number of failures after which a trial has failed for good.
 pub(crate) const FAILURES_MAX: u32 = 2;
 
-/// The attempts so far.
+/// Attempts so far.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct History {
-    /// How they ended, by the trial's index.
+    /// States at their ends, by the trial's index.
     attempts: BTreeMap<u32, Vec<TrialState>>,
-    /// Why the first one failed that failed under this process.
+    /// Reason of the first failure in this process.
     first_failure: Option<String>,
 }
 
-/// A series, or what is left of one: one fresh server, and the trials to be measured on it.
+/// A series, or the rest of one: a fresh server, and the trials to be measured on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Work {
     pub(crate) series: u32,
@@ -25,12 +25,12 @@ pub(crate) struct Work {
 }
 
 impl History {
-    /// Takes note of an attempt's end.
+    /// Records the end of an attempt.
     pub(crate) fn ended(&mut self, trial: u32, state: TrialState) {
         self.attempts.entry(trial).or_default().push(state);
     }
 
-    /// Corrects how an attempt ended.
+    /// Corrects the end of an attempt.
     pub(crate) fn replace(&mut self, trial: u32, attempt: u32, state: TrialState) {
         let attempts = self.attempts.entry(trial).or_default();
         match attempts.get_mut((attempt as usize).saturating_sub(1)) {
@@ -39,27 +39,27 @@ impl History {
         }
     }
 
-    /// Takes note of why an attempt failed.
+    /// Records the reason of a failure.
     pub(crate) fn note_failure(&mut self, reason: &str) {
         self.first_failure.get_or_insert_with(|| reason.to_owned());
     }
 
-    /// Why the first one failed.
+    /// Returns the reason of the first failure.
     pub(crate) fn first_failure(&self) -> Option<&str> {
         self.first_failure.as_deref()
     }
 
-    /// How an attempt ended, numbered from 1.
+    /// Returns the end of an attempt, numbered from 1.
     pub(crate) fn attempt(&self, trial: u32, number: u32) -> Option<TrialState> {
         self.of(trial).get((number as usize).checked_sub(1)?).copied()
     }
 
-    /// Number of the next attempt at a trial, from 1.
+    /// Returns the number of the next attempt at a trial, from 1.
     pub(crate) fn next_attempt(&self, trial: u32) -> u32 {
         u32::try_from(self.of(trial).len()).expect("attempts are few") + 1
     }
 
-    /// How a trial ended for good; [`TrialState::Planned`] where it has to be done yet.
+    /// Returns the final state of a trial; [`TrialState::Planned`] if it must still be done.
     pub(crate) fn state(&self, trial: u32) -> TrialState {
         let attempts = self.of(trial);
         let measured = attempts.iter().find(|s| matches!(s, TrialState::Sealed | TrialState::Invalid));
@@ -71,7 +71,7 @@ impl History {
         }
     }
 
-    /// Number of trials that are in that state.
+    /// Returns the number of trials in that state.
     pub(crate) fn count(&self, trials: &[Trial], state: TrialState) -> u32 {
         let count = trials.iter().filter(|t| self.state(t.index) == state).count();
         u32::try_from(count).expect("trials are counted in 32 bits")
@@ -82,8 +82,8 @@ impl History {
     }
 }
 
-/// The next series to do: in the first block that lacks trials, those that were tried least often first, and among
-/// them the order drawn. So what has to be done again is done at the end of its block.
+/// Returns the next series: in the first block that lacks trials, those with the fewest attempts first, then
+/// in the order drawn. So work is repeated at the end of its block.
 pub(crate) fn next(trials: &[Trial], history: &History) -> Option<Work> {
     let mut open = trials.iter().filter(|t| history.state(t.index) == TrialState::Planned).peekable();
     let block = open.peek()?.block;
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
     use TrialState::{Abandoned, Failed, Invalid, Sealed};
 
-    /// Two blocks of two series of two trials.
+    /// Builds two blocks of two series of two trials.
     fn trials() -> Vec<Trial> {
         (0..8)
             .map(|i| Trial {
@@ -120,7 +120,7 @@ mod tests {
         work.trials.iter().map(|t| t.index).collect()
     }
 
-    /// Does all there is to do; `fate` says how the attempt at a trial ends. Yields the attempts in their order.
+    /// Does all work; `fate` returns the end of each attempt. Returns the attempts in their order.
     fn play(history: &mut History, fate: impl Fn(u32, u32) -> TrialState) -> Vec<u32> {
         let mut done = Vec::new();
         while let Some(work) = next(&trials(), history) {

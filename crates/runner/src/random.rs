@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Read as _;
 
-/// 128 bits from the kernel, in hexadecimal.
+/// Returns 128 bits from the kernel, in hexadecimal.
 pub(crate) fn token() -> String {
     bytes::<16>().iter().fold(String::new(), |mut text, byte| {
         write!(text, "{byte:02x}").expect("writing to a String cannot fail");
@@ -12,12 +12,12 @@ pub(crate) fn token() -> String {
     })
 }
 
-/// Whether a text could be one of [`token`].
+/// Whether a text has the form of a [`token`].
 pub(crate) fn is_token(text: &str) -> bool {
     text.len() == 32 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// 32 bits from the kernel.
+/// Returns 32 bits from the kernel.
 pub(crate) fn number() -> u32 {
     u32::from_ne_bytes(bytes())
 }

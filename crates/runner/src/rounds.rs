@@ -1,7 +1,7 @@
-//! Experiments without a server: the same books as a bake-off, a loop that is shorter.
+//! Experiments without a server: the same ledger as a bake-off, a shorter loop.
 //!
-//! A round is a block and a series of its own. What is measured in a trial is [`copies`] or [`sweep`]; everything else,
-//! from the order drawn to what happens when the process dies, is the bake-off's.
+//! Each round is one block and one series. [`copies`] and [`sweep`] measure the trials; everything else, from
+//! the order drawn to the recovery after a crash, is shared with bake-offs.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -27,25 +27,25 @@ use crate::sweep::Sweep;
 use crate::workspace::{self, Inherit, Layout, Workspace};
 use crate::{Event, Outcome};
 
-/// What a trial may use while it is measured.
+/// Resources of a trial while it is measured.
 pub(crate) struct Bench<'a> {
     pub(crate) stop: &'a Stop,
     pub(crate) beside: &'a mut Beside,
-    /// A scratch folder of its own.
+    /// Separate scratch folder of the trial.
     pub(crate) folder: &'a Path,
-    /// Stamps of samples count from here.
+    /// Time origin of the samples.
     pub(crate) anchor: WallAnchor,
 }
 
-/// What was measured in a trial.
+/// Result of a trial.
 #[derive(Debug)]
 pub(crate) struct Measured {
     pub(crate) samples: Vec<Sample>,
-    /// Why it must not be used.
+    /// Reason that it must not be used.
     pub(crate) invalid: Option<String>,
 }
 
-/// Why nothing was.
+/// Reason that a trial has no result.
 #[derive(Debug)]
 pub(crate) enum Shortfall {
     Failed(String),
@@ -54,13 +54,13 @@ pub(crate) enum Shortfall {
 
 /// Measures an experiment without a server from its beginning.
 ///
-/// With the first request to stop, the trial that is being measured is given up, and the rest is left so that
-/// [`crate::resume`] goes on with it.
+/// At the first request to stop, the current trial is abandoned and the experiment is interrupted;
+/// [`crate::resume`] continues it.
 ///
 /// # Errors
 ///
-/// [`RunnerError`] where the plan or this machine is not fit for it, or another measurement has the machine, before
-/// anything is begun; and where the archive fails in the middle.
+/// [`RunnerError`] if the plan or this machine is unfit, or another measurement holds the machine, before any
+/// trial; and later if the archive fails.
 pub fn experiment(
     plan: &Experiment,
     archive: &Archive,
@@ -83,12 +83,12 @@ pub fn experiment(
         .play()
 }
 
-/// Whether that is an experiment without a server.
+/// Whether this is an experiment without a server.
 pub(crate) fn is_one(archive: &Archive, id: RunId) -> Result<bool, RunnerError> {
     Ok(matches!(archive.bakeoff(id)?.header.kind, RunKind::Scale | RunKind::Dder))
 }
 
-/// Goes on with one that was interrupted, or whose process died.
+/// Continues an experiment that was interrupted, or that lost its process.
 pub(crate) fn resume(
     archive: &Archive,
     id: RunId,
@@ -126,15 +126,15 @@ pub(crate) fn resume(
     Rounds { plan: &plan, archive, held, stop, on_event, ledger, workspace, work, environment }.play()
 }
 
-/// A place for the copies of a command, and the line of the journal that tells of it. They are the user's processes,
-/// as if a shell had started them.
+/// Creates a workspace for the copies of a command, and the line of the journal that records it. The copies
+/// run as the user, as if a shell had started them.
 fn open_workspace() -> Result<(Step, Workspace), RunnerError> {
     let layout = Layout::fresh(None);
     let step = layout.step();
     Ok((step, Workspace::open(layout, Inherit::Everything, &Levels::new())?))
 }
 
-/// The machine, while the experiment lasts.
+/// Lock on the machine during the experiment.
 struct Held {
     beside_others: bool,
     machine: Machine,
@@ -189,7 +189,7 @@ impl Rounds<'_> {
         }
     }
 
-    /// One attempt at a trial; `false` where the user wants to stop.
+    /// Conducts one attempt at a trial. Returns `false` if the user requested to stop.
     fn conduct(&mut self, trial: &Trial, beside: &mut Beside) -> Result<bool, RunnerError> {
         (self.on_event)(&Event::Trial(trial));
         let anchor = WallAnchor::now();
@@ -238,7 +238,7 @@ impl Rounds<'_> {
     }
 }
 
-/// What is measured, made ready once for all trials.
+/// Subject of the measurement, prepared once for all trials.
 enum Work {
     Copies(Copies),
     Sweep(Sweep),
@@ -270,7 +270,7 @@ impl Work {
         }
     }
 
-    /// What is known of it besides the machine.
+    /// Returns facts about the subject, besides those about the machine.
     fn facts(&self) -> BTreeMap<String, record::missing::Maybe<String>> {
         match self {
             Self::Copies(copies) => copies.facts(),
@@ -286,7 +286,7 @@ impl Work {
     }
 }
 
-/// The experiment before its first trial.
+/// Builds the experiment before its first trial.
 fn planned(plan: &Experiment, id: RunId, anchor: WallAnchor) -> Bakeoff {
     let text = plan.text();
     Bakeoff {
@@ -311,11 +311,11 @@ fn planned(plan: &Experiment, id: RunId, anchor: WallAnchor) -> Bakeoff {
     }
 }
 
-/// The plan as it was begun.
+/// Returns the plan as it was begun.
 ///
 /// # Errors
 ///
-/// [`RunnerError`] if the archived text is not the plan that was begun, or not one of this version.
+/// [`RunnerError`] if the archived text is not the plan that was begun, or is not valid for this version.
 pub fn archived_plan(bakeoff: &Bakeoff) -> Result<Experiment, RunnerError> {
     let id = bakeoff.header.id;
     if plan::sha256(&bakeoff.plan_text) != bakeoff.plan_sha256 {

@@ -1,8 +1,8 @@
-//! The scratch folder that `{scratch}` stands for: one for each series.
+//! The scratch folder, which `{scratch}` names: one for each series.
 //!
-//! Its name is random and stands in the journal before the folder exists. The folder is made new, with mode 0700, in a
-//! folder that is held open, and what it turned out to be is checked: in `/tmp`, other users may plant anything under a
-//! name that they can guess.
+//! Its name is random and is in the journal before the folder exists. The folder is created with mode 0700 in
+//! a folder that is held open, and the result is checked: in `/tmp`, other users may plant files under names
+//! that they can guess.
 
 use std::fs::{self, File};
 use std::io;
@@ -21,28 +21,28 @@ use crate::error::RunnerError;
 use crate::process::{Waited, wait_for};
 use crate::random;
 
-/// How long a folder may resist being removed: processes that still write into it have been killed.
+/// Time limit for removing a folder. Processes that still write into it have been killed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A scratch folder, removed when dropped.
 #[derive(Debug)]
 pub(crate) struct Scratch {
     path: PathBuf,
-    /// The folder itself: its owner may give it another name, and put a link in its place.
+    /// Descriptor of the folder: its owner may rename it and put a link in its place.
     folder: OwnedFd,
     is_removed: bool,
 }
 
 impl Scratch {
-    /// A path for a folder that does not exist yet.
+    /// Returns a path for a folder that does not exist yet.
     pub(crate) fn fresh_path() -> PathBuf {
         let folder = std::env::temp_dir();
-        // A link on the way there is followed now, once, and by its owner's will: the user's TMPDIR.
+        // A link in the user's TMPDIR is resolved once, now, as its owner intends.
         let folder = fs::canonicalize(&folder).unwrap_or(folder);
         folder.join(format!("{PREFIX}{}", random::token()))
     }
 
-    /// Makes the folder, empty, with mode 0700, for `owner` alone; `None`: for ourselves.
+    /// Creates the folder, empty, with mode 0700, for `owner` alone; `None` for this user.
     pub(crate) fn make(path: &Path, owner: Option<Account>) -> Result<Self, RunnerError> {
         let failed = |source| RunnerError::Scratch { path: path.to_owned(), source };
         let folder = make_folder(path, owner).map_err(failed)?;
@@ -55,7 +55,7 @@ impl Scratch {
         Ok(Self { path: path.to_owned(), folder, is_removed: false })
     }
 
-    /// The folder, however it is called by now.
+    /// Returns the descriptor of the folder, which does not depend on its name.
     pub(crate) fn folder(&self) -> &OwnedFd {
         &self.folder
     }
@@ -64,11 +64,11 @@ impl Scratch {
         &self.path
     }
 
-    /// Removes the folder, again and again while something is still written into it.
+    /// Removes the folder. Retries while processes still write into it.
     ///
     /// # Errors
     ///
-    /// What the last try said.
+    /// Error of the last attempt.
     pub(crate) fn remove(&mut self, between: impl FnMut()) -> io::Result<()> {
         self.is_removed = true;
         remove_patiently(|| self.remove_now(), between)
@@ -78,7 +78,7 @@ impl Scratch {
         while empty(&self.folder, &self.folder, LEVELS_MAX, &mut 0)? {}
         let called = fs::read_link(format!("/proc/self/fd/{}", self.folder.as_raw_fd()))?;
         if called != self.path && fs::symlink_metadata(&self.path).is_ok_and(|found| found.is_symlink()) {
-            // What stands in its place was put there by the user that the folder was made for.
+            // The user that the folder was made for put another entry in its place.
             fs::remove_file(&self.path)?;
         }
         match fs::remove_dir(called) {
@@ -91,22 +91,22 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         if !self.is_removed {
-            // What cannot be removed now is removed by the next process that resumes.
+            // A folder that cannot be removed now is removed by the next process that resumes.
             let _ = self.remove_now();
         }
     }
 }
 
-/// How the name of a folder of ours begins; a token follows.
+/// Prefix of our folders' names; a token follows.
 const PREFIX: &str = "bakeoff-";
 
-/// Whether a path could be one of [`Scratch::fresh_path`].
+/// Whether a path has the form of [`Scratch::fresh_path`].
 fn is_fresh_path(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
     name.and_then(|name| name.strip_prefix(PREFIX)).is_some_and(random::is_token)
 }
 
-/// Removes the folder that a dead process left; says so if there was one.
+/// Removes the folder that a dead process left. Returns a note if there was one.
 ///
 /// - `owner`: the user that it was made for.
 pub(crate) fn remove_left(path: &Path, owner: u32) -> Option<String> {
@@ -140,11 +140,11 @@ fn remove_patiently(remove: impl Fn() -> io::Result<()>, mut between: impl FnMut
     if waited == Waited::Done { Ok(()) } else { last }
 }
 
-/// Levels of folders that are held open at the same time.
+/// Maximum number of nested folders that are held open at the same time.
 const LEVELS_MAX: u32 = 64;
 
-/// Removes a folder with all that is in it, however deep: a server may have made more levels than this process can hold open, as
-/// `remove_dir_all` of the standard library does. No link is followed.
+/// Removes a folder and its content at any depth, without following links. `remove_dir_all` of the standard
+/// library holds every level open, and a server may have created more levels than that allows.
 fn remove_tree(path: &Path) -> io::Result<()> {
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let top = nix::fcntl::open(path, flags, Mode::empty())?;
@@ -153,7 +153,8 @@ fn remove_tree(path: &Path) -> io::Result<()> {
     fs::remove_dir(path)
 }
 
-/// Removes what is in a folder; a folder so deep in it that no level is left is moved up into `top`. Whether one was moved.
+/// Removes the content of a folder. A folder at the last permitted level is moved up into `top`. Returns
+/// whether one was moved.
 fn empty(folder: &OwnedFd, top: &OwnedFd, levels: u32, moved: &mut u64) -> io::Result<bool> {
     let before = *moved;
     let open = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()));
@@ -190,7 +191,7 @@ fn make_folder(path: &Path, owner: Option<Account>) -> io::Result<OwnedFd> {
     if found.uid() != geteuid().as_raw() || found.permissions().mode() & 0o077 != 0 {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, "another user put a folder there first"));
     }
-    // The umask may have taken rights from ourselves.
+    // The umask may have removed rights of this user.
     fchmod(&dir, Mode::S_IRWXU)?;
     if let Some(Account { uid, gid }) = owner {
         chown(&dir, uid, gid)?;
@@ -198,12 +199,12 @@ fn make_folder(path: &Path, owner: Option<Account>) -> io::Result<OwnedFd> {
     Ok(dir.into())
 }
 
-/// Gives an open file or folder to an account.
+/// Changes the owner of an open file or folder.
 pub(crate) fn chown(file: &File, uid: Uid, gid: Gid) -> io::Result<()> {
     Ok(fchown(file, Some(uid), Some(gid))?)
 }
 
-/// The folder above `path` that keeps `owner` out.
+/// Returns the folder above `path` that `owner` may not enter.
 fn out_of_reach(path: &Path, owner: Account) -> Option<PathBuf> {
     let closed = |folder: &&Path| {
         fs::metadata(folder).is_ok_and(|found| {
@@ -288,7 +289,7 @@ mod tests {
         let path = Scratch::fresh_path();
         let mut scratch = Scratch::make(&path, None).unwrap();
         let into = path.clone();
-        // Writes until it has no place left to write to.
+        // Writes until the folder is gone.
         let writer = std::thread::spawn(move || {
             (0..200_000_u32).take_while(|i| fs::write(into.join(i.to_string()), "x").is_ok()).count()
         });

@@ -1,4 +1,5 @@
-//! Secrets of a plan while it is executed: read once, handed to the processes and the load, and kept out of every text.
+//! Secrets of a plan during its execution: read once, passed to the processes and the load, and masked in
+//! every text.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,10 +9,10 @@ use plan::{Plan, Reference};
 
 use crate::error::RunnerError;
 
-/// A shorter text is not hidden where it stands by itself: it is part of too many words.
+/// Minimum length of a text that is hidden on its own: a shorter one is part of too many words.
 const HIDDEN_BYTES_MIN: usize = 4;
 
-/// What the references of a plan stand for. Shows none of it.
+/// Values of a plan's references. `Debug` shows none of them.
 #[derive(Clone, Default)]
 pub(crate) struct Secrets(BTreeMap<Reference, String>);
 
@@ -40,17 +41,17 @@ impl Secrets {
         Ok(Self(values))
     }
 
-    /// The plan with the secrets in it, to be executed and never to be stored.
+    /// Returns the plan with its secrets, for execution. It must never be stored.
     pub(crate) fn reveal(&self, plan: &Plan) -> Plan {
         plan.revealed(&|reference| self.0.get(reference).cloned().unwrap_or_else(|| reference.to_string()))
     }
 
-    /// A text with the reference in the place of each secret.
+    /// Replaces each secret in a text by its reference.
     pub(crate) fn hide(&self, text: &str) -> String {
         String::from_utf8(self.hide_bytes(text.as_bytes())).expect("text is replaced by text")
     }
 
-    /// Bytes with the reference in the place of each secret: at each place that of the longest value that stands there.
+    /// Replaces each secret in bytes by its reference. The longest value wins at each place.
     fn hide_bytes(&self, bytes: &[u8]) -> Vec<u8> {
         let hidden = self.longest_first();
         let mut shown = Vec::with_capacity(bytes.len());
@@ -69,7 +70,7 @@ impl Secrets {
         shown
     }
 
-    /// Each line of each value: what a server prints may be cut into lines.
+    /// Returns each line of each value, since a server may print a value in several lines.
     fn longest_first(&self) -> Vec<(&str, &Reference)> {
         let lines =
             self.0.iter().flat_map(|(reference, value)| value.lines().map(move |line| (line, reference)));
@@ -78,13 +79,13 @@ impl Secrets {
         lines
     }
 
-    /// A log with the reference in the place of each secret, line by line.
+    /// Replaces each secret in a log by its reference, line by line.
     pub(crate) fn hide_in(&self, log: impl Read) -> impl Read {
         Hidden { secrets: self.clone(), log: BufReader::new(log), line: Vec::new(), at: 0 }
     }
 }
 
-/// A line of a log that is longer is taken apart.
+/// Length above which a line of a log is split.
 const LINE_BYTES_MAX: u64 = 1 << 20;
 
 struct Hidden<R> {

@@ -1,4 +1,4 @@
-//! One series: a fresh server, its trials, and its end, which comes whatever happens.
+//! One series: a fresh server, its trials, and its teardown, which always runs.
 
 use archive::Step;
 use load::LoadError;
@@ -18,25 +18,25 @@ use crate::step::{self, StepFailure};
 use crate::trial::{self, TrialEnd};
 use crate::workspace::{Inherit, Layout, Workspace};
 
-/// How a series ended.
+/// End of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SeriesEnd {
-    /// Its trials have ended, or some of them have to be done on another server.
+    /// All its trials have ended, or some of them must be done on another server.
     Over,
-    /// The user wants to stop.
+    /// The user requested to stop.
     Stopped,
 }
 
-/// Why a series came to no good end.
+/// Reason that a series ended early.
 #[derive(Debug)]
 enum Trouble {
-    /// It could not be set up: none of its trials can be measured.
+    /// The setup failed: none of its trials can be measured.
     NoSeries(String),
-    /// The server died during a trial, which was noted there.
+    /// The server died during a trial, which was recorded with the trial.
     ServerDied(String),
-    /// The user wants to stop.
+    /// The user requested to stop.
     Stopped,
-    /// We cannot go on at all.
+    /// The bake-off itself cannot continue.
     Ours(RunnerError),
 }
 
@@ -46,7 +46,7 @@ impl From<RunnerError> for Trouble {
     }
 }
 
-/// Conducts what is to be done of a series.
+/// Conducts the remaining work of a series.
 pub(crate) fn conduct(conductor: &mut Conductor<'_>, work: Work) -> Result<SeriesEnd, RunnerError> {
     let attempts = work.trials.iter().map(|t| conductor.ledger.history.next_attempt(t.index));
     let attempt = attempts.max().expect("work has trials");
@@ -72,7 +72,7 @@ pub(crate) fn conduct(conductor: &mut Conductor<'_>, work: Work) -> Result<Serie
 struct Series<'a, 'b> {
     conductor: &'a mut Conductor<'b>,
     work: Work,
-    /// Which try at this series it is, from 1.
+    /// Number of the attempt at this series, from 1.
     attempt: u32,
     workspace: Workspace,
     server: Option<Server>,
@@ -116,7 +116,7 @@ impl Series<'_, '_> {
         self.say("ready", Step::SeriesReady)
     }
 
-    /// Where the loads of the series connect to.
+    /// Returns the addresses that the loads of the series connect to.
     fn addresses(&self) -> Vec<Address> {
         let mut addresses = Vec::new();
         for trial in &self.work.trials {
@@ -139,7 +139,7 @@ impl Series<'_, '_> {
         }
     }
 
-    /// Builds the data set of every target that the trials have: usually one.
+    /// Builds the data set of every target of the trials: usually one.
     fn build_data(&mut self) -> Result<(), Trouble> {
         let mut built = Vec::new();
         for trial in &self.work.trials {
@@ -158,7 +158,7 @@ impl Series<'_, '_> {
         Ok(())
     }
 
-    /// Ends the server and everything beside it, and removes the folder, whatever came before.
+    /// Ends the server and all other processes, and removes the folder, after any outcome.
     fn tear_down(&mut self) -> Result<(), RunnerError> {
         let said = self.say_plainly("teardown", Step::SeriesTeardown);
         let stop = self.conductor.stop;
@@ -218,12 +218,13 @@ impl Series<'_, '_> {
     }
 
     fn levels(&self) -> &record::bakeoff::Levels {
-        // Every trial of a series has the same value of every whole-plot factor, and only those are used for it.
+        // All trials of a series have the same level of each whole-plot factor, and only those factors are
+        // used here.
         &first(&self.work.trials).levels
     }
 }
 
-/// Notes that none of the series' trials could be measured.
+/// Records that none of the series' trials could be measured.
 fn fail_all(
     conductor: &mut Conductor<'_>,
     work: &Work,
@@ -249,7 +250,7 @@ fn no_server(failure: ServerFailure) -> Trouble {
     }
 }
 
-/// An error with its causes.
+/// Returns an error with its causes.
 pub(crate) fn told(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     std::iter::once(error.to_string()).chain(causes.map(ToString::to_string)).collect::<Vec<_>>().join(": ")

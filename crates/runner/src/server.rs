@@ -1,4 +1,4 @@
-//! The server under test: started, known to be ready and to be the one that answers, stopped.
+//! The server under test: started, checked for readiness and identity, stopped.
 
 use std::fs;
 use std::io;
@@ -16,21 +16,21 @@ use crate::log::Log;
 use crate::process::{Placement, Process, Waited, wait_for};
 use crate::workspace::Workspace;
 
-/// A server that executes another program when it is ready has that program's libraries within this time.
+/// Time limit for libraries to be mapped, for a server that executes another program when it is ready.
 const PRELOAD_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long the address of a server may stay without an answer after a trial.
+/// Time limit for the server's address to answer after a trial.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Of a server's log of one trial, so much is stored: the archive reads no more of a file.
+/// Maximum size of a server's log for one trial: the archive reads no more of a file.
 const LOG_BYTES_MAX: u64 = 16 << 20;
 
-/// Why there is no server.
+/// Reason that the server is not available.
 #[derive(Debug)]
 pub(crate) enum ServerFailure {
-    /// It did not start, ended, or was not ready in time.
+    /// The server did not start, ended, or was not ready in time.
     Failed(String),
-    /// The user wants to stop.
+    /// The user requested to stop.
     Stopped,
 }
 
@@ -40,14 +40,14 @@ pub(crate) struct Server {
     process: Process,
     spec: ServerSpec,
     log: Log,
-    /// How far its log has been handed out.
+    /// Offset in its log up to which it was handed out.
     log_read_bytes: u64,
 }
 
 impl Server {
-    /// Starts it.
+    /// Starts the server.
     ///
-    /// - `addresses`: where the loads of the series connect to, besides `ready`. Nothing may answer there yet.
+    /// - `addresses`: addresses of the series' loads, besides `ready`. No process may answer there yet.
     pub(crate) fn start(
         spec: ServerSpec,
         workspace: &Workspace,
@@ -67,7 +67,8 @@ impl Server {
         Ok(Self { process, spec, log, log_read_bytes: 0 })
     }
 
-    /// Waits until it takes connections, and makes sure that it preloads what it should and is the one that answers.
+    /// Waits until it accepts connections. Checks that it preloads the libraries of the plan and is the
+    /// process that answers.
     pub(crate) fn wait_until_ready(
         &self,
         workspace: &Workspace,
@@ -102,13 +103,14 @@ impl Server {
         Ok(())
     }
 
-    /// Why one of the load's addresses is no longer answered by it: its process may live on as a wrapper of nothing. `None`: all are.
+    /// Describes an address of the load at which the server no longer answers: a wrapper may outlive the
+    /// server. `None` if it answers at all.
     ///
-    /// - `addresses`: where the load connected to; if none, `ready`.
+    /// - `addresses`: addresses of the load; if empty, `ready` is checked.
     pub(crate) fn lost(&self, workspace: &Workspace, addresses: &[Address]) -> Option<String> {
         let ready = Address::of_ready(&self.spec.ready).filter(|_| addresses.is_empty());
         let mut stranger = None;
-        // A server that has much to do may take a connection only when the load is gone.
+        // A busy server may accept a connection only after the load has ended.
         let waited = wait_for(ANSWER_PATIENCE, &Stop::new(), || {
             let members = workspace.members();
             stranger = addresses.iter().chain(&ready).find_map(|address| address.stranger(&members));
@@ -118,17 +120,18 @@ impl Server {
         Some(format!("{why}{}", self.last_words()))
     }
 
-    /// Whether it has ended although nobody asked it to.
+    /// Whether it has ended without being asked to.
     pub(crate) fn has_ended(&self) -> bool {
         self.process.has_ended()
     }
 
-    /// Its process.
+    /// Returns the id of its process.
     pub(crate) fn pid(&self) -> u32 {
         self.process.pid().as_raw().unsigned_abs()
     }
 
-    /// The processes that take its connections; all of its processes if it listens at no known address.
+    /// Returns the processes that accept its connections; all of its processes if it listens at no known
+    /// address.
     pub(crate) fn listeners(&self, workspace: &Workspace, addresses: &[Address]) -> Vec<Pid> {
         let members = workspace.members();
         let ready = Address::of_ready(&self.spec.ready);
@@ -137,16 +140,16 @@ impl Server {
         if listeners.is_empty() { members } else { listeners }
     }
 
-    /// What it wrote since this was last asked; of much, the beginning and the end.
+    /// Returns the output since the last call; if it is long, its beginning and end.
     pub(crate) fn new_log(&mut self) -> io::Result<impl io::Read + use<>> {
         let new = self.log.since(self.log_read_bytes)?;
         self.log_read_bytes = new.end();
         new.shortened(LOG_BYTES_MAX)
     }
 
-    /// Ends it: by its signal, and by SIGKILL where that is not enough. `Err` says what went wrong with that.
+    /// Ends it by its signal, then by SIGKILL if necessary. `Err` describes a problem.
     ///
-    /// Also a bake-off that is being stopped ends its server cleanly, unless its user asked twice.
+    /// An interrupted bake-off also ends its server cleanly, unless the user requested it twice.
     pub(crate) fn end(mut self, stop: &Stop) -> Result<(), String> {
         let ended_before = self.has_ended();
         if !ended_before {
@@ -168,18 +171,19 @@ impl Server {
         Ok(())
     }
 
-    /// The last of its log, for a message.
+    /// Returns the last part of its log, for a message.
     pub(crate) fn last_words(&self) -> String {
         self.log.last_words()
     }
 
-    /// The loader only warns where it cannot preload a library, and the server runs on without it.
+    /// Checks that the libraries are mapped: if the loader cannot preload one, it only warns, and the server
+    /// runs without it.
     fn check_preload(&self) -> Result<(), ServerFailure> {
         let preload = self.spec.environment.iter().rfind(|(name, _)| name == "LD_PRELOAD");
         let Some((_, libraries)) = preload else { return Ok(()) };
         let path = format!("/proc/{}/maps", self.process.pid());
         let mut missing = Ok(None);
-        // A server that says that it is ready and then executes another program has no map for a moment.
+        // A server that reports readiness and then executes another program has no map for a moment.
         let _ = wait_for(PRELOAD_PATIENCE, &Stop::new(), || {
             let maps = process_time::text(&path);
             let names = || libraries.split([':', ' ']).filter(|name| !name.is_empty());
@@ -200,7 +204,7 @@ fn failed(why: String) -> ServerFailure {
     ServerFailure::Failed(why)
 }
 
-/// Before the server is started, nothing may answer in its place.
+/// Checks that no process answers at the server's addresses before it is started.
 fn refuse_another(
     spec: &ServerSpec,
     workspace: &Workspace,
@@ -233,7 +237,7 @@ fn is_ready(ready: &Ready, workspace: &Workspace, log: &Log, stop: &Stop) -> boo
     }
 }
 
-/// Whether a library is mapped: the kernel shows where its links end, the plan may name any of them.
+/// Whether a library is mapped. The kernel shows the path with links resolved; the plan may name any link.
 fn is_mapped(maps: &str, library: &str) -> bool {
     let name = Path::new(library).file_name().unwrap_or(library.as_ref());
     maps.lines().filter_map(|line| line.find('/').map(|at| Path::new(&line[at..]))).any(|mapped| {

@@ -1,7 +1,7 @@
 //! CPU time of the server under test, read at both ends of a measured phase.
 //!
-//! By its cgroup where the server has one to itself; else by its process and all descendants; for a target `exec:`, by the
-//! commands that ended. What runs beside the server is in none of these.
+//! Source: its cgroup if it has a separate one; else its process and all descendants; for a target `exec:`,
+//! the commands that ended. Other processes on the machine are never included.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,24 +17,24 @@ use record::load::Phase;
 use record::missing::{Maybe, Missing};
 use record::server_cpu::{ServerCpu, ServerTasks};
 
-/// How the name of a cgroup begins that holds one series and nothing else.
+/// Prefix of the name of a cgroup that holds exactly one series.
 const OWN_CGROUP: &str = "bakeoff-";
 const NS_PER_S: u64 = 1_000_000_000;
-/// SIGCHLD's bit in the masks of `/proc/PID/status`.
+/// Bit of SIGCHLD in the masks of `/proc/PID/status`.
 const SIGCHLD_BIT: u64 = 1 << (libc::SIGCHLD - 1);
 
-/// Whose CPU time is read.
+/// Source of the CPU time.
 #[derive(Debug, Clone)]
 enum Source {
-    /// The file that counts it, and how many of its units make a second.
+    /// File of the counter, and its form.
     Cgroup(PathBuf, Counter),
-    /// The server's process.
+    /// Process of the server.
     Tree(Pid),
-    /// Every command that this process has waited for.
+    /// All commands that this process has reaped.
     Commands,
 }
 
-/// The form of a cgroup's counter.
+/// Form of a cgroup's counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Counter {
     /// `cpu.stat` of version 2: the line `usage_usec`.
@@ -43,7 +43,7 @@ enum Counter {
     Usage,
 }
 
-/// Follows a load and reads the CPU time where its measured phase begins and ends.
+/// Follows a load and reads the CPU time at the beginning and the end of its measured phase.
 #[derive(Debug)]
 pub(crate) struct ServerMeter {
     source: Maybe<Source>,
@@ -55,11 +55,11 @@ pub(crate) struct ServerMeter {
 struct Reading {
     at_ns: u64,
     cpu_ns: u64,
-    /// Of a tree: its processes, so that one which vanished with its time is found out.
+    /// For a tree: its processes, so a process that vanished with its time is detected.
     processes: BTreeMap<Identity, Process>,
 }
 
-/// pid and start.
+/// Process id and start time.
 type Identity = (i32, u64);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,8 +69,10 @@ struct Process {
 }
 
 impl ServerMeter {
-    /// - `server`: the process that the plan's server command became.
-    /// - `scheme`: of the load's target.
+    /// Creates a meter.
+    ///
+    /// - `server`: the process of the plan's server command.
+    /// - `scheme`: scheme of the load's target.
     pub(crate) fn of(server: Option<Pid>, scheme: &str) -> Self {
         let source = match (server, scheme) {
             (Some(pid), _) => Ok(cgroup_of(pid, Path::new("/")).unwrap_or(Source::Tree(pid))),
@@ -85,7 +87,7 @@ impl ServerMeter {
         Self { source, from: None, until: None }
     }
 
-    /// Reads where the measured phase begins and where it ends.
+    /// Reads the CPU time at the beginning and the end of the measured phase.
     pub(crate) fn follow(&mut self, event: &Event) {
         let Ok(source) = &self.source else { return };
         match event {
@@ -97,7 +99,7 @@ impl ServerMeter {
         }
     }
 
-    /// What the server used between the two readings.
+    /// Returns the CPU time that the server used between the two readings.
     pub(crate) fn end(mut self) -> Maybe<ServerCpu> {
         let source = self.source?;
         let unread = || Missing::because("the measured phase did not begin");
@@ -134,7 +136,8 @@ impl Source {
     }
 }
 
-/// The counter of the cgroup that the process has to itself; `None` where it has none, or the kernel does not count.
+/// Returns the counter of the process's separate cgroup; `None` if it shares its cgroup, or the kernel does
+/// not count.
 fn cgroup_of(pid: Pid, root: &Path) -> Option<Source> {
     let text = fs::read_to_string(root.join(format!("proc/{pid}/cgroup"))).ok()?;
     let folder = root.join("sys/fs/cgroup");
@@ -171,14 +174,14 @@ fn read_counter(file: &Path, counter: Counter) -> Maybe<u64> {
     number.ok_or_else(|| missing("it holds no CPU time"))
 }
 
-/// The process and its descendants, each with its CPU time and that of the children it has waited for.
+/// Returns the process and its descendants, each with its CPU time and that of its reaped children.
 fn tree(root: Pid, proc: &Path) -> Maybe<BTreeMap<Identity, Process>> {
     let cannot = |e: io::Error| Missing::because(format!("the processes cannot be listed: {e}"));
     let mut all: BTreeMap<i32, (Identity, Stat)> = BTreeMap::new();
     for entry in fs::read_dir(proc).map_err(cannot)? {
         let name = entry.map_err(cannot)?.file_name();
         let Some(pid) = name.to_str().and_then(|n| n.parse::<i32>().ok()) else { continue };
-        // One that ended since it was listed has no file any more.
+        // A process that ended since it was listed has no file any more.
         let Ok(text) = process_time::text(proc.join(format!("{pid}/stat"))) else { continue };
         let Some(stat) = Stat::read(&text) else { continue };
         all.insert(pid, ((pid, stat.started), stat));
@@ -202,18 +205,18 @@ fn tree(root: Pid, proc: &Path) -> Maybe<BTreeMap<Identity, Process>> {
     Ok(found)
 }
 
-/// What `/proc/PID/stat` says that is needed here.
+/// Fields of `/proc/PID/stat` that are needed here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stat {
     parent: i32,
     started: u64,
-    /// CPU time of children that ended and were waited for.
+    /// CPU time of reaped children.
     waited_for_ns: u64,
 }
 
 impl Stat {
     fn read(text: &str) -> Option<Self> {
-        // The name may hold blanks and parentheses; the last parenthesis ends it.
+        // The name may contain blanks and parentheses; the last parenthesis ends it.
         let fields: Vec<&str> = text[text.rfind(')')? + 1..].split_ascii_whitespace().collect();
         let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
         let ticks_per_s = sysconf(SysconfVar::CLK_TCK).ok()??;
@@ -233,24 +236,25 @@ fn ignores_children(proc: &Path, pid: i32) -> bool {
         .is_some_and(|mask| mask & SIGCHLD_BIT != 0)
 }
 
-/// CPU time of a process, also of its threads that have ended, to the nanosecond; `None` where it is gone.
+/// Returns the CPU time of a process in nanoseconds, including its ended threads; `None` if it is gone.
 fn clock_of(pid: i32) -> Option<u64> {
     let mut clock: libc::clockid_t = 0;
-    // SAFETY: the call writes one number, which lives here.
+    // SAFETY: the call writes one number, which lives in this frame.
     if unsafe { libc::clock_getcpuclockid(pid, &raw mut clock) } != 0 {
         return None;
     }
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the call fills in one structure, which lives here.
+    // SAFETY: the call fills in one structure, which lives in this frame.
     if unsafe { libc::clock_gettime(clock, &raw mut time) } != 0 {
         return None;
     }
     Some(u64::try_from(time.tv_sec).ok()? * NS_PER_S + u64::try_from(time.tv_nsec).ok()?)
 }
 
-/// CPU time of every command that this process has waited for, with the children that those waited for.
+/// Returns the CPU time of all commands that this process has reaped, including the children that those
+/// reaped.
 fn ended_commands() -> Maybe<u64> {
-    // SAFETY: all zeros is a value of the structure; the kernel fills it in.
+    // SAFETY: all zeros is a valid value of the structure; the kernel fills it in.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: the structure lives until the call returns.
     if unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage) } != 0 {
@@ -263,11 +267,12 @@ fn ended_commands() -> Maybe<u64> {
     Ok(ns(usage.ru_utime) + ns(usage.ru_stime))
 }
 
-/// Whether every process that ended between the readings left its CPU time to a process that still counts.
+/// Checks that every process that ended between the readings left its CPU time to a process that still
+/// counts.
 ///
 /// # Errors
 ///
-/// That one did not: its parent had ended too, so that its time is nowhere.
+/// Missing if the parent of such a process had ended too, which loses its time.
 fn unaccounted(from: &Reading, until: &Reading) -> Maybe<()> {
     let there = |pid: i32| until.processes.keys().any(|(known, _)| *known == pid);
     let lost = from
@@ -302,7 +307,8 @@ mod tests {
         (Pid::from_raw(child.id().cast_signed()), child)
     }
 
-    /// The shell runs children that use CPU time and end, before it says so; the readings count exactly what `times` says.
+    /// The shell runs children that use CPU time and end before it reports; the readings count exactly what
+    /// `times` prints.
     #[test]
     fn a_tree_has_the_time_of_children_that_ended_and_of_children_that_run() {
         let (pid, mut child) =
@@ -366,7 +372,7 @@ mod tests {
     fn a_child_whose_name_is_no_utf_8_counts() {
         let proc = tempfile::tempdir().unwrap();
         let (own, parent) = (std::process::id().cast_signed(), i32::MAX);
-        // The process that is there keeps its id, so that its clock can be read.
+        // The process that exists keeps its id, so its clock can be read.
         for (pid, parent, name) in [(parent, 1, b"server".as_slice()), (own, parent, b"\x9bwork")] {
             let folder = proc.path().join(pid.to_string());
             fs::create_dir(&folder).unwrap();

@@ -1,4 +1,5 @@
-//! A load and the instruments beside it, whose complete intervals go to disk: memory does not grow with its length.
+//! A load with its instruments. Complete intervals go to disk, so memory does not grow with the length of the
+//! load.
 
 use archive::Spool;
 use load::Event;
@@ -6,7 +7,7 @@ use record::clock::WallAnchor;
 
 use crate::Beside;
 
-/// Follows one load.
+/// Follows one load and spools its intervals.
 #[derive(Debug)]
 pub struct Spooled<'a> {
     beside: &'a mut Beside,
@@ -16,14 +17,16 @@ pub struct Spooled<'a> {
 }
 
 impl<'a> Spooled<'a> {
+    /// Starts to follow a load.
+    ///
     /// - `spool`: empty.
-    /// - `host`: the machine's name in the series.
-    /// - `anchor`: what the series count from.
+    /// - `host`: host name in the series.
+    /// - `anchor`: time origin of the series.
     pub fn new(beside: &'a mut Beside, spool: Spool, host: &'a str, anchor: WallAnchor) -> Self {
         Self { beside, spool, host, anchor }
     }
 
-    /// Follows the load from phase to phase and interval to interval.
+    /// Follows the load through its phases and intervals.
     pub fn follow(&mut self, event: &Event) {
         self.beside.follow(event);
         if let Event::IntervalClosed(slices) = event {
@@ -34,8 +37,8 @@ impl<'a> Spooled<'a> {
         }
     }
 
-    /// Everything of the load that has ended, but for the last of what instruments that keep more than numbers have seen:
-    /// [`Beside::take_instruments`].
+    /// Returns all data of the load that has ended, except the remaining data of instruments that store more
+    /// than numbers: [`Beside::take_instruments`].
     pub fn end(self) -> Spool {
         let Self { beside, mut spool, host, anchor } = self;
         spool.add_cpu(beside.take());

@@ -7,28 +7,28 @@ use crate::log::Log;
 use crate::process::Waited;
 use crate::workspace::Workspace;
 
-/// Why a command did not do its work.
+/// Reason that a command did not succeed.
 #[derive(Debug)]
 pub(crate) enum StepFailure {
-    /// It failed, at its last try.
+    /// The command failed, also in its last attempt.
     Failed(String),
-    /// The user wants to stop.
+    /// The user requested to stop.
     Stopped,
 }
 
-/// Runs a command by `sh` in the workspace, as often as it may be tried.
+/// Runs a command with `sh` in the workspace, with the retries that the plan allows.
 pub(crate) fn run(name: &str, step: &Step, workspace: &Workspace, stop: &Stop) -> Result<(), StepFailure> {
     logged(name, step, workspace, stop).map(drop)
 }
 
-/// Runs a command as [`run`] does; yields the number that it printed last.
+/// Variant of [`run`] that returns the last number that the command printed.
 pub(crate) fn number(
     name: &str,
     step: &Step,
     workspace: &Workspace,
     stop: &Stop,
 ) -> Result<f64, StepFailure> {
-    // A new log: what the trial before said must not pass for what this one says.
+    // A new log: output of the previous trial must not count for this one.
     let log = logged(name, step, workspace, stop)?;
     let failed = |why: String| StepFailure::Failed(format!("{name}: {why}"));
     let said = log.text().map_err(|e| failed(format!("its output cannot be read: {e}")))?;

@@ -1,10 +1,10 @@
-//! The processes that commands of ours started, wherever these went: by descent, and by a mark in their environment.
+//! Processes that commands of ours started, found by descent and by a mark in their environment.
 //!
-//! The group of a command is killed with it. A process that called `setsid` or `setpgid` is in another group, and would
-//! answer for the next server or work on into the next level. Two things find it without a control group. This process
-//! adopts what its descendants leave behind (it is their subreaper), so that a process that changes group and session is
-//! still one of its children. When this process dies, the mark remains. A process that clears its environment *and*
-//! outlives this process is not found: that takes a control group.
+//! The process group of a command is killed with it. A process that called `setsid` or `setpgid` is in
+//! another group, and would answer for the next server or run on into the next level. Two methods find it
+//! without a control group. This process is the subreaper of its descendants, so a process that changes its
+//! group and session is still one of its children. When this process dies, the mark remains. A process that
+//! clears its environment *and* outlives this process is not found; only a control group finds it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -23,18 +23,18 @@ use probes::process_time;
 
 use crate::process::{Process, Stat, Waited, wait_for};
 
-/// The variable that marks a process, also within a control group.
+/// Environment variable that marks a process, also within a control group.
 pub(crate) const VARIABLE: &str = "BAKEOFF_SERIES";
-/// Killed processes are gone when the kernel has torn down their memory.
+/// Time limit for killed processes to disappear, which needs the kernel to free their memory.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Adopts, from now on, what descendants of this process leave behind.
+/// Makes this process the subreaper of its descendants.
 pub(crate) fn adopt() -> io::Result<()> {
     Ok(set_child_subreaper(true)?)
 }
 
-/// Kills what is left of a process's group and waits until all of it is gone: once its leader has ended, this process is the
-/// parent of the others.
+/// Kills the rest of a process's group and waits until all of it is gone. Once the leader has ended, this
+/// process is the parent of the others.
 pub(crate) fn end_group(leader: &mut Process) -> io::Result<ExitStatus> {
     let status = leader.finish();
     let group = Pid::from_raw(-leader.pid().as_raw());
@@ -42,13 +42,13 @@ pub(crate) fn end_group(leader: &mut Process) -> io::Result<ExitStatus> {
     status
 }
 
-/// The processes with one mark, and their descendants.
+/// Processes with one mark, and their descendants.
 #[derive(Debug, Clone)]
 pub(crate) struct Strays {
     mark: String,
-    /// Whose processes they are.
+    /// User ids of the processes.
     owners: Vec<u32>,
-    /// Whether this process made the mark, so that what it adopts since then is of the series too.
+    /// Whether this process made the mark, so processes that it adopts since then also belong to the series.
     adopts: bool,
 }
 
@@ -59,27 +59,28 @@ struct Listed {
 }
 
 impl Strays {
-    /// Adopts, from now on, what descendants of this process leave behind.
+    /// Makes this process the subreaper of its descendants, and tracks a new mark.
     ///
-    /// - `user`: whose processes will carry the mark, besides our own.
+    /// - `user`: user id of processes that will carry the mark, besides our own.
     pub(crate) fn begin(mark: &str, user: Option<u32>) -> Self {
-        // Without it, only the mark is left to find processes by.
+        // If this fails, only the mark identifies the processes.
         let _ = adopt();
         Self { adopts: true, ..Self::left(mark, user) }
     }
 
-    /// What a dead process left.
+    /// Tracks the processes that a dead process left.
     pub(crate) fn left(mark: &str, user: Option<u32>) -> Self {
         let owners = [geteuid().as_raw()].into_iter().chain(user).collect();
         Self { mark: mark.to_owned(), owners, adopts: false }
     }
 
-    /// The living processes of the series.
+    /// Returns the live processes of the series.
     pub(crate) fn members(&self) -> Vec<Pid> {
         self.all().into_iter().filter(|(_, is_alive)| *is_alive).map(|(pid, _)| pid).collect()
     }
 
-    /// Kills them, and waits until none is left; yields how many there were, or that some do not die.
+    /// Kills them, and waits until all are gone. Returns the number of live ones, or an error if some do not
+    /// die.
     pub(crate) fn end(&self) -> Result<usize, String> {
         let (mut found, mut killed) = (BTreeSet::new(), 0);
         let waited = wait_for(PATIENCE, &Stop::new(), || {
@@ -87,7 +88,7 @@ impl Strays {
             for (pid, is_alive) in &all {
                 let is_new = found.insert(*pid);
                 killed += usize::from(is_new && *is_alive);
-                // It may have ended just now, which is what is asked for.
+                // It may have ended just now, which is the goal.
                 let _ = kill(*pid, Signal::SIGKILL);
             }
             !all.iter().any(|(_, is_alive)| *is_alive)
@@ -95,21 +96,22 @@ impl Strays {
         if waited != Waited::Done {
             return Err("processes that it started do not die".to_owned());
         }
-        // Each of them is a zombie now. One whose parent died with it is our child; that of another parent is reaped
-        // there, and waiting for it is an error.
+        // Each of them is a zombie now. A process that lost its parent is our child. Another parent reaps its
+        // own children, and waiting for those is an error.
         for pid in found {
             while waitpid(pid, None) == Err(Errno::EINTR) {}
         }
         Ok(killed)
     }
 
-    /// The processes of the series and whether each is alive; of the dead, those that are ours to reap.
+    /// Returns the processes of the series and whether each is alive; of the dead, those that this process
+    /// must reap.
     fn all(&self) -> Vec<(Pid, bool)> {
         let table = self.processes();
         let (own, own_session) = (getpid().as_raw(), getsid(None).map_or(0, Pid::as_raw));
         let is_root_of_some = |listed: &Listed| {
             let Stat { parent, session, .. } = listed.stat;
-            // What this process starts itself stays in its session.
+            // Processes that this process starts itself stay in its session.
             let has_left = self.adopts && parent == own && session != own_session;
             listed.mark.as_ref() == Some(&self.mark) || (listed.mark.is_none() && has_left)
         };
@@ -118,7 +120,7 @@ impl Strays {
             .filter(|(pid, listed)| **pid != own && is_root_of_some(listed))
             .map(|(pid, _)| *pid)
             .collect();
-        // And what descends from them without any mark.
+        // Add unmarked descendants.
         loop {
             let descends = |listed: &Listed| listed.mark.is_none() && members.contains(&listed.stat.parent);
             let more: Vec<i32> = table
@@ -134,7 +136,7 @@ impl Strays {
         members.into_iter().map(|pid| (Pid::from_raw(pid), table[&pid].stat.is_alive)).collect()
     }
 
-    /// The processes of the owners, also zombies.
+    /// Returns the processes of the owners, also zombies.
     fn processes(&self) -> BTreeMap<i32, Listed> {
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let mut table = BTreeMap::new();
@@ -159,7 +161,8 @@ fn mark_of(pid: i32) -> Option<String> {
     })
 }
 
-/// Tests share a process, and one must not end what another started: each holds this while it has strays.
+/// Lock that a test holds while it has strays: tests share a process, and one must not end processes of
+/// another.
 #[cfg(test)]
 pub(crate) fn alone() -> std::sync::MutexGuard<'static, ()> {
     static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
@@ -185,7 +188,7 @@ mod tests {
         );
         let said = Command::new("sh").args(["-c", &script]).env(VARIABLE, &mark).output().unwrap();
         let pid: i32 = String::from_utf8(said.stdout).unwrap().trim().parse().unwrap();
-        // As a later process sees it: nothing but the mark is known.
+        // As a later process sees it: only the mark is known.
         let left = Strays::left(&mark, None);
         assert!(left.members().contains(&Pid::from_raw(pid)));
         assert!(left.end().unwrap() >= 1);
@@ -207,7 +210,7 @@ mod tests {
         shell.args(["-c", script]).arg(&note).env(VARIABLE, &strays.mark);
         shell.stdin(Stdio::null()).stdout(Stdio::null());
         assert!(shell.status().unwrap().success());
-        // The shell has ended; those that it started may not have left its session yet.
+        // The shell has ended; its children may not have left its session yet.
         while strays.members().len() < 5 || !note.exists() {
             std::thread::yield_now();
         }
@@ -226,13 +229,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let fifo = folder.path().join("fifo");
         assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
-        // Marked, its child without a mark, and that one's child.
+        // A marked process, its unmarked child, and that child's child.
         let script = r#"env -i sh -c 'sh -c "echo \$\$ >$0; exec sleep 1006" "$0"; :' "$0"; :"#;
         let mut marked = Command::new("sh");
         let mut marked = marked.args(["-c", script]).arg(&fifo).env(VARIABLE, &strays.mark).spawn().unwrap();
         let pid: i32 = fs::read_to_string(&fifo).unwrap().trim().parse().unwrap();
         assert!(strays.members().contains(&Pid::from_raw(pid)), "{:?}", strays.members());
-        // The first of them is this test's to reap.
+        // The test itself must reap the first of them.
         let reaper = std::thread::spawn(move || marked.wait());
         assert!(strays.end().unwrap() >= 3);
         let _ = reaper.join().unwrap();
@@ -246,7 +249,7 @@ mod tests {
         let mut command = Command::new("setsid");
         let mut child = command.args(["-w", "sleep", "1000"]).env(VARIABLE, &other).spawn().unwrap();
         let pid = child.id().cast_signed();
-        // The environment is the new one from the moment that the program is executed.
+        // The new environment is visible as soon as the program is executed.
         while mark_of(pid).as_ref() != Some(&other) {
             std::thread::yield_now();
         }

@@ -1,8 +1,10 @@
-//! Reads at every buffer size: the sizes of a trial one after the other, and what the machine did meanwhile.
+//! Reads with every buffer size: the sizes of a trial one after the other, and the state of the machine
+//! meanwhile.
 //!
-//! The files have no name any more when they are read, so that nothing is left of them whatever happens. Beside the
-//! points stands a reference size, again and again, as a clock of the machine; and every quarter of a second what could
-//! have disturbed: CPU time of others, time that the hypervisor took, time that this thread waited for a CPU, frequency.
+//! The files are unlinked before they are read, so none is left behind in any case. A reference size is
+//! measured repeatedly between the points and shows drift of the machine. Possible disturbances are recorded
+//! every quarter of a second: CPU time of other processes, stolen time, time that this thread waited for a
+//! CPU, frequency.
 
 pub(crate) mod place;
 
@@ -29,13 +31,13 @@ use crate::error::RunnerError;
 use crate::process::{Placement, Process, Waited};
 use crate::rounds::{Bench, Measured, Shortfall};
 
-/// How often it is noted what the machine did.
+/// Interval at which the state of the machine is recorded.
 const WINDOW_NS: u64 = 250_000_000;
-/// How much of a file is written at once.
+/// Number of bytes of one write.
 const CHUNK: usize = 1 << 20;
-/// Share of what is read from memory that may come from a device all the same.
+/// Maximum share of reads from memory that may come from a device.
 const DEVICE_RATIO_MAX: f64 = 0.001;
-/// So much may come anyhow: pages of programs, too.
+/// Bytes that may come from a device in any case, such as pages of programs.
 const DEVICE_BYTES_MIN: u64 = 1 << 20;
 
 /// A sweep that is ready to be measured.
@@ -45,7 +47,7 @@ pub(crate) struct Sweep {
 }
 
 impl Sweep {
-    /// Makes the files.
+    /// Creates the files.
     pub(crate) fn prepare(plan: &SweepPlan, stop: &Stop) -> Result<Self, RunnerError> {
         let folder = Path::new(&plan.folder);
         let wanted: u64 = plan.data.iter().map(|d| d.bytes).sum();
@@ -73,7 +75,7 @@ impl Sweep {
         Ok(sweep)
     }
 
-    /// Whether every call works at all, before anything is begun.
+    /// Checks that every call works, before any trial.
     fn try_out(&self) -> Result<(), RunnerError> {
         if self.plan.how.contains(&How::Direct) {
             self.check_direct()?;
@@ -98,7 +100,7 @@ impl Sweep {
         Ok(())
     }
 
-    /// Whether direct reads read the device: what reads memory must not be printed as that.
+    /// Checks that direct reads read the device. A read from memory must not be reported as a direct one.
     fn check_direct(&self) -> Result<(), RunnerError> {
         let below = place::below(Path::new(&self.plan.folder));
         for (data, file) in &self.files {
@@ -122,7 +124,7 @@ impl Sweep {
         Ok(())
     }
 
-    /// What is read from, for the record.
+    /// Returns facts about the files, for the record.
     pub(crate) fn facts(&self) -> std::collections::BTreeMap<String, record::missing::Maybe<String>> {
         let mut facts = place::facts(Path::new(&self.plan.folder));
         if self.plan.how.contains(&How::Direct) {
@@ -148,7 +150,7 @@ impl Sweep {
         Reader::open(file, call, data.bytes, size_max)
     }
 
-    /// One round of one call over one file.
+    /// Measures one round of one call over one file.
     pub(crate) fn measure(&self, trial: &Trial, bench: &mut Bench<'_>) -> Result<Measured, Shortfall> {
         let how = self.plan.how_of(trial);
         let data = self.plan.data_of(trial);
@@ -197,13 +199,13 @@ impl Sweep {
     }
 }
 
-/// Bytes that this process, and programs of its that have ended, had read from devices.
+/// Returns the bytes that this process and its ended children read from devices.
 fn device_bytes() -> u64 {
     let of = |who| getrusage(who).map_or(0, |usage| usage.block_reads().unsigned_abs() * 512);
     of(UsageWho::RUSAGE_SELF) + of(UsageWho::RUSAGE_CHILDREN)
 }
 
-/// Whether reads of memory were reads of a device: the file's pages did not stay in memory.
+/// Reports that reads of memory were reads of a device: the file's pages did not stay in memory.
 fn device_sentence(from_device: u64, bytes: f64) -> Option<String> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of bytes")]
     let share = (bytes * DEVICE_RATIO_MAX) as u64;
@@ -218,12 +220,12 @@ fn device_sentence(from_device: u64, bytes: f64) -> Option<String> {
     })
 }
 
-/// A file of that size, written whole, whose name is gone.
+/// Creates a file of that size, writes all of it, and unlinks it.
 fn make(folder: &Path, bytes: u64, stop: &Stop) -> io::Result<File> {
     let path = folder.join(format!(".bakeoff-dder-{}-{bytes}", std::process::id()));
     let mut file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
     fs::remove_file(&path)?;
-    // Not zeros, which some file systems do not keep.
+    // Not zeros, which some file systems do not store.
     let chunk: Vec<u8> = (1..=251).cycle().take(CHUNK).collect();
     let mut left = bytes;
     while left > 0 && !stop.is_requested() {
@@ -231,12 +233,13 @@ fn make(folder: &Path, bytes: u64, stop: &Stop) -> io::Result<File> {
         file.write_all(&chunk[..now])?;
         left -= now as u64;
     }
-    // What is still to be written out would disturb the first round.
+    // Pending writes would disturb the first round.
     file.sync_all()?;
     Ok(file)
 }
 
-/// The original experiment: one `dd` over the whole file; the time of one of its calls, its start and its end included.
+/// The original experiment: one `dd` over the whole file. Returns the time per call, including start and exit
+/// of `dd`.
 fn dd(file: &File, bytes: u64, size: u64, stop: &Stop) -> Result<f64, Shortfall> {
     let failed = |e: io::Error| Shortfall::Failed(format!("dd bs={size}: {e}"));
     let mut command = Command::new("dd");
@@ -257,7 +260,7 @@ fn dd(file: &File, bytes: u64, size: u64, stop: &Stop) -> Result<f64, Shortfall>
     Ok(took_ns as f64 / bytes.div_ceil(size) as f64)
 }
 
-/// Starts `dd` with nothing to do and waits for its end; yields how long that took.
+/// Starts `dd` without work and waits for its end. Returns the duration.
 fn start_once(how: How) -> io::Result<f64> {
     let words = [c"dd", c"if=/dev/null", c"of=/dev/null", c"status=none"];
     let began_ns = Monotonic.now_ns();
@@ -269,7 +272,7 @@ fn start_once(how: How) -> io::Result<f64> {
     } else {
         let mut command = Command::new("dd");
         command.args(["if=/dev/null", "of=/dev/null", "status=none"]);
-        // What is to be done between the two calls makes the standard library use fork and exec.
+        // A closure before exec makes the standard library use fork and exec.
         let mut process = Process::spawn(command, &Placement::ANYWHERE)?;
         process.finish_by_itself()?
     };
@@ -277,16 +280,16 @@ fn start_once(how: How) -> io::Result<f64> {
     if success { Ok(took_ns as f64) } else { Err(io::Error::other("dd did not end well")) }
 }
 
-/// The samples of a trial, and what the machine did between two moments.
+/// Samples of a trial, and the state of the machine between two times.
 struct Notes {
     samples: Vec<Sample>,
     since: Moment,
 }
 
-/// What is compared with a later moment.
+/// State of the machine at one time.
 struct Moment {
     at_ns: u64,
-    /// CPU time of this thread, and time it waited for a CPU.
+    /// CPU time of this thread, and time that it waited for a CPU.
     own: Option<(u64, u64)>,
 }
 
@@ -312,7 +315,7 @@ impl Notes {
         self.samples.push(Sample { t_ms, host: String::new(), name: name.to_owned(), labels, value });
     }
 
-    /// Every quarter of a second, what could have disturbed since.
+    /// Records possible disturbances, every quarter of a second.
     fn look(&mut self, bench: &mut Bench<'_>) {
         if Monotonic.now_ns() - self.since.at_ns < WINDOW_NS {
             return;
@@ -342,14 +345,14 @@ impl Notes {
     }
 }
 
-/// CPU time of this thread, and time that it was ready and waited for a CPU.
+/// Returns the CPU time of this thread, and the time that it was ready and waited for a CPU.
 fn own_times_ns() -> Option<(u64, u64)> {
     let text = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     let mut words = text.split_ascii_whitespace();
     Some((words.next()?.parse().ok()?, words.next()?.parse().ok()?))
 }
 
-/// What CPU 0 runs at; most virtual machines do not tell.
+/// Returns the frequency of CPU 0, which most virtual machines do not report.
 fn frequency_hz() -> Option<f64> {
     let khz = fs::read_to_string("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq").ok()?;
     khz.trim().parse::<f64>().ok().map(|khz| khz * 1e3)

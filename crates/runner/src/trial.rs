@@ -1,4 +1,4 @@
-//! One trial: warm-up, measured phase, what was measured in the archive, cool-down.
+//! One trial: warm-up, measured phase, storing the results in the archive, cool-down.
 
 use archive::{RunWriter, Spool, Step};
 use load::LoadError;
@@ -28,12 +28,12 @@ use crate::strays::VARIABLE;
 use crate::workspace::{Workspace, variable};
 use crate::{Event, Spooled};
 
-/// How an attempt at a trial ended.
+/// End of an attempt at a trial.
 #[derive(Debug)]
 pub(crate) enum TrialEnd {
-    /// It has its end in the journal, and the series goes on.
+    /// The journal has its end, and the series continues.
     Over,
-    /// The user wants to stop. Without an end in the journal, the attempt counts as abandoned.
+    /// The user requested to stop. Without an end in the journal, the attempt counts as abandoned.
     Stopped,
     /// The server is dead; the trial has failed.
     ServerDied(String),
@@ -47,12 +47,7 @@ pub(crate) fn conduct(
     server: Option<&mut Server>,
 ) -> Result<TrialEnd, RunnerError> {
     (conductor.on_event)(&Event::Trial(trial));
-    fingerprint::refresh(&mut conductor.environment);
-    if let Some(note) = fingerprint::judge_quiet(&mut conductor.environment) {
-        (conductor.on_event)(&Event::Note(&note));
-    }
-    let target = conductor.plan.target(&trial.levels, workspace.folder());
-    fingerprint::command(&target, &mut conductor.environment);
+    record_machine(conductor, trial, workspace);
     let machine = conductor.machine.as_ref().map(Machine::look);
     let mut header = header(conductor, trial);
     let writer = conductor.archive.begin(&header)?;
@@ -64,15 +59,7 @@ pub(crate) fn conduct(
     let (measured, server_cpu, spool) = measure(conductor, trial, workspace, pid, (&writer, header.anchor))?;
     let throttled = conductor.beside.take_throttled();
     let instruments = conductor.beside.take_instruments();
-    let died = |server: &&mut Server| {
-        if server.has_ended() {
-            return Some(format!("the server ended during the trial{}", server.last_words()));
-        }
-        let lost = server
-            .lost(workspace, &Address::of_load(&conductor.plan.load_settings(trial, workspace.folder())))?;
-        Some(format!("after the trial, {lost}"))
-    };
-    let dead = server.as_ref().and_then(died);
+    let dead = server.as_deref().and_then(|server| death_of(server, conductor, trial, workspace));
     match (measured, dead) {
         (Err(LoadError::Interrupted), _) => Ok(TrialEnd::Stopped),
         (Ok(record), _) if record.verdict.state == Validity::Interrupted => Ok(TrialEnd::Stopped),
@@ -109,21 +96,44 @@ pub(crate) fn conduct(
                 throttled,
                 ..Run::unmeasured(header, conductor.environment.clone())
             };
-            // First the archive, then the rest: who is killed while resting has lost nothing.
+            // The archive comes before the cool-down: a kill during the cool-down loses no data.
             let attempt = conductor.ledger.history.next_attempt(trial.index);
             seal(conductor, trial, workspace, (writer, &spool), run, server)?;
-            let rest = event(Some(trial.series), Some(trial.index), attempt, Step::TrialCooldown);
-            conductor.ledger.journal.append(&rest)?;
-            cool_down(conductor);
+            rest(conductor, trial, attempt)?;
             Ok(TrialEnd::Over)
         }
     }
 }
 
-/// What the load did, what the server used of the CPUs meanwhile, and the intervals of both.
+/// Records the state of the machine before the trial, and the programs of an `exec:` load.
+fn record_machine(conductor: &mut Conductor<'_>, trial: &Trial, workspace: &Workspace) {
+    fingerprint::refresh(&mut conductor.environment);
+    if let Some(note) = fingerprint::judge_quiet(&mut conductor.environment) {
+        (conductor.on_event)(&Event::Note(&note));
+    }
+    let target = conductor.plan.target(&trial.levels, workspace.folder());
+    fingerprint::command(&target, &mut conductor.environment);
+}
+
+/// Returns the reason that the server counts as dead after the trial; `None` if it still answers.
+fn death_of(
+    server: &Server,
+    conductor: &Conductor<'_>,
+    trial: &Trial,
+    workspace: &Workspace,
+) -> Option<String> {
+    if server.has_ended() {
+        return Some(format!("the server ended during the trial{}", server.last_words()));
+    }
+    let settings = conductor.plan.load_settings(trial, workspace.folder());
+    let lost = server.lost(workspace, &Address::of_load(&settings))?;
+    Some(format!("after the trial, {lost}"))
+}
+
+/// Record of the load, CPU time of the server meanwhile, and intervals of both.
 type Measured = (Result<LoadRecord, LoadError>, Maybe<ServerCpu>, Spool);
 
-/// Drives the load.
+/// Runs the load.
 fn measure(
     conductor: &mut Conductor<'_>,
     trial: &Trial,
@@ -135,13 +145,13 @@ fn measure(
     let mut settings = conductor.plan.load_settings(trial, folder);
     let stored =
         LoadSettings { prepare: PreparePolicy::Never, ..conductor.public.load_settings(trial, folder) };
-    // The commands of an `exec:` load, too, can be found when this process is gone.
+    // The mark also identifies the commands of an `exec:` load after this process has died.
     let (mark, token) = (VARIABLE, workspace.mark());
     settings.exec.environment.push((mark.to_owned(), token.to_owned()));
     for (factor, level) in &trial.levels {
         settings.exec.environment.push((variable(factor), level.clone()));
     }
-    // The data set was built for the series; data that is missing now is an error, not work to be done in passing.
+    // The data set was built for the series. If data is missing now, that is an error.
     settings.prepare = PreparePolicy::Never;
     let Conductor { beside, on_event, stop, ledger, secrets, environment, .. } = conductor;
     let host = environment.fact("host.name").unwrap_or("localhost");
@@ -152,8 +162,7 @@ fn measure(
         meter.follow(told);
         spooled.follow(told);
         if matches!(told, load::Event::PhaseStarts { phase: Phase::Measure, .. }) {
-            // The one line that is put on disk while the load runs: whoever reads the journal knows that from here on
-            // events count.
+            // The only line that is written while the load runs. It records that events count from here on.
             journaled = ledger.say_of_trial(trial, Step::TrialMeasuring);
         }
         on_event(&Event::Load(told));
@@ -163,7 +172,7 @@ fn measure(
     Ok((measured.map(|record| without_secrets(record, stored, secrets)), meter.end(), spool))
 }
 
-/// The record as it is stored: with the references of the plan, and no secret in any text.
+/// Returns the record for storage: with the references of the plan, and without secrets in any text.
 fn without_secrets(mut record: LoadRecord, stored: LoadSettings, secrets: &Secrets) -> LoadRecord {
     record.settings = stored;
     for text in &mut record.error_samples {
@@ -175,7 +184,7 @@ fn without_secrets(mut record: LoadRecord, stored: LoadSettings, secrets: &Secre
     record
 }
 
-/// Asks the plan's commands for the numbers that no clock tells.
+/// Runs the plan's commands for values that a clock does not measure.
 fn values(
     conductor: &Conductor<'_>,
     trial: &Trial,
@@ -194,9 +203,12 @@ fn values(
         .collect()
 }
 
-/// Rest, cut short where the user wants to stop.
-fn cool_down(conductor: &Conductor<'_>) {
+/// Journals the cool-down and waits for it. A request to stop ends it early.
+fn rest(conductor: &mut Conductor<'_>, trial: &Trial, attempt: u32) -> Result<(), RunnerError> {
+    let step = event(Some(trial.series), Some(trial.index), attempt, Step::TrialCooldown);
+    conductor.ledger.journal.append(&step)?;
     let _ = wait_for(conductor.plan.cooldown(), conductor.stop, || false);
+    Ok(())
 }
 
 fn seal(
@@ -219,7 +231,7 @@ fn seal(
     run.header = run.header.ended(reason.clone());
     let id = run.header.id;
     writer.seal_with(&run, spool)?;
-    // A process that dies between these two lines leaves a whole run, which the next one adopts.
+    // A process that dies between these two lines leaves a complete run, which the next process adopts.
     conductor.end(
         trial,
         match reason {

@@ -1,6 +1,7 @@
-//! Where the processes of one series live: a scratch folder, a control group or a mark, an account, an environment.
+//! Environment of the processes of one series: a scratch folder, a control group or a mark, an account,
+//! variables.
 //!
-//! Everything that a series leaves behind is in its workspace, so that closing the workspace ends and removes it, in
+//! Everything that a series leaves behind is in its workspace. Closing the workspace ends and removes it, in
 //! this process or in the one that resumes.
 
 use std::ffi::OsString;
@@ -22,16 +23,16 @@ use crate::random;
 use crate::scratch::{self, Scratch};
 use crate::strays::{Strays, VARIABLE};
 
-/// What the environment of a process is made of.
+/// Variables that a process inherits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Inherit {
     /// PATH, HOME, LANG, TMPDIR.
     Little,
-    /// All that this process has.
+    /// All variables of this process.
     Everything,
 }
 
-/// The names of a workspace that does not exist yet: they go into the journal first.
+/// Names of a workspace that does not exist yet: they are written to the journal first.
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
     folder: PathBuf,
@@ -41,13 +42,13 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// New names, which cannot be guessed.
+    /// Returns new names, which cannot be guessed.
     pub(crate) fn fresh(account: Option<Account>) -> Self {
         let mark = random::token();
         Self { folder: Scratch::fresh_path(), control_group: ControlGroup::place(&mark), mark, account }
     }
 
-    /// The line of the journal.
+    /// Returns the line of the journal.
     pub(crate) fn step(&self) -> Step {
         let owner = self.account.map_or(geteuid(), |account| account.uid);
         Step::Workspace {
@@ -59,14 +60,14 @@ impl Layout {
     }
 }
 
-/// How the processes of a workspace are found again.
+/// Means to find the processes of a workspace again.
 #[derive(Debug)]
 enum Enclosure {
     Group(Arc<ControlGroup>),
     Marked(Strays),
 }
 
-/// A place for the processes of one series; closed when dropped.
+/// Workspace of the processes of one series; closed when dropped.
 #[derive(Debug)]
 pub(crate) struct Workspace {
     scratch: Scratch,
@@ -79,7 +80,7 @@ pub(crate) struct Workspace {
 }
 
 impl Workspace {
-    /// Makes it, empty.
+    /// Creates it, empty.
     ///
     /// - `levels`: become `BAKEOFF_NAME` in the environment of every process.
     pub(crate) fn open(layout: Layout, inherit: Inherit, levels: &Levels) -> Result<Self, RunnerError> {
@@ -94,12 +95,12 @@ impl Workspace {
         Ok(Self { scratch, enclosure, mark, account, inherit, levels, is_closed: false })
     }
 
-    /// The scratch folder.
+    /// Returns the scratch folder.
     pub(crate) fn folder(&self) -> &Path {
         self.scratch.path()
     }
 
-    /// The control group of its processes; `None` where none could be made.
+    /// Returns the control group of its processes; `None` if none could be created.
     pub(crate) fn control_group(&self) -> Option<&Arc<ControlGroup>> {
         match &self.enclosure {
             Enclosure::Group(group) => Some(group),
@@ -107,12 +108,12 @@ impl Workspace {
         }
     }
 
-    /// The value of [`VARIABLE`] in the environment of its processes.
+    /// Returns the value of [`VARIABLE`] in the environment of its processes.
     pub(crate) fn mark(&self) -> &str {
         &self.mark
     }
 
-    /// Its processes.
+    /// Returns its processes.
     pub(crate) fn members(&self) -> Vec<Pid> {
         match &self.enclosure {
             Enclosure::Group(group) => group.members(),
@@ -120,12 +121,12 @@ impl Workspace {
         }
     }
 
-    /// The user that its processes run as.
+    /// Returns the user that its processes run as.
     pub(crate) fn user(&self) -> Uid {
         self.account.map_or(geteuid(), |account| account.uid)
     }
 
-    /// A program to be started in the folder, with the environment of the workspace.
+    /// Returns a command for a program in the folder, with the environment of the workspace.
     pub(crate) fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         if self.inherit == Inherit::Little {
@@ -138,29 +139,29 @@ impl Workspace {
         command
     }
 
-    /// A script for `sh`.
+    /// Returns a command for a script of `sh`.
     pub(crate) fn shell(&self, script: &str) -> Command {
         let mut command = self.command("sh");
         command.args(["-c", script]);
         command
     }
 
-    /// On all CPUs, in the usual scheduling class.
+    /// Returns the placement: all CPUs, in the default scheduling class.
     pub(crate) fn placement(&self) -> Placement {
         Placement { account: self.account, group: self.control_group().cloned(), ..Placement::ANYWHERE }
     }
 
-    /// Starts a command that [`Self::command`] or [`Self::shell`] made.
+    /// Starts a command that [`Self::command`] or [`Self::shell`] returned.
     pub(crate) fn start(&self, command: Command, log: &Log) -> io::Result<Process> {
         Process::start(command, &self.placement(), log)
     }
 
-    /// A new log in the folder.
+    /// Creates a log in the folder.
     pub(crate) fn log(&self, name: &str) -> io::Result<Log> {
         Log::make(self.scratch.folder(), name, self.account)
     }
 
-    /// Ends every process and removes the folder; yields what is to be known of that.
+    /// Ends every process and removes the folder. Returns notes about that.
     pub(crate) fn close(&mut self) -> Vec<String> {
         self.is_closed = true;
         let mut notes = Vec::new();
@@ -214,19 +215,19 @@ fn end(enclosure: &Enclosure, account: Option<Account>) -> Result<(), String> {
     }
 }
 
-/// `BAKEOFF_buffer_pool` for the factor `buffer-pool`.
+/// Returns the variable of a factor: `BAKEOFF_buffer_pool` for `buffer-pool`.
 pub(crate) fn variable(factor: &str) -> String {
     format!("BAKEOFF_{}", factor.replace('-', "_"))
 }
 
-/// Ends and removes what a dead process left of a bake-off; yields what it did.
+/// Ends and removes what a dead process left of a bake-off. Returns notes about that.
 ///
-/// Only the holder of the bake-off's journal may call this: then no living process works on it. What is touched
-/// follows from the journal alone, never from a file that another user could have written.
+/// Only the holder of the bake-off's journal may call this: then no live process works on it. The actions
+/// follow from the journal alone, never from a file that another user could have written.
 ///
 /// # Errors
 ///
-/// Where a process does not die: the server that it is would answer for the next one.
+/// If a process does not die: if it is a server, it would answer for the next one.
 pub(crate) fn clear(journal: &[JournalEvent]) -> Result<Vec<String>, RunnerError> {
     let mut done = Vec::new();
     let left = journal.iter().filter_map(|event| match &event.step {
@@ -237,7 +238,7 @@ pub(crate) fn clear(journal: &[JournalEvent]) -> Result<Vec<String>, RunnerError
     });
     let left: Vec<_> = left.collect();
     for (at, (folder, owner, control_group, mark)) in left.iter().enumerate() {
-        // A folder goes last, so that where it is gone, the rest is.
+        // The folder is removed last: if it is gone, the rest is too.
         let may_live = at + 1 == left.len() || std::fs::symlink_metadata(folder).is_ok();
         let by_group = control_group.map_or(Ok(0), control_group::end_left);
         let by_mark = if may_live { Strays::left(mark, Some(*owner)).end() } else { Ok(0) };
@@ -271,7 +272,8 @@ mod tests {
         vec![crate::ledger::event(Some(1), None, 1, layout.step())]
     }
 
-    /// A process that left group, session and parent, and that ignores what can be ignored.
+    /// Starts a process that leaves its group, session and parent, and ignores the signals that can be
+    /// ignored.
     fn escaped(workspace: &Workspace) -> i32 {
         let script = "setsid sh -c 'trap \"\" TERM INT HUP; echo $$ >pid.new; mv pid.new pid; \
                       while :; do sleep 1000; done' & exit 0";
@@ -297,7 +299,7 @@ mod tests {
         let journal = journal(&layout);
         let workspace = Workspace::open(layout, Inherit::Little, &Levels::new()).unwrap();
         let (pid, folder) = (escaped(&workspace), workspace.folder().to_owned());
-        // As after kill -9: nothing is closed.
+        // As after kill -9: the workspace is not closed.
         std::mem::forget(workspace);
         let said = clear(&journal).unwrap().join("; ");
         assert!(said.contains("killed") && said.contains("removed"), "{said}");
@@ -324,7 +326,7 @@ mod tests {
     fn a_folder_that_another_user_planted_kills_nothing_and_stays() {
         let layout = Layout { control_group: None, ..Layout::fresh(None) };
         let journal = journal(&layout);
-        // Under the name that the journal has, a folder that says: kill that one.
+        // A folder with the name in the journal that asks to kill this process.
         std::fs::create_dir(&layout.folder).unwrap();
         std::fs::write(layout.folder.join("server"), format!("{} 1\n", std::process::id())).unwrap();
         let said = clear(&journal).unwrap().join("; ");
@@ -333,7 +335,7 @@ mod tests {
         std::fs::remove_dir_all(&layout.folder).unwrap();
     }
 
-    /// A journal can come from a stranger, inside an archive that root has copied.
+    /// Another user may have written a journal inside an archive that root has copied.
     #[test]
     fn a_journal_that_names_what_no_bakeoff_made_ends_and_removes_nothing() {
         let _alone = crate::strays::alone();

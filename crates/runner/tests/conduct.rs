@@ -1,4 +1,4 @@
-//! Bake-offs from end to end: on the null driver and SQLite, with servers that live, die and never come.
+//! Bake-offs from end to end: on the null driver and SQLite, with servers that live, die or never start.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,7 +15,7 @@ use record::load::Phase;
 use record::run::{RunId, RunState};
 use record::series::Sample;
 
-/// Tests run beside each other.
+/// Tests run in parallel.
 const BESIDE: Options = Options { beside_others: true, plan_file: None, trust: |_| false };
 
 const NULL: &str = r#"
@@ -46,18 +46,19 @@ fn plan(text: &str) -> Plan {
     plan::read(text, "test.toml").unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// Trials that were measured. On a busy machine one may be INVALID, which is as good here: it was measured.
+/// Returns the number of measured trials. On a busy machine one may be INVALID, which also means that it was
+/// measured.
 fn measured(outcome: &Outcome) -> u32 {
     outcome.sealed + outcome.invalid
 }
 
-/// How the attempts ended, with invalid ones taken for sealed.
+/// Returns the ends of the attempts, with invalid ones as sealed.
 fn states(bakeoff: &Bakeoff) -> Vec<(u32, TrialState)> {
     let state = |state| if state == Invalid { Sealed } else { state };
     bakeoff.attempts.iter().map(|a| (a.trial, state(a.state))).collect()
 }
 
-/// The scratch folders that a bake-off made, by its journal.
+/// Returns the scratch folders in a bake-off's journal.
 fn scratches_of(archive: &Archive, id: RunId) -> Vec<PathBuf> {
     let journal = archive.dir().join(format!("bakeoffs/{id}/events.jsonl"));
     let journal = std::fs::read_to_string(journal).expect("a bake-off has a journal");
@@ -73,7 +74,7 @@ fn check_scratches_are_gone(archive: &Archive, id: RunId) {
     }
 }
 
-/// What must hold of every bake-off that came to its end.
+/// Checks properties of every finished bake-off.
 fn check_whole(archive: &Archive, outcome: &Outcome) -> Bakeoff {
     assert_eq!(outcome.planned, 0, "it came to its end: {outcome:?}");
     let bakeoff = archive.bakeoff(outcome.id).expect("it reads back");
@@ -130,7 +131,7 @@ fn every_trial_is_measured_once_in_the_order_drawn() {
 fn a_bakeoff_whose_trials_are_all_invalid_is_invalid_here_and_in_the_archive() {
     let folder = tempfile::tempdir().unwrap();
     let archive = Archive::open(folder.path()).unwrap();
-    // One thread that sleeps 50 ms an event cannot do 1000 events a second, on any machine.
+    // One thread that sleeps 50 ms per event cannot do 1000 events per second, on any machine.
     let text = NULL
         .replace("\"null:\"", "\"exec:sleep 0.05\"")
         .replace("values = [1, 2]", "values = [1]")
@@ -138,7 +139,7 @@ fn a_bakeoff_whose_trials_are_all_invalid_is_invalid_here_and_in_the_archive() {
     let outcome = run(&plan(&text), &archive, &BESIDE, &Stop::new(), &mut |_| ()).unwrap();
     assert_eq!((outcome.sealed, outcome.invalid, outcome.state), (0, 2, RunState::Invalid));
     assert_eq!(check_whole(&archive, &outcome).header.state, RunState::Invalid);
-    // What is over stays so.
+    // A finished bake-off does not change.
     let again = resume(&archive, outcome.id, &BESIDE, &Stop::new(), &mut |_| ()).unwrap();
     assert_eq!(again, outcome);
 }
@@ -157,7 +158,7 @@ fn commands_that_run_as_root_are_said_and_recorded() {
         let bakeoff = archive.bakeoff(outcome.unwrap().id).unwrap();
         (said, bakeoff.environment.fact("plan.commands_run_as").unwrap().to_owned())
     };
-    // Nothing is executed.
+    // No command is executed.
     assert_eq!(conducted(NULL), (false, own.to_owned()));
     assert_eq!(conducted(&NULL.replace("\"null:\"", "\"exec:true\"")), (is_root, own.to_owned()));
     let (said, run_as) = conducted(with_server(GOOD, "").text());
@@ -184,7 +185,7 @@ fn a_bakeoff_whose_time_budget_is_used_up_is_left_and_resumed() {
         "{notes:?}"
     );
     assert!(notes.iter().any(|note| note.contains("is used up") && note.contains("1 series")), "{notes:?}");
-    // Each resume gets on by a series.
+    // Each resume completes a series.
     for left in [4, 2, 0] {
         let resumed = resume(&archive, outcome.id, &BESIDE, &Stop::new(), &mut |_| {}).unwrap();
         assert_eq!(resumed.planned, left);
@@ -207,7 +208,7 @@ fn each_trial_is_asked_for_its_values_and_one_without_a_number_has_failed() {
         assert_eq!((sample.name.as_str(), sample.labels.as_str()), ("of_threads_count", Sample::OF_TRIAL));
         assert_eq!(sample.value.to_string(), run.header.labels["threads"]);
     }
-    // The second trial of a series must not get what the first one said.
+    // The second trial of a series must not get the output of the first.
     let bakeoff = run_with("test -e {scratch}/seen || echo 1; touch {scratch}/seen");
     let failed = bakeoff.attempts.iter().filter(|a| a.state == Failed);
     let reasons: Vec<_> = failed.filter_map(|a| a.reason.as_deref()).collect();
@@ -251,8 +252,8 @@ fn what_its_user_stops_is_resumed_to_the_same_end() {
     let bakeoff = check_whole(&archive, &resumed);
     assert_eq!(measured(&resumed), 8);
     let states = states(&bakeoff);
-    // Trial 2 was interrupted: it is kept as abandoned, and its series is done again at the end of the block, which
-    // is where it stood anyway.
+    // Trial 2 was interrupted. It stays as abandoned, and its series is repeated at the end of the block,
+    // which is also its original position.
     assert_eq!(states[..4], [(0, Sealed), (1, Sealed), (2, Abandoned), (2, Sealed)]);
     assert_eq!(states.len(), 9);
 
@@ -293,7 +294,7 @@ fn nobody_resumes_what_somebody_conducts() {
     assert!(matches!(refused, RunnerError::Archive(archive::ArchiveError::Busy { .. })), "{refused}");
 }
 
-/// A plan with a server: a shell that does `script`, for one trial of 100 ms in each of two blocks.
+/// Builds a plan with a server: a shell that runs `script`, for one trial of 100 ms in each of two blocks.
 fn with_server(script: &str, extra: &str) -> Plan {
     plan(&format!(
         r#"
@@ -337,7 +338,7 @@ fn each_series_has_its_own_server_and_its_log_is_kept() {
 fn a_server_that_dies_once_costs_its_series_one_more_server() {
     let folder = tempfile::tempdir().unwrap();
     let archive = Archive::open(folder.path()).unwrap();
-    // Where the server's user, whichever it is, may write.
+    // A folder in which any user of the server may write.
     let outside = tempfile::tempdir().unwrap();
     std::fs::set_permissions(outside.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
     let (asked, died) = (outside.path().join("asked"), outside.path().join("died"));
@@ -408,7 +409,7 @@ fn a_server_that_does_not_heed_its_signal_is_killed_and_that_is_told() {
 fn a_library_that_is_not_preloaded_fails_the_server_and_one_that_is_does_not() {
     let folder = tempfile::tempdir().unwrap();
     let archive = Archive::open(folder.path()).unwrap();
-    // A library that every Debian has and that sleep does not use by itself.
+    // A library that every Debian has and that `sleep` does not use by itself.
     let preload = "[server.env]\nLD_PRELOAD = \"libutil.so.1\"";
     let good = run(&with_server(GOOD, preload), &archive, &BESIDE, &Stop::new(), &mut |_| {}).unwrap();
     check_whole(&archive, &good);
@@ -467,7 +468,7 @@ fn a_run_that_was_whole_when_its_process_died_is_adopted_and_not_done_again() {
     .unwrap();
     assert_eq!(measured(&outcome), 2);
 
-    // What a process leaves that dies between a run's last rename and its line in the journal.
+    // Remains of a process that dies between a run's last rename and its line in the journal.
     let bakeoff = archive.bakeoff(outcome.id).unwrap();
     let mut orphan = bakeoff.attempts[1].run.clone().unwrap();
     orphan.header.id = RunId::fresh(WallAnchor::now());

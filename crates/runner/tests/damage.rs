@@ -15,7 +15,7 @@ use bakeoff_runner::{Options, resume, run};
 use load::Stop;
 use record::bakeoff::{Bakeoff, TrialState};
 
-/// Tests run beside each other.
+/// Tests run in parallel.
 const BESIDE: Options = Options { beside_others: true, plan_file: None, trust: |_| false };
 
 const PLAN: &str = r#"
@@ -43,7 +43,7 @@ run = "echo {threads}"
 instruments = ["cpu"]
 "#;
 
-/// Flips a bit of a file at a place, from 0 (its first byte) to 1 (its last); yields what it was before.
+/// Flips a bit of a file at a place from 0 (its first byte) to 1 (its last). Returns the original content.
 fn flip_a_bit(path: &Path, place: f64) -> Vec<u8> {
     let whole = fs::read(path).unwrap();
     let mut bytes = whole.clone();
@@ -53,10 +53,10 @@ fn flip_a_bit(path: &Path, place: f64) -> Vec<u8> {
     whole
 }
 
-/// Both ends, the middle, and places that are near no end and no middle.
+/// Both ends, the middle, and places far from both.
 const PLACES: [f64; 7] = [0.0, 0.013, 0.31, 0.5, 0.77, 0.98, 1.0];
 
-/// Files of a run that no number is read from: only `verify` names their damage.
+/// Files of a run without numbers for results: only `verify` names their damage.
 const READ_BY_PEOPLE: [&str; 2] = ["hist.parquet", "server.log.zst"];
 
 fn damaged(bakeoff: &Bakeoff) -> Vec<&str> {
@@ -77,7 +77,7 @@ fn a_flipped_bit_in_any_file_of_a_run_costs_that_trial_and_resume_measures_it_ag
         .collect();
     assert!(files.len() >= 7, "{files:?}");
     for name in files.iter().map(|file| file.file_name().unwrap().to_str().unwrap().to_owned()) {
-        // Each kind of file in turn, of the run that counts now.
+        // Each kind of file in turn, of the run that currently counts.
         let before = archive.bakeoff(outcome.id).unwrap();
         let run = before.attempts.iter().filter(|a| a.trial == 0).find_map(|a| a.run.as_ref()).unwrap();
         let id = run.header.id;
@@ -111,18 +111,18 @@ fn a_flipped_bit_in_any_file_of_a_run_costs_that_trial_and_resume_measures_it_ag
         let again = bakeoff.attempts.len() - before.attempts.len();
         assert_eq!(again, usize::from(!READ_BY_PEOPLE.contains(&name.as_str())), "{name}");
     }
-    // It can be removed, with the runs that no longer read.
+    // It can be removed, with the runs that are no longer readable.
     archive.remove(outcome.id).unwrap();
     assert_eq!(fs::read_dir(folder.path().join("runs")).unwrap().count(), 0);
 }
 
-/// Whatever line a bit flips in, the runs and the other lines tell what was measured, and `resume` measures nothing again.
+/// A bit flips in any line: the runs and the other lines contain the measurements, and `resume` repeats none.
 #[test]
 fn a_flipped_bit_anywhere_in_the_journal_is_named_and_costs_no_trial() {
     flip_bits_of_the_journal(PLAN);
 }
 
-/// Its result hangs on one line of the journal: the generator cannot make so many events as the other trial asks for.
+/// The result depends on one line of the journal: the generator cannot reach the rate of the other trial.
 #[test]
 fn a_flipped_bit_in_the_journal_does_not_take_the_only_trial_that_is_sealed() {
     let plan = PLAN.replace("[factors.threads]\nvalues = [1, 2]", "[factors.rate]\nvalues = [500, 9000000]");
@@ -148,7 +148,7 @@ fn flip_bits_of_the_journal(plan: &str) {
     };
     assert_eq!(runs(&whole).len(), 2);
     let lines = fs::read_to_string(&path).unwrap().lines().count();
-    // Nothing can tell damage to the last byte from a line that a dying process left half-written.
+    // Damage to the last byte looks like a line that a dying process left half-written.
     let places = (0..=3 * lines).map(|i| 0.999 * i as f64 / (3 * lines) as f64);
     for place in places {
         let journal = flip_a_bit(&path, place);
@@ -162,7 +162,7 @@ fn flip_bits_of_the_journal(plan: &str) {
         assert!(verified.problems.iter().any(|p| p.path == path), "at {place}: {verified:?}");
         fs::write(&path, journal).unwrap();
     }
-    // The line that ends a trial is gone, and the process that resumes has no index either.
+    // The line that ends a trial is gone, and the resuming process does not have an index either.
     let text = fs::read_to_string(&path).unwrap();
     let at = text.find("\"trial-sealed\"").or_else(|| text.find("\"trial-invalid\"")).unwrap();
     flip_a_bit(&path, at as f64 / (text.len() - 1) as f64);
@@ -185,7 +185,7 @@ fn flip_bits_of_the_journal(plan: &str) {
     assert!(fs::read_to_string(&path).unwrap().contains("\"journal-mended\""));
 }
 
-/// Its plan, its order and its machine stand in no run: each of these files has a copy.
+/// The plan, the order and the machine are in no run: each of these files has a copy.
 #[test]
 fn a_flipped_bit_in_a_file_that_a_bakeoff_begins_with_is_named_and_costs_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -217,11 +217,11 @@ fn a_flipped_bit_in_a_file_that_a_bakeoff_begins_with_is_named_and_costs_nothing
         }
         fs::remove_file(path).unwrap();
         reads_like_before("removed");
-        // Also for a process that has no index yet.
+        // Also for a process that does not have an index yet.
         fs::remove_file(folder.path().join("index.sqlite")).unwrap();
         let listed = archive.list(&archive::Filter::default()).unwrap();
         assert!(listed.iter().any(|listed| listed.header.id == id), "{name}: it is listed");
-        // `resume` writes it anew.
+        // `resume` rewrites it.
         let mut notes = Vec::new();
         resume(&archive, id, &BESIDE, &Stop::new(), &mut |event| {
             if let bakeoff_runner::Event::Note(note) = event {
@@ -236,7 +236,7 @@ fn a_flipped_bit_in_a_file_that_a_bakeoff_begins_with_is_named_and_costs_nothing
     }
 }
 
-/// As earlier versions left one, which stored no copies; and as two damaged copies do.
+/// Earlier versions stored no copies; two damaged copies have the same effect.
 #[test]
 fn a_bakeoff_whose_own_files_are_damaged_can_be_named_and_removed() {
     for name in ["order.json", "order.sha256", "env.json", "plan.toml"] {
@@ -248,7 +248,7 @@ fn a_bakeoff_whose_own_files_are_damaged_can_be_named_and_removed() {
         flip_a_bit(&own.join(name), 0.5);
         flip_a_bit(&own.join(format!("{}.copy", name.replace("sha256", "json"))), 0.3);
         assert!(archive.bakeoff(outcome.id).is_err(), "{name}");
-        // As a later process finds it: its index is gone, too.
+        // A later process does not have the index either.
         fs::remove_file(folder.path().join("index.sqlite")).unwrap();
         let id = archive.find(&outcome.id.to_string()[..20]).unwrap_or_else(|e| panic!("{name}: {e}"));
         archive.remove(id).unwrap_or_else(|e| panic!("{name}: {e}"));

@@ -1,4 +1,6 @@
-//! kill -9 at any moment: nothing is lost, nothing counts twice.
+//! kill -9 at any time: no trial is lost, none counts twice.
+
+#![allow(clippy::unwrap_used, reason = "a test binary; clippy only knows its test functions")]
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -6,26 +8,26 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use archive::{Archive, Filter, PartOf};
-use record::bakeoff::TrialState;
+use record::bakeoff::{Bakeoff, TrialState};
 use record::clock::{Clock as _, Monotonic};
 use record::run::{RunId, RunState};
 
-/// How often: as often as `BAKEOFF_KILLS` says, for a night (`scripts/torture`).
+/// Returns the number of kills: `BAKEOFF_KILLS` if set, for a long test (`scripts/torture`).
 fn kills_wanted() -> u64 {
     std::env::var("BAKEOFF_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(20)
 }
 
-/// Two configurations, two cells, two blocks. The server is a child of a wrapper's child, and a helper leaves group and
-/// session: each would outlive us if it could.
+/// Builds a plan with two configurations, two cells, two blocks. The server is a grandchild of a wrapper, and
+/// a helper leaves group and session: each would outlive us if it could.
 ///
-/// - `nonce`: an argument of processes that no other process has.
+/// - `nonce`: an argument that no other process has.
 fn plan(nonce: &str) -> String {
     let is_installed = Command::new("memcached").arg("-V").output().is_ok();
     let (target, server, ready) = if is_installed {
         let memcached = r#"sh -c \"memcached -u root -s {scratch}/m.sock; :\""#;
         ("target = \"memcached+unix:{scratch}/m.sock\"\nkeys = 100", memcached, "socket:{scratch}/m.sock")
     } else {
-        // The server of this plan listens nowhere.
+        // The server of this plan does not listen.
         let sleep = r#"sh -c \"touch {scratch}/ready; sleep NONCE; :\""#;
         let target = "target = \"sqlite:{scratch}/bench.db?journal_mode=wal&synchronous=off\"\nrows = 100";
         (target, sleep, "test -e {scratch}/ready")
@@ -57,7 +59,7 @@ measure = {{ time = "100ms", interval = "100ms" }}
     .replace("NONCE", nonce)
 }
 
-/// The example that stands beside this test's own binary.
+/// Returns a command for the example in the same target directory as this test.
 fn conduct(arguments: &[&str]) -> Command {
     let here = std::env::current_exe().expect("a test knows where it is");
     let examples = here.ancestors().nth(2).expect("target/PROFILE/deps/test").join("examples");
@@ -66,7 +68,7 @@ fn conduct(arguments: &[&str]) -> Command {
     command
 }
 
-/// Starts it and yields the bake-off's name once it has one.
+/// Starts it and returns the bake-off's id as soon as it has one.
 fn begin(arguments: &[&str]) -> (Child, RunId) {
     let mut child = conduct(arguments).spawn().expect("cargo builds examples for tests");
     let mut line = String::new();
@@ -76,7 +78,7 @@ fn begin(arguments: &[&str]) -> (Child, RunId) {
     (child, line.trim().parse().unwrap_or_else(|_| panic!("`{line}` is no name")))
 }
 
-/// Moments spread over 0 to 0.9 s, by a fixed multiplier: the same in every run of the test.
+/// Times spread over 0 to 0.9 s by a fixed multiplier: equal in every run of the test.
 fn moment(k: u64) -> Duration {
     Duration::from_millis((k * k * 7_919 + k * 131) % 900)
 }
@@ -96,13 +98,13 @@ struct Living {
     arguments: String,
 }
 
-/// Every living process that has one of `words` among its arguments, whatever its folder, group, session or parent.
+/// Returns every live process with one of `words` in its arguments, in any folder, group and session.
 fn living_with(words: &[String]) -> Vec<Living> {
     let processes = std::fs::read_dir("/proc").expect("Linux has it").flatten();
     let living = processes.filter_map(|entry| {
         let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
         let read = |name: &str| std::fs::read(entry.path().join(name)).unwrap_or_default();
-        // Of a zombie it is empty.
+        // Empty for a zombie.
         let arguments = String::from_utf8_lossy(&read("cmdline")).replace('\0', " ");
         let name = String::from_utf8_lossy(&read("comm")).trim().to_owned();
         words.iter().any(|word| arguments.contains(word)).then_some(Living { pid, name, arguments })
@@ -110,7 +112,7 @@ fn living_with(words: &[String]) -> Vec<Living> {
     living.collect()
 }
 
-/// What the journal of a bake-off names under `key`: its scratch folders, its control groups.
+/// Returns the values of `key` in the journal of a bake-off: its scratch folders, its control groups.
 fn named(archive: &str, id: RunId, key: &str) -> Vec<String> {
     let journal = std::fs::read_to_string(format!("{archive}/bakeoffs/{id}/events.jsonl"));
     let journal = journal.expect("a bake-off has a journal");
@@ -119,38 +121,31 @@ fn named(archive: &str, id: RunId, key: &str) -> Vec<String> {
     journal.lines().filter_map(value).collect()
 }
 
-/// Kills the server behind its wrappers with SIGKILL; whether there was one.
+/// Kills the server behind its wrappers with SIGKILL. Returns whether there was one.
 fn kill_server(words: &[String]) -> bool {
     let is_server = |process: &&Living| matches!(process.name.as_str(), "memcached" | "sleep");
     let mut living = living_with(words);
-    // First the server itself; the helper where there is none.
+    // The server first; the helper if no server runs.
     living.sort_by_key(|process| process.name != "memcached");
     let Some(server) = living.iter().find(is_server) else { return false };
     let server = nix::unistd::Pid::from_raw(server.pid);
     nix::sys::signal::kill(server, nix::sys::signal::Signal::SIGKILL).is_ok()
 }
 
-#[test]
-fn killed_at_any_moment_every_trial_is_sealed_exactly_once_and_nothing_is_left() {
-    let wanted = kills_wanted();
-    let folder = tempfile::tempdir().unwrap();
-    let (dir, file) = (folder.path().join("archive"), folder.path().join("plan.toml"));
-    let nonce = format!("4000.0{}", std::process::id());
-    std::fs::write(&file, plan(&nonce)).unwrap();
-    let (dir, file) = (dir.to_str().unwrap(), file.to_str().unwrap());
-
-    // One bake-off after the other is killed and resumed and killed again, until all kills are spent.
+/// Kills and resumes bake-offs, one after the other, until all kills are used. Returns them, and the number
+/// of servers killed.
+fn kill_and_resume(dir: &str, file: &str, nonce: &str, wanted: u64) -> (Vec<RunId>, u64) {
     let (mut kills, mut moments) = (0, (0..).map(moment));
     let (mut of_servers, mut bakeoffs) = (0, Vec::new());
     while kills < wanted {
         let (mut child, id) = begin(&["run", dir, file]);
         bakeoffs.push(id);
-        // A trial whose server dies twice has failed for good: only one dies without the bake-off.
+        // A trial that loses its server twice has failed for good: only one server dies without the bake-off.
         let mut may_die_alone = true;
         loop {
             sleep(moments.next().unwrap());
             let was_over = child.try_wait().unwrap().is_some();
-            let words: Vec<String> = named(dir, id, "folder").into_iter().chain([nonce.clone()]).collect();
+            let words: Vec<String> = named(dir, id, "folder").into_iter().chain([nonce.to_owned()]).collect();
             let has_killed = !was_over && kills % 3 != 0 && kill_server(&words);
             of_servers += u64::from(has_killed);
             if has_killed && kills % 3 == 1 && may_die_alone {
@@ -174,47 +169,69 @@ fn killed_at_any_moment_every_trial_is_sealed_exactly_once_and_nothing_is_left()
             }
         }
     }
+    (bakeoffs, of_servers)
+}
+
+/// Checks that no folder, control group or process of a bake-off is left.
+fn check_no_remains(dir: &str, id: RunId) {
+    let folders = named(dir, id, "folder");
+    assert!(!folders.is_empty());
+    assert_eq!(folders.iter().find(|folder| Path::new(folder).exists()), None, "a scratch folder is left");
+    let groups = named(dir, id, "control_group");
+    assert_eq!(groups.iter().find(|group| Path::new(group).exists()), None, "a control group is left");
+    assert_eq!(living_with(&folders), [], "a process is left that knows its folder");
+}
+
+/// Checks that each trial was measured exactly once, or lost its server twice. Returns the number of failed
+/// attempts.
+fn check_attempts(bakeoff: &Bakeoff) -> usize {
+    let mut failed = 0;
+    // On a busy machine every trial may be INVALID.
+    assert!(
+        matches!(bakeoff.header.state, RunState::Sealed | RunState::Invalid),
+        "{:?}",
+        bakeoff.header.state
+    );
+    for trial in &bakeoff.trials {
+        let states = bakeoff.attempts.iter().filter(|a| a.trial == trial.index).map(|a| a.state);
+        let states: Vec<TrialState> = states.collect();
+        let measured =
+            states.iter().filter(|s| matches!(s, TrialState::Sealed | TrialState::Invalid)).count();
+        let failures = states.iter().filter(|s| **s == TrialState::Failed).count();
+        assert!(
+            measured == 1 || (measured == 0 && failures == 2),
+            "trial {} of {} is measured exactly once, or its server was killed twice: {states:?}",
+            trial.index,
+            bakeoff.header.id
+        );
+        failed += failures;
+    }
+    failed
+}
+
+#[test]
+fn killed_at_any_moment_every_trial_is_sealed_exactly_once_and_nothing_is_left() {
+    let wanted = kills_wanted();
+    let folder = tempfile::tempdir().unwrap();
+    let (dir, file) = (folder.path().join("archive"), folder.path().join("plan.toml"));
+    let nonce = format!("4000.0{}", std::process::id());
+    std::fs::write(&file, plan(&nonce)).unwrap();
+    let (dir, file) = (dir.to_str().unwrap(), file.to_str().unwrap());
+
+    let (bakeoffs, of_servers) = kill_and_resume(dir, file, &nonce, wanted);
 
     let archive = Archive::open(Path::new(dir)).unwrap();
     let (mut abandoned, mut failed) = (0, 0);
     for id in &bakeoffs {
-        let folders = named(dir, *id, "folder");
-        assert!(!folders.is_empty());
-        assert_eq!(
-            folders.iter().find(|folder| Path::new(folder).exists()),
-            None,
-            "a scratch folder is left"
-        );
-        let groups = named(dir, *id, "control_group");
-        assert_eq!(groups.iter().find(|group| Path::new(group).exists()), None, "a control group is left");
-        assert_eq!(living_with(&folders), [], "a process is left that knows its folder");
-
+        check_no_remains(dir, *id);
         let bakeoff = archive.bakeoff(*id).unwrap();
-        // On a busy machine every trial may be INVALID.
-        assert!(
-            matches!(bakeoff.header.state, RunState::Sealed | RunState::Invalid),
-            "{:?}",
-            bakeoff.header.state
-        );
-        for trial in &bakeoff.trials {
-            let states = bakeoff.attempts.iter().filter(|a| a.trial == trial.index).map(|a| a.state);
-            let states: Vec<TrialState> = states.collect();
-            let measured =
-                states.iter().filter(|s| matches!(s, TrialState::Sealed | TrialState::Invalid)).count();
-            let failures = states.iter().filter(|s| **s == TrialState::Failed).count();
-            assert!(
-                measured == 1 || (measured == 0 && failures == 2),
-                "trial {} of {id} is measured exactly once, or its server was killed twice: {states:?}",
-                trial.index
-            );
-            failed += failures;
-        }
+        failed += check_attempts(&bakeoff);
         abandoned += bakeoff.attempts_that_ended(TrialState::Abandoned);
         // Each abandoned attempt has its end in the journal, once.
         let journal = std::fs::read_to_string(format!("{dir}/bakeoffs/{id}/events.jsonl")).unwrap();
         let ends = journal.matches("\"step\":\"trial-abandoned\"").count();
         assert_eq!(ends, bakeoff.attempts_that_ended(TrialState::Abandoned), "{journal}");
-        // Every run that the archive holds of this bake-off is an attempt of it.
+        // Every run in the archive of this bake-off is an attempt of it.
         let filter = Filter { part_of: PartOf::Bakeoff(*id), ..Filter::default() };
         let runs = bakeoff.attempts.iter().filter(|a| a.run.is_some()).count();
         assert_eq!(archive.list(&filter).unwrap().len(), runs);

@@ -1,4 +1,5 @@
-//! Plans whose loads are more than a table and a rate: a cache over event loops, a script, commands with rates of their own.
+//! Plans with loads that are more than a table and a rate: a cache over event loops, a script, commands with
+//! separate rates.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -12,10 +13,10 @@ use bakeoff_runner::{Event, Options, run};
 use load::Stop;
 use record::load::{LoadRecord, Workload};
 
-/// Tests run beside each other.
+/// Tests run in parallel.
 const BESIDE: Options = Options { beside_others: true, plan_file: None, trust: |_| false };
 
-/// Executes a plan and yields the load of each trial.
+/// Executes a plan and returns the load of each trial.
 fn loads(text: &str) -> Vec<LoadRecord> {
     let plan = plan::read(text, "plan.toml").unwrap_or_else(|errors| panic!("{errors}"));
     let folder = tempfile::tempdir().expect("there is room for an archive");

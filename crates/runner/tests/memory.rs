@@ -1,4 +1,5 @@
-//! Memory does not grow with the length of a run. One test, so that no other allocates meanwhile.
+//! Memory does not grow with the length of a run. The only test of this binary, so no other test allocates
+//! meanwhile.
 #![allow(clippy::unwrap_used, reason = "a test binary; clippy only knows its test functions")]
 
 use std::collections::BTreeSet;
@@ -13,7 +14,7 @@ use record::load::{LoadRecord, LoadSettings, Phase, PreparePolicy};
 use record::run::{Run, RunHeader, RunKind};
 use record::series::LatencyKind;
 
-/// What may differ between two looks, for buffers that fill up once.
+/// Tolerated difference between two measurements, for buffers that fill up once.
 const DIFFERENCE_BYTES_MAX: u64 = 2 << 20;
 const FEW: u32 = 600;
 const MANY: u32 = 6_000;
@@ -35,14 +36,14 @@ warm-up = { min = "20ms" }
 measure = { time = "1s", interval = "100ms" }
 "#;
 
-/// Memory that holds data of this process, not pages of its program.
+/// Returns the anonymous memory of this process, without pages of its program.
 fn anonymous_bytes() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1_024
 }
 
-/// Settings as a plan resolves them.
+/// Returns settings as a plan resolves them.
 fn settings(intervals: u32) -> LoadSettings {
     let plan = plan::read(PLAN, "plan.toml").unwrap_or_else(|errors| panic!("{errors}"));
     let trial = plan.trials().remove(0);
@@ -50,7 +51,7 @@ fn settings(intervals: u32) -> LoadSettings {
         prepare: PreparePolicy::Never,
         threads: 2,
         warmup: Duration::ZERO,
-        // Intervals as short as this end all the same, one after the other, when the machine is busy.
+        // Even such short intervals end one after the other when the machine is busy.
         interval: Duration::from_millis(2),
         time: Duration::from_millis(2) * intervals,
         ..plan.load_settings(&trial, std::path::Path::new("/"))
@@ -61,7 +62,8 @@ fn header(anchor: WallAnchor) -> RunHeader {
     RunHeader::running(RunKind::Load, anchor, "a long run".to_owned(), "bakeoff".to_owned()).ended(None)
 }
 
-/// Drives a load of so many intervals; yields its record, what it left on disk, and the memory after [`FEW`] and [`MANY`].
+/// Runs a load of `intervals` intervals. Returns its record, its spool on disk, and the memory after [`FEW`]
+/// and [`MANY`].
 fn drive(
     beside: &mut Beside,
     spool: Spool,
@@ -88,7 +90,8 @@ fn six_thousand_intervals_take_no_more_memory_than_six_hundred_and_none_is_lost(
     let folder = tempfile::tempdir().unwrap();
     let archive = Archive::open(folder.path()).unwrap();
     let anchor = WallAnchor::now();
-    // Of the others, those of locks hold the symbols of every program that they meet, and `io` takes long to read.
+    // Other kinds do not fit: `locks` stores the symbols of every program that it meets, and `io` takes long
+    // to read.
     let kinds = probes::observe::named(["nic"]).unwrap();
     let mut beside = Beside::new(true).with(&kinds);
 

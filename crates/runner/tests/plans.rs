@@ -1,4 +1,4 @@
-//! The example plans: each is read as it is and executed in its shortened form, to its end.
+//! The example plans: each is read unchanged and executed in its shortened form, to its end.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use bakeoff_runner::{Event, Options, RunnerError, Severity, preflight, run};
 use load::Stop;
 use plan::Plan;
 
-/// Tests run beside each other.
+/// Tests run in parallel.
 const BESIDE: Options = Options { beside_others: true, plan_file: None, trust: |_| false };
 
 fn example(name: &str) -> Plan {

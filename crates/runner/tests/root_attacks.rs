@@ -1,7 +1,7 @@
-//! What another user of this machine can do to a bake-off that root runs: nothing.
+//! Another user of this machine cannot affect a bake-off that root runs.
 //!
-//! Each test runs in a mount namespace with its own /tmp; the attacker is `nobody`. Each ends with its controls: the same
-//! attack, once the protection is taken away, succeeds.
+//! Each test runs in a mount namespace with a separate /tmp; the attacker is `nobody`. Each ends with a
+//! control: the same attack succeeds without the protection.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -11,7 +11,7 @@
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-/// A server that says that it is ready, and opens its socket and its folder to everybody, as far as it can.
+/// A server that reports readiness, and opens its socket and its folder to all users, as far as it can.
 const PLAN: &str = r#"
 schema = 1
 title  = "Attacked"
@@ -31,7 +31,8 @@ measure = { time = "100ms", interval = "100ms" }
 run = "touch /tmp/open/look.$(id -u); until test -e /tmp/open/looked; do sleep 0.01; done; cat {scratch}/user"
 "#;
 
-/// A script of a shell in a mount namespace with its own /tmp, as root; `None` where this is not possible here.
+/// Runs a script of a shell in a mount namespace with a separate /tmp, as root; `None` if this is not
+/// possible here.
 ///
 /// `$CONDUCT` conducts a bake-off, `as_nobody` runs a command as the attacker. `/tmp/open` is open to all.
 fn attack(script: &str) -> Option<Output> {

@@ -1,4 +1,4 @@
-//! Servers that do not do as they should: one keeps the address, one leaves helpers, one is answered for.
+//! Misbehaving servers: one keeps the address, one leaves helpers, one has another process answer.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -15,7 +15,7 @@ use bakeoff_runner::{Event, Options, Outcome, RunnerError, run};
 use load::Stop;
 use record::bakeoff::{Bakeoff, TrialState};
 
-/// Tests run beside each other.
+/// Tests run in parallel.
 const BESIDE: Options = Options { beside_others: true, plan_file: None, trust: |_| false };
 
 fn plan(server: &str) -> plan::Plan {
@@ -80,7 +80,7 @@ fn a_server_that_leaves_its_group_and_session_does_not_answer_for_the_next_arm()
         return;
     }
     let port = free_port();
-    // The wrapper ends when it is asked; what it started would keep the port.
+    // The wrapper ends when asked; its child would keep the port.
     let server = format!(
         "command = \"sh -c 'setsid memcached -l 127.0.0.1 -p {port} -U 0 & exec sleep 1000'\"\nready = \"tcp:127.0.0.1:{port}\""
     );
@@ -90,13 +90,13 @@ fn a_server_that_leaves_its_group_and_session_does_not_answer_for_the_next_arm()
     assert!(TcpListener::bind(("127.0.0.1", port)).is_ok(), "nothing has the port in the end");
 }
 
-/// The file of that name on PATH, where its links end.
+/// Returns the file of that name on PATH, with links resolved.
 fn file_of(program: &str) -> String {
     let asked = Command::new("sh").args(["-c", &format!("readlink -f $(command -v {program})")]).output();
     String::from_utf8(asked.unwrap().stdout).unwrap().trim().to_owned()
 }
 
-/// `sha256sum` of that file.
+/// Returns the `sha256sum` of that file.
 fn sum_of(file: &str) -> String {
     let asked = Command::new("sha256sum").arg(file).output().unwrap();
     String::from_utf8(asked.stdout).unwrap().split_whitespace().next().unwrap().to_owned()
@@ -109,7 +109,8 @@ fn a_trial_names_the_program_that_listens_and_not_the_shell_around_it() {
         return;
     }
     let (port, memcached) = (free_port(), file_of("memcached"));
-    // Neither shell becomes the server: both wait for it. The helper is of the series and listens nowhere.
+    // Neither shell becomes the server: both wait for it. The helper belongs to the series and does not
+    // listen.
     let server = format!(
         "command = \"sh -c 'sleep 1000 & sh -c \\\"memcached -l 127.0.0.1 -p {port} -U 0; :\\\"; :'\"\n\
          ready = \"tcp:127.0.0.1:{port}\""
@@ -148,7 +149,8 @@ fn a_process_that_this_series_did_not_start_is_not_measured() {
     );
     let over = AtomicBool::new(false);
     let (outcome, bakeoff) = std::thread::scope(|scope| {
-        // This test is the other server: it takes the address as soon as the real one is started, and keeps it.
+        // This test is the other server: it takes the address as soon as the real one is started, and keeps
+        // it.
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) && !go.exists() {
                 std::thread::yield_now();
@@ -172,7 +174,7 @@ fn a_process_that_this_series_did_not_start_is_not_measured() {
 
 #[test]
 fn a_helper_that_still_writes_when_its_series_ends_does_not_end_the_bakeoff() {
-    // Made by the server, in another session, it writes files without end.
+    // Started by the server in another session, it writes files without end.
     let helper = "i=0; while :; do i=$((i+1)); echo x >{scratch}/junk.$i; done";
     let server = format!(
         "command = \"sh -c 'setsid sh -c \\\"{helper}\\\" & touch {{scratch}}/ready; exec sleep 1000'\"\nready = \"test -e {{scratch}}/ready\""
@@ -191,7 +193,7 @@ fn a_ready_command_that_succeeds_without_the_server_proves_nothing() {
     assert!(reason.contains("`true` (ready) succeeds before the server is started"), "{reason}");
 }
 
-/// The process that was started lives on as the wrapper of nothing, and `exec:` connects nowhere.
+/// The process that was started lives on as a wrapper without a server, and `exec:` does not connect.
 #[test]
 fn a_trial_whose_server_died_behind_its_wrapper_has_failed() {
     if !is_installed("memcached") {

@@ -1,5 +1,5 @@
-//! What a plan may say and reach: secrets that are never stored, levels that are never executed, a machine that one
-//! bake-off has at a time, an archive that another user wrote.
+//! Limits of a plan: secrets are never stored, levels are never executed, one bake-off at a time has the
+//! machine, and an archive that another user wrote is not trusted.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -18,7 +18,7 @@ use load::Stop;
 use record::bakeoff::TrialState;
 use record::run::{RunId, RunState};
 
-/// Tests run beside each other.
+/// Tests run in parallel.
 const BESIDE: Options = Options { beside_others: true, plan_file: None, trust: |_| false };
 
 const PLAN: &str = r#"
@@ -35,7 +35,7 @@ warm-up = { min = "20ms" }
 measure = { time = "100ms", interval = "100ms" }
 "#;
 
-/// The example that stands beside this test's own binary.
+/// Returns a command for the example in the same target directory as this test.
 fn conduct(arguments: &[&str]) -> Command {
     let here = std::env::current_exe().expect("a test knows where it is");
     let examples = here.ancestors().nth(2).expect("target/PROFILE/deps/test").join("examples");
@@ -48,7 +48,7 @@ fn said(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// Every file below `folder`, logs unpacked.
+/// Returns every file below `folder`, logs decompressed.
 fn contents(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -95,7 +95,7 @@ run = "echo {{env:T_PW}} and {{file:{0}}}; test -e {1}/pass && echo 1"
     let refused = conduct(&["run", archive, plan]).env_remove("T_PW").output().unwrap();
     assert!(!refused.status.success() && said(&refused).contains("{env:T_PW}"), "{}", said(&refused));
 
-    // The value fails, and what it says has the secrets in it.
+    // The value fails, and its output contains the secrets.
     let failed = conduct(&["run", archive, plan]).env("T_PW", "hush env 77").output().unwrap();
     let said_of = said(&failed);
     assert!(!failed.status.success(), "{said_of}");
@@ -140,12 +140,12 @@ fn a_plan_with_a_secret_written_out_is_resumed_from_its_own_file() {
     let id = run(&plan, &archive, &BESIDE, &stop, &mut |_| {}).unwrap().id;
     assert!(!archive.bakeoff(id).unwrap().plan_text.contains("secret"));
 
-    // Its own file has moved.
+    // The plan's own file has moved.
     let moved = folder.path().join("moved.toml");
     std::fs::rename(&file, &moved).unwrap();
     let refused = resume(&archive, id, &BESIDE, &Stop::new(), &mut |_| {}).unwrap_err();
     assert!(matches!(&refused, RunnerError::PlanMasked { tried: Some(_), .. }), "{refused}");
-    // A file with another plan is refused, the one with this plan is taken.
+    // A file with another plan is refused, the one with this plan is accepted.
     let other = folder.path().join("other.toml");
     std::fs::write(&other, PLAN).unwrap();
     let with = |path: &Path| Options { plan_file: Some(path.to_owned()), ..BESIDE };
@@ -153,11 +153,11 @@ fn a_plan_with_a_secret_written_out_is_resumed_from_its_own_file() {
     assert!(matches!(refused, RunnerError::AnotherPlan { .. }), "{refused}");
     let interrupted = resume(&archive, id, &with(&moved), &stop, &mut |_| {}).unwrap();
     assert_eq!(interrupted.state, RunState::Interrupted);
-    // What another user can write is not read because a journal names it; nor is a pipe waited for.
+    // A file that another user can write is not read because a journal names it; nor does a pipe block.
     nix::unistd::mkfifo(&file, nix::sys::stat::Mode::S_IRUSR).unwrap();
     let masked = || resume(&archive, id, &BESIDE, &Stop::new(), &mut |_| {}).unwrap_err();
     assert!(matches!(masked(), RunnerError::PlanMasked { tried: Some(_), .. }), "{}", masked());
-    // Back in its place, it is found by itself.
+    // Back in its place, it is found without `--plan`.
     std::fs::rename(&moved, &file).unwrap();
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o602)).unwrap();
     assert!(matches!(masked(), RunnerError::PlanMasked { tried: Some(_), .. }), "{}", masked());
@@ -189,7 +189,8 @@ run = "test {{arm}} = \"$BAKEOFF_arm\" && test \"{{arm}}\" = \"$BAKEOFF_arm\" &&
     assert!(!planted.exists(), "the level was executed");
 }
 
-/// A bake-off in a process of its own that measures until `folder/go` is there; yields it once it measures.
+/// Starts a bake-off in a separate process that measures until `folder/go` exists. Returns it as soon as it
+/// measures.
 fn begin(folder: &Path, lock: &Path, beside: Option<&str>) -> (Child, RunId) {
     let text = format!(
         "{PLAN}\n[values.waited_count]\nrun = \"touch {0}/measured; until test -e {0}/go; do sleep 0.01; done; echo 1\"\n",
@@ -265,7 +266,7 @@ fn two_bakeoffs_at_once_are_both_marked_whichever_began_first() {
     end(&a, first);
     assert!(is_marked(&a, first_id), "the first had the machine for itself only in the beginning");
 
-    // The second goes on, and a third one wants the machine for itself.
+    // The second continues, and a third one needs the machine for itself.
     let plan = c.join("plan.toml");
     std::fs::write(&plan, PLAN).unwrap();
     let arguments = ["run", c.to_str().unwrap(), plan.to_str().unwrap()];
@@ -312,7 +313,7 @@ fn root_what_another_user_owns_is_not_run_unasked() {
     std::os::unix::fs::chown(&file, Some(65_534), None).unwrap();
     assert!(matches!(refused(), RunnerError::Untrusted { .. }), "{}", refused());
     assert!(refused().to_string().contains(&format!("touch {}", planted.display())), "{}", refused());
-    // Nor what all may write, or a group.
+    // Nor a file that all users or a group may write.
     std::os::unix::fs::chown(&file, Some(0), Some(65_534)).unwrap();
     for mode in [0o606, 0o660] {
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
@@ -327,7 +328,7 @@ fn root_what_another_user_owns_is_not_run_unasked() {
     assert!(states.iter().all(|s| matches!(s, TrialState::Sealed | TrialState::Invalid)), "{states:?}");
 }
 
-/// What is shown to the user, and a plan that takes the place of the shown one while the user reads.
+/// Commands that were shown to the user, and a plan that replaces the shown one while the user reads.
 static SHOWN: Mutex<Vec<String>> = Mutex::new(Vec::new());
 static SWAP: OnceLock<(PathBuf, String)> = OnceLock::new();
 
@@ -340,7 +341,7 @@ fn root_the_commands_that_were_shown_are_the_ones_that_run() {
     let folder = tempfile::tempdir().unwrap();
     let archive = Archive::open(&folder.path().join("archive")).unwrap();
     let (approved, swapped) = (folder.path().join("approved"), folder.path().join("swapped"));
-    // A key and a value in spellings that a search for words misses.
+    // A key and a value in spellings that a search for words would miss.
     let text = format!(
         "{PLAN}\n[values.planted_count]\n\"r\\u0075n\" = \"\"\"\ntouch {}; echo 1\"\"\"\n",
         approved.display()
@@ -357,7 +358,7 @@ fn root_the_commands_that_were_shown_are_the_ones_that_run() {
         SHOWN.lock().unwrap().clone_from(&foreign.commands);
         true
     };
-    // The swapped file is damage when it is read again, at the end.
+    // The swapped file counts as damaged when it is read again at the end.
     let _ = resume(&archive, id, &Options { trust, ..BESIDE }, &Stop::new(), &mut |_| {});
     let command = format!("values.planted_count.run = \"touch {}; echo 1\"", approved.display());
     assert!(SHOWN.lock().unwrap().contains(&command), "{:?}", SHOWN.lock().unwrap());

@@ -114,8 +114,8 @@ fn after_the_end_nobody_starts_and_the_first_reason_stays() {
 
 #[test]
 fn what_copies_leave_behind_is_ended_with_the_level_and_makes_it_invalid() {
-    // Every run starts a process that sleeps in its own session, and ends only after that process has left the
-    // group: until then, the end of the copy kills it with the group.
+    // Every run starts a process that sleeps in its own session, and ends only after that process has left
+    // the group: until then, the end of the copy kills it with the group.
     let folder = tempfile::tempdir().unwrap();
     let script = format!(
         r#"test "$BAKEOFF_COPIES" = 1 || {{

@@ -74,7 +74,8 @@ mod tests {
         let weights = Weights::of(&alone);
         assert!(weights.each.iter().zip([1.0, 1.0, 2.0]).all(|(found, is)| (found - is).abs() < 1e-9));
         assert!(weights.error_ratio < 1e-9, "{weights:?}");
-        // By hand: ln 1.1, three times 0 and -ln 1.1 have the standard deviation 0.06740, and t x that / sqrt 5 is 0.08368.
+        // By hand: ln 1.1, three times 0 and -ln 1.1 have the standard deviation 0.06740, and t x that / sqrt
+        // 5 is 0.08368.
         let (fast, slow) = (turn([100, 100, 220]), turn([110, 110, 200]));
         let even = turn([100, 100, 200]);
         let weights = Weights::of(&[even.clone(), fast, even.clone(), even.clone(), even, slow]);

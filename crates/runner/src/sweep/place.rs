@@ -1,10 +1,12 @@
-//! Where the files of a sweep lie, and whether a direct read of them passes the page cache by.
+//! File system of a sweep's files, and whether a direct read of them bypasses the page cache.
 //!
-//! `open(2)` with `O_DIRECT` succeeds on file systems that have nothing to pass by: tmpfs, since Linux 6.6, takes it and
-//! reads memory. So the flag's success says nothing. What counts is whether a read leaves the file's pages in memory.
+//! `open(2)` with `O_DIRECT` succeeds on file systems without a device to read: tmpfs accepts it since Linux
+//! 6.6 and reads memory. So the flag's success proves nothing. The test is whether a read leaves the file's
+//! pages in memory.
 //!
-//! That test sees the page cache of this system alone. A file system with a cache besides it (ZFS, a server's), or a device that
-//! is memory or a file, passes it and reads memory all the same: they are told by their names.
+//! That test covers only the page cache of this system. A file system with another cache (ZFS, a file
+//! server), or a device in memory or on a file, passes it and still reads memory: such places are recognized
+//! by name.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -19,13 +21,14 @@ use nix::libc;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use record::missing::{Maybe, Missing};
 
-/// As much of a file as the test reads.
+/// Number of bytes of a file that the test reads.
 const TESTED_BYTES: u64 = 1 << 20;
 const PAGE: usize = 4096;
-/// Share of the pages that may be in memory after a direct read: readahead of others, a page at the end.
+/// Maximum share of the pages that may be in memory after a direct read: readahead of other processes, a page
+/// at the end.
 const RESIDENT_MAX: f64 = 0.1;
 
-/// Facts about the folder: `data.file_system` and `data.device`.
+/// Returns facts about the folder: `data.file_system` and `data.device`.
 pub(crate) fn facts(folder: &Path) -> BTreeMap<String, Maybe<String>> {
     let mount = fs::canonicalize(folder)
         .and_then(|folder| Ok((folder, fs::read_to_string("/proc/self/mountinfo")?)))
@@ -40,25 +43,25 @@ pub(crate) fn facts(folder: &Path) -> BTreeMap<String, Maybe<String>> {
     ])
 }
 
-/// What a read that passes the page cache by may still meet.
+/// Layer below the page cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Below {
     /// A disk's file system on a block device.
     Device,
-    /// A cache: why.
+    /// Another cache, with the reason.
     Cache(String),
-    /// Nothing is known of it: why.
+    /// Unknown, with the reason.
     Unknown(String),
 }
 
-/// File systems on block devices whose direct reads end at the device.
+/// File systems on block devices that pass direct reads to the device.
 const ON_DEVICES: [&str; 12] =
     ["ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "jfs", "nilfs2", "gfs2", "ocfs2", "bcachefs", "vfat"];
-/// File systems that have a cache of their own, or whose files another program or machine reads.
+/// File systems that have a separate cache, or read from another program or machine.
 const WITH_CACHES: [&str; 11] =
     ["zfs", "nfs", "nfs4", "cifs", "smb3", "9p", "virtiofs", "ceph", "tmpfs", "ramfs", "squashfs"];
 
-/// What lies below the page cache in `folder`.
+/// Returns the layer below the page cache in `folder`.
 pub(super) fn below(folder: &Path) -> Below {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     match fs::canonicalize(folder) {
@@ -67,7 +70,9 @@ pub(super) fn below(folder: &Path) -> Below {
     }
 }
 
-/// - `depth`: loop devices that were gone through.
+/// Returns the layer below the page cache.
+///
+/// - `depth`: number of loop devices passed so far.
 fn below_of(folder: &Path, mountinfo: &str, sys_block: &Path, depth: u32) -> Below {
     let Some((kind, device)) = mount_of(folder, mountinfo) else {
         return Below::Unknown("no mount in /proc/self/mountinfo has it".to_owned());
@@ -105,12 +110,12 @@ fn below_of(folder: &Path, mountinfo: &str, sys_block: &Path, depth: u32) -> Bel
     Below::Unknown(format!("what {kind} has below the page cache is unknown"))
 }
 
-/// `loop7`, `loop7p1`, `ram0`.
+/// Matches `loop7`, `loop7p1`, `ram0`.
 fn is_numbered(name: &str, kind: &str) -> bool {
     name.strip_prefix(kind).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// Type and device of the last mount with the longest path above `folder`.
+/// Returns type and device of the last mount with the longest path above `folder`.
 fn mount_of(folder: &Path, mountinfo: &str) -> Option<(String, String)> {
     let one = |line: &str| {
         let (before, after) = line.split_once(" - ")?;
@@ -122,11 +127,11 @@ fn mount_of(folder: &Path, mountinfo: &str) -> Option<(String, String)> {
     mountinfo.lines().filter_map(one).max_by_key(|(length, _)| *length).map(|(_, found)| found)
 }
 
-/// Whether a direct read of the file passes the page cache by.
+/// Whether a direct read of the file bypasses the page cache.
 ///
 /// # Errors
 ///
-/// Missing if it cannot be told: the system refuses the flag, or the file's pages never leave memory.
+/// Missing if this is unknown: the system refuses the flag, or the file's pages never leave memory.
 pub(super) fn is_direct(file: &File) -> Maybe<bool> {
     let why = |what: &str, e: io::Error| Missing::because(format!("{what}: {e}"));
     let bytes = file.metadata().map_err(|e| why("the file's size", e))?.len().min(TESTED_BYTES);
@@ -150,9 +155,10 @@ pub(super) fn is_direct(file: &File) -> Maybe<bool> {
     Ok(resident(file, length).map_err(|e| why("mincore", e))? <= RESIDENT_MAX)
 }
 
-/// Share of the first pages of the file that are in memory.
+/// Returns the share of the file's first pages that are in memory.
 fn resident(file: &File, length: NonZeroUsize) -> io::Result<f64> {
-    // SAFETY: a new mapping at an address of the kernel's choice; nothing else knows of it, and it is unmapped below.
+    // SAFETY: a new mapping at an address that the kernel chooses; it is private to this function, which
+    // unmaps it below.
     let at = unsafe { mmap(None, length, ProtFlags::PROT_READ, MapFlags::MAP_SHARED, file, 0) }?;
     let mut pages = vec![0_u8; length.get().div_ceil(PAGE)];
     // SAFETY: the range is the mapping's, and the vector has a byte for each of its pages.
@@ -235,7 +241,7 @@ mod tests {
         file.write_all(&vec![7; 1 << 20]).unwrap();
         let why = is_direct(&file).unwrap_err();
         assert!(why.reason.contains("never leave memory"), "{why}");
-        // A file of a page's fraction says nothing.
+        // A file that is shorter than a page gives no result.
         assert!(is_direct(&tempfile::tempfile().unwrap()).is_err());
     }
 }
