@@ -172,8 +172,8 @@ impl Sample {
 
     /// Returns the values that no CPU can have, each with its line.
     ///
-    /// These are a share over 100 %, shares with a sum that rounding cannot explain, and more events than a CPU
-    /// can count.
+    /// These are a share over 100 %, shares with a sum that rounding cannot explain, and more events than a
+    /// CPU can count.
     pub fn impossible(&self) -> Vec<Note> {
         let of_row = |row: &Row| Some(Note { line: row.line, text: row.impossible(self.columns)? });
         self.rows.iter().filter_map(of_row).collect()
