@@ -9,7 +9,7 @@ use crate::fields::{Field, Fields, whole};
 
 const EPOCH: Date = Date::constant(1970, 1, 1);
 
-/// A moment as a log tells it: the log's own calendar and clock, in whatever zone the log was written.
+/// A date in a log, on the calendar and clock of the machine that wrote it, in any zone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct When {
     /// Year, such as 2008.
@@ -61,7 +61,7 @@ impl When {
         let date = date(self.year, self.month, self.day);
         let midnight_s = date.map_or(0, |date| date.duration_since(EPOCH).as_secs());
         let midnight_s = u64::try_from(midnight_s).unwrap_or(0);
-        // Added apart: `24:00:00` and a leap second are no times of jiff's.
+        // Added separately: jiff has no `24:00:00` and no leap second.
         midnight_s + u64::from(self.hour) * 3600 + u64::from(self.minute) * 60 + u64::from(self.second)
     }
 }
@@ -79,7 +79,7 @@ impl fmt::Display for When {
     }
 }
 
-/// Reads a date at the beginning of `line`: the moment, and how many bytes it takes with a colon behind it.
+/// Reads a date at the beginning of `line`. Returns the date and its length in bytes, with a colon after it.
 ///
 /// Formats: ctime (`Tue Mar  4 09:05:01 2008`), date(1) with a zone and in the order of other locales
 /// (`Tuesday, March  4, 2008  9:05:01 AM PST`), and ISO 8601 (`2008-03-04T09:05:01Z`).

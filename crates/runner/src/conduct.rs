@@ -25,7 +25,7 @@ use crate::secrets::Secrets;
 use crate::series::SeriesEnd;
 use crate::{Event, Outcome, account, rounds, series, workspace};
 
-/// The fact that says whose rights the plan's server and commands have.
+/// Fact that names the account of the plan's server and commands.
 const COMMANDS_RUN_AS: &str = "plan.commands_run_as";
 
 /// Fact that holds the findings of preflight.
@@ -214,7 +214,7 @@ impl Conductor<'_> {
     }
 }
 
-/// Whether plan and machine are fit; tells what else is to be known of the machine.
+/// Checks whether plan and machine are fit, and reports other findings about the machine.
 fn look(
     plan: &Plan,
     secrets: &Secrets,
@@ -317,13 +317,13 @@ fn observes_cpu(plan: &Plan) -> bool {
     plan.instruments().iter().any(|i| i == "cpu")
 }
 
-/// Marks of a bake-off and of its runs.
+/// Returns the marks of a bake-off and of its runs.
 pub(crate) fn marks(plan: &Plan, beside_others: bool) -> impl Iterator<Item = Mark> {
     let marks = [(SHORTENED, plan.is_shortened()), (BESIDE_OTHERS, beside_others)];
     marks.into_iter().filter(|(_, is)| *is).map(|(name, _)| mark(name))
 }
 
-/// The bake-off before its first step.
+/// Builds the bake-off before its first step.
 fn planned(plan: &Plan, options: &Options, environment: Environment) -> Result<Bakeoff, RunnerError> {
     let anchor = WallAnchor::now();
     let labels = marks(plan, options.beside_others).collect();

@@ -23,15 +23,15 @@ pub(crate) const SHORTENED: &str = "shortened";
 /// Label of a run, and of its bake-off, that other work on the machine may have disturbed.
 pub(crate) const BESIDE_OTHERS: &str = "beside-others";
 
-/// A label that only says yes.
+/// A label with the value `yes`.
 pub(crate) type Mark = (String, String);
 
-/// The mark of a name.
+/// Returns the mark `name`.
 pub(crate) fn mark(name: &str) -> Mark {
     (name.to_owned(), "yes".to_owned())
 }
 
-/// The command line of this process, passwords masked.
+/// Returns the command line of this process, with passwords masked.
 pub(crate) fn command_line() -> String {
     mask_text(&record::run::command_line(std::env::args()))
 }
@@ -52,7 +52,7 @@ impl Ledger {
         Ok(Self { id, trials: bakeoff.trials.clone(), history: History::default(), journal })
     }
 
-    /// Opens the ledger of a bake-off that was begun before, and adopts its whole runs.
+    /// Opens the ledger of a bake-off that was begun before, and adopts its complete runs.
     pub(crate) fn go_on(archive: &Archive, bakeoff: &Bakeoff, journal: Journal) -> Result<Self, RunnerError> {
         let mut history = History::default();
         for attempt in &bakeoff.attempts {
@@ -64,7 +64,7 @@ impl Ledger {
         Ok(ledger)
     }
 
-    /// The next work.
+    /// Returns the next work.
     pub(crate) fn next(&self) -> Option<Work> {
         queue::next(&self.trials, &self.history)
     }
@@ -81,9 +81,9 @@ impl Ledger {
         Ok(self.journal.append(&event(Some(trial.series), Some(trial.index), attempt, step))?)
     }
 
-    /// Header of the next attempt at a trial.
+    /// Builds the header of the next attempt at a trial.
     ///
-    /// - `title`: what the trial is part of: `sqlite, block 3`.
+    /// - `title`: the part of the plan that the trial belongs to: `sqlite, block 3`.
     /// - `marks`: labels besides the levels and the numbers of the trial.
     pub(crate) fn header_of(
         &self,
@@ -108,7 +108,7 @@ impl Ledger {
         }
     }
 
-    /// Takes note of how an attempt at a trial ended, in the journal first.
+    /// Records the end of an attempt at a trial, in the journal first.
     pub(crate) fn end(
         &mut self,
         trial: &Trial,

@@ -146,7 +146,7 @@ impl Held {
         Ok(Self { beside_others, machine: Machine::take(beside_others)? })
     }
 
-    /// The mark of what others may have disturbed.
+    /// Returns the mark of trials that other measurements may have disturbed.
     fn mark(&self) -> Option<Mark> {
         self.beside_others.then(|| mark(BESIDE_OTHERS))
     }
