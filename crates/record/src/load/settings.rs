@@ -88,7 +88,8 @@ const ROWS_MAX: u64 = 2_147_483_647;
 const STATEMENTS_MAX: u64 = 100_000;
 const NONE: Option<&str> = None;
 
-/// The highest rate. A clock can be read no faster, and the gaps of Poisson arrivals are all drawn before the load.
+/// The highest rate. A clock can be read no faster, and the gaps of Poisson arrivals are all drawn before the
+/// load.
 pub const RATE_MAX_PER_S: f64 = 10_000_000.0;
 
 /// A constant for each row, and all of them in [`ALL`].
