@@ -1,4 +1,4 @@
-//! Removal of an input whose successor is on disk.
+//! Removal of an input after its successor is on disk.
 
 use super::input::Input;
 use anyhow::Context;
