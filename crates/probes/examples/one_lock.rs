@@ -1,7 +1,9 @@
-//! A program that gets slower with threads, because of one lock: `one_lock pipe|mutex shared|own THREADS SECONDS`.
+//! A program that gets slower with threads, because of one lock: `one_lock pipe|mutex shared|own THREADS
+//! SECONDS`.
 //!
-//! `pipe`: threads write a page into a pipe and read one, which takes a mutex of the kernel. `mutex`: threads count words in a map
-//! behind a mutex of the program. `shared`: all of them use one; `own`: each has its own, as they should.
+//! `pipe`: threads write a page into a pipe and read one, which takes a mutex of the kernel. `mutex`: threads
+//! count words in a map behind a mutex of the program. `shared`: all of them use one; `own`: each has its
+//! own, as they should.
 
 use std::collections::BTreeMap;
 use std::env;

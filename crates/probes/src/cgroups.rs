@@ -1,7 +1,7 @@
 //! Control groups of version 2: by the ids that programs in the kernel see, and by the paths that people use.
 //!
-//! A group of version 1 has no id that a program in the kernel can tell: on a machine with both versions, every process is
-//! in one group of version 2 too, often in its root.
+//! A group of version 1 has no id that a program in the kernel can tell: on a machine with both versions,
+//! every process is in one group of version 2 too, often in its root.
 
 #[cfg(feature = "bpf")]
 mod names;
@@ -40,7 +40,8 @@ pub enum CgroupError {
     },
 }
 
-/// The group of a path: as the file system shows it (`/sys/fs/cgroup/a/b`), or below the root of the hierarchy (`a/b`).
+/// The group of a path: as the file system shows it (`/sys/fs/cgroup/a/b`), or below the root of the
+/// hierarchy (`a/b`).
 ///
 /// # Errors
 ///

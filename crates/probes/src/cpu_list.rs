@@ -40,13 +40,14 @@ pub fn parse(text: &str) -> Result<BTreeSet<u32>, NotACpuList> {
 
 /// The CPUs that are online now, which neither affinity nor a CPU set hides.
 ///
-/// `root`: the folder under which `sys` is found, `/` on a live machine. `None` where the kernel does not tell.
+/// `root`: the folder under which `sys` is found, `/` on a live machine. `None` where the kernel does not
+/// tell.
 pub fn online(root: &Path) -> Option<BTreeSet<u32>> {
     parse(&fs::read_to_string(root.join("sys/devices/system/cpu/online")).ok()?).ok()
 }
 
-/// The highest number that a CPU may ever have on this machine, plus one: of those that the kernel calls possible, which it
-/// fixes at boot.
+/// The highest number that a CPU may ever have on this machine, plus one: of those that the kernel calls
+/// possible, which it fixes at boot.
 #[cfg(feature = "bpf")]
 pub(crate) fn possible_count() -> u32 {
     let possible =
@@ -54,8 +55,8 @@ pub(crate) fn possible_count() -> u32 {
     possible.and_then(|cpus| Some(cpus.last()? + 1)).unwrap_or_else(affinity_bits)
 }
 
-/// How many CPUs the kernel's affinity masks have room for, which is at least as many as are possible; for a machine without
-/// `/sys`.
+/// How many CPUs the kernel's affinity masks have room for, which is at least as many as are possible; for a
+/// machine without `/sys`.
 #[cfg(feature = "bpf")]
 fn affinity_bits() -> u32 {
     let mut mask = [0_u64; 1024];

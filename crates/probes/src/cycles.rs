@@ -1,9 +1,10 @@
-//! Cycles and instructions of each CPU, where the machine has a performance monitoring unit and lends it to us.
+//! Cycles and instructions of each CPU, where the machine has a performance monitoring unit and lends it to
+//! us.
 //!
-//! *Traces* nothing: two counters a CPU, read at the edges. *Yields* cycles (count) and instructions (count) per CPU and
-//! interval, idle loop and kernel included. *Differs from* busy time in that a core's clock may change, and in that
-//! hardware threads share a core's instructions. *Blind to* most virtual machines, which are given no counters.
-//! *Costs* two reads a CPU at each edge, nothing in between.
+//! *Traces* nothing: two counters a CPU, read at the edges. *Yields* cycles (count) and instructions (count)
+//! per CPU and interval, idle loop and kernel included. *Differs from* busy time in that a core's clock may
+//! change, and in that hardware threads share a core's instructions. *Blind to* most virtual machines, which
+//! are given no counters. *Costs* two reads a CPU at each edge, nothing in between.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -55,7 +56,8 @@ impl Cycles {
     }
 }
 
-/// A count that was kept all the time; where others use the unit too, the kernel gives each a part of the time.
+/// A count that was kept all the time; where others use the unit too, the kernel gives each a part of the
+/// time.
 fn value(counter: &mut Counter) -> Maybe<u64> {
     let data = counter.read_full().map_err(|e| Missing::because(format!("a counter cannot be read: {e}")))?;
     if data.time_running() < data.time_enabled() {

@@ -1,14 +1,15 @@
 //! Names of functions as their authors wrote them.
 //!
-//! Another user's program chooses its symbols. A mangled name of 300 bytes can stand for one of 100 MB, because its parts refer to each
-//! other: writing stops at a limit, and such a name stays mangled.
+//! Another user's program chooses its symbols. A mangled name of 300 bytes can stand for one of 100 MB,
+//! because its parts refer to each other: writing stops at a limit, and such a name stays mangled.
 
 use std::fmt::{self, Write as _};
 
 /// The longest name that is shown, in bytes. Names of real templates stay below.
 const NAME_BYTES_MAX: usize = 4 << 10;
 
-/// The name to show for a symbol: only what is mangled is demangled. That of a C function may read like a mangled type, `f` like `float`.
+/// The name to show for a symbol: only what is mangled is demangled. That of a C function may read like a
+/// mangled type, `f` like `float`.
 pub(crate) fn shown(symbol: &str) -> String {
     let demangled =
         if is_mangled(symbol) && symbol.len() <= NAME_BYTES_MAX { demangled(symbol) } else { None };

@@ -1,8 +1,9 @@
 //! Functions of a file that another user can change: its symbol tables, read as what a stranger wrote.
 //!
-//! `blazesym` maps a file into memory, follows its links to debug information, and unpacks what it finds there. The owner of a file can
-//! cut it off meanwhile (SIGBUS), let a link lead to a pipe that is never written (a wait without end), and announce any size. So the files
-//! of others are read here: by calls that return, up to a limit, without debug information.
+//! `blazesym` maps a file into memory, follows its links to debug information, and unpacks what it finds
+//! there. The owner of a file can cut it off meanwhile (SIGBUS), let a link lead to a pipe that is never
+//! written (a wait without end), and announce any size. So the files of others are read here: by calls that
+//! return, up to a limit, without debug information.
 //!
 //! # Source
 //!

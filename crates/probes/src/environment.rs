@@ -12,8 +12,8 @@ use crate::cpu_list;
 
 /// Reads every fact that this machine gives to an ordinary user.
 ///
-/// `root`: the folder under which `proc`, `sys` and `etc` are found, `/` on a live machine. Nothing is measured and no
-/// other program is run; what cannot be read says why.
+/// `root`: the folder under which `proc`, `sys` and `etc` are found, `/` on a live machine. Nothing is
+/// measured and no other program is run; what cannot be read says why.
 pub fn read(root: &Path) -> Environment {
     let files = Files { root };
     let mut facts = BTreeMap::new();
@@ -184,8 +184,8 @@ fn tlb(cpu_info: &str) -> Maybe<String> {
     told.ok_or_else(|| Missing::because("/proc/cpuinfo does not tell the TLB's size on this processor"))
 }
 
-/// The clock that the processor is sold by; where only the present one is told, that is it on a machine whose clock does not
-/// change, and it is left out on others.
+/// The clock that the processor is sold by; where only the present one is told, that is it on a machine whose
+/// clock does not change, and it is left out on others.
 fn clock_mhz(files: &Files<'_>, cpu_info: &Maybe<String>) -> Maybe<String> {
     let base = files.line("sys/devices/system/cpu/cpu0/cpufreq/base_frequency");
     if let Some(khz) = base.ok().and_then(|l| l.parse::<u64>().ok()) {

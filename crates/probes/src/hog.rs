@@ -1,10 +1,11 @@
 //! Workloads with a known truth: instruments are checked against what these say of themselves.
 //!
-//! Each runs until its time is over or its flag is raised, and reports its own `CLOCK_PROCESS_CPUTIME_ID`, which the
-//! scheduler keeps to the nanosecond: so a hog should be the only work of its process.
+//! Each runs until its time is over or its flag is raised, and reports its own `CLOCK_PROCESS_CPUTIME_ID`,
+//! which the scheduler keeps to the nanosecond: so a hog should be the only work of its process.
 //!
-//! That clock starts at the wake-up, some 5 to 30 us before the thread has the CPU, and counts the interrupts that come
-//! while the thread runs. [`seen_ns`] counts neither. The time that the thread had the CPU lies between the two.
+//! That clock starts at the wake-up, some 5 to 30 us before the thread has the CPU, and counts the interrupts
+//! that come while the thread runs. [`seen_ns`] counts neither. The time that the thread had the CPU lies
+//! between the two.
 
 pub mod lock;
 pub mod packets;
@@ -73,7 +74,8 @@ pub enum HogError {
     System(#[from] io::Error),
 }
 
-/// Sleeps while the tick comes and burns `ratio` of the time in between, on one CPU: what tick counters do not see.
+/// Sleeps while the tick comes and burns `ratio` of the time in between, on one CPU: what tick counters do
+/// not see.
 ///
 /// `ratio`: from 0 to [`HIDE_RATIO_MAX`]. `tick`: from [`find_tick`] on the same CPU.
 ///
@@ -91,7 +93,8 @@ pub fn hide(cpu: u32, ratio: f64, tick: Tick, work: &Work<'_>) -> Result<Truth, 
     around_ticks(cpu, tick, work, |tick_ns| (tick_ns + from_tick_ns, tick_ns + from_tick_ns + burn_ns))
 }
 
-/// Runs only around ticks, a twentieth of the period before and after each: what tick counters take for half a CPU.
+/// Runs only around ticks, a twentieth of the period before and after each: what tick counters take for half
+/// a CPU.
 ///
 /// # Errors
 ///
@@ -117,8 +120,8 @@ pub fn spin(cpus: &[u32], work: &Work<'_>) -> Result<Truth, HogError> {
     Ok(began.until_now(switches))
 }
 
-/// Passes a byte back and forth between two threads on one CPU: each round is two context switches, or more where
-/// others want the CPU too.
+/// Passes a byte back and forth between two threads on one CPU: each round is two context switches, or more
+/// where others want the CPU too.
 ///
 /// `cpu`: where; `None` leaves it to the first CPU that this process may use.
 ///
@@ -148,7 +151,8 @@ pub fn ping_pong(cpu: Option<u32>, rounds: u32) -> Result<Truth, HogError> {
     Ok(began.until_now(switches))
 }
 
-/// Runs for a moment on each of the CPUs in turn, so that each of them switches; those that cannot be had are passed over.
+/// Runs for a moment on each of the CPUs in turn, so that each of them switches; those that cannot be had are
+/// passed over.
 pub fn visit(cpus: &BTreeSet<u32>) {
     thread::scope(|scope| {
         scope.spawn(|| cpus.iter().filter(|cpu| pin(**cpu).is_ok()).for_each(|_| thread::yield_now()));
@@ -161,16 +165,17 @@ pub fn usable() -> BTreeSet<u32> {
     (0..).take(CpuSet::count()).filter(|cpu| allowed.is_set(*cpu as usize).unwrap_or(false)).collect()
 }
 
-/// Looks for the scheduler's tick: spins on a CPU for `look` and sees when ticks move `CLOCK_MONOTONIC_COARSE` on.
+/// Looks for the scheduler's tick: spins on a CPU for `look` and sees when ticks move
+/// `CLOCK_MONOTONIC_COARSE` on.
 ///
-/// Gaps in a spinner's time do not tell it: on a virtual machine the host's ticks make as many. The ticks of all CPUs
-/// come at the same moment, and one of them moves the clock. Where others want the CPU too much, it looks again, five
-/// times in all.
+/// Gaps in a spinner's time do not tell it: on a virtual machine the host's ticks make as many. The ticks of
+/// all CPUs come at the same moment, and one of them moves the clock. Where others want the CPU too much, it
+/// looks again, five times in all.
 ///
 /// # Errors
 ///
-/// [`HogError::NoTick`] where most steps of the clock come at no one moment of its period, [`HogError::SkewedTicks`],
-/// [`HogError::Cpu`].
+/// [`HogError::NoTick`] where most steps of the clock come at no one moment of its period,
+/// [`HogError::SkewedTicks`], [`HogError::Cpu`].
 pub fn find_tick(cpu: u32, look: Duration) -> Result<Tick, HogError> {
     const LOOKS: u32 = 5;
     let find = || -> Result<Tick, HogError> {
@@ -205,9 +210,11 @@ impl Work<'_> {
     }
 }
 
-/// The time for which the burning threads of this process saw their clock advance without a gap: they certainly ran.
+/// The time for which the burning threads of this process saw their clock advance without a gap: they
+/// certainly ran.
 ///
-/// Interrupts, system calls and waiting for a CPU are not in it. The last 0.1 ms of each thread may be missing.
+/// Interrupts, system calls and waiting for a CPU are not in it. The last 0.1 ms of each thread may be
+/// missing.
 pub fn seen_ns() -> u64 {
     SEEN_NS.load(Ordering::Relaxed)
 }
@@ -218,7 +225,8 @@ static SEEN_NS: AtomicU64 = AtomicU64::new(0);
 /// The largest share that can hide: the rest is for waking late and going to sleep early.
 pub const HIDE_RATIO_MAX: f64 = 0.95;
 
-/// How long after the tick the hidden work starts, as a share of the period: its interrupt is long done by then.
+/// How long after the tick the hidden work starts, as a share of the period: its interrupt is long done by
+/// then.
 const HIDE_DELAY_RATIO: f64 = 0.025;
 
 /// Works in the same part of every tick's period, which `part` tells from the time of the tick.
@@ -347,8 +355,9 @@ fn steps_until(end_ns: u64) -> Vec<u64> {
     }
 }
 
-/// Where in the period the clock is stepped on, as a tenth of a period holds at least half of the steps; the first
-/// hundredth of a period that holds many is nearest to the tick, as a step is seen late and never early.
+/// Where in the period the clock is stepped on, as a tenth of a period holds at least half of the steps; the
+/// first hundredth of a period that holds many is nearest to the tick, as a step is seen late and never
+/// early.
 fn phase(steps_ns: &[u64], period_ns: u64) -> Option<u64> {
     const BINS: usize = 100;
     const TENTH: usize = BINS / 10;

@@ -37,7 +37,8 @@ fn root_memory_follows_the_cpus_that_are_possible_and_is_bounded() {
             "| `{name}` | {} |",
             bytes.map(|b| format!("{:.2}", b as f64 / f64::from(1 << 20))).join(" | ")
         );
-        // A page for each CPU's books, a kilobyte for each other thing that a CPU has; sums of requests have a bound of their own.
+        // A page for each CPU's books, a kilobyte for each other thing that a CPU has; sums of requests have
+        // a bound of their own.
         let for_each_cpu = if name.starts_with("io") { 24 << 10 } else { 8 << 10 };
         for (cpus, bytes_here) in CPUS.into_iter().zip(bytes) {
             assert!(bytes_here < bytes[0] + u64::from(cpus) * for_each_cpu + (32 << 20), "{name}: {bytes:?}");

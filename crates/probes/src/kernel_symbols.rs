@@ -47,7 +47,8 @@ impl KernelSymbols {
 
     /// The function that holds the address, as far as this list, which tells no sizes, can say.
     ///
-    /// Behind the last function of a module may lie a module that was loaded since, though never on the same page.
+    /// Behind the last function of a module may lie a module that was loaded since, though never on the same
+    /// page.
     pub(crate) fn function(&self, address: u64) -> Option<&str> {
         const PAGE: u64 = 4096;
         let symbol = self.at_or_before(address).filter(|s| s.is_code && s.name != "_etext")?;
@@ -73,7 +74,8 @@ impl KernelSymbols {
         }
     }
 
-    /// How a lock was reached: the caller first, without the tracing below it and the locking functions themselves.
+    /// How a lock was reached: the caller first, without the tracing below it and the locking functions
+    /// themselves.
     pub(crate) fn callers(&self, frames: &[u64]) -> Vec<String> {
         let named: Vec<(u64, Option<&str>)> = frames.iter().map(|a| (*a, self.function(*a))).collect();
         let traced = named.iter().rposition(|(_, name)| name.is_some_and(is_tracing)).map_or(0, |i| i + 1);
@@ -83,7 +85,8 @@ impl KernelSymbols {
         outside.map(|(address, name)| name.map_or_else(|| format!("{address:#x}"), str::to_owned)).collect()
     }
 
-    /// The functions of a stack, innermost first: the first address is where it is, the others are returned to.
+    /// The functions of a stack, innermost first: the first address is where it is, the others are returned
+    /// to.
     pub(crate) fn stack(&self, frames: &[u64]) -> Vec<Option<&str>> {
         let name = |(depth, address): (usize, &u64)| match depth {
             0 => self.function(*address),
@@ -105,7 +108,8 @@ impl KernelSymbols {
 
     fn at_or_before(&self, address: u64) -> Option<&Symbol> {
         let after = self.symbols.partition_point(|s| s.address <= address);
-        // Beyond the last symbol nothing is known; where several share an address, the first was written first.
+        // Beyond the last symbol nothing is known; where several share an address, the first was written
+        // first.
         let last = &self.symbols[..after].last()?;
         (after < self.symbols.len()).then(|| {
             let first = self.symbols[..after].partition_point(|s| s.address < last.address);

@@ -1,16 +1,18 @@
 //! Limits on CPU time: affinity, CPU set, and the quotas of control groups, versions 1 and 2.
 //!
-//! *Traces* nothing: a few files of `/proc` and of the control group file system, read at the edges. *Yields* the CPUs
-//! that a process may use ([`record::limits::CpuLimits`]) and how often a quota stopped it
-//! ([`record::limits::Throttled`]). *Differs from* the number of online CPUs, which neither a CPU set nor a quota
-//! changes, and from `sched_getaffinity`, which knows no quota. *Blind to* the quota of a group outside this control
-//! group namespace; since Linux 6.7 its effect shows in `cpu.stat.local` of the groups within, and is reported without the
-//! number of periods. *Costs* about five file reads for each level of the group's path at each edge, nothing in between.
+//! *Traces* nothing: a few files of `/proc` and of the control group file system, read at the edges. *Yields*
+//! the CPUs that a process may use ([`record::limits::CpuLimits`]) and how often a quota stopped it
+//! ([`record::limits::Throttled`]). *Differs from* the number of online CPUs, which neither a CPU set nor a
+//! quota changes, and from `sched_getaffinity`, which knows no quota. *Blind to* the quota of a group outside
+//! this control group namespace; since Linux 6.7 its effect shows in `cpu.stat.local` of the groups within,
+//! and is reported without the number of periods. *Costs* about five file reads for each level of the group's
+//! path at each edge, nothing in between.
 //!
 //! # Source
 //!
-//! Linux `Documentation/admin-guide/cgroup-v2.rst` (`cpu.max`, `cpu.stat`) and `Documentation/scheduler/sched-bwc.rst`;
-//! cgroups(7), `cgroup_namespaces(7)`, `/proc/PID/mountinfo` in `proc_pid_mountinfo(5)`.
+//! Linux `Documentation/admin-guide/cgroup-v2.rst` (`cpu.max`, `cpu.stat`) and
+//! `Documentation/scheduler/sched-bwc.rst`; cgroups(7), `cgroup_namespaces(7)`, `/proc/PID/mountinfo` in
+//! `proc_pid_mountinfo(5)`.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs;
@@ -156,8 +158,8 @@ pub struct Throttling {
 impl Throttling {
     /// What happened since watching began.
     ///
-    /// The group on the path that was stopped longest is the one that is named: the times of a group and of its ancestor
-    /// overlap.
+    /// The group on the path that was stopped longest is the one that is named: the times of a group and of
+    /// its ancestor overlap.
     ///
     /// # Errors
     ///
@@ -294,7 +296,8 @@ fn allowed_to_process(root: &Path, process: &str) -> Maybe<BTreeSet<u32>> {
 fn allowed_in_group(root: &Path, group: &Group) -> Maybe<BTreeSet<u32>> {
     let mut at = group.clone();
     if group.is_v1 {
-        // The controller of CPU sets has a hierarchy of its own, in which the same name stands for the same container.
+        // The controller of CPU sets has a hierarchy of its own, in which the same name stands for the same
+        // container.
         let mounts = mounts(root, "self")?;
         if let Some(mount) = mounts.iter().find(|mount| mount.has_cpuset) {
             at.mount = inside(root, &mount.at);
@@ -322,8 +325,8 @@ pub(crate) struct Mount {
     has_cpuset: bool,
 }
 
-/// Every hierarchy that a process can see, those of version 1 with a CPU controller first: there the controller of a mixed
-/// system is.
+/// Every hierarchy that a process can see, those of version 1 with a CPU controller first: there the
+/// controller of a mixed system is.
 pub(crate) fn mounts(root: &Path, process: &str) -> Maybe<Vec<Mount>> {
     let path = root.join("proc").join(process).join("mountinfo");
     let text = fs::read_to_string(&path).map_err(|e| Missing::because(format!("{}: {e}", path.display())))?;

@@ -1,6 +1,7 @@
 //! Instruments that can be read beside something else: beside a command, beside a load.
 //!
-//! The CPUs have a form of their own ([`crate::cpu_time`]); every other instrument joins by one line in [`KINDS`].
+//! The CPUs have a form of their own ([`crate::cpu_time`]); every other instrument joins by one line in
+//! [`KINDS`].
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -58,7 +59,8 @@ pub trait Instrument: fmt::Debug {
     /// What happened since the last reading, or since the start.
     fn read(&mut self) -> Vec<Reading>;
 
-    /// Measures what watching costs, if that takes rights that are given up before the end; takes some 100 ms at most.
+    /// Measures what watching costs, if that takes rights that are given up before the end; takes some 100 ms
+    /// at most.
     fn measure_cost(&mut self) {}
 
     /// What watching has cost since the start.
@@ -118,7 +120,8 @@ impl Problems {
     }
 }
 
-/// The kinds of a list such as `cpu,io`, without `cpu`, which is not of these; `Err`: the first that is not known.
+/// The kinds of a list such as `cpu,io`, without `cpu`, which is not of these; `Err`: the first that is not
+/// known.
 ///
 /// # Errors
 ///

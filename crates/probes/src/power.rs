@@ -1,13 +1,12 @@
 //! Energy that processors and their memory take, by the processor's own counters (RAPL).
 //!
-//! *Traces* nothing: reads `/sys/class/powercap/intel-rapl:*` at the edges of intervals; AMD's counters have that name too.
-//! *Yields* energy (J) and mean power (W) of each processor package, and of the memory of each that has a counter for it.
-//! *Differs from* a meter at the plug in that disks, fans, power supplies and graphics cards are not in it; most processors
-//! measure, some estimate.
-//! *Blind to* who took it; to how it was spread over an interval; to most virtual machines, which are lent no counters. A
-//! counter is brought up to date about once in a millisecond: over 100 ms an edge is off by up to 1 %.
-//! *Costs* a read of a register by the package for each zone at each edge. Not measured: no machine with such counters was at
-//! hand.
+//! *Traces* nothing: reads `/sys/class/powercap/intel-rapl:*` at the edges of intervals; AMD's counters have
+//! that name too. *Yields* energy (J) and mean power (W) of each processor package, and of the memory of each
+//! that has a counter for it. *Differs from* a meter at the plug in that disks, fans, power supplies and
+//! graphics cards are not in it; most processors measure, some estimate. *Blind to* who took it; to how it
+//! was spread over an interval; to most virtual machines, which are lent no counters. A counter is brought up
+//! to date about once in a millisecond: over 100 ms an edge is off by up to 1 %. *Costs* a read of a register
+//! by the package for each zone at each edge. Not measured: no machine with such counters was at hand.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -36,11 +35,12 @@ struct Reading {
     range_uj: Option<u64>,
 }
 
-/// The most that a package is taken to draw: over an interval in which it could have gone round its counter at this rate, the
-/// counter tells nothing.
+/// The most that a package is taken to draw: over an interval in which it could have gone round its counter
+/// at this rate, the counter tells nothing.
 const POWER_W_MAX: f64 = 1_000.0;
 
-/// The kernel updates a counter about every millisecond, so that a short interval may hold the energy of a longer one.
+/// The kernel updates a counter about every millisecond, so that a short interval may hold the energy of a
+/// longer one.
 const READING_S: f64 = 0.1;
 
 /// Finds the counters.
@@ -88,7 +88,8 @@ fn edge(root: &Path) -> Edge {
     folders.filter_map(|folder| Some((zone(&folder.path())?, reading(&folder.path())))).collect()
 }
 
-/// The name of a package, or of the memory of one; `None` for parts of a package, and for what the whole machine takes.
+/// The name of a package, or of the memory of one; `None` for parts of a package, and for what the whole
+/// machine takes.
 fn zone(folder: &Path) -> Option<String> {
     let name = |folder: &Path| Some(fs::read_to_string(folder.join("name")).ok()?.trim().to_owned());
     let own = name(folder)?;
@@ -144,7 +145,8 @@ fn energy_j(before: &Reading, after: &Reading) -> Maybe<f64> {
         (None, Some(range_uj)) if began <= range_uj => joules(range_uj - began + ended),
         (None, _) => return Err(Missing::because("its counter went back")),
     };
-    // A counter that begins anew, as after a suspend or in a restored virtual machine, looks like one that wrapped.
+    // A counter that begins anew, as after a suspend or in a restored virtual machine, looks like one that
+    // wrapped.
     if found > seconds.max(READING_S) * POWER_W_MAX {
         return Err(Missing::because("its counter began anew"));
     }

@@ -1,13 +1,13 @@
 //! CPU time as `/proc/stat` books it, which on most kernels is by ticks.
 //!
-//! *Traces* nothing. *Yields*, per CPU, what the kernel added to each state between two readings.
-//! *Differs from* events: under `NO_HZ` the idle column is measured, the busy columns are counted in ticks; whoever runs
-//! between the ticks is in neither. Tools that divide by the sum of the columns hide that; [`Booked`] divides by wall
-//! time, and what is left over is the lie detector.
-//! *Blind to* what happens within a tick. A column is told in ticks of 10 ms, so each of the ratios is off by up to a
-//! point over one second and a tenth of that over ten; values a little below 0 or above 1 are that noise, and are not
-//! clamped. Between 0.5 and 6 points were seen over one second under a load of compilers and a database.
-//! *Costs* one read of `/proc/stat` at each edge.
+//! *Traces* nothing. *Yields*, per CPU, what the kernel added to each state between two readings. *Differs
+//! from* events: under `NO_HZ` the idle column is measured, the busy columns are counted in ticks; whoever
+//! runs between the ticks is in neither. Tools that divide by the sum of the columns hide that; [`Booked`]
+//! divides by wall time, and what is left over is the lie detector. *Blind to* what happens within a tick. A
+//! column is told in ticks of 10 ms, so each of the ratios is off by up to a point over one second and a
+//! tenth of that over ten; values a little below 0 or above 1 are that noise, and are not clamped. Between
+//! 0.5 and 6 points were seen over one second under a load of compilers and a database. *Costs* one read of
+//! `/proc/stat` at each edge.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,7 +15,8 @@ use std::{fs, io};
 
 use record::missing::{Maybe, Missing};
 
-/// What was booked for one CPU since boot, in ticks. Guest time is part of user time, as the kernel counts it.
+/// What was booked for one CPU since boot, in ticks. Guest time is part of user time, as the kernel counts
+/// it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Ticks {
     /// Tasks in user mode.
@@ -98,7 +99,8 @@ impl Booked {
     ///
     /// # Errors
     ///
-    /// Missing where nothing was booked at all, as on a CPU whose ticks were off; some tools print that as 100 % idle.
+    /// Missing where nothing was booked at all, as on a CPU whose ticks were off; some tools print that as
+    /// 100 % idle.
     pub fn busy_ratio(&self) -> Maybe<f64> {
         let sum = self.busy_s + self.idle_s + self.steal_s;
         if sum > 0.0 {
@@ -126,9 +128,9 @@ const TICKS_MIN: f64 = 5.0;
 ///
 /// # Errors
 ///
-/// Missing where a busy column went back, as it may when a CPU was taken offline in between, or where too few ticks passed
-/// to tell anything.
-/// The idle columns go back by a tick now and then (proc(5)): that is kept as it is.
+/// Missing where a busy column went back, as it may when a CPU was taken offline in between, or where too few
+/// ticks passed to tell anything. The idle columns go back by a tick now and then (proc(5)): that is kept as
+/// it is.
 pub fn booked(before: &Ticks, after: &Ticks, wall_ns: u64, ticks_per_s: f64) -> Maybe<Booked> {
     if (wall_ns as f64) * 1e-9 * ticks_per_s < TICKS_MIN {
         return Err(Missing::because("/proc/stat counts in ticks, and too few passed in so short a time"));

@@ -8,8 +8,8 @@ use std::sync::OnceLock;
 use nix::unistd::{SysconfVar, sysconf};
 use record::missing::{Maybe, Missing};
 
-/// Fails where `/proc` is that of another PID namespace, as after `unshare --pid` without a new one: what has an id there
-/// is not the process that has it here.
+/// Fails where `/proc` is that of another PID namespace, as after `unshare --pid` without a new one: what has
+/// an id there is not the process that has it here.
 ///
 /// # Errors
 ///
@@ -25,7 +25,8 @@ pub fn ids_are_those_of_proc() -> Maybe<()> {
     Err(Missing::because(why))
 }
 
-/// CPU time of the process and of the children that it has waited for, ended ones too as long as nobody waited for it.
+/// CPU time of the process and of the children that it has waited for, ended ones too as long as nobody
+/// waited for it.
 ///
 /// # Errors
 ///
@@ -78,16 +79,19 @@ impl Watched {
         self.pid
     }
 
-    /// Whether nothing more is to be seen of it: it may still be there for its parent, without a thread that lives.
+    /// Whether nothing more is to be seen of it: it may still be there for its parent, without a thread that
+    /// lives.
     pub fn has_ended(&self) -> bool {
         self.started.is_none() || started(self.pid) != self.started
     }
 }
 
-/// More than a process with nothing to hide has mapped; one that does much, with paths that are long, makes `maps` of any length.
+/// More than a process with nothing to hide has mapped; one that does much, with paths that are long, makes
+/// `maps` of any length.
 const TEXT_BYTES_MAX: u64 = 16 << 20;
 
-/// What a file of `/proc` says, its first 16 MiB. The name of a process may be any bytes: those that are no UTF-8 are replaced.
+/// What a file of `/proc` says, its first 16 MiB. The name of a process may be any bytes: those that are no
+/// UTF-8 are replaced.
 ///
 /// # Errors
 ///
@@ -98,7 +102,8 @@ pub fn text(path: impl AsRef<Path>) -> io::Result<String> {
         .unwrap_or_else(|other| String::from_utf8_lossy(other.as_bytes()).into_owned()))
 }
 
-/// The same, as bytes: a process chooses where its environment and its arguments begin and end, and so how long they are.
+/// The same, as bytes: a process chooses where its environment and its arguments begin and end, and so how
+/// long they are.
 ///
 /// # Errors
 ///
@@ -119,7 +124,8 @@ fn started(pid: u32) -> Option<u64> {
     if is_over { None } else { fields.get(19)?.parse().ok() }
 }
 
-/// utime, stime, cutime and cstime, which stand behind the name; a name may hold anything but the last parenthesis.
+/// utime, stime, cutime and cstime, which stand behind the name; a name may hold anything but the last
+/// parenthesis.
 fn ticks(stat: &str) -> Option<u64> {
     let (_, behind) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = behind.split_ascii_whitespace().collect();

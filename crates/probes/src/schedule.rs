@@ -1,7 +1,7 @@
 //! When to look: deadlines that do not drift, and a count of those that passed unseen.
 //!
-//! Tools that sleep one interval after each look add the length of the look to every interval: 17 to 5,000 us each
-//! where they were measured. Here every deadline is a fixed moment, counted from the start.
+//! Tools that sleep one interval after each look add the length of the look to every interval: 17 to 5,000 us
+//! each where they were measured. Here every deadline is a fixed moment, counted from the start.
 
 use std::time::Duration;
 
@@ -31,10 +31,11 @@ impl Deadlines {
         self.start_ns.saturating_add(self.next.saturating_mul(self.interval_ns))
     }
 
-    /// Takes note that the next deadline was answered at `now_ns`; yields how many later ones have passed meanwhile.
+    /// Takes note that the next deadline was answered at `now_ns`; yields how many later ones have passed
+    /// meanwhile.
     ///
-    /// Those are missed: nobody looked at their time, and the interval that was just read covers theirs too. An
-    /// answer before its deadline (a stop) misses nothing.
+    /// Those are missed: nobody looked at their time, and the interval that was just read covers theirs too.
+    /// An answer before its deadline (a stop) misses nothing.
     pub fn answered_at(&mut self, now_ns: u64) -> u64 {
         let reached = now_ns.saturating_sub(self.start_ns) / self.interval_ns;
         let missed = reached.saturating_sub(self.next);

@@ -83,8 +83,8 @@ impl Cores {
     }
 }
 
-/// The socket of each of `cpus`, and its core by the core's lowest CPU, under `root`; a CPU of which the kernel tells
-/// nothing is a core of its own on socket 0.
+/// The socket of each of `cpus`, and its core by the core's lowest CPU, under `root`; a CPU of which the
+/// kernel tells nothing is a core of its own on socket 0.
 pub fn places(root: &Path, cpus: &[u32]) -> BTreeMap<u32, (u32, u32)> {
     let of = |cpu: u32| {
         let folder = root.join(format!("sys/devices/system/cpu/cpu{cpu}/topology"));

@@ -1,13 +1,13 @@
 //! Names for the addresses of processes: what is mapped there, and which function of it that is.
 //!
-//! What a process has mapped is kept, so that its addresses still have names when it has ended. A name is taken from the very
-//! file that the process has mapped, the same device and inode, whatever lies at that path elsewhere: in a container the same
-//! path is another file. Without that file there is no name.
+//! What a process has mapped is kept, so that its addresses still have names when it has ended. A name is
+//! taken from the very file that the process has mapped, the same device and inode, whatever lies at that
+//! path elsewhere: in a container the same path is another file. Without that file there is no name.
 //!
 //! A file that another user can change is read as what a stranger wrote ([`Functions`]).
 //!
-//! Memory is bounded: [`PROCESSES_MAX`] processes, [`FRAMES_MAX`] addresses of each, [`FILES_MAX`] files, [`MAPPINGS_MAX`]
-//! mappings of a process and [`MAPPED_BYTES_MAX`] for those of all.
+//! Memory is bounded: [`PROCESSES_MAX`] processes, [`FRAMES_MAX`] addresses of each, [`FILES_MAX`] files,
+//! [`MAPPINGS_MAX`] mappings of a process and [`MAPPED_BYTES_MAX`] for those of all.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
@@ -50,7 +50,8 @@ struct Process {
     after_call: HashMap<u64, bool>,
 }
 
-/// With its id, what a process is known by: another one may have the id later, and what it executes may change.
+/// With its id, what a process is known by: another one may have the id later, and what it executes may
+/// change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Identity {
     /// When it was started, in ticks since boot.
@@ -273,7 +274,8 @@ impl Mapping {
         self.file.as_deref().filter(|file| FileId::of(file) == Some(self.id))
     }
 
-    /// The same, to read it. Another user may put a pipe in its place: opening does not wait for one who writes to that.
+    /// The same, to read it. Another user may put a pipe in its place: opening does not wait for one who
+    /// writes to that.
     fn open(&self) -> Option<File> {
         let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
         let file = File::options().read(true).custom_flags(flags).open(self.file.as_deref()?).ok()?;

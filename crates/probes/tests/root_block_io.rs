@@ -1,5 +1,5 @@
-//! Requests of known number and size on a loop device of our own: needs root, BTF and losetup; without them it prints
-//! what it skips. Others may use their disks meanwhile: only our device is looked at.
+//! Requests of known number and size on a loop device of our own: needs root, BTF and losetup; without them
+//! it prints what it skips. Others may use their disks meanwhile: only our device is looked at.
 
 #![cfg(feature = "bpf")]
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "this whole file is tests")]

@@ -1,5 +1,5 @@
-//! Control groups as filters and keys, against groups whose processes are known: needs root, BTF and a hierarchy of version 2
-//! that may be written to; what is absent is printed.
+//! Control groups as filters and keys, against groups whose processes are known: needs root, BTF and a
+//! hierarchy of version 2 that may be written to; what is absent is printed.
 
 #![cfg(feature = "bpf")]
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "this whole file is tests")]
@@ -44,7 +44,8 @@ fn root_groups_have_what_their_processes_had_and_sum_up_to_the_books() {
     groups.start("b", &["sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"]).wait();
     let interval = probe.read();
     let after = spinners.each_ref().map(Process::cpu_ns);
-    // The clock of a process leaves out time that the host took; two CPUs are counted to a tick of 10 ms each.
+    // The clock of a process leaves out time that the host took; two CPUs are counted to a tick of 10 ms
+    // each.
     let stolen_ns = stolen_ns() - stolen_before_ns + 20_000_000;
     let tasks = probe.tasks().unwrap();
     let found = by_cgroup(tasks);
@@ -52,7 +53,8 @@ fn root_groups_have_what_their_processes_had_and_sum_up_to_the_books() {
         found.iter().find(|g| g.cgroup.as_deref() == Ok(&groups.name(name))).unwrap()
     };
     for (k, name) in ["a", "b", "b/below"].into_iter().enumerate() {
-        // The scheduler's clock counts interrupts too, and starts a stint a little before the switch is traced.
+        // The scheduler's clock counts interrupts too, and starts a stint a little before the switch is
+        // traced.
         let had_ns = of(name).on_cpu_ns + of(name).interrupted_ns;
         let slack_ns = 10_000 * of(name).stints + 1_000_000;
         assert!(had_ns + slack_ns >= until[k] - inner[k], "{name}: {had_ns} of {}", until[k] - inner[k]);
@@ -139,7 +141,8 @@ fn root_waits_for_the_kernels_locks_are_told_apart_by_group() {
 fn root_requests_are_of_the_group_that_started_them() {
     let Some(groups) = Groups::new(&["a", "b", "empty"]) else { return };
     let file = std::env::current_exe().unwrap();
-    // Right after a build its pages may still be in memory only: dd's reads past the cache would first write them.
+    // Right after a build its pages may still be in memory only: dd's reads past the cache would first write
+    // them.
     std::fs::File::open(&file).unwrap().sync_all().unwrap();
     let this = format!("if={}", file.display());
     let everyones = IoOptions::everything(IoBy { comm: true, cgroup: true, ..IoBy::default() });
@@ -163,7 +166,8 @@ fn root_requests_are_of_the_group_that_started_them() {
         let is_its = |g: &&record::block_io::IoGroup| g.cgroup == name && g.comm.as_deref() == Some("dd");
         all.groups.iter().filter(is_its).map(|g| g.count).sum()
     };
-    // dd may also have read itself in, and the end of a group's last request may be counted after its reader was woken.
+    // dd may also have read itself in, and the end of a group's last request may be counted after its reader
+    // was woken.
     assert!((63..96).contains(&of("a")) && (95..128).contains(&of("b")), "{} {}", of("a"), of("b"));
     assert!(a.groups.iter().all(|g| g.cgroup == Some(groups.name("a"))), "{a:#?}");
     let of_dd: u64 = a.groups.iter().filter(|g| g.comm.as_deref() == Some("dd")).map(|g| g.count).sum();
@@ -219,7 +223,8 @@ impl Groups {
         cgroups::find(self.folder.join(group).to_str().unwrap()).unwrap()
     }
 
-    /// Starts a program that is in the group from its first instruction on, and returns when its work has begun, if it says so.
+    /// Starts a program that is in the group from its first instruction on, and returns when its work has
+    /// begun, if it says so.
     fn start<S: AsRef<str>>(&self, group: &str, words: &[S]) -> Process {
         let members = self.folder.join(group).join("cgroup.procs");
         let mut command = Command::new(words[0].as_ref());

@@ -21,7 +21,8 @@ impl Group {
                 .find(|(mount, is_v1)| {
                     let file = if *is_v1 { "cpu.cfs_quota_us" } else { "cgroup.subtree_control" };
                     let text = fs::read_to_string(Path::new(mount).join(file)).unwrap_or_default();
-                    // The root group of version 1 has the file on some kernels only; its shares are always there.
+                    // The root group of version 1 has the file on some kernels only; its shares are always
+                    // there.
                     text.contains("cpu") || (*is_v1 && Path::new(mount).join("cpu.shares").exists())
                 })?;
         let folder = Path::new(mount).join(format!("{name}-{}", std::process::id()));

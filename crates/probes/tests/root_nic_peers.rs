@@ -1,7 +1,8 @@
-//! TCP by peer against a network whose delay, losses and duplicates are known: a tunnel that ends in this test.
+//! TCP by peer against a network whose delay, losses and duplicates are known: a tunnel that ends in this
+//! test.
 //!
-//! What leaves through it comes back with its two addresses exchanged, so that a connection to the far address arrives at
-//! this machine again. The truth of retransmits is what the tunnel saw twice.
+//! What leaves through it comes back with its two addresses exchanged, so that a connection to the far
+//! address arrives at this machine again. The truth of retransmits is what the tunnel saw twice.
 
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "this whole file is tests")]
 
@@ -26,7 +27,8 @@ const FAR: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 const PORT: u16 = 7;
 /// Each way.
 const DELAY_NS: u64 = 20_000_000;
-/// Of the segments with data that the client sends for the first time, one in so many is lost, and another one doubled.
+/// Of the segments with data that the client sends for the first time, one in so many is lost, and another
+/// one doubled.
 const ONE_IN: u64 = 10;
 
 /// What the tunnel did.

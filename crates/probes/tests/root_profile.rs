@@ -1,4 +1,5 @@
-//! Profiles of threads whose time is known by their own clocks. Without root or BTF they print what they skip.
+//! Profiles of threads whose time is known by their own clocks. Without root or BTF they print what they
+//! skip.
 
 #![cfg(feature = "bpf")]
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "this whole file is tests")]
@@ -75,7 +76,8 @@ fn root_shares_of_functions_are_those_of_their_own_clocks() {
     let work = || {
         let mut took = [0; 3];
         let mut random: u64 = 88_172_645_463_325_252;
-        // Six seconds: by chance alone a share of so many samples is off by 0.6 points (one standard deviation).
+        // Six seconds: by chance alone a share of so many samples is off by 0.6 points (one standard
+        // deviation).
         while took.iter().sum::<u64>() < 6_000 * MS {
             random ^= random << 13;
             random ^= random >> 7;
@@ -102,7 +104,8 @@ fn root_shares_of_functions_are_those_of_their_own_clocks() {
     for i in 0..3 {
         assert!((share(found, i) - share(took, i)).abs() < 0.02, "{found:?} {took:?} {:?}", profile.lost);
     }
-    // All of the thread's time: what interrupts took is sampled neither, and is a part of the thread's own clock.
+    // All of the thread's time: what interrupts took is sampled neither, and is a part of the thread's own
+    // clock.
     let (total, truth) = (profile.total_ns() as f64, took.iter().sum::<u64>() as f64);
     assert!((0.9..1.05).contains(&(total / truth)), "{total} {truth} {:?}", profile.lost);
     assert!(profile.cost.is_ok_and(|c| c.events > 5_000));
@@ -214,14 +217,16 @@ fn root_a_thread_that_another_keeps_off_its_cpu_waits_for_a_cpu() {
         spinner.join().unwrap();
     }
     let profile = profiler.finish().unwrap();
-    // The one that ends last has had 700 ms, in which the other had about as many; others may have had some too.
+    // The one that ends last has had 700 ms, in which the other had about as many; others may have had some
+    // too.
     let waited = profile.ns_of(ThreadState::Runnable);
     assert!(waited > 900 * MS, "{waited} {profile:?}");
     let is_named = |s: &ProfileStack| s.frames.last().is_some_and(|f| f == "[waits for a CPU]");
     assert!(profile.stacks.iter().filter(|s| s.state == ThreadState::Runnable).all(is_named), "{profile:?}");
 }
 
-/// A C program of three functions: `main` calls `outer`, that calls `inner`, which burns so many milliseconds of CPU time.
+/// A C program of three functions: `main` calls `outer`, that calls `inner`, which burns so many milliseconds
+/// of CPU time.
 const PROGRAM: &str = r"
 #include <stdlib.h>
 #include <time.h>
@@ -343,7 +348,8 @@ fn root_time_of_processes_that_end_at_once_is_counted_with_or_without_a_name() {
     gather_until(&mut profiler, &work);
     work.join().unwrap();
     let profile = profiler.finish().unwrap();
-    // Each stops within a loop of its 30 ms, and took some to start and to end, which another name may have had.
+    // Each stops within a loop of its 30 ms, and took some to start and to end, which another name may have
+    // had.
     let (found, truth) = (profile.total_ns() as f64, 60.0 * 30e6);
     assert!((0.9..1.25).contains(&(found / truth)), "{found} {truth} {:?}", profile.doubts);
     // What has a name has the right one, what has none is said.

@@ -1,4 +1,5 @@
-//! Futex waits against what the waiting threads counted themselves: needs root and BTF, else prints what it skips.
+//! Futex waits against what the waiting threads counted themselves: needs root and BTF, else prints what it
+//! skips.
 
 #![cfg(feature = "bpf")]
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "this whole file is tests")]
@@ -135,7 +136,8 @@ fn root_what_watching_costs_is_measured() {
     assert!(other.count >= 1_000, "{cost:?}");
 }
 
-/// A program without frame pointers, of which two functions wait for one semaphore, from `go` on until it says `done`.
+/// A program without frame pointers, of which two functions wait for one semaphore, from `go` on until it
+/// says `done`.
 fn two_callers() -> Option<Child> {
     const PROGRAM: &str = r#"
 #include <semaphore.h>

@@ -200,7 +200,8 @@ impl IoProbe {
     pub fn read(&mut self) -> Maybe<IoInterval> {
         let shared = self.skel.maps.bss_data.as_deref_mut().expect("our object has a .bss");
         let before = shared.half;
-        // SAFETY: an aligned word in memory that is mapped as long as `skel` lives; the programs only read it.
+        // SAFETY: an aligned word in memory that is mapped as long as `skel` lives; the programs only read
+        // it.
         unsafe { ptr::write_volatile(&raw mut shared.half, before ^ 1) };
         let until_ns = Monotonic.now_ns();
         wait_for_running();
@@ -237,13 +238,14 @@ impl IoProbe {
         Ok(interval)
     }
 
-    /// Measures what watching costs, by a burst of small reads of the device under this program's own file, unless that was done before; needs the rights that opening the
-    /// probe needs.
+    /// Measures what watching costs, by a burst of small reads of the device under this program's own file,
+    /// unless that was done before; needs the rights that opening the probe needs.
     pub fn measure_cost(&mut self) {
         self.meter.measure(|| Ok([ns_per_request(&self.options, self.events)?]));
     }
 
-    /// What watching has cost since the start; measured now, where [`Self::measure_cost`] was not called before.
+    /// What watching has cost since the start; measured now, where [`Self::measure_cost`] was not called
+    /// before.
     ///
     /// # Errors
     ///
@@ -294,8 +296,8 @@ impl IoProbe {
         shared.requests.iter().filter(|place| is_taken(place)).count() as u64
     }
 
-    /// Starts that the kernel did not show us, since one was being looked at on that CPU. Of ends that it did not show, a
-    /// start is left over, and counts as one without an end.
+    /// Starts that the kernel did not show us, since one was being looked at on that CPU. Of ends that it did
+    /// not show, a start is left over, and counts as one without an end.
     fn kept_out(&mut self) -> u64 {
         let p = &self.skel.progs;
         let starts = match self.events {
@@ -372,7 +374,8 @@ impl fmt::Debug for IoProbe {
     }
 }
 
-/// Time of the programs for one request, from start to end, of anyone: measured by programs without filters, and a burst.
+/// Time of the programs for one request, from start to end, of anyone: measured by programs without filters,
+/// and a burst.
 fn ns_per_request(options: &Options, events: IoEvents) -> Maybe<f64> {
     let everyones = Options { latency: options.latency, ..Options::everything(options.by) };
     let probe = IoProbe::attach(&everyones, events).map_err(|e| Missing::because(e.to_string()))?;
@@ -455,7 +458,8 @@ mod tests {
             return eprintln!("skipped: no request can be made past the page cache: {why}");
         }
         let (new, old) = (new.read().unwrap(), old.read().unwrap());
-        // Others' tests may read at the edges, and some kernels keep a few ends from tracers: most are told by both.
+        // Others' tests may read at the edges, and some kernels keep a few ends from tracers: most are told
+        // by both.
         let (by_new, by_old) = (new.total().count, old.total().count);
         assert!(by_new + by_new / 10 >= BURST && by_old + by_old / 10 >= BURST, "{by_new} and {by_old}");
         let p50 = |i: &IoInterval| i.total().from_issue.quantile_ns(0.5).unwrap();

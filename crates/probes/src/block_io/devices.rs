@@ -42,7 +42,8 @@ impl Device {
     }
 }
 
-/// The device of a name such as `sda`, `/dev/nvme0n1`, `/dev/disk/by-id/...`, the end of one of those, or `8:0`.
+/// The device of a name such as `sda`, `/dev/nvme0n1`, `/dev/disk/by-id/...`, the end of one of those, or
+/// `8:0`.
 ///
 /// # Errors
 ///
@@ -66,7 +67,8 @@ pub fn find(name: &str) -> Result<Device, DeviceError> {
 
 const BY_ID: &str = "/dev/disk/by-id";
 
-/// The names in `/dev/disk/by-id` by the device's own name: those that stay the same when the kernel counts otherwise.
+/// The names in `/dev/disk/by-id` by the device's own name: those that stay the same when the kernel counts
+/// otherwise.
 pub fn aliases() -> BTreeMap<String, Vec<String>> {
     let mut aliases: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for entry in fs::read_dir(BY_ID).into_iter().flatten().flatten() {

@@ -22,8 +22,8 @@ pub struct Options {
     pub ops: Vec<IoOp>,
     /// Which latencies are measured: the fewer, the less it costs.
     pub latency: IoLatency,
-    /// How many requests may be under way at once, rounded up to 16 times a power of two and at most 32,768; more are
-    /// counted as lost.
+    /// How many requests may be under way at once, rounded up to 16 times a power of two and at most 32,768;
+    /// more are counted as lost.
     pub flights_max: u32,
     /// How many groups an interval may have; more are counted as lost.
     pub groups_max: u32,

@@ -41,7 +41,8 @@ impl Names {
         }
     }
 
-    /// The path of a group; its id, if the mounted hierarchy does not show it or it went before it was looked for.
+    /// The path of a group; its id, if the mounted hierarchy does not show it or it went before it was looked
+    /// for.
     pub(crate) fn name(&mut self, id: u64) -> String {
         if !self.known.contains_key(&id) && !self.has_walked {
             self.walk();

@@ -54,9 +54,10 @@ pub(super) const KINDS: [&str; 14] = [
     "work",
 ];
 
-/// What can be lost: switches that we were not shown, the time around them that may be booked to the wrong side, and that
-/// which is booked to no thread; readings of a clock that went back, stints without a place for a task's sums or for its
-/// core's, tasks that ended untold, records that the kernel had no room for, interrupts whose end was not seen.
+/// What can be lost: switches that we were not shown, the time around them that may be booked to the wrong
+/// side, and that which is booked to no thread; readings of a clock that went back, stints without a place
+/// for a task's sums or for its core's, tasks that ended untold, records that the kernel had no room for,
+/// interrupts whose end was not seen.
 pub(super) const LOST: [&str; 9] = [
     "switch-unseen",
     UNSURE_NS,
@@ -103,8 +104,9 @@ pub(super) struct Events {
 
 /// What happened between two closings.
 ///
-/// The share is of the time between the closings by the kernel's clock, which is exact. The balance is held against
-/// user space's clock, read before and after each closing: whatever lies outside of the two readings counts.
+/// The share is of the time between the closings by the kernel's clock, which is exact. The balance is held
+/// against user space's clock, read before and after each closing: whatever lies outside of the two readings
+/// counts.
 ///
 /// # Errors
 ///

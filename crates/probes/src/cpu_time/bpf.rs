@@ -119,8 +119,9 @@ impl Bpf {
     }
 
     fn attach(hook: Hook, wanted: Setup<'_>) -> libbpf_rs::Result<Self> {
-        // The object lives at this address until it is dropped; leaking the few bytes that hold its address lets the
-        // skeleton be kept in a struct without a lifetime. The kernel's side is freed when `skel` is dropped.
+        // The object lives at this address until it is dropped; leaking the few bytes that hold its address
+        // lets the skeleton be kept in a struct without a lifetime. The kernel's side is freed when `skel` is
+        // dropped.
         let place = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut builder = CpuTimeSkelBuilder::default();
         // Of programs that read no kernel type, the library still wants to know the kernel's types.
@@ -135,7 +136,8 @@ impl Bpf {
         let cpus = PerCpu::map(&skel.maps.cpus)?;
         let tasks = wanted.tasks;
         place_on_cores(&cpus, tasks);
-        // The names of threads that ran most are a courtesy: without this event they are those of the first stint.
+        // The names of threads that ran most are a courtesy: without this event they are those of the first
+        // stint.
         let mut links: Vec<Link> = skel.progs.on_rename.attach().into_iter().collect();
         links.push(on_switch(&skel, hook).attach()?);
         if tasks.is_some() {
@@ -197,8 +199,8 @@ impl Bpf {
     fn books(&self, place: *const cpu, closed: &cpu_time) -> Books {
         // The half that was in use until that closing; the programs write the other one now.
         let half = usize::from(closed.closings & 1 == 1);
-        // SAFETY: plain integers in memory that is mapped as long as `cpus` lives. Only the next closing but one starts to
-        // write this half again; closings are ordered by us, through `&mut self`.
+        // SAFETY: plain integers in memory that is mapped as long as `cpus` lives. Only the next closing but
+        // one starts to write this half again; closings are ordered by us, through `&mut self`.
         let contests = unsafe { ptr::read_volatile(&raw const (*place).contests[half]) };
         // SAFETY: as above.
         let contenders = unsafe { ptr::read_volatile(&raw const (*place).contenders[half]) };
@@ -259,7 +261,8 @@ impl Source for Bpf {
         }
         let mut all = [0; WAIT_BUCKETS];
         for place in cpus.iter().filter_map(|cpu| self.cpus.of(*cpu)) {
-            // SAFETY: plain integers in memory that is mapped as long as `cpus` lives; an aligned word is read whole.
+            // SAFETY: plain integers in memory that is mapped as long as `cpus` lives; an aligned word is
+            // read whole.
             let of_cpu = unsafe { ptr::read_volatile(&raw const (*place).waits.histogram) };
             all.iter_mut().zip(of_cpu).for_each(|(sum, n)| *sum += u64::from(n));
         }
@@ -290,7 +293,8 @@ impl Source for Bpf {
         let told = task_records(&self.skel)
             .map_err(|e| Missing::because(format!("the tasks cannot be listed: {e}")))?;
         let shared = self.skel.maps.bss_data.as_deref_mut().expect("our object has a .bss");
-        // SAFETY: an aligned word in memory that is mapped as long as `skel` lives; the programs only read it.
+        // SAFETY: an aligned word in memory that is mapped as long as `skel` lives; the programs only read
+        // it.
         unsafe { ptr::write_volatile(&raw mut shared.has_walked, 1) };
         let ledger = self.ledger.as_mut().expect("checked above");
         let mut tasks = ledger.settle(self.epoch, told);
@@ -318,20 +322,23 @@ impl Source for Bpf {
             Adopt::Children => unsafe { ptr::read_volatile(&raw const shared.own_tgid) },
             Adopt::Nobody => 0,
         };
-        // SAFETY: an aligned word in memory that is mapped as long as `skel` lives; the programs only read it.
+        // SAFETY: an aligned word in memory that is mapped as long as `skel` lives; the programs only read
+        // it.
         unsafe { ptr::write_volatile(&raw mut shared.adopter, adopter) };
         Ok(())
     }
 
     fn close(&mut self, cpu: u32) -> Maybe<Edge> {
         let place = self.place(cpu)?;
-        // By our own clock the kernel closed them between these two readings. Where its own stamp lies between them,
-        // both clocks agree as far as can be known; what is outside of that shows in the balance.
+        // By our own clock the kernel closed them between these two readings. Where its own stamp lies
+        // between them, both clocks agree as far as can be known; what is outside of that shows in the
+        // balance.
         let before_ns = Monotonic.now_ns();
         self.run_closing(cpu).map_err(|e| Missing::because(format!("its books could not be closed: {e}")))?;
         let after_ns = Monotonic.now_ns();
-        // SAFETY: plain integers in memory that is mapped as long as `cpus` lives. Only a closing of this CPU writes them;
-        // closings are ordered by us, through `&mut self`, and each has ended when its call returns.
+        // SAFETY: plain integers in memory that is mapped as long as `cpus` lives. Only a closing of this CPU
+        // writes them; closings are ordered by us, through `&mut self`, and each has ended when its call
+        // returns.
         let closed = unsafe { ptr::read_volatile(&raw const (*place).closed) };
         if closed.since_ns == 0 {
             return Err(Missing::because(

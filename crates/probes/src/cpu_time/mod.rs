@@ -1,18 +1,17 @@
 //! Where the CPUs' time went: by the kernel's own context switches, and by what `/proc/stat` says beside it.
 //!
-//! *Traces* `sched_switch` on every CPU (where BPF cannot be had: perf's context-switch records, else nothing), whatever the affinity or CPU set of this process.
-//! *Yields*, per CPU and interval: busy share by events (ratio), of that the shares in interrupts and in softirqs, time that
-//! threads had waited for the CPU (ns), context switches (count), balance of the books (ns),
-//! the thread that ran most; and the three readings of [`crate::proc_stat`] over the same window.
-//! *Differs from* `mpstat`, `top` and `vmstat`, which count ticks: a thread that sleeps while the tick comes is invisible
-//! to them. An interrupt is busy time, whatever it interrupts, and no thread's. Under a hypervisor, stolen time is booked to
-//! whatever had the CPU.
-//! *Blind to* the part of an interrupt before and after its handler; on the perf rung, to interrupts, so that those on an
-//! idle CPU count as idle; to what the hypervisor stole, to idle injection (booked as idle) and, for the thread that ran most, to threads
-//! that together make up less than a quarter of a busy CPU. The time of a CPU that was offline between two looks
-//! counts as idle.
-//! *Costs*, measured in November 2026 on a virtual 2-core x86-64 machine: see `docs/decisions/0020`; [`CpuProbe::cost`]
-//! measures it where it runs.
+//! *Traces* `sched_switch` on every CPU (where BPF cannot be had: perf's context-switch records, else
+//! nothing), whatever the affinity or CPU set of this process. *Yields*, per CPU and interval: busy share by
+//! events (ratio), of that the shares in interrupts and in softirqs, time that threads had waited for the CPU
+//! (ns), context switches (count), balance of the books (ns), the thread that ran most; and the three
+//! readings of [`crate::proc_stat`] over the same window. *Differs from* `mpstat`, `top` and `vmstat`, which
+//! count ticks: a thread that sleeps while the tick comes is invisible to them. An interrupt is busy time,
+//! whatever it interrupts, and no thread's. Under a hypervisor, stolen time is booked to whatever had the
+//! CPU. *Blind to* the part of an interrupt before and after its handler; on the perf rung, to interrupts, so
+//! that those on an idle CPU count as idle; to what the hypervisor stole, to idle injection (booked as idle)
+//! and, for the thread that ran most, to threads that together make up less than a quarter of a busy CPU. The
+//! time of a CPU that was offline between two looks counts as idle. *Costs*, measured in November 2026 on a
+//! virtual 2-core x86-64 machine: see `docs/decisions/0020`; [`CpuProbe::cost`] measures it where it runs.
 
 mod books;
 #[cfg(feature = "bpf")]
@@ -70,11 +69,12 @@ pub struct CpuProbe {
     hottest: Hottest,
 }
 
-/// How long each of the threads that ran most in some interval did so, by CPU, process and thread, in nanoseconds.
+/// How long each of the threads that ran most in some interval did so, by CPU, process and thread, in
+/// nanoseconds.
 type Hottest = BTreeMap<u32, BTreeMap<(u32, u32), (String, f64)>>;
 
-/// Climbs the ladder to the highest rung that can be had. Never fails: `/proc` is the floor, and a value that even that
-/// lacks says why.
+/// Climbs the ladder to the highest rung that can be had. Never fails: `/proc` is the floor, and a value that
+/// even that lacks says why.
 pub fn open(options: &Options) -> CpuProbe {
     let mut notes = Vec::new();
     let room = descriptors::make_room(descriptors_of(options));
@@ -130,7 +130,8 @@ impl CpuProbe {
 
     /// Opens the books: the first interval starts here, at the moment that this yields, on `CLOCK_MONOTONIC`.
     pub fn start(&mut self) -> u64 {
-        // The first closing finds out who is running where, which the shares of a core need to know of all its CPUs.
+        // The first closing finds out who is running where, which the shares of a core need to know of all
+        // its CPUs.
         let first = self.snapshot();
         if let Some(source) = &mut self.source {
             source.after_first_edge(&first.online);
@@ -146,9 +147,11 @@ impl CpuProbe {
         started_ns
     }
 
-    /// Says whose time [`CpuProbe::members_ns`] counts: the children of this process, for as long as that is said.
+    /// Says whose time [`CpuProbe::members_ns`] counts: the children of this process, for as long as that is
+    /// said.
     ///
-    /// A child is a member from its first instruction on, and so is everything that it starts, however short its life.
+    /// A child is a member from its first instruction on, and so is everything that it starts, however short
+    /// its life.
     pub fn adopt(&mut self, adopt: Adopt) {
         let no_source = || Err(Missing::because("whose thread is whose is not seen on the /proc rung"));
         let done = self.source.as_mut().map_or_else(no_source, |source| source.adopt(adopt));
@@ -166,7 +169,8 @@ impl CpuProbe {
         self.of_members(|books| books.member_ns)
     }
 
-    /// What interrupts took from the members in that time: part of what the kernel's own clocks call CPU time.
+    /// What interrupts took from the members in that time: part of what the kernel's own clocks call CPU
+    /// time.
     ///
     /// # Errors
     ///
@@ -191,9 +195,11 @@ impl CpuProbe {
         first.online.union(&last.online).map(grown).sum()
     }
 
-    /// The whole time from the start to the last reading, as one interval, from the counters at its two edges.
+    /// The whole time from the start to the last reading, as one interval, from the counters at its two
+    /// edges.
     ///
-    /// Who ran most on a CPU is found among those who did in an interval that was read; their other time is not in it.
+    /// Who ran most on a CPU is found among those who did in an interval that was read; their other time is
+    /// not in it.
     ///
     /// # Errors
     ///
@@ -248,7 +254,8 @@ impl CpuProbe {
         interval
     }
 
-    /// What each thread had of the CPUs in the interval that was read last; most time first, none that had nothing.
+    /// What each thread had of the CPUs in the interval that was read last; most time first, none that had
+    /// nothing.
     ///
     /// # Errors
     ///
@@ -266,8 +273,8 @@ impl CpuProbe {
         self.last_interrupts.as_deref().map_err(Clone::clone)
     }
 
-    /// How many waits for a CPU were how long from the start to the last reading, by the lower bound of each power of two
-    /// in nanoseconds; empty where [`Options::waits`] does not ask for it.
+    /// How many waits for a CPU were how long from the start to the last reading, by the lower bound of each
+    /// power of two in nanoseconds; empty where [`Options::waits`] does not ask for it.
     ///
     /// # Errors
     ///
@@ -299,8 +306,8 @@ impl CpuProbe {
         Ok(all)
     }
 
-    /// Measures what watching costs, by a burst of a few thousand context switches on one CPU (some 20 ms), unless that was
-    /// done before; needs the rights that opening the probe needs.
+    /// Measures what watching costs, by a burst of a few thousand context switches on one CPU (some 20 ms),
+    /// unless that was done before; needs the rights that opening the probe needs.
     pub fn measure_cost(&mut self) {
         let source = &mut self.source;
         self.meter.measure(|| match source {
@@ -309,7 +316,8 @@ impl CpuProbe {
         });
     }
 
-    /// What watching has cost since the start; measured now, where [`Self::measure_cost`] was not called before.
+    /// What watching has cost since the start; measured now, where [`Self::measure_cost`] was not called
+    /// before.
     ///
     /// # Errors
     ///
@@ -449,7 +457,8 @@ const WAITS_SHORTEST_NS: u64 = 50_000_000;
 
 const NO_EVENTS: &str = "context switches are not seen on the /proc rung";
 
-/// How many open files watching takes: programs, maps and links, and for each CPU its samplers and counters, or its ring.
+/// How many open files watching takes: programs, maps and links, and for each CPU its samplers and counters,
+/// or its ring.
 fn descriptors_of(options: &Options) -> u64 {
     let programs = if options.ticks { 96 } else { 64 };
     let for_each_cpu = if options.ticks { 4 } else { 1 };

@@ -15,8 +15,8 @@ pub struct Options {
     pub root: PathBuf,
     /// The rung to start from; lower ones are taken where it cannot be had.
     pub highest: Rung,
-    /// Also take the samplers' view (at the tick, after it, and out of phase; needs the BPF rung), and the hardware's:
-    /// cycles and instructions.
+    /// Also take the samplers' view (at the tick, after it, and out of phase; needs the BPF rung), and the
+    /// hardware's: cycles and instructions.
     pub ticks: bool,
     /// Also account for every thread, on these cores. Needs the BPF rung.
     pub tasks: Option<Cores>,
@@ -31,8 +31,8 @@ pub struct Options {
 pub enum SwitchClock {
     /// `CLOCK_MONOTONIC`, read at each switch: most of what watching a switch costs.
     Own,
-    /// The scheduler's, which it read as it began to switch: nearly free. Time that the switch itself took is booked to
-    /// whoever comes next, and the books balance as well as the two clocks agree.
+    /// The scheduler's, which it read as it began to switch: nearly free. Time that the switch itself took is
+    /// booked to whoever comes next, and the books balance as well as the two clocks agree.
     Scheduler,
 }
 

@@ -1,8 +1,8 @@
 //! The perf rung: the kernel's own context-switch records, by `perf_event_open`.
 //!
-//! Needs no BPF and no root where `kernel.perf_event_paranoid` is 0 or less. Every switch goes through a ring buffer to user
-//! space, so it costs more than a program in the kernel, and records can be lost; both is told. Here the balance of the
-//! books says little: one clock keeps them all.
+//! Needs no BPF and no root where `kernel.perf_event_paranoid` is 0 or less. Every switch goes through a ring
+//! buffer to user space, so it costs more than a program in the kernel, and records can be lost; both is
+//! told. Here the balance of the books says little: one clock keeps them all.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
@@ -22,7 +22,8 @@ use super::books::{Books, Edge, LOST, Top};
 use super::source::{Adopt, Source};
 use crate::{hog, process_ids};
 
-/// What an ordinary user may map per CPU (`kernel.perf_event_mlock_kb`, less the page of the header): 8,192 switches.
+/// What an ordinary user may map per CPU (`kernel.perf_event_mlock_kb`, less the page of the header): 8,192
+/// switches.
 const RING_BYTES: usize = 512 * 1024;
 /// So often the rings are emptied: enough for 800,000 switches a second on each CPU.
 const DRAIN_EVERY: Duration = Duration::from_millis(10);
@@ -195,8 +196,8 @@ impl Thread {
     }
 }
 
-/// Reads what follows a record's header, as `perf_event_open(2)` lays it out for `TID` and `TIME`; `None` for kinds that we
-/// did not ask for.
+/// Reads what follows a record's header, as `perf_event_open(2)` lays it out for `TID` and `TIME`; `None` for
+/// kinds that we did not ask for.
 fn read_record(kind: u32, misc: u16, body: &[u8]) -> Option<Event> {
     const PERF_RECORD_LOST: u32 = 2;
     const PERF_RECORD_SWITCH_CPU_WIDE: u32 = 15;

@@ -44,8 +44,8 @@ nix::ioctl_read_bad!(
     libc::c_int
 );
 
-/// Lets threads write a page into one pipe and read one as fast as they can, which takes the pipe's mutex each time;
-/// yields how many pages they passed.
+/// Lets threads write a page into one pipe and read one as fast as they can, which takes the pipe's mutex
+/// each time; yields how many pages they passed.
 ///
 /// How many of these had to wait is for the kernel to say: it depends on how the threads meet.
 ///
@@ -83,10 +83,11 @@ fn ask_pipe(reader: &PipeReader) -> io::Result<()> {
     Ok(())
 }
 
-/// Holds a lock of the kernel for `hold`, again and again and at least once, while so many threads wait for it, each of
-/// them once each time.
+/// Holds a lock of the kernel for `hold`, again and again and at least once, while so many threads wait for
+/// it, each of them once each time.
 ///
-/// Who holds it writes from memory that is not there yet, and the page comes when the time is over (userfaultfd).
+/// Who holds it writes from memory that is not there yet, and the page comes when the time is over
+/// (userfaultfd).
 ///
 /// # Errors
 ///

@@ -1,7 +1,8 @@
 //! Packets that one CPU sends and another one receives by softirq: work that is no thread's.
 //!
-//! They go over the loopback interface of a network namespace that only the sending thread has. Receive packet steering
-//! (RPS) hands each packet, or several that were sent together, to the CPU of choice: one interrupt and a softirq.
+//! They go over the loopback interface of a network namespace that only the sending thread has. Receive
+//! packet steering (RPS) hands each packet, or several that were sent together, to the CPU of choice: one
+//! interrupt and a softirq.
 
 use std::io;
 use std::net::UdpSocket;
@@ -27,7 +28,8 @@ pub struct Packets {
     pub per_s: u64,
     /// Packets that one system call hands over, 1 to [`TOGETHER_MAX`]. They arrive under one interrupt.
     pub together: u16,
-    /// Whether a thread spins on the receiving CPU meanwhile: [`super::seen_ns`] then tells what is left of that CPU.
+    /// Whether a thread spins on the receiving CPU meanwhile: [`super::seen_ns`] then tells what is left of
+    /// that CPU.
     pub beside_spinner: bool,
 }
 
@@ -38,7 +40,8 @@ pub const SPINNER: &str = "hog-spinner";
 pub const TOGETHER_MAX: u16 = 50;
 
 const PACKET_BYTES: u16 = 1_200;
-/// Of the receiver's filter. At 8 bytes each they fit in `net.core.optmem_max`, which is 20,480 before Linux 6.8.
+/// Of the receiver's filter. At 8 bytes each they fit in `net.core.optmem_max`, which is 20,480 before Linux
+/// 6.8.
 const FILTER_INSTRUCTIONS: u16 = 2_000;
 const BURSTS_PER_S: u64 = 500;
 
@@ -75,9 +78,10 @@ pub fn can_be_sent(cpu: u32) -> Result<(), HogError> {
 
 fn send_until(until_ns: u64, packets: Packets, work: &Work<'_>) -> io::Result<()> {
     let sockets = steered_loopback(packets.cpu)?;
-    // The kernel cuts it into packets only when the receiving CPU takes it in (UDP segmentation offload). Packets that are
-    // sent singly cause one interrupt each if the receiver is faster than the sender. Under a hypervisor (AMD EPYC,
-    // Linux 6.18, 23 November 2026), such an interrupt took 2.8 us outside of every handler, beside a softirq of 1.4 us.
+    // The kernel cuts it into packets only when the receiving CPU takes it in (UDP segmentation offload).
+    // Packets that are sent singly cause one interrupt each if the receiver is faster than the sender. Under
+    // a hypervisor (AMD EPYC, Linux 6.18, 23 November 2026), such an interrupt took 2.8 us outside of every
+    // handler, beside a softirq of 1.4 us.
     setsockopt(&sockets.sender, sockopt::UdpGsoSegment, &i32::from(PACKET_BYTES))?;
     assert!((1..=TOGETHER_MAX).contains(&packets.together), "checked by the caller");
     let together = u64::from(packets.together);
@@ -135,7 +139,8 @@ fn mask(cpu: u32) -> String {
 
 /// Makes every packet cost about a microsecond of the softirq that delivers it, and drops it.
 ///
-/// Otherwise the segments of one send cost 0.3 us each, so that the interrupt itself is a large part of what it causes.
+/// Otherwise the segments of one send cost 0.3 us each, so that the interrupt itself is a large part of what
+/// it causes.
 fn drop_after_work(receiver: &UdpSocket) -> io::Result<()> {
     let add_one = libc::sock_filter { code: 0x04, jt: 0, jf: 0, k: 1 };
     let return_nothing = libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: 0 };

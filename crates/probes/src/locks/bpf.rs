@@ -44,8 +44,8 @@ impl LockProbe {
         })
     }
 
-    /// The first interval starts here: at the moment that this yields, on `CLOCK_MONOTONIC`. Without it, when the probe
-    /// was opened.
+    /// The first interval starts here: at the moment that this yields, on `CLOCK_MONOTONIC`. Without it, when
+    /// the probe was opened.
     ///
     /// # Errors
     ///
@@ -76,13 +76,14 @@ impl LockProbe {
         Ok(LockInterval { from_ns, until_ns, cpus, missed_deadline: false, locks, lost })
     }
 
-    /// Measures what watching costs, by a burst of waits for one lock (some 50 ms), unless that was done before; needs the rights that opening the
-    /// probe needs.
+    /// Measures what watching costs, by a burst of waits for one lock (some 50 ms), unless that was done
+    /// before; needs the rights that opening the probe needs.
     pub fn measure_cost(&mut self) {
         self.meter.measure(|| Ok([programs::ns_per_wait()?]));
     }
 
-    /// What watching has cost since the start; measured now, where [`Self::measure_cost`] was not called before.
+    /// What watching has cost since the start; measured now, where [`Self::measure_cost`] was not called
+    /// before.
     ///
     /// # Errors
     ///

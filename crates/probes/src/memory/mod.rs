@@ -1,15 +1,15 @@
 //! Memory: how much processes have, how it grows, and what it costs to get more.
 //!
-//! *Traces* nothing: reads `/proc/meminfo`, `/proc/vmstat`, `/proc/pressure/memory` and, of each process, `stat` and `status`
-//! (`smaps_rollup` of a process that is watched alone) at the edges of intervals.
-//! *Yields* levels at the end of an interval (bytes), and what came in it: faults, stalls and kills (count), pages reclaimed
-//! and swapped (bytes), time under pressure (ratio).
-//! *Differs from* vmstat in that faults are told apart by whether they waited for a disk, and in that a process that began
-//! in an interval has all of its faults there.
-//! *Blind to* processes that live and end between two edges (counted where they were seen to end), to who shares pages with
-//! whom: the sum of all resident sets is more than the memory in use. The kernel keeps a resident set in counters for each CPU: unless a process is
-//! watched alone, its figure is off by up to 128 KiB (32 pages) for each CPU.
-//! *Costs* two small files for each process and interval; `smaps_rollup` costs the kernel a walk over all of its pages.
+//! *Traces* nothing: reads `/proc/meminfo`, `/proc/vmstat`, `/proc/pressure/memory` and, of each process,
+//! `stat` and `status` (`smaps_rollup` of a process that is watched alone) at the edges of intervals.
+//! *Yields* levels at the end of an interval (bytes), and what came in it: faults, stalls and kills (count),
+//! pages reclaimed and swapped (bytes), time under pressure (ratio). *Differs from* vmstat in that faults are
+//! told apart by whether they waited for a disk, and in that a process that began in an interval has all of
+//! its faults there. *Blind to* processes that live and end between two edges (counted where they were seen
+//! to end), to who shares pages with whom: the sum of all resident sets is more than the memory in use. The
+//! kernel keeps a resident set in counters for each CPU: unless a process is watched alone, its figure is off
+//! by up to 128 KiB (32 pages) for each CPU. *Costs* two small files for each process and interval;
+//! `smaps_rollup` costs the kernel a walk over all of its pages.
 
 mod machine;
 pub mod observe;

@@ -24,7 +24,8 @@ const INET_DIAG_INFO: u16 = 2;
 const INET_DIAG_SKMEMINFO: u16 = 7;
 const SK_MEMINFO_DROPS: usize = 8;
 const TCP_LISTEN: u8 = 10;
-/// Not those that wait for the end of their time (6) nor those that have not come about (3, 12): they have no figures.
+/// Not those that wait for the end of their time (6) nor those that have not come about (3, 12): they have no
+/// figures.
 const STATES: u32 = 0xfff & !(1 << 6) & !(1 << 3);
 /// Ends of connections over IPv4 and over IPv6: bit N is group N + 1.
 const ENDS: u32 = 1 | 1 << 2;
@@ -72,7 +73,8 @@ pub(super) struct Table {
     pub(super) connections: Vec<Connection>,
 }
 
-/// Sockets to the kernel's table of connections, and to its news of ends, of the namespace in which it was opened.
+/// Sockets to the kernel's table of connections, and to its news of ends, of the namespace in which it was
+/// opened.
 #[derive(Debug)]
 pub(super) struct Diag {
     asked: OwnedFd,

@@ -82,8 +82,8 @@ impl Ethtool {
             *to = from.cast_signed();
         }
         request.ifr_ifru.ifru_data = (&raw mut *told).cast();
-        // SAFETY: the kernel reads the request, and writes at most three masks of as many words as `told` says, which
-        // is at most 127, behind its 48 bytes: there is room.
+        // SAFETY: the kernel reads the request, and writes at most three masks of as many words as `told`
+        // says, which is at most 127, behind its 48 bytes: there is room.
         let result = unsafe { libc::ioctl(self.0.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) };
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }

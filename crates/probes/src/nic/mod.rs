@@ -1,15 +1,15 @@
 //! What the network interfaces carried, in exact counts, beside what TCP and UDP went through.
 //!
-//! *Traces* nothing: the kernel counts by itself, and is asked at the edges of each interval, all interfaces in one
-//! answer (`RTM_GETLINK`, 64-bit counters), and `/proc/net/{snmp,netstat}`; of the network namespace of the calling thread.
-//! *Yields*, per interface and interval: bytes, packets, errors, drops, collisions (counts), speed (bit/s) and duplex as the
-//! driver says (`ETHTOOL_GLINKSETTINGS`) or the user; TCP and UDP counts of the namespace.
-//! *Differs from* `nicstat`, which reads `/proc/net/dev`, forgets speeds beyond 65 Gbit/s, shows 0 % of an unknown
-//! speed, adds the time of each look to the interval, and takes an interface that was made anew for the old one.
-//! *Blind to* what a device does without telling its driver, and to when in an interval a speed was changed: %Util is of
-//! the speed at the interval's end, or up to half a second before. A virtual device's speed is what its driver names, and
-//! nothing enforces it.
-//! *Costs* a dump of all interfaces an interval: some 0.1 ms with ten of them.
+//! *Traces* nothing: the kernel counts by itself, and is asked at the edges of each interval, all interfaces
+//! in one answer (`RTM_GETLINK`, 64-bit counters), and `/proc/net/{snmp,netstat}`; of the network namespace
+//! of the calling thread. *Yields*, per interface and interval: bytes, packets, errors, drops, collisions
+//! (counts), speed (bit/s) and duplex as the driver says (`ETHTOOL_GLINKSETTINGS`) or the user; TCP and UDP
+//! counts of the namespace. *Differs from* `nicstat`, which reads `/proc/net/dev`, forgets speeds beyond 65
+//! Gbit/s, shows 0 % of an unknown speed, adds the time of each look to the interval, and takes an interface
+//! that was made anew for the old one. *Blind to* what a device does without telling its driver, and to when
+//! in an interval a speed was changed: %Util is of the speed at the interval's end, or up to half a second
+//! before. A virtual device's speed is what its driver names, and nothing enforces it. *Costs* a dump of all
+//! interfaces an interval: some 0.1 ms with ten of them.
 
 mod diag;
 mod ethtool;

@@ -1,13 +1,12 @@
 //! TCP's retransmits, round trips and drops by peer.
 //!
-//! *Traces* nothing: the kernel is asked for its connections at the edges of each interval (`sock_diag`), and tells of those
-//! that end as they do.
-//! *Yields*, by the peer's address and the service's port: connections, segments sent again, segments dropped on arrival
-//! (counts), and round trips (ns).
-//! *Differs from* `ss -i` in that counts are those of the interval, with connections that ended in it.
-//! *Blind to* drops of a connection between the last edge and its end; retransmits of connections that never came about
-//! (they are in the namespace's total); connections of other network namespaces.
-//! *Costs* a dump of all connections an interval, some 2 us for each, and 2 us for each that ends.
+//! *Traces* nothing: the kernel is asked for its connections at the edges of each interval (`sock_diag`), and
+//! tells of those that end as they do. *Yields*, by the peer's address and the service's port: connections,
+//! segments sent again, segments dropped on arrival (counts), and round trips (ns). *Differs from* `ss -i` in
+//! that counts are those of the interval, with connections that ended in it. *Blind to* drops of a connection
+//! between the last edge and its end; retransmits of connections that never came about (they are in the
+//! namespace's total); connections of other network namespaces. *Costs* a dump of all connections an
+//! interval, some 2 us for each, and 2 us for each that ends.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -70,7 +69,8 @@ impl PeerProbe {
         let _ = self.read();
     }
 
-    /// Takes in the news of connections that ended, before the kernel runs out of room for them: call it often.
+    /// Takes in the news of connections that ended, before the kernel runs out of room for them: call it
+    /// often.
     pub fn listen(&mut self) {
         let Ok(diag) = &mut self.diag else { return };
         match diag.ended() {

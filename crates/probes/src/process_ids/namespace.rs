@@ -44,7 +44,8 @@ pub(crate) fn machines(own: u32) -> Maybe<u32> {
         .ok_or_else(|| Missing::because(format!("no process has the id {own} in this PID namespace")))
 }
 
-/// A PID namespace, whose ids can be listed again and again: also when the right to load programs was given up.
+/// A PID namespace, whose ids can be listed again and again: also when the right to load programs was given
+/// up.
 pub(crate) struct Namespace {
     link: libbpf_rs::Link,
     /// The programs stay as long as this does.

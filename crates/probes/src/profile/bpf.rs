@@ -80,7 +80,8 @@ impl Profiler {
         self.began.at_ns
     }
 
-    /// Takes over what the kernel's side has gathered, and names it while its processes live. Call it ten times a second.
+    /// Takes over what the kernel's side has gathered, and names it while its processes live. Call it ten
+    /// times a second.
     ///
     /// # Errors
     ///

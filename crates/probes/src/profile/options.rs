@@ -15,9 +15,11 @@ pub struct Options {
     pub comm: Option<String>,
     /// That of threads in this control group, or below it, only.
     pub cgroup: Option<Cgroup>,
-    /// Combinations of process, thread name and stack that a tenth of a second has room for; more are counted as lost.
+    /// Combinations of process, thread name and stack that a tenth of a second has room for; more are counted
+    /// as lost.
     pub room: u32,
-    /// For tests: each so manyeth switch of that process is not looked at, as on kernels that do not show all; 0: none.
+    /// For tests: each so manyeth switch of that process is not looked at, as on kernels that do not show
+    /// all; 0: none.
     pub leave_out: u32,
 }
 

@@ -7,8 +7,8 @@ use libbpf_rs::{MapCore, MapFlags};
 
 use crate::cgroups::Cgroup;
 
-/// Has programs that include `only.bpf.h` see that control group alone, with all below it; the flag beside it is set before
-/// loading.
+/// Has programs that include `only.bpf.h` see that control group alone, with all below it; the flag beside it
+/// is set before loading.
 pub(crate) fn ask_for(map: &impl MapCore, cgroup: Option<&Cgroup>) -> libbpf_rs::Result<()> {
     let Some(cgroup) = cgroup else { return Ok(()) };
     // The map keeps the group; the folder may be closed.

@@ -11,14 +11,16 @@ use record::missing::{Maybe, Missing};
 /// A row of a map: key and value.
 pub(crate) type Row = (Vec<u8>, Vec<u8>);
 
-/// Sums in two maps, of which programs add to one while the other is read: to the first one while `half` is even.
+/// Sums in two maps, of which programs add to one while the other is read: to the first one while `half` is
+/// even.
 #[derive(Debug, Default)]
 pub(crate) struct Halves {
     half: u32,
 }
 
 impl Halves {
-    /// Turns to the other map, and takes out what the one that was in use holds, as of the moment that this yields too.
+    /// Turns to the other map, and takes out what the one that was in use holds, as of the moment that this
+    /// yields too.
     ///
     /// - `word`: the programs' own `half`, which only this writes.
     ///
@@ -36,8 +38,8 @@ impl Halves {
     }
 }
 
-/// Returns when every program that runs in the kernel now has ended; those that begin meanwhile see what was written
-/// before.
+/// Returns when every program that runs in the kernel now has ended; those that begin meanwhile see what was
+/// written before.
 pub(crate) fn wait_for_running() {
     const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1;
     // SAFETY: takes three numbers and touches no memory of ours.

@@ -5,7 +5,8 @@ use std::os::fd::BorrowedFd;
 
 use super::recursion_misses;
 
-/// What programs could not keep, as they count it in words of their own, by reason; and what the kernel kept from them.
+/// What programs could not keep, as they count it in words of their own, by reason; and what the kernel kept
+/// from them.
 #[derive(Debug)]
 pub(crate) struct Losses<const N: usize> {
     reasons: [&'static str; N],

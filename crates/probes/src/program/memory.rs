@@ -3,11 +3,12 @@
 use libbpf_rs::skel::Skel;
 use libbpf_rs::{MapCore, MapFdInfo, MapType, num_possible_cpus};
 
-/// Memory of all maps of a loaded skeleton as the kernel counts it (`memlock` in `/proc/self/fdinfo`), in bytes.
+/// Memory of all maps of a loaded skeleton as the kernel counts it (`memlock` in `/proc/self/fdinfo`), in
+/// bytes.
 ///
-/// - `possible`: CPUs that are possible on the machine in question. What the kernel allocates for each CPU of this machine is
-///   counted for that many instead: copies in maps that have one for each, and an element each of hashes that are
-///   allocated as a whole.
+/// - `possible`: CPUs that are possible on the machine in question. What the kernel allocates for each CPU of
+///   this machine is counted for that many instead: copies in maps that have one for each, and an element
+///   each of hashes that are allocated as a whole.
 pub(crate) fn kernel_bytes<'obj>(skel: &impl Skel<'obj>, possible: u32) -> u64 {
     let here = num_possible_cpus().expect("the kernel lists its CPUs") as u64;
     let of_map = |map: &MapFdInfo| {

@@ -33,8 +33,8 @@ impl<T: Copy> PerCpu<T> {
         Ok(Self { first: first.cast(), count, of: PhantomData })
     }
 
-    /// Where that CPU's value is: valid and aligned as long as `self` lives, read and written by programs meanwhile; `None` if
-    /// the kernel does not call the CPU possible.
+    /// Where that CPU's value is: valid and aligned as long as `self` lives, read and written by programs
+    /// meanwhile; `None` if the kernel does not call the CPU possible.
     pub(crate) fn of(&self, cpu: u32) -> Option<*mut T> {
         let number = cpu as usize;
         // SAFETY: within what was mapped, as just compared.

@@ -1,4 +1,5 @@
-//! Samples of CPUs, out of step with the tick: a `cpu-clock` perf event on each, and a program of ours at each sample.
+//! Samples of CPUs, out of step with the tick: a `cpu-clock` perf event on each, and a program of ours at
+//! each sample.
 
 use std::collections::BTreeMap;
 use std::os::fd::IntoRawFd;

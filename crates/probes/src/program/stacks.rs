@@ -9,7 +9,8 @@ use super::draining::take_if_half_full;
 
 /// Stacks that the programs write under a hash of their frames.
 ///
-/// The kernel's side runs out of room before waits that go on have ended; what they will ask for is kept here.
+/// The kernel's side runs out of room before waits that go on have ended; what they will ask for is kept
+/// here.
 #[derive(Debug)]
 pub(crate) struct Stacks<T> {
     kept: StackCache<T>,
@@ -38,8 +39,8 @@ impl<T: Clone> Stacks<T> {
         Ok(stack)
     }
 
-    /// The same for so many waits, which count as without a stack if it was forgotten here. If the kernel's side had no room
-    /// for it, that side has counted them.
+    /// The same for so many waits, which count as without a stack if it was forgotten here. If the kernel's
+    /// side had no room for it, that side has counted them.
     ///
     /// # Errors
     ///
@@ -66,7 +67,8 @@ impl<T: Clone> Stacks<T> {
     }
 }
 
-/// What was taken out of a map to make room in it, by its key there; what was not asked for longest goes first.
+/// What was taken out of a map to make room in it, by its key there; what was not asked for longest goes
+/// first.
 #[derive(Debug)]
 struct StackCache<T> {
     young: HashMap<u64, T>,

@@ -1,8 +1,9 @@
 //! Block I/O against fio, which says how many requests it made, of what size, and how long each took.
 //!
-//! On a loop device of our own, past the page cache, one request at a time: then a request of fio's is a request of the
-//! device. fio's latency is its own view: it lies some 25 to 30 us above the device's, which counts on a quick device. So
-//! latencies are proved on a slow one: most of its reads take a known time, a few of them a much longer one.
+//! On a loop device of our own, past the page cache, one request at a time: then a request of fio's is a
+//! request of the device. fio's latency is its own view: it lies some 25 to 30 us above the device's, which
+//! counts on a quick device. So latencies are proved on a slow one: most of its reads take a known time, a
+//! few of them a much longer one.
 
 use std::fs::File;
 use std::io;
@@ -182,7 +183,8 @@ fn proof(job: FioJob, instrument: &str, unit: Unit) -> Proof {
 
 fn fio(disk: &LoopDisk, job: FioJob) -> Maybe<FioReport> {
     let rw = if job.op == IoOp::Read { "randread" } else { "randwrite" };
-    // First at the CPU, where that is allowed: what fio waits for one is in its latency and not in the device's.
+    // First at the CPU, where that is allowed: what fio waits for one is in its latency and not in the
+    // device's.
     let output = Command::new("nice")
         .args([
             "-n",
@@ -207,7 +209,8 @@ fn fio(disk: &LoopDisk, job: FioJob) -> Maybe<FioReport> {
         .ok_or_else(|| Missing::because("fio's report has no counts and latencies that we can read"))
 }
 
-/// Goes from name to name through fio's report: the job's direction, its count, its completion latency's percentiles.
+/// Goes from name to name through fio's report: the job's direction, its count, its completion latency's
+/// percentiles.
 fn said(report: &str, op: IoOp) -> Option<FioReport> {
     let direction = if op == IoOp::Read { "\"read\" : {" } else { "\"write\" : {" };
     let after = |text: &str, name: &str| text.find(name).map(|at| text[at + name.len()..].to_owned());

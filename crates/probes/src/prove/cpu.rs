@@ -1,12 +1,13 @@
 //! The CPU's instruments against hogs.
 //!
-//! The truth of a hog is its own `CLOCK_PROCESS_CPUTIME_ID`, which the scheduler keeps, read before and after each edge of
-//! the window: a prover that waits for a CPU in between knows the truth less well, and says so instead of calling it an
-//! error. That clock leaves out what a hypervisor stole, which events cannot tell from running.
-//! That clock starts at the wake-up, before the work has the CPU, and counts interrupts, which events do not. So the work also
-//! tells for how long it saw itself run, and events are right where they lie between the two.
-//! What else ran on the hog's CPU has no truth of its own; where an instrument sees the whole CPU, the others' part by
-//! events is added to the truth. Where that is more than a little, the work is no longer the one that was to be seen.
+//! The truth of a hog is its own `CLOCK_PROCESS_CPUTIME_ID`, which the scheduler keeps, read before and after
+//! each edge of the window: a prover that waits for a CPU in between knows the truth less well, and says so
+//! instead of calling it an error. That clock leaves out what a hypervisor stole, which events cannot tell
+//! from running. That clock starts at the wake-up, before the work has the CPU, and counts interrupts, which
+//! events do not. So the work also tells for how long it saw itself run, and events are right where they lie
+//! between the two. What else ran on the hog's CPU has no truth of its own; where an instrument sees the
+//! whole CPU, the others' part by events is added to the truth. Where that is more than a little, the work is
+//! no longer the one that was to be seen.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -286,7 +287,8 @@ fn own_proofs(hog: &Hog, window: &Window) -> Vec<Proof> {
     proofs
 }
 
-/// What others' tools said. Each sees a CPU, a process or the whole machine, and is held against the truth of that.
+/// What others' tools said. Each sees a CPU, a process or the whole machine, and is held against the truth of
+/// that.
 fn peers_proofs(hog: &Hog, window: &Window) -> Vec<Proof> {
     let machine = window.interval.mean(|s| s.event_ratio.clone());
     let cpus = window.interval.cpus.len().max(1) as f64;
@@ -324,7 +326,8 @@ fn crowded(hog: &Hog, truth: f64) -> Option<String> {
 
 /// A twentieth of the period before the tick and one after; somewhat less in truth, since waking takes time.
 const ANTIHIDE_RATIO: f64 = 0.1;
-/// Three points between what the work saw and what its clock says: of more, the truth is not known well enough.
+/// Three points between what the work saw and what its clock says: of more, the truth is not known well
+/// enough.
 const SEEN_MAX: f64 = 0.03;
 /// Half a point.
 const EVENTS_LIMIT: f64 = 0.005;

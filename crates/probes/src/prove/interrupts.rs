@@ -1,9 +1,10 @@
 //! Time in interrupts against a thread that saw what they left.
 //!
-//! Packets are steered to a CPU on which a thread spins. That thread wants the CPU all the time: what it neither had, by
-//! its own readings of the clock, nor waited for, by the scheduler's account (`/proc/PID/task/TID/schedstat`), was taken
-//! by interrupts. So the truth comes from no instrument that is proved here. Of interrupts that come while others have that CPU it
-//! knows nothing: what is proved is what was taken out of the thread.
+//! Packets are steered to a CPU on which a thread spins. That thread wants the CPU all the time: what it
+//! neither had, by its own readings of the clock, nor waited for, by the scheduler's account
+//! (`/proc/PID/task/TID/schedstat`), was taken by interrupts. So the truth comes from no instrument that is
+//! proved here. Of interrupts that come while others have that CPU it knows nothing: what is proved is what
+//! was taken out of the thread.
 
 use std::fs;
 use std::path::Path;
@@ -26,8 +27,9 @@ pub(super) const SUBJECT: Subject = Subject {
 
 /// Packets per second, and how many arrive under one interrupt.
 ///
-/// The thread also misses the way to the handler and back, which no event shows: up to some microseconds an interrupt
-/// under a hypervisor. The last row has one interrupt a packet, and so tells what that way costs on this machine.
+/// The thread also misses the way to the handler and back, which no event shows: up to some microseconds an
+/// interrupt under a hypervisor. The last row has one interrupt a packet, and so tells what that way costs on
+/// this machine.
 const WORKLOADS: [(u64, u16); 4] = [(10_000, 50), (50_000, 50), (100_000, 50), (2_000, 1)];
 /// One and a half points.
 const LIMIT: f64 = 0.015;

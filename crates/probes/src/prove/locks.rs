@@ -1,7 +1,8 @@
 //! The locks' instruments against threads that wait for a lock which is held for a known time.
 //!
-//! The truth is what the waiting threads say themselves: how often they waited, and for how long by their own clocks,
-//! read just before and just after the call that waits. It is a little longer than the wait: by that call's own length.
+//! The truth is what the waiting threads say themselves: how often they waited, and for how long by their own
+//! clocks, read just before and just after the call that waits. It is a little longer than the wait: by that
+//! call's own length.
 
 use std::process;
 use std::sync::atomic::AtomicBool;

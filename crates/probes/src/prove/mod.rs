@@ -1,8 +1,9 @@
 //! Calibration: each instrument against workloads whose truth is known, on this very machine.
 //!
-//! A subject is one file here, and one line in [`SUBJECTS`]: it starts its workloads through `Bench::start`, each in a
-//! process of its own, and tells what came of them through `Bench::tell`. What cannot be proved here (no such tool, no
-//! regular tick, no permission) is a proof that says so, never an error and never silence.
+//! A subject is one file here, and one line in [`SUBJECTS`]: it starts its workloads through `Bench::start`,
+//! each in a process of its own, and tells what came of them through `Bench::tell`. What cannot be proved
+//! here (no such tool, no regular tick, no permission) is a proof that says so, never an error and never
+//! silence.
 
 mod block_io;
 mod cpu;
@@ -62,8 +63,8 @@ pub struct Settings {
 pub struct Bench<'a> {
     /// What the user wants.
     pub settings: Settings,
-    /// Makes the command that does the work of these words in a process of its own: `hide --cpu 1 --share 70%`. It prints
-    /// `ready` when the work starts, and works until its input ends.
+    /// Makes the command that does the work of these words in a process of its own: `hide --cpu 1 --share
+    /// 70%`. It prints `ready` when the work starts, and works until its input ends.
     pub hog: &'a dyn Fn(&[String]) -> Command,
     /// Whether the user wants it to end.
     pub stopped: &'a dyn Fn() -> bool,

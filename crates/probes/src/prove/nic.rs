@@ -1,8 +1,8 @@
 //! The network's counters against datagrams of known number and size.
 //!
-//! They go back and forth over a pair of virtual interfaces between two network namespaces that only our two threads have,
-//! so that nothing else is counted, and nothing is left behind whatever ends us. The truth is what was sent; `ip -s link`
-//! is asked beside.
+//! They go back and forth over a pair of virtual interfaces between two network namespaces that only our two
+//! threads have, so that nothing else is counted, and nothing is left behind whatever ends us. The truth is
+//! what was sent; `ip -s link` is asked beside.
 
 use std::io;
 use std::net::UdpSocket;

@@ -1,8 +1,8 @@
 //! Waiting for a CPU against the scheduler's own account.
 //!
-//! Four threads spin on one CPU, so that three of them wait at any time. For how long each has waited, the scheduler says in
-//! `/proc/PID/task/TID/schedstat`, which counts a wait when it ends: what is under way at an edge is part of how unsure the
-//! truth is.
+//! Four threads spin on one CPU, so that three of them wait at any time. For how long each has waited, the
+//! scheduler says in `/proc/PID/task/TID/schedstat`, which counts a wait when it ends: what is under way at
+//! an edge is part of how unsure the truth is.
 
 use std::fs;
 

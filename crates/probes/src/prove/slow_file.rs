@@ -1,8 +1,9 @@
-//! A file that takes its time: every read and write of it lasts as long as was said, whatever the machine's disks are.
+//! A file that takes its time: every read and write of it lasts as long as was said, whatever the machine's
+//! disks are.
 //!
-//! Served by a thread of this process by way of FUSE, and mounted where only another thread of it looks: in a mount
-//! namespace of its own, so that nothing is left behind whatever ends us. Under a loop device it is a disk of known
-//! latency.
+//! Served by a thread of this process by way of FUSE, and mounted where only another thread of it looks: in a
+//! mount namespace of its own, so that nothing is left behind whatever ends us. Under a loop device it is a
+//! disk of known latency.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -28,11 +29,13 @@ pub(super) struct Pace {
     pub(super) rare_every: u64,
     /// ...takes this long.
     pub(super) rare: Duration,
-    /// After so many of them it is gone, as a disk that is unplugged: what is under way fails, and all that comes after.
+    /// After so many of them it is gone, as a disk that is unplugged: what is under way fails, and all that
+    /// comes after.
     pub(super) gone_after: Option<u64>,
 }
 
-/// Keeps the file where it is mounted; it goes when this is dropped, and when whatever has it open has closed it.
+/// Keeps the file where it is mounted; it goes when this is dropped, and when whatever has it open has closed
+/// it.
 #[derive(Debug)]
 pub(super) struct SlowFile {
     _path: Placeholder,
@@ -194,7 +197,8 @@ fn initial() -> Vec<u8> {
     words.into_iter().flat_map(u32::to_ne_bytes).collect()
 }
 
-/// `struct fuse_open_out`, with the flag that nothing of the file is to be cached: a second read takes as long as a first.
+/// `struct fuse_open_out`, with the flag that nothing of the file is to be cached: a second read takes as
+/// long as a first.
 fn opened() -> Vec<u8> {
     const DIRECT_IO: u32 = 1;
     [0, 0, DIRECT_IO, 0].into_iter().flat_map(u32::to_ne_bytes).collect()

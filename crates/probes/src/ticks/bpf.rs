@@ -117,14 +117,16 @@ impl Ticks {
     }
 
     fn slot(&self, cpu: u32) -> Option<cpu_ticks> {
-        // SAFETY: plain integers in memory that is mapped as long as `cpus` lives. That CPU writes it meanwhile, but each
-        // count alone: an aligned word is read whole, and counts of different moments are microseconds apart.
+        // SAFETY: plain integers in memory that is mapped as long as `cpus` lives. That CPU writes it
+        // meanwhile, but each count alone: an aligned word is read whole, and counts of different moments are
+        // microseconds apart.
         self.cpus.of(cpu).map(|place| unsafe { ptr::read_volatile(&raw const (*place).ticks) })
     }
 }
 
-/// Each CPU's own, within 5 % of [`SAMPLE_PERIOD_NS`]. A sample wakes its CPU up and so moves what that CPU was about to do
-/// some 10 us later, also to others; samples of others that stayed in step with it would see too much of that, or nothing.
+/// Each CPU's own, within 5 % of [`SAMPLE_PERIOD_NS`]. A sample wakes its CPU up and so moves what that CPU
+/// was about to do some 10 us later, also to others; samples of others that stayed in step with it would see
+/// too much of that, or nothing.
 fn sample_period_ns(cpu: u32) -> u64 {
     const KINDS: u64 = 101;
     SAMPLE_PERIOD_NS + 1_000 * (u64::from(cpu) * 37 % KINDS) - 1_000 * (KINDS / 2)

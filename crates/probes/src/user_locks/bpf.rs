@@ -57,8 +57,8 @@ impl UserLockProbe {
         })
     }
 
-    /// The first interval starts here: at the moment that this yields, on `CLOCK_MONOTONIC`. Without it, when the probe
-    /// was opened.
+    /// The first interval starts here: at the moment that this yields, on `CLOCK_MONOTONIC`. Without it, when
+    /// the probe was opened.
     ///
     /// # Errors
     ///
@@ -91,13 +91,14 @@ impl UserLockProbe {
         Ok(UserLockInterval { from_ns, until_ns, cpus, missed_deadline: false, locks, lost })
     }
 
-    /// Measures what watching costs, by bursts of waits for one lock and of other system calls (some 100 ms), unless that was done before; needs the rights that opening the
-    /// probe needs.
+    /// Measures what watching costs, by bursts of waits for one lock and of other system calls (some 100 ms),
+    /// unless that was done before; needs the rights that opening the probe needs.
     pub fn measure_cost(&mut self) {
         self.meter.measure(programs::ns_of_calls);
     }
 
-    /// What watching has cost since the start; measured now, where [`Self::measure_cost`] was not called before.
+    /// What watching has cost since the start; measured now, where [`Self::measure_cost`] was not called
+    /// before.
     ///
     /// # Errors
     ///

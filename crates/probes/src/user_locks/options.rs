@@ -15,7 +15,8 @@ pub struct Options {
     pub by_cgroup: bool,
     /// Also those of the process that watches.
     pub own_threads: bool,
-    /// Combinations of process, lock and stack that an interval has room for; what is more is counted as lost.
+    /// Combinations of process, lock and stack that an interval has room for; what is more is counted as
+    /// lost.
     pub room: u32,
 }
 

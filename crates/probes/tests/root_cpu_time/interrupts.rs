@@ -14,8 +14,9 @@ fn root_softirqs_are_busy_time_and_taken_out_of_the_thread_that_they_interrupt()
     const WINDOWS: usize = 5;
     let Some((mut probe, _alone)) = probe() else { return };
     let Some((cpu, from_cpu)) = two_cpus() else { return };
-    // A spinner wants its CPU all the time. What it neither had nor waited for, and no handler took, went to the host, to
-    // exits into it, and to the way to handlers and back: first without packets, so that the rest is theirs.
+    // A spinner wants its CPU all the time. What it neither had nor waited for, and no handler took, went to
+    // the host, to exits into it, and to the way to handlers and back: first without packets, so that the
+    // rest is theirs.
     let mut spinner = Hog::start(&["spin", &cpu.to_string(), "60"]);
     let control: Vec<Lost> = (0..WINDOWS).map(|_| lost(&mut probe, &mut spinner, None)).collect();
     spinner.stop();
@@ -31,7 +32,8 @@ fn root_softirqs_are_busy_time_and_taken_out_of_the_thread_that_they_interrupt()
     let way = median(windows.iter().map(|w| lost(w) - w.taken));
     let lost = median(windows.iter().map(lost));
     let per_s = median(windows.iter().map(|w| w.interrupts));
-    // What this thread waited for a CPU between two readings, and by how much windows differ: next to nothing on a quiet machine.
+    // What this thread waited for a CPU between two readings, and by how much windows differ: next to nothing
+    // on a quiet machine.
     let all = || control.iter().chain(&windows);
     let unsure = median(all().map(|w| (w.most - w.least) / 2.0))
         + middle_half(control.iter().map(|w| w.lost() - w.taken))
@@ -153,7 +155,8 @@ fn root_softirqs_on_an_idle_cpu_are_not_idle_time() {
     let whole = of(&probe.since_start().unwrap(), cpu).clone();
     hog.stop();
     let event = |sample: &CpuSample| sample.event_ratio.clone().unwrap();
-    // The host's exits hold up some windows, and samples in them: the middle one is less disturbed than their mean.
+    // The host's exits hold up some windows, and samples in them: the middle one is less disturbed than their
+    // mean.
     let sampled = median(windows.iter().map(|w| w.sampled_ratio.clone().unwrap() - event(w)));
     // The kernel tells idle time in ticks of 10 ms, so over the whole time only.
     let not_idle = whole.not_idle_ratio.clone().unwrap() - event(&whole);
@@ -169,8 +172,8 @@ fn root_softirqs_on_an_idle_cpu_are_not_idle_time() {
         not_idle * 1e9 / per_s.max(1.0)
     );
     assert!(whole.softirq_ratio.clone().unwrap() > 0.005, "{whole:?}");
-    // Three standard errors of a window's samples; the median of eight is closer. A handler of the timer's interrupt, of which most
-    // are, is not sampled: the sample comes in one.
+    // Three standard errors of a window's samples; the median of eight is closer. A handler of the timer's
+    // interrupt, of which most are, is not sampled: the sample comes in one.
     let p = event(&whole);
     let error = 3.0 * (p * (1.0 - p) / 997.0).sqrt() / (WINDOWS as f64).sqrt() * 1.25;
     let missed = whole.irq_ratio.clone().unwrap();

@@ -1,7 +1,7 @@
 //! Events against known truths: needs root and BTF; without them it prints what it skips.
 //!
-//! Others may work on this machine meanwhile, so nothing here is held against an idle machine: shares are held against
-//! what the hog says of itself, and machine-wide sums against other counts of the same thing.
+//! Others may work on this machine meanwhile, so nothing here is held against an idle machine: shares are
+//! held against what the hog says of itself, and machine-wide sums against other counts of the same thing.
 
 #![cfg(feature = "bpf")]
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "this whole file is tests")]
@@ -34,7 +34,8 @@ fn root_what_hides_between_ticks_is_seen_by_events_and_not_by_ticks() {
     hog.stop();
     let sample = of(&interval, cpu);
 
-    // The hog's own share, by events, against its own clocks. It gets less than 70 % where others want the CPU too.
+    // The hog's own share, by events, against its own clocks. It gets less than 70 % where others want the
+    // CPU too.
     assert!((shares.seen - 0.01..shares.most + 0.01).contains(&found), "by events {found}, {shares:?}");
     let truth = shares.least;
     let event = sample.event_ratio.clone().unwrap();
@@ -44,7 +45,8 @@ fn root_what_hides_between_ticks_is_seen_by_events_and_not_by_ticks() {
     let not_idle = sample.not_idle_ratio.clone().unwrap();
     assert!((not_idle - event).abs() < 0.06, "not idle {not_idle}, by events {event}");
 
-    // A sampler that is out of phase with the tick sees it; three standard errors of 3,000 samples are 2.5 points.
+    // A sampler that is out of phase with the tick sees it; three standard errors of 3,000 samples are 2.5
+    // points.
     let sampled = sample.sampled_ratio.clone().unwrap();
     assert!((sampled - event).abs() < 0.025, "sampled {sampled}, by events {event}");
 
@@ -353,8 +355,8 @@ fn root_a_watch_tiles_the_time_without_gaps() {
     assert!(watched.cost.is_ok(), "{:?}", watched.cost);
 }
 
-/// A probe on the best rung, and the right to be the only test that measures; `None`, and the reason printed, where
-/// this machine does not give it.
+/// A probe on the best rung, and the right to be the only test that measures; `None`, and the reason printed,
+/// where this machine does not give it.
 fn probe() -> Option<(CpuProbe, MutexGuard<'static, ()>)> {
     static ALONE: Mutex<()> = Mutex::new(());
     let root = nix::unistd::geteuid().is_root();
@@ -377,8 +379,8 @@ struct Shares {
     seen: f64,
     /// The scheduler's clock, which starts at the wake-up, inside of the interval.
     least: f64,
-    /// The same around the interval: the books open and close between two readings, however long this thread waits.
-    /// And what the host took of that CPU: the scheduler's clock leaves it out, a switch cannot.
+    /// The same around the interval: the books open and close between two readings, however long this thread
+    /// waits. And what the host took of that CPU: the scheduler's clock leaves it out, a switch cannot.
     most: f64,
 }
 

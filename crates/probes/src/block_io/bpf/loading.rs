@@ -72,9 +72,9 @@ pub(super) fn set_up(
     Ok(())
 }
 
-/// How many groups have sums for each CPU apart: enough for reads, writes, flushes and discards of each device, as far as
-/// there are not too many and their memory stays below [`SLOTS_BYTES_MAX`]; a power of two, or none. One group at least is
-/// shared by all CPUs.
+/// How many groups have sums for each CPU apart: enough for reads, writes, flushes and discards of each
+/// device, as far as there are not too many and their memory stays below [`SLOTS_BYTES_MAX`]; a power of two,
+/// or none. One group at least is shared by all CPUs.
 pub(super) fn slots(options: &Options, cpus: usize) -> u32 {
     const OPS: u32 = 4;
     let devices = if options.device.is_some() { 1 } else { with_a_size() };

@@ -71,8 +71,8 @@ pub(super) fn latencies(buckets: &[u32], sum_ns: u64, max_ns: u64) -> Latencies 
     Latencies { buckets, sum_ns, max_ns }
 }
 
-/// The bounds of a bucket: 32 of equal width to each power of two. The first also holds what is shorter, the last what is
-/// longer.
+/// The bounds of a bucket: 32 of equal width to each power of two. The first also holds what is shorter, the
+/// last what is longer.
 pub(super) fn bucket(number: u32, count: u64, max_ns: u64) -> LatencyBucket {
     let (power, place) =
         (LATENCY_LOG2_MIN + (number >> FINE_BITS), u64::from(number & ((1 << FINE_BITS) - 1)));

@@ -41,7 +41,8 @@ pub(super) fn set_up(open: &mut OpenCpuTimeSkel<'_>, hook: Hook, wanted: Setup<'
 pub(super) fn place_on_cores(places: &PerCpu<cpu>, cores: Option<&Cores>) {
     for (core, cpus) in (1..).zip(cores.into_iter().flat_map(Cores::shared)) {
         for place in cpus.iter().filter_map(|cpu| places.of(*cpu)) {
-            // SAFETY: an aligned word in memory that is mapped as long as `places` lives; the programs only read it.
+            // SAFETY: an aligned word in memory that is mapped as long as `places` lives; the programs only
+            // read it.
             unsafe { ptr::write_volatile(&raw mut (*place).core, core) };
         }
     }
@@ -55,7 +56,8 @@ fn choose(open: &mut OpenCpuTimeSkel<'_>, hook: Hook) {
     programs.on_switch_with_tasks.set_autoload(hook == Hook::WithTasks);
     programs.on_switch_raw.set_autoload(hook == Hook::Raw);
     let settings = open.maps.rodata_data.as_deref_mut().expect("our object has a .rodata");
-    // Linux 6.4 allocates a task's storage from memory of its own; before, that could wait for the run queue's lock.
+    // Linux 6.4 allocates a task's storage from memory of its own; before, that could wait for the run
+    // queue's lock.
     settings.creates_at_switch = program::kernel_is_at_least(6, 4);
     settings.by_scheduler = hook == Hook::ByScheduler;
     settings.has_btf = hook != Hook::Raw;

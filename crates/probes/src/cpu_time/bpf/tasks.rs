@@ -127,7 +127,8 @@ fn sample(told: &TaskRecord, had: Entry, has: Entry, ended: bool) -> Option<Task
     })
 }
 
-/// The kernel splits exact time in the ratio of the ticks that it saw; so do we, and say where there was none.
+/// The kernel splits exact time in the ratio of the ticks that it saw; so do we, and say where there was
+/// none.
 fn split(on_cpu_ns: u64, part: u64, whole: u64) -> Maybe<u64> {
     if whole == 0 {
         return Err(Missing::because("no tick found the thread running"));

@@ -42,7 +42,8 @@ fn root_all_programs_on_the_switch_tell_the_same() {
     }
 }
 
-/// The programs on a machine with one core of several CPUs, for [`switch_at`] to play switches on; not attached.
+/// The programs on a machine with one core of several CPUs, for [`switch_at`] to play switches on; not
+/// attached.
 fn one_core(possible: u32, cpus: &str) -> Option<(CpuTimeSkel<'static>, PerCpu<cpu>)> {
     if !nix::unistd::geteuid().is_root() || !Path::new(KERNEL_BTF).exists() {
         return None;

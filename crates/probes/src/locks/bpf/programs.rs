@@ -171,7 +171,8 @@ impl Bpf {
     }
 }
 
-/// Time of the two programs for one wait, of any thread: measured by programs without filters, and a burst of waits.
+/// Time of the two programs for one wait, of any thread: measured by programs without filters, and a burst of
+/// waits.
 ///
 /// # Errors
 ///

@@ -148,7 +148,8 @@ impl Names {
             _ => user.before(pid, *address),
         };
         let frames: Vec<Option<Frame>> = addresses.iter().enumerate().map(frame).collect();
-        // A register that was used for something else than a frame leads nowhere, or to words that no call returns to.
+        // A register that was used for something else than a frame leads nowhere, or to words that no call
+        // returns to.
         let valid = frames.iter().rposition(Option::is_some).map_or(1, |last| last + 1);
         named.lacks_callers = valid == 1;
         frames[..valid].iter().rev().map(|frame| shown(frame.as_ref())).collect()

@@ -208,7 +208,8 @@ impl Bpf {
         let shared = maps.bss_data.as_deref_mut().expect("our object has a .bss");
         let (_, rows) = self.halves.turn(&mut shared.half, [&maps.sums_even, &maps.sums_odd])?;
         let sum = |(key, sum): &Row| {
-            // SAFETY: the map's key and value are these types, of plain integers; the sizes are asserted above.
+            // SAFETY: the map's key and value are these types, of plain integers; the sizes are asserted
+            // above.
             let (key, sum): (profile_key, profile_sum) = unsafe {
                 (ptr::read_unaligned(key.as_ptr().cast()), ptr::read_unaligned(sum.as_ptr().cast()))
             };
@@ -219,7 +220,8 @@ impl Bpf {
         Ok(sums)
     }
 
-    /// Threads that are off the CPU, with their time until now: to be asked once, when nothing is counted any more.
+    /// Threads that are off the CPU, with their time until now: to be asked once, when nothing is counted any
+    /// more.
     ///
     /// # Errors
     ///

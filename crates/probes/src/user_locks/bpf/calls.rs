@@ -30,8 +30,8 @@ impl CallSite {
     }
 }
 
-/// Names the call by the frames, and where the libraries keep no frame pointers by the return addresses that lie on the
-/// stack: the nearest of a known call is the one that waits.
+/// Names the call by the frames, and where the libraries keep no frame pointers by the return addresses that
+/// lie on the stack: the nearest of a known call is the one that waits.
 pub(super) fn reached(symbols: &mut UserSymbols, pid: u32, stack: &Stack) -> CallSite {
     let mut frames: Vec<Frame> = Vec::new();
     for (depth, address) in stack.frames.iter().enumerate() {
@@ -53,8 +53,8 @@ pub(super) fn reached(symbols: &mut UserSymbols, pid: u32, stack: &Stack) -> Cal
 fn told_by(frames: &[Frame], on_stack: &[Frame]) -> CallSite {
     let known = |frames: &[Frame]| frames.iter().enumerate().find_map(|(i, f)| Some((i, call(&f.name)?)));
     let of_stack = known(on_stack);
-    // What lies on the stack above the call comes before what frame pointers tell: they leave out the one function that
-    // called into code without them.
+    // What lies on the stack above the call comes before what frame pointers tell: they leave out the one
+    // function that called into code without them.
     let above = of_stack.as_ref().map_or(0, |(i, _)| i + 1);
     let of_frames = known(frames);
     // Where the call itself keeps frame pointers, they leave out nobody further out.
@@ -80,7 +80,8 @@ fn told_by(frames: &[Frame], on_stack: &[Frame]) -> CallSite {
     CallSite { kind, call, caller, stack }
 }
 
-/// A function's name; of one in a stripped part of a program also that of the first one further out that has any.
+/// A function's name; of one in a stripped part of a program also that of the first one further out that has
+/// any.
 fn with_a_name(caller: &Frame, frames: &[Frame]) -> String {
     let has_name = |f: &Frame| !f.name.starts_with(&format!("{}+0x", f.module));
     let place = frames.iter().position(|f| f == caller).map_or(0, |i| i + 1);
@@ -91,8 +92,8 @@ fn with_a_name(caller: &Frame, frames: &[Frame]) -> String {
     }
 }
 
-/// The function that frame pointers leave out: the first beyond the libraries, which keep none. What lies further out may be
-/// left over from calls that have long returned.
+/// The function that frame pointers leave out: the first beyond the libraries, which keep none. What lies
+/// further out may be left over from calls that have long returned.
 fn left_out(on_stack: &[Frame]) -> Option<&Frame> {
     on_stack.iter().find(|f| !is_library(f) && call(&f.name).is_none())
 }
@@ -102,7 +103,8 @@ fn is_library(frame: &Frame) -> bool {
     FILES.iter().any(|file| frame.module.starts_with(file))
 }
 
-/// Whether a function is the program's own: neither the libraries of threads, nor what runtimes put around them.
+/// Whether a function is the program's own: neither the libraries of threads, nor what runtimes put around
+/// them.
 fn is_outside(frame: &Frame) -> bool {
     const STARTS: [&str; 5] = ["std::", "core::", "alloc::", "parking_lot", "<std::"];
     let of_library = is_library(frame) || STARTS.iter().any(|start| frame.name.starts_with(start));

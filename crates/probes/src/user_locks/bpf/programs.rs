@@ -223,8 +223,8 @@ impl Bpf {
     }
 }
 
-/// Time of the two programs for one wait with the call that ends it, and for one other system call, of any thread: measured
-/// by programs without filters, and bursts of both.
+/// Time of the two programs for one wait with the call that ends it, and for one other system call, of any
+/// thread: measured by programs without filters, and bursts of both.
 ///
 /// # Errors
 ///
