@@ -24,13 +24,13 @@ pub struct Cgroup {
 /// Reason why a name is not a group that can be watched.
 #[derive(Debug, thiserror::Error)]
 pub enum CgroupError {
-    /// No version 2 hierarchy is mounted.
+    /// A version 2 hierarchy is not mounted.
     #[error(
         "no hierarchy of control groups of version 2 is mounted: `mount -t cgroup2 none DIR` mounts one, and processes are \
          moved into its groups by writing to `cgroup.procs`"
     )]
     NotMounted,
-    /// No group has that name.
+    /// The name is unknown.
     #[error("there is no control group `{name}` below {}", mount.display())]
     Unknown {
         /// Name as the user wrote it.

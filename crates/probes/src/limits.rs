@@ -400,7 +400,7 @@ fn below_mount(name: &str, of: &str) -> Option<PathBuf> {
     Some(below.to_owned())
 }
 
-/// Folder whose process list includes this process.
+/// Searches for the folder that lists this process.
 fn search(mount: &Path, process: &str) -> Option<PathBuf> {
     let pid = if process == "self" { std::process::id().to_string() } else { process.to_owned() };
     let mut waiting = VecDeque::from([mount.to_owned()]);

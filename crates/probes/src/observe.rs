@@ -32,7 +32,7 @@ pub struct Kind {
 pub struct Reading {
     /// Name, ending in the unit: `io_reads_per_s`.
     pub name: String,
-    /// Labels that distinguish series of the same name: `device=sda`; empty if there are none.
+    /// Labels that distinguish series of the same name: `device=sda`; may be empty.
     pub labels: String,
     /// Value. A missing one is left out, and the notes state the reason.
     pub value: f64,

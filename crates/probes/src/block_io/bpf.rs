@@ -238,8 +238,8 @@ impl IoProbe {
         Ok(interval)
     }
 
-    /// Measures what watching costs, by a burst of small reads of the device under this program's own file,
-    /// unless that was done before; needs the rights that opening the probe needs.
+    /// Measures the cost per request with a burst of small reads of the device under this program's file,
+    /// unless that was done before; needs the same rights as opening the probe.
     pub fn measure_cost(&mut self) {
         self.meter.measure(|| Ok([ns_per_request(&self.options, self.events)?]));
     }
@@ -409,7 +409,8 @@ pub(crate) fn kernel_memory(possible: u32, by_file: bool) -> libbpf_rs::Result<u
     Ok(crate::program::kernel_bytes(&probe.skel, possible))
 }
 
-/// Which counts the filters allow. Merges have no origin; ends without a start have only a device.
+/// Derives from the filters which counts are possible. Merges have no origin; ends without a start have only
+/// a device.
 fn tells(options: &Options) -> Countable {
     let Options { device, pid, comm, cgroup, ops, .. } = options;
     let unmatched = pid.is_none() && comm.is_none() && cgroup.is_none() && ops.is_empty();

@@ -17,7 +17,7 @@ pub struct Device {
 /// Reason why a name is not a device whose requests can be seen.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
-    /// No device has that name.
+    /// The name is unknown.
     #[error("there is no block device `{name}`; `ls /sys/block` lists them")]
     Unknown {
         /// Name as the user wrote it.

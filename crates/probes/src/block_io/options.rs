@@ -32,11 +32,11 @@ pub struct Options {
 /// Latencies to measure. Sizes, addresses and seeks are always measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IoLatency {
-    /// From the start and from the issue: three of our programs run for a request.
+    /// Latency from the start and from the issue: three of our programs run for a request.
     Both,
-    /// From the issue alone: two programs.
+    /// Latency from the issue alone: two programs.
     Issue,
-    /// None, and requests count when they are issued, not when they end: one program.
+    /// Neither; requests count when they are issued, not when they end: one program.
     None,
 }
 

@@ -56,8 +56,8 @@ pub(super) const KINDS: [&str; 14] = [
 
 /// Kinds of losses: switches that were not seen, the time around them that may count on the wrong side, and
 /// busy time without a known thread; clock readings that went back, stints without room for the sums of a
-/// task or of its core, tasks whose end was not reported, records that the kernel had no room for, interrupts
-/// without a seen end.
+/// task or of its core, tasks of which the end was not reported, records that the kernel had no room for,
+/// interrupts without a seen end.
 pub(super) const LOST: [&str; 9] = [
     "switch-unseen",
     UNSURE_NS,

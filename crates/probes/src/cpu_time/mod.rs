@@ -145,7 +145,8 @@ impl CpuProbe {
         started_ns
     }
 
-    /// Chooses the processes that [`CpuProbe::members_ns`] counts: the children of this process, until the next call.
+    /// Chooses the processes that [`CpuProbe::members_ns`] counts: the children of this process, until the
+    /// next call.
     ///
     /// A child is a member from its first instruction on, and so is everything that it starts, however
     /// short-lived.

@@ -50,6 +50,6 @@ pub(super) trait Source: std::fmt::Debug {
 pub enum Adopt {
     /// The processes that this one starts from now on, with everything that they start.
     Children,
-    /// No new members; present ones stay.
+    /// Stops adopting; present members stay.
     Nobody,
 }

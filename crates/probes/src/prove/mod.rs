@@ -1,4 +1,4 @@
-//! Calibration: each instrument against workloads whose truth is known, on this very machine.
+//! Calibration: each instrument against workloads with a known truth, on this very machine.
 //!
 //! A subject is one file here, and one line in [`SUBJECTS`]: it starts its workloads through `Bench::start`,
 //! each in a separate process, and reports the results through `Bench::tell`. If something cannot be proved

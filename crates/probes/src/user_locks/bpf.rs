@@ -1,4 +1,4 @@
-//! The probe where there is BPF: the sums of the kernel's side, with names.
+//! The probe with BPF: the sums of the kernel's side, with names.
 
 mod calls;
 mod programs;
@@ -26,7 +26,7 @@ pub struct UserLockProbe {
     programs: programs::Bpf,
     cgroups: cgroups::Names,
     symbols: UserSymbols,
-    /// Processes of a PID namespace by the machine's ids; `None` outside of one.
+    /// Ids in this PID namespace, by the machine's; `None` outside of one.
     ids: Option<HashMap<u32, u32>>,
     namespace: Option<process_ids::Namespace>,
     meter: Meter<2>,
@@ -57,8 +57,8 @@ impl UserLockProbe {
         })
     }
 
-    /// The first interval starts here: at the moment that this yields, on `CLOCK_MONOTONIC`. Without it, when
-    /// the probe was opened.
+    /// Starts the first interval and returns its start on `CLOCK_MONOTONIC`. Without this call, it starts
+    /// when the probe is opened.
     ///
     /// # Errors
     ///
@@ -71,7 +71,7 @@ impl UserLockProbe {
         Ok(self.last_ns)
     }
 
-    /// What was waited for since the last reading, or since the probe was opened.
+    /// Waits since the last reading, or since the probe was opened.
     ///
     /// The next interval starts where this one ends. Whether a deadline was missed is the caller's to know.
     ///
@@ -91,8 +91,8 @@ impl UserLockProbe {
         Ok(UserLockInterval { from_ns, until_ns, cpus, missed_deadline: false, locks, lost })
     }
 
-    /// Measures what watching costs, by bursts of waits for one lock and of other system calls (some 100 ms),
-    /// unless that was done before; needs the rights that opening the probe needs.
+    /// Measures the cost per call with bursts of waits for one lock and of other system calls (some 100 ms),
+    /// unless that was done before; needs the same rights as opening the probe.
     pub fn measure_cost(&mut self) {
         self.meter.measure(programs::ns_of_calls);
     }
@@ -132,7 +132,7 @@ impl UserLockProbe {
         let waker = sum.waker.as_ref().map_err(Clone::clone).map(|waker| {
             let Ok(stack) = &waker.stack else { return waker.name.clone() };
             let woke = calls::reached(&mut self.symbols, sum.pid, stack);
-            // Who waits may have left no name behind, who wakes it mostly does: `sem_post`.
+            // The waiter's stack may show no name; the waker's usually does: `sem_post`.
             if reached.kind == UserLockKind::Other {
                 reached.kind = woke.kind;
             }

@@ -1,4 +1,4 @@
-//! Our programs in the kernel, and what they summed up.
+//! Our programs in the kernel, and their sums.
 
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
@@ -39,10 +39,10 @@ const _: () = assert!(size_of::<wait_key>() == 32);
 const _: () = assert!(size_of::<wait_sum>() == 200);
 const _: () = assert!(size_of::<stack>() == 192);
 
-/// Programs, maps and links, and some.
+/// Programs, maps and links, with a margin.
 const DESCRIPTORS: u64 = 64;
 
-/// The reasons of `locks.h`, in its order.
+/// Loss reasons of `locks.h`, in its order.
 const LOST: [&str; 6] = [
     "no-room",
     "no-room-for-stack",
@@ -62,20 +62,20 @@ pub(super) struct Bpf {
     _links: [Link; 2],
 }
 
-/// What was waited for with one lock, kind and stack.
+/// Waits for one lock, by kind and stack.
 #[derive(Debug)]
 pub(super) struct Sum {
     pub(super) lock: u64,
     pub(super) flags: u32,
     pub(super) role: Option<&'static str>,
     pub(super) frames: Maybe<Vec<u64>>,
-    /// By its id; 0 if it was not asked for.
+    /// Control group id; 0 if groups were not requested.
     pub(super) cgroup: u64,
     pub(super) waits: Waits,
     pub(super) spun_ns: u64,
 }
 
-/// All that was summed up in an interval.
+/// All sums of an interval.
 #[derive(Debug)]
 pub(super) struct Drained {
     pub(super) sums: Vec<Sum>,
@@ -95,7 +95,7 @@ impl Bpf {
         let pid = options.pid.map(process_ids::machines).transpose().map_err(|why| why.reason)?;
         let options = &Options { pid, ..options.clone() };
         if !program::kernel_is_at_least(6, 1) {
-            // There a program that waits for a lock may be run again by that very wait.
+            // Before, a program that waits for a lock may be entered again by that very wait.
             return Err("no waits for locks by BPF: it needs Linux 6.1 or later".to_owned());
         }
         Self::attach(options).map_err(|e| {
@@ -123,7 +123,7 @@ impl Bpf {
         settings.only_cgroup = options.cgroup.is_some();
         let skel = open.load()?;
         program::ask_for(&skel.maps.asked_cgroup, options.cgroup.as_ref())?;
-        // What ends before anyone watches for its beginning is not lost but older than we are.
+        // A wait that ends without a seen begin is not lost: it began before us.
         let links = [skel.progs.on_begin.attach()?, skel.progs.on_end.attach()?];
         let losses = Losses::new(LOST);
         let stacks = Stacks::new(16 * options.room as usize, frames);
@@ -171,8 +171,8 @@ impl Bpf {
     }
 }
 
-/// Time of the two programs for one wait, of any thread: measured by programs without filters, and a burst of
-/// waits.
+/// Time of the two programs for one wait, of any thread: measured with programs without filters, and a burst
+/// of waits.
 ///
 /// # Errors
 ///
@@ -194,7 +194,7 @@ pub(crate) fn kernel_memory(possible: u32) -> libbpf_rs::Result<u64> {
     Ok(program::kernel_bytes(&bpf.skel, possible))
 }
 
-/// What the kernel's side writes of a stack: addresses, innermost first, then zeros.
+/// Reads a stack of the kernel's side: addresses, innermost first, then zeros.
 fn frames(stack: &[u8]) -> Vec<u64> {
     let words = stack.chunks_exact(8).map(|w| u64::from_ne_bytes(w.try_into().expect("eight bytes")));
     words.take_while(|frame| *frame != 0).collect()
