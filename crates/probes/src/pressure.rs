@@ -11,7 +11,7 @@ use record::missing::{Maybe, Missing};
 ///
 /// # Errors
 ///
-/// Missing where the kernel does not keep it.
+/// Missing if the kernel does not count it.
 ///
 /// # Source
 ///

@@ -249,7 +249,7 @@ impl Loop {
         OpenOptions::new().read(true).write(true).custom_flags(libc::O_DIRECT).open(&self.path).unwrap()
     }
 
-    /// A file system on it; `None` where it cannot be had.
+    /// A file system on it; `None` if it is unavailable.
     fn with_ext4(&self) -> Option<std::path::PathBuf> {
         let place = self.folder.path().join("mounted");
         std::fs::create_dir(&place).unwrap();

@@ -200,7 +200,7 @@ fn root_retransmits_round_trips_and_drops_of_a_peer_are_those_of_the_network() {
     assert!((2 * DELAY_NS..=at_most_ns).contains(&rtt.min_ns), "{rtt:?}, {shortest_ns}");
     drop(stream);
 
-    // One that comes and ends between two readings.
+    // A connection that begins and ends between two readings.
     probe.read().unwrap();
     let before = truth.again.load(Ordering::Relaxed);
     let mut stream = client();

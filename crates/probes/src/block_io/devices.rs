@@ -14,7 +14,7 @@ pub struct Device {
     pub minor: u32,
 }
 
-/// Reason why a name is not a device whose requests can be seen.
+/// Reason why the requests of a named device cannot be seen.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
     /// The name is unknown.

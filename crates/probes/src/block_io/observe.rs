@@ -22,7 +22,7 @@ fn open() -> Box<dyn Instrument> {
     })
 }
 
-/// A probe, or the reason why there is none; and its losses so far.
+/// A probe, or the reason why it is missing; and its losses so far.
 #[derive(Debug)]
 struct Observer {
     probe: Maybe<IoProbe>,

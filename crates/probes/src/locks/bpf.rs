@@ -49,7 +49,7 @@ impl LockProbe {
     ///
     /// # Errors
     ///
-    /// Missing where the kernel does not hand out the sums.
+    /// Missing if the kernel does not return the sums.
     pub fn start(&mut self) -> Maybe<u64> {
         self.read()?;
         self.seen = 0;
@@ -59,11 +59,11 @@ impl LockProbe {
 
     /// Waits since the last reading, or since the probe was opened.
     ///
-    /// The next interval starts where this one ends. Whether a deadline was missed is the caller's to know.
+    /// The next interval starts where this one ends. The caller checks whether it missed a deadline.
     ///
     /// # Errors
     ///
-    /// Missing where the kernel does not hand out the sums.
+    /// Missing if the kernel does not return the sums.
     pub fn read(&mut self) -> Maybe<LockInterval> {
         let (until_ns, drained) = self.programs.drain()?;
         self.cgroups.next_round();
@@ -82,12 +82,11 @@ impl LockProbe {
         self.meter.measure(|| Ok([programs::ns_per_wait()?]));
     }
 
-    /// What watching has cost since the start; measured now, where [`Self::measure_cost`] was not called
-    /// before.
+    /// Cost of watching since the start; measures now if [`Self::measure_cost`] was not called before.
     ///
     /// # Errors
     ///
-    /// Missing where the kernel's run statistics cannot be had.
+    /// Missing if the kernel's run statistics are unavailable.
     pub fn cost(&mut self) -> Maybe<Cost> {
         self.measure_cost();
         self.meter.cost([self.seen])

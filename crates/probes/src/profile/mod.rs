@@ -25,7 +25,7 @@ use crate::locks::Refused;
 ///
 /// # Errors
 ///
-/// [`Refused`], with what is missing and how to get it.
+/// [`Refused`], with the cause and a remedy.
 pub fn open(options: &Options) -> Result<Profiler, Refused> {
     Profiler::open(options)
 }

@@ -26,7 +26,7 @@ impl Halves {
     ///
     /// # Errors
     ///
-    /// Missing where the kernel does not hand the sums out.
+    /// Missing if the kernel does not return the sums.
     pub(crate) fn turn(&mut self, word: &mut u32, maps: [&impl MapCore; 2]) -> Maybe<(u64, Vec<Row>)> {
         let full = usize::try_from(self.half & 1).expect("0 or 1");
         self.half = self.half.wrapping_add(1);
@@ -54,7 +54,7 @@ pub(crate) fn wait_for_running() {
 ///
 /// # Errors
 ///
-/// Missing where the kernel does not hand them out.
+/// Missing if the kernel does not return them.
 pub(crate) fn take_all(map: &impl MapCore) -> Maybe<Vec<Row>> {
     let refused = |e: &dyn fmt::Display| Missing::because(format!("the sums cannot be read: {e}"));
     // As many at once as there may be: a batch too small for one bucket of the map would fail.

@@ -62,7 +62,7 @@ impl UserLockProbe {
     ///
     /// # Errors
     ///
-    /// Missing where the kernel does not hand out the sums.
+    /// Missing if the kernel does not return the sums.
     pub fn start(&mut self) -> Maybe<u64> {
         self.read()?;
         self.seen = 0;
@@ -73,11 +73,11 @@ impl UserLockProbe {
 
     /// Waits since the last reading, or since the probe was opened.
     ///
-    /// The next interval starts where this one ends. Whether a deadline was missed is the caller's to know.
+    /// The next interval starts where this one ends. The caller checks whether it missed a deadline.
     ///
     /// # Errors
     ///
-    /// Missing where the kernel does not hand out the sums.
+    /// Missing if the kernel does not return the sums.
     pub fn read(&mut self) -> Maybe<UserLockInterval> {
         let (until_ns, drained) = self.programs.drain()?;
         self.cgroups.next_round();
@@ -97,12 +97,11 @@ impl UserLockProbe {
         self.meter.measure(programs::ns_of_calls);
     }
 
-    /// What watching has cost since the start; measured now, where [`Self::measure_cost`] was not called
-    /// before.
+    /// Cost of watching since the start; measures now if [`Self::measure_cost`] was not called before.
     ///
     /// # Errors
     ///
-    /// Missing where the kernel's run statistics cannot be had.
+    /// Missing if the kernel's run statistics are unavailable.
     pub fn cost(&mut self) -> Maybe<Cost> {
         self.measure_cost();
         self.meter.cost([self.seen, self.programs.calls().saturating_sub(self.calls_before + self.seen)])

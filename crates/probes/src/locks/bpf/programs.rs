@@ -87,9 +87,9 @@ impl Bpf {
     ///
     /// # Errors
     ///
-    /// A sentence for people: what is missing, and how to get it.
+    /// A sentence for people: the cause and a remedy.
     pub(super) fn open(options: &Options) -> Result<Self, String> {
-        // The library would write to stderr; what we have to say, we say in the error.
+        // The library would write to stderr; the error reports it instead.
         libbpf_rs::set_print(None);
         descriptors::make_room(DESCRIPTORS)?;
         let pid = options.pid.map(process_ids::machines).transpose().map_err(|why| why.reason)?;
@@ -130,11 +130,11 @@ impl Bpf {
         Ok(Self { skel, room: options.room, halves: Halves::default(), losses, stacks, _links: links })
     }
 
-    /// Ends an interval: turns to the other half of the sums, and hands out the one that was in use.
+    /// Ends an interval: switches to the other half of the sums, and returns the one that was in use.
     ///
     /// # Errors
     ///
-    /// Missing where the kernel does not hand them out.
+    /// Missing if the kernel does not return them.
     pub(super) fn drain(&mut self) -> Maybe<(u64, Drained)> {
         let maps = &mut self.skel.maps;
         let shared = maps.bss_data.as_deref_mut().expect("our object has a .bss");
@@ -159,7 +159,7 @@ impl Bpf {
         }
     }
 
-    /// What was lost since the last time, by reason.
+    /// Losses since the last call, by reason.
     fn lost(&mut self) -> BTreeMap<String, u64> {
         let shared = self.skel.maps.bss_data.as_deref().expect("our object has a .bss");
         // SAFETY: plain words in memory that is mapped as long as `skel` lives; each is read whole.
@@ -176,7 +176,7 @@ impl Bpf {
 ///
 /// # Errors
 ///
-/// Missing where the kernel's run statistics cannot be had.
+/// Missing if the kernel's run statistics are unavailable.
 pub(super) fn ns_per_wait() -> Maybe<f64> {
     let options = Options { room: 1024, ..Options::of_everyone() };
     let bpf = Bpf::attach(&options).map_err(|e| Missing::because(e.to_string()))?;

@@ -38,7 +38,7 @@ pub(super) struct NamedStack {
     pub(super) lacks_callers: bool,
     /// The kernel did not walk further.
     pub(super) is_truncated: bool,
-    /// No room for the stack, or no stack to walk.
+    /// The stack had no room, or there was nothing to walk.
     pub(super) lacks_stack: bool,
 }
 
