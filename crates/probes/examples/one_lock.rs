@@ -66,7 +66,7 @@ fn pipe_passer() -> io::Result<Box<dyn Fn() -> Work>> {
     }))
 }
 
-/// A pipe holds sixteen pages, so that fewer threads never wait for room.
+/// A pipe holds sixteen pages, so fewer threads never wait for room.
 fn pass_page(mut reader: &PipeReader, mut writer: &PipeWriter) {
     let mut page = [0; 4096];
     writer.write_all(&page).expect("its other end is open");

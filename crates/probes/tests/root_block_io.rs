@@ -175,7 +175,7 @@ fn settled(probe: &mut IoProbe, requests: u64) -> IoInterval {
     read_until(probe, |seen| seen.counts.reads + seen.counts.writes >= requests)
 }
 
-/// Reads until everything is there; what is there after a minute is returned as it is.
+/// Reads until everything has arrived; after a minute, returns the state so far.
 fn read_until(probe: &mut IoProbe, is_all: impl Fn(&IoInterval) -> bool) -> IoInterval {
     let give_up_ns = Monotonic.now_ns() + 60_000_000_000;
     let mut sum = probe.read().unwrap();
@@ -237,7 +237,7 @@ impl Loop {
         self.path.trim_start_matches("/dev/")
     }
 
-    /// A probe that looks at this device only, its first interval begun.
+    /// A probe for this device only, with its first interval started.
     fn probe(&self, options: Options) -> IoProbe {
         let device = Some(block_io::find(&self.path).unwrap());
         let mut probe = block_io::open(&Options { device, ..options }).expect("root and BTF are there");

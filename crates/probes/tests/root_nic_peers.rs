@@ -28,8 +28,8 @@ const FAR: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 const PORT: u16 = 7;
 /// Delay in each direction.
 const DELAY_NS: u64 = 20_000_000;
-/// Of the data segments that the client sends for the first time, one in this number is lost, and another one
-/// duplicated.
+/// One data segment in this number, of those that the client sends for the first time, is lost, and another
+/// one duplicated.
 const ONE_IN: u64 = 10;
 
 /// Counts of the tunnel.

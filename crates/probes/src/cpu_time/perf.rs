@@ -106,7 +106,7 @@ impl Source for Perf {
         line.drain();
         let books = line.account.close(wall_ns);
         let books = books.ok_or_else(|| Missing::because("it has not switched since the start"))?;
-        // A record that came in meanwhile may be later than the clock was read.
+        // A record that arrived meanwhile may be later than the reading of the clock.
         Ok(Edge { wall_ns: books.at_ns, books })
     }
 

@@ -32,7 +32,7 @@ const WORKLOADS: [(u64, usize); 2] = [(5_000, 18), (5_000, 1_400)];
 /// Ethernet, IPv4 and UDP.
 const HEADERS_BYTES: u64 = 14 + 20 + 8;
 const PORT: u16 = 9;
-/// An echo that takes longer is lost, and then nothing is proved.
+/// An echo that takes longer is lost, and the proof is missing.
 const ECHO_WITHIN: Duration = Duration::from_secs(10);
 /// Number of readings that measure the cost of one.
 const LOOKS: u32 = 20;

@@ -23,7 +23,7 @@ pub(crate) use self::bpf::Ticks;
 #[cfg(not(feature = "bpf"))]
 pub(crate) use crate::absent::Ticks;
 
-/// Between two samples of a CPU: 997 Hz, a prime, so that they stay in step with nothing.
+/// Period of the samples of a CPU: 997 Hz, a prime, which is in step with nothing.
 pub(crate) const SAMPLE_PERIOD_NS: u64 = 1_003_009;
 
 /// Minimum share of the due samples: fewer say nothing about the time in between.

@@ -168,7 +168,7 @@ fn root_siblings_are_busy_for_as_long_as_both_run() {
         assert!(task.core_share_ns.abs_diff(share_ns) < 1_000_000, "{task:?}");
     }
     let shares: u64 = tasks.iter().map(|t| t.core_share_ns).sum();
-    // The core is idle where both are: not longer than either is.
+    // The core is idle while both are: not longer than either is.
     let idle_ns_max = idle_ns(first).min(idle_ns(second));
     assert!(shares < wall_ns + 1_000_000, "{shares} of {wall_ns}");
     // Busy time without a thread, and interrupts, are in no thread's share.
