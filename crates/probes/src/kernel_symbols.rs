@@ -59,7 +59,7 @@ impl KernelSymbols {
 
     /// The variable that holds the address, and the offset in it: `tasklist_lock`, `init_mm+0x70`.
     pub(crate) fn variable(&self, address: u64) -> Option<String> {
-        /// Maximum offset: few static structures that hold a lock are larger.
+        /// Maximum offset: static structures that hold a lock are hardly larger.
         const OFFSET_MAX: u64 = 64 * 1024;
         let symbol = self.at_or_before(address).filter(|s| !s.is_code)?;
         // Kernels without names of variables still have those of the linker's edges.

@@ -136,7 +136,7 @@ fn root_what_a_thread_sleeps_is_off_cpu_time_of_the_function_that_sleeps() {
         s.state == ThreadState::Blocked && s.frames.iter().any(|f| f.contains("nanosleep"))
     };
     let asleep: Vec<&ProfileStack> = profile.stacks.iter().filter(is_sleep).collect();
-    // Some kernels hide switches, without the threads.
+    // Some kernels hide some switches, and do not report of which thread.
     let unseen = profile.lost.get("switch-unseen").copied().unwrap_or(0);
     let count = asleep.iter().map(|s| s.count).sum::<u64>();
     assert!(count <= 40 && count + unseen >= 40, "{profile:?}");

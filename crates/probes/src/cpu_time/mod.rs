@@ -167,8 +167,8 @@ impl CpuProbe {
         self.of_members(|books| books.member_ns)
     }
 
-    /// Time in interrupts while members had the CPU, over the same period; the kernel's own clocks count part
-    /// of it as CPU time.
+    /// Time in interrupts while members had the CPU, over the same period; the kernel's own clocks count it
+    /// as CPU time.
     ///
     /// # Errors
     ///

@@ -47,7 +47,7 @@ impl Watch {
             let mut probe = open(&options);
             probe.start();
             let mut deadlines = Deadlines::new(Monotonic.now_ns(), interval);
-            // Fails only if the starter is gone; `stopped` then fails too.
+            // Fails only if the starter is gone; `stopped` then reports that too.
             let _ = started.send((probe.rung(), probe.notes().to_vec()));
             let mut intervals = Vec::new();
             loop {

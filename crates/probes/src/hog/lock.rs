@@ -217,7 +217,7 @@ struct LatePage {
 // SAFETY: the page is mapped for as long as this lives, and nothing but the kernel reads it.
 unsafe impl Sync for LatePage {}
 
-/// `struct uffdio_api` of `linux/userfaultfd.h`; the next structs are from there too.
+/// `struct uffdio_api` of `linux/userfaultfd.h`.
 #[repr(C)]
 #[derive(Debug, Default)]
 struct Hello {

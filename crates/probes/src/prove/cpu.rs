@@ -253,7 +253,7 @@ fn proof(hog: &Hog, instrument: &str, ours: bool, limit: f64) -> Proof {
     }
 }
 
-/// Proofs of our instruments, and of the samplers that they replace.
+/// Proofs of our instruments, and of samplers.
 fn own_proofs(hog: &Hog, window: &Window) -> Vec<Proof> {
     let cpu_truth = if window.by_events.is_ok() { window.truth_of_cpu(hog) } else { Ok(window.truth) };
     let proof = |instrument: &str, ours: bool, found: Maybe<f64>, limit: f64| Proof {

@@ -15,8 +15,8 @@ fn root_softirqs_are_busy_time_and_taken_out_of_the_thread_that_they_interrupt()
     let Some((mut probe, _alone)) = probe() else { return };
     let Some((cpu, from_cpu)) = two_cpus() else { return };
     // A spinner wants its CPU all the time. Time in which it neither ran nor waited, and no handler ran, went
-    // to the host, to exits into it, and to the path to handlers and back: first without packets, to separate
-    // the two.
+    // to the host, to exits into it, and to the path to handlers and back: first without packets, so the rest
+    // is due to the packets.
     let mut spinner = Hog::start(&["spin", &cpu.to_string(), "60"]);
     let control: Vec<Lost> = (0..WINDOWS).map(|_| lost(&mut probe, &mut spinner, None)).collect();
     spinner.stop();
