@@ -73,8 +73,8 @@ pub(super) fn set_up(
 }
 
 /// Number of groups with separate sums for each CPU: enough for reads, writes, flushes and discards of each
-/// device, limited by [`SLOTS`] devices and [`SLOTS_BYTES_MAX`]; a power of two, or 0. All CPUs share at
-/// least one group.
+/// device, limited by [`SLOTS`], [`Options::groups_max`] and [`SLOTS_BYTES_MAX`]; a power of two, or 0. All
+/// CPUs share at least one group.
 pub(super) fn slots(options: &Options, cpus: usize) -> u32 {
     const OPS: u32 = 4;
     let devices = if options.device.is_some() { 1 } else { with_a_size() };
