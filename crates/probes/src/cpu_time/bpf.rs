@@ -199,8 +199,8 @@ impl Bpf {
     fn books(&self, place: *const cpu, closed: &cpu_time) -> Books {
         // The half that was in use until that closing; the programs write the other one now.
         let half = usize::from(closed.closings & 1 == 1);
-        // SAFETY: plain integers in memory that is mapped as long as `cpus` lives. The programs write this
-        // half again only after the next closing; `&mut self` orders closings.
+        // SAFETY: plain integers in memory that is mapped as long as `cpus` lives. The next closing is the
+        // first to write this half again; `&mut self` orders closings.
         let contests = unsafe { ptr::read_volatile(&raw const (*place).contests[half]) };
         // SAFETY: as above.
         let contenders = unsafe { ptr::read_volatile(&raw const (*place).contenders[half]) };
