@@ -1,4 +1,5 @@
-//! Compiles the eBPF programs and writes a typed skeleton for each. Without the feature there is nothing to do.
+//! Compiles the eBPF programs and writes a typed skeleton for each. Without the feature there is nothing to
+//! do.
 
 fn main() {
     #[cfg(feature = "bpf")]

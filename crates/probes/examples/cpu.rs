@@ -1,4 +1,4 @@
-//! Prints what the CPUs did, every so often: `cpu [SECONDS [COUNT]]`.
+//! Prints the CPU time of each CPU periodically: `cpu [SECONDS [COUNT]]`.
 
 use std::env;
 use std::io::{self, Write};

@@ -1,8 +1,9 @@
-//! A workload with a known truth, as a process of its own: `hog hide CPU PERCENT SECONDS`, `hog antihide CPU SECONDS`,
-//! `hog spin CPU[,CPU...] SECONDS`, `hog ping-pong CPU ROUNDS`, `hog packets CPU FROM_CPU PER_SECOND SECONDS [spin]`.
+//! A workload with a known truth, as a separate process:
+//! `hog hide CPU PERCENT SECONDS`, `hog antihide CPU SECONDS`, `hog spin CPU[,CPU...] SECONDS`,
+//! `hog ping-pong CPU ROUNDS`, `hog packets CPU FROM_CPU PER_SECOND SECONDS [spin]`.
 //!
-//! Prints `ready` when the work starts, `seen NS` for each byte that it reads (see `hog::seen_ns`), and at its end what it
-//! says of itself. Ends early when its input ends.
+//! Prints `ready` when the work starts, `seen NS` for each byte that it reads (see `hog::seen_ns`), and at
+//! its end its report. Ends early when its input ends.
 
 use std::io::{self, Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};

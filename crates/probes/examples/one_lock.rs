@@ -1,7 +1,9 @@
-//! A program that gets slower with threads, because of one lock: `one_lock pipe|mutex shared|own THREADS SECONDS`.
+//! A program that gets slower with threads, because of one lock: `one_lock pipe|mutex shared|own THREADS
+//! SECONDS`.
 //!
-//! `pipe`: threads write a page into a pipe and read one, which takes a mutex of the kernel. `mutex`: threads count words in a map
-//! behind a mutex of the program. `shared`: all of them use one; `own`: each has its own, as they should.
+//! `pipe`: threads write a page into a pipe and read one, which takes a mutex of the kernel. `mutex`: threads
+//! count words in a map behind a mutex of the program. `shared`: all of them use one; `own`: each has its
+//! own, as they should.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -64,7 +66,7 @@ fn pipe_passer() -> io::Result<Box<dyn Fn() -> Work>> {
     }))
 }
 
-/// A pipe holds sixteen pages, so that fewer threads never wait for room.
+/// A pipe holds sixteen pages, so fewer threads never wait for room.
 fn pass_page(mut reader: &PipeReader, mut writer: &PipeWriter) {
     let mut page = [0; 4096];
     writer.write_all(&page).expect("its other end is open");

@@ -1,4 +1,4 @@
-//! The probes of a build without BPF: types without values, whose `open` says why.
+//! The probes of a build without BPF: types without values. Their `open` returns the reason.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +12,10 @@ use crate::locks::Refused;
 use crate::ticks::Tally;
 use crate::{block_io, locks, profile, user_locks};
 
-/// A probe without values, with the methods that callers know.
+/// A probe without values, with the methods of the real one.
 macro_rules! absent {
     ($visibility:vis $probe:ident { $(fn $name:ident($($self:tt)+) -> $yields:ty;)* }) => {
-        /// A probe that this build does not have.
+        /// A probe that this build lacks.
         #[derive(Debug)]
         $visibility enum $probe {}
 

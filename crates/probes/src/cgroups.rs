@@ -1,7 +1,7 @@
 //! Control groups of version 2: by the ids that programs in the kernel see, and by the paths that people use.
 //!
-//! A group of version 1 has no id that a program in the kernel can tell: on a machine with both versions, every process is
-//! in one group of version 2 too, often in its root.
+//! Programs in the kernel cannot read an id of a version 1 group: on a machine with both versions, every
+//! process is in one group of version 2 too, often in its root.
 
 #[cfg(feature = "bpf")]
 mod names;
@@ -12,35 +12,36 @@ use crate::limits;
 #[cfg(feature = "bpf")]
 pub(crate) use names::Names;
 
-/// A group that a user has named.
+/// A group that the user named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cgroup {
-    /// Its folder.
+    /// Folder of the group.
     pub folder: PathBuf,
-    /// Its path in the mounted hierarchy: `/system.slice/mariadb.service`.
+    /// Path in the mounted hierarchy: `/system.slice/mariadb.service`.
     pub name: String,
 }
 
-/// Why a name stands for no group that can be watched.
+/// Reason why a name is not a group that can be watched.
 #[derive(Debug, thiserror::Error)]
 pub enum CgroupError {
-    /// No hierarchy to look in.
+    /// A version 2 hierarchy is not mounted.
     #[error(
         "no hierarchy of control groups of version 2 is mounted: `mount -t cgroup2 none DIR` mounts one, and processes are \
          moved into its groups by writing to `cgroup.procs`"
     )]
     NotMounted,
-    /// Nothing has that name.
+    /// The name is unknown.
     #[error("there is no control group `{name}` below {}", mount.display())]
     Unknown {
-        /// As it was written.
+        /// Name as the user wrote it.
         name: String,
-        /// Where the hierarchy is mounted.
+        /// Mount point of the hierarchy.
         mount: PathBuf,
     },
 }
 
-/// The group of a path: as the file system shows it (`/sys/fs/cgroup/a/b`), or below the root of the hierarchy (`a/b`).
+/// Finds the group of a path: as the file system shows it (`/sys/fs/cgroup/a/b`), or below the root of the
+/// hierarchy (`a/b`).
 ///
 /// # Errors
 ///
@@ -58,7 +59,7 @@ pub fn find(text: &str) -> Result<Cgroup, CgroupError> {
     Ok(Cgroup { folder, name })
 }
 
-/// Where the hierarchy of version 2 is mounted.
+/// Mount point of the hierarchy of version 2.
 ///
 /// # Errors
 ///

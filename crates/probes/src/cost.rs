@@ -1,41 +1,41 @@
-//! What watching costs: time of our programs in the kernel, by event.
+//! Cost of watching: time of our programs in the kernel, by event.
 
 use std::fmt;
 
 use record::clock::{Clock, Monotonic};
 use record::missing::{Maybe, Missing};
 
-/// What watching has cost since its start.
+/// Cost of watching since its start.
 ///
-/// The kernel's way to a program is not in it, and neither is the time of the process that reads the sums.
+/// Excludes the kernel's path to a program, and the time of the process that reads the sums.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cost {
-    /// By kind of event.
+    /// Cost by kind of event.
     pub events: Vec<OfEvent>,
     /// Time since the start.
     pub elapsed_ns: u64,
 }
 
-/// What watching one kind of event has cost.
+/// Cost of watching one kind of event.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OfEvent {
-    /// With its article: `a request`.
+    /// Name with its article: `a request`.
     pub name: &'static str,
-    /// Time of our programs for each, by the kernel's own statistics, less what these cost by themselves.
+    /// Time of our programs for each, by the kernel's statistics, less the cost of these statistics.
     ///
     /// Measured in a burst of such events, so with warm caches.
     pub ns: f64,
-    /// How many there were since the start.
+    /// Number of events since the start.
     pub count: u64,
 }
 
 impl Cost {
-    /// CPU time that all of these make together, as a share of one CPU since the start.
+    /// Total CPU time, as a share of one CPU since the start.
     pub fn ratio_of_one_cpu(&self) -> f64 {
         self.ns() / self.elapsed_ns.max(1) as f64
     }
 
-    /// CPU time that all of these make together.
+    /// Total CPU time.
     pub fn ns(&self) -> f64 {
         self.events.iter().map(|event| event.ns * event.count as f64).sum()
     }
@@ -51,7 +51,7 @@ impl fmt::Display for Cost {
     }
 }
 
-/// What each kind of event costs, measured once; and since when such events are counted.
+/// Cost of each kind of event, measured once, and the start of counting.
 #[derive(Debug)]
 pub(crate) struct Meter<const N: usize> {
     names: [&'static str; N],
@@ -64,21 +64,21 @@ impl<const N: usize> Meter<N> {
         Self { names, ns: None, started_ns: Monotonic.now_ns() }
     }
 
-    /// Events count from here on.
+    /// Starts to count events.
     pub(crate) fn start(&mut self, now_ns: u64) {
         self.started_ns = now_ns;
     }
 
-    /// Keeps what `measure` finds, where nothing was measured yet.
+    /// Stores the result of `measure`, unless there is one.
     pub(crate) fn measure(&mut self, measure: impl FnOnce() -> Maybe<[f64; N]>) {
         self.ns.get_or_insert_with(measure);
     }
 
-    /// What so many events of each kind cost.
+    /// Cost of `counts` events of each kind.
     ///
     /// # Errors
     ///
-    /// Missing where it was not measured, or could not be.
+    /// Missing if it was not measured, or could not be.
     pub(crate) fn cost(&self, counts: [u64; N]) -> Maybe<Cost> {
         let not_yet = || Err(Missing::because("what watching costs was not measured"));
         let each_ns = self.ns.clone().unwrap_or_else(not_yet)?;

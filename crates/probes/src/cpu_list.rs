@@ -19,7 +19,7 @@ pub struct NotACpuList {
 ///
 /// # Errors
 ///
-/// [`NotACpuList`] where a part is neither a number nor a rising range, or a number is over 65,535.
+/// [`NotACpuList`] if a part is neither a number nor a rising range, or a number is over 65,535.
 pub fn parse(text: &str) -> Result<BTreeSet<u32>, NotACpuList> {
     let wrong = || NotACpuList { found: text.trim().to_owned() };
     let number = |t: &str| t.parse::<u16>().map(u32::from).map_err(|_| wrong());
@@ -38,15 +38,15 @@ pub fn parse(text: &str) -> Result<BTreeSet<u32>, NotACpuList> {
     Ok(cpus)
 }
 
-/// The CPUs that are online now, which neither affinity nor a CPU set hides.
+/// Online CPUs, including those outside of this process's affinity and CPU set.
 ///
-/// `root`: the folder under which `sys` is found, `/` on a live machine. `None` where the kernel does not tell.
+/// `root`: the folder that holds `sys`, `/` on a live machine. `None` if the kernel has no list.
 pub fn online(root: &Path) -> Option<BTreeSet<u32>> {
     parse(&fs::read_to_string(root.join("sys/devices/system/cpu/online")).ok()?).ok()
 }
 
-/// The highest number that a CPU may ever have on this machine, plus one: of those that the kernel calls possible, which it
-/// fixes at boot.
+/// Highest number that a CPU may ever have on this machine, plus one: of the CPUs that the kernel lists as
+/// possible, a list that is fixed at boot.
 #[cfg(feature = "bpf")]
 pub(crate) fn possible_count() -> u32 {
     let possible =
@@ -54,7 +54,7 @@ pub(crate) fn possible_count() -> u32 {
     possible.and_then(|cpus| Some(cpus.last()? + 1)).unwrap_or_else(affinity_bits)
 }
 
-/// How many CPUs the kernel's affinity masks have room for, which is at least as many as are possible; for a machine without
+/// Number of bits in the kernel's affinity masks, at least the number of possible CPUs; for a machine without
 /// `/sys`.
 #[cfg(feature = "bpf")]
 fn affinity_bits() -> u32 {
@@ -67,7 +67,7 @@ fn affinity_bits() -> u32 {
         * 8
 }
 
-/// How many CPUs are online now; 1 where the kernel does not tell.
+/// Number of online CPUs; 1 if the kernel has no list.
 #[cfg(feature = "bpf")]
 pub(crate) fn online_count() -> usize {
     online(Path::new("/")).map_or(1, |online| online.len())

@@ -1,9 +1,9 @@
-//! Cycles and instructions of each CPU, where the machine has a performance monitoring unit and lends it to us.
+//! Cycles and instructions of each CPU, if the machine has a performance monitoring unit that we may use.
 //!
-//! *Traces* nothing: two counters a CPU, read at the edges. *Yields* cycles (count) and instructions (count) per CPU and
-//! interval, idle loop and kernel included. *Differs from* busy time in that a core's clock may change, and in that
-//! hardware threads share a core's instructions. *Blind to* most virtual machines, which are given no counters.
-//! *Costs* two reads a CPU at each edge, nothing in between.
+//! *Traces* nothing: two counters a CPU, read at the edges. *Yields* cycles (count) and instructions (count)
+//! per CPU and interval, idle loop and kernel included. *Differs from* busy time in that a core's clock may
+//! change, and in that hardware threads share a core's instructions. *Blind to* most virtual machines, which
+//! are given no counters. *Costs* two reads a CPU at each edge, nothing in between.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -18,7 +18,7 @@ pub(crate) struct Cycles {
     cpus: BTreeMap<u32, [Counter; 2]>,
 }
 
-/// What one CPU's counters stood at.
+/// Counter values of one CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Counted {
     pub(crate) cycles: u64,
@@ -47,7 +47,7 @@ impl Cycles {
         Ok(Self { cpus: online.iter().map(both).collect::<io::Result<_>>()? })
     }
 
-    /// Where the counters of that CPU stand.
+    /// Reads the counters of that CPU.
     pub(crate) fn read(&mut self, cpu: u32) -> Maybe<Counted> {
         let late = || Missing::because("it came online after its counters were set up");
         let [cycles, instructions] = self.cpus.get_mut(&cpu).ok_or_else(late)?;
@@ -55,7 +55,8 @@ impl Cycles {
     }
 }
 
-/// A count that was kept all the time; where others use the unit too, the kernel gives each a part of the time.
+/// A count that ran all the time; if other programs use the unit too, the kernel gives each a part of the
+/// time.
 fn value(counter: &mut Counter) -> Maybe<u64> {
     let data = counter.read_full().map_err(|e| Missing::because(format!("a counter cannot be read: {e}")))?;
     if data.time_running() < data.time_enabled() {
@@ -86,7 +87,7 @@ mod tests {
 
     #[test]
     fn root_counters_count_on() {
-        // The kernel's own counters stand in for the hardware's, which most test machines lack.
+        // The kernel's software counters stand in for the hardware's, which most test machines lack.
         let online = cpu_list::online(Path::new("/")).unwrap();
         let opened = Cycles::of(&online, [&Software::CPU_CLOCK, &Software::CONTEXT_SWITCHES]);
         let mut counters = match opened {

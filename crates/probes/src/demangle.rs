@@ -1,14 +1,15 @@
-//! Names of functions as their authors wrote them.
+//! Names of functions as in their source code.
 //!
-//! Another user's program chooses its symbols. A mangled name of 300 bytes can stand for one of 100 MB, because its parts refer to each
-//! other: writing stops at a limit, and such a name stays mangled.
+//! Another user's program chooses its symbols. A mangled name of 300 bytes can stand for one of 100 MB,
+//! because its parts refer to each other: writing stops at a limit, and such a name stays mangled.
 
 use std::fmt::{self, Write as _};
 
-/// The longest name that is shown, in bytes. Names of real templates stay below.
+/// Maximum length of a printed name, in bytes. Names of real templates stay below.
 const NAME_BYTES_MAX: usize = 4 << 10;
 
-/// The name to show for a symbol: only what is mangled is demangled. That of a C function may read like a mangled type, `f` like `float`.
+/// Name to print for a symbol. Only mangled names are demangled: a C function's name may read like a mangled
+/// type, `f` like `float`.
 pub(crate) fn shown(symbol: &str) -> String {
     let demangled =
         if is_mangled(symbol) && symbol.len() <= NAME_BYTES_MAX { demangled(symbol) } else { None };
@@ -18,7 +19,7 @@ pub(crate) fn shown(symbol: &str) -> String {
     })
 }
 
-/// As C++ and both schemes of Rust begin their names.
+/// Whether a name has the prefix of C++ or of one of Rust's schemes.
 fn is_mangled(name: &str) -> bool {
     name.starts_with("_Z") || name.starts_with("_R")
 }

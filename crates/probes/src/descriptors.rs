@@ -4,11 +4,11 @@ use std::fs;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// Raises the limit of open files where so many more would not fit; the administrator's limit stays.
+/// Raises the limit of open files if `needed` more would not fit; the administrator's limit stays.
 ///
 /// # Errors
 ///
-/// A sentence for people, where the administrator's limit is too low.
+/// A sentence for people, if the administrator's limit is too low.
 pub(crate) fn make_room(needed: u64) -> Result<(), String> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)
         .map_err(|e| format!("the limit of open files cannot be read: {e}"))?;
@@ -27,7 +27,7 @@ pub(crate) fn make_room(needed: u64) -> Result<(), String> {
 
 /// Files that this process has open.
 fn open_now() -> u64 {
-    /// Where that cannot be listed: the three of every process, and some.
+    /// Fallback if the list is unavailable: the three of every process, with a margin.
     const USUAL: u64 = 16;
     fs::read_dir("/proc/self/fd").map_or(USUAL, |all| all.count() as u64)
 }

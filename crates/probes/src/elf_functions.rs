@@ -1,8 +1,9 @@
-//! Functions of a file that another user can change: its symbol tables, read as what a stranger wrote.
+//! Functions of a file that another user can change: its symbol tables, parsed as untrusted input.
 //!
-//! `blazesym` maps a file into memory, follows its links to debug information, and unpacks what it finds there. The owner of a file can
-//! cut it off meanwhile (SIGBUS), let a link lead to a pipe that is never written (a wait without end), and announce any size. So the files
-//! of others are read here: by calls that return, up to a limit, without debug information.
+//! `blazesym` maps a file into memory, follows its links to debug information, and unpacks what it finds
+//! there. The owner of a file can cut it off meanwhile (SIGBUS), let a link lead to a pipe that is never
+//! written (a wait without end), and announce any size. So the files of others are read here: by calls that
+//! return, up to a limit, without debug information.
 //!
 //! # Source
 //!
@@ -11,7 +12,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 
-/// Sections of a file that are looked at; larger programs have some dozens.
+/// Maximum number of sections; larger programs have some dozens.
 const SECTIONS_MAX: u64 = 1 << 16;
 const HEADER_BYTES: usize = 64;
 const PROGRAM_HEADER_BYTES: usize = 56;
@@ -21,7 +22,7 @@ const PT_LOAD: u32 = 1;
 const SHT_SYMTAB: u32 = 2;
 const SHT_DYNSYM: u32 = 11;
 const SHF_COMPRESSED: u64 = 1 << 11;
-/// Longer names are none: without a limit, each look at a table without ends would read all of it.
+/// Longer names are ignored: in a table without ends, each lookup would otherwise read all of it.
 const NAME_BYTES_MAX: usize = 16 << 10;
 /// Kinds of symbols: function, and function by choice at run time.
 const CODE: [u8; 2] = [2, 10];
@@ -30,13 +31,13 @@ const CODE: [u8; 2] = [2, 10];
 #[derive(Debug)]
 pub(crate) struct Functions {
     loads: Vec<Load>,
-    /// That for linking by hand first, then the one for linking at run time.
+    /// The table for static linking first, then the one for dynamic linking.
     tables: Vec<Table>,
-    /// What it takes in memory.
+    /// Memory of the tables.
     pub(crate) bytes: u64,
 }
 
-/// A part of the file that is mapped.
+/// A mapped part of the file.
 #[derive(Debug)]
 struct Load {
     offset: u64,
@@ -46,7 +47,7 @@ struct Load {
 
 #[derive(Debug)]
 struct Table {
-    /// By address.
+    /// Sorted by address.
     symbols: Vec<Symbol>,
     names: Vec<u8>,
 }
@@ -59,7 +60,7 @@ struct Symbol {
 }
 
 impl Functions {
-    /// Reads the tables; `None`: it is no such file, damaged, or needs more than `bytes_max` of memory.
+    /// Reads the tables; `None`: not an ELF file, damaged, or larger than `bytes_max` in memory.
     pub(crate) fn read(file: &File, bytes_max: u64) -> Option<Self> {
         let mut left = bytes_max;
         let mut part = |offset: u64, bytes: u64| -> Option<Vec<u8>> {
@@ -69,7 +70,7 @@ impl Functions {
             Some(part)
         };
         let header = part(0, HEADER_BYTES as u64)?;
-        // 64 bits, the lower byte first.
+        // 64 bits, little-endian.
         if header[..6] != *b"\x7fELF\x02\x01" {
             return None;
         }
@@ -92,14 +93,14 @@ impl Functions {
             let names = part(u64_at(names, 24)?, u64_at(names, 32)?)?;
             let mut symbols: Vec<Symbol> =
                 symbols.chunks_exact(SYMBOL_BYTES).filter_map(Symbol::read).collect();
-            // Of two at one address the longer one is found.
+            // Of two at one address, the lookup finds the longer one.
             symbols.sort_by_key(|symbol| (symbol.address, symbol.bytes));
             tables.push(Table { symbols, names });
         }
         Some(Self { loads, tables, bytes: bytes_max - left })
     }
 
-    /// The name of the function at a place of the file.
+    /// Name of the function at an offset in the file.
     pub(crate) fn at(&self, offset: u64) -> Option<&str> {
         let load =
             self.loads.iter().find(|load| (load.offset..load.offset + load.bytes).contains(&offset))?;
@@ -109,7 +110,7 @@ impl Functions {
 }
 
 impl Load {
-    /// `None`: it is not mapped, or lies where nothing can lie.
+    /// `None`: not mapped, or at an impossible address.
     fn read(header: &[u8]) -> Option<Self> {
         let load =
             Self { offset: u64_at(header, 8)?, address: u64_at(header, 16)?, bytes: u64_at(header, 32)? };
@@ -120,14 +121,14 @@ impl Load {
 }
 
 impl Symbol {
-    /// `None`: it is no code, or is defined elsewhere.
+    /// `None`: not code, or defined elsewhere.
     fn read(entry: &[u8]) -> Option<Self> {
         let is_here = u16_at(entry, 6)? != 0;
         let symbol = Self { name: u32_at(entry, 0)?, address: u64_at(entry, 8)?, bytes: u64_at(entry, 16)? };
         (is_here && CODE.contains(&(entry[4] & 0xf))).then_some(symbol)
     }
 
-    /// One of unknown length reaches up to the next.
+    /// A symbol of unknown length reaches up to the next.
     fn holds(&self, address: u64) -> bool {
         self.bytes == 0 || address - self.address < self.bytes
     }
@@ -167,7 +168,7 @@ mod tests {
 
     const ENOUGH: u64 = 1 << 30;
 
-    /// Our own program, cut off behind its first `bytes`.
+    /// Our own program, truncated to its first `bytes`.
     fn own(bytes: Option<u64>) -> File {
         let mut copy = tempfile::tempfile().unwrap();
         std::io::copy(&mut File::open("/proc/self/exe").unwrap(), &mut copy).unwrap();
@@ -177,7 +178,7 @@ mod tests {
         copy
     }
 
-    /// The place in the file of a function of ours.
+    /// Offset in the file of a function of ours.
     fn place(address: u64) -> u64 {
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
         let mut places = maps.lines().filter_map(|line| {

@@ -1,4 +1,4 @@
-//! What the machine is, as named facts.
+//! The machine as named facts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,10 +10,10 @@ use record::missing::{Maybe, Missing};
 
 use crate::cpu_list;
 
-/// Reads every fact that this machine gives to an ordinary user.
+/// Reads every fact that an ordinary user may read.
 ///
-/// `root`: the folder under which `proc`, `sys` and `etc` are found, `/` on a live machine. Nothing is measured and no
-/// other program is run; what cannot be read says why.
+/// `root`: the folder that holds `proc`, `sys` and `etc`, `/` on a live machine. Nothing is measured and no
+/// other program runs; an unreadable fact is missing with its reason.
 pub fn read(root: &Path) -> Environment {
     let files = Files { root };
     let mut facts = BTreeMap::new();
@@ -178,14 +178,14 @@ fn caches(files: &Files<'_>, root: &Path) -> Vec<(String, String)> {
     (0..8).map_while(one).collect()
 }
 
-/// Some kernels tell the second level's size; for the rest, a manual does.
+/// Some kernels report the second level's size; for the rest, see a manual.
 fn tlb(cpu_info: &str) -> Maybe<String> {
     let told = field(cpu_info, "TLB size").map(str::to_owned);
     told.ok_or_else(|| Missing::because("/proc/cpuinfo does not tell the TLB's size on this processor"))
 }
 
-/// The clock that the processor is sold by; where only the present one is told, that is it on a machine whose clock does not
-/// change, and it is left out on others.
+/// Nominal clock of the processor. If only the current clock is known, it is nominal on a machine with a
+/// fixed clock, and left out on others.
 fn clock_mhz(files: &Files<'_>, cpu_info: &Maybe<String>) -> Maybe<String> {
     let base = files.line("sys/devices/system/cpu/cpu0/cpufreq/base_frequency");
     if let Some(khz) = base.ok().and_then(|l| l.parse::<u64>().ok()) {
@@ -199,7 +199,7 @@ fn clock_mhz(files: &Files<'_>, cpu_info: &Maybe<String>) -> Maybe<String> {
     now.ok_or_else(|| Missing::because("neither cpufreq nor /proc/cpuinfo tells a clock"))
 }
 
-/// How far each NUMA node is from each, as the firmware has it.
+/// Distances between NUMA nodes, from the firmware.
 fn distances(files: &Files<'_>) -> Vec<(String, String)> {
     let one = |node: u32| {
         let line = files.line(&format!("sys/devices/system/node/node{node}/distance")).ok()?;

@@ -1,10 +1,11 @@
-//! Workloads with a known truth: instruments are checked against what these say of themselves.
+//! Workloads with a known truth: instruments are checked against the times that these report.
 //!
-//! Each runs until its time is over or its flag is raised, and reports its own `CLOCK_PROCESS_CPUTIME_ID`, which the
-//! scheduler keeps to the nanosecond: so a hog should be the only work of its process.
+//! Each runs until its time is over or its flag is raised, and reports its `CLOCK_PROCESS_CPUTIME_ID`, which
+//! the scheduler maintains to the nanosecond. A hog should therefore be the only work of its process.
 //!
-//! That clock starts at the wake-up, some 5 to 30 us before the thread has the CPU, and counts the interrupts that come
-//! while the thread runs. [`seen_ns`] counts neither. The time that the thread had the CPU lies between the two.
+//! That clock starts at the wake-up, some 5 to 30 us before the thread has the CPU, and counts the interrupts
+//! that come while the thread runs. [`seen_ns`] counts neither. The time that the thread had the CPU lies
+//! between the two.
 
 pub mod lock;
 pub mod packets;
@@ -22,35 +23,35 @@ use nix::time::{ClockId, clock_getres, clock_gettime};
 use nix::unistd::Pid;
 use record::clock::{Clock, Monotonic};
 
-/// What a hog says of itself, when it is done.
+/// Report of a hog at its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Truth {
-    /// How long it was at it.
+    /// Elapsed time of the work.
     pub wall_ns: u64,
     /// CPU time of its process in that time.
     pub cpu_ns: u64,
-    /// Times that its threads came off a CPU, of their own will or not.
+    /// Times that its threads left a CPU, voluntarily or not.
     pub switches: u64,
 }
 
-/// When the scheduler's tick comes: every `period_ns`, and `phase_ns` after the multiples of it.
+/// Times of the scheduler's tick: every `period_ns`, `phase_ns` after the multiples of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tick {
-    /// 4,000,000 where HZ is 250.
+    /// 4,000,000 if HZ is 250.
     pub period_ns: u64,
-    /// Where in the period of `CLOCK_MONOTONIC` it falls.
+    /// Offset of the tick in the period, on `CLOCK_MONOTONIC`.
     pub phase_ns: u64,
 }
 
-/// Why a hog could not do its work.
+/// Reason why a hog could not work.
 #[derive(Debug, thiserror::Error)]
 pub enum HogError {
     /// The CPU is offline, or this process may not run there.
     #[error("CPU {cpu} cannot be had: it is offline, or not among the CPUs that this process may use")]
     Cpu {
-        /// Its number.
+        /// CPU number.
         cpu: u32,
-        /// What the kernel said.
+        /// The kernel's error.
         source: nix::Error,
     },
     /// The kernel's coarse clock did not move as ticks move it.
@@ -58,22 +59,23 @@ pub enum HogError {
         "the tick was not found in {looked:?} of spinning on CPU {cpu}: too much else runs there, or ticks are off"
     )]
     NoTick {
-        /// Where it was looked for.
+        /// CPU on which it spun.
         cpu: u32,
-        /// For how long.
+        /// Duration of the attempt.
         looked: Duration,
     },
-    /// Each CPU has its tick at another moment, and nothing tells which.
+    /// Each CPU has its tick at another moment, and nothing shows which.
     #[error(
         "ticks cannot be found on a kernel that was started with skew_tick=1: each CPU has its own moment"
     )]
     SkewedTicks,
-    /// A pipe or a thread could not be had.
+    /// A pipe or a thread could not be created.
     #[error("cannot set up the work")]
     System(#[from] io::Error),
 }
 
-/// Sleeps while the tick comes and burns `ratio` of the time in between, on one CPU: what tick counters do not see.
+/// Sleeps during each tick and burns `ratio` of the time in between, on one CPU: tick counters miss this
+/// work.
 ///
 /// `ratio`: from 0 to [`HIDE_RATIO_MAX`]. `tick`: from [`find_tick`] on the same CPU.
 ///
@@ -83,7 +85,7 @@ pub enum HogError {
 ///
 /// # Panics
 ///
-/// Where the ratio is out of its range: there would be no place left to hide.
+/// If the ratio is out of its range: the work could not avoid the tick.
 pub fn hide(cpu: u32, ratio: f64, tick: Tick, work: &Work<'_>) -> Result<Truth, HogError> {
     assert!((0.0..=HIDE_RATIO_MAX).contains(&ratio), "a share from 0 to {HIDE_RATIO_MAX} can hide");
     let burn_ns = scaled(tick.period_ns, ratio);
@@ -91,7 +93,7 @@ pub fn hide(cpu: u32, ratio: f64, tick: Tick, work: &Work<'_>) -> Result<Truth, 
     around_ticks(cpu, tick, work, |tick_ns| (tick_ns + from_tick_ns, tick_ns + from_tick_ns + burn_ns))
 }
 
-/// Runs only around ticks, a twentieth of the period before and after each: what tick counters take for half a CPU.
+/// Runs only around ticks, a twentieth of the period before and after each: tick counters see half a CPU.
 ///
 /// # Errors
 ///
@@ -101,7 +103,7 @@ pub fn antihide(cpu: u32, tick: Tick, work: &Work<'_>) -> Result<Truth, HogError
     around_ticks(cpu, tick, work, |tick_ns| (tick_ns - around_ns, tick_ns + around_ns))
 }
 
-/// Spins as many threads as there are CPUs in the list, each on its own; a CPU that is named twice gets two.
+/// Spins one thread on each CPU in the list; a CPU that is listed twice gets two.
 ///
 /// # Errors
 ///
@@ -117,14 +119,14 @@ pub fn spin(cpus: &[u32], work: &Work<'_>) -> Result<Truth, HogError> {
     Ok(began.until_now(switches))
 }
 
-/// Passes a byte back and forth between two threads on one CPU: each round is two context switches, or more where
-/// others want the CPU too.
+/// Passes a byte back and forth between two threads on one CPU: each round is two context switches, or more
+/// if other threads want the CPU too.
 ///
-/// `cpu`: where; `None` leaves it to the first CPU that this process may use.
+/// `cpu`: the CPU; `None` is the first CPU that this process may use.
 ///
 /// # Errors
 ///
-/// [`HogError`] where the CPU or the pipes cannot be had.
+/// [`HogError`] if the CPU or the pipes are unavailable.
 pub fn ping_pong(cpu: Option<u32>, rounds: u32) -> Result<Truth, HogError> {
     let cpu = cpu.unwrap_or_else(first_cpu);
     let (mut question, mut ask) = pipe()?;
@@ -148,29 +150,30 @@ pub fn ping_pong(cpu: Option<u32>, rounds: u32) -> Result<Truth, HogError> {
     Ok(began.until_now(switches))
 }
 
-/// Runs for a moment on each of the CPUs in turn, so that each of them switches; those that cannot be had are passed over.
+/// Runs briefly on each CPU in turn, so that each of them switches; skips unavailable CPUs.
 pub fn visit(cpus: &BTreeSet<u32>) {
     thread::scope(|scope| {
         scope.spawn(|| cpus.iter().filter(|cpu| pin(**cpu).is_ok()).for_each(|_| thread::yield_now()));
     });
 }
 
-/// The CPUs that this process may use: those that affinity and CPU set leave it.
+/// CPUs that affinity and CPU set allow to this process.
 pub fn usable() -> BTreeSet<u32> {
     let allowed = sched_getaffinity(Pid::from_raw(0)).unwrap_or_default();
     (0..).take(CpuSet::count()).filter(|cpu| allowed.is_set(*cpu as usize).unwrap_or(false)).collect()
 }
 
-/// Looks for the scheduler's tick: spins on a CPU for `look` and sees when ticks move `CLOCK_MONOTONIC_COARSE` on.
+/// Finds the scheduler's tick: spins on a CPU for `look` and notes when ticks advance
+/// `CLOCK_MONOTONIC_COARSE`.
 ///
-/// Gaps in a spinner's time do not tell it: on a virtual machine the host's ticks make as many. The ticks of all CPUs
-/// come at the same moment, and one of them moves the clock. Where others want the CPU too much, it looks again, five
-/// times in all.
+/// Gaps in a spinner's time do not show the tick: on a virtual machine the host's ticks make as many. The
+/// ticks of all CPUs come at the same moment, and one of them advances the clock. If other threads use the
+/// CPU too much, it tries again, five times in all.
 ///
 /// # Errors
 ///
-/// [`HogError::NoTick`] where most steps of the clock come at no one moment of its period, [`HogError::SkewedTicks`],
-/// [`HogError::Cpu`].
+/// [`HogError::NoTick`] if the steps of the clock do not cluster at one moment of its period,
+/// [`HogError::SkewedTicks`], [`HogError::Cpu`].
 pub fn find_tick(cpu: u32, look: Duration) -> Result<Tick, HogError> {
     const LOOKS: u32 = 5;
     let find = || -> Result<Tick, HogError> {
@@ -186,16 +189,16 @@ pub fn find_tick(cpu: u32, look: Duration) -> Result<Tick, HogError> {
     if started_with.split_ascii_whitespace().any(|word| word == "skew_tick=1") {
         return Err(HogError::SkewedTicks);
     }
-    // On a thread of its own: the caller stays where it may run.
+    // A separate thread is pinned; the caller's affinity stays.
     thread::scope(|scope| scope.spawn(find).join().expect("it does not panic"))
 }
 
-/// For how long a hog works.
+/// Duration of a hog's work.
 #[derive(Debug, Clone, Copy)]
 pub struct Work<'a> {
-    /// At most.
+    /// Maximum.
     pub length: Duration,
-    /// Less, where somebody raises this.
+    /// Stops the work early when raised.
     pub stop: &'a AtomicBool,
 }
 
@@ -205,9 +208,10 @@ impl Work<'_> {
     }
 }
 
-/// The time for which the burning threads of this process saw their clock advance without a gap: they certainly ran.
+/// Time in which the burning threads of this process saw their clock advance without a gap: they certainly
+/// ran.
 ///
-/// Interrupts, system calls and waiting for a CPU are not in it. The last 0.1 ms of each thread may be missing.
+/// Excludes interrupts, system calls and waiting for a CPU. The last 0.1 ms of each thread may be missing.
 pub fn seen_ns() -> u64 {
     SEEN_NS.load(Ordering::Relaxed)
 }
@@ -215,13 +219,13 @@ pub fn seen_ns() -> u64 {
 /// See [`seen_ns`].
 static SEEN_NS: AtomicU64 = AtomicU64::new(0);
 
-/// The largest share that can hide: the rest is for waking late and going to sleep early.
+/// Largest share that can hide: the rest covers late wake-ups and early sleeps.
 pub const HIDE_RATIO_MAX: f64 = 0.95;
 
-/// How long after the tick the hidden work starts, as a share of the period: its interrupt is long done by then.
+/// Delay of the hidden work after the tick, as a share of the period: the tick's interrupt has ended by then.
 const HIDE_DELAY_RATIO: f64 = 0.025;
 
-/// Works in the same part of every tick's period, which `part` tells from the time of the tick.
+/// Works in the same part of every tick's period; `part` computes it from the time of the tick.
 fn around_ticks(
     cpu: u32,
     tick: Tick,
@@ -231,7 +235,7 @@ fn around_ticks(
     let began = Stopwatch::now();
     let end_ns = began.wall_ns + nanoseconds(work.length);
     let body = || {
-        // The kernel may wake a sleeper up to 50 us late to save power, unless told otherwise.
+        // The kernel may wake a sleeper up to 50 us late to save power, unless this is set.
         nix::sys::prctl::set_timerslack(1).map_err(io::Error::from)?;
         let mut tick_ns = tick.first_after(began.wall_ns + tick.period_ns);
         while tick_ns < end_ns && !work.stopped() {
@@ -282,7 +286,7 @@ fn pass_on(from: &mut PipeReader, to: &mut PipeWriter) -> io::Result<()> {
     to.write_all(&byte)
 }
 
-/// Does the work on that CPU and yields how often this thread came off it meanwhile.
+/// Does the work on that CPU and returns how often this thread left the CPU meanwhile.
 fn on_cpu(cpu: u32, work: impl FnOnce() -> io::Result<()>) -> Result<u64, HogError> {
     pin(cpu)?;
     let before = switches_of_this_thread()?;
@@ -326,10 +330,10 @@ fn process_cpu_ns() -> u64 {
     ns_of(clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).expect("Linux always has it"))
 }
 
-/// A reading of the clock takes some 50 ns, the shortest interrupt ten times that.
+/// Reading the clock takes some 50 ns, the shortest interrupt ten times that.
 const SHORTEST_GAP_NS: u64 = 500;
 
-/// The moments at which a spinning thread saw the coarse clock stepped on: just after the tick.
+/// Times at which a spinning thread saw the coarse clock advance: just after the tick.
 fn steps_until(end_ns: u64) -> Vec<u64> {
     let coarse = || clock_gettime(ClockId::CLOCK_MONOTONIC_COARSE).map(ns_of).ok();
     let mut steps_ns = Vec::new();
@@ -347,8 +351,8 @@ fn steps_until(end_ns: u64) -> Vec<u64> {
     }
 }
 
-/// Where in the period the clock is stepped on, as a tenth of a period holds at least half of the steps; the first
-/// hundredth of a period that holds many is nearest to the tick, as a step is seen late and never early.
+/// Offset of the clock's steps in the period, if a tenth of a period holds at least half of the steps. The
+/// first hundredth that holds many is nearest to the tick: a step is seen late and never early.
 fn phase(steps_ns: &[u64], period_ns: u64) -> Option<u64> {
     const BINS: usize = 100;
     const TENTH: usize = BINS / 10;
@@ -420,7 +424,7 @@ mod tests {
     #[test]
     fn a_round_of_ping_pong_switches_twice() {
         let truth = ping_pong(None, 100).unwrap();
-        // The first question may lie there already, and nobody waits after the last reply.
+        // The first question may lie there already, and nothing waits after the last reply.
         assert!(truth.switches >= 198, "{truth:?}");
         assert!(truth.cpu_ns > 0);
     }

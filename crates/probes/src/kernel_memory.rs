@@ -1,4 +1,4 @@
-//! How much of the kernel's memory each instrument takes, on machines of 2, 256 and 1,024 CPUs.
+//! Kernel memory of each instrument, on machines of 2, 256 and 1,024 CPUs.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use record::profile::ProfileKind;
 use crate::program::KERNEL_BTF;
 use crate::{block_io, cpu_time, locks, profile, ticks, user_locks};
 
-/// An instrument, and its memory in bytes by the number of CPUs that are possible.
+/// An instrument, and its memory in bytes by the number of possible CPUs.
 type Row = (&'static str, fn(u32) -> libbpf_rs::Result<u64>);
 
 const INSTRUMENTS: [Row; 9] = [
@@ -37,7 +37,8 @@ fn root_memory_follows_the_cpus_that_are_possible_and_is_bounded() {
             "| `{name}` | {} |",
             bytes.map(|b| format!("{:.2}", b as f64 / f64::from(1 << 20))).join(" | ")
         );
-        // A page for each CPU's books, a kilobyte for each other thing that a CPU has; sums of requests have a bound of their own.
+        // A page for each CPU's counters, a kilobyte for each other object of a CPU; sums of requests have a
+        // separate bound.
         let for_each_cpu = if name.starts_with("io") { 24 << 10 } else { 8 << 10 };
         for (cpus, bytes_here) in CPUS.into_iter().zip(bytes) {
             assert!(bytes_here < bytes[0] + u64::from(cpus) * for_each_cpu + (32 << 20), "{name}: {bytes:?}");

@@ -1,15 +1,15 @@
-//! Names for the kernel's addresses, its modules' included, from `/proc/kallsyms`.
+//! Names for the kernel's addresses, including its modules, from `/proc/kallsyms`.
 
 use std::fs;
 use std::path::Path;
 
 use record::missing::{Maybe, Missing};
 
-/// Every symbol that the kernel tells, by address.
+/// Symbols of the kernel, by address.
 #[derive(Debug, Default)]
 pub(crate) struct KernelSymbols {
     symbols: Vec<Symbol>,
-    /// What lies between these is the scheduler's and the locks' own code.
+    /// Address ranges of the scheduler's and the locks' code.
     locking: Vec<(u64, u64)>,
 }
 
@@ -25,7 +25,7 @@ impl KernelSymbols {
     ///
     /// # Errors
     ///
-    /// Missing where it is closed to us, or shows zeros for addresses.
+    /// Missing if it may not be read, or shows zeros for addresses.
     pub(crate) fn read(root: &Path) -> Maybe<Self> {
         let text = fs::read_to_string(root.join("proc/kallsyms"))
             .map_err(|e| Missing::because(format!("/proc/kallsyms cannot be read: {e}")))?;
@@ -45,9 +45,10 @@ impl KernelSymbols {
         (!symbols.is_empty()).then_some(Self { symbols, locking })
     }
 
-    /// The function that holds the address, as far as this list, which tells no sizes, can say.
+    /// The function that holds the address, as far as this list, which lacks sizes, can show.
     ///
-    /// Behind the last function of a module may lie a module that was loaded since, though never on the same page.
+    /// Code behind the last function of a module may belong to a module that was loaded since, though never
+    /// on the same page.
     pub(crate) fn function(&self, address: u64) -> Option<&str> {
         const PAGE: u64 = 4096;
         let symbol = self.at_or_before(address).filter(|s| s.is_code && s.name != "_etext")?;
@@ -56,12 +57,12 @@ impl KernelSymbols {
         (!is_last || address / PAGE == symbol.address / PAGE).then_some(symbol.name.as_str())
     }
 
-    /// The variable that holds the address, and how far in: `tasklist_lock`, `init_mm+0x70`.
+    /// The variable that holds the address, and the offset in it: `tasklist_lock`, `init_mm+0x70`.
     pub(crate) fn variable(&self, address: u64) -> Option<String> {
-        /// No static structure that holds a lock is much larger.
+        /// Maximum offset: static structures that hold a lock are hardly larger.
         const OFFSET_MAX: u64 = 64 * 1024;
         let symbol = self.at_or_before(address).filter(|s| !s.is_code)?;
-        // Kernels that keep no names of variables still have those of the linker's edges.
+        // Kernels without names of variables still have those of the linker's edges.
         let is_edge = ["__start_", "__stop_", "__end_", "_edata", "_end", "__bss_"]
             .iter()
             .any(|edge| symbol.name.starts_with(edge));
@@ -73,7 +74,7 @@ impl KernelSymbols {
         }
     }
 
-    /// How a lock was reached: the caller first, without the tracing below it and the locking functions themselves.
+    /// Call path to a lock, the caller first, without the tracing functions and the locking functions.
     pub(crate) fn callers(&self, frames: &[u64]) -> Vec<String> {
         let named: Vec<(u64, Option<&str>)> = frames.iter().map(|a| (*a, self.function(*a))).collect();
         let traced = named.iter().rposition(|(_, name)| name.is_some_and(is_tracing)).map_or(0, |i| i + 1);
@@ -83,7 +84,8 @@ impl KernelSymbols {
         outside.map(|(address, name)| name.map_or_else(|| format!("{address:#x}"), str::to_owned)).collect()
     }
 
-    /// The functions of a stack, innermost first: the first address is where it is, the others are returned to.
+    /// The functions of a stack, innermost first: the first address is the current one, the others are return
+    /// addresses.
     pub(crate) fn stack(&self, frames: &[u64]) -> Vec<Option<&str>> {
         let name = |(depth, address): (usize, &u64)| match depth {
             0 => self.function(*address),
@@ -92,20 +94,21 @@ impl KernelSymbols {
         frames.iter().enumerate().map(name).collect()
     }
 
-    /// The same at a context switch, without the tracing below it and the scheduler's innermost functions.
+    /// Variant of [`Self::stack`] at a context switch, without the tracing functions and the scheduler's
+    /// innermost ones.
     pub(crate) fn stack_of_switch(&self, frames: &[u64]) -> Vec<Option<&str>> {
         let named = self.stack(frames);
         let is_below = |name: Option<&str>| {
             name.is_some_and(|name| is_tracing(name) || matches!(name, "__schedule" | "schedule"))
         };
         let below = named.iter().rposition(|name| is_below(*name)).map_or(0, |last| last + 1);
-        // Of a stack that is nothing but scheduling, the outermost function is left.
+        // If the stack is nothing but scheduling, the outermost function remains.
         named[below.min(named.len().saturating_sub(1))..].to_vec()
     }
 
     fn at_or_before(&self, address: u64) -> Option<&Symbol> {
         let after = self.symbols.partition_point(|s| s.address <= address);
-        // Beyond the last symbol nothing is known; where several share an address, the first was written first.
+        // Beyond the last symbol nothing is known; if several share an address, the first in the list wins.
         let last = &self.symbols[..after].last()?;
         (after < self.symbols.len()).then(|| {
             let first = self.symbols[..after].partition_point(|s| s.address < last.address);
@@ -114,13 +117,13 @@ impl KernelSymbols {
     }
 }
 
-/// `ffffffff81000000 T _stext`, and after a tab `[nf_tables]` where it is a module's.
+/// `ffffffff81000000 T _stext`, and after a tab `[nf_tables]` if it belongs to a module.
 fn symbol(line: &str) -> Option<Symbol> {
     let mut words = line.split_ascii_whitespace();
     let (address, kind, name) = (words.next()?, words.next()?, words.next()?);
     let address = u64::from_str_radix(address, 16).ok()?;
     let is_code = matches!(kind, "t" | "T" | "w" | "W" | "i");
-    // Per-CPU variables are offsets; what lies before each function is padding.
+    // Per-CPU variables are offsets; `__pfx_` is the padding before each function.
     if address < 1 << 32 || kind == "a" || kind == "A" || name.starts_with("__pfx_") {
         return None;
     }
@@ -138,7 +141,7 @@ fn is_tracing(name: &str) -> bool {
     name.contains("contention_begin") || STARTS.iter().any(|start| name.starts_with(start))
 }
 
-/// Locking functions that are not kept with the others.
+/// Locking functions outside of the ranges of `locking`.
 fn is_locking(name: &str) -> bool {
     const STARTS: [&str; 16] = [
         "_raw_",

@@ -1,7 +1,8 @@
-//! What the machine really did: probes that watch the kernel, and workloads with a known truth to check them by.
+//! What the machine really did: probes that watch the kernel, and workloads with a known truth to check them
+//! by.
 //!
-//! One folder per probe, C and Rust side by side. Each probe climbs a ladder from the kernel's own events down to
-//! what `/proc` tells everyone, says on which rung it stands, and what would lift it to the next one.
+//! One folder per probe, C and Rust side by side. Each probe climbs a ladder from the kernel's own events
+//! down to what `/proc` tells everyone, says on which rung it stands, and what would lift it to the next one.
 
 #[cfg(not(feature = "bpf"))]
 mod absent;

@@ -1,16 +1,18 @@
 //! Limits on CPU time: affinity, CPU set, and the quotas of control groups, versions 1 and 2.
 //!
-//! *Traces* nothing: a few files of `/proc` and of the control group file system, read at the edges. *Yields* the CPUs
-//! that a process may use ([`record::limits::CpuLimits`]) and how often a quota stopped it
-//! ([`record::limits::Throttled`]). *Differs from* the number of online CPUs, which neither a CPU set nor a quota
-//! changes, and from `sched_getaffinity`, which knows no quota. *Blind to* the quota of a group outside this control
-//! group namespace; since Linux 6.7 its effect shows in `cpu.stat.local` of the groups within, and is reported without the
-//! number of periods. *Costs* about five file reads for each level of the group's path at each edge, nothing in between.
+//! *Traces* nothing: a few files of `/proc` and of the control group file system, read at the edges. *Yields*
+//! the CPUs that a process may use ([`record::limits::CpuLimits`]) and how often a quota stopped it
+//! ([`record::limits::Throttled`]). *Differs from* the number of online CPUs, which neither a CPU set nor a
+//! quota changes, and from `sched_getaffinity`, which ignores quotas. *Blind to* the quota of a group outside
+//! this control group namespace; since Linux 6.7 its effect shows in `cpu.stat.local` of the groups within,
+//! and is reported without the number of periods. *Costs* about five file reads for each level of the group's
+//! path at each edge, nothing in between.
 //!
 //! # Source
 //!
-//! Linux `Documentation/admin-guide/cgroup-v2.rst` (`cpu.max`, `cpu.stat`) and `Documentation/scheduler/sched-bwc.rst`;
-//! cgroups(7), `cgroup_namespaces(7)`, `/proc/PID/mountinfo` in `proc_pid_mountinfo(5)`.
+//! Linux `Documentation/admin-guide/cgroup-v2.rst` (`cpu.max`, `cpu.stat`) and
+//! `Documentation/scheduler/sched-bwc.rst`; cgroups(7), `cgroup_namespaces(7)`, `/proc/PID/mountinfo` in
+//! `proc_pid_mountinfo(5)`.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs;
@@ -22,14 +24,14 @@ use record::missing::{Maybe, Missing};
 
 use crate::cpu_list;
 
-/// Folders that a search for a process's group looks into at most.
+/// Maximum number of folders in a search for a process's group.
 const FOLDERS_MAX: usize = 20_000;
 
 /// A control group, with its ancestors, as far as this process can see them.
 #[derive(Debug, Clone)]
 pub struct Limits {
     root: PathBuf,
-    /// Whose affinity counts; `None` for a group that was named.
+    /// Process of which the affinity counts; `None` for a group that the user named.
     process: Option<String>,
     group: Maybe<Group>,
 }
@@ -42,7 +44,7 @@ struct Group {
     folder: PathBuf,
     /// The group's name as `/proc/PID/cgroup` writes it.
     name: String,
-    /// Whether it belongs to version 1.
+    /// Whether the hierarchy is version 1.
     is_v1: bool,
 }
 
@@ -64,7 +66,7 @@ impl Limits {
         Self::of_cgroup_under(Path::new("/"), name)
     }
 
-    /// `root`: the folder under which `proc` and `sys` are found, `/` on a live machine.
+    /// `root`: the folder that holds `proc` and `sys`, `/` on a live machine.
     fn under(root: &Path, process: &str) -> Self {
         let group = group_of(root, process);
         Self { root: root.to_owned(), process: Some(process.to_owned()), group }
@@ -106,7 +108,7 @@ impl Limits {
         self.group.as_ref().map(|group| group.name.as_str()).map_err(Clone::clone)
     }
 
-    /// What affinity, CPU set and quota leave now.
+    /// CPU limits now: affinity, CPU set and quota.
     pub fn cpu(&self) -> CpuLimits {
         let allowed = match &self.process {
             Some(process) => allowed_to_process(&self.root, process),
@@ -131,7 +133,7 @@ impl Limits {
         Ok(tightest)
     }
 
-    /// Begins to watch how often a quota stops the group.
+    /// Starts to count how often a quota stops the group.
     pub fn watch(&self) -> Throttling {
         let before = self.group.clone().map(|group| {
             let counters = group.chain().into_iter().map(|(folder, _)| counters(&folder)).collect();
@@ -141,7 +143,7 @@ impl Limits {
         Throttling { before }
     }
 
-    /// Whether the kernel has no quotas at all; a group that was named and is not there is another matter.
+    /// Whether the kernel has no quotas at all, as opposed to a named group that does not exist.
     fn is_without_quotas(&self) -> bool {
         self.process.is_some() && !has_quotas(&self.root)
     }
@@ -154,9 +156,9 @@ pub struct Throttling {
 }
 
 impl Throttling {
-    /// What happened since watching began.
+    /// Throttling since watching began.
     ///
-    /// The group on the path that was stopped longest is the one that is named: the times of a group and of its ancestor
+    /// Only the group on the path that was stopped longest is named: the times of a group and of its ancestor
     /// overlap.
     ///
     /// # Errors
@@ -175,7 +177,7 @@ impl Throttling {
                 found = Throttled { periods, time_ns, cgroup: name };
             }
         }
-        // The local time includes what ancestors do; alone, it is the work of one that cannot be read.
+        // The local time includes that of ancestors; alone, it comes from an ancestor that cannot be read.
         if !found.is_any() {
             found.time_ns = hidden_ns;
         }
@@ -186,7 +188,7 @@ impl Throttling {
 /// A group, and the counters of it and of its ancestors.
 type Before = (Group, Vec<Maybe<Counters>>);
 
-/// Counters of `cpu.stat`, all since the group was made.
+/// Counters of `cpu.stat`, since the group was created.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Counters {
     periods: u64,
@@ -195,7 +197,7 @@ struct Counters {
 }
 
 impl Group {
-    /// Its folder and those of its ancestors, each with its name.
+    /// The group's folder and those of its ancestors, each with its name.
     fn chain(&self) -> Vec<(PathBuf, String)> {
         let mut name = PathBuf::from(&self.name);
         let mut chain = Vec::new();
@@ -242,7 +244,7 @@ fn quota_v2(folder: &Path) -> Maybe<Option<f64>> {
     }
 }
 
-/// A quota of -1 is none.
+/// Reads `cpu.cfs_quota_us`; -1 is no quota.
 fn quota_v1(folder: &Path) -> Maybe<Option<f64>> {
     let Some(quota) = text_if_there(&folder.join("cpu.cfs_quota_us"))? else { return Ok(None) };
     let period = text_if_there(&folder.join("cpu.cfs_period_us"))?.unwrap_or_default();
@@ -294,7 +296,7 @@ fn allowed_to_process(root: &Path, process: &str) -> Maybe<BTreeSet<u32>> {
 fn allowed_in_group(root: &Path, group: &Group) -> Maybe<BTreeSet<u32>> {
     let mut at = group.clone();
     if group.is_v1 {
-        // The controller of CPU sets has a hierarchy of its own, in which the same name stands for the same container.
+        // The cpuset controller has a separate hierarchy, in which the same name is the same container.
         let mounts = mounts(root, "self")?;
         if let Some(mount) = mounts.iter().find(|mount| mount.has_cpuset) {
             at.mount = inside(root, &mount.at);
@@ -315,15 +317,15 @@ fn allowed_in_group(root: &Path, group: &Group) -> Maybe<BTreeSet<u32>> {
 #[derive(Debug)]
 pub(crate) struct Mount {
     pub(crate) at: PathBuf,
-    /// The group that is mounted there.
+    /// Group at the root of the mount.
     of: String,
     pub(crate) is_v1: bool,
     has_cpu: bool,
     has_cpuset: bool,
 }
 
-/// Every hierarchy that a process can see, those of version 1 with a CPU controller first: there the controller of a mixed
-/// system is.
+/// Lists the hierarchies that a process can see, first those of version 1 with a CPU controller: a mixed
+/// system has the controller there.
 pub(crate) fn mounts(root: &Path, process: &str) -> Maybe<Vec<Mount>> {
     let path = root.join("proc").join(process).join("mountinfo");
     let text = fs::read_to_string(&path).map_err(|e| Missing::because(format!("{}: {e}", path.display())))?;
@@ -381,7 +383,7 @@ fn group_of(root: &Path, process: &str) -> Maybe<Group> {
     let folder = below_mount(&name, &mount.of).map(|below| at.join(below)).filter(|folder| folder.is_dir());
     let folder = match folder {
         Some(folder) => folder,
-        // The name is of another namespace than the mount: only the list of processes tells.
+        // The name is from another namespace than the mount: only the list of processes identifies the group.
         None => search(&at, process).ok_or_else(|| {
             Missing::because(format!("control group {name} cannot be read at {}", mount.at.display()))
         })?,
@@ -389,7 +391,7 @@ fn group_of(root: &Path, process: &str) -> Maybe<Group> {
     Ok(Group { mount: at, folder, name, is_v1: mount.is_v1 })
 }
 
-/// Where a group stands below a mount that begins at the group `of`; `None` if the mount does not show it.
+/// Path of a group below a mount that begins at the group `of`; `None` if the mount does not show it.
 fn below_mount(name: &str, of: &str) -> Option<PathBuf> {
     if of.starts_with("/..") || name.starts_with("/..") {
         return None;
@@ -398,7 +400,7 @@ fn below_mount(name: &str, of: &str) -> Option<PathBuf> {
     Some(below.to_owned())
 }
 
-/// The folder whose list of processes has this one.
+/// Searches for the folder that lists this process.
 fn search(mount: &Path, process: &str) -> Option<PathBuf> {
     let pid = if process == "self" { std::process::id().to_string() } else { process.to_owned() };
     let mut waiting = VecDeque::from([mount.to_owned()]);
@@ -414,7 +416,7 @@ fn search(mount: &Path, process: &str) -> Option<PathBuf> {
     None
 }
 
-/// An absolute path of the machine whose root is `root`.
+/// Path under `root` of an absolute path.
 fn inside(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
 }

@@ -1,6 +1,7 @@
-//! Instruments that can be read beside something else: beside a command, beside a load.
+//! Instruments that can run beside a command or a load.
 //!
-//! The CPUs have a form of their own ([`crate::cpu_time`]); every other instrument joins by one line in [`KINDS`].
+//! The CPUs have a separate interface ([`crate::cpu_time`]); every other instrument joins by one line in
+//! [`KINDS`].
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,27 +13,28 @@ use crate::cost::Cost;
 use crate::locks::Refused;
 use crate::{block_io, locks, memory, nic, user_locks};
 
-/// Every instrument that can be named in `--observe`, besides `cpu`.
+/// Kinds of instruments for `--observe`, besides `cpu`.
 pub const KINDS: &[Kind] =
     &[block_io::KIND, nic::KIND, memory::observe::KIND, locks::observe::KIND, user_locks::observe::KIND];
 
 /// A kind of instrument.
 #[derive(Debug, Clone, Copy)]
 pub struct Kind {
-    /// As a user names it: `io`.
+    /// Name for the command line: `io`.
     pub name: &'static str,
-    /// Opens it; never fails: an instrument that cannot be had says so in its notes and reads nothing.
+    /// Opens it; never fails: an unavailable instrument states the reason in its notes and yields no
+    /// readings.
     pub open: fn() -> Box<dyn Instrument>,
 }
 
 /// One value of one series over the interval that was read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
-    /// What it is, ending in its unit: `io_reads_per_s`.
+    /// Name, ending in the unit: `io_reads_per_s`.
     pub name: String,
-    /// What tells it from others of the name: `device=sda`; empty where nothing does.
+    /// Labels that distinguish series of the same name: `device=sda`; may be empty.
     pub labels: String,
-    /// The value. One that is missing is left out, and the notes say why.
+    /// Value. A missing one is left out, and the notes state the reason.
     pub value: f64,
 }
 
@@ -42,39 +44,40 @@ impl Reading {
     }
 }
 
-/// A label's value: commas part labels from each other.
+/// Escapes a label's value: commas separate labels.
 pub(crate) fn label(text: &str) -> String {
     text.replace(',', ";").replace('=', ":")
 }
 
 /// An instrument at work.
 pub trait Instrument: fmt::Debug {
-    /// What is missing for a better look and how to get it, and what was lost; one sentence each.
+    /// Missing features with a remedy, and losses; one sentence each.
     fn notes(&self) -> Vec<String>;
 
-    /// The first interval starts here.
+    /// Starts the first interval.
     fn start(&mut self);
 
-    /// What happened since the last reading, or since the start.
+    /// Readings since the last call, or since the start.
     fn read(&mut self) -> Vec<Reading>;
 
-    /// Measures what watching costs, if that takes rights that are given up before the end; takes some 100 ms at most.
+    /// Measures the cost of watching, if that needs privileges that are dropped before the end; takes 100 ms
+    /// at most.
     fn measure_cost(&mut self) {}
 
-    /// What watching has cost since the start.
+    /// Cost of watching since the start.
     ///
     /// # Errors
     ///
-    /// Missing where the instrument has no program that events run, or the kernel does not tell.
+    /// Missing if events run no program of the instrument, or the kernel lacks the number.
     fn cost(&mut self) -> Maybe<Cost> {
         Err(Missing::because("it is read at the edges of intervals only"))
     }
 
-    /// Hands over what was seen interval by interval, where the instrument keeps more than its readings.
+    /// Hands over the intervals, if the instrument stores more than its readings.
     fn hand_over(&mut self, _: &mut Instruments) {}
 }
 
-/// What went wrong on the way.
+/// Losses and failures of an instrument.
 #[derive(Debug, Default)]
 pub(crate) struct Problems {
     lost: BTreeMap<String, u64>,
@@ -101,7 +104,7 @@ impl Problems {
         }
     }
 
-    /// Why there is nothing, or nothing from some moment on.
+    /// Records the reason if there are no readings, or none from some moment on.
     pub(crate) fn tell_missing(&self, name: &str, refused: Option<&Refused>, seen: &mut Instruments) {
         let why = refused.map(ToString::to_string).or_else(|| self.failed.clone());
         if let Some(why) = why {
@@ -118,11 +121,11 @@ impl Problems {
     }
 }
 
-/// The kinds of a list such as `cpu,io`, without `cpu`, which is not of these; `Err`: the first that is not known.
+/// Parses a list such as `cpu,io` into kinds, without `cpu`, which is not one of these.
 ///
 /// # Errors
 ///
-/// The word that names none.
+/// The first unknown word.
 pub fn named<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<Vec<Kind>, String> {
     let kind = |word: &str| KINDS.iter().find(|k| k.name == word).copied().ok_or_else(|| word.to_owned());
     words.into_iter().filter(|word| *word != "cpu").map(kind).collect()

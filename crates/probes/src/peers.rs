@@ -1,4 +1,4 @@
-//! Other tools that look at the CPU, run beside ours over the same window.
+//! Other tools that measure the CPU, run beside ours over the same window.
 
 use std::process::{Child, Command, Stdio};
 
@@ -11,7 +11,7 @@ pub(crate) struct Peer {
     child: Maybe<Child>,
 }
 
-/// What the tools say, each in its own words.
+/// Tools, and what their results cover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tool {
     /// One CPU.
@@ -47,7 +47,7 @@ impl Tool {
         words.iter().map(|w| (*w).to_owned()).collect()
     }
 
-    /// The busy share that the tool's text tells, in the unit of one CPU (vmstat: of all of them).
+    /// Busy share from the tool's output, in the unit of one CPU (vmstat: of all of them).
     fn read(self, text: &str) -> Option<f64> {
         match self {
             Self::Mpstat => last_value(text, "%idle").map(|idle| 1.0 - idle / 100.0),
@@ -58,7 +58,7 @@ impl Tool {
 }
 
 impl Peer {
-    /// Starts a tool; where it is not installed, that is its result.
+    /// Starts a tool; if it is not installed, that is its result.
     pub(crate) fn start(tool: Tool, cpu: u32, pid: u32, seconds: u64) -> Self {
         let mut command = Command::new(tool.name());
         command.args(tool.arguments(cpu, pid, seconds)).env("LC_ALL", "C").env("S_TIME_FORMAT", "ISO");
@@ -68,7 +68,7 @@ impl Peer {
         Self { tool, child }
     }
 
-    /// Its process, while it runs.
+    /// Process id, while it runs.
     pub(crate) fn pid(&self) -> Option<u32> {
         self.child.as_ref().ok().map(Child::id)
     }

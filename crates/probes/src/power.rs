@@ -1,13 +1,12 @@
-//! Energy that processors and their memory take, by the processor's own counters (RAPL).
+//! Energy of processors and their memory, by the processor's counters (RAPL).
 //!
-//! *Traces* nothing: reads `/sys/class/powercap/intel-rapl:*` at the edges of intervals; AMD's counters have that name too.
-//! *Yields* energy (J) and mean power (W) of each processor package, and of the memory of each that has a counter for it.
-//! *Differs from* a meter at the plug in that disks, fans, power supplies and graphics cards are not in it; most processors
-//! measure, some estimate.
-//! *Blind to* who took it; to how it was spread over an interval; to most virtual machines, which are lent no counters. A
-//! counter is brought up to date about once in a millisecond: over 100 ms an edge is off by up to 1 %.
-//! *Costs* a read of a register by the package for each zone at each edge. Not measured: no machine with such counters was at
-//! hand.
+//! *Traces* nothing: reads `/sys/class/powercap/intel-rapl:*` at the edges of intervals; AMD's counters have
+//! that name too. *Yields* energy (J) and mean power (W) of each processor package, and of its memory if it
+//! has a counter for it. *Differs from* a meter at the plug, which includes disks, fans, power supplies and
+//! graphics cards; most processors measure, some estimate. *Blind to* the consumer of the energy; to its
+//! distribution over an interval; to most virtual machines, which have no counters. A counter is updated
+//! about once in a millisecond: over 100 ms an edge is off by up to 1 %. *Costs* a read of a register by the
+//! package for each zone at each edge. Not measured: no machine with such counters was at hand.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -32,24 +31,25 @@ type Edge = BTreeMap<String, Reading>;
 struct Reading {
     at_ns: u64,
     energy_uj: Maybe<u64>,
-    /// Where the counter begins anew at 0.
+    /// Value at which the counter wraps to 0.
     range_uj: Option<u64>,
 }
 
-/// The most that a package is taken to draw: over an interval in which it could have gone round its counter at this rate, the
-/// counter tells nothing.
+/// Assumed maximum power of a package. An interval in which the counter could have wrapped at this power has
+/// no result.
 const POWER_W_MAX: f64 = 1_000.0;
 
-/// The kernel updates a counter about every millisecond, so that a short interval may hold the energy of a longer one.
+/// The kernel updates a counter about every millisecond, so a short interval may hold the energy of a longer
+/// one.
 const READING_S: f64 = 0.1;
 
 /// Finds the counters.
 ///
-/// - `root`: the folder under which `sys` is found, `/` on a live machine.
+/// - `root`: the folder that holds `sys`, `/` on a live machine.
 ///
 /// # Errors
 ///
-/// Missing if there is none, or none that can be read: a clause that says what to do.
+/// Missing if there is no counter, or no readable one: the reason is a clause with a remedy.
 pub fn open(root: &Path) -> Maybe<PowerProbe> {
     let last = edge(root);
     if last.is_empty() {
@@ -66,12 +66,12 @@ pub fn open(root: &Path) -> Maybe<PowerProbe> {
 }
 
 impl PowerProbe {
-    /// The first interval starts here.
+    /// Starts the first interval.
     pub fn start(&mut self) {
         self.last = edge(&self.root);
     }
 
-    /// What each zone took since the last reading, or since the start, by name.
+    /// Energy of each zone since the last reading, or since the start, by name.
     pub fn read(&mut self) -> Vec<EnergySample> {
         let now = edge(&self.root);
         let before = std::mem::replace(&mut self.last, now);
@@ -88,7 +88,7 @@ fn edge(root: &Path) -> Edge {
     folders.filter_map(|folder| Some((zone(&folder.path())?, reading(&folder.path())))).collect()
 }
 
-/// The name of a package, or of the memory of one; `None` for parts of a package, and for what the whole machine takes.
+/// Name of a package, or of its memory; `None` for parts of a package, and for the whole machine.
 fn zone(folder: &Path) -> Option<String> {
     let name = |folder: &Path| Some(fs::read_to_string(folder.join("name")).ok()?.trim().to_owned());
     let own = name(folder)?;
@@ -144,7 +144,8 @@ fn energy_j(before: &Reading, after: &Reading) -> Maybe<f64> {
         (None, Some(range_uj)) if began <= range_uj => joules(range_uj - began + ended),
         (None, _) => return Err(Missing::because("its counter went back")),
     };
-    // A counter that begins anew, as after a suspend or in a restored virtual machine, looks like one that wrapped.
+    // A counter that was reset, as after a suspend or in a restored virtual machine, looks like one that
+    // wrapped.
     if found > seconds.max(READING_S) * POWER_W_MAX {
         return Err(Missing::because("its counter began anew"));
     }
@@ -213,14 +214,14 @@ mod tests {
         let range = Some(65_532_610_987);
         let round = energy_j(&reading(0, 65_532_610_000, range), &reading(10, 999_013, range));
         assert!((round.unwrap() - 1.0).abs() < 1e-9);
-        // 65 kJ are gone in 65 s at 1 kW: the reading is the same as after none.
+        // At 1 kW, 65 kJ pass in 65 s: the reading is the same as after 0 J.
         let long = energy_j(&reading(0, 5, range), &reading(66, 6, range));
         assert!(long.unwrap_err().reason.contains("intervals under 65 s"));
         assert!(energy_j(&reading(0, 5, range), &reading(65, 6, range)).is_ok());
         for range in [None, Some(3)] {
             assert!(energy_j(&reading(0, 5, range), &reading(0, 4, range)).is_err());
         }
-        // A suspend set it to nothing: no wrap explains 262 kJ in a second.
+        // A suspend reset it: no wrap explains 262 kJ in a second.
         let range = Some(262_143_328_850);
         let anew = energy_j(&reading(0, 5_000_000, range), &reading(1, 1_000_000, range));
         assert!(anew.unwrap_err().reason.contains("began anew"));
@@ -264,7 +265,7 @@ mod tests {
         }
         let counter = |zone: &str| root.path().join("sys/class/powercap").join(zone).join("energy_uj");
         mode(&counter("intel-rapl:0"), 0o400);
-        // Of this thread alone.
+        // Drops the capabilities of this thread alone.
         let as_nobody = |what: &mut dyn FnMut()| {
             setfsuid(Uid::from_raw(65_534));
             what();

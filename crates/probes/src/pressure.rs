@@ -1,4 +1,4 @@
-//! Pressure stall information: how much of the time some thread of the machine waited for a resource.
+//! Pressure stall information: the share of time in which some thread of the machine waited for a resource.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use record::missing::{Maybe, Missing};
 ///
 /// # Errors
 ///
-/// Missing where the kernel does not keep it.
+/// Missing if the kernel does not count it.
 ///
 /// # Source
 ///
@@ -24,7 +24,7 @@ pub(crate) fn some_ns(root: &Path, resource: &str) -> Maybe<u64> {
     total_us(&text).map(|us| us * 1_000).ok_or_else(|| Missing::because(format!("/{path} has no total")))
 }
 
-/// Share of the time between two readings; each is the moment and the time so far.
+/// Share of the time between two readings; each is a pair of the moment and the total so far.
 pub(crate) fn ratio(before: &Maybe<(u64, u64)>, after: &Maybe<(u64, u64)>) -> Maybe<f64> {
     let ((from_ns, before_ns), (until_ns, after_ns)) = (before.clone()?, after.clone()?);
     if until_ns <= from_ns {

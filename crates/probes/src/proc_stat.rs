@@ -1,13 +1,13 @@
-//! CPU time as `/proc/stat` books it, which on most kernels is by ticks.
+//! CPU time as `/proc/stat` counts it, on most kernels by ticks.
 //!
-//! *Traces* nothing. *Yields*, per CPU, what the kernel added to each state between two readings.
-//! *Differs from* events: under `NO_HZ` the idle column is measured, the busy columns are counted in ticks; whoever runs
-//! between the ticks is in neither. Tools that divide by the sum of the columns hide that; [`Booked`] divides by wall
-//! time, and what is left over is the lie detector.
-//! *Blind to* what happens within a tick. A column is told in ticks of 10 ms, so each of the ratios is off by up to a
-//! point over one second and a tenth of that over ten; values a little below 0 or above 1 are that noise, and are not
-//! clamped. Between 0.5 and 6 points were seen over one second under a load of compilers and a database.
-//! *Costs* one read of `/proc/stat` at each edge.
+//! *Traces* nothing. *Yields*, per CPU, what the kernel added to each state between two readings. *Differs
+//! from* events: under `NO_HZ` the idle column is measured, the busy columns are counted in ticks; a task
+//! that runs between the ticks is in neither. Tools that divide by the sum of the columns hide that;
+//! [`Booked`] divides by wall time, and the rest shows the error. *Blind to* what happens within a tick. A
+//! column counts ticks of 10 ms, so each ratio is off by up to a point over one second and a tenth of that
+//! over ten; values a little below 0 or above 1 are that noise, and are not clamped. Under a load of
+//! compilers and a database, errors of 0.5 to 6 points were measured over one second. *Costs* one read of
+//! `/proc/stat` at each edge.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,12 +15,12 @@ use std::{fs, io};
 
 use record::missing::{Maybe, Missing};
 
-/// What was booked for one CPU since boot, in ticks. Guest time is part of user time, as the kernel counts it.
+/// Ticks of one CPU since boot. Guest time is part of user time, as the kernel counts it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Ticks {
     /// Tasks in user mode.
     pub user: u64,
-    /// The same, with lowered priority.
+    /// Tasks in user mode with lowered priority.
     pub nice: u64,
     /// Tasks in the kernel.
     pub system: u64,
@@ -36,14 +36,14 @@ pub struct Ticks {
     pub steal: u64,
 }
 
-/// One reading: what was booked for each CPU, by number. CPUs that are offline are absent.
+/// One reading: ticks of each CPU, by number. Offline CPUs are absent.
 pub type ProcStat = BTreeMap<u32, Ticks>;
 
 /// Reads `proc/stat` under `root`.
 ///
 /// # Errors
 ///
-/// Whatever keeps it from being read; `InvalidData` where no line of it is about a CPU.
+/// The error of the read; `InvalidData` if no line is about a CPU.
 pub fn read(root: &Path) -> io::Result<ProcStat> {
     let stat = parse(&fs::read_to_string(root.join("proc/stat"))?);
     if stat.is_empty() {
@@ -52,16 +52,16 @@ pub fn read(root: &Path) -> io::Result<ProcStat> {
     Ok(stat)
 }
 
-/// Reads the text of `/proc/stat`; lines that are not about one CPU are passed over.
+/// Parses the text of `/proc/stat`; skips lines that are not about one CPU.
 ///
-/// Kernels before 2.6.11 have fewer columns: what is absent is 0, as it was not told apart then.
+/// Kernels before 2.6.11 have fewer columns: an absent one is 0, since its time was part of another column.
 pub fn parse(text: &str) -> ProcStat {
     text.lines().filter_map(cpu_line).collect()
 }
 
 fn cpu_line(line: &str) -> Option<(u32, Ticks)> {
     let mut words = line.strip_prefix("cpu")?.split_ascii_whitespace();
-    // The sum over all CPUs has a blank where the number stands.
+    // The sum over all CPUs has a blank in place of the number.
     if line.as_bytes().get(3) == Some(&b' ') {
         return None;
     }
@@ -80,7 +80,7 @@ fn cpu_line(line: &str) -> Option<(u32, Ticks)> {
     Some((cpu, ticks))
 }
 
-/// What was booked for one CPU over an interval, in seconds of `wall_s`.
+/// CPU time that `/proc/stat` accounts over an interval of `wall_s`, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Booked {
     /// User, nice, system and both kinds of interrupts.
@@ -89,16 +89,16 @@ pub struct Booked {
     pub idle_s: f64,
     /// Taken by the hypervisor.
     pub steal_s: f64,
-    /// Length of the interval by our own clock.
+    /// Length of the interval by our clock.
     pub wall_s: f64,
 }
 
 impl Booked {
-    /// Busy over everything booked: what most tools print.
+    /// Busy time over all accounted time: the ratio that most tools print.
     ///
     /// # Errors
     ///
-    /// Missing where nothing was booked at all, as on a CPU whose ticks were off; some tools print that as 100 % idle.
+    /// Missing if no time was accounted, as on a CPU without ticks; some tools print that as 100 % idle.
     pub fn busy_ratio(&self) -> Maybe<f64> {
         let sum = self.busy_s + self.idle_s + self.steal_s;
         if sum > 0.0 {
@@ -108,27 +108,26 @@ impl Booked {
         }
     }
 
-    /// 1 - everything booked / wall; negative where more was booked than passed.
+    /// 1 - accounted time / wall; negative if more was accounted than passed.
     pub fn unaccounted_ratio(&self) -> f64 {
         1.0 - (self.busy_s + self.idle_s + self.steal_s) / self.wall_s
     }
 
-    /// 1 - idle / wall: right within about 1.5 points where idle is measured and not counted in ticks.
+    /// 1 - idle / wall: right within about 1.5 points if idle is measured and not counted in ticks.
     pub fn not_idle_ratio(&self) -> f64 {
         1.0 - self.idle_s / self.wall_s
     }
 }
 
-/// One tick at either edge must not be most of what is told.
+/// A tick at either edge must not dominate the result.
 const TICKS_MIN: f64 = 5.0;
 
-/// What was booked between two readings of one CPU, `wall_ns` apart by our own clock.
+/// Difference of two readings of one CPU, `wall_ns` apart by our clock.
 ///
 /// # Errors
 ///
-/// Missing where a busy column went back, as it may when a CPU was taken offline in between, or where too few ticks passed
-/// to tell anything.
-/// The idle columns go back by a tick now and then (proc(5)): that is kept as it is.
+/// Missing if a busy column went back, as it may when a CPU was taken offline in between, or if too few ticks
+/// passed. The idle columns go back by a tick now and then (proc(5)): such values are not corrected.
 pub fn booked(before: &Ticks, after: &Ticks, wall_ns: u64, ticks_per_s: f64) -> Maybe<Booked> {
     if (wall_ns as f64) * 1e-9 * ticks_per_s < TICKS_MIN {
         return Err(Missing::because("/proc/stat counts in ticks, and too few passed in so short a time"));
@@ -203,7 +202,7 @@ mod tests {
 
     #[test]
     fn an_interval_of_a_few_ticks_has_no_ratios() {
-        // Two ticks came in half a tick's time: that is an edge, and not 400 % of a CPU.
+        // Two ticks came in half a tick's time: an edge effect, not 400 % of a CPU.
         let two_ticks = Ticks { user: 2, ..Ticks::default() };
         for wall_ns in [0, S / 200, S / 25] {
             assert!(booked(&Ticks::default(), &two_ticks, wall_ns, 100.0).is_err(), "{wall_ns}");

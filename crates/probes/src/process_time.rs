@@ -1,4 +1,4 @@
-//! One process as `/proc` tells of it: whether there is such a one, and its CPU time, in ticks of 10 ms.
+//! One process in `/proc`: whether it exists, and its CPU time, in ticks of 10 ms.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -8,12 +8,12 @@ use std::sync::OnceLock;
 use nix::unistd::{SysconfVar, sysconf};
 use record::missing::{Maybe, Missing};
 
-/// Fails where `/proc` is that of another PID namespace, as after `unshare --pid` without a new one: what has an id there
-/// is not the process that has it here.
+/// Checks that `/proc` belongs to this PID namespace. After `unshare --pid` without a new `/proc`, an id
+/// there is another process than the one that has it here.
 ///
 /// # Errors
 ///
-/// Missing there, with what to do.
+/// Missing if it does not, with a remedy.
 pub fn ids_are_those_of_proc() -> Maybe<()> {
     static IS_OURS: OnceLock<bool> = OnceLock::new();
     let own =
@@ -25,11 +25,11 @@ pub fn ids_are_those_of_proc() -> Maybe<()> {
     Err(Missing::because(why))
 }
 
-/// CPU time of the process and of the children that it has waited for, ended ones too as long as nobody waited for it.
+/// CPU time of the process and of the children that it has waited for; a zombie's too.
 ///
 /// # Errors
 ///
-/// Missing where `/proc` does not tell.
+/// Missing if `/proc` lacks it.
 pub fn with_children_ns(pid: u32) -> Maybe<u64> {
     ids_are_those_of_proc()?;
     let path = format!("/proc/{pid}/stat");
@@ -41,11 +41,11 @@ pub fn with_children_ns(pid: u32) -> Maybe<u64> {
     Ok(ticks * 1_000_000_000 / per_s)
 }
 
-/// The same id where a process has it now.
+/// Returns `pid` if a process has this id now.
 ///
 /// # Errors
 ///
-/// Missing where nobody has it, or a thread alone: of which process it is one, is said.
+/// Missing if no process has this id. If a thread has it, the reason names its process.
 pub fn find(pid: u32) -> Maybe<u32> {
     ids_are_those_of_proc()?;
     let status = text(format!("/proc/{pid}/status"))
@@ -59,57 +59,60 @@ pub fn find(pid: u32) -> Maybe<u32> {
     }
 }
 
-/// A process that is watched until it ends; another one may have its id later.
+/// A process that is watched until it ends; another one may reuse its id later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Watched {
     pid: u32,
-    /// In ticks since boot; `None` where it had ended before it was looked at.
+    /// Start in ticks since boot; `None` if it had already ended.
     started: Option<u64>,
 }
 
 impl Watched {
-    /// The one that has this id now.
+    /// Watches the process that has this id now.
     pub fn of(pid: u32) -> Self {
         Self { pid, started: started(pid) }
     }
 
-    /// Its id.
+    /// Process id.
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// Whether nothing more is to be seen of it: it may still be there for its parent, without a thread that lives.
+    /// Whether the process is gone or has no living thread; it may still be there for its parent.
     pub fn has_ended(&self) -> bool {
         self.started.is_none() || started(self.pid) != self.started
     }
 }
 
-/// More than a process with nothing to hide has mapped; one that does much, with paths that are long, makes `maps` of any length.
+/// More than an ordinary process has mapped; a malicious one, with many mappings of long paths, makes `maps`
+/// of any length.
 const TEXT_BYTES_MAX: u64 = 16 << 20;
 
-/// What a file of `/proc` says, its first 16 MiB. The name of a process may be any bytes: those that are no UTF-8 are replaced.
+/// The first 16 MiB of a file of `/proc`. The name of a process may be any bytes: those that are not UTF-8
+/// are replaced.
 ///
 /// # Errors
 ///
-/// Where there is no such file, or the process has ended.
+/// If there is no such file, or the process has ended.
 pub fn text(path: impl AsRef<Path>) -> io::Result<String> {
     let bytes = bytes(path)?;
     Ok(String::from_utf8(bytes)
         .unwrap_or_else(|other| String::from_utf8_lossy(other.as_bytes()).into_owned()))
 }
 
-/// The same, as bytes: a process chooses where its environment and its arguments begin and end, and so how long they are.
+/// Variant of [`text`] that returns bytes. A process controls the bounds of its environment and its
+/// arguments, and so their length.
 ///
 /// # Errors
 ///
-/// As [`text`].
+/// Same as [`text`].
 pub fn bytes(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(TEXT_BYTES_MAX).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// When a process that lives was started: starttime of proc(5). The first thread's end alone is not its end.
+/// Start time of a living process: starttime of proc(5). The end of its first thread alone is not its end.
 fn started(pid: u32) -> Option<u64> {
     let text = text(format!("/proc/{pid}/stat")).ok()?;
     let (_, behind) = text.rsplit_once(')')?;
@@ -119,7 +122,8 @@ fn started(pid: u32) -> Option<u64> {
     if is_over { None } else { fields.get(19)?.parse().ok() }
 }
 
-/// utime, stime, cutime and cstime, which stand behind the name; a name may hold anything but the last parenthesis.
+/// Sum of utime, stime, cutime and cstime, which follow the name; a name may hold anything but the last
+/// parenthesis.
 fn ticks(stat: &str) -> Option<u64> {
     let (_, behind) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = behind.split_ascii_whitespace().collect();
@@ -151,7 +155,7 @@ mod tests {
         while !watched.has_ended() {
             std::thread::yield_now();
         }
-        // It was there all the time: nobody had waited for it.
+        // A zombie was there all the time.
         assert!(find(child.id()).is_ok());
         child.wait().unwrap();
         assert!(watched.has_ended() && Watched::of(child.id()).has_ended());

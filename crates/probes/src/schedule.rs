@@ -1,7 +1,7 @@
-//! When to look: deadlines that do not drift, and a count of those that passed unseen.
+//! Deadlines that do not drift, and a count of missed ones.
 //!
-//! Tools that sleep one interval after each look add the length of the look to every interval: 17 to 5,000 us each
-//! where they were measured. Here every deadline is a fixed moment, counted from the start.
+//! Tools that sleep one interval after each reading add the length of the reading to every interval: 17 to
+//! 5,000 us each, as measured. Here every deadline is a fixed moment, counted from the start.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ impl Deadlines {
     ///
     /// # Panics
     ///
-    /// Where the interval is zero.
+    /// If the interval is zero.
     pub fn new(start_ns: u64, interval: Duration) -> Self {
         let interval_ns = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
         assert!(interval_ns > 0, "an interval takes time");
@@ -31,9 +31,10 @@ impl Deadlines {
         self.start_ns.saturating_add(self.next.saturating_mul(self.interval_ns))
     }
 
-    /// Takes note that the next deadline was answered at `now_ns`; yields how many later ones have passed meanwhile.
+    /// Records that the next deadline was answered at `now_ns`; returns the number of later ones that have
+    /// passed meanwhile.
     ///
-    /// Those are missed: nobody looked at their time, and the interval that was just read covers theirs too. An
+    /// Those are missed: there was no reading at their time, and the last interval covers theirs too. An
     /// answer before its deadline (a stop) misses nothing.
     pub fn answered_at(&mut self, now_ns: u64) -> u64 {
         let reached = now_ns.saturating_sub(self.start_ns) / self.interval_ns;
@@ -43,7 +44,7 @@ impl Deadlines {
         missed
     }
 
-    /// How many deadlines passed unseen so far.
+    /// Number of missed deadlines so far.
     pub fn missed(&self) -> u64 {
         self.missed
     }

@@ -1,4 +1,4 @@
-//! Which CPUs make up a core: the hardware threads that share its units.
+//! CPUs that make up a core: the hardware threads that share its units.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,7 +12,7 @@ pub struct Cores {
     siblings: Vec<BTreeSet<u32>>,
 }
 
-/// A declaration of cores that cannot be.
+/// An impossible declaration of cores.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotCores {
     /// A part is not a list of CPUs.
@@ -24,19 +24,19 @@ pub enum NotCores {
         /// The CPU.
         cpu: u32,
     },
-    /// A core has more CPUs than the shares are counted for.
+    /// A core has more CPUs than the shares support.
     #[error("a core of {found} CPUs is not known to exist: up to {SIBLINGS_MAX} are accounted for")]
     TooMany {
-        /// How many were declared.
+        /// Number of declared CPUs.
         found: usize,
     },
 }
 
-/// As in `cpu_time.h`: shares are counted in a unit that can be divided by 1 to 8.
+/// Maximum number of CPUs in a core, as in `cpu_time.h`: shares are counted in a unit that 1 to 8 divide.
 pub const SIBLINGS_MAX: usize = 8;
 
 impl Cores {
-    /// The cores as the kernel knows them, under `root`; where it does not tell, none that are shared.
+    /// The cores as the kernel lists them, under `root`; if it has no list, no cores are shared.
     pub fn read(root: &Path) -> Self {
         let online = cpu_list::online(root).unwrap_or_default();
         let of = |cpu: &u32| {
@@ -83,8 +83,8 @@ impl Cores {
     }
 }
 
-/// The socket of each of `cpus`, and its core by the core's lowest CPU, under `root`; a CPU of which the kernel tells
-/// nothing is a core of its own on socket 0.
+/// Socket of each of `cpus`, and its core by the core's lowest CPU, under `root`; a CPU without data from the
+/// kernel is a core by itself on socket 0.
 pub fn places(root: &Path, cpus: &[u32]) -> BTreeMap<u32, (u32, u32)> {
     let of = |cpu: u32| {
         let folder = root.join(format!("sys/devices/system/cpu/cpu{cpu}/topology"));
@@ -97,7 +97,8 @@ pub fn places(root: &Path, cpus: &[u32]) -> BTreeMap<u32, (u32, u32)> {
     cpus.iter().copied().map(of).collect()
 }
 
-/// Size of CPU 0's data or unified cache of that level, under `root`; `None` where the kernel does not tell.
+/// Size of CPU 0's data or unified cache of that level, under `root`; `None` if the kernel does not report
+/// it.
 pub fn cache_bytes(root: &Path, level: u32) -> Option<u64> {
     let folder = root.join("sys/devices/system/cpu/cpu0/cache");
     (0..16).find_map(|i| {

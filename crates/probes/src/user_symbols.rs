@@ -1,13 +1,13 @@
-//! Names for the addresses of processes: what is mapped there, and which function of it that is.
+//! Names for the addresses of processes: the mapped file, and the function in it.
 //!
-//! What a process has mapped is kept, so that its addresses still have names when it has ended. A name is taken from the very
-//! file that the process has mapped, the same device and inode, whatever lies at that path elsewhere: in a container the same
-//! path is another file. Without that file there is no name.
+//! The mappings of a process are stored, so its addresses have names even after it has ended. A name is taken
+//! from the very file that the process has mapped, the same device and inode, whatever lies at that path
+//! elsewhere: in a container the same path is another file. Without that file there is no name.
 //!
-//! A file that another user can change is read as what a stranger wrote ([`Functions`]).
+//! A file that another user can change is parsed as untrusted input ([`Functions`]).
 //!
-//! Memory is bounded: [`PROCESSES_MAX`] processes, [`FRAMES_MAX`] addresses of each, [`FILES_MAX`] files, [`MAPPINGS_MAX`]
-//! mappings of a process and [`MAPPED_BYTES_MAX`] for those of all.
+//! Memory is bounded: [`PROCESSES_MAX`] processes, [`FRAMES_MAX`] addresses of each, [`FILES_MAX`] files,
+//! [`MAPPINGS_MAX`] mappings of a process and [`MAPPED_BYTES_MAX`] for those of all.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
@@ -22,75 +22,77 @@ use nix::libc;
 use crate::elf_functions::Functions;
 use crate::{demangle, process_time};
 
-/// Processes as they were seen last.
+/// Processes at their last reading.
 #[derive(Debug)]
 pub(crate) struct UserSymbols {
     symbolizer: Symbolizer,
     processes: HashMap<u32, Process>,
-    /// Those that the symbolizer keeps in memory.
+    /// Files that the symbolizer keeps in memory.
     files: HashSet<PathBuf>,
-    /// Those that other users can change; `None`: nothing could be read.
+    /// Files that other users can change; `None`: nothing could be read.
     of_others: HashMap<FileId, Option<Functions>>,
-    /// What a process is and has mapped is asked once a round.
+    /// Number of the current round. Identity and mappings of a process are read once a round.
     round: u64,
 }
 
 #[derive(Debug)]
 struct Process {
     identity: Identity,
-    /// When it was met, and when its mappings were read, the last time.
+    /// Round of the last meeting; `mapped_in`: round of the last reading of the mappings.
     met_in: u64,
     mapped_in: u64,
     mappings: Vec<Arc<Mapping>>,
-    /// Memory that they take.
+    /// Memory that the mappings take.
     bytes: usize,
-    /// `None` where nothing is mapped that could be code.
+    /// `None` if nothing is mapped there that could be code.
     frames: HashMap<u64, Option<Frame>>,
-    /// Whether a call stands before an address.
+    /// Whether a call precedes an address.
     after_call: HashMap<u64, bool>,
 }
 
-/// With its id, what a process is known by: another one may have the id later, and what it executes may change.
+/// Identity of a process, with its id: another process may reuse the id, and a process may execute another
+/// program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Identity {
-    /// When it was started, in ticks since boot.
+    /// Start time, in ticks since boot.
     started: u64,
-    /// Where its program's code and its first stack lie: at random, anew with each program that it executes.
+    /// Addresses of its program's code and its first stack: random, and new with each program that it
+    /// executes.
     code: u64,
     stack: u64,
 }
 
-/// A part of a file that can be executed, where a process has it.
+/// An executable part of a file, as a process has it mapped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Mapping {
     from: u64,
     until: u64,
     offset: u64,
-    /// As the process names it.
+    /// Path as the process names it.
     path: String,
-    /// Where we can read it; `None` where we cannot.
+    /// Path at which we can read it; `None` if we cannot.
     file: Option<PathBuf>,
     id: FileId,
 }
 
-/// Device and inode: what a file is, whatever its path.
+/// Device and inode: identify a file, whatever its path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct FileId {
     device: u64,
     inode: u64,
 }
 
-/// Processes whose mappings are kept; of more, those that were met longest ago are forgotten.
+/// Processes that are remembered; beyond that, those met longest ago are dropped.
 const PROCESSES_MAX: usize = 256;
-/// Addresses of a process that are kept with their names.
+/// Addresses of a process that are stored with their names.
 const FRAMES_MAX: usize = 4_096;
-/// Mappings of files with code in a process; more are not looked at.
+/// Mappings of files with code in a process; the rest is ignored.
 const MAPPINGS_MAX: usize = 4_096;
 /// Memory for the mappings of all processes.
 const MAPPED_BYTES_MAX: usize = 32 << 20;
 /// A longer path cannot be opened.
 const PATH_BYTES_MAX: usize = 4_096;
-/// Files whose symbols are kept.
+/// Files of which the symbols stay in memory.
 const FILES_MAX: usize = 64;
 /// Memory for the tables of files that other users can change.
 const OF_OTHERS_BYTES_MAX: u64 = 64 << 20;
@@ -98,22 +100,22 @@ const OF_OTHERS_BYTES_MAX: u64 = 64 << 20;
 /// One address of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Frame {
-    /// The function, demangled; the file's name and the place in it where it has no name.
+    /// Demangled function; the file's name and the offset in it if it has no name.
     pub(crate) name: String,
     /// The file's name without its folder.
     pub(crate) module: String,
 }
 
 impl UserSymbols {
-    /// Knows no process yet.
+    /// Returns a symbolizer that knows no process.
     pub(crate) fn new() -> Self {
         let (files, of_others) = (HashSet::new(), HashMap::new());
-        // Asked before rights are given up.
+        // Before privileges are dropped.
         let _ = process_time::ids_are_those_of_proc();
         Self { symbolizer: symbolizer(), processes: HashMap::new(), files, of_others, round: 0 }
     }
 
-    /// What is known of processes may be out of date from now on.
+    /// Starts a round: what is known of processes may be out of date from now on.
     pub(crate) fn next_round(&mut self) {
         self.round += 1;
         if self.processes.len() > PROCESSES_MAX {
@@ -124,7 +126,7 @@ impl UserSymbols {
         }
     }
 
-    /// Takes note of what a process has mapped, unless it is known.
+    /// Records the mappings of a process, unless it is known.
     pub(crate) fn meet(&mut self, pid: u32) {
         let round = self.round;
         if self.processes.get(&pid).is_some_and(|known| known.met_in == round) {
@@ -132,7 +134,7 @@ impl UserSymbols {
         }
         let Some(identity) = identity(pid) else { return };
         if identity.has_no_memory() {
-            // Nobody has waited for it yet. What was read while it lived still holds.
+            // A zombie. The mappings that were read while it lived still hold.
             self.processes.retain(|id, known| *id != pid || known.identity.started == identity.started);
             return;
         }
@@ -145,7 +147,7 @@ impl UserSymbols {
         let bytes = bytes_of(&mappings);
         let known_bytes: usize = self.processes.values().map(|process| process.bytes).sum();
         if self.processes.len() >= 2 * PROCESSES_MAX || known_bytes + bytes > MAPPED_BYTES_MAX {
-            // All of one round: others are met again where they are wanted again.
+            // All of one round: the others are met again when they are needed.
             self.processes.clear();
         }
         let process =
@@ -158,12 +160,12 @@ impl UserSymbols {
         self.processes.contains_key(&pid)
     }
 
-    /// The function at an address.
+    /// Returns the function at an address.
     pub(crate) fn at(&mut self, pid: u32, address: u64) -> Option<Frame> {
         self.frame(pid, address, address)
     }
 
-    /// The function that a return address leads back into, where one does: it must lie behind a call.
+    /// Returns the function that a return address leads back into, if the bytes before it are a call.
     pub(crate) fn before(&mut self, pid: u32, return_address: u64) -> Option<Frame> {
         let called = return_address.checked_sub(1)?;
         let mapping = self.mapping(pid, called)?;
@@ -189,7 +191,7 @@ impl UserSymbols {
         frame
     }
 
-    /// What a process may have mapped since is looked for once a round.
+    /// Looks up the mapping of an address; reads new mappings of the process once a round.
     fn mapping(&mut self, pid: u32, address: u64) -> Option<Arc<Mapping>> {
         let round = self.round;
         let process = self.processes.get_mut(&pid)?;
@@ -201,7 +203,7 @@ impl UserSymbols {
             return None;
         }
         process.mapped_in = round;
-        // What is gone keeps what it had.
+        // A process that has ended keeps its mappings.
         if identity(pid) == Some(process.identity) {
             let now = mappings(pid);
             if now != process.mappings {
@@ -249,7 +251,7 @@ impl UserSymbols {
             let file = mapping.open();
             let mut read = file.as_ref().and_then(|file| Functions::read(file, left));
             if read.is_none() && left < OF_OTHERS_BYTES_MAX {
-                // The others are read again if they are wanted again.
+                // The others are read again when they are needed.
                 self.of_others.clear();
                 read = file.as_ref().and_then(|file| Functions::read(file, OF_OTHERS_BYTES_MAX));
             }
@@ -273,7 +275,8 @@ impl Mapping {
         self.file.as_deref().filter(|file| FileId::of(file) == Some(self.id))
     }
 
-    /// The same, to read it. Another user may put a pipe in its place: opening does not wait for one who writes to that.
+    /// Opens the file for reading. Another user may put a pipe in its place: opening does not wait for a
+    /// writer.
     fn open(&self) -> Option<File> {
         let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
         let file = File::options().read(true).custom_flags(flags).open(self.file.as_deref()?).ok()?;
@@ -290,12 +293,12 @@ impl FileId {
     }
 }
 
-/// One that leaves names as they are written.
+/// A symbolizer that leaves names mangled.
 fn symbolizer() -> Symbolizer {
     Symbolizer::builder().enable_demangling(false).build()
 }
 
-/// Whether only root and this user can change the file, or what stands at its path.
+/// Whether only root and this user can change the file, or replace it at its path.
 fn is_only_ours(file: &Path) -> bool {
     let me = nix::unistd::geteuid().as_raw();
     let is_ours = |path: &Path| {
@@ -308,13 +311,13 @@ fn is_only_ours(file: &Path) -> bool {
     is_file && !file.starts_with("/proc") && file.ancestors().all(is_ours)
 }
 
-/// Addresses below are kept from use, those above are the kernel's.
+/// Addresses below are never mapped, those above are the kernel's.
 fn could_be_code(address: u64) -> bool {
     (0x1_0000..1 << 47).contains(&address)
 }
 
 impl Identity {
-    /// Its memory is gone: it has ended.
+    /// Whether the memory is gone: the process has ended.
     fn has_no_memory(self) -> bool {
         self.code == 0 && self.stack == 0
     }
@@ -323,7 +326,7 @@ impl Identity {
 fn identity(pid: u32) -> Option<Identity> {
     process_time::ids_are_those_of_proc().ok()?;
     let stat = process_time::text(format!("/proc/{pid}/stat")).ok()?;
-    // Its name may hold blanks and brackets; the third field of proc(5) is the first after it.
+    // The name may hold blanks and brackets; the third field of proc(5) is the first after it.
     let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
     let field = |number: usize| fields.get(number - 3)?.parse().ok();
     Some(Identity { started: field(22)?, code: field(26)?, stack: field(28)? })
@@ -351,11 +354,11 @@ fn mapping(pid: u32, line: &str) -> Option<Mapping> {
         return None;
     }
     let hex = |text| u64::from_str_radix(text, 16).ok();
-    // The file itself: for root only. Some file systems show another device there than in `maps`.
+    // The file itself, readable for root only. Some file systems show another device there than in `maps`.
     let mapped = PathBuf::from(format!("/proc/{pid}/map_files/{from}-{until}"));
     let as_listed = || Some(FileId { device: nix::libc::makedev(hex32(major)?, hex32(minor)?), inode });
     let id = FileId::of(&mapped).or_else(as_listed)?;
-    // First the path that all processes of this mount namespace share, so that its symbols are read once.
+    // First the path that all processes of this mount namespace share, so its symbols are read once.
     let places = [PathBuf::from(path), PathBuf::from(format!("/proc/{pid}/root{path}")), mapped];
     let file = places.into_iter().find(|place| FileId::of(place) == Some(id));
     Some(Mapping { from: hex(from)?, until: hex(until)?, offset, path: path.to_owned(), file, id })
@@ -365,9 +368,9 @@ fn hex32(text: &str) -> Option<u32> {
     u32::from_str_radix(text, 16).ok()
 }
 
-/// Whether the bytes before an address end in a call, so that it may be one that a call returns to.
+/// Whether the bytes before an address end in a call, so it may be a return address.
 ///
-/// On machines other than x86-64 nothing speaks against it.
+/// Always true on machines other than x86-64.
 fn is_after_call(mapping: &Mapping, address: u64) -> bool {
     const LONGEST: usize = 7;
     if !cfg!(target_arch = "x86_64") {
@@ -451,14 +454,15 @@ mod tests {
         let found = mapping(pid, line).unwrap();
         let file = found.file.clone().expect("our own library can be read");
         assert_eq!(FileId::of(&file), Some(found.id));
-        // As a process of a container has it: the same path, another file. No map_files lies at this place.
+        // Mapped as in a container: the same path, another file. There is no `map_files` entry at this
+        // address.
         let inode = format!(" {} ", found.id.inode);
         let elsewhere = line.replacen(&inode, " 99999999 ", 1).replacen('-', "0-", 1);
         let found = mapping(u32::MAX, &elsewhere).unwrap();
         assert_eq!((found.file.as_ref(), found.readable()), (None, None), "{found:?}");
     }
 
-    /// A part of our own program that is mapped, as if it were mapped from `file`.
+    /// A mapped part of our own program, as if it were mapped from `file`.
     fn mapped_from(file: &Path) -> Mapping {
         let here = ends_in_call as *const () as u64;
         let own =
@@ -483,7 +487,7 @@ mod tests {
                 if mode == 0o755 { (1, 0) } else { (0, 1) }
             );
         }
-        // A folder that others can write, and a path of another process.
+        // A folder that other users can write, and a path of another process.
         fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
         assert!(!is_only_ours(&file) && !is_only_ours(Path::new("/proc/self/exe")));
@@ -508,7 +512,7 @@ mod tests {
         let here = ends_in_call as *const () as u64 + 1;
         for number in 0..2 * FILES_MAX {
             let file = folder.path().join(number.to_string());
-            // Only a head and room: no table, which is remembered too.
+            // A header only and no table; this result is remembered too.
             fs::write(&file, b"\x7fELF\x02\x01").unwrap();
             fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
             symbols.name(&mapped_from(&file), here, here);
@@ -546,7 +550,7 @@ mod tests {
         assert_eq!(output.next().unwrap().unwrap(), "first");
         let before = identity(child.id()).unwrap();
         input.write_all(b"go on\nsecond\n").unwrap();
-        // By now the other program speaks.
+        // By now the other program prints.
         assert_eq!(output.next().unwrap().unwrap(), "second");
         let after = identity(child.id()).unwrap();
         drop(input);
@@ -555,7 +559,7 @@ mod tests {
         assert_ne!(before, after);
     }
 
-    /// A C function whose name reads like that of a type, were it mangled.
+    /// A C function with a name that would be a type's, if it were mangled.
     #[unsafe(no_mangle)]
     extern "C" fn f() {}
 

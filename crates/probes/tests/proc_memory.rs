@@ -1,4 +1,4 @@
-//! Memory of a process that knows what it asked for. Needs no root.
+//! Memory of a process that knows how much it allocated. Needs no root.
 
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "this whole file is tests")]
 
@@ -10,14 +10,14 @@ use record::memory::{MemoryInterval, ProcessMemory};
 
 const MIB: i64 = 1 << 20;
 
-/// A Python program that takes and gives back memory when it is told to, and says when it has.
+/// A Python program that allocates and frees memory on request, and answers when it has.
 struct Taker {
     child: Child,
     orders: ChildStdin,
     answers: BufReader<ChildStdout>,
 }
 
-/// Pages are small (`MADV_NOHUGEPAGE`), so that each is a fault of its own.
+/// Pages are small (`MADV_NOHUGEPAGE`), so each is a separate fault.
 const PROGRAM: &str = "
 import mmap, sys
 taken = []
@@ -85,7 +85,7 @@ fn what_a_process_takes_and_gives_back_is_in_its_resident_set_and_its_faults() {
     // Python's own objects, some pages.
     assert!((own.rss_change_bytes - 64 * MIB).abs() < MIB, "{own:?}");
     assert!((16_384..16_384 + 512).contains(&own.minor_faults), "{own:?}");
-    // The machine's counter is brought together from its CPUs once a second.
+    // The kernel merges its per-CPU counters once a second.
     assert!(interval.machine.unwrap().total_bytes > 64 << 20);
     taker.tell("give 64");
     let (_, own) = taker.seen_by(&mut probe);

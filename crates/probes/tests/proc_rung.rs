@@ -1,4 +1,4 @@
-//! The `/proc` rung: on a machine made of files, and as a user who may nothing.
+//! The `/proc` rung: on a machine made of files, and as an unprivileged user.
 
 #![expect(clippy::unwrap_used, reason = "this whole file is tests")]
 
@@ -60,7 +60,7 @@ fn a_cpu_that_comes_or_goes_is_missing_and_not_idle() {
         clock: SwitchClock::Own,
     });
     probe.start();
-    // In less time than that, ticks tell nothing.
+    // In less time than that, ticks say nothing.
     thread::sleep(Duration::from_millis(60));
     write(root.path(), "sys/devices/system/cpu/online", "0,2\n");
     write(root.path(), "proc/stat", "cpu  0 0 0 0\ncpu0 0 0 0 101\ncpu2 0 0 0 5\n");

@@ -1,5 +1,5 @@
-//! Requests of known number and size on a loop device of our own: needs root, BTF and losetup; without them it prints
-//! what it skips. Others may use their disks meanwhile: only our device is looked at.
+//! Requests of known number and size on a loop device of our own: needs root, BTF and losetup; without them
+//! it prints what it skips. Others may use their disks meanwhile: only our device is looked at.
 
 #![cfg(feature = "bpf")]
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "this whole file is tests")]
@@ -175,7 +175,7 @@ fn settled(probe: &mut IoProbe, requests: u64) -> IoInterval {
     read_until(probe, |seen| seen.counts.reads + seen.counts.writes >= requests)
 }
 
-/// Reads until everything is there; what is there after a minute is returned as it is.
+/// Reads until everything has arrived; after a minute, returns the state so far.
 fn read_until(probe: &mut IoProbe, is_all: impl Fn(&IoInterval) -> bool) -> IoInterval {
     let give_up_ns = Monotonic.now_ns() + 60_000_000_000;
     let mut sum = probe.read().unwrap();
@@ -237,7 +237,7 @@ impl Loop {
         self.path.trim_start_matches("/dev/")
     }
 
-    /// A probe that looks at this device only, its first interval begun.
+    /// A probe for this device only, with its first interval started.
     fn probe(&self, options: Options) -> IoProbe {
         let device = Some(block_io::find(&self.path).unwrap());
         let mut probe = block_io::open(&Options { device, ..options }).expect("root and BTF are there");
@@ -249,7 +249,7 @@ impl Loop {
         OpenOptions::new().read(true).write(true).custom_flags(libc::O_DIRECT).open(&self.path).unwrap()
     }
 
-    /// A file system on it; `None` where it cannot be had.
+    /// A file system on it; `None` if it is unavailable.
     fn with_ext4(&self) -> Option<std::path::PathBuf> {
         let place = self.folder.path().join("mounted");
         std::fs::create_dir(&place).unwrap();

@@ -1,5 +1,5 @@
-//! Control groups as filters and keys, against groups whose processes are known: needs root, BTF and a hierarchy of version 2
-//! that may be written to; what is absent is printed.
+//! Control groups as filters and keys, against groups with known processes: needs root, BTF and a writable
+//! hierarchy of version 2; the test prints what is absent.
 
 #![cfg(feature = "bpf")]
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "this whole file is tests")]
@@ -40,11 +40,12 @@ fn root_groups_have_what_their_processes_had_and_sum_up_to_the_books() {
     let inner = spinners.each_ref().map(Process::cpu_ns);
     sleep(Duration::from_secs(2));
     let until = spinners.each_ref().map(Process::cpu_ns);
-    // One that ends within the interval still belongs to its group.
+    // A process that ends within the interval still belongs to its group.
     groups.start("b", &["sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"]).wait();
     let interval = probe.read();
     let after = spinners.each_ref().map(Process::cpu_ns);
-    // The clock of a process leaves out time that the host took; two CPUs are counted to a tick of 10 ms each.
+    // The clock of a process leaves out time that the host stole; two CPUs are counted to a tick of 10 ms
+    // each.
     let stolen_ns = stolen_ns() - stolen_before_ns + 20_000_000;
     let tasks = probe.tasks().unwrap();
     let found = by_cgroup(tasks);
@@ -52,7 +53,8 @@ fn root_groups_have_what_their_processes_had_and_sum_up_to_the_books() {
         found.iter().find(|g| g.cgroup.as_deref() == Ok(&groups.name(name))).unwrap()
     };
     for (k, name) in ["a", "b", "b/below"].into_iter().enumerate() {
-        // The scheduler's clock counts interrupts too, and starts a stint a little before the switch is traced.
+        // The scheduler's clock counts interrupts too, and starts a stint a little before the switch is
+        // traced.
         let had_ns = of(name).on_cpu_ns + of(name).interrupted_ns;
         let slack_ns = 10_000 * of(name).stints + 1_000_000;
         assert!(had_ns + slack_ns >= until[k] - inner[k], "{name}: {had_ns} of {}", until[k] - inner[k]);
@@ -64,7 +66,7 @@ fn root_groups_have_what_their_processes_had_and_sum_up_to_the_books() {
     let shell = tasks.iter().find(|t| t.comm == "sh" && t.ended);
     assert_eq!(shell.unwrap().cgroup.as_deref(), Ok(groups.name("b").as_str()), "{shell:?}");
 
-    // What groups had, what interrupts took and what was nobody's is what the CPUs were busy.
+    // The time of groups, interrupts and unknown threads adds up to the busy time of the CPUs.
     let wall_ns = (interval.until_ns - interval.from_ns) as f64;
     let ratios = |of: fn(&CpuSample) -> f64| interval.cpus.iter().map(of).sum::<f64>() * wall_ns;
     let busy_ns = ratios(|c| c.event_ratio.clone().unwrap());
@@ -129,7 +131,7 @@ fn root_waits_for_the_kernels_locks_are_told_apart_by_group() {
     assert_eq!(none.total().0.count, 0, "{none:#?}");
     assert!(waits(&all, "a") > 0 && waits(&all, "b") > 0, "{all:#?}");
     assert_eq!(a.total().0.count, waits(&a, "a"), "no other group's: {a:#?}");
-    // Both saw all of the group's life, but for what the programs of one kept from those of the other.
+    // Both saw all of the group's life, except when the programs of one held off those of the other.
     let lost: u64 = all.lost.values().chain(a.lost.values()).sum();
     let (by_all, by_a) = (waits(&all, "a"), waits(&a, "a"));
     assert!(by_all.abs_diff(by_a) <= lost + by_all / 100, "{by_all} and {by_a}, lost {lost}");
@@ -139,7 +141,8 @@ fn root_waits_for_the_kernels_locks_are_told_apart_by_group() {
 fn root_requests_are_of_the_group_that_started_them() {
     let Some(groups) = Groups::new(&["a", "b", "empty"]) else { return };
     let file = std::env::current_exe().unwrap();
-    // Right after a build its pages may still be in memory only: dd's reads past the cache would first write them.
+    // Right after a build its pages may still be in memory only: dd's reads past the cache would first write
+    // them.
     std::fs::File::open(&file).unwrap().sync_all().unwrap();
     let this = format!("if={}", file.display());
     let everyones = IoOptions::everything(IoBy { comm: true, cgroup: true, ..IoBy::default() });
@@ -163,21 +166,22 @@ fn root_requests_are_of_the_group_that_started_them() {
         let is_its = |g: &&record::block_io::IoGroup| g.cgroup == name && g.comm.as_deref() == Some("dd");
         all.groups.iter().filter(is_its).map(|g| g.count).sum()
     };
-    // dd may also have read itself in, and the end of a group's last request may be counted after its reader was woken.
+    // dd may also have read itself in, and the end of a group's last request may be counted after its reader
+    // was woken.
     assert!((63..96).contains(&of("a")) && (95..128).contains(&of("b")), "{} {}", of("a"), of("b"));
     assert!(a.groups.iter().all(|g| g.cgroup == Some(groups.name("a"))), "{a:#?}");
     let of_dd: u64 = a.groups.iter().filter(|g| g.comm.as_deref() == Some("dd")).map(|g| g.count).sum();
     assert!(of_dd.abs_diff(of("a")) <= 1, "{of_dd} {}", of("a"));
 }
 
-/// Time that the host took from all CPUs since the machine started, by the kernel's account.
+/// Time that the host stole from all CPUs since the machine started, by the kernel's account.
 fn stolen_ns() -> u64 {
     let stat = std::fs::read_to_string("/proc/stat").unwrap();
     let ticks: u64 = stat.lines().next().unwrap().split_ascii_whitespace().nth(8).unwrap().parse().unwrap();
     ticks * 10_000_000
 }
 
-/// Groups for one test, and the right to be the only one that measures; removed when dropped.
+/// Groups for one test, and the exclusive right to measure; removed when dropped.
 struct Groups {
     folder: PathBuf,
     names: Vec<String>,
@@ -185,7 +189,7 @@ struct Groups {
 }
 
 impl Groups {
-    /// `None`, and the reason printed, where something is absent.
+    /// `None`, and the reason printed, if something is absent.
     fn new(names: &[&str]) -> Option<Self> {
         static ALONE: Mutex<()> = Mutex::new(());
         if !nix::unistd::geteuid().is_root() || !Path::new("/sys/kernel/btf/vmlinux").exists() {
@@ -219,7 +223,8 @@ impl Groups {
         cgroups::find(self.folder.join(group).to_str().unwrap()).unwrap()
     }
 
-    /// Starts a program that is in the group from its first instruction on, and returns when its work has begun, if it says so.
+    /// Starts a program that is in the group from its first instruction on, and returns when its work has
+    /// begun, if it reports that.
     fn start<S: AsRef<str>>(&self, group: &str, words: &[S]) -> Process {
         let members = self.folder.join(group).join("cgroup.procs");
         let mut command = Command::new(words[0].as_ref());
@@ -252,7 +257,7 @@ impl Drop for Groups {
     }
 }
 
-/// Ended when dropped.
+/// A process that is killed when this is dropped.
 struct Process {
     child: Child,
 }
@@ -264,13 +269,13 @@ impl Process {
         t.tv_sec().cast_unsigned() * 1_000_000_000 + t.tv_nsec().cast_unsigned()
     }
 
-    /// Leaves it to be waited for.
+    /// Waits until it has ended, without reaping it.
     fn wait_until_ended(&self) {
         let id = Id::Pid(Pid::from_raw(self.child.id().cast_signed()));
         waitid(id, WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT).unwrap();
     }
 
-    /// Whether it ended well.
+    /// Whether it ended successfully.
     fn wait(&mut self) -> bool {
         self.child.wait().unwrap().success()
     }

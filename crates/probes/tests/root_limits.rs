@@ -1,4 +1,4 @@
-//! The reader of CPU limits against the kernel: a real quota, a real CPU set, and a process that meets them.
+//! The reader of CPU limits against the kernel: a real quota, a real CPU set, and a process in them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,14 +6,14 @@ use std::process::{Child, Command, Stdio};
 
 use bakeoff_probes::limits::Limits;
 
-/// A control group that is removed at the end, with what runs in it.
+/// A control group that is removed at the end, with its processes.
 struct Group {
     folder: PathBuf,
     is_v1: bool,
 }
 
 impl Group {
-    /// `None` if this machine lets nobody make one: no root, no controller.
+    /// `None` if a group cannot be created here: no root, no controller.
     fn make(name: &str) -> Option<Self> {
         let (mount, is_v1) =
             [("/sys/fs/cgroup/cpu", true), ("/sys/fs/cgroup/cpu,cpuacct", true), ("/sys/fs/cgroup", false)]
@@ -21,7 +21,8 @@ impl Group {
                 .find(|(mount, is_v1)| {
                     let file = if *is_v1 { "cpu.cfs_quota_us" } else { "cgroup.subtree_control" };
                     let text = fs::read_to_string(Path::new(mount).join(file)).unwrap_or_default();
-                    // The root group of version 1 has the file on some kernels only; its shares are always there.
+                    // The root group of version 1 has the file on some kernels only; its shares are always
+                    // there.
                     text.contains("cpu") || (*is_v1 && Path::new(mount).join("cpu.shares").exists())
                 })?;
         let folder = Path::new(mount).join(format!("{name}-{}", std::process::id()));
@@ -47,7 +48,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // What was killed leaves the group when it is reaped; that has happened.
+        // A killed process leaves the group when it is reaped; that has happened.
         while fs::read_to_string(self.folder.join("cgroup.procs")).is_ok_and(|p| !p.is_empty()) {
             std::thread::yield_now();
         }

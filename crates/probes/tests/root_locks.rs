@@ -1,7 +1,7 @@
 //! Waits for locks against known truths: needs root and BTF; without them it prints what it skips.
 //!
-//! Nothing here is held against the clock of a quiet machine: waits are counted exactly, and their time is never more
-//! than what the waiting threads say of themselves.
+//! Nothing here is held against the clock of a quiet machine: waits are counted exactly, and their time is
+//! never more than what the waiting threads say of themselves.
 
 #![cfg(feature = "bpf")]
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "this whole file is tests")]
@@ -138,7 +138,8 @@ fn probe(options: &Options) -> Option<(LockProbe, MutexGuard<'static, ()>)> {
     Some((locks::open(options).unwrap(), alone))
 }
 
-/// The lock of that kind that was waited for longest, its callers together: other threads of this process wait too.
+/// The lock of that kind that was waited for longest, its callers together: other threads of this process
+/// wait too.
 fn longest(interval: &LockInterval, kind: LockKind) -> LockSample {
     let of_kind = || interval.locks.iter().filter(|l| l.kind == kind && l.name.is_err());
     let first = of_kind().max_by_key(|l| l.waits.ns_total).expect("such a lock was waited for");

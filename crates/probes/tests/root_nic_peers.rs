@@ -1,7 +1,9 @@
-//! TCP by peer against a network whose delay, losses and duplicates are known: a tunnel that ends in this test.
+//! TCP by peer against a network with known delay, losses and duplicates: a tunnel that ends in this test.
 //!
-//! What leaves through it comes back with its two addresses exchanged, so that a connection to the far address arrives at
-//! this machine again. The truth of retransmits is what the tunnel saw twice.
+//! A packet that leaves through it comes back with its two addresses exchanged, so a connection to the far
+//! address arrives at this machine again. The truth of retransmits is the number of segments that the tunnel
+//! saw twice.
+//! address arrives at this machine again. The truth of retransmits is what the tunnel saw twice.
 
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "this whole file is tests")]
 
@@ -24,12 +26,13 @@ use record::tcp_peers::{Opened, TcpPeer};
 
 const FAR: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 const PORT: u16 = 7;
-/// Each way.
+/// Delay in each direction.
 const DELAY_NS: u64 = 20_000_000;
-/// Of the segments with data that the client sends for the first time, one in so many is lost, and another one doubled.
+/// One data segment in this number, of those that the client sends for the first time, is lost, and another
+/// one duplicated.
 const ONE_IN: u64 = 10;
 
-/// What the tunnel did.
+/// Counts of the tunnel.
 #[derive(Debug, Default)]
 struct Truth {
     lost: AtomicU64,
@@ -38,13 +41,13 @@ struct Truth {
     again: AtomicU64,
 }
 
-/// In a network namespace of this thread's own; `None` where that cannot be had.
+/// A tunnel in a network namespace of this thread; `None` if that is unavailable.
 fn tunnel() -> Option<File> {
     if !nix::unistd::geteuid().is_root() || Command::new("ip").arg("-V").output().is_err() {
         eprintln!("skipped: it needs root and `ip`");
         return None;
     }
-    // An interface is of the namespace in which its device was opened.
+    // An interface belongs to the namespace in which its device was opened.
     unshare(CloneFlags::CLONE_NEWNET).unwrap();
     let Ok(tunnel) = OpenOptions::new().read(true).write(true).open("/dev/net/tun") else {
         eprintln!("skipped: this machine has no /dev/net/tun");
@@ -68,7 +71,7 @@ fn tunnel() -> Option<File> {
 /// Carries packets for as long as the test runs.
 fn carry(mut tunnel: File, truth: &Truth) {
     let mut under_way: VecDeque<(u64, Vec<u8>)> = VecDeque::new();
-    // How far each direction of each connection got, by its two ports.
+    // Progress of each direction of each connection, by its two ports.
     let mut reached: HashMap<[u8; 4], u32> = HashMap::new();
     let (mut buffer, mut fresh) = (vec![0; 65_536], 0);
     loop {
@@ -77,7 +80,7 @@ fn carry(mut tunnel: File, truth: &Truth) {
         let is_readable = unsafe { libc::poll(&raw mut wait, 1, 1) } > 0;
         while under_way.front().is_some_and(|(due_ns, _)| *due_ns <= Monotonic.now_ns()) {
             let (_, packet) = under_way.pop_front().unwrap();
-            // An interface that just goes down takes nothing.
+            // An interface that is going down accepts nothing.
             let _ = tunnel.write_all(&packet);
         }
         if !is_readable {
@@ -113,7 +116,7 @@ fn carry(mut tunnel: File, truth: &Truth) {
     }
 }
 
-/// Whether a segment with data or SYN had been here before; `None` of those with neither.
+/// Whether a segment with data or SYN was seen before; `None` for those with neither.
 fn is_again(packet: &[u8], reached: &mut HashMap<[u8; 4], u32>) -> Option<bool> {
     let header = usize::from(packet[0] & 15) * 4;
     let segment = &packet[header..usize::from(u16::from_be_bytes([packet[2], packet[3]]))];
@@ -132,7 +135,7 @@ fn is_again(packet: &[u8], reached: &mut HashMap<[u8; 4], u32>) -> Option<bool> 
     Some(is_again)
 }
 
-/// Sends messages and waits for the answer to each; yields the shortest time that one took, in nanoseconds.
+/// Sends messages and waits for the answer to each; returns the shortest round trip, in nanoseconds.
 fn talk(stream: &mut TcpStream, messages: u32) -> u64 {
     let one = |stream: &mut TcpStream| {
         let began_ns = Monotonic.now_ns();
@@ -172,7 +175,7 @@ fn root_retransmits_round_trips_and_drops_of_a_peer_are_those_of_the_network() {
     let mut probe = peers::open();
     let listener = TcpListener::bind(("198.18.0.1", PORT)).unwrap();
     probe.start();
-    // On their own, so that a failure does not wait for them.
+    // Detached, so that a failure does not wait for it.
     let of_carrier = Arc::clone(&truth);
     thread::spawn(move || carry(carrier, &of_carrier));
     thread::spawn(move || answer(&listener, 2));
@@ -184,20 +187,20 @@ fn root_retransmits_round_trips_and_drops_of_a_peer_are_those_of_the_network() {
     eprintln!("lost {lost}, seen again {again}, shortest {shortest_ns} ns: {ours:?} {theirs:?}");
     assert!(lost >= 5, "{lost}");
     assert_eq!((ours.connections, ours.ended), (1, 0));
-    // The last of either may be under way, or stay for good in the interface's queue.
+    // The last of either may be on its way, or stay in the interface's queue for good.
     let sum = ours.retransmitted_segments + theirs.retransmitted_segments;
     assert!((again..=again + 1).contains(&sum), "{sum}, the tunnel saw {again}");
     assert!(ours.retransmitted_segments >= lost, "{ours:?}, {lost} were lost");
-    // Each that was doubled comes to the server twice, and so does what was sent again without need.
+    // Each duplicated segment reaches the server twice, and so does each unneeded retransmit.
     let doubled = truth.doubled.load(Ordering::Relaxed);
     assert!((doubled..=doubled + again).contains(&theirs.dropped_segments), "{theirs:?}, {doubled} doubled");
     let rtt = ours.rtt.clone().unwrap();
-    // The kernel tells whole microseconds.
+    // The kernel reports whole microseconds.
     let at_most_ns = rtt.max_ns.min(shortest_ns + 1_000);
     assert!((2 * DELAY_NS..=at_most_ns).contains(&rtt.min_ns), "{rtt:?}, {shortest_ns}");
     drop(stream);
 
-    // One that comes and ends between two readings.
+    // A connection that begins and ends between two readings.
     probe.read().unwrap();
     let before = truth.again.load(Ordering::Relaxed);
     let mut stream = client();

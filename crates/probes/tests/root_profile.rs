@@ -1,4 +1,5 @@
-//! Profiles of threads whose time is known by their own clocks. Without root or BTF they print what they skip.
+//! Profiles of threads with known times, by their own clocks. Without root or BTF the tests print what they
+//! skip.
 
 #![cfg(feature = "bpf")]
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "this whole file is tests")]
@@ -15,7 +16,7 @@ use record::profile::{Profile, ProfileKind, ProfileStack, ThreadState};
 
 const MS: u64 = 1_000_000;
 
-/// A profile that has begun; `None` where there can be none.
+/// A running profile; `None` if it is unavailable.
 fn begin(options: &Options) -> Option<Profiler> {
     if !nix::unistd::geteuid().is_root() || !Path::new("/sys/kernel/btf/vmlinux").exists() {
         eprintln!("skipped: needs root and a kernel with BTF");
@@ -75,7 +76,8 @@ fn root_shares_of_functions_are_those_of_their_own_clocks() {
     let work = || {
         let mut took = [0; 3];
         let mut random: u64 = 88_172_645_463_325_252;
-        // Six seconds: by chance alone a share of so many samples is off by 0.6 points (one standard deviation).
+        // Six seconds: by chance alone a share of so many samples is off by 0.6 points (one standard
+        // deviation).
         while took.iter().sum::<u64>() < 6_000 * MS {
             random ^= random << 13;
             random ^= random >> 7;
@@ -102,7 +104,7 @@ fn root_shares_of_functions_are_those_of_their_own_clocks() {
     for i in 0..3 {
         assert!((share(found, i) - share(took, i)).abs() < 0.02, "{found:?} {took:?} {:?}", profile.lost);
     }
-    // All of the thread's time: what interrupts took is sampled neither, and is a part of the thread's own clock.
+    // All of the thread's time: interrupts are not sampled as its time, but are a part of the thread's clock.
     let (total, truth) = (profile.total_ns() as f64, took.iter().sum::<u64>() as f64);
     assert!((0.9..1.05).contains(&(total / truth)), "{total} {truth} {:?}", profile.lost);
     assert!(profile.cost.is_ok_and(|c| c.events > 5_000));
@@ -124,7 +126,7 @@ fn root_what_a_thread_sleeps_is_off_cpu_time_of_the_function_that_sleeps() {
     gather_until(&mut profiler, &work);
     let (slept_ns, ran_ns) = work.join().unwrap();
     let profile = profiler.finish().unwrap();
-    // Its own clocks: what it was not running, it was off. Preempted it was off too, and is not blocked.
+    // By its clocks: it was off whenever it was not running. Preempted, it was off too, and not blocked.
     let off = profile.total_ns() as f64;
     let truth = slept_ns.saturating_sub(ran_ns) as f64;
     assert!((off / truth - 1.0).abs() < 0.02, "{off} {truth} {profile:?}");
@@ -134,7 +136,7 @@ fn root_what_a_thread_sleeps_is_off_cpu_time_of_the_function_that_sleeps() {
         s.state == ThreadState::Blocked && s.frames.iter().any(|f| f.contains("nanosleep"))
     };
     let asleep: Vec<&ProfileStack> = profile.stacks.iter().filter(is_sleep).collect();
-    // Some kernels do not show each switch, and say nothing of which thread's.
+    // Some kernels hide some switches, and do not report of which thread.
     let unseen = profile.lost.get("switch-unseen").copied().unwrap_or(0);
     let count = asleep.iter().map(|s| s.count).sum::<u64>();
     assert!(count <= 40 && count + unseen >= 40, "{profile:?}");
@@ -143,7 +145,7 @@ fn root_what_a_thread_sleeps_is_off_cpu_time_of_the_function_that_sleeps() {
 #[test]
 fn root_time_off_the_cpu_is_whole_where_switches_are_not_shown() {
     let comm = "half-hidden";
-    // No two in a row of one thread.
+    // Never two in a row of one thread.
     let options = Options { leave_out: 7, ..of_this_process(ProfileKind::OffCpu, comm) };
     let Some(mut profiler) = begin(&options) else { return };
     let work = || {
@@ -159,7 +161,7 @@ fn root_time_off_the_cpu_is_whole_where_switches_are_not_shown() {
     gather_until(&mut profiler, &work);
     let (took_ns, ran_ns) = work.join().unwrap();
     let profile = profiler.finish().unwrap();
-    // A hypervisor's time is off the CPU by the first clock, and nothing by the scheduler's.
+    // Stolen time is off the CPU by the first clock, and not by the scheduler's.
     let (off, truth) = (profile.total_ns() as f64, took_ns.saturating_sub(ran_ns) as f64);
     assert!((off / truth - 1.0).abs() < 0.05, "{off} {truth} {profile:?}");
     assert!(profile.lost["switch-unseen"] > 0 && profile.doubts.without_stack_ns > 0, "{profile:?}");
@@ -188,7 +190,7 @@ fn root_a_sleep_that_outlasts_the_profile_counts_until_its_end() {
     stop.send(()).unwrap();
     work.join().unwrap();
     let off = profile.ns_of(ThreadState::Blocked);
-    // Less what it took the thread to get from its clock to its sleep.
+    // Less the time that the thread needed from its clock to its sleep.
     assert!(off <= until - began && off > 900 * MS, "{off} {} {profile:?}", until - began);
     assert_eq!(profile.still_off, 1, "{profile:?}");
 }
@@ -214,14 +216,16 @@ fn root_a_thread_that_another_keeps_off_its_cpu_waits_for_a_cpu() {
         spinner.join().unwrap();
     }
     let profile = profiler.finish().unwrap();
-    // The one that ends last has had 700 ms, in which the other had about as many; others may have had some too.
+    // The thread that ends last has had 700 ms, in which the other had about as many; other processes may
+    // have had some too.
     let waited = profile.ns_of(ThreadState::Runnable);
     assert!(waited > 900 * MS, "{waited} {profile:?}");
     let is_named = |s: &ProfileStack| s.frames.last().is_some_and(|f| f == "[waits for a CPU]");
     assert!(profile.stacks.iter().filter(|s| s.state == ThreadState::Runnable).all(is_named), "{profile:?}");
 }
 
-/// A C program of three functions: `main` calls `outer`, that calls `inner`, which burns so many milliseconds of CPU time.
+/// A C program of three functions: `main` calls `outer`, which calls `inner`, which burns the given
+/// milliseconds of CPU time.
 const PROGRAM: &str = r"
 #include <stdlib.h>
 #include <time.h>
@@ -241,7 +245,7 @@ __attribute__((noinline)) static void outer(unsigned long ns) { inner(ns); x++; 
 int main(int argc, char **argv) { outer(atol(argv[1]) * 1000000UL); x++; return 0; }
 ";
 
-/// The program, compiled under that name; `None` where there is no compiler.
+/// The program, compiled under that name; `None` if there is no compiler.
 fn compiled(folder: &Path, name: &str, option: &str) -> Option<PathBuf> {
     let (source, program) = (folder.join("work.c"), folder.join(name));
     fs::write(&source, PROGRAM).unwrap();
@@ -343,10 +347,11 @@ fn root_time_of_processes_that_end_at_once_is_counted_with_or_without_a_name() {
     gather_until(&mut profiler, &work);
     work.join().unwrap();
     let profile = profiler.finish().unwrap();
-    // Each stops within a loop of its 30 ms, and took some to start and to end, which another name may have had.
+    // Each stops within a loop of its 30 ms, and needed some to start and to end, which another name may have
+    // had.
     let (found, truth) = (profile.total_ns() as f64, 60.0 * 30e6);
     assert!((0.9..1.25).contains(&(found / truth)), "{found} {truth} {:?}", profile.doubts);
-    // What has a name has the right one, what has none is said.
+    // Names are right, and time without names is reported.
     let named: u64 =
         profile.stacks.iter().filter(|s| s.frames.iter().any(|f| f == "inner")).map(|s| s.ns).sum();
     assert!(named > 0 && named as f64 + profile.doubts.ended_ns as f64 > 0.85 * found, "{profile:?}");

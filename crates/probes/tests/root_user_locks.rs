@@ -1,4 +1,4 @@
-//! Futex waits against what the waiting threads counted themselves: needs root and BTF, else prints what it skips.
+//! Futex waits against the waiting threads' own counts: needs root and BTF, else prints what it skips.
 
 #![cfg(feature = "bpf")]
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "this whole file is tests")]
@@ -94,7 +94,7 @@ fn root_a_wait_keeps_its_stack_while_room_is_made() {
             });
         }
         told.iter().take(THREADS).for_each(wait_until_asleep);
-        // More than half of the room is taken: it is made anew.
+        // More than half of the room is taken: it is cleared.
         probe.read().unwrap();
         drop(guards);
     });
@@ -121,7 +121,7 @@ fn root_a_full_map_loses_no_count_of_what_it_lost() {
 
 #[test]
 fn root_what_watching_costs_is_measured() {
-    // Of another process: what a wait costs does not depend on whose waits are shown.
+    // Filter for another process: the cost of a wait does not depend on the filter.
     let options = Options { pid: Some(1), ..Options::of_everyone_else() };
     let Some((mut probe, _alone)) = probe(&options) else { return };
     probe.start().unwrap();
@@ -130,12 +130,13 @@ fn root_what_watching_costs_is_measured() {
     }
     let cost = probe.cost().unwrap();
     let [wait, other] = cost.events[..] else { panic!("{cost:?}") };
-    // A wait takes a stack and adds to a map, any other call is looked at and let go.
+    // A wait takes a stack and adds to a map, any other call is checked and ignored.
     assert!(wait.ns > 3.0 * other.ns, "{cost:?}");
     assert!(other.count >= 1_000, "{cost:?}");
 }
 
-/// A program without frame pointers, of which two functions wait for one semaphore, from `go` on until it says `done`.
+/// A program without frame pointers, of which two functions wait for one semaphore, from `go` on until it
+/// prints `done`.
 fn two_callers() -> Option<Child> {
     const PROGRAM: &str = r#"
 #include <semaphore.h>
@@ -207,7 +208,7 @@ fn of_address(interval: &UserLockInterval, address: u64) -> Waits {
     whole
 }
 
-/// Neither of these threads has anything to sleep for but the lock.
+/// These threads sleep only for the lock.
 fn wait_until_asleep(thread: Pid) {
     let sleeps = || {
         let stat = fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap();

@@ -20,7 +20,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 const volatile __u32 only_dev;
 const volatile __u32 only_ops; /* one bit for each enum io_op */
 
-/* Which of the two halves is in use. */
+/* Half of the sums in use. */
 __u32 half;
 struct io_lost lost;
 
@@ -58,7 +58,7 @@ static __always_inline void look_at(struct flight *f, struct request *rq)
 	f->seek_sectors = 0;
 }
 
-/* It is under way from now on. */
+/* Starts to follow a request; NULL if it is not wanted or no place is left. */
 static __always_inline struct flight *begin(struct request *rq)
 {
 	struct flight *f;
@@ -85,7 +85,7 @@ static __always_inline struct flight *begin(struct request *rq)
 static __always_inline void issue(struct request *rq, struct flight *f)
 {
 	f->issue_ns = bpf_ktime_get_ns();
-	/* Merging made it larger, and may have moved its begin. */
+	/* Merging made it larger, and may have moved its start. */
 	f->bytes = rq->__data_len;
 	f->sector = rq->__sector;
 	measure_seek(f);
@@ -151,7 +151,7 @@ int BPF_PROG(on_issue, struct request *rq)
 {
 	struct flight *f = flight_of(rq);
 
-	/* A request that is put back and issued again counts from the first time. */
+	/* A request that is put back and issued again counts from the first issue. */
 	if (f && !f->issue_ns)
 		issue(rq, f);
 	return 0;
@@ -208,7 +208,7 @@ int BPF_PROG(on_issue_begin, struct request *rq)
 	struct flight *f = put_back ? flight_of(rq) : NULL;
 
 	if (f && (f->flags & IO_PUT_BACK)) {
-		/* It counts from the first time. */
+		/* It counts from the first issue. */
 		f->flags &= ~IO_PUT_BACK;
 		__sync_fetch_and_add(&put_back, -1);
 		return 0;
@@ -314,7 +314,7 @@ int BPF_PROG(on_merge, struct request *rq)
 {
 	__u32 place = place_of(rq);
 
-	/* It lives on in another one, and has no end of its own. */
+	/* It continues as part of another one, and has no end. */
 	if (place < PLACES)
 		leave(place);
 	merged();
@@ -335,7 +335,7 @@ int BPF_PROG(on_frontmerge)
 	return 0;
 }
 
-/* Only to find out what the kernel's statistics of a program cost by themselves. */
+/* Measures the cost of the kernel's own statistics of a program. */
 SEC("tp_btf/block_rq_issue")
 int BPF_PROG(on_issue_nothing)
 {

@@ -1,4 +1,4 @@
-/* What the kernel side writes and bpf.rs reads. */
+/* Types that the kernel side writes and bpf.rs reads. */
 #ifndef BLOCK_IO_H
 #define BLOCK_IO_H
 
@@ -55,7 +55,7 @@ struct flight {
 	__u32 flags;
 };
 
-/* Whose it is, where somebody asked. */
+/* Owner of a request, if owners were requested. */
 struct owner {
 	__u64 inode; /* 0: not known */
 	__u32 inode_dev;
@@ -65,7 +65,7 @@ struct owner {
 	char file[FILE_BYTES];
 };
 
-/* Which requests are summed together; the owner is part of the key only where somebody asked. */
+/* Key of a group of requests; it includes the owner only if owners were requested. */
 struct group_key {
 	__u32 dev;
 	__u32 op;
@@ -80,7 +80,7 @@ enum {
 };
 _Static_assert(sizeof(struct group_key) == 48, "bpf.rs expects 48 bytes");
 
-/* Where the request that was issued last on a device ends. */
+/* End of the request that was issued last on a device. */
 struct last {
 	__u64 end;
 	__u32 dev; /* 0: free */
@@ -119,7 +119,7 @@ struct group {
 };
 _Static_assert(sizeof(struct group) == 8008, "bpf.rs expects 8008 bytes");
 
-/* What was not summed, and why. */
+/* Losses, by reason. */
 struct io_lost {
 	__u64 flights_full; /* starts that found no room: their requests are in no sum */
 	__u64 groups_full;  /* ends that found no room */

@@ -1,4 +1,4 @@
-//! The programs in the kernel, and the sums that they keep.
+//! The programs in the kernel, and their sums.
 
 mod loading;
 #[allow(
@@ -44,13 +44,13 @@ use crate::program::{
     wait_for_running,
 };
 
-/// Programs, maps and links, and some.
+/// Programs, maps and links, with a margin.
 const DESCRIPTORS: u64 = 64;
 
 const _: () = assert!(size_of::<group>() == 8008);
 const _: () = assert!(size_of::<group_key>() == 48);
 
-/// Requests that are made to find out what watching one costs.
+/// Requests that the burst makes to measure the cost of one.
 const BURST: u64 = 200;
 
 /// Watches the block devices from [`IoProbe::start`] on; detached when dropped.
@@ -58,23 +58,23 @@ pub struct IoProbe {
     skel: BlockIoSkel<'static>,
     by: IoBy,
     events: IoEvents,
-    /// Of which merges and which ends without a start the kernel's side tells.
+    /// Whether the programs can count merges and ends without a start.
     tells: Countable,
     note: Option<String>,
-    /// Names of devices, kept for those that went.
+    /// Names of devices, stored for those that are removed.
     names: BTreeMap<u32, String>,
     lost: io_lost,
     kept_out_before: u64,
     meter: Meter<1>,
     cgroups: cgroups::Names,
-    /// As asked for, by the machine's ids.
+    /// Options of the user, with the machine's ids.
     options: Options,
     from_ns: u64,
     requests: u64,
     _links: Vec<Link>,
 }
 
-/// What a filter leaves unknown.
+/// Counts that a filter makes impossible.
 #[derive(Debug, Clone, Copy)]
 struct Countable {
     merged: bool,
@@ -86,9 +86,9 @@ impl IoProbe {
     ///
     /// # Errors
     ///
-    /// A sentence for people: what is missing, and how to get it.
+    /// A sentence for people: the cause and a remedy.
     pub(super) fn open(options: &Options) -> Result<Self, String> {
-        // The library would write to stderr; what we have to say, we say in a note.
+        // The library would write to stderr; the note reports its errors.
         libbpf_rs::set_print(None);
         if !Path::new(KERNEL_BTF).exists() {
             return Err(format!("requests are not seen: this kernel has no BTF ({KERNEL_BTF})"));
@@ -117,12 +117,12 @@ impl IoProbe {
         })
     }
 
-    /// Watches by these events, whether there are better ones or not.
+    /// Attaches to these events, whether better ones exist or not.
     pub(super) fn attach(options: &Options, events: IoEvents) -> libbpf_rs::Result<Self> {
         Self::attach_for(options, events, cpu_list::possible_count())
     }
 
-    /// - `possible`: CPUs that may want sums of their own.
+    /// - `possible`: CPUs that may need separate sums.
     fn attach_for(options: &Options, events: IoEvents, possible: u32) -> libbpf_rs::Result<Self> {
         // Leaked so that the skeleton needs no lifetime; the kernel's side is freed when it is dropped.
         let place = Box::leak(Box::new(MaybeUninit::uninit()));
@@ -131,12 +131,12 @@ impl IoProbe {
         set_up(&mut open, options, possible)?;
         let skel = open.load()?;
         ask_for(&skel.maps.asked_cgroup, options.cgroup.as_ref())?;
-        // The ends first: a start that is seen has an end that is seen.
+        // The ends first, so every start that is seen has an end that is seen.
         let progs = &skel.progs;
         let mut links = match events {
             IoEvents::StartToDone => vec![
                 progs.on_done.attach()?,
-                // Linux 5.18 and later, so with these events always.
+                // Since Linux 5.18, so always present with these events.
                 progs.on_error.attach()?,
                 progs.on_issue.attach()?,
                 progs.on_start.attach()?,
@@ -173,16 +173,16 @@ impl IoProbe {
         })
     }
 
-    /// What keeps it from its own best, where anything does.
+    /// Reason why this is not the best mode, if it is not.
     pub fn note(&self) -> Option<&str> {
         self.note.as_deref()
     }
 
-    /// The first interval starts here: at the moment that this yields, on `CLOCK_MONOTONIC`.
+    /// Starts the first interval and returns its start on `CLOCK_MONOTONIC`.
     ///
     /// # Errors
     ///
-    /// Missing where the sums so far cannot be emptied.
+    /// Missing if the sums so far cannot be cleared.
     pub fn start(&mut self) -> Maybe<u64> {
         self.read()?;
         self.meter.start(self.from_ns);
@@ -190,17 +190,18 @@ impl IoProbe {
         Ok(self.from_ns)
     }
 
-    /// What ended since the last reading, or since the start.
+    /// Requests that ended since the last reading, or since the start.
     ///
-    /// The next interval starts where this one ends. Whether a deadline was missed is the caller's to know.
+    /// The next interval starts where this one ends. The caller checks whether it missed a deadline.
     ///
     /// # Errors
     ///
-    /// Missing where the kernel does not hand out the sums.
+    /// Missing if the kernel does not return the sums.
     pub fn read(&mut self) -> Maybe<IoInterval> {
         let shared = self.skel.maps.bss_data.as_deref_mut().expect("our object has a .bss");
         let before = shared.half;
-        // SAFETY: an aligned word in memory that is mapped as long as `skel` lives; the programs only read it.
+        // SAFETY: an aligned word in memory that is mapped as long as `skel` lives; the programs only read
+        // it.
         unsafe { ptr::write_volatile(&raw mut shared.half, before ^ 1) };
         let until_ns = Monotonic.now_ns();
         wait_for_running();
@@ -237,17 +238,17 @@ impl IoProbe {
         Ok(interval)
     }
 
-    /// Measures what watching costs, by a burst of small reads of the device under this program's own file, unless that was done before; needs the rights that opening the
-    /// probe needs.
+    /// Measures the cost per request with a burst of small reads of the device under this program's file,
+    /// unless that was done before; needs the same rights as opening the probe.
     pub fn measure_cost(&mut self) {
         self.meter.measure(|| Ok([ns_per_request(&self.options, self.events)?]));
     }
 
-    /// What watching has cost since the start; measured now, where [`Self::measure_cost`] was not called before.
+    /// Cost of watching since the start; measures now if [`Self::measure_cost`] was not called before.
     ///
     /// # Errors
     ///
-    /// Missing where the kernel's run statistics cannot be had.
+    /// Missing if the kernel's run statistics are unavailable.
     pub fn cost(&mut self) -> Maybe<Cost> {
         self.measure_cost();
         self.meter.cost([self.requests])
@@ -261,7 +262,7 @@ impl IoProbe {
         }
     }
 
-    /// The sums that each CPU has for itself, as rows like those of the maps; they are emptied.
+    /// Takes and clears the sums of each CPU, as rows like those of the maps.
     fn take_slots(&self, half: u32) -> Maybe<Vec<Row>> {
         let refused = |e: libbpf_rs::Error| Missing::because(format!("the sums cannot be read: {e}"));
         let shared = self.skel.maps.bss_data.as_deref().expect("our object has a .bss");
@@ -286,7 +287,7 @@ impl IoProbe {
         Ok(rows)
     }
 
-    /// Requests that have a place.
+    /// Number of requests in flight.
     fn in_flight(&self) -> u64 {
         let shared = self.skel.maps.bss_data.as_deref().expect("our object has a .bss");
         // SAFETY: aligned words in memory that is mapped as long as `skel` lives; each is read whole.
@@ -294,8 +295,8 @@ impl IoProbe {
         shared.requests.iter().filter(|place| is_taken(place)).count() as u64
     }
 
-    /// Starts that the kernel did not show us, since one was being looked at on that CPU. Of ends that it did not show, a
-    /// start is left over, and counts as one without an end.
+    /// Starts that the kernel did not show, since a program was running on that CPU. An end that it did not
+    /// show leaves a start behind, which counts as a request without an end.
     fn kept_out(&mut self) -> u64 {
         let p = &self.skel.progs;
         let starts = match self.events {
@@ -304,7 +305,7 @@ impl IoProbe {
             IoEvents::IssueToComplete => vec![p.on_issue_begin.as_fd()],
             IoEvents::Issue => vec![p.on_issue_only.as_fd()],
         };
-        // Kernels that do not tell keep none out.
+        // Kernels without this counter skip none.
         let now: u64 = starts.into_iter().map(|program| recursion_misses(program).unwrap_or(0)).sum();
         now.saturating_sub(std::mem::replace(&mut self.kept_out_before, now))
     }
@@ -372,13 +373,14 @@ impl fmt::Debug for IoProbe {
     }
 }
 
-/// Time of the programs for one request, from start to end, of anyone: measured by programs without filters, and a burst.
+/// Time of the programs for one request, from start to end, of any process: measured with a burst and
+/// programs without filters.
 fn ns_per_request(options: &Options, events: IoEvents) -> Maybe<f64> {
     let everyones = Options { latency: options.latency, ..Options::everything(options.by) };
     let probe = IoProbe::attach(&everyones, events).map_err(|e| Missing::because(e.to_string()))?;
     let p = &probe.skel.progs;
     let spent = |spent: Vec<BurstTime>| {
-        // A request may come without some of them, such as a scheduler's queue, but not without the last.
+        // A request may skip some of them, such as a scheduler's queue, but not the last.
         let requests = spent.last().map_or(0, |last| last.runs);
         BurstTime { runs: requests, ..spent.into_iter().sum() }.ns_per_run()
     };
@@ -407,7 +409,8 @@ pub(crate) fn kernel_memory(possible: u32, by_file: bool) -> libbpf_rs::Result<u
     Ok(crate::program::kernel_bytes(&probe.skel, possible))
 }
 
-/// Merges are not told apart by anything, ends without a start by their device alone.
+/// Derives from the filters which counts are possible. Merges have no origin; ends without a start have only
+/// a device.
 fn tells(options: &Options) -> Countable {
     let Options { device, pid, comm, cgroup, ops, .. } = options;
     let unmatched = pid.is_none() && comm.is_none() && cgroup.is_none() && ops.is_empty();
@@ -418,7 +421,7 @@ fn or_unknown(is_told: bool, n: u64) -> Maybe<u64> {
     if is_told { Ok(n) } else { Err(Missing::because("filters do not reach it")) }
 }
 
-/// Small reads past the page cache, of the file that this program is.
+/// Reads small pieces of this program's file, past the page cache.
 fn burst() -> std::io::Result<()> {
     let file: File = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open("/proc/self/exe")?;
     let mut space = vec![0_u8; 8192];
@@ -455,7 +458,8 @@ mod tests {
             return eprintln!("skipped: no request can be made past the page cache: {why}");
         }
         let (new, old) = (new.read().unwrap(), old.read().unwrap());
-        // Others' tests may read at the edges, and some kernels keep a few ends from tracers: most are told by both.
+        // Tests in parallel may read at the edges, and some kernels hide a few ends from tracers: both modes
+        // must count most requests.
         let (by_new, by_old) = (new.total().count, old.total().count);
         assert!(by_new + by_new / 10 >= BURST && by_old + by_old / 10 >= BURST, "{by_new} and {by_old}");
         let p50 = |i: &IoInterval| i.total().from_issue.quantile_ns(0.5).unwrap();

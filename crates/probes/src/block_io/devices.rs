@@ -1,11 +1,11 @@
-//! Block devices by name: as the kernel calls them, and by the aliases that survive a reboot.
+//! Block devices by name: the kernel's names, and the aliases that survive a reboot.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-/// A whole device, as the kernel numbers it.
+/// A whole device, by the kernel's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Device {
     /// The driver's number.
@@ -14,27 +14,27 @@ pub struct Device {
     pub minor: u32,
 }
 
-/// Why a name stands for no device whose requests can be seen.
+/// Reason why the requests of a named device cannot be seen.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
-    /// Nothing has that name.
+    /// The name is unknown.
     #[error("there is no block device `{name}`; `ls /sys/block` lists them")]
     Unknown {
-        /// As it was written.
+        /// Name as the user wrote it.
         name: String,
     },
-    /// It is a part of another one.
+    /// The device is a partition.
     #[error("`{name}` is a partition: requests are seen on the whole device, `{whole}`")]
     Partition {
-        /// As it was written.
+        /// Name as the user wrote it.
         name: String,
-        /// The device that it is a part of.
+        /// Device that contains the partition.
         whole: String,
     },
 }
 
 impl Device {
-    /// What the kernel calls it now: `nvme0n1`; `7:3` where it has gone.
+    /// Current name in the kernel: `nvme0n1`; `7:3` if the device is gone.
     pub fn name(self) -> String {
         let link = format!("/sys/dev/block/{}:{}", self.major, self.minor);
         let name = fs::read_link(link).ok().and_then(|to| Some(to.file_name()?.to_str()?.to_owned()));
@@ -42,7 +42,8 @@ impl Device {
     }
 }
 
-/// The device of a name such as `sda`, `/dev/nvme0n1`, `/dev/disk/by-id/...`, the end of one of those, or `8:0`.
+/// Finds a device by a name such as `sda`, `/dev/nvme0n1`, `/dev/disk/by-id/...`, the end of one of those, or
+/// `8:0`.
 ///
 /// # Errors
 ///
@@ -66,7 +67,7 @@ pub fn find(name: &str) -> Result<Device, DeviceError> {
 
 const BY_ID: &str = "/dev/disk/by-id";
 
-/// The names in `/dev/disk/by-id` by the device's own name: those that stay the same when the kernel counts otherwise.
+/// Names in `/dev/disk/by-id`, by the device's name: they stay the same when the kernel numbers devices anew.
 pub fn aliases() -> BTreeMap<String, Vec<String>> {
     let mut aliases: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for entry in fs::read_dir(BY_ID).into_iter().flatten().flatten() {
@@ -76,7 +77,7 @@ pub fn aliases() -> BTreeMap<String, Vec<String>> {
             aliases.entry(device).or_default().push(alias);
         }
     }
-    // What people wrote on the device reads better than its number in the world.
+    // The model and serial number on the device read better than its WWN or EUI.
     for names in aliases.values_mut() {
         names.sort_by_key(|n| (n.starts_with("wwn-") || n.starts_with("nvme-eui."), n.clone()));
     }
@@ -129,7 +130,7 @@ mod tests {
             match find(&name) {
                 Ok(device) => assert_eq!(device.name(), name),
                 Err(DeviceError::Partition { whole, .. }) => assert!(name.starts_with(&whole), "{name}"),
-                // It may have gone meanwhile.
+                // The device may have gone meanwhile.
                 Err(DeviceError::Unknown { .. }) => {}
             }
         }

@@ -10,7 +10,7 @@ use super::{IoProbe, Options};
 use crate::cost::Cost;
 use crate::observe::{Instrument, Kind, Reading};
 
-/// What joins the others.
+/// Entry in the list of instruments.
 pub(crate) const KIND: Kind = Kind { name: "io", open };
 
 fn open() -> Box<dyn Instrument> {
@@ -22,7 +22,7 @@ fn open() -> Box<dyn Instrument> {
     })
 }
 
-/// A probe, or why there is none; and what it lost so far.
+/// A probe, or the reason why it is missing; and its losses so far.
 #[derive(Debug)]
 struct Observer {
     probe: Maybe<IoProbe>,

@@ -5,10 +5,10 @@ use record::block_io::{IoBy, IoOp};
 use super::devices::Device;
 use crate::cgroups::Cgroup;
 
-/// What to watch, and how to tell it apart.
+/// Options of [`super::open`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// How requests are told apart.
+    /// Grouping of requests.
     pub by: IoBy,
     /// Only this device.
     pub device: Option<Device>,
@@ -18,30 +18,30 @@ pub struct Options {
     pub comm: Option<String>,
     /// Only requests that a thread in this control group, or below it, started.
     pub cgroup: Option<Cgroup>,
-    /// Only these; all where it is empty.
+    /// Only these operations; all if empty.
     pub ops: Vec<IoOp>,
-    /// Which latencies are measured: the fewer, the less it costs.
+    /// Latencies to measure: fewer cost less.
     pub latency: IoLatency,
-    /// How many requests may be under way at once, rounded up to 16 times a power of two and at most 32,768; more are
-    /// counted as lost.
+    /// Maximum number of requests in flight, rounded up to 16 times a power of two and at most 32,768; more
+    /// are counted as lost.
     pub flights_max: u32,
-    /// How many groups an interval may have; more are counted as lost.
+    /// Maximum number of groups in an interval; more are counted as lost.
     pub groups_max: u32,
 }
 
-/// Which latencies are measured. Sizes, addresses and seeks are in any case.
+/// Latencies to measure. Sizes, addresses and seeks are always measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IoLatency {
-    /// From the start and from the issue: three of our programs run for a request.
+    /// Latency from the start and from the issue: three of our programs run for a request.
     Both,
-    /// From the issue alone: two.
+    /// Latency from the issue alone: two programs.
     Issue,
-    /// None, and requests count when they are issued, not when they end: one.
+    /// Neither; requests count when they are issued, not when they end: one program.
     None,
 }
 
 impl Options {
-    /// All devices and everybody.
+    /// All devices and all threads.
     pub fn everything(by: IoBy) -> Self {
         Self {
             by,

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Whose a request is: the thread that started it, its control group, and the file. */
+/* Owner of a request: the thread that started it, its control group, and the file. */
 #ifndef OWNER_BPF_H
 #define OWNER_BPF_H
 
 #include "block_io.h"
 
-/* What is asked for, set before loading. */
+/* Parts of the owner that were requested, set before loading. */
 const volatile bool by_comm;
 const volatile bool by_file;
 const volatile bool by_cgroup;
 
-/* One for each place, or one where nobody asked. */
+/* One for each place, or a single one if owners were not requested. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, PLACES);
@@ -18,7 +18,7 @@ struct {
 	__type(value, struct owner);
 } owners SEC(".maps");
 
-/* How often what is too large for a device may have been split. */
+/* Maximum number of splits of a request that is too large for a device. */
 enum {
 	SPLITS_MAX = 4,
 };
@@ -84,7 +84,7 @@ static __always_inline void read_file(struct owner *o, struct request *rq)
 	bpf_probe_read_kernel_str(o->file, sizeof(o->file), BPF_CORE_READ(dentry, d_name.name));
 }
 
-/* Whether somebody asked whose requests are. */
+/* Whether owners were requested. */
 static __always_inline bool has_owner(void)
 {
 	return by_comm || by_file || by_cgroup;

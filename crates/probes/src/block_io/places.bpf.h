@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Requests under way, each in a place of its own. */
+/* Requests in flight, each in a separate place. */
 #ifndef PLACES_BPF_H
 #define PLACES_BPF_H
 
@@ -13,8 +13,8 @@ const volatile __u32 sets_mask = WAYS_SETS_MAX - 1;
  * go to. */
 __u64 requests[PLACES];
 struct flight flights[PLACES];
-/* Requests that their driver took and put back, for want of room, and that it was not given again
- * yet. Nobody looks for them while there are none. */
+/* Requests that their driver took and put back for want of room, and did not get again yet. Lookups
+ * are skipped while there are none. */
 __u64 put_back;
 
 /* A request's address as a number to reckon with, which the verifier allows of the distance between
@@ -27,13 +27,13 @@ static __always_inline __u64 number_of(struct request *rq)
 	return number;
 }
 
-/* The first of the places where a request may be. */
+/* First of the places that a request may have. */
 static __always_inline __u32 first_place(__u64 number)
 {
 	return (((number * 0x9e3779b97f4a7c15) >> 40) & sets_mask) * WAYS;
 }
 
-/* Where it is; PLACES: nowhere. */
+/* Place of a request; PLACES if it has none. */
 static __always_inline __u32 place_of(struct request *rq)
 {
 	__u64 number = number_of(rq);
@@ -60,7 +60,7 @@ static __always_inline struct flight *flight_of(struct request *rq)
 	return place < PLACES ? flight_at(place) : NULL;
 }
 
-/* A place for it; PLACES: there is none left. */
+/* Takes a place for a request; PLACES if none is left. */
 static __always_inline __u32 new_place(struct request *rq)
 {
 	__u64 number = number_of(rq);
@@ -74,7 +74,7 @@ static __always_inline __u32 new_place(struct request *rq)
 	for (__u32 i = 0; i < WAYS; i++) {
 		__u64 *at = &requests[first + i];
 
-		/* Another CPU may be quicker. */
+		/* Another CPU may be faster. */
 		if (*at == 0 && __sync_val_compare_and_swap(at, 0, number) == 0)
 			return first + i;
 	}

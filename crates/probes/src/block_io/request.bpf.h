@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What a request asks for, of which device, and where it lies from the one before it. */
+/* Operation, device and address of a request, and its distance from the previous one. */
 #ifndef REQUEST_BPF_H
 #define REQUEST_BPF_H
 
@@ -68,7 +68,7 @@ static __always_inline __u32 dev_of(struct request *rq)
 
 struct last lasts[LASTS];
 
-/* Where the one before it ended; its own end takes that place. */
+/* Returns the end of the previous request, and stores the end of this one. */
 static __always_inline __u64 end_before(__u32 dev, __u64 begins, __u64 ends)
 {
 	__u32 first = (dev * 0x9e3779b1u) >> 22;

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 
 use super::{mounted, name_below};
 
-/// Groups that are looked at for a name.
+/// Maximum number of groups that a walk visits.
 const FOLDERS_MAX: usize = 65_536;
 
 /// Names of groups by their ids, as far as the mounted hierarchy shows them.
@@ -17,12 +17,12 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// From now on, an id that is not known is looked for once more. Groups that are gone keep their name.
+    /// Starts a round: an unknown id is looked up once more. Removed groups keep their name.
     pub(crate) fn next_round(&mut self) {
         self.has_walked = false;
     }
 
-    /// Looks at all groups that there are, so that one that goes soon has a name.
+    /// Visits all groups, so that short-lived ones have a name.
     pub(crate) fn walk(&mut self) {
         self.has_walked = true;
         let Ok(mount) = mounted() else { return };
@@ -32,7 +32,7 @@ impl Names {
         let mut waiting = VecDeque::from([mount.clone()]);
         for _ in 0..FOLDERS_MAX {
             let Some(folder) = waiting.pop_front() else { return };
-            // The number of its folder is the group's id, on machines of 64 bits.
+            // The inode of its folder is the group's id, on 64-bit machines.
             if let Ok(metadata) = fs::metadata(&folder) {
                 self.known.insert(metadata.ino(), name_below(&mount, &folder));
             }
@@ -41,7 +41,8 @@ impl Names {
         }
     }
 
-    /// The path of a group; its id, if the mounted hierarchy does not show it or it went before it was looked for.
+    /// Path of a group; its id, if the mounted hierarchy does not show it or the group was removed before the
+    /// lookup.
     pub(crate) fn name(&mut self, id: u64) -> String {
         if !self.known.contains_key(&id) && !self.has_walked {
             self.walk();

@@ -1,27 +1,27 @@
-//! The books of one CPU, and what two closings of them say. Pure, so that it is tested without root.
+//! The counters of one CPU, and what events say between two readings of them. Pure, so tests need no root.
 
 use record::cpu::{TopThread, UNOWNED_NS, UNSURE_NS};
 use record::missing::{Maybe, Missing};
 
-/// One CPU's books as of a closing; every count runs since the programs were attached.
+/// One CPU's counters at a reading, since the programs were attached.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Books {
-    /// When they were closed, by the kernel's clock on that CPU.
+    /// Time of the reading, by the kernel's clock on that CPU.
     pub(super) at_ns: u64,
     pub(super) busy_ns: u64,
     pub(super) idle_ns: u64,
     pub(super) switches: u64,
-    /// Interrupts; `None` where they are not timed.
+    /// Interrupts; `None` if they are not timed.
     pub(super) interrupts: Option<Interrupts>,
-    /// What threads that came on had waited; `None` where that is not seen.
+    /// Time that threads waited before they came on; `None` if waits are not seen.
     pub(super) wait_ns: Option<u64>,
-    /// The part of busy time that members had: see [`super::CpuProbe::adopt`].
+    /// Busy time of members: see [`super::CpuProbe::adopt`].
     pub(super) member_ns: u64,
-    /// What interrupts took while members had the CPU.
+    /// Time in interrupts while members had the CPU.
     pub(super) member_interrupted_ns: u64,
-    /// What was lost, in the order of [`LOST`].
+    /// Losses, in the order of [`LOST`].
     pub(super) lost: [u64; LOST.len()],
-    /// The thread that ran most since the closing before; `None` where no thread ran.
+    /// The thread that ran most since the previous reading; `None` if no thread ran.
     pub(super) top: Option<Top>,
 }
 
@@ -30,13 +30,13 @@ pub(super) struct Books {
 pub(super) struct Interrupts {
     pub(super) irq_ns: u64,
     pub(super) softirq_ns: u64,
-    /// How many there were.
+    /// Number of interrupts.
     pub(super) count: u64,
-    /// By kind, in the order of [`KINDS`].
+    /// Time by kind, in the order of [`KINDS`].
     pub(super) by_kind: [u64; KINDS.len()],
 }
 
-/// As in `cpu_time.h`; the softirqs by the kernel's numbers and names.
+/// Kinds of interrupts, as in `cpu_time.h`; the softirqs by the kernel's numbers and names.
 pub(super) const KINDS: [&str; 14] = [
     "hi",
     "timer-softirq",
@@ -54,9 +54,10 @@ pub(super) const KINDS: [&str; 14] = [
     "work",
 ];
 
-/// What can be lost: switches that we were not shown, the time around them that may be booked to the wrong side, and that
-/// which is booked to no thread; readings of a clock that went back, stints without a place for a task's sums or for its
-/// core's, tasks that ended untold, records that the kernel had no room for, interrupts whose end was not seen.
+/// Kinds of losses: switches that were not seen, the time around them that may count on the wrong side, and
+/// busy time without a known thread; clock readings that went back, stints without room for the sums of a
+/// task or of its core, tasks of which the end was not reported, records that the kernel had no room for,
+/// interrupts without a seen end.
 pub(super) const LOST: [&str; 9] = [
     "switch-unseen",
     UNSURE_NS,
@@ -69,7 +70,7 @@ pub(super) const LOST: [&str; 9] = [
     "interrupt-end",
 ];
 
-/// A thread and how long it ran at least.
+/// A thread and the least time that it ran.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Top {
     pub(super) pid: u32,
@@ -78,37 +79,37 @@ pub(super) struct Top {
     pub(super) ns: u64,
 }
 
-/// A closing, with the time by user space's own clock: what the books are held against.
+/// A reading, with the time by user space's clock, against which the counters are checked.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Edge {
     pub(super) wall_ns: u64,
     pub(super) books: Books,
 }
 
-/// What events say of one CPU over an interval.
+/// One CPU over an interval, by events.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Events {
     pub(super) busy_ratio: f64,
     pub(super) balance_ns: i64,
     pub(super) switches: u64,
-    /// Shares of time; `None` where interrupts are not timed.
+    /// Shares of time; `None` if interrupts are not timed.
     pub(super) irq_ratio: Option<f64>,
     pub(super) softirq_ratio: Option<f64>,
-    /// How many interrupts there were.
+    /// Number of interrupts.
     pub(super) interrupts: u64,
     pub(super) wait_ns: Option<u64>,
     pub(super) top: Maybe<TopThread>,
     pub(super) lost: Vec<(&'static str, u64)>,
 }
 
-/// What happened between two closings.
+/// Computes the difference of two readings.
 ///
-/// The share is of the time between the closings by the kernel's clock, which is exact. The balance is held against
-/// user space's clock, read before and after each closing: whatever lies outside of the two readings counts.
+/// The share is of the time between the readings by the kernel's clock, which is exact. The balance uses user
+/// space's clock, read before and after each reading: time outside of the two counts.
 ///
 /// # Errors
 ///
-/// Missing where no time passed, or the books went back: they are not of one attachment.
+/// Missing if no time passed, or a counter went back: the readings are of different attachments.
 pub(super) fn between(before: &Edge, after: &Edge) -> Maybe<Events> {
     let (b, a) = (&before.books, &after.books);
     let grown = |of: fn(&Books) -> u64, what: &str| {

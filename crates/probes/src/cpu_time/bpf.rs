@@ -1,4 +1,4 @@
-//! The BPF rung: our programs in the kernel, and their books.
+//! The BPF rung: our programs in the kernel, and their counters.
 
 mod loading;
 mod records;
@@ -61,9 +61,9 @@ pub(super) struct Bpf {
     epoch: u64,
     ledger: Option<Ledger>,
     note: Option<String>,
-    /// Why interrupts are not timed.
+    /// Reason why interrupts are not timed.
     no_interrupts: Option<String>,
-    /// Whether the programs see what threads waited.
+    /// Whether the programs see how long threads waited.
     sees_waits: bool,
     /// Threads of a PID namespace by the machine's ids.
     ids: HashMap<u32, u32>,
@@ -73,15 +73,15 @@ pub(super) struct Bpf {
 }
 
 impl Bpf {
-    /// Loads and attaches the programs and tries one closing.
+    /// Loads and attaches the programs and tries one reading.
     ///
     /// # Errors
     ///
-    /// A sentence for people: what is missing, and how to get it.
+    /// A sentence for people: the cause and a remedy.
     pub(super) fn open(options: &Options) -> Result<Self, String> {
         let (tasks, clock) = (options.tasks.as_ref(), options.clock);
         let wanted = Setup { possible: cpu_list::possible_count(), tasks, waits: options.waits };
-        // The library would write to stderr; what we have to say, we say in a note.
+        // The library would write to stderr; the note reports its errors.
         libbpf_rs::set_print(None);
         let by_btf = |hook: Hook| {
             if Path::new(KERNEL_BTF).exists() {
@@ -93,7 +93,7 @@ impl Bpf {
         let best = match (tasks, clock) {
             (Some(_), _) => by_btf(Hook::WithTasks),
             (None, SwitchClock::Own) => by_btf(Hook::Btf),
-            // Some kernels' tasks do not lead to their run queue.
+            // On some kernels, tasks have no pointer to their run queue.
             (None, SwitchClock::Scheduler) => by_btf(Hook::ByScheduler).or_else(|why| {
                 let mut bpf = by_btf(Hook::Btf)?;
                 bpf.add_note(format!("watching by our own clock: the scheduler's cannot be read: {why}"));
@@ -119,8 +119,9 @@ impl Bpf {
     }
 
     fn attach(hook: Hook, wanted: Setup<'_>) -> libbpf_rs::Result<Self> {
-        // The object lives at this address until it is dropped; leaking the few bytes that hold its address lets the
-        // skeleton be kept in a struct without a lifetime. The kernel's side is freed when `skel` is dropped.
+        // The object lives at this address until it is dropped; leaking the few bytes that hold its address
+        // lets the skeleton be kept in a struct without a lifetime. The kernel's side is freed when `skel` is
+        // dropped.
         let place = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut builder = CpuTimeSkelBuilder::default();
         // Of programs that read no kernel type, the library still wants to know the kernel's types.
@@ -135,7 +136,8 @@ impl Bpf {
         let cpus = PerCpu::map(&skel.maps.cpus)?;
         let tasks = wanted.tasks;
         place_on_cores(&cpus, tasks);
-        // The names of threads that ran most are a courtesy: without this event they are those of the first stint.
+        // Without this event the names of threads that ran most may be out of date: they are those of the
+        // first stint.
         let mut links: Vec<Link> = skel.progs.on_rename.attach().into_iter().collect();
         links.push(on_switch(&skel, hook).attach()?);
         if tasks.is_some() {
@@ -167,7 +169,7 @@ impl Bpf {
         if !process_ids::are_the_machines() {
             bpf.add_note(process_ids::NOTE.to_owned());
         }
-        // Kernels before 5.10 cannot run a program on a CPU of our choice: find that out now.
+        // Kernels before 5.10 cannot run a program on a chosen CPU: find that out now.
         let here = sched_getcpu().ok().and_then(|cpu| u32::try_from(cpu).ok()).unwrap_or(0);
         bpf.run_closing(here)?;
         Ok(bpf)
@@ -184,11 +186,11 @@ impl Bpf {
         self.skel.progs.close_books.test_run(on_cpu).map(drop)
     }
 
-    /// Where what the programs keep of that CPU is.
+    /// Address of the programs' data of that CPU.
     ///
     /// # Errors
     ///
-    /// Missing if the kernel does not call that CPU possible.
+    /// Missing if the kernel does not list that CPU as possible.
     fn place(&self, cpu: u32) -> Maybe<*const cpu> {
         let place = self.cpus.of(cpu).map(<*mut cpu>::cast_const);
         place.ok_or_else(|| Missing::because("the kernel does not list it as possible"))
@@ -197,8 +199,8 @@ impl Bpf {
     fn books(&self, place: *const cpu, closed: &cpu_time) -> Books {
         // The half that was in use until that closing; the programs write the other one now.
         let half = usize::from(closed.closings & 1 == 1);
-        // SAFETY: plain integers in memory that is mapped as long as `cpus` lives. Only the next closing but one starts to
-        // write this half again; closings are ordered by us, through `&mut self`.
+        // SAFETY: plain integers in memory that is mapped as long as `cpus` lives. The next closing is the
+        // first to write this half again; `&mut self` orders closings.
         let contests = unsafe { ptr::read_volatile(&raw const (*place).contests[half]) };
         // SAFETY: as above.
         let contenders = unsafe { ptr::read_volatile(&raw const (*place).contenders[half]) };
@@ -259,7 +261,8 @@ impl Source for Bpf {
         }
         let mut all = [0; WAIT_BUCKETS];
         for place in cpus.iter().filter_map(|cpu| self.cpus.of(*cpu)) {
-            // SAFETY: plain integers in memory that is mapped as long as `cpus` lives; an aligned word is read whole.
+            // SAFETY: plain integers in memory that is mapped as long as `cpus` lives; an aligned word is
+            // read whole.
             let of_cpu = unsafe { ptr::read_volatile(&raw const (*place).waits.histogram) };
             all.iter_mut().zip(of_cpu).for_each(|(sum, n)| *sum += u64::from(n));
         }
@@ -269,7 +272,7 @@ impl Source for Bpf {
 
     fn after_first_edge(&mut self, online: &BTreeSet<u32>) {
         if self.hook == Hook::ByScheduler {
-            // How far that clock is from ours is found out at a switch.
+            // The offset of that clock from ours is measured at a switch.
             hog::visit(online);
         }
     }
@@ -277,7 +280,7 @@ impl Source for Bpf {
     fn next_edge(&mut self) {
         self.epoch += 1;
         if let Some(namespace) = &self.namespace {
-            // Where they cannot be listed, all go by the machine's ids.
+            // If they cannot be listed, all keep the machine's ids.
             self.ids = namespace.own_by_machines().unwrap_or_default();
         }
     }
@@ -290,7 +293,8 @@ impl Source for Bpf {
         let told = task_records(&self.skel)
             .map_err(|e| Missing::because(format!("the tasks cannot be listed: {e}")))?;
         let shared = self.skel.maps.bss_data.as_deref_mut().expect("our object has a .bss");
-        // SAFETY: an aligned word in memory that is mapped as long as `skel` lives; the programs only read it.
+        // SAFETY: an aligned word in memory that is mapped as long as `skel` lives; the programs only read
+        // it.
         unsafe { ptr::write_volatile(&raw mut shared.has_walked, 1) };
         let ledger = self.ledger.as_mut().expect("checked above");
         let mut tasks = ledger.settle(self.epoch, told);
@@ -309,7 +313,7 @@ impl Source for Bpf {
         if self.ledger.is_none() {
             return Err(Missing::because("whose thread is whose is seen where tasks are accounted for"));
         }
-        // Without a CPU of choice, it runs in this very process.
+        // If the CPU cannot be chosen, it runs in this very process.
         let asked = self.skel.progs.tell_own_tgid.test_run(ProgramInput::default());
         asked.map_err(|e| Missing::because(format!("the machine's id of this process is not known: {e}")))?;
         let shared = self.skel.maps.bss_data.as_deref_mut().expect("our object has a .bss");
@@ -318,20 +322,21 @@ impl Source for Bpf {
             Adopt::Children => unsafe { ptr::read_volatile(&raw const shared.own_tgid) },
             Adopt::Nobody => 0,
         };
-        // SAFETY: an aligned word in memory that is mapped as long as `skel` lives; the programs only read it.
+        // SAFETY: an aligned word in memory that is mapped as long as `skel` lives; the programs only read
+        // it.
         unsafe { ptr::write_volatile(&raw mut shared.adopter, adopter) };
         Ok(())
     }
 
     fn close(&mut self, cpu: u32) -> Maybe<Edge> {
         let place = self.place(cpu)?;
-        // By our own clock the kernel closed them between these two readings. Where its own stamp lies between them,
-        // both clocks agree as far as can be known; what is outside of that shows in the balance.
+        // The kernel closes the CPU between these two readings of our clock. If its stamp lies between them,
+        // both clocks agree as far as can be known; the excess shows in the balance.
         let before_ns = Monotonic.now_ns();
         self.run_closing(cpu).map_err(|e| Missing::because(format!("its books could not be closed: {e}")))?;
         let after_ns = Monotonic.now_ns();
-        // SAFETY: plain integers in memory that is mapped as long as `cpus` lives. Only a closing of this CPU writes them;
-        // closings are ordered by us, through `&mut self`, and each has ended when its call returns.
+        // SAFETY: plain integers in memory that is mapped as long as `cpus` lives. Only a closing of this CPU
+        // writes them; `&mut self` orders closings, and each has ended when its call returns.
         let closed = unsafe { ptr::read_volatile(&raw const (*place).closed) };
         if closed.since_ns == 0 {
             return Err(Missing::because(
@@ -355,7 +360,7 @@ impl Source for Bpf {
         let burst = || hog::ping_pong(None, 5_000).map(drop);
         let [of_switch, of_interrupts @ ..] = program::in_a_burst(programs, &p.on_switch_nothing, burst)?;
         let ns_per_switch = of_switch.ns_per_run()?;
-        // Beginning and end. Where none came in that time, the two are taken to cost as much as a switch.
+        // Begin and end. If no interrupt came in that time, the two are assumed to cost as much as a switch.
         let of_interrupts: BurstTime = of_interrupts.into_iter().sum();
         let ns_per_interrupt = of_interrupts.ns_per_run().unwrap_or(ns_per_switch) * 2.0;
         Ok([ns_per_switch, ns_per_interrupt])
@@ -368,7 +373,7 @@ impl fmt::Debug for Bpf {
     }
 }
 
-/// Shares by kind are read a little after the closing, each count by itself.
+/// Interrupt times of one CPU. Shares by kind are read a little after the closing, each count separately.
 fn interrupts_of(place: *const cpu, closed: &cpu_time) -> Interrupts {
     // SAFETY: plain integers in memory that its owner keeps mapped; an aligned word is read whole.
     let all = unsafe { ptr::read_volatile(&raw const (*place).irq.by_kind) };
@@ -377,7 +382,7 @@ fn interrupts_of(place: *const cpu, closed: &cpu_time) -> Interrupts {
     Interrupts { irq_ns: closed.irq_ns, softirq_ns: closed.softirq_ns, count: closed.interrupts, by_kind }
 }
 
-/// The id by which this PID namespace knows a process or thread; the machine's where it knows none.
+/// Id of a process or thread in this PID namespace; the machine's id if it has none here.
 fn shown(ids: &HashMap<u32, u32>, id: u32) -> u32 {
     ids.get(&id).copied().unwrap_or(id)
 }

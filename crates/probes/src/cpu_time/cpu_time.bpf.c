@@ -57,7 +57,7 @@ static __noinline int take_place(struct contest *contest, struct contender *cont
 	return 0;
 }
 
-/* A thread that competes goes by its new name. Of threads that others rename, the old one stays. */
+/* A competing thread gets its new name. A thread that another one renames keeps the old one. */
 SEC("raw_tp/task_rename")
 int on_rename(struct bpf_raw_tracepoint_args *ctx)
 {
@@ -91,7 +91,7 @@ static __always_inline void compete(struct cpu *here, __u32 tid, __u64 ns)
 	take_place(contest, here->contenders[half][set], tid, ns);
 }
 
-/* How long a task had the CPU when it last had one, by the scheduler's own clock. */
+/* Length of the task's last stint on a CPU, by the scheduler's clock. */
 static __always_inline __u64 last_stint_ns(__u64 task)
 {
 	struct task_struct *t = (void *)task;
@@ -218,7 +218,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	return 0;
 }
 
-/* The same by the scheduler's clock. */
+/* Variant by the scheduler's clock. */
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch_by_scheduler, bool preempt, struct task_struct *prev,
 	     struct task_struct *next)
@@ -241,7 +241,7 @@ int BPF_PROG(on_switch_by_scheduler, bool preempt, struct task_struct *prev,
 	return 0;
 }
 
-/* The same with each task's sums. */
+/* Variant with the sums of each task. */
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch_with_tasks, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
@@ -272,7 +272,7 @@ int BPF_PROG(on_switch_with_tasks, bool preempt, struct task_struct *prev, struc
 	return 0;
 }
 
-/* The same without BTF, and without sums. */
+/* Variant without BTF and without sums. */
 SEC("raw_tp/sched_switch")
 int on_switch_raw(struct bpf_raw_tracepoint_args *ctx)
 {

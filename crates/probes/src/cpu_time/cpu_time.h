@@ -1,4 +1,4 @@
-/* What the kernel side writes and mod.rs reads. */
+/* Types that the kernel side writes and mod.rs reads. */
 #ifndef CPU_TIME_H
 #define CPU_TIME_H
 
@@ -96,7 +96,7 @@ struct contest {
 };
 _Static_assert(sizeof(struct contest) == CACHE_LINE_BYTES, "bpf.rs expects 64 bytes");
 
-/* Who a competing thread is; written when it takes a place, so off the usual path. */
+/* Identity of a competing thread; written when it takes a place, so off the usual path. */
 struct contender {
 	__u64 over_ns; /* what was inherited */
 	__u32 tgid;
@@ -156,7 +156,7 @@ struct task_books {
 	struct task_time then;
 };
 
-/* What is told of a task at an edge or at its end. */
+/* Record of a task at an edge or at its end. */
 struct task_record {
 	struct task_books books;
 	__u64 started_ns; /* with the id, its name for ever */

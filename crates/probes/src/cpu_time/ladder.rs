@@ -10,7 +10,7 @@ use super::options::Options;
 use super::perf;
 use super::source::Source;
 
-/// The best of those that can be had from the highest on; each that cannot leaves a note.
+/// Opens the highest available rung, from `highest` down; each unavailable one leaves a note.
 pub(super) fn best_source(options: &Options, notes: &mut Vec<String>) -> Option<Box<dyn Source>> {
     if options.root != Path::new("/") {
         notes.push(format!("context switches are not seen: {} is not this machine", options.root.display()));

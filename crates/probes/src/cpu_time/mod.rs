@@ -1,18 +1,17 @@
-//! Where the CPUs' time went: by the kernel's own context switches, and by what `/proc/stat` says beside it.
+//! CPU time by the kernel's context switches, with `/proc/stat` beside it.
 //!
-//! *Traces* `sched_switch` on every CPU (where BPF cannot be had: perf's context-switch records, else nothing), whatever the affinity or CPU set of this process.
-//! *Yields*, per CPU and interval: busy share by events (ratio), of that the shares in interrupts and in softirqs, time that
-//! threads had waited for the CPU (ns), context switches (count), balance of the books (ns),
-//! the thread that ran most; and the three readings of [`crate::proc_stat`] over the same window.
-//! *Differs from* `mpstat`, `top` and `vmstat`, which count ticks: a thread that sleeps while the tick comes is invisible
-//! to them. An interrupt is busy time, whatever it interrupts, and no thread's. Under a hypervisor, stolen time is booked to
-//! whatever had the CPU.
-//! *Blind to* the part of an interrupt before and after its handler; on the perf rung, to interrupts, so that those on an
-//! idle CPU count as idle; to what the hypervisor stole, to idle injection (booked as idle) and, for the thread that ran most, to threads
-//! that together make up less than a quarter of a busy CPU. The time of a CPU that was offline between two looks
-//! counts as idle.
-//! *Costs*, measured in November 2026 on a virtual 2-core x86-64 machine: see `docs/decisions/0020`; [`CpuProbe::cost`]
-//! measures it where it runs.
+//! *Traces* `sched_switch` on every CPU (without BPF: perf's context-switch records, else nothing), whatever
+//! the affinity or CPU set of this process. *Yields*, per CPU and interval: busy share by events (ratio), of
+//! that the shares in interrupts and in softirqs, time that threads had waited for the CPU (ns), context
+//! switches (count), balance (ns), the thread that ran most; and the three readings of [`crate::proc_stat`]
+//! over the same window. *Differs from* `mpstat`, `top` and `vmstat`, which count ticks: they miss a thread
+//! that sleeps during each tick. An interrupt is busy time, whatever it interrupts, and belongs to no thread.
+//! Under a hypervisor, stolen time counts for the task that had the CPU. *Blind to* the part of an interrupt
+//! before and after its handler; on the perf rung, to interrupts, so those on an idle CPU count as idle; to
+//! time that the hypervisor stole, to idle injection (which counts as idle) and, for the thread that ran
+//! most, to threads that together make up less than a quarter of a busy CPU. The time of a CPU that was
+//! offline between two readings counts as idle. *Costs*, measured in November 2026 on a virtual 2-core x86-64
+//! machine: see `docs/decisions/0020`; [`CpuProbe::cost`] measures it on this machine.
 
 mod books;
 #[cfg(feature = "bpf")]
@@ -70,11 +69,11 @@ pub struct CpuProbe {
     hottest: Hottest,
 }
 
-/// How long each of the threads that ran most in some interval did so, by CPU, process and thread, in nanoseconds.
+/// CPU time in nanoseconds of each thread that ran most in some interval, by CPU, process and thread.
 type Hottest = BTreeMap<u32, BTreeMap<(u32, u32), (String, f64)>>;
 
-/// Climbs the ladder to the highest rung that can be had. Never fails: `/proc` is the floor, and a value that even that
-/// lacks says why.
+/// Opens the highest rung that works here. Never fails: `/proc` is the floor, and a value that even `/proc`
+/// lacks is missing with its reason.
 pub fn open(options: &Options) -> CpuProbe {
     let mut notes = Vec::new();
     let room = descriptors::make_room(descriptors_of(options));
@@ -87,7 +86,7 @@ pub fn open(options: &Options) -> CpuProbe {
     };
     notes.extend(source.as_ref().and_then(|s| s.note()).map(str::to_owned));
     let samplers = open_samplers(options, source.as_deref());
-    // 100 on all but two dead architectures; a fixture is taken to come from one of the others.
+    // HZ is 100 on all but two dead architectures; a fixture is assumed to come from one of the others.
     let ticks_per_s = sysconf(SysconfVar::CLK_TCK).ok().flatten().map_or(100.0, |t| t as f64);
     let root = options.root.clone();
     let tasks = Err(Missing::because("nothing was read yet"));
@@ -112,25 +111,25 @@ pub fn open(options: &Options) -> CpuProbe {
 }
 
 impl CpuProbe {
-    /// The rung that was reached.
+    /// Rung in use.
     pub fn rung(&self) -> Rung {
         self.source.as_ref().map_or(Rung::Proc, |s| s.rung())
     }
 
-    /// What is missing for the next rung and how to get it; one sentence each, empty on the highest rung.
+    /// Reasons why the next rung is unavailable, and remedies; one sentence each. Empty on the highest rung.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// Why cycles and instructions are missing on every CPU, if they were asked for.
+    /// Reason why cycles and instructions are missing on every CPU, if they were requested.
     pub fn lacks_counters(&self) -> Option<&str> {
         let why = self.cycles.as_ref().err()?.reason.as_str();
         (why != NOT_ASKED).then_some(why)
     }
 
-    /// Opens the books: the first interval starts here, at the moment that this yields, on `CLOCK_MONOTONIC`.
+    /// Starts the first interval and returns its start on `CLOCK_MONOTONIC`.
     pub fn start(&mut self) -> u64 {
-        // The first closing finds out who is running where, which the shares of a core need to know of all its CPUs.
+        // The first snapshot finds out which task runs on each CPU. The core shares need this for every CPU.
         let first = self.snapshot();
         if let Some(source) = &mut self.source {
             source.after_first_edge(&first.online);
@@ -146,9 +145,11 @@ impl CpuProbe {
         started_ns
     }
 
-    /// Says whose time [`CpuProbe::members_ns`] counts: the children of this process, for as long as that is said.
+    /// Chooses the processes that [`CpuProbe::members_ns`] counts: the children of this process, until the
+    /// next call.
     ///
-    /// A child is a member from its first instruction on, and so is everything that it starts, however short its life.
+    /// A child is a member from its first instruction on, and so is everything that it starts, however
+    /// short-lived.
     pub fn adopt(&mut self, adopt: Adopt) {
         let no_source = || Err(Missing::because("whose thread is whose is not seen on the /proc rung"));
         let done = self.source.as_mut().map_or_else(no_source, |source| source.adopt(adopt));
@@ -161,12 +162,13 @@ impl CpuProbe {
     ///
     /// # Errors
     ///
-    /// Missing where nobody was adopted, or this rung does not tell whose thread is whose.
+    /// Missing if nothing was adopted, or if this rung does not know the threads of a process.
     pub fn members_ns(&self) -> Maybe<u64> {
         self.of_members(|books| books.member_ns)
     }
 
-    /// What interrupts took from the members in that time: part of what the kernel's own clocks call CPU time.
+    /// Time in interrupts while members had the CPU, over the same period; the kernel's own clocks count it
+    /// as CPU time.
     ///
     /// # Errors
     ///
@@ -184,20 +186,21 @@ impl CpuProbe {
         let (first, last) = self.first.as_ref().zip(self.last.as_ref()).ok_or_else(nothing)?;
         let had = |look: &Snapshot, cpu: u32| match look.edges.get(&cpu) {
             Some(edge) => edge.as_ref().map(|e| of(&e.books)).map_err(Clone::clone),
-            // A CPU that is offline keeps what its books were closed with, which is not known here.
+            // The final state of an offline CPU is not available here.
             None => Err(Missing::because("a CPU came or went")),
         };
         let grown = |cpu: &u32| Ok(had(last, *cpu)? - had(first, *cpu)?);
         first.online.union(&last.online).map(grown).sum()
     }
 
-    /// The whole time from the start to the last reading, as one interval, from the counters at its two edges.
+    /// One interval from the start to the last reading, from the counters at its two edges.
     ///
-    /// Who ran most on a CPU is found among those who did in an interval that was read; their other time is not in it.
+    /// The thread that ran most on a CPU is chosen among those that ran most in some interval; their time in
+    /// other intervals is not counted.
     ///
     /// # Errors
     ///
-    /// Missing where the probe was not started, or not read since.
+    /// Missing if the probe was not started, or not read since.
     pub fn since_start(&self) -> Maybe<CpuInterval> {
         let nothing = || Missing::because("nothing was read yet");
         let (first, last) = self.first.as_ref().zip(self.last.as_ref()).ok_or_else(nothing)?;
@@ -221,9 +224,9 @@ impl CpuProbe {
         Ok(whole)
     }
 
-    /// Closes the books on every CPU: what happened since the last reading, or since the start.
+    /// Ends the interval on every CPU and returns it: from the last reading, or from the start.
     ///
-    /// The next interval starts where this one ends. Whether a deadline was missed is the caller's to know.
+    /// The next interval starts where this one ends. The caller checks whether it missed a deadline.
     pub fn read(&mut self) -> CpuInterval {
         let after = self.snapshot();
         let before = self.last.take().unwrap_or_else(|| Snapshot { edges: BTreeMap::new(), ..after.empty() });
@@ -248,30 +251,30 @@ impl CpuProbe {
         interval
     }
 
-    /// What each thread had of the CPUs in the interval that was read last; most time first, none that had nothing.
+    /// CPU time of each thread in the last interval, most first, without threads that had none.
     ///
     /// # Errors
     ///
-    /// Missing where tasks were not asked for, or this rung does not see them.
+    /// Missing if tasks were not requested, or if this rung does not see them.
     pub fn tasks(&self) -> Maybe<&[TaskSample]> {
         self.tasks.as_deref().map_err(Clone::clone)
     }
 
-    /// Time by kind of interrupt in the interval that was read last, by CPU; none that took no time.
+    /// Time by kind of interrupt in the last interval, by CPU, without kinds that took no time.
     ///
     /// # Errors
     ///
-    /// Missing where interrupts are not timed.
+    /// Missing if interrupts are not timed.
     pub fn interrupts(&self) -> Maybe<&[InterruptSample]> {
         self.last_interrupts.as_deref().map_err(Clone::clone)
     }
 
-    /// How many waits for a CPU were how long from the start to the last reading, by the lower bound of each power of two
-    /// in nanoseconds; empty where [`Options::waits`] does not ask for it.
+    /// Number of waits for a CPU from the start to the last reading, by the lower bound of each power of two
+    /// in nanoseconds; empty unless [`Options::waits`] requests it.
     ///
     /// # Errors
     ///
-    /// Missing where waits are not seen, or nothing was read yet.
+    /// Missing if waits are not seen, or nothing was read yet.
     pub fn waits(&self) -> Maybe<BTreeMap<u64, u64>> {
         let nothing = || Missing::because("nothing was read yet");
         let (first, last) = self.first.as_ref().zip(self.last.as_ref()).ok_or_else(nothing)?;
@@ -299,8 +302,8 @@ impl CpuProbe {
         Ok(all)
     }
 
-    /// Measures what watching costs, by a burst of a few thousand context switches on one CPU (some 20 ms), unless that was
-    /// done before; needs the rights that opening the probe needs.
+    /// Measures the cost per event with a burst of a few thousand context switches on one CPU (some 20 ms),
+    /// unless that was done before; needs the same rights as opening the probe.
     pub fn measure_cost(&mut self) {
         let source = &mut self.source;
         self.meter.measure(|| match source {
@@ -309,11 +312,11 @@ impl CpuProbe {
         });
     }
 
-    /// What watching has cost since the start; measured now, where [`Self::measure_cost`] was not called before.
+    /// Cost of watching since the start; measures now if [`Self::measure_cost`] was not called before.
     ///
     /// # Errors
     ///
-    /// Missing where no program runs in the kernel, or its run statistics cannot be had.
+    /// Missing if no program runs in the kernel, or its run statistics are unavailable.
     pub fn cost(&mut self) -> Maybe<Cost> {
         self.measure_cost();
         self.meter.cost([self.switches, self.interrupts])
@@ -444,12 +447,13 @@ impl CpuProbe {
 }
 
 const NOT_ASKED: &str = "cycles and instructions were not asked for";
-/// A wait counts in the interval in which it ends, and may have begun long before a short one.
+/// A wait counts in the interval in which it ends, and may have begun long before it.
 const WAITS_SHORTEST_NS: u64 = 50_000_000;
 
 const NO_EVENTS: &str = "context switches are not seen on the /proc rung";
 
-/// How many open files watching takes: programs, maps and links, and for each CPU its samplers and counters, or its ring.
+/// Number of open files that watching needs: programs, maps and links, and for each CPU its samplers and
+/// counters, or its ring.
 fn descriptors_of(options: &Options) -> u64 {
     let programs = if options.ticks { 96 } else { 64 };
     let for_each_cpu = if options.ticks { 4 } else { 1 };

@@ -1,8 +1,8 @@
 //! The perf rung: the kernel's own context-switch records, by `perf_event_open`.
 //!
-//! Needs no BPF and no root where `kernel.perf_event_paranoid` is 0 or less. Every switch goes through a ring buffer to user
-//! space, so it costs more than a program in the kernel, and records can be lost; both is told. Here the balance of the
-//! books says little: one clock keeps them all.
+//! Needs no BPF and no root if `kernel.perf_event_paranoid` is 0 or less. Every switch goes through a ring
+//! buffer to user space, so it costs more than a program in the kernel, and records can be lost; notes and
+//! loss counts report both. Here the balance means little: both sides use one clock.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
@@ -22,12 +22,13 @@ use super::books::{Books, Edge, LOST, Top};
 use super::source::{Adopt, Source};
 use crate::{hog, process_ids};
 
-/// What an ordinary user may map per CPU (`kernel.perf_event_mlock_kb`, less the page of the header): 8,192 switches.
+/// Size that an ordinary user may map per CPU (`kernel.perf_event_mlock_kb`, less the header page): 8,192
+/// switches.
 const RING_BYTES: usize = 512 * 1024;
-/// So often the rings are emptied: enough for 800,000 switches a second on each CPU.
+/// Period of emptying the rings: enough for 800,000 switches a second on each CPU.
 const DRAIN_EVERY: Duration = Duration::from_millis(10);
 
-/// The records of every CPU, as they come in.
+/// Receiver of the records of every CPU.
 #[derive(Debug)]
 pub(super) struct Perf {
     lines: Arc<Mutex<Lines>>,
@@ -37,7 +38,7 @@ pub(super) struct Perf {
 
 type Lines = BTreeMap<u32, Line>;
 
-/// One CPU: its ring, and the books that are kept from it.
+/// One CPU: its ring, and the counters that its records update.
 struct Line {
     ring: Sampler,
     account: Account,
@@ -48,7 +49,7 @@ impl Perf {
     ///
     /// # Errors
     ///
-    /// A sentence for people: what is missing, and how to get it.
+    /// A sentence for people: the cause and a remedy.
     pub(super) fn open(online: &BTreeSet<u32>) -> Result<Self, String> {
         if !process_ids::are_the_machines() {
             return Err(
@@ -69,7 +70,7 @@ impl Perf {
         };
         let drain = thread::Builder::new().name("perf-drain".into()).spawn(body);
         let drain = drain.map_err(|e| format!("no context-switch records: no thread to read them: {e}"))?;
-        // A CPU tells who is on it when it switches: make each of them do so.
+        // A CPU reports its task only when it switches: this makes each CPU switch.
         hog::visit(online);
         Ok(Self { lines, stop: Some(stop), drain: Some(drain) })
     }
@@ -78,7 +79,7 @@ impl Perf {
 impl Drop for Perf {
     fn drop(&mut self) {
         drop(self.stop.take());
-        // It ends when the sender is gone; its panic, if any, was printed.
+        // The thread ends when the sender is gone; its panic, if any, was printed.
         let _ = self.drain.take().map(JoinHandle::join);
     }
 }
@@ -105,7 +106,7 @@ impl Source for Perf {
         line.drain();
         let books = line.account.close(wall_ns);
         let books = books.ok_or_else(|| Missing::because("it has not switched since the start"))?;
-        // A record that came in meanwhile may be later than the clock was read.
+        // A record that arrived meanwhile may be later than the reading of the clock.
         Ok(Edge { wall_ns: books.at_ns, books })
     }
 
@@ -167,7 +168,8 @@ enum Event {
     Lost(u64),
 }
 
-/// The CPU went from one thread to another. The kernel tells it twice; one of them may be lost.
+/// A switch of the CPU from one thread to another. The kernel reports it twice; one of the records may be
+/// lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Switch {
     at_ns: u64,
@@ -176,7 +178,7 @@ struct Switch {
     side: Side,
 }
 
-/// On whose behalf a switch is told: of the thread that goes off comes first.
+/// Side of a switch that a record reports: the thread that goes off is reported first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Side {
     Off,
@@ -195,8 +197,8 @@ impl Thread {
     }
 }
 
-/// Reads what follows a record's header, as `perf_event_open(2)` lays it out for `TID` and `TIME`; `None` for kinds that we
-/// did not ask for.
+/// Parses the body of a record, in the layout of `perf_event_open(2)` for `TID` and `TIME`; `None` for kinds
+/// that were not requested.
 fn read_record(kind: u32, misc: u16, body: &[u8]) -> Option<Event> {
     const PERF_RECORD_LOST: u32 = 2;
     const PERF_RECORD_SWITCH_CPU_WIDE: u32 = 15;
@@ -206,7 +208,7 @@ fn read_record(kind: u32, misc: u16, body: &[u8]) -> Option<Event> {
     match kind {
         PERF_RECORD_LOST => double(8).map(Event::Lost),
         PERF_RECORD_SWITCH_CPU_WIDE => {
-            // Of a thread that exits, the kernel tells -1.
+            // For a thread that exits, the kernel writes -1.
             let thread = |at: usize| Some(Thread { pid: word(at)?, tid: word(at + 4)? });
             let (other, this, at_ns) = (thread(0)?, thread(8)?, double(16)?);
             Some(Event::Switch(if misc & PERF_RECORD_MISC_SWITCH_OUT == 0 {
@@ -219,10 +221,10 @@ fn read_record(kind: u32, misc: u16, body: &[u8]) -> Option<Event> {
     }
 }
 
-/// The books of one CPU, kept from its switches.
+/// The counters of one CPU, from its switches.
 #[derive(Debug, Default)]
 struct Account {
-    /// When the books were last brought up to date, and who has been on the CPU since.
+    /// Time of the last update, and the thread on the CPU since.
     since: Option<(u64, Thread)>,
     last: Option<Switch>,
     busy_ns: u64,
@@ -231,7 +233,7 @@ struct Account {
     unseen: u64,
     unsure_ns: u64,
     records_lost: u64,
-    /// Time of each thread since the last closing.
+    /// Time of each thread since the last reading.
     threads: HashMap<Thread, u64>,
 }
 
@@ -298,7 +300,7 @@ impl Account {
     }
 }
 
-/// Its name now; `(ended)` where nobody can be asked for it any more.
+/// Current name of the thread; `(ended)` if it is gone.
 fn name_of(thread: Thread) -> String {
     let name = fs::read_to_string(format!("/proc/{}/task/{}/comm", thread.pid, thread.tid));
     name.map_or_else(|_| "(ended)".to_owned(), |n| n.trim_end().to_owned())
@@ -350,7 +352,7 @@ mod tests {
 
     #[test]
     fn a_switch_that_is_told_from_one_side_only_counts_too() {
-        // Out of idle, the record of the idle task's side is lost.
+        // After idle, the record of the idle task's side is lost.
         let books = books(&[(100, ONE, IDLE, On), (500, IDLE, TWO, On), (700, TWO, IDLE, Off)], 1_000);
         assert_eq!((books.busy_ns, books.idle_ns, books.lost[0]), (200, 700, 0));
     }

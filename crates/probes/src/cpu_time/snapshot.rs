@@ -1,4 +1,4 @@
-//! Everything that is read at one edge of an interval.
+//! The readings at one edge of an interval.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use crate::cycles::Counted;
 use crate::proc_stat::ProcStat;
 use crate::ticks::Tally;
 
-/// Everything that was read at one edge of a window.
+/// The readings at one edge of a window.
 #[derive(Debug, Clone)]
 pub(super) struct Snapshot {
     pub(super) at_ns: u64,
@@ -24,7 +24,7 @@ pub(super) struct Snapshot {
 }
 
 impl Snapshot {
-    /// A look at which nothing was seen, at the same time.
+    /// A snapshot without readings, at the same time.
     pub(super) fn empty(&self) -> Self {
         let never = || Missing::because("the probe was not started before it was read");
         let edges = self.edges.keys().map(|cpu| (*cpu, Err(never()))).collect();
@@ -41,7 +41,7 @@ impl Snapshot {
     }
 }
 
-/// What one CPU's counters counted between two looks.
+/// Cycles and instructions of one CPU between two snapshots.
 pub(super) fn counted(cpu: u32, before: &Snapshot, after: &Snapshot) -> Maybe<Counted> {
     let of = |look: &Snapshot| {
         let gone = || Err(Missing::because("the CPU was not online at both ends of the interval"));

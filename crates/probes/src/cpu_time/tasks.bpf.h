@@ -50,8 +50,8 @@ static __always_inline void advance(struct core_clock *core, __u64 now_ns)
 	core->share += ns * SHARE_UNITS / core->busy;
 }
 
-/* Everyone who locks has interrupts off and is done in a few dozen instructions, so only a
- * hypervisor can make this fail. bpf_spin_lock is not for programs that trace. */
+/* Each holder of the lock has interrupts off and is done in a few dozen instructions, so only a
+ * hypervisor can make this fail. bpf_spin_lock is not allowed in tracing programs. */
 static __always_inline bool lock(struct core_clock *core)
 {
 	for (int tries = 0; tries < 1024; tries++) {
@@ -152,7 +152,7 @@ static __always_inline void credit(struct cpu *here, struct task_struct *task, _
 /* The process whose next children become members; 0: none. Set and cleared by user space. */
 __u32 adopter;
 
-/* Whoever a member starts is a member from its first instruction on. */
+/* A task that a member starts is a member from its first instruction on. */
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 {
@@ -189,7 +189,7 @@ static __always_inline void describe(struct task_record *record, struct task_str
 	bpf_probe_read_kernel_str(record->comm, sizeof(record->comm), task->comm);
 }
 
-/* A task's last words: its sums go with it. */
+/* Reports a task that ends: its sums end with it. */
 static __always_inline void bury(struct cpu_time *c, struct task_struct *task)
 {
 	struct task_books *books = bpf_task_storage_get(&task_sums, task, 0, 0);

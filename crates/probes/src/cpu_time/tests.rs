@@ -1,4 +1,4 @@
-//! What the probe makes of CPUs that come and go, with a source whose books are known.
+//! The probe on CPUs that come and go, with a source of known counters.
 
 use std::cell::RefCell;
 use std::fs;
@@ -9,10 +9,11 @@ use tempfile::TempDir;
 use super::books::Books;
 use super::*;
 
-/// Books that are busy for three quarters of the time, of CPUs that take no closing while they are offline.
+/// Counters that are busy for three quarters of the time, of CPUs that take no closing while they are
+/// offline.
 #[derive(Debug, Default)]
 struct Known {
-    /// When each CPU's books were closed last, and whether it was online since.
+    /// State of each CPU at its last closing, and whether it was online since.
     cpus: Rc<RefCell<BTreeMap<u32, Books>>>,
 }
 
@@ -46,7 +47,7 @@ impl Source for Known {
     }
 }
 
-/// A machine of which the kernel says that these CPUs are online.
+/// Writes the files of a machine on which these CPUs are online.
 fn machine(folder: &TempDir, online: &str) {
     let cpus = folder.path().join("sys/devices/system/cpu");
     fs::create_dir_all(&cpus).unwrap();
@@ -88,7 +89,7 @@ fn a_cpu_that_goes_and_comes_back_says_so_and_the_others_go_on() {
     assert_eq!(event(&back, 1), Ok(0.75));
     assert!(back.cpus.iter().all(|sample| sample.balance_ns.clone().unwrap() == 0), "{back:?}");
 
-    // One that goes between the list of CPUs and its closing.
+    // A CPU that goes offline between the list of CPUs and its closing.
     books.borrow_mut().remove(&2);
     let gone = probe.read();
     assert!(event(&gone, 2).unwrap_err().reason.contains("could not be closed"), "{gone:?}");

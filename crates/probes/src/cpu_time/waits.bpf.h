@@ -31,7 +31,7 @@ static __always_inline void book_wait(struct cpu *here, struct task_struct *next
 	}
 }
 
-/* What a thread waited since it was started, the wait under way included. */
+/* Time that a thread has waited since its start, including the current wait. */
 static __always_inline __u64 waited_ns(struct task_struct *task)
 {
 	__u64 ns, queued_ns, now_ns;

@@ -1,4 +1,4 @@
-//! A thread that looks at the CPUs while others work.
+//! A thread that reads the CPUs while others work.
 
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
@@ -12,7 +12,7 @@ use super::{CpuProbe, Options, open};
 use crate::cost::Cost;
 use crate::schedule::Deadlines;
 
-/// A [`CpuProbe`] on a thread of its own, read on absolute deadlines.
+/// A [`CpuProbe`] on a separate thread, read on absolute deadlines.
 #[derive(Debug)]
 pub struct Watch {
     rung: Rung,
@@ -21,25 +21,25 @@ pub struct Watch {
     thread: JoinHandle<Watched>,
 }
 
-/// What a watch saw.
+/// Result of a watch.
 #[derive(Debug)]
 pub struct Watched {
-    /// Interval by interval, without gaps; the last ends where the watch was stopped.
+    /// Intervals without gaps; the last ends when the watch was stopped.
     pub intervals: Vec<CpuInterval>,
-    /// What is missing for the next rung and how to get it.
+    /// Reasons why the next rung is unavailable, and remedies.
     pub notes: Vec<String>,
-    /// Deadlines that passed unseen; their intervals are marked.
+    /// Missed deadlines; their intervals are marked.
     pub missed: u64,
-    /// What watching cost.
+    /// Cost of watching.
     pub cost: Maybe<Cost>,
 }
 
 impl Watch {
-    /// Opens the books and returns; from then on they are read every `interval`.
+    /// Starts the probe and returns; from then on it is read every `interval`.
     ///
     /// # Panics
     ///
-    /// Where the interval is zero, or the system gives no thread.
+    /// If the interval is zero, or the system creates no thread.
     pub fn start(interval: Duration, options: Options) -> Self {
         let (stop, stopped) = mpsc::channel();
         let (started, ready) = mpsc::channel();
@@ -47,7 +47,7 @@ impl Watch {
             let mut probe = open(&options);
             probe.start();
             let mut deadlines = Deadlines::new(Monotonic.now_ns(), interval);
-            // Fails only where the starter is gone, and then `stopped` says so too.
+            // Fails only if the starter is gone; `stopped` then reports that too.
             let _ = started.send((probe.rung(), probe.notes().to_vec()));
             let mut intervals = Vec::new();
             loop {
@@ -67,21 +67,21 @@ impl Watch {
         Self { rung, notes, stop, thread }
     }
 
-    /// The rung that was reached.
+    /// Rung in use.
     pub fn rung(&self) -> Rung {
         self.rung
     }
 
-    /// What is missing for the next rung and how to get it.
+    /// Reasons why the next rung is unavailable, and remedies.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// Closes the books and yields what was seen.
+    /// Ends the last interval and returns the result.
     ///
     /// # Panics
     ///
-    /// Where the watching thread did.
+    /// If the watching thread panicked.
     pub fn stop(self) -> Watched {
         drop(self.stop);
         self.thread.join().expect("the watching thread does not panic")

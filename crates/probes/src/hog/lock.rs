@@ -1,4 +1,4 @@
-//! Threads that want the same lock, which say themselves how often and how long they waited for it.
+//! Threads that contend for one lock and report how often and how long they waited for it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, PipeReader, PipeWriter, Read, Write, pipe};
@@ -17,41 +17,41 @@ use record::clock::{Clock, Monotonic};
 
 use super::{Work, nanoseconds};
 
-/// What the waiting threads say of themselves, together.
+/// Sum of the waiting threads' reports.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LockTruth {
-    /// Times that one of them waited.
+    /// Waits of all threads.
     pub waits: u64,
-    /// How long they waited in all: from before each call that had to wait until after it.
+    /// Total time waited: from before each call that had to wait until after it.
     pub wait_ns: u64,
-    /// Where the lock lies, where it is one of the process.
+    /// Address of the lock, if it belongs to the process.
     pub address: u64,
 }
 
 /// A lock of the kernel that can be held for a known time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KernelLock {
-    /// The inode's, which a write to its file holds: an rwsem.
+    /// An inode's rwsem, which a write to its file holds.
     Inode,
-    /// A pipe's, which a write to it holds: a mutex.
+    /// A pipe's mutex, which a write to it holds.
     Pipe,
 }
 
 nix::ioctl_read_bad!(
-    /// How much lies in a pipe; asking takes the pipe's mutex.
+    /// Number of bytes in a pipe; the call takes the pipe's mutex.
     bytes_in_pipe,
     libc::FIONREAD,
     libc::c_int
 );
 
-/// Lets threads write a page into one pipe and read one as fast as they can, which takes the pipe's mutex each time;
-/// yields how many pages they passed.
+/// Lets threads write a page into one pipe and read one as fast as they can, which takes the pipe's mutex
+/// each time. Returns the number of pages that they passed.
 ///
-/// How many of these had to wait is for the kernel to say: it depends on how the threads meet.
+/// Only the kernel knows how many of these calls waited: it depends on how the threads meet.
 ///
 /// # Errors
 ///
-/// The kernel's, where it gives no pipe.
+/// The kernel's, if it creates no pipe.
 ///
 /// # Panics
 ///
@@ -83,10 +83,11 @@ fn ask_pipe(reader: &PipeReader) -> io::Result<()> {
     Ok(())
 }
 
-/// Holds a lock of the kernel for `hold`, again and again and at least once, while so many threads wait for it, each of
-/// them once each time.
+/// Holds a kernel lock for `hold`, repeatedly and at least once, while `waiters` threads wait for it, each
+/// once in each round.
 ///
-/// Who holds it writes from memory that is not there yet, and the page comes when the time is over (userfaultfd).
+/// The holder writes from memory that is not there yet, and the page arrives when the time is over
+/// (userfaultfd).
 ///
 /// # Errors
 ///
@@ -108,7 +109,7 @@ pub fn hold_kernel_lock(
         thread::scope(|scope| {
             let holder = scope.spawn(|| target.write_from(&page));
             if let Err(why) = page.wait_until_wanted() {
-                // The holder may still come to want it, and would never end.
+                // The holder may still fault on it, and would never end.
                 page.bring()?;
                 return Err(why);
             }
@@ -128,7 +129,7 @@ pub fn hold_kernel_lock(
             }
             let wait = arrived.iter().take(waiters as usize).try_for_each(wait_until_asleep);
             Monotonic.sleep_until_ns(held_since_ns + nanoseconds(hold));
-            // Whatever happened, nobody may be left waiting.
+            // Whatever happened, no thread may stay blocked.
             page.bring()?;
             holder.join().expect("it does not panic")?;
             wait
@@ -142,7 +143,7 @@ pub fn hold_kernel_lock(
     Ok(LockTruth { waits, wait_ns: waited_ns.into_inner(), address: 0 })
 }
 
-/// What is held, and wanted by the others.
+/// The object with the lock.
 #[derive(Debug)]
 enum Target {
     Inode(File),
@@ -182,7 +183,7 @@ impl Target {
         }
     }
 
-    /// Takes out what the round has written.
+    /// Removes the bytes that the round has written.
     fn drain(&self) -> io::Result<()> {
         match self {
             Self::Inode(_) => Ok(()),
@@ -191,7 +192,7 @@ impl Target {
     }
 }
 
-/// Until the thread sleeps without being interruptible, as those do that wait for a mutex or an rwsem.
+/// Waits until the thread sleeps uninterruptibly, as threads do that wait for a mutex or an rwsem.
 fn wait_until_asleep(tid: i32) -> io::Result<()> {
     const AT_MOST_NS: u64 = 30_000_000_000;
     let deadline_ns = Monotonic.now_ns() + AT_MOST_NS;
@@ -206,7 +207,7 @@ fn wait_until_asleep(tid: i32) -> io::Result<()> {
     Err(io::Error::other("a thread that should wait for the lock does not"))
 }
 
-/// A page of memory that comes when we say so.
+/// A page of memory that arrives on request.
 #[derive(Debug)]
 struct LatePage {
     faults: OwnedFd,
@@ -216,7 +217,7 @@ struct LatePage {
 // SAFETY: the page is mapped for as long as this lives, and nothing but the kernel reads it.
 unsafe impl Sync for LatePage {}
 
-/// As `linux/userfaultfd.h` has them.
+/// `struct uffdio_api` of `linux/userfaultfd.h`.
 #[repr(C)]
 #[derive(Debug, Default)]
 struct Hello {
@@ -231,7 +232,7 @@ struct Range {
     start: u64,
     length: u64,
     mode: u64,
-    /// What is possible there, or how many bytes were brought.
+    /// Supported ioctls, or number of bytes filled.
     result: u64,
 }
 
@@ -240,21 +241,21 @@ const MODE_MISSING: u64 = 1;
 const PAGE_BYTES: usize = 4096;
 
 nix::ioctl_readwrite!(
-    /// Agrees on the form of what follows.
+    /// Agrees on the version and features.
     say_hello,
     API,
     0x3f,
     Hello
 );
 nix::ioctl_readwrite!(
-    /// Watches a range of memory.
+    /// Registers a range of memory.
     watch_range,
     API,
     0x00,
     Range
 );
 nix::ioctl_readwrite!(
-    /// Fills a range with zeros and lets those go on that want it.
+    /// Fills a range with zeros and wakes the threads that fault on it.
     bring_zeros,
     API,
     0x04,
@@ -269,7 +270,7 @@ impl LatePage {
         // SAFETY: the descriptor is new and ours alone.
         let faults = unsafe { OwnedFd::from_raw_fd(fd) };
         let (rights, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: a new mapping where the kernel likes it.
+        // A new mapping at an address that the kernel chooses.
         let start = unsafe { libc::mmap(ptr::null_mut(), PAGE_BYTES, rights, flags, -1, 0) };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -290,12 +291,12 @@ impl LatePage {
     }
 
     fn take_away(&self) -> io::Result<()> {
-        // SAFETY: the page is ours, and nobody holds a reference into it.
+        // The page is ours, and nothing holds a reference into it.
         let result = unsafe { libc::madvise(self.start, PAGE_BYTES, libc::MADV_DONTNEED) };
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Until somebody wants the page, and so holds whatever it held when it began to.
+    /// Waits until a thread faults on the page: it now holds the locks that it took before.
     fn wait_until_wanted(&self) -> io::Result<()> {
         const AT_MOST_MS: i32 = 30_000;
         let mut poll = libc::pollfd { fd: self.faults.as_raw_fd(), events: libc::POLLIN, revents: 0 };
@@ -305,7 +306,7 @@ impl LatePage {
                 1 => break,
                 0 => return Err(io::Error::other("nobody wanted the page")),
                 _ => match io::Error::last_os_error() {
-                    // A signal asks for an end after this round.
+                    // A signal requests an end after this round.
                     e if e.kind() == io::ErrorKind::Interrupted => {}
                     e => return Err(e),
                 },
@@ -327,14 +328,14 @@ impl LatePage {
 
 impl Drop for LatePage {
     fn drop(&mut self) {
-        // SAFETY: mapped by us, and nobody has it any more.
+        // Mapped by us, and no longer in use.
         unsafe { libc::munmap(self.start, PAGE_BYTES) };
     }
 }
 
-/// Lets threads take a lock of ours in turn, each holding it for `hold`.
+/// Lets threads take a mutex of the program in turn, each holding it for `hold`.
 ///
-/// It is the plain futex mutex of three states, with its system calls counted as they are made.
+/// It is the plain futex mutex of three states, which counts its system calls.
 pub fn hold_mutex(threads: u32, hold: Duration, work: &Work<'_>) -> LockTruth {
     let mutex = Mutex::default();
     let start = Barrier::new(threads as usize);
@@ -354,7 +355,7 @@ pub fn hold_mutex(threads: u32, hold: Duration, work: &Work<'_>) -> LockTruth {
     LockTruth { waits: mutex.waits.into_inner(), wait_ns: mutex.wait_ns.into_inner(), address }
 }
 
-/// 0: free; 1: taken; 2: taken, and somebody may wait.
+/// States: 0 free; 1 taken; 2 taken, and a thread may wait.
 #[derive(Debug, Default)]
 struct Mutex {
     word: AtomicU32,
@@ -384,7 +385,7 @@ impl Mutex {
     fn futex(&self, op: libc::c_int, value: u32) {
         let op = op | libc::FUTEX_PRIVATE_FLAG;
         let no_timeout = ptr::null::<libc::timespec>();
-        // SAFETY: the word outlives the call. Whatever it returns, the caller looks at the word again.
+        // The word outlives the call. Whatever it returns, the caller reads the word again.
         unsafe { libc::syscall(libc::SYS_futex, self.word.as_ptr(), op, value, no_timeout) };
     }
 }

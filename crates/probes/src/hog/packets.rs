@@ -1,7 +1,8 @@
-//! Packets that one CPU sends and another one receives by softirq: work that is no thread's.
+//! Packets that one CPU sends and another one receives by softirq: work that belongs to no thread.
 //!
-//! They go over the loopback interface of a network namespace that only the sending thread has. Receive packet steering
-//! (RPS) hands each packet, or several that were sent together, to the CPU of choice: one interrupt and a softirq.
+//! They go over the loopback interface of a network namespace that only the sending thread has. Receive
+//! packet steering (RPS) hands each packet, or several that were sent together, to the chosen CPU: one
+//! interrupt and a softirq.
 
 use std::io;
 use std::net::UdpSocket;
@@ -16,18 +17,19 @@ use record::clock::{Clock as _, Monotonic};
 
 use super::{HogError, Stopwatch, Truth, Work, burn_until, nanoseconds, on_cpu};
 
-/// What to send, and where to.
+/// Rate, CPUs and bursts of the packets.
 #[derive(Debug, Clone, Copy)]
 pub struct Packets {
     /// The CPU that receives.
     pub cpu: u32,
-    /// The CPU that sends: another one.
+    /// The CPU that sends: must differ from `cpu`.
     pub from_cpu: u32,
-    /// Packets per second; 0: as many as can be sent.
+    /// Packets per second; 0: as many as possible.
     pub per_s: u64,
     /// Packets that one system call hands over, 1 to [`TOGETHER_MAX`]. They arrive under one interrupt.
     pub together: u16,
-    /// Whether a thread spins on the receiving CPU meanwhile: [`super::seen_ns`] then tells what is left of that CPU.
+    /// Whether a thread spins on the receiving CPU meanwhile: [`super::seen_ns`] then measures the rest of
+    /// that CPU.
     pub beside_spinner: bool,
 }
 
@@ -38,7 +40,8 @@ pub const SPINNER: &str = "hog-spinner";
 pub const TOGETHER_MAX: u16 = 50;
 
 const PACKET_BYTES: u16 = 1_200;
-/// Of the receiver's filter. At 8 bytes each they fit in `net.core.optmem_max`, which is 20,480 before Linux 6.8.
+/// Length of the receiver's filter. At 8 bytes each they fit in `net.core.optmem_max`, which is 20,480 before
+/// Linux 6.8.
 const FILTER_INSTRUCTIONS: u16 = 2_000;
 const BURSTS_PER_S: u64 = 500;
 
@@ -46,7 +49,7 @@ const BURSTS_PER_S: u64 = 500;
 ///
 /// # Errors
 ///
-/// [`HogError`] where a CPU cannot be had, or no namespace with a loopback interface (it needs root).
+/// [`HogError`] if a CPU is unavailable, or a namespace with a loopback interface (needs root).
 pub fn packets(packets: Packets, work: &Work<'_>) -> Result<Truth, HogError> {
     let began = Stopwatch::now();
     let until_ns = began.wall_ns + nanoseconds(work.length);
@@ -63,11 +66,11 @@ pub fn packets(packets: Packets, work: &Work<'_>) -> Result<Truth, HogError> {
     Ok(began.until_now(switches))
 }
 
-/// Finds out whether [`packets`] can work here.
+/// Checks whether [`packets`] can work here.
 ///
 /// # Errors
 ///
-/// As there.
+/// Same as [`packets`].
 pub fn can_be_sent(cpu: u32) -> Result<(), HogError> {
     let attempt = || -> io::Result<()> { steered_loopback(cpu).map(drop) };
     thread::scope(|scope| scope.spawn(attempt).join().expect("it does not panic")).map_err(HogError::from)
@@ -75,9 +78,10 @@ pub fn can_be_sent(cpu: u32) -> Result<(), HogError> {
 
 fn send_until(until_ns: u64, packets: Packets, work: &Work<'_>) -> io::Result<()> {
     let sockets = steered_loopback(packets.cpu)?;
-    // The kernel cuts it into packets only when the receiving CPU takes it in (UDP segmentation offload). Packets that are
-    // sent singly cause one interrupt each if the receiver is faster than the sender. Under a hypervisor (AMD EPYC,
-    // Linux 6.18, 23 November 2026), such an interrupt took 2.8 us outside of every handler, beside a softirq of 1.4 us.
+    // The kernel cuts it into packets only when the receiving CPU takes it in (UDP segmentation offload).
+    // Packets that are sent singly cause one interrupt each if the receiver is faster than the sender. Under
+    // a hypervisor (AMD EPYC, Linux 6.18, 23 November 2026), such an interrupt took 2.8 us outside of every
+    // handler, beside a softirq of 1.4 us.
     setsockopt(&sockets.sender, sockopt::UdpGsoSegment, &i32::from(PACKET_BYTES))?;
     assert!((1..=TOGETHER_MAX).contains(&packets.together), "checked by the caller");
     let together = u64::from(packets.together);
@@ -110,7 +114,7 @@ struct Sockets {
     _receiver: UdpSocket,
 }
 
-/// Moves this thread to a namespace with a loopback interface whose packets that CPU receives.
+/// Moves this thread to a namespace with a loopback interface; that CPU receives its packets.
 fn steered_loopback(cpu: u32) -> io::Result<Sockets> {
     unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS)?;
     let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
@@ -126,7 +130,7 @@ fn steered_loopback(cpu: u32) -> io::Result<Sockets> {
     Ok(Sockets { sender, _receiver: receiver })
 }
 
-/// One CPU as the kernel writes a mask: groups of 32, the highest first.
+/// Mask of one CPU as the kernel writes it: groups of 32, the highest first.
 fn mask(cpu: u32) -> String {
     let mut groups = vec![format!("{:08x}", 1_u32 << (cpu % 32))];
     groups.resize((cpu / 32 + 1) as usize, "00000000".to_owned());
@@ -135,7 +139,8 @@ fn mask(cpu: u32) -> String {
 
 /// Makes every packet cost about a microsecond of the softirq that delivers it, and drops it.
 ///
-/// Otherwise the segments of one send cost 0.3 us each, so that the interrupt itself is a large part of what it causes.
+/// Otherwise the segments of one send cost 0.3 us each, and the interrupt itself would be a large part of the
+/// time that it causes.
 fn drop_after_work(receiver: &UdpSocket) -> io::Result<()> {
     let add_one = libc::sock_filter { code: 0x04, jt: 0, jf: 0, k: 1 };
     let return_nothing = libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: 0 };

@@ -1,4 +1,4 @@
-//! The probe where there is BPF: the sums of the kernel's side, with names.
+//! The probe with BPF: the sums of the kernel's side, with names.
 
 mod form;
 mod programs;
@@ -44,12 +44,12 @@ impl LockProbe {
         })
     }
 
-    /// The first interval starts here: at the moment that this yields, on `CLOCK_MONOTONIC`. Without it, when the probe
-    /// was opened.
+    /// Starts the first interval and returns its start on `CLOCK_MONOTONIC`. Without this call, it starts
+    /// when the probe is opened.
     ///
     /// # Errors
     ///
-    /// Missing where the kernel does not hand out the sums.
+    /// Missing if the kernel does not return the sums.
     pub fn start(&mut self) -> Maybe<u64> {
         self.read()?;
         self.seen = 0;
@@ -57,13 +57,13 @@ impl LockProbe {
         Ok(self.last_ns)
     }
 
-    /// What was waited for since the last reading, or since the probe was opened.
+    /// Waits since the last reading, or since the probe was opened.
     ///
-    /// The next interval starts where this one ends. Whether a deadline was missed is the caller's to know.
+    /// The next interval starts where this one ends. The caller checks whether it missed a deadline.
     ///
     /// # Errors
     ///
-    /// Missing where the kernel does not hand out the sums.
+    /// Missing if the kernel does not return the sums.
     pub fn read(&mut self) -> Maybe<LockInterval> {
         let (until_ns, drained) = self.programs.drain()?;
         self.cgroups.next_round();
@@ -76,17 +76,17 @@ impl LockProbe {
         Ok(LockInterval { from_ns, until_ns, cpus, missed_deadline: false, locks, lost })
     }
 
-    /// Measures what watching costs, by a burst of waits for one lock (some 50 ms), unless that was done before; needs the rights that opening the
-    /// probe needs.
+    /// Measures the cost per wait with a burst of waits for one lock (some 50 ms), unless that was done
+    /// before; needs the same rights as opening the probe.
     pub fn measure_cost(&mut self) {
         self.meter.measure(|| Ok([programs::ns_per_wait()?]));
     }
 
-    /// What watching has cost since the start; measured now, where [`Self::measure_cost`] was not called before.
+    /// Cost of watching since the start; measures now if [`Self::measure_cost`] was not called before.
     ///
     /// # Errors
     ///
-    /// Missing where the kernel's run statistics cannot be had.
+    /// Missing if the kernel's run statistics are unavailable.
     pub fn cost(&mut self) -> Maybe<Cost> {
         self.measure_cost();
         self.meter.cost([self.seen])

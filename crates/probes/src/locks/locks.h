@@ -1,4 +1,4 @@
-/* What the kernel side writes and bpf.rs reads. */
+/* Types that the kernel side writes and bpf.rs reads. */
 #ifndef LOCKS_H
 #define LOCKS_H
 
@@ -49,7 +49,7 @@ struct waits {
 	__u64 inside;  /* waits that began meanwhile and have not ended */
 };
 
-/* What waits are summed up by. */
+/* Key by which waits are summed up. */
 struct wait_key {
 	__u64 lock;
 	__u64 stack; /* a hash of its frames; 0: unknown */

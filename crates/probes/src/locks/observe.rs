@@ -1,4 +1,4 @@
-//! The kernel's locks beside something else: as numbers over time, the most waited for by name.
+//! Kernel locks beside a command or a load: as numbers over time, those with the longest waits by name.
 
 use record::instruments::Instruments;
 use record::locks::LockInterval;
@@ -8,13 +8,13 @@ use super::{LockProbe, Options, Refused};
 use crate::cost::Cost;
 use crate::observe::{Instrument, Kind, Problems, Reading, label};
 
-/// What joins the others.
+/// Entry in the list of instruments.
 pub(crate) const KIND: Kind = Kind { name: "locks", open };
 
-/// Locks that are told by name in each interval; the sums hold all of them.
+/// Maximum number of locks with a name in each interval; the sums include all of them.
 pub(crate) const NAMED_MAX: usize = 10;
 
-/// Locks that are kept of each interval; the others are one more together.
+/// Maximum number of locks that are stored of each interval; one more entry sums the others.
 pub(crate) const KEPT_MAX: usize = 30;
 
 fn open() -> Box<dyn Instrument> {
@@ -38,7 +38,7 @@ impl Instrument for Observer {
     }
 
     fn start(&mut self) {
-        // What was seen before belongs to nobody.
+        // Waits before the start count nowhere.
         let _ = self.probe.as_mut().map(LockProbe::start);
     }
 

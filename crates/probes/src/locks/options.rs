@@ -2,29 +2,29 @@
 
 use crate::cgroups::Cgroup;
 
-/// Whose waits to watch, and how much room there is for them.
+/// Filters of waits, and room for their sums.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Those of this process only.
+    /// Only waits of this process.
     pub pid: Option<u32>,
-    /// Those of threads of this name only; of more than 15 bytes the first 15 are the name.
+    /// Only waits of threads of this name; at most 15 bytes count.
     pub comm: Option<String>,
-    /// Those of threads in this control group, or below it.
+    /// Only waits of threads in this control group, or below it.
     pub cgroup: Option<Cgroup>,
-    /// Whether waits are told apart by their thread's control group.
+    /// Whether waits are grouped by their thread's control group.
     pub by_cgroup: bool,
-    /// Combinations of lock and caller that an interval has room for; what is more is counted as lost.
+    /// Combinations of lock and caller that an interval has room for; more are counted as lost.
     pub room: u32,
 }
 
 impl Options {
-    /// Everyone's, with room for 8,192 combinations: some 4 MB of kernel memory.
+    /// Waits of all threads, with room for 8,192 combinations: some 4 MB of kernel memory.
     pub fn of_everyone() -> Self {
         Self { pid: None, comm: None, cgroup: None, by_cgroup: false, room: 8192 }
     }
 }
 
-/// Why locks cannot be watched here.
+/// Reason why locks cannot be watched here.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Refused(String);

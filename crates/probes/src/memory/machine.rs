@@ -1,4 +1,4 @@
-//! What `/proc` tells of the machine's memory.
+//! The machine's memory in `/proc`.
 
 use std::fs;
 use std::path::Path;
@@ -27,7 +27,7 @@ struct Levels {
     swap_free: u64,
 }
 
-/// Since boot; pages, but for faults, stalls and kills.
+/// Counters since boot; pages, but for faults, stalls and kills.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Counters {
     faults: u64,
@@ -44,7 +44,7 @@ struct Counters {
 impl Machine {
     /// # Errors
     ///
-    /// Missing where `/proc` does not tell.
+    /// Missing if `/proc` lacks it.
     pub(super) fn read(root: &Path) -> Maybe<Self> {
         let text = |path: &str| {
             fs::read_to_string(root.join(path))
@@ -105,7 +105,7 @@ fn levels(text: &str) -> Option<Levels> {
 fn counters(text: &str) -> Option<Counters> {
     let lines = || text.lines().filter_map(|line| line.split_once(' '));
     let value = |name: &str| lines().find(|(n, _)| *n == name)?.1.trim().parse::<u64>().ok();
-    // By who reclaims; a kernel also counts the same pages by what they were.
+    // By reclaimer; the kernel also counts the same pages by their type.
     let by_who = |what: &str| {
         let of = ["kswapd", "direct", "khugepaged", "proactive"].map(|who| value(&format!("{what}_{who}")));
         of.into_iter().flatten().sum()

@@ -1,15 +1,15 @@
-//! Memory: how much processes have, how it grows, and what it costs to get more.
+//! Memory: the levels of processes, their growth, and the cost of getting more.
 //!
-//! *Traces* nothing: reads `/proc/meminfo`, `/proc/vmstat`, `/proc/pressure/memory` and, of each process, `stat` and `status`
-//! (`smaps_rollup` of a process that is watched alone) at the edges of intervals.
-//! *Yields* levels at the end of an interval (bytes), and what came in it: faults, stalls and kills (count), pages reclaimed
-//! and swapped (bytes), time under pressure (ratio).
-//! *Differs from* vmstat in that faults are told apart by whether they waited for a disk, and in that a process that began
-//! in an interval has all of its faults there.
-//! *Blind to* processes that live and end between two edges (counted where they were seen to end), to who shares pages with
-//! whom: the sum of all resident sets is more than the memory in use. The kernel keeps a resident set in counters for each CPU: unless a process is
-//! watched alone, its figure is off by up to 128 KiB (32 pages) for each CPU.
-//! *Costs* two small files for each process and interval; `smaps_rollup` costs the kernel a walk over all of its pages.
+//! *Traces* nothing: reads `/proc/meminfo`, `/proc/vmstat`, `/proc/pressure/memory` and, of each process,
+//! `stat` and `status` (`smaps_rollup` of a process that is watched alone) at the edges of intervals.
+//! *Yields* levels at the end of an interval (bytes), and events within it: faults, stalls and kills (count),
+//! pages reclaimed and swapped (bytes), time under pressure (ratio). *Differs from* vmstat: faults are
+//! separated by whether they waited for a disk, and all faults of a process that began in an interval count
+//! there. *Blind to* processes that start and end between two edges (their ends are counted if they were
+//! seen), and to sharing of pages between processes: the sum of all resident sets is more than the memory in
+//! use. The kernel counts a resident set separately for each CPU: unless a process is watched alone, its
+//! figure is off by up to 128 KiB (32 pages) for each CPU. *Costs* two small files for each process and
+//! interval; `smaps_rollup` costs the kernel a walk over all of its pages.
 
 mod machine;
 pub mod observe;
@@ -34,16 +34,16 @@ pub struct MemoryProbe {
     last: Edge,
 }
 
-/// Whose memory is wanted, beside the machine's.
+/// Processes to read, beside the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scope {
     EveryProcess,
-    /// Looked at exactly.
+    /// One process, read exactly.
     One(u32),
     NoProcess,
 }
 
-/// What there was at an edge.
+/// Readings at an edge.
 #[derive(Debug)]
 struct Edge {
     at_ns: u64,
@@ -51,11 +51,11 @@ struct Edge {
     processes: HashMap<u32, ProcessCounters>,
 }
 
-/// The same id if a process has it now that can have memory of its own.
+/// Returns the id of the process that has it now, if it can have memory.
 ///
 /// # Errors
 ///
-/// Missing if there is no such process, or if it is a thread of the kernel.
+/// Missing if there is no such process, or if it is a kernel thread.
 pub fn find(pid: u32) -> Maybe<u32> {
     let pid = process_time::find(pid)?;
     let stat = process_time::text(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -69,12 +69,12 @@ pub fn find(pid: u32) -> Maybe<u32> {
     Ok(pid)
 }
 
-/// Takes the first look; `only`: the one process that is wanted, which is looked at exactly.
+/// Takes the first reading; `only`: read this process alone, exactly.
 pub fn open(only: Option<u32>) -> MemoryProbe {
     probe(only.map_or(Scope::EveryProcess, Scope::One))
 }
 
-/// The same without processes.
+/// Variant of [`open`] without processes.
 fn of_the_machine() -> MemoryProbe {
     probe(Scope::NoProcess)
 }
@@ -86,13 +86,13 @@ fn probe(of: Scope) -> MemoryProbe {
 }
 
 impl MemoryProbe {
-    /// The first interval starts here: at the moment that this yields, on `CLOCK_MONOTONIC`.
+    /// Starts the first interval and returns its start on `CLOCK_MONOTONIC`.
     pub fn start(&mut self) -> u64 {
         self.last = Edge::now(&self.root, self.of);
         self.last.at_ns
     }
 
-    /// What happened since the last reading. Whether a deadline was missed is the caller's to know.
+    /// Interval since the last reading. The caller checks whether it missed a deadline.
     pub fn read(&mut self) -> MemoryInterval {
         let now = Edge::now(&self.root, self.of);
         let before = std::mem::replace(&mut self.last, now);
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn what_began_in_an_interval_has_all_of_its_faults_there() {
         let before = edge(0, &[(7, 100, 5_000, 50), (8, 100, 9_000, 90), (9, 100, 1, 1)]);
-        // 8 is another process by now, 9 has ended.
+        // 8 is another process now, 9 has ended.
         let after = edge(1, &[(7, 100, 4_000, 60), (8, 200, 1_000, 10)]);
         let seen = interval(&before, &after);
         let told: Vec<(u32, i64, u64)> =

@@ -5,11 +5,11 @@ use record::missing::Maybe;
 use super::MemoryProbe;
 use crate::observe::{Instrument, Kind, Reading};
 
-/// What joins the others.
+/// Entry in the list of instruments.
 pub(crate) const KIND: Kind = Kind { name: "memory", open };
 
 fn open() -> Box<dyn Instrument> {
-    // Of processes, the command's own rusage tells more.
+    // For processes, the command's rusage is more precise.
     Box::new(Observer { probe: super::of_the_machine(), missing: None })
 }
 

@@ -1,4 +1,4 @@
-//! What `/proc/PID` tells of a process's memory.
+//! A process's memory in `/proc/PID`.
 
 use std::collections::HashMap;
 use std::fs;
@@ -20,7 +20,7 @@ pub(super) struct ProcessCounters {
     pub(super) major_faults: u64,
 }
 
-/// The processes that are wanted and have memory of their own.
+/// Reads the processes in `of` that have memory.
 pub(super) fn all(root: &Path, of: Scope) -> HashMap<u32, ProcessCounters> {
     let proc = root.join("proc");
     let is_exact = matches!(of, Scope::One(_));
@@ -36,17 +36,17 @@ pub(super) fn all(root: &Path, of: Scope) -> HashMap<u32, ProcessCounters> {
     pids.into_iter().filter_map(|pid| Some((pid, read(&proc.join(pid.to_string()), is_exact)?))).collect()
 }
 
-/// `None` where it has ended, or has no memory of its own: threads of the kernel.
+/// `None` if the process has ended, or has no memory: kernel threads.
 fn read(folder: &Path, is_exact: bool) -> Option<ProcessCounters> {
     let text = |name: &str| process_time::text(folder.join(name));
     let stat = text("stat").ok()?;
     let status = text("status").ok()?;
-    // For its user and root only.
+    // Readable for its user and root only.
     let exact = if is_exact { text("smaps_rollup").ok() } else { None };
     seen(&stat, &status, exact.as_deref())
 }
 
-/// Whether a process is a thread of the kernel, by its `stat`; `None` if that reads otherwise than expected.
+/// Whether a process is a kernel thread, by its `stat`; `None` if that has an unexpected format.
 pub(super) fn is_of_the_kernel(stat: &str) -> Option<bool> {
     /// In the flags of a task: `PF_KTHREAD` of `linux/sched.h`.
     const OF_THE_KERNEL: u64 = 0x0020_0000;
@@ -55,7 +55,7 @@ pub(super) fn is_of_the_kernel(stat: &str) -> Option<bool> {
 }
 
 fn seen(stat: &str, status: &str, exact: Option<&str>) -> Option<ProcessCounters> {
-    // Its name may hold blanks and brackets; the third field of proc(5) is the first after it.
+    // The name may hold blanks and brackets; the third field of proc(5) is the first after it.
     let (head, tail) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = tail.split_ascii_whitespace().collect();
     let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
@@ -78,7 +78,7 @@ pub(super) fn kilobytes(text: &str, name: &str) -> Option<u64> {
 }
 
 impl ProcessCounters {
-    /// - `before`: the same process at the edge before; `None` where it began since.
+    /// - `before`: the same process at the edge before; `None` if it began since.
     pub(super) fn since(&self, pid: u32, before: Option<&Self>) -> ProcessMemory {
         let then = |of: fn(&Self) -> u64| before.map_or(0, of);
         ProcessMemory {

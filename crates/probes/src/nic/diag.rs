@@ -1,4 +1,4 @@
-//! TCP's connections with what the kernel knows of each, and the news of those that end (`sock_diag(7)`).
+//! TCP connections with the kernel's data of each, and notifications of those that end (`sock_diag(7)`).
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -24,55 +24,57 @@ const INET_DIAG_INFO: u16 = 2;
 const INET_DIAG_SKMEMINFO: u16 = 7;
 const SK_MEMINFO_DROPS: usize = 8;
 const TCP_LISTEN: u8 = 10;
-/// Not those that wait for the end of their time (6) nor those that have not come about (3, 12): they have no figures.
+/// All states but TIME_WAIT (6) and the server side of an unfinished handshake (3, 12), which have no
+/// figures.
 const STATES: u32 = 0xfff & !(1 << 6) & !(1 << 3);
-/// Ends of connections over IPv4 and over IPv6: bit N is group N + 1.
+/// Notifications of ended connections over IPv4 and over IPv6: bit N is group N + 1.
 const ENDS: u32 = 1 | 1 << 2;
 const REQUEST_BYTES: usize = HEADER_BYTES + 56;
 const SOCKET_BYTES: usize = 72;
-/// Room for the news of some thousands of ends; a machine's own limit may be lower.
+/// Room for notifications of some thousands of ends; a machine's limit may be lower.
 const NEWS_BYTES: usize = 8 << 20;
 
-/// In `struct tcp_info`.
+/// Offsets in `struct tcp_info`.
 const RTT_US: usize = 68;
 const RETRANSMITS: usize = 100;
 const SEGMENTS_OUT: usize = 136;
 const SEGMENTS_IN: usize = 140;
 const RTT_MIN_US: usize = 148;
 
-/// One connection as the kernel told it.
+/// One connection, from a message of the kernel.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Connection {
-    /// The kernel's own name of it, which no other one gets.
+    /// Unique id that the kernel gives to a connection.
     pub(super) cookie: u64,
     pub(super) local_port: u16,
     pub(super) peer: IpAddr,
     pub(super) peer_port: u16,
     pub(super) retransmits: u64,
-    /// Sent and received.
+    /// Segments sent and received.
     pub(super) segments: u64,
-    /// Missing in the news of an end.
+    /// Missing in the notification of an end.
     pub(super) drops: Option<u64>,
-    /// Smoothed, and the shortest; 0: not measured yet.
+    /// Smoothed and minimum round trip; 0: not measured yet.
     pub(super) rtt_us: u64,
     pub(super) rtt_min_us: u64,
 }
 
-/// What one message told.
+/// Content of one message.
 #[derive(Debug, PartialEq)]
 enum Reply {
     Listens(u16),
     Is(Connection),
 }
 
-/// All that there is now.
+/// All connections and listening ports now.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     pub(super) listening: Vec<u16>,
     pub(super) connections: Vec<Connection>,
 }
 
-/// Sockets to the kernel's table of connections, and to its news of ends, of the namespace in which it was opened.
+/// Sockets for the kernel's table of connections, and for its notifications of ends, of the namespace in
+/// which they were opened.
 #[derive(Debug)]
 pub(super) struct Diag {
     asked: OwnedFd,
@@ -99,7 +101,7 @@ impl Diag {
         Ok(Self { asked: open(0)?, news, sequence: 0, buffer: vec![0; ANSWER_BYTES] })
     }
 
-    /// Every connection and every port that listens.
+    /// Lists every connection and every port that listens.
     pub(super) fn table(&mut self) -> io::Result<Table> {
         let mut table = Table::default();
         for family in [AF_INET, AF_INET6] {
@@ -124,7 +126,7 @@ impl Diag {
         Ok(table)
     }
 
-    /// Connections that ended since the last call, and whether news of some were lost.
+    /// Connections that ended since the last call, and whether some notifications were lost.
     pub(super) fn ended(&mut self) -> io::Result<(Vec<Connection>, bool)> {
         let (mut ended, mut lost) = (Vec::new(), false);
         loop {
@@ -158,7 +160,7 @@ fn request(family: u8, sequence: u32) -> [u8; REQUEST_BYTES] {
     bytes
 }
 
-/// `None` where it is no connection of TCP, or the kernel does not tell its figures.
+/// `None` if the message is not about a TCP connection, or lacks its figures.
 fn told(message: &Message<'_>) -> Option<Reply> {
     if message.kind != SOCK_DIAG_BY_FAMILY {
         return None;
@@ -171,7 +173,7 @@ fn told(message: &Message<'_>) -> Option<Reply> {
         return Some(Reply::Listens(local_port));
     }
     if peer_port == 0 {
-        // It never was connected.
+        // It was never connected.
         return None;
     }
     let address: [u8; 16] = body.get(24..40)?.try_into().ok()?;

@@ -1,6 +1,6 @@
-//! What a driver says of its link: `ETHTOOL_GLINKSETTINGS`, whose speed has 32 bits of Mbit/s.
+//! Link settings from a driver: `ETHTOOL_GLINKSETTINGS`, which has 32 bits for the speed in Mbit/s.
 //!
-//! The older question, `ETHTOOL_GSET`, is answered with 16 bits by some: 65,535 where nothing is known.
+//! Some drivers answer the older request, `ETHTOOL_GSET`, with 16 bits: 65,535 if the speed is unknown.
 
 use std::io;
 use std::mem::zeroed;
@@ -40,7 +40,7 @@ struct LinkSettings {
 
 const _: () = assert!(size_of::<LinkSettings>() == 48 + 4 * MASK_WORDS);
 
-/// A socket by which drivers are asked.
+/// A socket for requests to drivers.
 #[derive(Debug)]
 pub(super) struct Ethtool(OwnedFd);
 
@@ -49,7 +49,7 @@ impl Ethtool {
         Ok(Self(socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?))
     }
 
-    /// Speed and duplex of an interface, as its driver says.
+    /// Speed and duplex of an interface, from its driver.
     pub(super) fn settings(&self, name: &str) -> Settings {
         match self.ask(name) {
             Ok(told) => settings(told.speed, told.duplex),
@@ -66,7 +66,7 @@ impl Ethtool {
     fn ask(&self, name: &str) -> io::Result<LinkSettings> {
         // SAFETY: plain integers, for which zeros are values.
         let mut told: LinkSettings = unsafe { zeroed() };
-        // The first answer is only how many words the masks have, as a negative number.
+        // The first answer only holds the number of words of the masks, as a negative number.
         self.request(name, &mut told)?;
         told.link_mode_masks_nwords = told.link_mode_masks_nwords.saturating_neg();
         self.request(name, &mut told)?;
@@ -77,13 +77,13 @@ impl Ethtool {
         told.cmd = ETHTOOL_GLINKSETTINGS;
         // SAFETY: as above.
         let mut request: libc::ifreq = unsafe { zeroed() };
-        // A name of the kernel's own always fits, with its end.
+        // A name that the kernel listed always fits, with its terminator.
         for (to, from) in request.ifr_name.iter_mut().zip(name.bytes().take(libc::IFNAMSIZ - 1)) {
             *to = from.cast_signed();
         }
         request.ifr_ifru.ifru_data = (&raw mut *told).cast();
-        // SAFETY: the kernel reads the request, and writes at most three masks of as many words as `told` says, which
-        // is at most 127, behind its 48 bytes: there is room.
+        // SAFETY: the kernel reads the request, and writes at most three masks of as many words as `told`
+        // says, which is at most 127, behind its 48 bytes: there is room.
         let result = unsafe { libc::ioctl(self.0.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) };
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }

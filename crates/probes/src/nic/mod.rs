@@ -1,15 +1,15 @@
-//! What the network interfaces carried, in exact counts, beside what TCP and UDP went through.
+//! Traffic of the network interfaces in exact counts, with the counters of TCP and UDP.
 //!
-//! *Traces* nothing: the kernel counts by itself, and is asked at the edges of each interval, all interfaces in one
-//! answer (`RTM_GETLINK`, 64-bit counters), and `/proc/net/{snmp,netstat}`; of the network namespace of the calling thread.
-//! *Yields*, per interface and interval: bytes, packets, errors, drops, collisions (counts), speed (bit/s) and duplex as the
-//! driver says (`ETHTOOL_GLINKSETTINGS`) or the user; TCP and UDP counts of the namespace.
-//! *Differs from* `nicstat`, which reads `/proc/net/dev`, forgets speeds beyond 65 Gbit/s, shows 0 % of an unknown
-//! speed, adds the time of each look to the interval, and takes an interface that was made anew for the old one.
-//! *Blind to* what a device does without telling its driver, and to when in an interval a speed was changed: %Util is of
-//! the speed at the interval's end, or up to half a second before. A virtual device's speed is what its driver names, and
-//! nothing enforces it.
-//! *Costs* a dump of all interfaces an interval: some 0.1 ms with ten of them.
+//! *Traces* nothing: reads the kernel's counters at the edges of each interval, all interfaces in one answer
+//! (`RTM_GETLINK`, 64-bit counters), and `/proc/net/{snmp,netstat}`; of the network namespace of the calling
+//! thread. *Yields*, per interface and interval: bytes, packets, errors, drops, collisions (counts), speed
+//! (bit/s) and duplex from the driver (`ETHTOOL_GLINKSETTINGS`) or the user; TCP and UDP counts of the
+//! namespace. *Differs from* `nicstat`, which reads `/proc/net/dev`, drops speeds beyond 65 Gbit/s, shows 0 %
+//! for an unknown speed, adds the time of each reading to the interval, and takes a recreated interface for
+//! the old one. *Blind to* what a device does without telling its driver, and to when in an interval a speed
+//! changed: %Util uses the speed at the interval's end, or up to half a second before. A virtual device's
+//! speed is the one that its driver names, and nothing enforces it. *Costs* a dump of all interfaces an
+//! interval: some 0.1 ms with ten of them.
 
 mod diag;
 mod ethtool;
@@ -35,9 +35,9 @@ pub(crate) use self::observe::KIND;
 pub struct NicProbe {
     netlink: Maybe<Netlink>,
     ethtool: Maybe<Ethtool>,
-    /// What the user says, by name; it goes before what the driver says.
+    /// Speeds that the user set, by name; they override the driver's.
     speeds: BTreeMap<String, u64>,
-    /// What the driver last said of an interface.
+    /// Last settings from the driver, by interface.
     settings: BTreeMap<u32, DriverSettings>,
     last: Option<Snapshot>,
 }
@@ -49,19 +49,19 @@ struct Settings {
     duplex: Maybe<Duplex>,
 }
 
-/// What a driver said, and when.
+/// Settings from a driver, and when they were read.
 #[derive(Debug)]
 struct DriverSettings {
     at_ns: u64,
-    /// How often the carrier had changed by then.
+    /// Number of carrier changes by then.
     carrier_changes: u32,
     settings: Settings,
 }
 
-/// A speed may be changed while the link stays up; but some drivers take milliseconds to say it.
+/// A speed may change while the link stays up; but some drivers take milliseconds to report it.
 const ASKED_AGAIN_AFTER_NS: u64 = 500_000_000;
 
-/// Everything that was read at one edge of an interval.
+/// Readings at one edge of an interval.
 #[derive(Debug)]
 struct Snapshot {
     at_ns: u64,
@@ -70,7 +70,7 @@ struct Snapshot {
     udp: Maybe<UdpCounts>,
 }
 
-/// Opens the probe. Never fails: a value that cannot be had says why.
+/// Opens the probe. Never fails: an unavailable value has a reason.
 ///
 /// - `speeds`: in bits per second, by the name of the interface.
 pub fn open(speeds: BTreeMap<String, u64>) -> NicProbe {
@@ -80,7 +80,7 @@ pub fn open(speeds: BTreeMap<String, u64>) -> NicProbe {
 }
 
 impl NicProbe {
-    /// The first interval starts here: at the moment that this yields, on `CLOCK_MONOTONIC`.
+    /// Starts the first interval and returns its start on `CLOCK_MONOTONIC`.
     pub fn start(&mut self) -> u64 {
         let look = self.look();
         let at_ns = look.at_ns;
@@ -88,9 +88,9 @@ impl NicProbe {
         at_ns
     }
 
-    /// What was counted since the last reading, or since the start.
+    /// Counts since the last reading, or since the start.
     ///
-    /// The next interval starts where this one ends. Whether a deadline was missed is the caller's to know.
+    /// The next interval starts where this one ends. The caller checks whether it missed a deadline.
     pub fn read(&mut self) -> NicInterval {
         let after = self.look();
         let before = self.last.take();
@@ -157,7 +157,7 @@ impl NicProbe {
         samples
     }
 
-    /// Asks the driver where that was not done just now, or the link went down or up since.
+    /// Asks the driver, unless its last answer is recent and the link has not gone down or up since.
     fn settings_of(&mut self, link: &Link) -> Settings {
         let now_ns = Monotonic.now_ns();
         let is_new = |told: &DriverSettings| {
@@ -198,7 +198,7 @@ fn sample(link: &Link, settings: Settings, counts: Maybe<LinkCounts>) -> Interfa
     }
 }
 
-/// What was counted between two readings of the same interface.
+/// Counts between two readings of the same interface.
 fn since(before: &LinkCounts, after: &LinkCounts) -> Maybe<LinkCounts> {
     let less = |of: fn(&LinkCounts) -> u64| {
         of(after).checked_sub(of(before)).ok_or_else(|| Missing::because("its counters went back"))
@@ -278,7 +278,7 @@ mod tests {
         let fast = Settings { speed_bits_per_s: Ok(10_000_000_000), duplex: Ok(Duplex::Full) };
         let told = |at_ns| DriverSettings { at_ns, carrier_changes: 1, settings: fast.clone() };
         let mut probe = deaf(&[]);
-        // As if of an hour ahead: however slow this machine is, that is not long ago.
+        // An hour ahead: recent, however slow this machine is.
         probe.settings.insert(2, told(now_ns + 3_600_000_000_000));
         probe.settings.insert(3, told(now_ns.saturating_sub(ASKED_AGAIN_AFTER_NS)));
         let links = [link(2, "eth0", 0), link(3, "eth1", 0)];
@@ -301,7 +301,7 @@ mod tests {
         let interfaces = interval.interfaces.unwrap();
         let lo = interfaces.iter().find(|i| i.loopback).unwrap();
         let counts = lo.counts.clone().unwrap();
-        // Others may use it too.
+        // Other processes may use it too.
         assert!(counts.tx_packets >= 10 && counts.tx_bytes >= 10_280, "{counts:?}");
         assert!(interval.udp.unwrap().out_datagrams >= 10);
         assert!(interval.tcp.is_ok());

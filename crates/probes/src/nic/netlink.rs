@@ -1,4 +1,4 @@
-//! All interfaces of a network namespace in one answer of the kernel, their counters with them.
+//! All interfaces of a network namespace in one answer of the kernel, with their counters.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -31,12 +31,12 @@ const IFF_LOOPBACK: u32 = 8;
 /// The kernel marks nested attributes with this.
 const TYPE_MASK: u16 = 0x3fff;
 
-/// As large as the kernel makes one part of an answer.
+/// Maximum size of one part of the kernel's answer.
 pub(super) const ANSWER_BYTES: usize = 64 * 1024;
-/// Interfaces that come and go make an answer inconsistent; so often it is asked for again.
+/// Number of tries: interfaces that come and go make an answer inconsistent.
 const TRIES: usize = 5;
 
-/// One interface as the kernel told it.
+/// One interface, from a message of the kernel.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Link {
     pub(super) index: u32,
@@ -57,7 +57,7 @@ pub(super) struct Netlink {
     buffer: Vec<u8>,
 }
 
-/// What one part of an answer was.
+/// Content of one part of an answer.
 #[derive(Debug, PartialEq)]
 struct Part {
     links: Vec<Link>,
@@ -79,7 +79,7 @@ impl Netlink {
         Ok(Self { socket, sequence: 0, buffer: vec![0; ANSWER_BYTES] })
     }
 
-    /// Every interface of the namespace in which the socket was opened.
+    /// Lists every interface of the namespace in which the socket was opened.
     pub(super) fn links(&mut self) -> io::Result<Vec<Link>> {
         for _ in 0..TRIES {
             if let Some(links) = self.dump()? {
@@ -89,7 +89,7 @@ impl Netlink {
         Err(io::Error::other("they change faster than they can be told"))
     }
 
-    /// `None` where the list changed meanwhile.
+    /// `None` if the list changed meanwhile.
     fn dump(&mut self) -> io::Result<Option<Vec<Link>>> {
         self.sequence += 1;
         send(self.socket.as_raw_fd(), &request(self.sequence), MsgFlags::empty())?;
@@ -116,7 +116,7 @@ fn request(sequence: u32) -> [u8; HEADER_BYTES + IFINFO_BYTES] {
     bytes
 }
 
-/// Reads one part of the answer to the request of that number; what belongs to another one is passed over.
+/// Parses one part of the answer to the request with that number; skips parts of other answers.
 fn part(bytes: &[u8], sequence: u32) -> io::Result<Part> {
     let mut part = Part { links: Vec::new(), done: false, interrupted: false };
     for message in messages(bytes)?.iter().filter(|message| message.sequence == sequence) {
@@ -129,7 +129,7 @@ fn part(bytes: &[u8], sequence: u32) -> io::Result<Part> {
     Ok(part)
 }
 
-/// One message of the kernel's.
+/// One message of the kernel.
 pub(super) struct Message<'a> {
     pub(super) kind: u16,
     pub(super) flags: u16,
@@ -142,7 +142,7 @@ impl Message<'_> {
     ///
     /// # Errors
     ///
-    /// Where the kernel refuses what was asked.
+    /// If the kernel refuses the request.
     pub(super) fn is_done(&self) -> io::Result<bool> {
         if self.kind == NLMSG_ERROR {
             let code = u32_at(self.body, 0).ok_or_else(cut)?.cast_signed();
@@ -169,7 +169,7 @@ pub(super) fn messages(mut bytes: &[u8]) -> io::Result<Vec<Message<'_>>> {
     Ok(messages)
 }
 
-/// `None` where the kernel does not tell its name or its counters.
+/// `None` if the message lacks its name or its counters.
 fn link(body: &[u8]) -> Option<Link> {
     let (index, flags) = (u32_at(body, 4)?, u32_at(body, 8)?);
     let attributes = body.get(IFINFO_BYTES..)?;
@@ -189,7 +189,7 @@ fn link(body: &[u8]) -> Option<Link> {
 /// `struct rtnl_link_stats64`, in its order.
 fn counts(stats: &[u8]) -> Option<LinkCounts> {
     let at = |i: usize| stats.get(i * 8..i * 8 + 8)?.try_into().ok().map(u64::from_ne_bytes);
-    // Most drivers count each failed packet in tx_errors; a few only in the detailed ones.
+    // Most drivers count each failed packet in tx_errors; a few only in the detailed counters.
     let tx_details: u64 = [16, 17, 18, 19, 20].into_iter().filter_map(at).sum();
     Some(LinkCounts {
         rx_packets: at(0)?,

@@ -8,14 +8,14 @@ use record::nic::{LinkCounts, NicInterval};
 use super::NicProbe;
 use crate::observe::{Instrument, Kind, Reading};
 
-/// What joins the others.
+/// Entry in the list of instruments.
 pub(crate) const KIND: Kind = Kind { name: "nic", open };
 
 fn open() -> Box<dyn Instrument> {
     Box::new(Observer { probe: super::open(BTreeMap::new()), seen: Vec::new() })
 }
 
-/// A probe and what it saw.
+/// A probe and its intervals.
 #[derive(Debug)]
 struct Observer {
     probe: NicProbe,

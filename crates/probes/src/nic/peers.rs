@@ -1,13 +1,12 @@
 //! TCP's retransmits, round trips and drops by peer.
 //!
-//! *Traces* nothing: the kernel is asked for its connections at the edges of each interval (`sock_diag`), and tells of those
-//! that end as they do.
-//! *Yields*, by the peer's address and the service's port: connections, segments sent again, segments dropped on arrival
-//! (counts), and round trips (ns).
-//! *Differs from* `ss -i` in that counts are those of the interval, with connections that ended in it.
-//! *Blind to* drops of a connection between the last edge and its end; retransmits of connections that never came about
-//! (they are in the namespace's total); connections of other network namespaces.
-//! *Costs* a dump of all connections an interval, some 2 us for each, and 2 us for each that ends.
+//! *Traces* nothing: lists the kernel's connections at the edges of each interval (`sock_diag`), and receives
+//! its notifications of those that end. *Yields*, by the peer's address and the service's port: connections,
+//! retransmitted segments, segments dropped on arrival (counts), and round trips (ns). *Differs from* `ss
+//! -i`: counts are those of the interval, including connections that ended in it. *Blind to* drops of a
+//! connection between the last edge and its end; retransmits of connections that were never established (they
+//! are in the namespace's total); connections of other network namespaces. *Costs* a dump of all connections
+//! an interval, some 2 us for each, and 2 us for each that ends.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -26,7 +25,7 @@ pub struct PeerProbe {
     lost_ends: bool,
 }
 
-/// What is known of the connections, and what they did in the interval so far.
+/// State of the connections, and their sums in the interval so far.
 #[derive(Debug, Default)]
 struct Books {
     last: HashMap<u64, KnownConnection>,
@@ -34,12 +33,12 @@ struct Books {
     peers: BTreeMap<(IpAddr, u16, Opened), Sums>,
 }
 
-/// A connection as it was seen last.
+/// A connection at its last reading.
 #[derive(Debug)]
 struct KnownConnection {
     connection: Connection,
     peer: (IpAddr, u16, Opened),
-    /// Edges at which it was not there any more: its end is told a moment later.
+    /// Edges at which it was absent: the notification of its end arrives a moment later.
     absent: u32,
 }
 
@@ -49,11 +48,11 @@ struct Sums {
     ended: u64,
     retransmits: u64,
     drops: u64,
-    /// Smoothed and shortest, by connection: the last that was seen.
+    /// Smoothed and minimum, by connection: the last reading.
     rtt_ns: BTreeMap<u64, (u64, u64)>,
 }
 
-/// Opens the probe. Never fails: connections that cannot be listed say why.
+/// Opens the probe. Never fails: if connections cannot be listed, readings are missing with the reason.
 pub fn open() -> PeerProbe {
     let diag = Diag::open().map_err(|e| refused(&e));
     PeerProbe { diag, books: Books::default(), lost_ends: false }
@@ -64,13 +63,14 @@ fn refused(e: &io::Error) -> Missing {
 }
 
 impl PeerProbe {
-    /// The first interval starts here.
+    /// Starts the first interval.
     pub fn start(&mut self) {
-        // What cannot be read now is missing when it is read.
+        // A failure now is reported by the next reading.
         let _ = self.read();
     }
 
-    /// Takes in the news of connections that ended, before the kernel runs out of room for them: call it often.
+    /// Receives notifications of ended connections, before the kernel runs out of room for them: call it
+    /// often.
     pub fn listen(&mut self) {
         let Ok(diag) = &mut self.diag else { return };
         match diag.ended() {
@@ -84,11 +84,11 @@ impl PeerProbe {
         }
     }
 
-    /// What the connections did since the last reading, or since the start.
+    /// Sums of the connections since the last reading, or since the start.
     ///
     /// # Errors
     ///
-    /// Missing where they cannot be listed.
+    /// Missing if they cannot be listed.
     pub fn read(&mut self) -> Maybe<TcpPeers> {
         let diag = self.diag.as_mut().map_err(|why| why.clone())?;
         let table = diag.table().map_err(|e| refused(&e))?;
@@ -108,14 +108,14 @@ impl Books {
         for connection in table.connections {
             self.see(connection);
         }
-        // News of its end that did not come until now was lost.
+        // A notification of its end that has not arrived by now was lost.
         self.last.retain(|_, seen| seen.absent < 2);
     }
 
-    /// Adds what it did since it was seen last.
+    /// Adds the difference to the connection's last reading.
     fn see(&mut self, connection: Connection) -> (IpAddr, u16, Opened) {
         let known = self.last.remove(&connection.cookie);
-        // The port that listened may be closed by now.
+        // The listening port may be closed by now.
         let peer = known.as_ref().map_or_else(|| self.peer_of(&connection), |known| known.peer);
         let before = known.map(|known| known.connection);
         let since =
@@ -125,7 +125,7 @@ impl Books {
         sums.retransmits += since(|c| c.retransmits);
         sums.drops += connection.drops.map_or(0, |_| since(|c| c.drops.unwrap_or(0)));
         if since(|c| c.segments) > 0 && connection.rtt_us > 0 {
-            // Not measured yet, the shortest is all ones.
+            // Until it is measured, the minimum is all ones.
             let shortest = connection.rtt_min_us.min(connection.rtt_us);
             sums.rtt_ns.insert(connection.cookie, (connection.rtt_us * 1_000, shortest * 1_000));
         }
@@ -148,7 +148,7 @@ impl Books {
         }
     }
 
-    /// Hands the interval's sums out, those with most trouble first.
+    /// Returns the interval's sums, those with most trouble first.
     fn close(&mut self) -> Vec<TcpPeer> {
         let peer = |((address, port, opened), sums): ((IpAddr, u16, Opened), Sums)| TcpPeer {
             address,
@@ -195,7 +195,7 @@ mod tests {
         let mut books = Books::default();
         books.edge(table(vec![connection(1, 5, 100, Some(2)), connection(2, 0, 10, Some(0))]));
         books.close();
-        // One goes on, one ends, and one came and ended between two edges.
+        // One continues, one ends, and one began and ended between two edges.
         books.ended(connection(2, 4, 20, None));
         books.ended(connection(3, 1, 7, None));
         books.edge(table(vec![connection(1, 8, 150, Some(3))]));
@@ -212,7 +212,7 @@ mod tests {
         let mut books = Books::default();
         books.edge(table(vec![connection(1, 5, 100, Some(0))]));
         books.close();
-        // It has ended, but the news is on its way.
+        // It has ended, but the notification is on its way.
         books.edge(table(Vec::new()));
         assert!(books.close().is_empty());
         books.ended(connection(1, 6, 101, None));

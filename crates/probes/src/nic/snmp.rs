@@ -1,4 +1,4 @@
-//! TCP's and UDP's own counters, found by their names: their number and order differ from kernel to kernel.
+//! Counters of TCP and UDP, found by name: their number and order differ from kernel to kernel.
 
 use record::missing::{Maybe, Missing};
 use record::nic::{TcpCounts, UdpCounts};
@@ -14,7 +14,7 @@ pub(super) fn tcp(snmp: &str, netstat: &str) -> Maybe<TcpCounts> {
         attempts_failed: of("AttemptFails")?,
         passive_opens: of("PassiveOpens")?,
         active_opens: of("ActiveOpens")?,
-        // Overflows of the listen queue are among them.
+        // These include overflows of the listen queue.
         listen_drops: field(netstat, "TcpExt:", "ListenDrops")?,
     })
 }
@@ -32,7 +32,7 @@ pub(super) fn udp(snmp: &str) -> Maybe<UdpCounts> {
     })
 }
 
-/// What was counted between two readings.
+/// Counts between two readings.
 pub(super) fn tcp_since(before: &TcpCounts, after: &TcpCounts) -> Maybe<TcpCounts> {
     let less = |of: fn(&TcpCounts) -> u64| since(of(before), of(after));
     Ok(TcpCounts {
@@ -47,7 +47,7 @@ pub(super) fn tcp_since(before: &TcpCounts, after: &TcpCounts) -> Maybe<TcpCount
     })
 }
 
-/// What was counted between two readings.
+/// Counts between two readings.
 pub(super) fn udp_since(before: &UdpCounts, after: &UdpCounts) -> Maybe<UdpCounts> {
     let less = |of: fn(&UdpCounts) -> u64| since(of(before), of(after));
     Ok(UdpCounts {
@@ -64,7 +64,7 @@ fn since(before: u64, after: u64) -> Maybe<u64> {
     after.checked_sub(before).ok_or_else(|| Missing::because("the counters went back"))
 }
 
-/// The value under a name: each group is two lines, names and values, both starting with the group's own.
+/// Value of a name: each group is two lines, names and values, both starting with the group's name.
 fn field(text: &str, group: &str, name: &str) -> Maybe<u64> {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(group));
     let at = lines.next().and_then(|names| names.split_ascii_whitespace().position(|n| n == name));

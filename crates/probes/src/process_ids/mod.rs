@@ -1,4 +1,5 @@
-//! Ids of processes in a PID namespace: a container numbers its processes anew, tracepoints tell the machine's numbers.
+//! Ids of processes in a PID namespace: a container numbers its processes anew, tracepoints tell the
+//! machine's numbers.
 //!
 //! Outside of containers both are the same, and nothing is loaded.
 

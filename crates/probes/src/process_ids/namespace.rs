@@ -25,15 +25,15 @@ mod skel {
     include!(concat!(env!("OUT_DIR"), "/process_ids.skel.rs"));
 }
 
-/// What a report of ids says in a PID namespace.
+/// Note for a report of ids in a PID namespace.
 pub(crate) const NOTE: &str =
     "this is a PID namespace: processes of it go by its own ids, all others by the machine's";
 
-/// The machine's id of a process that has that id here.
+/// The machine's id of a process that has the id `own` here.
 ///
 /// # Errors
 ///
-/// Missing where there is no such process, or the kernel does not tell.
+/// Missing if there is no such process, or the kernel does not report it.
 pub(crate) fn machines(own: u32) -> Maybe<u32> {
     if are_the_machines() {
         return Ok(own);
@@ -44,7 +44,7 @@ pub(crate) fn machines(own: u32) -> Maybe<u32> {
         .ok_or_else(|| Missing::because(format!("no process has the id {own} in this PID namespace")))
 }
 
-/// A PID namespace, whose ids can be listed again and again: also when the right to load programs was given up.
+/// A PID namespace; its ids can be listed repeatedly, even after the right to load programs was dropped.
 pub(crate) struct Namespace {
     link: libbpf_rs::Link,
     /// The programs stay as long as this does.
@@ -52,11 +52,11 @@ pub(crate) struct Namespace {
 }
 
 impl Namespace {
-    /// `None` outside of one: there all ids are the machine's.
+    /// `None` outside of a PID namespace: there all ids are the machine's.
     ///
     /// # Errors
     ///
-    /// Missing where the kernel does not let us list them.
+    /// Missing if the kernel does not let us list them.
     pub(crate) fn open() -> Maybe<Option<Self>> {
         if are_the_machines() { Ok(None) } else { Self::load().map(Some) }
     }
@@ -71,11 +71,11 @@ impl Namespace {
         Ok(Self { link, _skel: skel })
     }
 
-    /// Ids of this namespace by the machine's: of processes and threads.
+    /// Ids of processes and threads in this namespace, by the machine's.
     ///
     /// # Errors
     ///
-    /// Missing where the kernel does not tell.
+    /// Missing if the kernel does not report them.
     pub(crate) fn own_by_machines(&self) -> Maybe<HashMap<u32, u32>> {
         let known = self.ids()?.into_iter().filter(|ids| ids.own_tid != 0);
         Ok(known.map(|ids| (ids.tid, ids.own_tid)).collect())
@@ -98,7 +98,7 @@ fn refused(e: &dyn std::fmt::Display) -> Missing {
     Missing::because(format!("the ids of processes of this PID namespace cannot be listed: {e}"))
 }
 
-/// One thread: its process and itself, as the machine and as this namespace count.
+/// One thread: the ids of its process and of itself, in the machine and in this namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Ids {
     tgid: u32,

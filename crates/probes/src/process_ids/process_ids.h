@@ -1,4 +1,4 @@
-/* What the kernel side writes and mod.rs reads. */
+/* Types that the kernel side writes and mod.rs reads. */
 #ifndef PROCESS_IDS_H
 #define PROCESS_IDS_H
 

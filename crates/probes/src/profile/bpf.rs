@@ -1,4 +1,4 @@
-//! The profiler where there is BPF: sums of stacks, named while their processes live.
+//! The profiler with BPF: sums of stacks, named while their processes live.
 
 mod names;
 mod programs;
@@ -19,7 +19,7 @@ use crate::ticks::SAMPLE_PERIOD_NS;
 #[cfg(test)]
 pub(crate) use self::programs::kernel_memory;
 
-/// Stacks that a profile has room for; time of more is kept without its stack.
+/// Maximum number of stacks in a profile; beyond, time is stored without its stack.
 const STACKS_MAX: usize = 65_536;
 
 impl Options {
@@ -28,7 +28,7 @@ impl Options {
     }
 }
 
-/// A profile that is being taken.
+/// A running profile.
 #[derive(Debug)]
 pub struct Profiler {
     programs: programs::Bpf,
@@ -38,7 +38,7 @@ pub struct Profiler {
     began: Baseline,
 }
 
-/// What was gathered so far.
+/// Sums so far.
 #[derive(Debug, Default)]
 struct Totals {
     stacks: HashMap<(String, ThreadState, Vec<String>), (u64, u64)>,
@@ -48,7 +48,7 @@ struct Totals {
     lost: BTreeMap<String, u64>,
 }
 
-/// Clocks at the beginning.
+/// Clocks at the start.
 #[derive(Debug)]
 struct Baseline {
     at_ns: u64,
@@ -65,7 +65,7 @@ impl Baseline {
 }
 
 impl Profiler {
-    /// Attaches the program; nothing is counted before [`Profiler::start`].
+    /// Attaches the program; counting starts with [`Profiler::start`].
     pub(super) fn open(options: &Options) -> Result<Self, Refused> {
         let programs = programs::Bpf::open(options).map_err(Refused::because)?;
         let names = Names::open().map_err(|why| Refused::because(why.reason))?;
@@ -73,18 +73,19 @@ impl Profiler {
         Ok(Self { programs, options: options.clone(), names, taken: Totals::default(), began })
     }
 
-    /// Begins; yields when that was, on `CLOCK_MONOTONIC`.
+    /// Starts and returns the time on `CLOCK_MONOTONIC`.
     pub fn start(&mut self) -> u64 {
         self.began = Baseline::now(&self.programs, 0);
         self.began.at_ns = self.programs.set_running(true);
         self.began.at_ns
     }
 
-    /// Takes over what the kernel's side has gathered, and names it while its processes live. Call it ten times a second.
+    /// Takes the sums of the kernel's side, and names them while their processes live. Call it ten times a
+    /// second.
     ///
     /// # Errors
     ///
-    /// Missing where the kernel does not hand it out.
+    /// Missing if the kernel does not return them.
     pub fn gather(&mut self) -> Maybe<()> {
         self.names.next_round()?;
         for sum in self.programs.drain()? {
@@ -97,7 +98,7 @@ impl Profiler {
     ///
     /// # Errors
     ///
-    /// Missing where the kernel does not hand out what it has gathered.
+    /// Missing if the kernel does not return its sums.
     pub fn finish(mut self) -> Maybe<Profile> {
         let until_ns = self.programs.set_running(false);
         program::wait_for_running();
@@ -157,7 +158,7 @@ impl Profiler {
     }
 }
 
-/// Samples that there would have been. The first and the last of each CPU may fall to either side of an edge.
+/// Number of absent samples. The first and the last of each CPU may fall to either side of an edge.
 fn absent(came: u64, elapsed_ns: u64, cpus: usize) -> u64 {
     let missing = (elapsed_ns / SAMPLE_PERIOD_NS * cpus as u64).saturating_sub(came);
     if missing > cpus as u64 { missing } else { 0 }

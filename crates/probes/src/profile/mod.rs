@@ -1,15 +1,14 @@
-//! Where threads spend their time: stacks of those that have a CPU, and of those that have none.
+//! Time of threads by stack: of threads that have a CPU, and of threads that have none.
 //!
 //! *Traces* on CPUs a `cpu-clock` perf event every 1/997 s on each of them; off CPUs every context switch
-//! (`tp_btf/sched_switch`).
-//! *Yields*, by name of the threads and stack: samples, each of which stands for 1/997 s; or times off the CPU (count) and
-//! how long they took together (ns), blocked and runnable apart.
-//! *Differs from* `perf record` in that stacks are summed up in the kernel, so that nothing is written while it runs; from
-//! bcc's `offcputime` in that it also counts threads that are still off at the end, until then.
-//! *Blind to*: callers in code without frame pointers; interrupts' handlers, which no sample interrupts (softirqs are
-//! seen); waits that began before the profile; threads that never leave a CPU or never get one (off-CPU); names of
-//! processes that live for less than a tenth of a second; names of code that is compiled while the program runs.
-//! *Costs*: see `docs/profile.md`; each profile says what it cost.
+//! (`tp_btf/sched_switch`). *Yields*, by name of the threads and stack: samples, each of which stands for
+//! 1/997 s; or times off the CPU (count) and their total length (ns), separately for blocked and runnable
+//! threads. *Differs from* `perf record`: the kernel side sums the stacks, so nothing is written while it
+//! runs; from bcc's `offcputime`: threads that are still off at the end count until then. *Blind to*: callers
+//! in code without frame pointers; interrupts' handlers, which no sample interrupts (softirqs are seen);
+//! waits that began before the profile; threads that never leave a CPU or never get one (off-CPU); names of
+//! processes that live for less than a tenth of a second; names of code that is compiled while the program
+//! runs. *Costs*: see `docs/profile.md`; each profile reports its cost.
 
 #[cfg(feature = "bpf")]
 pub(crate) mod bpf;
@@ -22,11 +21,11 @@ pub use self::options::Options;
 pub use crate::absent::Profiler;
 use crate::locks::Refused;
 
-/// Attaches the program; nothing is counted before [`Profiler::start`].
+/// Attaches the program; counting starts with [`Profiler::start`].
 ///
 /// # Errors
 ///
-/// [`Refused`], with what is missing and how to get it.
+/// [`Refused`], with the cause and a remedy.
 pub fn open(options: &Options) -> Result<Profiler, Refused> {
     Profiler::open(options)
 }

@@ -21,7 +21,7 @@ const volatile __u32 leave_out = 0;
 
 /* 1 between the start and the end of the profile. */
 __u32 running;
-/* Which half of the sums is written now. */
+/* Half of the sums that is written now. */
 __u32 half;
 __u64 lost[PROFILE_LOST_REASONS];
 /* Switches that leave_out counts; by a race a few more. */
@@ -207,7 +207,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	struct away then;
 	__u64 now_ns;
 
-	/* Who is off at the end stays so: user space asks for them. */
+	/* A thread that is off at the end stays off: user space asks for it. */
 	if (!running)
 		return 0;
 	if (leave_out && (prev->tgid == only_tgid || next->tgid == only_tgid) &&

@@ -1,4 +1,4 @@
-/* What the kernel side writes and bpf.rs reads. */
+/* Types that the kernel side writes and bpf.rs reads. */
 #ifndef PROFILE_H
 #define PROFILE_H
 

@@ -1,11 +1,11 @@
-//! Which kernel this is, and where it describes its types.
+//! The version of the running kernel, and the file of its types.
 
 use std::fs;
 
-/// Where the kernel describes its types.
+/// File in which the kernel describes its types.
 pub(crate) const KERNEL_BTF: &str = "/sys/kernel/btf/vmlinux";
 
-/// Whether the running kernel is that version or later; no where its name does not begin with a version.
+/// Whether the running kernel is that version or later; false if its name does not begin with a version.
 pub(crate) fn kernel_is_at_least(major: u32, minor: u32) -> bool {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     version(&release).is_some_and(|found| found >= (major, minor))

@@ -1,11 +1,12 @@
-//! What programs could not record, by reason.
+//! Losses of programs, by reason.
 
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 
 use super::recursion_misses;
 
-/// What programs could not keep, as they count it in words of their own, by reason; and what the kernel kept from them.
+/// Counters of records that programs could not store, which they count by reason in separate words; and of
+/// runs that the kernel skipped.
 #[derive(Debug)]
 pub(crate) struct Losses<const N: usize> {
     reasons: [&'static str; N],
@@ -18,7 +19,7 @@ impl<const N: usize> Losses<N> {
         Self { reasons, before: [0; N], kept_out_before: 0 }
     }
 
-    /// What was lost since the last time; `counts` are the programs' words in the order of the reasons.
+    /// Losses since the last call; `counts` are the programs' words in the order of the reasons.
     pub(crate) fn since_last(
         &mut self,
         counts: [u64; N],
@@ -37,7 +38,7 @@ impl<const N: usize> Losses<N> {
     }
 }
 
-/// Adds to what was lost for a reason; nothing where that is none.
+/// Adds to the losses for a reason; `n` = 0 adds no entry.
 pub(crate) fn count_in(lost: &mut BTreeMap<String, u64>, reason: &str, n: u64) {
     if n > 0 {
         *lost.entry(reason.to_owned()).or_default() += n;

@@ -1,28 +1,29 @@
-//! What an object's maps take of the kernel's memory, on any number of CPUs.
+//! Kernel memory of an object's maps, on any number of CPUs.
 
 use libbpf_rs::skel::Skel;
 use libbpf_rs::{MapCore, MapFdInfo, MapType, num_possible_cpus};
 
-/// Memory of all maps of a loaded skeleton as the kernel counts it (`memlock` in `/proc/self/fdinfo`), in bytes.
+/// Memory of all maps of a loaded skeleton as the kernel counts it (`memlock` in `/proc/self/fdinfo`), in
+/// bytes.
 ///
-/// - `possible`: CPUs that are possible on the machine in question. What the kernel allocates for each CPU of this machine is
-///   counted for that many instead: copies in maps that have one for each, and an element each of hashes that are
-///   allocated as a whole.
+/// - `possible`: possible CPUs of the machine in question. Memory that the kernel allocates for each CPU of
+///   this machine is counted for that many instead: copies in per-CPU maps, and an element each of
+///   preallocated hashes.
 pub(crate) fn kernel_bytes<'obj>(skel: &impl Skel<'obj>, possible: u32) -> u64 {
     let here = num_possible_cpus().expect("the kernel lists its CPUs") as u64;
     let of_map = |map: &MapFdInfo| {
         let told = map.memlock.expect("the kernel counts a map's memory");
-        // Before Linux 6.4 a hash counts without what each CPU has spare.
+        // Before Linux 6.4 a hash's count excludes the spare elements of each CPU.
         told.saturating_sub(here * for_each_cpu(map)) + u64::from(possible) * for_each_cpu(map)
     };
-    // A map that is left out has a descriptor too, of something else.
+    // A map that was not created has a descriptor too, of something else.
     let infos = skel.object().maps().filter_map(|map| map.query_fdinfo().ok());
     infos.map(|info| of_map(&info)).sum()
 }
 
-/// What one more CPU adds.
+/// Memory that one more CPU adds.
 fn for_each_cpu(map: &MapFdInfo) -> u64 {
-    /// Links of an element of a hash.
+    /// Links of an element of a hash, in bytes.
     const ELEMENT: u64 = 48;
     let whole_words = |bytes: u32| u64::from(bytes.next_multiple_of(8));
     match map.map_type {

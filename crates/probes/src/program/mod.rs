@@ -1,4 +1,4 @@
-//! What every eBPF program of ours needs, one subject a file.
+//! Support for every eBPF program of ours, one subject a file.
 
 mod asked;
 mod draining;

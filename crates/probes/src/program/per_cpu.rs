@@ -1,4 +1,4 @@
-//! What programs keep of each CPU, in memory that they share with us: the values of the map of `cpus.bpf.h`.
+//! Data of programs for each CPU, in memory that they share with us: the values of the map of `cpus.bpf.h`.
 
 use std::marker::PhantomData;
 use std::num::NonZeroUsize;
@@ -8,7 +8,7 @@ use std::{fmt, io};
 use libbpf_rs::MapCore;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
-/// One `T` for each CPU, from number 0 to the highest that the kernel calls possible.
+/// One `T` for each CPU, from number 0 to the highest possible one.
 pub(crate) struct PerCpu<T> {
     first: NonNull<T>,
     count: usize,
@@ -28,16 +28,16 @@ impl<T: Copy> PerCpu<T> {
         let length =
             NonZeroUsize::new(count * size_of::<T>()).expect("a map has an entry and values have a size");
         let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-        // SAFETY: new memory at a place of the kernel's choice; the map lives as long as it is mapped.
+        // SAFETY: new memory at an address that the kernel chooses; the map lives as long as it is mapped.
         let first = unsafe { mmap(None, length, access, MapFlags::MAP_SHARED, map.as_fd(), 0) }?;
         Ok(Self { first: first.cast(), count, of: PhantomData })
     }
 
-    /// Where that CPU's value is: valid and aligned as long as `self` lives, read and written by programs meanwhile; `None` if
-    /// the kernel does not call the CPU possible.
+    /// Address of that CPU's value: valid and aligned as long as `self` lives, read and written by programs
+    /// meanwhile; `None` if the kernel does not list the CPU as possible.
     pub(crate) fn of(&self, cpu: u32) -> Option<*mut T> {
         let number = cpu as usize;
-        // SAFETY: within what was mapped, as just compared.
+        // SAFETY: within the mapping, as just compared.
         (number < self.count).then(|| unsafe { self.first.as_ptr().add(number) })
     }
 }

@@ -1,10 +1,10 @@
-//! Why programs cannot be loaded, and what to do about it.
+//! Reasons why programs cannot be loaded, and remedies.
 
 use std::fs;
 
 use libbpf_rs::ErrorKind;
 
-/// Why BPF cannot be had, and what to do about it; `what` is what is not seen without it.
+/// Reason why BPF is unavailable, with a remedy; `what` is the data that is then missing.
 pub(crate) fn refusal(what: &str, error: &libbpf_rs::Error) -> String {
     let lacking = lacking_capabilities();
     let way_out = if !lacking.is_empty() {
@@ -22,7 +22,8 @@ pub(crate) fn refusal(what: &str, error: &libbpf_rs::Error) -> String {
     format!("no {what} by BPF ({error}): {way_out}")
 }
 
-/// Whether this process has what it takes to load programs; the kernel may still lack what they need.
+/// Whether this process has the capabilities to load programs; the kernel may still lack features that they
+/// need.
 pub(crate) fn may_load() -> bool {
     lacking_capabilities().is_empty()
 }
@@ -33,7 +34,7 @@ fn lacking_capabilities() -> Vec<&'static str> {
         status.lines().find_map(|l| u64::from_str_radix(l.strip_prefix("CapEff:")?.trim(), 16).ok());
     let effective = effective.unwrap_or(0);
     let has = |bit: u32| effective >> bit & 1 == 1;
-    // CAP_SYS_ADMIN was all of them before Linux 5.8 and still is.
+    // CAP_SYS_ADMIN included all of them before Linux 5.8 and still does.
     let needed = [(39, "CAP_BPF"), (38, "CAP_PERFMON")];
     needed.into_iter().filter(|(bit, _)| !has(*bit) && !has(21)).map(|(_, name)| name).collect()
 }

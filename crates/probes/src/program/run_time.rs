@@ -1,4 +1,4 @@
-//! How long a program runs, by the kernel's own statistics.
+//! Run time of a program, by the kernel's statistics.
 
 use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::{fmt, fs, io};
@@ -7,7 +7,7 @@ use libbpf_rs::ProgramMut;
 use libbpf_rs::libbpf_sys::{BPF_STATS_RUN_TIME, bpf_enable_stats};
 use record::missing::{Maybe, Missing};
 
-/// What the kernel's statistics say of one program so far.
+/// The kernel's statistics of one program so far.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RunTime {
     pub(crate) ns: u64,
@@ -17,7 +17,7 @@ pub(crate) struct RunTime {
 impl RunTime {
     /// # Errors
     ///
-    /// Missing if the kernel does not tell.
+    /// Missing if the kernel does not report it.
     pub(crate) fn of(program: BorrowedFd<'_>) -> Maybe<Self> {
         Ok(Self { ns: told_of(program, "run_time_ns")?, runs: told_of(program, "run_cnt")? })
     }
@@ -27,7 +27,7 @@ impl RunTime {
     }
 }
 
-/// Time that a program took in a burst, less what the statistics cost by themselves.
+/// Time that a program took in a burst, less the cost of the statistics.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct BurstTime {
     pub(crate) ns: f64,
@@ -35,11 +35,11 @@ pub(crate) struct BurstTime {
 }
 
 impl BurstTime {
-    /// Mean time of a run; at least 0, since what is taken off is a mean too.
+    /// Mean time of a run; at least 0, since the subtracted cost is a mean too.
     ///
     /// # Errors
     ///
-    /// Missing where there was none.
+    /// Missing if there was no run.
     pub(crate) fn ns_per_run(self) -> Maybe<f64> {
         if self.runs == 0 {
             return Err(Missing::because("the program did not run"));
@@ -54,13 +54,13 @@ impl std::iter::Sum for BurstTime {
     }
 }
 
-/// What attached programs take in a burst of what they watch, each by itself and in their order.
+/// Times of attached programs in a burst of the events that they watch, each separately and in their order.
 ///
-/// - `nothing`: a program that does nothing, on an event of the burst; not attached.
+/// - `nothing`: an empty program, on an event of the burst; not attached.
 ///
 /// # Errors
 ///
-/// Missing where the kernel's run statistics cannot be had, or there was no burst.
+/// Missing if the kernel's run statistics are unavailable, or there was no burst.
 pub(crate) fn in_a_burst<const N: usize, E: fmt::Display>(
     programs: [BorrowedFd<'_>; N],
     nothing: &ProgramMut<'_>,
@@ -84,7 +84,7 @@ pub(crate) fn in_a_burst<const N: usize, E: fmt::Display>(
     }))
 }
 
-/// Lets the kernel keep run statistics for as long as the result lives.
+/// Enables the kernel's run statistics for as long as the result lives.
 ///
 /// # Errors
 ///
@@ -99,11 +99,11 @@ pub(crate) fn run_statistics() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Times that the kernel did not run a program because it was running on that CPU already.
+/// Number of times that the kernel skipped a program because it was already running on that CPU.
 ///
 /// # Errors
 ///
-/// Missing where the kernel does not tell.
+/// Missing if the kernel does not report it.
 pub(crate) fn recursion_misses(program: BorrowedFd<'_>) -> Maybe<u64> {
     told_of(program, "recursion_misses")
 }

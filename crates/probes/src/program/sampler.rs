@@ -1,4 +1,5 @@
-//! Samples of CPUs, out of step with the tick: a `cpu-clock` perf event on each, and a program of ours at each sample.
+//! Samples of CPUs, out of step with the tick: a `cpu-clock` perf event on each, and a program of ours at
+//! each sample.
 
 use std::collections::BTreeMap;
 use std::os::fd::IntoRawFd;
@@ -8,7 +9,7 @@ use libbpf_rs::{Link, ProgramMut};
 use perf_event::Builder;
 use perf_event::events::Software;
 
-/// The events; they end when it is dropped.
+/// The perf events; dropping this ends them.
 pub(crate) struct Sampler {
     /// The kernel's number of the event, by CPU.
     ids: BTreeMap<u32, u64>,
@@ -16,14 +17,14 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// Samples each of the CPUs, from now on, by that program.
+    /// Starts to sample each of the CPUs with that program.
     ///
-    /// - `period_ns`: between two samples of a CPU.
-    /// - `refused`: what to do about a CPU that cannot be sampled: go on without it, or give up.
+    /// - `period_ns`: time between two samples of a CPU.
+    /// - `refused`: called for a CPU that cannot be sampled: continues without it, or fails.
     ///
     /// # Errors
     ///
-    /// What `refused` says.
+    /// The error of `refused`.
     pub(crate) fn start(
         cpus: impl IntoIterator<Item = u32>,
         period_ns: impl Fn(u32) -> u64,
@@ -61,7 +62,7 @@ fn sample(cpu: u32, period_ns: u64, program: &ProgramMut<'_>) -> io::Result<(Lin
     event.include_kernel().include_hv().exclude_idle(false).enabled(false);
     let event = event.build()?;
     let id = event.id();
-    // Attaching takes the descriptor over, and turns the event on.
+    // Attaching takes the descriptor over, and enables the event.
     let link = program.attach_perf_event(event.into_raw_fd());
     Ok((link.map_err(|e| io::Error::other(e.to_string()))?, id))
 }

@@ -1,4 +1,4 @@
-//! Stacks by the name under which the kernel's side writes them.
+//! Stacks by the hash under which the kernel's side writes them.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,8 @@ use super::draining::take_if_half_full;
 
 /// Stacks that the programs write under a hash of their frames.
 ///
-/// The kernel's side runs out of room before waits that go on have ended; what they will ask for is kept here.
+/// The kernel's side runs out of room before pending waits have ended; the stacks that they will need are
+/// stored here.
 #[derive(Debug)]
 pub(crate) struct Stacks<T> {
     kept: StackCache<T>,
@@ -18,7 +19,7 @@ pub(crate) struct Stacks<T> {
 }
 
 impl<T: Clone> Stacks<T> {
-    /// - `most`: how many are kept outside of the kernel, at most twice.
+    /// - `most`: number of stacks stored outside of the kernel, at most twice.
     /// - `of_bytes`: reads a value of the map.
     pub(crate) fn new(most: usize, of_bytes: fn(&[u8]) -> T) -> Self {
         Self { kept: StackCache::new(most), of_bytes, forgotten: 0 }
@@ -26,7 +27,7 @@ impl<T: Clone> Stacks<T> {
 
     /// # Errors
     ///
-    /// Missing where there was no room for it, here or in the kernel.
+    /// Missing if there was no room for it, here or in the kernel.
     pub(crate) fn get(&mut self, map: &impl MapCore, name: u64) -> Maybe<T> {
         if let Some(known) = self.kept.get(name) {
             return Ok(known);
@@ -38,12 +39,12 @@ impl<T: Clone> Stacks<T> {
         Ok(stack)
     }
 
-    /// The same for so many waits, which count as without a stack if it was forgotten here. If the kernel's side had no room
-    /// for it, that side has counted them.
+    /// Variant of [`Self::get`] for `count` waits, which count as without a stack if it was forgotten here.
+    /// If the kernel's side had no room for it, that side has counted them.
     ///
     /// # Errors
     ///
-    /// As [`Stacks::get`].
+    /// Same as [`Stacks::get`].
     pub(crate) fn of_waits(&mut self, map: &impl MapCore, name: u64, count: u64) -> Maybe<T> {
         let stack = self.get(map, name);
         if stack.is_err() && name != 0 {
@@ -52,7 +53,7 @@ impl<T: Clone> Stacks<T> {
         stack
     }
 
-    /// Makes room before the kernel's side runs out of it: what is wanted again is written again.
+    /// Makes room before the kernel's side runs out of it: stacks that are still needed are written again.
     pub(crate) fn make_room(&mut self, map: &impl MapCore) {
         for (name, stack) in take_if_half_full(map) {
             let name = u64::from_ne_bytes(name.try_into().expect("a name of eight bytes"));
@@ -60,23 +61,24 @@ impl<T: Clone> Stacks<T> {
         }
     }
 
-    /// Waits since the last call whose stack had been forgotten.
+    /// Number of waits since the last call for which the stack had been forgotten.
     pub(crate) fn take_forgotten(&mut self) -> u64 {
         std::mem::take(&mut self.forgotten)
     }
 }
 
-/// What was taken out of a map to make room in it, by its key there; what was not asked for longest goes first.
+/// Stacks that were taken out of a map to make room in it, by their keys there; the least recently used are
+/// dropped first.
 #[derive(Debug)]
 struct StackCache<T> {
     young: HashMap<u64, T>,
     old: HashMap<u64, T>,
-    /// Of the young; of the old there are as many.
+    /// Maximum number of young entries; the old ones are at most as many.
     most: usize,
 }
 
 impl<T: Clone> StackCache<T> {
-    /// Nothing yet, and never more than twice `most`.
+    /// An empty cache of at most twice `most` entries.
     fn new(most: usize) -> Self {
         Self { young: HashMap::new(), old: HashMap::new(), most: most.max(1) }
     }

@@ -1,8 +1,9 @@
-//! Block I/O against fio, which says how many requests it made, of what size, and how long each took.
+//! Block I/O against fio, which reports the number and size of its requests, and how long each took.
 //!
-//! On a loop device of our own, past the page cache, one request at a time: then a request of fio's is a request of the
-//! device. fio's latency is its own view: it lies some 25 to 30 us above the device's, which counts on a quick device. So
-//! latencies are proved on a slow one: most of its reads take a known time, a few of them a much longer one.
+//! On a loop device of our own, past the page cache, one request at a time, so that each request of fio is
+//! one request of the device. fio's latency is measured in user space: it lies some 25 to 30 us above the
+//! device's, which matters on a fast device. So latencies are proved on a slow one: most of its reads take a
+//! known time, a few a much longer one.
 
 use std::fs::File;
 use std::io;
@@ -26,7 +27,7 @@ pub(super) const SUBJECT: Subject = Subject {
 
 const IMAGE_BYTES: u64 = 128 << 20;
 
-/// What fio is told to do.
+/// Arguments of one fio job.
 #[derive(Debug, Clone, Copy)]
 struct FioJob {
     op: IoOp,
@@ -35,12 +36,12 @@ struct FioJob {
     through: BackingFile,
 }
 
-/// What lies below the loop device.
+/// File behind the loop device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BackingFile {
-    /// The page cache: quick.
+    /// A file in the page cache: fast.
     Cache,
-    /// A file that takes its time.
+    /// A slow file.
     SlowFile,
 }
 
@@ -53,7 +54,7 @@ const JOBS: [FioJob; 6] = [
     FioJob { op: IoOp::Write, bytes: 16 << 10, requests: 300, through: BackingFile::SlowFile },
 ];
 
-/// Two populations, so that the median is of one and the 99th percentile of the other.
+/// Two populations: the median is of one and the 99th percentile of the other.
 const PACE: Pace = Pace {
     usual: Duration::from_millis(5),
     rare_every: 10,
@@ -61,7 +62,7 @@ const PACE: Pace = Pace {
     gone_after: None,
 };
 
-/// What fio said of it.
+/// fio's report.
 #[derive(Debug, Clone, PartialEq)]
 struct FioReport {
     requests: u64,
@@ -96,7 +97,7 @@ fn watch(disk: &LoopDisk, job: FioJob) -> Maybe<(FioReport, IoInterval, Maybe<f6
     let device = block_io::find(&disk.path).map_err(|e| Missing::because(e.to_string()))?;
     let options = Options {
         device: Some(device),
-        // Others may look at what is on the device.
+        // Other processes may read the device.
         comm: Some("fio".into()),
         ..Options::everything(IoBy { op: true, ..IoBy::default() })
     };
@@ -134,7 +135,7 @@ fn proofs(job: FioJob, said: &FioReport, interval: &IoInterval, cost: &Maybe<f64
         },
     ];
     let mut proofs = Vec::from(counts);
-    // Where fio's own time counts, the difference is only shown.
+    // If fio's overhead matters, the difference is shown but not judged.
     let is_slow = LATENCY_LIMIT * said.p50_ns >= FIOS_OWN_NS;
     for (name, q, truth) in [("latency p50", 0.5, said.p50_ns), ("latency p99", 0.99, said.p99_ns)] {
         let found = group.from_start.quantile_ns(q).ok_or_else(|| Missing::because("no request was seen"));
@@ -151,9 +152,9 @@ fn proofs(job: FioJob, said: &FioReport, interval: &IoInterval, cost: &Maybe<f64
     proofs
 }
 
-/// Where the device is slow enough that fio's own time does not count.
+/// Limit of the difference, on a device so slow that fio's overhead does not matter.
 const LATENCY_LIMIT: f64 = 0.05;
-/// fio's own time from the system call to its clock.
+/// fio's overhead from the system call to its clock.
 const FIOS_OWN_NS: f64 = 30_000.0;
 
 impl FioJob {
@@ -163,7 +164,7 @@ impl FioJob {
     }
 }
 
-/// Exact, or wrong.
+/// An empty proof, which tolerates no difference.
 fn proof(job: FioJob, instrument: &str, unit: Unit) -> Proof {
     let none = || Err(Missing::because("not measured"));
     Proof {
@@ -182,7 +183,8 @@ fn proof(job: FioJob, instrument: &str, unit: Unit) -> Proof {
 
 fn fio(disk: &LoopDisk, job: FioJob) -> Maybe<FioReport> {
     let rw = if job.op == IoOp::Read { "randread" } else { "randwrite" };
-    // First at the CPU, where that is allowed: what fio waits for one is in its latency and not in the device's.
+    // At the highest priority, if that is allowed: time that fio waits for a CPU is in its latency and not in
+    // the device's.
     let output = Command::new("nice")
         .args([
             "-n",
@@ -207,7 +209,8 @@ fn fio(disk: &LoopDisk, job: FioJob) -> Maybe<FioReport> {
         .ok_or_else(|| Missing::because("fio's report has no counts and latencies that we can read"))
 }
 
-/// Goes from name to name through fio's report: the job's direction, its count, its completion latency's percentiles.
+/// Finds values in fio's report by name: the job's direction, its count, the percentiles of its completion
+/// latency.
 fn said(report: &str, op: IoOp) -> Option<FioReport> {
     let direction = if op == IoOp::Read { "\"read\" : {" } else { "\"write\" : {" };
     let after = |text: &str, name: &str| text.find(name).map(|at| text[at + name.len()..].to_owned());
@@ -235,7 +238,7 @@ fn said(report: &str, op: IoOp) -> Option<FioReport> {
     })
 }
 
-/// A loop device; it goes when this is dropped, and when we are ended, for then nobody has it open any more.
+/// A loop device; it is removed when this is dropped, or when this process ends and so closes it.
 #[derive(Debug)]
 struct LoopDisk {
     path: String,
@@ -258,14 +261,14 @@ impl LoopDisk {
 
     fn held(path: String, slow: Option<SlowFile>) -> Maybe<Self> {
         let open = File::open(&path);
-        // While it is open it stays, and once it is not, it goes.
+        // Detaches when the last descriptor closes.
         let _ = Command::new("losetup").args(["--detach", &path]).status();
         let open = open.map_err(|e| Missing::because(format!("{path} cannot be opened: {e}")))?;
         Ok(Self { path, _open: open, _slow: slow })
     }
 }
 
-/// A loop device over the file.
+/// Attaches a loop device to the file and returns its path.
 fn attach(file: &Path) -> Maybe<String> {
     let made = Command::new("losetup").args(["--find", "--show"]).arg(file).output();
     let made = made.map_err(|e| Missing::because(format!("losetup cannot be run: {e}")))?;
@@ -277,7 +280,7 @@ fn attach(file: &Path) -> Maybe<String> {
     Ok(String::from_utf8_lossy(&made.stdout).trim().to_owned())
 }
 
-/// A file for a loop device; its name goes when this is dropped, and the rest with the device.
+/// A file for a loop device; dropping this removes its name, and the device's end frees the rest.
 #[derive(Debug)]
 struct Image(PathBuf);
 
@@ -331,7 +334,7 @@ mod tests {
             Err(why) => return eprintln!("skipped: {why}"),
         };
         for proof in proofs(job, &said, &interval, &Ok(0.0)) {
-            // How long it took, a busy machine decides.
+            // A busy machine decides how long it took.
             if proof.unit != Unit::Ns {
                 assert_eq!(proof.error(), Ok(0.0), "{proof:?}");
             }
@@ -348,7 +351,7 @@ mod tests {
         let options = Options {
             device: Some(block_io::find(&disk.path).unwrap()),
             pid: Some(std::process::id()),
-            // The fewest that there are: one set of places.
+            // The minimum: one set of places.
             flights_max: 16,
             ..Options::everything(IoBy::default())
         };
@@ -364,7 +367,7 @@ mod tests {
                     let mut space = vec![1; 8_192];
                     let from = space.as_ptr().align_offset(4_096);
                     together.wait();
-                    // Far from each other, so that none becomes part of another.
+                    // Far apart, so the requests are not merged.
                     file.read_exact_at(&mut space[from..from + 4_096], k << 20).unwrap();
                 });
             }
@@ -372,7 +375,7 @@ mod tests {
         let seen = probe.read().unwrap();
         let lost = seen.lost.get("in-flight-full").copied().unwrap_or(0);
         assert!(lost > 0, "{seen:?}");
-        // The end of the last one may come after its caller has gone on.
+        // The end of the last one may come after its caller has continued.
         assert_eq!(seen.counts.reads + lost + seen.in_flight, REQUESTS as u64, "{seen:?}");
         assert_eq!(seen.lost.len(), 1, "{seen:?}");
     }
@@ -413,7 +416,7 @@ mod tests {
         });
         assert!(failed > 0);
         let seen = probe.read().unwrap();
-        // The end of the last one may come after its caller has gone on.
+        // The end of the last one may come after its caller has continued.
         let errors: u64 = seen.groups.iter().map(|g| g.errors).sum();
         assert_eq!(seen.counts.reads + seen.in_flight, THREADS * EACH, "{seen:?}");
         assert!(errors <= failed && errors + seen.in_flight >= failed, "{failed}: {seen:?}");

@@ -1,12 +1,13 @@
-//! The CPU's instruments against hogs.
+//! The CPU instruments against hogs.
 //!
-//! The truth of a hog is its own `CLOCK_PROCESS_CPUTIME_ID`, which the scheduler keeps, read before and after each edge of
-//! the window: a prover that waits for a CPU in between knows the truth less well, and says so instead of calling it an
-//! error. That clock leaves out what a hypervisor stole, which events cannot tell from running.
-//! That clock starts at the wake-up, before the work has the CPU, and counts interrupts, which events do not. So the work also
-//! tells for how long it saw itself run, and events are right where they lie between the two.
-//! What else ran on the hog's CPU has no truth of its own; where an instrument sees the whole CPU, the others' part by
-//! events is added to the truth. Where that is more than a little, the work is no longer the one that was to be seen.
+//! The truth of a hog is its `CLOCK_PROCESS_CPUTIME_ID`, which the scheduler maintains, read before and after
+//! each edge of the window. If the prover waits for a CPU in between, it knows the truth less well; it
+//! reports this uncertainty and does not count it as an error. That clock leaves out the time that a
+//! hypervisor stole, which events cannot tell from running. It starts at the wake-up, before the work has the
+//! CPU, and counts interrupts, which events do not. So the work also reports for how long it saw itself run,
+//! and events are right if they lie between the two. Other work on the hog's CPU has no independent truth;
+//! for an instrument that sees the whole CPU, its share by events is added to the truth. If that share is
+//! large, the work is no longer the one to measure.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -36,12 +37,12 @@ enum Hog {
     Hide { cpu: u32, ratio: f64 },
     /// [`crate::hog::antihide`].
     Antihide { cpu: u32 },
-    /// [`crate::hog::spin`], one thread on each.
+    /// [`crate::hog::spin`], one thread on each CPU.
     Spin { cpus: Vec<u32> },
 }
 
 fn prove(bench: &mut Bench<'_>) {
-    // Only CPUs that a hog may use: in a container or under an affinity, the others are out of its reach.
+    // Only CPUs that a hog may use: a container or an affinity may exclude others.
     let mut usable = hog::usable();
     usable.retain(|cpu| cpu_list::online(Path::new("/")).is_none_or(|online| online.contains(cpu)));
     let usable: Vec<u32> = usable.into_iter().collect();
@@ -67,24 +68,24 @@ fn prove(bench: &mut Bench<'_>) {
     }
 }
 
-/// Everything that was seen of one hog, over one window.
+/// Measurements of one hog, over one window.
 struct Window {
     interval: CpuInterval,
-    /// The hog's CPU time over the window's length, by its own clock; more than 1 on several CPUs.
+    /// The hog's CPU time over the window's length, by its clock; more than 1 on several CPUs.
     truth: f64,
-    /// How far off that can be, either way.
+    /// Uncertainty of the truth, in either direction.
     unsure: f64,
-    /// The least: for how long the hog saw itself run.
+    /// Lower bound: the time for which the hog saw itself run.
     seen: f64,
     /// The same by events.
     by_events: Maybe<f64>,
-    /// What our own programs took.
+    /// Cost of our own programs.
     cost: Maybe<f64>,
-    /// What each tool said, and what it took of one CPU.
+    /// Each tool's result, and its own use of one CPU.
     peers: Vec<(Tool, Maybe<f64>, Maybe<f64>)>,
 }
 
-/// `None` where the user wants no more.
+/// `None` if the user wants to stop.
 fn watch(bench: &Bench<'_>, hog: &Hog) -> Maybe<Option<Window>> {
     let mut probe = cpu_time::open(&Options::of_this_machine().with_ticks().with_tasks(Cores::default()));
     let mut running = bench.start(&hog.words())?;
@@ -119,21 +120,21 @@ fn watch(bench: &Bench<'_>, hog: &Hog) -> Maybe<Option<Window>> {
     Ok(Some(Window { interval, truth, unsure, seen, by_events, cost, peers }))
 }
 
-/// What a process had of all CPUs in the window, by events.
+/// Time of a process on all CPUs in the window, by events.
 fn time_of(probe: &CpuProbe, pid: u32) -> Maybe<f64> {
     Ok(probe.tasks()?.iter().filter(|t| t.pid == pid).map(|t| t.on_cpu_ns).sum::<u64>() as f64)
 }
 
 impl Hog {
-    /// The workloads, on a machine with these CPUs.
+    /// Workloads for a machine with these CPUs.
     fn all(cpu: u32, usable: &[u32]) -> Vec<Self> {
         let hidden = [0.1, 0.3, 0.5, 0.7, 0.9].map(|ratio| Self::Hide { cpu, ratio });
-        // Spread over the CPUs, several on each where there are fewer.
+        // Spread over the CPUs, several on each if there are fewer.
         let spin = (1..=4).map(|n| Self::Spin { cpus: usable.iter().copied().cycle().take(n).collect() });
         hidden.into_iter().chain([Self::Antihide { cpu }]).chain(spin).collect()
     }
 
-    /// Its name in a table.
+    /// Name in a table.
     fn name(&self) -> String {
         match self {
             Self::Hide { ratio, .. } => format!("hide {:.0} %", ratio * 100.0),
@@ -142,7 +143,7 @@ impl Hog {
         }
     }
 
-    /// The words by which the command `hog` is told to do it.
+    /// Arguments of the command `hog` for this workload.
     fn words(&self) -> Vec<String> {
         let words = match self {
             Self::Hide { cpu, ratio } => format!("hide --cpu {cpu} --share {:.0}%", ratio * 100.0),
@@ -163,7 +164,7 @@ impl Hog {
         }
     }
 
-    /// The CPU that tells of it where an instrument sees one CPU only.
+    /// The CPU to compare if an instrument sees only one CPU.
     fn cpu(&self) -> u32 {
         match self {
             Self::Hide { cpu, .. } | Self::Antihide { cpu } => *cpu,
@@ -178,7 +179,7 @@ impl Window {
         found.ok_or_else(|| Missing::because("the CPU went offline"))
     }
 
-    /// The truth of the hog alone, where it is known well enough to hold events against.
+    /// The truth of the hog alone, if it is known well enough to judge events.
     fn own_truth(&self, hog: &Hog) -> Maybe<f64> {
         let within = |points: f64, why: &str| {
             Err(Missing::because(format!(
@@ -196,12 +197,12 @@ impl Window {
         if self.truth - self.seen > SEEN_MAX {
             return within(self.truth - self.seen, "the work was interrupted too much");
         }
-        // The nearest of all that can be true.
+        // The possible truth that is nearest to the result.
         let found = self.by_events.clone().unwrap_or(self.truth);
         Ok(found.clamp(self.seen.min(self.truth), self.truth))
     }
 
-    /// What can be true, where that is more than one value.
+    /// Range of the possible truth, if it is wider than one value.
     fn range(&self) -> Option<String> {
         let (least, most) = (self.seen * 100.0, self.truth * 100.0);
         (most - least > 0.1).then(|| {
@@ -209,14 +210,14 @@ impl Window {
         })
     }
 
-    /// What the hypervisor took from the CPUs of the hog.
+    /// CPU time that the hypervisor took from the CPUs of the hog.
     fn stolen(&self, hog: &Hog) -> f64 {
         let cpus = hog.cpus();
         let of_hog = self.interval.cpus.iter().filter(|c| cpus.contains(&c.cpu));
         of_hog.filter_map(|c| c.stolen_ratio.as_ref().ok()).sum()
     }
 
-    /// The truth of the hog's CPU: its own time and, by events, that of the others there.
+    /// The truth of the hog's CPU: the hog's time and, by events, that of other threads there.
     ///
     /// A hog on several CPUs fills each of them.
     fn truth_of_cpu(&self, hog: &Hog) -> Maybe<f64> {
@@ -235,7 +236,7 @@ impl Window {
     }
 }
 
-/// A proof of this hog, of which nothing is known yet.
+/// An empty proof for this hog.
 fn proof(hog: &Hog, instrument: &str, ours: bool, limit: f64) -> Proof {
     let unknown = || Err(Missing::because("nobody looked"));
     Proof {
@@ -252,7 +253,7 @@ fn proof(hog: &Hog, instrument: &str, ours: bool, limit: f64) -> Proof {
     }
 }
 
-/// Our instruments, and what samplers would have said.
+/// Proofs of our instruments, and of samplers.
 fn own_proofs(hog: &Hog, window: &Window) -> Vec<Proof> {
     let cpu_truth = if window.by_events.is_ok() { window.truth_of_cpu(hog) } else { Ok(window.truth) };
     let proof = |instrument: &str, ours: bool, found: Maybe<f64>, limit: f64| Proof {
@@ -286,7 +287,8 @@ fn own_proofs(hog: &Hog, window: &Window) -> Vec<Proof> {
     proofs
 }
 
-/// What others' tools said. Each sees a CPU, a process or the whole machine, and is held against the truth of that.
+/// Proofs of other tools. Each sees a CPU, a process or the whole machine, and is compared with the truth of
+/// that.
 fn peers_proofs(hog: &Hog, window: &Window) -> Vec<Proof> {
     let machine = window.interval.mean(|s| s.event_ratio.clone());
     let cpus = window.interval.cpus.len().max(1) as f64;
@@ -305,7 +307,7 @@ fn peers_proofs(hog: &Hog, window: &Window) -> Vec<Proof> {
     window.peers.iter().map(proof).collect()
 }
 
-/// What to say where the hog did not get what it wanted: ticks then meet whoever had the CPU instead.
+/// Note for a hog that did not get its CPU time: ticks then hit the thread that had the CPU instead.
 fn crowded(hog: &Hog, truth: f64) -> Option<String> {
     let wanted = match hog {
         Hog::Hide { ratio, .. } => *ratio,
@@ -322,17 +324,17 @@ fn crowded(hog: &Hog, truth: f64) -> Option<String> {
     })
 }
 
-/// A twentieth of the period before the tick and one after; somewhat less in truth, since waking takes time.
+/// A twentieth of the period before the tick and one after; less in reality, since waking takes time.
 const ANTIHIDE_RATIO: f64 = 0.1;
-/// Three points between what the work saw and what its clock says: of more, the truth is not known well enough.
+/// Three points between the time that the work saw and its clock; beyond, the truth is not known well enough.
 const SEEN_MAX: f64 = 0.03;
 /// Half a point.
 const EVENTS_LIMIT: f64 = 0.005;
 /// Two points: ticks of 10 ms at both edges, and the noise between.
 const NOT_IDLE_LIMIT: f64 = 0.02;
-/// Five points of the hog's CPU: then what others did there tells more than what the hog did.
+/// Five points of the hog's CPU: beyond, other threads dominate the result.
 const OTHERS_MAX: f64 = 0.05;
-/// Six points; about four were seen.
+/// Six points; about four were measured.
 const NOT_IDLE_ANTIHIDE_LIMIT: f64 = 0.06;
 /// Three standard errors of the samples of two seconds or more, at most.
 const SAMPLED_LIMIT: f64 = 0.034;
@@ -345,7 +347,7 @@ mod tests {
 
     const HOG: Hog = Hog::Hide { cpu: 1, ratio: 0.7 };
 
-    /// A window in which the hog had 70 % of CPU 1, by its own clock and by events.
+    /// A window in which the hog had 70 % of CPU 1, by its clock and by events.
     fn window(unsure: f64, stolen: f64, event: f64) -> Window {
         let none = || Err(Missing::because("nobody looked"));
         let sample = CpuSample {
@@ -370,7 +372,7 @@ mod tests {
         Window { interval, truth: 0.7, unsure, seen: 0.7, by_events, cost, peers: Vec::new() }
     }
 
-    /// Instrument and verdict of each proof of our own, and whether it is to be made again.
+    /// Instrument and verdict of each proof of ours, and whether it must be repeated.
     fn verdicts(window: &Window) -> Vec<(String, &'static str, bool)> {
         let ours = own_proofs(&HOG, window).into_iter().filter(|p| p.ours);
         ours.map(|p| (p.instrument.clone(), p.verdict().word(), p.is_for_another_time())).collect()

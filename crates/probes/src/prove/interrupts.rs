@@ -1,9 +1,10 @@
-//! Time in interrupts against a thread that saw what they left.
+//! Time in interrupts, against a thread that measures the rest.
 //!
-//! Packets are steered to a CPU on which a thread spins. That thread wants the CPU all the time: what it neither had, by
-//! its own readings of the clock, nor waited for, by the scheduler's account (`/proc/PID/task/TID/schedstat`), was taken
-//! by interrupts. So the truth comes from no instrument that is proved here. Of interrupts that come while others have that CPU it
-//! knows nothing: what is proved is what was taken out of the thread.
+//! Packets are steered to a CPU on which a thread spins. That thread wants the CPU all the time: time in
+//! which it neither ran, by its own readings of the clock, nor waited, by the scheduler's account
+//! (`/proc/PID/task/TID/schedstat`), went to interrupts. So the truth comes from no instrument that is proved
+//! here. It excludes interrupts that come while other threads have that CPU: the proof covers the time taken
+//! from the spinning thread.
 
 use std::fs;
 use std::path::Path;
@@ -26,12 +27,13 @@ pub(super) const SUBJECT: Subject = Subject {
 
 /// Packets per second, and how many arrive under one interrupt.
 ///
-/// The thread also misses the way to the handler and back, which no event shows: up to some microseconds an interrupt
-/// under a hypervisor. The last row has one interrupt a packet, and so tells what that way costs on this machine.
+/// The thread also loses the time to the handler and back, which no event shows: up to some microseconds an
+/// interrupt under a hypervisor. The last row has one interrupt a packet, and so shows that overhead on this
+/// machine.
 const WORKLOADS: [(u64, u16); 4] = [(10_000, 50), (50_000, 50), (100_000, 50), (2_000, 1)];
 /// One and a half points.
 const LIMIT: f64 = 0.015;
-/// Five points: the thread does not see how long it takes to go off the CPU and to come back.
+/// Five points: the thread does not see how long it takes to leave the CPU and to come back.
 const OTHERS_MAX: f64 = 0.05;
 
 fn prove(bench: &mut Bench<'_>) {
@@ -62,30 +64,30 @@ fn prove(bench: &mut Bench<'_>) {
 /// Shares of one CPU's time.
 #[derive(Debug)]
 struct CpuShares {
-    /// What interrupts took from the spinning thread, by events.
+    /// Time that interrupts took from the spinning thread, by events.
     taken: f64,
-    /// The spinning thread, by events.
+    /// Time of the spinning thread, by events.
     thread: f64,
-    /// The same by its own readings of the clock.
+    /// Time of the spinning thread, by its readings of the clock.
     truth_of_thread: f64,
-    /// What it neither had nor waited for.
+    /// Time in which it neither ran nor waited.
     truth: f64,
-    /// How far off that can be, either way.
+    /// Uncertainty of the truth, in either direction.
     unsure: f64,
-    /// Threads of others that had that CPU.
+    /// Time of other threads on that CPU.
     others: f64,
-    /// What the hypervisor took of it.
+    /// Time that the hypervisor took from it.
     stolen: f64,
     cost: Maybe<f64>,
 }
 
-/// `None` where the user wants no more.
+/// `None` if the user wants to stop.
 fn watch(bench: &Bench<'_>, cpu: u32, rate: u64, together: u16) -> Maybe<Option<CpuShares>> {
     let mut probe = cpu_time::open(&Options::of_this_machine().with_tasks(Cores::default()));
     let words = format!("packets --spin --cpu {cpu} --rate {rate} --together {together}");
     let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
     let mut running = bench.start(&words)?;
-    // It starts when the workload says that it is ready.
+    // Starts when the workload reports that it is ready.
     let give_up_ns = Monotonic.now_ns() + 10_000_000_000;
     let tid = loop {
         match tid_of(running.pid(), packets::SPINNER) {
@@ -111,7 +113,7 @@ fn watch(bench: &Bench<'_>, cpu: u32, rate: u64, together: u16) -> Maybe<Option<
     let most = 1.0 - (seen_ns + delay) as f64 / wall_ns;
     let least = (inner_ns as f64 - (seen_ns + outer_delay_ns) as f64) / wall_ns;
     let of_thread = |ns: u64| ns as f64 / wall_ns;
-    // Where interrupts are not timed, none would be a wrong answer.
+    // If interrupts are not timed, 0 would be a wrong answer.
     interval.mean(|cpu| cpu.irq_ratio.clone())?;
     let task = probe.tasks()?.iter().find(|t| t.tid == tid);
     let task = task.ok_or_else(|| Missing::because("the thread is not listed"))?;
@@ -189,7 +191,7 @@ fn proof(workload: &str, instrument: &str) -> Proof {
     }
 }
 
-/// The thread of that name.
+/// Id of the thread with that name.
 fn tid_of(pid: u32, name: &str) -> Option<u32> {
     let is_it = |path: &Path| fs::read_to_string(path.join("comm")).is_ok_and(|comm| comm.trim() == name);
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
@@ -197,7 +199,7 @@ fn tid_of(pid: u32, name: &str) -> Option<u32> {
     paths.find_map(|path| path.file_name()?.to_str()?.parse().ok())
 }
 
-/// For how long a thread of the workload waited for a CPU so far.
+/// Time for which a thread of the workload waited for a CPU so far.
 fn delay_ns(running: &Workload, tid: u32) -> Maybe<u64> {
     let text = fs::read_to_string(format!("/proc/{}/task/{tid}/schedstat", running.pid()));
     let words = text.as_deref().unwrap_or_default().split_ascii_whitespace().nth(1);

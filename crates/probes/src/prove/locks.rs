@@ -1,7 +1,7 @@
-//! The locks' instruments against threads that wait for a lock which is held for a known time.
+//! The lock instruments against threads that wait for a lock which is held for a known time.
 //!
-//! The truth is what the waiting threads say themselves: how often they waited, and for how long by their own clocks,
-//! read just before and just after the call that waits. It is a little longer than the wait: by that call's own length.
+//! The truth comes from the waiting threads: how often they waited, and for how long by their clocks, read
+//! just before and just after the call that waits. It exceeds the wait by that call's own length.
 
 use std::process;
 use std::sync::atomic::AtomicBool;
@@ -23,7 +23,7 @@ pub(super) const SUBJECT: Subject = Subject {
     prove,
 };
 
-/// A lock, and who waits for it.
+/// A lock, and its kind of waiters.
 #[derive(Debug, Clone, Copy)]
 enum TestedLock {
     Kernel(KernelLock),
@@ -36,9 +36,9 @@ const ALL: [(&str, TestedLock); 3] = [
     ("futex, 4 in turn", TestedLock::Futex),
 ];
 
-/// Of the truth: none is lost.
+/// Share of the truth: no wait is lost.
 const COUNT_LIMIT: f64 = 0.01;
-/// Of the truth: it holds the call around the wait.
+/// Share of the truth, which includes the call around the wait.
 const TIME_LIMIT: f64 = 0.02;
 
 fn prove(bench: &mut Bench<'_>) {
@@ -92,7 +92,7 @@ fn kernel(lock: KernelLock, work: &Work<'_>) -> Maybe<(LockTruth, Waits, Maybe<f
     let truth = lock::hold_kernel_lock(lock, WAITERS, hold, work)
         .map_err(|e| Missing::because(format!("the lock cannot be held: {e}")))?;
     let interval = probe.read()?;
-    // This process waits for nothing else for long: the lock is the one that was waited for longest.
+    // This process waits long for nothing else: the lock has the longest waits.
     let longest = interval.locks.iter().max_by_key(|l| l.waits.ns_total);
     let address = longest.map(|l| l.address).ok_or_else(|| Missing::because("no wait was seen"))?;
     let found = sum(interval.locks.iter().filter(|l| l.address == address).map(|l| &l.waits));

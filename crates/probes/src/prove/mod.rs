@@ -1,8 +1,9 @@
-//! Calibration: each instrument against workloads whose truth is known, on this very machine.
+//! Calibration: each instrument against workloads with a known truth, on this very machine.
 //!
-//! A subject is one file here, and one line in [`SUBJECTS`]: it starts its workloads through `Bench::start`, each in a
-//! process of its own, and tells what came of them through `Bench::tell`. What cannot be proved here (no such tool, no
-//! regular tick, no permission) is a proof that says so, never an error and never silence.
+//! A subject is one file here, and one line in [`SUBJECTS`]: it starts its workloads through `Bench::start`,
+//! each in a separate process, and reports the results through `Bench::tell`. If something cannot be proved
+//! here (no such tool, no regular tick, no permission), the proof states the reason; it is never an error and
+//! never silent.
 
 mod block_io;
 mod cpu;
@@ -26,61 +27,61 @@ use record::clock::{Clock, Monotonic};
 use record::missing::{Maybe, Missing};
 use record::proof::Proof;
 
-/// Everything that can be proved on this machine by its own probes.
+/// Subjects that this machine's own probes can prove.
 pub const SUBJECTS: &[Subject] =
     &[cpu::SUBJECT, interrupts::SUBJECT, run_queue::SUBJECT, locks::SUBJECT, block_io::SUBJECT, nic::SUBJECT];
 
-/// An instrument, or several that look at the same thing.
+/// An instrument, or several that measure the same thing.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject {
-    /// As a user names it: `cpu`.
+    /// Name for the command line: `cpu`.
     pub name: &'static str,
-    /// Its workloads, in one clause for people.
+    /// Workloads of the subject, in one clause for people.
     pub about: &'static str,
     prove: fn(&mut Bench<'_>),
 }
 
 impl Subject {
-    /// Runs every workload of the subject under its instruments; ends early where [`Bench`] is told to stop.
+    /// Runs every workload of the subject under its instruments; ends early if [`Bench`] is stopped.
     pub fn prove(&self, bench: &mut Bench<'_>) {
         (self.prove)(bench);
     }
 }
 
-/// How instruments are proved.
+/// Settings of a proof.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// For how long each workload is watched, in whole seconds: the others' tools know no parts of one.
+    /// Time for which each workload is watched, in whole seconds: other tools accept no fractions.
     pub seconds: u64,
-    /// The CPU on which hogs hide; `None`: the last one that this process may use.
+    /// CPU on which hogs hide; `None`: the last one that this process may use.
     pub cpu: Option<u32>,
-    /// Run the others' tools beside, where they are installed.
+    /// Run other tools at the same time, if they are installed.
     pub peers: bool,
 }
 
-/// Where proofs are made: what a subject is given, and whom it tells.
+/// Environment of a proof: its settings, and the sinks of its results.
 pub struct Bench<'a> {
-    /// What the user wants.
+    /// Settings of the user.
     pub settings: Settings,
-    /// Makes the command that does the work of these words in a process of its own: `hide --cpu 1 --share 70%`. It prints
-    /// `ready` when the work starts, and works until its input ends.
+    /// Builds the command that runs this workload in a separate process, from words such as `hide --cpu 1
+    /// --share 70%`. It prints `ready` when the work starts, and works until its input ends.
     pub hog: &'a dyn Fn(&[String]) -> Command,
-    /// Whether the user wants it to end.
+    /// Whether the user wants to stop.
     pub stopped: &'a dyn Fn() -> bool,
-    /// Is told what happens as it happens.
+    /// Receives each event immediately.
     pub on_event: &'a mut dyn FnMut(Event<'_>),
 }
 
-/// What happens while instruments are proved.
+/// Progress of a proof.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// A workload starts, the first of them being number 1.
+    /// A workload starts; the first is number 1.
     Workload {
-        /// Its name.
+        /// Workload name.
         name: &'a str,
-        /// Its number.
+        /// Workload number.
         number: usize,
-        /// How many there are of this subject.
+        /// Number of workloads of this subject.
         of: usize,
     },
     /// Something is proved, or cannot be.
@@ -88,7 +89,7 @@ pub enum Event<'a> {
 }
 
 impl Bench<'_> {
-    /// Tells that a workload starts; `false` where the user wants no more of them.
+    /// Reports that a workload starts; `false` if the user wants to stop.
     pub(crate) fn begin(&mut self, name: &str, number: usize, of: usize) -> bool {
         if (self.stopped)() {
             return false;
@@ -97,7 +98,7 @@ impl Bench<'_> {
         true
     }
 
-    /// Tells what came of it.
+    /// Reports a result.
     pub(crate) fn tell(&mut self, proof: Proof) {
         (self.on_event)(Event::Proof(proof));
     }
@@ -106,12 +107,12 @@ impl Bench<'_> {
     ///
     /// # Errors
     ///
-    /// Why it cannot be had, in its own words where it has any.
+    /// The reason why it did not start, in its own words if it printed any.
     pub(crate) fn start(&self, words: &[String]) -> Maybe<Workload> {
         Workload::start((self.hog)(words))
     }
 
-    /// Sleeps until then; `false` where the user wants it to end before.
+    /// Sleeps until then; `false` if the user wants to stop before.
     pub(crate) fn wait_until(&self, deadline_ns: u64) -> bool {
         const LOOK_EVERY_NS: u64 = 100_000_000;
         while !(self.stopped)() {
@@ -131,12 +132,12 @@ impl fmt::Debug for Bench<'_> {
     }
 }
 
-/// A workload in a process of its own; ends when this is dropped.
+/// A workload in a separate process; dropping this ends it.
 #[derive(Debug)]
 pub(crate) struct Workload {
     child: Child,
     stdin: Option<ChildStdin>,
-    /// Open until it has said its last words.
+    /// Open until the workload has printed its last line.
     stdout: BufReader<ChildStdout>,
 }
 
@@ -157,18 +158,18 @@ impl Workload {
             return Ok(workload);
         }
         let mut why = String::new();
-        // It has closed its output, so it is at its end.
+        // Its output is closed, so it is about to exit.
         let _ = BufReader::new(stderr).read_to_string(&mut why);
         let why = why.lines().last().unwrap_or("it said nothing").trim_start_matches("bakeoff: ");
         Err(Missing::because(format!("the workload did not start: {why}")))
     }
 
-    /// Its process.
+    /// Process id of the workload.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// For how long its threads saw themselves run so far: see [`crate::hog::seen_ns`].
+    /// Time for which its threads saw themselves run so far: see [`crate::hog::seen_ns`].
     pub(crate) fn seen_ns(&mut self) -> Maybe<u64> {
         let mut ask = || -> io::Result<String> {
             let stdin = self.stdin.as_mut().expect("open until it is dropped");
@@ -183,7 +184,7 @@ impl Workload {
         ns.ok_or_else(|| Missing::because("the workload does not say for how long it ran"))
     }
 
-    /// CPU time of its process so far, by the scheduler's own clock.
+    /// CPU time of its process so far, by the scheduler's clock.
     pub(crate) fn cpu_ns(&self) -> Maybe<u64> {
         let pid = Pid::from_raw(self.child.id().cast_signed());
         let time = clock_getcpuclockid(pid).and_then(clock_gettime);
@@ -195,13 +196,13 @@ impl Workload {
 impl Drop for Workload {
     fn drop(&mut self) {
         drop(self.stdin.take());
-        // It ends when its input does; should it hang, it is ended.
+        // It ends when its input does; if it hangs, it is killed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Where nothing is yet, for a file of a proof's own.
+/// Unused path for a file of one proof.
 fn own_path(kind: &str) -> PathBuf {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);

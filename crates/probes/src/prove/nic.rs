@@ -1,8 +1,8 @@
 //! The network's counters against datagrams of known number and size.
 //!
-//! They go back and forth over a pair of virtual interfaces between two network namespaces that only our two threads have,
-//! so that nothing else is counted, and nothing is left behind whatever ends us. The truth is what was sent; `ip -s link`
-//! is asked beside.
+//! They go back and forth over a pair of virtual interfaces between two network namespaces that only our two
+//! threads have, so nothing else is counted, and nothing remains however this process ends. The truth is the
+//! number of datagrams sent; `ip -s link` runs beside it.
 
 use std::io;
 use std::net::UdpSocket;
@@ -32,9 +32,9 @@ const WORKLOADS: [(u64, usize); 2] = [(5_000, 18), (5_000, 1_400)];
 /// Ethernet, IPv4 and UDP.
 const HEADERS_BYTES: u64 = 14 + 20 + 8;
 const PORT: u16 = 9;
-/// An echo that takes longer is lost, and then nothing is proved.
+/// An echo that takes longer is lost, and the proof is missing.
 const ECHO_WITHIN: Duration = Duration::from_secs(10);
-/// Looks that are made to find out what one costs.
+/// Number of readings that measure the cost of one.
 const LOOKS: u32 = 20;
 
 fn prove(bench: &mut Bench<'_>) {
@@ -44,7 +44,7 @@ fn prove(bench: &mut Bench<'_>) {
             return;
         }
         let (count, bytes) = workload;
-        // A thread of its own, since it gives its namespace up for good.
+        // A separate thread, since it leaves its namespace for good.
         let seen = thread::scope(|scope| scope.spawn(|| exchange(count, bytes)).join());
         match seen.unwrap_or_else(|_| Err(Missing::because("the exchange was cut short"))) {
             Ok(seen) => {
@@ -62,12 +62,12 @@ fn prove(bench: &mut Bench<'_>) {
     }
 }
 
-/// What was seen of one exchange.
+/// Measurements of one exchange.
 struct Exchange {
     interval: NicInterval,
     /// The difference that `ip -s link` shows.
     by_ip: LinkCounts,
-    /// CPU time of a look, as a share of one CPU at one look a second.
+    /// CPU time of a reading, as a share of one CPU at one reading a second.
     cost: Maybe<f64>,
 }
 
@@ -99,7 +99,7 @@ fn proofs(workload: &str, (count, bytes): (u64, usize), seen: &Exchange) -> Vec<
     proofs
 }
 
-/// Exact, or wrong.
+/// An empty proof, which tolerates no difference.
 fn proof(workload: &str, instrument: &str, unit: Unit) -> Proof {
     let none = || Err(Missing::because("not measured"));
     Proof {
@@ -169,14 +169,14 @@ fn exchange(count: u64, bytes: usize) -> Maybe<Exchange> {
 fn own_namespace() -> Maybe<()> {
     unshare(CloneFlags::CLONE_NEWNET)
         .map_err(|e| Missing::because(format!("no network namespace of its own ({e}): it needs root")))?;
-    // Its own messages would be counted; where there is no IPv6 there are none.
+    // IPv6 messages of the interface itself would be counted. Without IPv6 the write fails, which is fine.
     for scope in ["all", "default"] {
         let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{scope}/disable_ipv6"), "1");
     }
     Ok(())
 }
 
-/// Brings an end up, tells it who is at the other one, and binds a socket there.
+/// Brings an end up, sets its neighbour, and binds a socket there.
 fn set_up(name: &str, address: &str, (other, mac): (&str, &str)) -> Maybe<UdpSocket> {
     ip(&["address", "add", &format!("{address}/24"), "dev", name])?;
     ip(&["link", "set", name, "up"])?;
@@ -190,7 +190,7 @@ fn set_up(name: &str, address: &str, (other, mac): (&str, &str)) -> Maybe<UdpSoc
 fn echo_until_silent(socket: &UdpSocket, count: u64) {
     let mut space = [0; 2048];
     for _ in 0..count {
-        // What fails here is missed at the other end.
+        // A failure here shows at the other end.
         let Ok((n, from)) = socket.recv_from(&mut space) else { return };
         if socket.send_to(&space[..n], from).is_err() {
             return;
@@ -247,7 +247,7 @@ fn less(after: &LinkCounts, before: &LinkCounts) -> LinkCounts {
     }
 }
 
-/// CPU time of one look a second.
+/// CPU time of one reading a second.
 fn cost(probe: &mut NicProbe) -> Maybe<f64> {
     let used = || {
         let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID);

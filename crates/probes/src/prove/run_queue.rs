@@ -1,8 +1,8 @@
-//! Waiting for a CPU against the scheduler's own account.
+//! Waiting for a CPU, against the scheduler's account.
 //!
-//! Four threads spin on one CPU, so that three of them wait at any time. For how long each has waited, the scheduler says in
-//! `/proc/PID/task/TID/schedstat`, which counts a wait when it ends: what is under way at an edge is part of how unsure the
-//! truth is.
+//! Four threads spin on one CPU, so three of them wait at any time. The scheduler reports in
+//! `/proc/PID/task/TID/schedstat` how long each has waited, and counts a wait when it ends: pending waits at
+//! an edge are part of the truth's uncertainty.
 
 use std::fs;
 
@@ -19,7 +19,7 @@ pub(super) const SUBJECT: Subject =
     Subject { name: "run-queue", about: "threads that share one CPU, by how long they wait for it", prove };
 
 const SPINNERS: u32 = 4;
-/// Of the truth.
+/// Share of the truth.
 const LIMIT: f64 = 0.02;
 
 fn prove(bench: &mut Bench<'_>) {
@@ -52,16 +52,16 @@ fn prove(bench: &mut Bench<'_>) {
 
 #[derive(Debug, Clone)]
 struct Reading {
-    /// By our instrument.
+    /// Result of our instrument.
     found_ns: f64,
-    /// By the scheduler, within the interval and around it.
+    /// Result of the scheduler, within the interval and around it.
     inner_ns: u64,
     outer_ns: u64,
     cost: Maybe<f64>,
 }
 
 impl Reading {
-    /// The truth, as far as it is known well enough to judge by.
+    /// The truth, if it is known well enough to judge by.
     fn known(&self) -> Maybe<f64> {
         let (inner, outer) = (self.inner_ns as f64, self.outer_ns as f64);
         let (truth, unsure) = (inner.midpoint(outer), (outer - inner).abs() / 2.0);
@@ -75,7 +75,7 @@ impl Reading {
     }
 }
 
-/// `None` where the user wants no more.
+/// `None` if the user wants to stop.
 fn watch(bench: &Bench<'_>, cpu: u32) -> Maybe<Option<Reading>> {
     let mut probe = cpu_time::open(&Options::of_this_machine().with_tasks(Cores::default()));
     let words = format!("spin --threads {SPINNERS} --cpus {cpu}");
@@ -98,7 +98,7 @@ fn watch(bench: &Bench<'_>, cpu: u32) -> Maybe<Option<Reading>> {
     Ok(Some(Reading { found_ns, inner_ns, outer_ns, cost }))
 }
 
-/// For how long all threads of the workload have waited for a CPU so far.
+/// Time for which all threads of the workload have waited for a CPU so far.
 fn waited_ns(running: &Workload) -> Maybe<u64> {
     let not_told = || Missing::because("the kernel does not say for how long a thread waited (schedstat)");
     let tasks = fs::read_dir(format!("/proc/{}/task", running.pid())).map_err(|_| not_told())?;

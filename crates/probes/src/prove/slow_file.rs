@@ -1,8 +1,7 @@
-//! A file that takes its time: every read and write of it lasts as long as was said, whatever the machine's disks are.
+//! A slow file: each read and write of it takes a set time, whatever the machine's disks are.
 //!
-//! Served by a thread of this process by way of FUSE, and mounted where only another thread of it looks: in a mount
-//! namespace of its own, so that nothing is left behind whatever ends us. Under a loop device it is a disk of known
-//! latency.
+//! A thread of this process serves it over FUSE. Another thread mounts it in a separate mount namespace, so
+//! nothing remains however this process ends. Under a loop device it is a disk of known latency.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -19,27 +18,28 @@ use record::missing::{Maybe, Missing};
 
 use super::own_path;
 
-/// How long the file takes.
+/// Times that the file takes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pace {
-    /// For each read and write but the rare ones.
+    /// Time of each read and write but the rare ones.
     pub(super) usual: Duration,
-    /// Every so many of them...
+    /// Every `rare_every`-th read or write...
     pub(super) rare_every: u64,
-    /// ...takes this long.
+    /// ...takes this time.
     pub(super) rare: Duration,
-    /// After so many of them it is gone, as a disk that is unplugged: what is under way fails, and all that comes after.
+    /// Number of reads and writes after which the file is gone, as an unplugged disk: pending ones fail, and
+    /// all later ones.
     pub(super) gone_after: Option<u64>,
 }
 
-/// Keeps the file where it is mounted; it goes when this is dropped, and when whatever has it open has closed it.
+/// Keeps the file mounted. The file goes when this is dropped and everything that has it open has closed it.
 #[derive(Debug)]
 pub(super) struct SlowFile {
     _path: Placeholder,
     _stays: Sender<()>,
 }
 
-/// Where it is mounted.
+/// Mount point.
 #[derive(Debug)]
 struct Placeholder(PathBuf);
 
@@ -50,11 +50,11 @@ impl Drop for Placeholder {
 }
 
 impl SlowFile {
-    /// Makes a file of `bytes` zeros, and does `with` it what has to be done where it can be seen.
+    /// Creates a file of `bytes` zeros, and calls `with` on it where it is visible.
     ///
     /// # Errors
     ///
-    /// Missing where there is no FUSE, or no right to mount, or what `with` says.
+    /// Missing if there is no FUSE, or no right to mount, or the error of `with`.
     pub(super) fn new<T: Send + 'static>(
         bytes: u64,
         pace: Pace,
@@ -69,15 +69,15 @@ impl SlowFile {
         thread::spawn(move || serve(served, bytes, pace));
         let (stays, ends) = channel();
         let (tell, told) = channel();
-        // The mount lives as long as this thread, which alone is in its namespace.
+        // The mount lives as long as this thread, the only one in its namespace.
         thread::spawn(move || {
             let mounted = mount_at(&path, &device).map_err(failed);
-            // Who serves is the only one who has it: when that one is gone, so is the file.
+            // Only the server holds the device: when it ends, the file is gone.
             drop(device);
             let done = mounted.and_then(|()| with(&path));
             let is_there = done.is_ok();
             if tell.send(done).is_ok() && is_there {
-                // An error, and welcome: the other end is never used, only dropped.
+                // The error is expected: the other end is never used, only dropped.
                 let _ = ends.recv();
             }
         });
@@ -89,7 +89,7 @@ impl SlowFile {
 
 fn mount_at(path: &Path, device: &File) -> io::Result<()> {
     unshare(CloneFlags::CLONE_FS | CloneFlags::CLONE_NEWNS)?;
-    // So that what is mounted here is not seen elsewhere.
+    // Mounts made here must not appear elsewhere.
     mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>)?;
     let options = format!("fd={},rootmode={:o},user_id=0,group_id=0", device.as_raw_fd(), MODE);
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
@@ -98,13 +98,13 @@ fn mount_at(path: &Path, device: &File) -> io::Result<()> {
 
 /// A file for its owner.
 const MODE: u32 = 0o100_600;
-/// The only file there is.
+/// The only file.
 const ROOT: u64 = 1;
-/// Bytes of one read or write at most, which the kernel is told.
+/// Maximum bytes of one read or write; the kernel gets this limit.
 const PIECE_BYTES: u32 = 128 << 10;
 const HEADER_BYTES: usize = 40;
 
-/// What is asked, of linux/fuse.h.
+/// Request codes of linux/fuse.h.
 mod opcode {
     pub(super) const FORGET: u32 = 2;
     pub(super) const GETATTR: u32 = 3;
@@ -121,16 +121,16 @@ mod opcode {
     pub(super) const BATCH_FORGET: u32 = 42;
 }
 
-/// Answers until the file is unmounted. What is written is thrown away, what is read is zeros.
+/// Answers until the file is unmounted. Writes are discarded, reads return zeros.
 fn serve(mut device: File, bytes: u64, pace: Pace) {
     let mut space = vec![0; PIECE_BYTES as usize + 8_192];
     let mut transfers = 0;
     loop {
         let asked = match device.read(&mut space) {
             Ok(n) if n >= HEADER_BYTES => &space[..n],
-            // A request that was given up while it was handed over.
+            // A request that was aborted during the handover.
             Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::Interrupted) => continue,
-            // Not mounted yet: the kernel knows of nobody behind this descriptor.
+            // Not mounted yet: the kernel knows no mount for this descriptor.
             Err(e) if e.raw_os_error() == Some(nix::libc::EPERM) => {
                 thread::sleep(Duration::from_millis(1));
                 continue;
@@ -158,7 +158,7 @@ fn serve(mut device: File, bytes: u64, pace: Pace) {
             opcode::RELEASE | opcode::FSYNC | opcode::FLUSH | opcode::DESTROY => Ok(Vec::new()),
             _ => Err(nix::libc::ENOSYS),
         };
-        // Refused where whoever asked has given up; the next one may still want an answer.
+        // Refused if the caller has given up; the next one may still wait for a reply.
         let _ = device.write_all(&reply(unique, answer));
     }
 }
@@ -181,7 +181,7 @@ fn reply(unique: u64, answer: Result<Vec<u8>, i32>) -> Vec<u8> {
     [&length.to_ne_bytes()[..], &error.to_ne_bytes(), &unique.to_ne_bytes(), &body].concat()
 }
 
-/// `struct fuse_init_out`: an old version of the protocol, which every kernel still speaks.
+/// `struct fuse_init_out`: an old version of the protocol, which every kernel still supports.
 fn initial() -> Vec<u8> {
     const VERSION: (u32, u32) = (7, 31);
     let mut words = vec![0_u32; 16];
@@ -194,7 +194,7 @@ fn initial() -> Vec<u8> {
     words.into_iter().flat_map(u32::to_ne_bytes).collect()
 }
 
-/// `struct fuse_open_out`, with the flag that nothing of the file is to be cached: a second read takes as long as a first.
+/// `struct fuse_open_out`, with the flag that turns caching off: a second read takes as long as a first.
 fn opened() -> Vec<u8> {
     const DIRECT_IO: u32 = 1;
     [0, 0, DIRECT_IO, 0].into_iter().flat_map(u32::to_ne_bytes).collect()
@@ -204,7 +204,7 @@ fn opened() -> Vec<u8> {
 fn attributes(bytes: u64) -> Vec<u8> {
     const VALID_S: u64 = 3_600;
     let longs = [VALID_S, 0, ROOT, bytes, bytes.div_ceil(512), 0, 0, 0];
-    // Parts of a second of three times, then mode, links, owner, group, device, block, flags.
+    // Nanoseconds of three times, then mode, links, owner, group, device, block, flags.
     let words = [0, 0, 0, MODE, 1, 0, 0, 0, 4_096, 0];
     longs.into_iter().flat_map(u64::to_ne_bytes).chain(words.into_iter().flat_map(u32::to_ne_bytes)).collect()
 }
@@ -244,7 +244,7 @@ mod tests {
             Ok(made) => made,
             Err(why) => return eprintln!("skipped: {why}"),
         };
-        // Never sooner; how much later, a busy machine decides.
+        // Never sooner; a busy machine may be later.
         assert!(took[0] >= takes && took[1] >= takes && took[2] >= 4 * takes, "{took:?}");
     }
 }

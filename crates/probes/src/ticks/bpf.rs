@@ -51,7 +51,7 @@ impl Ticks {
         let possible = cpu_list::possible_count();
         let loaded = Self::load(true, possible).or_else(|_| Self::load(false, possible));
         let mut ticks = loaded.map_err(|e| format!("ticks cannot be watched: {e}"))?;
-        // A CPU that cannot be sampled says so in its place.
+        // The values of a CPU that cannot be sampled are missing with the reason.
         let go_on = |_, _| Ok(());
         let sampler =
             Sampler::start(online.iter().copied(), sample_period_ns, &ticks.skel.progs.on_sample, go_on);
@@ -74,7 +74,7 @@ impl Ticks {
             skel.progs.on_softirq_entry.attach()?,
             skel.progs.on_softirq_exit.attach()?,
         ];
-        // Ends first: a beginning without an end would last. Only x86 has more than the first kind.
+        // Ends first: a begin without an end would last. Only x86 has more than the first kind.
         for kind in ["irq_handler", "local_timer", "call_function_single", "call_function", "irq_work"] {
             let end = skel.progs.on_handler_exit.attach_raw_tracepoint(format!("{kind}_exit"));
             if let Ok(end) = end {
@@ -88,7 +88,7 @@ impl Ticks {
         Ok(Self { skel, cpus, sees_ends, sampler: None, _links: links })
     }
 
-    /// What was counted on each of the CPUs so far.
+    /// Counts of each of the CPUs so far.
     pub(crate) fn tally(&self, online: &BTreeSet<u32>) -> Tally {
         let slots: Vec<(u32, u64, cpu_ticks)> =
             online.iter().filter_map(|cpu| Some((*cpu, Monotonic.now_ns(), self.slot(*cpu)?))).collect();
@@ -117,14 +117,16 @@ impl Ticks {
     }
 
     fn slot(&self, cpu: u32) -> Option<cpu_ticks> {
-        // SAFETY: plain integers in memory that is mapped as long as `cpus` lives. That CPU writes it meanwhile, but each
-        // count alone: an aligned word is read whole, and counts of different moments are microseconds apart.
+        // SAFETY: plain integers in memory that is mapped as long as `cpus` lives. That CPU writes it
+        // meanwhile, but each count alone: an aligned word is read whole, and counts of different moments are
+        // microseconds apart.
         self.cpus.of(cpu).map(|place| unsafe { ptr::read_volatile(&raw const (*place).ticks) })
     }
 }
 
-/// Each CPU's own, within 5 % of [`SAMPLE_PERIOD_NS`]. A sample wakes its CPU up and so moves what that CPU was about to do
-/// some 10 us later, also to others; samples of others that stayed in step with it would see too much of that, or nothing.
+/// Sample period of a CPU: differs by CPU, within 5 % of [`SAMPLE_PERIOD_NS`]. A sample wakes its CPU up and
+/// so moves the work that this CPU was about to do some 10 us later, also to other CPUs; samples of others
+/// that stayed in step with it would see too much of that, or nothing.
 fn sample_period_ns(cpu: u32) -> u64 {
     const KINDS: u64 = 101;
     SAMPLE_PERIOD_NS + 1_000 * (u64::from(cpu) * 37 % KINDS) - 1_000 * (KINDS / 2)

@@ -1,15 +1,15 @@
-//! What samplers see: at the tick, after the tick, and out of phase with it.
+//! The view of samplers: at the tick, after the tick, and out of phase with it.
 //!
-//! Not for their own sake: held against the events, they show what the tools that sample are blind to.
+//! Compared with the events, they show what sampling tools miss.
 //!
-//! *Traces* the expiry of the scheduler's tick (`hrtimer_expire_entry`), the end of its interrupt (`local_timer_exit`, which
-//! only x86 has) and a `cpu-clock` perf event about every 1/997 s on each CPU.
-//! *Yields* three shares of time (ratio) per CPU and interval: of ticks that found a task running, of ticks after which one
-//! was runnable, each divided by how many ticks there would be in that time, since none come while a CPU idles; of the
-//! samples that came, those that found a task, a softirq or an interrupt's handler running.
-//! *Differs from* `/proc/stat` in that no tick is left out or booked twice.
-//! *Blind to* ticks in low-resolution timer mode, which no hrtimer drives.
-//! *Costs* some 0.1 to 0.25 us a tick and a sample, and a look at each expiring hrtimer.
+//! *Traces* the expiry of the scheduler's tick (`hrtimer_expire_entry`), the end of its interrupt
+//! (`local_timer_exit`, which only x86 has) and a `cpu-clock` perf event about every 1/997 s on each CPU.
+//! *Yields* three shares of time (ratio) per CPU and interval: of ticks that found a task running, of ticks
+//! after which one was runnable, each divided by how many ticks there would be in that time, since none come
+//! while a CPU idles; of the samples that came, those that found a task, a softirq or an interrupt's handler
+//! running. *Differs from* `/proc/stat` in that no tick is left out or booked twice. *Blind to* ticks in
+//! low-resolution timer mode, which no hrtimer drives. *Costs* some 0.1 to 0.25 us a tick and a sample, and a
+//! look at each expiring hrtimer.
 
 #[cfg(feature = "bpf")]
 pub(crate) mod bpf;
@@ -23,13 +23,13 @@ pub(crate) use self::bpf::Ticks;
 #[cfg(not(feature = "bpf"))]
 pub(crate) use crate::absent::Ticks;
 
-/// Between two samples of a CPU: 997 Hz, a prime, so that they stay in step with nothing.
+/// Period of the samples of a CPU: 997 Hz, a prime, which is in step with nothing.
 pub(crate) const SAMPLE_PERIOD_NS: u64 = 1_003_009;
 
-/// Fewer samples than this share of those that were due say nothing of the time in between.
+/// Minimum share of the due samples: fewer say nothing about the time in between.
 const CAME_AT_LEAST: f64 = 0.5;
 
-/// What was counted on one CPU so far.
+/// Counts of one CPU so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     at_ns: u64,
@@ -39,7 +39,7 @@ pub(crate) struct Counts {
     sampled: Option<(u64, u64)>,
 }
 
-/// The counts of every CPU at one edge, and the tick's period where it is known by now.
+/// Counts of every CPU at one edge, and the tick's period if it is known by now.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tally {
     period_ns: Option<u64>,
@@ -55,7 +55,7 @@ pub(crate) struct Shares {
 }
 
 impl Shares {
-    /// None of the three, all for one reason.
+    /// All three missing, for one reason.
     pub(crate) fn missing(why: &Missing) -> Self {
         let why = || Err(why.clone());
         Self { before_tick: why(), after_tick: why(), out_of_phase: why() }
@@ -81,7 +81,7 @@ pub(crate) fn shares(cpu: u32, before: &Tally, after: &Tally) -> Shares {
     }
 }
 
-/// The share of the samples that came: the kernel holds some back at any time, whatever runs then.
+/// Share of the samples that came: the kernel delays some at any time, whatever runs then.
 fn sampled(before: Option<(u64, u64)>, after: Option<(u64, u64)>, wall_ns: f64) -> Maybe<f64> {
     let no_event = || Missing::because("no perf event could be opened on this CPU");
     let ((before, found_before), (after, found)) = before.zip(after).ok_or_else(no_event)?;

@@ -1,4 +1,4 @@
-/* What the kernel side writes and mod.rs reads. */
+/* Types that the kernel side writes and mod.rs reads. */
 #ifndef TICKS_H
 #define TICKS_H
 

@@ -1,4 +1,4 @@
-//! The probe where there is BPF: the sums of the kernel's side, with names.
+//! The probe with BPF: the sums of the kernel's side, with names.
 
 mod calls;
 mod programs;
@@ -26,7 +26,7 @@ pub struct UserLockProbe {
     programs: programs::Bpf,
     cgroups: cgroups::Names,
     symbols: UserSymbols,
-    /// Processes of a PID namespace by the machine's ids; `None` outside of one.
+    /// Ids in this PID namespace, by the machine's; `None` outside of one.
     ids: Option<HashMap<u32, u32>>,
     namespace: Option<process_ids::Namespace>,
     meter: Meter<2>,
@@ -57,12 +57,12 @@ impl UserLockProbe {
         })
     }
 
-    /// The first interval starts here: at the moment that this yields, on `CLOCK_MONOTONIC`. Without it, when the probe
-    /// was opened.
+    /// Starts the first interval and returns its start on `CLOCK_MONOTONIC`. Without this call, it starts
+    /// when the probe is opened.
     ///
     /// # Errors
     ///
-    /// Missing where the kernel does not hand out the sums.
+    /// Missing if the kernel does not return the sums.
     pub fn start(&mut self) -> Maybe<u64> {
         self.read()?;
         self.seen = 0;
@@ -71,13 +71,13 @@ impl UserLockProbe {
         Ok(self.last_ns)
     }
 
-    /// What was waited for since the last reading, or since the probe was opened.
+    /// Waits since the last reading, or since the probe was opened.
     ///
-    /// The next interval starts where this one ends. Whether a deadline was missed is the caller's to know.
+    /// The next interval starts where this one ends. The caller checks whether it missed a deadline.
     ///
     /// # Errors
     ///
-    /// Missing where the kernel does not hand out the sums.
+    /// Missing if the kernel does not return the sums.
     pub fn read(&mut self) -> Maybe<UserLockInterval> {
         let (until_ns, drained) = self.programs.drain()?;
         self.cgroups.next_round();
@@ -91,17 +91,17 @@ impl UserLockProbe {
         Ok(UserLockInterval { from_ns, until_ns, cpus, missed_deadline: false, locks, lost })
     }
 
-    /// Measures what watching costs, by bursts of waits for one lock and of other system calls (some 100 ms), unless that was done before; needs the rights that opening the
-    /// probe needs.
+    /// Measures the cost per call with bursts of waits for one lock and of other system calls (some 100 ms),
+    /// unless that was done before; needs the same rights as opening the probe.
     pub fn measure_cost(&mut self) {
         self.meter.measure(programs::ns_of_calls);
     }
 
-    /// What watching has cost since the start; measured now, where [`Self::measure_cost`] was not called before.
+    /// Cost of watching since the start; measures now if [`Self::measure_cost`] was not called before.
     ///
     /// # Errors
     ///
-    /// Missing where the kernel's run statistics cannot be had.
+    /// Missing if the kernel's run statistics are unavailable.
     pub fn cost(&mut self) -> Maybe<Cost> {
         self.measure_cost();
         self.meter.cost([self.seen, self.programs.calls().saturating_sub(self.calls_before + self.seen)])
@@ -131,7 +131,7 @@ impl UserLockProbe {
         let waker = sum.waker.as_ref().map_err(Clone::clone).map(|waker| {
             let Ok(stack) = &waker.stack else { return waker.name.clone() };
             let woke = calls::reached(&mut self.symbols, sum.pid, stack);
-            // Who waits may have left no name behind, who wakes it mostly does: `sem_post`.
+            // The waiter's stack may show no name; the waker's usually does: `sem_post`.
             if reached.kind == UserLockKind::Other {
                 reached.kind = woke.kind;
             }

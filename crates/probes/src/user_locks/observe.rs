@@ -1,4 +1,4 @@
-//! The locks of programs beside something else: as numbers over time, the most waited for by name.
+//! Locks of programs beside a command or a load: as numbers over time, those with the longest waits by name.
 
 use record::instruments::Instruments;
 use record::locks::UserLockInterval;
@@ -10,10 +10,10 @@ use crate::locks::Refused;
 use crate::locks::observe::{KEPT_MAX, NAMED_MAX};
 use crate::observe::{Instrument, Kind, Problems, Reading, label};
 
-/// What joins the others.
+/// Entry in the list of instruments.
 pub(crate) const KIND: Kind = Kind { name: "ulocks", open };
 
-/// The locks of programs, this one left out.
+/// Locks of all programs but this one.
 fn open() -> Box<dyn Instrument> {
     Box::new(Observer {
         probe: super::open(&Options::of_everyone_else()),
@@ -35,7 +35,7 @@ impl Instrument for Observer {
     }
 
     fn start(&mut self) {
-        // What was seen before belongs to nobody.
+        // Waits before the start count nowhere.
         let _ = self.probe.as_mut().map(UserLockProbe::start);
     }
 

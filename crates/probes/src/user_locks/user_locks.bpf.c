@@ -51,7 +51,7 @@ enum {
 	ERROR_TIMED_OUT = -110,
 };
 
-/* 0: nobody is left out. */
+/* Process that is left out; 0: none. */
 const volatile __u32 but_tgid = 0;
 
 /* Whether waits are told apart by their thread's control group. */

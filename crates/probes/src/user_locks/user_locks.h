@@ -1,4 +1,4 @@
-/* What the kernel side writes and bpf.rs reads. */
+/* Types that the kernel side writes and bpf.rs reads. */
 #ifndef USER_LOCKS_H
 #define USER_LOCKS_H
 
@@ -66,7 +66,7 @@ struct waker_key {
 };
 _Static_assert(sizeof(struct waker_key) == 16, "bpf.rs expects 16 bytes");
 
-/* Who woke waiters of a lock last. */
+/* Thread that last woke waiters of a lock. */
 struct waker {
 	__u64 stack;
 	__u32 tid;

@@ -1,4 +1,4 @@
-//! A load whose truth is known, by its own account and by the kernel's.
+//! A load with a known truth, by its own account and by the kernel's.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use nix::time::{clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
 
-/// A hog in a process of its own; ends when this is dropped.
+/// A hog in a separate process; ends when this is dropped.
 pub(crate) struct Hog {
     pub(crate) child: Child,
     stdin: ChildStdin,
@@ -16,7 +16,7 @@ pub(crate) struct Hog {
 }
 
 impl Hog {
-    /// Returns when it is at work.
+    /// Starts it and returns when it is at work.
     pub(crate) fn start(words: &[&str]) -> Self {
         let mut child = Command::new(hog_binary())
             .args(words)
@@ -32,14 +32,14 @@ impl Hog {
         Self { child, stdin, stdout }
     }
 
-    /// CPU time of its process so far, by the scheduler's own clock.
+    /// CPU time of its process so far, by the scheduler's clock.
     pub(crate) fn cpu_ns(&self) -> u64 {
         let pid = Pid::from_raw(self.child.id().cast_signed());
         let t = clock_gettime(clock_getcpuclockid(pid).unwrap()).unwrap();
         t.tv_sec().cast_unsigned() * 1_000_000_000 + t.tv_nsec().cast_unsigned()
     }
 
-    /// For how long it saw itself run so far.
+    /// Time for which it saw itself run so far.
     pub(crate) fn seen_ns(&mut self) -> u64 {
         self.stdin.write_all(b"?").unwrap();
         let mut line = String::new();
@@ -47,7 +47,7 @@ impl Hog {
         line.trim().strip_prefix("seen ").unwrap().parse().unwrap()
     }
 
-    /// What the kernel itself says of its threads so far.
+    /// Totals of its threads so far, by the kernel.
     pub(crate) fn totals(&self) -> Totals {
         let threads = fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
         let status = |t: fs::DirEntry| fs::read_to_string(t.path().join("status")).unwrap();
@@ -55,7 +55,7 @@ impl Hog {
         Totals { cpu_ns: self.cpu_ns(), switches }
     }
 
-    /// The id of its thread of that name, once there is one.
+    /// Id of its thread of that name, as soon as there is one.
     pub(crate) fn thread(&self, name: &str) -> u32 {
         loop {
             for task in fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap() {
@@ -68,7 +68,7 @@ impl Hog {
         }
     }
 
-    /// For how long that thread waited for a CPU, by the scheduler.
+    /// Time for which that thread waited for a CPU, by the scheduler.
     pub(crate) fn run_delay_ns(&self, tid: u32) -> u64 {
         let text = fs::read_to_string(format!("/proc/{}/task/{tid}/schedstat", self.child.id())).unwrap();
         text.split_ascii_whitespace().nth(1).unwrap().parse().unwrap()
@@ -105,7 +105,7 @@ impl Totals {
     }
 }
 
-/// Voluntary and involuntary ones, of the text of a `status` file.
+/// Voluntary and involuntary switches, from the text of a `status` file.
 fn switches(status: &str) -> u64 {
     let counts = status.lines().filter_map(|l| l.split_once("voluntary_ctxt_switches:"));
     counts.map(|(_, n)| n.trim().parse::<u64>().unwrap()).sum()

@@ -1,4 +1,4 @@
-//! Interrupts and softirqs: time that is nobody's task.
+//! Interrupts and softirqs: time that belongs to no task.
 
 use std::time::Duration;
 
@@ -14,8 +14,9 @@ fn root_softirqs_are_busy_time_and_taken_out_of_the_thread_that_they_interrupt()
     const WINDOWS: usize = 5;
     let Some((mut probe, _alone)) = probe() else { return };
     let Some((cpu, from_cpu)) = two_cpus() else { return };
-    // A spinner wants its CPU all the time. What it neither had nor waited for, and no handler took, went to the host, to
-    // exits into it, and to the way to handlers and back: first without packets, so that the rest is theirs.
+    // A spinner wants its CPU all the time. Time in which it neither ran nor waited, and no handler ran, went
+    // to the host, to exits into it, and to the path to handlers and back: first without packets, so the rest
+    // is due to the packets.
     let mut spinner = Hog::start(&["spin", &cpu.to_string(), "60"]);
     let control: Vec<Lost> = (0..WINDOWS).map(|_| lost(&mut probe, &mut spinner, None)).collect();
     spinner.stop();
@@ -24,14 +25,15 @@ fn root_softirqs_are_busy_time_and_taken_out_of_the_thread_that_they_interrupt()
     let tid = hog.thread("hog-spinner");
     let windows: Vec<Lost> = (0..WINDOWS).map(|_| lost(&mut probe, &mut hog, Some(tid))).collect();
     hog.stop();
-    // Of the time that it had; where others want the CPU too, that is little.
+    // Share of the time that it had; if others use the CPU too, that is little.
     let unseen = median(control.iter().map(|w| (w.lost() - w.taken) / w.seen));
     let lost = |w: &Lost| w.lost() - unseen * w.seen;
     let taken = median(windows.iter().map(|w| w.taken));
     let way = median(windows.iter().map(|w| lost(w) - w.taken));
     let lost = median(windows.iter().map(lost));
     let per_s = median(windows.iter().map(|w| w.interrupts));
-    // What this thread waited for a CPU between two readings, and by how much windows differ: next to nothing on a quiet machine.
+    // This thread's waits for a CPU between two readings, and the variation of the windows: next to nothing
+    // on a quiet machine.
     let all = || control.iter().chain(&windows);
     let unsure = median(all().map(|w| (w.most - w.least) / 2.0))
         + middle_half(control.iter().map(|w| w.lost() - w.taken))
@@ -49,36 +51,36 @@ fn root_softirqs_are_busy_time_and_taken_out_of_the_thread_that_they_interrupt()
         assert!(window.taken <= window.most + 0.01, "{window:?}");
     }
     assert!(taken > 0.001 && way > -0.01 - unsure, "taken {taken}, lost {lost} +- {unsure}: {windows:?}");
-    // The way there and back costs a virtual machine about as much as a short handler, on a busy host more.
+    // The path there and back costs a virtual machine about as much as a short handler, on a busy host more.
     let least = lost / LOST_FOR_EACH_TAKEN - 0.01 - unsure;
     assert!(taken > least, "taken {taken}, lost {lost} +- {unsure}: {windows:?}");
 
     let last = &windows[WINDOWS - 1];
     assert!(last.of_cpu > last.taken - 0.005, "{last:?}");
-    // The spinner has what it saw, and the rest is told beside it.
+    // The spinner's time is the time that it saw, and the rest is reported beside it.
     assert!((last.seen - 0.01..last.most - last.taken + last.seen + 0.01).contains(&last.had), "{last:?}");
     assert!((last.by_kind - last.of_cpu).abs() < 0.005 && last.has_net_rx, "{last:?}");
 }
 
-/// A handler takes the part of what its interrupt costs that lies between its two events.
+/// A handler's events cover only this part of the interrupt's cost.
 const LOST_FOR_EACH_TAKEN: f64 = 3.0;
 
-/// What a thread that wants a CPU all the time lost of it in a window of a second, as shares.
+/// Time that a thread that wants a CPU all the time lost in a window of a second, as shares.
 #[derive(Debug)]
 struct Lost {
-    /// It had so much by its own readings of the clock, and by events.
+    /// Time that it had, by its readings of the clock, and by events.
     seen: f64,
     had: f64,
-    /// It neither had this nor waited for a CPU: at least, and at most.
+    /// Time in which it neither ran nor waited for a CPU: minimum and maximum.
     least: f64,
     most: f64,
-    /// Interrupts took this from it, and from whatever had the CPU.
+    /// Time that interrupts took from it, and from whatever had the CPU.
     taken: f64,
     of_cpu: f64,
-    /// The same by their kinds.
+    /// The same by kind.
     by_kind: f64,
     has_net_rx: bool,
-    /// So many a second, on all CPUs.
+    /// Interrupts per second, on all CPUs.
     interrupts: f64,
 }
 
@@ -125,7 +127,7 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// How far the values of the middle half are apart.
+/// Width of the middle half of the values.
 fn middle_half(values: impl Iterator<Item = f64>) -> f64 {
     let values = sorted(values);
     values[values.len() * 3 / 4] - values[values.len() / 4]
@@ -153,9 +155,9 @@ fn root_softirqs_on_an_idle_cpu_are_not_idle_time() {
     let whole = of(&probe.since_start().unwrap(), cpu).clone();
     hog.stop();
     let event = |sample: &CpuSample| sample.event_ratio.clone().unwrap();
-    // The host's exits hold up some windows, and samples in them: the middle one is less disturbed than their mean.
+    // The host delays some windows, and samples in them: the median is less disturbed than the mean.
     let sampled = median(windows.iter().map(|w| w.sampled_ratio.clone().unwrap() - event(w)));
-    // The kernel tells idle time in ticks of 10 ms, so over the whole time only.
+    // The kernel counts idle time in ticks of 10 ms, so over the whole time only.
     let not_idle = whole.not_idle_ratio.clone().unwrap() - event(&whole);
     let per_s = probe.cost().unwrap().events[1].count as f64 / WINDOWS as f64;
     eprintln!(
@@ -169,8 +171,8 @@ fn root_softirqs_on_an_idle_cpu_are_not_idle_time() {
         not_idle * 1e9 / per_s.max(1.0)
     );
     assert!(whole.softirq_ratio.clone().unwrap() > 0.005, "{whole:?}");
-    // Three standard errors of a window's samples; the median of eight is closer. A handler of the timer's interrupt, of which most
-    // are, is not sampled: the sample comes in one.
+    // Three standard errors of a window's samples; the median of eight is closer. A handler of the timer's
+    // interrupt, of which most are, is not sampled: the sample comes in one.
     let p = event(&whole);
     let error = 3.0 * (p * (1.0 - p) / 997.0).sqrt() / (WINDOWS as f64).sqrt() * 1.25;
     let missed = whole.irq_ratio.clone().unwrap();
@@ -179,5 +181,5 @@ fn root_softirqs_on_an_idle_cpu_are_not_idle_time() {
     assert!((-0.01..0.01 + per_s * IDLE_EXIT_S).contains(&not_idle), "{not_idle} off: {whole:?}");
 }
 
-/// The way out of idle into a handler and back, at most, on a virtual machine whose host is busy.
+/// Maximum time out of idle into a handler and back, on a virtual machine with a busy host.
 const IDLE_EXIT_S: f64 = 3e-6;

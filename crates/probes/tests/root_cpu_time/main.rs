@@ -1,7 +1,7 @@
 //! Events against known truths: needs root and BTF; without them it prints what it skips.
 //!
-//! Others may work on this machine meanwhile, so nothing here is held against an idle machine: shares are held against
-//! what the hog says of itself, and machine-wide sums against other counts of the same thing.
+//! Other work may run on this machine meanwhile, so nothing here assumes an idle machine: shares are compared
+//! with the hog's report, and machine-wide sums with other counts of the same quantity.
 
 #![cfg(feature = "bpf")]
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "this whole file is tests")]
@@ -34,7 +34,8 @@ fn root_what_hides_between_ticks_is_seen_by_events_and_not_by_ticks() {
     hog.stop();
     let sample = of(&interval, cpu);
 
-    // The hog's own share, by events, against its own clocks. It gets less than 70 % where others want the CPU too.
+    // The hog's share, by events, against its clocks. It gets less than 70 % if other threads use the CPU
+    // too.
     assert!((shares.seen - 0.01..shares.most + 0.01).contains(&found), "by events {found}, {shares:?}");
     let truth = shares.least;
     let event = sample.event_ratio.clone().unwrap();
@@ -44,11 +45,12 @@ fn root_what_hides_between_ticks_is_seen_by_events_and_not_by_ticks() {
     let not_idle = sample.not_idle_ratio.clone().unwrap();
     assert!((not_idle - event).abs() < 0.06, "not idle {not_idle}, by events {event}");
 
-    // A sampler that is out of phase with the tick sees it; three standard errors of 3,000 samples are 2.5 points.
+    // A sampler that is out of phase with the tick sees it; three standard errors of 3,000 samples are 2.5
+    // points.
     let sampled = sample.sampled_ratio.clone().unwrap();
     assert!((sampled - event).abs() < 0.025, "sampled {sampled}, by events {event}");
 
-    // Ticks do not, but for those that met somebody else; with others on the CPU, this says nothing.
+    // Ticks do not, but for those that hit another thread; with others on the CPU, this says nothing.
     let others = event - truth;
     if others < 0.01 {
         assert!(sample.unaccounted_ratio.clone().unwrap() > truth - 0.2, "{sample:?}");
@@ -82,7 +84,7 @@ fn root_stints_are_switches_and_on_cpu_time_is_the_schedulers() {
     let cpu = last_cpu().to_string();
     let mut pinger = Hog::start(&["ping-pong", &cpu, "1000000000"]);
     let mut spinner = Hog::start(&["spin", &cpu, "60"]);
-    // The window's edges are not the moments at which /proc is read: it is read just inside and just outside.
+    // /proc is not read exactly at the window's edges, but just inside and just outside.
     let outer = [pinger.totals(), spinner.totals()];
     probe.start();
     let inner = [pinger.totals(), spinner.totals()];
@@ -151,7 +153,7 @@ fn root_siblings_are_busy_for_as_long_as_both_run() {
         hog.stop();
     }
     let wall_ns = interval.until_ns - interval.from_ns;
-    // With a hog on each, the core's two CPUs are both busy nearly all the time, whoever else runs on them.
+    // With a hog on each, the core's two CPUs are both busy nearly all the time, whatever else runs on them.
     let idle_ns = |cpu: u32| {
         let sample = interval.cpus.iter().find(|c| c.cpu == cpu).unwrap();
         (1.0 - sample.event_ratio.clone().unwrap()) * wall_ns as f64
@@ -166,10 +168,10 @@ fn root_siblings_are_busy_for_as_long_as_both_run() {
         assert!(task.core_share_ns.abs_diff(share_ns) < 1_000_000, "{task:?}");
     }
     let shares: u64 = tasks.iter().map(|t| t.core_share_ns).sum();
-    // The core is idle where both are: not longer than either is.
+    // The core is idle while both are: not longer than either is.
     let idle_ns_max = idle_ns(first).min(idle_ns(second));
     assert!(shares < wall_ns + 1_000_000, "{shares} of {wall_ns}");
-    // What is busy but no thread's, and what interrupts took, is in no thread's share.
+    // Busy time without a thread, and interrupts, are in no thread's share.
     let of_interrupts = |c: &CpuSample| c.irq_ratio.clone().unwrap() + c.softirq_ratio.clone().unwrap();
     let interrupts_ns = interval.cpus.iter().map(of_interrupts).sum::<f64>() * wall_ns as f64;
     let unowned_ns = interval.lost.get(UNOWNED_NS).copied().unwrap_or(0) as f64;
@@ -193,7 +195,7 @@ fn root_busy_and_idle_make_up_the_wall_time_on_every_cpu() {
     hog.stop();
     for interval in &intervals {
         for sample in &interval.cpus {
-            // 1 ms in 10 s; one second alone may have waited a little at each of its edges.
+            // 1 ms in 10 s; a single second may have waited a little at each of its edges.
             let balance = sample.balance_ns.clone().unwrap();
             assert!(balance.abs() <= 1_000_000, "CPU {}: {balance} ns in a second", sample.cpu);
         }
@@ -218,7 +220,7 @@ fn root_a_cpu_that_never_switches_still_balances() {
     let event = sample.event_ratio.clone().unwrap();
     assert!((event - 1.0).abs() < 0.001, "two spinners leave no idle time, but {event} was busy");
     assert!(sample.saturated());
-    // Nobody who was on this CPU only had more of it than the one that is named.
+    // Threads that ran on this CPU only had no more of it than the named one.
     let top = sample.top.as_ref().unwrap();
     let wall_ns = (interval.until_ns - interval.from_ns) as f64;
     let spinners = probe.tasks().unwrap().iter().filter(|t| t.pid == hog.child.id());
@@ -242,9 +244,9 @@ fn root_every_context_switch_is_counted_once() {
     let on_cpu = of(&interval, cpu).switches.clone().unwrap();
     assert!(on_cpu + unseen >= truth.switches, "{on_cpu} on CPU {cpu}, {} in truth", truth.switches);
     let all: u64 = interval.cpus.iter().map(|s| s.switches.clone().unwrap()).sum();
-    // What the kernel counts itself, read just inside and just outside of the same window.
+    // The kernel's count, read just inside and just outside of the same window.
     let (inside, outside) = (all_last - all_first, all_after - all_before);
-    // A gap between what we were shown may hide more than one.
+    // A gap in the switches that we saw may hide more than one.
     assert!(all + 3 * unseen >= inside, "{all} seen and {unseen} not, {inside} by /proc/stat");
     assert!(all <= outside, "{all} seen, {outside} by /proc/stat");
 }
@@ -268,7 +270,7 @@ fn root_the_perf_rung_tells_what_the_bpf_rung_tells() {
         let (bpf_ratio, perf_ratio) = (bpf.event_ratio.clone().unwrap(), perf.event_ratio.clone().unwrap());
         assert!((bpf_ratio - perf_ratio).abs() < 0.02 + doubt, "{bpf_ratio}, {perf_ratio}, doubt {doubt}");
     }
-    // Perf's window is around the other one, by as much as this thread had to wait for a CPU in between.
+    // Perf's window contains the other one; the margin is this thread's wait for a CPU in between.
     let count = |i: &CpuInterval| of(i, cpu).switches.clone().unwrap();
     let lost: u64 = ["switch-unseen", "switch-record"].iter().filter_map(|l| by_perf.lost.get(*l)).sum();
     let (bpf, perf) = (count(&by_bpf), count(&by_perf));
@@ -291,7 +293,7 @@ fn root_threads_that_share_a_cpu_wait_for_it_as_long_as_the_scheduler_says() {
     hog.stop();
     let task_ns: u64 =
         probe.tasks().unwrap().iter().filter(|t| t.pid == pid).map(|t| t.wait_ns.clone().unwrap()).sum();
-    // /proc tells of a wait when it has ended: each thread has one under way at each edge.
+    // /proc counts a wait when it has ended: each thread has one pending at each edge.
     let under_way_ns = 4 * 20_000_000;
     let within = |found: u64| {
         found + under_way_ns >= inner_ns / 100 * 98 && found <= outer_ns / 100 * 102 + under_way_ns
@@ -299,7 +301,7 @@ fn root_threads_that_share_a_cpu_wait_for_it_as_long_as_the_scheduler_says() {
     assert!(within(task_ns), "threads {task_ns}, by /proc {inner_ns} to {outer_ns}");
     let sample = of(&interval, cpu);
     let cpu_ns = sample.run_queue_wait_ns.clone().unwrap();
-    // Others may have waited for this CPU too.
+    // Other threads may have waited for this CPU too.
     assert!(cpu_ns + under_way_ns >= inner_ns / 100 * 98, "CPU {cpu_ns}, by /proc {inner_ns} to {outer_ns}");
     assert_eq!(sample.full(interval.seconds()), Ok(true), "{sample:?}");
 }
@@ -353,8 +355,8 @@ fn root_a_watch_tiles_the_time_without_gaps() {
     assert!(watched.cost.is_ok(), "{:?}", watched.cost);
 }
 
-/// A probe on the best rung, and the right to be the only test that measures; `None`, and the reason printed, where
-/// this machine does not give it.
+/// A probe on the best rung, and the exclusive right to measure; `None`, and the reason printed, if this
+/// machine lacks that rung.
 fn probe() -> Option<(CpuProbe, MutexGuard<'static, ()>)> {
     static ALONE: Mutex<()> = Mutex::new(());
     let root = nix::unistd::geteuid().is_root();
@@ -370,15 +372,17 @@ fn probe() -> Option<(CpuProbe, MutexGuard<'static, ()>)> {
     Some((probe, alone))
 }
 
-/// What the hog had of an interval, by its own clocks.
+/// Time of the hog in an interval, by its clocks.
 #[derive(Debug)]
 struct Shares {
-    /// It saw itself run. The way from the switch to its first instruction and interrupts are not in it.
+    /// Time that it saw itself run. Excludes interrupts, and the path from the switch to its first
+    /// instruction.
     seen: f64,
     /// The scheduler's clock, which starts at the wake-up, inside of the interval.
     least: f64,
-    /// The same around the interval: the books open and close between two readings, however long this thread waits.
-    /// And what the host took of that CPU: the scheduler's clock leaves it out, a switch cannot.
+    /// The same around the interval, since the interval's edges lie between two readings, however long this
+    /// thread waits; and the time that the host stole from that CPU: the scheduler's clock leaves it out, a
+    /// switch cannot.
     most: f64,
 }
 
@@ -401,14 +405,14 @@ fn watched(probe: &mut CpuProbe, hog: &mut Hog, time: Duration) -> (CpuInterval,
     (interval, shares)
 }
 
-/// What the host took of that CPU so far, to the 10 ms of `/proc/stat`.
+/// Time that the host stole from that CPU so far, to the 10 ms of `/proc/stat`.
 fn stolen_ns(cpu: u32) -> u64 {
     let stat = fs::read_to_string("/proc/stat").unwrap();
     let line = stat.lines().find_map(|l| l.strip_prefix(&format!("cpu{cpu} "))).unwrap();
     line.split_ascii_whitespace().nth(7).map_or(0, |ticks| ticks.parse::<u64>().unwrap() * 10_000_000)
 }
 
-/// What a process had of one CPU's time.
+/// Share of a process in one CPU's time.
 fn share_of(probe: &CpuProbe, pid: u32, interval: &CpuInterval) -> f64 {
     let tasks = probe.tasks().unwrap().iter().filter(|t| t.pid == pid);
     tasks.map(|t| t.on_cpu_ns).sum::<u64>() as f64 / (interval.until_ns - interval.from_ns) as f64
@@ -418,7 +422,7 @@ fn last_cpu() -> u32 {
     cpu_list::online(Path::new("/")).unwrap().into_iter().max().unwrap()
 }
 
-/// The last CPU and another one; `None`, and the reason printed, where there is one only.
+/// The last CPU and another one; `None`, and the reason printed, if there is only one.
 fn two_cpus() -> Option<(u32, u32)> {
     let usable = usable();
     let other = usable.iter().copied().find(|cpu| *cpu != last_cpu());
@@ -432,7 +436,7 @@ fn of(interval: &CpuInterval, cpu: u32) -> &CpuSample {
     interval.cpus.iter().find(|s| s.cpu == cpu).unwrap()
 }
 
-/// The kernel's own count of context switches since boot.
+/// The kernel's count of context switches since boot.
 fn context_switches() -> u64 {
     let stat = fs::read_to_string("/proc/stat").unwrap();
     stat.lines().find_map(|l| l.strip_prefix("ctxt ")).unwrap().parse().unwrap()

@@ -1,4 +1,4 @@
-//! What is set before the programs are loaded: which of them run, for what, and with how much memory.
+//! Settings of the programs before they are loaded: which of them run, for what, and with how much memory.
 
 use std::fs;
 
@@ -10,12 +10,12 @@ use super::sums::IO_OPS;
 use crate::block_io::{Device, Options};
 use crate::program::comm;
 
-/// As in `block_io.h`.
+/// Constants of `block_io.h`.
 pub(super) const SLOTS: u32 = 64;
 const WAYS: u32 = 16;
 const WAYS_SETS_MAX: u32 = 2_048;
 const KEY_BYTES_WITHOUT_OWNER: u32 = 8;
-/// Memory of all slots on all CPUs that the kernel says are possible.
+/// Memory of all slots on all CPUs that the kernel lists as possible.
 const SLOTS_BYTES_MAX: usize = 32 << 20;
 
 pub(super) fn choose(open: &mut OpenBlockIoSkel<'_>, events: IoEvents) {
@@ -72,9 +72,9 @@ pub(super) fn set_up(
     Ok(())
 }
 
-/// How many groups have sums for each CPU apart: enough for reads, writes, flushes and discards of each device, as far as
-/// there are not too many and their memory stays below [`SLOTS_BYTES_MAX`]; a power of two, or none. One group at least is
-/// shared by all CPUs.
+/// Number of groups with separate sums for each CPU: enough for reads, writes, flushes and discards of each
+/// device, limited by [`SLOTS`], [`Options::groups_max`] and [`SLOTS_BYTES_MAX`]; a power of two, or 0. All
+/// CPUs share at least one group.
 pub(super) fn slots(options: &Options, cpus: usize) -> u32 {
     const OPS: u32 = 4;
     let devices = if options.device.is_some() { 1 } else { with_a_size() };
@@ -86,7 +86,7 @@ pub(super) fn slots(options: &Options, cpus: usize) -> u32 {
     if most == 0 { 0 } else { wanted.min(1 << most.ilog2()) }
 }
 
-/// How many devices there are that something could be asked of; at least 1.
+/// Number of devices with a size above 0; at least 1.
 fn with_a_size() -> u32 {
     let has_a_size = |entry: &fs::DirEntry| {
         fs::read_to_string(entry.path().join("size")).is_ok_and(|size| size.trim() != "0")

@@ -1,4 +1,4 @@
-//! What the maps hold, in the words of the record.
+//! Conversion of the maps' contents to the record's types.
 
 use std::ptr;
 
@@ -7,14 +7,14 @@ use record::block_io::{Inode, IoOp, Latencies, LatencyBucket, Powers};
 use super::skel::types::group_key;
 use crate::block_io::Device;
 
-/// As in `block_io.h`.
+/// Constants of `block_io.h`.
 const FINE_BITS: u32 = 5;
 const LATENCY_LOG2_MIN: u32 = 9;
 const SLOT_OP_BITS: u32 = 8;
 pub(super) const IO_OPS: [IoOp; 5] = [IoOp::Read, IoOp::Write, IoOp::Flush, IoOp::Discard, IoOp::Other];
 
 impl Device {
-    /// As the programs in the kernel number it.
+    /// Device number, as the programs in the kernel write it.
     pub(super) fn number(self) -> u32 {
         self.major << 20 | self.minor
     }
@@ -25,21 +25,21 @@ impl Device {
     }
 }
 
-/// The key of a slot, in the form that the maps' keys have.
+/// Converts the key of a slot to the form of the maps' keys.
 pub(super) fn slot_key(key: u64) -> Vec<u8> {
     let op = u32::try_from(key & ((1 << SLOT_OP_BITS) - 1)).expect("masked") - 1;
     let dev = u32::try_from(key >> SLOT_OP_BITS).expect("a device has 32 bits");
     [dev.to_ne_bytes(), op.to_ne_bytes()].concat()
 }
 
-/// A key, which has no owner where nobody asked for one.
+/// Converts a key; it lacks the owner if none was requested.
 pub(super) fn key_of(bytes: &[u8]) -> group_key {
     let mut whole = [0; size_of::<group_key>()];
     whole[..bytes.len()].copy_from_slice(bytes);
     plain(&whole)
 }
 
-/// A value of the maps, which are plain integers and bytes.
+/// Reads a value of the maps, which are plain integers and bytes.
 pub(super) fn plain<T: Copy>(bytes: &[u8]) -> T {
     assert_eq!(bytes.len(), size_of::<T>(), "the maps have values of this size");
     // SAFETY: long enough, checked above; every pattern of bits is a value of these types.
@@ -71,8 +71,8 @@ pub(super) fn latencies(buckets: &[u32], sum_ns: u64, max_ns: u64) -> Latencies 
     Latencies { buckets, sum_ns, max_ns }
 }
 
-/// The bounds of a bucket: 32 of equal width to each power of two. The first also holds what is shorter, the last what is
-/// longer.
+/// Bounds of a bucket: 32 of equal width to each power of two. The first also holds shorter latencies, the
+/// last longer ones.
 pub(super) fn bucket(number: u32, count: u64, max_ns: u64) -> LatencyBucket {
     let (power, place) =
         (LATENCY_LOG2_MIN + (number >> FINE_BITS), u64::from(number & ((1 << FINE_BITS) - 1)));

@@ -1,4 +1,4 @@
-//! Which programs are loaded and attached, and what they know before they run.
+//! Choice of the programs that are loaded and attached, and their settings.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -12,7 +12,7 @@ use super::skel::{CpuTimeSkel, OpenCpuTimeSkel};
 use crate::program::{self, PerCpu};
 use crate::topology::Cores;
 
-/// How we hook on the switch; each is a program of its own, so that none carries what it does not need.
+/// Hook on the switch; each is a separate program, so none contains code that it does not need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hook {
     Btf,
@@ -21,7 +21,7 @@ pub(super) enum Hook {
     Raw,
 }
 
-/// What else is asked for, and how many CPUs there is to be room for.
+/// Further features, and the number of CPUs that need room.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Setup<'a> {
     pub(super) possible: u32,
@@ -37,17 +37,18 @@ pub(super) fn set_up(open: &mut OpenCpuTimeSkel<'_>, hook: Hook, wanted: Setup<'
     ask_for_tasks(open, wanted.tasks)
 }
 
-/// Tells the programs of each CPU's core, before they run.
+/// Sets the core of each CPU, before the programs run.
 pub(super) fn place_on_cores(places: &PerCpu<cpu>, cores: Option<&Cores>) {
     for (core, cpus) in (1..).zip(cores.into_iter().flat_map(Cores::shared)) {
         for place in cpus.iter().filter_map(|cpu| places.of(*cpu)) {
-            // SAFETY: an aligned word in memory that is mapped as long as `places` lives; the programs only read it.
+            // SAFETY: an aligned word in memory that is mapped as long as `places` lives; the programs only
+            // read it.
             unsafe { ptr::write_volatile(&raw mut (*place).core, core) };
         }
     }
 }
 
-/// Has that one of the programs on the switch loaded, and no other.
+/// Selects that one of the programs on the switch, and no other.
 fn choose(open: &mut OpenCpuTimeSkel<'_>, hook: Hook) {
     let programs = &mut open.progs;
     programs.on_switch.set_autoload(hook == Hook::Btf);
@@ -55,13 +56,14 @@ fn choose(open: &mut OpenCpuTimeSkel<'_>, hook: Hook) {
     programs.on_switch_with_tasks.set_autoload(hook == Hook::WithTasks);
     programs.on_switch_raw.set_autoload(hook == Hook::Raw);
     let settings = open.maps.rodata_data.as_deref_mut().expect("our object has a .rodata");
-    // Linux 6.4 allocates a task's storage from memory of its own; before, that could wait for the run queue's lock.
+    // Linux 6.4 allocates a task's storage from a separate pool; before, that could wait for the run queue's
+    // lock.
     settings.creates_at_switch = program::kernel_is_at_least(6, 4);
     settings.by_scheduler = hook == Hook::ByScheduler;
     settings.has_btf = hook != Hook::Raw;
 }
 
-/// The types that our programs were compiled with, in place of the kernel's where these are not to be had.
+/// Types that our programs were compiled with, for kernels that do not publish theirs.
 pub(super) fn own_types() -> libbpf_rs::Result<File> {
     const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/cpu_time.bpf.o"));
     let file = memfd_create("bakeoff-types", MFdFlags::MFD_CLOEXEC).map_err(io::Error::from)?;
@@ -79,10 +81,10 @@ pub(super) fn on_switch<'a>(skel: &'a CpuTimeSkel<'_>, hook: Hook) -> &'a Progra
     }
 }
 
-/// Times interrupts from now on. Only x86 has the events of interrupts that are no device's.
+/// Starts to time interrupts. Only x86 has events for interrupts that do not come from devices.
 pub(super) fn on_interrupts(skel: &CpuTimeSkel<'_>) -> libbpf_rs::Result<Vec<Link>> {
     let p = &skel.progs;
-    // Ends first: an end without a beginning is left out, a beginning without an end would last.
+    // Ends first: an end without a begin is ignored, a begin without an end would last.
     let needed = [&p.on_softirq_exit, &p.on_softirq_entry, &p.on_device_exit, &p.on_device_entry];
     let mut links = needed.into_iter().map(ProgramMut::attach).collect::<libbpf_rs::Result<Vec<_>>>()?;
     let of_x86 = [
@@ -103,7 +105,7 @@ pub(super) fn on_interrupts(skel: &CpuTimeSkel<'_>) -> libbpf_rs::Result<Vec<Lin
 fn ask_for_tasks(open: &mut OpenCpuTimeSkel<'_>, tasks: Option<&Cores>) -> libbpf_rs::Result<()> {
     open.progs.tell_tasks.set_autoload(tasks.is_some());
     open.progs.on_fork.set_autoload(tasks.is_some());
-    // What is not used need not exist: older kernels lack some of these.
+    // Unused maps need not exist: older kernels lack some of these.
     open.maps.task_sums.set_autocreate(tasks.is_some())?;
     open.maps.ended.set_autocreate(tasks.is_some())?;
     open.maps.cores.set_autocreate(tasks.is_some())?;

@@ -1,4 +1,4 @@
-//! What the programs tell of threads.
+//! Records of threads from the programs.
 
 use std::cell::RefCell;
 use std::io::Read;
@@ -11,7 +11,7 @@ use super::skel::types::{contender, contest, task_record, task_time};
 use super::tasks::{Sums, TaskRecord};
 use crate::program;
 
-/// What the kernel side tells of every thread: first of those that live, then of those that ended.
+/// Records of every thread: first the living, then those that ended.
 pub(super) fn task_records(skel: &CpuTimeSkel<'_>) -> Result<Vec<TaskRecord>, Box<dyn std::error::Error>> {
     let link = skel.progs.tell_tasks.attach()?;
     let mut living = Vec::new();
@@ -30,7 +30,7 @@ pub(super) fn task_records(skel: &CpuTimeSkel<'_>) -> Result<Vec<TaskRecord>, Bo
 
 fn record_of(bytes: &[u8], ended: bool) -> TaskRecord {
     assert!(bytes.len() >= size_of::<task_record>(), "the programs write whole records");
-    // SAFETY: long enough, checked above; plain integers and bytes, so that every pattern is a value.
+    // SAFETY: long enough, checked above; plain integers and bytes, so every pattern is a value.
     let record: task_record = unsafe { ptr::read_unaligned(bytes.as_ptr().cast()) };
     let sums = |t: &task_time| Sums {
         on_cpu_ns: t.on_cpu_ns,
@@ -54,7 +54,7 @@ fn record_of(bytes: &[u8], ended: bool) -> TaskRecord {
     }
 }
 
-/// The thread that ran most for certain: what it may have inherited from others is not counted for it.
+/// The thread that certainly ran most: time that it may have inherited from others does not count.
 pub(super) fn winner<const W: usize>(
     contests: &[contest],
     contenders: &[[contender; W]],
@@ -76,7 +76,7 @@ mod tests {
         contests[0].ns = [500, 700, 0, 0];
         let mut contenders = [[contender::default(); 4], [contender::default(); 4]];
         contenders[0][1].over_ns = 300;
-        // A way that nobody has taken since the last closing keeps who had it before.
+        // A slot that no thread has taken since the last closing keeps its old thread.
         contenders[1][2].over_ns = 99;
         contests[1].tid = [21, 0, 0, 0];
         contests[1].ns = [450, 0, 0, 0];

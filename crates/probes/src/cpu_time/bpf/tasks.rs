@@ -1,4 +1,4 @@
-//! What each thread had of the CPUs, interval by interval. Pure, so that it is tested without root.
+//! CPU time of each thread, interval by interval. Pure, so tests need no root.
 
 use std::collections::HashMap;
 use std::mem;
@@ -6,7 +6,7 @@ use std::mem;
 use record::cpu::TaskSample;
 use record::missing::{Maybe, Missing};
 
-/// A thread's name for ever: its id may be given again, but not in the same nanosecond.
+/// Unique key of a thread: its id may be reused, but not in the same nanosecond.
 pub(super) type Key = (u32, u64);
 
 /// The sums of one thread since the programs were attached.
@@ -14,13 +14,13 @@ pub(super) type Key = (u32, u64);
 pub(super) struct Sums {
     pub(super) on_cpu_ns: u64,
     pub(super) alone_ns: u64,
-    /// In 1/840 ns.
+    /// Core share, in 1/840 ns.
     pub(super) share: u64,
     pub(super) stints: u64,
     pub(super) interrupted_ns: u64,
 }
 
-/// What the kernel side told of a thread.
+/// Record of a thread from the kernel side.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct TaskRecord {
     pub(super) key: Key,
@@ -33,17 +33,17 @@ pub(super) struct TaskRecord {
     pub(super) then: Sums,
     pub(super) user_ns: u64,
     pub(super) system_ns: u64,
-    /// What it waited for a CPU since its sums began.
+    /// Time that it waited for a CPU since its sums began.
     pub(super) waited_ns: u64,
-    /// The control group that it was in when this was told, by its id.
+    /// Id of its control group at the time of the record.
     pub(super) cgroup: u64,
     pub(super) ended: bool,
 }
 
-/// As in `cpu_time.h`.
+/// Units of a nanosecond in `share`, as in `cpu_time.h`.
 const SHARE_UNITS: u64 = 840;
 
-/// What is known of every thread as of the last closing.
+/// State of every thread as of the last closing.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     last: HashMap<Key, Entry>,
@@ -60,11 +60,10 @@ struct Entry {
 }
 
 impl Ledger {
-    /// What each thread had in the interval that closing number `epoch` ended; most time first.
+    /// Time of each thread in the interval that closing number `epoch` ended, most first, each with the id of
+    /// its control group.
     ///
-    /// Each with the id of its control group.
-    ///
-    /// `told`: every thread that has sums, in any order; one that is told alive and ended counts as ended.
+    /// `told`: every thread that has sums, in any order; one that is listed as alive and as ended has ended.
     pub(super) fn settle(&mut self, epoch: u64, told: Vec<TaskRecord>) -> Vec<(TaskSample, u64)> {
         let mut threads: HashMap<Key, TaskRecord> = HashMap::with_capacity(told.len());
         for one in mem::take(&mut self.ended_later).into_iter().chain(told) {
@@ -97,7 +96,7 @@ impl Ledger {
     }
 }
 
-/// `None` where the thread had nothing in the interval.
+/// `None` if the thread had no time in the interval.
 fn sample(told: &TaskRecord, had: Entry, has: Entry, ended: bool) -> Option<TaskSample> {
     let grown = |of: fn(&Sums) -> u64| of(&has.sums).saturating_sub(of(&had.sums));
     let on_cpu_ns = grown(|s| s.on_cpu_ns);
@@ -127,7 +126,7 @@ fn sample(told: &TaskRecord, had: Entry, has: Entry, ended: bool) -> Option<Task
     })
 }
 
-/// The kernel splits exact time in the ratio of the ticks that it saw; so do we, and say where there was none.
+/// Splits exact time in the ratio of the ticks, as the kernel does; missing if there were none.
 fn split(on_cpu_ns: u64, part: u64, whole: u64) -> Maybe<u64> {
     if whole == 0 {
         return Err(Missing::because("no tick found the thread running"));
@@ -186,7 +185,7 @@ mod tests {
         let mut ledger = Ledger::default();
         ledger.settle(1, vec![told(5, 0, 0, 100)]);
         let ended = TaskRecord { ended: true, ..told(5, 1, 100, 350) };
-        // Told alive by the one who was asked first, and ended by the one after.
+        // Listed as alive by the first source, and as ended by the next.
         assert_eq!(times(&ledger.settle(2, vec![told(5, 1, 100, 340), ended])), [(5, 250, true)]);
         assert_eq!(times(&ledger.settle(3, vec![])), []);
     }

@@ -1,4 +1,4 @@
-//! The programs against each other, and a core whose schedules are known.
+//! The programs against each other, and a core with known schedules.
 
 use std::thread;
 use std::time::Duration;
@@ -33,16 +33,17 @@ fn root_all_programs_on_the_switch_tell_the_same() {
     let told: Vec<_> = before.iter().zip(&after).map(|(b, a)| between(b, a).unwrap()).collect();
     assert!(told[0].switches >= 3_998, "{told:?}");
     for one in &told {
-        // The closings are some microseconds apart, and others may switch in that time.
+        // The closings are some microseconds apart, and other threads may switch in that time.
         assert!(one.switches.abs_diff(told[0].switches) <= 20, "{told:?}");
-        // They differ by what is booked around switches that nobody was shown.
+        // They differ by the time around switches that were not shown.
         assert!((one.busy_ratio - told[0].busy_ratio).abs() < 0.05, "{told:?}");
-        // A reading that a hypervisor holds up in between is off by as much as that.
+        // A reading that a hypervisor interrupts is off by as much.
         assert!(one.balance_ns.abs() < 1_000_000, "{told:?}");
     }
 }
 
-/// The programs on a machine with one core of several CPUs, for [`switch_at`] to play switches on; not attached.
+/// The programs on a machine with one core of several CPUs, not attached; [`switch_at`] plays switches on
+/// them.
 fn one_core(possible: u32, cpus: &str) -> Option<(CpuTimeSkel<'static>, PerCpu<cpu>)> {
     if !nix::unistd::geteuid().is_root() || !Path::new(KERNEL_BTF).exists() {
         return None;
@@ -57,7 +58,7 @@ fn one_core(possible: u32, cpus: &str) -> Option<(CpuTimeSkel<'static>, PerCpu<c
     Some((skel, cpus))
 }
 
-/// A switch on a CPU to a task or to idle; what the stint that ended had: alone, and its share, in ns.
+/// Switches a CPU to a task or to idle; returns the time alone and the share of the stint that ended, in ns.
 fn switch_at(skel: &mut CpuTimeSkel<'_>, cpu: usize, now_ns: u64, to_task: bool) -> (u64, f64) {
     let words = [cpu as u64, now_ns, u64::from(to_task)];
     let mut bytes: Vec<u8> = words.iter().flat_map(|w| w.to_ne_bytes()).collect();
@@ -67,7 +68,7 @@ fn switch_at(skel: &mut CpuTimeSkel<'_>, cpu: usize, now_ns: u64, to_task: bool)
     (had.alone_ns, had.share as f64 / 840.0)
 }
 
-/// The same by brute force: who was busy in each stretch between two switches.
+/// Brute-force truth: the busy CPUs in each stretch between two switches.
 #[derive(Default)]
 struct Witness {
     busy: [bool; 8],
@@ -93,7 +94,7 @@ impl Witness {
 fn root_shares_of_a_core_are_right_in_a_thousand_random_schedules() {
     let mut chance: u64 = 0x9E37_79B9_7F4A_7C15;
     let mut draw = |below: u64| {
-        // xorshift64: any numbers do, the same in each run.
+        // xorshift64: any numbers will do, the same in each run.
         chance ^= chance << 13;
         chance ^= chance >> 7;
         chance ^= chance << 17;
@@ -107,7 +108,7 @@ fn root_shares_of_a_core_are_right_in_a_thousand_random_schedules() {
     for schedule in 0..1_000_u64 {
         let kind = usize::try_from(schedule % 3).unwrap();
         let (skel, threads) = (&mut machines[kind].0, 2_usize << kind);
-        // Each schedule starts with every CPU idle, at a time of its own.
+        // Each schedule starts with every CPU idle, at a separate time.
         let start_ns = (schedule + 1) * 1_000_000_000_000;
         for cpu in 0..8 {
             switch_at(skel, cpu, start_ns, false);
@@ -159,7 +160,7 @@ fn root_eight_hogs_on_one_core_have_an_eighth_of_it_each() {
 
 #[test]
 fn root_a_machine_may_have_any_number_of_cpus_and_has_no_more() {
-    // Cores may be declared that the machine does not have.
+    // Declared cores need not exist on the machine.
     let Some((mut skel, cpus)) = one_core(3_000, "2998-3001") else { return };
     let counted = |cpu| {
         // SAFETY: an aligned word in memory that is mapped as long as `cpus` lives.
@@ -169,7 +170,7 @@ fn root_a_machine_may_have_any_number_of_cpus_and_has_no_more() {
         switch_at(&mut skel, cpu, 1_000, true);
     }
     assert_eq!([2_997, 2_998, 2_999, 3_000].map(counted), [Some(0), Some(1), Some(1), None]);
-    // Both had a half of their core, CPU 2997 has one for itself, and the others have no books.
+    // Both had a half of their core, CPU 2997 has one for itself, and the others have no counters.
     let (alone_ns, share_ns) = switch_at(&mut skel, 2_999, 3_000, false);
     assert!(alone_ns == 0 && (share_ns - 1_000.0).abs() < 1.0, "{alone_ns} {share_ns}");
 }

@@ -1,10 +1,10 @@
-//! What the kernel's side writes, in the words of the record. Pure, so that it is tested without root.
+//! Conversion of the kernel side's sums to the record's types. Pure, so tests need no root.
 
 use std::collections::BTreeMap;
 
 use record::locks::{LockKind, Waits};
 
-/// What the kernel's flags of a wait say of its lock (`include/trace/events/lock.h`).
+/// Kind of a lock, from the kernel's flags of a wait (`include/trace/events/lock.h`).
 pub(super) fn kind(flags: u32) -> LockKind {
     const SPINS: u32 = 1;
     const READS: u32 = 2;
@@ -29,7 +29,7 @@ pub(super) fn kind(flags: u32) -> LockKind {
     }
 }
 
-/// Waits as the kernel's side sums them up: bucket `i` counts those from 2^i ns on.
+/// Converts the kernel side's sums of waits: bucket `i` counts those from 2^i ns on.
 pub(crate) fn waits(count: u64, ns_total: u64, ns_max: u64, buckets: &[u32]) -> Waits {
     let histogram: BTreeMap<u64, u64> =
         buckets.iter().enumerate().filter(|(_, n)| **n > 0).map(|(i, n)| (1 << i, u64::from(*n))).collect();

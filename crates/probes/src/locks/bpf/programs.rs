@@ -1,4 +1,4 @@
-//! Our programs in the kernel, and what they summed up.
+//! Our programs in the kernel, and their sums.
 
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
@@ -39,10 +39,10 @@ const _: () = assert!(size_of::<wait_key>() == 32);
 const _: () = assert!(size_of::<wait_sum>() == 200);
 const _: () = assert!(size_of::<stack>() == 192);
 
-/// Programs, maps and links, and some.
+/// Programs, maps and links, with a margin.
 const DESCRIPTORS: u64 = 64;
 
-/// The reasons of `locks.h`, in its order.
+/// Loss reasons of `locks.h`, in its order.
 const LOST: [&str; 6] = [
     "no-room",
     "no-room-for-stack",
@@ -62,20 +62,20 @@ pub(super) struct Bpf {
     _links: [Link; 2],
 }
 
-/// What was waited for with one lock, kind and stack.
+/// Waits for one lock, by kind and stack.
 #[derive(Debug)]
 pub(super) struct Sum {
     pub(super) lock: u64,
     pub(super) flags: u32,
     pub(super) role: Option<&'static str>,
     pub(super) frames: Maybe<Vec<u64>>,
-    /// By its id; 0 if it was not asked for.
+    /// Control group id; 0 if groups were not requested.
     pub(super) cgroup: u64,
     pub(super) waits: Waits,
     pub(super) spun_ns: u64,
 }
 
-/// All that was summed up in an interval.
+/// All sums of an interval.
 #[derive(Debug)]
 pub(super) struct Drained {
     pub(super) sums: Vec<Sum>,
@@ -87,15 +87,15 @@ impl Bpf {
     ///
     /// # Errors
     ///
-    /// A sentence for people: what is missing, and how to get it.
+    /// A sentence for people: the cause and a remedy.
     pub(super) fn open(options: &Options) -> Result<Self, String> {
-        // The library would write to stderr; what we have to say, we say in the error.
+        // The library would write to stderr; the error reports it instead.
         libbpf_rs::set_print(None);
         descriptors::make_room(DESCRIPTORS)?;
         let pid = options.pid.map(process_ids::machines).transpose().map_err(|why| why.reason)?;
         let options = &Options { pid, ..options.clone() };
         if !program::kernel_is_at_least(6, 1) {
-            // There a program that waits for a lock may be run again by that very wait.
+            // Before, a program that waits for a lock may be entered again by that very wait.
             return Err("no waits for locks by BPF: it needs Linux 6.1 or later".to_owned());
         }
         Self::attach(options).map_err(|e| {
@@ -123,18 +123,18 @@ impl Bpf {
         settings.only_cgroup = options.cgroup.is_some();
         let skel = open.load()?;
         program::ask_for(&skel.maps.asked_cgroup, options.cgroup.as_ref())?;
-        // What ends before anyone watches for its beginning is not lost but older than we are.
+        // A wait that ends without a seen begin is not lost: it began before us.
         let links = [skel.progs.on_begin.attach()?, skel.progs.on_end.attach()?];
         let losses = Losses::new(LOST);
         let stacks = Stacks::new(16 * options.room as usize, frames);
         Ok(Self { skel, room: options.room, halves: Halves::default(), losses, stacks, _links: links })
     }
 
-    /// Ends an interval: turns to the other half of the sums, and hands out the one that was in use.
+    /// Ends an interval: switches to the other half of the sums, and returns the one that was in use.
     ///
     /// # Errors
     ///
-    /// Missing where the kernel does not hand them out.
+    /// Missing if the kernel does not return them.
     pub(super) fn drain(&mut self) -> Maybe<(u64, Drained)> {
         let maps = &mut self.skel.maps;
         let shared = maps.bss_data.as_deref_mut().expect("our object has a .bss");
@@ -159,7 +159,7 @@ impl Bpf {
         }
     }
 
-    /// What was lost since the last time, by reason.
+    /// Losses since the last call, by reason.
     fn lost(&mut self) -> BTreeMap<String, u64> {
         let shared = self.skel.maps.bss_data.as_deref().expect("our object has a .bss");
         // SAFETY: plain words in memory that is mapped as long as `skel` lives; each is read whole.
@@ -171,11 +171,12 @@ impl Bpf {
     }
 }
 
-/// Time of the two programs for one wait, of any thread: measured by programs without filters, and a burst of waits.
+/// Time of the two programs for one wait, of any thread: measured with programs without filters, and a burst
+/// of waits.
 ///
 /// # Errors
 ///
-/// Missing where the kernel's run statistics cannot be had.
+/// Missing if the kernel's run statistics are unavailable.
 pub(super) fn ns_per_wait() -> Maybe<f64> {
     let options = Options { room: 1024, ..Options::of_everyone() };
     let bpf = Bpf::attach(&options).map_err(|e| Missing::because(e.to_string()))?;
@@ -193,7 +194,7 @@ pub(crate) fn kernel_memory(possible: u32) -> libbpf_rs::Result<u64> {
     Ok(program::kernel_bytes(&bpf.skel, possible))
 }
 
-/// What the kernel's side writes of a stack: addresses, innermost first, then zeros.
+/// Reads a stack of the kernel's side: addresses, innermost first, then zeros.
 fn frames(stack: &[u8]) -> Vec<u64> {
     let words = stack.chunks_exact(8).map(|w| u64::from_ne_bytes(w.try_into().expect("eight bytes")));
     words.take_while(|frame| *frame != 0).collect()

@@ -12,7 +12,7 @@ use crate::process_ids::{self, Namespace};
 use crate::process_time;
 use crate::user_symbols::{Frame, UserSymbols};
 
-/// What names addresses.
+/// Symbols of the kernel and of processes.
 #[derive(Debug)]
 pub(super) struct Names {
     kernel: Maybe<KernelSymbols>,
@@ -22,52 +22,52 @@ pub(super) struct Names {
     ids: Option<HashMap<u32, u32>>,
 }
 
-/// A stack with names, and what it lacks.
+/// A stack with names, and its defects.
 #[derive(Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a doubt of its own, counted apart")]
 pub(super) struct NamedStack {
     pub(super) comm: String,
     pub(super) frames: Vec<String>,
-    /// The idle task, which did no softirq's work.
+    /// Idle task outside of softirqs.
     pub(super) is_idle: bool,
     /// The innermost function has no name.
     pub(super) is_unnamed: bool,
-    /// Its process had ended before it was looked at.
+    /// The process had ended before it was read.
     pub(super) has_ended: bool,
     /// The user stack ends at its first function.
     pub(super) lacks_callers: bool,
-    /// The kernel walked no deeper.
+    /// The kernel did not walk further.
     pub(super) is_truncated: bool,
-    /// There was no room for it, or nothing to take it at.
+    /// The stack had no room, or there was nothing to walk.
     pub(super) lacks_stack: bool,
 }
 
-/// The idle task's work in interrupts, and the idle task.
+/// Name of the idle task, also for interrupts during idle.
 const IDLE_COMM: &str = "swapper";
 
 impl Names {
-    /// Reads the kernel's names; those of processes are read as they are met.
+    /// Reads the kernel's names; those of processes are read when they are met.
     ///
     /// # Errors
     ///
-    /// Missing where this is a PID namespace, whose ids cannot be listed.
+    /// Missing in a PID namespace if its ids cannot be listed.
     pub(super) fn open() -> Maybe<Self> {
         let kernel = KernelSymbols::read(Path::new("/"));
         Ok(Self { kernel, user: UserSymbols::new(), namespace: Namespace::open()?, ids: None })
     }
 
-    /// What is known of processes may be out of date from now on.
+    /// Starts a round: what is known of processes may be out of date from now on.
     ///
     /// # Errors
     ///
-    /// Missing where this is a PID namespace, whose ids cannot be listed.
+    /// Missing in a PID namespace if its ids cannot be listed.
     pub(super) fn next_round(&mut self) -> Maybe<()> {
         self.user.next_round();
         self.ids = self.namespace.as_ref().map(Namespace::own_by_machines).transpose()?;
         Ok(())
     }
 
-    /// Why names are missing, one sentence each.
+    /// Reasons why names are missing, one sentence each.
     pub(super) fn notes(&self) -> Vec<String> {
         let kernel =
             self.kernel.as_ref().err().map(|why| format!("functions of the kernel have no names: {why}"));
@@ -86,7 +86,7 @@ impl Names {
         let kernel = self.kernel_frames(sum, &mut named);
         if sum.tgid == 0 && sum.state == ThreadState::Running {
             IDLE_COMM.clone_into(&mut named.comm);
-            // Without names nothing tells a softirq on an idle CPU from idleness.
+            // Without names, a softirq on an idle CPU cannot be distinguished from idle time.
             named.is_idle = !kernel.iter().any(|name| name.contains("softirq"));
         }
         let user = self.user_frames(sum, &mut named);
@@ -148,14 +148,15 @@ impl Names {
             _ => user.before(pid, *address),
         };
         let frames: Vec<Option<Frame>> = addresses.iter().enumerate().map(frame).collect();
-        // A register that was used for something else than a frame leads nowhere, or to words that no call returns to.
+        // A register that was not used as a frame pointer leads nowhere, or to words that are not return
+        // addresses.
         let valid = frames.iter().rposition(Option::is_some).map_or(1, |last| last + 1);
         named.lacks_callers = valid == 1;
         frames[..valid].iter().rev().map(|frame| shown(frame.as_ref())).collect()
     }
 }
 
-/// A function's name; of code without one, its file: every address of it would be a function otherwise.
+/// A function's name; for code without names, its file. Otherwise every address would be a separate function.
 fn shown(frame: Option<&Frame>) -> String {
     let Some(frame) = frame else { return "[unknown]".to_owned() };
     if frame.name.starts_with(&format!("{}+0x", frame.module)) {

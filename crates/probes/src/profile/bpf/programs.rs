@@ -1,4 +1,4 @@
-//! Our programs in the kernel, and what they summed up.
+//! Our programs in the kernel, and their sums.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::MaybeUninit;
@@ -39,13 +39,13 @@ const _: () = assert!(size_of::<profile_stack>() == 1024);
 const _: () = assert!(size_of::<away>() == 64);
 const _: () = assert!(size_of::<cpu>() == 64);
 
-/// Programs, maps and links, and some.
+/// Programs, maps and links, with a margin.
 const DESCRIPTORS: u64 = 64;
 
-/// As in `profile.h`.
+/// Maximum depth of a stack, as in `profile.h`.
 pub(super) const FRAMES: usize = 127;
 
-/// The reasons of `profile.h`, in its order.
+/// Loss reasons of `profile.h`, in its order.
 const LOST: [&str; 4] = ["no-room", "no-room-for-stack", "no-room-for-thread", "switch-unseen"];
 
 /// Our programs, loaded and attached; detached when dropped.
@@ -56,24 +56,24 @@ pub(super) struct Bpf {
     room: u32,
     halves: Halves,
     losses: Losses<{ LOST.len() }>,
-    /// Stacks by name; those that the kernel's side has no room for are still wanted.
+    /// Stacks by name; those that the kernel's side has no room for are still needed.
     stacks: Stacks<Vec<u64>>,
-    /// As many stacks had been stored when they were last taken out.
+    /// Number of stacks stored when they were last taken out.
     taken_at: u64,
-    /// On CPUs only.
+    /// Only for on-CPU time.
     sampler: Option<Sampler>,
     links: Vec<Link>,
-    /// The kernel times our programs as long as this is open; `None` where it refuses.
+    /// The kernel times our programs as long as this is open; `None` if it refuses.
     _statistics: Option<OwnedFd>,
 }
 
-/// What was spent by one process in one stack.
+/// Time of one process in one stack.
 #[derive(Debug, Clone)]
 pub(super) struct Sum {
     pub(super) tgid: u32,
     pub(super) comm: String,
     pub(super) state: ThreadState,
-    /// Innermost first; `None` where there is none; missing where there was no room for it.
+    /// Innermost first; `None` if there is no such stack; missing if there was no room for it.
     pub(super) user: Maybe<Option<Vec<u64>>>,
     pub(super) kernel: Maybe<Option<Vec<u64>>>,
     pub(super) count: u64,
@@ -81,13 +81,13 @@ pub(super) struct Sum {
 }
 
 impl Bpf {
-    /// Loads and attaches the program of that kind; nothing is counted yet.
+    /// Loads and attaches the program for this kind of time; counting starts later.
     ///
     /// # Errors
     ///
-    /// A sentence for people: what is missing, and how to get it.
+    /// A sentence for people: the cause and a remedy.
     pub(super) fn open(options: &Options) -> Result<Self, String> {
-        // The library would write to stderr; what we have to say, we say in the error.
+        // The library would write to stderr; the error reports it instead.
         libbpf_rs::set_print(None);
         let online = cpu_list::online(Path::new("/")).unwrap_or_default();
         descriptors::make_room(DESCRIPTORS + 2 * online.len() as u64)?;
@@ -105,7 +105,7 @@ impl Bpf {
     }
 
     /// - `own`: this process, by the machine's id.
-    /// - `possible`: CPUs that there is room for.
+    /// - `possible`: CPUs that need room.
     fn load(options: &Options, own: u32, possible: u32) -> libbpf_rs::Result<Self> {
         // Leaked so that the skeleton needs no lifetime; the kernel's side is freed when it is dropped.
         let place = Box::leak(Box::new(MaybeUninit::uninit()));
@@ -125,7 +125,7 @@ impl Bpf {
         settings.only_comm = program::comm(options.comm.as_deref());
         settings.only_cgroup = options.cgroup.is_some();
         settings.leave_out = options.leave_out;
-        // Its own CPU time is spent for everyone to see; its own sleeping is not the machine's.
+        // Our CPU time uses the machine, so it is shown; our sleeping does not.
         settings.but_tgid = if samples || options.pid == Some(own) { 0 } else { own };
         let skel = open.load()?;
         program::ask_for(&skel.maps.asked_cgroup, options.cgroup.as_ref())?;
@@ -156,7 +156,7 @@ impl Bpf {
         Ok(())
     }
 
-    /// CPUs that are watched.
+    /// Number of watched CPUs.
     pub(super) fn cpus(&self) -> usize {
         match self.kind {
             ProfileKind::OnCpu => self.sampler.as_ref().map_or(0, |s| s.ids().len()),
@@ -164,7 +164,7 @@ impl Bpf {
         }
     }
 
-    /// From now on, or until now, what happens is counted.
+    /// Starts or stops counting and returns the time.
     pub(super) fn set_running(&mut self, running: bool) -> u64 {
         let shared = self.skel.maps.bss_data.as_deref_mut().expect("our object has a .bss");
         // SAFETY: an aligned word in memory that is mapped as long as `skel` lives; only we write it.
@@ -172,7 +172,7 @@ impl Bpf {
         Monotonic.now_ns()
     }
 
-    /// Samples that came so far, of all threads and CPUs.
+    /// Samples so far, of all threads and CPUs.
     pub(super) fn samples(&self) -> u64 {
         let of = |number: &u32| {
             let place = self.cpus.of(*number)?;
@@ -182,11 +182,11 @@ impl Bpf {
         self.sampler.iter().flat_map(|s| s.ids().keys()).filter_map(of).sum()
     }
 
-    /// What our program took so far.
+    /// Run time of our program so far.
     ///
     /// # Errors
     ///
-    /// Missing where the kernel does not tell.
+    /// Missing if the kernel does not report it.
     pub(super) fn run_time(&self) -> Maybe<RunTime> {
         RunTime::of(self.program())
     }
@@ -198,17 +198,18 @@ impl Bpf {
         }
     }
 
-    /// Turns to the other half of the sums, and hands out the one that was in use.
+    /// Switches to the other half of the sums, and returns the one that was in use.
     ///
     /// # Errors
     ///
-    /// Missing where the kernel does not hand them out.
+    /// Missing if the kernel does not return them.
     pub(super) fn drain(&mut self) -> Maybe<Vec<Sum>> {
         let maps = &mut self.skel.maps;
         let shared = maps.bss_data.as_deref_mut().expect("our object has a .bss");
         let (_, rows) = self.halves.turn(&mut shared.half, [&maps.sums_even, &maps.sums_odd])?;
         let sum = |(key, sum): &Row| {
-            // SAFETY: the map's key and value are these types, of plain integers; the sizes are asserted above.
+            // SAFETY: the map's key and value are these types, of plain integers; the sizes are asserted
+            // above.
             let (key, sum): (profile_key, profile_sum) = unsafe {
                 (ptr::read_unaligned(key.as_ptr().cast()), ptr::read_unaligned(sum.as_ptr().cast()))
             };
@@ -219,11 +220,11 @@ impl Bpf {
         Ok(sums)
     }
 
-    /// Threads that are off the CPU, with their time until now: to be asked once, when nothing is counted any more.
+    /// Threads that are off the CPU, with their time until now: call once, after counting has stopped.
     ///
     /// # Errors
     ///
-    /// Missing where the kernel does not hand them out.
+    /// Missing if the kernel does not return them.
     pub(super) fn still_off(&mut self, until_ns: u64) -> Maybe<Vec<Sum>> {
         if self.kind == ProfileKind::OnCpu {
             return Ok(Vec::new());
@@ -256,7 +257,7 @@ impl Bpf {
         self.stacks.get(&self.skel.maps.stacks, name).map(Some)
     }
 
-    /// Makes room before the kernel's side runs out of it: what is wanted again is written again.
+    /// Makes room before the kernel's side runs out of it: stacks that are still needed are written again.
     fn make_room(&mut self) {
         let shared = self.skel.maps.bss_data.as_deref().expect("our object has a .bss");
         // SAFETY: an aligned word in memory that is mapped as long as `skel` lives; it is read whole.
@@ -268,7 +269,7 @@ impl Bpf {
         self.stacks.make_room(&self.skel.maps.stacks);
     }
 
-    /// What was lost since the last time, by reason.
+    /// Losses since the last call, by reason.
     pub(super) fn lost(&mut self) -> BTreeMap<String, u64> {
         let shared = self.skel.maps.bss_data.as_deref().expect("our object has a .bss");
         // SAFETY: plain words in memory that is mapped as long as `skel` lives; each is read whole.
@@ -288,7 +289,7 @@ pub(crate) fn kernel_memory(possible: u32, kind: ProfileKind) -> libbpf_rs::Resu
     Ok(program::kernel_bytes(&bpf.skel, possible))
 }
 
-/// What the kernel's side writes of a stack: how deep it is, and addresses, innermost first.
+/// Addresses of a stack as the kernel's side writes it: depth, then addresses, innermost first.
 fn frames(stack: &[u8]) -> Vec<u64> {
     assert_eq!(stack.len(), size_of::<profile_stack>(), "the map's value is this type");
     // SAFETY: of plain integers, and of this size.

@@ -1,4 +1,4 @@
-//! What a waiting thread waits for, as told by the functions on its stack.
+//! The kind of wait of a thread, derived from the functions on its stack.
 
 use record::locks::UserLockKind;
 use record::missing::{Maybe, Missing};
@@ -7,15 +7,15 @@ use super::programs::Stack;
 use crate::process_time;
 use crate::user_symbols::{Frame, UserSymbols};
 
-/// How a futex call was reached.
+/// Path to a futex call.
 #[derive(Debug)]
 pub(super) struct CallSite {
     pub(super) kind: UserLockKind,
-    /// The library's call.
+    /// Library function that was called.
     pub(super) call: Maybe<String>,
-    /// The first function outside of the libraries of threads.
+    /// First function outside of the thread libraries.
     pub(super) caller: Maybe<String>,
-    /// From the futex call outward.
+    /// Functions from the futex call outward.
     pub(super) stack: Vec<String>,
 }
 
@@ -30,13 +30,13 @@ impl CallSite {
     }
 }
 
-/// Names the call by the frames, and where the libraries keep no frame pointers by the return addresses that lie on the
+/// Names the call by the frames. If the libraries keep no frame pointers, uses the return addresses on the
 /// stack: the nearest of a known call is the one that waits.
 pub(super) fn reached(symbols: &mut UserSymbols, pid: u32, stack: &Stack) -> CallSite {
     let mut frames: Vec<Frame> = Vec::new();
     for (depth, address) in stack.frames.iter().enumerate() {
         let frame = if depth == 0 { symbols.at(pid, *address) } else { symbols.before(pid, *address) };
-        // A frame pointer that was used for something else leads nowhere.
+        // A register that was not used as a frame pointer leads nowhere.
         let Some(frame) = frame else { break };
         frames.push(frame);
     }
@@ -53,11 +53,11 @@ pub(super) fn reached(symbols: &mut UserSymbols, pid: u32, stack: &Stack) -> Cal
 fn told_by(frames: &[Frame], on_stack: &[Frame]) -> CallSite {
     let known = |frames: &[Frame]| frames.iter().enumerate().find_map(|(i, f)| Some((i, call(&f.name)?)));
     let of_stack = known(on_stack);
-    // What lies on the stack above the call comes before what frame pointers tell: they leave out the one function that
+    // Return addresses above the call on the stack come first; frame pointers omit the one function that
     // called into code without them.
     let above = of_stack.as_ref().map_or(0, |(i, _)| i + 1);
     let of_frames = known(frames);
-    // Where the call itself keeps frame pointers, they leave out nobody further out.
+    // If the call itself keeps frame pointers, they omit no function further out.
     let inside = of_frames.as_ref().map(|(i, _)| *i).filter(|i| *i > 0 && !is_library(&frames[*i]));
     let (kind, call) = match of_frames.or(of_stack).map(|(_, found)| found) {
         Some((kind, name)) => (kind, Ok(name)),
@@ -80,7 +80,8 @@ fn told_by(frames: &[Frame], on_stack: &[Frame]) -> CallSite {
     CallSite { kind, call, caller, stack }
 }
 
-/// A function's name; of one in a stripped part of a program also that of the first one further out that has any.
+/// A function's name; in a stripped part of a program, after the name of the nearest outer function that has
+/// one.
 fn with_a_name(caller: &Frame, frames: &[Frame]) -> String {
     let has_name = |f: &Frame| !f.name.starts_with(&format!("{}+0x", f.module));
     let place = frames.iter().position(|f| f == caller).map_or(0, |i| i + 1);
@@ -91,8 +92,8 @@ fn with_a_name(caller: &Frame, frames: &[Frame]) -> String {
     }
 }
 
-/// The function that frame pointers leave out: the first beyond the libraries, which keep none. What lies further out may be
-/// left over from calls that have long returned.
+/// The function that frame pointers omit: the first beyond the libraries, which keep none. Addresses further
+/// out may be left from calls that have long returned.
 fn left_out(on_stack: &[Frame]) -> Option<&Frame> {
     on_stack.iter().find(|f| !is_library(f) && call(&f.name).is_none())
 }
@@ -102,14 +103,15 @@ fn is_library(frame: &Frame) -> bool {
     FILES.iter().any(|file| frame.module.starts_with(file))
 }
 
-/// Whether a function is the program's own: neither the libraries of threads, nor what runtimes put around them.
+/// Whether a function belongs to the program: neither to the thread libraries nor to the wrappers of
+/// runtimes.
 fn is_outside(frame: &Frame) -> bool {
     const STARTS: [&str; 5] = ["std::", "core::", "alloc::", "parking_lot", "<std::"];
     let of_library = is_library(frame) || STARTS.iter().any(|start| frame.name.starts_with(start));
     !of_library && frame.name != "syscall" && call(&frame.name).is_none()
 }
 
-/// What a function of a library waits for; `None` where it is no call of that sort.
+/// Kind of wait of a library function; `None` if it does not wait.
 fn call(function: &str) -> Option<(UserLockKind, String)> {
     use UserLockKind::{Condvar, Mutex, Other, Semaphore};
     const CALLS: [(&str, UserLockKind); 27] = [
@@ -156,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_stripped_library_is_read_off_the_stack() {
-        // The kernel sees no more than the futex call itself, in a function without a name.
+        // The kernel sees only the futex call itself, in a function without a name.
         let frames = vec![frame("libc.so.6+0x85d26", "libc.so.6"), frame("main", "app")];
         let on_stack = [
             frame("pthread_cond_wait", "libc.so.6"),
@@ -172,7 +174,7 @@ mod tests {
 
     #[test]
     fn what_is_left_over_on_the_stack_of_a_static_program_is_no_caller() {
-        // In a static program the library's functions are the program's, and some returned long ago.
+        // In a static program the library's functions are in the program's file, and some returned long ago.
         let frames = ["syscall", "<std::thread::thread::Thread>::park_timeout", "<Queue>::recv", "main"];
         let on_stack = ["std::sys::futex_wait", "pthread_rwlock_timedrdlock", "clock_gettime"];
         let reached =

@@ -1,4 +1,4 @@
-//! Our programs in the kernel, and what they summed up.
+//! Our programs in the kernel, and their sums.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -43,10 +43,10 @@ const _: () = assert!(size_of::<futex_stack>() == 968);
 const _: () = assert!(size_of::<waker_key>() == 16);
 const _: () = assert!(size_of::<waker>() == 32);
 
-/// Programs, maps and links, and some.
+/// Programs, maps and links, with a margin.
 const DESCRIPTORS: u64 = 64;
 
-/// The reasons of `user_locks.h`, in its order.
+/// Loss reasons of `user_locks.h`, in its order.
 const LOST: [&str; 4] = ["no-room", "no-room-for-stack", "no-room-for-waker", "no-room-for-task"];
 
 /// Our programs, loaded and attached; detached when dropped.
@@ -59,16 +59,16 @@ pub(super) struct Bpf {
     _links: [Link; 2],
 }
 
-/// Where a thread called from.
+/// Stack of a thread at its call.
 #[derive(Debug, Clone)]
 pub(super) struct Stack {
-    /// As frame pointers tell it, innermost first.
+    /// Return addresses by frame pointers, innermost first.
     pub(super) frames: Vec<u64>,
-    /// What lies on the stack, innermost first.
+    /// Words on the stack, innermost first.
     pub(super) window: Vec<u64>,
 }
 
-/// What was waited for by one process, with one lock, operation and stack.
+/// Waits of one process, with one lock, operation and stack.
 #[derive(Debug)]
 pub(super) struct Sum {
     pub(super) pid: u32,
@@ -77,7 +77,7 @@ pub(super) struct Sum {
     pub(super) op: u32,
     pub(super) stack: Maybe<Stack>,
     pub(super) waker: Maybe<Waker>,
-    /// By its id; 0 if it was not asked for.
+    /// Control group id; 0 if groups were not requested.
     pub(super) cgroup: u64,
     pub(super) waits: Waits,
     pub(super) spun_ns: u64,
@@ -85,7 +85,7 @@ pub(super) struct Sum {
     pub(super) timed_out: u64,
 }
 
-/// Who woke waiters last.
+/// The thread that last woke waiters.
 #[derive(Debug)]
 pub(super) struct Waker {
     /// `comm/thread`.
@@ -93,14 +93,14 @@ pub(super) struct Waker {
     pub(super) stack: Maybe<Stack>,
 }
 
-/// All that was summed up in an interval.
+/// All sums of an interval.
 #[derive(Debug)]
 pub(super) struct Drained {
     pub(super) sums: Vec<Sum>,
     pub(super) lost: BTreeMap<String, u64>,
 }
 
-/// Whether an operation is one of locks that lend their priority: mutexes, all of them.
+/// Whether an operation is one of priority-inheriting locks, all of which are mutexes.
 pub(super) fn is_priority_inheriting(op: u32) -> bool {
     const LOCK_PI: u32 = 6;
     const LOCK_PI2: u32 = 13;
@@ -122,9 +122,9 @@ impl Bpf {
     ///
     /// # Errors
     ///
-    /// A sentence for people: what is missing, and how to get it.
+    /// A sentence for people: the cause and a remedy.
     pub(super) fn open(options: &Options) -> Result<Self, String> {
-        // The library would write to stderr; what we have to say, we say in the error.
+        // The library would write to stderr; the error reports it instead.
         libbpf_rs::set_print(None);
         descriptors::make_room(DESCRIPTORS)?;
         let machines = |pid| process_ids::machines(pid).map_err(|why| why.reason);
@@ -160,11 +160,11 @@ impl Bpf {
         Ok(Self { skel, room: options.room, halves: Halves::default(), losses, stacks, _links: links })
     }
 
-    /// Ends an interval: turns to the other half of the sums, and hands out the one that was in use.
+    /// Ends an interval: switches to the other half of the sums, and returns the one that was in use.
     ///
     /// # Errors
     ///
-    /// Missing where the kernel does not hand them out.
+    /// Missing if the kernel does not return them.
     pub(super) fn drain(&mut self) -> Maybe<(u64, Drained)> {
         let maps = &mut self.skel.maps;
         let shared = maps.bss_data.as_deref_mut().expect("our object has a .bss");
@@ -204,7 +204,7 @@ impl Bpf {
         Ok(Waker { name, stack: self.stacks.get(&self.skel.maps.stacks, waker.stack) })
     }
 
-    /// What was lost since the last time, by reason.
+    /// Losses since the last call, by reason.
     fn lost(&mut self) -> BTreeMap<String, u64> {
         let shared = self.skel.maps.bss_data.as_deref().expect("our object has a .bss");
         // SAFETY: plain words in memory that is mapped as long as `skel` lives; each is read whole.
@@ -215,7 +215,7 @@ impl Bpf {
         lost
     }
 
-    /// System calls that have ended since the programs were attached, of any kind.
+    /// System calls of any kind that have ended since the programs were attached.
     pub(super) fn calls(&self) -> u64 {
         let shared = self.skel.maps.bss_data.as_deref().expect("our object has a .bss");
         // SAFETY: aligned words in memory that is mapped as long as `skel` lives; each is read whole.
@@ -223,18 +223,18 @@ impl Bpf {
     }
 }
 
-/// Time of the two programs for one wait with the call that ends it, and for one other system call, of any thread: measured
-/// by programs without filters, and bursts of both.
+/// Time of the two programs for one wait with the call that ends it, and for one other system call, of any
+/// thread: measured with programs without filters, and bursts of both.
 ///
 /// # Errors
 ///
-/// Missing where the kernel's run statistics cannot be had.
+/// Missing if the kernel's run statistics are unavailable.
 pub(super) fn ns_of_calls() -> Maybe<[f64; 2]> {
     let options = Options { room: 1024, own_threads: true, ..Options::of_everyone_else() };
     let mut bpf = Bpf::attach(&options, process::id()).map_err(|e| Missing::because(e.to_string()))?;
     let ask = || {
         for _ in 0..20_000 {
-            // A thread asks the kernel for this id each time.
+            // This call enters the kernel each time.
             nix::unistd::gettid();
         }
         Ok::<_, Infallible>(())
