@@ -97,7 +97,7 @@ fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, Failure> {
     let look = Set { looks: true, ..Set::new(vec![look], &site) };
     let (version, streams) = (settings.http.version, settings.http.streams);
     let streams = streams as usize;
-    // Bodies that the server lets us send and does not read yet are replies too.
+    // Request bodies that the server has not read yet count as replies too.
     let longest = requests.iter().map(|request| request.bytes.len()).max().unwrap_or_default();
     held::allow(longest.saturating_mul(settings.in_flight_max() as usize));
     let requests = Set { keeps_cookies: settings.http.cookies, data, streams, ..Set::new(requests, &site) };
