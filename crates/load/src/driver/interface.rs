@@ -50,7 +50,7 @@ pub(crate) trait Driver: Send + Sync {
         &[]
     }
 
-    /// The cache to fill and settle before the load, on a separate connection; `None` if there is none.
+    /// The cache to fill and settle before the load, on a separate connection; `None` for other targets.
     fn cache(&self, _: &Cut) -> Result<Option<Box<dyn Cache>>, Failure> {
         Ok(None)
     }

@@ -16,7 +16,7 @@ pub(crate) struct Security {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Off,
-    /// No checks.
+    /// Nothing is verified.
     Require,
     /// The certificate chain is verified.
     VerifyCa,

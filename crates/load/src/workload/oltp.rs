@@ -223,7 +223,7 @@ pub(crate) struct OltpExecution {
     /// Number of times that this statement was executed.
     asked: u32,
     table: usize,
-    /// Its row was deleted and not inserted again yet.
+    /// The row was deleted and not inserted again yet.
     is_deleted: bool,
     id: i64,
     c: Digits<C_LENGTH>,

@@ -26,7 +26,7 @@ enum Law {
 
 /// Share of the draws of `special` that follows a bell curve over all rows.
 const SPECIAL_BELL: f64 = 0.25;
-/// Number of uniform numbers whose average gives the bell curve.
+/// Number of uniform numbers that are averaged for a draw from the bell curve.
 const SPECIAL_ITERATIONS: u32 = 12;
 /// Share of the rows, in the middle, that gets the other draws.
 const SPECIAL_ROWS: f64 = 0.01;

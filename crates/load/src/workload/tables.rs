@@ -51,7 +51,7 @@ pub(crate) trait Cache {
 
 /// Number of rows of a table without gaps in its ids, from its first and last id; 0 if it is empty.
 ///
-/// A table whose first id is not 1 lacks at least the rows before it.
+/// A table with a first id other than 1 lacks at least the rows before it.
 pub(crate) fn rows_between(first: Option<u64>, last: Option<u64>) -> u64 {
     first.zip(last).map_or(0, |(first, last)| last.saturating_add(1).saturating_sub(first.max(1)))
 }

@@ -1,5 +1,5 @@
-//! `memcached://host:port` and `memcached+unix:PATH`: the key-value workload on memcached, in its text or its meta
-//! protocol.
+//! `memcached://host:port` and `memcached+unix:PATH`: the key-value workload on memcached, in its text or its
+//! meta protocol.
 //!
 //! # Source
 //!

@@ -124,11 +124,11 @@ impl Dialogue for DialogueOne {
 
 /// Result of reading some bytes of an answer.
 enum Step {
-    /// This many bytes are consumed; the next part begins.
+    /// Number of bytes consumed; the next part begins.
     Took(usize),
     /// The bytes are incomplete.
     More,
-    /// The answer is complete after this many bytes.
+    /// Number of bytes after which the answer is complete.
     Whole(usize),
     Garbage,
 }

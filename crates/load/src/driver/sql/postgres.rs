@@ -296,7 +296,7 @@ struct PostgresProtocol {
     asked: Option<usize>,
     ready: Ready,
     reader: Reader,
-    /// No byte of the answer was read yet.
+    /// The answer was not read at all yet.
     begins: bool,
     /// Buffer for a statement with its values.
     sql: String,

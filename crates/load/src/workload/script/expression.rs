@@ -117,7 +117,7 @@ impl Function {
 
 /// Inputs of an evaluation.
 pub(super) struct Scene<'a> {
-    /// By slot; `None` if not set yet.
+    /// Values by slot; `None` if not set yet.
     pub(super) variables: &'a [Option<Value>],
     /// Names of the variables, by slot.
     pub(super) names: &'a [String],

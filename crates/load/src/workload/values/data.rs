@@ -17,7 +17,7 @@ use crate::schedule::random::Random;
 /// Size limit of a file, since it is held in memory.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 
-/// Reads a file; it may be a pipe or a device, whose size is unknown until the end.
+/// Reads a file; it may be a pipe or a device, with a size that is unknown until the end.
 fn text_of(file: &str, bytes_max: u64) -> Result<String, String> {
     let mut text = String::new();
     let read = File::open(file).and_then(|opened| opened.take(bytes_max + 1).read_to_string(&mut text));

@@ -24,7 +24,7 @@ const STEPS_MAX: usize = 20;
 
 /// Capabilities of client and server.
 mod capability {
-    /// Server flag: this is MySQL, whose clients do not know MariaDB's capabilities.
+    /// Server flag: this is MySQL; its clients do not know MariaDB's capabilities.
     pub(super) const MYSQL: u32 = 1;
     pub(super) const LONG_FLAG: u32 = 1 << 2;
     pub(super) const CONNECT_WITH_DB: u32 = 1 << 3;

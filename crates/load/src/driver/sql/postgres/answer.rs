@@ -124,9 +124,9 @@ impl Reader {
 enum Step {
     /// The message is incomplete.
     More,
-    /// This many bytes are consumed.
+    /// Number of bytes consumed.
     Took(usize),
-    /// The answer ends after this many bytes.
+    /// Number of bytes after which the answer ends, and the transaction status.
     Ready(usize, Ready),
 }
 
