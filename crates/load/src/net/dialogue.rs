@@ -49,7 +49,7 @@ pub(crate) trait Dialogue: Send {
         None
     }
 
-    /// Abandons the server's current work.
+    /// Called when the current request is abandoned.
     fn give_up(&self) {}
 
     /// Reads unrequested input; a failure gives the reason why the connection is unusable.

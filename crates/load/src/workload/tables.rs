@@ -37,7 +37,7 @@ pub(crate) trait Store {
 
 /// A cache that is filled and brought to its steady state before a load.
 pub(crate) trait Cache {
-    /// Fills the cache according to the policy, waits until it is steady, and returns the checks.
+    /// Fills the cache according to the policy and waits until it is steady; returns counts and checks.
     fn ensure(
         &mut self,
         settings: &LoadSettings,

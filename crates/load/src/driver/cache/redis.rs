@@ -1,5 +1,5 @@
-//! `redis://[user:pw@]host:port/db` and `redis+unix:PATH`: the key-value workload on Redis or Valkey, in RESP2 or
-//! RESP3.
+//! `redis://[user:pw@]host:port/db` and `redis+unix:PATH`: the key-value workload on Redis or Valkey, in
+//! RESP2 or RESP3.
 //!
 //! # Source
 //!

@@ -125,8 +125,8 @@ fn is_below(asked: &[u8], path: &[u8]) -> bool {
     }
 }
 
-/// Whether an expiry date is the start of the epoch, by which servers delete a cookie. No other date passes
-/// during a load.
+/// Whether an expiry date is one by which servers delete a cookie, such as 1 January 1970. No other date
+/// passes during a load.
 fn is_long_ago(date: &[u8]) -> bool {
     let mut words = date.split(|b| matches!(b, b' ' | b'-'));
     words.any(|word| matches!(word, b"1970" | b"1969" | b"0001" | b"70"))

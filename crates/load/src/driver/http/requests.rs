@@ -1,4 +1,4 @@
-//! A file of requests: what a load asks, each in its share.
+//! A file of requests: a load sends each of them by its weight.
 //!
 //! ```toml
 //! [[request]]

@@ -61,7 +61,7 @@ pub(super) trait Protocol: Send {
     /// Whether a transaction may be open after a failure.
     fn may_be_in_transaction(&self) -> bool;
 
-    /// Abandons the running statement.
+    /// Called when the running statement is abandoned.
     fn give_up(&self) {}
 }
 
