@@ -1,4 +1,4 @@
-//! One worker's connection to a target, as engine, workloads and drivers know it.
+//! One worker's connection to a target: the types shared by engine, workloads and drivers.
 
 mod answer;
 mod attempt;

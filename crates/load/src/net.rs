@@ -1,8 +1,9 @@
 //! Requests and answers over a socket.
 //!
-//! A protocol is a [`Dialogue`]: it writes requests into a buffer and reads answers out of one, and never sees a socket.
-//! So the same few lines drive it on a thread that waits for one connection ([`Talk`]) and in a loop that waits for
-//! thousands ([`crate::engine::loops::event_loop`]). Sessions with SQL servers begin on a [`Wire`] and may become a dialogue.
+//! A protocol is a [`Dialogue`]: it writes requests to a buffer, reads answers from one, and never uses a
+//! socket. So the same code runs on a thread with one connection ([`Talk`]) and in a loop with thousands
+//! ([`crate::engine::loops::event_loop`]). Sessions with SQL servers begin on a [`Wire`] and may become a
+//! dialogue.
 
 pub(crate) mod address;
 mod dialogue;

@@ -1,4 +1,4 @@
-//! What an event does: its statements, keys, rows and values. No module here knows a server or a socket.
+//! Workloads: the statements, keys, rows and values of events. No module here uses a server or a socket.
 
 pub(crate) mod kv;
 pub(crate) mod oltp;

@@ -1,13 +1,13 @@
-//! How an event that ended well ended.
+//! Result of a successful event.
 
-/// The end of an event that ended well.
+/// Result of a successful event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Answer {
-    /// Number of the operation that it was.
+    /// Index of the operation.
     pub(crate) operation: usize,
-    /// Number of the outcome.
+    /// Index of the outcome.
     pub(crate) outcome: Option<usize>,
-    /// Hits and misses, if it has several keys; then there is no other outcome.
+    /// Hits and misses of an event with several keys; such an event has no other outcome.
     pub(crate) keys: Option<Keys>,
 }
 

@@ -1,15 +1,15 @@
-//! What a worker does with its connection: one try of one event at a time.
+//! A worker's use of its connection: one attempt at one event at a time.
 
 use super::failure::Failure;
 use super::laps::Laps;
 use crate::schedule::random::Random;
 
-/// One worker's way to the target. Made and used on one thread.
+/// One worker's connection to the target. Opened and used on one thread.
 pub(crate) trait Connection {
-    /// Does one event, once; timed from the outside.
+    /// Makes one attempt at one event; the caller times it.
     fn run(&mut self, attempt: &mut Attempt<'_>) -> Result<(), Failure>;
 
-    /// Looks, without waiting, what became of it between two events.
+    /// Checks the state of the connection between two events, without blocking.
     ///
     /// - `has_rested`: its worker has slept since the last event.
     fn idle(&mut self, _has_rested: bool) -> Idle {
@@ -21,17 +21,17 @@ pub(crate) trait Connection {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Idle {
     Stands,
-    /// The server has closed it, as servers of this kind do with what is not in use: no failure, but the next
-    /// event needs another.
+    /// The server has closed an idle connection, as servers of this kind do: not a failure, but the next
+    /// event needs a new connection.
     Closed,
-    /// Broken, or ended by the server.
+    /// Broken, or closed by the server for another reason.
     Lost(Failure),
 }
 
-/// One try of one event.
+/// One attempt at one event.
 pub(crate) struct Attempt<'a> {
-    /// The event's own chance: the same at each try.
+    /// Random generator of the event: the same at each attempt.
     pub(crate) random: Random,
-    /// The timer of its operations.
+    /// Timer of the event's operations.
     pub(crate) laps: &'a mut Laps,
 }

@@ -1,11 +1,11 @@
-//! How a connection that hangs is cut from outside.
+//! Cuts a hanging connection from outside.
 
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Cuts a connection that hangs, from another thread. A clone cuts the same connection.
+/// Cuts a hanging connection from another thread. A clone cuts the same connection.
 #[derive(Clone, Default)]
 pub(crate) struct Cut {
     action: Arc<Mutex<Option<CutAction>>>,
@@ -15,8 +15,8 @@ pub(crate) struct Cut {
 type CutAction = Box<dyn Fn() + Send>;
 
 impl Cut {
-    /// Sets how to cut the connection that was just made, in place of the one before. If the run was given up
-    /// meanwhile, the connection is cut at once: no later call would do it.
+    /// Sets the action that cuts the new connection; replaces the previous one. If the run was given up in
+    /// the meantime, the connection is cut immediately, because no later call would do it.
     pub(crate) fn arm(&self, cut: impl Fn() + Send + 'static) {
         let mut action = self.action.lock().unwrap_or_else(PoisonError::into_inner);
         if self.is_cut.load(Ordering::SeqCst) {
@@ -25,23 +25,23 @@ impl Cut {
         *action = Some(Box::new(cut));
     }
 
-    /// Arms with a `shutdown(2)` of a socket: a blocked read or write returns at once.
+    /// Arms with a `shutdown(2)` of a socket: a blocked read or write returns immediately.
     pub(crate) fn arm_socket(&self, socket: OwnedFd) {
         self.arm_socket_and(socket, || {});
     }
 
-    /// The same, and then does something that may not block.
+    /// Variant of [`Self::arm_socket`] that then calls `then`, which must not block.
     pub(crate) fn arm_socket_and(&self, socket: OwnedFd, then: impl Fn() + Send + 'static) {
-        // Whatever its family: shutdown does not look at addresses.
+        // Any address family will do: shutdown does not use addresses.
         let socket = TcpStream::from(socket);
         self.arm(move || {
-            // An error says that it is disconnected already.
+            // An error means that the socket is already disconnected.
             let _ = socket.shutdown(Shutdown::Both);
             then();
         });
     }
 
-    /// Whether it was cut, for waits that are not on the connection.
+    /// Flag that is set by the cut, for waits that do not use the connection.
     pub(crate) fn is_cut(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.is_cut)
     }
@@ -51,7 +51,7 @@ impl Cut {
         *self.action.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// Cuts the connection, where there is one.
+    /// Cuts the connection, if there is one.
     pub(crate) fn cut(&self) {
         self.is_cut.store(true, Ordering::SeqCst);
         if let Some(cut) = &*self.action.lock().unwrap_or_else(PoisonError::into_inner) {

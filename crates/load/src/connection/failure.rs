@@ -1,41 +1,40 @@
-//! A try that failed, and what can be done about it.
+//! Failed attempts, with their class and remedy.
 
-/// A try that failed.
+/// A failed attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) class: FailureClass,
-    /// In the server's words, and where it is a configuration, what to do.
+    /// The server's message; for an error of the configuration, with advice.
     pub(crate) text: String,
-    /// Whether a class that may pass is a reason to try again: false where the server may have done already
-    /// what must not be done twice.
+    /// Whether a transient failure may be retried: false if the server may have executed a request that is
+    /// not idempotent.
     pub(crate) may_repeat: bool,
-    /// Number of the outcome, of those of [`crate::driver::Driver::outcomes`], where an answer came that has
-    /// one.
+    /// Index into [`crate::driver::Driver::outcomes`], if an answer with an outcome arrived.
     pub(crate) outcome: Option<usize>,
-    /// Number of the operation that was timed out, of those of [`crate::driver::Driver::operations`].
+    /// Index into [`crate::driver::Driver::operations`] of the operation that timed out.
     pub(crate) operation: Option<usize>,
 }
 
-/// Remedy for a failed try.
+/// Class of a failed attempt, by its remedy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FailureClass {
-    /// Try again.
+    /// Retry.
     Transient,
-    /// Connect again, then try again.
+    /// Reconnect, then retry.
     Connection,
-    /// Ask on another connection: the server has not begun it, and begins nothing more on this one. Neither
-    /// an error nor a retry.
+    /// Send the request on another connection: the server has not started it, and starts nothing more on this
+    /// one. Counts neither as an error nor as a retry.
     Unprocessed,
-    /// Nothing: this event has failed.
+    /// None: this event has failed.
     Application,
-    /// Nothing: the answer was wrong.
+    /// None: the answer was wrong.
     Verify,
-    /// Nothing: the event was given up after its time-out. Its connection is not used again, because the
-    /// answer may still come.
+    /// None: the event exceeded its time limit. Its connection is not used again, because the answer may
+    /// still arrive.
     Timeout,
-    /// The user must change something.
+    /// The user must change the configuration.
     Configuration,
-    /// A resource of this machine is missing.
+    /// A resource of this machine is exhausted.
     Machine,
 }
 

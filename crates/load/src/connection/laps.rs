@@ -1,4 +1,4 @@
-//! When the operations of an event end.
+//! Service times of the operations inside an event.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,10 +8,10 @@ use record::clock::Clock;
 use super::answer::{Answer, Keys};
 use super::operation::OperationShare;
 
-/// Stamps between the operations of an event, in room made beforehand.
+/// Service times of the operations of an event, in preallocated memory.
 pub(crate) struct Laps {
     clock: Arc<dyn Clock + Send + Sync>,
-    /// Whether the run has given up its connection.
+    /// Whether the run has cut its connection.
     is_cut: Arc<AtomicBool>,
     start_ns: u64,
     last_ns: u64,
@@ -20,7 +20,7 @@ pub(crate) struct Laps {
 }
 
 impl Laps {
-    /// Room for the operations of one event.
+    /// Allocates memory for the operations of one event.
     pub(crate) fn new(
         clock: Arc<dyn Clock + Send + Sync>,
         operations: &[OperationShare],
@@ -37,14 +37,14 @@ impl Laps {
         }
     }
 
-    /// Begins a try at `start_ns`.
+    /// Begins an attempt at `start_ns`.
     pub(crate) fn begin(&mut self, start_ns: u64) {
         self.taken.clear();
         self.outcomes = [(0, 0); 2];
         (self.start_ns, self.last_ns) = (start_ns, start_ns);
     }
 
-    /// Ends an operation: number `operation` of [`crate::driver::Driver::operations`]; the next one begins.
+    /// Ends an operation, an index into [`crate::driver::Driver::operations`]; the next one begins.
     pub(crate) fn end_operation(&mut self, operation: usize) {
         assert!(self.taken.len() < self.taken.capacity(), "more operations than the driver announced");
         let now_ns = self.clock.now_ns();
@@ -52,7 +52,7 @@ impl Laps {
         self.last_ns = now_ns;
     }
 
-    /// Notes how the event ended.
+    /// Records the outcome of the event.
     pub(crate) fn note_outcome(&mut self, answer: &Answer) {
         self.outcomes = match (answer.keys, answer.outcome) {
             (Some(Keys { found, missed }), _) => [(0, found), (1, missed)],
@@ -61,24 +61,24 @@ impl Laps {
         };
     }
 
-    /// The outcomes that were noted: numbers of [`crate::driver::Driver::outcomes`], and how often each was.
+    /// The recorded outcomes: index into [`crate::driver::Driver::outcomes`], and count.
     pub(crate) fn outcomes(&self) -> [(usize, u64); 2] {
         self.outcomes
     }
 
-    /// Ends an operation that spans the others, from the beginning of the try to the end of the last of them.
+    /// Ends an operation that spans the others, from the start of the attempt to the end of the last of them.
     pub(crate) fn end_span(&mut self, operation: usize) {
         assert!(self.taken.len() < self.taken.capacity(), "more operations than the driver announced");
         self.last_ns = self.end_ns();
         self.taken.push((operation, self.last_ns - self.start_ns));
     }
 
-    /// Ends a rest, within the event; no operation lasted meanwhile.
+    /// Marks the end of a pause inside the event; a pause belongs to no operation.
     pub(crate) fn rested(&mut self) {
         self.last_ns = self.clock.now_ns();
     }
 
-    /// Waits, within the event; no operation lasts meanwhile.
+    /// Pauses inside the event; a pause belongs to no operation.
     pub(crate) fn rest(&mut self, for_ns: u64) {
         let until_ns = self.clock.now_ns().saturating_add(for_ns);
         loop {
@@ -91,16 +91,16 @@ impl Laps {
         }
     }
 
-    /// The end of the last operation, or now where the event has none.
+    /// The end of the last operation, or now if the event has none.
     pub(crate) fn end_ns(&self) -> u64 {
         if self.taken.is_empty() { self.clock.now_ns() } else { self.last_ns }
     }
 
-    /// Each operation's number and service time.
+    /// Index and service time of each operation.
     pub(crate) fn taken(&self) -> &[(usize, u64)] {
         &self.taken
     }
 }
 
-/// A rest within an event is cut into slices of this, so that a stop is seen.
+/// Length of the slices of a pause inside an event; a stop is noticed between two slices.
 const REST_SLICE_NS: u64 = 20_000_000;

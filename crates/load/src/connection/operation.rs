@@ -2,19 +2,19 @@
 
 use std::borrow::Cow;
 
-/// One operation and how often an event does it.
+/// An operation and its frequency in an event.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct OperationShare {
     /// Name in records and files: no blanks, no commas.
     pub(crate) name: Cow<'static, str>,
-    /// On average; `None` where only the events themselves decide.
+    /// Average number per event; `None` if only the events themselves determine it.
     pub(crate) per_event: Option<f64>,
-    /// At most, in one event.
+    /// Largest number in one event.
     pub(crate) per_event_max: u32,
 }
 
 impl OperationShare {
-    /// An operation that every event does `per_event` times.
+    /// An operation that every event performs `per_event` times.
     pub(crate) fn always(name: &'static str, per_event: u32) -> Self {
         Self { name: name.into(), per_event: Some(per_event.into()), per_event_max: per_event }
     }

@@ -1,4 +1,4 @@
-//! A driver of one thread a connection, and of many on one, from an exchange.
+//! Drivers over an [`Exchange`]: one thread per connection, or many connections on one thread.
 
 use std::io;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::connection::{Attempt, Connection, Cut, Failure, Idle, OperationShare}
 use crate::net::{Dialogue, Multiplex, Opening, Talk};
 use crate::workload::tables::Cache;
 
-/// A driver of one thread a connection, from an exchange.
+/// Driver with one thread per connection, over an [`Exchange`].
 pub(crate) struct Net<E>(pub(crate) Arc<E>);
 
 struct Blocking(Talk);

@@ -1,17 +1,19 @@
-//! The reader of `bakeoff dder`: one buffer size, over and over, for about a millisecond at a time.
+//! The reader of `bakeoff dder`: reads with one buffer size repeatedly for about a millisecond.
 //!
-//! No target of a load: a sweep has a hundred thousand sizes, and each is measured closed loop on the caller's thread,
-//! into one buffer that is warm. A point is eight batches of calls, of which the third fastest counts: a moment in which
-//! the machine did something else costs a batch, not the point. Reading goes on through the file and begins again at its
-//! start, so that a large file is read as a large file.
+//! It is not the target of a load: a sweep has a hundred thousand sizes, and each is measured in a closed
+//! loop on the caller's thread, into one warm buffer. A point consists of eight batches of calls, of which
+//! the third fastest counts: a short disturbance spoils a batch, not the point. Reads advance through the
+//! file and start over at its end, so a large file is read as a large file.
 //!
-//! Where in a page a call starts matters to the copy, and calls that follow each other start at multiples of their size:
-//! sizes just below a page's would meet a few places only, others all of them, and the curve would show teeth that are
-//! those of the walk. So every few calls, and where the file begins again, reading goes on at another place within the
-//! page: whichever places a walk without end would meet, the multiples of gcd(size, page), are met alike by every size.
+//! The position of a call within a page affects the copy. Consecutive calls start at multiples of their size:
+//! sizes just below a page's would start at few positions only, other sizes at all of them, and the curve
+//! would show artifacts of this sequence. Therefore the position within the page changes every few calls and
+//! whenever the file starts over. Every size then starts equally often at each position that an endless
+//! sequence would reach, the multiples of gcd(size, page).
 //!
-//! Where the buffer lies matters too: one page of it that falls on the same cache sets as others is slow for every size that
-//! reaches it, and the curve would show a step there. So each point has its buffer at other pages of a larger piece of memory.
+//! The position of the buffer matters too: if one of its pages falls on the same cache sets as others, every
+//! size that reaches this page is slow, and the curve would show a step there. So each point places its
+//! buffer at different pages of a larger block of memory.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fs::{File, OpenOptions};
@@ -25,7 +27,7 @@ use std::time::Duration;
 use nix::libc;
 use record::clock::{Clock as _, Monotonic};
 
-/// By which call data comes into the buffer.
+/// System call or mapping that fills the buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Call {
     /// `read(2)`.
@@ -38,28 +40,29 @@ pub enum Call {
     Direct,
 }
 
-/// Batches of a point.
+/// Batches per point.
 const BATCHES: usize = 8;
-/// The batch that counts, fastest first, from 0.
+/// Rank of the batch that counts; the fastest has rank 0.
 const COUNTS: usize = 2;
-/// Alignment that every device and every page asks for.
+/// Alignment that satisfies every device and page.
 const ALIGNMENT: usize = 4_096;
-/// Calls in a row before the place within the page changes; more of a size that walks through less than a page in so many.
+/// Calls in a row before the position within the page changes; more if this many calls of a size cover less
+/// than a page.
 const STRETCH_CALLS: u64 = 8;
 
-/// Pages of memory that the buffer moves about in, beside its own.
+/// Pages, beyond the buffer's own, by which the buffer may move.
 const SPARE_PAGES: usize = 64;
 
-/// What a point came to.
+/// Result of one point.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Point {
-    /// Time of one call in the batch that counts.
+    /// Time per call in the batch that counts.
     pub call_ns: f64,
-    /// Calls in all batches.
+    /// Number of calls in all batches.
     pub calls: u64,
 }
 
-/// A file, a buffer, and a place in the file.
+/// A file, a buffer and a position in the file.
 #[derive(Debug)]
 pub struct Reader {
     call: Call,
@@ -69,19 +72,20 @@ pub struct Reader {
     bytes: u64,
     offset: u64,
     place: Offsets,
-    /// Calls before the place changes.
+    /// Calls left before the position changes.
     stretch_left: u64,
 }
 
 impl Reader {
-    /// A reader of the first `bytes` of `file`, with a buffer of `size_max`, both touched once.
+    /// Opens a reader of the first `bytes` of `file`, with a buffer of `size_max`, and touches both once.
     ///
     /// # Errors
     ///
-    /// The system's; `EINVAL` where the file system does not do [`Call::Direct`].
+    /// The system's error; `EINVAL` if the file system does not support [`Call::Direct`].
     pub fn open(file: &File, call: Call, bytes: u64, size_max: u64) -> io::Result<Self> {
         assert!(size_max > 0 && size_max <= bytes, "a buffer holds something, and the file fills it");
-        // A new description of the same file, with an offset and flags of its own, also where its name is gone.
+        // A new description of the same file, with its own offset and flags, even if the file's name was
+        // removed.
         let mut options = OpenOptions::new();
         options.read(true);
         if call == Call::Direct {
@@ -100,12 +104,12 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The system's error.
     pub fn point(&mut self, size: u64, at_least: Duration) -> io::Result<Point> {
         assert!(size > 0 && size <= self.buffer.bytes() as u64, "the buffer holds the size");
         self.place.mask = places_mask(size);
         self.buffer.move_to_page(self.place.another_page());
-        // The first calls bring code and data near, and say how many calls make a batch.
+        // The first calls load code and data into the caches, and give the number of calls per batch.
         let once_ns = self.batch(size, 1)?.min(self.batch(size, 1)?).max(1);
         let batch_ns = u64::try_from(at_least.as_nanos()).unwrap_or(u64::MAX) / BATCHES as u64;
         let calls = (batch_ns / once_ns).max(1);
@@ -117,13 +121,14 @@ impl Reader {
         Ok(Point { call_ns: batches[COUNTS] as f64 / calls as f64, calls: calls * BATCHES as u64 })
     }
 
-    /// Time of so many calls, one after the other.
+    /// Time of `calls` consecutive calls.
     fn batch(&mut self, size: u64, calls: u64) -> io::Result<u64> {
         self.go_on(size)?;
         let began_ns = Monotonic.now_ns();
         for _ in 0..calls {
             let is_over = self.bytes - self.offset < size;
-            // A reader without offsets of its own would pay for a call more: it changes its place less often.
+            // `read(2)` uses the file's offset and needs another call to move it, so it changes its position
+            // less often.
             if is_over || (self.stretch_left == 0 && self.call != Call::Read) {
                 self.go_on(size)?;
             }
@@ -134,10 +139,11 @@ impl Reader {
         Ok(Monotonic.now_ns() - began_ns)
     }
 
-    /// To another place within the page where the last call ended.
+    /// Moves to another position within the page where the last call ended.
     ///
-    /// Where the file is over, to one of the pages of its first call, another each time: what no call reaches at the end
-    /// of one pass is then read in the next, and every size reads the whole file, however often it fits into it.
+    /// At the end of the file it moves to one of the pages of the first call, a different one each time. The
+    /// next pass then reads the bytes that the last pass did not reach, and every size reads the whole file,
+    /// however often it fits into the file.
     fn go_on(&mut self, size: u64) -> io::Result<()> {
         let page_of = |offset: u64| offset & !(ALIGNMENT as u64 - 1);
         let place = self.place.next();
@@ -177,11 +183,11 @@ impl Reader {
     }
 }
 
-/// Places within a page, each met alike in the long run: steps of the golden ratio.
+/// Positions within a page, equally frequent in the long run: steps of the golden ratio.
 #[derive(Debug)]
 struct Offsets {
     state: u64,
-    /// The bits of an offset that may be set.
+    /// Bits that an offset may have set.
     mask: u64,
 }
 
@@ -191,13 +197,13 @@ impl Offsets {
         (self.state >> 52) & self.mask
     }
 
-    /// One of the pages at which the buffer may begin.
+    /// Picks one of the pages at which the buffer may begin.
     fn another_page(&mut self) -> usize {
         self.next();
         usize::try_from(self.below(SPARE_PAGES as u64 + 1)).expect("a small number")
     }
 
-    /// A number below `n`, by the bits that the place does not have.
+    /// A number below `n`, from the bits that the position does not use.
     fn below(&self, n: u64) -> u64 {
         let middle = u128::from(self.state << 12);
         ((middle * u128::from(n)) >> 64) as u64
@@ -210,12 +216,12 @@ fn places_mask(size: u64) -> u64 {
     (page - 1) & !((1 << size.trailing_zeros().min(page.trailing_zeros())) - 1)
 }
 
-/// A buffer that starts where a page does, at one or another of those in a piece of memory.
+/// A buffer that starts on a page boundary, at one of several pages of a block of memory.
 #[derive(Debug)]
 struct Buffer {
     memory: *mut u8,
     layout: Layout,
-    /// Where in the memory it begins.
+    /// Offset of the buffer in the memory.
     begins: usize,
 }
 
@@ -225,13 +231,13 @@ impl Buffer {
         let room = bytes.checked_add(SPARE_PAGES * ALIGNMENT);
         let layout = room.and_then(|room| Layout::from_size_align(room, ALIGNMENT).ok());
         let layout = layout.expect("a buffer is smaller than memory");
-        // SAFETY: the layout has bytes.
+        // SAFETY: the layout has a nonzero size.
         let memory = unsafe { alloc_zeroed(layout) };
         if memory.is_null() {
             handle_alloc_error(layout);
         }
-        // Pages are there once they were written.
-        // SAFETY: so many bytes were allocated just now.
+        // A page is mapped only after a write to it.
+        // SAFETY: this many bytes were allocated just above.
         unsafe { ptr::write_bytes(memory, 1, layout.size()) };
         Self { memory, layout, begins: 0 }
     }
@@ -247,8 +253,8 @@ impl Buffer {
 
     fn first(&mut self, bytes: usize) -> &mut [u8] {
         assert!(bytes <= self.bytes(), "the buffer holds it");
-        // SAFETY: the memory holds the spare pages and the buffer's bytes behind whichever it begins at; it was written
-        // to when it was allocated, and is borrowed from `self` alone.
+        // SAFETY: the memory holds the spare pages and the buffer's bytes behind any position of `begins`; it
+        // was initialized at its allocation, and is borrowed through `self` only.
         unsafe { std::slice::from_raw_parts_mut(self.memory.add(self.begins), bytes) }
     }
 }
@@ -260,7 +266,7 @@ impl Drop for Buffer {
     }
 }
 
-/// A file in memory, for reading.
+/// A read-only mapping of a file.
 #[derive(Debug)]
 struct Map {
     start: *mut libc::c_void,
@@ -270,7 +276,7 @@ struct Map {
 impl Map {
     fn of(file: &File, bytes: u64) -> io::Result<Self> {
         let bytes = usize::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        // SAFETY: a new mapping at a place that the kernel chooses; the result is checked.
+        // SAFETY: a new mapping at an address that the kernel chooses; the result is checked.
         let start = unsafe {
             libc::mmap(ptr::null_mut(), bytes, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd(), 0)
         };
@@ -283,8 +289,8 @@ impl Map {
     fn copy(&self, offset: u64, into: &mut [u8]) -> usize {
         let offset = usize::try_from(offset).expect("an offset within the mapping");
         assert!(into.len() <= self.bytes - offset, "a copy ends within the mapping");
-        // SAFETY: both ends are valid for the length, and a mapping of ours never overlaps a buffer of ours. The file
-        // has no name that others could shorten it by.
+        // SAFETY: both ranges are valid for the length, and a mapping never overlaps a buffer of ours. The
+        // file has no name by which others could truncate it.
         unsafe {
             ptr::copy_nonoverlapping(self.start.cast::<u8>().add(offset), into.as_mut_ptr(), into.len());
         };
@@ -294,7 +300,7 @@ impl Map {
 
 impl Drop for Map {
     fn drop(&mut self) {
-        // SAFETY: mapped with this length, and unmapped once. There is nothing to do about a failure.
+        // SAFETY: mapped with this length, and unmapped once. A failure has no remedy.
         unsafe { libc::munmap(self.start, self.bytes) };
     }
 }

@@ -1,4 +1,4 @@
-//! Targets that answer each request over a socket: what memcached, Redis and HTTP share.
+//! Targets that answer each request over a socket: code shared by memcached, Redis and HTTP.
 
 use std::time::Duration;
 
@@ -7,15 +7,15 @@ use crate::connection::{Cut, Failure, OperationShare};
 use crate::net::{Dialogue, Endpoint, Talk};
 use crate::workload::tables::Cache;
 
-/// A target of this kind: where it is, what is spoken there, what its events are.
+/// A target of this kind: its address, protocol and operations.
 pub(crate) trait Exchange: Send + Sync {
     /// The address of the server.
     fn endpoint(&self) -> &Endpoint;
 
-    /// A new connection's part of the protocol.
+    /// Creates the dialogue of a new connection.
     fn dialogue(&self) -> Result<Box<dyn Dialogue>, Failure>;
 
-    /// A new connection's part of the protocol where it is only looked whether the server is there.
+    /// Creates the dialogue of a connection that only checks whether the server is up.
     fn look_dialogue(&self) -> Result<Box<dyn Dialogue>, Failure> {
         self.dialogue()
     }
@@ -29,24 +29,24 @@ pub(crate) trait Exchange: Send + Sync {
     /// Name and version of the server, read on a separate connection.
     fn look(&self, talk: &mut Talk) -> Result<Look, Failure>;
 
-    /// The server's data set, on a separate connection; `None` where it has none.
+    /// The server's data set, on a separate connection; `None` if it has none.
     fn cache(&self, talk: Talk) -> Option<Box<dyn Cache>>;
 
-    /// Whether servers of this kind close connections that are not in use, without being down.
+    /// Whether servers of this kind close idle connections without being down.
     fn closes_idle(&self) -> bool;
 
-    /// After this time an event is given up; `None`: never.
+    /// Time limit of an event; `None`: unlimited.
     fn timeout(&self) -> Option<Duration> {
         None
     }
 }
 
-/// Connects and greets, waiting for it.
+/// Connects and completes the greeting; blocks.
 pub(crate) fn open(exchange: &dyn Exchange, cut: &Cut) -> Result<Talk, Failure> {
     open_for(exchange, exchange.dialogue()?, cut)
 }
 
-/// Connects and greets with `dialogue`.
+/// Connects and completes the greeting with `dialogue`.
 pub(crate) fn open_for(
     exchange: &dyn Exchange,
     dialogue: Box<dyn Dialogue>,

@@ -1,13 +1,13 @@
 //! `exec:COMMAND`: each event is one run of a command, from its start to its exit.
 //!
-//! As make does it: a command without any character that means something to a shell is run directly, any other by
-//! `sh -c`. Its output is discarded, its input is empty. It runs in a process group of its own, so that a Ctrl-C at
-//! the terminal does not look like its failure and a hung one can be killed with all its children. It ends well with
-//! the expected exit status, 0 by default; a signal is always a failure.
+//! As in make, a command without shell metacharacters is executed directly, any other by `sh -c`. Its output
+//! is discarded, its input is empty. It runs in a separate process group: a Ctrl-C at the terminal does not
+//! look like its failure, and a hung command can be killed with all its children. A run succeeds if it exits
+//! with the expected status, 0 by default; a signal is always a failure.
 //!
-//! A command starts as a shell would start it: with this process' scheduling policy, priority, timer slack and limits, an
-//! empty signal mask and no descriptors beyond the first three. What the worker's own thread does to be on time does not
-//! reach it. Its standard error is read, and the last lines of it stand in the failure.
+//! A command starts as a shell would start it: with this process' scheduling policy, priority, timer slack
+//! and limits, an empty signal mask and no descriptors beyond the first three. The real-time settings of the
+//! worker's thread do not affect it. Its standard error is read, and its last lines are part of the failure.
 
 mod child;
 
@@ -46,7 +46,7 @@ pub(super) const SCHEME: Scheme = Scheme {
     },
 };
 
-/// Characters that mean something to a shell.
+/// Shell metacharacters.
 const SHELL: &[char] = &[
     '|', '&', ';', '<', '>', '(', ')', '$', '`', '\\', '"', '\'', '*', '?', '[', ']', '#', '~', '=', '%',
     '{', '}', '!', '\n',
@@ -63,7 +63,7 @@ struct Runner {
     start: Start,
     errors: Errors,
     expected_status: i32,
-    /// The process group of the command that runs; 0 while none does.
+    /// Process group of the running command; 0 while none runs.
     group: Arc<AtomicI32>,
 }
 
@@ -74,7 +74,7 @@ impl Driver for Exec {
         cut.arm(move || {
             let group = to_kill.load(Ordering::SeqCst);
             if group > 0 {
-                // An error says that it has ended by itself.
+                // An error means that the group has already ended.
                 let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
             }
         });
@@ -104,7 +104,8 @@ impl Driver for Exec {
         true
     }
 
-    /// A command's limit of open files is the one that this process was started with, which is therefore not raised.
+    /// Always 0: a command inherits the limit of open files with which this process started, so it is not
+    /// raised.
     fn sockets(&self, _: u32) -> u32 {
         0
     }
@@ -134,7 +135,7 @@ impl Connection for Runner {
     }
 }
 
-/// The words that a load on `target` executes, the program first; `None` if the target is another one than `exec:`.
+/// Argument vector that a load on `target` executes, the program first; `None` if the scheme is not `exec:`.
 pub fn words_of(target: &Target) -> Option<Vec<String>> {
     let command = command_of(target);
     (target.scheme() == SCHEME.name && !command.is_empty()).then(|| words(command))

@@ -1,7 +1,7 @@
-//! What must hold for any bytes that a server may send, called by the fuzz targets and by tests.
+//! Properties of the readers for any bytes that a server may send; fuzz targets and tests call them.
 //!
-//! A reader comes to the same end however its input is cut, takes no more than there is, keeps no more than its limit, and
-//! never panics.
+//! A reader gives the same result however its input is split, consumes at most its input, stores at most its
+//! limit, and never panics.
 
 use record::target::Target;
 
@@ -9,17 +9,17 @@ use crate::driver::readers;
 use crate::net::{Dialogue, Parsed};
 use crate::schedule::random::Random;
 
-/// What a reader may keep in these checks.
+/// Most bytes that a reader may store in these checks.
 const BYTES_MAX: usize = 64 << 10;
 
-/// How an input was read.
+/// Result of reading an input.
 #[derive(Debug, PartialEq, Eq)]
 enum End {
-    /// More is waited for.
+    /// Incomplete answer.
     Open,
-    /// It is a whole answer.
+    /// Complete answer.
     Answer,
-    /// It is none.
+    /// Not an answer.
     Refused,
 }
 
@@ -40,13 +40,13 @@ pub fn postgres(input: &[u8]) {
     }
 }
 
-/// Answers of Redis in either version of its protocol.
+/// Answers of Redis in both versions of its protocol.
 pub fn redis(input: &[u8]) {
     dialogue(input, "redis://127.0.0.1");
     dialogue(input, "redis://127.0.0.1?resp=3");
 }
 
-/// Answers of memcached in either of its protocols.
+/// Answers of memcached in both of its protocols.
 pub fn memcached(input: &[u8]) {
     dialogue(input, "memcached://127.0.0.1");
     dialogue(input, "memcached://127.0.0.1?protocol=meta");
@@ -57,7 +57,7 @@ pub fn http_one(input: &[u8]) {
     alike(input, || spoken(readers::http(false)));
 }
 
-/// Answers of HTTP/2. The library that reads them need not see an error in the same piece.
+/// Answers of HTTP/2. The library that reads them may report an error at a different piece.
 pub fn http_two(input: &[u8]) {
     for step in [usize::MAX, 7] {
         end_of(input, step, spoken(readers::http(true)));
@@ -70,7 +70,7 @@ fn dialogue(input: &[u8], target: &str) {
         let dialogue = readers::cache(&target, BYTES_MAX as u64);
         spoken(dialogue)
     });
-    // And as the answer to a greeting.
+    // The same input as the answer to a greeting.
     alike(input, || {
         let mut dialogue = readers::cache(&target, BYTES_MAX as u64);
         dialogue.greet(&mut Vec::new());
@@ -78,7 +78,7 @@ fn dialogue(input: &[u8], target: &str) {
     });
 }
 
-/// A dialogue that has asked something.
+/// A dialogue after its first request.
 fn spoken(mut dialogue: Box<dyn Dialogue>) -> impl FnMut(&[u8], bool) -> (usize, Option<bool>) {
     let mut out = Vec::new();
     dialogue.greet(&mut out);
@@ -95,7 +95,7 @@ fn found(heard: Parsed) -> (usize, Option<bool>) {
     (heard.taken, heard.answer.map(|answer| answer.is_ok()))
 }
 
-/// Reads the input whole and in pieces; the ends must be the same.
+/// Reads the input whole and in pieces; the results must be equal.
 fn alike<H: FnMut(&[u8], bool) -> (usize, Option<bool>)>(input: &[u8], mut reader: impl FnMut() -> H) {
     let whole = end_of(input, usize::MAX, reader());
     for step in [1, 5, 1_000] {
@@ -125,10 +125,10 @@ fn end_of(input: &[u8], step: usize, mut hear: impl FnMut(&[u8], bool) -> (usize
 mod tests {
     use super::*;
 
-    /// A protocol's readers, and an answer as its servers give it.
+    /// A protocol's reader, and an answer of its servers.
     type Answer = (fn(&[u8]), &'static [u8]);
 
-    /// Answers to begin with.
+    /// Valid answers, from which damaged ones are derived.
     fn answers() -> Vec<Answer> {
         vec![
             (mysql, b"\x01\0\0\x01\x01\x16\0\0\x02\x03def\x01s\x01t\x01t\x01n\x01n\x0c\x21\0\x0b\0\0\0\x03\0\0\0\0\0\x05\0\0\x03\xfe\0\0\x02\0\x02\0\0\x04\x0177\x05\0\0\x05\xfe\0\0\x02\0"),
@@ -147,7 +147,7 @@ mod tests {
         ]
     }
 
-    /// What a byte becomes: lengths and counts are where a reader errs.
+    /// Replacement bytes: readers tend to fail at lengths and counts.
     const TELLING: [u8; 12] = [0, 1, 2, 0x7f, 0x80, 0xfa, 0xfb, 0xfc, 0xfd, 0xfe, 0xff, b'9'];
 
     #[test]

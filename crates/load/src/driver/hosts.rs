@@ -1,8 +1,8 @@
 //! Several hosts in a target: `mysql://app@h1,h2:3307/bench`.
 //!
-//! Each host has a driver of its own, made from the target with that host alone: drivers, and what they know of TLS and names, need not
-//! be told. Connections are dealt out in turn, connection *i* to host *i mod n*, and stay with their host: nothing is tried
-//! elsewhere if it goes away.
+//! Each host has a separate driver, opened with the target reduced to that host: drivers, TLS and name
+//! resolution need no changes. Connection *i* belongs to host *i mod n* and stays there: there is no failover
+//! to another host.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -18,23 +18,23 @@ use crate::control::progress::Event;
 use crate::error::LoadError;
 use crate::net::address::ServerAddress;
 
-/// The hosts of a target: one, or several.
+/// The hosts of a target: one or several.
 pub(crate) struct Hosts(Vec<Host>);
 
-/// A host, and how it is driven.
+/// A host and its driver.
 pub(crate) struct Host {
-    /// As people know it: `h1:3306`. Empty where it is the only one.
+    /// Displayed name: `h1:3306`. Empty if there is only one host.
     pub(crate) name: String,
     pub(crate) driver: Arc<dyn Driver>,
 }
 
 impl Hosts {
-    /// A target that has one host, or none.
+    /// Creates the hosts of a target with at most one.
     pub(crate) fn one(driver: Arc<dyn Driver>) -> Self {
         Self(vec![Host { name: String::new(), driver }])
     }
 
-    /// The drivers of all hosts that the settings' target names.
+    /// Opens the drivers of all hosts in the settings' target.
     pub(crate) fn open(settings: &LoadSettings, scheme: &Scheme) -> Result<Self, Failure> {
         let wrong = |text| Failure::new(FailureClass::Configuration, text);
         let targets = targets(&settings.target).map_err(wrong)?;
@@ -64,7 +64,7 @@ impl Hosts {
         self.0.len() > 1
     }
 
-    /// What the drivers of all hosts say alike: they are of one kind, and made from the same settings.
+    /// A driver for properties that all hosts share: all are of one kind and have the same settings.
     pub(crate) fn driver(&self) -> &dyn Driver {
         &*self.0[0].driver
     }
@@ -74,12 +74,12 @@ impl Hosts {
         &self.0[self.number_of(connection)]
     }
 
-    /// The number of a connection's host.
+    /// Index of a connection's host.
     pub(crate) fn number_of(&self, connection: usize) -> usize {
         if self.are_several() { connection % self.0.len() } else { 0 }
     }
 
-    /// Of so many connections, those of a host.
+    /// Number of connections that belong to a host, of `of` in total.
     pub(crate) fn connections(&self, host: usize, of: u32) -> u32 {
         let (host, hosts) = (host as u64, self.0.len() as u64);
         u32::try_from((u64::from(of) + hosts - 1 - host) / hosts).expect("a part of a u32")
@@ -93,19 +93,19 @@ impl Hosts {
 }
 
 impl Host {
-    /// The failure, with the host in its text where there are several.
+    /// Adds the host to the failure's text if there are several.
     pub(crate) fn names(&self, failure: Failure) -> Failure {
         in_the_name_of(&self.name, failure)
     }
 
-    /// What is said of this host, with its name before it where there are several.
+    /// Adds the host before the text if there are several.
     pub(crate) fn says<'a>(&self, text: &'a str) -> Cow<'a, str> {
         said_of(&self.name, text)
     }
 }
 
 impl Host {
-    /// What is told of this host's data set, by its name where there are several.
+    /// Adds the host to an event about its data set if there are several.
     pub(crate) fn tells(&self, event: Event) -> Event {
         match event {
             Event::Preparing { table, unit, rows_done, rows } if !self.name.is_empty() => {
@@ -115,7 +115,7 @@ impl Host {
         }
     }
 
-    /// The error, with the host in its text where there are several.
+    /// Adds the host to the error's text if there are several.
     pub(crate) fn fails(&self, error: LoadError) -> LoadError {
         let said = |text: String| self.says(&text).into_owned();
         match error {
@@ -143,11 +143,12 @@ fn in_the_name_of(name: &str, failure: Failure) -> Failure {
 }
 
 fn said_of<'a>(name: &str, text: &'a str) -> Cow<'a, str> {
-    // Some drivers name it themselves.
+    // Some drivers include the name themselves.
     if name.is_empty() || text.contains(name) { text.into() } else { format!("{name}: {text}").into() }
 }
 
-/// The targets that a target with several hosts stands for, each with one of them; the target itself if it names one or none.
+/// Splits a target with several hosts into one target per host; a target with at most one host is returned
+/// unchanged.
 pub(crate) fn targets(target: &Target) -> Result<Vec<Target>, String> {
     let text = target.expose();
     let Some(span) = host_span(target) else { return Ok(vec![target.clone()]) };
@@ -178,7 +179,7 @@ pub(crate) fn targets(target: &Target) -> Result<Vec<Target>, String> {
     Ok((0..hosts).map(of_host).collect())
 }
 
-/// Hosts or ports with commas between them.
+/// Splits a comma-separated list of hosts or ports.
 fn list(written: &str) -> Result<Vec<&str>, String> {
     let list: Vec<&str> = written.split(',').collect();
     if list.len() > 1 && list.contains(&"") {
@@ -187,12 +188,12 @@ fn list(written: &str) -> Result<Vec<&str>, String> {
     Ok(list)
 }
 
-/// What is for that host: what there is for all, or its own.
+/// The entry of that host; the first entry if the list has no entry for it.
 fn one_of<T: AsRef<str>>(list: &[T], host: usize) -> &str {
     list.get(host).or(list.first()).map_or("", AsRef::as_ref)
 }
 
-/// Where the servers of a load take connections; none if they have no address, or the target is none.
+/// Addresses of a load's servers; empty if they have no address or the target is invalid.
 pub(crate) fn addresses(settings: &LoadSettings, scheme: &Scheme) -> Vec<ServerAddress> {
     let targets = targets(&settings.target).unwrap_or_default();
     let mut found = Vec::with_capacity(targets.len());
@@ -203,7 +204,7 @@ pub(crate) fn addresses(settings: &LoadSettings, scheme: &Scheme) -> Vec<ServerA
     found
 }
 
-/// What the hosts are called: no two of them alike.
+/// Names of the hosts; no two are equal.
 fn names(settings: &LoadSettings, scheme: &Scheme, targets: &[Target]) -> Result<Vec<String>, String> {
     let mut names: Vec<String> = Vec::with_capacity(targets.len());
     for target in targets {
@@ -223,13 +224,14 @@ fn names(settings: &LoadSettings, scheme: &Scheme, targets: &[Target]) -> Result
     Ok(names)
 }
 
-/// Where in a target its hosts stand: after the last `@`, before the path. `None` if this kind of target has none.
+/// Position of the hosts in a target: after the last `@`, before the path. `None` if this kind of target has
+/// no hosts.
 fn host_span(target: &Target) -> Option<Range<usize>> {
     let text = target.expose();
     let start = text.find("://")? + 3;
     let rest = &text[start..];
     let end_of = |part: &str, marks: &[char]| part.find(marks).unwrap_or(part.len());
-    // Where the password ends, each kind of target knows in its own way.
+    // The end of the password depends on the kind of target.
     let at = match Family::of(target)? {
         Family::Database => rest[..end_of(rest, &['/', '?'])].rfind('@').or_else(|| rest.rfind('@')),
         Family::Cache => rest[..end_of(rest, &['?'])].rfind('@'),
@@ -241,12 +243,12 @@ fn host_span(target: &Target) -> Option<Range<usize>> {
     (!is_embedded).then(|| from..from + end_of(&text[from..], &['/', '?']))
 }
 
-/// What of a target follows its `?`, with hosts and ports as libpq has them: `host=a,b&port=1,2`.
+/// Query parameters of a target, with hosts and ports in libpq's form: `host=a,b&port=1,2`.
 struct Parameters<'a> {
     pairs: Vec<&'a str>,
-    /// `None` where none are named there.
+    /// `None` if the parameters name no host.
     hosts: Option<Vec<String>>,
-    /// One for all, or one for each; empty where none is named there.
+    /// One for all hosts or one per host; empty if the parameters name no port.
     ports: Vec<&'a str>,
 }
 
@@ -268,7 +270,7 @@ impl<'a> Parameters<'a> {
         Ok(Self { pairs, hosts, ports })
     }
 
-    /// The same for one host, with its `?`.
+    /// The parameters for one host, with the leading `?`.
     fn of_host(&self, host: usize) -> String {
         let pairs = self.pairs.iter().map(|pair| match (pair.split_once('='), &self.hosts) {
             (Some(("host", _)), Some(hosts)) => format!("host={}", one_of(hosts, host)),
@@ -322,7 +324,7 @@ mod tests {
             ("redis://h1,h2?password=a,b@c", &["redis://h1?password=a,b@c", "redis://h2?password=a,b@c"]),
             ("memcached://h1,h2:7/", &["memcached://h1/", "memcached://h2:7/"]),
             ("https://u:p@h1,h2/a,b?c=d,e", &["https://u:p@h1/a,b?c=d,e", "https://u:p@h2/a,b?c=d,e"]),
-            // A comma that parts no hosts.
+            // A comma that does not separate hosts.
             ("mysql://u:p,q@h/db,1", &["mysql://u:p,q@h/db,1"]),
             ("http://h/a,b", &["http://h/a,b"]),
             ("exec:echo a://b,c", &["exec:echo a://b,c"]),

@@ -1,9 +1,10 @@
-//! `http://host:port/path`: each event is one request, from its first byte to the last of its answer.
+//! `http://host:port/path`: each event is one request, from its first byte to the last byte of its answer.
 //!
-//! HTTP/1.1 is spoken in [`one`]; HTTP/2 and TLS by libraries ([`two`], [`crate::net::tls`]), inside of the same dialogue.
+//! [`one`] implements HTTP/1.1; libraries implement HTTP/2 and TLS ([`two`], [`crate::net::tls`]), inside the
+//! same dialogue.
 //!
-//! Connections are kept open. Redirects are counted, not followed. An answer's body is read to its end, by its length,
-//! in chunks, or until the server closes, and not kept.
+//! Connections are kept alive. Redirects are counted, not followed. The body of an answer is read to its end
+//! (by its length, in chunks, or until the server closes) and discarded.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -51,10 +52,10 @@ pub(super) const SCHEME: Scheme = Scheme {
     open,
 };
 
-/// The same inside of TLS.
+/// The same protocol over TLS.
 pub(super) const TLS_SCHEME: Scheme = Scheme { name: "https", form: "https://host[:port]/path", ..SCHEME };
 
-/// Where the server takes connections.
+/// Address of the server.
 fn address(settings: &LoadSettings) -> Option<ServerAddress> {
     if let Some(path) = &settings.http.unix_socket {
         return Some(ServerAddress::Unix(path.into()));
@@ -96,7 +97,7 @@ fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, Failure> {
     let look = Set { looks: true, ..Set::new(vec![look], &site) };
     let (version, streams) = (settings.http.version, settings.http.streams);
     let streams = streams as usize;
-    // Bodies that the server lets us send and does not read yet are replies too.
+    // Request bodies that the server has not read yet count as replies too.
     let longest = requests.iter().map(|request| request.bytes.len()).max().unwrap_or_default();
     held::allow(longest.saturating_mul(settings.in_flight_max() as usize));
     let requests = Set { keeps_cookies: settings.http.cookies, data, streams, ..Set::new(requests, &site) };
@@ -112,7 +113,7 @@ const REMEDIES: tls::Remedies = tls::Remedies {
     any: "take any certificate with --insecure",
 };
 
-/// A target's parts.
+/// The parts of a target.
 struct HttpTarget<'a> {
     is_secure: bool,
     address: ServerAddress,
@@ -135,7 +136,7 @@ impl<'a> HttpTarget<'a> {
         Ok(Self { is_secure, address, authority, path })
     }
 
-    /// How TLS is spoken; `None` where it is not.
+    /// The TLS settings; `None` without TLS.
     fn tls(&self, http: &HttpSettings) -> Result<Option<Plan>, String> {
         if !self.is_secure {
             return Ok(None);
@@ -153,24 +154,24 @@ impl<'a> HttpTarget<'a> {
     }
 }
 
-/// The versions by the names under which they are agreed on.
+/// Names of the versions in ALPN.
 const ONE: &[u8] = b"http/1.1";
 const TWO: &[u8] = b"h2";
 
-/// Requests to choose from, as each version of HTTP sends them.
+/// Requests to choose from, in the form of each version of HTTP.
 #[derive(Clone)]
 struct Set {
     requests: Arc<Vec<Request>>,
-    /// Why one of them cannot be sent by HTTP/2, where that is so.
+    /// The requests for HTTP/2, or the reason why one of them cannot be sent by it.
     asks: Result<Arc<Vec<RequestHead>>, String>,
-    /// Whether it is heard what the server calls itself.
+    /// Whether the `Server` header is read.
     looks: bool,
-    /// Whether a connection sends the cookies that it was given.
+    /// Whether a connection sends the cookies that it received.
     keeps_cookies: bool,
     is_secure: bool,
-    /// Where values come from that differ from event to event.
+    /// Source of values that differ from event to event.
     data: Option<Arc<Data>>,
-    /// Requests that a connection has in flight at a time.
+    /// Largest number of requests in flight on a connection.
     streams: usize,
 }
 
@@ -190,7 +191,7 @@ impl Set {
         }
     }
 
-    /// What is spoken by the version that was agreed on.
+    /// Creates the dialogue of the version that was negotiated.
     fn dialogue(&self, is_two: bool) -> Result<Box<dyn Dialogue>, Failure> {
         let requests = Arc::clone(&self.requests);
         let writer = Writer {
@@ -211,13 +212,13 @@ impl Set {
 }
 
 impl HttpTarget<'_> {
-    /// What is asked for where the target ends with its host.
+    /// Path of the request; `/` is added if the target has none.
     fn path_or_root(&self) -> Cow<'_, str> {
         if self.path.starts_with('/') { self.path.into() } else { format!("/{}", self.path).into() }
     }
 }
 
-/// All requests that events choose from, ready to be sent.
+/// All requests that events choose from, encoded.
 fn requests(place: &HttpTarget<'_>, settings: &LoadSettings) -> Result<Vec<Request>, String> {
     let http = &settings.http;
     let requests = match &http.requests {
@@ -229,7 +230,7 @@ fn requests(place: &HttpTarget<'_>, settings: &LoadSettings) -> Result<Vec<Reque
     Ok(requests)
 }
 
-/// A dialogue by itself, for [`super::readers`].
+/// Dialogue without a connection, for [`super::readers`].
 #[cfg(any(test, feature = "fuzz"))]
 pub(super) fn plain_dialogue(is_two: bool) -> Box<dyn Dialogue> {
     let authority = Authority { host: "localhost", basic: None };
@@ -245,10 +246,10 @@ struct Web {
     place: Endpoint,
     tls: Option<Plan>,
     version: HttpVersion,
-    /// What is asked before any event: the head of a page alone.
+    /// Request sent before any event: HEAD only.
     look: Set,
     requests: Set,
-    /// After this time a request is given up.
+    /// Time limit of a request.
     timeout: Option<Duration>,
 }
 
@@ -296,7 +297,7 @@ impl Exchange for Web {
     }
 
     fn look(&self, talk: &mut Talk) -> Result<Look, Failure> {
-        // What answers with an error is there; whether that is what was wanted, the load tells.
+        // A server that answers with an error is up; the load reports whether the answer is the expected one.
         match talk.exchange_aside(Random::of(0, 0)) {
             Err(failure) if failure.class != FailureClass::Application => return Err(failure),
             _ => {}

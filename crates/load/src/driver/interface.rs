@@ -1,7 +1,7 @@
-//! What a driver must be able to do.
+//! The driver interface.
 //!
-//! A driver is what all workers share: the target, read and understood. Each worker has a [`Connection`],
-//! made and used on its own thread, one event at a time.
+//! A driver is the parsed target, shared by all workers. Each worker has a [`Connection`], opened and used on
+//! its own thread, one event at a time.
 
 use std::sync::Arc;
 
@@ -16,66 +16,65 @@ use crate::workload::tables::{Cache, Store};
 
 /// A kind of target.
 pub(crate) struct Scheme {
-    /// What stands before the colon.
+    /// The scheme, without its colon.
     pub(crate) name: &'static str,
-    /// How it is written.
+    /// The form of a target, as shown to users.
     pub(crate) form: &'static str,
-    /// What its events can do; the first is what they do where nobody says.
+    /// The workloads of this kind of target; the first is the default.
     pub(crate) workloads: &'static [Workload],
-    /// Judges the form of a target, without connecting; the problem says what to write instead.
+    /// Checks the form of a target, without connecting; the error gives the correct form.
     pub(crate) check: fn(&Target) -> Result<(), String>,
-    /// Where its server takes connections; `None` if it has none, or the target is none.
+    /// Address of the server; `None` if it has none or the target is invalid.
     pub(crate) address: fn(&LoadSettings) -> Option<ServerAddress>,
-    /// The driver of a target whose form is good.
+    /// Opens the driver of a target with a valid form.
     pub(crate) open: fn(&LoadSettings) -> Result<Arc<dyn Driver>, Failure>,
 }
 
-/// A target, read and understood; shared by all workers.
+/// A parsed target, shared by all workers.
 pub(crate) trait Driver: Send + Sync {
     /// Opens one worker's connection, ready for its first event.
     fn connect(&self, cut: &Cut) -> Result<Box<dyn Connection>, Failure>;
 
-    /// Looks at the target before any worker does: whether it is there and what it calls itself.
+    /// Examines the target before any worker connects: whether it is up, and its version.
     fn look(&self, cut: &Cut) -> Result<Look, Failure>;
 
-    /// So many connections will be made before the load begins.
+    /// Announces the number of connections that will be opened before the load starts.
     fn expect(&self, _connections: u32) {}
 
-    /// The operations inside an event; empty where it has none.
+    /// The operations inside an event; empty if an event has none.
     fn operations(&self) -> Vec<OperationShare>;
 
-    /// The ways in which events that end well are told apart, such as hits and misses; empty where there is
-    /// one.
+    /// Names of the outcomes of successful events, such as hits and misses; empty if there is only one
+    /// outcome.
     fn outcomes(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// The cache that has to be filled and settled before the load, on a connection of its own; `None` where
-    /// there is none.
+    /// The cache to fill and settle before the load, on a separate connection; `None` for other targets.
     fn cache(&self, _: &Cut) -> Result<Option<Box<dyn Cache>>, Failure> {
         Ok(None)
     }
 
-    /// Whether an event is a command, which starts with the priority that this process had.
+    /// Whether an event is a command; it starts with the priority that this process had.
     fn starts_commands(&self) -> bool {
         false
     }
 
-    /// Sockets that this many connections take in this process.
+    /// Number of sockets that this many connections need in this process.
     fn sockets(&self, connections: u32) -> u32 {
         connections
     }
 
-    /// How one thread drives many connections; `None` where each connection needs a thread of its own.
+    /// Drives many connections on one thread; `None` if each connection needs a thread.
     fn multiplex(&self) -> Option<&dyn Multiplex> {
         None
     }
 }
 
-/// What a first look at a target found.
+/// Result of the first look at a target.
 pub(crate) struct Look {
-    /// What the server calls itself.
+    /// Version that the server reports.
     pub(crate) version: Maybe<String>,
-    /// Where its data set is kept; `None` where it has none.
+    /// The server's data set; `None` if it has none.
     pub(crate) store: Option<Box<dyn Store>>,
 }

@@ -1,4 +1,4 @@
-//! `null:` does nothing: what is left is the generator's own cost.
+//! `null:` does nothing: a load on it measures the generator's own cost.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(super) const SCHEME: Scheme = Scheme {
 
 struct Null;
 
-/// A driver for tests of what drivers have in common.
+/// A driver for tests of code that all drivers share.
 #[cfg(test)]
 pub(crate) fn driver() -> Arc<dyn Driver> {
     Arc::new(Null)

@@ -1,4 +1,4 @@
-//! The readers of every protocol by themselves, for [`crate::driver::fuzz`].
+//! The readers of every protocol without a connection, for [`crate::driver::fuzz`].
 
 use std::sync::{Arc, OnceLock};
 
@@ -13,17 +13,18 @@ use crate::workload::kv::Kv;
 
 pub(crate) use mysql::ReadForm as MySqlForm;
 
-/// A reader of answers to statements: the bytes taken, and at the end whether it is an answer.
+/// A reader of answers to statements: returns the bytes consumed, and at the end whether they are a valid
+/// answer.
 pub(crate) fn mysql(form: MySqlForm, bytes_max: usize) -> impl FnMut(&[u8]) -> (usize, Option<bool>) {
     mysql::reader(form, bytes_max)
 }
 
-/// - `keeps`: the rows are kept.
+/// - `keeps`: the rows are stored.
 pub(crate) fn postgres(keeps: bool, bytes_max: usize) -> impl FnMut(&[u8], bool) -> (usize, Option<bool>) {
     postgres::reader(keeps, bytes_max)
 }
 
-/// The dialogue with a cache, by its target.
+/// The dialogue with a cache, by the target's scheme.
 pub(crate) fn cache(target: &Target, bytes_max: u64) -> Box<dyn Dialogue> {
     static KV: OnceLock<Arc<Kv>> = OnceLock::new();
     let kv = Arc::clone(KV.get_or_init(|| Arc::new(Kv::new(&KvSettings::usual(), 1, true))));

@@ -1,11 +1,11 @@
-//! Every kind of target. A new driver is one file or folder here, and one line in [`SCHEMES`].
+//! The list of all kinds of target. A new driver is one file or folder here, and one line in [`SCHEMES`].
 
 use record::target::Target;
 
 use super::interface::Scheme;
 use super::{cache, exec, http, null, sql};
 
-/// Every kind of target there is.
+/// All kinds of target.
 pub(crate) const SCHEMES: &[&Scheme] = &[
     &sql::sqlite::SCHEME,
     &sql::mysql::SCHEME,
@@ -22,7 +22,7 @@ pub(crate) const SCHEMES: &[&Scheme] = &[
     &null::SCHEME,
 ];
 
-/// The kind of target that `target` is.
+/// The kind of `target`.
 pub(crate) fn scheme_of(target: &Target) -> Option<&'static Scheme> {
     SCHEMES.iter().copied().find(|s| s.name == target.scheme())
 }

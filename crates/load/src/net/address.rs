@@ -1,14 +1,14 @@
-//! `USER:PASSWORD@HOST:PORT/PATH?NAME=VALUE&...`: what stands after `scheme://` in the targets of servers.
+//! `USER:PASSWORD@HOST:PORT/PATH?NAME=VALUE&...`: the part after `scheme://` in the targets of servers.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use record::target::Target;
 
-/// Where the server of a load takes connections.
+/// Address of the server of a load.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerAddress {
-    /// A socket in the file system.
+    /// Path of a Unix socket.
     Unix(PathBuf),
     /// A name or an address, and a port.
     Tcp(String, u16),
@@ -25,7 +25,7 @@ impl fmt::Display for ServerAddress {
 }
 
 impl ServerAddress {
-    /// `host:port`, `[::1]:port`, or a host alone with the protocol's own port.
+    /// `host:port`, `[::1]:port`, or a host with the protocol's default port.
     pub(crate) fn tcp(written: &str, default_port: u16) -> Result<Self, String> {
         match host_and_port(written)? {
             ("", _) => Err("there is no host: write `//host:port`".to_owned()),
@@ -33,18 +33,18 @@ impl ServerAddress {
         }
     }
 
-    /// The host that a certificate is made out to.
+    /// The host that a certificate must name.
     pub(crate) fn host(&self) -> &str {
         if let Self::Tcp(host, _) = self { host } else { "localhost" }
     }
 }
 
-/// The parts, with their `%XX` read.
+/// The parts, with `%XX` decoded.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Address {
     pub(crate) user: Option<String>,
     pub(crate) password: Option<String>,
-    /// Empty where none is named; an IPv6 address without its brackets.
+    /// Empty if the target names no host; an IPv6 address without its brackets.
     pub(crate) host: String,
     pub(crate) port: Option<u16>,
     pub(crate) path: String,
@@ -52,10 +52,11 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// Reads the target of a database, which it names. What it complains of never holds the password.
+    /// Parses the target of a database; the target must name the database. An error never contains the
+    /// password.
     ///
-    /// - `scheme`: what stands before the colon.
-    /// - `form`: how such a target is written.
+    /// - `scheme`: the scheme, without its colon.
+    /// - `form`: the form of such a target.
     pub(crate) fn of_database(target: &Target, scheme: &str, form: &str) -> Result<Self, String> {
         let form = || format!("write {form}");
         let rest = target.expose().strip_prefix(scheme).and_then(|rest| rest.strip_prefix("://"));
@@ -66,10 +67,10 @@ impl Address {
         Ok(address)
     }
 
-    /// Reads what stands after `scheme://`. What it complains of never holds the password.
+    /// Parses the part after `scheme://`. An error never contains the password.
     pub(crate) fn read(text: &str) -> Result<Self, String> {
-        // A password may hold an unescaped `@`, or even a `/`: the last `@` of the authority ends it, or, where the
-        // authority has none, the last of all. Target masks by the same rule.
+        // A password may contain an unescaped `@`, or even a `/`: it ends at the last `@` of the authority
+        // or, if the authority has none, at the last `@` of the text. Target masks by the same rule.
         let authority_end = text.find(['/', '?']).unwrap_or(text.len());
         let at = text[..authority_end].rfind('@').or_else(|| text.rfind('@'));
         let (user_info, rest) = at.map_or(("", text), |at| (&text[..at], &text[at + 1..]));
@@ -91,9 +92,9 @@ impl Address {
     }
 }
 
-/// The host and the port of `host:port`. An IPv6 address is in brackets.
+/// Splits `host:port`. An IPv6 address is in brackets.
 fn host_and_port(written: &str) -> Result<(&str, Option<u16>), String> {
-    // The text may be a password if an `@` is missing, so it is not repeated.
+    // If an `@` is missing, the text may be a password, so it is not repeated.
     const NO_HOST: &str = "this is no host: an IPv6 address stands in brackets, `[::1]:port`";
     let (host, rest) = match written.strip_prefix('[') {
         Some(rest) => rest.split_once(']').ok_or(NO_HOST)?,
@@ -112,7 +113,7 @@ fn host_and_port(written: &str) -> Result<(&str, Option<u16>), String> {
     Ok((host, port.map(number).transpose()?))
 }
 
-/// The text with `%XX` read as bytes.
+/// Decodes `%XX` in the text.
 pub(crate) fn decoded(text: &str) -> Result<String, String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -163,7 +164,7 @@ mod tests {
         ] {
             let problem = ServerAddress::tcp(wrong, 80).unwrap_err();
             assert!(problem.contains(says), "{wrong}: {problem}");
-            // A database's host may be left out.
+            // The host of a database target is optional.
             assert_eq!(Address::read(wrong).is_ok(), says == "there is no host", "{wrong}");
         }
     }

@@ -1,4 +1,4 @@
-//! Where a server listens, and sockets to it.
+//! Addresses of servers, and sockets connected to them.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -15,16 +15,16 @@ use super::{CONNECT_TIMEOUT, connection_failure};
 use crate::connection::{Failure, FailureClass};
 use crate::net::address::ServerAddress;
 
-/// Where a server listens.
+/// Resolved address of a server.
 #[derive(Debug, Clone)]
 pub(crate) struct Endpoint {
     address: ServerAddress,
-    /// Those of the host, in the order of trying; never none.
+    /// Addresses of the host, in the order of attempts; at least one.
     found: Vec<(Domain, SockAddr)>,
 }
 
 impl Endpoint {
-    /// The place of an address. A name is looked up now, once: a server that it stands for later is another one.
+    /// Resolves an address, once: later changes of the name are ignored.
     pub(crate) fn of(address: ServerAddress) -> Result<Self, Failure> {
         let wrong = |text: String| Failure::new(FailureClass::Configuration, text);
         let found: Vec<_> = match &address {
@@ -45,7 +45,7 @@ impl Endpoint {
         Ok(Self { address, found })
     }
 
-    /// What a connection that cannot be made means.
+    /// Maps an error of a connection attempt to a failure.
     pub(crate) fn cannot_connect(&self, error: &io::Error) -> Failure {
         let failure = connection_failure(&format!("cannot connect to {}", self.address), error);
         let advice = match (error.raw_os_error(), failure.class) {
@@ -59,7 +59,7 @@ impl Endpoint {
         Failure { text: failure.text + advice, ..failure }
     }
 
-    /// A socket that is connected, waiting for it.
+    /// Connects a socket; blocks.
     pub(crate) fn connect(&self) -> Result<Socket, Failure> {
         let mut last = None;
         for (domain, address) in &self.found {
@@ -76,7 +76,7 @@ impl Endpoint {
         Err(self.cannot_connect(&last.expect("there is an address")))
     }
 
-    /// A socket that connects while nobody waits; which address is tried follows from `attempt`.
+    /// Starts to connect a non-blocking socket; `attempt` selects the address.
     pub(crate) fn begin_connect(&self, attempt: usize) -> Result<Socket, Failure> {
         let (domain, address) = &self.found[attempt % self.found.len()];
         let begin = || {
@@ -90,8 +90,9 @@ impl Endpoint {
         begin().map_err(|e| self.cannot_connect(&e))
     }
 
-    /// Whether what is said there reaches only who the user means: through a socket whose listener is root or this user, or
-    /// that lies where no other than its listener's user can have put it. In `/tmp`, every user can, while the server is down.
+    /// Whether only the intended server can read the connection: its listener is root or this user, or only
+    /// the listener's user can have created the socket file. In `/tmp`, every user can create it while the
+    /// server is down.
     pub(crate) fn is_private(&self, connected: &Socket) -> bool {
         let ServerAddress::Unix(path) = &self.address else { return false };
         let Ok(peer) = getsockopt(connected, PeerCredentials) else { return false };
@@ -106,7 +107,8 @@ impl Endpoint {
             let Ok(found) = fs::symlink_metadata(part) else { return false };
             let others_write = found.mode() & 0o002 != 0;
             let group_writes = found.mode() & 0o020 != 0 && ![0, peer.gid()].contains(&found.gid());
-            // Above the folder itself, others cannot change what is not theirs in one that is sticky.
+            // In the parent directories, the sticky bit keeps other users from replacing entries that are not
+            // theirs.
             let is_sticky = found.mode() & 0o1000 != 0 && part != folder;
             trusted.contains(&found.uid()) && (is_sticky || !others_write && !group_writes)
         })
@@ -116,13 +118,13 @@ impl Endpoint {
 fn socket(domain: Domain) -> io::Result<Socket> {
     let socket = Socket::new(domain, Type::STREAM, None)?;
     if domain != Domain::UNIX {
-        // A request leaves when it is sent, not when the last answer was acknowledged.
+        // A request is sent immediately, without waiting for the acknowledgment of earlier data.
         socket.set_tcp_nodelay(true)?;
     }
     Ok(socket)
 }
 
-/// Connects to a socket of this machine: a listener may take nothing, and its backlog be full.
+/// Connects to a Unix socket, with a time limit: a listener may accept nothing and its backlog be full.
 fn connect_unix(socket: &Socket, address: &SockAddr) -> io::Result<()> {
     socket.set_write_timeout(Some(CONNECT_TIMEOUT))?;
     let connected = socket.connect(address).map_err(|e| match e.kind() {
@@ -143,11 +145,12 @@ mod tests {
 
     use super::*;
 
-    /// A socket that listens for user 65534; `None`: this one is not root.
+    /// A socket that listens as user 65534; `None`: this process is not root.
     fn listens_as_another(path: &Path) -> Option<UnixListener> {
         let path = path.to_owned();
         let listen = move || {
-            // SAFETY: two system calls with numbers only, which change this thread alone: the library is not asked.
+            // SAFETY: two system calls with integer arguments, which change this thread only, because they
+            // bypass the C library.
             let is_another = unsafe {
                 nix::libc::syscall(nix::libc::SYS_setresgid, 65_534, 65_534, 65_534) == 0
                     && nix::libc::syscall(nix::libc::SYS_setresuid, 65_534, 65_534, 65_534) == 0
@@ -176,7 +179,8 @@ mod tests {
             return;
         }
         for (above, mode, owner, expected) in [
-            // As /tmp; as a folder that the server was given; one that its owner can take away; one whose group writes.
+            // Like /tmp; a directory given to the server; one that its owner can replace; one that its group
+            // can write to.
             (0o755, 0o1777, 0, false),
             (0o755, 0o755, 65_534, true),
             (0o1777, 0o700, 65_534, true),
@@ -213,7 +217,7 @@ mod tests {
         let long = PathBuf::from("/x".repeat(80));
         for (address, says) in [
             (
-                // No resolver is asked for a name that holds a zero byte.
+                // The resolver is not called for a name that contains a zero byte.
                 ServerAddress::Tcp("no\0host".to_owned(), 80),
                 "host` is not known",
             ),

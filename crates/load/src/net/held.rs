@@ -1,57 +1,59 @@
-//! What all connections together hold of answers that are not whole, and of replies that the server does not read.
+//! Limit on the memory of all connections for incomplete answers, and for replies that the server does not
+//! read.
 //!
-//! The longest answer that is accepted (`--answer-max`) is a limit for one connection. A server that has each of a hundred connections
-//! wait for the end of such an answer would fill the memory a hundred times as fast.
+//! The limit of an answer's length (`--answer-max`) applies to one connection. A server that starts such an
+//! answer on each of a hundred connections and does not finish it would fill the memory a hundred times as
+//! fast.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::connection::{Failure, FailureClass};
 
-/// Up to so much a buffer does not count: few answers are longer.
+/// Size up to which a buffer is not counted: few answers are longer.
 pub(crate) const FREE_BYTES: usize = 1 << 20;
-/// What all buffers may have together.
+/// Limit of all counted buffers together.
 const TOGETHER_BYTES_MAX: usize = 160 << 20;
 
 static TOGETHER_BYTES: AtomicUsize = AtomicUsize::new(0);
-/// What a load of this process needs in any case.
+/// Memory that a load of this process needs in any case.
 static NEEDED_BYTES: AtomicUsize = AtomicUsize::new(0);
 
-/// So much has room in any case: one answer of the greatest length, or all requests in flight.
+/// Raises the limit so this many bytes fit: the longest answer, or all requests in flight.
 pub(crate) fn allow(bytes: usize) {
-    // A buffer that grows has up to twice what is in it.
+    // A growing buffer may have twice the size of its content.
     NEEDED_BYTES.fetch_max(bytes.saturating_mul(2), Ordering::Relaxed);
     #[cfg(target_env = "gnu")]
     {
         static ONCE: std::sync::Once = std::sync::Once::new();
         let threshold = i32::try_from(FREE_BYTES).expect("a small constant");
-        // Once a large block was freed, glibc keeps the next ones of its size (up to 32 MiB) for each thread. What was held
-        // once goes back to the system.
+        // After glibc has freed a large block, it serves later blocks of that size (up to 32 MiB) from each
+        // thread's heap. A fixed threshold returns them to the system.
         ONCE.call_once(|| {
-            // SAFETY: it sets a number of the allocator, which the allocator guards by itself.
+            // SAFETY: it sets a number in the allocator, under the allocator's own lock.
             let _ = unsafe { nix::libc::mallopt(nix::libc::M_MMAP_THRESHOLD, threshold) };
         });
     }
 }
 
-/// The part of one buffer.
+/// The share of one buffer.
 #[derive(Debug, Default)]
 pub(crate) struct HeldBytes {
     bytes: usize,
 }
 
 impl HeldBytes {
-    /// The buffer has so many bytes from now on.
+    /// Sets the size of the buffer.
     ///
     /// # Errors
     ///
-    /// All together have too many.
+    /// All buffers together exceed the limit.
     pub(crate) fn set(&mut self, bytes: usize) -> Result<(), Failure> {
         let bytes = if bytes <= FREE_BYTES { 0 } else { bytes };
         if bytes == self.bytes {
             return Ok(());
         }
         let before = std::mem::replace(&mut self.bytes, bytes);
-        // Those of other threads may come between the two: it is a bound, not an account.
+        // Updates of other threads may come in between: the limit is approximate.
         TOGETHER_BYTES.fetch_sub(before, Ordering::Relaxed);
         let together = TOGETHER_BYTES.fetch_add(bytes, Ordering::Relaxed) + bytes;
         let most = TOGETHER_BYTES_MAX.max(NEEDED_BYTES.load(Ordering::Relaxed));
@@ -65,10 +67,10 @@ impl HeldBytes {
         Ok(())
     }
 
-    /// The buffer has no more than so many bytes.
+    /// Lowers the recorded size of the buffer to at most `bytes`.
     pub(crate) fn lower(&mut self, bytes: usize) {
         if bytes < self.bytes {
-            // What is less is allowed.
+            // A smaller size is always allowed.
             let _ = self.set(bytes);
         }
     }
@@ -80,7 +82,7 @@ impl Drop for HeldBytes {
     }
 }
 
-/// Gives back the room of a buffer that was needed once.
+/// Frees the memory of a buffer that was large once.
 pub(crate) fn shrink(buffer: &mut Vec<u8>) {
     if buffer.capacity() > FREE_BYTES && buffer.len() <= FREE_BYTES {
         buffer.shrink_to(FREE_BYTES);
@@ -101,7 +103,7 @@ mod tests {
                 Err(failure) => break failure,
             }
         };
-        // Other tests of this process may hold something too.
+        // Other tests of this process may hold memory too.
         assert!((1..=4).contains(&all.len()), "{}", all.len());
         assert_eq!(refused.class, FailureClass::Connection);
         assert!(refused.text.contains("160 MiB"), "{}", refused.text);

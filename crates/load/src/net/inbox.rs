@@ -1,11 +1,11 @@
-//! What has come on a connection and was not taken yet.
+//! Input of a connection that was not consumed yet.
 
 use super::Parsed;
 use crate::connection::Answer;
 use crate::connection::Failure;
 use crate::net::held::{self, HeldBytes};
 
-/// What has come on a connection and was not taken yet.
+/// Input of a connection that was not consumed yet.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     left: Vec<u8>,
@@ -13,7 +13,8 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
-    /// Hands `fresh`, after what was left, to `hear`; keeps what that does not take. A failure if too much is kept.
+    /// Passes the stored input and `fresh` to `hear`; stores what `hear` does not consume. Fails if this
+    /// exceeds the limit.
     pub(crate) fn hear(
         &mut self,
         fresh: &[u8],
@@ -31,13 +32,14 @@ impl Inbox {
         heard.answer.or_else(|| kept.err().map(Err))
     }
 
-    /// Counts what is left among what all connections hold.
+    /// Counts the stored input in the total of all connections.
     pub(crate) fn account(&mut self) -> Result<(), Failure> {
         held::shrink(&mut self.left);
         self.held.set(self.left.len())
     }
 
-    /// The same as [`Self::hear`] for as long as `hear` says that there may be another answer: yields the bytes that it has taken, and that.
+    /// Variant of [`Self::hear`] that repeats while `hear` reports that another answer may follow; `hear`
+    /// returns the number of bytes consumed, and that report.
     pub(crate) fn hear_each(&mut self, fresh: &[u8], mut hear: impl FnMut(&[u8]) -> (usize, bool)) {
         let mut joined = std::mem::take(&mut self.left);
         let is_joined = !joined.is_empty();

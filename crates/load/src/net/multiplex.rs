@@ -1,4 +1,4 @@
-//! How one thread opens and drives many connections.
+//! Interface for many connections on one thread.
 
 use std::io;
 use std::time::Duration;
@@ -9,32 +9,32 @@ use super::dialogue::Dialogue;
 use super::socket::connection_failure;
 use crate::connection::{Cut, Failure};
 
-/// How one thread drives many connections to a target.
+/// Opens and drives many connections to a target on one thread.
 pub(crate) trait Multiplex: Send + Sync {
-    /// Opens a connection that may begin its first event at once, waiting for it.
+    /// Opens a connection that is ready for its first event; blocks.
     fn open(&self, cut: &Cut) -> Result<(Socket, Box<dyn Dialogue>), Failure>;
 
-    /// Begins to open one, while nobody waits; which address is tried follows from `attempt`.
+    /// Starts to open a connection without blocking; `attempt` selects the address.
     fn begin_open(&self, attempt: usize) -> Result<Opening, Failure>;
 
-    /// What it means that one could not be connected that was begun.
+    /// Maps an error of a started connection attempt to a failure.
     fn cannot_connect(&self, error: &io::Error) -> Failure {
         connection_failure("cannot connect", error)
     }
 
-    /// Whether servers of this kind close connections that are not in use, without being down.
+    /// Whether servers of this kind close idle connections without being down.
     fn closes_idle(&self) -> bool;
 
-    /// After this time an event is given up; `None`: never.
+    /// Time limit of an event; `None`: unlimited.
     fn timeout(&self) -> Option<Duration> {
         None
     }
 }
 
-/// A connection on its way.
+/// A connection that is being opened.
 pub(crate) enum Opening {
-    /// The socket connects; then its dialogue greets.
+    /// The socket is connecting; then its dialogue sends the greeting.
     Connecting(Socket, Box<dyn Dialogue>),
-    /// Its opening is a conversation of its own: [`Multiplex::open`] does it, on a thread aside.
+    /// Opening needs a login dialogue: [`Multiplex::open`] does it on a separate thread.
     Aside,
 }

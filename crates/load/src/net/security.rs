@@ -1,8 +1,8 @@
-//! What a target says of TLS: `?tls=verify-full&ca=FILE&cert=FILE&key=FILE&server-name=NAME`.
+//! TLS parameters of a target: `?tls=verify-full&ca=FILE&cert=FILE&key=FILE&server-name=NAME`.
 
 use super::tls::{self, Identity, Plan, Remedies, Trust};
 
-/// What a target says of TLS.
+/// TLS parameters of a target.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Security {
     mode: Option<Mode>,
@@ -12,15 +12,15 @@ pub(crate) struct Security {
     server_name: Option<String>,
 }
 
-/// Whether TLS is spoken, and what of the server's certificate is checked.
+/// Whether TLS is used, and the checks of the server's certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Off,
-    /// Nothing is checked.
+    /// Nothing is verified.
     Require,
-    /// Its chain.
+    /// The certificate chain is verified.
     VerifyCa,
-    /// Its chain and its name.
+    /// The certificate chain and the name are verified.
     VerifyFull,
 }
 
@@ -34,12 +34,12 @@ impl Security {
     pub(crate) const PARAMETERS: &str =
         "tls=verify-full|verify-ca|require|off, ca=FILE, cert=FILE, key=FILE, server-name=NAME";
 
-    /// TLS with everything checked, as the scheme says; parameters may say otherwise.
+    /// The scheme's default: TLS with all checks, or no TLS; parameters may override it.
     pub(crate) fn of_scheme(is_secure: bool) -> Self {
         Self { mode: is_secure.then_some(Mode::VerifyFull), ..Self::default() }
     }
 
-    /// Takes a parameter that is one of these; false if it is none.
+    /// Parses one of these parameters; false if the name is another one.
     pub(crate) fn take(&mut self, name: &str, value: &str) -> Result<bool, String> {
         let file = || {
             let problem = || format!("`{name}` names no file");
@@ -59,7 +59,7 @@ impl Security {
         Ok(true)
     }
 
-    /// Whether the parameters go together.
+    /// Checks that the parameters are compatible.
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.cert.is_some() != self.key.is_some() {
             return Err("a client's certificate is two files: write both cert=FILE and key=FILE".to_owned());
@@ -77,12 +77,12 @@ impl Security {
         Ok(())
     }
 
-    /// Whether TLS is spoken.
+    /// Whether TLS is used.
     pub(crate) fn is_on(&self) -> bool {
         !matches!(self.mode, None | Some(Mode::Off))
     }
 
-    /// How TLS is spoken with `host`; `None` if it is not.
+    /// The TLS plan for `host`; `None` without TLS.
     pub(crate) fn plan(&self, host: &str, protocols: &[&[u8]]) -> Result<Option<Plan>, String> {
         let trust = match self.mode {
             None | Some(Mode::Off) => return Ok(None),

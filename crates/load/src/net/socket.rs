@@ -1,4 +1,4 @@
-//! What sockets say, and what a failed call on one means.
+//! Queries the state of sockets, and maps errors of calls on them to failures.
 
 use std::io::{self, ErrorKind};
 use std::mem::MaybeUninit;
@@ -11,13 +11,13 @@ use socket2::{SockRef, Socket};
 use super::dialogue::Dialogue;
 use crate::connection::{Failure, FailureClass};
 
-/// How long the making of a connection may take before it counts as refused.
+/// Time limit for opening a connection.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What is read from a socket at once.
+/// Size of a read from a socket.
 pub(crate) const READ_BYTES: usize = 64 * 1024;
 
-/// What a failed call on a socket means.
+/// Maps an error of a call on a socket to a failure.
 pub(crate) fn connection_failure(doing: &str, error: &io::Error) -> Failure {
     let out_of_files = matches!(error.raw_os_error(), Some(nix::libc::EMFILE | nix::libc::ENFILE));
     if out_of_files {
@@ -32,7 +32,7 @@ pub(crate) fn closed() -> Failure {
     Failure::new(FailureClass::Connection, "the server closed the connection")
 }
 
-/// Whether something has come on a socket, without waiting.
+/// Whether a socket has input, without blocking.
 ///
 /// # Errors
 ///
@@ -54,26 +54,26 @@ pub(crate) fn has_input<'s>(socket: impl Into<SockRef<'s>>) -> Result<bool, Fail
 /// Whether a server closed a connection before it read the last request.
 ///
 /// Then its kernel has not acknowledged the request, or has answered it with a reset. A server that reads the
-/// whole request and then closes in order leaves neither; one that resets then (`SO_LINGER` of 0) cannot be
-/// told apart.
+/// whole request and then closes in order leaves neither; a server that resets after reading (`SO_LINGER` of
+/// 0) cannot be distinguished.
 ///
 /// # Source
 ///
 /// RFC 9293, section 3.10.7.1 (a closed connection resets what comes), section 3.6.1 (so does one closed with
 /// data unread); tcp(7), `TCP_INFO`.
 pub(crate) fn is_unread(socket: &Socket) -> bool {
-    // The kernel reads the state before it locks the socket, and the rest after. A reset in between leaves
-    // the state of before, and nothing unacknowledged: the look after that shows the state too.
+    // The kernel reads the state before it locks the socket, and the rest after. After a reset in between, it
+    // reports the old state with nothing unacknowledged; a second query reports the new state.
     looks_unread(socket) || looks_unread(socket)
 }
 
 fn looks_unread(socket: &Socket) -> bool {
     const TCP_CLOSE: u8 = 7;
-    // SAFETY: it holds numbers only, for which zeros stand.
+    // SAFETY: the structure holds only integers, for which zero is valid.
     let mut info: tcp_info = unsafe { std::mem::zeroed() };
     let mut bytes = u32::try_from(size_of::<tcp_info>()).expect("a small structure");
-    // SAFETY: one descriptor, which is ours and open, and room that lives through the call, of the length
-    // that is said.
+    // SAFETY: the descriptor is open and owned here, and the buffer outlives the call and has the given
+    // length.
     let result = unsafe {
         let into = (&raw mut info).cast();
         getsockopt(socket.as_raw_fd(), IPPROTO_TCP, TCP_INFO, into, &raw mut bytes)
@@ -82,7 +82,7 @@ fn looks_unread(socket: &Socket) -> bool {
     result == 0 && info.tcpi_retransmits == 0 && (info.tcpi_state == TCP_CLOSE || info.tcpi_unacked > 0)
 }
 
-/// No whole answer came in time.
+/// Failure of an event without a complete answer within its time limit.
 pub(crate) fn timed_out(after_ns: u64, dialogue: &dyn Dialogue) -> Failure {
     let text = format!("no whole answer within {:?}", Duration::from_nanos(after_ns));
     Failure { operation: dialogue.asked(), ..Failure::new(FailureClass::Timeout, text) }

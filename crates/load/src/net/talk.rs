@@ -16,17 +16,17 @@ use crate::schedule::random::Random;
 pub(crate) struct Talk {
     wire: Wire,
     dialogue: Box<dyn Dialogue>,
-    /// Room for a request.
+    /// Buffer for a request.
     out: Vec<u8>,
-    /// After this time an event is given up; `None`: never.
+    /// Time limit of an event; `None`: unlimited.
     timeout: Option<Duration>,
-    /// Servers of this kind close connections that are not in use, without being down.
+    /// Servers of this kind close idle connections without being down.
     pub(crate) closes_idle: bool,
-    /// An event was answered on it.
+    /// The connection has answered an event.
     is_used: bool,
 }
 
-/// How long an answer may take that is no event's: a server may be busy with what was stored before.
+/// Time limit of an answer outside of events: a server may still be writing earlier data.
 const ASIDE_TIMEOUT: Duration = Duration::from_mins(1);
 
 impl AsMut<Wire> for Talk {
@@ -36,10 +36,10 @@ impl AsMut<Wire> for Talk {
 }
 
 impl Talk {
-    /// Connects and greets, waiting for it.
+    /// Connects and completes the greeting; blocks.
     ///
-    /// - `timeout`: after this time an event is given up; `None`: never.
-    /// - `closes_idle`: whether servers of this kind close connections that are not in use, without being down.
+    /// - `timeout`: time limit of an event; `None`: unlimited.
+    /// - `closes_idle`: whether servers of this kind close idle connections without being down.
     pub(crate) fn open(
         place: &Endpoint,
         dialogue: Box<dyn Dialogue>,
@@ -67,23 +67,23 @@ impl Talk {
         })
     }
 
-    /// What the server calls itself, as far as it was heard.
+    /// Name and version of the server, if it has sent them.
     pub(crate) fn server(&self) -> Option<String> {
         self.dialogue.server()
     }
 
-    /// What a loop goes on with.
+    /// The parts from which an event loop continues.
     pub(crate) fn into_parts(self) -> Result<(Socket, Box<dyn Dialogue>), Failure> {
         let (socket, _) = self.wire.into_parts()?;
         Ok((socket, self.dialogue))
     }
 
-    /// What of TLS stands behind the server's name.
+    /// TLS version, for display after the server's name.
     pub(crate) fn spoken_version(&self) -> &'static str {
         self.dialogue.spoken_version()
     }
 
-    /// Says something beside events, and has `hear` read the answer.
+    /// Sends a message outside of events, and reads the answer with `hear`.
     pub(crate) fn ask_aside(
         &mut self,
         said: &[u8],
@@ -107,7 +107,7 @@ impl Talk {
         })
     }
 
-    /// As [`Talk::exchange`], beside the events of a load: it takes no longer than [`ASIDE_TIMEOUT`].
+    /// Variant of [`Talk::exchange`] outside of a load's events: limited to [`ASIDE_TIMEOUT`].
     pub(crate) fn exchange_aside(&mut self, random: Random) -> Result<Answer, Failure> {
         if self.timeout.is_some() {
             return self.exchange(random);
@@ -115,7 +115,8 @@ impl Talk {
         within(self, ASIDE_TIMEOUT, no_answer_aside, |talk| talk.exchange(random))
     }
 
-    /// Hears what came while nothing was asked, without waiting. Fails if the server takes no other request here.
+    /// Reads unrequested input without blocking. Fails if the server accepts no other request on this
+    /// connection.
     pub(crate) fn look_idle(&mut self) -> Result<(), Failure> {
         self.hear_left()?;
         if self.dialogue.closes() {
@@ -129,13 +130,13 @@ impl Talk {
         })
     }
 
-    /// Hears what came with the last answer and was not taken: it answers nothing that was asked.
+    /// Processes the input after the last answer: it was not requested.
     fn hear_left(&mut self) -> Result<(), Failure> {
         let Self { wire, dialogue, .. } = self;
         wire.hear_left(dialogue.has_left(), |input| hear_unasked(&mut **dialogue, input))
     }
 
-    /// Reads until `hear` has its answer.
+    /// Reads until `hear` returns an answer.
     fn hear(
         &mut self,
         mut hear: impl FnMut(&mut dyn Dialogue, &[u8], bool) -> Parsed,
@@ -148,7 +149,7 @@ impl Talk {
         })?
     }
 
-    /// Does one event.
+    /// Performs one event.
     pub(crate) fn exchange(&mut self, random: Random) -> Result<Answer, Failure> {
         self.hear_left()?;
         self.out.clear();
@@ -182,13 +183,13 @@ fn hear_unasked(dialogue: &mut dyn Dialogue, input: &[u8]) -> (usize, Option<Fai
     (taken, answer.and_then(Result::err))
 }
 
-/// The server took the connection and said nothing.
+/// The server accepted the connection and sent nothing.
 fn silent(within: Duration) -> Failure {
     let text = format!("{}: does the server speak what the target says?", no_answer(within));
     Failure::new(FailureClass::Connection, text)
 }
 
-/// What was asked beside events was not answered.
+/// A request outside of events was not answered.
 fn no_answer_aside(within: Duration) -> Failure {
     Failure::new(FailureClass::Connection, format!("no whole answer within {within:?} before the load"))
 }

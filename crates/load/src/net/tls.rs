@@ -1,7 +1,8 @@
-//! TLS: whom a client trusts, and a dialogue that is spoken inside of it.
+//! TLS: verification of servers, and a dialogue inside TLS.
 //!
-//! The handshake belongs to the making of a connection, never to an event. What a dialogue says and hears goes through the library in
-//! memory; it sees no socket, so that threads and event loops speak TLS alike and events keep their stamps.
+//! The handshake belongs to the opening of a connection, never to an event. The data of a dialogue passes
+//! through the library in memory, without a socket. So threads and event loops use the same code, and the
+//! timestamps of events are the same as without TLS.
 
 use std::io::{self, Read as _, Write as _};
 use std::sync::Arc;
@@ -22,37 +23,37 @@ use crate::connection::{Failure, FailureClass, Laps};
 use crate::net::{Dialogue, Go, Hear, Parsed};
 use crate::schedule::random::Random;
 
-/// How TLS is spoken with a server.
+/// TLS settings for a server.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) config: Arc<ClientConfig>,
     pub(crate) name: ServerName<'static>,
-    /// What to do about a certificate that is not trusted.
+    /// Advice about a certificate that is not trusted.
     pub(crate) remedies: &'static Remedies,
 }
 
-/// What of a server's certificate is checked.
+/// Checks of a server's certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// Nothing: the connection is encrypted, and may be anybody's.
+    /// None: the connection is encrypted, but the server may be any machine.
     Anybody,
-    /// An authority that we trust has signed it, whatever host it is made out to.
+    /// A trusted authority has signed it, for any host.
     Chain,
-    /// Somebody whom we trust has signed it, and it is made out to the host that we asked for.
+    /// A trusted authority has signed it, for the requested host.
     ChainAndName,
 }
 
-/// The files of a client's own certificate, in PEM.
+/// The files of a client certificate, in PEM.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Identity<'a> {
     pub(crate) certificate: &'a str,
     pub(crate) key: &'a str,
 }
 
-/// A client's side of TLS.
+/// Client configuration of TLS.
 ///
-/// - `ca`: a file of certificates in PEM that are trusted in place of this machine's own.
-/// - `protocols`: what is offered to be spoken inside, the preferred one first.
+/// - `ca`: a PEM file of certificates that are trusted in place of the system's.
+/// - `protocols`: protocols offered by ALPN, the preferred one first.
 pub(crate) fn config(
     trust: Trust,
     ca: Option<&str>,
@@ -90,7 +91,7 @@ pub(crate) fn config(
     Ok(Arc::new(config))
 }
 
-/// The certificates that are trusted.
+/// The trusted certificates.
 fn certificates(ca: Option<&str>) -> Result<Vec<CertificateDer<'static>>, String> {
     match ca {
         Some(file) => {
@@ -115,24 +116,24 @@ fn roots(trusted: &[CertificateDer<'static>], ca: Option<&str>) -> Result<RootCe
     Ok(roots)
 }
 
-/// The name that a certificate is to be made out to.
+/// The name that a certificate must contain.
 pub(crate) fn server_name(host: &str) -> Result<ServerName<'static>, String> {
     ServerName::try_from(host.to_owned())
         .map_err(|_| format!("`{host}` is no name that a certificate could have"))
 }
 
-/// What the user can do about a certificate that is not trusted.
+/// Advice about a certificate that is not trusted.
 #[derive(Debug)]
 pub(crate) struct Remedies {
     /// If its authority is not known.
     pub(crate) authority: &'static str,
-    /// If it is made out to another name.
+    /// If it is issued for another name.
     pub(crate) name: &'static str,
-    /// In any case.
+    /// In all other cases.
     pub(crate) any: &'static str,
 }
 
-/// What an error of TLS means.
+/// Maps an error of TLS to a failure.
 pub(crate) fn failure(error: &Error, remedies: &Remedies) -> Failure {
     use CertificateError as Why;
     match error {
@@ -155,7 +156,7 @@ pub(crate) fn failure(error: &Error, remedies: &Remedies) -> Failure {
     }
 }
 
-/// Why a certificate is not trusted.
+/// Reason why a certificate is not trusted.
 fn in_words(why: &CertificateError) -> String {
     use CertificateError as Why;
     match why {
@@ -164,7 +165,7 @@ fn in_words(why: &CertificateError) -> String {
         Why::NotValidForName | Why::NotValidForNameContext { .. } => {
             "it is made out to another name than the target's".to_owned()
         }
-        // The second: an authority of the same name as one that is trusted, with another key.
+        // The second: an authority with the name of a trusted one, but another key.
         Why::UnknownIssuer | Why::BadSignature => {
             "its authority is not among those that are trusted".to_owned()
         }
@@ -173,20 +174,20 @@ fn in_words(why: &CertificateError) -> String {
     }
 }
 
-/// Whether it was refused because it may sign others, as what `openssl req -x509` makes may.
+/// Whether it was refused as a CA certificate, such as those of `openssl req -x509`.
 fn is_authority(why: &CertificateError) -> bool {
-    // The library tells by a type of another crate, and by this name of it.
+    // The library reports this with a type of another crate; only its name identifies it.
     matches!(why, CertificateError::Other(other) if other.to_string() == "CaUsedAsEndEntity")
 }
 
-/// Takes certificates that a browser would not; whoever signs the handshake must still have the key.
+/// Accepts certificates that a browser would refuse; the server must still prove that it has the key.
 #[derive(Debug)]
 struct Verifier {
-    /// Who must have signed it; `None`: anybody.
+    /// Verifier of the certificate chain; `None`: any certificate is accepted.
     chain: Option<Arc<WebPkiServerVerifier>>,
-    /// Whether it must be made out to the host that we asked for.
+    /// Whether the certificate must name the requested host.
     asks_name: bool,
-    /// Certificates that the user has named one by one: a server that shows one of them is the one that was meant.
+    /// Certificates that the user has listed individually: a server that presents one of them is accepted.
     named: Vec<CertificateDer<'static>>,
     provider: Arc<CryptoProvider>,
 }
@@ -202,7 +203,7 @@ impl ServerCertVerifier for Verifier {
     ) -> Result<ServerCertVerified, Error> {
         let Some(strict) = &self.chain else { return Ok(ServerCertVerified::assertion()) };
         match strict.verify_server_cert(certificate, chain, name, ocsp, now) {
-            // Before it asks who has signed it and what for, the library has seen to it that it is valid at this time.
+            // The library has already checked the validity period before it checks issuer and purpose.
             Err(Error::InvalidCertificate(why))
                 if (why == CertificateError::UnknownIssuer || is_authority(&why))
                     && self.named.contains(certificate) =>
@@ -212,7 +213,7 @@ impl ServerCertVerifier for Verifier {
                 }
                 Ok(ServerCertVerified::assertion())
             }
-            // The name is the last thing that the library looks at: all else is as it should be.
+            // The library checks the name last: all other checks have passed.
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) if !self.asks_name => Ok(ServerCertVerified::assertion()),
@@ -245,10 +246,10 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
-/// Makes the dialogue that is spoken inside, from the protocol that was agreed on.
+/// Creates the inner dialogue for the negotiated protocol.
 pub(crate) type Speak = Box<dyn FnOnce(Option<&[u8]>) -> Result<Box<dyn Dialogue>, Failure> + Send>;
 
-/// One connection's TLS, in memory: what comes goes in, what is to go comes out.
+/// TLS of one connection, in memory: decrypts input and encrypts output.
 #[derive(Debug)]
 pub(crate) struct Tls {
     connection: ClientConnection,
@@ -260,7 +261,7 @@ impl Tls {
         let Plan { config, name, remedies } = plan;
         let connection = ClientConnection::new(Arc::clone(config), name.clone());
         let mut connection = connection.map_err(|e| failure(&e, remedies))?;
-        // A request leaves as a whole, whatever its size.
+        // A request is sent as a whole, whatever its size.
         connection.set_buffer_limit(None);
         Ok(Self { connection, remedies })
     }
@@ -269,7 +270,7 @@ impl Tls {
         self.connection.is_handshaking()
     }
 
-    /// The version, as it stands behind a server's name.
+    /// The version, for display after a server's name.
     pub(crate) fn version(&self) -> &'static str {
         match self.connection.protocol_version() {
             Some(rustls::ProtocolVersion::TLSv1_2) => ", TLS 1.2",
@@ -277,7 +278,7 @@ impl Tls {
         }
     }
 
-    /// Takes in what has come from the network; what was said to us goes behind what is in `heard`.
+    /// Decrypts input from the network; appends the plaintext to `heard`.
     pub(crate) fn take_in(&mut self, mut input: &[u8], heard: &mut Vec<u8>) -> Result<(), Failure> {
         while !input.is_empty() {
             let broken = |e: io::Error| Failure::new(FailureClass::Connection, format!("TLS: {e}"));
@@ -295,7 +296,7 @@ impl Tls {
         Ok(())
     }
 
-    /// Writes what is to be said, and what TLS has to say itself, as it goes out.
+    /// Encrypts `said`, and writes it with TLS's own messages to `out`.
     pub(crate) fn seal(&mut self, said: &[u8], out: &mut Vec<u8>) {
         if !said.is_empty() {
             self.connection.writer().write_all(said).expect("there is no limit to what it takes");
@@ -306,21 +307,21 @@ impl Tls {
     }
 }
 
-/// A dialogue inside of TLS.
+/// A dialogue inside TLS.
 pub(crate) struct Secured {
     tls: Tls,
     inside: Inside,
-    /// What was said to us and not taken yet.
+    /// Plaintext received and not consumed yet.
     heard: Vec<u8>,
     held: HeldBytes,
-    /// What is to be said.
+    /// Plaintext to send.
     said: Vec<u8>,
 }
 
 enum Inside {
-    /// Nobody speaks before the handshake is over.
+    /// Waits for the end of the handshake.
     Waiting(Option<Speak>),
-    /// Greeting each other.
+    /// The inner dialogue is exchanging greetings.
     Greeting(Box<dyn Dialogue>),
     Speaking(Box<dyn Dialogue>),
 }
@@ -337,7 +338,7 @@ impl Secured {
         })
     }
 
-    /// A dialogue that is spoken already, inside of TLS that stands.
+    /// An established dialogue inside established TLS.
     pub(crate) fn standing(tls: Tls, dialogue: Box<dyn Dialogue>) -> Self {
         Self {
             tls,
@@ -352,13 +353,13 @@ impl Secured {
         self.tls.take_in(input, &mut self.heard)
     }
 
-    /// Puts what is to be said into the bytes that go out.
+    /// Encrypts the pending plaintext into the output.
     fn seal(&mut self, out: &mut Vec<u8>) {
         self.tls.seal(&self.said, out);
         self.said.clear();
     }
 
-    /// Goes on with the handshake, and then with the greeting inside.
+    /// Continues the handshake, and then the greeting inside it.
     fn go_on_greeting(&mut self) -> Result<bool, Failure> {
         if self.tls.is_handshaking() {
             return Ok(false);
@@ -393,7 +394,7 @@ impl Secured {
         }
     }
 
-    /// Hands what came to the dialogue inside.
+    /// Passes the decrypted input to the inner dialogue.
     fn pass_on(&mut self, input: &[u8], hear: impl FnOnce(&mut dyn Dialogue, &[u8]) -> Parsed) -> Parsed {
         let taken = input.len();
         if let Err(failure) = self.take_in(input) {
@@ -436,7 +437,7 @@ impl Dialogue for Secured {
 
     fn hear_unasked(&mut self, input: &[u8]) -> Parsed {
         self.pass_on(input, |dialogue, heard| match heard {
-            // A ticket for the next connection, a new key: TLS among itself.
+            // A session ticket or a new key: messages of TLS itself.
             [] => Parsed::MORE,
             heard => dialogue.hear_unasked(heard),
         })

@@ -1,11 +1,12 @@
-//! A socket that is waited for, with TLS where it is spoken: what a thread with one connection reads and writes, whatever its
-//! protocol, and all that comes before a load.
+//! A blocking socket, with optional TLS: input and output of a thread with one connection, for every
+//! protocol, and of all exchanges before a load.
 //!
-//! One `send` for a request, one `recv` for an answer that fits the room; no allocation once the room is as large as
-//! the largest message that is kept.
+//! One `send` per request, one `recv` per answer that fits the buffer; no allocation once the buffer has the
+//! size of the largest message that is stored.
 //!
-//! On a socket of this machine it waits in `poll` and not in `recv`: there the kernel also wakes a `recv` when the
-//! other side has read our request, half an event too early, and each event would cost two switches in place of one.
+//! On a socket of this machine it waits in `poll` and not in `recv`. The kernel would also wake a `recv` when
+//! the other side has read our request, half an event too early, and each event would cost two context
+//! switches instead of one.
 
 use std::cell::Cell;
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -24,43 +25,43 @@ use crate::net::tls::Plan;
 use crate::net::tls::Tls;
 use crate::schedule::clock::to_ns;
 
-/// The socket, TLS where it is spoken, and what was received and not read yet.
+/// The socket, optional TLS, and input that was not read yet.
 #[derive(Debug)]
 pub(crate) struct Wire {
     line: Line,
     tls: Option<Box<Tls>>,
-    /// What TLS has opened, on its way into the room.
+    /// Decrypted input on its way into `room`.
     opened: Vec<u8>,
     room: Room,
-    /// Room for replies, and for what TLS has sealed.
+    /// Buffer for replies, and for TLS output.
     out: Vec<u8>,
 }
 
-/// A socket, and until when it is waited for.
+/// A socket and the time limit of calls on it.
 #[derive(Debug)]
 struct Line {
     socket: Socket,
-    /// Whether it ends on this machine.
+    /// Whether the other end is on this machine.
     is_local: bool,
     deadline: Option<Deadline>,
-    /// What a call on the socket waits for, at most; `None`: for ever.
+    /// Current time limit of a call on the socket; `None`: unlimited.
     of_socket: Option<Duration>,
     /// Something was sent since [`Wire::begin`].
     has_sent: bool,
-    /// Something was received since then.
+    /// Something was received since [`Wire::begin`].
     has_received: bool,
 }
 
-/// How long what is said and heard until then may take, and when that is over.
+/// A time limit, and the time at which it expires.
 ///
-/// The server that says a little again and again does not make it longer.
+/// A server that sends a little again and again does not extend it.
 #[derive(Debug, Clone, Copy)]
 struct Deadline {
     timeout: Duration,
     until_ns: u64,
 }
 
-/// What was received: `bytes[start..end]` is not read yet.
+/// Received bytes: `bytes[start..end]` is not read yet.
 #[derive(Debug)]
 struct Room {
     bytes: Vec<u8>,
@@ -69,17 +70,17 @@ struct Room {
     held: HeldBytes,
 }
 
-/// What came of one look at the socket.
+/// Result of one read from the socket.
 enum Received {
-    /// Something of TLS among itself.
+    /// Only messages of TLS itself.
     Nothing,
     Bytes,
     End,
 }
 
-/// Does `work`, which may take so long in all. Afterwards an answer may take as long as it could before.
+/// Runs `work` with a total time limit. Restores the previous limit afterwards.
 ///
-/// - `too_late`: what is said if it takes longer.
+/// - `too_late`: the failure if the limit expires.
 pub(crate) fn within<W: AsMut<Wire>, T>(
     it: &mut W,
     timeout: Duration,
@@ -92,7 +93,7 @@ pub(crate) fn within<W: AsMut<Wire>, T>(
     done.map_err(|failure| if failure.class == FailureClass::Timeout { too_late(timeout) } else { failure })
 }
 
-/// What is said where an answer may only take so long.
+/// Message about an answer that exceeds its time limit.
 pub(crate) fn no_answer(within: Duration) -> String {
     format!("no answer within {within:?}")
 }
@@ -104,7 +105,7 @@ impl AsMut<Self> for Wire {
 }
 
 impl Wire {
-    /// Connects, waiting for it.
+    /// Connects; blocks.
     pub(crate) fn connect(place: &Endpoint, cut: &Cut) -> Result<Self, Failure> {
         let socket = place.connect()?;
         cut.arm_socket(socket.try_clone().map_err(|e| place.cannot_connect(&e))?.into());
@@ -118,18 +119,18 @@ impl Wire {
         Self { line, tls: None, opened: Vec::new(), room: Room::new(), out: Vec::new() }
     }
 
-    /// The socket once more, for what cuts it from outside.
+    /// Duplicates the socket, to cut it from outside.
     pub(crate) fn try_clone(&self) -> Result<OwnedFd, Failure> {
         let clone = self.line.socket.try_clone().map_err(|e| connection_failure("cannot connect", &e))?;
         Ok(clone.into())
     }
 
-    /// As [`Endpoint::is_private`].
+    /// Variant of [`Endpoint::is_private`] for this connection.
     pub(crate) fn is_private(&self, place: &Endpoint) -> bool {
         place.is_private(&self.line.socket)
     }
 
-    /// An event begins, which may take so long; `None`: as long as it takes.
+    /// Begins an event with a time limit; `None`: unlimited.
     pub(super) fn begin(&mut self, timeout: Option<Duration>) {
         (self.line.has_sent, self.line.has_received) = (false, false);
         if let Some(timeout) = timeout {
@@ -137,7 +138,7 @@ impl Wire {
         }
     }
 
-    /// The event has ended. Yields whether something of it was sent.
+    /// Ends the event. Returns whether any of it was sent.
     pub(super) fn end(&mut self, timeout: Option<Duration>) -> bool {
         if timeout.is_some() {
             self.line.deadline = None;
@@ -145,17 +146,18 @@ impl Wire {
         self.line.has_sent
     }
 
-    /// Whether the server has closed the connection before it had read what the event has sent.
+    /// Whether the server closed the connection before it read the request of the event.
     pub(super) fn is_unread(&self) -> bool {
         !self.line.has_received && is_unread(&self.line.socket)
     }
 
-    /// Ends the making of a connection: calls on the socket wait for ever again. Each that does not costs the kernel a timer.
+    /// Ends the opening of a connection: removes the time limit of calls on the socket, which costs the
+    /// kernel a timer per call.
     pub(crate) fn settle(&mut self) -> Result<(), Failure> {
         if self.line.of_socket.is_some() { self.line.set(None) } else { Ok(()) }
     }
 
-    /// Sends all of it.
+    /// Sends all bytes.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let Some(tls) = &mut self.tls else { return self.line.write(bytes) };
         self.out.clear();
@@ -163,10 +165,10 @@ impl Wire {
         self.line.write(&self.out)
     }
 
-    /// Speaks TLS from now on: shakes hands, waiting for it.
+    /// Starts TLS: performs the handshake; blocks.
     pub(crate) fn start_tls(&mut self, plan: &Plan) -> Result<(), Failure> {
         if !self.room.is_empty() {
-            // Whoever is on the way might have put it there, for us to read as if it were the server's.
+            // An attacker on the network might have injected it, to be read as the server's.
             let text = "the server said something before TLS that nobody asked for";
             return Err(Failure::new(FailureClass::Connection, text));
         }
@@ -189,16 +191,16 @@ impl Wire {
         Ok(())
     }
 
-    /// What of TLS stands behind the server's name.
+    /// TLS version, for display after the server's name.
     pub(crate) fn tls_version(&self) -> &'static str {
         self.tls.as_ref().map_or("", |tls| tls.version())
     }
 
-    /// The socket and the TLS on it, for a loop that waits for many.
+    /// The socket and its TLS, for an event loop.
     ///
     /// # Errors
     ///
-    /// The server has said more than it was asked.
+    /// The server has sent unrequested data.
     pub(crate) fn into_parts(self) -> Result<(Socket, Option<Tls>), Failure> {
         if !self.room.is_empty() {
             let text = "the server sent something that nobody asked for";
@@ -207,10 +209,10 @@ impl Wire {
         Ok((self.line.socket, self.tls.map(|tls| *tls)))
     }
 
-    /// Hands what has come to `hear`, and receives more, until that has its answer.
+    /// Passes input to `hear`, and receives more until `hear` returns an answer.
     ///
-    /// - `hear`: yields the bytes that it has taken, which it does not see again, and its answer; whether nothing follows is
-    ///   its second argument.
+    /// - `hear`: returns the number of bytes consumed, and its answer; its second argument tells whether
+    ///   nothing follows.
     pub(crate) fn hear<T>(
         &mut self,
         mut hear: impl FnMut(&[u8], bool) -> (usize, Option<T>),
@@ -218,10 +220,10 @@ impl Wire {
         self.hear_and_reply(false, |input, is_end, _| hear(input, is_end))
     }
 
-    /// The same, with replies.
+    /// Variant of [`Self::hear`] with replies.
     ///
-    /// - `has_left`: `hear` itself holds something that came and was not taken.
-    /// - `hear`: writes what is to be said to what it heard into its third argument.
+    /// - `has_left`: `hear` itself stores input that was not consumed.
+    /// - `hear`: writes its replies to its third argument.
     pub(super) fn hear_and_reply<T>(
         &mut self,
         has_left: bool,
@@ -235,7 +237,7 @@ impl Wire {
                 self.room.start += taken;
                 let replied = self.reply();
                 match answer {
-                    // If the reply could not be sent, the next event finds out.
+                    // If the reply could not be sent, the next event fails.
                     Some(answer) => return Ok(answer),
                     None if is_end => return Err(closed()),
                     None => replied?,
@@ -246,7 +248,7 @@ impl Wire {
         }
     }
 
-    /// Hands what came with the last answer and was not taken to `hear`: the server was not asked for it yet.
+    /// Passes the input after the last answer to `hear`: it was not requested.
     ///
     /// - `has_left`, `hear`: as in [`Self::hear_and_reply`] and [`Self::hear_unasked`].
     pub(crate) fn hear_left(
@@ -261,16 +263,16 @@ impl Wire {
             if let Some(failure) = failure {
                 return Err(failure);
             }
-            // If it takes nothing, the rest has not come.
+            // If `hear` consumes nothing, its message is incomplete.
             may_go_on = taken > 0 && !self.room.is_empty();
         }
         Ok(())
     }
 
-    /// Hands what came while nothing was asked to `hear`, without waiting. Fails if the connection is over.
+    /// Passes unrequested input to `hear`, without blocking. Fails if the connection is closed.
     ///
-    /// - `hear`: yields the bytes that it has taken, and why the connection is of no use any more; writes replies into its
-    ///   second argument.
+    /// - `hear`: returns the number of bytes consumed, and a failure if the connection is unusable; writes
+    ///   its replies to its second argument.
     pub(crate) fn hear_unasked(
         &mut self,
         mut hear: impl FnMut(&[u8], &mut Vec<u8>) -> (usize, Option<Failure>),
@@ -292,7 +294,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Sends what was written in reply.
+    /// Sends the replies that were written.
     fn reply(&mut self) -> Result<(), Failure> {
         if self.out.is_empty() {
             return Ok(());
@@ -316,7 +318,7 @@ impl Wire {
             return Ok(if bytes == 0 { Received::End } else { Received::Bytes });
         };
         let taken = tls.take_in(&room.bytes[room.end..][..bytes], opened);
-        // What it has to say to that: also why it goes.
+        // TLS's reply, which may be an alert.
         out.clear();
         tls.seal(&[], out);
         let said = line.write(out);
@@ -370,7 +372,7 @@ impl Line {
         }
     }
 
-    /// Reads what has come already.
+    /// Reads available input without waiting.
     fn read_now(&mut self, into: &mut [u8]) -> Result<usize, Failure> {
         loop {
             match (&self.socket).read(into) {
@@ -380,8 +382,8 @@ impl Line {
         }
     }
 
-    /// Sees to it that the next call on the socket waits for no longer than there is time. That costs two system calls, so it is
-    /// only done if the call would wait too long by more than matters, or if the last one came back too early.
+    /// Sets the time limit of the next call on the socket to the remaining time. This costs two system calls,
+    /// so it is only done if the call could overrun noticeably, or if the last call returned too early.
     fn allow(&mut self, was_early: bool) -> Result<(), Failure> {
         let left = self.deadline.map(Deadline::left).transpose()?;
         let fits = match (left, self.of_socket) {
@@ -393,23 +395,23 @@ impl Line {
         if fits { Ok(()) } else { self.set(left.map(|(left, _)| left)) }
     }
 
-    /// Has calls on the socket wait for so long, at most.
+    /// Sets the time limit of calls on the socket.
     fn set(&mut self, at_most: Option<Duration>) -> Result<(), Failure> {
-        // Less than the kernel can count would be for ever.
+        // The kernel would round a smaller limit down to 0, which means unlimited.
         let at_most = at_most.map(|time| time.max(TIME_MIN));
         let set = self.socket.set_read_timeout(at_most).and_then(|()| self.socket.set_write_timeout(at_most));
         self.of_socket = at_most;
         set.map_err(|e| connection_failure("cannot set a time-out", &e))
     }
 
-    /// Waits until there is something to receive, or the time is over.
+    /// Waits for input or for the end of the time limit.
     fn wait(&self) -> Result<(), Failure> {
         let mut socket = libc::pollfd { fd: self.socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         loop {
             let left = self.deadline.map(Deadline::left).transpose()?;
-            // Rounded up: in the last millisecond it waits too.
+            // Rounded up: it also waits in the last millisecond.
             let timeout_ms = left.map_or(-1, |(t, _)| i32::try_from(t.as_millis() + 1).unwrap_or(i32::MAX));
-            // SAFETY: one descriptor, which is ours and open, and lives through the call.
+            // SAFETY: one descriptor, open and owned here, which outlives the call.
             match unsafe { libc::poll(&raw mut socket, 1, timeout_ms) } {
                 1 => return Ok(()),
                 -1 => match io::Error::last_os_error() {
@@ -422,7 +424,7 @@ impl Line {
     }
 }
 
-/// The shortest time that a call on a socket waits for.
+/// Smallest time limit of a call on a socket.
 const TIME_MIN: Duration = Duration::from_millis(1);
 
 impl Deadline {
@@ -430,7 +432,7 @@ impl Deadline {
         Self { timeout, until_ns: to_ns(timeout).saturating_add(Monotonic.now_ns()) }
     }
 
-    /// The time that is left, and how much longer a call may wait.
+    /// The remaining time, and the overrun that is tolerated.
     fn left(self) -> Result<(Duration, Duration), Failure> {
         match self.until_ns.saturating_sub(Monotonic.now_ns()) {
             0 => Err(Failure::new(FailureClass::Timeout, no_answer(self.timeout))),
@@ -440,7 +442,7 @@ impl Deadline {
 }
 
 thread_local! {
-    /// The bytes of a wire that is gone, for the thread's next one.
+    /// The buffer of a dropped wire, reused by the thread's next one.
     static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
@@ -459,11 +461,11 @@ impl Room {
         &self.bytes[self.start..self.end]
     }
 
-    /// Sees to it that there is room behind what is unread.
+    /// Makes free space behind the unread input.
     fn make_free(&mut self) -> Result<(), Failure> {
         if self.is_empty() {
             (self.start, self.end) = (0, 0);
-            // What is longer was made for a message that is gone.
+            // A larger buffer served a message that was already read.
             self.bytes.truncate(FREE_BYTES);
             held::shrink(&mut self.bytes);
         }
@@ -473,7 +475,7 @@ impl Room {
         self.held.set(self.bytes.len())
     }
 
-    /// Makes room: about as much again as has come, which is how nothing is taken for what is only announced.
+    /// Doubles the buffer: it grows with the input received, not with announced lengths.
     #[cold]
     #[inline(never)]
     fn grow(&mut self) {
@@ -481,12 +483,13 @@ impl Room {
         (self.start, self.end) = (0, self.end - self.start);
         let bytes = self.bytes.len();
         if self.end > bytes / 2 {
-            // A message that is long has room for a little more, not for as much again: others are to have some too.
+            // For a long message it grows by a fixed amount, not by doubling: other connections need memory
+            // too.
             self.bytes.resize((bytes + bytes.min(FREE_BYTES)).max(READ_BYTES), 0);
         }
     }
 
-    /// Puts what TLS has opened behind what is unread. It may be more than was received just now.
+    /// Appends decrypted input, which may be more than was just received.
     fn put(&mut self, opened: &[u8]) {
         let end = self.end + opened.len();
         self.bytes.resize(self.bytes.len().max(end), 0);
@@ -498,7 +501,7 @@ impl Room {
 impl Drop for Room {
     fn drop(&mut self) {
         if self.bytes.len() <= FREE_BYTES {
-            // At the thread's end there is nowhere to put it.
+            // At the end of the thread the buffer cannot be stored; it is freed.
             let _ = SPARE.try_with(|spare| spare.set(std::mem::take(&mut self.bytes)));
         }
     }
@@ -511,7 +514,7 @@ mod tests {
 
     use super::*;
 
-    /// Both ends, ours waiting as on a socket of this machine, and as on any other.
+    /// Both ends; ours once as a socket of this machine, once as any other.
     fn pairs() -> [(UnixStream, Wire); 2] {
         [true, false].map(|is_local| {
             let (theirs, ours) = UnixStream::pair().unwrap();
@@ -555,7 +558,7 @@ mod tests {
     #[test]
     fn a_server_that_says_something_again_and_again_has_no_more_time_than_one_that_says_nothing() {
         for (mut theirs, mut wire) in pairs() {
-            // Until the other side has gone; each message comes well within the time.
+            // Until the other side closes; each message arrives well within the limit.
             let talks = thread::spawn(move || while theirs.write_all(b"N").is_ok() {});
             let timeout = Duration::from_millis(20);
             let hear = |wire: &mut Wire| wire.hear(|input, _| (input.len(), None::<()>));
@@ -585,7 +588,8 @@ mod tests {
         for (theirs, mut wire) in pairs() {
             for timeout in [Some(Duration::from_mins(1)), None] {
                 wire.line.set(Some(Duration::from_millis(2))).unwrap();
-                // It says nothing before our first call on the socket has come back too early, and the limit was taken away.
+                // It sends nothing before our first call on the socket has returned too early, and the limit
+                // was removed.
                 let (mut slow, watched) =
                     (theirs.try_clone().unwrap(), wire.line.socket.try_clone().unwrap());
                 let is_local = wire.line.is_local;
@@ -625,7 +629,7 @@ mod tests {
                 limits.push(wire.line.of_socket);
             }
             limits.dedup();
-            // 3.6 s of an hour do not matter.
+            // An overrun of 3.6 s in an hour is tolerated.
             assert_eq!(limits.len(), 1, "{limits:?}");
             drop(wire);
             echoes.join().unwrap();

@@ -1,8 +1,8 @@
-//! The key-value workload: which key an event touches, what it does to it, and what must be in it.
+//! The key-value workload: the key and the operation of each event, and the check of each value.
 //!
-//! Everything in a value follows from its key, its version and the seed, and its length from its key alone. So a value
-//! that was read tells by itself whether it is right: one of another key, of two versions torn together, or of any
-//! other writer is found.
+//! The content of a value is derived from its key, its version and the seed, and its length from its key
+//! alone. So a value that was read can be verified by itself: a value of another key, a mix of two versions,
+//! or a value of another writer is detected.
 
 use record::requests::{KvSettings, SizeClass};
 
@@ -11,27 +11,27 @@ use crate::workload::rows::RowPicker;
 
 /// Values are slices of this many random bytes.
 const POOL_BYTES: usize = 1 << 20;
-/// From this length on a value begins with its version.
+/// Shortest length of a value that begins with its version.
 const VERSIONED_BYTES: usize = 16;
 const VERSION_BYTES: usize = 8;
-/// Tell the chance of sizes and of contents from all other.
+/// Separate the random streams of sizes and of contents from all others.
 const SIZE_SALT: u64 = 0x6b76_2073_697a_6573;
 const POOL_SALT: u64 = 0x6b76_2070_6f6f_6c00;
 const BODY_SALT: u64 = 0x6b76_2062_6f64_7900;
 
-/// Bytes of every key.
+/// Length of every key.
 pub(crate) const KEY_BYTES: usize = 18;
 
-/// The operations, by the numbers that a driver announces them under.
+/// Indices of the operations, as announced by drivers.
 pub(crate) const GET: usize = 0;
 pub(crate) const SET: usize = 1;
-/// What a get finds.
+/// Outcomes of a get and of a set.
 pub(crate) const OUTCOMES: [&str; 3] = ["hit", "miss", "stored"];
 pub(crate) const HIT: usize = 0;
 pub(crate) const MISS: usize = 1;
 pub(crate) const STORED: usize = 2;
 
-/// What all connections of a load share.
+/// State that all connections of a load share.
 #[derive(Debug)]
 pub(crate) struct Kv {
     pub(crate) settings: KvSettings,
@@ -42,13 +42,13 @@ pub(crate) struct Kv {
     pub(crate) verify: bool,
 }
 
-/// What an event does.
+/// The operation of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
     Get {
         key: u64,
     },
-    /// Reads as many keys as [`KvSettings::multi_get`] says.
+    /// Reads [`KvSettings::multi_get`] keys.
     GetMany,
     Set {
         key: u64,
@@ -74,7 +74,7 @@ impl Kv {
         }
     }
 
-    /// What the event of this chance does.
+    /// Draws the operation of an event.
     pub(crate) fn deed(&self, random: &mut Random) -> Operation {
         let is_get = random.unit() < self.settings.get_ratio;
         if is_get && self.settings.multi_get > 1 {
@@ -84,17 +84,17 @@ impl Kv {
         if is_get { Operation::Get { key } } else { Operation::Set { key, version: random.bits() } }
     }
 
-    /// A key, by the distribution.
+    /// Draws a key from the distribution.
     pub(crate) fn pick(&self, random: &mut Random) -> u64 {
         self.picker.pick(random)
     }
 
-    /// Seconds for which a value lives; 0: for ever.
+    /// Time to live of a value in seconds; 0: unlimited.
     pub(crate) fn ttl_s(&self) -> u64 {
         self.settings.ttl.map_or(0, |ttl| ttl.as_secs())
     }
 
-    /// The size class of a key's value, and the length.
+    /// Size class and length of a key's value.
     pub(crate) fn size_of(&self, key: u64) -> (usize, usize) {
         let mut random = Random::of(self.seed ^ SIZE_SALT, key);
         let mut left = random.unit() * self.weights;
@@ -103,7 +103,7 @@ impl Kv {
             left -= class.weight;
             left < 0.0
         });
-        // Rounding may leave the last one's upper edge open.
+        // Rounding may leave the upper edge of the last class open.
         let last = self.settings.sizes.len() - 1;
         let (number, class) = class.unwrap_or((last, &self.settings.sizes[last]));
         let SizeClass { bytes_min, bytes_max, .. } = *class;
@@ -111,7 +111,7 @@ impl Kv {
         (number, usize::try_from(bytes).expect("a length of 32 bits"))
     }
 
-    /// Length of a key's value, whatever its version.
+    /// Length of a key's value, for every version.
     pub(crate) fn bytes_of(&self, key: u64) -> usize {
         self.size_of(key).1
     }
@@ -127,7 +127,7 @@ impl Kv {
         }
     }
 
-    /// Judges a value that was read; the problem says what is wrong with it.
+    /// Verifies a value that was read; the error describes the difference.
     pub(crate) fn check(&self, key: u64, value: &[u8]) -> Result<(), String> {
         if !self.verify {
             return Ok(());
@@ -149,7 +149,7 @@ impl Kv {
         }
     }
 
-    /// Too short for a version: the same at each writing.
+    /// Value that is too short for a version: every write stores the same.
     fn short_value(&self, key: u64) -> [u8; VERSIONED_BYTES] {
         let mut random = Random::of(self.seed ^ BODY_SALT, key);
         let mut value = [0; VERSIONED_BYTES];
@@ -164,7 +164,7 @@ impl Kv {
         &self.pool[place..place + bytes]
     }
 
-    /// What fills the cache, in words: the same for two loads that can use each other's values.
+    /// Description of the values in the cache: equal for two loads that can share them.
     pub(crate) fn spec(&self) -> String {
         let KvSettings { keys, .. } = self.settings;
         let lives = self.settings.ttl.map_or(String::new(), |ttl| format!(" ttl {ttl:?}"));
@@ -177,7 +177,8 @@ pub(crate) fn write_key(key: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&key_bytes(key));
 }
 
-/// A key as it goes over the wire: all have one length, and tell whose they are. Written by hand: every event has one.
+/// A key as sent to the server: of fixed length, with bakeoff's prefix. Hand-written for speed: every event
+/// encodes one.
 pub(crate) fn key_bytes(key: u64) -> [u8; KEY_BYTES] {
     let mut bytes = *b"bakeoff:0000000000";
     fill_digits(key, &mut bytes[8..]);
@@ -191,7 +192,8 @@ pub(crate) fn write_number(number: usize, out: &mut Vec<u8>) {
     out.extend_from_slice(&digits[first..]);
 }
 
-/// Fills a room with the last digits of a number from its end on; yields where the first that is no 0 stands.
+/// Fills a buffer with the last digits of a number, from the end; returns the position of the first digit
+/// that is not 0.
 fn fill_digits(number: u64, room: &mut [u8]) -> usize {
     let (mut left, mut at) = (number, room.len());
     while left > 0 && at > 0 {
@@ -202,7 +204,7 @@ fn fill_digits(number: u64, room: &mut [u8]) -> usize {
     at
 }
 
-/// A key as it is written.
+/// Displays a key as sent to the server.
 pub(crate) struct Shown(pub(crate) u64);
 
 impl std::fmt::Display for Shown {

@@ -1,5 +1,5 @@
-//! The SQL workloads: the tables, statements, mix and order of sysbench 1.0's, so that numbers mean what users know
-//! and a data set that either of the two prepared serves the other.
+//! The SQL workloads: tables, statements, mix and order are those of sysbench 1.0. So the numbers are
+//! comparable, and each of the two programs can use a data set that the other prepared.
 
 use record::load::{LoadSettings, OltpMix, OltpSettings, Workload};
 
@@ -8,7 +8,7 @@ use crate::schedule::random::Random;
 use crate::workload::rows::{C_LENGTH, Digits, PAD_LENGTH, RowPicker};
 use crate::workload::statement::{Execute, Parameter, StatementText};
 
-/// What SQL targets can do, in the order of its fame.
+/// Workloads of SQL targets, the best known first.
 pub(crate) const WORKLOADS: &[Workload] = &[
     Workload::OltpReadWrite,
     Workload::OltpReadOnly,
@@ -24,7 +24,7 @@ pub(crate) const WORKLOADS: &[Workload] = &[
     Workload::Script,
 ];
 
-/// What to do where a server's message says that a table is missing; nothing where it is not one of ours.
+/// Advice for a server's message that a table is missing; empty if the table is not one of the workload's.
 pub(crate) fn advice_on_missing(message: &str) -> &'static str {
     if message.contains("sbtest") {
         ": build the data set with `bakeoff prepare` or `--prepare auto`"
@@ -45,11 +45,11 @@ pub(crate) enum Statement {
     UpdateIndex,
     UpdateNonIndex,
     Delete,
-    /// Of the row that the delete before it took.
+    /// Inserts the row that the previous delete removed.
     Insert,
-    /// Of a row that the database numbers.
+    /// Inserts a row with an id from the database.
     Append,
-    /// Of several such rows.
+    /// Inserts several rows with ids from the database.
     BulkAppend,
     RandomPoints,
     RandomRanges,
@@ -75,7 +75,7 @@ impl Statement {
         Self::Commit,
     ];
 
-    /// The operation's name in records and files.
+    /// Name of the operation in records and files.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Begin => "begin",
@@ -138,15 +138,15 @@ impl Statement {
     }
 }
 
-/// What a workload's transactions consist of; shared by all workers.
+/// The statements of a workload's transactions; shared by all workers.
 #[derive(Debug, Clone)]
 pub(crate) struct Shape {
     per_event: [u32; Statement::ALL.len()],
-    /// The operation's number in [`Shape::operations`], by statement.
+    /// Index into [`Shape::operations`], by statement.
     operation: [usize; Statement::ALL.len()],
-    /// Every statement that occurs, table after table.
+    /// Every statement of the workload, table by table.
     texts: Vec<StatementText>,
-    /// The number of its text for the first table, by statement.
+    /// Index of the statement's text for the first table, by statement.
     first_text: [usize; Statement::ALL.len()],
     tables: u32,
     range_size: u64,
@@ -179,7 +179,7 @@ impl Shape {
         Self { per_event, operation, texts, first_text, tables, range_size, mix: oltp.mix, rows }
     }
 
-    /// The statements that occur, with their number per event.
+    /// The statements of the workload, with their number per event.
     pub(crate) fn operations(&self) -> Vec<OperationShare> {
         let shares = Statement::ALL.iter().zip(self.per_event);
         shares
@@ -188,7 +188,7 @@ impl Shape {
             .collect()
     }
 
-    /// The statements that occur, by number.
+    /// The statements of the workload, by index.
     pub(crate) fn statements(&self) -> &[StatementText] {
         &self.texts
     }
@@ -199,7 +199,7 @@ impl Shape {
         self.has_transactions() && writing.into_iter().any(|statement| self.uses(statement))
     }
 
-    /// Whether its statements stand in a transaction.
+    /// Whether its statements run inside a transaction.
     pub(crate) fn has_transactions(&self) -> bool {
         self.uses(Statement::Begin)
     }
@@ -208,27 +208,27 @@ impl Shape {
         self.per_event[statement as usize] > 0
     }
 
-    /// The number of a statement on a table; tables count from 0.
+    /// Index of a statement on a table; tables count from 0.
     fn number(&self, statement: Statement, table: usize) -> usize {
         self.first_text[statement as usize] + if statement.is_on_table() { table } else { 0 }
     }
 }
 
-/// One transaction as it goes on, statement by statement.
+/// A transaction in progress, statement by statement.
 #[derive(Debug, Clone)]
 pub(crate) struct OltpExecution {
     random: Random,
-    /// Of [`Statement::ALL`].
+    /// Index into [`Statement::ALL`].
     statement: usize,
-    /// How often that one was asked.
+    /// Number of times that this statement was executed.
     asked: u32,
     table: usize,
-    /// Its row is deleted and not inserted again yet.
+    /// The row was deleted and not inserted again yet.
     is_deleted: bool,
     id: i64,
     c: Digits<C_LENGTH>,
     pad: Digits<PAD_LENGTH>,
-    /// Texts of the rows of a bulk insert, made when the first is asked.
+    /// Texts of the rows of a bulk insert, allocated at the first one.
     bulk: Vec<(Digits<C_LENGTH>, Digits<PAD_LENGTH>)>,
 }
 
@@ -248,15 +248,15 @@ impl OltpExecution {
         }
     }
 
-    /// Begins a transaction with its own chance.
+    /// Begins a transaction with the event's random generator.
     pub(crate) fn begin(&mut self, random: Random) {
         (self.random, self.statement, self.asked, self.table, self.id) = (random, 0, 0, 0, 1);
         self.is_deleted = false;
     }
 
-    /// Asks the next statement, in sysbench's order; yields its operation, and `None` after the last.
+    /// Executes the next statement, in sysbench's order; returns its operation, and `None` after the last.
     ///
-    /// Each group of statements goes to one table, drawn uniformly.
+    /// Each group of statements uses one table, drawn uniformly.
     pub(crate) fn ask(&mut self, shape: &Shape, ask: &mut Execute<'_>) -> Result<Option<usize>, Failure> {
         while let Some(statement) = Statement::ALL.get(self.statement).copied() {
             let per_event = shape.per_event[statement as usize];
@@ -277,7 +277,7 @@ impl OltpExecution {
         Ok(None)
     }
 
-    /// Asks the next statement of the rows that are deleted and inserted again, one row after the other; the last insert
+    /// Executes the next statement of the delete and insert pairs, one row after the other; the last insert
     /// ends the group.
     fn ask_pair(&mut self, shape: &Shape, ask: &mut Execute<'_>) -> Result<usize, Failure> {
         if self.asked == 0 && !self.is_deleted {
@@ -287,7 +287,7 @@ impl OltpExecution {
         if self.is_deleted {
             self.asked += 1;
             if self.asked == shape.per_event[Statement::Delete as usize] {
-                // The insert's own place in the order is passed over.
+                // The insert's own position in the order is skipped.
                 (self.statement, self.asked) = (Statement::Insert as usize + 1, 0);
             }
         }
@@ -337,7 +337,8 @@ impl OltpExecution {
             Statement::BulkAppend => {
                 let rows = shape.mix.bulk_rows as usize;
                 self.bulk.resize_with(rows, || (Digits::new(), Digits::new()));
-                // Its values borrow from the rows' texts and cannot outlive this; beside them, one allocation is nothing.
+                // The values borrow the rows' texts, so they are allocated here; this costs little beside
+                // generating the texts.
                 let mut values = vec![Integer(0); 3 * rows];
                 for ((c, pad), row) in self.bulk.iter_mut().zip(values.chunks_exact_mut(3)) {
                     row[0] = Integer(shape.rows.pick(random).cast_signed());
@@ -367,7 +368,7 @@ impl OltpExecution {
 fn per_event(statement: Statement, workload: Workload, oltp: &OltpSettings) -> u32 {
     let reads = matches!(workload, Workload::OltpReadWrite | Workload::OltpReadOnly);
     let writes = matches!(workload, Workload::OltpReadWrite | Workload::OltpWriteOnly);
-    // The small ones are one statement each, without a transaction around it.
+    // Each small workload is one statement, without a transaction.
     let is = |small| u32::from(workload == small);
     match statement {
         Statement::Begin | Statement::Commit => u32::from((reads || writes) && !oltp.skip_transaction),
@@ -413,7 +414,7 @@ mod tests {
         assert_eq!(Statement::UpdateNonIndex.text(1, &mix).parameters(), 2);
     }
 
-    /// What a transaction asks: each statement's name and the table in its text.
+    /// The statements of a transaction: each with its name and the table in its text.
     fn asked(mix: OltpMix) -> Vec<String> {
         let oltp = OltpSettings {
             tables: 5,

@@ -1,4 +1,4 @@
-//! Which rows an event touches, and what is in them: as users know it from sysbench 1.0.
+//! Choice and content of the rows that an event uses, as in sysbench 1.0.
 
 use record::load::Distribution;
 
@@ -24,9 +24,9 @@ enum Law {
     Zipfian(Zipf),
 }
 
-/// Share of the draws of `special` that spreads like a bell over all rows.
+/// Share of the draws of `special` that follows a bell curve over all rows.
 const SPECIAL_BELL: f64 = 0.25;
-/// Uniform numbers whose mean makes the bell.
+/// Number of uniform numbers that are averaged for a draw from the bell curve.
 const SPECIAL_ITERATIONS: u32 = 12;
 /// Share of the rows, in the middle, that gets the other draws.
 const SPECIAL_ROWS: f64 = 0.01;
@@ -43,7 +43,7 @@ impl RowPicker {
         Self { rows, law }
     }
 
-    /// One row number.
+    /// Draws a row number.
     pub(crate) fn pick(&self, random: &mut Random) -> u64 {
         let offset = match &self.law {
             Law::Uniform => random.below(self.rows),
@@ -55,15 +55,16 @@ impl RowPicker {
     }
 }
 
-/// One number from 1 to `n` by Zipf's law.
+/// Draws a number from 1 to `n` by Zipf's law.
 pub(crate) fn zipfian(n: u64, exponent: f64, random: &mut Random) -> u64 {
     Zipf::new(n, exponent).draw(random).min(n)
 }
 
-/// A quarter of the draws falls like a bell over all rows, the rest evenly into a hundredth of them in the middle.
+/// A quarter of the draws follows a bell curve over all rows; the rest is uniform over a hundredth of them in
+/// the middle.
 ///
-/// sysbench derives those latter from the same number that made the choice, so that they only reach the upper three
-/// quarters of that hundredth. So do these: a data set's hot rows are to be the same ones.
+/// sysbench derives the latter from the number that also made the choice, so they only reach the upper three
+/// quarters of that hundredth. This function does the same, to have the same hot rows.
 fn special(rows: u64, random: &mut Random) -> u64 {
     let width = (rows - 1) as f64;
     let choice = random.unit();
@@ -79,8 +80,8 @@ fn special(rows: u64, random: &mut Random) -> u64 {
 ///
 /// # Source
 ///
-/// Hörmann and Derflinger, *Rejection-inversion to generate variates from monotone discrete distributions*, ACM
-/// TOMACS 6.3 (1996), with the integral written so that the exponent 1 is no special case.
+/// Hörmann and Derflinger, *Rejection-inversion to generate variates from monotone discrete distributions*,
+/// ACM TOMACS 6.3 (1996), with the integral rewritten so the exponent 1 needs no special case.
 #[derive(Debug, Clone)]
 struct Zipf {
     n: f64,
@@ -139,7 +140,7 @@ fn whole(x: f64) -> u64 {
     x as u64
 }
 
-/// A text of digit groups of eleven joined by dashes, made in place.
+/// A text of groups of eleven digits joined by dashes, written in place.
 #[derive(Debug, Clone)]
 pub(crate) struct Digits<const LENGTH: usize>([u8; LENGTH]);
 
@@ -201,9 +202,10 @@ mod tests {
     #[test]
     fn special_puts_three_quarters_into_the_middle_hundredth() {
         let counts = counts(Distribution::Special, 10_000, 1_000_000);
-        // The hundredth is rows 4,951 to 5,051; its lower quarter only gets what the bell puts there.
+        // The hundredth is rows 4,951 to 5,051; its lower quarter only gets draws of the bell curve.
         let hot: u64 = counts[4_970..5_052].iter().sum();
-        // Three quarters, and of the bell (quarter, standard deviation 833 rows) about 1 %.
+        // Three quarters, and about 1 % of the bell curve (a quarter of the draws, standard deviation 833
+        // rows).
         assert!((750_000..770_000).contains(&hot), "{hot}");
         let below: u64 = counts[..4_970].iter().sum();
         assert!((115_000..130_000).contains(&below), "{below}");

@@ -1,7 +1,7 @@
-//! Scripts of SQL statements: what pgbench's can say, on any SQL target.
+//! Scripts of SQL statements, in pgbench's language, on any SQL target.
 //!
-//! An event does one script, drawn by the scripts' weights. Its variables begin unset, or as the command line defines
-//! them, and everything random in it follows from the event's number: an event that is tried again does the same.
+//! An event runs one script, drawn by weight. Its variables begin unset, or as the command line defines them.
+//! All random values depend on the event's number: an event that is retried does the same.
 
 mod expression;
 mod parse;
@@ -21,17 +21,17 @@ use crate::schedule::random::Random;
 use crate::workload::statement::VALUE_BYTES_MAX;
 use crate::workload::statement::{Execute, Parameter, ResultRow, StatementText, Turn};
 
-/// The scripts of a load, ready to be done.
+/// The compiled scripts of a load.
 #[derive(Debug)]
 pub(crate) struct Scripts {
     each: Vec<Script>,
     weights: u64,
     statements: Vec<StatementText>,
-    /// The script and the place of each of them.
+    /// Script and position of each statement.
     places: Vec<(usize, SourcePosition)>,
     operations: Vec<OperationShare>,
     names: Vec<String>,
-    /// What variables hold when an event begins.
+    /// Values of the variables at the start of an event.
     defined: Vec<Option<Value>>,
     seed: u64,
 }
@@ -41,7 +41,7 @@ struct Script {
     name: String,
     weight: u32,
     steps: Vec<(SourcePosition, Step)>,
-    /// The operation that spans all of it, where there are several.
+    /// The operation that spans the whole script, if there are several scripts.
     span: Option<usize>,
 }
 
@@ -61,7 +61,7 @@ enum Step {
         amount: Expression,
         unit_ns: u64,
     },
-    /// Goes on at a later step where it is not true.
+    /// Jumps to a later step if the condition is not true.
     Unless {
         condition: Expression,
         to: usize,
@@ -71,11 +71,11 @@ enum Step {
     },
 }
 
-/// Statements with more parameters than this need room that is made for them.
+/// Statements with more parameters than this allocate memory for them.
 const PARAMETERS_INLINE: usize = 16;
 
 impl Scripts {
-    /// Reads the scripts; what is wrong is told by file, line and column.
+    /// Compiles the scripts; an error names file, line and column.
     pub(crate) fn new(settings: &ScriptSettings, seed: u64) -> Result<Self, String> {
         if settings.files.is_empty() {
             return Err("no script is given: name one with --script FILE".to_owned());
@@ -128,7 +128,7 @@ impl Scripts {
         self.operations.clone()
     }
 
-    /// A failure of a statement with the statement's place, where the statement may be the reason.
+    /// Adds the statement's position to a failure, if the statement may be the cause.
     pub(crate) fn placed(&self, statement: usize, failure: Failure) -> Failure {
         if matches!(failure.class, FailureClass::Connection | FailureClass::Machine) {
             return failure;
@@ -138,7 +138,7 @@ impl Scripts {
         Failure { text, ..failure }
     }
 
-    /// Names are told apart: two statements may begin on one line.
+    /// Adds an operation with a unique name: two statements may begin on one line.
     fn add_operation(&mut self, wanted: &str, per_event_max: u32) -> usize {
         let is_taken = |name: &str| self.operations.iter().any(|o| o.name == name);
         let others = (2..).map(|number| format!("{wanted}-{number}"));
@@ -148,7 +148,7 @@ impl Scripts {
         self.operations.len() - 1
     }
 
-    /// Steps with jumps in place of `\if`.
+    /// Compiles commands to steps, with jumps in place of `\if`.
     fn compile(
         &mut self,
         commands: Vec<(SourcePosition, Command)>,
@@ -195,17 +195,17 @@ impl Scripts {
     }
 }
 
-/// An `\if` that is still open.
+/// An open `\if`.
 struct Branches {
     at: SourcePosition,
-    /// The condition whose branch is being read; `None` after `\else`.
+    /// Step with the condition of the current branch; `None` after `\else`.
     condition_at: Option<usize>,
-    /// Jumps to behind `\endif`.
+    /// Jumps to the end of `\endif`.
     ends: Vec<usize>,
 }
 
 impl Branches {
-    /// Ends a branch; the next begins.
+    /// Ends a branch and begins the next.
     fn next(&mut self, at: SourcePosition, steps: &mut Vec<(SourcePosition, Step)>) -> Result<(), Problem> {
         let condition_at =
             self.condition_at.take().ok_or_else(|| at.problem("nothing but \\endif can follow \\else"))?;
@@ -231,14 +231,14 @@ fn jump(step: &mut Step, here: usize) {
     }
 }
 
-/// Every variable that is read must be able to have a value: from the command line, a `\set`, or an answer.
+/// Checks that every variable that is read can have a value: from the command line, a `\set`, or an answer.
 fn check_variables(
     commands: &[(SourcePosition, Command)],
     names: &Names,
     defined: &[usize],
 ) -> Result<(), Problem> {
     let keeps = |c: &Command| matches!(c, Command::Sql { keep, .. } if *keep != Keep::Nothing);
-    // What the columns of an answer are called, only the server knows.
+    // Only the server knows the names of an answer's columns.
     if commands.iter().any(|(_, c)| keeps(c)) {
         return Ok(());
     }
@@ -272,7 +272,7 @@ fn check_variables(
     Ok(())
 }
 
-/// What a script is called in records: its file's name without folders and ending.
+/// Name of a script in records: the file name without directories and extension.
 fn unused_stem(name: &str, used: &mut BTreeSet<String>) -> String {
     let file = name.rsplit('/').next().unwrap_or(name);
     let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
@@ -289,26 +289,26 @@ fn unused_stem(name: &str, used: &mut BTreeSet<String>) -> String {
     stem
 }
 
-/// `transfer:07-begin`, where the script has up to 99 lines: so that names sort as lines do.
+/// Name of an operation: `transfer:07-begin` in a script of up to 99 lines, so names sort as lines do.
 fn operation_name(stem: &str, at: SourcePosition, digits: usize, text: &StatementText) -> String {
     let text = text.with_marks(|_| String::new());
     let verb: String = text.chars().take_while(char::is_ascii_alphabetic).collect();
     format!("{stem}:{:0digits$}-{}", at.line, verb.to_ascii_lowercase())
 }
 
-/// One script as it goes on, statement by statement.
+/// A script in progress, statement by statement.
 #[derive(Debug)]
 pub(crate) struct ScriptExecution {
     random: Random,
     script: usize,
-    /// The step that comes next.
+    /// Index of the next step.
     next: usize,
     variables: Vec<Option<Value>>,
-    /// The row that was wanted last.
+    /// The last row that was wanted.
     row: ResultRow,
-    /// The step whose answer is in there.
+    /// Index of the step with that answer.
     kept: Option<usize>,
-    /// The statement that was asked last.
+    /// Index of the last statement.
     statement: usize,
 }
 
@@ -318,7 +318,7 @@ impl ScriptExecution {
         Self { random: Random::of(0, 0), script: 0, next: 0, variables, row, kept: None, statement: 0 }
     }
 
-    /// Begins a script, drawn by the weights.
+    /// Begins a script, drawn by weight.
     pub(crate) fn begin(&mut self, scripts: &Scripts, mut random: Random) {
         let mut drawn = random.below(scripts.weights);
         let chosen = scripts.each.iter().position(|script| {
@@ -332,17 +332,17 @@ impl ScriptExecution {
         self.variables.extend_from_slice(&scripts.defined);
     }
 
-    /// Where the row of the answer goes that is waited for; `None` where nobody looks at it.
+    /// Destination of the awaited answer's last row; `None` if the row is not used.
     pub(crate) fn wanted(&mut self) -> Option<&mut ResultRow> {
         self.kept.map(|_| &mut self.row)
     }
 
-    /// The failure of the statement that was asked last, with its place.
+    /// Adds the position of the last statement to a failure.
     pub(crate) fn placed(&self, scripts: &Scripts, failure: Failure) -> Failure {
         scripts.placed(self.statement, failure)
     }
 
-    /// Goes on to the next statement or rest; the one before has its answer.
+    /// Continues to the next statement or pause, after the answer to the previous one.
     pub(crate) fn turn(&mut self, scripts: &Scripts, ask: &mut Execute<'_>) -> Result<Turn, Failure> {
         let script = &scripts.each[self.script];
         let wrong = |p: Problem| Failure::new(FailureClass::Application, p.in_file(&script.name));
@@ -411,7 +411,7 @@ impl ScriptExecution {
         ask(statement, parameters, wanted).map_err(Failed::There)
     }
 
-    /// Sets the variables that are called after the columns of the answer; the rest of the answer is not kept.
+    /// Sets the variables named after the columns of the answer; discards the rest of the answer.
     fn keep(&mut self, scripts: &Scripts, step: &(SourcePosition, Step)) -> Result<(), Problem> {
         let kept = self.set_variables(scripts, step);
         self.row.values.clear();
@@ -432,7 +432,7 @@ impl ScriptExecution {
         };
         for (name, value) in self.row.names.iter().zip(&mut self.row.values) {
             let is_called = |known: &String| known.strip_prefix(prefix.as_str()) == Some(name);
-            // Columns that no script reads are left.
+            // Columns that no script reads are skipped.
             if let Some(slot) = scripts.names.iter().position(is_called) {
                 if value.as_ref().is_some_and(|value| value.len() > VALUE_BYTES_MAX) {
                     let mib = VALUE_BYTES_MAX >> 20;
@@ -444,7 +444,7 @@ impl ScriptExecution {
         Ok(())
     }
 
-    /// What is to be said of a script that came to its end.
+    /// Finishes a script: fails if a transaction is open, and ends the operation that spans the script.
     pub(crate) fn close(
         &self,
         scripts: &Scripts,
@@ -475,10 +475,10 @@ fn nanoseconds(amount: f64, unit_ns: u64) -> u64 {
     (amount.max(0.0) * unit_ns as f64) as u64
 }
 
-/// How often an expression by itself is tried before it is refused.
+/// Number of trial evaluations after which a standalone expression that always fails is refused.
 const TRIES: u64 = 64;
 
-/// An expression by itself, without variables.
+/// A standalone expression, without variables.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Formula(Expression);
 
@@ -490,7 +490,8 @@ impl Formula {
             return Err(format!("there are no variables here, and `:{}` is one", names.0[0]));
         }
         let formula = Self(expression);
-        // What fails always, fails now; what fails for some draws, in the events that draw them.
+        // An expression that always fails is refused now; one that fails for some draws fails in the events
+        // that draw them.
         let mut tries = (0..TRIES).map(|n| formula.write(&mut Random::of(0, n), &mut Vec::new()));
         let fails = tries.try_fold(String::new(), |_, tried| tried.err());
         fails.map_or(Ok(formula), Err)

@@ -1,7 +1,7 @@
-//! What all SQL targets share: numbered statements, the values they get, and the worker that has them executed.
+//! Code shared by all SQL targets: indexed statements, their values, and the worker that executes them.
 //!
-//! A workload knows its statements beforehand and calls them by number; how a parameter is marked, prepared, sent and
-//! read back is the driver's.
+//! A workload lists its statements in advance and refers to them by index. The driver marks the parameters,
+//! prepares and sends the statements, and reads the answers.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::workload::oltp::{self, Shape};
 use crate::workload::script::{self, Scripts};
 use crate::workload::statement::{Execute, Parameter, ResultRow, StatementText, Turn};
 
-/// A connection that understands SQL.
+/// A connection to an SQL server.
 pub(crate) trait Sql {
-    /// Executes one statement of the workload, by its number, and reads its answer to the end; keeps the last row
-    /// where one is wanted.
+    /// Executes one statement of the workload, given by index, and reads its answer to the end; stores the
+    /// last row if one is wanted.
     fn execute(
         &mut self,
         statement: usize,
@@ -24,19 +24,19 @@ pub(crate) trait Sql {
         row: Option<&mut ResultRow>,
     ) -> Result<(), Failure>;
 
-    /// Gives up the transaction that a failed statement has left open.
+    /// Rolls back the transaction that a failed statement has left open.
     fn roll_back(&mut self);
 
-    /// Whether a transaction is open, as far as the server has said.
+    /// Whether a transaction is open, according to the server's last answer.
     fn is_in_transaction(&self) -> bool;
 
-    /// As [`Connection::idle`].
+    /// See [`Connection::idle`].
     fn idle(&mut self, _has_rested: bool) -> Idle {
         Idle::Stands
     }
 }
 
-/// What the events of a load do; shared by all workers.
+/// The work of a load's events; shared by all workers.
 #[derive(Debug)]
 pub(crate) enum Work {
     Oltp(Box<Shape>),
@@ -52,12 +52,12 @@ impl Work {
         scripts.map(Self::Script).map_err(|text| Failure::new(FailureClass::Configuration, text))
     }
 
-    /// Whether it works on the tables that bakeoff builds.
+    /// Whether the events use the tables that bakeoff builds.
     pub(crate) fn has_data_set(&self) -> bool {
         matches!(self, Self::Oltp(_))
     }
 
-    /// Every statement that occurs, by its number.
+    /// Every statement, by index.
     pub(crate) fn statements(&self) -> &[StatementText] {
         match self {
             Self::Oltp(shape) => shape.statements(),
@@ -65,7 +65,7 @@ impl Work {
         }
     }
 
-    /// The failure of a statement, with the statement's place where somebody wrote it.
+    /// Adds the statement's position to a failure, if the statement comes from a script.
     pub(crate) fn placed(&self, statement: usize, failure: Failure) -> Failure {
         match self {
             Self::Oltp(_) => failure,
@@ -80,16 +80,16 @@ impl Work {
         }
     }
 
-    /// Whether its transactions write, so that they may ask for the lock at their beginning.
+    /// Whether its transactions write; these may lock at their start.
     pub(crate) fn writes(&self) -> bool {
         match self {
             Self::Oltp(shape) => shape.writes(),
-            // A script says itself how its transactions begin.
+            // A script determines how its transactions begin.
             Self::Script(_) => false,
         }
     }
 
-    /// Whether a failure may leave a transaction open, on a connection that goes on.
+    /// Whether a failure may leave a transaction open on a connection that remains usable.
     pub(crate) fn rolls_back_after(&self, failure: &Failure) -> bool {
         failure.class != FailureClass::Connection
             && match self {
@@ -99,7 +99,7 @@ impl Work {
     }
 }
 
-/// One event as it goes on, statement by statement: it never waits, so that a thread can have many under way.
+/// An event in progress, statement by statement: it never blocks, so a thread can have many in progress.
 #[derive(Debug)]
 pub(crate) enum Execution {
     Oltp(Box<oltp::OltpExecution>),
@@ -107,7 +107,7 @@ pub(crate) enum Execution {
 }
 
 impl Execution {
-    /// Of events of this kind.
+    /// Creates the state for events of this work.
     pub(crate) fn of(work: &Work) -> Self {
         match work {
             Work::Oltp(_) => Self::Oltp(Box::new(oltp::OltpExecution::new())),
@@ -115,7 +115,7 @@ impl Execution {
         }
     }
 
-    /// Begins an event with its own chance.
+    /// Begins an event with its random generator.
     pub(crate) fn begin(&mut self, work: &Work, random: Random) {
         match (self, work) {
             (Self::Oltp(execution), Work::Oltp(_)) => execution.begin(random),
@@ -124,7 +124,7 @@ impl Execution {
         }
     }
 
-    /// Goes on to what comes next; the statement before has its answer.
+    /// Continues to the next step, after the answer to the previous statement.
     pub(crate) fn turn(&mut self, work: &Work, ask: &mut Execute<'_>) -> Result<Turn, Failure> {
         match (self, work) {
             (Self::Oltp(execution), Work::Oltp(shape)) => {
@@ -136,7 +136,7 @@ impl Execution {
         }
     }
 
-    /// Where the row of the answer goes that is waited for; `None` where nobody looks at it.
+    /// Destination of the awaited answer's last row; `None` if the row is not used.
     pub(crate) fn wanted(&mut self) -> Option<&mut ResultRow> {
         match self {
             Self::Oltp(_) => None,
@@ -144,7 +144,7 @@ impl Execution {
         }
     }
 
-    /// The failure of the statement that was asked last, with its place where somebody wrote it.
+    /// Adds the position of the last statement to a failure, if the statement comes from a script.
     pub(crate) fn placed(&self, work: &Work, failure: Failure) -> Failure {
         match (self, work) {
             (Self::Script(execution), Work::Script(scripts)) => execution.placed(scripts, failure),
@@ -152,7 +152,7 @@ impl Execution {
         }
     }
 
-    /// What is to be said of an event that is over.
+    /// Finishes an event; see [`script::ScriptExecution::close`].
     pub(crate) fn close(&self, work: &Work, is_in_transaction: bool, laps: &mut Laps) -> Result<(), Failure> {
         match (self, work) {
             (Self::Script(execution), Work::Script(scripts)) => {
@@ -165,7 +165,7 @@ impl Execution {
 
 const OF_ITS_WORK: &str = "a course is made for its work";
 
-/// Does one event.
+/// Performs one event.
 pub(crate) fn run(
     session: &mut impl Sql,
     work: &Work,
@@ -191,7 +191,7 @@ pub(crate) fn run(
     result
 }
 
-/// One worker: a session, and the event that it does.
+/// A worker: a session and its current event.
 pub(crate) struct Worker<S> {
     session: S,
     work: Arc<Work>,

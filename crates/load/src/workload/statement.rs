@@ -2,10 +2,10 @@
 
 use crate::connection::Failure;
 
-/// The longest value that a variable of a script holds.
+/// Length limit of a script variable's value.
 pub(crate) const VALUE_BYTES_MAX: usize = 1 << 20;
 
-/// One statement: the text around its parameters, one piece more than it has parameters.
+/// A statement: the texts around its parameters, one more than it has parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StatementText(Vec<String>);
 
@@ -19,7 +19,7 @@ impl StatementText {
         self.0.len() - 1
     }
 
-    /// The text with a mark for each parameter; they are numbered from 1.
+    /// The text with a mark for each parameter; marks are numbered from 1.
     pub(crate) fn with_marks(&self, mark: impl Fn(usize) -> String) -> String {
         let mut sql = self.0[0].clone();
         for (number, piece) in (1..).zip(&self.0[1..]) {
@@ -29,7 +29,7 @@ impl StatementText {
         sql
     }
 
-    /// Writes the text with its parameters in place.
+    /// Writes the text with the parameters' values inserted.
     pub(crate) fn write_values(&self, parameters: &[Parameter<'_>], quoting: Quoting, sql: &mut String) {
         assert_eq!(parameters.len(), self.parameters(), "as many values as marks");
         sql.clear();
@@ -41,7 +41,7 @@ impl StatementText {
     }
 }
 
-/// A value that a statement gets.
+/// Value of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Parameter<'a> {
     Null,
@@ -50,24 +50,24 @@ pub(crate) enum Parameter<'a> {
     Text(&'a str),
 }
 
-/// What a text in quotes must double.
+/// Characters that are doubled in a quoted text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Quoting {
-    /// Its quotes.
+    /// Quotes.
     Standard,
-    /// Backslashes too.
+    /// Quotes and backslashes.
     Backslash,
 }
 
 impl Parameter<'_> {
-    /// As it stands in a statement's text.
+    /// Writes the value as an SQL literal.
     pub(crate) fn write(self, quoting: Quoting, sql: &mut String) {
         use std::fmt::Write as _;
         // Writing to a string cannot fail.
         let _ = match self {
             Self::Null => write!(sql, "NULL"),
             Self::Integer(n) => write!(sql, "{n}"),
-            // With an exponent, so that no server takes it for a whole number.
+            // With an exponent, so no server parses it as an integer.
             Self::Real(x) => write!(sql, "{x:e}"),
             Self::Text(text) => {
                 sql.push('\'');
@@ -94,7 +94,7 @@ pub(crate) struct ResultRow {
 }
 
 impl ResultRow {
-    /// Makes it the row of an answer that has none yet.
+    /// Clears it for an answer without a row.
     pub(crate) fn clear(&mut self) {
         self.names.clear();
         self.values.clear();
@@ -102,17 +102,17 @@ impl ResultRow {
     }
 }
 
-/// Where a statement goes that an event asks: its number, its values, and where the last row of its answer goes.
+/// Executes a statement of an event: its index, its values, and the destination of its answer's last row.
 pub(crate) type Execute<'a> =
     dyn FnMut(usize, &[Parameter<'_>], Option<&mut ResultRow>) -> Result<(), Failure> + 'a;
 
-/// What an event does next.
+/// Next step of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// A statement was asked; its answer ends this operation.
+    /// A statement was sent; its answer ends this operation.
     Asked { operation: usize },
-    /// It rests.
+    /// Pause.
     Rest { for_ns: u64 },
-    /// Nothing more.
+    /// The event is over.
     Over,
 }

@@ -1,4 +1,4 @@
-//! The data set of a workload as a driver keeps it: tables of rows, or keys in a cache.
+//! Interface to the data set of a workload: tables of rows, or keys in a cache.
 
 use std::ops::ControlFlow;
 
@@ -11,18 +11,19 @@ use crate::control::progress::Event;
 use crate::error::LoadError;
 use crate::schedule::random::Random;
 
-/// Where the tables of a target are.
+/// The tables of a target.
 pub(crate) trait Store {
-    /// What there is of table `sbtest<table>`.
+    /// State of table `sbtest<table>`.
     ///
-    /// - `depth`: [`DataCheck::Full`] counts the rows; any other looks at the first and the last one, which touches a page
-    ///   or two, and takes the rows in between for granted.
+    /// - `depth`: [`DataCheck::Full`] counts the rows; any other depth reads only the first and the last row,
+    ///   which needs a page or two, and assumes that the rows in between exist.
     fn find(&mut self, table: u32, depth: DataCheck) -> Result<TableState, Failure>;
 
-    /// Builds the table from nothing: rows, then index. Asks `on_rows` now and then whether to go on.
+    /// Builds the table from scratch: rows, then index. Calls `on_rows` from time to time to ask whether to
+    /// continue.
     ///
-    /// A build that is told to stop leaves no table; what one that was killed leaves, [`Store::find`] must be able to
-    /// tell from a whole table.
+    /// A stopped build leaves no table. After a killed build, [`Store::find`] must be able to distinguish the
+    /// remains from a complete table.
     fn build(
         &mut self,
         table: u32,
@@ -30,13 +31,13 @@ pub(crate) trait Store {
         on_rows: &mut dyn FnMut(u64) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, Failure>;
 
-    /// Removes the table; false where there was none.
+    /// Removes the table; false if it did not exist.
     fn remove(&mut self, table: u32) -> Result<bool, Failure>;
 }
 
-/// A cache that is filled, and used until it does alike: before a load, not in it.
+/// A cache that is filled and brought to its steady state before a load.
 pub(crate) trait Cache {
-    /// Fills it by the policy, lets it settle, and says what came of that.
+    /// Fills the cache according to the policy and waits until it is steady; returns counts and checks.
     fn ensure(
         &mut self,
         settings: &LoadSettings,
@@ -48,21 +49,21 @@ pub(crate) trait Cache {
     fn remove(&mut self, settings: &LoadSettings) -> Result<Cleaned, LoadError>;
 }
 
-/// The rows of a table that is numbered without gaps, by its first and its last number; 0 if it has none.
+/// Number of rows of a table without gaps in its ids, from its first and last id; 0 if it is empty.
 ///
-/// A table that begins with another number than 1 lacks rows: as many as stand before its first one, at least.
+/// A table with a first id other than 1 lacks at least the rows before it.
 pub(crate) fn rows_between(first: Option<u64>, last: Option<u64>) -> u64 {
     first.zip(last).map_or(0, |(first, last)| last.saturating_add(1).saturating_sub(first.max(1)))
 }
 
-/// What there is of a table.
+/// State of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TableState {
     Nothing,
     Table { rows: u64, has_index: bool },
 }
 
-/// The rows of one table in the order of their id, made on the way.
+/// The rows of one table in the order of their id, generated on demand.
 #[derive(Debug)]
 pub(crate) struct RowGenerator {
     next_id: u64,
@@ -90,7 +91,7 @@ impl RowGenerator {
         Self { next_id: 1, last_id: oltp.rows, seed: seed ^ DATA_SALT, table, keys, c, pad }
     }
 
-    /// The next row; `None` after the last.
+    /// Generates the next row; `None` after the last.
     pub(crate) fn next(&mut self) -> Option<TableRow<'_>> {
         let id = self.next_id;
         if id > self.last_id {
@@ -102,34 +103,34 @@ impl RowGenerator {
         Some(TableRow { id, k, c: self.c.draw(&mut random), pad: self.pad.draw(&mut random) })
     }
 
-    /// Rows made so far.
+    /// Number of rows generated so far.
     pub(crate) fn made(&self) -> u64 {
         self.next_id - 1
     }
 }
 
-/// What preparing did.
+/// Result of preparing a data set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prepared {
-    /// Tables that were found whole.
+    /// Number of tables that were already complete.
     pub found: u32,
-    /// Tables that were built.
+    /// Number of tables that were built.
     pub built: u32,
-    /// Rows in each.
+    /// Number of rows per table.
     pub rows: u64,
 }
 
-/// What cleaning up did.
+/// Result of cleaning up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cleaned {
-    /// Tables that were removed.
+    /// Number of tables that were removed.
     pub removed: u32,
 }
 
-/// Tells the chance that fills tables from that which reads them.
+/// Separates the random stream that fills tables from the one that reads them.
 const DATA_SALT: u64 = 0x0064_6174_6173_6574;
 
-/// What a failure while a data set is built or removed means for the user.
+/// Maps a failure while a data set is built or removed to an error.
 pub(crate) fn data_set_error(settings: &LoadSettings, doing: String, failure: Failure) -> LoadError {
     let target = settings.target.clone();
     match failure.class {

@@ -1,4 +1,4 @@
-//! The key-value workload on a cache: what memcached and Redis share.
+//! The key-value workload on a cache: code shared by memcached and Redis.
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -24,33 +24,33 @@ use crate::workload::kv::{self, GET, HIT, Kv, MISS, OUTCOMES, Operation, SET, ST
 use crate::workload::tables::data_set_error;
 use crate::workload::tables::{Cache, Cleaned, Prepared};
 
-/// The words of a protocol for keys and values. Pure: bytes in, bytes out.
+/// Encoder and decoder of a key-value protocol. Pure: bytes in, bytes out.
 pub(crate) trait Codec: Clone + Debug + Send + Sync + 'static {
-    /// Whether servers of this kind read many requests at once inside of TLS.
+    /// Whether servers of this kind process several pipelined requests at once over TLS.
     fn takes_batches_in_tls(&self) -> bool {
         true
     }
     fn write_greeting(&self, out: &mut Vec<u8>);
-    /// Answers that a greeting gets.
+    /// Number of answers to a greeting.
     fn greeting_answers(&self) -> usize;
     fn write_get(&self, key: u64, out: &mut Vec<u8>);
-    /// Reads several keys with one request.
+    /// Writes one request for several keys.
     fn write_get_many(&self, keys: &[u64], out: &mut Vec<u8>);
-    /// The part of a set that stands before its value; after the value follows a line's end.
+    /// Writes the part of a set request before the value. A line end follows the value.
     ///
-    /// - `ttl_s`: seconds for which the value lives; 0: for ever.
+    /// - `ttl_s`: time to live in seconds; 0: unlimited.
     fn write_set_head(&self, key: u64, bytes: usize, ttl_s: u64, out: &mut Vec<u8>);
-    /// The part that stands after that.
+    /// Writes the part of a set request after the value and its line end.
     fn write_set_tail(&self, _ttl_s: u64, _out: &mut Vec<u8>) {}
     fn write_delete(&self, key: u64, out: &mut Vec<u8>);
-    /// Asks for the counters that [`Self::read_counters`] understands.
+    /// Writes the request for the counters that [`Self::read_counters`] parses.
     fn write_counters(&self, out: &mut Vec<u8>);
     /// Reads one answer.
     ///
-    /// - `bytes_max`: a longer value is not waited for.
+    /// - `bytes_max`: a longer value is rejected without waiting for it.
     fn read<'a>(&self, input: &'a [u8], bytes_max: usize) -> Read<'a>;
-    /// Reads the answer to [`Self::write_get_many`] of `keys` keys. Yields [`Read::Done`] when it is whole, and hands each value that there is to
-    /// `found`, also as long as it is not.
+    /// Reads the answer to [`Self::write_get_many`] of `keys` keys. Returns [`Read::Done`] when the answer is
+    /// complete. Passes each value read so far to `found`, also while the answer is incomplete.
     fn read_many<'a>(
         &self,
         input: &'a [u8],
@@ -58,75 +58,76 @@ pub(crate) trait Codec: Clone + Debug + Send + Sync + 'static {
         keys: usize,
         found: &mut dyn FnMut(Named<'_>, &[u8]),
     ) -> Read<'a>;
-    /// Reads the answer to [`Self::write_counters`]: what the server is, and what it has evicted. `None`: more comes.
+    /// Reads the answer to [`Self::write_counters`]: the server's version and evictions. `None`: the answer
+    /// is incomplete.
     fn read_counters(&self, input: &[u8]) -> Option<(usize, Counters)>;
 }
 
-/// What came, in the words of any of these protocols.
+/// An answer, independent of the protocol.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Read<'a> {
-    /// Not yet a whole answer.
+    /// Incomplete answer.
     More,
-    /// What a get found.
+    /// Value of a get.
     Value {
         taken: usize,
-        /// The key that the server named, where it names one.
+        /// Key, if the server names it.
         key: Option<&'a [u8]>,
         value: &'a [u8],
     },
-    /// There is nothing under the key.
+    /// The key does not exist.
     Nothing { taken: usize },
-    /// It was done.
+    /// Success without a value.
     Done { taken: usize },
-    /// The server says no; the dialogue goes on.
+    /// The server refuses the request; the connection remains usable.
     Refused { taken: usize, class: FailureClass, text: String },
-    /// No answer of this protocol.
+    /// Not an answer of this protocol.
     Garbage,
-    /// It announces so many bytes, more than are accepted.
+    /// Announced length above the limit.
     TooLong { bytes: usize },
 }
 
-/// Which of several keys a value is of.
+/// Identifies the key of a value in an answer to several keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Named<'a> {
     Key(&'a [u8]),
-    /// By its place among those that were asked.
+    /// Index among the requested keys.
     Endpoint(usize),
 }
 
-/// What a server tells of itself.
+/// Version and counters that a server reports.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Counters {
     pub(crate) version: Option<String>,
     pub(crate) evictions: Option<u64>,
 }
 
-/// One connection's dialogue.
+/// Dialogue of one connection.
 struct Speaker<C> {
     codec: C,
     kv: Arc<Kv>,
-    /// What was asked and not answered yet, in the order of asking, each with the number of its request.
+    /// Unanswered requests in the order of sending: request number and operation.
     deeds: VecDeque<(usize, Operation)>,
-    /// The keys of those that read several, in the order of asking.
+    /// Keys of the unanswered requests for several keys, in the order of sending.
     keys: VecDeque<u64>,
-    /// Room for the keys of one of them.
+    /// Buffer for the keys of one such request.
     room: Vec<u64>,
-    /// Number of the request that is asked next.
+    /// Number of the next request.
     asks: usize,
-    /// Number of the request that was answered last.
+    /// Number of the last request that was answered.
     answered: usize,
     greetings_left: usize,
     bytes_max: usize,
 }
 
-/// A cache as a target.
+/// A cache as the target of a load.
 pub(crate) struct Caching<C> {
     pub(crate) codec: C,
     pub(crate) place: Endpoint,
     pub(crate) kv: Arc<Kv>,
-    /// What the server calls itself: `memcached`, `Redis`.
+    /// Name of the server software: `memcached`, `Redis`.
     pub(crate) name: &'static str,
-    /// The longest value that is accepted.
+    /// Length of the longest accepted value.
     pub(crate) bytes_max: usize,
     pub(crate) tls: Option<Plan>,
 }
@@ -193,7 +194,7 @@ impl<C: Codec> Exchange for Caching<C> {
     }
 }
 
-/// A dialogue by itself, for [`crate::driver::readers`].
+/// Dialogue without a connection, for [`crate::driver::readers`].
 #[cfg(any(test, feature = "fuzz"))]
 pub(super) fn speaker<C: Codec>(codec: C, kv: Arc<Kv>, bytes_max: u64) -> Box<dyn Dialogue> {
     let bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
@@ -245,7 +246,7 @@ impl<C: Codec> Speaker<C> {
         let read = |found: &mut dyn FnMut(Named<'_>, &[u8])| {
             self.codec.read_many(input, self.bytes_max, keys, found)
         };
-        // Values are looked at once, when all are there.
+        // Values are examined once, when the answer is complete.
         match read(&mut |_, _| {}) {
             Read::Done { taken } => {
                 let (mut found, mut place, mut wrong) = (0, 0, None);
@@ -271,8 +272,8 @@ impl<C: Codec> Speaker<C> {
         }
     }
 
-    /// The place of a value's key among the keys of the oldest request, from `from` on: servers answer in the order of asking, and leave
-    /// out what they do not have.
+    /// Index of a value's key among the keys of the oldest request, searched from `from` on: servers answer
+    /// in request order and omit absent keys.
     fn place_of(&self, named: Named<'_>, from: usize) -> Result<usize, String> {
         let keys = self.kv.settings.multi_get as usize;
         match named {
@@ -331,15 +332,15 @@ impl<C: Codec> Dialogue for Speaker<C> {
     }
 }
 
-/// Writes what a new connection says first; yields how many answers it gets.
+/// Writes the greeting of a new connection; returns the number of its answers.
 pub(super) fn greet<C: Codec>(codec: &C, out: &mut Vec<u8>) -> usize {
     codec.write_greeting(out);
     codec.greeting_answers()
 }
 
-/// Reads the answers to it.
+/// Reads the answers to the greeting.
 ///
-/// - `left`: how many are still to come.
+/// - `left`: number of answers still expected.
 pub(super) fn hear_greeting<C: Codec>(codec: &C, left: &mut usize, input: &[u8]) -> Parsed {
     let mut taken_all = 0;
     while *left > 0 {
@@ -349,7 +350,8 @@ pub(super) fn hear_greeting<C: Codec>(codec: &C, left: &mut usize, input: &[u8])
                 taken_all += taken;
             }
             Read::Refused { taken, class, text } => {
-                // A client that may not enter has to mend its target; a server that is loading will let it in.
+                // A refused login is an error in the target's settings; a server that is still loading
+                // accepts connections later.
                 let class = match class {
                     FailureClass::Application => FailureClass::Configuration,
                     other => other,
@@ -364,11 +366,11 @@ pub(super) fn hear_greeting<C: Codec>(codec: &C, left: &mut usize, input: &[u8])
     Parsed::well(taken_all, GET, None)
 }
 
-/// What a greeting may be answered with.
+/// Limit of an answer to the greeting.
 const GREETING_BYTES_MAX: usize = 64 << 10;
 
 fn too_long(bytes: usize, bytes_max: usize) -> Parsed {
-    // An answer that contains others has a limit below that of values.
+    // The limit of a nested answer is lower than that of a value.
     let text = if bytes <= bytes_max {
         format!("the server announces {bytes} bytes in many parts, which is no answer")
     } else {
@@ -394,7 +396,7 @@ fn names(named: Option<&[u8]>, key: u64) -> Result<(), String> {
     }
 }
 
-/// What a server tells of itself, asked beside events.
+/// Reads the server's version and counters, outside of events.
 pub(super) fn counters<C: Codec>(codec: &C, talk: &mut Talk) -> Result<Counters, Failure> {
     let mut out = Vec::new();
     codec.write_counters(&mut out);
@@ -410,37 +412,37 @@ pub(super) fn counters<C: Codec>(codec: &C, talk: &mut Talk) -> Result<Counters,
     Ok(counters)
 }
 
-/// More than any server tells of itself.
+/// Limit of the answer with the counters; longer than any server's.
 const COUNTERS_BYTES_MAX: usize = 1 << 20;
 
-/// Fills a cache, and brings it to its steady state.
+/// Fills a cache and brings it to its steady state.
 struct Filler<C> {
     codec: C,
     kv: Arc<Kv>,
     talk: Talk,
     bytes_max: usize,
-    /// Requests that are sent before their answers are read.
+    /// Requests sent before their answers are read.
     batch: u64,
 }
 
-/// The key that tells what the cache was filled with; no event touches it.
+/// Key that records the values with which the cache was filled; no event uses it.
 const MARK: u64 = 0;
-/// How many of them there are where the server takes as many.
+/// Requests per batch, if the server accepts batches.
 const BATCH: u64 = 128;
-/// A batch ends earlier with this many bytes.
+/// Bytes that end a batch early.
 const BATCH_BYTES: usize = 256 * 1024;
 
-/// Events between two looks at how the cache does.
+/// Events per window: bounds.
 const WINDOW_MIN: u64 = 1_000;
 const WINDOW_MAX: u64 = 20_000;
-/// Windows that must agree.
+/// Number of consecutive windows that must agree.
 const WINDOWS: usize = 3;
-/// How far their shares of hits, and of evictions, may be apart.
+/// Largest difference between the hit ratios, and between the evictions, of windows that agree.
 const APART_MAX: f64 = 0.02;
-/// After so many windows the cache is said not to settle.
+/// Number of windows after which the cache counts as not steady.
 const WINDOWS_MAX: usize = 40;
 
-/// What a cache did in one window.
+/// Hits and evictions of one window.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Window {
     hit_ratio: f64,
@@ -488,9 +490,9 @@ impl<C: Codec> Cache for Filler<C> {
 }
 
 impl<C: Codec> Filler<C> {
-    /// Whether it was filled with these values already; some may have been evicted since.
+    /// Whether the cache was filled with these values earlier; some may have been evicted since.
     fn is_filled(&mut self) -> Result<bool, Failure> {
-        // Values that do not live for ever may be gone, whatever the mark says.
+        // Values with a time to live may have expired, even if the mark is present.
         if self.kv.settings.ttl.is_some() {
             return Ok(false);
         }
@@ -512,7 +514,7 @@ impl<C: Codec> Filler<C> {
         Ok(is_filled)
     }
 
-    /// Sets every key, and says so; false where it was stopped.
+    /// Sets every key and reports progress; returns false if stopped.
     fn fill(&mut self, is_stopped: &dyn Fn() -> bool, on_event: &dyn Fn(Event)) -> Result<bool, Failure> {
         let (codec, kv) = (self.codec.clone(), Arc::clone(&self.kv));
         let keys = kv.settings.keys;
@@ -536,7 +538,7 @@ impl<C: Codec> Filler<C> {
         Ok(true)
     }
 
-    /// Sends `count` requests, as many at a time as fit a batch; returns how many were done.
+    /// Sends `count` requests in batches; returns the number of requests that succeeded.
     fn in_batches(&mut self, count: u64, write: &mut dyn FnMut(u64, &mut Vec<u8>)) -> Result<u64, Failure> {
         let (codec, bytes_max) = (self.codec.clone(), self.bytes_max);
         let (mut asked, mut done) = (0, 0);
@@ -566,7 +568,8 @@ impl<C: Codec> Filler<C> {
         Ok(done)
     }
 
-    /// Does events of the mix until hits and evictions are steady, or it has been tried for long enough.
+    /// Runs events of the mix until hits and evictions are steady, or until [`WINDOWS_MAX`] windows have
+    /// passed.
     fn settle(&mut self, is_stopped: &dyn Fn() -> bool) -> Result<Vec<Window>, Failure> {
         let events = (self.kv.settings.keys / 4).clamp(WINDOW_MIN, WINDOW_MAX);
         let mut windows = Vec::new();
@@ -585,7 +588,7 @@ impl<C: Codec> Filler<C> {
                         gets += 1;
                         hits += u64::from(outcome == Some(HIT));
                     }
-                    // A value that is wrong is counted where it is measured; a set that is refused as well.
+                    // The load counts wrong values and refused sets; here they are ignored.
                     Ok(_) => {}
                     Err(f) if matches!(f.class, FailureClass::Verify | FailureClass::Application) => {}
                     Err(failure) => return Err(failure),
@@ -601,9 +604,9 @@ impl<C: Codec> Filler<C> {
     }
 }
 
-/// Keys that are set between two words of progress.
+/// Keys set between two progress reports.
 const STEP: u64 = 10_000;
-/// Tells the chance of the events before the load from that of its own.
+/// First event number of this phase: its random draws differ from those of the load's events.
 const SETTLING: u64 = 1 << 62;
 
 fn apart(windows: &[Window]) -> Option<f64> {

@@ -1,5 +1,5 @@
-//! `memcached://host:port` and `memcached+unix:PATH`: the key-value workload on memcached, in its text or its meta
-//! protocol.
+//! `memcached://host:port` and `memcached+unix:PATH`: the key-value workload on memcached, in its text or its
+//! meta protocol.
 //!
 //! # Source
 //!
@@ -28,7 +28,7 @@ pub(crate) const SCHEME: Scheme = Scheme {
     open,
 };
 
-/// The same inside of TLS.
+/// The same protocol over TLS.
 pub(crate) const TLS_SCHEME: Scheme =
     Scheme { name: "memcaches", form: "memcaches://host:port[?protocol=text|meta&ca=FILE]", ..SCHEME };
 
@@ -43,10 +43,10 @@ pub(crate) const UNIX_SCHEME: Scheme = Scheme {
 
 const PORT: u16 = 11_211;
 
-/// Longest line of an answer that is waited for.
+/// Length of the longest accepted line of an answer.
 const LINE_MAX: usize = 2048;
 
-/// Which of the two protocols is spoken.
+/// Protocol of memcached: text or meta.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Dialect {
     Text,
@@ -90,7 +90,7 @@ fn parts(target: &Target) -> Result<Parts, String> {
     Ok(Parts { address, words, security })
 }
 
-/// Where the server takes connections.
+/// Address of the server.
 fn address(settings: &LoadSettings) -> Option<ServerAddress> {
     parts(&settings.target).ok().map(|parts| parts.address)
 }
@@ -112,7 +112,7 @@ fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, Failure> {
     Ok(Arc::new(Net(Arc::new(Caching::new(parts.words, place, tls, "memcached", settings)))))
 }
 
-/// A dialogue by itself, for [`crate::driver::readers`].
+/// Dialogue without a connection, for [`crate::driver::readers`].
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) fn speaker(
     target: &Target,
@@ -124,12 +124,14 @@ pub(crate) fn speaker(
 }
 
 impl Codec for Dialect {
-    /// memcached 1.6.18 does not look at requests that TLS has decrypted and it has not read: they wait for the next byte.
+    /// False: memcached 1.6.18 leaves requests that TLS has decrypted but that it has not read until the next
+    /// byte arrives.
     fn takes_batches_in_tls(&self) -> bool {
         false
     }
 
-    /// So that a connection counts when the server has answered on it, not when the kernel has taken it.
+    /// Asks for the version: a connection counts once the server answers on it, not once the kernel accepts
+    /// it.
     fn write_greeting(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"version\r\n");
     }
@@ -268,7 +270,7 @@ impl Codec for Dialect {
             }
             at = end + 2;
         }
-        // More values than keys were asked for.
+        // More values than requested keys.
         Read::Garbage
     }
 
@@ -287,7 +289,7 @@ impl Codec for Dialect {
     }
 }
 
-/// A value of `bytes` after a line that ends at `start`, and what must follow it.
+/// Reads a value of `bytes` bytes after a line that ends at `start`; `after` must follow it.
 fn value<'a>(input: &'a [u8], start: usize, bytes: usize, after: &[u8], key: Option<&'a [u8]>) -> Read<'a> {
     let end = start + bytes;
     match input.get(start..end + after.len()) {
@@ -299,7 +301,7 @@ fn value<'a>(input: &'a [u8], start: usize, bytes: usize, after: &[u8], key: Opt
     }
 }
 
-/// A length as the server writes it; nothing of ours is longer than 32 bits say.
+/// Parses a length; larger than 32 bits is invalid, since all our values are shorter.
 fn number(digits: &[u8]) -> Option<usize> {
     std::str::from_utf8(digits).ok()?.parse::<u32>().ok()?.try_into().ok()
 }

@@ -1,4 +1,5 @@
-//! `redis://[user:pw@]host:port/db` and `redis+unix:PATH`: the key-value workload on Redis or Valkey, in RESP2 or RESP3.
+//! `redis://[user:pw@]host:port/db` and `redis+unix:PATH`: the key-value workload on Redis or Valkey, in
+//! RESP2 or RESP3.
 //!
 //! # Source
 //!
@@ -34,7 +35,7 @@ pub(crate) const SCHEME: Scheme = Scheme {
     open,
 };
 
-/// The same inside of TLS.
+/// The same protocol over TLS.
 pub(crate) const TLS_SCHEME: Scheme =
     Scheme { name: "rediss", form: "rediss://[user:password@]host:port[/db][?ca=FILE]", ..SCHEME };
 
@@ -110,7 +111,7 @@ fn parts(target: &Target) -> Result<Parts, String> {
     Ok(Parts { address, words, security })
 }
 
-/// Where the server takes connections.
+/// Address of the server.
 fn address(settings: &LoadSettings) -> Option<ServerAddress> {
     parts(&settings.target).ok().map(|parts| parts.address)
 }
@@ -133,7 +134,7 @@ fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, Failure> {
     Ok(Arc::new(Net(Arc::new(Commands { words: parts.words, place, tls, list, bytes_max }))))
 }
 
-/// A dialogue by itself, for [`crate::driver::readers`].
+/// Dialogue without a connection, for [`crate::driver::readers`].
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) fn speaker(
     target: &Target,
@@ -213,7 +214,7 @@ mod tests {
         assert_eq!(read(b"$4294967295\r\n"), Ok(4_294_967_295));
         assert!(read(b"*4294967295\r\n").is_ok() && read(b"%4294967295\r\n").is_ok());
         assert!(read(b"*1\r\n$4294967295\r\n").is_ok());
-        // However deep: what is nested is counted, not followed.
+        // Any depth: nested members are counted, without recursion.
         let deep = "*1\r\n".repeat(1_000_000);
         assert!(read(deep.as_bytes()).is_ok());
         assert_eq!(plain().read(&deep.as_bytes()[..40_000], 1 << 20), Read::More);

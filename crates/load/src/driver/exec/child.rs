@@ -1,4 +1,4 @@
-//! How a command is started, and what it says on its standard error.
+//! Starts a command and reads its standard error.
 
 use std::io::{self, ErrorKind, PipeReader, PipeWriter, Read as _};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
@@ -12,7 +12,7 @@ use record::load::Loop;
 
 use crate::measure::priority;
 
-/// What a child must not inherit from a worker's thread.
+/// Settings of a worker's thread that a child must not inherit.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Start {
     /// The worker runs at real-time priority.
@@ -26,14 +26,15 @@ impl Start {
 
     /// Starts the command.
     ///
-    /// A child inherits policy, priority and timer slack of the thread that starts it, so for a moment those are what they
-    /// were before the thread became a worker. If the kernel does not take it back, the lateness tells.
+    /// A child inherits policy, priority and timer slack of the thread that starts it. So for a moment the
+    /// thread has the settings from before it became a worker. If the kernel refuses to restore them, the lag
+    /// shows it.
     pub(super) fn spawn(self, command: &mut Command) -> io::Result<Child> {
         if self.is_fifo {
-            // First: a thread of real-time priority has no slack that could be set.
+            // This comes first: a thread of real-time priority has no timer slack to set.
             priority::ordinary()?;
         }
-        // 0 is the slack that the thread began with: that of this process.
+        // 0 is the initial slack of the thread: that of this process.
         let _ = prctl::set_timerslack(0);
         let child = command.spawn();
         let _ = prctl::set_timerslack(1);
@@ -44,15 +45,15 @@ impl Start {
     }
 }
 
-/// Bytes of standard error that are kept: the last ones.
+/// Size of the stored end of standard error, in bytes.
 const KEPT_BYTES: usize = 2_048;
-/// Reads of it before the child is looked at again: a full pipe is empty after them.
+/// Reads of the pipe between two checks of the child: enough to empty a full pipe.
 const READS_A_LOOK: usize = 33;
-/// Lines of it that are shown, and bytes of them.
+/// Limits of the reported end of standard error: lines and bytes.
 const SHOWN_LINES: usize = 3;
 const SHOWN_BYTES: usize = 400;
 
-/// What a worker's commands write to standard error.
+/// Standard error of a worker's commands.
 pub(super) struct Errors {
     pipe: PipeReader,
     kept: Vec<u8>,
@@ -60,7 +61,8 @@ pub(super) struct Errors {
 }
 
 impl Errors {
-    /// A pipe, and its end for the commands: one after the other, all of a worker write to the same.
+    /// Creates a pipe and the commands' end of it: all commands of a worker write to the same pipe, one after
+    /// the other.
     pub(super) fn pipe() -> io::Result<(Self, PipeWriter)> {
         let (pipe, to_write) = io::pipe()?;
         fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
@@ -73,15 +75,15 @@ impl Errors {
         self.kept.clear();
     }
 
-    /// Waits for the child's end, and reads what it writes meanwhile: a full pipe would hold it up.
+    /// Waits for the child's exit, and reads the pipe meanwhile: a full pipe would block the child.
     ///
-    /// Its own children may keep the pipe open; nobody waits for them.
+    /// The child's own children may keep the pipe open; this does not wait for them.
     pub(super) fn wait_for(&mut self, child: &mut Child) -> io::Result<ExitStatus> {
         let end = end_of(child)?;
         loop {
             let watch = |fd: RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
             let mut watched = [watch(end.as_raw_fd()), watch(self.pipe.as_raw_fd())];
-            // SAFETY: both descriptors are ours and open, and the array lives through the call.
+            // SAFETY: both descriptors are open and owned here, and the array outlives the call.
             match Errno::result(unsafe { libc::poll(watched.as_mut_ptr(), 2, -1) }) {
                 Ok(_) => {}
                 Err(Errno::EINTR) => continue,
@@ -96,7 +98,7 @@ impl Errors {
         }
     }
 
-    /// Reads some of what there is, without waiting: what a command left behind may write without end.
+    /// Reads a bounded amount without blocking: processes that a command left behind may write forever.
     fn read(&mut self) -> io::Result<()> {
         for _ in 0..READS_A_LOOK {
             match self.pipe.read(&mut self.room) {
@@ -114,7 +116,7 @@ impl Errors {
         Ok(())
     }
 
-    /// The last lines in one, the last of them whole; `None` if nothing was said.
+    /// The last lines, joined, the last of them complete; `None` if nothing was written.
     pub(super) fn last_lines(&self) -> Option<String> {
         let text = String::from_utf8_lossy(&self.kept);
         let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
@@ -125,12 +127,12 @@ impl Errors {
     }
 }
 
-/// A descriptor that can be read from when the child has ended.
+/// A descriptor that becomes readable when the child exits.
 fn end_of(child: &Child) -> io::Result<OwnedFd> {
-    // SAFETY: the child is ours and was not waited for, so the number is its own.
+    // SAFETY: the child is ours and not yet waited for, so its process id cannot be reused.
     let fd = Errno::result(unsafe { libc::syscall(libc::SYS_pidfd_open, child.id(), 0) })?;
     let fd = RawFd::try_from(fd).expect("a descriptor is a small number");
-    // SAFETY: the kernel has just made it, and nobody else has it.
+    // SAFETY: the kernel just created the descriptor, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -165,7 +167,7 @@ mod tests {
     fn a_grandchild_that_writes_without_end_is_not_waited_for() {
         let folder = tempfile::tempdir().unwrap();
         let note = folder.path().join("pid");
-        // Two, so that one of them always has a CPU.
+        // Two processes: one of them always has a CPU.
         let script = format!("for i in 1 2; do yes >&2 & echo $! >>{}; done; sleep 0.1", note.display());
         let (status, _) = said_by(&script);
         for pid in std::fs::read_to_string(&note).unwrap().lines() {
@@ -177,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_grandchild_that_keeps_the_pipe_is_not_waited_for() {
-        // It would sleep for longer than any test runs.
+        // It would outlast any test.
         let (status, said) = said_by("sleep 100000 & echo $! >&2");
         assert!(status.success());
         let pid: i32 = said.unwrap().parse().unwrap();

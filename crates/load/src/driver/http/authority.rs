@@ -1,13 +1,13 @@
-//! The server and the user of requests.
+//! Host and user of requests.
 
 use crate::net::address::decoded;
 
-/// The server that requests name, and the user that they authenticate.
+/// Host of the requests, and the user that they authenticate.
 #[derive(Debug, Clone)]
 pub(super) struct Authority<'a> {
     /// `host:port`, as in the target.
     pub(super) host: &'a str,
-    /// Proof of the user in the target, as `Authorization` has it; none if no user is named.
+    /// Credentials of the user in the target, for `Authorization`; `None` if the target names no user.
     pub(super) basic: Option<String>,
 }
 

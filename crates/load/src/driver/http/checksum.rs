@@ -1,6 +1,6 @@
-//! Whether a body is the one that was wanted.
+//! Compares a body with the expected one.
 
-/// A checksum of a body that is read piece by piece.
+/// Checksum of a body that arrives in pieces.
 ///
 /// # Source
 ///

@@ -1,24 +1,25 @@
 //! The cookies of one connection.
 //!
-//! A connection is a user agent of its own: it begins without cookies, sends those that it was given, and forgets them when it is made
-//! again. A cookie goes to the paths below its own. `Domain` says nothing, because a load has one target.
+//! A connection is a separate user agent: it starts without cookies, sends those that it received, and
+//! forgets them when it reconnects. A cookie is sent to the paths below its own. `Domain` is ignored, because
+//! a load has one target.
 //!
 //! # Source
 //!
 //! RFC 6265, HTTP state management, sections 5.1.4, 5.2 and 5.4.
 
-/// More than this a connection does not keep; the oldest goes.
+/// Most cookies per connection; the oldest is dropped.
 const COOKIES_MAX: usize = 64;
-/// A longer cookie is not kept.
+/// Length limit of a cookie; a longer one is dropped.
 const COOKIE_BYTES_MAX: usize = 4_096;
-/// Nor is one with a longer path.
+/// Length limit of a path; a cookie with a longer one is dropped.
 const PATH_BYTES_MAX: usize = 1_024;
 
-/// The cookies, those with the longest path first, and of these the oldest.
+/// The cookies, sorted by length of the path, longest first, then by age, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Jar {
     cookies: Vec<Cookie>,
-    /// Cookies that were taken in so far: the number of the next.
+    /// Number of cookies received so far, and so the number of the next one.
     taken: u64,
     is_secure: bool,
 }
@@ -28,17 +29,17 @@ struct Cookie {
     name: Vec<u8>,
     value: Vec<u8>,
     path: Vec<u8>,
-    /// A later one has a larger number.
+    /// Sequence number: a newer cookie has a larger one.
     number: u64,
 }
 
 impl Jar {
-    /// - `is_secure`: what is sent goes inside of TLS.
+    /// - `is_secure`: requests are sent over TLS.
     pub(super) fn new(is_secure: bool) -> Self {
         Self { cookies: Vec::new(), taken: 0, is_secure }
     }
 
-    /// Takes in the value of a `Set-Cookie` header, which came with the answer to a request for `asked`.
+    /// Stores the cookie of a `Set-Cookie` header in the answer to a request for `asked`.
     pub(super) fn take(&mut self, header: &[u8], asked: &[u8]) {
         let mut parts = header.split(|b| *b == b';');
         let pair = parts.next().unwrap_or_default();
@@ -88,7 +89,8 @@ impl Jar {
         self.taken += 1;
     }
 
-    /// Writes what goes with a request for `asked`: `a=1; b=2`, the longest path first; nothing if there is no cookie for it.
+    /// Writes the cookies for a request for `asked`: `a=1; b=2`, the longest path first; nothing if no cookie
+    /// matches.
     pub(super) fn write(&self, asked: &[u8], out: &mut Vec<u8>) {
         let asked = without_query(asked);
         let start = out.len();
@@ -107,7 +109,7 @@ fn without_query(path: &[u8]) -> &[u8] {
     path.split(|b| *b == b'?').next().unwrap_or_default()
 }
 
-/// The path that a cookie has which says none.
+/// Path of a cookie without a `Path` attribute.
 fn folder_of(asked: &[u8]) -> &[u8] {
     let path = without_query(asked);
     match path.iter().rposition(|b| *b == b'/') {
@@ -123,7 +125,8 @@ fn is_below(asked: &[u8], path: &[u8]) -> bool {
     }
 }
 
-/// Whether a date is one by which servers take a cookie back: the beginning of time. No other date ends within a load.
+/// Whether an expiry date is one by which servers delete a cookie, such as 1 January 1970. No other date
+/// passes during a load.
 fn is_long_ago(date: &[u8]) -> bool {
     let mut words = date.split(|b| matches!(b, b' ' | b'-'));
     words.any(|word| matches!(word, b"1970" | b"1969" | b"0001" | b"70"))

@@ -1,4 +1,4 @@
-//! HTTP/1.1 on one connection: a request, and its answer to the last byte, however it is cut.
+//! HTTP/1.1 on one connection: a request, and its answer to the last byte, in pieces of any size.
 //!
 //! # Source
 //!
@@ -13,10 +13,10 @@ use crate::connection::{Failure, FailureClass};
 use crate::net::{Dialogue, Go, Parsed, line};
 use crate::schedule::random::Random;
 
-/// The longest head of an answer that is waited for.
+/// Length limit of an answer's head.
 const HEAD_MAX: usize = 64 * 1024;
 
-/// One connection's dialogue.
+/// Dialogue of one connection.
 pub(super) struct DialogueOne {
     requests: Arc<Vec<Request>>,
     weights: f64,
@@ -25,27 +25,27 @@ pub(super) struct DialogueOne {
     status: u16,
     closes: bool,
     body: Checksum,
-    /// Whether it is heard what the server calls itself.
+    /// Whether the `Server` header is read.
     looks: bool,
     server: Option<String>,
     writer: Writer,
-    /// The path that was asked for last, if its answer may give cookies.
+    /// Path of the last request, if its answer may set cookies.
     path: Vec<u8>,
-    /// Why the request could not be written.
+    /// Reason if the request could not be written.
     problem: Option<Failure>,
 }
 
-/// Which part of an answer comes next.
+/// Next part of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Head,
-    /// A body of this many more bytes.
+    /// A body with this many bytes left.
     Length(u64),
     ChunkHead,
-    /// A chunk of this many more bytes, and its line's end.
+    /// A chunk with this many bytes left, and its line end.
     Chunk(u64),
     Trailer,
-    /// Until the server closes.
+    /// All bytes until the server closes.
     Rest,
 }
 
@@ -99,7 +99,7 @@ impl Dialogue for DialogueOne {
         }
     }
 
-    /// Some servers tell why they close what is idle, with an answer to nothing: 408.
+    /// Some servers announce that they close an idle connection, by an unrequested answer: 408.
     fn hear_unasked(&mut self, input: &[u8]) -> Parsed {
         self.closes |= !input.is_empty();
         Parsed { taken: input.len(), answer: None }
@@ -122,13 +122,13 @@ impl Dialogue for DialogueOne {
     }
 }
 
-/// What became of some bytes of an answer.
+/// Result of reading some bytes of an answer.
 enum Step {
-    /// So many are read; the next part begins.
+    /// Number of bytes consumed; the next part begins.
     Took(usize),
-    /// They are not enough.
+    /// The bytes are incomplete.
     More,
-    /// With so many the answer is whole.
+    /// Number of bytes after which the answer is complete.
     Whole(usize),
     Garbage,
 }
@@ -214,7 +214,7 @@ impl DialogueOne {
             Err(NoHead) => return Step::Garbage,
         };
         if head.status < 200 {
-            // An interim answer: the one that counts follows.
+            // An interim answer: the final one follows.
             return Step::Took(head.bytes);
         }
         self.status = head.status;
@@ -245,7 +245,8 @@ impl DialogueOne {
         Step::Took(head.bytes)
     }
 
-    /// A body costs nothing but its reading where nobody checks it.
+    /// Adds to the checksum, but only if the body is checked: an unchecked body costs nothing but its
+    /// reading.
     fn sum(&mut self, body: &[u8]) {
         if self.requests[self.asked].body_checksum.is_some() {
             self.body.add(body);
@@ -253,7 +254,7 @@ impl DialogueOne {
     }
 }
 
-/// The value of a header that gives a cookie.
+/// The value of a `Set-Cookie` header.
 fn set_cookie(line: &[u8]) -> Option<&[u8]> {
     const NAME: &[u8] = b"set-cookie:";
     let (name, value) = line.split_at_checked(NAME.len())?;
@@ -268,25 +269,25 @@ fn more_of(input: &[u8]) -> Step {
     if input.len() < HEAD_MAX { Step::More } else { Step::Garbage }
 }
 
-/// What the head of an answer says of what follows it.
+/// Fields of an answer's head that describe its body.
 #[derive(Debug, Clone, Copy)]
 struct Head {
     status: u16,
-    /// Bytes of the body, where it says.
+    /// Length of the body, if the head states it.
     length: Option<u64>,
     is_chunked: bool,
-    /// The server takes no other request on this connection.
+    /// The server accepts no other request on this connection.
     closes: bool,
-    /// Of the head itself.
+    /// Length of the head itself.
     bytes: usize,
 }
 
-/// What came is no head of HTTP/1.
+/// The bytes are not a head of HTTP/1.
 #[derive(Debug, PartialEq, Eq)]
 struct NoHead;
 
 impl Head {
-    /// `None` where it has not come whole.
+    /// Parses a head; `None` if it is incomplete.
     fn read(input: &[u8]) -> Result<Option<Self>, NoHead> {
         const START: &[u8] = b"HTTP/1.";
         let known = input.len().min(START.len());
@@ -308,7 +309,7 @@ impl Head {
         Ok(None)
     }
 
-    /// Most headers say nothing that matters here, and their first letter tells.
+    /// Most headers are irrelevant here, and their first letter shows it.
     fn take_in(&mut self, header: &[u8]) -> Result<(), NoHead> {
         if !matches!(header[0], b'c' | b'C' | b't' | b'T') {
             return Ok(());
@@ -318,7 +319,7 @@ impl Head {
         if name.eq_ignore_ascii_case(b"content-length") {
             let length: Option<u64> = std::str::from_utf8(value).ok().and_then(|v| v.parse().ok());
             let length = length.ok_or(NoHead)?;
-            // Two lengths: one of them says where another answer begins, for whoever put it there.
+            // Two different lengths: an attacker can use one of them to forge another answer.
             if self.length.replace(length).is_some_and(|before| before != length) {
                 return Err(NoHead);
             }
@@ -348,7 +349,7 @@ mod tests {
         DialogueOne::new(requests, false, Writer::default())
     }
 
-    /// The end of an answer that comes in pieces of `step` bytes, and what was left over.
+    /// The end of an answer that arrives in pieces of `step` bytes, and the remaining bytes.
     fn heard(
         method: &str,
         input: &[u8],

@@ -1,4 +1,4 @@
-//! A file of requests: what a load asks, each in its share.
+//! A file of requests: a load sends each of them by its weight.
 //!
 //! ```toml
 //! [[request]]
@@ -26,25 +26,25 @@ use super::checksum::Checksum;
 use super::written::Written;
 use crate::workload::values::{Data, Part, Template, around, is_template};
 
-/// A request, ready to be sent.
+/// A request, encoded.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Request {
-    /// As in records.
+    /// Name of the request in records.
     pub(super) name: String,
     pub(super) weight: f64,
     pub(super) bytes: Vec<u8>,
-    /// Whether it may be sent again, though the server may have carried it out.
+    /// Whether the request may be sent again, although the server may have executed it.
     pub(super) may_repeat: bool,
     pub(super) has_answer_body: bool,
     pub(super) expected_status: Option<u16>,
-    /// Of the whole body; `None` where it is not checked.
+    /// Checksum of the whole body; `None` if it is not checked.
     pub(super) body_checksum: Option<u64>,
-    /// Its texts, if they have values that differ from event to event.
+    /// Templates of the request, if it has values that differ from event to event.
     pub(super) written: Option<Written>,
 }
 
 impl Request {
-    /// The same, with its texts read for values that differ from event to event.
+    /// The request, with its templates parsed if it has values that differ from event to event.
     pub(super) fn with_values(self, data: Option<&Data>) -> Result<Self, String> {
         let text = String::from_utf8_lossy(&self.bytes).into_owned();
         if !is_template(&text) {
@@ -68,7 +68,7 @@ impl Request {
         Ok(Self { written: Some(written), ..self })
     }
 
-    /// Its bytes, without values if they differ from event to event.
+    /// The encoded request, without the values that differ from event to event.
     pub(super) fn example(&self) -> Vec<u8> {
         match &self.written {
             None => self.bytes.clone(),
@@ -76,7 +76,7 @@ impl Request {
         }
     }
 
-    /// Where another header may stand.
+    /// Position at which another header may be inserted.
     pub(super) fn head_bytes(&self) -> usize {
         let end = self.bytes.windows(4).position(|w| w == b"\r\n\r\n").expect("a request has a head");
         end + 2
@@ -103,10 +103,10 @@ impl Request {
     }
 }
 
-/// The keys of a request.
+/// The valid keys of a request.
 const KEYS: &str = "name, method, path, headers, body, status, answer, weight";
 
-/// Reads the requests of a file; the problem names file, line and what was expected there.
+/// Reads the requests of a file; the error names the file, the line and the expected text.
 pub(super) fn read_file(
     file: &str,
     authority: &Authority<'_>,
@@ -119,7 +119,7 @@ pub(super) fn read_file(
     })
 }
 
-/// What is wrong in a file, and at which byte.
+/// An error in a file, and its byte offset.
 #[derive(Debug, PartialEq, Eq)]
 struct Wrong {
     at: usize,
@@ -207,7 +207,7 @@ fn string<'v>(value: &'v Value<'_>) -> Result<&'v str, Wrong> {
     value.get_ref().as_str().ok_or_else(|| wrong(value, "expected a text in quotes"))
 }
 
-/// A name: it goes into files where blanks and commas divide.
+/// A name: it is written to files in which blanks and commas are separators.
 fn word(value: &Value<'_>) -> Result<String, Wrong> {
     let text = string(value)?;
     let is_word = !text.is_empty() && !text.contains([',', '\r', '\n', '\0']);
@@ -251,8 +251,8 @@ fn number_of(value: &Value<'_>) -> Result<f64, Wrong> {
     weight.ok_or_else(|| wrong(value, "expected a weight over 0"))
 }
 
-/// Whether a request that was sent may be sent again when its answer is lost: where twice does what once does, or where
-/// the server is told by which name to know that it is the same.
+/// Whether a request may be sent again when its answer is lost: its method is idempotent, or an idempotency
+/// key identifies it to the server.
 ///
 /// # Source
 ///
@@ -265,7 +265,7 @@ pub(super) fn may_repeat<'a>(method: &str, mut headers: impl Iterator<Item = &'a
         })
 }
 
-/// A request as it goes over the wire; what is set by nobody and must be there, is added.
+/// Encodes a request; required headers that are not set are added.
 pub(super) fn bytes_of<'a>(
     method: &str,
     authority: &Authority<'_>,
@@ -274,7 +274,7 @@ pub(super) fn bytes_of<'a>(
     body: &str,
 ) -> Vec<u8> {
     let mut out = Vec::new();
-    // Writing into memory does not fail.
+    // A write into memory cannot fail.
     let _ = write!(out, "{method} {path} HTTP/1.1\r\n");
     let mut has_host = false;
     let (mut has_length, mut has_proof) = (false, false);

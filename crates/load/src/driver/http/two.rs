@@ -1,7 +1,8 @@
 //! HTTP/2: one request at a time on a connection, or several, each on a stream, by the library `h2`.
 //!
-//! The library wants a stream of bytes to read and to write asynchronously. It gets one in memory, and is polled when bytes have come or a
-//! request begins: no runtime, no thread, no timer, and the stamps of an event are taken where they are taken for HTTP/1.1.
+//! The library reads and writes an asynchronous stream of bytes. It gets one in memory, and is polled when
+//! bytes arrive or a request begins: no runtime, no thread, no timer. The timestamps of an event are taken at
+//! the same points as for HTTP/1.1.
 
 use std::future::Future;
 use std::io;
@@ -23,36 +24,36 @@ use crate::connection::{Failure, FailureClass};
 use crate::net::{Dialogue, Go, Parsed};
 use crate::schedule::random::Random;
 
-/// Windows so large that no answer waits for us to open them.
+/// Flow-control window of a stream: so large that no answer waits for a window update.
 const WINDOW_BYTES: u32 = 16 << 20;
-/// The same of all answers of a connection together.
+/// Flow-control window of a connection.
 const CONNECTION_WINDOW_BYTES: u32 = 64 << 20;
-/// The longest head of an answer that is accepted.
+/// Length limit of an answer's head.
 const HEADERS_BYTES_MAX: u32 = 64 << 10;
 
-/// One connection's dialogue.
+/// Dialogue of one connection.
 pub(super) struct DialogueTwo {
     requests: Arc<Vec<Request>>,
-    /// The same, as the library takes them.
+    /// The requests in the library's form.
     asks: Arc<Vec<RequestHead>>,
     weights: f64,
     pipe: Pipe,
     connection: Option<Connection<Pipe, Bytes>>,
     send: Option<SendRequest<Bytes>>,
-    /// Requests that may be in flight together, each on a stream.
+    /// One lane per request that may be in flight.
     lanes: Vec<Lane>,
-    /// The one that is asked next.
+    /// Lane of the next request.
     turned_to: usize,
-    /// The one that was answered last.
+    /// Lane of the last answer.
     answered: usize,
     server: Option<String>,
     writer: Writer,
     scheme: &'static str,
-    /// Room for a request that differs from event to event.
+    /// Buffer for a request that differs from event to event.
     room: Vec<u8>,
-    /// Why the handshake failed.
+    /// Reason if the handshake failed.
     problem: Option<Failure>,
-    /// The connection has ended, or the server takes no more requests on it.
+    /// The connection has ended, or the server accepts no more requests on it.
     is_over: bool,
 }
 
@@ -63,30 +64,30 @@ struct Lane {
     answer: Part,
     status: u16,
     body: Checksum,
-    /// The path that was asked for last, if its answer may give cookies.
+    /// Path of the last request, if its answer may set cookies.
     path: Vec<u8>,
 }
 
-/// A request as the library takes it.
+/// A request in the library's form.
 #[derive(Debug, Clone)]
 pub(super) struct RequestHead {
     head: HttpRequest<()>,
     body: Bytes,
 }
 
-/// Which part of an answer comes next.
+/// Next part of an answer.
 #[derive(Default)]
 enum Part {
     #[default]
     None,
-    /// It could not be asked.
+    /// The request could not be sent.
     Failed(Failure),
     Head(ResponseFuture),
     Body(RecvStream),
 }
 
 impl RequestHead {
-    /// From the bytes that HTTP/1.1 would send.
+    /// Converts the bytes that HTTP/1.1 would send.
     pub(super) fn of(bytes: &[u8], scheme: &str) -> Result<Self, String> {
         let end = bytes.windows(4).position(|w| w == b"\r\n\r\n").expect("a request has a head");
         let text = std::str::from_utf8(&bytes[..end]).map_err(|_| "a header is not UTF-8".to_owned())?;
@@ -104,7 +105,7 @@ impl RequestHead {
                 *head.uri_mut() = uri.parse().map_err(|_| wrong(&uri))?;
                 continue;
             }
-            // What belongs to a connection of HTTP/1.1 has no place here.
+            // Headers of an HTTP/1.1 connection are invalid in HTTP/2.
             if matches!(name.as_str(), "connection" | "keep-alive" | "transfer-encoding" | "upgrade") {
                 continue;
             }
@@ -143,11 +144,11 @@ impl DialogueTwo {
         }
     }
 
-    /// Lets the library work on what has come and what is to go.
+    /// Lets the library process input and produce output.
     fn turn(&mut self) -> Result<(), Failure> {
         let Some(connection) = &mut self.connection else { return Ok(()) };
         let turned = Pin::new(connection).poll(&mut context());
-        // After GOAWAY the streams that the server has begun go on, and no other can be opened.
+        // After GOAWAY the open streams continue, but no new one can be opened.
         let takes_more =
             self.send.as_mut().is_some_and(|s| !matches!(s.poll_ready(&mut context()), Poll::Ready(Err(_))));
         self.is_over |= !takes_more || turned.is_ready();
@@ -174,7 +175,7 @@ impl DialogueTwo {
         self.turn()
     }
 
-    /// What the event asks.
+    /// Builds the request of the event.
     fn next_ask(&mut self, random: &mut Random) -> Result<RequestHead, Failure> {
         let lane = &mut self.lanes[self.turned_to];
         let request = &self.requests[lane.asked];
@@ -189,7 +190,7 @@ impl DialogueTwo {
         ask.map_err(|text| Failure::new(FailureClass::Application, format!("{}: {text}", request.name)))
     }
 
-    /// Takes what has come of the answer of one lane; true where it is whole.
+    /// Reads the available part of one lane's answer; true if the answer is complete.
     fn take(&mut self, number: usize) -> Result<bool, Failure> {
         let lane = &mut self.lanes[number];
         loop {
@@ -220,7 +221,7 @@ impl DialogueTwo {
                         if self.requests[lane.asked].body_checksum.is_some() {
                             lane.body.add(&bytes);
                         }
-                        // The window opens again for as much as was read.
+                        // The window grows again by the bytes that were read.
                         let _ = body.flow_control().release_capacity(bytes.len());
                     }
                     Poll::Ready(None) => {
@@ -232,24 +233,25 @@ impl DialogueTwo {
         }
     }
 
-    /// The next answer that is whole, or failed alone; `None` if more has to come.
+    /// The next answer that is complete or failed alone; `None` if more input is needed.
     fn next_answer(&mut self) -> Option<Result<Answer, Failure>> {
-        // An answer may be there also where the connection has ended with it.
+        // The connection may end and still have delivered an answer.
         let turned = self.turn();
         let mut lost = turned.err();
-        // From behind the last one on: asked again and again, it looks at each lane a few times in all.
+        // The search starts behind the last answered lane: over many calls, it examines each lane only a few
+        // times.
         for step in 1..=self.lanes.len() {
             let number = (self.answered + step) % self.lanes.len();
             match self.take(number) {
                 Ok(false) => {}
                 Ok(true) => {
-                    // Windows that were opened again, and whether the server goes away with this answer.
+                    // Sends window updates, and notices whether the server closes after this answer.
                     let _ = self.turn();
                     self.answered = number;
                     let lane = &self.lanes[number];
                     return Some(judge(&self.requests, lane.asked, lane.status, lane.body));
                 }
-                // It ends all others too: first those that are whole.
+                // This ends all other requests too: first return those that are complete.
                 Err(failure) if failure.class == FailureClass::Connection => lost = Some(failure),
                 Err(failure) => {
                     (self.lanes[number].answer, self.answered) = (Part::None, number);
@@ -270,7 +272,7 @@ impl Dialogue for DialogueTwo {
             .initial_max_send_streams(self.lanes.len())
             .max_header_list_size(HEADERS_BYTES_MAX)
             .handshake(self.pipe.clone());
-        // It writes the preface, and waits for nothing.
+        // The first poll writes the preface, and does not wait.
         match pin!(handshake).poll(&mut context()) {
             Poll::Ready(Ok((send, connection))) => {
                 (self.send, self.connection) = (Some(send), Some(connection));
@@ -307,7 +309,7 @@ impl Dialogue for DialogueTwo {
         (lane.asked, lane.body, lane.answer) = (asked, Checksum::default(), Part::None);
         match self.begin(&mut random) {
             Ok(()) => self.reply(out),
-            // Nothing is written: who asks looks at once what became of it.
+            // Nothing is written: the caller checks the result immediately.
             Err(problem) => self.lanes[self.turned_to].answer = Part::Failed(problem),
         }
     }
@@ -343,7 +345,7 @@ impl Dialogue for DialogueTwo {
         if self.lanes.len() == 1 {
             return false;
         }
-        // Its handle resets the stream.
+        // Dropping its handle resets the stream.
         self.lanes[self.turned_to].answer = Part::None;
         let is_well = self.turn().is_ok();
         self.reply(out);
@@ -382,12 +384,12 @@ impl Dialogue for DialogueTwo {
     }
 }
 
-/// Nobody is woken up: whoever brings bytes polls.
+/// A context without a waker: the code that delivers bytes polls.
 fn context() -> Context<'static> {
     Context::from_waker(Waker::noop())
 }
 
-/// It was not sent.
+/// The request was not sent.
 fn over() -> Failure {
     Failure::new(FailureClass::Unprocessed, "the connection of HTTP/2 is over")
 }
@@ -396,11 +398,12 @@ fn too_few_streams(allowed: usize) -> String {
     format!("the server allows {allowed} requests at a time on a connection of HTTP/2: fewer --streams")
 }
 
-/// What an error of the library means.
+/// Maps an error of the library to a failure.
 fn failure(error: &h2::Error) -> Failure {
     let class = match error.reason() {
         Some(h2::Reason::REFUSED_STREAM) => FailureClass::Transient,
-        // The stream is above the last one that the server will answer (RFC 9113, section 6.8), or was never opened.
+        // The stream is above the last one that the server will process (RFC 9113, section 6.8), or was never
+        // opened.
         Some(h2::Reason::NO_ERROR) if error.is_go_away() && error.is_remote() => FailureClass::Unprocessed,
         Some(_) if error.is_reset() => FailureClass::Application,
         _ => FailureClass::Connection,
@@ -415,7 +418,7 @@ struct Pipe(Arc<Mutex<Ends>>);
 #[derive(Debug, Default)]
 struct Ends {
     come: Vec<u8>,
-    /// Bytes of `come` that were read.
+    /// Number of bytes of `come` that were read.
     read: usize,
     is_closed: bool,
     to_go: Vec<u8>,

@@ -1,5 +1,5 @@
-//! What both versions of HTTP share: which request an event asks, its bytes, and whether the answer is the
-//! right one.
+//! Code shared by both versions of HTTP: choosing the request of an event, writing it, and checking the
+//! answer.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::connection::{Answer, Failure, FailureClass};
 use crate::schedule::random::Random;
 use crate::workload::values::Data;
 
-/// Number of the request that an event sends, drawn by the weights.
+/// Index of the request that an event sends, drawn by weight.
 pub(super) fn choose(requests: &[Request], weights: f64, random: &mut Random) -> usize {
     if requests.len() == 1 {
         return 0;
@@ -20,11 +20,11 @@ pub(super) fn choose(requests: &[Request], weights: f64, random: &mut Random) ->
         left -= request.weight;
         left < 0.0
     });
-    // Rounding may leave the last one's upper edge open.
+    // Rounding may leave the upper edge of the last one open.
     found.unwrap_or(requests.len() - 1)
 }
 
-/// Whether an answer is the one that was wanted.
+/// Checks an answer against the request's expectations.
 pub(super) fn judge(
     requests: &[Request],
     asked: usize,
@@ -54,10 +54,10 @@ pub(super) fn judge(
 /// State that a connection needs to write requests.
 #[derive(Debug, Default)]
 pub(super) struct Writer {
-    /// The cookies that it was given, if it sends them.
+    /// The cookies of the connection, if it sends them.
     pub(super) jar: Option<Jar>,
     pub(super) data: Option<Arc<Data>>,
-    /// Room for a body.
+    /// Buffer for a body.
     pub(super) body: Vec<u8>,
 }
 
@@ -113,5 +113,5 @@ pub(super) fn path_of(request: &[u8]) -> &[u8] {
     request.split(|b| *b == b' ').nth(1).unwrap_or_default()
 }
 
-/// Ends of a request, by the class of their status.
+/// Outcomes of a request, by the class of its status.
 pub(super) const OUTCOMES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];

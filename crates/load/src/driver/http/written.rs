@@ -11,12 +11,12 @@ pub(super) struct Written {
     pub(super) line: Template,
     pub(super) headers: Template,
     pub(super) body: Template,
-    /// Whether it has a `Content-Length`.
+    /// Whether the request has a `Content-Length` header.
     pub(super) has_length: bool,
 }
 
 impl Written {
-    /// Writes the head but for the empty line at its end, and the body beside it.
+    /// Writes the head without its final empty line, and the body separately.
     pub(super) fn write(
         &self,
         data: Option<&Data>,
@@ -30,7 +30,7 @@ impl Written {
         body.clear();
         self.body.write(Part::Body, row, random, body)?;
         if self.has_length {
-            // Writing into memory does not fail.
+            // A write into memory cannot fail.
             let _ = write!(out, "Content-Length: {}\r\n", body.len());
         }
         Ok(())

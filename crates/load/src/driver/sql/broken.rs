@@ -1,18 +1,18 @@
-//! Why an SQL server's answer is none.
+//! Reasons why an SQL server gave no usable answer.
 
 use crate::connection::Failure;
 use crate::workload::statement::VALUE_BYTES_MAX;
 
-/// Why there is no answer; `Code` is how the server numbers its refusals.
+/// Reason why there is no usable answer; `Code` is the server's type of error number.
 #[derive(Debug)]
 pub(crate) enum Broken<Code> {
     /// The connection is gone.
     Lost(Failure),
-    /// The server says no; whether the connection is as good as before, the code says.
+    /// The server refuses the request; the code shows whether the connection remains usable.
     Refused { code: Code, message: String },
-    /// What came is no answer to what was sent: the connection cannot be used any more.
+    /// The bytes are not an answer to the request: the connection is unusable.
     Garbled(&'static str),
-    /// The server announces more than is accepted: the connection cannot be used any more.
+    /// The server announces more bytes than the limit: the connection is unusable.
     TooLong { bytes: usize, bytes_max: usize },
 }
 
@@ -28,8 +28,8 @@ impl<Code> Broken<Code> {
     }
 }
 
-/// A value as text, as long in memory as it came: what is not UTF-8 has its other bytes shown as `?`. One that is too long to be kept is
-/// cut, to a byte more than can be kept.
+/// Converts a value to text that is no longer than the input: bytes that are not UTF-8 become `?`. A value
+/// that is too long to be stored is cut to one byte more than the limit.
 pub(crate) fn text_of(bytes: &[u8]) -> String {
     let bytes = &bytes[..bytes.len().min(VALUE_BYTES_MAX + 1)];
     match std::str::from_utf8(bytes) {
@@ -38,10 +38,10 @@ pub(crate) fn text_of(bytes: &[u8]) -> String {
     }
 }
 
-/// The longest message of a server that is kept.
+/// Length limit of a server's message.
 const MESSAGE_BYTES_MAX: usize = 1_000;
 
-/// The beginning of a server's message.
+/// The start of a server's message.
 pub(crate) fn shortened(message: &[u8]) -> String {
     let whole = message.len() <= MESSAGE_BYTES_MAX;
     let kept = &message[..message.len().min(MESSAGE_BYTES_MAX)];

@@ -1,8 +1,8 @@
 //! `mysql://user:password@host:port/database[?socket=PATH&tls=...]`: MariaDB and MySQL.
 //!
-//! The connection goes where the target says: over TCP to `host`, also if that is `localhost`, or, with `socket`, through that
-//! socket. Statements are prepared on the server when a worker connects for the first time; after an outage, each when it is
-//! needed again.
+//! The connection uses TCP to `host`, also for `localhost`, unless `socket` names a Unix socket. A worker
+//! prepares the statements on the server when it first connects; after an outage, it prepares each statement
+//! when it next needs it.
 
 mod answer;
 mod codec;
@@ -52,21 +52,21 @@ pub(crate) const SCHEME: Scheme = Scheme {
 };
 
 const PORT: u16 = 3306;
-/// The longest message that is accepted while nothing is asked, and in answer to what is asked beside events.
+/// Length limit of an unrequested message, and of an answer to a request outside of events.
 const ASIDE_BYTES_MAX: usize = 1 << 20;
-/// Rows that one INSERT of a build carries, some 200 KiB.
+/// Rows per INSERT of a build, about 200 KiB.
 const ROWS_AN_INSERT: u64 = 1_000;
-/// What the server answers if a kind of statement cannot be prepared.
+/// Error code for a kind of statement that cannot be prepared.
 const CANNOT_BE_PREPARED: u16 = 1295;
-/// Inserts that one transaction of a build carries.
+/// Inserts per transaction of a build.
 const INSERTS_A_TRANSACTION: u64 = 10;
 
-/// A target, read.
+/// A parsed target.
 #[derive(Clone, PartialEq, Eq)]
 struct MysqlTarget {
     user: String,
     password: Option<String>,
-    /// Whom a certificate is made out to, also if `address` is a socket.
+    /// Name that the certificate must contain, even if `address` is a socket.
     host: String,
     address: ServerAddress,
     database: String,
@@ -109,7 +109,7 @@ struct MySql {
 }
 
 impl MySql {
-    /// A session, and what the server calls itself.
+    /// Opens a session; also returns the server's version.
     fn log_in(&self, cut: &Cut) -> Result<(Wire, String), Failure> {
         let mut wire = Wire::connect(&self.peer, cut)?;
         let who = Credentials {
@@ -172,15 +172,15 @@ impl Multiplex for MySql {
     }
 }
 
-/// `10.11.6-MariaDB-0+deb12u1` is `MariaDB 10.11.6`.
+/// Product and version: `10.11.6-MariaDB-0+deb12u1` becomes `MariaDB 10.11.6`.
 fn version_name(version: &str) -> String {
     let product = if version.contains("MariaDB") { "MariaDB" } else { "MySQL" };
-    // Older clients only understood 5.x: some versions still begin with that.
+    // Some versions begin with this prefix for old clients, which only accepted 5.x.
     let version = version.strip_prefix("5.5.5-").unwrap_or(version);
     format!("{product} {}", version.split('-').next().unwrap_or(version))
 }
 
-/// What a reader does with rows, for [`crate::driver::readers`].
+/// Treatment of rows by a reader, for [`crate::driver::readers`].
 #[cfg(any(test, feature = "fuzz"))]
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ReadForm {
@@ -189,7 +189,7 @@ pub(crate) enum ReadForm {
     Text,
 }
 
-/// The reader of answers by itself.
+/// The reader of answers without a connection.
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) fn reader(form: ReadForm, bytes_max: usize) -> impl FnMut(&[u8]) -> (usize, Option<bool>) {
     let mut reader = Reader::new(bytes_max);
@@ -206,26 +206,26 @@ pub(crate) fn reader(form: ReadForm, bytes_max: usize) -> impl FnMut(&[u8]) -> (
     }
 }
 
-/// What one connection says and hears.
+/// The protocol of one connection.
 struct MysqlProtocol {
     work: Arc<Work>,
     is_prepared: bool,
-    /// By their numbers; `None` until one is needed.
+    /// Indexed by statement; `None` until the statement is first needed.
     statements: Vec<Option<Ready>>,
-    /// The statement that was asked last; `None` where it was none of those.
+    /// The last statement of the workload that was sent; `None` if another request was sent.
     asked: Option<usize>,
     is_in_transaction: bool,
     reader: Reader,
-    /// Columns of an answer to something else.
+    /// Columns of an answer to another request.
     of_none: Vec<Column>,
-    /// Room for a statement with its values in it.
+    /// Buffer for a statement with its values.
     sql: String,
 }
 
-/// How a statement is sent.
+/// The form in which a statement is sent.
 enum Ready {
     Prepared(Prepared),
-    /// As text, with the columns of its answer.
+    /// Text, with the columns of its answer.
     Text(Vec<Column>),
 }
 
@@ -324,7 +324,7 @@ impl Protocol for MysqlProtocol {
         (taken, answer)
     }
 
-    /// An error is why the server ends the session; nothing else comes unasked.
+    /// An error gives the reason why the server ends the session; the server sends nothing else unrequested.
     fn hear_unasked(&mut self, input: &[u8]) -> (usize, Option<Failure>) {
         let (taken, failure) = match answer::packet(input, ASIDE_BYTES_MAX) {
             Ok(None) => (0, None),
@@ -344,13 +344,13 @@ impl Protocol for MysqlProtocol {
         self.is_in_transaction
     }
 
-    /// Whether an error has ended the transaction, MariaDB does not say.
+    /// Always true: MariaDB does not report whether an error ended the transaction.
     fn may_be_in_transaction(&self) -> bool {
         true
     }
 }
 
-/// Has a statement prepared, waiting for the server.
+/// Prepares a statement; blocks.
 fn prepare(wire: &mut Wire, sql: &str) -> Result<Prepared, Broken> {
     let mut request = Vec::new();
     codec::write_prepare(sql, &mut request);
@@ -360,7 +360,7 @@ fn prepare(wire: &mut Wire, sql: &str) -> Result<Prepared, Broken> {
     Ok(Prepared::new(id, columns))
 }
 
-/// Sends a text and reads its answer to the end.
+/// Sends a statement as text and reads its answer to the end.
 fn ask(wire: &mut Wire, sql: &str, request: &mut Vec<u8>, row: Option<&mut ResultRow>) -> Result<(), Broken> {
     codec::write_query(sql, request);
     wire.send(request)?;
@@ -385,7 +385,7 @@ struct Tables {
 }
 
 impl Tables {
-    /// The last row that answers a question, as numbers.
+    /// The last row of the answer to a query, as numbers.
     fn numbers(&mut self, sql: &str) -> Result<Vec<Option<u64>>, Broken> {
         let mut row = ResultRow::default();
         ask(&mut self.wire, sql, &mut self.request, Some(&mut row))?;
@@ -401,10 +401,10 @@ impl Tables {
         ask(&mut self.wire, sql, &mut self.request, None).map_err(broken_failure)
     }
 
-    /// Writes one INSERT of the next rows; false where there are none left.
+    /// Writes one INSERT of the next rows; returns false if no rows are left.
     fn write_insert(&mut self, table: u32, rows: &mut RowGenerator) -> bool {
         self.sql.clear();
-        // Writing to a string cannot fail.
+        // A write to a string cannot fail.
         let _ = write!(self.sql, "INSERT INTO sbtest{table} (id, k, c, pad) VALUES ");
         let mut separator = "";
         for _ in 0..ROWS_AN_INSERT {
@@ -427,7 +427,7 @@ impl Store for Tables {
             self.count(&format!("SELECT COUNT(*) FROM information_schema.statistics WHERE {index}"))? > 0;
         let what = if depth == DataCheck::Full { "1, COUNT(*)" } else { "MIN(id), MAX(id)" };
         let numbers = match self.numbers(&format!("SELECT {what} FROM sbtest{table}")) {
-            // Somebody's DROP TABLE was under way, and now it is gone.
+            // A concurrent DROP TABLE has finished.
             Err(Broken::Refused { code: NO_SUCH_TABLE, .. }) => return Ok(TableState::Nothing),
             numbers => numbers.map_err(broken_failure)?,
         };
@@ -458,7 +458,7 @@ impl Store for Tables {
                 break;
             }
             if on_rows(rows.made()).is_break() {
-                // Nobody but this build can have wanted these rows.
+                // Only this build uses these rows.
                 self.send(&format!("DROP TABLE sbtest{table}"))?;
                 return Ok(ControlFlow::Break(()));
             }

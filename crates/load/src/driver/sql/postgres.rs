@@ -1,8 +1,9 @@
 //! `postgres://user:password@host:port/database[?tls=verify-full]`: PostgreSQL.
 //!
-//! A folder as host (`%2Frun%2Fpostgresql`, or `?host=/run/postgresql`) is where the server's socket is. Statements are
-//! prepared when a worker connects for the first time; after an outage, each when it is needed again. A statement that
-//! hangs is cut: its socket is shut down, and the server is asked to cancel it.
+//! If the host is a directory (`%2Frun%2Fpostgresql`, or `?host=/run/postgresql`), it holds the server's
+//! socket. A worker prepares the statements when it first connects; after an outage, it prepares each
+//! statement when it next needs it. A statement that exceeds its time limit is cut: its socket is shut down,
+//! and the server is asked to cancel the statement.
 
 mod answer;
 mod codec;
@@ -56,12 +57,12 @@ pub(crate) const SCHEME: Scheme = Scheme {
 
 const PORT: u16 = 5432;
 const UNIQUE_VIOLATION: &str = "23505";
-/// Rows that one INSERT of a build carries, some 200 KiB.
+/// Rows per INSERT of a build, about 200 KiB.
 const ROWS_AN_INSERT: u64 = 1_000;
-/// Rows between two looks whether to go on building.
+/// Rows between two checks whether to stop building.
 const ROWS_AT_ONCE: u64 = 10_000;
 
-/// A target, read.
+/// A parsed target.
 #[derive(Clone, PartialEq, Eq)]
 struct PostgresTarget {
     user: String,
@@ -69,12 +70,12 @@ struct PostgresTarget {
     address: ServerAddress,
     database: String,
     options: Option<String>,
-    /// The password may go over the wire as it is.
+    /// Whether the password may be sent in cleartext.
     may_be_cleartext: bool,
     security: Security,
 }
 
-/// A target, where it is found, and how TLS is spoken there.
+/// A target with its resolved address and TLS settings.
 #[derive(Clone)]
 struct Reached {
     place: PostgresTarget,
@@ -95,7 +96,7 @@ impl PostgresTarget {
                     port = Some(value.parse().map_err(problem)?);
                 }
                 "options" => options = Some(value),
-                // As libpq has them.
+                // Names of libpq.
                 "sslmode" => take_ssl_mode(&value, &mut security)?,
                 "sslrootcert" => security.take("ca", &value).map(drop)?,
                 "sslcert" => security.take("cert", &value).map(drop)?,
@@ -114,28 +115,28 @@ impl PostgresTarget {
         let port = port.unwrap_or(PORT);
         let address = match host.as_str() {
             "" => ServerAddress::Tcp("127.0.0.1".to_owned(), port),
-            // The folder of the server's socket.
+            // Directory of the server's socket.
             folder if folder.starts_with('/') => {
                 ServerAddress::Unix(Path::new(folder).join(format!(".s.PGSQL.{port}")))
             }
             _ => ServerAddress::Tcp(host, port),
         };
         let user = user.unwrap_or_else(|| "postgres".to_owned());
-        // Inside of TLS nobody reads along.
+        // TLS protects a cleartext password.
         let may_be_cleartext = may_be_cleartext || security.is_on();
         Ok(Self { user, password, address, database, options, may_be_cleartext, security })
     }
 }
 
 impl Reached {
-    /// Speaks TLS on a connection that was just made, where the target says so.
+    /// Starts TLS on a new connection if the target asks for it.
     fn secure(&self, wire: &mut Wire) -> Result<(), Failure> {
         let Some(plan) = &self.tls else { return Ok(()) };
         login::ask_for_tls(wire)?;
         wire.start_tls(plan)
     }
 
-    /// A session.
+    /// Opens a session.
     fn connect(&self, cut: &Cut) -> Result<(Wire, Welcome), Failure> {
         let (mut wire, place) = (Wire::connect(&self.peer, cut)?, &self.place);
         let who = Credentials {
@@ -155,7 +156,7 @@ impl Reached {
         Ok((wire, welcome))
     }
 
-    /// Asks the server to cancel what a session does; aside, since the server may hang.
+    /// Asks the server to cancel the session's statement, on a separate thread, since the server may hang.
     fn cancel(&self, process_id: i32, secret_key: i32) {
         let reached = self.clone();
         let ask = move || -> Result<(), Failure> {
@@ -166,7 +167,8 @@ impl Reached {
                 wire.send(&out)
             })
         };
-        // It is a courtesy: without it the server finds out when it next sends something.
+        // A failure is harmless: without the request, the server notices the closed connection when it next
+        // sends something.
         let _ = thread::Builder::new().name("load-cancel".to_owned()).spawn(ask);
     }
 }
@@ -179,7 +181,7 @@ fn is_yes(name: &str, value: &str) -> Result<bool, String> {
     }
 }
 
-/// libpq tries TLS with `allow` and `prefer`, and goes on without it: so does this, without trying.
+/// With `allow` and `prefer`, libpq may continue without TLS; this driver does not try TLS then.
 fn take_ssl_mode(mode: &str, security: &mut Security) -> Result<(), String> {
     let tls = match mode {
         "disable" | "allow" | "prefer" => "off",
@@ -242,7 +244,7 @@ impl Multiplex for Postgres {
     }
 }
 
-/// Sends the request that was written, and reads its answer.
+/// Sends the encoded request and reads its answer.
 fn ask(
     wire: &mut Wire,
     written: Result<(), TooLong>,
@@ -251,7 +253,7 @@ fn ask(
 ) -> Result<Ready, Failure> {
     written.map_err(too_long)?;
     wire.send(request)?;
-    // What is asked beside events has short answers.
+    // Requests outside of events have short answers.
     let mut reader = Reader::new(ASIDE_BYTES_MAX);
     let mut bytes = 0;
     let heard = wire.hear(|input, is_end| {
@@ -267,7 +269,7 @@ fn too_long(_: TooLong) -> Failure {
     Failure::new(FailureClass::Application, "a statement of more than 2 GiB was not sent")
 }
 
-/// The reader of answers by itself, for [`crate::driver::readers`].
+/// The reader of answers without a connection, for [`crate::driver::readers`].
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) fn reader(keeps: bool, bytes_max: usize) -> impl FnMut(&[u8], bool) -> (usize, Option<bool>) {
     let mut reader = Reader::new(bytes_max);
@@ -279,23 +281,24 @@ pub(crate) fn reader(keeps: bool, bytes_max: usize) -> impl FnMut(&[u8], bool) -
     }
 }
 
-/// What one connection says and hears.
+/// The protocol of one connection.
 struct PostgresProtocol {
     place: Reached,
-    /// By which what the server does can be cancelled.
+    /// Identifies the session in a cancel request.
     process_id: i32,
     secret_key: i32,
     work: Arc<Work>,
     is_prepared: bool,
-    /// What the answers of each statement hold, by its number; `None` until it is ready.
+    /// Columns of the answers to each statement, indexed by statement; `None` until the statement is
+    /// prepared.
     columns: Vec<Option<Vec<String>>>,
-    /// The statement that was asked last; `None` where it was none of those.
+    /// The last statement of the workload that was sent; `None` if another request was sent.
     asked: Option<usize>,
     ready: Ready,
     reader: Reader,
-    /// Nothing of the answer was read yet.
+    /// The answer was not read at all yet.
     begins: bool,
-    /// Room for a statement with its values in it.
+    /// Buffer for a statement with its values.
     sql: String,
 }
 
@@ -323,8 +326,8 @@ impl PostgresProtocol {
     }
 
     fn refused(&self, broken: Broken) -> Failure {
-        // Of two OLTP transactions that delete the same row and insert it anew, the later one saw it deleted, and then
-        // finds it there: that passes when it is tried again.
+        // Two OLTP transactions may delete the same row and insert it again. The later one then sees the row
+        // deleted, and finds it present on its insert: this error is transient.
         let is_duplicate = matches!(&broken, Broken::Refused { code, .. } if code == UNIQUE_VIOLATION);
         let failure = broken_failure(broken);
         if is_duplicate && self.work.writes() {
@@ -347,7 +350,8 @@ impl Protocol for PostgresProtocol {
             let sql = self.work.statements()[statement].with_marks(|number| format!("${number}"));
             let written = codec::write_prepare(statement, &sql, &mut request);
             let wanted = Wanted { row: &mut row, columns: &mut columns };
-            // Until it is told otherwise: where this is refused, a transaction fails with it.
+            // Assume the worst until the server answers: if the request is refused, its transaction fails
+            // too.
             self.ready = Ready::InFailedTransaction;
             self.ready = ask(wire, written, &request, Some(wanted))?;
         }
@@ -398,7 +402,8 @@ impl Protocol for PostgresProtocol {
                 Some(Ok(()))
             }
             Some(Err(broken)) => {
-                // A refusal within a transaction leaves it failed; whether there was one, a rollback finds out.
+                // A refusal inside a transaction makes it fail; if there was no transaction, a rollback does
+                // no harm.
                 self.ready = Ready::InFailedTransaction;
                 Some(Err(self.refused(broken)))
             }
@@ -406,7 +411,8 @@ impl Protocol for PostgresProtocol {
         (taken, answer)
     }
 
-    /// A server may tell of its settings, notify, and warn at any time; an error is why it ends the session.
+    /// A server may send settings, notifications and warnings at any time; an error gives the reason why it
+    /// ends the session.
     fn hear_unasked(&mut self, input: &[u8]) -> (usize, Option<Failure>) {
         let mut taken = 0;
         loop {
@@ -439,7 +445,7 @@ impl Protocol for PostgresProtocol {
     }
 }
 
-/// The tables in the database. Each is built in one transaction: there is all of it or nothing.
+/// The tables in the database. Each is built in one transaction: completely or not at all.
 struct Tables {
     wire: Wire,
     request: Vec<u8>,
@@ -456,7 +462,7 @@ impl Tables {
         self.query(sql, None)
     }
 
-    /// The number that a question has for an answer.
+    /// The number in the answer to a query.
     fn number(&mut self, sql: &str) -> Result<u64, Failure> {
         self.number_or_null(sql)?.ok_or_else(|| no_number(sql))
     }
@@ -472,7 +478,7 @@ impl Tables {
     }
 
     fn has(&mut self, relation: &str) -> Result<bool, Failure> {
-        // Where an unqualified name would be found, as the statements of the workload find it.
+        // Resolves the unqualified name, as the statements of the workload do.
         Ok(self.number(&format!(
             "SELECT count(*) FROM (SELECT to_regclass('{relation}') r) x WHERE r IS NOT NULL"
         ))? > 0)
@@ -499,11 +505,11 @@ impl Tables {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Writes one INSERT of the next rows; false where there are none left. The ids come from the sequence, which so
-    /// stands behind the last of them.
+    /// Writes one INSERT of the next rows; returns false if no rows are left. The ids come from the sequence,
+    /// so it continues after the last of them.
     fn write_insert(&mut self, table: u32, rows: &mut RowGenerator) -> bool {
         self.sql.clear();
-        // Writing to a string cannot fail.
+        // A write to a string cannot fail.
         let _ = write!(self.sql, "INSERT INTO sbtest{table} (k, c, pad) VALUES ");
         let mut separator = "";
         for _ in 0..ROWS_AN_INSERT {
@@ -547,7 +553,7 @@ impl Store for Tables {
             return filled;
         }
         self.send("COMMIT")?;
-        // What the server would otherwise find out in the middle of a load, and then plan anew.
+        // Otherwise the server would do this in the middle of a load and then replan its queries.
         self.send(&format!("VACUUM ANALYZE sbtest{table}"))?;
         Ok(ControlFlow::Continue(()))
     }

@@ -1,7 +1,8 @@
-//! Sessions with SQL servers: what they have in common, whoever waits for their answers.
+//! Sessions with SQL servers: code shared by blocking and multiplexed connections.
 //!
-//! A server's [`Protocol`] writes requests and reads answers, and has no socket. On a thread of its own a [`Session`]
-//! waits for each answer; a thread that waits for many connections keeps a [`Execution`] for each, in a [`Conversation`].
+//! A server's [`Protocol`] writes requests and reads answers, and has no socket. With one thread per
+//! connection, a [`Session`] waits for each answer; a thread with many connections has an [`Execution`] for
+//! each, in a [`Conversation`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -19,15 +20,15 @@ use crate::schedule::random::Random;
 use crate::workload::sql::{Execution, Sql, Work, Worker};
 use crate::workload::statement::{Parameter, ResultRow, Turn};
 
-/// What is said in a session, and what is made of the answers.
+/// Writes the requests of a session and reads their answers.
 pub(super) trait Protocol: Send {
     /// Whether a statement can be executed.
     fn is_ready(&self, statement: usize) -> bool;
 
-    /// Sees to that, waiting for the server.
+    /// Makes the statement ready; blocks.
     fn make_ready(&mut self, statement: usize, wire: &mut Wire) -> Result<(), Failure>;
 
-    /// Writes the request that has a statement executed, in place of what is in `request`.
+    /// Writes the request that executes a statement; replaces the content of `request`.
     fn write(
         &mut self,
         statement: usize,
@@ -35,12 +36,12 @@ pub(super) trait Protocol: Send {
         request: &mut Vec<u8>,
     ) -> Result<(), Failure>;
 
-    /// Writes the request that gives up the transaction, in place of what is in `request`.
+    /// Writes the request that rolls back the transaction; replaces the content of `request`.
     fn write_rollback(&mut self, request: &mut Vec<u8>);
 
-    /// Reads on in the answer to the request that was written last; keeps its last row if one is wanted.
+    /// Reads the next part of the answer to the last request; stores its last row if one is wanted.
     ///
-    /// Yields the bytes that were taken, and at the end of the answer what it is.
+    /// Returns the number of bytes consumed, and the result at the end of the answer.
     ///
     /// - `is_end`: the server has closed its side.
     fn hear(
@@ -50,17 +51,17 @@ pub(super) trait Protocol: Send {
         wanted: Option<&mut ResultRow>,
     ) -> (usize, Option<Result<(), Failure>>);
 
-    /// Reads what came while nothing was asked: yields the bytes that were taken, and why the connection is of no use any
-    /// more, if it is.
+    /// Reads unrequested input: returns the number of bytes consumed, and a failure if the connection is
+    /// unusable.
     fn hear_unasked(&mut self, input: &[u8]) -> (usize, Option<Failure>);
 
-    /// Whether a transaction is open, as far as the server has said.
+    /// Whether a transaction is open, according to the server's last answer.
     fn is_in_transaction(&self) -> bool;
 
-    /// Whether one may be open after a failure.
+    /// Whether a transaction may be open after a failure.
     fn may_be_in_transaction(&self) -> bool;
 
-    /// Nobody waits any more for what the server is doing.
+    /// Called when the running statement is abandoned.
     fn give_up(&self) {}
 }
 
@@ -68,9 +69,9 @@ pub(super) trait Protocol: Send {
 pub(super) struct Sessions {
     pub(super) work: Arc<Work>,
     pub(super) is_prepared: bool,
-    /// The longest message or row that is accepted.
+    /// Length limit of a message or row.
     pub(super) answer_bytes_max: usize,
-    /// First connections that are still to be made: those prepare everything at once.
+    /// Initial connections still to be opened: those prepare all statements immediately.
     first_connects: AtomicU32,
 }
 
@@ -87,14 +88,15 @@ impl Sessions {
         })
     }
 
-    /// So many connections will be made before the load begins.
+    /// Announces the number of connections that will be opened before the load starts.
     pub(super) fn expect(&self, connections: u32) {
         self.first_connects.store(connections, Ordering::SeqCst);
     }
 
-    /// A connection for a thread of its own, from one that has just been made.
+    /// A connection for its own thread, from a new session.
     ///
-    /// After an outage statements are prepared each when it is needed again: a server that is back has enough to do.
+    /// After an outage, each statement is prepared when it is next needed: this spares a server that has just
+    /// returned.
     pub(super) fn connection<P: Protocol + 'static>(
         &self,
         mut protocol: P,
@@ -110,7 +112,8 @@ impl Sessions {
         Ok(Box::new(Worker::new(session, Arc::clone(&self.work))))
     }
 
-    /// The same, for a thread that has many: it has no time to wait for a statement's preparation.
+    /// Variant of [`Self::connection`] for a thread with many connections, which cannot block to prepare a
+    /// statement.
     pub(super) fn conversation<P: Protocol + 'static>(
         &self,
         mut protocol: P,
@@ -134,7 +137,7 @@ impl Sessions {
 
     fn make_ready(&self, protocol: &mut impl Protocol, wire: &mut Wire) -> Result<(), Failure> {
         (0..self.work.statements().len()).try_for_each(|statement| {
-            // Each has as long as a login.
+            // Each preparation has the time limit of a login.
             let late = |within| Failure::new(FailureClass::Connection, no_answer(within));
             within(wire, CONNECT_TIMEOUT, late, |wire| protocol.make_ready(statement, wire))
                 .map_err(|failure| self.work.placed(statement, failure))
@@ -142,11 +145,11 @@ impl Sessions {
     }
 }
 
-/// A session that waits for its answers.
+/// A session that blocks for its answers.
 struct Session<P> {
     protocol: P,
     wire: Wire,
-    /// Room for a request.
+    /// Buffer for a request.
     request: Vec<u8>,
 }
 
@@ -176,7 +179,7 @@ impl<P: Protocol> Sql for Session<P> {
     fn roll_back(&mut self) {
         if self.protocol.may_be_in_transaction() {
             self.protocol.write_rollback(&mut self.request);
-            // Where this fails, so will the next statement, and that is noted.
+            // If this fails, so will the next statement, and that failure is recorded.
             let _ = self.exchange(None);
         }
     }
@@ -194,7 +197,7 @@ impl<P: Protocol> Sql for Session<P> {
     }
 }
 
-/// A session on a socket that nobody waits for.
+/// A session on a non-blocking socket.
 struct Conversation<P> {
     protocol: P,
     work: Arc<Work>,
@@ -203,16 +206,16 @@ struct Conversation<P> {
     stage: Stage,
 }
 
-/// Where the event stands.
+/// State of the event.
 enum Stage {
-    /// It goes on.
+    /// The event continues.
     Turn,
     Rests,
-    /// The answer is due that ends this operation.
+    /// Waits for the answer that ends this operation.
     Asked(usize),
-    /// It has failed so, and its transaction is to be given up.
+    /// The event has failed; its transaction must be rolled back.
     Failed(Failure),
-    /// The answer to that is due.
+    /// Waits for the answer to the rollback.
     RolledBack(Failure),
 }
 
@@ -232,7 +235,7 @@ impl<P: Protocol> Conversation<P> {
             }
             Ok(Turn::Over) => {
                 match self.execution.close(&self.work, self.protocol.is_in_transaction(), &mut self.laps) {
-                    // What its operations were, its stamps say.
+                    // The laps hold the operations.
                     Ok(()) => Go::Ended(Ok(Answer { operation: 0, outcome: None, keys: None })),
                     Err(failure) => self.fail(failure, out),
                 }
@@ -252,7 +255,7 @@ impl<P: Protocol> Conversation<P> {
 }
 
 impl<P: Protocol> Dialogue for Conversation<P> {
-    /// It was greeted when it was opened.
+    /// Does nothing: the session was opened with a login.
     fn greet(&mut self, _: &mut Vec<u8>) {}
 
     fn hear_greeting(&mut self, input: &[u8]) -> Parsed {
@@ -282,7 +285,7 @@ impl<P: Protocol> Dialogue for Conversation<P> {
                 Stage::Turn
             }
             (Stage::Asked(_), Some(failure)) => Stage::Failed(self.execution.placed(&self.work, failure)),
-            // Whether the rollback went well, the next statement finds out.
+            // If the rollback failed, the next statement reports it.
             (Stage::RolledBack(failure), _) => return Parsed { taken, answer: Some(Err(failure)) },
             _ => return Parsed::garbage(input),
         };

@@ -1,8 +1,9 @@
-//! `sqlite:PATH[?journal_mode=wal&...]`: the database is a library in the worker's own thread.
+//! `sqlite:PATH[?journal_mode=wal&...]`: the database is a library in the worker's thread.
 //!
-//! Each worker opens the file for itself. The parameters are pragmas; SQLite takes what it does not like in silence,
-//! so each is read back and must be what was asked for. A writing transaction begins with BEGIN IMMEDIATE: a lock
-//! that is taken late, by the first write after reads, can only be given up again, however long one is ready to wait.
+//! Each worker opens the file separately. The parameters are pragmas. SQLite silently ignores invalid values,
+//! so each pragma is read back and compared. A writing transaction begins with BEGIN IMMEDIATE: if the first
+//! write after reads cannot get the lock, the transaction must be rolled back, however long the busy timeout
+//! is.
 
 use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt as _;
@@ -35,12 +36,12 @@ pub(crate) const SCHEME: Scheme = Scheme {
     },
 };
 
-/// How long a statement waits for another connection's lock, where the target does not say.
+/// Default busy timeout: the time that a statement waits for another connection's lock.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
-/// Rows between two looks whether to go on building.
+/// Rows between two checks whether to stop building.
 const ROWS_AT_ONCE: u64 = 10_000;
 
-/// The pragmas that a target may set, with the words that SQLite takes for the numbers it answers.
+/// The pragmas that a target may set, with the words that SQLite accepts for the numbers it returns.
 const PRAGMAS: [(&str, &[&str]); 11] = [
     ("busy_timeout", &[]),
     ("page_size", &[]),
@@ -55,7 +56,7 @@ const PRAGMAS: [(&str, &[&str]); 11] = [
     ("journal_size_limit", &[]),
 ];
 
-/// A target, read.
+/// A parsed target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct SqliteTarget {
     path: PathBuf,
@@ -67,7 +68,7 @@ struct Sqlite {
     place: SqliteTarget,
     work: Arc<Work>,
     is_prepared: bool,
-    /// Whether a file that is not there is made.
+    /// Whether a missing file is created.
     may_create: bool,
 }
 
@@ -110,7 +111,7 @@ impl SqliteTarget {
         Ok(database)
     }
 
-    /// Refuses files beside the database that another user has put there, as every user can in `/tmp`.
+    /// Refuses files beside the database that another user has created, as every user can in `/tmp`.
     fn refuse_planted(&self) -> Result<(), Failure> {
         let me = nix::unistd::geteuid().as_raw();
         for end in BESIDE {
@@ -131,12 +132,13 @@ impl SqliteTarget {
     }
 }
 
-/// What SQLite reads beside a file: a journal that is played back may name another file, which is removed then.
+/// Suffixes of the files that SQLite reads beside the database: a journal that is played back may name
+/// another file, which is then removed.
 const BESIDE: [&str; 3] = ["-journal", "-wal", "-shm"];
 
-/// Sets a pragma and reads back what is in force.
+/// Sets a pragma and reads back the effective value.
 fn set_pragma(database: &Database, name: &str, value: &str) -> Result<(), Failure> {
-    // Some answer with a row, some with none.
+    // Some pragmas return a row, some do not.
     let set = |sql: &str| -> rusqlite::Result<()> {
         let mut statement = database.prepare(sql)?;
         let mut rows = statement.query([])?;
@@ -170,15 +172,15 @@ impl Sqlite {
         Ok(Self { place, work: Arc::new(Work::new(settings)?), is_prepared, may_create })
     }
 
-    /// Takes away the empty file that SQLite makes before it refuses a pragma.
+    /// Removes the empty file that SQLite creates before it refuses a pragma.
     fn remove_empty(&self) {
         if std::fs::metadata(&self.place.path).is_ok_and(|m| m.is_file() && m.len() == 0) {
-            // What cannot be removed is empty; the failure that led here is the one to tell.
+            // A file that cannot be removed is empty; the earlier failure is the one to report.
             let _ = std::fs::remove_file(&self.place.path);
         }
     }
 
-    /// Why the file could not be opened, where that is because there is none and none may be made.
+    /// The failure to report if the file does not exist and must not be created.
     fn missing(&self) -> Option<Failure> {
         let path = &self.place.path;
         let is_missing = !self.may_create && path.try_exists().is_ok_and(|exists| !exists);
@@ -231,15 +233,15 @@ impl Driver for Sqlite {
 
 /// One worker's database with its statements.
 struct Session {
-    /// By their numbers, `None` where they are sent as text; declared before the database, and so dropped before it.
+    /// Indexed by statement, `None` if sent as text; declared before the database, and so dropped before it.
     statements: Vec<Option<Prepared<'static>>>,
     work: Arc<Work>,
-    /// Room for a statement with its values in it.
+    /// Buffer for a statement with its values.
     sql: String,
     database: Box<Database>,
 }
 
-/// What a writing transaction begins with, where the workload says BEGIN.
+/// Statement that begins a writing transaction, in place of the workload's BEGIN.
 const BEGIN_WRITING: &str = "BEGIN IMMEDIATE";
 
 impl Session {
@@ -250,7 +252,7 @@ impl Session {
             let sql = if sql == "BEGIN" && work.writes() { BEGIN_WRITING } else { &sql };
             let prepared = self.database.prepare(sql).map_err(|e| {
                 let failure = match failure(&e) {
-                    // A statement that is wrong here is wrong in every event.
+                    // A statement that is invalid here fails in every event.
                     Failure { class: FailureClass::Application, text, .. } => {
                         Failure::new(FailureClass::Configuration, text)
                     }
@@ -258,8 +260,9 @@ impl Session {
                 };
                 work.placed(number, failure)
             })?;
-            // SAFETY: only the lifetime changes. A statement borrows the database, which is boxed and so does not
-            // move, is never given away or replaced, and is dropped after the statements: fields drop in their order.
+            // SAFETY: only the lifetime changes. A statement borrows the database, which is boxed and so does
+            // not move, is never given away or replaced, and is dropped after the statements: fields drop in
+            // declaration order.
             let prepared = unsafe { std::mem::transmute::<Prepared<'_>, Prepared<'static>>(prepared) };
             self.statements[number] = Some(prepared);
         }
@@ -294,7 +297,7 @@ impl Sql for Session {
 
     fn roll_back(&mut self) {
         if self.is_in_transaction() {
-            // An error means that SQLite has rolled back by itself.
+            // An error means that SQLite has already rolled back.
             let _ = self.database.execute_batch("ROLLBACK");
         }
     }
@@ -345,7 +348,7 @@ fn text_of(value: ValueRef<'_>) -> Option<String> {
     }
 }
 
-/// The tables in the file. Each is built in one transaction: there is all of it or nothing.
+/// The tables in the file. Each is built in one transaction: completely or not at all.
 struct Tables {
     database: Database,
 }
@@ -397,7 +400,7 @@ impl Store for Tables {
         let rows = if depth == DataCheck::Full {
             id_at("COUNT")?.unwrap_or(0)
         } else {
-            // One question for each: SQLite reads the whole table for both together.
+            // One query each: for both at once, SQLite would scan the whole table.
             rows_between(id_at("MIN")?, id_at("MAX")?)
         };
         let has_index = self.has("index", &format!("k_{table}"))?;
@@ -417,8 +420,8 @@ impl Store for Tables {
         let filled = filled.map_err(|e| failure(&e))?;
         ended.map_err(|e| failure(&e))?;
         if is_whole {
-            // A load begins with the rows in the file, not in a write-ahead log that it would have to move first.
-            // Another connection may be in the way; then the log stays, and is only longer.
+            // A load starts with the rows in the file, not in a write-ahead log that it would have to
+            // checkpoint first. Another connection may prevent this; then the log stays, and is only longer.
             let _ = self.database.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
         }
         Ok(filled)
@@ -494,7 +497,8 @@ mod tests {
             assert!(beside.exists() && victim.exists());
             std::fs::remove_file(&beside).unwrap();
         }
-        // The control: SQLite by itself plays it back. Up to 3.40 at least, that removes the file that it names.
+        // Control: SQLite alone plays it back. Up to 3.40 at least, that removes the file that the journal
+        // names.
         let journal = dir.path().join("x.db-journal");
         std::fs::write(&journal, journal_naming(&victim)).unwrap();
         let database = Database::open_with_flags(&path, flags).unwrap();
@@ -511,7 +515,7 @@ mod tests {
         let name = super_journal.to_str().unwrap().as_bytes();
         let magic = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
         let mut journal = magic.to_vec();
-        // No pages; a nonce; pages of the database; the sector; the page.
+        // No pages; a nonce; pages of the database; sector size; page size.
         for number in [0_u32, 7, 2, 512, 4096] {
             journal.extend(number.to_be_bytes());
         }

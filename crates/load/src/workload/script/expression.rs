@@ -9,7 +9,7 @@ use super::value::Value;
 use crate::schedule::random::Random;
 use crate::workload::rows::zipfian;
 
-/// What is computed; variables are slots.
+/// An expression; variables are slots.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Expression {
     Value(Value),
@@ -22,7 +22,7 @@ pub(super) enum Expression {
         arguments: Vec<Expression>,
         at: SourcePosition,
     },
-    /// Conditions with what follows from them, and what holds where none is true.
+    /// Conditions with their results, and the result if no condition is true.
     Case {
         arms: Vec<(Expression, Expression)>,
         otherwise: Option<Box<Expression>>,
@@ -71,7 +71,7 @@ pub(super) enum Function {
     Sqrt,
 }
 
-/// Functions by their names, with how many arguments they take at least and at most.
+/// Functions by name, with their smallest and largest number of arguments.
 const FUNCTIONS: [(&str, Function, usize, usize); 19] = [
     ("abs", Function::Abs, 1, 1),
     ("double", Function::Double, 1, 1),
@@ -95,7 +95,7 @@ const FUNCTIONS: [(&str, Function, usize, usize); 19] = [
 ];
 
 impl Function {
-    /// The function of a name, if it takes so many arguments.
+    /// The function of that name, if it accepts that many arguments.
     pub(super) fn named(name: &str, arguments: usize, at: SourcePosition) -> Result<Self, Problem> {
         let Some((_, function, least, most)) = FUNCTIONS.iter().find(|(known, ..)| *known == name) else {
             let known: Vec<_> = FUNCTIONS.iter().map(|(name, ..)| *name).collect();
@@ -115,19 +115,19 @@ impl Function {
     }
 }
 
-/// What an expression is computed from.
+/// Inputs of an evaluation.
 pub(super) struct Scene<'a> {
-    /// By slot; `None` where nothing was set yet.
+    /// Values by slot; `None` if not set yet.
     pub(super) variables: &'a [Option<Value>],
-    /// What variables are called, by slot.
+    /// Names of the variables, by slot.
     pub(super) names: &'a [String],
     pub(super) random: &'a mut Random,
-    /// Where a hash is given no seed of its own.
+    /// Seed of hash functions that are called without one.
     pub(super) seed: u64,
 }
 
 impl Expression {
-    /// Its value in an event.
+    /// Evaluates the expression in an event.
     pub(super) fn value(&self, scene: &mut Scene<'_>) -> Result<Value, Problem> {
         match self {
             Self::Value(value) => Ok(value.clone()),
@@ -153,7 +153,7 @@ impl Expression {
         if value == Value::Null { Ok(false) } else { value.boolean(at) }
     }
 
-    /// Shows each variable that it reads.
+    /// Calls `show` for each variable that it reads.
     pub(super) fn each_variable<E>(
         &self,
         show: &mut impl FnMut(SourcePosition, usize) -> Result<(), E>,
@@ -189,7 +189,7 @@ fn call(
     at: SourcePosition,
     scene: &mut Scene<'_>,
 ) -> Result<Value, Problem> {
-    // The second side of these is not looked at where the first decides.
+    // The second operand of these is not evaluated if the first decides.
     if let (Function::And | Function::Or, [left, right]) = (function, arguments) {
         let decides = function == Function::Or;
         let left = left.value(scene)?;
@@ -235,7 +235,7 @@ fn call(
     compute(function, values, at, scene.seed)
 }
 
-/// The functions that have the same value for the same arguments.
+/// Evaluates the functions that are not random.
 fn compute(function: Function, values: &[Value], at: SourcePosition, seed: u64) -> Result<Value, Problem> {
     use Value::{Boolean, Integer, Real};
     let integer = |n: usize| values[n].integer(at);
@@ -293,7 +293,7 @@ fn real_or_integer(value: &Value, at: SourcePosition) -> Result<Number, Problem>
     })
 }
 
-/// Towards zero, as a cast in C.
+/// Rounds towards zero, like a cast in C.
 #[expect(clippy::cast_possible_truncation, reason = "checked against the range before")]
 fn whole(number: Number) -> Option<i64> {
     match number {
@@ -318,7 +318,7 @@ fn arithmetic(function: Function, a: &Value, b: &Value, at: SourcePosition) -> R
             Function::Multiply => a.checked_mul(*b),
             _ if *b == 0 => return Err(by_zero()),
             Function::Divide => a.checked_div(*b),
-            // The smallest number modulo -1 is 0, though the machine's division overflows.
+            // The smallest number modulo -1 is 0, although the CPU's division overflows.
             _ => Some(a.wrapping_rem(*b)),
         };
         let result =
@@ -336,7 +336,7 @@ fn arithmetic(function: Function, a: &Value, b: &Value, at: SourcePosition) -> R
     }))
 }
 
-/// A random whole number between two bounds, both included; `None` for a function that draws none.
+/// A random integer between two bounds, both included; `None` for a function that is not random.
 fn draw(
     function: Function,
     values: &[Value],
@@ -377,23 +377,23 @@ fn draw(
     Ok(Some(from + offset.cast_signed()))
 }
 
-/// The part of a range that a number in [0, 1) points at.
+/// The offset into a range for a number in [0, 1).
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the width")]
 fn share(width: u64, unit: f64) -> u64 {
     ((width as f64 * unit) as u64).min(width - 1)
 }
 
-/// Exponential over [0, 1), cut off where its tail has a weight of e^-parameter.
+/// Exponential distribution over [0, 1), truncated where its tail has a weight of e^-parameter.
 fn exponential(parameter: f64, random: &mut Random) -> f64 {
     let cut = (-parameter).exp();
     let uniform = 1.0 - random.unit();
     -(cut + (1.0 - cut) * uniform).ln() / parameter
 }
 
-/// A bell over [0, 1) around its middle, cut off at `parameter` standard deviations.
+/// Normal distribution over [0, 1) around its middle, truncated at `parameter` standard deviations.
 fn gaussian(parameter: f64, random: &mut Random) -> f64 {
     loop {
-        // Box and Muller's way.
+        // The Box-Muller transform.
         let (first, second) = (1.0 - random.unit(), 1.0 - random.unit());
         let deviation = (-2.0 * first.ln()).sqrt() * (2.0 * std::f64::consts::PI * second).sin();
         if (-parameter..parameter).contains(&deviation) {

@@ -1,11 +1,11 @@
-//! Reads a script: SQL statements that end with `;` or `\gset`, and lines that begin with a backslash.
+//! Parser of scripts: SQL statements that end with `;` or `\gset`, and lines that begin with a backslash.
 
 use super::expression::{Expression, Function};
 use super::position::{Problem, SourcePosition};
 use super::value::Value;
 use crate::workload::statement::StatementText;
 
-/// A script as it is written.
+/// A parsed script.
 #[derive(Debug, PartialEq)]
 pub(super) struct Written {
     pub(super) commands: Vec<(SourcePosition, Command)>,
@@ -23,15 +23,15 @@ pub(super) enum Command {
     EndIf,
 }
 
-/// What is kept of an answer.
+/// The part of an answer that is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Keep {
     Nothing,
-    /// Its only row, in variables called after its columns, with a prefix.
+    /// The only row, in variables named after the columns, with a prefix.
     OneRow {
         prefix: String,
     },
-    /// Its last row, where it has one.
+    /// The last row, if there is one.
     LastRow {
         prefix: String,
     },
@@ -54,7 +54,7 @@ impl Names {
     }
 }
 
-/// Reads a script.
+/// Parses a script.
 pub(super) fn parse(text: &str, names: &mut Names) -> Result<Written, Problem> {
     let mut reader = Reader { text, at: SourcePosition::START, names };
     let mut commands = Vec::new();
@@ -74,7 +74,7 @@ pub(super) fn parse(text: &str, names: &mut Names) -> Result<Written, Problem> {
     }
 }
 
-/// Reads an expression by itself.
+/// Parses a standalone expression.
 pub(super) fn expression(text: &str, names: &mut Names) -> Result<Expression, Problem> {
     let mut reader = Reader { text, at: SourcePosition::START, names };
     let expression = reader.expression()?;
@@ -85,7 +85,7 @@ pub(super) fn expression(text: &str, names: &mut Names) -> Result<Expression, Pr
     }
 }
 
-/// What is left to read.
+/// The unread rest of a script.
 struct Reader<'a> {
     text: &'a str,
     at: SourcePosition,
@@ -111,7 +111,7 @@ impl<'a> Reader<'a> {
         Some(c)
     }
 
-    /// Takes so many characters.
+    /// Consumes that many characters.
     fn take(&mut self, characters: usize) -> &'a str {
         let before = self.text;
         for _ in 0..characters {
@@ -124,7 +124,7 @@ impl<'a> Reader<'a> {
         self.take(self.text.chars().take_while(|c| is_wanted(*c)).count())
     }
 
-    /// Takes what is there if it is this.
+    /// Consumes `wanted` if the text begins with it.
     fn eat(&mut self, wanted: &str) -> bool {
         let is_there = self.text.starts_with(wanted);
         if is_there {
@@ -133,7 +133,7 @@ impl<'a> Reader<'a> {
         is_there
     }
 
-    /// Takes everything up to and with `end`.
+    /// Consumes everything up to and including `end`.
     fn take_past(&mut self, end: &str, what: &str) -> Result<&'a str, Problem> {
         let found = self.text.find(end);
         let found =
@@ -190,7 +190,7 @@ impl<'a> Reader<'a> {
         Ok(Command::Sql { text: StatementText::new(pieces), parameters, keep })
     }
 
-    /// A text between `$tag$` and `$tag$`, or a dollar that begins none.
+    /// A text between `$tag$` and `$tag$`, or a single dollar.
     fn dollars(&mut self) -> Result<&'a str, Problem> {
         let before = self.text;
         let tag_length = self.text[1..].find(|c: char| !is_name(c)).map(|n| n + 2);
@@ -207,7 +207,7 @@ impl<'a> Reader<'a> {
         Ok(&before[..before.len() - self.text.len()])
     }
 
-    /// What stands behind a statement in place of its semicolon.
+    /// Parses the command that ends a statement in place of a semicolon.
     fn keep(&mut self) -> Result<Keep, Problem> {
         let at = self.at;
         self.next();
@@ -223,7 +223,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A line that begins with a backslash.
+    /// Parses a line that begins with a backslash.
     fn meta(&mut self) -> Result<Command, Problem> {
         let at = self.at;
         self.next();
@@ -298,7 +298,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// An expression, from the loosest operator to the tightest.
+    /// Parses an expression, from the loosest operator to the tightest.
     fn expression(&mut self) -> Result<Expression, Problem> {
         self.binary(0)
     }
@@ -331,7 +331,7 @@ impl<'a> Reader<'a> {
             if sign.starts_with(char::is_alphabetic) {
                 return self.eat_word(sign);
             }
-            // A shorter sign is not the beginning of a longer one.
+            // A shorter operator must not match the beginning of a longer one.
             let is_longer =
                 LONG_SIGNS.iter().any(|long| long.len() > sign.len() && self.text.starts_with(long));
             !is_longer && self.eat(sign)
@@ -339,7 +339,7 @@ impl<'a> Reader<'a> {
         Some((function, is_turned))
     }
 
-    /// `IS [NOT] NULL|TRUE|FALSE`, `ISNULL`, `NOTNULL`: the test, and whether it is turned round.
+    /// `IS [NOT] NULL|TRUE|FALSE`, `ISNULL`, `NOTNULL`: the test, and whether it is negated.
     fn is_test(&mut self) -> Result<Option<(Function, bool)>, Problem> {
         if self.eat_word("isnull") {
             return Ok(Some((Function::IsNull, false)));
@@ -404,7 +404,7 @@ impl<'a> Reader<'a> {
     fn number(&mut self) -> Result<Expression, Problem> {
         let at = self.at;
         let mut last = ' ';
-        // A sign belongs to the number behind an exponent only.
+        // A sign is part of the number only after an exponent.
         let length = self.text.chars().take_while(|c| {
             let is_part = c.is_ascii_alphanumeric()
                 || *c == '.'
@@ -467,7 +467,7 @@ impl<'a> Reader<'a> {
         Ok(Expression::Case { arms, otherwise })
     }
 
-    /// Takes a word in any case if it is the next one.
+    /// Consumes a word, in any case, if it is the next one.
     fn eat_word(&mut self, word: &str) -> bool {
         self.blanks();
         let end = self.text.find(|c| !is_name(c)).unwrap_or(self.text.len());
@@ -499,10 +499,10 @@ fn test_of((function, is_turned): (Function, bool), argument: Expression, at: So
     if is_turned { Expression::Call { function: Function::Not, arguments: vec![test], at } } else { test }
 }
 
-/// A sign or word, what it does, and whether its sides change places.
+/// An operator, its function, and whether its operands are swapped.
 type Operator = (&'static str, Function, bool);
 
-/// From the loosest to the tightest.
+/// Operators by precedence, from the loosest to the tightest.
 const LEVELS: [&[Operator]; 8] = [
     &[("or", Function::Or, false)],
     &[("and", Function::And, false)],

@@ -1,4 +1,4 @@
-//! Where in a script something is, and what is wrong there.
+//! Positions in a script, and errors there.
 
 /// A line and a column, both from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,7 +15,7 @@ impl SourcePosition {
     }
 }
 
-/// What is wrong, and where.
+/// An error and its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Problem {
     pub(super) at: SourcePosition,
@@ -23,7 +23,7 @@ pub(super) struct Problem {
 }
 
 impl Problem {
-    /// As it is told: `transfer.sql:3:12: unknown variable ...`.
+    /// The error as reported: `transfer.sql:3:12: unknown variable ...`.
     pub(super) fn in_file(&self, name: &str) -> String {
         format!("{name}:{}:{}: {}", self.at.line, self.at.column, self.text)
     }

@@ -17,10 +17,10 @@ fn settings(texts: &[&str]) -> ScriptSettings {
     }
 }
 
-/// A session that notes what it is sent, and answers with one row.
+/// A session that records its statements, and answers each with one row.
 #[derive(Default)]
 struct Noted {
-    /// Number of the statement that fails.
+    /// Index of the statement that fails.
     fails: Option<usize>,
     sent: Vec<String>,
     answer: Vec<(String, Option<String>)>,
@@ -62,7 +62,7 @@ impl Sql for Noted {
     }
 }
 
-/// What one event of a script sends.
+/// The statements that one event of a script sends.
 fn sent(text: &str, event: u64) -> Result<Vec<String>, String> {
     let scripts = Scripts::new(&settings(&[text]), 5)?;
     let answer = vec![("n".to_owned(), Some("42".to_owned())), ("gone".to_owned(), None)];
@@ -90,7 +90,7 @@ fn a_statement_that_fails_is_named_by_its_file_and_line() {
     let mut execution = sql::Execution::of(&work);
     let failure = sql::run(&mut noted, &work, &mut execution, &mut attempt).unwrap_err();
     assert_eq!(failure.text, "t.sql:2:3: division by zero");
-    // As it is told where the answer comes later, to whoever waits for many.
+    // The same position is reported if the answer arrives later, as on a multiplexed connection.
     let failure = execution.placed(&work, Failure::new(FailureClass::Application, "late"));
     assert_eq!(failure.text, "t.sql:2:3: late");
 }
@@ -104,7 +104,7 @@ fn a_script_that_does_nothing_is_refused() {
     assert!(Scripts::new(&settings(&["\\sleep 1 ms"]), 5).is_ok());
 }
 
-/// The value of an expression, as a statement gets it.
+/// The value of an expression, as sent in a statement.
 #[track_caller]
 fn value(expression: &str) -> String {
     sent(&format!("\\set x {expression}\nSELECT :x;"), 1).unwrap().remove(0).replace("SELECT ", "")
@@ -160,9 +160,9 @@ fn random_numbers_keep_their_bounds_and_their_laws() {
     let mean = |draws: &[i64]| draws.iter().sum::<i64>() as f64 / draws.len() as f64;
     for (function, expected_mean, within) in [
         ("random(1, 100)", 50.5, 3.0),
-        // A bell is even about its middle.
+        // A bell curve is symmetric about its middle.
         ("random_gaussian(1, 100, 4.0)", 50.5, 1.5),
-        // 100 / 5 of the range, less the tail that is cut.
+        // 100 / 5 of the range, minus the truncated tail.
         ("random_exponential(1, 100, 5.0)", 20.3, 2.0),
         // The sum of k^-0 over the sum of k^-1, k = 1 to 100: 100 / 5.187.
         ("random_zipfian(1, 100, 1.0)", 19.28, 2.5),
@@ -173,7 +173,7 @@ fn random_numbers_keep_their_bounds_and_their_laws() {
         assert!((found - expected_mean).abs() < within, "{function}: {found}");
     }
     assert_eq!(draws("random(7, 7)")[0], 7);
-    // The same event draws the same.
+    // The same event draws the same numbers.
     let script = "\\set a random(1, 1000000)\nSELECT :a;";
     assert_eq!(sent(script, 9), sent(script, 9));
     assert_ne!(sent(script, 9), sent(script, 10));

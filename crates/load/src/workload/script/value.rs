@@ -1,11 +1,11 @@
-//! What a variable of a script holds.
+//! Values of a script's variables.
 
 use std::io::Write as _;
 
 use super::position::{Problem, SourcePosition};
 use crate::workload::statement::Parameter;
 
-/// A value. What comes from a server is text, and is read as a number where one is needed.
+/// A value. Values from a server are text; they are parsed if a number is needed.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Value {
     Null,
@@ -19,7 +19,7 @@ impl Value {
     pub(super) fn parameter(&self) -> Parameter<'_> {
         match self {
             Self::Null => Parameter::Null,
-            // Every server takes 1 and 0 for what is true and false.
+            // Every server accepts 1 and 0 for true and false.
             Self::Boolean(b) => Parameter::Integer((*b).into()),
             Self::Integer(n) => Parameter::Integer(*n),
             Self::Real(x) => Parameter::Real(*x),
@@ -27,9 +27,9 @@ impl Value {
         }
     }
 
-    /// Writes it as a person would.
+    /// Writes the value in readable form.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
-        // Writing into memory does not fail.
+        // A write into memory cannot fail.
         let _ = match self {
             Self::Null => write!(out, "null"),
             Self::Boolean(b) => write!(out, "{b}"),
@@ -53,7 +53,7 @@ impl Value {
         }
     }
 
-    /// Itself where it is a number, else the number that its text says.
+    /// The number, or the number that its text represents.
     pub(super) fn number(&self, at: SourcePosition) -> Result<Self, Problem> {
         let wrong = || at.problem(format!("{} is no number", self.shown()));
         match self {

@@ -1,7 +1,7 @@
-//! A file of data: rows of named values, for the `${name}` of a request.
+//! Data files: rows of named values, for the `${name}` of a request.
 //!
-//! CSV with a line of names, or JSON lines: an object a line. A value is inserted as the file has it; of JSON, a text without its quotes and
-//! anything else as JSON writes it.
+//! The format is CSV with a header line, or JSON lines: an object per line. A value is inserted as written in
+//! the file; from JSON, a string without its quotes, and any other value in JSON's notation.
 //!
 //! # Source
 //!
@@ -14,10 +14,10 @@ use serde_json::{Map, Value};
 
 use crate::schedule::random::Random;
 
-/// A longer file is refused: it is held in memory.
+/// Size limit of a file, since it is held in memory.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 
-/// What a file holds, also a pipe or a device, whose size is known at its end only.
+/// Reads a file; it may be a pipe or a device, with a size that is unknown until the end.
 fn text_of(file: &str, bytes_max: u64) -> Result<String, String> {
     let mut text = String::new();
     let read = File::open(file).and_then(|opened| opened.take(bytes_max + 1).read_to_string(&mut text));
@@ -30,22 +30,22 @@ fn text_of(file: &str, bytes_max: u64) -> Result<String, String> {
     }
 }
 
-/// The rows of a file.
+/// The rows of a data file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Data {
     pub(crate) columns: Vec<String>,
-    /// Each as long as `columns`.
+    /// Each row has as many values as `columns`.
     pub(crate) rows: Vec<Vec<String>>,
 }
 
 impl Data {
-    /// Reads a file; the problem names file and line.
+    /// Reads a file; the error names file and line.
     pub(crate) fn read_file(file: &str) -> Result<Self, String> {
         let text = text_of(file, FILE_BYTES_MAX)?;
         Self::read(&text).map_err(|(line, problem)| format!("{file}:{line}: {problem}"))
     }
 
-    /// The row of an event.
+    /// Draws the row of an event.
     pub(crate) fn draw(&self, random: &mut Random) -> &[String] {
         let place = random.below(self.rows.len() as u64);
         &self.rows[usize::try_from(place).expect("a place among rows")]
@@ -103,7 +103,7 @@ impl Data {
     }
 }
 
-/// What is left to read.
+/// The unread rest of a file.
 struct Csv<'a> {
     left: &'a str,
     line: usize,

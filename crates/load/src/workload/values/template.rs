@@ -1,7 +1,8 @@
 //! Texts with values that differ from event to event: `/item/${id}`, `{"amount": ${random(1, 100)}}`.
 //!
-//! `${name}` is a column of the file of data, of a row that the event draws. `${...}` is otherwise an expression as scripts have them,
-//! without variables. `$${` is `${` itself. Everything random follows from the seed and the event's number.
+//! `${name}` is a column of the data file, in a row that the event draws. Any other `${...}` is an expression
+//! of the script language, without variables. `$${` stands for `${` itself. All random values depend on the
+//! seed and the event's number.
 
 use std::io::Write as _;
 
@@ -9,7 +10,7 @@ use super::data::Data;
 use crate::schedule::random::Random;
 use crate::workload::script::Formula;
 
-/// A text, in pieces.
+/// A text, as a list of pieces.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Template(Vec<Piece>);
 
@@ -20,22 +21,22 @@ enum Piece {
     Formula(Formula),
 }
 
-/// What a text is part of: what its values must not break.
+/// Part of a request to which a text belongs: it determines the escaping of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// What cannot stand in a path is written as `%XX`; all else as it is.
+    /// Characters that are invalid in a path are written as `%XX`, all others unchanged.
     Path,
-    /// A line's end cannot stand in a header.
+    /// A header cannot contain a line end.
     Header,
     Body,
 }
 
-/// Whether a text has values in it.
+/// Whether a text contains values.
 pub(crate) fn is_template(text: &str) -> bool {
     text.contains("${")
 }
 
-/// A text without its values: what stands around them.
+/// The text around the values.
 pub(crate) fn around(text: &str) -> String {
     let mut rest = text;
     let mut out = String::new();
@@ -70,7 +71,7 @@ impl Template {
         Ok(Self(pieces))
     }
 
-    /// Writes it for one event.
+    /// Writes the text for one event.
     ///
     /// - `row`: the row that the event has drawn; empty if there is no data.
     pub(crate) fn write(
@@ -125,14 +126,15 @@ impl Piece {
 
 /// # Source
 ///
-/// RFC 3986, section 2; what browsers leave as it is: URL, whatwg.org, the query percent-encode set.
+/// RFC 3986, section 2; characters that browsers leave unchanged: URL, whatwg.org, the query percent-encode
+/// set.
 fn write_in_path(value: &str, out: &mut Vec<u8>) {
     for byte in value.bytes() {
         if matches!(byte, b'!' | b'$'..=b';' | b'=' | b'?'..=b'Z' | b'_' | b'a'..=b'z' | b'~' | b'[' | b']' | b'|')
         {
             out.push(byte);
         } else {
-            // Writing into memory does not fail.
+            // A write into memory cannot fail.
             let _ = write!(out, "%{byte:02X}");
         }
     }

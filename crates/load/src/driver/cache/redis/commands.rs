@@ -1,7 +1,7 @@
-//! Commands of the user's in place of the key-value workload: `--command 'ZADD board ${random(1, 100)} ann'`.
+//! User-defined commands in place of the key-value workload: `--command 'ZADD board ${random(1, 100)} ann'`.
 //!
-//! A text is split into words as in a shell, and a word may hold `${...}`: an expression as scripts have them, without variables. An
-//! event sends one command, drawn by weight, and ends with its answer.
+//! A text is split into words as in a shell. A word may contain `${...}`: an expression of the script
+//! language, without variables. An event sends one command, drawn by weight, and ends with its answer.
 
 use std::collections::VecDeque;
 use std::io::Write as _;
@@ -26,12 +26,12 @@ use crate::schedule::random::Random;
 use crate::workload::tables::Cache;
 use crate::workload::values::{Data, Part, Template};
 
-/// What an answer may be.
+/// Outcomes of an answer.
 const OUTCOMES: [&str; 2] = ["answer", "nil"];
 const ANSWER: usize = 0;
 const NIL: usize = 1;
 
-/// Commands after which a connection's answers no longer follow its requests one by one, or that end it or the server.
+/// Commands that end the connection or the server, or break the one-to-one order of requests and answers.
 const REFUSED: [&str; 19] = [
     "AUTH",
     "DISCARD",
@@ -54,28 +54,28 @@ const REFUSED: [&str; 19] = [
     "WATCH",
 ];
 
-/// A server to which events send commands.
+/// A server that receives these commands.
 pub(super) struct Commands {
     pub(super) words: Dialect,
     pub(super) place: Endpoint,
     pub(super) tls: Option<Plan>,
     pub(super) list: List,
-    /// The longest answer that is accepted.
+    /// Length of the longest accepted answer.
     pub(super) bytes_max: usize,
 }
 
-/// The commands, ready to be sent.
+/// The parsed commands.
 #[derive(Debug, Clone)]
 pub(super) struct List {
     each: Arc<[Command]>,
     weights: u64,
-    /// Rows of which an event draws one, for the `${name}` of its command.
+    /// Data rows; an event draws one for the `${name}` of its command.
     data: Option<Arc<Data>>,
 }
 
 #[derive(Debug)]
 struct Command {
-    /// As in records.
+    /// Name of the command in records.
     name: String,
     weight: u32,
     words: Vec<Template>,
@@ -84,7 +84,7 @@ struct Command {
 impl List {
     /// # Errors
     ///
-    /// Which command cannot be sent, and why.
+    /// The command that cannot be sent, and the reason.
     pub(super) fn read(commands: &[CacheCommand], data: Option<Data>) -> Result<Self, String> {
         let mut each: Vec<Command> = Vec::new();
         for CacheCommand { text, weight } in commands {
@@ -176,27 +176,27 @@ impl Exchange for Commands {
     }
 }
 
-/// One connection's dialogue.
+/// Dialogue of one connection.
 struct CommandDialogue {
     codec: Dialect,
     list: List,
-    /// What was asked and not answered yet, in the order of asking.
+    /// Unanswered requests, in the order of sending.
     pending: VecDeque<PendingCommand>,
     reply: Reply,
-    /// Number of the request that is asked next.
+    /// Number of the next request.
     asks: usize,
-    /// Number of the request that was answered last.
+    /// Number of the last request that was answered.
     answered: usize,
     greetings_left: usize,
     bytes_max: usize,
-    /// Room for a word.
+    /// Buffer for a word.
     word: Vec<u8>,
 }
 
 struct PendingCommand {
     request: usize,
     command: usize,
-    /// Why the command could not be written; a PING was sent in its place.
+    /// Reason if the command could not be written; a PING was sent in its place.
     problem: Option<String>,
 }
 
@@ -219,7 +219,7 @@ impl CommandDialogue {
         let List { each, data, .. } = &self.list;
         let Command { words, name, .. } = &each[command];
         let row = data.as_ref().map_or(&[][..], |data| data.draw(random));
-        // Writing into memory does not fail.
+        // A write into memory cannot fail.
         let _ = write!(out, "*{}\r\n", words.len());
         for word in words {
             self.word.clear();
@@ -283,24 +283,24 @@ impl Dialogue for CommandDialogue {
         self.answered
     }
 
-    /// Doing a command twice is not doing it once: INCR.
+    /// Always false: commands such as INCR are not idempotent.
     fn may_repeat(&self) -> bool {
         false
     }
 }
 
-/// An answer on its way: what was read of it is not read again.
+/// A partial answer. Bytes that were read once are not read again.
 #[derive(Debug, Default)]
 struct Reply {
-    /// `None` before its first line.
+    /// `None` before the first line.
     whole: Option<Whole>,
-    /// Members that are still to come, however deep they are nested.
+    /// Members still expected, at any depth of nesting.
     members_left: usize,
-    /// Bytes of a text that are still to come, without its line's end.
+    /// Bytes of a text still expected, without the line end.
     text_left: usize,
-    /// Whether that line's end is still to come.
+    /// Whether the line end of that text is still expected.
     ends_text: bool,
-    /// Bytes that were taken.
+    /// Bytes read.
     bytes: usize,
 }
 
@@ -308,7 +308,7 @@ struct Reply {
 enum Whole {
     Answer,
     Nil,
-    /// The server says no; the dialogue goes on.
+    /// The server refuses the request; the connection remains usable.
     Refused {
         class: FailureClass,
         text: String,
@@ -324,7 +324,7 @@ enum Step {
         taken: usize,
         answer: Whole,
     },
-    /// It announces at least so many bytes, more than are accepted.
+    /// Announced length above the limit: at least this many bytes.
     TooLong {
         bytes: usize,
     },
@@ -332,12 +332,12 @@ enum Step {
 }
 
 impl Reply {
-    /// Each member takes so many bytes at least.
+    /// Smallest length of a member.
     const MEMBER_BYTES_MIN: usize = 3;
 
-    /// Reads on.
+    /// Reads the next part of the answer.
     ///
-    /// - `input`: what has come and was not taken.
+    /// - `input`: the bytes that arrived and are not consumed yet.
     fn take(&mut self, input: &[u8], bytes_max: usize) -> Step {
         let mut at = 0;
         loop {
@@ -374,7 +374,7 @@ impl Reply {
         }
     }
 
-    /// The first line of the answer or of a member; `None` if it is none.
+    /// Reads the first line of the answer or of a member; `None` if the line is invalid.
     fn begin_member(&mut self, kind: u8, line: &[u8]) -> Option<()> {
         let is_nil = matches!((kind, line), (b'_', b"") | (b'$' | b'*', b"-1"));
         let count = match kind {

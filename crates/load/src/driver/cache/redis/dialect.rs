@@ -1,5 +1,4 @@
-//! How a server is spoken to: login, protocol version and database; and the key-value workload in its
-//! commands.
+//! Login, protocol version and database of a connection, and the Redis commands of the key-value workload.
 
 use std::io::Write as _;
 
@@ -47,7 +46,7 @@ impl Codec for Dialect {
         if self.db != 0 {
             command(&["SELECT", &self.db.to_string()], out);
         }
-        // So that a connection counts when the server has answered on it, not when the kernel has taken it.
+        // A connection counts once the server answers on it, not once the kernel accepts it.
         command(&["PING"], out);
     }
 
@@ -79,7 +78,7 @@ impl Codec for Dialect {
     fn write_set_tail(&self, ttl_s: u64, out: &mut Vec<u8>) {
         if ttl_s > 0 {
             let digits = ttl_s.to_string();
-            // Writing into memory does not fail.
+            // A write into memory cannot fail.
             let _ = write!(out, "$2\r\nEX\r\n${}\r\n{digits}\r\n", digits.len());
         }
     }
@@ -171,7 +170,7 @@ impl Codec for Dialect {
         let bytes = match kind {
             // `=15\r\ntxt:...` is RESP3's text with a format before it.
             b'$' | b'=' => number(line)?,
-            // It does not tell; what it is remains unknown.
+            // The answer has no version; it remains unknown.
             _ => return Some((start, Counters::default())),
         };
         let text = input.get(start..start + bytes)?;

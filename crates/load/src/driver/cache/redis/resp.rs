@@ -1,23 +1,23 @@
-//! RESP: commands, and where their answers end.
+//! RESP: encodes commands and finds the end of answers.
 
 use std::io::Write as _;
 
 use crate::connection::FailureClass;
 use crate::net::line;
 
-/// Longest line of an answer that is waited for.
+/// Length of the longest accepted line of an answer.
 pub(super) const LINE_MAX: usize = 2048;
 
 /// A command: an array of bulk strings.
 pub(super) fn command(words: &[&str], out: &mut Vec<u8>) {
-    // Writing into memory does not fail.
+    // A write into memory cannot fail.
     let _ = write!(out, "*{}\r\n", words.len());
     for word in words {
         let _ = write!(out, "${}\r\n{word}\r\n", word.len());
     }
 }
 
-/// Class of an error, by its first word.
+/// Class of an error, by the error's first word.
 pub(super) fn class_of(text: &str) -> FailureClass {
     match text.split(' ').next().unwrap_or_default() {
         "LOADING" | "BUSY" | "TRYAGAIN" | "CLUSTERDOWN" | "MASTERDOWN" => FailureClass::Transient,
@@ -26,30 +26,30 @@ pub(super) fn class_of(text: &str) -> FailureClass {
     }
 }
 
-/// The kind of an answer, its first line, and where that ends.
+/// Reads the type and the first line of an answer, and the position after that line.
 pub(super) fn first_line(input: &[u8]) -> Option<(u8, &[u8], usize)> {
     let (line, taken) = line(&input[..input.len().min(LINE_MAX)])?;
     let (kind, line) = line.split_first().unwrap_or((&0, line));
     Some((*kind, line, taken))
 }
 
-/// The longest nested answer that is waited for: nothing that we ask has a longer one, and it is read again
-/// from its beginning.
+/// Limit of a nested answer. No request of ours has a longer one, and each new read parses it again from the
+/// start.
 pub(super) const NESTED_BYTES_MAX: usize = 64 << 10;
 
-/// End of an answer that holds others.
+/// End of an answer that may have members.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum End {
     At(usize),
     More,
-    /// This many bytes are announced, more than are accepted.
+    /// Announced length above the limit.
     TooLong(usize),
     /// Not an answer of this protocol.
     Nowhere,
 }
 
-/// Finds the end of an answer of any kind. How deep its members are nested does not matter: those that are
-/// still to come are counted, and each takes 3 bytes at least.
+/// Finds the end of an answer of any type. The depth of nesting does not matter: the members still expected
+/// are counted, and each has at least 3 bytes.
 pub(super) fn end_of(input: &[u8], bytes_max: usize) -> End {
     const MEMBER_BYTES_MIN: usize = 3;
     let (mut at, mut members_left) = (0usize, 1usize);

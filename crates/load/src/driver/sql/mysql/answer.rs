@@ -1,11 +1,12 @@
-//! Answers of MySQL and MariaDB, read as they come: each byte once, however an answer is cut.
+//! Incremental parser of answers of MySQL and MariaDB: reads each byte once, in pieces of any size.
 //!
-//! Rows that nobody looks at are passed over without being kept. What is kept is a packet at most, or a row that goes on
-//! over several packets, and never more than the limit says.
+//! Unwanted rows are skipped without being stored. At most one packet is stored, or one row that spans
+//! several packets, and never more than the limit.
 //!
 //! # Source
 //!
-//! <https://mariadb.com/kb/en/clientserver-protocol/>, <https://dev.mysql.com/doc/dev/mysql-server/latest/PAGE_PROTOCOL.html>
+//! <https://mariadb.com/kb/en/clientserver-protocol/>,
+//! <https://dev.mysql.com/doc/dev/mysql-server/latest/PAGE_PROTOCOL.html>
 
 use std::fmt::Write as _;
 
@@ -18,17 +19,17 @@ pub(super) const OK: u8 = 0x00;
 const LOCAL_INFILE: u8 = 0xfb;
 pub(super) const EOF: u8 = 0xfe;
 pub(super) const ERR: u8 = 0xff;
-/// What begins like an end and is longer is a row.
+/// Length limit of an EOF packet: a longer packet with the same first byte is a row.
 const EOF_BYTES_MAX: usize = 8;
 
 const STATUS_IN_TRANSACTION: u16 = 0x0001;
 const STATUS_MORE_RESULTS: u16 = 0x0008;
 
 const UNSIGNED: u16 = 0x20;
-/// More columns than any server returns: tables of both have 4,096 at most.
+/// Limit of columns; tables of both servers have at most 4,096.
 const COLUMNS_MAX: u64 = 65_535;
 
-/// Why there is no answer, by the server's number.
+/// Reason why there is no usable answer, with the server's error number.
 pub(super) type Broken = broken::Broken<u16>;
 
 /// A column of an answer.
@@ -39,7 +40,7 @@ pub(super) struct Column {
     pub(super) is_unsigned: bool,
 }
 
-/// What an answer said at its end.
+/// Status flags at the end of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Status(u16);
 
@@ -49,39 +50,39 @@ impl Status {
     }
 }
 
-/// Where the last row of an answer goes.
+/// Destination of the last row of an answer.
 pub(super) struct Wanted<'a> {
     pub(super) row: &'a mut ResultRow,
     pub(super) columns: &'a mut Vec<Column>,
     pub(super) form: Form,
 }
 
-/// How values are written in a row.
+/// Encoding of the values in a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
-    /// Of a prepared statement.
+    /// Encoding of a prepared statement.
     Binary,
     Text,
 }
 
-/// Reads one answer, all its results.
+/// Reads one answer with all its results.
 #[derive(Debug)]
 pub(super) struct Reader {
-    /// Bytes of a packet, of a row, or of the descriptions of all columns, that are accepted.
+    /// Limit in bytes of a packet, of a row, or of the descriptions of all columns.
     bytes_max: usize,
     part: Part,
-    /// Bytes to pass over that have not come yet.
+    /// Bytes to skip that have not arrived yet.
     skip: usize,
     /// The next packet continues the row.
     is_split: bool,
-    /// The beginning of a wanted row that goes on in the next packet.
+    /// First part of a wanted row that continues in the next packet.
     joined: Vec<u8>,
     held: HeldBytes,
     /// Bytes of the row, or of the descriptions, in earlier packets.
     bytes_before: usize,
 }
 
-/// Which part of an answer comes next.
+/// Next part of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Head,
@@ -90,7 +91,7 @@ enum Part {
     Rows,
 }
 
-/// A packet, or that it is passed over.
+/// A packet, or a mark that it is skipped.
 enum Packet<'a> {
     Whole(&'a [u8]),
     Skipped,
@@ -108,7 +109,7 @@ impl Reader {
         self.joined.clear();
     }
 
-    /// Reads on in what has come; yields the bytes that were taken, and what the answer said at its end.
+    /// Reads the next bytes; returns the number of bytes consumed, and the status at the end of the answer.
     pub(super) fn hear(
         &mut self,
         input: &[u8],
@@ -136,7 +137,7 @@ impl Reader {
         }
     }
 
-    /// The next packet, and the bytes that it takes; `None` if it has not come whole.
+    /// The next packet and its length in bytes; `None` if it is incomplete.
     fn next<'a>(&mut self, input: &'a [u8], is_wanted: bool) -> Result<Option<(usize, Packet<'a>)>, Broken> {
         let Some((header, rest)) = input.split_first_chunk::<HEADER_BYTES>() else { return Ok(None) };
         let length = length_of(*header);
@@ -156,7 +157,7 @@ impl Reader {
         Ok(rest.get(..length).map(|payload| (HEADER_BYTES + length, Packet::Whole(payload))))
     }
 
-    /// Whether a packet among rows may be the end of the answer; `None` if that has not come yet.
+    /// Whether a packet among rows may end the answer; `None` if more bytes are needed.
     fn may_end(&self, length: usize, rest: &[u8]) -> Option<bool> {
         if self.is_split || length == 0 {
             return Some(false);
@@ -205,7 +206,8 @@ impl Reader {
         if count == 0 || count > COLUMNS_MAX {
             return Err(Broken::Garbled("an answer has a number of columns that no server returns"));
         }
-        // MariaDB says in one more byte whether it describes the columns again; others always do.
+        // MariaDB sends one more byte, which tells whether column descriptions follow; other servers always
+        // send them.
         if head.0.first() == Some(&0) {
             let known = wanted.as_ref().map(|wanted| wanted.columns.len() as u64);
             if known.is_some_and(|known| known != count) {
@@ -254,7 +256,7 @@ impl Reader {
             let payload = if self.joined.is_empty() { payload } else { &self.joined };
             read_row(payload, wanted)?;
         }
-        // A row that took several packets is rare: its room is given back.
+        // A row that spans several packets is rare: its buffer is freed.
         (self.joined, self.held, self.bytes_before) = (Vec::new(), HeldBytes::default(), 0);
         Ok(None)
     }
@@ -270,7 +272,7 @@ pub(super) fn length_of(header: [u8; HEADER_BYTES]) -> usize {
     u32::from_le_bytes([header[0], header[1], header[2], 0]) as usize
 }
 
-/// The payload of the next packet and the bytes that the packet takes; `None` if it has not come whole.
+/// The payload of the next packet and the packet's length in bytes; `None` if it is incomplete.
 pub(super) fn packet(input: &[u8], bytes_max: usize) -> Result<Option<(&[u8], usize)>, Broken> {
     let Some((header, rest)) = input.split_first_chunk::<HEADER_BYTES>() else { return Ok(None) };
     let length = length_of(*header);
@@ -286,11 +288,11 @@ fn status_of_ok(payload: &[u8]) -> Result<Status, Broken> {
     Ok(Status(u16::from_le_bytes(rest.array()?)))
 }
 
-/// The error that a packet carries.
+/// The error in a packet.
 pub(super) fn refusal(payload: &[u8]) -> Broken {
     let mut rest = Cursor(&payload[1..]);
     let Ok(code) = rest.array() else { return Broken::Garbled("an error is cut short") };
-    // A mark and five characters of SQLSTATE stand before the message.
+    // A `#` and five characters of SQLSTATE precede the message.
     let message = if rest.0.first() == Some(&b'#') { rest.0.get(6..).unwrap_or_default() } else { rest.0 };
     Broken::Refused { code: u16::from_le_bytes(code), message: shortened(message) }
 }
@@ -325,7 +327,7 @@ fn read_row(payload: &[u8], wanted: &mut Wanted<'_>) -> Result<(), Broken> {
         Form::Binary => {
             let mut rest = Cursor(payload);
             let [_] = rest.array()?;
-            // The first two bits of the map mean nothing.
+            // The first two bits of the map are unused.
             let nulls = rest.split((wanted.columns.len() + 9) / 8)?;
             for (i, column) in wanted.columns.iter().enumerate() {
                 let is_null = nulls[(i + 2) / 8] >> ((i + 2) % 8) & 1 == 1;
@@ -336,20 +338,20 @@ fn read_row(payload: &[u8], wanted: &mut Wanted<'_>) -> Result<(), Broken> {
     Ok(())
 }
 
-/// Reads the answer to a request that has a statement prepared: its number, and the columns of its answers.
+/// Reads the answer to a prepare request: the statement's number and the columns of its answers.
 #[derive(Debug)]
 pub(super) struct PreparedReader {
     bytes_max: usize,
     bytes: usize,
     id: Option<u32>,
-    /// Descriptions of parameters that are still to come, and whether their end is.
+    /// Number of parameter descriptions still expected.
     parameters_left: u16,
     columns_left: u16,
     ends_left: u16,
     columns: Vec<Column>,
 }
 
-/// The number of a statement, and the columns of its answers.
+/// Number of a statement, and the columns of its answers.
 type Described = (u32, Vec<Column>);
 
 impl PreparedReader {
@@ -358,7 +360,7 @@ impl PreparedReader {
         Self { bytes_max, bytes: 0, id: None, parameters_left: 0, columns_left: 0, ends_left: 0, columns }
     }
 
-    /// Reads on; yields the bytes that were taken, and at its end what the answer says.
+    /// Reads the next bytes; returns the number of bytes consumed, and the result at the end of the answer.
     pub(super) fn hear(&mut self, input: &[u8]) -> (usize, Option<Result<Described, Broken>>) {
         let mut taken = 0;
         loop {
@@ -408,7 +410,7 @@ impl PreparedReader {
     }
 }
 
-/// What is left of a payload.
+/// Unread rest of a payload.
 pub(super) struct Cursor<'a>(pub(super) &'a [u8]);
 
 impl<'a> Cursor<'a> {
@@ -422,7 +424,7 @@ impl<'a> Cursor<'a> {
         Ok(self.split(N)?.try_into().expect("as many bytes as were split off"))
     }
 
-    /// A number of the length that its first byte says.
+    /// A length-encoded integer: its first byte gives its size.
     pub(super) fn length(&mut self) -> Result<u64, Broken> {
         let [first] = self.array()?;
         let more = match first {
@@ -461,7 +463,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// A date, or a date and a time; what is left out is zero.
+    /// A date, or a date and a time; omitted parts are zero.
     fn moment(&mut self, is_date: bool) -> Result<String, Broken> {
         let [length] = self.array()?;
         let mut bytes = [0; 11];
@@ -472,14 +474,14 @@ impl<'a> Cursor<'a> {
         let [year_low, year_high, month, day, hour, minute, second, micros @ ..] = bytes;
         let mut text = format!("{:04}-{month:02}-{day:02}", u16::from_le_bytes([year_low, year_high]));
         if !is_date {
-            // Writing to a string cannot fail.
+            // A write to a string cannot fail.
             let _ = write!(text, " {hour:02}:{minute:02}:{second:02}");
             write_micros(micros, &mut text);
         }
         Ok(text)
     }
 
-    /// A span of time, of days even.
+    /// A duration, which may be longer than a day.
     fn span(&mut self) -> Result<String, Broken> {
         let [length] = self.array()?;
         let mut bytes = [0; 12];
@@ -499,7 +501,7 @@ impl<'a> Cursor<'a> {
 fn write_micros(bytes: [u8; 4], text: &mut String) {
     let micros = u32::from_le_bytes(bytes);
     if micros > 0 {
-        // Writing to a string cannot fail.
+        // A write to a string cannot fail.
         let _ = write!(text, ".{micros:06}");
     }
 }
@@ -518,7 +520,7 @@ mod tests {
         out
     }
 
-    /// The end of an answer that comes in pieces of `step` bytes; panics if it has none.
+    /// The end of an answer that arrives in pieces of `step` bytes; panics if the answer is incomplete.
     fn end_of(input: &[u8], step: usize, mut wanted: Option<Wanted<'_>>) -> Result<Status, Broken> {
         let mut reader = Reader::new(64 << 20);
         let (mut left, mut come) = (Vec::new(), 0);
@@ -551,7 +553,7 @@ mod tests {
                 (kept.rows, kept.names, kept.values),
                 (2, vec!["n".to_owned()], vec![Some("9".to_owned())])
             );
-            // As MariaDB answers what it has described before; then an empty result.
+            // The answer of MariaDB with columns that it described before; then an empty result.
             let more = [0xfe, 0, 0, 8, 0];
             let whole = packets(&[&[1, 0], END, &row(5), &more, &[0, 0, 0, 1, 0, 0, 0]]);
             assert!(end_of(&whole, step, None).unwrap().is_in_transaction());
@@ -570,12 +572,13 @@ mod tests {
         let wanted = Wanted { row: &mut kept, columns: &mut columns, form: Form::Text };
         end_of(&whole, 1 << 20, Some(wanted)).unwrap();
         assert_eq!(kept.rows, 1);
-        // Of a value that no variable can hold, a byte more than one can.
+        // A value that is too long for a variable is stored with one byte more than the limit.
         assert_eq!(kept.values[0].as_ref().unwrap().len(), crate::workload::statement::VALUE_BYTES_MAX + 1);
-        // Passed over, it is the same answer, and what continues it is no end though it begins like one.
+        // When skipped, it is the same answer, and its continuation is not an end, although it begins like
+        // one.
         let whole = packets(&[&[1], COLUMN, END, first, &[0xfe, 0, 0], END]);
         end_of(&whole, 1 << 20, None).unwrap();
-        // A row that is as long as a packet may be has an empty one after it.
+        // A row of the maximum packet length is followed by an empty packet.
         let whole = packets(&[&[1], COLUMN, END, first, &[], END]);
         end_of(&whole, 1 << 20, None).unwrap();
     }
@@ -593,7 +596,7 @@ mod tests {
             left.extend_from_slice(piece);
             let (taken, end) = reader.hear(&left, &mut None);
             left.drain(..taken);
-            // So that no byte is looked at again and again.
+            // No byte is parsed twice.
             assert!(left.len() <= HEADER_BYTES, "{} bytes are held", left.len());
             ended = end.is_some();
         }
@@ -622,7 +625,7 @@ mod tests {
         let columns = packets(&[&[0xfe, 0, 0, 0, 0, 0, 0, 0, 0x40]]);
         assert!(matches!(refused(&columns, 1 << 20), Broken::Garbled(_)));
         assert!(matches!(refused(&[0xff, 0xff, 0xff, 0], 1 << 20), Broken::TooLong { .. }));
-        // Neither may many small ones become more than the limit.
+        // Nor may many small descriptions exceed the limit together.
         let mut many = packets(&[&[0xfc, 0xff, 0xff]]);
         for _ in 0..1_000 {
             many.extend_from_slice(&packets(&[COLUMN]));

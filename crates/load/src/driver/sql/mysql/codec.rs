@@ -1,8 +1,9 @@
-//! Requests of the MySQL protocol that every event sends. Nothing is allocated once the rooms are large enough.
+//! Requests of the MySQL protocol that events send. Nothing is allocated once the buffers are large enough.
 //!
 //! # Source
 //!
-//! <https://mariadb.com/kb/en/clientserver-protocol/>, <https://dev.mysql.com/doc/dev/mysql-server/latest/PAGE_PROTOCOL.html>
+//! <https://mariadb.com/kb/en/clientserver-protocol/>,
+//! <https://dev.mysql.com/doc/dev/mysql-server/latest/PAGE_PROTOCOL.html>
 
 use super::answer::Column;
 use super::format::{HEADER_BYTES, PAYLOAD_MAX, kind};
@@ -12,13 +13,13 @@ const COM_QUERY: u8 = 0x03;
 const COM_STMT_PREPARE: u8 = 0x16;
 const COM_STMT_EXECUTE: u8 = 0x17;
 
-/// A statement that the server knows.
+/// A statement prepared on the server.
 #[derive(Debug)]
 pub(super) struct Prepared {
     pub(super) id: u32,
-    /// What its answers hold; a server may leave that out when it has said it before.
+    /// Columns of its answers; a server may omit them if it sent them before.
     pub(super) columns: Vec<Column>,
-    /// The types of the parameters as last sent: a server remembers them.
+    /// Types of the parameters as last sent: the server stores them.
     bound: Vec<u8>,
 }
 
@@ -27,27 +28,27 @@ impl Prepared {
         Self { id, columns, bound: Vec::new() }
     }
 
-    /// After an error, nobody knows how far the server came.
+    /// Forgets the types that were sent: after an error, the server may not have stored them.
     pub(super) fn forget_types(&mut self) {
         self.bound.clear();
     }
 }
 
-/// Writes a request that carries a statement's text.
+/// Writes a query request with a statement's text.
 pub(super) fn write_query(sql: &str, out: &mut Vec<u8>) {
     begin(COM_QUERY, out);
     out.extend_from_slice(sql.as_bytes());
     finish(out);
 }
 
-/// Writes a request that has a statement prepared.
+/// Writes a prepare request.
 pub(super) fn write_prepare(sql: &str, out: &mut Vec<u8>) {
     begin(COM_STMT_PREPARE, out);
     out.extend_from_slice(sql.as_bytes());
     finish(out);
 }
 
-/// Writes a request that has a prepared statement executed.
+/// Writes an execute request for a prepared statement.
 pub(super) fn write_execute(prepared: &mut Prepared, parameters: &[Parameter<'_>], out: &mut Vec<u8>) {
     begin(COM_STMT_EXECUTE, out);
     out.extend_from_slice(&prepared.id.to_le_bytes());
@@ -73,7 +74,7 @@ fn begin(command: u8, out: &mut Vec<u8>) {
     out.push(command);
 }
 
-/// Says how long the payload is; one that is too long for a packet goes on in others.
+/// Writes the payload's length; splits a payload that is too long for one packet.
 fn finish(out: &mut Vec<u8>) {
     let length = out.len() - HEADER_BYTES;
     if length < PAYLOAD_MAX {
@@ -82,7 +83,7 @@ fn finish(out: &mut Vec<u8>) {
     let payload = out.split_off(HEADER_BYTES);
     out.clear();
     let mut pieces = payload.chunks(PAYLOAD_MAX);
-    // One that fills its last packet has an empty one after it.
+    // A full last packet is followed by an empty one.
     for number in 0..=length / PAYLOAD_MAX {
         let piece = pieces.next().unwrap_or_default();
         let from = out.len();
@@ -92,13 +93,13 @@ fn finish(out: &mut Vec<u8>) {
     }
 }
 
-/// - `number`: of the packet in its sequence, which begins again after 255.
+/// - `number`: sequence number of the packet, which wraps after 255.
 pub(super) fn write_header(header: &mut [u8], length: usize, number: usize) {
     header[..3].copy_from_slice(&length.to_le_bytes()[..3]);
     header[3] = number.to_le_bytes()[0];
 }
 
-/// Sends the types where the server does not know them; a NULL goes with any.
+/// Writes the types, unless the server has them already; a NULL matches any type.
 fn write_types(prepared: &mut Prepared, parameters: &[Parameter<'_>], out: &mut Vec<u8>) {
     let fits = |(bound, p): (&u8, &Parameter<'_>)| *p == Parameter::Null || *bound == kind_of(*p);
     let bound = &mut prepared.bound;

@@ -1,6 +1,6 @@
-//! Packets and types, as both sides write them.
+//! Constants of packets and types, shared by requests and answers.
 
-/// A payload of this length goes on in the next packet.
+/// A payload of this length continues in the next packet.
 pub(super) const PAYLOAD_MAX: usize = 0xff_ffff;
 
 pub(super) const HEADER_BYTES: usize = 4;

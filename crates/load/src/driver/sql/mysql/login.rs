@@ -1,7 +1,7 @@
-//! How a session with MySQL or MariaDB begins: who one is, proved as the server asks.
+//! Login to MySQL or MariaDB.
 //!
-//! `mysql_native_password`, `caching_sha2_password`, `client_ed25519`, and, inside of TLS or through a socket of this machine
-//! only, the password as it is.
+//! Methods: `mysql_native_password`, `caching_sha2_password`, `client_ed25519` and, only over TLS or a socket
+//! of this machine, the cleartext password.
 //!
 //! # Source
 //!
@@ -17,14 +17,14 @@ use crate::connection::{Failure, FailureClass};
 use crate::net::Wire;
 use crate::net::tls::Plan;
 
-/// The longest packet that is accepted in a login.
+/// Length limit of a packet in a login.
 const LOGIN_BYTES_MAX: usize = 64 << 10;
-/// More than any login takes: a server may not keep us in one.
+/// Limit of steps in a login, so a server cannot keep it going forever; no login needs this many.
 const STEPS_MAX: usize = 20;
 
-/// What both sides can do.
+/// Capabilities of client and server.
 mod capability {
-    /// Of a server: it is MySQL, whose clients know nothing of MariaDB's own capabilities.
+    /// Server flag: this is MySQL; its clients do not know MariaDB's capabilities.
     pub(super) const MYSQL: u32 = 1;
     pub(super) const LONG_FLAG: u32 = 1 << 2;
     pub(super) const CONNECT_WITH_DB: u32 = 1 << 3;
@@ -37,7 +37,7 @@ mod capability {
     pub(super) const PS_MULTI_RESULTS: u32 = 1 << 18;
     pub(super) const PLUGIN_AUTH: u32 = 1 << 19;
     pub(super) const PLUGIN_AUTH_LENGTH: u32 = 1 << 21;
-    /// Of MariaDB: it need not describe the columns of a prepared statement each time.
+    /// MariaDB flag: the server may omit the columns of a prepared statement.
     pub(super) const MARIADB_CACHE_METADATA: u32 = 1 << 4;
 }
 
@@ -45,20 +45,21 @@ mod capability {
 const COLLATION: u8 = 45;
 const AUTH_SWITCH: u8 = 0xfe;
 const AUTH_MORE: u8 = 0x01;
-/// What `caching_sha2_password` says: the password is in the server's cache, or has to be shown.
+/// Replies of `caching_sha2_password`: the password is cached, or the client must send it in cleartext.
 const SHA2_KNOWN: u8 = 3;
 const SHA2_SHOW: u8 = 4;
 
-/// Who logs in, and where.
+/// User, password and database of a login.
 pub(super) struct Credentials<'a> {
     pub(super) user: &'a str,
     pub(super) password: &'a str,
     pub(super) database: &'a str,
-    /// Nobody can read along: a socket of this machine, where no other user can have put it.
+    /// The connection cannot be read by others: a socket of this machine, in a place that no other user can
+    /// write to.
     pub(super) is_private: bool,
 }
 
-/// What a server says of itself before anything else.
+/// First message of a server.
 #[derive(Debug, PartialEq, Eq)]
 struct Greeting {
     version: String,
@@ -68,7 +69,7 @@ struct Greeting {
     plugin: String,
 }
 
-/// Begins a session on a connection that was just made; yields what the server calls itself.
+/// Logs in on a new connection; returns the server's version.
 pub(super) fn log_in(wire: &mut Wire, who: &Credentials<'_>, tls: Option<&Plan>) -> Result<String, Failure> {
     let (payload, _) = receive(wire)?;
     let greeting = Greeting::read(&payload).map_err(broken_failure)?;
@@ -117,7 +118,7 @@ pub(super) fn log_in(wire: &mut Wire, who: &Credentials<'_>, tls: Option<&Plan>)
     Ok(greeting.version)
 }
 
-/// A login under way.
+/// A login in progress.
 struct Session<'a> {
     wire: &'a mut Wire,
     who: &'a Credentials<'a>,
@@ -127,7 +128,7 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// Answers what the server asks, until it lets us in.
+    /// Answers the server's requests until it accepts the login.
     fn prove(&mut self) -> Result<(), Failure> {
         for _ in 0..STEPS_MAX {
             let (payload, number) = receive(self.wire)?;
@@ -152,7 +153,7 @@ impl Session<'_> {
         Err(garbled("the login has no end"))
     }
 
-    /// What proves to the plugin that we know the password.
+    /// Proof of the password for the plugin.
     fn proof(&self) -> Result<Vec<u8>, Failure> {
         let password = self.who.password.as_bytes();
         match self.plugin.as_str() {
@@ -167,7 +168,7 @@ impl Session<'_> {
         }
     }
 
-    /// The password as it is.
+    /// The password in cleartext.
     fn shown(&self) -> Result<Vec<u8>, Failure> {
         if !self.is_private {
             return Err(configuration(
@@ -211,7 +212,7 @@ impl Greeting {
     }
 }
 
-/// Capabilities, the longest packet, the collation, and what MariaDB has beyond MySQL.
+/// Writes the capabilities, the packet limit, the collation and MariaDB's extensions.
 fn write_head(capabilities: u32, greeting: &Greeting, out: &mut Vec<u8>) {
     out.clear();
     out.extend_from_slice(&capabilities.to_le_bytes());
@@ -223,7 +224,7 @@ fn write_head(capabilities: u32, greeting: &Greeting, out: &mut Vec<u8>) {
 }
 
 fn write_bytes(bytes: &[u8], out: &mut Vec<u8>) {
-    // A proof, or a password, of a length that is written in one byte, or in three.
+    // A proof or a password; its length is encoded in one byte or in three.
     match u8::try_from(bytes.len()) {
         Ok(length) if length < 0xfb => out.push(length),
         _ => {
@@ -241,7 +242,7 @@ fn send(wire: &mut Wire, payload: &[u8], number: u8) -> Result<(), Failure> {
     wire.send(&out)
 }
 
-/// The next packet and its number.
+/// The next packet and its sequence number.
 fn receive(wire: &mut Wire) -> Result<(Vec<u8>, u8), Failure> {
     let heard = wire.hear(|input, _| match packet(input, LOGIN_BYTES_MAX) {
         Ok(None) => (0, None),
@@ -268,7 +269,7 @@ fn split_at_zero(bytes: &[u8]) -> (&[u8], &[u8]) {
 mod tests {
     use super::*;
 
-    /// As MariaDB 10.11 greets.
+    /// A greeting of MariaDB 10.11.
     const GREETING: &[u8] = b"\x0a5.5.5-10.11.6-MariaDB\0\x04\0\0\0abcdefgh\0\xfe\xf7\x2d\x02\0\xff\x81\x15\0\0\0\0\0\0\x1d\0\0\0ijklmnopqrst\0mysql_native_password\0";
 
     #[test]
@@ -282,7 +283,7 @@ mod tests {
         assert_eq!(greeting.capabilities & capability::MYSQL, 0);
         assert_ne!(greeting.mariadb_capabilities & capability::MARIADB_CACHE_METADATA, 0);
         for cut in 0..GREETING.len() {
-            // It may be refused or taken for one without a plugin; it never fails otherwise.
+            // The prefix may be refused or parsed as a greeting without a plugin; it must not panic.
             let _ = Greeting::read(&GREETING[..cut]);
         }
         assert!(matches!(

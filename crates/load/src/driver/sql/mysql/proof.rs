@@ -1,4 +1,4 @@
-//! What proves to a server that we know a password, without showing it.
+//! Proofs of a password that do not reveal it.
 
 use curve25519_dalek::edwards::EdwardsPoint;
 use curve25519_dalek::scalar::{Scalar, clamp_integer};
@@ -32,9 +32,10 @@ pub(super) fn caching_sha2(password: &[u8], nonce: &[u8]) -> Vec<u8> {
     xor(&once, &hash(&SHA256, &[&twice, nonce]))
 }
 
-/// `client_ed25519`: a signature of the nonce, by the key that follows from the password.
+/// `client_ed25519`: a signature of the nonce, by a key derived from the password.
 ///
-/// The key's expanded form is SHA512 of the password, where RFC 8032 has SHA512 of a seed of 32 bytes; all else is the same.
+/// The expanded key is the SHA512 of the password; in RFC 8032 it is the SHA512 of a seed of 32 bytes. All
+/// else is the same.
 ///
 /// # Source
 ///
@@ -74,7 +75,7 @@ mod tests {
 
     #[test]
     fn proofs_are_those_of_another_implementation() {
-        // The nonces and proofs of the crate mysql_common's own tests.
+        // The nonces and proofs of the tests of the crate mysql_common.
         let nonce = [
             0x64, 0x4c, 0x54, 0x67, 0x14, 0x63, 0x0c, 0x1c, 0x44, 0x24, 0x57, 0x1f, 0x0b, 0x33, 0x6b, 0x09,
             0x35, 0x23, 0x63, 0x74,

@@ -1,4 +1,4 @@
-//! What a refusal of the server means, and what to do about it.
+//! Classes of the server's errors, with advice.
 
 use super::answer::Broken;
 use crate::connection::{Failure, FailureClass};
@@ -25,7 +25,7 @@ pub(super) fn refused(code: u16, message: &str) -> Failure {
 /// `ER_NO_SUCH_TABLE`.
 pub(super) const NO_SUCH_TABLE: u16 = 1146;
 
-/// The class of a server's error, and what to do about a configuration.
+/// The class of a server's error, and advice for errors of the configuration.
 ///
 /// # Source
 ///
@@ -35,7 +35,7 @@ pub(super) fn class_of(code: u16) -> (FailureClass, &'static str) {
     match code {
         // Lock wait timeout, deadlock, row changed since it was read, NOWAIT.
         1205 | 1213 | 1020 | 3572 => (Transient, ""),
-        // Too many connections, server shuts down, connection killed or aborted, network errors.
+        // Too many connections, server shutdown, connection killed or aborted, network errors.
         1040 | 1053 | 1077 | 1079 | 1152 | 1158..=1161 | 1184 | 1203 | 1226 | 1927 | 2006 | 2013 => {
             (Connection, "")
         }

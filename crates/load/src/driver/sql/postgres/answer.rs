@@ -1,7 +1,7 @@
-//! Answers of PostgreSQL, read as they come: each byte once, however an answer is cut.
+//! Incremental parser of answers of PostgreSQL: reads each byte once, in pieces of any size.
 //!
-//! Rows that nobody looks at are passed over without being kept. What is kept is one message, and never more than the limit
-//! says.
+//! Unwanted rows are skipped without being stored. At most one message is stored, and never more than the
+//! limit.
 //!
 //! # Source
 //!
@@ -10,37 +10,37 @@
 use crate::driver::sql::broken::{self, shortened, text_of};
 use crate::workload::statement::ResultRow;
 
-/// The longest message that is accepted in a login, and in answer to what is asked beside events.
+/// Length limit of a message in a login, and in an answer to a request outside of events.
 pub(super) const ASIDE_BYTES_MAX: usize = 1 << 20;
 
-/// A message's kind and its length, which counts itself.
+/// Size of a message's type and its length; the length includes itself.
 const HEADER_BYTES: usize = 5;
 
-/// Why there is no answer, by SQLSTATE.
+/// Reason why there is no usable answer, with the SQLSTATE.
 pub(super) type Broken = broken::Broken<String>;
 
-/// What the server says that it is ready for.
+/// Transaction status in the server's ReadyForQuery message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ready {
     Idle,
     InTransaction,
-    /// It only takes a rollback.
+    /// The server only accepts a rollback.
     InFailedTransaction,
 }
 
-/// Where the last row of an answer goes.
+/// Destination of the last row of an answer.
 pub(super) struct Wanted<'a> {
     pub(super) row: &'a mut ResultRow,
-    /// What the columns are called; an answer that says so replaces them.
+    /// Names of the columns; an answer that describes them replaces them.
     pub(super) columns: &'a mut Vec<String>,
 }
 
 /// Reads one answer, until the server is ready for the next request.
 #[derive(Debug)]
 pub(super) struct Reader {
-    /// Bytes of a message that are accepted.
+    /// Length limit of a message.
     bytes_max: usize,
-    /// Bytes to pass over that have not come yet.
+    /// Bytes to skip that have not arrived yet.
     skip: usize,
     refused: Option<Broken>,
 }
@@ -55,9 +55,10 @@ impl Reader {
         *self = Self::new(self.bytes_max);
     }
 
-    /// Reads on in what has come; yields the bytes that were taken, and what the server is ready for at the end.
+    /// Reads the next bytes; returns the number of bytes consumed, and the transaction status at the end of
+    /// the answer.
     ///
-    /// - `is_end`: the server has closed its side. If it says why, it does so before.
+    /// - `is_end`: the server has closed its side. It sends the reason, if any, before.
     pub(super) fn hear(
         &mut self,
         input: &[u8],
@@ -119,17 +120,17 @@ impl Reader {
     }
 }
 
-/// What became of a message.
+/// Result of reading a message.
 enum Step {
-    /// It has not come whole.
+    /// The message is incomplete.
     More,
-    /// So many bytes are read.
+    /// Number of bytes consumed.
     Took(usize),
-    /// The answer ends with so many bytes.
+    /// Number of bytes after which the answer ends, and the transaction status.
     Ready(usize, Ready),
 }
 
-/// The kind of the next message and the length of its body; `None` if they have not come.
+/// The type of the next message and the length of its body; `None` if they have not arrived.
 fn header(input: &[u8], bytes_max: usize) -> Result<Option<(u8, usize)>, Broken> {
     let Some(([kind, length @ ..], _)) = input.split_first_chunk::<HEADER_BYTES>() else { return Ok(None) };
     let length = u32::from_be_bytes(*length) as usize;
@@ -140,16 +141,16 @@ fn header(input: &[u8], bytes_max: usize) -> Result<Option<(u8, usize)>, Broken>
     Ok(Some((*kind, length)))
 }
 
-/// A message: its kind, its body, and the bytes that it takes.
+/// A message: its type, its body, and its length in bytes.
 pub(super) type Message<'a> = (u8, &'a [u8], usize);
 
-/// The next message; `None` if it has not come whole.
+/// The next message; `None` if it is incomplete.
 pub(super) fn message(input: &[u8], bytes_max: usize) -> Result<Option<Message<'_>>, Broken> {
     let Some((kind, length)) = header(input, bytes_max)? else { return Ok(None) };
     Ok(input[HEADER_BYTES..].get(..length).map(|body| (kind, body, HEADER_BYTES + length)))
 }
 
-/// An error, by its SQLSTATE and its message.
+/// An error with its SQLSTATE and message.
 pub(super) fn refusal(body: &[u8]) -> Broken {
     let field = |wanted: u8| {
         let mut fields = body.split(|b| *b == 0);
@@ -200,7 +201,7 @@ fn read_row(body: &[u8], wanted: &mut Wanted<'_>) -> Result<(), Broken> {
 mod tests {
     use super::*;
 
-    /// The end of an answer that comes in pieces of `step` bytes, and then the server's end.
+    /// The result of an answer that arrives in pieces of `step` bytes, followed by the end of the connection.
     fn end_of(input: &[u8], step: usize, mut wanted: Option<Wanted<'_>>) -> Option<Result<Ready, Broken>> {
         let mut reader = Reader::new(1 << 20);
         let mut left = Vec::new();
@@ -240,7 +241,7 @@ mod tests {
             left.extend_from_slice(piece);
             let (taken, end) = reader.hear(&left, false, &mut None);
             left.drain(..taken);
-            // So that no byte is looked at again and again.
+            // No byte is parsed twice.
             assert!(left.len() < HEADER_BYTES, "{} bytes are held", left.len());
             ended = end.is_some();
         }

@@ -1,8 +1,8 @@
-//! Requests of the PostgreSQL protocol that every event sends.
+//! Requests of the PostgreSQL protocol that events send.
 //!
-//! A prepared statement is bound, executed and synchronised in one message to the server; nobody asks it to describe
-//! again what it said when it was prepared. Parameters and rows are text, as libpq sends and wants them where it is not
-//! told otherwise. Nothing is allocated once the rooms are large enough.
+//! A prepared statement is bound, executed and synchronized in one request; it is not described again, since
+//! the server described it when it was prepared. Parameters and rows are text, libpq's default. Nothing is
+//! allocated once the buffers are large enough.
 //!
 //! # Source
 //!
@@ -12,26 +12,26 @@ use std::io::Write as _;
 
 use crate::workload::statement::Parameter;
 
-/// A request may not be longer: lengths are signed.
+/// Length limit of a request: lengths are signed.
 const REQUEST_BYTES_MAX: usize = i32::MAX as usize;
 
 /// A request that is too long to be sent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TooLong;
 
-/// Writes a request that carries a statement's text.
+/// Writes a query request with a statement's text.
 pub(super) fn write_query(sql: &str, out: &mut Vec<u8>) -> Result<(), TooLong> {
     out.clear();
     message(b'Q', out, |out| write_text(sql, out))
 }
 
-/// Writes a request that has statement number `number` prepared and described.
+/// Writes a request that prepares and describes statement `number`.
 pub(super) fn write_prepare(number: usize, sql: &str, out: &mut Vec<u8>) -> Result<(), TooLong> {
     out.clear();
     message(b'P', out, |out| {
         write_name(number, out);
         write_text(sql, out);
-        // The server finds the types of the parameters by itself.
+        // The server infers the types of the parameters.
         out.extend_from_slice(&[0, 0]);
     })?;
     message(b'D', out, |out| {
@@ -41,7 +41,7 @@ pub(super) fn write_prepare(number: usize, sql: &str, out: &mut Vec<u8>) -> Resu
     message(b'S', out, |_| {})
 }
 
-/// Writes a request that has statement number `number` executed.
+/// Writes a request that executes statement `number`.
 pub(super) fn write_execute(
     number: usize,
     parameters: &[Parameter<'_>],
@@ -59,7 +59,7 @@ pub(super) fn write_execute(
         }
         out.extend_from_slice(&[0, 0]); // And so is every column.
     })?;
-    // The portal without a name, all its rows.
+    // The unnamed portal, all its rows.
     out.extend_from_slice(b"E\0\0\0\x09\0\0\0\0\0");
     message(b'S', out, |_| {})
 }
@@ -81,7 +81,7 @@ fn write_length(at: usize, length: usize, out: &mut [u8]) -> Result<(), TooLong>
 }
 
 fn write_name(number: usize, out: &mut Vec<u8>) {
-    // Writing to memory cannot fail.
+    // A write to memory cannot fail.
     let _ = write!(out, "s{number}\0");
 }
 
@@ -93,7 +93,7 @@ fn write_text(text: &str, out: &mut Vec<u8>) {
 fn write_value(parameter: Parameter<'_>, out: &mut Vec<u8>) {
     let at = out.len();
     out.extend_from_slice(&[0; 4]);
-    // Writing to memory cannot fail.
+    // A write to memory cannot fail.
     let _ = match parameter {
         Parameter::Null => return out[at..].copy_from_slice(&(-1i32).to_be_bytes()),
         Parameter::Integer(n) => write!(out, "{n}"),
@@ -101,7 +101,7 @@ fn write_value(parameter: Parameter<'_>, out: &mut Vec<u8>) {
         Parameter::Text(text) => out.write_all(text.as_bytes()),
     };
     let length = out.len() - at - 4;
-    // One that is too long makes the whole message too long.
+    // A parameter that is too long makes the whole message too long.
     let _ = write_length(at, length, out);
 }
 

@@ -1,6 +1,6 @@
-//! How a session with PostgreSQL begins: who one is, proved as the server asks.
+//! Login to PostgreSQL.
 //!
-//! Trust, cleartext, MD5 and SCRAM-SHA-256; the arithmetic of the last two is the crate `postgres-protocol`'s.
+//! Methods: trust, cleartext, MD5 and SCRAM-SHA-256; the crate `postgres-protocol` computes the last two.
 
 use std::io;
 
@@ -14,22 +14,22 @@ use super::refusal::broken_failure;
 use crate::connection::{Failure, FailureClass};
 use crate::net::Wire;
 
-/// Who logs in, and where.
+/// User, password and database of a login.
 pub(super) struct Credentials<'a> {
     pub(super) user: &'a str,
     pub(super) password: Option<&'a str>,
     pub(super) database: &'a str,
     /// Settings of the session: `-c name=value ...`.
     pub(super) options: Option<&'a str>,
-    /// The password may go over the wire as it is.
+    /// Whether the password may be sent in cleartext.
     pub(super) may_be_cleartext: bool,
 }
 
-/// What the server says at the beginning of a session.
+/// Data that the server sends at the start of a session.
 #[derive(Debug, Default)]
 pub(super) struct Welcome {
     pub(super) server_version: Option<String>,
-    /// By which a running statement can be cancelled from another connection.
+    /// Identifies the session in a cancel request from another connection.
     pub(super) process_id: i32,
     pub(super) secret_key: i32,
 }
@@ -41,7 +41,7 @@ const SASL: u32 = 10;
 const SASL_CONTINUE: u32 = 11;
 const SASL_FINAL: u32 = 12;
 
-/// Asks whether TLS may begin, on a connection that was just made.
+/// Asks the server for TLS on a new connection.
 pub(super) fn ask_for_tls(wire: &mut Wire) -> Result<(), Failure> {
     let mut out = BytesMut::new();
     frontend::ssl_request(&mut out);
@@ -59,7 +59,7 @@ pub(super) fn ask_for_tls(wire: &mut Wire) -> Result<(), Failure> {
     }
 }
 
-/// Begins a session on a connection that was just made.
+/// Logs in on a new connection.
 pub(super) fn log_in(wire: &mut Wire, who: &Credentials<'_>) -> Result<Welcome, Failure> {
     let mut out = BytesMut::new();
     let parameters = [("user", who.user), ("database", who.database), ("client_encoding", "UTF8")];
@@ -91,7 +91,7 @@ pub(super) fn log_in(wire: &mut Wire, who: &Credentials<'_>) -> Result<Welcome, 
     }
 }
 
-/// The next message: its kind and its body.
+/// The next message: its type and its body.
 fn next(wire: &mut Wire) -> Result<(u8, Vec<u8>), Failure> {
     wire.hear(|input, _| match answer::message(input, ASIDE_BYTES_MAX) {
         Ok(None) => (0, None),
@@ -133,7 +133,7 @@ fn authenticate(
             let hash = md5_hash(who.user.as_bytes(), password()?, salt);
             frontend::password_message(hash.as_bytes(), &mut out)
         }
-        // It would have the password hashed once more.
+        // A second exchange would hash the password again.
         SASL if scram.is_some() => {
             return Err(garbled("the server begins a login a second time"));
         }
@@ -167,10 +167,10 @@ fn authenticate(
     wire.send(&out)
 }
 
-/// How often a server may have a password hashed: 4,096 times is usual, and this takes about a second.
+/// Limit of hash iterations that a server may request: 4,096 is usual, and a million takes about a second.
 const ITERATIONS_MAX: u64 = 1_000_000;
 
-/// Whether the server asks for no more hashing than a login takes.
+/// Checks that the server requests at most [`ITERATIONS_MAX`] iterations.
 ///
 /// # Source
 ///

@@ -1,4 +1,4 @@
-//! What a refusal of the server means, and what to do about it.
+//! Classes of the server's errors, with advice.
 
 use super::answer::Broken;
 use crate::connection::{Failure, FailureClass};
@@ -23,7 +23,7 @@ pub(super) fn broken_failure(broken: Broken) -> Failure {
 /// `undefined_table`.
 pub(super) const NO_SUCH_TABLE: &str = "42P01";
 
-/// The class of a server's error, and what to do about a configuration.
+/// The class of a server's error, and advice for errors of the configuration.
 ///
 /// # Source
 ///
@@ -33,11 +33,11 @@ pub(super) fn class_of(code: &str) -> (FailureClass, &'static str) {
     match code {
         // Serialization failure, deadlock, lock not available.
         "40001" | "40P01" | "55P03" => (Transient, ""),
-        // Too many connections; shutdown, crash, cannot connect now, idle sessions that were ended.
+        // Too many connections; shutdown, crash, cannot connect now, idle session timeouts.
         "53300" | "57P01" | "57P02" | "57P03" | "57P05" | "25P03" => (Connection, ""),
         "3D000" | "57P04" => (Configuration, ": create that database first, or name another in the target"),
         "42501" => (Configuration, ": grant this user what the workload does"),
-        // Syntax, and names or types that are not there.
+        // Syntax, and names or types that do not exist.
         "42601" | "42703" | "42883" | "42704" | "42P02" | "42P18" | "3F000" | "42804" | "42702"
         | NO_SUCH_TABLE => (Configuration, ""),
         _ if code.starts_with("08") => (Connection, ""),
