@@ -15,7 +15,7 @@ pub(crate) struct ErrorSamples {
 }
 
 impl ErrorSamples {
-    /// Keeps the message where it is the first of its class.
+    /// Stores the message if it is the first of its class.
     pub(crate) fn note<'a>(&self, class: FailureClass, text: impl FnOnce() -> Cow<'a, str>) {
         let has = &self.has[class.index()];
         if has.load(Ordering::Relaxed) {
