@@ -12,19 +12,19 @@ pub(crate) struct ConnectionSlot {
     /// its
     /// recorder.
     scheduled: AtomicU64,
-    /// When the event was due.
+    /// Due time of the event.
     pub(super) due_ns: AtomicU64,
     /// Whether the event belongs to the measured phase.
     pub(super) is_measured: AtomicBool,
-    /// When the event began; 0 before. Written outside of sections, after `wait_ns`, which it publishes.
+    /// Start of the event; 0 before. Written outside of sections, after `wait_ns`, which it publishes.
     start_ns: AtomicU64,
     /// Time that the event had waited for a free worker when it began.
     wait_ns: AtomicU64,
-    /// When the last event of this slot ended.
+    /// End of this slot's last event.
     pub(crate) last_end_ns: AtomicU64,
     /// Events of all phases that this slot has ended.
     pub(super) ended: AtomicU64,
-    /// When the slot found that a limited number of events was used up; 0 before.
+    /// Time at which the slot found that a limited number of events was used up; 0 before.
     pub(super) left_ns: AtomicU64,
 }
 

@@ -21,7 +21,7 @@ pub(crate) struct Ledger {
     engine: Arc<Engine>,
     writer: Writer,
     scratch: Scratch,
-    /// By connection slot: the part of the last event's response that the generator caused.
+    /// The part of the last event's response that the generator caused, by connection slot.
     raised_ns: Vec<u64>,
     /// CPU time when the first event of the measured phase was taken.
     usage_before: Option<Usage>,
@@ -33,9 +33,9 @@ pub(crate) struct Ledger {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Started {
     pub(crate) taken: Taken,
-    /// When the connection was free and the event was taken.
+    /// Time at which the connection was free and the event was taken.
     pub(crate) claim_ns: u64,
-    /// When the first byte was about to be sent.
+    /// Time at which the first byte was about to be sent.
     pub(crate) start_ns: u64,
 }
 

@@ -9,7 +9,7 @@ use crate::connection::FailureClass;
 /// The first message of each class of error.
 #[derive(Debug, Default)]
 pub(crate) struct ErrorSamples {
-    /// Whether there is one: what every failed try asks, without a lock.
+    /// Whether a class has a message. A failed try reads this without the lock.
     has: [AtomicBool; 5],
     texts: Mutex<[Option<String>; 5]>,
 }

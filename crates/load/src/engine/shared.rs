@@ -23,7 +23,7 @@ use crate::schedule::lead::Lead;
 pub(crate) struct Engine {
     pub(crate) settings: LoadSettings,
     counted_by: By,
-    /// How early the workers ask to be woken.
+    /// Time before a due time at which the workers ask to be woken.
     pub(crate) lead: Lead,
     /// Recorded due times, if arrivals are replayed.
     pub(crate) recorded: Arc<[u64]>,
@@ -43,7 +43,7 @@ pub(crate) struct Engine {
     pub(super) next_warmup: AtomicU64,
     /// End of the measured phase: an event that ends later has not ended in the phase.
     end_ns: AtomicU64,
-    /// No event is taken from this time on; later than `end_ns` if the load falls at its end.
+    /// Time from which no event is taken; later than `end_ns` if the load falls at its end.
     closes_ns: AtomicU64,
     /// Open loop: the next slot of the falling load.
     pub(super) next_after: AtomicU64,
@@ -111,12 +111,12 @@ impl Engine {
         self.timeline.get().expect("workers begin after the timeline was set")
     }
 
-    /// End of the measured phase: an event that ends from here on has not ended in it.
+    /// End of the measured phase: an event that ends at or after it has not ended in the phase.
     pub(crate) fn end_ns(&self) -> u64 {
         self.end_ns.load(Ordering::SeqCst)
     }
 
-    /// No event is taken from here on.
+    /// Time from which no event is taken.
     pub(crate) fn closes_ns(&self) -> u64 {
         self.closes_ns.load(Ordering::SeqCst)
     }

@@ -16,10 +16,14 @@ const ANNOUNCED_NS: u64 = 20_000;
 const AFTER_CHANCE: u64 = WARMUP_CHANCE | 1 << 62;
 
 impl Engine {
-    /// Takes the next event of an open loop into `connection_slot`, for the thread `worker`; `None` where there is none left. Where
-    /// the rate may change there is always one, though it may be due [`crate::schedule::clock::NEVER_NS`].
+    /// Takes the next event of an open loop into `connection_slot`, for the thread `worker`; `None` if no
+    /// event is left.
+    /// If the rate may change there is always a next event, though it may be due
+    /// [`crate::schedule::clock::NEVER_NS`].
     ///
-    /// Only inside a section of the worker's recorder: so the books are never closed between the taking and its note.
+    /// Must be called inside a section of the worker's recorder, so the books cannot close between taking an
+    /// event and
+    /// recording it.
     pub(crate) fn take_open(
         &self,
         worker: usize,

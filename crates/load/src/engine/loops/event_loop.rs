@@ -93,15 +93,15 @@ pub(crate) struct EventLoop {
     opener: Opener,
     /// Times at which links must act without a byte from the server.
     timers: BinaryHeap<Reverse<(u64, usize)>>,
-    /// When to check whether a link's event must be given up; each link is in the heap at most once.
+    /// Times at which to check whether a link's event must be given up; each link is in the heap at most once.
     give_ups: BinaryHeap<Reverse<(u64, usize)>>,
     /// Maximum duration of an event.
     timeout_ns: Option<u64>,
     /// Links with an event.
     busy: usize,
-    /// No event is left to take before the measured phase ends.
+    /// Every event before the end of the measured phase is taken.
     is_exhausted: bool,
-    /// No event is left after it either, if the load falls.
+    /// Every event of the falling load is taken as well.
     is_after_exhausted: bool,
     late: LateRule,
     think: Think,
@@ -238,7 +238,7 @@ impl EventLoop {
                 }
             }
             self.going.clear();
-            // A link whose event ends before anything was sent is queued again, after the others.
+            // If a link's event ends before anything was sent, the link is queued again, after the others.
             for _ in 0..self.rested.len() {
                 let Some(link) = self.rested.pop_front() else { break };
                 // A link that was lost meanwhile rests again when it is connected.
@@ -296,7 +296,7 @@ impl EventLoop {
         deadline_ns
     }
 
-    /// When to wake for the next event in order to begin it on time.
+    /// The time to wake at for the next event, in order to begin it on time.
     fn wakes_ns(&self, next: &Next) -> u64 {
         next.from_ns.saturating_sub(self.spin_ns.max(self.engine.lead.ns()))
     }

@@ -37,7 +37,7 @@ pub(crate) fn work(worker: &mut Worker) {
     }
 }
 
-/// When an event starts.
+/// Start of an event.
 enum Start {
     At(u64),
     /// The measured phase ends before the event is due, and another phase follows.

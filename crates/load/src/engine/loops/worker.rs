@@ -18,12 +18,12 @@ pub(crate) struct Worker {
     laps: Laps,
     /// `None` after the connection failed, until the worker reconnects.
     connection: Option<Box<dyn Connection>>,
-    /// When the newest connection was made.
+    /// Time at which the newest connection was made.
     connected_ns: u64,
     pauses: Random,
     /// The worker has slept since it last checked its connection.
     has_rested: bool,
-    /// How long before a due time the worker stops sleeping and spins.
+    /// Time before a due time at which the worker stops sleeping and spins.
     spin_ns: u64,
 }
 

@@ -23,14 +23,14 @@ pub(super) struct Carrier {
     pub(super) inbox: Inbox,
     /// The part of its requests that the kernel has not taken yet, or that is sent together with others.
     pub(super) unsent: Vec<u8>,
-    /// Its share of the bytes held by all connections; grows if the server asks and does not read the
+    /// The connection's share of the bytes held by all connections; grows if the server asks and does not read the
     /// replies.
     pub(super) unsent_held: HeldBytes,
     /// Waits for the kernel to take more.
     pub(super) is_blocked: bool,
     /// Listed among the connections with data to send.
     pub(super) is_dirty: bool,
-    /// When the opening of its newest connection began, and ended.
+    /// Beginning and end of the opening of its newest connection.
     pub(super) began_ns: u64,
     pub(super) made_ns: u64,
     /// Connections tried since the last that was made.
@@ -44,7 +44,7 @@ pub(super) struct Carrier {
 /// Answers received on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AnswerProgress {
-    /// No answer yet.
+    /// Nothing yet.
     Nothing,
     /// Whole answers to earlier requests, and nothing of the next one.
     Answers,
@@ -56,7 +56,7 @@ pub(super) enum AnswerProgress {
 pub(super) struct Link {
     /// Number of its connection.
     pub(super) carrier: usize,
-    /// Its position among the connection's links.
+    /// Position among the connection's links.
     pub(super) lane: usize,
     pub(super) state: State,
     /// Some bytes of the latest request have left.
@@ -66,17 +66,17 @@ pub(super) struct Link {
     pub(super) free_ns: u64,
     /// Listed in the queue of free links, though it may have been lost since.
     pub(super) is_queued: bool,
-    /// When its timer is due; timers with another time are void.
+    /// Time at which its timer is due; timers with another time are void.
     pub(super) timer_ns: u64,
-    /// When its event is given up; 0 if never.
+    /// Time at which its event is given up; 0 if never.
     pub(super) gives_up_ns: u64,
-    /// Listed in the heap of links whose events may be given up.
+    /// Listed in the heap of links with an event that may be given up.
     pub(super) is_watched: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
-    /// No connection; the timer of the connection's first link says when to try again.
+    /// Without a connection; the timer of the connection's first link says when to try again.
     Down,
     Connecting,
     Greeting,
