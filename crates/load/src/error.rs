@@ -14,7 +14,7 @@ pub enum ErrorClass {
     Usage,
     /// The server under test failed.
     Server,
-    /// This machine does not allow it.
+    /// The machine: it does not allow the load.
     Environment,
     /// The user stopped it.
     Interrupted,

@@ -6,16 +6,22 @@
 //! | closed | any part of it lies in the phase | it ends well in the phase |
 //! | closed, with a number of events | it begins in the phase | it ends well in the phase |
 //!
-//! The rate is the sum, over all events that end well, of the share of each event's service that lies in
-//! the phase, divided by the phase's length. An event that the phase contains counts 1. One that an edge of the phase
-//! cuts counts its share, so neither edge gains or loses an event. The expected sum is exact for any distribution of
-//! service times if the load was steady before the phase (each event adds 1 over all time), and in a closed loop for
-//! constant service times also if all connections begin with the phase.
+//! The rate is the sum, over all events that end well, of the share of each event's service that lies in the
+//! phase,
+//! divided by the phase's length. An event that the phase contains counts 1. An event that an edge of the
+//! phase cuts
+//! counts its share, so neither edge gains or loses an event. The expected sum is exact for any distribution
+//! of service
+//! times if the load was steady before the phase (each event adds 1 over all time), and in a closed loop for
+//! constant
+//! service times also if all connections begin with the phase.
 //!
-//! In a closed loop with a number of events, connections have nothing to do from the moment at which they find no event left.
-//! Their mean idle time is taken off the phase's length.
+//! In a closed loop with a number of events, connections have nothing to do from the moment at which they
+//! find no event
+//! left. Their mean idle time is taken off the phase's length.
 //!
-//! Service times are those of the events that begin in the phase. Events that are in flight at one moment are longer than
+//! Service times are those of the events that begin in the phase. Events that are in flight at one moment are
+//! longer than
 //! most; a sample that included those in flight at both ends would be too long.
 
 use record::load::{LoadSettings, Loop};
@@ -26,7 +32,7 @@ use crate::schedule::taken::Taken;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Counting {
     pub(crate) from_ns: u64,
-    /// The end of the phase; the actual one where it ended early.
+    /// End of the phase; the actual end if the phase ended early.
     pub(crate) until_ns: u64,
     pub(crate) by: By,
 }

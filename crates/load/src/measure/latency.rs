@@ -162,7 +162,7 @@ impl<H> LateDistributions<H> {
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     rows: Vec<EventRow>,
-    /// Events that came when the room was full.
+    /// Events that found no room.
     lost: u64,
 }
 

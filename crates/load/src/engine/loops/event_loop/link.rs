@@ -33,7 +33,7 @@ pub(super) struct Carrier {
     /// Beginning and end of the opening of its newest connection.
     pub(super) began_ns: u64,
     pub(super) made_ns: u64,
-    /// Connections tried since the last that was made.
+    /// Attempts since the last connection that was made.
     pub(super) attempts: usize,
     pub(super) pause_ns: u64,
     /// The newest connection has carried an answer: if it dies, the next may still work.
