@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 /// Urgency of a request to end a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StopLevel {
-    /// No request.
+    /// The run goes on: an end was not requested.
     Run,
     /// Take no new event, and give events in flight at most a second.
     Finish,

@@ -1,6 +1,7 @@
-//! Chance that can be repeated: everything random in an event follows from the seed and the event's number.
+//! Repeatable randomness: everything random in an event follows from the seed and the event's number.
 //!
-//! So it does not matter which worker runs an event, or how often: a retried transaction touches the same rows.
+//! So it does not matter which worker runs an event, or how often: a retried transaction touches the same
+//! rows.
 
 /// A stream of uniform numbers.
 ///

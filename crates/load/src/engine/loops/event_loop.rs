@@ -93,7 +93,7 @@ pub(crate) struct EventLoop {
     opener: Opener,
     /// Times at which links must act without a byte from the server.
     timers: BinaryHeap<Reverse<(u64, usize)>>,
-    /// Times at which to check whether a link's event must be given up; each link is in the heap at most once.
+    /// Times at which to check whether a link's event must be given up; it has each link at most once.
     give_ups: BinaryHeap<Reverse<(u64, usize)>>,
     /// Maximum duration of an event.
     timeout_ns: Option<u64>,
