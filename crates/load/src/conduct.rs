@@ -162,7 +162,7 @@ struct Mark {
 enum Woken {
     OnTime,
     ByStop,
-    /// No worker has anything left to do.
+    /// All workers have finished.
     ByIdleness,
     /// The server has been away for [`AWAY_MAX_NS`], and only a number of events would end the phase.
     ByAbsence,
@@ -431,7 +431,7 @@ impl<'a> Conductor<'a> {
         (self.on_event)(&Event::PhaseStarts { phase, at_ns });
     }
 
-    /// Whether no host completes events. One of several hosts may be away as long as the others complete events.
+    /// Whether no host completes events. One of several may be away as long as the others complete events.
     fn is_away(&mut self) -> bool {
         let ended = self.engine.ended();
         let goes_on = std::mem::replace(&mut self.ended, ended) != ended;
@@ -440,8 +440,7 @@ impl<'a> Conductor<'a> {
     }
 
     /// Whether a limit of events ends the phase early: all of them have ended, and in an open loop the time
-    /// that they
-    /// take at their rate has passed.
+    /// that they take at their rate has passed.
     fn is_done_early(&self, now_ns: u64) -> bool {
         let Some(events_max) = self.engine.settings.events_max else { return false };
         if self.engine.is_anybody_working() {

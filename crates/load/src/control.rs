@@ -8,8 +8,7 @@
 //! ```
 //!
 //! Each answer begins with `ok` or `error:`. Permission to write to the socket is permission to control: only
-//! its owner
-//! has it.
+//! its owner has it.
 
 mod command;
 mod error;

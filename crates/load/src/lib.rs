@@ -1,12 +1,10 @@
 //! Offers load at a steady rate and records latency.
 //!
 //! The schedule ([`pace`]) determines when each event is due; it is a pure function, independent of the
-//! server. Workers,
-//! a thread and a connection each, take events and do them: in an open loop when they are due, in a closed
-//! loop as soon as
-//! the last one ends. Each event gets four stamps of `CLOCK_MONOTONIC`: *due*, *claim* (a worker was free and
-//! took it),
-//! *start* (its first byte is about to be sent) and *end*. They yield
+//! server. Workers, a thread and a connection each, take events and do them: in an open loop when they are
+//! due, in a closed loop as soon as the last one ends. Each event gets four stamps of `CLOCK_MONOTONIC`:
+//! *due*, *claim* (a worker was free and took it), *start* (its first byte is about to be sent) and *end*.
+//! They yield
 //!
 //! - wait = max(0, claim - due), the wait for a worker;
 //! - lateness = start - max(due, claim), caused by the generator;
@@ -14,17 +12,13 @@
 //! - response = end - due = wait + lateness + service, exactly.
 //!
 //! Between the intended start and the recorded latency of an event that succeeds, our code allocates nothing,
-//! takes no
-//! lock and writes no log, whether the target is a database or `null:`. `exec:` starts a process, which is
-//! part of the
-//! service time. A failed try carries its message in a string, and a lost connection is recorded under a
-//! lock.
+//! takes no lock and writes no log, whether the target is a database or `null:`. `exec:` starts a process,
+//! which is part of the service time. A failed try carries its message in a string, and a lost connection is
+//! recorded under a lock.
 //!
 //! The module `counting` has the one rule of which events count. An event of the measured phase that has not
-//! ended
-//! counts as unfinished, with its duration so far: nothing is ever dropped, and `planned = done + failed +
-//! skipped +
-//! unfinished` is asserted at the end of every run.
+//! ended counts as unfinished, with its duration so far: nothing is ever dropped, and `planned = done +
+//! failed + skipped + unfinished` is asserted at the end of every run.
 
 mod conduct;
 mod connection;
@@ -68,9 +62,8 @@ pub use workload::tables::{Cleaned, Prepared};
 /// Drives one load, from its data set to its record.
 ///
 /// The record is complete however the run ends: at its time, or when `stop` is requested; then it has the
-/// measurements
-/// until that moment and the verdict `interrupted`. A stopped run returns within about a second, whatever its
-/// server does.
+/// measurements until that moment and the verdict `interrupted`. A stopped run returns within about a second,
+/// whatever its server does.
 ///
 /// # Errors
 ///
@@ -232,8 +225,7 @@ fn open(settings: &LoadSettings) -> Result<Arc<Hosts>, LoadError> {
 }
 
 /// Checks that a recorded schedule is present, sorted, and as long as the settings say, and that a load with
-/// a number
-/// of events has a fixed rate.
+/// a number of events has a fixed rate.
 fn check_attachments(s: &LoadSettings, attachments: &Attachments) -> Result<(), LoadError> {
     if let (Some(_), Some(events)) = (&attachments.control, s.events_max) {
         let expected = "none where the rate may be changed: a number of events ends when its rate says";

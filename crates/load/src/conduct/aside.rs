@@ -1,8 +1,7 @@
 //! Work that may hang, on a separate thread, so the caller can still stop.
 //!
 //! Checking a server and building its tables block inside the driver. A separate thread does that; the caller
-//! passes on its
-//! notifications and polls for a stop. A thread that does not return is left behind.
+//! passes on its notifications and polls for a stop. A thread that does not return is left behind.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,7 +47,7 @@ pub(crate) fn run<T: Send + 'static>(
     let (sender, receiver) = mpsc::channel();
     let theirs = Arc::clone(&aside);
     let body = move || {
-        // It talks to a server, which may be hostile.
+        // The server may be hostile.
         let _ = confine::capabilities::keep_files();
         // There is no receiver any more if the work was left behind.
         let on_event = |event| drop(sender.send(Message::Event(event)));

@@ -16,7 +16,7 @@ const ROWS_MAX: usize = 1 << 22;
 /// The events that did not end.
 #[derive(Debug, Default)]
 pub(crate) struct Unfinished {
-    /// Of the measured phase: duration of each so far.
+    /// Duration so far of each event of the measured phase.
     pub(crate) at_least: Histogram,
     /// Duration since the start, of those that had begun.
     pub(crate) service_at_least: Histogram,
@@ -28,7 +28,7 @@ pub(crate) struct Unfinished {
     pub(crate) held_ns: u64,
     /// Number of events of the warm-up.
     pub(crate) warmup: u64,
-    /// Of the measured phase: rows for the log of events.
+    /// Rows of the measured phase for the log of events.
     pub(crate) rows: Vec<EventRow>,
     /// Rows that found no room in the log.
     pub(crate) unlogged: u64,
@@ -160,8 +160,7 @@ impl Audit<'_> {
 
 impl Unfinished {
     /// Counts those of `count` untaken events that were due before `until_ns`. `due_ns` returns the due time
-    /// of each by its
-    /// position and rises. Returns their number.
+    /// of each by its position and rises. Returns their number.
     ///
     /// Evaluates a few events for each bucket of the histogram, not every event: after an hour of overload
     /// there are billions.

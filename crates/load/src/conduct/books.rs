@@ -21,8 +21,7 @@ pub(crate) struct Books {
     outcome_names: &'static [&'static str],
     is_open_loop: bool,
     /// An empty recorder to swap for the next worker's. Allocated before the first report, which would
-    /// otherwise pay for it;
-    /// `None` when the books are closed.
+    /// otherwise pay for it; `None` when the books are closed.
     spare: Option<Box<Recorder>>,
     /// Records since the last interval ended.
     interval: Distributions<Sum>,

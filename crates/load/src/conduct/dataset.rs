@@ -1,8 +1,8 @@
 //! Builds the tables that a workload needs, or finds that they exist.
 //!
 //! A table is usable if it has its rows and its index. Any other table may be left from an interrupted build,
-//! or may hold
-//! data of the user's. The program cannot tell, so it replaces the table only if the user says so.
+//! or may hold data of the user's. The program cannot tell, so it replaces the table only if the user says
+//! so.
 
 use std::ops::ControlFlow;
 
@@ -23,8 +23,7 @@ const ANEW: &str =
     "replace it, as after an interrupted build, with `bakeoff prepare --from-scratch` or --prepare always";
 
 /// Provides the data set, by the policy. Missing tables are built in parallel, one for each thread, if the
-/// target
-/// allows it.
+/// target allows it.
 pub(crate) fn ensure(
     store: &mut dyn Store,
     driver: &dyn Driver,

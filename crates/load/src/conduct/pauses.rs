@@ -1,6 +1,5 @@
 //! Time for which the whole generator stood still: stopped by a signal, frozen with its control group or its
-//! machine, or
-//! off its CPUs.
+//! machine, or off its CPUs.
 
 use std::ops::Range;
 

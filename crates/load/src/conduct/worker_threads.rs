@@ -128,8 +128,7 @@ impl WorkerThreads {
     }
 
     /// Joins the threads that have returned. A thread that hangs in a call is left behind; its event was
-    /// counted as
-    /// unfinished.
+    /// counted as unfinished.
     pub(super) fn dismiss(self) {
         for thread in self.threads {
             if thread.is_finished()
@@ -196,9 +195,8 @@ fn worker_thread(
             && gate.await_start()
         {
             if is_fifo {
-                // It was tried before; if the kernel refuses now, the lateness shows it. A driver that starts
-                // commands drops the
-                // capabilities for each command instead.
+                // It was tried before; if the kernel refuses now, the lateness shows it. A thread that starts
+                // commands keeps the capability: it changes its priority for each command.
                 let keep = || {
                     if engine.hosts.driver().starts_commands() { Ok(()) } else { capabilities::keep_files() }
                 };

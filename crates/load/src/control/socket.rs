@@ -102,8 +102,7 @@ fn knock(path: &Path) -> io::Result<()> {
 }
 
 /// A listener with a file that only its owner may use, from its first moment on: the kernel creates the file
-/// with the
-/// mode of the socket.
+/// with the mode of the socket.
 fn bind(path: &Path) -> Result<UnixListener, ControlError> {
     let failed = |source: io::Error| ControlError::Listen { path: path.to_owned(), source };
     let address = SockAddr::unix(path).map_err(|_| ControlError::TooLong { path: path.to_owned() })?;
@@ -193,8 +192,7 @@ fn accept(listener: &UnixListener, is_over: &AtomicBool, answer: &Answer) {
 /// Answers line by line until the peer closes.
 ///
 /// A command ends with its newline. Without one it may be the first part of a longer command, left by a
-/// client that died:
-/// `rate 20` of `rate 2000/s`.
+/// client that died: `rate 20` of `rate 2000/s`.
 fn converse(
     stream: &UnixStream,
     open: &Open,

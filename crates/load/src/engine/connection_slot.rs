@@ -9,8 +9,7 @@ const NONE: u64 = 0;
 #[derive(Default)]
 pub(crate) struct ConnectionSlot {
     /// Number + 1 of its event in the schedule; [`NONE`] if it has no event. Written only inside a section of
-    /// its
-    /// recorder.
+    /// its recorder.
     scheduled: AtomicU64,
     /// Due time of the event.
     pub(super) due_ns: AtomicU64,
@@ -45,8 +44,7 @@ pub(crate) struct Begun {
 
 impl ConnectionSlot {
     /// Stores the event. Call it inside a section: the section's end orders these stores before the audit's
-    /// loads.
-    /// Before that, other threads read only counters.
+    /// loads. Before that, other threads read only counters.
     pub(super) fn hold(&self, slot: u64, due_ns: u64, is_measured: bool) {
         self.due_ns.store(due_ns, Ordering::Relaxed);
         self.is_measured.store(is_measured, Ordering::Relaxed);

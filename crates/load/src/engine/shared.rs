@@ -32,8 +32,7 @@ pub(crate) struct Engine {
     /// One for each worker's thread.
     pub(crate) workers: Vec<WorkerState>,
     /// One for each request in flight, grouped by connection. If each thread has one connection with one
-    /// request in
-    /// flight, slots and threads have the same numbers.
+    /// request in flight, slots and threads have the same numbers.
     pub(crate) connection_slots: Vec<ConnectionSlot>,
     /// Set when every worker is connected; the workers wait for it.
     pub(crate) timeline: OnceLock<Timeline>,
@@ -128,8 +127,7 @@ impl Engine {
     }
 
     /// The delay within `time` after which the connection of `connection_slot` joins a rising closed loop, or
-    /// leaves a
-    /// falling one; connections do so one after another.
+    /// leaves a falling one; connections do so one after another.
     pub(crate) fn share_ns(&self, time: std::time::Duration, connection_slot: usize) -> u64 {
         // Called for each event, and the division below is the slowest instruction of our cost for each
         // event.
@@ -152,8 +150,8 @@ impl Engine {
     }
 
     /// The longest pause between reconnection attempts, before jitter. All connections together try some
-    /// hundred
-    /// times a second, so the end of an outage is detected promptly; each tries at least once a second.
+    /// hundred times a second, so the end of an outage is detected promptly; each tries at least once a
+    /// second.
     pub(crate) fn pause_last_ns(&self) -> u64 {
         (u64::from(self.settings.connections_in_all()) * PAUSE_FIRST_NS).min(PAUSE_LAST_NS)
     }

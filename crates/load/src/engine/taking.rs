@@ -17,13 +17,11 @@ const AFTER_CHANCE: u64 = WARMUP_CHANCE | 1 << 62;
 
 impl Engine {
     /// Takes the next event of an open loop into `connection_slot`, for the thread `worker`; `None` if no
-    /// event is left.
-    /// If the rate may change there is always a next event, though it may be due
+    /// event is left. If the rate may change there is always a next event, though it may be due
     /// [`crate::schedule::clock::NEVER_NS`].
     ///
     /// Must be called inside a section of the worker's recorder, so the books cannot close between taking an
-    /// event and
-    /// recording it.
+    /// event and recording it.
     pub(crate) fn take_open(
         &self,
         worker: usize,
@@ -44,8 +42,7 @@ impl Engine {
     }
 
     /// Returns the event in `connection_slot` with its new due time, if a rate change moved it since `taken`;
-    /// call it
-    /// inside a section, as [`Self::take_open`].
+    /// call it inside a section, as [`Self::take_open`].
     pub(crate) fn take_again(
         &self,
         taken: &Taken,

@@ -11,8 +11,7 @@ pub const SUBJECT: &str = "load";
 /// Proofs from one load: the lateness of events, their number and their rate.
 ///
 /// `workload`: its name in a table. The load must be an open loop with arrivals that keep the rate in every
-/// second, since
-/// the truth is the offered rate: random gaps would add their own scatter.
+/// second, since the truth is the offered rate: random gaps would add their own scatter.
 pub fn prove(workload: &str, record: &LoadRecord) -> Vec<Proof> {
     let rate = record.settings.pace.per_s();
     let rate = rate.ok_or_else(|| Missing::because("a closed loop has no rate to keep"));

@@ -1,23 +1,17 @@
 //! Finds the highest rate that keeps a promise: doubles until it breaks, bisects, confirms.
 //!
 //! One run that breaks the promise may have met a hiccup of the machine, and would exclude every rate above
-//! it for good. So
-//! the rate is tried again, and two of three runs decide. A longer disturbance may have broken those runs
-//! too: before the
-//! answer is confirmed, the rate that broke the promise is tried once more, and if it keeps it twice in a
-//! row, the search
-//! continues above it. A confirmation of the answer itself is not repeated: there one run that breaks it is
-//! enough.
+//! it for good. So the rate is tried again, and two of three runs decide. A longer disturbance may have
+//! broken those runs too: before the answer is confirmed, the rate that broke the promise is tried once more,
+//! and if it keeps it twice in a row, the search continues above it. A confirmation of the answer itself is
+//! not repeated: there one run that breaks it is enough.
 //!
 //! A rate that was kept first and broken later shows a change in time, not the target's capacity. If rates
-//! lie further
-//! apart than chance explains, the highest rate that was ever kept is tried again, last: if it is broken, the
-//! target has
-//! changed; if it is kept, the runs contradict each other. Neither is an answer.
+//! lie further apart than chance explains, the highest rate that was ever kept is tried again, last: if it is
+//! broken, the target has changed; if it is kept, the runs contradict each other. Neither is an answer.
 //!
 //! The search is a plain state machine: it names the next rate to try and takes the result. Each try is a
-//! whole run from
-//! its own warm-up, so no run inherits the backlog of another.
+//! whole run from its own warm-up, so no run inherits the backlog of another.
 
 use record::histogram::Histogram;
 use record::load::{LatePolicy, LoadRecord, Schedule};
@@ -25,8 +19,7 @@ use record::search::{Answer, Clause, ProbeEnd, Promise, Stage, Statistic, Try};
 use record::verdict::Check;
 
 /// Maximum ratio, at the end, between a rate that breaks the promise and one that keeps it; or the rates
-/// differ by one
-/// event of a run, if that is more.
+/// differ by one event of a run, if that is more.
 const RESOLUTION: f64 = 1.01;
 /// Runs that must keep the promise at the answer's rate, after the run that found it.
 const CONFIRMATIONS: u32 = 3;
@@ -38,14 +31,12 @@ const LUCK: f64 = 1.15;
 /// Runs after which the search is given up.
 const TRIES_MAX: usize = 64;
 /// Maximum probability that tries with random results would keep the promise first and break it then, for a
-/// target to
-/// count as changed.
+/// target to count as changed.
 const BY_CHANCE: f64 = 0.01;
 /// Minimum number of tries at a rate at which the generator seems to limit, or runs are INVALID.
 const TRIES_UNCLEAR: u32 = 4;
 /// Maximum probability that a row of such tries comes by chance, given their share at this and lower rates,
-/// for the
-/// row to count as the rate's effect.
+/// for the row to count as the rate's effect.
 const ROW_BY_CHANCE: f64 = 0.001;
 /// Maximum share assumed for such tries: with it, ten in a row always count as the rate's effect.
 const UNCLEAR_SHARE_MAX: f64 = 0.5;
@@ -55,8 +46,7 @@ const NO_EVIDENCE: [&str; 2] = ["throttled", "cache-steady"];
 /// Minimum number of events for a run to be evidence.
 const EVENTS_MIN: u64 = 10;
 /// A run that fell behind is the generator's fault if connections were in service for less of the phase than
-/// this: with
-/// a target that is too slow, they are in service all the time.
+/// this: with a target that is too slow, they are in service all the time.
 const BUSY_MIN: f64 = 0.5;
 
 /// A search in progress.
@@ -133,8 +123,7 @@ impl Room {
 }
 
 /// Minimum number of events in a run for the promise: with so few that none lies above it, a percentile is
-/// the
-/// maximum by another name.
+/// the maximum by another name.
 pub fn events_needed(promise: &Promise) -> u64 {
     let needed = |clause: &Clause| match clause.statistic {
         // The decimal 99.9 leaves a thousandth; the float leaves a little less.
@@ -302,8 +291,7 @@ impl Search {
     }
 
     /// The answer of a search without a result: rates that contradict each other by the votes of their tries,
-    /// or else the
-    /// highest rate that any try kept and the lowest that any broke.
+    /// or else the highest rate that any try kept and the lowest that any broke.
     fn unsettled(&self) -> Answer {
         let last_at = |end, rate_per_s: f64| {
             self.all(end).rfind(|tried| tried.rate_per_s.total_cmp(&rate_per_s).is_eq())
@@ -415,12 +403,10 @@ fn first_by_chance(kept: usize, broken: usize) -> f64 {
 /// A run that a quota stopped, or that has no steady cache, is INVALID, and not evidence either way.
 ///
 /// A run that broke the promise is not evidence about the target if the generator limited it: its worker was
-/// hardly ever off
-/// its CPU, or it was late (overall, or at a percentile that breaks the promise) while neither the service
-/// time nor the
-/// wait for a worker breaks the promise by itself. If the run fell behind, every event waits; then the
-/// generator is the
-/// cause if its connections were hardly in service, and the events that they served keep the promise.
+/// hardly ever off its CPU, or it was late (overall, or at a percentile that breaks the promise) while
+/// neither the service time nor the wait for a worker breaks the promise by itself. If the run fell behind,
+/// every event waits; then the generator is the cause if its connections were hardly in service, and the
+/// events that they served keep the promise.
 pub fn judge(promise: &Promise, record: &LoadRecord) -> (ProbeEnd, String) {
     let response = record.response.as_ref().unwrap_or(&record.service).merged();
     let limit_ns = |clause: &Clause| clause.limit.as_nanos() as f64;
@@ -459,9 +445,8 @@ pub fn judge(promise: &Promise, record: &LoadRecord) -> (ProbeEnd, String) {
         holds(&service) && (is_wait_made || record.wait.as_ref().is_ok_and(|wait| holds(&wait.merged())))
     };
     // A worker that waits for a CPU to the end of the phase has begun no event that is late, and the kernel
-    // counts its
-    // wait only when it ends. The only signs are connections that were free, and events served after the
-    // phase.
+    // counts its wait only when it ends. The only signs are connections that were free, and events served
+    // after the phase.
     let stood_still = behind && !service.is_empty();
     let is_unclear = !fails("errors") && (fails("client-cpu") || ((was_late || stood_still) && would_hold));
     if is_unclear {

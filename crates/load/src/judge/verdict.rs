@@ -34,8 +34,7 @@ const LITTLE_MAX: f64 = 0.03;
 /// Maximum share of the measured phase of a closed loop without a server.
 const AWAY_MAX: f64 = 0.01;
 /// Maximum share of the events of a closed loop by which its rate may be too high because all connections
-/// began together;
-/// one event is always allowed.
+/// began together; one event is always allowed.
 const COMMON_START_MAX: f64 = 0.01;
 /// Maximum share of the measured phase of a closed loop in which the generator may stand still.
 const PAUSED_MAX: f64 = 0.01;
@@ -117,8 +116,7 @@ pub(crate) fn checks(findings: &Findings<'_>) -> Vec<Check> {
         checks.push(achieved(findings, rate_per_s));
         checks.extend(findings.lateness.clone());
         // In a closed loop the workers always want the CPU, and on the server's machine they share it: their
-        // waiting is
-        // part of the measurement, and is in the record.
+        // waiting is part of the measurement, and is in the record.
         checks.push(starvation(findings));
     }
     // A closed loop with workers that are always on a CPU measures itself, unless the work is theirs.
@@ -194,8 +192,7 @@ pub(crate) fn gave_up(away: Duration) -> Check {
 }
 
 /// A closed loop plans nothing, so a loop without events has met its plan, yet it has no rate. With fewer
-/// events than
-/// connections, the rate of all connections is unknown too.
+/// events than connections, the rate of all connections is unknown too.
 fn enough_events(f: &Findings<'_>) -> Check {
     let (done, tried) = (f.counts.done, f.counts.done + f.counts.failed);
     let in_flight = u64::from(f.settings.in_flight_max());
@@ -208,8 +205,7 @@ fn enough_events(f: &Findings<'_>) -> Check {
 }
 
 /// In a closed loop, an event in flight waits for the server to come back, and no other event begins: neither
-/// the
-/// latencies nor the errors show the outage.
+/// the latencies nor the errors show the outage.
 fn away(f: &Findings<'_>) -> Option<Check> {
     // With several hosts, the others do the events of the host that is away: in neither loop would the
     // latency show it.
@@ -242,8 +238,8 @@ fn hosts(f: &Findings<'_>) -> Option<Check> {
 }
 
 /// A closed loop offers nothing while the generator stands still, and the events in flight take as much
-/// longer:
-/// neither is the server's doing. In an open loop events are due meanwhile, and `lateness` judges them.
+/// longer: neither is the server's doing. In an open loop events are due meanwhile, and `lateness` judges
+/// them.
 fn paused(f: &Findings<'_>) -> Option<Check> {
     if f.rate_per_s.is_some() || f.paused_s <= 0.0 {
         return None;
@@ -259,8 +255,7 @@ fn paused(f: &Findings<'_>) -> Option<Check> {
 }
 
 /// A rate needs a phase that is longer than an event, and an end for the events that the phase's end cuts:
-/// the share
-/// of each that lies in the phase is part of the rate.
+/// the share of each that lies in the phase is part of the rate.
 fn phase_length(f: &Findings<'_>) -> Check {
     let ends = f.counts.done + f.never_ended;
     let unknown = f.never_ended as f64 / ends.max(1) as f64;
@@ -296,19 +291,16 @@ fn phase_length(f: &Findings<'_>) -> Check {
 }
 
 /// Number of events by which the rate is too high because all connections begin with the phase, or at most
-/// one event
-/// before it.
+/// one event before it.
 ///
 /// The share of an event that the end of the phase cuts is credited, and none is cut at the beginning. On
-/// average the
-/// excess is half the squared coefficient of variation for each event in flight: 0 if service times are
-/// constant.
+/// average the excess is half the squared coefficient of variation for each event in flight: 0 if service
+/// times are constant.
 ///
 /// # Source
 ///
 /// Cox, *Renewal Theory* (1962), sections 4.2 and 5.2: `t / mean + (spread ratio^2 - 1) / 2` renewals by `t`,
-/// and an event
-/// that is cut has completed half of its time on average.
+/// and an event that is cut has completed half of its time on average.
 fn common_start(f: &Findings<'_>, mean_s: f64) -> f64 {
     let s = f.settings;
     let is_apart = s.pace.think() != Think::None || (s.ramp_up + s.warmup).as_secs_f64() >= mean_s;
@@ -334,14 +326,11 @@ fn stuck(f: &Findings<'_>) -> Option<Check> {
 }
 
 /// Number of events in flight at the end of the phase that ended within the drain and do not count against
-/// the server:
-/// at 10 events a second, one such event would be a tenth of a percent.
+/// the server: at 10 events a second, one such event would be a tenth of a percent.
 ///
 /// By Little's law the number in flight is the rate times the mean latency; chance adds three standard
-/// deviations of a
-/// count, and one. More is a backlog, which the drain removed and not the server. If a tenth of all events
-/// are in flight,
-/// the phase is too short to say that the server kept up.
+/// deviations of a count, and one. More is a backlog, which the drain removed and not the server. If a tenth
+/// of all events are in flight, the phase is too short to say that the server kept up.
 fn forgiven(f: &Findings<'_>, rate_per_s: f64) -> u64 {
     let in_flight = rate_per_s * f.in_system_mean_ns.unwrap_or(0.0) / 1e9;
     let usual = in_flight + 3.0 * in_flight.sqrt() + 1.0;
@@ -417,14 +406,12 @@ fn client_cpu(f: &Findings<'_>) -> Option<Check> {
 }
 
 /// Little's law: the number of events in the system, counted at random moments, against the published rate
-/// times the
-/// published mean. The count does not use the stamps behind rate and mean, so the check fails if a latency is
-/// stamped too
-/// short, or if an event is recorded twice or not at all.
+/// times the published mean. The count does not use the stamps behind rate and mean, so the check fails if a
+/// latency is stamped too short, or if an event is recorded twice or not at all.
 ///
 /// Beside the 3 %, the limit allows for chance in the count, and for events that the ends of the phase cut.
-/// `None` if there
-/// were too few samples, or if so many events failed or never ended that the law does not apply.
+/// `None` if there were too few samples, or if so many events failed or never ended that the law does not
+/// apply.
 fn little(f: &Findings<'_>) -> Option<Check> {
     let (counted, mean_ns) = (f.in_system?, f.in_system_mean_ns?);
     // In a closed loop an event that waits for a new connection is counted, but its service time excludes

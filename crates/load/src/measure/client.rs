@@ -118,8 +118,7 @@ impl RunQueueWaits {
     }
 
     /// Time that each worker waited for a CPU since `before` was read; `None` if any account is unknown. A
-    /// wait is at most
-    /// the time from the beginning of the one reading to the end of the other.
+    /// wait is at most the time from the beginning of the one reading to the end of the other.
     pub(crate) fn since(&self, before: &Self) -> Option<Vec<u64>> {
         self.differences(before, |s| s.waited_ns)
     }

@@ -7,22 +7,16 @@
 //! | closed, with a number of events | it begins in the phase | it ends well in the phase |
 //!
 //! The rate is the sum, over all events that end well, of the share of each event's service that lies in the
-//! phase,
-//! divided by the phase's length. An event that the phase contains counts 1. An event that an edge of the
-//! phase cuts
-//! counts its share, so neither edge gains or loses an event. The expected sum is exact for any distribution
-//! of service
-//! times if the load was steady before the phase (each event adds 1 over all time), and in a closed loop for
-//! constant
-//! service times also if all connections begin with the phase.
+//! phase, divided by the phase's length. An event that the phase contains counts 1. An event that an edge of
+//! the phase cuts counts its share, so neither edge gains or loses an event. The expected sum is exact for
+//! any distribution of service times if the load was steady before the phase (each event adds 1 over all
+//! time), and in a closed loop for constant service times also if all connections begin with the phase.
 //!
 //! In a closed loop with a number of events, connections have nothing to do from the moment at which they
-//! find no event
-//! left. Their mean idle time is taken off the phase's length.
+//! find no event left. Their mean idle time is taken off the phase's length.
 //!
 //! Service times are those of the events that begin in the phase. Events that are in flight at one moment are
-//! longer than
-//! most; a sample that included those in flight at both ends would be too long.
+//! longer than most; a sample that included those in flight at both ends would be too long.
 
 use record::load::{LoadSettings, Loop};
 

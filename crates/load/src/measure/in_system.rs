@@ -1,8 +1,7 @@
 //! Number of events in the system, sampled at random moments.
 //!
 //! The count does not use the latencies that the workers stamp, so it can contradict them: see `littles-law`
-//! in
-//! [`crate::judge::verdict`].
+//! in [`crate::judge::verdict`].
 
 /// Samples taken during the measured phase.
 #[derive(Debug, Default)]

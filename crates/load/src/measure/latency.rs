@@ -1,15 +1,12 @@
 //! The workers' recorders, and how a reader takes them while the workers continue to record.
 //!
 //! Only the worker writes its [`Recorder`]. A reader can take the recorder at any moment and leave an empty
-//! one, however
-//! long the worker sleeps or hangs: the worker marks the beginning and the end of each section in which it
-//! records; the
-//! reader swaps the pointer and waits for at most one such section to end. The worker never waits, allocates
-//! or locks.
+//! one, however long the worker sleeps or hangs: the worker marks the beginning and the end of each section
+//! in which it records; the reader swaps the pointer and waits for at most one such section to end. The
+//! worker never waits, allocates or locks.
 //!
 //! A lock would do the same, but a reader preempted while it holds the lock would stop the worker between an
-//! event's
-//! due time and its record.
+//! event's due time and its record.
 
 use std::marker::PhantomData;
 use std::ptr;
@@ -45,8 +42,7 @@ pub(crate) struct Recorder {
     /// Latency of events of the warm-up and of the falling load: displayed, never counted.
     pub(crate) warmup: Tally,
     /// Lower bounds for events of the measured phase that ended after it. Events that timed out in the phase
-    /// are here too,
-    /// except for their response.
+    /// are here too, except for their response.
     pub(crate) late: LateDistributions<Tally>,
     /// Service time by operation.
     pub(crate) operations: Box<[Tally]>,
@@ -134,8 +130,7 @@ impl OfHost {
 }
 
 /// Distributions of events that ended after their phase; each value is a lower bound. `H` is [`Tally`], or
-/// the sum of
-/// many.
+/// the sum of many.
 #[derive(Debug)]
 pub(crate) struct LateDistributions<H> {
     pub(crate) response: H,
@@ -201,8 +196,7 @@ impl Log {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct EventCounts {
     /// Closed loop only: events taken that may belong to the measured phase: all until its end, or, with a
-    /// number of
-    /// events, those taken in it.
+    /// number of events, those taken in it.
     pub(crate) started: u64,
     pub(crate) done: u64,
     /// Part of `done` that began before the phase.
@@ -335,8 +329,8 @@ impl Writer {
     pub(crate) fn enter(&mut self) -> Option<Section<'_>> {
         let cell = &*self.0;
         // Sequential consistency orders this addition before the load. If the load returns the pointer that a
-        // reader is
-        // about to take, the addition precedes the reader's swap too, so the reader sees the odd number.
+        // reader is about to take, the addition precedes the reader's swap too, so the reader sees the odd
+        // number.
         let next = cell.sections.fetch_add(1, Ordering::SeqCst) + 2;
         let active = cell.active.load(Ordering::SeqCst);
         if active.is_null() {
@@ -354,8 +348,8 @@ impl Writer {
 impl Drop for Section<'_> {
     fn drop(&mut self) {
         // Only the worker writes the number, so a plain store suffices. It releases the section's writes to
-        // the reader
-        // that finds the number even. A locked addition here cost 6 ns for each of an event's two sections.
+        // the reader that finds the number even. A locked addition here cost 6 ns for each of an event's two
+        // sections.
         self.sections.store(self.next, Ordering::Release);
     }
 }
@@ -385,8 +379,7 @@ impl Reader {
             return None;
         }
         // SAFETY: it came from `Box::into_raw`; no section began with it after the swap, and the last that
-        // did is
-        // over.
+        // did is over.
         Some(unsafe { Box::from_raw(taken) })
     }
 }

@@ -13,8 +13,7 @@ pub(crate) struct Span {
     /// yet.
     pub(crate) until_ns: Option<u64>,
     /// Due times of the events that failed a try because of it; about one for each worker, since a worker
-    /// reconnects before
-    /// its next event.
+    /// reconnects before its next event.
     hits_due_ns: Vec<u64>,
 }
 

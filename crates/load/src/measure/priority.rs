@@ -43,8 +43,7 @@ fn set(policy: libc::c_int, priority: libc::c_int) -> io::Result<()> {
 /// Idle-priority threads, one for each CPU, that keep every CPU awake; they end when this is dropped.
 ///
 /// An idle CPU takes time to wake up, and in a virtual machine its host's CPU does too: at low rates that is
-/// a large part
-/// of every latency, and at high rates a smaller one.
+/// a large part of every latency, and at high rates a smaller one.
 #[derive(Debug)]
 pub(crate) struct Awake {
     over: Arc<AtomicBool>,

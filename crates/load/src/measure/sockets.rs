@@ -27,8 +27,7 @@ impl Sockets {
     /// # Source
     ///
     /// `/proc/self/net/tcp`, `tcp6`: `Documentation/networking/proc_net_tcp.rst`; `unix`: proc(5). They show
-    /// the sockets of
-    /// this process's network namespace.
+    /// the sockets of this process's network namespace.
     pub(crate) fn connected_since(&self, before: &Self) -> Option<u32> {
         let is_ours = |inode: &u64| self.0.contains(inode) && !before.0.contains(inode);
         // Without IPv6 there is no such file.

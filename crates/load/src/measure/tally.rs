@@ -1,10 +1,8 @@
 //! Histograms that cost in proportion to their values, not to their size: to add, to empty, to read.
 //!
 //! A worker records in a dozen [`Tally`]s, and an interval ends by adding those of all workers to [`Sum`]s.
-//! The cost of
-//! that is memory traffic, since the memory was written on other CPUs. So the counts of a tally are 16 bits
-//! wide, and the
-//! rare count that overflows carries over.
+//! The cost of that is memory traffic, since the memory was written on other CPUs. So the counts of a tally
+//! are 16 bits wide, and the rare count that overflows carries over.
 
 use std::fmt;
 use std::ops::Range;

@@ -1,16 +1,12 @@
 //! The events due in an open loop, phase by phase, and the changes of rate.
 //!
 //! All events form one row of slots: those of the warm-up first, then those of the measured phase. The row
-//! consists of
-//! *stretches*, each with its pace. A change of rate cuts the stretch that it falls into and lays out the
-//! rest anew: events
-//! that were due before the change keep their slots and their due times, even if a worker holds them; the
-//! schedule begins
-//! anew at the moment of the change, so its first event is due then. Workers that hold a later event look up
-//! its due time
-//! again. A change is announced some time ahead and takes effect for all workers at one moment, so no worker
-//! can have begun
-//! an event that is now due at another time, and the books balance to the event.
+//! consists of *stretches*, each with its pace. A change of rate cuts the stretch that it falls into and lays
+//! out the rest anew: events that were due before the change keep their slots and their due times, even if a
+//! worker holds them; the schedule begins anew at the moment of the change, so its first event is due then.
+//! Workers that hold a later event look up its due time again. A change is announced some time ahead and
+//! takes effect for all workers at one moment, so no worker can have begun an event that is now due at
+//! another time, and the books balance to the event.
 //!
 //! Rows are never removed: a worker that still reads an old row reads a true account of the past.
 
@@ -93,8 +89,7 @@ pub(crate) struct Slot {
 
 impl Part {
     /// The pace of the phase from `offset_ns` on, at `factor` times its rate; `change` separates the random
-    /// streams of the
-    /// layouts.
+    /// streams of the layouts.
     fn laid_out(&self, offset_ns: u64, factor: f64, change: usize) -> Arc<Pace> {
         let seed = self.pace.seed ^ (change as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let settings = PaceSettings { seed, ..self.pace.clone() };
@@ -177,8 +172,7 @@ impl Due {
     }
 
     /// Publishes a row with the rate `per_s` from `at_ns` on, and makes it current if `is_in_time` holds
-    /// after the row
-    /// was published; `None` if no change is left.
+    /// after the row was published; `None` if no change is left.
     pub(crate) fn change(&self, at_ns: u64, per_s: f64, is_in_time: impl FnOnce() -> bool) -> Option<bool> {
         let made = self.made.load(Ordering::SeqCst);
         let room = self.rows.get(made)?;
@@ -194,8 +188,7 @@ impl Due {
     }
 
     /// The event `number` in `row`, for the thread `worker`. If threads own their events, an event that a
-    /// change cut off
-    /// is replaced by the thread's next.
+    /// change cut off is replaced by the thread's next.
     pub(crate) fn slot(&self, row: &Row, number: u64, worker: usize, scratch: &mut Scratch) -> Slot {
         let (at, number) = match self.plan.schedule {
             Schedule::Shared => (row.stretch_of(number), number),
@@ -346,8 +339,7 @@ impl Stretch {
 }
 
 /// The pace of a warm-up of length `span` before `measured`: the same arrivals, or, if those change their
-/// rate, even
-/// arrivals at the rate with which they begin.
+/// rate, even arrivals at the rate with which they begin.
 fn before(measured: &PaceSettings, span: Duration) -> PaceSettings {
     let (arrivals, rate_per_s) = if measured.arrivals.say_their_rate() {
         let opening_per_s = pace::opening_rate_per_s(&measured.arrivals, measured.span);

@@ -1,18 +1,13 @@
 //! The lead: the time before a due time at which a worker asks to be woken.
 //!
 //! A sleep ends late: the timer's interrupt, the CPU's exit from its idle state and the scheduler take some
-//! tens of
-//! microseconds, in a virtual machine more. The workers learn the delay together from their own wake-ups,
-//! from the warm-up
-//! on: the *lead* is its running 90th percentile. A worker asks to be woken that much before the due time and
-//! spins for
-//! the rest.
+//! tens of microseconds, in a virtual machine more. The workers learn the delay together from their own
+//! wake-ups, from the warm-up on: the *lead* is its running 90th percentile. A worker asks to be woken that
+//! much before the due time and spins for the rest.
 //!
 //! Spinning has a budget, a share of one CPU for all workers together, and less if the machine has less than
-//! one idle CPU.
-//! If the budget is used up, the lead shrinks: at the shortest wake-up latency it costs nothing and still
-//! removes most of
-//! the lateness.
+//! one idle CPU. If the budget is used up, the lead shrinks: at the shortest wake-up latency it costs nothing
+//! and still removes most of the lateness.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
@@ -155,8 +150,7 @@ mod tests {
     use crate::schedule::random::Random;
 
     /// Plays a worker that wakes 40 to 60 us late, and one time in fifty another 500 us later; returns the
-    /// latenesses
-    /// and the share of time spun, both of the second half.
+    /// latenesses and the share of time spun, both of the second half.
     fn play(lead: &Lead, gap_ns: u64, events: u64) -> (Vec<u64>, f64) {
         let mut random = Random::of(9, gap_ns);
         let (mut late, mut spun_ns) = (Vec::new(), 0);

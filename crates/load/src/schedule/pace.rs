@@ -1,8 +1,7 @@
 //! Due times of events: a pure, seeded function of an event's number.
 //!
 //! There is no queue. A worker takes a number, and this module returns when that event is due: for any
-//! worker, in any order,
-//! any number of times.
+//! worker, in any order, any number of times.
 
 mod due_times;
 mod even;
@@ -248,8 +247,8 @@ mod tests {
     }
 
     /// Distance of gaps from the exponential distribution of mean `mean`: Anderson and Darling's A^2 of a
-    /// distribution that
-    /// is fully known. Its mean is 1; one sample in a hundred lies above 3.86, one in a thousand above 6.
+    /// distribution that is fully known. Its mean is 1; one sample in a hundred lies above 3.86, one in a
+    /// thousand above 6.
     ///
     /// # Source
     ///

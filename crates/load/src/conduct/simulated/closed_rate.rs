@@ -80,7 +80,7 @@ fn a_phase_that_begins_with_its_connections_has_no_rate_if_services_vary() {
     assert!(check(&simulate(closed(8, Duration::ZERO, phase), alike), "phase-length"));
 }
 
-/// A server whose service times are exponential, of mean 100 ms.
+/// A server with exponential service times, of mean 100 ms.
 fn exponential(scene: &Scene<'_>) -> (u64, Result<(), FailureClass>) {
     let unit = Random::of(scene.chance, scene.now_ns).below(1 << 30) as f64 / f64::from(1 << 30);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some seconds at most")]

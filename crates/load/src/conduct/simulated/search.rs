@@ -32,8 +32,7 @@ fn the_capacity_of_a_server_is_found_within_three_percent() {
 fn a_search_blames_who_is_slow_where_a_run_fell_behind() {
     let promise = Promise::parse("mean<10ms").unwrap();
     // The worker is busy all the time; or it is idle at times and was kept from its CPU; or it is busy with
-    // one event that
-    // does not end, with a service known from below.
+    // one event that does not end, with a service known from below.
     for (service_ns, expected) in
         [(2 * MS, ProbeEnd::Broken), (MS / 100, ProbeEnd::Unclear), (60 * SECOND, ProbeEnd::Broken)]
     {

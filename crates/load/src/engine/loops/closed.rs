@@ -1,8 +1,7 @@
 //! The closed loop: the next event starts when the last one ends, or a think time later.
 //!
 //! A closed loop has no intended starts, so it has no response time: it cannot tell what users would wait at
-//! a given
-//! rate.
+//! a given rate.
 
 use record::load::Think;
 
@@ -20,8 +19,8 @@ pub(crate) fn work(worker: &mut Worker) {
     let engine = std::sync::Arc::clone(&worker.engine);
     let think = engine.settings.pace.think();
     let mut chance = Random::of(engine.settings.seed ^ THINK_SALT, worker.index as u64);
-    // Real users are not in step: with think times, the first events are spread over one think time.
-    // If the load rises, workers join one after another.
+    // Real users are not in step: with think times, the first events are spread over one think time. If the
+    // load rises, workers join one after another.
     let joins_ns = engine.timeline().start_ns + engine.share_ns(engine.settings.ramp_up, worker.index);
     let first_ns = joins_ns + spread_ns(think, &mut chance);
     if worker.wait_until(first_ns).is_none() {

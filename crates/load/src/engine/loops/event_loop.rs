@@ -1,29 +1,23 @@
 //! One thread, many connections: waits for the first that is ready, or for the next event to fall due.
 //!
 //! Schedule, stamps and ledger are those of the loops with a thread for each connection. A loop takes the
-//! next event
-//! of an open loop before it is due, as a worker does, and begins it on the connection that has been free for
-//! longest.
-//! *Claim* is the time from which that connection was free: time for which all connections were busy is wait,
-//! and
-//! time for which the loop was busy is the generator's lateness.
+//! next event of an open loop before it is due, as a worker does, and begins it on the connection that has
+//! been free for longest. *Claim* is the time from which that connection was free: time for which all
+//! connections were busy is wait, and time for which the loop was busy is the generator's lateness.
 //!
 //! A closed loop reads the answers of all ready connections before it sends new requests. The end of an
-//! answer is then
-//! late by the time to read the others, not to send for them; sending takes ten times as long.
+//! answer is then late by the time to read the others, not to send for them; sending takes ten times as long.
 //!
 //! A sleeping loop costs the server time: the thread that sends the first answer wakes it, and on the same
-//! machine
-//! pays for the wake-up. With `spin`, a closed loop polls for answers for a while before it sleeps.
+//! machine pays for the wake-up. With `spin`, a closed loop polls for answers for a while before it sleeps.
 //!
 //! An event may consist of several requests: its dialogue continues after each answer. A connection that is
-//! opened by
-//! a conversation, such as a login, is opened on another thread while the loop continues ([`opener`]).
+//! opened by a conversation, such as a login, is opened on another thread while the loop continues
+//! ([`opener`]).
 //!
 //! Nothing is allocated between the due time and the record of an event: requests are built in one buffer of
-//! the loop,
-//! answers are read into another, and a connection has its own buffer only for an incomplete answer or
-//! request.
+//! the loop, answers are read into another, and a connection has its own buffer only for an incomplete answer
+//! or request.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

@@ -1,8 +1,7 @@
 //! The open loop: events are due at the schedule's times, however slowly the server answers.
 //!
 //! A free worker takes the next slot by one atomic add and sleeps until it is due. When all workers are busy,
-//! slots
-//! fall due and wait: the queue is the difference of two integers, so it cannot overflow.
+//! slots fall due and wait: the queue is the difference of two integers, so it cannot overflow.
 
 use record::load::{LatePolicy, Loop};
 

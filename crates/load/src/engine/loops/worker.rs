@@ -50,8 +50,7 @@ impl Worker {
     }
 
     /// Whether the worker has a connection. Drops a connection that ended between two events, and counts an
-    /// error if it
-    /// was lost.
+    /// error if it was lost.
     pub(crate) fn is_connected(&mut self) -> bool {
         let Some(connection) = &mut self.connection else { return false };
         match connection.idle(std::mem::take(&mut self.has_rested)) {

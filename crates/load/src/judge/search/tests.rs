@@ -81,8 +81,7 @@ fn a_steady_target_that_keeps_a_promise_by_chance_near_its_capacity_is_rarely_ca
 /// Results of 1000 searches: right, wrong, changed, unsettled, unreachable, the generator's limit.
 ///
 /// `target` decides whether a try keeps the promise, from its rate, its number and a drawn value. An answer
-/// from 80 to
-/// 110 % of the `capacity` is right.
+/// from 80 to 110 % of the `capacity` is right.
 fn answers(capacity: f64, target: impl Fn(f64, u64, f64) -> bool) -> [u32; 6] {
     answers_beside(capacity, target, |_, _| false)
 }
@@ -129,8 +128,7 @@ fn near(per_s: f64, capacity: f64) -> f64 {
 #[test]
 fn a_search_beside_wild_tries_finds_the_capacity_or_says_that_it_does_not() {
     // A percentile of heavy tails: some tries break the promise by chance, at any rate. If one try in five
-    // does, an
-    // answer that is too low is the target's doing.
+    // does, an answer that is too low is the target's doing.
     for (wild, wrong_max) in [(0.01, 10), (0.05, 20), (0.2, 150)] {
         let ends = answers(500.0, |per_s, _, drawn| drawn < near(per_s, 500.0) * (1.0 - wild));
         let [right, wrong, changed, _, unreachable, limit] = ends;

@@ -1,10 +1,8 @@
 //! Check of the generator's lateness: its part of each published percentile of the response.
 //!
 //! The generator's part of a response is its lateness, and the part of the wait that its lateness with the
-//! previous event
-//! on the same connection caused. A percentile of the response is the generator's if that part, at the same
-//! percentile, is
-//! more than half of it. The p99 may not be.
+//! previous event on the same connection caused. A percentile of the response is the generator's if that
+//! part, at the same percentile, is more than half of it. The p99 may not be.
 
 use record::histogram::{Histogram, QUANTILES};
 use record::verdict::Check;

@@ -1,12 +1,9 @@
 //! Even arrivals: each thread has its period, the threads staggered over it; jitter moves each due time a little.
 //!
 //! Jitter may swap the due times of neighbors. If any worker takes the next event
-//! ([`DueTimes::in_order_ns`]), they must
-//! come in order of time, or a worker would sleep for a later event while an earlier one waits. Jitter moves
-//! an event by at
-//! most `jitter x threads` places either way, so the event of a rank is found among a few neighbors, and the
-//! k-th due time
-//! stays a pure function of k.
+//! ([`DueTimes::in_order_ns`]), they must come in order of time, or a worker would sleep for a later event
+//! while an earlier one waits. Jitter moves an event by at most `jitter x threads` places either way, so the
+//! event of a rank is found among a few neighbors, and the k-th due time stays a pure function of k.
 
 use super::due_times::{DueTimes, PaceSettings, Scratch, whole_events};
 use crate::schedule::random::Random;

@@ -1,12 +1,10 @@
 //! Poisson arrivals: independent users, exponential gaps.
 //!
 //! The number of events in each of some equal windows of the phase is drawn when the phase is laid out.
-//! Within a window
-//! each event falls into either half with equal chance, and so on down to one event in a stretch of time, in
-//! which its due
-//! time is uniform. That is a Poisson process. Any of its events is found in a few microseconds, and the
-//! neighbor of the
-//! last one in some nanoseconds. Neither layout time nor memory grows with the number of events.
+//! Within a window each event falls into either half with equal chance, and so on down to one event in a
+//! stretch of time, in which its due time is uniform. That is a Poisson process. Any of its events is found
+//! in a few microseconds, and the neighbor of the last one in some nanoseconds. Neither layout time nor
+//! memory grows with the number of events.
 //!
 //! # Source
 //!
@@ -158,8 +156,7 @@ fn heads(coins: u64, random: &mut Random) -> u64 {
 /// # Source
 ///
 /// Below 10 the product of uniform numbers: Knuth, *Seminumerical Algorithms*, 3.4.1; from there on Hörmann,
-/// *The
-/// transformed rejection method for generating Poisson random variables* (1993), algorithm PTRS.
+/// *The transformed rejection method for generating Poisson random variables* (1993), algorithm PTRS.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

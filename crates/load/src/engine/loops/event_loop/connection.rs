@@ -40,8 +40,7 @@ impl EventLoop {
     }
 
     /// Sends the link's request as far as the kernel takes it now; with several requests in flight, `flush`
-    /// sends it
-    /// together with those of the other links.
+    /// sends it together with those of the other links.
     pub(super) fn send(&mut self, number: usize) {
         let carrier = self.links[number].carrier;
         let sent_before = self.carriers[carrier].unsent.len();
@@ -142,8 +141,7 @@ impl EventLoop {
             self.send_rest(carrier);
         }
         // Edge-triggered: readiness is reported once. A read that fills the buffer may leave bytes, and so
-        // may any read
-        // before the peer's end. After a short read, new bytes make the connection ready again.
+        // may any read before the peer's end. After a short read, new bytes make the connection ready again.
         while matches!(
             self.links[first].state,
             State::Greeting | State::Free | State::Resting | State::Asking | State::Draining | State::Pausing
@@ -346,8 +344,8 @@ impl EventLoop {
     }
 
     /// Marks that the link's connection takes no more requests: it is replaced when no request is in flight.
-    /// The
-    /// server has not begun the link's event; the event is sent on the next connection, which is not a retry.
+    /// The server has not begun the link's event; the event is sent on the next connection, which is not a
+    /// retry.
     pub(super) fn drain(&mut self, number: usize) {
         let carrier = self.links[number].carrier;
         self.links[number].state = State::Draining;
@@ -372,8 +370,8 @@ impl EventLoop {
     }
 
     /// Drops a connection and makes another: at once, as a client does that finds its connection dead, but
-    /// after a
-    /// pause if it carried no answer. Otherwise a server that accepts and closes would cause an endless loop.
+    /// after a pause if it carried no answer. Otherwise a server that accepts and closes would cause an
+    /// endless loop.
     pub(super) fn replace(&mut self, carrier: usize) {
         self.disconnect(carrier);
         let pause_ns = if self.carriers[carrier].has_answered { 0 } else { self.next_pause_ns(carrier) };
@@ -505,8 +503,8 @@ impl EventLoop {
             }
             if let Some(event) = &mut self.links[number].event {
                 // In an open loop, the time that the event waited for this connection is wait, as on a
-                // thread. In a closed
-                // loop there is no wait, and an event that the server had not begun continues.
+                // thread. In a closed loop there is no wait, and an event that the server had not begun
+                // continues.
                 if is_open || event.is_tried {
                     event.started = event.started.on_new_connection(now_ns);
                 }

@@ -1,10 +1,8 @@
 //! A connection of an event loop, and its events in flight.
 //!
 //! A connection ([`Carrier`]) has as many links as it may have requests in flight: one, or `--pipeline N`. A
-//! link has
-//! one event in flight, with its own stamps. A connection's first link also holds the connection's timer and
-//! the state
-//! of its opening.
+//! link has one event in flight, with its own stamps. A connection's first link also holds the connection's
+//! timer and the state of its opening.
 
 use socket2::Socket;
 
@@ -23,8 +21,8 @@ pub(super) struct Carrier {
     pub(super) inbox: Inbox,
     /// The part of its requests that the kernel has not taken yet, or that is sent together with others.
     pub(super) unsent: Vec<u8>,
-    /// The connection's share of the bytes held by all connections; grows if the server asks and does not read the
-    /// replies.
+    /// Unsent bytes of this connection, as part of the limit for all connections: a server may ask and not
+    /// read the replies.
     pub(super) unsent_held: HeldBytes,
     /// Waits for the kernel to take more.
     pub(super) is_blocked: bool,
@@ -87,8 +85,7 @@ pub(super) enum State {
     Resting,
     Asking,
     /// The connection takes no more requests, and ends with the answers to those in flight; an event in
-    /// flight is sent
-    /// on the next connection.
+    /// flight is sent on the next connection.
     Draining,
     /// The event rests until the timer.
     Pausing,

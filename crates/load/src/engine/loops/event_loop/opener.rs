@@ -1,6 +1,5 @@
 //! Opens connections that need a conversation, such as a login and statements to prepare: on a separate
-//! thread, one
-//! after another, while the loop serves the other connections.
+//! thread, one after another, while the loop serves the other connections.
 
 use std::io;
 use std::sync::mpsc::{self, Receiver, Sender};

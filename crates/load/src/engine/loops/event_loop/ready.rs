@@ -15,8 +15,7 @@ pub(super) const INPUT: EpollFlags = EpollFlags::EPOLLIN.union(EpollFlags::EPOLL
 /// The watched connections, and those that the last wait found ready.
 ///
 /// Each has a number. Readiness is edge-triggered (`EPOLLET`): level-triggered, the kernel would poll every
-/// connection
-/// again that was just read to its end.
+/// connection again that was just read to its end.
 pub(super) struct Ready {
     epoll: Epoll,
     found: Vec<libc::epoll_event>,
@@ -51,8 +50,8 @@ impl Ready {
             tv_nsec: i64::try_from(timeout_ns % 1_000_000_000).expect("below a billion"),
         };
         self.found.clear();
-        // SAFETY: the room for READY_MAX events was made by `with_capacity` and is ours alone; the timeout lives through
-        // the call; there is no signal mask.
+        // SAFETY: `with_capacity` made room for READY_MAX events, and only this call uses it; the timeout
+        // outlives the call; there is no signal mask.
         let count = unsafe {
             libc::syscall(
                 libc::SYS_epoll_pwait2,
