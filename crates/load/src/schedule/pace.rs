@@ -239,7 +239,8 @@ mod tests {
         let n = gaps.len() as f64;
         let mean = gaps.iter().sum::<f64>() / n;
         let variance = gaps.iter().map(|g| (g - mean).powi(2)).sum::<f64>() / n;
-        // 100,000 gaps: the mean is known to 0.3 %, the ratio of spread to mean (1 for the exponential) as well.
+        // 100,000 gaps: the mean is known to 0.3 %, and so is the ratio of spread to mean (1 for the
+        // exponential).
         assert!((mean / 1e6 - 1.0).abs() < 0.015, "{mean}");
         assert!((variance.sqrt() / mean - 1.0).abs() < 0.02, "{}", variance.sqrt() / mean);
         // Count in a phase: Poisson with mean 100,000 and standard deviation 316.

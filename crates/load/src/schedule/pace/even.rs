@@ -1,4 +1,5 @@
-//! Even arrivals: each thread has its period, the threads staggered over it; jitter moves each due time a little.
+//! Even arrivals: each thread has its period, the threads staggered over it; jitter moves each due time a
+//! little.
 //!
 //! Jitter may swap the due times of neighbors. If any worker takes the next event
 //! ([`DueTimes::in_order_ns`]), they must come in order of time, or a worker would sleep for a later event

@@ -8,8 +8,8 @@
 //!
 //! # Source
 //!
-//! Kingman, *Poisson Processes* (1993), section 2.4: given their number, the points in an interval are independent and
-//! uniform.
+//! Kingman, *Poisson Processes* (1993), section 2.4: given their number, the points in an interval are
+//! independent and uniform.
 
 use super::due_times::{DueTimes, PaceSettings, Scratch};
 use super::path::{Node, Path};
