@@ -112,7 +112,7 @@ fn cache_server(
     })
 }
 
-/// In plain text, and through TLS if openssl is installed.
+/// Runs the check in plain text, and through TLS if openssl is installed.
 fn both_ways(check: impl Fn(Option<&Certificate>)) {
     check(None);
     if let Some(authority) = Authority::new() {

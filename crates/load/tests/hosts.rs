@@ -113,7 +113,7 @@ fn a_host_did_as_many_requests_as_its_own_log_says() {
 fn each_of_two_databases_has_a_data_set_of_its_own() {
     if let (Some(one), Some(other)) = (Postgres::start(), Postgres::start()) {
         let (one, other) = (one.port(), other.port());
-        // As libpq has it; the same, with the password in a parameter's place where it cannot be.
+        // Both forms of libpq: the hosts in the URL's authority, and in its parameters.
         let by_parameters =
             format!("postgres://app:{PASSWORD}@/bench?host=127.0.0.1,localhost&port={one},{other}");
         have_data_sets(&format!("postgres://app:{PASSWORD}@127.0.0.1:{one},127.0.0.1:{other}/bench"));

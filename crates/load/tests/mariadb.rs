@@ -165,9 +165,9 @@ fn a_frozen_server_shows_in_the_response_time_as_the_analysis_says() {
     let stalled_s = record.service.known.quantile_ns(1.0).unwrap() as f64 / 1e9;
     assert!(stalled_s > 0.99, "{stalled_s}");
     // An event due at t into a stall of T ends at T plus the time that the backlog before it takes to drain.
-    // At five times the offered rate or more, that is at most t / 5: of the L = 10 s of the run, the share 1
-    // - q that is slower than the quantile was due in the first (1 - q) L of the stall, and its fastest event
-    //   took T - (1 - q) L or up to a fifth of (1 - q) L more.
+    // At five times the offered rate or more, that is at most t / 5: of the L = 10 s of the run, the share
+    // 1 - q that is slower than the quantile was due in the first (1 - q) L of the stall, and its fastest
+    // event took T - (1 - q) L or up to a fifth of (1 - q) L more.
     for quantile in [0.95, 0.99, 0.999] {
         let share_s = (1.0 - quantile) * 10.0;
         let found_s = response.quantile_ns(quantile).unwrap() as f64 / 1e9;

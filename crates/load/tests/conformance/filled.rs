@@ -34,7 +34,7 @@ impl Filled {
 }
 
 impl Subject for Filled {
-    /// A light load, which does not fill the cache beforehand.
+    /// A light load, which does not prepare the cache beforehand.
     fn settings(&self) -> LoadSettings {
         LoadSettings {
             kv: KvSettings { keys: 200, ..KvSettings::usual() },
