@@ -44,7 +44,7 @@ pub(crate) struct Begun {
 
 impl ConnectionSlot {
     /// Stores the event. Call it inside a section: the section's end orders these stores before the audit's
-    /// loads. Before that, other threads read only counters.
+    /// loads. Until then, other threads only count the slots that hold an event.
     pub(super) fn hold(&self, slot: u64, due_ns: u64, is_measured: bool) {
         self.due_ns.store(due_ns, Ordering::Relaxed);
         self.is_measured.store(is_measured, Ordering::Relaxed);
@@ -76,6 +76,7 @@ impl ConnectionSlot {
     /// Frees the slot once the recorder has the event's outcome.
     pub(crate) fn release(&self, end_ns: u64) {
         self.last_end_ns.store(end_ns, Ordering::Relaxed);
+        // Only the slot's thread writes the count, so it needs no locked addition.
         self.ended.store(self.ended.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         self.scheduled.store(NONE, Ordering::Release);
     }

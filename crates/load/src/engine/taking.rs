@@ -30,6 +30,7 @@ impl Engine {
     ) -> Option<Taken> {
         let due = self.timeline().due.as_ref()?;
         let number = match due.schedule() {
+            // Relaxed: slots must be distinct, and the section orders the rest for the audit.
             Schedule::Shared => self.next.fetch_add(1, Ordering::Relaxed),
             Schedule::Own => self.workers[worker].next_own.load(Ordering::Relaxed),
         };

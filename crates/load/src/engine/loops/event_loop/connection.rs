@@ -200,7 +200,7 @@ impl EventLoop {
                 if self.multiplex(carrier).closes_idle()
                     && (bytes == 0 || self.carriers[carrier].dialogue.closes()) =>
             {
-                // Not an outage: the connection is made again when an event needs it.
+                // Not an outage: the connection is replaced before an event needs it.
                 self.replace(carrier);
             }
             (_, None) if bytes == 0 => self.lose(carrier, &closed()),
