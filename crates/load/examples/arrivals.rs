@@ -148,7 +148,7 @@ fn stamp_what_comes(socket: &Socket) -> io::Result<()> {
 
 /// Reads once: number of bytes, and arrival of the last of them; `None` at the connection's end.
 fn receive(socket: &Socket, room: &mut [u8]) -> Option<(usize, u64)> {
-    // SAFETY: what is initialized may be treated as if it were not; only bytes are written to it.
+    // SAFETY: initialized memory may be treated as uninitialized; only bytes are written to it.
     let room = unsafe { &mut *(std::ptr::from_mut(room) as *mut [MaybeUninit<u8>]) };
     let (mut parts, mut control) = ([MaybeUninitSlice::new(room)], [MaybeUninit::new(0); 128]);
     let mut message = MsgHdrMut::new().with_buffers(&mut parts).with_control(&mut control);

@@ -421,7 +421,7 @@ fn note_usage(usage_before: &mut Option<Usage>, taken: &Taken) {
     }
 }
 
-/// Notes what the measured events cost when the first after them is taken.
+/// Stores the thread's CPU time when the first event after the measured ones is taken.
 fn note_end(usage_before: Option<&Usage>, usage_after: &mut Option<Usage>, taken: &Taken) {
     if !taken.is_measured && usage_before.is_some() && usage_after.is_none() {
         *usage_after = client::thread_usage();

@@ -129,8 +129,7 @@ impl Engine {
     /// The delay within `time` after which the connection of `connection_slot` joins a rising closed loop, or
     /// leaves a falling one; connections do so one after another.
     pub(crate) fn share_ns(&self, time: std::time::Duration, connection_slot: usize) -> u64 {
-        // Called for each event, and the division below is the slowest instruction of our cost for each
-        // event.
+        // Called for each event. The division below would be the slowest part of what an event costs us.
         if time.is_zero() {
             return 0;
         }

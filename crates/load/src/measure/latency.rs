@@ -162,7 +162,7 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// A log with room for `rows` events. Every page is touched now, so that `push` never faults.
+    /// A log with room for `rows` events. Every page is touched now, so `push` causes no page fault.
     fn with_room(rows: usize) -> Self {
         let nothing = EventRow {
             due_ns: 1,
