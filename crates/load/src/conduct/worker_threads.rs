@@ -185,7 +185,7 @@ fn worker_thread(
     worker_state.thread_id.store(nix::unistd::gettid().as_raw(), Ordering::SeqCst);
     // Sleeps end on time, not up to 50 us later. If the kernel refuses, the lateness shows it.
     let _ = nix::sys::prctl::set_timerslack(1);
-    // A server may be hostile: a thread that talks to it has no capabilities over the machine.
+    // A server may be hostile: a thread that talks to it keeps only the capabilities that it needs.
     let is_fifo = engine.settings.pace.as_open().is_some_and(|open| open.fifo);
     let _ = if is_fifo { capabilities::keep_priority() } else { capabilities::keep_files() };
     if gate.enter() {

@@ -33,7 +33,7 @@ const TRIES_MAX: usize = 64;
 /// Maximum probability that tries with random results would keep the promise first and break it then, for a
 /// target to count as changed.
 const BY_CHANCE: f64 = 0.01;
-/// Minimum number of tries at a rate at which the generator seems to limit, or runs are INVALID.
+/// Minimum number of tries at a rate at which the generator seems to be the limit, or runs are INVALID.
 const TRIES_UNCLEAR: u32 = 4;
 /// Maximum probability that a row of such tries comes by chance, given their share at this and lower rates,
 /// for the row to count as the rate's effect.

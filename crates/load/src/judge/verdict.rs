@@ -65,7 +65,7 @@ pub(crate) struct Findings<'a> {
     pub(crate) never_ended: u64,
     /// Total time of the phase that connections spent with those.
     pub(crate) held_s: f64,
-    /// Sockets that the kernel had open for the connections before the first event; an error if they have no
+    /// Sockets that the kernel had open for the connections before the first event; missing if they have no
     /// sockets.
     pub(crate) open_sockets: Maybe<u32>,
     /// A second count of the events, from the log of events; `None` if there is no log, or it is incomplete.

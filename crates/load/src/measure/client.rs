@@ -39,7 +39,7 @@ impl Usage {
     }
 }
 
-/// Raises the limit of open files so that many connections can be open; the error says what to do.
+/// Raises the limit of open files for `connections` connections; the error says what to do.
 ///
 /// A process may raise its soft limit up to the hard limit.
 pub(crate) fn may_open(connections: u32) -> Result<(), String> {
