@@ -200,7 +200,7 @@ fn judge(
     Verdict::of(checks)
 }
 
-/// The longest outage of a host, summed over the measured phase.
+/// Total outage, within the measured phase, of the host that was away longest.
 fn away(outages: &[Outage], measured_s: f64) -> Option<Away> {
     let within = |outage: &Outage| {
         let end_s = outage.from_s + outage.for_s;

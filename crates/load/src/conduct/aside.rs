@@ -19,7 +19,7 @@ const POLL: Duration = Duration::from_millis(20);
 /// Polls after a stop before the work's connection is cut and the thread is left behind.
 const POLLS_TO_FINISH: u32 = 45;
 
-/// The caller's side of the work.
+/// The caller's request to stop, as the work sees it.
 pub(crate) struct Aside {
     stopped: AtomicBool,
     /// Cuts the work's connection.

@@ -86,7 +86,7 @@ fn must_build(settings: &LoadSettings, table: u32, found: TableState) -> Result<
     let problem = match (settings.prepare, found) {
         (PreparePolicy::Always, _) | (PreparePolicy::Auto, TableState::Nothing) => return Ok(true),
         (_, TableState::Table { rows, has_index: true }) if rows == wanted => return Ok(false),
-        // A table that only grows may start with any size.
+        // For a load that only adds rows, a table may already have more rows than wanted.
         (_, TableState::Table { rows, has_index: true })
             if rows > wanted && matches!(settings.workload, Workload::OltpInsert | Workload::BulkInsert) =>
         {

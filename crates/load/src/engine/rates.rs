@@ -20,7 +20,7 @@ impl Engine {
         Some(self.timeline().due.as_ref()?.rate_per_s())
     }
 
-    /// Schedules a rate change that takes effect at one moment for all workers. Only the conductor may call this.
+    /// Schedules a rate change that takes effect for all workers at once. Only the conductor may call it.
     pub(crate) fn change_rate(&self, ask: RateCommand) -> Result<RateChange, String> {
         let timeline = self.timeline();
         let Some(due) = &timeline.due else { return Err("a closed loop has no rate to change".to_owned()) };

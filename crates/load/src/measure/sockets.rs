@@ -67,7 +67,7 @@ mod tests {
 
     use super::*;
 
-    // One test only: other tests of this process open sockets too, so the count of all has only a lower bound.
+    // One test: other tests of this process open sockets too, so the count of all has only a lower bound.
     #[test]
     fn sockets_that_the_other_side_has_closed_are_not_connected() {
         let before = Sockets::of_this_process().unwrap();

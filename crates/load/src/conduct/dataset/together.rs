@@ -21,7 +21,7 @@ use crate::workload::tables::{Store, data_set_error};
 const POLL: Duration = Duration::from_millis(20);
 /// Polls after a stop at which the connections are cut.
 const POLLS_TO_FINISH: u32 = 40;
-/// Maximum number of builders: more do not speed up any server, and each takes a connection.
+/// Maximum number of builders: more are of little use to a server, and each takes a connection.
 const BUILDERS_MAX: usize = 32;
 
 /// Number of threads for building `tables` tables.
@@ -39,7 +39,7 @@ struct TableBuild<'a> {
     /// Tables to build: number, and whether a table of that name exists.
     tables: &'a [(u32, bool)],
     next: AtomicUsize,
-    /// Builders stop.
+    /// Tells the builders to stop.
     is_stopped: AtomicBool,
     cuts: Vec<Cut>,
     /// The first error.
