@@ -282,7 +282,7 @@ impl<'a> Conductor<'a> {
             until_ns,
             looked_until_ns: self.engine.clock.now_ns(),
             interval_from_ns,
-            // `is_interrupted` is true also if a stop was requested after the measured phase: the rest was cut short.
+            // `is_interrupted` also covers a stop requested after the measured phase: the rest was cut short.
             gave_up_for: (woken == Woken::ByAbsence).then_some(Duration::from_nanos(AWAY_MAX_NS)),
             is_interrupted: self.stop.is_requested(),
             waits: (std::mem::take(&mut self.waits_before), waits_after),
