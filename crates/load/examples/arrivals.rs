@@ -1,15 +1,17 @@
-//! A server that writes down when each request came, for `scripts/bench-load`: what a generator offers, by another's watch.
+//! A server that records when each request arrived, for `scripts/bench-load`: a generator's offered load by
+//! an independent clock.
 //!
-//! `arrivals serve FILE [SERVICE_US]` listens on a free port of the loopback and prints it; speaks enough of HTTP/1.1 and of
-//! memcached's text protocol; and when its standard input ends, writes the stamps of all requests to `FILE`, nanoseconds of
-//! `CLOCK_REALTIME`, one a line. The stamps are the kernel's, of the moment at which a request reached the server's socket:
-//! how long this program waits for a CPU is in none of them. With `SERVICE_US` it serves one request after the other and
-//! takes that long for each, from its stamp or the end of the one before: its capacity is known, and exact.
+//! `arrivals serve FILE [SERVICE_US]` listens on a free port of the loopback and prints it; speaks enough of
+//! HTTP/1.1 and of memcached's text protocol; and when its standard input ends, writes the stamps of all
+//! requests to `FILE`, nanoseconds of `CLOCK_REALTIME`, one for each line. The stamps are the kernel's, of
+//! the moment at which a request reached the server's socket: they exclude this program's wait for a CPU.
+//! With `SERVICE_US` it serves one request after another and takes that long for each, from its stamp or the
+//! end of the previous one: its capacity is known, and exact.
 //!
-//! `arrivals judge FILE RATE` prints how many requests came; how many of them later than the earliest of an even stream of
-//! `RATE`, at p50, p99, p99.9 and at most, in microseconds; and of the gaps between them Anderson and Darling's A^2 against
-//! the exponential distribution, the mean estimated. Below 1.321 (Stephens, 1974, as modified for that) at 5 % they are
-//! Poisson arrivals.
+//! `arrivals judge FILE RATE` prints the number of requests; their delay against an even stream of `RATE`
+//! through the earliest of them, at p50, p99, p99.9 and at most, in microseconds; and for the gaps between
+//! them Anderson and Darling's A^2 against the exponential distribution, with the mean estimated. Below 1.321
+//! (Stephens, 1974, as modified for that) at 5 % they are Poisson arrivals.
 #![expect(clippy::print_stdout, reason = "what it prints is what the script reads")]
 
 use std::collections::VecDeque;
@@ -41,27 +43,27 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// A connection, and what it has said so far and is no whole request.
+/// A connection, and its bytes that are not a whole request yet.
 struct Client {
     socket: Socket,
     said: Vec<u8>,
 }
 
-/// What is waited for beside the clients, which go by their number.
+/// Tokens of the listener and the timer; clients are numbered from 0.
 const LISTENER: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
 
 fn serve(file: &str, service_ns: u64) -> Result<(), Box<dyn Error>> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     listener.set_nonblocking(true)?;
-    // What is accepted inherits it.
+    // Accepted sockets inherit the option.
     let listener = Socket::from(listener);
     stamp_what_comes(&listener)?;
     println!("{}", listener.local_addr()?.as_socket().expect("it is one").port());
     let is_over = Arc::new(AtomicBool::new(false));
     let until = Arc::clone(&is_over);
     std::thread::spawn(move || {
-        // Whatever it says: it is over when it ends.
+        // The input's bytes do not matter: the run is over when it ends.
         let _ = io::stdin().read_to_end(&mut Vec::new());
         until.store(true, Ordering::Relaxed);
     });
@@ -90,7 +92,7 @@ fn serve(file: &str, service_ns: u64) -> Result<(), Box<dyn Error>> {
                     let number = usize::try_from(number)?;
                     let Some(client) = &mut clients[number] else { continue };
                     let Some((bytes, stamp_ns)) = receive(&client.socket, &mut room) else {
-                        // Closed, it is watched no more.
+                        // A closed socket is not watched any more.
                         clients[number] = None;
                         continue;
                     };
@@ -114,7 +116,7 @@ fn serve(file: &str, service_ns: u64) -> Result<(), Box<dyn Error>> {
                 break;
             }
             if let Some(client) = &clients[*number] {
-                // Who is gone needs no answer.
+                // The client may have gone.
                 let _ = (&client.socket).write_all(answer);
             }
             answers.pop_front();
@@ -127,7 +129,7 @@ fn serve(file: &str, service_ns: u64) -> Result<(), Box<dyn Error>> {
     Ok(std::fs::write(file, text)?)
 }
 
-/// Has the kernel say when what is read from a socket came.
+/// Makes the kernel stamp the arrival of a socket's data.
 fn stamp_what_comes(socket: &Socket) -> io::Result<()> {
     let yes: libc::c_int = 1;
     // SAFETY: the option's value is an int, and lives through the call.
@@ -144,9 +146,9 @@ fn stamp_what_comes(socket: &Socket) -> io::Result<()> {
     Ok(Errno::result(set).map(drop)?)
 }
 
-/// Reads once: how many bytes, and when the last of them came; `None` at the connection's end.
+/// Reads once: number of bytes, and arrival of the last of them; `None` at the connection's end.
 fn receive(socket: &Socket, room: &mut [u8]) -> Option<(usize, u64)> {
-    // SAFETY: what is initialized may be treated as if it were not; only bytes are written to it.
+    // SAFETY: initialized memory may be treated as uninitialized; only bytes are written to it.
     let room = unsafe { &mut *(std::ptr::from_mut(room) as *mut [MaybeUninit<u8>]) };
     let (mut parts, mut control) = ([MaybeUninitSlice::new(room)], [MaybeUninit::new(0); 128]);
     let mut message = MsgHdrMut::new().with_buffers(&mut parts).with_control(&mut control);
@@ -195,7 +197,7 @@ fn judge(file: &str, rate: f64) -> Result<(), Box<dyn Error>> {
     let mut stamps = text.lines().map(str::parse).collect::<Result<Vec<u64>, _>>()?;
     stamps.sort_unstable();
     let [first, .., last] = stamps[..] else { return Err("fewer than two requests came".into()) };
-    // The earliest against the grid was on time at the best: all others are late against it.
+    // The earliest event against the grid was at best on time: all others are late against it.
     let even_ns = |number: usize| number as f64 * 1e9 / rate;
     let off: Vec<f64> = stamps.iter().enumerate().map(|(k, ns)| (ns - first) as f64 - even_ns(k)).collect();
     let earliest = off.iter().copied().fold(f64::INFINITY, f64::min);
@@ -217,7 +219,7 @@ fn judge(file: &str, rate: f64) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Of gaps in order of size, against the exponential distribution of their mean.
+/// Computes A^2 of sorted gaps against the exponential distribution of their mean.
 fn anderson_darling(gaps: &[f64]) -> f64 {
     let n = gaps.len() as f64;
     let mean = gaps.iter().sum::<f64>() / n;

@@ -1,7 +1,8 @@
 //! The engine alone on caches and web servers, for `scripts/bench-load`: one run, one line.
 //!
-//! `ask TARGET RATE|max THREADS CONNECTIONS SECONDS [SIZES [auto|never [SPIN_US]]]` prints events done, per second, client CPU per event in
-//! microseconds (user and system), and the 50th and 99th percentile of service time in microseconds.
+//! `ask TARGET RATE|max THREADS CONNECTIONS SECONDS [SIZES [auto|never [SPIN_US]]]` prints events done, per
+//! second, client CPU per event in microseconds (user and system), and the 50th and 99th percentile of
+//! service time in microseconds.
 #![expect(clippy::print_stdout, reason = "its one line is what the script reads")]
 
 use std::error::Error;

@@ -1,9 +1,11 @@
 //! The engine alone, without observers and archive, for `scripts/bench-load`: one run, one line.
 //!
-//! `drive TARGET WORKLOAD|FILE.sql RATE|max THREADS SECONDS ROWS TABLES [connections=N] [fifo] [spin=USEC] [budget=PERCENT] [keep-awake]`
+//! `drive TARGET WORKLOAD|FILE.sql RATE|max THREADS SECONDS ROWS TABLES [connections=N] [fifo] [spin=USEC]
+//! [budget=PERCENT] [keep-awake]`
 //!
-//! Prints the number of events, their rate, the rate offered, lateness at p50, p99 and p99.9 in microseconds, the CPU time
-//! of a report in microseconds (the median of all), and that of the threads that keep the CPUs awake, in seconds.
+//! Prints the number of events, their rate, the rate offered, lateness at p50, p99 and p99.9 in microseconds,
+//! the CPU time of a report in microseconds (the median of all), and that of the threads that keep the CPUs
+//! awake, in seconds.
 #![expect(clippy::print_stdout, reason = "its one line is what the script reads")]
 
 use std::error::Error;
@@ -32,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let pace = if rate == "max" {
         Loop::CLOSED
     } else {
-        // What sysbench does, so that both make the same bursts.
+        // The arrivals of sysbench, so both make the same bursts.
         let arrivals = Arrivals::Poisson;
         let spin_budget_ratio = budget_pct / 100.0;
         Loop::Open(OpenLoop {

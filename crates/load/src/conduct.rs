@@ -1,4 +1,4 @@
-//! Conducts a load: data set, phases, intervals, the end however it comes.
+//! Conducts a load: data set, phases, intervals, and the end, planned or not.
 
 mod account;
 mod aside;
@@ -40,29 +40,29 @@ use crate::schedule::clock::{SharedClock, to_ns};
 use crate::schedule::pace::Scratch;
 use crate::schedule::random::Random;
 
-/// How often it looks where somebody may talk to it.
+/// Polling interval if a control socket is attached.
 const ASKED_POLL_NS: u64 = 10_000_000;
-/// How often it takes what is logged.
+/// Polling interval if events are logged.
 const LOG_POLL_NS: u64 = 10_000_000;
-/// Events that are handed to the writer of the log at once, at least.
+/// Minimum number of events handed to the writer of the log at once.
 const LOG_BATCH: usize = 1 << 15;
-/// Events that wait for a writer who is busy, at most.
+/// Maximum number of events that wait for a busy writer.
 const LOG_WAITING_MAX: usize = 1 << 22;
-/// Events of all workers together that are logged between two looks.
+/// Events of all workers together that can be logged between two readings.
 const LOG_ROOM: usize = 1 << 20;
-/// How often it looks how many CPUs are idle.
+/// Interval at which the number of idle CPUs is read.
 const IDLE_EVERY_NS: u64 = 500_000_000;
-/// Tells the chance of the moments at which it looks from all other.
+/// Separates the random stream of sampling times from all others.
 const LOOK_SALT: u64 = 0x006c_6f6f_6b73;
-/// What a stopped run gives to what is in flight: with the rest, it is over within a second.
+/// Grace period of a stopped run for events in flight: with the rest, the run is over within a second.
 const GRACE_NS: u64 = 700_000_000;
-/// How long workers may take to come back after their connections were cut.
+/// Maximum time for workers to return after their connections were cut.
 const CUT_NS: u64 = 100_000_000;
-/// From the last connection to the first event: every worker is asleep on its due time by then.
+/// Time from the last connection to the first event: by then every worker sleeps until its due time.
 const LEAD_NS: u64 = 5_000_000;
-/// How long a phase that a number of events ends waits for a server that is away.
+/// Maximum wait for an absent server in a phase that ends after a number of events.
 const AWAY_MAX_NS: u64 = 60_000_000_000;
-/// Changes of the rate that a run has room for.
+/// Maximum number of rate changes in a run.
 const CHANGES_MAX: usize = 1_000;
 
 /// Drives the load.
@@ -103,14 +103,15 @@ pub(crate) fn run(
         books.logged.extend(unfinished.rows);
         books.unlogged += unfinished.unlogged;
         let rows = books.logged.len() as u64;
-        // The load is over: now there is time to wait for the writer. One that has failed tells so by itself.
+        // The load is over, so there is time to wait for the writer. A writer that has failed reports it
+        // itself.
         let _ = log.send(std::mem::take(&mut books.logged));
         on_event(&Event::Logged { last_rows: rows, lost: books.unlogged });
     }
     Ok(record)
 }
 
-/// How many of the connections that were just made the kernel has open.
+/// Number of the new connections that the kernel has open.
 fn open_sockets(engine: &Engine, before: Option<&Sockets>) -> Maybe<u32> {
     if engine.hosts.driver().multiplex().is_none() {
         return Err(Missing::because("the target has no sockets"));
@@ -119,12 +120,12 @@ fn open_sockets(engine: &Engine, before: Option<&Sockets>) -> Maybe<u32> {
     open.ok_or_else(|| Missing::because("/proc does not list the sockets of this process"))
 }
 
-/// Plays the phases and keeps the intervals.
+/// Plays the phases and reports the intervals.
 struct Conductor<'a> {
     engine: &'a Engine,
     log: Option<&'a SyncSender<Vec<EventRow>>>,
     control: Option<&'a Control>,
-    /// Each change of the rate, in order.
+    /// The changes of the rate, in order.
     changes: Vec<RateChange>,
     awake: Option<&'a Awake>,
     stop: &'a Stop,
@@ -133,21 +134,21 @@ struct Conductor<'a> {
     scratch: Scratch,
     waits_before: RunQueueWaits,
     awake_before: Option<Duration>,
-    /// What had happened when the last interval ended.
+    /// Counts at the end of the last interval.
     before: Mark,
     absence: Absence,
-    /// Events that had ended when it last looked whether the server is away.
+    /// Events that had ended when the server's absence was last checked.
     ended: u64,
     looks: InSystemSamples,
     pauses: Pauses,
     open_sockets: Maybe<u32>,
-    /// When the idle time of the CPUs was read last, and what it was then.
+    /// Time and value of the last reading of the CPUs' idle time.
     idle_before: Option<(u64, f64)>,
-    /// When to look: at no period that the load could have.
+    /// Random sampling times: a period of the load must not coincide with them.
     chance: Random,
 }
 
-/// Where an interval begins.
+/// Counts at the beginning of an interval.
 #[derive(Debug, Clone, Copy, Default)]
 struct Mark {
     at_ns: u64,
@@ -156,25 +157,25 @@ struct Mark {
     errors: u64,
 }
 
-/// Why waiting for a moment ended.
+/// Reason why a wait ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Woken {
     OnTime,
     ByStop,
-    /// No worker has anything left to do.
+    /// All workers have finished.
     ByIdleness,
     /// The server has been away for [`AWAY_MAX_NS`], and only a number of events would end the phase.
     ByAbsence,
 }
 
-/// For how long the server has been away without a break.
+/// Duration of the server's present absence.
 #[derive(Debug, Default)]
 struct Absence {
     since_ns: Option<u64>,
 }
 
 impl Absence {
-    /// Whether it was away at each look of the last [`AWAY_MAX_NS`]; this look is at `now_ns`.
+    /// Whether the server was away at each check of the last [`AWAY_MAX_NS`]; this check is at `now_ns`.
     fn is_too_long(&mut self, is_away: bool, now_ns: u64) -> bool {
         self.since_ns = is_away.then(|| self.since_ns.unwrap_or(now_ns));
         self.since_ns.is_some_and(|since_ns| now_ns - since_ns >= AWAY_MAX_NS)
@@ -190,7 +191,7 @@ impl<'a> Conductor<'a> {
         stop: &'a Stop,
         on_event: OnEvent<'a>,
     ) -> Self {
-        // The schedule may take a while to lay out; the workers wait at the gate.
+        // Laying out the schedule may take a while; the workers wait at the gate.
         let control = attachments.control.as_deref();
         let changes_max = if control.is_some() { CHANGES_MAX } else { 0 };
         let now_ns = engine.clock.now_ns();
@@ -228,7 +229,7 @@ impl<'a> Conductor<'a> {
         }
     }
 
-    /// Plays to the end; `None` where the measured phase was not reached.
+    /// Plays to the end; `None` if the measured phase was not reached.
     fn play(&mut self) -> Option<Measured> {
         let timeline = self.engine.timeline();
         let (from_ns, planned_until_ns) = (timeline.measured_from_ns, timeline.measured_until_ns);
@@ -281,7 +282,7 @@ impl<'a> Conductor<'a> {
             until_ns,
             looked_until_ns: self.engine.clock.now_ns(),
             interval_from_ns,
-            // Also where it was asked to stop in what comes after the measured phase: that was cut short.
+            // `is_interrupted` also covers a stop requested after the measured phase: the rest was cut short.
             gave_up_for: (woken == Woken::ByAbsence).then_some(Duration::from_nanos(AWAY_MAX_NS)),
             is_interrupted: self.stop.is_requested(),
             waits: (std::mem::take(&mut self.waits_before), waits_after),
@@ -311,7 +312,7 @@ impl<'a> Conductor<'a> {
             if phase == Phase::Measure && tick_ns == until_ns {
                 return Woken::OnTime;
             }
-            // Where a limit of events ends with an interval, no other begins.
+            // If a limit of events ends with an interval, no other interval begins.
             if phase == Phase::Measure && self.is_done_early(tick_ns) {
                 return Woken::ByIdleness;
             }
@@ -358,7 +359,8 @@ impl<'a> Conductor<'a> {
                 (None, Some(_)) => ASKED_POLL_NS,
                 (None, None) => POLL_NS,
             };
-            // Between half and three halves of it: a load that has a period is not always met at the same place of it.
+            // Between half and three halves of the interval: a periodic load is not always sampled at the
+            // same phase.
             let poll_ns = poll_ns / 2 + self.chance.below(poll_ns);
             let asked_ns = deadline_ns.min(now_ns + poll_ns);
             self.engine.clock.sleep_until_ns(asked_ns);
@@ -373,7 +375,7 @@ impl<'a> Conductor<'a> {
         }
     }
 
-    /// Tells those who may spin how many CPUs are idle.
+    /// Updates the lead's budget with the number of idle CPUs.
     fn note_idle(&mut self) {
         let now_ns = self.engine.clock.now_ns();
         let is_early = self.idle_before.is_some_and(|(at_ns, _)| now_ns < at_ns + IDLE_EVERY_NS);
@@ -386,7 +388,7 @@ impl<'a> Conductor<'a> {
         }
     }
 
-    /// Takes what the workers have logged, and hands it to the writer where that has time.
+    /// Takes the workers' logged events, and hands them to the writer unless it is busy.
     fn hand_over_log(&mut self) {
         let Some(log) = self.log else { return };
         self.books.read();
@@ -404,7 +406,7 @@ impl<'a> Conductor<'a> {
         }
     }
 
-    /// Answers what was asked meanwhile.
+    /// Answers pending requests for another rate.
     fn answer(&mut self) {
         while let Some(asked) = self.control.and_then(Control::next) {
             let answer = match self.engine.change_rate(asked.ask) {
@@ -419,7 +421,7 @@ impl<'a> Conductor<'a> {
                 }
                 Err(problem) => format!("error: {problem}"),
             };
-            // Whoever asked may have gone.
+            // The client may have gone.
             let _ = asked.answer.try_send(answer);
         }
     }
@@ -429,7 +431,7 @@ impl<'a> Conductor<'a> {
         (self.on_event)(&Event::PhaseStarts { phase, at_ns });
     }
 
-    /// Whether no host completes events. One of several hosts may be away as long as the others complete events.
+    /// Whether no host completes events. One of several may be away as long as the others complete events.
     fn is_away(&mut self) -> bool {
         let ended = self.engine.ended();
         let goes_on = std::mem::replace(&mut self.ended, ended) != ended;
@@ -437,8 +439,8 @@ impl<'a> Conductor<'a> {
         away == self.engine.hosts.all().len() || away > 0 && !goes_on
     }
 
-    /// Whether a limit of events ends the phase before its time: all of them have ended, and in an open loop the
-    /// time that they would take at their rate has passed.
+    /// Whether a limit of events ends the phase early: all of them have ended, and in an open loop the time
+    /// that they take at their rate has passed.
     fn is_done_early(&self, now_ns: u64) -> bool {
         let Some(events_max) = self.engine.settings.events_max else { return false };
         if self.engine.is_anybody_working() {
@@ -447,7 +449,7 @@ impl<'a> Conductor<'a> {
         now_ns >= self.engine.timeline().measured_from_ns + span_of_ns(events_max, &self.engine.settings.pace)
     }
 
-    /// When all events of a limit were over: the last of them ended before.
+    /// End of a phase with a limit of events: just after the last of them ended.
     fn ended_ns(&self) -> u64 {
         let last_ns = self
             .engine
@@ -461,7 +463,7 @@ impl<'a> Conductor<'a> {
         (last_ns + 1).max(self.engine.timeline().measured_from_ns + span_ns)
     }
 
-    /// Gives what is in flight at the planned end its time.
+    /// Gives events in flight at the planned end the drain time.
     fn drain(&mut self) {
         if self.engine.is_anybody_working() {
             let now_ns = self.engine.clock.now_ns();
@@ -477,7 +479,7 @@ impl<'a> Conductor<'a> {
         self.cut();
     }
 
-    /// Gives what is in flight at an unplanned end a moment.
+    /// Gives events in flight at an unplanned end the grace period.
     fn finish_stopped(&self) {
         let deadline_ns = self.engine.clock.now_ns() + GRACE_NS;
         while self.engine.is_anybody_working()
@@ -489,7 +491,7 @@ impl<'a> Conductor<'a> {
         self.cut();
     }
 
-    /// Cuts the connections of workers that have not come back, and waits for them a last moment.
+    /// Cuts the connections of workers that have not returned, and waits for them once more.
     fn cut(&self) {
         if !self.engine.is_anybody_working() {
             return;
@@ -505,7 +507,7 @@ impl<'a> Conductor<'a> {
         self.engine.clock.sleep_until_ns(self.engine.clock.now_ns() + 1_000_000);
     }
 
-    /// Reads the books and tells of the interval that ends at `until_ns`.
+    /// Reads the books and reports the interval that ends at `until_ns`.
     fn show_interval(&mut self, phase: Phase, phase_from_ns: u64, until_ns: u64) {
         self.books.read();
         let event_counts = &self.books.event_counts;
@@ -539,13 +541,13 @@ impl<'a> Conductor<'a> {
     }
 }
 
-/// How long `events` take at their rate; no time in a closed loop.
+/// Duration of `events` at their rate; 0 in a closed loop.
 fn span_of_ns(events: u64, pace: &Loop) -> u64 {
     pace.per_s()
         .map_or(0, |per_s| to_ns(Duration::try_from_secs_f64(events as f64 / per_s).unwrap_or(Duration::MAX)))
 }
 
-/// Room for the log of each of `threads` workers.
+/// Log capacity of each of `threads` workers.
 fn log_room(threads: u32) -> usize {
     (LOG_ROOM / threads.max(1) as usize).clamp(1 << 10, 1 << 17)
 }

@@ -1,4 +1,4 @@
-//! Talking to a load while it runs: a local socket, one line asked, one line answered.
+//! Control of a running load: a local socket, one line for each request, one line for each answer.
 //!
 //! ```text
 //! rate 2000/s      the rate from now on; also `rate +10%`, `rate -10%` and `rate x2`
@@ -7,7 +7,8 @@
 //! help             these words
 //! ```
 //!
-//! Each answer begins with `ok` or `error:`. Who may write to the socket may do this: its file is for its owner only.
+//! Each answer begins with `ok` or `error:`. Permission to write to the socket is permission to control: only
+//! its owner has it.
 
 mod command;
 mod error;
@@ -28,48 +29,48 @@ pub(crate) use self::command::RateCommand;
 pub use self::error::ControlError;
 use self::socket::Listening;
 
-/// A socket at which a load is talked to; it is removed with this.
+/// A socket that controls a load; dropping it removes the socket.
 #[derive(Debug)]
 pub struct Control {
     shared: Arc<Shared>,
     _listening: Listening,
 }
 
-/// What those who ask and who conducts share.
+/// State shared by the socket's threads and the conductor.
 #[derive(Debug, Default)]
 struct Shared(Mutex<Desk>);
 
 #[derive(Debug, Default)]
 struct Desk {
-    /// Who conducts answers what is asked.
+    /// The conductor is answering requests.
     is_manned: bool,
     asked: VecDeque<PendingRate>,
     state: State,
 }
 
-/// A change that is asked for, and where the answer goes.
+/// A requested change, and the channel for its answer.
 #[derive(Debug)]
 pub(crate) struct PendingRate {
     pub(crate) ask: RateCommand,
     pub(crate) answer: SyncSender<String>,
 }
 
-/// What `status` tells.
+/// The state that `status` prints.
 #[derive(Debug)]
 struct State {
     phase: Option<Phase>,
-    /// `CLOCK_MONOTONIC`.
+    /// Beginning of the phase on `CLOCK_MONOTONIC`.
     phase_from_ns: u64,
     measured: Duration,
-    /// How long the rate rises before the warm-up, and falls after the measured phase.
+    /// Duration of the rise before the warm-up, and of the fall after the measured phase.
     ramps: [Duration; 2],
-    /// How due times are spread.
+    /// Distribution of due times.
     arrivals: Arrivals,
-    /// The mean at first; `None` in a closed loop.
+    /// The planned mean rate; `None` in a closed loop.
     planned_per_s: Option<f64>,
-    /// The mean in force now; `None` in a closed loop.
+    /// The current mean rate; `None` in a closed loop.
     rate_per_s: Option<f64>,
-    /// Rates that come into force, and when, on `CLOCK_MONOTONIC`; in order.
+    /// Announced rates and their times on `CLOCK_MONOTONIC`, in order.
     coming: VecDeque<(u64, f64)>,
     progress: Option<Progress>,
 }
@@ -91,9 +92,9 @@ impl Default for State {
 }
 
 impl Control {
-    /// Listens at `path`. A socket that somebody left there who does not listen any more is replaced.
+    /// Listens at `path`. A socket there without a listener is replaced.
     ///
-    /// - `on_stop`: called where somebody asks to end the load, once for each time.
+    /// - `on_stop`: called for each request to end the load.
     ///
     /// # Errors
     ///
@@ -106,7 +107,7 @@ impl Control {
         Ok(Self { shared, _listening: listening })
     }
 
-    /// From now on somebody answers.
+    /// Announces that the conductor answers from now on.
     pub(crate) fn man(&self, settings: &LoadSettings) {
         let mut desk = self.shared.lock();
         desk.is_manned = true;
@@ -119,12 +120,12 @@ impl Control {
         }
     }
 
-    /// From now on nobody answers.
+    /// Announces that the conductor has stopped answering, and refuses all waiting requests.
     pub(crate) fn leave(&self) {
         let mut desk = self.shared.lock();
         desk.is_manned = false;
         for asked in desk.asked.drain(..) {
-            // Whoever asked may have gone.
+            // The client may have gone.
             let _ = asked.answer.try_send(OVER.to_owned());
         }
     }
@@ -142,16 +143,18 @@ impl Control {
         self.shared.lock().state.progress = Some(progress.clone());
     }
 
-    /// - `at_ns`: when it comes into force.
+    /// Notes an announced change.
+    ///
+    /// - `at_ns`: the time at which the change takes effect.
     pub(crate) fn note_change(&self, change: &RateChange, at_ns: u64) {
         self.shared.lock().state.coming.push_back((at_ns, change.per_s));
     }
 }
 
 const OVER: &str = "error: the load is over, or has not begun";
-/// Asking for more while so many wait makes no sense.
+/// The maximum number of waiting requests.
 const ASKED_MAX: usize = 64;
-/// A change is laid out within milliseconds; so long it takes for nobody.
+/// A change is made within milliseconds; a missing answer means that the load is over.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Shared {
@@ -190,7 +193,7 @@ impl Shared {
 }
 
 impl State {
-    /// The rate `t_s` into the phase, at which events are due then; `None` in a closed loop.
+    /// The rate at which events are due `t_s` into the phase; `None` in a closed loop.
     fn in_force_per_s(&self, phase: Phase, t_s: f64) -> Option<f64> {
         let (mean_per_s, planned_per_s) = (self.rate_per_s?, self.planned_per_s?);
         let share_of = |ramp: Duration| (t_s / ramp.as_secs_f64()).clamp(0.0, 1.0);
@@ -206,7 +209,7 @@ impl State {
             Phase::Drain => 0.0,
         };
         let per_s = unchanged_per_s * (mean_per_s / planned_per_s);
-        // To a millionth: an event an hour is 0.000278/s.
+        // Rounded to a millionth: an event an hour is 0.000278/s.
         Some((per_s * 1e6).round() / 1e6)
     }
 

@@ -1,4 +1,5 @@
-//! The engine of a load: the state that workers and conductor share, the workers' loops, and the ledger of events.
+//! The engine of a load: the state that workers and conductor share, the workers' loops, and the ledger of
+//! events.
 
 mod backoff;
 mod connection_slot;

@@ -1,4 +1,4 @@
-//! Why a load could not be run.
+//! Errors of a load.
 
 use std::io;
 
@@ -7,46 +7,46 @@ use record::load::rules::Violation;
 use record::load::settings::Setting;
 use record::target::Target;
 
-/// Whose fault it is that a load could not be run; the binary makes an exit code of it.
+/// Cause of an error; the binary turns it into an exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorClass {
-    /// What was asked for cannot be: mend the command line or the plan.
+    /// The command line or the plan: the user must change it.
     Usage,
     /// The server under test failed.
     Server,
-    /// This machine does not allow it.
+    /// The machine: it does not allow the load.
     Environment,
     /// The user stopped it.
     Interrupted,
 }
 
-/// Why a load could not be run.
+/// Reason why a load could not be run.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// No driver goes by this scheme.
+    /// The scheme has no driver.
     #[error("`{target}` names no target: expected one of {expected}")]
     UnknownScheme {
         /// The target as written.
         target: Target,
-        /// The forms that there are.
+        /// The known forms.
         expected: String,
     },
-    /// The driver cannot read the target.
+    /// The target is malformed.
     #[error("`{target}`: {problem}")]
     Malformed {
         /// The target as written.
         target: Target,
-        /// What is wrong, and what to write instead.
+        /// The problem, and what to write instead.
         problem: String,
     },
-    /// The target cannot do this.
+    /// The target does not support the workload.
     #[error("`{target}` has no workload {}: expected {expected}", workload.word())]
     UnsupportedWorkload {
         /// The target as written.
         target: Target,
-        /// What was asked for.
+        /// The workload in the settings.
         workload: Workload,
-        /// What there is.
+        /// The supported workloads.
         expected: String,
     },
     /// A setting that contradicts another.
@@ -60,28 +60,28 @@ pub enum LoadError {
     OutOfBounds {
         /// The setting.
         setting: &'static Setting,
-        /// Its value.
+        /// The value in the settings.
         found: u64,
     },
-    /// A value that makes no load.
+    /// A value that no load can have.
     #[error("{name} is {found}: expected {expected}")]
     Setting {
         /// The setting.
         name: &'static str,
-        /// Its value.
+        /// The value in the settings.
         found: String,
-        /// What it should be.
+        /// The values that are possible.
         expected: &'static str,
     },
-    /// The server answers, and says no for a reason that waiting will not mend.
+    /// The server answers, and refuses for a reason that waiting will not change.
     #[error("{target}: {text}")]
     Refused {
         /// The target as written.
         target: Target,
-        /// The server's words, and what to do.
+        /// The server's message, and what to do.
         text: String,
     },
-    /// Not every worker has its connection.
+    /// Some workers have no connection.
     #[error("{made} of {of} connected to {target}: {text}")]
     NotConnected {
         /// The target as written.
@@ -90,39 +90,39 @@ pub enum LoadError {
         made: u32,
         /// Connections that are needed.
         of: u32,
-        /// Why the first of the others was not.
+        /// Reason of the first failure.
         text: String,
     },
-    /// The data set is not there and may not be built.
+    /// The data set is missing and may not be built.
     #[error("{target}: {problem}")]
     NoDataSet {
         /// The target as written.
         target: Target,
-        /// What is missing, and what to do.
+        /// The missing part, and what to do.
         problem: String,
     },
-    /// The server failed while the data set was looked at or built.
+    /// The server failed while the data set was checked or built.
     #[error("{target}: {doing}: {text}")]
     DataSet {
         /// The target as written.
         target: Target,
-        /// What was being done: `building sbtest3`.
+        /// The step that failed: `building sbtest3`.
         doing: String,
-        /// The server's words.
+        /// The server's message.
         text: String,
     },
-    /// A file that this user cannot use, a full disk.
+    /// A local problem: a file that this user cannot use, a full disk.
     #[error("{target}: {text}")]
     Machine {
         /// The target as written.
         target: Target,
-        /// What this machine answered.
+        /// The system's message.
         text: String,
     },
     /// The system has no thread left for a worker.
     #[error("cannot start a worker thread")]
     Thread {
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The workers may not run at real-time priority.
@@ -131,16 +131,16 @@ pub enum LoadError {
          --fifo out"
     )]
     RealTime {
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The user stopped it before anything was measured.
+    /// The user stopped the load before the measured phase.
     #[error("stopped before the measured phase: nothing was measured")]
     Interrupted,
 }
 
 impl LoadError {
-    /// Whose fault it is.
+    /// Cause of the error.
     pub fn class(&self) -> ErrorClass {
         match self {
             Self::UnknownScheme { .. }

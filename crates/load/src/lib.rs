@@ -1,22 +1,24 @@
 //! Offers load at a steady rate and records latency.
 //!
-//! The schedule ([`pace`]) says when each event is due; it is a pure function and knows nothing of the server. Workers,
-//! a thread and a connection each, take events and do them: in an open loop when they are due, in a closed loop as fast
-//! as they end. Each event gets four stamps of `CLOCK_MONOTONIC`: *due*, *claim* (a worker was free and took it),
-//! *start* (its first byte is about to be sent) and *end*. From them follow
+//! The schedule ([`pace`]) determines when each event is due; it is a pure function, independent of the
+//! server. Workers, a thread and a connection each, take events and do them: in an open loop when they are
+//! due, in a closed loop as soon as the last one ends. Each event gets four stamps of `CLOCK_MONOTONIC`:
+//! *due*, *claim* (a worker was free and took it), *start* (its first byte is about to be sent) and *end*.
+//! They yield
 //!
-//! - wait = max(0, claim - due), for a worker;
-//! - lateness = start - max(due, claim), the generator's own fault;
+//! - wait = max(0, claim - due), the wait for a worker;
+//! - lateness = start - max(due, claim), caused by the generator;
 //! - service = end - start, retries included;
 //! - response = end - due = wait + lateness + service, exactly.
 //!
-//! Between the intended start and the recorded latency of an event that succeeds, our code allocates nothing, takes no
-//! lock and writes no log, whether it goes to a database or to `null:`; `exec:` starts a process, which is in the service
-//! time. A failed try carries its message in a string, and a lost connection is noted under a lock.
+//! Between the intended start and the recorded latency of an event that succeeds, our code allocates nothing,
+//! takes no lock and writes no log, whether the target is a database or `null:`. `exec:` starts a process,
+//! which is part of the service time. A failed try carries its message in a string, and a lost connection is
+//! recorded under a lock.
 //!
-//! Which events count is one rule, in the module `counting`. An event of the measured phase that has not ended counts as
-//! unfinished, with how long it had lasted: nothing is ever dropped, and `planned = done + failed + skipped +
-//! unfinished` is asserted at the end of every run.
+//! The module `counting` has the one rule of which events count. An event of the measured phase that has not
+//! ended counts as unfinished, with its duration so far: nothing is ever dropped, and `planned = done +
+//! failed + skipped + unfinished` is asserted at the end of every run.
 
 mod conduct;
 mod connection;
@@ -59,12 +61,14 @@ pub use workload::tables::{Cleaned, Prepared};
 
 /// Drives one load, from its data set to its record.
 ///
-/// The record is whole however the run ends: at its time, or, with what was measured until then and the verdict
-/// `interrupted`, when `stop` is requested. A stopped run returns within about a second, whatever its server does.
+/// The record is complete however the run ends: at its time, or when `stop` is requested; then it has the
+/// measurements until that moment and the verdict `interrupted`. A stopped run returns within about a second,
+/// whatever its server does.
 ///
 /// # Errors
 ///
-/// [`LoadError`] where nothing could be measured. A server that fails in the middle is no error: the record tells.
+/// [`LoadError`] if nothing could be measured. A server that fails during the run is not an error: the record
+/// shows it.
 pub fn run(
     settings: &LoadSettings,
     stop: &Stop,
@@ -81,7 +85,7 @@ pub fn run(
     Ok(record)
 }
 
-/// As [`run`], with what goes beside the settings. The distributions of the intervals are only in
+/// Variant of [`run`] that takes attachments. The distributions of the intervals are only in
 /// [`Event::IntervalClosed`]: memory does not grow with the length of the run.
 ///
 /// # Errors
@@ -105,11 +109,11 @@ pub fn run_with(
     conduct::run(settings, attachments, &hosts, Arc::new(Monotonic), stop, on_progress)
 }
 
-/// Builds the data set of a workload where it is missing, by `settings.prepare`.
+/// Builds the data set of a workload if it is missing, by `settings.prepare`.
 ///
 /// # Errors
 ///
-/// [`LoadError`] where it is not there and cannot be or may not be built.
+/// [`LoadError`] if the data set is missing and cannot or may not be built.
 pub fn prepare(
     settings: &LoadSettings,
     stop: &Stop,
@@ -123,24 +127,24 @@ pub fn prepare(
 ///
 /// # Errors
 ///
-/// [`LoadError`] where the server cannot be reached or refuses.
+/// [`LoadError`] if the server cannot be reached or refuses.
 pub fn cleanup(settings: &LoadSettings) -> Result<Cleaned, LoadError> {
-    // Nothing is made that would only be removed.
+    // Do not build a data set only to remove it.
     let settings = LoadSettings { prepare: PreparePolicy::Never, ..settings.clone() };
     let hosts = open(&settings)?;
     conduct::cleanup(&settings, &hosts)
 }
 
-/// The operations of a load's events, by the numbers that [`record::event::EventRow::operation`] has.
+/// Names of the operations of a load's events, indexed by [`record::event::EventRow::operation`].
 ///
 /// # Errors
 ///
-/// [`LoadError`] where the settings make no load.
+/// [`LoadError`] if the settings are invalid.
 pub fn operations(settings: &LoadSettings) -> Result<Vec<String>, LoadError> {
     Ok(open(settings)?.driver().operations().into_iter().map(|share| share.name.into_owned()).collect())
 }
 
-/// Judges the scheme and the form of a target, without connecting.
+/// Checks the scheme and the form of a target, without connecting.
 ///
 /// # Errors
 ///
@@ -149,19 +153,20 @@ pub fn check_target(target: &Target) -> Result<(), LoadError> {
     scheme(target).map(|_| ())
 }
 
-/// Where the servers of a load take connections, one for each host of its target; none if they have no address, or its
-/// target is none.
+/// Addresses of the servers of a load, one for each host of its target; empty if they have no address, or the
+/// target is invalid.
 pub fn server_addresses(settings: &LoadSettings) -> Vec<ServerAddress> {
     driver::scheme_of(&settings.target)
         .map_or_else(Vec::new, |scheme| driver::hosts::addresses(settings, scheme))
 }
 
-/// The kind of an event if no workload is given: the mixed transaction for SQL, the target itself for others.
+/// Default workload of a target: the mixed transaction for SQL, the target itself for others.
 pub fn default_workload(target: &Target) -> Workload {
     rules::default_workload(target, |_| false)
 }
 
-/// What a user should know of before a load goes on: nobody checks who the server is, or anybody may read a password.
+/// Warnings that a user should read before a load begins: an unchecked server certificate, a readable
+/// password.
 pub fn notices(settings: &LoadSettings) -> Vec<String> {
     const UNCHECKED: &str =
         "the server's certificate is not checked: whoever is on the way could answer in its place";
@@ -169,7 +174,7 @@ pub fn notices(settings: &LoadSettings) -> Vec<String> {
     if settings.http.insecure {
         notices.push(format!("--insecure: {UNCHECKED}"));
     }
-    // The parameters of a web server's target are its own.
+    // The query string of a web server's target belongs to the server.
     let query = match Family::of(&settings.target) {
         Some(Family::Database | Family::Cache) => {
             settings.target.expose().split_once('?').map_or("", |(_, query)| query)
@@ -219,8 +224,8 @@ fn open(settings: &LoadSettings) -> Result<Arc<Hosts>, LoadError> {
     Ok(Arc::new(hosts))
 }
 
-/// A recorded schedule is there, in order, and what the settings say it is; what ends by its number of events keeps its
-/// rate.
+/// Checks that a recorded schedule is present, sorted, and as long as the settings say, and that a load with
+/// a number of events has a fixed rate.
 fn check_attachments(s: &LoadSettings, attachments: &Attachments) -> Result<(), LoadError> {
     if let (Some(_), Some(events)) = (&attachments.control, s.events_max) {
         let expected = "none where the rate may be changed: a number of events ends when its rate says";
@@ -239,7 +244,7 @@ fn check_attachments(s: &LoadSettings, attachments: &Attachments) -> Result<(), 
     Err(LoadError::Setting { name: "arrivals", found, expected })
 }
 
-/// The rules and bounds that the engine relies on: settings may come from a caller that checks none.
+/// Checks the rules and bounds that the engine relies on: a caller may have checked none of the settings.
 fn check_settings(s: &LoadSettings) -> Result<(), LoadError> {
     if let Some(violation) = s.violation() {
         return Err(LoadError::BreaksRule { violation });
@@ -282,7 +287,7 @@ fn check_settings(s: &LoadSettings) -> Result<(), LoadError> {
     s.pace.as_open().map_or(Ok(()), check_open)
 }
 
-/// The bounds of what only an open loop has.
+/// Checks the bounds of the settings that only an open loop has.
 fn check_open(open: &OpenLoop) -> Result<(), LoadError> {
     let rate_is_good = open.per_s > 0.0 && open.per_s <= RATE_MAX;
     let jitter_is_good = match open.arrivals {
@@ -306,6 +311,8 @@ fn check_open(open: &OpenLoop) -> Result<(), LoadError> {
     ])
 }
 
+/// The error of the first rule that is broken.
+///
 /// - `rules`: whether each holds, the setting, its value, and what is expected.
 fn first_broken<const N: usize>(
     rules: [(bool, &'static str, String, &'static str); N],

@@ -1,4 +1,5 @@
-//! What is measured: latencies, counts and outages of events, and the generator's own CPU time, waits and sockets.
+//! Measurements: latencies, counts and outages of events, and the generator's own CPU time, waits and
+//! sockets.
 
 pub(crate) mod client;
 pub(crate) mod counting;

@@ -1,4 +1,4 @@
-//! When events are due: pure functions of the settings, the seed and an event's number.
+//! Due times of events: pure functions of the settings, the seed and an event's number.
 
 pub(crate) mod clock;
 pub(crate) mod due;

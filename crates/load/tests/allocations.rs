@@ -1,4 +1,4 @@
-//! Between the intended start and the recorded latency nothing is allocated.
+//! Nothing is allocated between the intended start and the recorded latency.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -23,7 +23,7 @@ struct Counting;
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
-// SAFETY: everything is passed on to the system's allocator as it came.
+// SAFETY: every call is passed on to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
@@ -47,7 +47,7 @@ fn allocations_of(settings: &LoadSettings) -> u64 {
     ALLOCATIONS.load(Ordering::SeqCst) - before
 }
 
-/// Compares a run of few events with one of many: what differs is what the events allocate.
+/// Compares a run of few events with one of many: the difference is what the events allocate.
 fn assert_free(settings: &LoadSettings, few: u64, many: u64) {
     let of = |events| allocations_of(&LoadSettings { events_max: Some(events), ..settings.clone() });
     of(few); // Whatever is only made once.
@@ -55,7 +55,7 @@ fn assert_free(settings: &LoadSettings, few: u64, many: u64) {
     assert!(most < least + 100, "{few} events: {least} allocations, {many} events: {most}");
 }
 
-// One test, so that no other allocates meanwhile.
+// One test, so that no other test allocates meanwhile.
 #[test]
 fn an_event_allocates_nothing() {
     let hour = Duration::from_hours(1);
@@ -89,7 +89,8 @@ fn an_event_allocates_nothing() {
         for workload in [Workload::OltpPointSelect, Workload::OltpReadWrite] {
             assert_free(&LoadSettings { workload, ..server.clone() }, 100, 1_100);
         }
-        // Several connections that write meet now and then: what the server says to that is text.
+        // Concurrent writers on several connections conflict now and then: the server's message about that is
+        // text.
         for workload in [Workload::OltpPointSelect, Workload::OltpReadOnly] {
             let connections = Some(4);
             assert_free(&LoadSettings { workload, connections, ..server.clone() }, 100, 1_100);
@@ -103,7 +104,7 @@ fn an_event_allocates_nothing() {
     let caches = [memcached.as_ref().map(|c| format!("memcached://127.0.0.1:{}", c.port))]
         .into_iter()
         .chain([redis.as_ref().map(|c| format!("redis://127.0.0.1:{}", c.port))]);
-    // nginx closes a connection after fifty requests; one that is made again costs what a connection costs.
+    // nginx closes a connection after fifty requests; a new connection allocates.
     let web = nginx.as_ref().map(|nginx| nginx.url("/page"));
     for (target, many) in caches.map(|target| (target, 2_100)).chain([(web, 130)]) {
         let Some(target) = target else { continue };
@@ -115,7 +116,7 @@ fn an_event_allocates_nothing() {
             interval: hour,
             ..support::settings(target)
         };
-        // Values of twenty kilobytes come in pieces: a connection has the room for one when it has read one.
+        // Values of twenty kilobytes come in pieces: a connection has room for one after it has read one.
         let warm = LoadSettings { prepare: PreparePolicy::Auto, pace: Loop::CLOSED, ..few.clone() };
         allocations_of(&LoadSettings { events_max: Some(100), ..warm });
         let few = LoadSettings { prepare: PreparePolicy::Never, ..few };

@@ -1,4 +1,4 @@
-//! Loads on a real memcached and a real Redis: what is written, read back, checked and counted.
+//! Loads on a real memcached and a real Redis: values written, read back, checked and counted.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -23,7 +23,7 @@ use record::verdict::Validity;
 use support::cache::Cache;
 use support::{assert_books, check_of, run, run_with_trouble, settings};
 
-/// A small cache's load: 300 events, as fast as it goes.
+/// A load of 300 events on a small cache, as fast as possible.
 fn few(target: &str) -> LoadSettings {
     LoadSettings {
         kv: KvSettings { keys: 500, ..KvSettings::usual() },
@@ -35,7 +35,7 @@ fn few(target: &str) -> LoadSettings {
     }
 }
 
-/// The same settings with each thread's one connection, and with many on each of two threads.
+/// The settings with one connection for each thread, and with many on each of two threads.
 fn blocking_and_looped(settings: &LoadSettings) -> [LoadSettings; 2] {
     [settings.clone(), LoadSettings { threads: 2, connections: Some(20), ..settings.clone() }]
 }
@@ -84,7 +84,7 @@ fn every_protocol_reads_back_what_it_wrote() {
     }
 }
 
-/// Says a command to a memcached, and reads the first line of its answer.
+/// Sends a command to a memcached, and reads the first line of its answer.
 fn say(port: u16, command: &[u8]) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.write_all(command).unwrap();
@@ -97,7 +97,7 @@ fn say(port: u16, command: &[u8]) -> String {
 fn a_value_that_another_wrote_is_found_and_the_load_goes_on() {
     let Some(server) = Cache::memcached(64) else { return };
     let mut settings = few(&format!("memcached://127.0.0.1:{}", server.port));
-    // One key, so that every event reads it.
+    // One key, so every event reads it.
     settings.kv = KvSettings { keys: 1, get_ratio: 1.0, ..settings.kv };
     for settings in blocking_and_looped(&settings) {
         assert_eq!(run(&settings).errors.verify, 0);
@@ -123,7 +123,7 @@ fn the_cache_holds_the_sizes_in_the_weights_asked_for() {
     let kv = KvSettings { keys: 4_000, ..KvSettings::usual() };
     let settings = LoadSettings { kv, ..few(&format!("memcached://127.0.0.1:{}", server.port)) };
     load::prepare(&settings, &Stop::new(), &mut |_| {}).unwrap();
-    // Read back by hand, every key, over a connection of the test's own.
+    // Read back every key over a separate connection.
     let mut stream = BufReader::new(TcpStream::connect(("127.0.0.1", server.port)).unwrap());
     let mut counts = [0.0f64; 3];
     for key in 1..=4_000 {
@@ -202,8 +202,8 @@ fn a_frozen_cache_shows_in_the_response_time_as_the_analysis_says() {
         frozen_ns = clock.now_ns() - from_ns;
     });
     assert_eq!((record.counts.planned, record.counts.failed), (2_000, 0), "{:?}", record.error_samples);
-    // Of an even stream, what is due in the stop waits for what is left of it: at least as many events wait for over
-    // half the stop as are due in its first half, however late anything of ours ran.
+    // In an even stream, an event that is due in the stop waits for the rest of it: at least as many events
+    // wait for over half the stop as are due in its first half, however late any of our threads ran.
     let response = &record.response.unwrap().known;
     let slow: u64 =
         response.buckets().filter(|(lowest, _)| *lowest >= frozen_ns / 2).map(|(_, count)| count).sum();
@@ -287,7 +287,7 @@ fn a_stopped_load_on_a_frozen_cache_is_whole() {
     }
 }
 
-/// What a memcached or a Redis counts of reads: keys that it had, and had not.
+/// A memcached's or a Redis' count of reads: keys found, and not found.
 fn served(target: &str, port: u16) -> (u64, u64) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     let is_redis = target.starts_with("redis");
@@ -330,7 +330,7 @@ fn of_several_keys_that_are_read_at_once_each_is_counted_and_checked() {
                 }
             }
         }
-        // One key of two is gone: half of a request fails, and the request does not.
+        // One key of two is gone: half of a request's keys miss, and the request succeeds.
         let kv =
             KvSettings { keys: 2, get_ratio: 1.0, distribution: Distribution::Uniform, ..base.kv.clone() };
         let two = LoadSettings { kv, ..base.clone() };
@@ -346,7 +346,7 @@ fn of_several_keys_that_are_read_at_once_each_is_counted_and_checked() {
             assert_eq!((hits, misses), (after.0 - before.0, after.1 - before.1), "{target}");
             assert!(hits + misses == 3_000 && hits > 0 && misses > 0);
         }
-        // One of them is another's.
+        // One of them has a foreign value.
         let set = if target.starts_with("redis") {
             "SET bakeoff:0000000002 other\r\n"
         } else {
@@ -354,7 +354,7 @@ fn of_several_keys_that_are_read_at_once_each_is_counted_and_checked() {
         };
         say(port, set.as_bytes());
         let record = run(&LoadSettings { prepare: PreparePolicy::Never, errors_ratio_max: 1.0, ..two });
-        // Ten draws of two keys: one in a thousand does not meet it.
+        // Ten draws of two keys: one event in a thousand does not read it.
         assert!(record.errors.verify > 250, "{:?}", record.errors);
         assert!(record.error_samples[0].contains("bakeoff:0000000002"), "{:?}", record.error_samples);
     }
@@ -388,7 +388,7 @@ fn values_live_for_as_long_as_was_asked_for() {
             let told = say(port, ask.as_bytes());
             let left_s: i64 = told.strip_prefix(before).unwrap().parse().unwrap();
             let most_s = ttl.map_or(-1, |ttl| i64::try_from(ttl.as_secs()).unwrap());
-            // A run does not take a quarter of an hour.
+            // A run takes less than a quarter of an hour.
             assert!(left_s <= most_s && left_s > most_s - 900, "{target}: {left_s} of {most_s}");
         }
     }

@@ -1,5 +1,5 @@
-//! Commands under load: how they are started, and what is kept of what they say. A process of their own, whose limits nothing
-//! else changes.
+//! Commands under load: how they are started, and how much of their output is stored. This is a separate
+//! process, so no other test changes its limits.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -17,7 +17,8 @@ use record::load::{LoadSettings, Loop, OpenLoop};
 
 use support::{run, settings};
 
-/// What a process sees of how it was started; without `SigQ`, which counts signals of all processes of the user.
+/// Properties that a process inherits when it is started; without `SigQ`, which counts signals of all
+/// processes of the user.
 const SEEN: &str = "cat /proc/self/timerslack_ns; cut -d' ' -f18,19,40,41 /proc/self/stat; grep ^Sig[^Q] /proc/self/status; \
                     cat /proc/self/limits; ls /proc/self/fd; taskset -p $$ | sed 's/.*mask/mask/'";
 

@@ -1,4 +1,4 @@
-//! Commands of the user's on a real Redis, counted by the server itself.
+//! The user's commands on a real Redis, counted by the server itself.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -30,7 +30,7 @@ fn of(target: &str, commands: &[&str]) -> LoadSettings {
     }
 }
 
-/// What the server answers, after which it closes.
+/// Returns the server's answer, after which it closes the connection.
 fn ask(port: u16, command: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     write!(stream, "{command}\r\nQUIT\r\n").unwrap();
@@ -39,7 +39,7 @@ fn ask(port: u16, command: &str) -> String {
     text
 }
 
-/// How often a server has carried out a command, and how often that failed.
+/// Number of times that a server has executed a command, and number of failures.
 fn calls(port: u16, name: &str) -> (u64, u64) {
     let text = ask(port, "INFO commandstats");
     let line = text.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{name}:")));
@@ -81,7 +81,7 @@ fn each_command_is_sent_as_often_as_is_counted_whatever_its_answer_is() {
                 assert!(served > 0, "{name}");
                 failed_all += failed;
             }
-            // A board is no number: INCR fails always, and nothing else does.
+            // A board is not a number: INCR always fails, and no other command does.
             assert_eq!((calls(server.port, "incr").1, failed_all), (counts.failed, counts.failed));
             assert_eq!(record.errors.application, counts.failed);
             assert!(record.error_samples[0].contains("WRONGTYPE"), "{:?}", record.error_samples);

@@ -1,4 +1,4 @@
-//! Loads that are talked to while they run: real threads, real event loops, real sockets.
+//! Loads that are controlled while they run: real threads, real event loops, real sockets.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -22,7 +22,7 @@ use record::verdict::Validity;
 use support::web::Nginx;
 use support::{assert_books, settings};
 
-/// Somebody at the socket.
+/// A client of the control socket.
 struct Caller(BufReader<UnixStream>);
 
 impl Caller {
@@ -38,7 +38,7 @@ impl Caller {
         answer.trim_end().to_owned()
     }
 
-    /// Waits until the measured phase has lasted so long.
+    /// Waits until the measured phase has lasted `for_s`.
     fn await_measured(&mut self, for_s: f64) {
         loop {
             let status = self.ask("status");
@@ -52,7 +52,7 @@ impl Caller {
     }
 }
 
-/// Runs a load while `talk` talks to it.
+/// Runs a load while `talk` controls it.
 fn talked_to(
     settings: &LoadSettings,
     recorded: Option<Arc<[u64]>>,
@@ -81,7 +81,7 @@ fn talked_to(
     record
 }
 
-/// Events that are due where the rate was what the record says it was.
+/// Events that are due if the rate was as recorded.
 fn expected(record: &LoadRecord) -> f64 {
     let mut rate_per_s = record.settings.pace.per_s().expect("an open loop");
     let (mut events, mut from_s) = (0.0, 0.0);
@@ -106,7 +106,7 @@ fn the_rate_goes_where_it_is_told_and_the_books_balance_to_the_event() {
         });
         for base in [Some(threads), loops].into_iter().flatten() {
             let settings = LoadSettings {
-                // So slow that every worker holds an event from the first moment on, most of them beyond the end.
+                // So slow that every worker holds an event from the start, most of them due after the end.
                 pace: Loop::Open(OpenLoop { schedule, ..OpenLoop::plain(2.0) }),
                 warmup: Duration::from_millis(100),
                 time: Duration::from_millis(1_500),
@@ -156,7 +156,7 @@ fn every_arrival_process_follows() {
                     assert!(caller.ask("rate x3").starts_with("ok "), "{:?}", settings.pace);
                 });
                 assert_eq!(record.rate_changes.len(), 1);
-                // A recording that is played faster is over earlier; all others offer more.
+                // A recording that is replayed faster ends earlier; all others offer more.
                 let at_its_rate = rate * 1.2;
                 assert!(is_recording || record.counts.planned as f64 > at_its_rate, "{:?}", record.counts);
             });

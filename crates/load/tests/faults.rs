@@ -1,4 +1,4 @@
-//! The same faults under threads and under event loops: the same counts.
+//! The same faults under threads and under event loops give the same counts.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -33,7 +33,7 @@ fn idle_sessions_that_are_terminated_count_once_each_and_cost_no_event() {
     let Some(server) = Postgres::start() else { return };
     let base = LoadSettings {
         workload: Workload::OltpPointSelect,
-        // Half a second lies between two events of a connection.
+        // Two events of a connection are half a second apart.
         pace: support::jittered(16.0),
         time: Duration::from_secs(4),
         ..settings(server.url())
@@ -48,14 +48,15 @@ fn idle_sessions_that_are_terminated_count_once_each_and_cost_no_event() {
         });
         assert_eq!((record.counts.planned, record.counts.failed), (64, 0), "{:?}", record.error_samples);
         assert_eq!(record.errors.connection, 8, "{:?}", record.error_samples);
-        // One that was just under way is tried again.
+        // An event that was in flight is retried.
         assert!(record.counts.retries <= 2, "{:?}", record.counts);
         assert!(record.error_samples.iter().any(|text| text.contains("57P01")), "{:?}", record.error_samples);
         assert!(!record.outages.is_empty());
     }
 }
 
-/// A cache whose first eight connections end in mid-answer, each at its third event, and are slow to be replaced.
+/// A cache that cuts the first eight connections in the middle of their third answer, and is slow to accept
+/// new ones.
 fn cutting_cache(cut: &'static [u8]) -> u16 {
     let made = Arc::new(AtomicUsize::new(0));
     serve(move |peer| {
@@ -63,7 +64,8 @@ fn cutting_cache(cut: &'static [u8]) -> u16 {
         while let Some(request) = peer.hear() {
             let text = String::from_utf8_lossy(&request);
             if text.contains("PING") {
-                // The look at the server, the one of its data set, and the eight: whatever comes later is made again.
+                // The check of the server, the check of its data set, and the eight: every later connection
+                // is a replacement.
                 if made.fetch_add(1, Ordering::SeqCst) >= 10 {
                     thread::sleep(PAUSE);
                 }
@@ -82,7 +84,7 @@ fn cutting_cache(cut: &'static [u8]) -> u16 {
     })
 }
 
-/// How long the making of a connection takes again.
+/// Time that a replacement connection takes.
 const PAUSE: Duration = Duration::from_millis(1_500);
 
 fn cut_answers(cut: &'static [u8], open: bool) -> [LoadRecord; 2] {
@@ -110,7 +112,7 @@ fn answers_and_links_that_are_cut_count_the_same() {
                 let (counts, errors) = (record.counts, record.errors);
                 assert_eq!((errors.connection, counts.retries), (8, 8), "{open}: {:?}", record.error_samples);
                 assert_eq!((counts.failed, errors.application, errors.verify), (0, 0, 0), "{errors:?}");
-                // What an event waited for its new connection is wait, and no service.
+                // The time that an event waited for its new connection is wait, not service.
                 let service_max = record.service.known.quantile_ns(1.0).unwrap();
                 assert!(u128::from(service_max) < PAUSE.as_nanos(), "{open}: {service_max} ns");
                 if let Ok(wait) = &record.wait {
@@ -122,7 +124,8 @@ fn answers_and_links_that_are_cut_count_the_same() {
     }
 }
 
-/// A web server that answers `answers` requests on each connection, and reads `reads` more before it closes it, which it never announces.
+/// A web server that answers `answers` requests on each connection, and reads `reads` more before it closes
+/// it without notice.
 fn closing_web(answers: usize, reads: usize) -> String {
     let port = serve(move |peer| {
         for _ in 0..answers {
@@ -169,7 +172,8 @@ fn connections_that_a_web_server_closes_in_place_of_an_answer_count_the_same() {
             time: Duration::from_mins(10),
             ..settings
         });
-        // The first event of each connection is answered, at most eight; each later one is lost, and answered on a new one.
+        // The first event of each connection is answered, at most eight; each later event is lost, and
+        // answered on a new connection.
         let (counts, errors) = (record.counts, record.errors);
         assert_eq!((counts.done, counts.failed), (400, 0), "{:?}", record.error_samples);
         assert_eq!(errors.connection, counts.retries, "{:?}", record.error_samples);

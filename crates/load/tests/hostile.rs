@@ -1,5 +1,5 @@
-//! Servers that announce more than they should, never end, or ask for what no server should be given: each breaks a
-//! connection, the load goes on, and memory stays within bounds.
+//! Servers that announce more than they should, never end, or ask for what no server should get: each breaks
+//! a connection, the load continues, and memory stays within bounds.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -24,19 +24,19 @@ use support::fake::{
 };
 use support::{error_of, run, settings};
 
-/// What a server does in place of an answer.
+/// A server's action in place of an answer.
 type Attack = Arc<dyn Fn(&mut Peer) + Send + Sync>;
 
 fn says(bytes: impl Into<Vec<u8>>) -> Attack {
     let bytes = bytes.into();
     Arc::new(move |peer| {
         peer.say(&bytes);
-        // It does not close: whoever waits for the rest waits for ever.
+        // It does not close: a client without a limit would wait for ever.
         while peer.hear().is_some() {}
     })
 }
 
-/// Says it, and then another thing until the client goes.
+/// Says `bytes`, and then repeats `for_ever` until the client goes.
 fn says_and_goes_on(bytes: impl Into<Vec<u8>>, for_ever: &'static [u8]) -> Attack {
     let bytes = bytes.into();
     Arc::new(move |peer| {
@@ -45,7 +45,7 @@ fn says_and_goes_on(bytes: impl Into<Vec<u8>>, for_ever: &'static [u8]) -> Attac
     })
 }
 
-/// Closed loops of 60 events, by threads and by loops: all of them end well, on connections that were made again.
+/// Closed loops of 60 events, by threads and by loops: all of them succeed, on new connections.
 fn survives(name: &str, base: &LoadSettings) {
     let base = LoadSettings {
         pace: Loop::CLOSED,
@@ -80,14 +80,14 @@ fn is_said(record: &LoadRecord) -> bool {
     record.error_samples.iter().any(|sample| reasons.iter().any(|reason| sample.contains(reason)))
 }
 
-/// The most memory that this process has had.
+/// The peak memory of this process.
 fn peak_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// Every second request on a connection is answered by the attack.
+/// A cache server that answers every second request on a connection by the attack.
 fn cache_server(
     shows: Option<&Certificate>,
     [greeted, well, told]: [&'static [u8]; 3],
@@ -112,7 +112,7 @@ fn cache_server(
     })
 }
 
-/// In plain text, and through TLS if openssl is installed.
+/// Runs the check in plain text, and through TLS if openssl is installed.
 fn both_ways(check: impl Fn(Option<&Certificate>)) {
     check(None);
     if let Some(authority) = Authority::new() {
@@ -234,7 +234,8 @@ fn a_row_that_comes_before_its_statement_is_none() {
     }
 }
 
-/// Says nearly all of a long answer, and the rest never; closes when the client has closed one of its connections.
+/// Sends nearly all of a long answer, and never the rest; closes when the client has closed one of its
+/// connections.
 fn withholds(announced: &'static [u8]) -> Attack {
     let cut = Arc::new((Mutex::new(false), Condvar::new()));
     Arc::new(move |peer| {
@@ -307,7 +308,7 @@ fn web_servers_whose_answers_have_no_end() {
     });
 }
 
-/// A script of one statement, whose row is kept.
+/// A script of one statement that stores its row.
 fn script(target: String, prepared: bool) -> LoadSettings {
     let text = "SELECT n FROM t \\gset\n".to_owned();
     let mut settings = LoadSettings {
@@ -433,7 +434,7 @@ fn a_password_goes_out_as_it_is_only_if_the_user_says_so() {
 
 #[test]
 fn a_password_that_a_server_repeats_is_masked() {
-    // As a Redis answers whose `AUTH` was renamed.
+    // Answers like a Redis with a renamed `AUTH`.
     let port = serve(|peer| {
         while let Some(request) = peer.hear() {
             let text = String::from_utf8_lossy(&request).replace("\r\n", " ");
@@ -492,10 +493,10 @@ fn a_mysql_that_announces_too_much() {
         mysql_packet(1, &payload)
     };
     let file = mysql_packet(1, b"\xfb/etc/passwd");
-    // A row that goes on and on, in packets of 16 MiB each.
+    // An endless row, in packets of 16 MiB each.
     let mut row = mysql_answer();
     row.truncate(row.len() - 9 - 6);
-    // What begins with the same byte as all that follows would be an error.
+    // A packet that begins with the same byte as all that follow would be an error.
     row.extend_from_slice(&[0xff, 0xff, 0xff, 9, 1]);
     for (name, attack) in [
         ("mysql: 2^62 columns", says_and_goes_on(columns(1 << 62), b"xxxxxxxx")),
@@ -516,14 +517,14 @@ fn a_mysql_that_announces_too_much() {
             }
         });
         let base = script(format!("mysql://app@127.0.0.1:{port}/bench"), false);
-        // Each connection may hold so much: a packet, and what it continues.
+        // The limit for each connection: a packet, and the packet that it continues.
         survives(name, &LoadSettings { answer_bytes_max: 17 << 20, ..base });
     }
 }
 
 #[test]
 fn a_mysql_that_wants_the_password_gets_it_by_proof_alone() {
-    // What the server keeps of the password; the client proves that it knows what that was made from.
+    // The server stores a hash of the password; the client proves that it knows the hash's origin.
     let nonce = b"abcdefghijklmnopqrst";
     let expected = mysql_common::scramble::scramble_sha256(nonce, b"s3cret").unwrap();
     let knows = serve(move |peer| {

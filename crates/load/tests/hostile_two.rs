@@ -1,4 +1,5 @@
-//! HTTP/2 servers that flood, starve or never end: the load ends as planned, its events balance, memory stays within bounds.
+//! HTTP/2 servers that flood, starve or never end: the load ends as planned, its events balance, memory stays
+//! within bounds.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -30,7 +31,7 @@ const ACK: u8 = 1;
 const END_HEADERS: u8 = 4;
 /// `:status: 200`, from the static table.
 const OK: &[u8] = &[0x88];
-/// `a: b`, written out and not kept.
+/// `a: b`, as a literal without indexing.
 const HEADER: &[u8] = &[0, 1, b'a', 1, b'b'];
 
 fn frame(kind: u8, flags: u8, stream: u32, body: &[u8]) -> Vec<u8> {
@@ -39,16 +40,16 @@ fn frame(kind: u8, flags: u8, stream: u32, body: &[u8]) -> Vec<u8> {
     [&head[..], &stream.to_be_bytes(), body].concat()
 }
 
-/// What a server does in place of the second answer on each connection.
+/// A server's action in place of the second answer on each connection.
 #[derive(Clone)]
 struct Attack {
     name: &'static str,
-    /// In the server's first settings.
+    /// Added to the server's first settings.
     settings: Vec<u8>,
-    /// Said once, and then said for ever; both for the stream of the request.
+    /// Sent once, and then sent for ever; both for the stream of the request.
     once: fn(u32) -> Vec<u8>,
     for_ever: fn(u32) -> Vec<u8>,
-    /// Whether the client gives the connection up, or the stream; otherwise the load's end is the event's end.
+    /// Whether the client gives up the connection or the stream; otherwise the load's end is the event's end.
     is_refused: bool,
 }
 
@@ -108,7 +109,7 @@ fn peak_kib() -> u64 {
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// Two connections, by threads and by loops, for half a second; yields what is not as it should be.
+/// Runs two connections, by threads and by loops, for half a second; returns every deviation.
 ///
 /// - `shows`: the certificate of a server that speaks TLS.
 fn problems_under(attack: &Attack, http: &HttpSettings, shows: Option<&Certificate>) -> Vec<String> {
@@ -139,7 +140,7 @@ fn problems_under(attack: &Attack, http: &HttpSettings, shows: Option<&Certifica
             && if attack.is_refused {
                 errors_all > 0 && said.iter().any(|text| text.contains("HTTP/2"))
             } else {
-                // Each connection is answered once, and then waits for the end.
+                // Each connection gets one answer, and then waits for the end.
                 errors_all == 0 && (counts.done, counts.unfinished) == (2, 2)
             };
         if !is_well {

@@ -23,7 +23,7 @@ use support::postgres::{PASSWORD, Postgres};
 use support::web::Nginx;
 use support::{check_of, error_of, port, run, run_with_trouble, settings};
 
-/// 300 events, as fast as they go.
+/// 300 events, as fast as possible.
 fn few(target: &str) -> LoadSettings {
     let settings = settings(target);
     let workload = if settings.workload == Workload::OltpReadWrite {
@@ -49,7 +49,7 @@ fn in_threads_and_loops(settings: &LoadSettings) -> [LoadSettings; 2] {
     ]
 }
 
-/// What must hold of a load on two hosts, however it ended.
+/// Asserts the invariants of a load on two hosts, however it ended.
 fn assert_hosts(record: &LoadRecord) {
     let hosts = &record.hosts;
     let sum = |of: fn(&record::load::OfHost) -> u64| hosts.iter().map(of).sum::<u64>();
@@ -62,7 +62,7 @@ fn assert_hosts(record: &LoadRecord) {
     assert_eq!(check.ok, hosts.iter().all(|h| h.done > 0), "{check:?}");
 }
 
-/// Runs loads on both hosts, of which each does its part.
+/// Runs loads on both hosts, and checks that each does its part.
 fn both_do_their_part(target: &str) -> Vec<LoadRecord> {
     let records = in_threads_and_loops(&few(target)).map(|settings| {
         let record = run(&settings);
@@ -113,7 +113,7 @@ fn a_host_did_as_many_requests_as_its_own_log_says() {
 fn each_of_two_databases_has_a_data_set_of_its_own() {
     if let (Some(one), Some(other)) = (Postgres::start(), Postgres::start()) {
         let (one, other) = (one.port(), other.port());
-        // As libpq has it; the same, with the password in a parameter's place where it cannot be.
+        // Both forms of libpq: the hosts in the URL's authority, and in its parameters.
         let by_parameters =
             format!("postgres://app:{PASSWORD}@/bench?host=127.0.0.1,localhost&port={one},{other}");
         have_data_sets(&format!("postgres://app:{PASSWORD}@127.0.0.1:{one},127.0.0.1:{other}/bench"));
@@ -137,7 +137,7 @@ fn have_data_sets(target: &str) {
     assert_eq!(load::cleanup(&settings).unwrap().removed, 4);
 }
 
-/// A rate for five seconds, one of two hosts being killed after one.
+/// Runs a rate for five seconds; one of two hosts is killed after one.
 fn while_one_dies(settings: &LoadSettings, kill: impl FnOnce() + Send) -> LoadRecord {
     let settings = LoadSettings {
         pace: support::jittered(200.0),
@@ -154,7 +154,7 @@ fn while_one_dies(settings: &LoadSettings, kill: impl FnOnce() + Send) -> LoadRe
     assert_hosts(&record);
     let [lives, dies] = &record.hosts[..] else { panic!("{:?}", record.hosts) };
     assert_eq!((lives.errors, lives.failed), (ErrorCounts::default(), 0), "{:?}", record.hosts);
-    // Each of its connections is lost, and some are tried again.
+    // Each of its connections is lost, and some are retried.
     let lost = ErrorCounts { connection: dies.errors.connection, ..ErrorCounts::default() };
     assert_eq!(dies.errors, lost);
     assert!(lost.connection >= 2, "{:?}", record.hosts);
@@ -162,10 +162,11 @@ fn while_one_dies(settings: &LoadSettings, kill: impl FnOnce() + Send) -> LoadRe
     assert_eq!((outage.host, outage.ended), (Some(1), false));
     assert_eq!(record.host_of(&outage), Some(dies.host.as_str()));
     assert!(outage.affected <= 2, "{outage:?}");
-    // The others do what falls due meanwhile: what is unfinished is in flight at the end, on either host.
+    // The others do the events that fall due meanwhile: unfinished events are in flight at the end, on either
+    // host.
     assert_eq!((record.counts.failed, record.counts.planned), (0, 800));
     assert!(lives.done >= 600, "{:?}", record.hosts);
-    // The latency of the others says nothing of it: it is the load of one host from then on.
+    // The latency of the others does not show it: from then on it is the load of one host.
     let away = check_of(&record, "server-away");
     assert!(!away.ok && away.text.starts_with(&dies.host), "{away:?}");
     let sample = record.error_samples.iter().find(|sample| sample.starts_with("connection: ")).unwrap();

@@ -37,7 +37,7 @@ fn with(version: HttpVersion, settings: &LoadSettings) -> LoadSettings {
     LoadSettings { http: HttpSettings { version, ..settings.http.clone() }, ..settings.clone() }
 }
 
-/// With each thread's one connection, and with many on each of two threads.
+/// Runs with one connection for each thread, and with many on each of two threads.
 fn runs(settings: &LoadSettings) -> [LoadRecord; 2] {
     let loops = LoadSettings { threads: 2, connections: Some(20), ..settings.clone() };
     [run(settings), run(&loops)]
@@ -56,7 +56,7 @@ fn requests_are_answered_whole_by_either_version() {
                 let counts = record.counts;
                 assert_eq!((counts.done, counts.failed), (300, 0), "{path}: {:?}", record.error_samples);
                 assert_eq!(record.outcomes["2xx"], 300);
-                // nginx sends connections away after 50 requests, which is no outage.
+                // nginx closes connections after 50 requests, which is not an outage.
                 assert!(record.outages.is_empty(), "{version:?} {path}: {:?}", record.outages);
                 let told = record.server_version.unwrap();
                 assert!(told.starts_with("nginx") && told.ends_with(spoken), "{told}");
@@ -69,7 +69,7 @@ fn requests_are_answered_whole_by_either_version() {
     }
     let log = std::fs::read_to_string(server.folder.path().join("access.log")).unwrap();
     for (protocol, requests) in [("HTTP/2.0", 2 * 6 * 300), ("HTTP/1.1", 6 * 300)] {
-        // Each run looks at the server once before it begins.
+        // Each run checks the server once before it begins.
         let found = log.lines().filter(|line| line.contains("\"GET /") && line.contains(protocol)).count();
         assert!(found.abs_diff(requests) <= 2, "{protocol}: {found} of {requests}");
     }
@@ -116,11 +116,11 @@ fn a_certificate_that_the_user_names_is_trusted_also_where_it_is_an_authoritys()
     for record in runs(&trusted) {
         assert_eq!((record.counts.done, record.counts.failed), (300, 0), "{:?}", record.error_samples);
     }
-    // The name is looked at all the same.
+    // The name is checked all the same.
     let target = record::target::Target::new(server.secure_url("127.0.0.1", "/page"));
     let error = support::error_of(&LoadSettings { target, ..trusted.clone() }).to_string();
     assert!(error.contains("made out to another name"), "{error}");
-    // And so is which certificate it is.
+    // So is the certificate's identity.
     let other = tempfile::tempdir().unwrap();
     support::web::make_certificate(other.path(), "TRUE");
     let ca = Some(other.path().join("certificate.pem").display().to_string());
@@ -153,10 +153,10 @@ fn whom_nobody_vouches_for_is_refused_before_anything_is_measured() {
         }
         other => panic!("{other:?}"),
     };
-    // Its name is another than that in the certificate.
+    // Its name differs from the one in the certificate.
     let text = refused(LoadSettings { target: to("127.0.0.1"), ..trusted.clone() });
     assert!(text.contains("made out to another name") && text.contains("--insecure"), "{text}");
-    // Where this machine trusts nobody at all, that is said instead.
+    // If this machine has no trusted authority, the message names that instead.
     let text = refused(LoadSettings { http: http(None, false), ..trusted.clone() });
     assert!(text.contains("trust"), "{text}");
     let key = server.folder.path().join("key.pem").display().to_string();
@@ -202,7 +202,7 @@ fn a_client_shows_its_certificate_to_a_server_that_asks_for_one() {
         for record in runs(&shown) {
             assert_eq!((record.counts.done, record.errors.verify), (300, 0), "{:?}", record.error_samples);
         }
-        // nginx answers a client without one with status 400.
+        // nginx answers a client without a certificate with status 400.
         let http = HttpSettings { identity: None, ..shown.http.clone() };
         let record = run(&LoadSettings { http, ..shown.clone() });
         assert_eq!(record.errors.application, 300, "{:?}", record.error_samples);

@@ -42,7 +42,7 @@ fn the_number_of_planned_events_is_rate_times_time() {
 
 #[test]
 fn a_worker_that_never_comes_to_the_measured_phase_was_busy_all_the_same() {
-    // Many times what one thread does: it spends all its time on the events of the warm-up.
+    // Many times the capacity of one thread: it spends all its time on the events of the warm-up.
     let half = Duration::from_millis(500);
     let record = run(&LoadSettings {
         threads: 1,
@@ -112,7 +112,7 @@ fn a_run_stopped_in_its_warm_up_has_measured_nothing() {
     assert_eq!(error.class(), ErrorClass::Interrupted);
 }
 
-/// A port on which connections are neither taken nor refused, as of a host that is gone.
+/// A port on which connections are neither accepted nor refused, as of a host that is gone.
 fn silent_port() -> (u16, Vec<socket2::Socket>) {
     use socket2::{Domain, SockAddr, Socket, Type};
     let tcp = || Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
@@ -121,7 +121,7 @@ fn silent_port() -> (u16, Vec<socket2::Socket>) {
     listener.listen(0).unwrap();
     let address = listener.local_addr().unwrap();
     let mut sockets = vec![listener];
-    // Nobody takes them: when the queue is full, the next attempts are not answered.
+    // Nothing accepts them: when the queue is full, the next attempts are not answered.
     loop {
         let client = tcp();
         let is_taken = client.connect_timeout(&address, Duration::from_millis(500)).is_ok();
@@ -143,7 +143,7 @@ fn a_stop_does_not_wait_for_a_host_that_does_not_answer() {
     ] {
         let stop = Stop::new();
         stop.request();
-        // Who waited to the end of the attempt would find that there is no connection.
+        // A wait to the end of the attempt would end with a failed connection.
         let error = load::run(&settings(&target), &stop, &mut |_| {}).unwrap_err();
         assert!(matches!(error, LoadError::Interrupted), "{target}: {error}");
     }
@@ -167,7 +167,8 @@ fn a_command_that_hangs_is_killed_at_a_stop_and_counts_as_unfinished() {
 
 #[test]
 fn the_rate_of_a_closed_loop_of_commands_is_not_cut_at_the_ends_of_the_phase() {
-    // Two or three commands a connection: by those that begin and end in the phase, the rate would be a third too low.
+    // Two or three commands for each connection: by the commands that begin and end in the phase, the rate
+    // would be a third too low.
     let settings = LoadSettings {
         pace: Loop::CLOSED,
         threads: 8,
@@ -186,7 +187,7 @@ fn the_rate_of_a_closed_loop_of_commands_is_not_cut_at_the_ends_of_the_phase() {
     let record = load::run(&settings, &Stop::new(), &mut on_progress).unwrap();
     assert_books(&record);
     assert!((completions - record.counts.done as f64).abs() < 1e-6, "{completions}: {:?}", record.counts);
-    // However slow the machine is: eight are under way all the time but for what lies between two commands.
+    // However slow the machine is: eight commands run all the time, but for the gaps between two commands.
     let mean_s = record.service.summary().unwrap().mean_ns / 1e9;
     let truth = 8.0 / mean_s;
     let n = truth * record.measured.as_secs_f64();
@@ -279,8 +280,9 @@ fn the_rate_of_a_number_of_events_is_that_of_all_connections_or_none() {
         let mean_s = record.service.summary().unwrap().mean_ns / 1e9;
         let truth = f64::from(threads) / mean_s;
         let about = format!("{events} events by {threads}: {}/s of {truth}/s", record.achieved_per_s);
-        // A command's start and its wake-up are no part of its service, and take long on a busy machine: never too high,
-        // and nearer to the truth than what events that no connection began would leave of it (22/s of 40/s).
+        // A command's start and its wake-up are not part of its service, and take long on a busy machine: the
+        // rate is never too high, and closer to the truth than if the idle time of connections without an
+        // event counted (22/s of 40/s).
         assert!((0.7..1.0 + 1.0 / events as f64).contains(&(record.achieved_per_s / truth)), "{about}");
         assert!(check_of(&record, "events").ok, "{about}");
     }
@@ -303,8 +305,8 @@ fn overload_of_a_slow_target_loses_no_event() {
     let late = LatePolicy::Skip { limit: Duration::from_millis(50) };
     let record = run(&slow(late));
     assert_eq!(record.counts.planned, 1_000);
-    // How many were skipped and how many never reached depends on when the workers had a CPU; what four of them
-    // can do in a second does not.
+    // The numbers of skipped and of unreached events depend on when the workers had a CPU; the capacity of
+    // four workers in a second does not.
     assert!(record.counts.done <= 40 && record.counts.skipped > 0, "{:?}", record.counts);
 
     let record = run(&slow(LatePolicy::Drop));
@@ -317,7 +319,7 @@ fn overload_of_a_slow_target_loses_no_event() {
         record.counts
     );
 
-    // Late ones wait for their turn; what is never reached is unfinished.
+    // Late events wait for their turn; events that are never reached are unfinished.
     let record = run(&slow(LatePolicy::Pace { times: 2.0 }));
     assert_eq!((record.counts.planned, record.counts.skipped), (1_000, 0));
     assert!(record.counts.unfinished >= 960, "{:?}", record.counts);
@@ -367,7 +369,7 @@ fn text_statements_do_what_prepared_ones_do() {
 #[test]
 fn a_locked_database_is_tried_again_and_counted() {
     let dir = tempfile::tempdir().unwrap();
-    // No waiting for locks: writers in each other's way find out at once.
+    // No wait for locks: conflicting writers fail at once.
     let settings = LoadSettings {
         workload: Workload::OltpWriteOnly,
         pace: Loop::CLOSED,
@@ -537,7 +539,8 @@ fn the_address_of_a_server_is_the_one_that_its_load_connects_to() {
     assert_eq!(of(&through_socket).as_deref(), Some("/s/web.sock"));
 }
 
-/// One thread writes, and SQLite's lock lets the others wait all through the phase: their events begin before it.
+/// One thread writes, and SQLite's lock makes the others wait during the whole phase: their events begin
+/// before it.
 #[test]
 fn threads_that_a_lock_starves_do_not_contradict_littles_law() {
     let dir = tempfile::tempdir().unwrap();
@@ -607,7 +610,7 @@ fn a_sleep_in_a_script_is_seen_in_the_event_and_ends_at_a_stop() {
     assert_eq!((record.counts.done, record.counts.unfinished), (0, 1));
 }
 
-/// What our own counters say is not asked: a server stamps each arrival itself.
+/// Independent of our own counters: a server stamps each arrival itself.
 #[test]
 fn a_server_sees_every_event_once_and_none_before_its_time() {
     const EVENTS: usize = 60;
@@ -620,7 +623,7 @@ fn a_server_sees_every_event_once_and_none_before_its_time() {
             .map(|client| client.map(|_| Monotonic.now_ns()).unwrap())
             .collect();
         stamps.sort_unstable();
-        // One too many would be waiting by the time that the load has ended.
+        // One connection too many would be waiting by the time that the load has ended.
         listener.set_nonblocking(true).unwrap();
         (stamps, listener)
     });
@@ -642,7 +645,7 @@ fn a_server_sees_every_event_once_and_none_before_its_time() {
 #[test]
 fn a_stop_after_the_measured_phase_is_an_interruption_too() {
     let falling = LoadSettings { ramp_down: Duration::from_mins(10), ..settings("null:") };
-    // One is in flight when the phase ends, for longer than anybody waits for it.
+    // One event is in flight when the phase ends, for longer than the drain.
     let hanging = LoadSettings { drain: Duration::from_mins(10), ..settings("exec:sleep 600") };
     for (settings, asked_in) in [(falling, Phase::RampDown), (hanging, Phase::Drain)] {
         let stop = Stop::new();

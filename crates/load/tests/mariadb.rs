@@ -1,4 +1,4 @@
-//! Loads on a real MariaDB: what is counted when it answers, hangs, dies and refuses.
+//! Loads on a real MariaDB: counts when it answers, hangs, dies and refuses.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -27,7 +27,7 @@ use support::{
 fn every_workload_does_what_it_says_prepared_and_as_text() {
     let Some(server) = MariaDb::start() else { return };
     let blocking = (None, support::jittered(50.0), None, Duration::from_secs(1));
-    // As fast as it goes, on nine connections of four threads.
+    // As fast as possible, on nine connections of four threads.
     let looped = (Some(9), Loop::CLOSED, Some(50), Duration::from_mins(10));
     for (url, prepared, (connections, pace, events_max, time)) in [
         (server.url(), true, blocking.clone()),
@@ -62,7 +62,8 @@ fn every_workload_does_what_it_says_prepared_and_as_text() {
             assert!(version.starts_with("MariaDB 1"), "{version}");
         }
     }
-    // What was written is there: a read-write event leaves the number of rows as it was, an insert adds one, a bulk insert a hundred.
+    // Written rows exist: a read-write event leaves the number of rows unchanged, an insert adds one, a bulk
+    // insert a hundred.
     let count = "SELECT (SELECT COUNT(*) FROM sbtest1) + (SELECT COUNT(*) FROM sbtest2)";
     assert_eq!(server.connect("root", None, "bench").query_first(count).unwrap(), Some(7_050));
 }
@@ -110,7 +111,7 @@ fn data_sets_of_sysbench_and_ours_serve_each_other() {
     let definition = || -> Vec<String> {
         let mut root = server.connect("root", None, "bench");
         let row: (String, String) = root.query_first("SHOW CREATE TABLE sbtest2").unwrap().unwrap();
-        // How far the counter of ids has come is no part of the definition.
+        // The present value of the id counter is not part of the definition.
         row.1.lines().map(|line| line.split(" AUTO_INCREMENT=").next().unwrap().to_owned()).collect()
     };
 
@@ -151,7 +152,8 @@ fn a_frozen_server_shows_in_the_response_time_as_the_analysis_says() {
         });
         record
     };
-    // The shape is that of one stall on a machine that keeps up otherwise, and a run says whether its machine did.
+    // The distribution is that of one stall on a machine that keeps up otherwise, and a run reports whether
+    // its machine did.
     let mut runs = (0..5).map(|_| frozen_once());
     let Some(record) = runs.find(|record| check_of(record, "client-starvation").ok) else {
         println!("skipped: this machine is too busy, five runs in a row were starved of CPU");
@@ -159,20 +161,20 @@ fn a_frozen_server_shows_in_the_response_time_as_the_analysis_says() {
     };
     assert_eq!((record.counts.planned, record.counts.failed, record.errors.connection), (5_000, 0, 0));
     let response = record.response.as_ref().unwrap().merged();
-    // How long the server was away is what the event took that it froze in; it is a little over a second.
+    // The server was away for as long as the event took in which it froze: a little over a second.
     let stalled_s = record.service.known.quantile_ns(1.0).unwrap() as f64 / 1e9;
     assert!(stalled_s > 0.99, "{stalled_s}");
-    // An event due at t into a stall of T ends at T plus the time that the backlog before it takes to drain. At five times
-    // the offered rate or more, that is at most t / 5: of the L = 10 s of the run, the share 1 - q that is slower than the
-    // quantile was due in the first (1 - q) L of the stall, and its fastest event took T - (1 - q) L or up to a fifth of
-    // (1 - q) L more.
+    // An event due at t into a stall of T ends at T plus the time that the backlog before it takes to drain.
+    // At five times the offered rate or more, that is at most t / 5: of the L = 10 s of the run, the share
+    // 1 - q that is slower than the quantile was due in the first (1 - q) L of the stall, and its fastest
+    // event took T - (1 - q) L or up to a fifth of (1 - q) L more.
     for quantile in [0.95, 0.99, 0.999] {
         let share_s = (1.0 - quantile) * 10.0;
         let found_s = response.quantile_ns(quantile).unwrap() as f64 / 1e9;
         let (low, high) = ((stalled_s - share_s) * 0.98, (stalled_s - 0.8 * share_s) * 1.02);
         assert!((low..=high).contains(&found_s), "{quantile}: {found_s} s, expected {low} to {high} s");
     }
-    // Only those that were in the server when it froze saw it in their service time.
+    // Only events that were in the server when it froze have the stall in their service time.
     let slow = record.service.known.count() - record.service.known.count_at_or_below(900_000_000);
     assert!(slow <= 8, "{slow}");
     assert!(record.service.known.quantile_ns(0.99).unwrap() < 100_000_000);
@@ -203,10 +205,10 @@ fn a_crash_and_a_restart_cost_no_event() {
     let [outage] = record.outages[..] else { panic!("{:?}", record.outages) };
     assert!(outage.ended);
     assert!(outage.from_s > 1.9, "{outage:?}");
-    // A worker looks again at least every second and a half; a busy machine may add to that.
+    // A worker retries at least every second and a half; a busy machine may add to that.
     assert!(outage.for_s > 1.0 && outage.for_s < down_s + 3.0, "{outage:?}, down for {down_s} s");
     let due_in_it = outage.for_s * 100.0;
-    // And what a busy machine had not yet begun when the server fell.
+    // Plus the events that a busy machine had not yet begun when the server fell.
     assert!((outage.affected as f64 - due_in_it).abs() < 10.0 + 0.05 * due_in_it, "{outage:?}");
 }
 
@@ -214,7 +216,7 @@ fn a_crash_and_a_restart_cost_no_event() {
 fn a_stop_gets_away_from_a_frozen_server() {
     let Some(server) = MariaDb::start() else { return };
     let record = stop_while_frozen(server.url(), || server.freeze());
-    // What fell due in the second interval, but for what was answered before the freeze reached it.
+    // The events that fell due in the second interval, except those answered before the freeze.
     assert!((1..=110).contains(&record.counts.unfinished), "{:?}", record.counts);
     server.thaw();
 }
@@ -234,7 +236,7 @@ fn a_drain_that_ends_in_vain_leaves_events_unfinished() {
         server.freeze();
     });
     assert_eq!(record.counts.planned, 300);
-    // What was due after the freeze, and where the machine is busy, some from before.
+    // The events due after the freeze, and on a busy machine some from before.
     assert!(record.counts.done > 0 && record.counts.unfinished > 0, "{:?}", record.counts);
     assert!(!check_of(&record, "achieved-rate").ok);
 }
@@ -342,7 +344,7 @@ fn tables_are_built_at_the_same_time() {
         }
     });
     assert_eq!(prepared.unwrap().built, 4);
-    // One after the other, no table would be told of again when another has been.
+    // Built one after another, no table would be reported again after another was.
     let mut runs = told.clone();
     runs.dedup();
     assert!(runs.len() > 4, "{told:?}");
@@ -351,7 +353,7 @@ fn tables_are_built_at_the_same_time() {
         let rows: Option<u64> = root.query_first(format!("SELECT COUNT(*) FROM sbtest{table}")).unwrap();
         assert_eq!(rows, Some(30_000));
     }
-    // What is there is found, and only what is missing is built.
+    // Existing tables are found, and only missing ones are built.
     root.query_drop("DROP TABLE sbtest3").unwrap();
     let prepared = load::prepare(&settings, &Stop::new(), &mut |_| {}).unwrap();
     assert_eq!((prepared.found, prepared.built), (3, 1));
@@ -370,7 +372,7 @@ fn a_quick_check_finds_what_is_too_short_and_takes_the_rest_for_granted() {
     assert!(prepare(&at(DataCheck::None)).is_ok());
     prepare(&LoadSettings { prepare: PreparePolicy::Auto, ..base.clone() }).unwrap();
     let mut root = server.connect("root", None, "bench");
-    // Rows in between are not looked at.
+    // Rows in between are not checked.
     root.query_drop("DELETE FROM sbtest1 WHERE id BETWEEN 500 AND 510").unwrap();
     assert_eq!(prepare(&at(DataCheck::Quick)).unwrap().found, 2);
     assert!(problem(DataCheck::Full).contains("sbtest1 holds 989 of 1000 rows"));
@@ -391,15 +393,15 @@ fn several_result_sets_and_rows_and_requests_of_more_than_16_mib_leave_the_sessi
         "CREATE PROCEDURE two(IN x INT) BEGIN SELECT x, 2; SELECT x + 1 UNION ALL SELECT NULL; UPDATE got SET n = n; END",
     )
     .unwrap();
-    // After each, what is read next must be the answer to what was asked next.
+    // After each, the next answer read must belong to the next request.
     let after = "SELECT 7 AS n \\gset\nINSERT INTO got VALUES (KIND, :n);\n";
     let many = 17_000_000;
     let scripts = [
         ("CALL two(5);\n".to_owned(), 1, true),
         (format!("SELECT REPEAT('x', {many}), 1;\n"), 2, true),
-        // Exactly as much as fills a packet, with what stands before it: an empty one follows.
+        // Exactly enough to fill a packet, with its header: an empty packet follows.
         (format!("SELECT REPEAT('x', {});\n", 0xff_ffff - 4), 3, true),
-        // A server takes a statement of this length as text.
+        // A server accepts a statement of this length as text.
         (
             format!("SELECT LENGTH('{}') AS n \\gset\nINSERT INTO got VALUES (0, :n);\n", "y".repeat(many)),
             4,

@@ -1,4 +1,5 @@
-//! Several requests in flight on one connection: whose answer is whose, how many there are, and what waits for what.
+//! Several requests in flight on one connection: which answer belongs to which request, how many there are,
+//! and what waits for what.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -36,7 +37,7 @@ fn each_request_gets_its_own_answer_and_every_one_is_counted_once() {
     for target in targets {
         let base = LoadSettings {
             kv: KvSettings { keys: 500, ..KvSettings::usual() },
-            // An answer that is taken for another's is a wrong value.
+            // An answer taken for another request's is a wrong value.
             verify: true,
             pace: Loop::CLOSED,
             events_max: Some(20_000),
@@ -63,7 +64,7 @@ fn each_request_gets_its_own_answer_and_every_one_is_counted_once() {
                 );
                 let count = |name: &str| record.operations[name].service.known.count();
                 let of = |name: &str| record.outcomes[name];
-                // A closed loop counts an event that its warm-up began to the rate, not to the latencies.
+                // A closed loop adds an event that its warm-up began to the rate, not to the latencies.
                 let (asked, answered) = (count("get") + count("set"), of("hit") + of("stored"));
                 assert!(
                     of("miss") == 0 && asked <= answered && answered - asked <= u64::from(3 * pipeline),
@@ -77,8 +78,8 @@ fn each_request_gets_its_own_answer_and_every_one_is_counted_once() {
     }
 }
 
-/// Serves one connection of a memcached that has nothing, and answers requests when four of them have come; `most` is how many
-/// there were at most. One connection, if any is left that `breaks`, it ends then.
+/// Serves one connection of an empty memcached, and answers requests when four of them have arrived; `most`
+/// is the maximum number that waited. If any of `breaks` are left, it takes one and ends the connection then.
 fn answer_fours(peer: &mut Peer, most: &AtomicUsize, breaks: &AtomicUsize) {
     let (mut come, mut waiting) = (Vec::new(), 0);
     while let Some(said) = peer.hear() {
@@ -132,7 +133,8 @@ fn a_connection_has_as_many_requests_in_flight_as_were_asked_for_and_no_more() {
 fn a_request_that_waits_for_the_one_behind_it_is_timed_from_when_it_was_due() {
     let most = Arc::new(AtomicUsize::new(0));
     let port = fake::serve(move |peer| answer_fours(peer, &most, &AtomicUsize::new(0)));
-    // 25 groups of four, 10 ms between two requests: nothing is answered before the last of its group is due.
+    // 25 groups of four, 10 ms between two requests: no request is answered before the last of its group is
+    // due.
     let open = LoadSettings { pace: Loop::open(100.0), ..gets(port) };
     let record = run(&open);
     assert_eq!((record.counts.planned, record.counts.done), (100, 100), "{:?}", record.error_samples);

@@ -1,4 +1,4 @@
-//! Loads on a real PostgreSQL: what is counted when it answers, hangs, dies and refuses.
+//! Loads on a real PostgreSQL: counts when it answers, hangs, dies and refuses.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -22,7 +22,7 @@ use support::{
     run_with_trouble, settings, stop_a_build, stop_while_frozen, transfers,
 };
 
-/// A closed loop of so many events.
+/// A closed loop of `events` events.
 fn events(events: u64, target: impl Into<String>) -> LoadSettings {
     let time = Duration::from_mins(10);
     LoadSettings { pace: Loop::CLOSED, events_max: Some(events), time, ..settings(target) }
@@ -50,7 +50,7 @@ fn every_workload_does_what_it_says_prepared_and_as_text() {
             assert!(check_of(&record, "mix").ok);
             assert!(record.server_version.unwrap().starts_with("PostgreSQL "));
         }
-        // Read-write left the number of rows as it was; the inserts went behind the last one.
+        // Read-write events leave the number of rows unchanged; the inserts follow the last row.
         let count = "SELECT count(*) FROM (TABLE sbtest1 UNION ALL TABLE sbtest2) t";
         assert_eq!(server.ask("bench", count), "7050");
     }
@@ -129,7 +129,7 @@ fn a_crash_and_a_restart_cost_no_event() {
         server.restart();
     });
     assert_eq!((record.counts.planned, record.counts.failed), (1_200, 0), "{:?}", record.error_samples);
-    // No event is tried again if the crash met none: a session that ends between two events is an error of its own.
+    // No event is retried if the crash hit none: a session that ends between two events is a separate error.
     assert!(record.errors.connection > 0, "{:?}", record.errors);
     assert!(!record.outages.is_empty(), "{:?}", record.counts);
 }
@@ -213,7 +213,8 @@ fn a_script_rests_keeps_rows_and_is_rolled_back_whoever_waits_for_the_server() {
         settings.scripts.files[0].text = text.to_owned();
         run(&LoadSettings { connections, errors_ratio_max: 1.0, ..settings })
     };
-    // A rest at the beginning and at the end, an answer that decides what is asked next, and a script without any.
+    // A pause at the beginning and at the end, an answer that decides the next request, and a script without
+    // any request.
     let good = "\\sleep 1 ms\nSELECT 41 + 1 AS n \\gset\n\\if :n = 42\nSELECT :n;\n\\endif\n\\sleep 1 ms";
     for connections in [None, Some(9)] {
         let record = script(good, connections);
@@ -226,7 +227,7 @@ fn a_script_rests_keeps_rows_and_is_rolled_back_whoever_waits_for_the_server() {
         let left_open = script("BEGIN;\nSELECT 1;", connections);
         assert_eq!((left_open.counts.failed, left_open.errors.application), (20, 20));
         assert!(left_open.error_samples[0].contains("ends within a transaction"));
-        // Each was rolled back: or the second event of a connection would have failed at its BEGIN.
+        // Each was rolled back: otherwise the second event of a connection would have failed at its BEGIN.
         let refused = script("BEGIN;\nSELECT 1 / 0;\nEND;", connections);
         assert_eq!((refused.counts.failed, refused.errors.application), (20, 20));
         assert!(refused.error_samples[0].contains("22012"), "{:?}", refused.error_samples);

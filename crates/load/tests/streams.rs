@@ -1,4 +1,5 @@
-//! Several streams on a connection of HTTP/2: whose answer is whose, and what becomes of those that the server does not begin any more.
+//! Several streams on one HTTP/2 connection: which answer belongs to which request, and the fate of requests
+//! that the server does not begin any more.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -35,7 +36,7 @@ fn start() -> Option<(Nginx, u16)> {
 fn asked(port: u16, path: &str, streams: u32) -> LoadSettings {
     let http = HttpSettings {
         version: HttpVersion::Two,
-        // What the server may have carried out is not sent twice: its event would fail.
+        // A request that the server may have executed is not sent twice: its event would fail.
         method: "POST".to_owned(),
         body: "1".to_owned(),
         streams,
@@ -77,8 +78,8 @@ fn each_request_is_answered_once_though_the_server_ends_connections_with_request
             answered += usize::try_from(counts.done).unwrap();
         }
     }
-    // The server's own account: none was carried out twice, and none that it did not answer was counted. In an open loop a few may be in
-    // flight when the load ends.
+    // The server's own account: no request was executed twice, and no unanswered one was counted. In an open
+    // loop a few may be in flight when the load ends.
     let logged = server.logged("\"POST /answer", answered);
     assert!((answered..=answered + 3 * 64 * 6).contains(&logged), "{logged} of {answered}");
 }
@@ -96,7 +97,7 @@ fn a_closed_loop_keeps_all_streams_of_all_connections_busy() {
     let http = HttpSettings { method: "GET".to_owned(), body: String::new(), ..settings.http.clone() };
     let record = run(&LoadSettings { http: http.clone(), drain: Duration::ZERO, ..settings.clone() });
     assert_eq!((record.counts.done, record.counts.unfinished), (0, 30), "{:?}", record.counts);
-    // A time-out ends its own stream: the others go on, and no connection is made again.
+    // A time-out ends only its own stream: the others continue, and no connection is made again.
     let http = HttpSettings { timeout: Some(Duration::from_millis(300)), ..http };
     let record = run(&LoadSettings { http, errors_ratio_max: 1.0, ..settings });
     assert_books(&record);

@@ -1,4 +1,5 @@
-//! Requests that are given up after their time-out: what is counted, and what becomes of the answer that comes later.
+//! Requests that are given up after their time-out: their counts, and the fate of the answer that comes
+//! later.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -18,26 +19,27 @@ use support::{fake, run, settings};
 
 const TIMEOUT: Duration = Duration::from_millis(200);
 
-/// A thread for each connection, and a loop for all.
+/// A thread for each connection, and one loop for all.
 fn both(settings: &LoadSettings) -> [LoadRecord; 2] {
     [run(settings), run(&LoadSettings { threads: 1, connections: Some(4), ..settings.clone() })]
 }
 
-/// What must hold however slow the machine is.
+/// Asserts what must hold however slow the machine is.
 fn assert_timed_out(record: &LoadRecord, timed_out: u64) {
     let (counts, samples) = (record.counts, &record.error_samples);
     assert_eq!((counts.failed, counts.retries), (timed_out, 0), "{samples:?}");
     assert_eq!(record.errors.timeout, timed_out, "{:?}", record.errors);
-    // A server that is slow has not been away.
+    // A slow server has not been away.
     assert_eq!((record.errors.connection, record.outages.len()), (0, 0), "{:?}", record.outages);
     assert!(samples.iter().any(|s| s == "timeout: no whole answer within 200ms"), "{samples:?}");
     let least_ns = u64::try_from(TIMEOUT.as_nanos()).unwrap();
-    // A bucket's lowest value may be a thousandth less. An event in flight at the end may have lasted for any time.
+    // A bucket's lowest value may be a thousandth less. An event in flight at the end may have lasted for any
+    // time.
     let least_ns = least_ns - least_ns / 1_000;
     let shorter: u64 =
         record.service.at_least.buckets().filter(|(ns, _)| *ns < least_ns).map(|(_, n)| n).sum();
     assert!(shorter <= counts.unfinished, "{shorter} events");
-    // Of an open loop, what was in flight at the end.
+    // In an open loop, plus the events in flight at the end.
     let lasted_longer = timed_out + counts.unfinished;
     assert_eq!(record.service.at_least.count(), lasted_longer);
     if let Ok(response) = &record.response {
@@ -72,7 +74,7 @@ fn an_answer_that_drips_is_given_up_and_its_latency_is_known_from_below() {
                 assert_timed_out(&record, slow.at_least.count());
                 assert_eq!(slow.known.count(), 0);
                 assert!(page.at_least.count() <= record.counts.unfinished);
-                // A quarter of them lasts longer than is known.
+                // The duration of a quarter of them is only bounded from below.
                 let bounds = record.service.summary().unwrap().lower_bounds;
                 assert!(bounds.contains(&"p99") && bounds.contains(&"mean"), "{bounds:?}");
             }
@@ -82,7 +84,7 @@ fn an_answer_that_drips_is_given_up_and_its_latency_is_known_from_below() {
 
 #[test]
 fn an_answer_that_comes_after_its_time_out_is_not_that_of_the_next_request() {
-    // It answers `/late` when another connection has asked for something, and each request with its own path.
+    // It answers `/late` when another connection has sent a request, and each request with its own path.
     let (asked, news) = (Arc::new(Mutex::new(Vec::<usize>::new())), Arc::new(Condvar::new()));
     let port = fake::serve(move |peer| {
         while let Some(request) = peer.hear() {
@@ -120,7 +122,7 @@ fn an_answer_that_comes_after_its_time_out_is_not_that_of_the_next_request() {
         errors_ratio_max: 1.0,
         ..settings(format!("http://127.0.0.1:{port}/"))
     };
-    // One connection: nobody else asks before its own next request, on its next connection.
+    // One connection: the next request comes on its next connection.
     for record in [run(&settings), run(&LoadSettings { connections: Some(1), ..settings.clone() })] {
         let timed_out = record.operations["late"].service.at_least.count();
         assert!(timed_out > 0);

@@ -1,4 +1,5 @@
-//! TLS with every kind of server, under threads and under event loops: whom it trusts, and what it says of the others.
+//! TLS with every kind of server, under threads and under event loops: which servers it trusts, and its
+//! messages about the others.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -23,7 +24,7 @@ use support::mariadb::{self, MariaDb};
 use support::postgres::{self, Postgres};
 use support::{error_of, port, run, settings};
 
-/// A server that shows a certificate: itself, and the target of it at a host, before the parameters.
+/// A server that shows a certificate: itself, and its target at a host, before the parameters.
 type Server = (Box<dyn Any>, Box<dyn Fn(&str) -> String>);
 
 fn start_mariadb(shows: &Certificate, authority: &Authority) -> Option<Server> {
@@ -52,7 +53,7 @@ fn start_memcached(shows: &Certificate, _: &Authority) -> Option<Server> {
     Some((Box::new(server), Box::new(move |host: &str| format!("memcaches://{host}:{port}"))))
 }
 
-/// A few events as fast as they go.
+/// A few events as fast as possible.
 fn few(target: String) -> LoadSettings {
     let base = settings(target);
     let workload = match base.workload {
@@ -93,7 +94,7 @@ fn trusts_whom_it_should(start: fn(&Certificate, &Authority) -> Option<Server>) 
     let Some((_server, url)) = start(&authority.sign("server", Valid::Now), &authority) else { return };
     let (ca, wrong) = (authority.file(), other.file());
     works(&format!("{}?tls=verify-full&ca={ca}", url("localhost")));
-    // The name is another, and not looked at; or it is said.
+    // The name differs, and is not checked; or it is given as a parameter.
     works(&format!("{}?tls=verify-ca&ca={ca}", url("127.0.0.1")));
     works(&format!("{}?tls=verify-full&ca={ca}&server-name=localhost", url("127.0.0.1")));
     works(&format!("{}?tls=require", url("127.0.0.1")));

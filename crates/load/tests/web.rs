@@ -1,4 +1,4 @@
-//! Loads on a real nginx: what is asked, answered, redirected, refused and counted.
+//! Loads on a real nginx: requests sent, answered, redirected, refused and counted.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -18,7 +18,8 @@ use record::requests::{HttpSettings, HttpVersion};
 use support::web::Nginx;
 use support::{run, settings};
 
-/// 300 requests, as fast as they go, with each thread's one connection, and with many on each of two threads.
+/// 300 requests, as fast as possible, with one connection for each thread, and with many on each of two
+/// threads.
 fn runs(target: &str, http: &HttpSettings, verify: bool) -> [LoadRecord; 2] {
     let base = LoadSettings {
         http: http.clone(),
@@ -45,7 +46,7 @@ fn answers_are_read_whole_and_told_apart_by_their_status() {
                 record.error_samples
             );
             assert_eq!(record.outcomes[outcome], 300, "{path}: {:?}", record.outcomes);
-            // nginx closes each connection after 50 requests, and says so: that is no outage.
+            // nginx closes each connection after 50 requests, and announces it: that is not an outage.
             assert!(record.outages.is_empty(), "{path}: {:?}", record.outages);
             assert!(record.server_version.unwrap().starts_with("nginx"));
         }
@@ -173,7 +174,7 @@ fn connections_that_a_server_takes_only_to_close_them_are_not_made_without_end()
     let target = format!("http://{}/", listener.local_addr().unwrap());
     let taken = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
     let count = std::sync::Arc::clone(&taken);
-    // It answers whoever looks at it, and nobody else.
+    // It answers the initial check of the server, and no other request.
     std::thread::spawn(move || {
         for client in listener.incoming() {
             let mut client = client.unwrap();
@@ -192,7 +193,8 @@ fn connections_that_a_server_takes_only_to_close_them_are_not_made_without_end()
         ..settings(target)
     });
     assert_eq!((record.counts.done, record.counts.failed), (0, record.counts.planned));
-    // Each pauses for longer and longer, up to a twenty-fifth of a second or more; without that it would be thousands.
+    // The pauses grow up to a twenty-fifth of a second or more; without them there would be thousands of
+    // connections.
     let taken = taken.load(std::sync::atomic::Ordering::SeqCst);
     assert!(taken < 400, "{taken} connections");
 }
@@ -201,7 +203,7 @@ fn connections_that_a_server_takes_only_to_close_them_are_not_made_without_end()
 fn many_connections_go_on_while_the_load_falls() {
     let Some(server) = Nginx::start() else { return };
     for pace in [support::jittered(500.0), Loop::CLOSED] {
-        // It ends as soon as an event of the falling load was seen.
+        // It ends as soon as an event of the falling load arrives.
         let settings = LoadSettings {
             pace: pace.clone(),
             threads: 2,
@@ -237,7 +239,7 @@ fn a_web_server_is_reached_by_its_socket_whatever_the_target_names() {
     let unix_socket = Some(server.folder.path().join("web.sock").display().to_string());
     let requests = Some(file.display().to_string());
     let http = HttpSettings { requests, unix_socket, ..HttpSettings::plain() };
-    // Nobody looks the host up.
+    // The host is never looked up.
     for record in runs("http://shop.example:1/", &http, true) {
         assert_eq!((record.counts.done, record.errors.verify), (300, 0), "{:?}", record.error_samples);
     }
@@ -273,7 +275,7 @@ fn a_connection_sends_the_cookies_that_it_was_given_and_no_other() {
             }
             let visits = loop {
                 let visits = fs::read_to_string(&log).unwrap();
-                // Two looks beside the requests; a line is written whole.
+                // Two checks beside the requests; a line is written whole.
                 if visits.lines().count() >= 602 {
                     break visits;
                 }
@@ -295,7 +297,7 @@ fn a_connection_sends_the_cookies_that_it_was_given_and_no_other() {
 
 #[test]
 fn values_of_requests_come_from_rows_of_data_and_from_the_seed() {
-    // What was asked, as the server understood it: path, header and length and text of the body.
+    // The request as the server understood it: path, header and length and text of the body.
     let Some(server) = Nginx::start_beside(|root| {
         format!(
             "log_format asked escape=none '$request_uri|$http_x_name|$content_length|$request_body';
@@ -341,7 +343,7 @@ fn values_of_requests_come_from_rows_of_data_and_from_the_seed() {
             told.push(lines);
         }
     }
-    // The same events ask the same, by threads and loops, by either version.
+    // The same events send the same requests, by threads and loops, by either version.
     assert!(told.iter().all(|lines| *lines == told[0]));
     let kinds: std::collections::BTreeSet<&str> = told[0].iter().map(String::as_str).collect();
     let mut expected = Vec::new();
@@ -352,7 +354,7 @@ fn values_of_requests_come_from_rows_of_data_and_from_the_seed() {
     }
     expected.sort();
     assert_eq!(kinds.into_iter().collect::<Vec<_>>(), expected);
-    // A template that cannot be filled is told before anything is measured.
+    // A template that cannot be filled is reported before anything is measured.
     let http = HttpSettings { body: "${nobody}".to_owned(), ..HttpSettings::plain() };
     let error = support::error_of(&LoadSettings { http, ..settings(server.url("/page")) });
     assert!(error.to_string().contains("needs a file of data (--data)"), "{error}");

@@ -1,4 +1,4 @@
-//! What is made of a load when it is over: its record, with the verdict on it.
+//! The record of a load that is over, with its verdict.
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -23,22 +23,23 @@ use crate::measure::latency::EventCounts;
 use crate::measure::recount::Recount;
 use crate::schedule::pace::Scratch;
 
-/// The measured phase as it was.
+/// Facts about the measured phase.
 pub(super) struct Measured {
     pub(super) until_ns: u64,
     pub(super) looked_until_ns: u64,
-    /// The record's last interval, whose slices are still to be closed, began here.
+    /// Beginning of the record's last interval, with slices that are not closed yet.
     pub(super) interval_from_ns: u64,
-    /// So long the server was away when the rest of the events was given up.
+    /// Duration of the server's absence for which the rest of the events was given up.
     pub(super) gave_up_for: Option<Duration>,
     pub(super) is_interrupted: bool,
-    /// How long the workers had waited for a CPU when the phase began, and when it ended.
+    /// The workers' waits for a CPU at the beginning and at the end of the phase.
     pub(super) waits: (RunQueueWaits, RunQueueWaits),
-    /// Sockets that the connections had open before the first event; `None` if they have none, or the kernel does not say.
+    /// Sockets that the connections had open before the first event; missing if they have none, or the kernel
+    /// does not say.
     pub(super) open_sockets: Maybe<u32>,
     /// Events in the system, counted at random moments of the phase.
     pub(super) in_system: Option<InSystem>,
-    /// How long the whole generator stood still in the phase.
+    /// Time for which the whole generator stood still in the phase.
     pub(super) paused_s: f64,
     /// CPU time of the threads that kept the CPUs awake.
     pub(super) awake_cpu: Option<Duration>,
@@ -46,14 +47,14 @@ pub(super) struct Measured {
 
 /// A load that is over.
 pub(super) struct Over {
-    /// Without its distributions by interval.
+    /// The record, without the distributions by interval.
     pub(super) record: LoadRecord,
-    /// The distributions of its last interval.
+    /// The distributions of the last interval.
     pub(super) last: Vec<HistogramSlice>,
     pub(super) unfinished: Unfinished,
 }
 
-/// The record of a load; ends the last interval of `books`, which are closed.
+/// Builds the record of a load; ends the last interval of `books`, which are closed.
 pub(super) fn record(
     engine: &Engine,
     books: &mut Books,
@@ -68,7 +69,7 @@ pub(super) fn record(
     let is_open = timeline.due.is_some();
     let mut unfinished =
         audit::unfinished(engine, until_ns, measured.looked_until_ns, is_logged, &mut scratch);
-    // Those that ended late are not among them yet: what of their operations lasted how long, they have told.
+    // Events that ended late are not included yet: their operations are known.
     let in_flight = unfinished.service_at_least.count();
     books.late.response.add_to(&mut unfinished.at_least);
     books.late.service.add_to(&mut unfinished.service_at_least);
@@ -133,7 +134,7 @@ pub(super) fn record(
         record.generator_made = lateness::generator_made(&response.merged(), &books.total.raised);
     }
     books.recount.add(&unfinished.rows);
-    // A log that is not whole counts nothing.
+    // An incomplete log counts nothing.
     let is_whole = is_logged && books.unlogged + unfinished.unlogged == 0;
     let recount = is_whole.then_some(books.recount);
     let held_s = (unfinished.held_ns + books.event_counts.held_ns) as f64 / 1e9;
@@ -141,7 +142,7 @@ pub(super) fn record(
     Over { record, last, unfinished }
 }
 
-/// The number of events that the phase is credited with, for the rate: see [`crate::measure::counting`].
+/// The number of events that count towards the rate: see [`crate::measure::counting`].
 fn events_in_phase(event_counts: &EventCounts) -> f64 {
     (event_counts.done - event_counts.done_carried_in) as f64 + event_counts.part_e9 as f64 / 1e9
 }
@@ -199,7 +200,7 @@ fn judge(
     Verdict::of(checks)
 }
 
-/// How long the server, or that of several hosts which was away for longest, could not be reached in the measured phase.
+/// Total outage, within the measured phase, of the host that was away longest.
 fn away(outages: &[Outage], measured_s: f64) -> Option<Away> {
     let within = |outage: &Outage| {
         let end_s = outage.from_s + outage.for_s;
@@ -210,7 +211,7 @@ fn away(outages: &[Outage], measured_s: f64) -> Option<Away> {
     each.max_by(|a, b| a.for_s.total_cmp(&b.for_s))
 }
 
-/// What each of several hosts did.
+/// The counts of each of several hosts.
 fn hosts(engine: &Engine, books: &Books) -> Vec<OfHost> {
     let connections = engine.settings.connections_in_all();
     let each =
@@ -224,11 +225,11 @@ fn hosts(engine: &Engine, books: &Books) -> Vec<OfHost> {
     each.collect()
 }
 
-/// What the workers used, as far as it is known.
+/// Cost of the workers, as far as it is known.
 struct Cost {
     usage: Usage,
     starved_ratio: Option<f64>,
-    /// Share of the phase that the busiest worker was on a CPU; `None` where the kernel does not count it.
+    /// Share of the phase that the busiest worker was on a CPU; `None` if the kernel does not count it.
     busiest_ratio: Option<f64>,
     client: Maybe<ClientCost>,
 }
@@ -291,7 +292,7 @@ fn outages(engine: &Engine, until_ns: u64, scratch: &mut Scratch) -> Vec<Outage>
             Outage {
                 from_s: (span.from_ns as f64 - from_ns as f64) / 1e9,
                 for_s: seconds(span.from_ns, end_ns),
-                // What else falls due while one of several hosts is away, is done on the others.
+                // Other events that fall due while one of several hosts is away are done on the others.
                 affected: if are_several {
                     span.hit_from(from_ns)
                 } else {

@@ -1,7 +1,7 @@
-//! Work that may hang, done aside: the caller stays able to stop.
+//! Work that may hang, on a separate thread, so the caller can still stop.
 //!
-//! Looking at a server and building its tables blocks inside the driver. A thread of its own does it; the caller
-//! hands on its events and watches for a stop. A thread that does not come back is left behind, not waited for.
+//! Checking a server and building its tables block inside the driver. A separate thread does that; the caller
+//! passes on its notifications and polls for a stop. A thread that does not return is left behind.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,15 +14,15 @@ use crate::control::progress::{Event, OnEvent};
 use crate::control::stop::{Stop, StopLevel};
 use crate::error::LoadError;
 
-/// How often a stop is looked for.
+/// Interval at which a stop is checked for.
 const POLL: Duration = Duration::from_millis(20);
-/// Polls for which work that was asked to stop may go on, before its connection is cut and it is left behind.
+/// Polls after a stop before the work's connection is cut and the thread is left behind.
 const POLLS_TO_FINISH: u32 = 45;
 
-/// What the work sees of the caller.
+/// The caller's request to stop, as the work sees it.
 pub(crate) struct Aside {
     stopped: AtomicBool,
-    /// How the work's connection is cut.
+    /// Cuts the work's connection.
     pub(crate) cut: Cut,
 }
 
@@ -37,7 +37,7 @@ enum Message<T> {
     Result(Result<T, LoadError>),
 }
 
-/// Does `work` aside.
+/// Runs `work` on a separate thread.
 pub(crate) fn run<T: Send + 'static>(
     stop: &Stop,
     on_event: OnEvent<'_>,
@@ -47,9 +47,9 @@ pub(crate) fn run<T: Send + 'static>(
     let (sender, receiver) = mpsc::channel();
     let theirs = Arc::clone(&aside);
     let body = move || {
-        // It talks to a server, which may be hostile.
+        // The server may be hostile.
         let _ = confine::capabilities::keep_files();
-        // Nobody listens any more when the work was left behind.
+        // There is no receiver any more if the work was left behind.
         let on_event = |event| drop(sender.send(Message::Event(event)));
         let result = work(&theirs, &on_event);
         theirs.cut.disarm();
@@ -62,7 +62,7 @@ pub(crate) fn run<T: Send + 'static>(
         match receiver.recv_timeout(POLL) {
             Ok(Message::Event(event)) => on_event(&event),
             Ok(Message::Result(result)) => {
-                // It has nothing left to do.
+                // The thread has nothing left to do.
                 let _ = thread.join();
                 return result;
             }

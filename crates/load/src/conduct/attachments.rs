@@ -1,4 +1,4 @@
-//! What goes with the settings of a load.
+//! Inputs and outputs of a load beside its settings.
 
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
@@ -14,7 +14,7 @@ pub struct Attachments {
     pub recorded: Option<Arc<[u64]>>,
     /// The socket that controls the load while it runs.
     pub control: Option<Arc<Control>>,
-    /// The receiver of events as they end, in no order; see [`crate::operations`] for what their numbers
-    /// mean.
+    /// The receiver of events as they end, in no order; see [`crate::operations`] for the meaning of their
+    /// numbers.
     pub log: Option<SyncSender<Vec<EventRow>>>,
 }

@@ -10,46 +10,46 @@ use crate::schedule::due::WARMUP_CHANCE;
 use crate::schedule::due::{Due, Row};
 use crate::schedule::pace::Scratch;
 
-/// Rows of unfinished events that go into the log of events, at most.
+/// Maximum number of rows of unfinished events in the log of events.
 const ROWS_MAX: usize = 1 << 22;
 
-/// What became of the events that did not end.
+/// The events that did not end.
 #[derive(Debug, Default)]
 pub(crate) struct Unfinished {
-    /// Of the measured phase: how long each had lasted.
+    /// Duration so far of each event of the measured phase.
     pub(crate) at_least: Histogram,
-    /// How long each had lasted since it began, where it had.
+    /// Duration since the start, of those that had begun.
     pub(crate) service_at_least: Histogram,
-    /// How long each had waited, where it had not begun.
+    /// Wait so far, of those that had not begun.
     pub(crate) wait_at_least: Histogram,
-    /// Wait and lateness of each that had begun: these are known. In a closed loop there are none.
+    /// Wait and lateness of those that had begun: these are known. Empty in a closed loop.
     pub(crate) begun_ns: Vec<(u64, u64)>,
     /// Time of the measured phase that connections spent with events that never ended.
     pub(crate) held_ns: u64,
-    /// Of the warm-up.
+    /// Number of events of the warm-up.
     pub(crate) warmup: u64,
-    /// Of the measured phase, as they go into the log of events.
+    /// Rows of the measured phase for the log of events.
     pub(crate) rows: Vec<EventRow>,
-    /// Those that found no room in the log.
+    /// Rows that found no room in the log.
     pub(crate) unlogged: u64,
 }
 
-/// What the audit goes by.
+/// State of the audit.
 struct Audit<'a> {
     engine: &'a Engine,
     counting: Counting,
     until_ns: u64,
-    /// When looking at what was in flight at the end ended.
+    /// Time at which the last look at the events in flight ended.
     looked_until_ns: u64,
     is_logged: bool,
     found: Unfinished,
 }
 
-/// Finds every event that was due and has not ended. Only after the books were closed.
+/// Finds every event that was due and has not ended. Call it after the books were closed.
 ///
 /// - `until_ns`: end of the measured phase.
-/// - `looked_until_ns`: when we stopped looking at what was in flight then.
-/// - `is_logged`: whether each goes into the log of events.
+/// - `looked_until_ns`: the time until which the events in flight were observed.
+/// - `is_logged`: whether each gets a row in the log of events.
 pub(crate) fn unfinished(
     engine: &Engine,
     until_ns: u64,
@@ -66,7 +66,7 @@ pub(crate) fn unfinished(
         }
         return audit.found;
     };
-    // By the last row: a thread may hold an event and not have seen yet that it is due at another time.
+    // Use the last row: a thread may hold an event and not know yet that its due time has changed.
     let row = due.row();
     let mut next_own = engine.next_own();
     for (worker, number, held) in engine.held() {
@@ -92,7 +92,7 @@ pub(crate) fn unfinished(
 }
 
 impl Audit<'_> {
-    /// An event in flight.
+    /// Counts an event in flight.
     fn note_held(&mut self, due_ns: u64, is_measured: bool, begun: Option<Begun>) {
         let found = &mut self.found;
         found.held_ns += self.counting.inside_ns(due_ns, self.until_ns);
@@ -113,7 +113,7 @@ impl Audit<'_> {
         self.push_row(due_ns);
     }
 
-    /// What no thread took, where all share the events.
+    /// Counts the events that no thread took, if all threads share the events.
     fn note_shared(&mut self, due: &Due, row: &Row, scratch: &mut Scratch) {
         let next = self.engine.next_shared();
         for stretch in row.stretches() {
@@ -134,7 +134,7 @@ impl Audit<'_> {
         }
     }
 
-    /// What the thread `worker` did not take of its own events, from `next` on.
+    /// Counts the events of the thread `worker` that it did not take, from `next` on.
     fn note_own(&mut self, due: &Due, row: &Row, worker: usize, next: u64, scratch: &mut Scratch) {
         let mut slot = due.slot(row, next, worker, scratch);
         while slot.due_ns.is_some() && self.engine.timeline().due_ns(&slot) < self.until_ns {
@@ -143,7 +143,7 @@ impl Audit<'_> {
             let due_ns = |k| {
                 let number = first + k * due.next_own(0);
                 let slot = due.slot(row, number, worker, scratch);
-                // A change of the rate cut it off: the thread's next is in the next stretch.
+                // A change of the rate cut it off: the thread's next event is in the next stretch.
                 if slot.number == number { self.engine.timeline().due_ns(&slot) } else { u64::MAX }
             };
             let noted = self.found.note_untaken(count, is_measured, self.until_ns, self.is_logged, due_ns);
@@ -159,11 +159,11 @@ impl Audit<'_> {
 }
 
 impl Unfinished {
-    /// Events that were not taken, `count` of them at most: those that were due before `until_ns`. `due_ns` yields the due
-    /// time of each by its place and rises. Returns their number.
+    /// Counts those of `count` untaken events that were due before `until_ns`. `due_ns` returns the due time
+    /// of each by its position and rises. Returns their number.
     ///
-    /// It looks at a few events of each bucket that a histogram has, not at each event: after an hour of overload there are
-    /// billions.
+    /// Evaluates a few events for each bucket of the histogram, not every event: after an hour of overload
+    /// there are billions.
     fn note_untaken(
         &mut self,
         count: u64,
@@ -224,7 +224,8 @@ fn first(mut low: u64, mut high: u64, mut holds: impl FnMut(u64) -> bool) -> u64
     low
 }
 
-/// The same for 0 .. `end`, where it holds for `end - 1`, and soon does not: it looks near the end first.
+/// Variant of [`first`] for 0 .. `end`, if it holds for `end - 1` and for few before that: searches from the
+/// end.
 fn first_of_last_run(end: u64, mut holds: impl FnMut(u64) -> bool) -> u64 {
     let (mut known, mut step) = (end - 1, 1);
     while known > 0 {

@@ -1,4 +1,4 @@
-//! Gathers what the workers recorded: each interval, each phase, the whole.
+//! Collects the workers' recorders: by interval, by phase, and in total.
 
 use std::collections::BTreeMap;
 
@@ -13,33 +13,33 @@ use crate::measure::latency::{EventCounts, LateDistributions, OfHost, Reader, Re
 use crate::measure::recount::Recount;
 use crate::measure::tally::Sum;
 
-/// Everything recorded so far.
+/// All records so far.
 #[derive(Debug)]
 pub(crate) struct Books {
     readers: Vec<Reader>,
     operations: Vec<OperationShare>,
     outcome_names: &'static [&'static str],
     is_open_loop: bool,
-    /// Empty; what the next worker gets for what is taken from it. Made before the first report, which it would make dearer;
-    /// `None` when the books are closed.
+    /// An empty recorder to swap for the next worker's. Allocated before the first report, which would
+    /// otherwise pay for it; `None` when the books are closed.
     spare: Option<Box<Recorder>>,
-    /// What was recorded since the last interval ended.
+    /// Records since the last interval ended.
     interval: Distributions<Sum>,
-    /// What was recorded in all intervals that have ended.
+    /// Records of all intervals that have ended.
     pub(crate) total: Distributions<Histogram>,
-    /// What became of events, since the beginning.
+    /// Counts of events since the beginning.
     pub(crate) event_counts: EventCounts,
-    /// How often each outcome was noted in the measured phase.
+    /// Number of events by outcome in the measured phase.
     outcomes: Vec<u64>,
-    /// What became of the events of each host; empty where there is one.
+    /// Counts by host; empty if there is one host.
     pub(crate) hosts: Vec<OfHost>,
-    /// What events lasted that ended after the measured phase.
+    /// Durations of events that ended after the measured phase.
     pub(crate) late: LateDistributions<Sum>,
     /// Events that have ended and were not handed over yet.
     pub(crate) logged: Vec<EventRow>,
-    /// Events for which there was no room.
+    /// Events that found no room in the log.
     pub(crate) unlogged: u64,
-    /// All rows that were ever among the logged.
+    /// Count of all rows that were ever logged.
     pub(crate) recount: Recount,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Distributions<H> {
     pub(crate) service: H,
     pub(crate) wait: H,
     pub(crate) lateness: H,
-    /// Of the whole only: no file has its slices.
+    /// In the total only: no file has its slices.
     pub(crate) raised: H,
     pub(crate) response_at_least: H,
     pub(crate) failure: H,
@@ -129,16 +129,16 @@ impl Books {
         }
     }
 
-    /// The same, with the events of each of several hosts counted apart.
+    /// Variant of the books that also counts the events of each of several hosts.
     ///
-    /// - `hosts`: their number; 0 if there is one.
+    /// - `hosts`: number of hosts; 0 if there is one.
     pub(crate) fn of_hosts(self, hosts: usize) -> Self {
         let spare = self.spare.map(|spare| Box::new(spare.of_hosts(hosts)));
         let of_each = spare.as_ref().map_or_else(Vec::new, |spare| spare.hosts.to_vec());
         Self { spare, hosts: of_each, ..self }
     }
 
-    /// Takes over what the workers have recorded since the last time.
+    /// Takes the records of all workers since the last reading.
     pub(crate) fn read(&mut self) {
         for reader in 0..self.readers.len() {
             let Some(empty) = self.spare.take() else { return };
@@ -148,7 +148,7 @@ impl Books {
         }
     }
 
-    /// As [`Self::read`], for the last time: what a worker still tries to record is not recorded any more.
+    /// Variant of [`Self::read`] for the last time: later records are discarded.
     pub(crate) fn close(&mut self) {
         for reader in 0..self.readers.len() {
             if let Some(mut taken) = self.readers[reader].close() {
@@ -177,8 +177,8 @@ impl Books {
         }
     }
 
-    /// Takes over what is known of the events that nobody ended. Only after the books were closed, before the last interval
-    /// ends.
+    /// Adds the known times of unfinished events. Call it after the books were closed and before the last
+    /// interval ends.
     pub(crate) fn take_unfinished(&mut self, unfinished: &Unfinished) {
         for (wait_ns, lateness_ns) in &unfinished.begun_ns {
             self.interval.wait.record(*wait_ns);
@@ -192,12 +192,12 @@ impl Books {
         }
     }
 
-    /// Ends an interval of the warm-up: what was measured already belongs to the first measured interval.
+    /// Ends an interval of the warm-up: measured events so far belong to the first measured interval.
     pub(crate) fn end_warmup_interval(&mut self) {
         self.interval.warmup.clear();
     }
 
-    /// Ends an interval of the measured phase: adds it to the total, and yields its distributions.
+    /// Ends an interval of the measured phase: adds it to the total, and returns its distributions.
     pub(crate) fn end_interval(&mut self, from_ns: u64, for_ns: u64) -> Vec<HistogramSlice> {
         let mut slices = Vec::new();
         for ((kind, interval), (_, total)) in self.interval.kinds().into_iter().zip(self.total.kinds()) {
@@ -217,7 +217,7 @@ impl Books {
         slices
     }
 
-    /// What is shown of the interval: response, or service in a closed loop.
+    /// The latency that the interval reports: response, or service in a closed loop.
     pub(crate) fn shown(&self, is_warmup: bool) -> Histogram {
         Histogram::from(match (is_warmup, self.is_open_loop) {
             (true, _) => &self.interval.warmup,
@@ -226,17 +226,17 @@ impl Books {
         })
     }
 
-    /// Each operation as planned, with the number that was done in all.
+    /// Operations as planned, each with the number done.
     pub(crate) fn operation_counts(&self) -> impl Iterator<Item = (&OperationShare, u64)> + '_ {
         self.operations.iter().zip(&self.total.operations).map(|(share, service)| (share, service.count()))
     }
 
-    /// How often events ended in each way that the driver tells apart.
+    /// Number of events by outcome, as the driver distinguishes them.
     pub(crate) fn outcomes(&self) -> BTreeMap<String, u64> {
         self.outcome_names.iter().map(|n| (*n).to_owned()).zip(self.outcomes.iter().copied()).collect()
     }
 
-    /// The whole, by operation; `in_flight` events may be in any.
+    /// The total by operation; `in_flight` events may be in any.
     pub(crate) fn operations(&self, in_flight: u64) -> BTreeMap<String, Operation> {
         let all = self.operations.iter().zip(&self.total.operations).zip(&self.late.operations);
         all.map(|((share, known), late)| {

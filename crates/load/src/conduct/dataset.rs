@@ -1,7 +1,8 @@
-//! Builds the tables that a workload needs, or finds that they are there.
+//! Builds the tables that a workload needs, or finds that they exist.
 //!
-//! A table is usable when it holds its rows and its index. One that holds something else may be what an interrupted
-//! build left, or what somebody wants to keep: nobody can tell, so it is replaced only where the user says so.
+//! A table is usable if it has its rows and its index. Any other table may be left from an interrupted build,
+//! or may hold data of the user's. The program cannot tell, so it replaces the table only if the user says
+//! so.
 
 use std::ops::ControlFlow;
 
@@ -17,12 +18,12 @@ mod together;
 
 use table::build_one;
 
-/// How a table is replaced: never unasked.
+/// The advice on how to replace a table, which never happens without a request.
 const ANEW: &str =
     "replace it, as after an interrupted build, with `bakeoff prepare --from-scratch` or --prepare always";
 
-/// Sees to it that the data set is there, by the policy. Missing tables are built at the same time, as many as there are
-/// threads, if the target allows it.
+/// Provides the data set, by the policy. Missing tables are built in parallel, one for each thread, if the
+/// target allows it.
 pub(crate) fn ensure(
     store: &mut dyn Store,
     driver: &dyn Driver,
@@ -85,17 +86,17 @@ fn must_build(settings: &LoadSettings, table: u32, found: TableState) -> Result<
     let problem = match (settings.prepare, found) {
         (PreparePolicy::Always, _) | (PreparePolicy::Auto, TableState::Nothing) => return Ok(true),
         (_, TableState::Table { rows, has_index: true }) if rows == wanted => return Ok(false),
-        // A table that only grows is as good for growing on.
+        // For a load that only adds rows, a table may already have more rows than wanted.
         (_, TableState::Table { rows, has_index: true })
             if rows > wanted && matches!(settings.workload, Workload::OltpInsert | Workload::BulkInsert) =>
         {
             return Ok(false);
         }
-        // Deleting goes on where it ended, where the user says that this is meant.
+        // Deleting continues from the last run, if the user says that this is meant.
         (PreparePolicy::Never, TableState::Table { .. }) if settings.workload == Workload::OltpDelete => {
             return Ok(false);
         }
-        // A smaller part of a larger table is another data set than a table of that size, but the user's to choose.
+        // A part of a larger table is another data set than a table of that size, but the user may choose it.
         (PreparePolicy::Never, TableState::Table { rows, .. }) if rows >= wanted => return Ok(false),
         (PreparePolicy::Never, TableState::Nothing) => {
             format!(

@@ -15,7 +15,7 @@ use crate::driver::hosts::{Host, Hosts};
 use crate::error::LoadError;
 use crate::workload::tables::{Cleaned, Prepared, Store};
 
-/// What looking at the target found and did.
+/// Results of the check of a target.
 pub(crate) struct TargetReport {
     pub(crate) version: Maybe<String>,
     pub(crate) prepared: Prepared,
@@ -23,7 +23,7 @@ pub(crate) struct TargetReport {
     pub(crate) checks: Vec<Check>,
 }
 
-/// Looks at each host of the target and sees to its data set.
+/// Checks each host of the target and prepares its data set.
 pub(crate) fn look(
     settings: &LoadSettings,
     hosts: &Arc<Hosts>,
@@ -53,7 +53,7 @@ pub(crate) fn look(
     })
 }
 
-/// Sees to the data set of one host.
+/// Prepares the data set of one host.
 fn look_at_data(
     settings: &LoadSettings,
     host: &Host,
@@ -82,7 +82,7 @@ impl TargetReport {
     }
 }
 
-/// What the servers call themselves: each by its host where they differ.
+/// The servers' versions: each with its host if they differ.
 fn version_of(versions: Vec<(&Host, Maybe<String>)>) -> Maybe<String> {
     let first = versions[0].1.clone();
     if versions.iter().all(|(_, version)| *version == first) {
@@ -115,12 +115,12 @@ pub(crate) fn cleanup(settings: &LoadSettings, hosts: &Arc<Hosts>) -> Result<Cle
     })
 }
 
-/// What a failure of a host before the first event means for the user.
+/// The error for a host's failure before the first event.
 fn host_error(settings: &LoadSettings, host: &Host, failure: Failure) -> LoadError {
     setup_error(settings, &host.names(failure))
 }
 
-/// What a failure before the first event means for the user.
+/// The error for a failure before the first event.
 pub(crate) fn setup_error(settings: &LoadSettings, failure: &Failure) -> LoadError {
     let target = settings.target.clone();
     let text = target.hide_in(&failure.text);

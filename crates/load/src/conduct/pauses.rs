@@ -1,8 +1,10 @@
-//! How long the whole generator stood still: stopped by a signal, frozen with its control group or its machine, or off its CPUs.
+//! Time for which the whole generator stood still: stopped by a signal, frozen with its control group or its
+//! machine, or off its CPUs.
 
 use std::ops::Range;
 
-/// A sleep of the conductor that ends later than this past its time is a pause. A busy machine wakes it some milliseconds late.
+/// Minimum delay of the conductor's wake-up that counts as a pause. A busy machine wakes it some milliseconds
+/// late.
 const PAUSE_NS_MIN: u64 = 100_000_000;
 
 /// The pauses of the measured phase.
@@ -17,7 +19,8 @@ impl Pauses {
         Self { phase_ns, total_ns: 0 }
     }
 
-    /// Notes a sleep that was to end at `asked_ns` and ended at `woke_ns`; what lies outside the phase does not count.
+    /// Notes a sleep that was to end at `asked_ns` and ended at `woke_ns`; time outside the phase does not
+    /// count.
     pub(super) fn note(&mut self, asked_ns: u64, woke_ns: u64) {
         if woke_ns.saturating_sub(asked_ns) >= PAUSE_NS_MIN {
             let (from_ns, until_ns) = (asked_ns.max(self.phase_ns.start), woke_ns.min(self.phase_ns.end));
@@ -43,7 +46,7 @@ mod tests {
             (2_000, 2_099, 0.0),
             (2_000, 2_100, 0.1),
             (2_000, 3_000, 1.0),
-            // It began in the warm-up, or ended after the phase.
+            // The pause began in the warm-up, or ended after the phase.
             (900, 1_250, 0.25),
             (4_950, 8_000, 0.05),
             (300, 800, 0.0),

@@ -40,7 +40,7 @@ const SECOND: u64 = 1_000 * MS;
 #[derive(Default)]
 struct HandClock {
     now_ns: AtomicU64,
-    /// How much later than it asked for a sleeper wakes, by the number of the sleep.
+    /// Delay of each wake-up, by the number of the sleep.
     late_ns: OnceLock<Box<dyn Fn(u64) -> u64 + Send + Sync>>,
     sleeps: AtomicU64,
 }
@@ -65,15 +65,15 @@ impl Clock for HandClock {
     }
 }
 
-/// Room for changes of the rate: whether there is any must make no difference to a load that has none.
+/// Room for changes of the rate: it must make no difference to a load without changes.
 const CHANGES: usize = 8;
 
-/// What the server of a simulation does with a try that begins now: how long it takes, and how it ends.
+/// The simulated server: duration and result of a try that begins now.
 type Behaviour = dyn Fn(&Scene<'_>) -> (u64, Result<(), FailureClass>) + Send + Sync;
 
 struct Scene<'a> {
     now_ns: u64,
-    /// First number of the event's chance.
+    /// First number of the event's random stream.
     chance: u64,
     engine: &'a Engine,
 }
@@ -82,24 +82,24 @@ struct Simulation {
     clock: Arc<HandClock>,
     engine: OnceLock<std::sync::Weak<Engine>>,
     serve: Box<Behaviour>,
-    /// When connections are refused.
+    /// Time in which connections are refused.
     down_ns: std::ops::Range<u64>,
     keeping: Keeping,
-    /// When the connection was used last.
+    /// Time at which the connection was last used.
     used_ns: AtomicU64,
 }
 
-/// What a server does with connections that are not in use.
+/// Treatment of idle connections by a server.
 #[derive(Clone, Copy)]
 struct Keeping {
-    /// It closes them after so long.
+    /// Idle time after which it closes them.
     for_ns: u64,
-    /// So long it takes to make another.
+    /// Time that a new connection takes.
     connect_ns: u64,
 }
 
 impl Keeping {
-    /// It keeps them all.
+    /// A server that keeps all connections.
     const ALL: Self = Self { for_ns: u64::MAX, connect_ns: 0 };
 }
 
@@ -110,7 +110,7 @@ impl Driver for Server {
         if self.0.down_ns.contains(&self.0.clock.now_ns()) {
             return Err(Failure::new(FailureClass::Connection, "refused"));
         }
-        // The first is made before the load begins.
+        // The first connection is made before the load begins.
         if self.0.clock.now_ns() > 0 {
             self.0.clock.advance(self.0.keeping.connect_ns);
         }
@@ -195,7 +195,7 @@ fn simulate_with_outage(
     play(settings, down_ns, Keeping::ALL, serve)
 }
 
-/// The same, with a server that closes what is idle.
+/// Variant of [`simulate_with_outage`] with a server that closes idle connections.
 fn play(
     settings: LoadSettings,
     down_ns: std::ops::Range<u64>,
@@ -230,7 +230,7 @@ fn play_by(
     let mut readers = Vec::new();
     let mut over_ns = 0;
     for index in 0..engine.workers.len() {
-        // Each worker lives through the same time: nothing but the numbers of events ties them together.
+        // Each worker plays through the same time: only the numbers of events connect them.
         clock.now_ns.store(0, Ordering::SeqCst);
         let (writer, reader) = latency::cell(Box::new(Recorder::new(1, 0, 0)));
         readers.push(reader);
@@ -286,7 +286,7 @@ fn assert_near(found: Option<u64>, expected: u64) {
     assert!(found.abs_diff(expected) * 1_000 <= expected, "{found} is not within 0.1 % of {expected}");
 }
 
-/// A server that answers at once, but for a stall.
+/// A server that answers at once, except for a stall.
 fn stalls(from_ns: u64, for_ns: u64) -> impl Fn(&Scene<'_>) -> (u64, Result<(), FailureClass>) {
     move |scene| {
         let is_stalled = (from_ns..from_ns + for_ns).contains(&scene.now_ns);
@@ -299,7 +299,7 @@ fn a_stall_of_one_second_puts_its_arrivals_evenly_between_nothing_and_a_second()
     let record = simulate(settings(Loop::open(500.0), 10), stalls(4 * SECOND, SECOND));
     assert_eq!((record.counts.planned, record.counts.done), (5_000, 5_000));
     let response = &record.response.as_ref().unwrap().known;
-    // 500 of 5,000 events came in the stall: the last tenth of the distribution is uniform on 0 to 1 s.
+    // 500 of 5,000 events arrived in the stall: the last tenth of the distribution is uniform on 0 to 1 s.
     for (quantile, expected_ms) in [(0.95, 500), (0.99, 900), (0.999, 990), (1.0, 1_000)] {
         let found_ms = response.quantile_ns(quantile).unwrap() as f64 / MS as f64;
         // Arrivals are 2 ms apart.
@@ -308,7 +308,7 @@ fn a_stall_of_one_second_puts_its_arrivals_evenly_between_nothing_and_a_second()
     // The server itself was slow once.
     assert_eq!(record.service.known.quantile_ns(0.9998), Some(0));
     assert_near(record.service.known.quantile_ns(1.0), SECOND);
-    // Everything that was not service was waiting for the worker: this generator is never late.
+    // All time outside of service was wait for the worker: this generator is never late.
     assert_eq!(record.lateness.as_ref().unwrap().quantile_ns(1.0), Some(0));
     assert_near(record.wait.as_ref().unwrap().known.quantile_ns(1.0), 998 * MS);
 }
@@ -337,7 +337,7 @@ fn overload_loses_nothing_and_says_how_long_the_rest_has_waited() {
     assert_eq!((counts.planned, counts.done, counts.unfinished), (1_000, 199, 801));
     let response = record.response.as_ref().unwrap();
     assert_eq!(response.at_least.count(), 801);
-    // The first that was never taken was due at 0.4 s.
+    // The first event that was never taken was due at 0.4 s.
     assert_near(response.at_least.quantile_ns(1.0), 1_602 * MS);
     let summary = response.summary().unwrap();
     assert_eq!(summary.lower_bounds, ["p50", "p90", "p95", "p99", "p99_9", "p99_99", "mean", "max"]);
@@ -355,7 +355,7 @@ fn what_is_too_late_is_skipped_and_counted() {
         settings(Loop::Open(OpenLoop { late, ..OpenLoop::plain(500.0) }), 10),
         stalls(4 * SECOND, SECOND),
     );
-    // Of the 500 that came in the stall, the one that met it ends with it, and 50 are within the limit.
+    // Of the 500 that arrived in the stall, the one in service ends with it, and 50 are within the limit.
     assert_eq!((record.counts.planned, record.counts.done, record.counts.skipped), (5_000, 4_551, 449));
     let response = &record.response.as_ref().unwrap().known;
     assert_near(response.quantile_ns(1.0), SECOND);

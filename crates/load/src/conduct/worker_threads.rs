@@ -1,4 +1,4 @@
-//! The workers' threads: started, connected, let go together, sent home.
+//! The workers' threads: started, connected, released together, dismissed.
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -25,12 +25,12 @@ use crate::measure::latency::{self, Recorder, Writer};
 use crate::measure::priority;
 use crate::schedule::clock::to_ns;
 
-/// How often the conductor looks whether it was asked to stop.
+/// Interval at which the conductor checks for a stop.
 pub(super) const POLL_NS: u64 = 50_000_000;
 
-/// Tries of a worker to get its first connection: in a storm, some are turned away.
+/// Attempts of a worker to get its first connection: among many at once, some are refused.
 const CONNECT_TRIES: u32 = 3;
-/// What lies between them.
+/// Pause between them.
 const CONNECT_PAUSE: Duration = Duration::from_millis(100);
 const STACK_BYTES: usize = 512 * 1024;
 
@@ -41,7 +41,7 @@ pub(super) struct WorkerThreads {
     gate: Arc<Gate>,
 }
 
-/// Where workers wait: first for their turn to connect, then for the start.
+/// The gate at which workers wait: first for their turn to connect, then for the start.
 struct Gate {
     state: Mutex<GateState>,
     changed: Condvar,
@@ -127,7 +127,8 @@ impl WorkerThreads {
         engine.abandon();
     }
 
-    /// Joins who has come back; who still hangs in a call is left behind, and its event was counted unfinished.
+    /// Joins the threads that have returned. A thread that hangs in a call is left behind; its event was
+    /// counted as unfinished.
     pub(super) fn dismiss(self) {
         for thread in self.threads {
             if thread.is_finished()
@@ -149,7 +150,7 @@ impl Gate {
         self.changed.notify_all();
     }
 
-    /// Waits for a turn to connect; false where there is no point any more.
+    /// Waits for a turn to connect; false if the load was given up.
     fn enter(&self) -> bool {
         let waits = |s: &mut GateState| s.connects_left == 0 && s.signal == Signal::Wait;
         let mut state = self.changed.wait_while(self.lock(), waits).unwrap_or_else(PoisonError::into_inner);
@@ -172,7 +173,7 @@ impl Gate {
     }
 }
 
-/// The life of a worker's thread.
+/// Body of a worker's thread.
 fn worker_thread(
     engine: &Arc<Engine>,
     index: usize,
@@ -182,9 +183,9 @@ fn worker_thread(
 ) {
     let worker_state = &engine.workers[index];
     worker_state.thread_id.store(nix::unistd::gettid().as_raw(), Ordering::SeqCst);
-    // Sleeps end when they should, not up to 50 us later. Where the kernel refuses, the lateness tells.
+    // Sleeps end on time, not up to 50 us later. If the kernel refuses, the lateness shows it.
     let _ = nix::sys::prctl::set_timerslack(1);
-    // A server may be hostile: what talks to it has no power over the machine.
+    // A server may be hostile: a thread that talks to it keeps only the capabilities that it needs.
     let is_fifo = engine.settings.pace.as_open().is_some_and(|open| open.fifo);
     let _ = if is_fifo { capabilities::keep_priority() } else { capabilities::keep_files() };
     if gate.enter() {
@@ -194,7 +195,8 @@ fn worker_thread(
             && gate.await_start()
         {
             if is_fifo {
-                // It was tried before; where it is refused now, the lateness tells. Who starts commands changes it again for each.
+                // It was tried before; if the kernel refuses now, the lateness shows it. A thread that starts
+                // commands keeps the capability: it changes its priority for each command.
                 let keep = || {
                     if engine.hosts.driver().starts_commands() { Ok(()) } else { capabilities::keep_files() }
                 };
@@ -210,16 +212,16 @@ fn worker_thread(
     worker_state.cut.disarm();
 }
 
-/// Who does the work of one thread.
+/// The engine of one thread.
 enum Member {
-    /// One connection, and waits for it.
+    /// One connection; blocks on it.
     Worker(Box<Worker>),
-    /// Many connections, and waits for any.
+    /// Many connections; waits for any of them.
     EventLoop(Box<EventLoop>),
 }
 
 impl Member {
-    /// Makes its connections; `None` where one cannot be made, which was reported.
+    /// Makes the thread's connections; `None` if one cannot be made, which was reported.
     fn connect(
         engine: &Arc<Engine>,
         index: usize,
@@ -268,7 +270,7 @@ impl Member {
     }
 }
 
-/// A connection for the first time; `None` where it cannot be made, which was reported.
+/// Makes a first connection; `None` if it cannot be made, which was reported.
 fn first_connection<T>(
     engine: &Engine,
     gate: &Gate,
@@ -281,7 +283,7 @@ fn first_connection<T>(
         let began_ns = engine.clock.now_ns();
         match make() {
             Ok(connection) => {
-                // The conductor may have given up meanwhile; then nobody listens.
+                // The conductor may have given up; then there is no receiver.
                 let _ = report.send(Ok(Duration::from_nanos(engine.clock.now_ns() - began_ns)));
                 return Some(connection);
             }
@@ -313,7 +315,7 @@ fn await_connections(
                 on_event(&Event::Connected { made, of, took });
             }
             Ok(Err(failure)) => {
-                // Those that succeed meanwhile count: the message says how far the storm got.
+                // Connections that succeeded meanwhile count: the message states how many were made.
                 made += (0..).zip(receiver.try_iter().flatten()).map(|(n, _)| n + 1).last().unwrap_or(0);
                 return Err(match setup_error(&engine.settings, &failure) {
                     LoadError::NotConnected { target, text, .. } => {

@@ -1,8 +1,8 @@
-//! The words that a running load understands.
+//! The commands that a running load accepts.
 
 use record::quantity;
 
-/// What is asked for.
+/// A command.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Command {
     Rate(RateCommand),
@@ -11,12 +11,12 @@ pub(super) enum Command {
     Help,
 }
 
-/// Another rate.
+/// A new rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum RateCommand {
-    /// This one.
+    /// An absolute rate.
     PerSecond(f64),
-    /// So many times what it is.
+    /// A factor on the current rate.
     Times(f64),
 }
 
@@ -56,7 +56,7 @@ fn rate_ask(text: &str) -> Result<RateCommand, String> {
     quantity::rate_per_s(text).map(RateCommand::PerSecond).map_err(|e| e.to_string())
 }
 
-/// What somebody sent, as far as it can be shown on a line.
+/// The line that a client sent, shortened and without control characters.
 fn shown(line: &str) -> String {
     line.trim().chars().take(40).map(|c| if c.is_control() { '?' } else { c }).collect()
 }

@@ -1,4 +1,4 @@
-//! Why a load cannot be controlled.
+//! Errors of a control socket.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// Reasons for which a load cannot be controlled.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// Something is there that is no socket, and is left alone.
+    /// The path is not a socket; the file there is left alone.
     #[error("{} is there and is no socket: choose another path for --control", path.display())]
     NotASocket {
         /// The path of the socket.
@@ -24,13 +24,13 @@ pub enum ControlError {
         /// The path of the socket.
         path: PathBuf,
     },
-    /// The kernel takes no path of this length for a socket.
+    /// The path is longer than the kernel allows for a socket.
     #[error("{} is too long for a socket, which may have 107 bytes: choose a shorter path", path.display())]
     TooLong {
         /// The path of the socket.
         path: PathBuf,
     },
-    /// The kernel's.
+    /// The kernel refused.
     #[error("cannot listen at {}", path.display())]
     Listen {
         /// The path of the socket.

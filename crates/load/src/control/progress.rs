@@ -1,4 +1,4 @@
-//! What a run tells its caller while it goes on.
+//! Notifications of a run to its caller.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub enum Event {
         /// Time that this connection took.
         took: Duration,
     },
-    /// A table, or what is in a cache, is being built.
+    /// A table, or the contents of a cache, is being built.
     Preparing {
         /// Name of the table.
         table: String,
@@ -32,7 +32,7 @@ pub enum Event {
     PhaseStarts {
         /// The phase.
         phase: Phase,
-        /// Its beginning, `CLOCK_MONOTONIC`.
+        /// Beginning of the phase on `CLOCK_MONOTONIC`.
         at_ns: u64,
     },
     /// An interval has ended.

@@ -14,19 +14,19 @@ use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 
 use super::error::ControlError;
 
-/// Connections at a time; one person and a script or two.
+/// The maximum number of connections: one person and a few scripts.
 const CONNECTIONS_MAX: usize = 16;
-/// Bytes of a line; what is longer is no request.
+/// The maximum length of a line in bytes; longer lines are refused.
 const LINE_MAX: u64 = 256;
 const BACKLOG: i32 = 16;
 
 type Answer = Arc<dyn Fn(&str) -> String + Send + Sync>;
 
-/// Listens until it is dropped.
+/// A listener that ends when it is dropped.
 #[derive(Debug)]
 pub(super) struct Listening {
     path: PathBuf,
-    /// Device and inode of the file that is ours, while it is there.
+    /// Device and inode of our socket file, if it could be read.
     file: Option<(u64, u64)>,
     listener: Arc<UnixListener>,
     is_over: Arc<AtomicBool>,
@@ -51,25 +51,25 @@ impl Listening {
 impl Drop for Listening {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::SeqCst);
-        // Whoever waits for a connection wakes up, whatever is at the path by now.
+        // Wakes the thread that waits for a connection, whatever is at the path by now.
         if SockRef::from(&*self.listener).shutdown(Shutdown::Both).is_ok()
             && let Some(thread) = self.thread.take()
         {
             let _ = thread.join();
         }
-        // Somebody may have taken our file away and put theirs there.
+        // Another process may have replaced our file with its own.
         if self.file.is_some() && identity(&self.path) == self.file {
             let _ = std::fs::remove_file(&self.path);
         }
     }
 }
 
-/// Device and inode of what is there.
+/// Device and inode of the file at `path`.
 fn identity(path: &Path) -> Option<(u64, u64)> {
     std::fs::symlink_metadata(path).ok().map(|found| (found.dev(), found.ino()))
 }
 
-/// Removes a socket at which nobody listens any more.
+/// Removes a socket without a listener.
 fn make_room(path: &Path) -> Result<(), ControlError> {
     let here = || path.to_owned();
     let found = match std::fs::symlink_metadata(path) {
@@ -87,21 +87,22 @@ fn make_room(path: &Path) -> Result<(), ControlError> {
         Err(e) if e.kind() == ErrorKind::ConnectionRefused => {
             std::fs::remove_file(path).map_err(|source| ControlError::Listen { path: here(), source })
         }
-        // A listener whose backlog is full is one all the same.
+        // A listener with a full backlog is still a listener.
         Err(e) if e.kind() == ErrorKind::WouldBlock => Err(ControlError::InUse { path: here() }),
         Err(source) => Err(ControlError::Listen { path: here(), source }),
         Ok(()) => Err(ControlError::InUse { path: here() }),
     }
 }
 
-/// Connects and goes away, without waiting for a place in the backlog of whatever listens there.
+/// Connects and disconnects, without waiting for a place in the listener's backlog.
 fn knock(path: &Path) -> io::Result<()> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
     socket.connect(&SockAddr::unix(path)?)
 }
 
-/// A listener whose file is its owner's from its first moment on: the kernel makes it with the mode of the socket.
+/// A listener with a file that only its owner may use, from its first moment on: the kernel creates the file
+/// with the mode of the socket.
 fn bind(path: &Path) -> Result<UnixListener, ControlError> {
     let failed = |source: io::Error| ControlError::Listen { path: path.to_owned(), source };
     let address = SockAddr::unix(path).map_err(|_| ControlError::TooLong { path: path.to_owned() })?;
@@ -112,7 +113,7 @@ fn bind(path: &Path) -> Result<UnixListener, ControlError> {
     Ok(UnixListener::from(std::os::fd::OwnedFd::from(socket)))
 }
 
-/// The connections that are open, in the order in which they last said something.
+/// The open connections, ordered by their latest request.
 #[derive(Debug, Default)]
 struct Open(Mutex<Vec<Connection>>);
 
@@ -129,13 +130,14 @@ impl Open {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes one more. If there are too many, the one that has been idle longest makes room; `false` if all are busy.
+    /// Adds a connection. If there are too many, the one that has been idle longest is dropped; `false` if
+    /// all are busy.
     fn enter(&self, number: u64, stream: &UnixStream) -> io::Result<bool> {
         let mut all = self.lock();
         if all.len() >= CONNECTIONS_MAX {
             let Some(idle) = all.iter().position(|connection| !connection.is_busy) else { return Ok(false) };
             let dropped = all.remove(idle);
-            // The peer may have gone, or may not read: it is not waited for.
+            // The peer may have gone, or may not read: do not wait for it.
             let _ = dropped.stream.set_nonblocking(true);
             let _ = (&dropped.stream)
                 .write_all(b"error: idle too long, another connection took this one's place\n");
@@ -145,7 +147,7 @@ impl Open {
         Ok(true)
     }
 
-    /// A line of this connection is being answered, or has been; `false` if it was dropped.
+    /// Marks whether a line of this connection is being answered; `false` if the connection was dropped.
     fn set_busy(&self, number: u64, is_busy: bool) -> bool {
         let mut all = self.lock();
         let Some(at) = all.iter().position(|connection| connection.number == number) else { return false };
@@ -177,7 +179,7 @@ fn accept(listener: &UnixListener, is_over: &AtomicBool, answer: &Answer) {
         }
         let (theirs, answer) = (Arc::clone(&open), Arc::clone(answer));
         let body = move || {
-            // A connection that breaks is over.
+            // An error means that the connection broke: it is over.
             let _ = converse(&stream, &theirs, number, &*answer);
             theirs.leave(number);
         };
@@ -187,10 +189,10 @@ fn accept(listener: &UnixListener, is_over: &AtomicBool, answer: &Answer) {
     }
 }
 
-/// Answers line by line until the other side has said everything.
+/// Answers line by line until the peer closes.
 ///
-/// A command ends with its newline. What a client that died left behind is a part of a command, and another command:
-/// `rate 20` of `rate 2000/s`.
+/// A command ends with its newline. Without one it may be the first part of a longer command, left by a
+/// client that died: `rate 20` of `rate 2000/s`.
 fn converse(
     stream: &UnixStream,
     open: &Open,

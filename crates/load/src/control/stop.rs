@@ -1,37 +1,37 @@
-//! How a run is asked to end before its time.
+//! The request that ends a run before its time.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// How urgently a run was asked to end.
+/// Urgency of a request to end a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StopLevel {
-    /// Not at all.
+    /// The run goes on: an end was not requested.
     Run,
-    /// Take nothing new, give what is in flight at most a second.
+    /// Take no new event, and give events in flight at most a second.
     Finish,
-    /// At once.
+    /// End at once.
     Now,
 }
 
-/// A request to end, raised by whoever catches Ctrl-C and read by whoever runs.
+/// A request to end a run, raised by the handler of Ctrl-C and read by the conductor.
 ///
 /// Raising it is one atomic operation, so a signal handler may do it.
 #[derive(Debug, Default)]
 pub struct Stop(AtomicU8);
 
 impl Stop {
-    /// Nobody has asked yet.
+    /// A flag that has not been raised.
     pub const fn new() -> Self {
         Self(AtomicU8::new(0))
     }
 
-    /// Asks once more: the first time to finish, from the second time on to end at once.
+    /// Raises the level: the first request asks to finish, the second to end at once.
     pub fn request(&self) {
-        // A failure means that the level is at its end already.
+        // A failure means that the level is at its maximum already.
         let _ = self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| (n < 2).then_some(n + 1));
     }
 
-    /// How urgent it is by now.
+    /// Current level.
     pub fn level(&self) -> StopLevel {
         match self.0.load(Ordering::SeqCst) {
             0 => StopLevel::Run,
@@ -40,7 +40,7 @@ impl Stop {
         }
     }
 
-    /// Whether anybody has asked.
+    /// Whether an end was requested.
     pub fn is_requested(&self) -> bool {
         self.level() > StopLevel::Run
     }

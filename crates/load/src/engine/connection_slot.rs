@@ -8,35 +8,34 @@ const NONE: u64 = 0;
 /// The event in flight on one connection, or on one stream of it.
 #[derive(Default)]
 pub(crate) struct ConnectionSlot {
-    /// Number + 1 of its event in the schedule; [`NONE`] while it has none. Written in sections of its
-    /// recorder only.
+    /// Number + 1 of its event in the schedule; [`NONE`] if it has no event. Written only inside a section of
+    /// its recorder.
     scheduled: AtomicU64,
-    /// When the event was due.
+    /// Due time of the event.
     pub(super) due_ns: AtomicU64,
     /// Whether the event belongs to the measured phase.
     pub(super) is_measured: AtomicBool,
-    /// When the event began; 0 where it has not. Written without a section: after `wait_ns`, which goes with
-    /// it.
+    /// Start of the event; 0 before. Written outside of sections, after `wait_ns`, which it publishes.
     start_ns: AtomicU64,
-    /// How long the event had waited for a free worker when it began.
+    /// Time that the event had waited for a free worker when it began.
     wait_ns: AtomicU64,
-    /// When its last event ended.
+    /// End of this slot's last event.
     pub(crate) last_end_ns: AtomicU64,
-    /// Events that it has ended, of all phases.
+    /// Events of all phases that this slot has ended.
     pub(super) ended: AtomicU64,
-    /// When it found that no event of a limited number was left; 0 before.
+    /// Time at which the slot found that a limited number of events was used up; 0 before.
     pub(super) left_ns: AtomicU64,
 }
 
-/// What a connection holds, as its thread knows it.
+/// The event in a slot, as the slot's thread stored it.
 pub(crate) struct InFlight {
     pub(crate) due_ns: u64,
     pub(crate) is_measured: bool,
-    /// `None` where it has not begun.
+    /// `None` if the event has not begun.
     pub(crate) begun: Option<Begun>,
 }
 
-/// What is known of an event that has begun.
+/// The stamps of an event that has begun.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Begun {
     pub(crate) start_ns: u64,
@@ -44,8 +43,8 @@ pub(crate) struct Begun {
 }
 
 impl ConnectionSlot {
-    /// Inside a section, whose end orders these stores before the audit's loads. Until then others only
-    /// count.
+    /// Stores the event. Call it inside a section: the section's end orders these stores before the audit's
+    /// loads. Until then, other threads only count the slots that hold an event.
     pub(super) fn hold(&self, slot: u64, due_ns: u64, is_measured: bool) {
         self.due_ns.store(due_ns, Ordering::Relaxed);
         self.is_measured.store(is_measured, Ordering::Relaxed);
@@ -58,7 +57,7 @@ impl ConnectionSlot {
         self.scheduled.load(Ordering::SeqCst).checked_sub(NONE + 1)
     }
 
-    /// The event begins at `start_ns`, with the stamp that was taken for it anyway.
+    /// Marks the event as begun at `start_ns`. The caller has that stamp anyway, so this reads no clock.
     pub(crate) fn begin(&self, wait_ns: u64, start_ns: u64) {
         self.wait_ns.store(wait_ns, Ordering::Relaxed);
         self.start_ns.store(start_ns, Ordering::Release);
@@ -69,14 +68,15 @@ impl ConnectionSlot {
         (start_ns > 0).then(|| Begun { start_ns, wait_ns: self.wait_ns.load(Ordering::Relaxed) })
     }
 
-    /// There is no event left for it.
+    /// Notes that no event is left for this slot.
     pub(super) fn leave(&self, at_ns: u64) {
         let _ = self.left_ns.compare_exchange(0, at_ns, Ordering::SeqCst, Ordering::SeqCst);
     }
 
-    /// The event has its fate in the recorder.
+    /// Frees the slot once the recorder has the event's outcome.
     pub(crate) fn release(&self, end_ns: u64) {
         self.last_end_ns.store(end_ns, Ordering::Relaxed);
+        // Only the slot's thread writes the count, so it needs no locked addition.
         self.ended.store(self.ended.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         self.scheduled.store(NONE, Ordering::Release);
     }

@@ -7,8 +7,8 @@ use super::shared::Engine;
 use crate::schedule::pace::Scratch;
 
 impl Engine {
-    /// What the connections hold: the thread, the number of the slot, and its due time as the thread knows
-    /// it.
+    /// The events that the connections hold: thread, slot number in the schedule, and the event as the thread
+    /// stored it.
     pub(crate) fn held(&self) -> impl Iterator<Item = (usize, u64, InFlight)> + '_ {
         let connection_slots = (0..self.workers.len()).flat_map(|worker| {
             self.connection_slots_of(worker).map(move |connection_slot| (worker, connection_slot))
@@ -22,8 +22,8 @@ impl Engine {
         })
     }
 
-    /// Events that are due, or in a closed loop begun, and have not ended; counted without any stamp of
-    /// theirs.
+    /// Number of events that are due, or in a closed loop begun, and have not ended; uses no stamps of the
+    /// events.
     pub(crate) fn in_system(&self, scratch: &mut Scratch) -> u64 {
         let ended = self.ended();
         match self.timeline().due_before(self.clock.now_ns(), scratch) {
@@ -40,8 +40,7 @@ impl Engine {
             .sum()
     }
 
-    /// For how long the connections had nothing to do before `until_ns`, on average, because no event was
-    /// left.
+    /// Mean idle time of the connections before `until_ns`, for want of events.
     pub(crate) fn idle_s(&self, until_ns: u64) -> f64 {
         let left = self
             .connection_slots

@@ -1,6 +1,6 @@
-//! What a worker writes down of the events that its connections do: taken, tried, ended, with their stamps.
+//! The stamps and outcomes of the events on a thread's connections: taken, tried, ended.
 //!
-//! One a thread, whether the thread has one connection and waits for it or has thousands and waits for any.
+//! Each thread has one ledger, whether it blocks on one connection or polls thousands.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use crate::measure::outage::Failed;
 use crate::schedule::pace::Scratch;
 use crate::schedule::taken::Taken;
 
-/// A thread's recorder, and what it needs to write in it.
+/// A thread's recorder, and the state needed to write to it.
 pub(crate) struct Ledger {
     engine: Arc<Engine>,
     writer: Writer,
     scratch: Scratch,
-    /// By connection slot: what the generator raised the response of its last event by.
+    /// The part of the last event's response that the generator caused, by connection slot.
     raised_ns: Vec<u64>,
-    /// CPU time at the first event of the measured phase.
+    /// CPU time when the first event of the measured phase was taken.
     usage_before: Option<Usage>,
-    /// CPU time at the first event after it.
+    /// CPU time when the first event after the measured phase was taken.
     usage_after: Option<Usage>,
 }
 
@@ -33,33 +33,33 @@ pub(crate) struct Ledger {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Started {
     pub(crate) taken: Taken,
-    /// When the connection was free and the event was taken.
+    /// Time at which the connection was free and the event was taken.
     pub(crate) claim_ns: u64,
-    /// When its first byte was about to be sent.
+    /// Time at which the first byte was about to be sent.
     pub(crate) start_ns: u64,
 }
 
-/// The event that a connection carried when it broke.
+/// The event that was in flight on a connection when it broke.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Carried {
     pub(crate) taken: Taken,
     pub(crate) try_start_ns: u64,
-    /// An earlier connection has broken under it.
+    /// An earlier connection has broken during this event.
     pub(crate) is_hit: bool,
 }
 
 impl Started {
-    /// The same event on a connection that was made for it at `now_ns`: until then it has waited.
+    /// The same event on a connection made for it at `now_ns`; the time until then counts as wait.
     pub(crate) fn on_new_connection(self, now_ns: u64) -> Self {
         Self { claim_ns: now_ns.max(self.taken.due_ns), start_ns: now_ns.max(self.taken.due_ns), ..self }
     }
 
-    /// How long it waited for a free worker.
+    /// Time that the event waited for a free worker.
     fn wait_ns(&self) -> u64 {
         self.claim_ns.saturating_sub(self.taken.due_ns)
     }
 
-    /// How late the generator was.
+    /// Delay of the start that the generator caused.
     fn lateness_ns(&self) -> u64 {
         self.start_ns - self.taken.due_ns.max(self.claim_ns)
     }
@@ -72,7 +72,8 @@ impl Ledger {
         Self { engine, writer, scratch, raised_ns, usage_before: None, usage_after: None }
     }
 
-    /// Takes the next event of an open loop into `connection_slot`; `None` where there is none, or the books are closed.
+    /// Takes the next event of an open loop into `connection_slot`; `None` if none is left or the books are
+    /// closed.
     pub(crate) fn take_open(&mut self, worker: usize, connection_slot: usize) -> Option<Taken> {
         let _section = self.writer.enter()?;
         let taken = self.engine.take_open(worker, connection_slot, &mut self.scratch)?;
@@ -80,7 +81,7 @@ impl Ledger {
         Some(taken)
     }
 
-    /// The event in `connection_slot` that `taken` is, where a change of the rate made it due at another time.
+    /// Returns the event in `connection_slot` with its new due time, if a rate change moved it since `taken`.
     pub(crate) fn take_again(
         &mut self,
         taken: &Taken,
@@ -94,7 +95,7 @@ impl Ledger {
         self.engine.take_again(taken, worker, connection_slot, &mut self.scratch)
     }
 
-    /// Takes the next event of the falling load into `connection_slot`; `None` as above.
+    /// Takes the next event of the falling load into `connection_slot`; `None` as in [`Self::take_open`].
     pub(crate) fn take_after(&mut self, connection_slot: usize) -> Option<Taken> {
         let _section = self.writer.enter()?;
         let taken = self.engine.take_after(connection_slot, &mut self.scratch)?;
@@ -103,7 +104,8 @@ impl Ledger {
     }
 
     /// Takes the next event of a closed loop into `connection_slot`, at `now_ns`.
-    // Inlined: its result, returned through memory, is read back in other widths than it was written, which stalls the CPU.
+    // Inlined: a result returned through memory is read back in other widths than it was written, which
+    // stalls the CPU.
     #[inline]
     pub(crate) fn take_closed(&mut self, connection_slot: usize, now_ns: u64) -> Option<Taken> {
         let section = self.writer.enter()?;
@@ -116,13 +118,13 @@ impl Ledger {
         Some(taken)
     }
 
-    /// What this thread's measured events cost, at its end.
+    /// CPU time and switches of this thread during its measured events.
     pub(crate) fn usage(&self) -> Option<Usage> {
         let (before, after) = (self.usage_before?, self.usage_after.or_else(client::thread_usage)?);
         Some(after.since(&before))
     }
 
-    /// The event is too late to be done.
+    /// Records that the event is too late to be done.
     pub(crate) fn skip(&mut self, connection_slot: usize, taken: &Taken) {
         let now_ns = self.engine.clock.now_ns();
         let counting = self.engine.counting();
@@ -147,15 +149,18 @@ impl Ledger {
         self.engine.connection_slots[connection_slot].release(now_ns);
     }
 
-    /// The event in `connection_slot` begins: what is known of it should it never end.
+    /// Marks the event in `connection_slot` as begun, and stores the stamps that the audit needs if it never
+    /// ends.
     pub(crate) fn begun(&mut self, connection_slot: usize, event: &Started) {
-        // A late start ends late, and what waits for it starts later by as much, if it waits that long.
+        // An event that starts late ends late. The next event in this slot is late by the same amount, but
+        // only as far as it waited.
         let caused_ns = event.wait_ns().min(self.raised_ns[connection_slot]);
         self.raised_ns[connection_slot] = event.lateness_ns() + caused_ns;
         self.engine.connection_slots[connection_slot].begin(event.wait_ns(), event.start_ns);
     }
 
-    /// The event in `connection_slot` ended well at `end_ns`; its operations and its outcome are in `laps`.
+    /// Records that the event in `connection_slot` succeeded at `end_ns`; its operations and outcome are in
+    /// `laps`.
     pub(crate) fn done(&mut self, connection_slot: usize, event: &Started, end_ns: u64, laps: &Laps) {
         let engine = &*self.engine;
         let counting = engine.counting();
@@ -169,13 +174,14 @@ impl Ledger {
         match place {
             PhasePosition::Before { .. } | PhasePosition::After => {
                 let shown_ns = if is_open { response_ns } else { service_ns };
-                // The phase is not credited with the event, but its rate is with the time that the event took of it.
+                // The phase does not count the event, but its rate gets the event's share of time in the
+                // phase.
                 if place == (PhasePosition::Before { ended_in_phase: true }) {
                     recorder.event_counts.note_cut(&counting, start_ns, end_ns);
                 }
                 note_uncounted(recorder, place, Some(shown_ns));
             }
-            // It stays in its slot: no phase has it.
+            // The event stays in its slot: it belongs to no phase.
             PhasePosition::Cut => return,
             PhasePosition::CarriedOut => {
                 recorder.event_counts.note_cut(&counting, start_ns, end_ns);
@@ -217,7 +223,7 @@ impl Ledger {
         engine.connection_slots[connection_slot].release(end_ns);
     }
 
-    /// The event in `connection_slot` is given up after `failure`, at `end_ns`.
+    /// Records that the event in `connection_slot` was given up after `failure`, at `end_ns`.
     pub(crate) fn failed(&mut self, connection_slot: usize, event: &Started, end_ns: u64, failure: &Failure) {
         let engine = &*self.engine;
         let (raised_ns, host) = (self.raised_ns[connection_slot], engine.host_of(connection_slot));
@@ -263,7 +269,7 @@ impl Ledger {
         start_ns: u64,
         end_ns: u64,
     ) {
-        // What fails because we cut it is not the server's failure.
+        // A try that fails because the run cut its connection is not the server's failure.
         if !self.engine.is_abandoned() {
             self.engine.note_sample(connection_slot, failure.class, &failure.text);
         }
@@ -280,10 +286,10 @@ impl Ledger {
         }
     }
 
-    /// Counts a connection that broke, whoever waits for it.
+    /// Counts a connection that broke, with or without an event in flight.
     ///
-    /// - `connection_slot`: one of the connection's.
-    /// - `carried`: the event that it carried; `None` if it broke between two events.
+    /// - `connection_slot`: any slot of the connection.
+    /// - `carried`: the event in flight; `None` if the connection broke between two events.
     pub(crate) fn note_lost(
         &mut self,
         connection_slot: usize,
@@ -302,13 +308,13 @@ impl Ledger {
         self.engine.outages_of(connection_slot).failed(Failed::Lost { made_ns, at_ns, due_ns });
     }
 
-    /// Counts a failure of a connection that carried no event.
+    /// Counts a failure of a connection without an event in flight.
     fn note_connection(&mut self, connection_slot: usize, failure: &Failure, at_ns: u64) {
-        // What fails because we cut it is not the server's failure.
+        // A connection that fails because the run cut it is not the server's failure.
         if self.engine.is_abandoned() {
             return;
         }
-        // Whatever the server says to a client that was connected before, waiting may mend it: it may be restarting.
+        // Any message to a client that was connected before may be transient: the server may be restarting.
         self.engine.note_sample(connection_slot, FailureClass::Connection, &failure.text);
         let host = self.engine.host_of(connection_slot);
         let is_measured = at_ns >= self.engine.timeline().measured_from_ns && at_ns < self.engine.end_ns();
@@ -317,7 +323,7 @@ impl Ledger {
         }
     }
 
-    /// Counts a try beyond the first that begins at `start_ns`.
+    /// Counts a retry that begins at `start_ns`.
     pub(crate) fn note_retry(&mut self, taken: &Taken, start_ns: u64) {
         if self.engine.counting().has_try(taken, start_ns)
             && let Some(section) = self.writer.enter()
@@ -326,7 +332,7 @@ impl Ledger {
         }
     }
 
-    /// Counts a connection that could not be made again.
+    /// Counts a failed reconnection.
     pub(crate) fn note_unconnected(
         &mut self,
         connection_slot: usize,
@@ -339,7 +345,7 @@ impl Ledger {
     }
 }
 
-/// An event that was skipped, as it goes into the log.
+/// The log row of a skipped event.
 fn row_of_untaken(taken: &Taken, now_ns: u64) -> EventRow {
     EventRow {
         due_ns: taken.due_ns,
@@ -351,7 +357,7 @@ fn row_of_untaken(taken: &Taken, now_ns: u64) -> EventRow {
     }
 }
 
-/// Notes what is known of an event that was begun in the measured phase and ended after it, or was timed out.
+/// Records the known times of an event that began in the measured phase and ended after it, or timed out.
 fn note_begun_late(recorder: &mut Recorder, event: &Started, end_ns: u64, is_open: bool) {
     recorder.late.service.record(end_ns - event.start_ns);
     if is_open {
@@ -360,7 +366,8 @@ fn note_begun_late(recorder: &mut Recorder, event: &Started, end_ns: u64, is_ope
     }
 }
 
-/// Notes an event of the measured phase that ended after it: it is unfinished, and lasted this long at least.
+/// Records an event of the measured phase that ended after it: it is unfinished and lasted at least this
+/// long.
 fn note_late(recorder: &mut Recorder, row: EventRow, is_well: bool) {
     recorder.late.response.record(row.end_ns.map_or(0, NonZeroU64::get) - row.due_ns);
     recorder.event_counts.ended_late += 1;
@@ -368,8 +375,8 @@ fn note_late(recorder: &mut Recorder, row: EventRow, is_well: bool) {
     recorder.log.push(row);
 }
 
-/// Notes the end of an event that does not count, of the warm-up or of the falling load; `done_ns` is its latency if it
-/// ended well.
+/// Records the end of an uncounted event, of the warm-up or of the falling load; `done_ns` is its latency if
+/// it succeeded.
 fn note_uncounted(recorder: &mut Recorder, place: PhasePosition, done_ns: Option<u64>) {
     if place == PhasePosition::After {
         recorder.event_counts.after_ended += 1;
@@ -392,7 +399,7 @@ fn note_backlog(recorder: &mut Recorder, counting: &Counting, taken: &Taken, pla
     recorder.event_counts.warmup_ended_late += u64::from(is_backlog);
 }
 
-/// The event as it goes into the log.
+/// The log row of an event that began.
 fn row(event: &Started, end_ns: u64, operations: &[(usize, u64)], fate: Fate) -> EventRow {
     let operation = match operations {
         [(operation, _)] => u16::try_from(*operation).ok(),
@@ -414,7 +421,7 @@ fn note_usage(usage_before: &mut Option<Usage>, taken: &Taken) {
     }
 }
 
-/// Notes what the measured events cost when the first after them is taken.
+/// Stores the thread's CPU time when the first event after the measured ones is taken.
 fn note_end(usage_before: Option<&Usage>, usage_after: &mut Option<Usage>, taken: &Taken) {
     if !taken.is_measured && usage_before.is_some() && usage_after.is_none() {
         *usage_after = client::thread_usage();

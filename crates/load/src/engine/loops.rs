@@ -1,4 +1,5 @@
-//! How workers do events: one thread for each connection in an open or closed loop, or one thread for many connections.
+//! The workers' loops: one thread for each connection in an open or closed loop, or one thread for many
+//! connections.
 
 pub(crate) mod closed;
 pub(crate) mod event_loop;

@@ -6,11 +6,12 @@ use super::shared::Engine;
 use crate::control::RateCommand;
 use crate::engine::backoff::SLICE_NS;
 
-/// How long before it takes effect a change of rate is announced: by then whoever sleeps has woken up and looked.
+/// Time between the announcement of a rate change and its effect: every sleeping worker wakes and polls
+/// within it.
 const NOTICE_NS: u64 = SLICE_NS + 50_000_000;
-/// So long before it takes effect, at the latest, everybody could know of it.
+/// A rate change must be published at least this long before it takes effect.
 const MARGIN_NS: u64 = 1_000_000;
-/// Slower than an event an hour is no load: it was meant to be stopped.
+/// The lowest rate to change to. Below one event an hour the user probably meant to stop the load.
 const CHANGED_RATE_MIN: f64 = 1.0 / 3_600.0;
 
 impl Engine {
@@ -19,7 +20,7 @@ impl Engine {
         Some(self.timeline().due.as_ref()?.rate_per_s())
     }
 
-    /// Changes the rate a moment from now, for everybody at once. Only who conducts does.
+    /// Schedules a rate change that takes effect for all workers at once. Only the conductor may call it.
     pub(crate) fn change_rate(&self, ask: RateCommand) -> Result<RateChange, String> {
         let timeline = self.timeline();
         let Some(due) = &timeline.due else { return Err("a closed loop has no rate to change".to_owned()) };
@@ -54,14 +55,14 @@ impl Engine {
                     let at_s = (at_ns as f64 - timeline.measured_from_ns as f64) / 1e9;
                     return Ok(RateChange { at_s, from_per_s, per_s });
                 }
-                // It took too long to lay out: longer notice.
+                // Publishing took too long: give longer notice.
                 Some(false) => notice_ns *= 4,
             }
         }
     }
 }
 
-/// Without the last digits, which only the arithmetic has put there: 440 for 1.1 times 400.
+/// Drops the last digits, which are rounding errors: 440 for 1.1 times 400.
 fn in_words(per_s: f64) -> f64 {
     format!("{per_s:.11e}").parse().unwrap_or(per_s)
 }

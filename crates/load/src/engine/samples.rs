@@ -9,13 +9,13 @@ use crate::connection::FailureClass;
 /// The first message of each class of error.
 #[derive(Debug, Default)]
 pub(crate) struct ErrorSamples {
-    /// Whether there is one: what every failed try asks, without a lock.
+    /// Whether a class has a message. A failed try reads this without the lock.
     has: [AtomicBool; 5],
     texts: Mutex<[Option<String>; 5]>,
 }
 
 impl ErrorSamples {
-    /// Keeps the message where it is the first of its class.
+    /// Stores the message if it is the first of its class.
     pub(crate) fn note<'a>(&self, class: FailureClass, text: impl FnOnce() -> Cow<'a, str>) {
         let has = &self.has[class.index()];
         if has.load(Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! What workers and conductor share: the timeline, who has taken which event, and when to stop.
+//! State that workers and conductor share: the timeline, the events taken, and the stop flags.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -19,20 +19,20 @@ use crate::measure::outage::OutageLog;
 use crate::schedule::clock::{SharedClock, to_ns};
 use crate::schedule::lead::Lead;
 
-/// Everything that the threads of one run share.
+/// State that all threads of one run share.
 pub(crate) struct Engine {
     pub(crate) settings: LoadSettings,
     counted_by: By,
-    /// How early its workers ask to be woken.
+    /// Time before a due time at which the workers ask to be woken.
     pub(crate) lead: Lead,
-    /// Recorded due times, where the arrivals are such.
+    /// Recorded due times, if arrivals are replayed.
     pub(crate) recorded: Arc<[u64]>,
     pub(crate) hosts: Arc<Hosts>,
     pub(crate) clock: SharedClock,
-    /// One a worker's thread.
+    /// One for each worker's thread.
     pub(crate) workers: Vec<WorkerState>,
-    /// One a request in flight: of each connection its own, one connection after the other. If each thread has one connection
-    /// and that one request, they go by the same numbers.
+    /// One for each request in flight, grouped by connection. If each thread has one connection with one
+    /// request in flight, slots and threads have the same numbers.
     pub(crate) connection_slots: Vec<ConnectionSlot>,
     /// Set when every worker is connected; the workers wait for it.
     pub(crate) timeline: OnceLock<Timeline>,
@@ -40,21 +40,21 @@ pub(crate) struct Engine {
     pub(super) next: AtomicU64,
     /// Closed loop: the next event of the warm-up.
     pub(super) next_warmup: AtomicU64,
-    /// The measured phase ends: what ends later has not ended in it.
+    /// End of the measured phase: an event that ends later has not ended in the phase.
     end_ns: AtomicU64,
-    /// No event is taken from here on; where the load falls at its end, later than `end_ns`.
+    /// Time from which no event is taken; later than `end_ns` if the load falls at its end.
     closes_ns: AtomicU64,
     /// Open loop: the next slot of the falling load.
     pub(super) next_after: AtomicU64,
-    /// What is in flight is not worth finishing any more.
+    /// Events in flight need not be finished any more.
     abandoned: AtomicBool,
     /// Workers that may still take or finish events.
     pub(crate) working: AtomicU32,
-    /// When the next late event may start, where they are paced.
+    /// The earliest start of the next late event, if late events are paced.
     pub(super) catch_up_ns: AtomicU64,
-    /// One a host.
+    /// One for each host.
     pub(crate) outages: Box<[OutageLog]>,
-    /// How long the making of each connection took, before the load began.
+    /// Connection times before the load began.
     pub(crate) connects: Mutex<Histogram>,
     samples: ErrorSamples,
     pub(crate) usages: Mutex<Vec<Usage>>,
@@ -96,7 +96,7 @@ impl Engine {
         }
     }
 
-    /// Fixes when everything happens.
+    /// Sets the timeline of the run.
     pub(crate) fn begin(&self, timeline: Timeline) {
         for (worker, worker_state) in (0..).zip(&self.workers) {
             worker_state.next_own.store(worker, Ordering::SeqCst);
@@ -110,25 +110,26 @@ impl Engine {
         self.timeline.get().expect("workers begin after the timeline was set")
     }
 
-    /// What ends from here on has not ended in the measured phase.
+    /// End of the measured phase: an event that ends at or after it has not ended in the phase.
     pub(crate) fn end_ns(&self) -> u64 {
         self.end_ns.load(Ordering::SeqCst)
     }
 
-    /// No event is taken from here on.
+    /// Time from which no event is taken.
     pub(crate) fn closes_ns(&self) -> u64 {
         self.closes_ns.load(Ordering::SeqCst)
     }
 
-    /// The rule of what counts, as the phase is known now.
+    /// The counting rule, with the phase as it is known now.
     pub(crate) fn counting(&self) -> Counting {
         let from_ns = self.timeline().measured_from_ns;
         Counting { from_ns, until_ns: self.end_ns(), by: self.counted_by }
     }
 
-    /// The part of `time` after which the connection of `connection_slot` joins a closed loop that rises: one after the other.
+    /// The delay within `time` after which the connection of `connection_slot` joins a rising closed loop, or
+    /// leaves a falling one; connections do so one after another.
     pub(crate) fn share_ns(&self, time: std::time::Duration, connection_slot: usize) -> u64 {
-        // Asked for each event, and the division below is the slowest of all that an event costs us.
+        // Called for each event. The division below would be the slowest part of what an event costs us.
         if time.is_zero() {
             return 0;
         }
@@ -136,9 +137,10 @@ impl Engine {
         u64::try_from(share).unwrap_or(u64::MAX)
     }
 
-    /// Ends the measured phase now, before its time, and returns its end.
+    /// Ends the measured phase now, before its planned end, and returns its end.
     ///
-    /// The clock is read again after the store: a worker that had not seen the store has stamped its event before.
+    /// The clock is read again after the store: a worker that did not see the store stamped its event before
+    /// this reading.
     pub(crate) fn end_now(&self) -> u64 {
         let now_ns = self.clock.now_ns();
         self.closes_ns.fetch_min(now_ns, Ordering::SeqCst);
@@ -146,13 +148,14 @@ impl Engine {
         self.clock.now_ns().min(self.timeline().measured_until_ns)
     }
 
-    /// The longest pause before a connection is tried again, but for chance: all together they try some hundred times a
-    /// second, so that the end of an outage is seen when it comes, and each tries once a second at least.
+    /// The longest pause between reconnection attempts, before jitter. All connections together try some
+    /// hundred times a second, so the end of an outage is detected promptly; each tries at least once a
+    /// second.
     pub(crate) fn pause_last_ns(&self) -> u64 {
         (u64::from(self.settings.connections_in_all()) * PAUSE_FIRST_NS).min(PAUSE_LAST_NS)
     }
 
-    /// The slots of a thread's connections, which are dealt out evenly.
+    /// The slots of a thread's connections; connections are distributed evenly.
     pub(crate) fn connection_slots_of(&self, worker: usize) -> std::ops::Range<usize> {
         let depth = self.settings.depth() as usize;
         let (connections, threads) = (self.connection_slots.len() / depth, self.workers.len());
@@ -168,7 +171,7 @@ impl Engine {
         }
     }
 
-    /// When that host could not be reached.
+    /// The outages of that host.
     pub(crate) fn outages_of(&self, connection_slot: usize) -> &OutageLog {
         &self.outages[self.host_of(connection_slot)]
     }
@@ -178,7 +181,7 @@ impl Engine {
         self.outages.iter().filter(|outages| outages.is_open()).count()
     }
 
-    /// Keeps what the host of `connection_slot` said, or was said of it, where it is the first of its class.
+    /// Stores an error message of the host of `connection_slot`, if it is the first of its class.
     pub(crate) fn note_sample(&self, connection_slot: usize, class: FailureClass, text: &str) {
         self.samples.note(class, || self.hosts.all()[self.host_of(connection_slot)].says(text));
     }
@@ -192,7 +195,7 @@ impl Engine {
         self.abandoned.load(Ordering::SeqCst)
     }
 
-    /// Gives up what is in flight: cuts every connection.
+    /// Gives up all events in flight: cuts every connection.
     pub(crate) fn abandon(&self) {
         self.abandoned.store(true, Ordering::SeqCst);
         for worker_state in &self.workers {

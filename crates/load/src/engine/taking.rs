@@ -1,4 +1,4 @@
-//! Who takes which event of the schedule, and when it is due.
+//! Assignment of events to connection slots, and the due time of each event.
 
 use std::sync::atomic::Ordering;
 
@@ -10,16 +10,18 @@ use crate::schedule::due::{Due, Slot};
 use crate::schedule::pace::Scratch;
 use crate::schedule::taken::Taken;
 
-/// How often a worker looks whether a change of rate that was announced came in time.
+/// Interval at which a worker polls for the outcome of an announced rate change.
 const ANNOUNCED_NS: u64 = 20_000;
-/// The same for what comes while the load falls.
+/// Marks the random streams of events in the falling load.
 const AFTER_CHANCE: u64 = WARMUP_CHANCE | 1 << 62;
 
 impl Engine {
-    /// Takes the next event of an open loop into `connection_slot`, for the thread `worker`; `None` where there is none left. Where
-    /// the rate may change there is always one, though it may be due [`crate::schedule::clock::NEVER_NS`].
+    /// Takes the next event of an open loop into `connection_slot`, for the thread `worker`; `None` if no
+    /// event is left. If the rate may change there is always a next event, though it may be due
+    /// [`crate::schedule::clock::NEVER_NS`].
     ///
-    /// Only inside a section of the worker's recorder: so the books are never closed between the taking and its note.
+    /// Must be called inside a section of the worker's recorder, so the books cannot close between taking an
+    /// event and recording it.
     pub(crate) fn take_open(
         &self,
         worker: usize,
@@ -28,6 +30,7 @@ impl Engine {
     ) -> Option<Taken> {
         let due = self.timeline().due.as_ref()?;
         let number = match due.schedule() {
+            // Relaxed: slots must be distinct, and the section orders the rest for the audit.
             Schedule::Shared => self.next.fetch_add(1, Ordering::Relaxed),
             Schedule::Own => self.workers[worker].next_own.load(Ordering::Relaxed),
         };
@@ -39,8 +42,8 @@ impl Engine {
         Some(self.hold(due, version, &slot, worker, connection_slot))
     }
 
-    /// The event in `connection_slot` that `taken` is, where a change of the rate made it due at another time; inside a section, as
-    /// [`Self::take_open`].
+    /// Returns the event in `connection_slot` with its new due time, if a rate change moved it since `taken`;
+    /// call it inside a section, as [`Self::take_open`].
     pub(crate) fn take_again(
         &self,
         taken: &Taken,
@@ -58,7 +61,7 @@ impl Engine {
         Some(self.hold(due, version, &slot, worker, connection_slot))
     }
 
-    /// Whether `taken` may be due at another time by now.
+    /// Whether a rate change may have moved the due time of `taken`.
     pub(crate) fn may_have_changed(&self, taken: &Taken) -> bool {
         let due = self.timeline().due.as_ref();
         due.is_some_and(|due| due.may_change() && due.version() != Some(taken.version))
@@ -73,7 +76,7 @@ impl Engine {
         Taken { chance: slot.chance, due_ns, is_measured: slot.is_measured, version }
     }
 
-    /// The number of the row in force, waiting for what is announced to be certain.
+    /// The number of the current row; waits while an announced change is undecided.
     fn version(&self, due: &Due) -> usize {
         loop {
             if let Some(version) = due.version() {
@@ -83,7 +86,8 @@ impl Engine {
         }
     }
 
-    /// Takes the next event of the falling load into `connection_slot`; inside a section, as [`Self::take_open`].
+    /// Takes the next event of the falling load into `connection_slot`; call it inside a section, as
+    /// [`Self::take_open`].
     pub(crate) fn take_after(&self, connection_slot: usize, scratch: &mut Scratch) -> Option<Taken> {
         let timeline = self.timeline();
         let after = timeline.due.as_ref()?.row().after.as_ref()?;
@@ -97,14 +101,16 @@ impl Engine {
         Some(Taken { chance, due_ns, is_measured: false, version: 0 })
     }
 
-    /// When a late event that asks at `now_ns` may start: late ones start at least `gap_ns` apart.
+    /// The time from which a late event that asks at `now_ns` may start: late events start at least `gap_ns`
+    /// apart.
     pub(crate) fn turn_ns(&self, now_ns: u64, gap_ns: u64) -> u64 {
         let next = |turn_ns: u64| Some(turn_ns.max(now_ns) + gap_ns);
         let turn_ns = self.catch_up_ns.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next);
         turn_ns.expect("there is always a next turn").max(now_ns)
     }
 
-    /// Takes the next event of a closed loop into `connection_slot`, at `now_ns`; inside a section, as [`Self::take_open`].
+    /// Takes the next event of a closed loop into `connection_slot`, at `now_ns`; call it inside a section,
+    /// as [`Self::take_open`].
     #[inline]
     pub(crate) fn take_closed(&self, connection_slot: usize, now_ns: u64) -> Option<Taken> {
         let is_measured = (self.timeline().measured_from_ns..self.end_ns()).contains(&now_ns);
@@ -122,12 +128,12 @@ impl Engine {
         Some(Taken { chance, due_ns: now_ns, is_measured, version: 0 })
     }
 
-    /// Shared schedule: the first slot that was not taken.
+    /// Shared schedule: the first slot that no thread has taken.
     pub(crate) fn next_shared(&self) -> u64 {
         self.next.load(Ordering::SeqCst)
     }
 
-    /// Own schedule: the first slot of each thread that it did not take.
+    /// Own schedule: the first slot of each thread that the thread has not taken.
     pub(crate) fn next_own(&self) -> Vec<u64> {
         self.workers.iter().map(|worker_state| worker_state.next_own.load(Ordering::SeqCst)).collect()
     }

@@ -1,4 +1,4 @@
-//! When the phases of a load begin and end.
+//! Beginning and end of the phases of a load.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use crate::schedule::clock::{NEVER_NS, to_ns};
 use crate::schedule::due::{Due, Slot};
 use crate::schedule::pace::Scratch;
 
-/// When the phases begin and end, and what is due in them.
+/// Beginning and end of the phases, and the events due in them.
 #[derive(Debug)]
 pub(crate) struct Timeline {
     pub(crate) start_ns: u64,
-    /// The load has its rate from here on.
+    /// The load has reached its full rate.
     pub(crate) warmup_from_ns: u64,
     pub(crate) measured_from_ns: u64,
     /// The planned end; the actual one may come earlier.
@@ -24,8 +24,8 @@ pub(crate) struct Timeline {
 }
 
 impl Timeline {
-    /// - `recorded`: due times, where the arrivals are recorded ones.
-    /// - `changes_max`: how often the rate may be changed.
+    /// - `recorded`: due times, if arrivals are replayed.
+    /// - `changes_max`: the maximum number of rate changes.
     pub(crate) fn new(
         settings: &LoadSettings,
         recorded: &Arc<[u64]>,
@@ -40,7 +40,7 @@ impl Timeline {
         Self { start_ns, warmup_from_ns, measured_from_ns, measured_until_ns, closes_ns, due }
     }
 
-    /// The same, beginning at another moment.
+    /// The same timeline, with another beginning.
     pub(crate) fn moved_to(self, start_ns: u64) -> Self {
         let moved = |ns: u64| ns - self.start_ns + start_ns;
         Self {

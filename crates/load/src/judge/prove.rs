@@ -1,17 +1,17 @@
-//! The generator against what it was asked for: proofs that are made of loads on `null:`, which does nothing.
+//! Proofs of the generator: loads on `null:`, which does nothing, compared with their settings.
 
 use record::histogram::Histogram;
 use record::load::LoadRecord;
 use record::missing::{Maybe, Missing};
 use record::proof::{Proof, Unit};
 
-/// The subject of these proofs.
+/// Subject of these proofs.
 pub const SUBJECT: &str = "load";
 
-/// What one load proves of the generator: events in time, their number and their rate.
+/// Proofs from one load: the lateness of events, their number and their rate.
 ///
-/// `workload`: its name in a table. The load must be an open loop whose arrivals keep the rate in every second, since
-/// the truth is what was asked for: random gaps would add their own scatter.
+/// `workload`: its name in a table. The load must be an open loop with arrivals that keep the rate in every
+/// second, since the truth is the offered rate: random gaps would add their own scatter.
 pub fn prove(workload: &str, record: &LoadRecord) -> Vec<Proof> {
     let rate = record.settings.pace.per_s();
     let rate = rate.ok_or_else(|| Missing::because("a closed loop has no rate to keep"));
@@ -45,7 +45,7 @@ pub fn prove(workload: &str, record: &LoadRecord) -> Vec<Proof> {
             cost_ratio: cost,
             ..proof("rate", Unit::PerS, rate, Ok(record.achieved_per_s), per_s * RATE_LIMIT_RATIO)
         },
-        // One may fall due on either edge, for each worker that has its own slots.
+        // One event may fall due on either edge, for each worker that has its own slots.
         proof(
             "events planned",
             Unit::Count,
@@ -58,10 +58,10 @@ pub fn prove(workload: &str, record: &LoadRecord) -> Vec<Proof> {
     ]
 }
 
-/// As the verdict of a load has it: one in a thousand.
+/// One in a thousand, as in the verdict of a load.
 const RATE_LIMIT_RATIO: f64 = 0.001;
 
-/// 100 us, or 1 % of a thread's period where that is more.
+/// The allowed lateness: 100 us, or 1 % of a thread's period if that is more.
 fn late_limit_ns(period_ns: f64) -> f64 {
     if period_ns.is_finite() { (0.01 * period_ns).max(100_000.0) } else { 100_000.0 }
 }

@@ -1,71 +1,73 @@
-//! Finds the highest rate that keeps a promise: doubles until it breaks, halves what lies between, confirms.
+//! Finds the highest rate that keeps a promise: doubles until it breaks, bisects, confirms.
 //!
-//! One run that breaks it may have met a hiccup of the machine, and would hide every rate above it for good: it is
-//! tried again, and two of three runs decide. A machine that was disturbed for longer may have broken those too: before the
-//! answer is confirmed, the rate that broke the promise is tried once more, and where it keeps it twice in a row, the search
-//! goes on above it. A confirmation of the answer itself is not tried again: there one run that breaks it is enough.
+//! One run that breaks the promise may have met a hiccup of the machine, and would exclude every rate above
+//! it for good. So the rate is tried again, and two of three runs decide. A longer disturbance may have
+//! broken those runs too: before the answer is confirmed, the rate that broke the promise is tried once more,
+//! and if it keeps it twice in a row, the search continues above it. A confirmation of the answer itself is
+//! not repeated: there one run that breaks it is enough.
 //!
-//! A rate that was kept and is broken later is no news about the target's capacity but about time. If rates lie further
-//! apart than chance explains, the highest rate that was ever kept is tried again, last: if it is broken, the target has
-//! changed; if it is kept, the runs contradict each other. Neither is an answer.
+//! A rate that was kept first and broken later shows a change in time, not the target's capacity. If rates
+//! lie further apart than chance explains, the highest rate that was ever kept is tried again, last: if it is
+//! broken, the target has changed; if it is kept, the runs contradict each other. Neither is an answer.
 //!
-//! The search is a plain state machine: it says which rate to try next, and is told what came of it. Each try is a
-//! whole run from its own warm-up, so that no run inherits the backlog of another.
+//! The search is a plain state machine: it names the next rate to try and takes the result. Each try is a
+//! whole run from its own warm-up, so no run inherits the backlog of another.
 
 use record::histogram::Histogram;
 use record::load::{LatePolicy, LoadRecord, Schedule};
 use record::search::{Answer, Clause, ProbeEnd, Promise, Stage, Statistic, Try};
 use record::verdict::Check;
 
-/// A rate that keeps the promise and one that breaks it may lie this far apart at the end, or an event of a run, where
-/// that is more.
+/// Maximum ratio, at the end, between a rate that breaks the promise and one that keeps it; or the rates
+/// differ by one event of a run, if that is more.
 const RESOLUTION: f64 = 1.01;
-/// Runs that must keep the promise at the rate that is the answer, beyond the one that found it.
+/// Runs that must keep the promise at the answer's rate, after the run that found it.
 const CONFIRMATIONS: u32 = 3;
-/// Runs in a row by which a rate that broke the promise is taken for one that keeps it.
+/// Consecutive runs after which a rate that broke the promise counts as one that keeps it.
 const UPPER_END_KEPT: u32 = 2;
-/// A rate that was kept may lie this far above the answer: near its capacity, a target keeps a promise now and then.
+/// Maximum ratio of a rate that was kept to the answer: near its capacity, a target keeps a promise now and
+/// then.
 const LUCK: f64 = 1.15;
-/// Runs after which it is given up.
+/// Runs after which the search is given up.
 const TRIES_MAX: usize = 64;
-/// A target has changed if tries that did one or the other by chance would keep the promise first and break it then with this
-/// probability at most.
+/// Maximum probability that tries with random results would keep the promise first and break it then, for a
+/// target to count as changed.
 const BY_CHANCE: f64 = 0.01;
-/// A rate at which the generator seems to be in the way, or whose runs are INVALID, is tried so often at least.
+/// Minimum number of tries at a rate at which the generator seems to be the limit, or runs are INVALID.
 const TRIES_UNCLEAR: u32 = 4;
-/// Such tries in a row are the rate's doing if those up to this rate are so rare that the row comes by chance with this probability
-/// at most.
+/// Maximum probability that a row of such tries comes by chance, given their share at this and lower rates,
+/// for the row to count as the rate's effect.
 const ROW_BY_CHANCE: f64 = 0.001;
-/// They are not taken for more frequent than this: ten in a row are always the rate's doing.
+/// Maximum share assumed for such tries: with it, ten in a row always count as the rate's effect.
 const UNCLEAR_SHARE_MAX: f64 = 0.5;
 
-/// Checks that, if they fail, leave a run without evidence, whether it kept the promise or broke it.
+/// Failed checks that leave a run without evidence, whether it kept the promise or broke it.
 const NO_EVIDENCE: [&str; 2] = ["throttled", "cache-steady"];
-/// Events of which a run can tell anything.
+/// Minimum number of events for a run to be evidence.
 const EVENTS_MIN: u64 = 10;
-/// A run that fell behind is the generator's doing where connections were in service for less of the phase than this:
-/// with a target that is too slow, they are all of the time.
+/// A run that fell behind is the generator's fault if connections were in service for less of the phase than
+/// this: with a target that is too slow, they are in service all the time.
 const BUSY_MIN: f64 = 0.5;
 
-/// A search that goes on.
+/// A search in progress.
 #[derive(Debug, Clone)]
 pub struct Search {
     room: Room,
     rate_per_s: f64,
     stage: Stage,
-    /// Rates that kept the promise, in rising order; those that broke it later are taken out.
+    /// Rates that kept the promise, in rising order; those that broke it later are removed.
     kept: Vec<f64>,
     /// Rates that kept the promise at any time, in rising order.
     once_kept: Vec<f64>,
-    /// Rates that broke it, in rising order; those that kept it later are taken out.
+    /// Rates that broke it, in rising order; those that kept it later are removed.
     broken: Vec<f64>,
-    /// Runs at the present rate, outside of a confirmation, that broke the promise, and that kept it.
+    /// Results at the present rate, outside of a confirmation.
     votes: Votes,
-    /// Runs of the confirmation that kept it, at the rate that is the answer or, before, at the one that broke it.
+    /// Confirmation runs that kept the promise, at the answer's rate or, before, at the one that broke it.
     confirmed: u32,
-    /// Tries in a row, up to the last one, that told nothing.
+    /// Latest consecutive tries without evidence.
     unclear: u32,
-    /// Every run so far: its rate and what it told.
+    /// Rate and result of every run so far.
     tries: Vec<(f64, ProbeEnd)>,
     answer: Option<Answer>,
 }
@@ -77,7 +79,8 @@ struct Votes {
 }
 
 impl Votes {
-    /// Whether the rate keeps the promise; `None` while another run must tell. The first run tells where it keeps it.
+    /// Whether the rate keeps the promise; `None` if another run must decide. One run suffices if it keeps
+    /// the promise.
     fn verdict(self) -> Option<bool> {
         match self {
             Self { broken: 2.., .. } => Some(false),
@@ -87,30 +90,30 @@ impl Votes {
     }
 }
 
-/// Within what a search looks.
+/// Bounds of a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Room {
-    /// It tries no lower rate.
+    /// The lowest rate to try.
     pub floor_per_s: f64,
-    /// It tries no higher one.
+    /// The highest rate to try.
     pub ceiling_per_s: f64,
-    /// Length of a run, in seconds: rates that are closer than an event of it are the same.
+    /// Length of a run, in seconds: rates that differ by less than one event of a run are the same.
     pub time_s: f64,
 }
 
 impl Room {
-    /// Down to the lowest rate at which runs of `time_s` seconds hold what is promised.
+    /// Bounds from the lowest rate at which runs of `time_s` seconds have enough events for the promise.
     pub fn above_floor(promise: &Promise, time_s: f64, ceiling_per_s: f64) -> Self {
         let floor_per_s = events_needed(promise) as f64 / time_s;
         Self { floor_per_s, ceiling_per_s: ceiling_per_s.max(floor_per_s), time_s }
     }
 
-    /// The events that a run at this rate has.
+    /// Number of events of a run at this rate.
     fn events(&self, rate_per_s: f64) -> f64 {
         (rate_per_s * self.time_s * (1.0 - 4.0 * f64::EPSILON)).ceil()
     }
 
-    /// The middle of two rates, in whole events; `None` where no other number of events lies between theirs.
+    /// The middle of two rates, in whole events; `None` if no other number of events lies between theirs.
     fn middle(&self, low_per_s: f64, high_per_s: f64) -> Option<f64> {
         let (fewest, most) = (self.events(low_per_s), self.events(high_per_s));
         let events = ((low_per_s * high_per_s).sqrt() * self.time_s).round();
@@ -119,11 +122,11 @@ impl Room {
     }
 }
 
-/// Events that a run must have to hold what is promised: of fewer than leave one above it, a percentile is the largest
-/// value by another name.
+/// Minimum number of events in a run for the promise: with so few that none lies above it, a percentile is
+/// the maximum by another name.
 pub fn events_needed(promise: &Promise) -> u64 {
     let needed = |clause: &Clause| match clause.statistic {
-        // As people say it, 99.9 leaves a thousandth; as a float, a little less.
+        // The decimal 99.9 leaves a thousandth; the float leaves a little less.
         Statistic::Percentile(percent) => {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
             let events = (100.0 / (100.0 - percent) * (1.0 - 1e-9)).ceil() as u64;
@@ -134,22 +137,22 @@ pub fn events_needed(promise: &Promise) -> u64 {
     promise.0.iter().map(needed).fold(EVENTS_MIN, u64::max)
 }
 
-/// What a search does next.
+/// The next step of a search.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Next {
     /// A run at this rate.
     Probe {
         /// Events per second.
         rate_per_s: f64,
-        /// What it is for.
+        /// Purpose of the run.
         stage: Stage,
     },
-    /// Nothing: this came of it.
+    /// The search has ended with this answer.
     Done(Answer),
 }
 
 impl Search {
-    /// Begins at `start_per_s`, or as near to it as there is room.
+    /// Begins at `start_per_s`, or at the nearest rate within the bounds.
     pub fn new(start_per_s: f64, room: Room) -> Self {
         assert!(0.0 < room.floor_per_s && room.floor_per_s <= room.ceiling_per_s, "a search has room");
         Self {
@@ -167,7 +170,7 @@ impl Search {
         }
     }
 
-    /// What to do next.
+    /// Returns the next step.
     pub fn next(&self) -> Next {
         match &self.answer {
             Some(answer) => Next::Done(answer.clone()),
@@ -175,7 +178,7 @@ impl Search {
         }
     }
 
-    /// Takes note of the run that [`Self::next`] asked for.
+    /// Takes the result of the run that [`Self::next`] asked for.
     pub fn note(&mut self, end: ProbeEnd) {
         self.tries.push((self.rate_per_s, end));
         match end {
@@ -198,7 +201,7 @@ impl Search {
         }
     }
 
-    /// The run told whether the target keeps the promise at this rate.
+    /// Handles a run with evidence on whether the target keeps the promise at this rate.
     fn told(&mut self, is_kept: bool) {
         match (self.stage, is_kept) {
             (Stage::Recheck, _) => self.rechecked(is_kept),
@@ -220,7 +223,8 @@ impl Search {
         }
     }
 
-    /// Whether the last tries told nothing because of their rate: what disturbs tries at any rate does so at lower ones too.
+    /// Whether the last tries lacked evidence because of their rate: a disturbance of tries at any rate
+    /// affects lower rates too.
     fn is_without_evidence(&self) -> bool {
         let before = &self.tries[..self.tries.len() - self.unclear as usize];
         let elsewhere: Vec<ProbeEnd> =
@@ -229,14 +233,14 @@ impl Search {
             elsewhere.iter().filter(|end| matches!(end, ProbeEnd::Unclear | ProbeEnd::Invalid)).count();
         let share = match elsewhere.len() {
             0 => 0.0,
-            // Laplace's rule of succession: that none was unclear so far does not make it impossible.
+            // Laplace's rule of succession: no unclear try so far does not make one impossible.
             tries => (unclear as f64 + 1.0) / (tries as f64 + 2.0),
         };
         self.unclear >= TRIES_UNCLEAR
             && share.min(UNCLEAR_SHARE_MAX).powi(self.unclear.cast_signed()) <= ROW_BY_CHANCE
     }
 
-    /// No run at this rate told anything.
+    /// The answer if no run at this rate gave evidence.
     fn without_evidence(&self) -> Answer {
         if self.stage == Stage::Recheck {
             return self.unsettled();
@@ -244,7 +248,7 @@ impl Search {
         Answer::GeneratorLimit { kept_per_s: self.kept.last().copied(), at_per_s: self.rate_per_s }
     }
 
-    /// An answer that rates kept before contradict is not believed.
+    /// Rejects an answer that contradicts a rate that was kept before.
     fn doubt(&mut self) {
         let limit_per_s = match &self.answer {
             Some(Answer::Found { rate_per_s, .. }) => rate_per_s * LUCK,
@@ -260,7 +264,8 @@ impl Search {
         }
     }
 
-    /// The highest rate that was ever kept was tried again, last of all. What kept it before may have been luck.
+    /// Handles the last try, at the highest rate that was ever kept. Earlier results there may have been
+    /// luck.
     fn rechecked(&mut self, is_kept: bool) {
         let again = Try { number: self.tries.len(), rate_per_s: self.rate_per_s };
         let before = |tried: &Try| {
@@ -285,8 +290,8 @@ impl Search {
         });
     }
 
-    /// What the search came to without an answer: rates that contradict each other by the votes of their tries, or else the highest
-    /// rate that any try kept and the lowest that any broke.
+    /// The answer of a search without a result: rates that contradict each other by the votes of their tries,
+    /// or else the highest rate that any try kept and the lowest that any broke.
     fn unsettled(&self) -> Answer {
         let last_at = |end, rate_per_s: f64| {
             self.all(end).rfind(|tried| tried.rate_per_s.total_cmp(&rate_per_s).is_eq())
@@ -306,7 +311,7 @@ impl Search {
         }
     }
 
-    /// The tries that ended so, first to last.
+    /// The tries with this result, first to last.
     fn all(&self, end: ProbeEnd) -> impl DoubleEndedIterator<Item = Try> {
         let of_end = self.tries.iter().enumerate().filter(move |(_, (_, found))| *found == end);
         of_end.map(|(index, (rate_per_s, _))| Try { number: index + 1, rate_per_s: *rate_per_s })
@@ -317,7 +322,7 @@ impl Search {
         self.broken.first().copied()
     }
 
-    /// Whether it looks once more whether the lowest rate that broke the promise does so.
+    /// Whether the run re-examines the lowest rate that broke the promise.
     fn is_upper_end(&self) -> bool {
         self.stage == Stage::Confirm && self.broken_per_s() == Some(self.rate_per_s)
     }
@@ -325,7 +330,8 @@ impl Search {
     fn upper_end_kept(&mut self) {
         self.confirmed += 1;
         if self.confirmed == UPPER_END_KEPT {
-            // What broke it there has passed. It may have broken higher rates too: each is tried again when it is the upper end.
+            // The disturbance there has passed. It may have broken higher rates too: each is tried again when
+            // it is the upper end.
             self.broken.remove(0);
             self.stage = Stage::Ramp;
             self.kept();
@@ -376,7 +382,7 @@ impl Search {
         }
     }
 
-    /// Goes on between the highest rate that kept the promise and the lowest that broke it.
+    /// Continues between the highest rate that kept the promise and the lowest that broke it.
     fn narrow(&mut self) {
         let (Some(&low), Some(high)) = (self.kept.last(), self.broken_per_s()) else { return };
         if let Some(middle) = self.room.middle(low, high).filter(|_| high > low * RESOLUTION) {
@@ -387,19 +393,20 @@ impl Search {
     }
 }
 
-/// The probability that of `kept` and `broken` tries in random order all that are kept come first.
+/// The probability that in a random order of `kept` and `broken` tries all kept ones come first.
 fn first_by_chance(kept: usize, broken: usize) -> f64 {
     (1..=kept).map(|i| i as f64 / (broken + i) as f64).product()
 }
 
-/// Whether a run kept the promise, and what was found of it in words.
+/// Whether a run kept the promise, and the findings in words.
 ///
-/// A run that a quota stopped, or whose cache was not steady, is INVALID, and no evidence either way.
+/// A run that a quota stopped, or that has no steady cache, is INVALID, and not evidence either way.
 ///
-/// A run that did not keep it tells nothing of the target where the generator was in the way: its worker was hardly ever
-/// off its CPU, or it was late (over all, or at a percentile that breaks the promise) while neither the service time nor the wait for a worker break the promise by themselves.
-/// Where it fell behind, every event waits; then it is the generator where its connections were hardly in service, and what they
-/// served keeps the promise.
+/// A run that broke the promise is not evidence about the target if the generator limited it: its worker was
+/// hardly ever off its CPU, or it was late (overall, or at a percentile that breaks the promise) while
+/// neither the service time nor the wait for a worker breaks the promise by itself. If the run fell behind,
+/// every event waits; then the generator is the cause if its connections were hardly in service, and the
+/// events that they served keep the promise.
 pub fn judge(promise: &Promise, record: &LoadRecord) -> (ProbeEnd, String) {
     let response = record.response.as_ref().unwrap_or(&record.service).merged();
     let limit_ns = |clause: &Clause| clause.limit.as_nanos() as f64;
@@ -428,15 +435,18 @@ pub fn judge(promise: &Promise, record: &LoadRecord) -> (ProbeEnd, String) {
         fails("lateness") || fails("client-starvation") || promise.0.iter().filter(broke).any(is_made);
     let service = record.service.merged();
     let would_hold = if behind {
-        // Of a target that was asked nothing, nothing is known; what it owes us since it was asked, is.
+        // Without any request nothing is known of the target; after one, the unfinished part counts against
+        // it.
         was_idle(record) && (service.is_empty() || holds(&service))
     } else {
-        // A late event makes the next one wait: that wait is not the target's where the generator made the percentile.
+        // A late event makes the next one wait: that wait is not the target's if the generator caused the
+        // percentile.
         let is_wait_made = promise.0.iter().filter(broke).all(is_made);
         holds(&service) && (is_wait_made || record.wait.as_ref().is_ok_and(|wait| holds(&wait.merged())))
     };
-    // A worker that waits for a CPU to the end of the phase has begun no event that is late, and the kernel counts its wait when
-    // it ends: nothing shows it but connections that were free, and served what came after the phase.
+    // A worker that waits for a CPU to the end of the phase has begun no event that is late, and the kernel
+    // counts its wait only when it ends. The only signs are connections that were free, and events served
+    // after the phase.
     let stood_still = behind && !service.is_empty();
     let is_unclear = !fails("errors") && (fails("client-cpu") || ((was_late || stood_still) && would_hold));
     if is_unclear {
@@ -446,10 +456,10 @@ pub fn judge(promise: &Promise, record: &LoadRecord) -> (ProbeEnd, String) {
     (ProbeEnd::Broken, found.join(", "))
 }
 
-/// Whether connections had time left while events waited for them: it was not the target that they waited for.
+/// Whether connections were idle while events waited for them: then the target was not the cause.
 fn was_idle(record: &LoadRecord) -> bool {
     let settings = &record.settings;
-    // Otherwise there are reasons of its own for an event to wait, or to be given up, beside a connection that is free.
+    // Otherwise an event may wait or be given up for other reasons although a connection is free.
     let takes_next = settings
         .pace
         .as_open()
@@ -459,7 +469,7 @@ fn was_idle(record: &LoadRecord) -> bool {
     takes_next && record.outages.is_empty() && service_s < BUSY_MIN * all_s
 }
 
-/// What a summary calls it; one that no summary has is called as the others are.
+/// Name of the statistic in a summary; a statistic that no summary has gets a name of the same form.
 fn summary_name(statistic: Statistic) -> String {
     statistic.to_string().replace('.', "_")
 }

@@ -1,6 +1,6 @@
-//! Whether a load may be used: what was found, against which limit.
+//! Validity checks of a load: each finding against its limit.
 //!
-//! Steadiness is not judged here: that needs the whole series and is the analysis' part.
+//! Steadiness is not checked here: that needs the whole series and belongs to the analysis.
 
 pub(crate) mod lateness;
 
@@ -15,108 +15,111 @@ use crate::connection::OperationShare;
 use crate::measure::in_system::InSystem;
 use crate::measure::recount::Recount;
 
-/// Least share of the offered events that must be done in time.
+/// Minimum share of the offered events that must be done in time.
 const ACHIEVED_MIN: f64 = 0.999;
-/// Share of the offered events that may be in flight at the end, where the server takes that long: an event is forgiven always.
+/// Maximum share of the offered events that may be in flight at the end; one event is always forgiven.
 const IN_FLIGHT_MAX: f64 = 0.1;
-/// Share of the phase that the worst-off worker may have waited for a CPU, in an open loop.
+/// Maximum share of the phase that a worker may have waited for a CPU, in an open loop.
 const STARVED_MAX: f64 = 0.05;
-/// Preemptions per second of the workers that are taken for starvation where the kernel does not count waits.
+/// Preemptions per second of the workers that count as starvation if the kernel does not report waits.
 const PREEMPTIONS_PER_S_MAX: f64 = 100.0;
-/// Share of the phase that a worker may have been on a CPU.
+/// Maximum share of the phase that a worker may have been on a CPU.
 const CLIENT_CPU_MAX: f64 = 0.8;
-/// How far the mix may be from the one asked for.
+/// Maximum relative deviation of the mix from the settings.
 const MIX_MAX: f64 = 0.02;
-/// Standard deviations by which chance may move an operation's share beyond that.
+/// Standard deviations that chance may add to the deviation of an operation's share.
 const SPREADS_MAX: f64 = 5.0;
-/// How far the two sides of Little's law may be apart.
+/// Maximum relative difference between the two sides of Little's law.
 const LITTLE_MAX: f64 = 0.03;
-/// Share of the measured phase of a closed loop in which there may be no server.
+/// Maximum share of the measured phase of a closed loop without a server.
 const AWAY_MAX: f64 = 0.01;
-/// Share of the events of a closed loop by which its rate may be too high because all connections began together; one is allowed always.
+/// Maximum share of the events of a closed loop by which its rate may be too high because all connections
+/// began together; one event is always allowed.
 const COMMON_START_MAX: f64 = 0.01;
-/// Share of the measured phase of a closed loop in which the generator may stand still.
+/// Maximum share of the measured phase of a closed loop in which the generator may stand still.
 const PAUSED_MAX: f64 = 0.01;
-/// Standard errors of the count by which chance may move them further apart.
+/// Standard errors of the count that chance may add to the difference of Little's law.
 const LOOK_ERRORS_MAX: f64 = 5.0;
-/// Fewer looks do not tell how far chance moves them.
+/// With fewer samples the effect of chance is unknown.
 const LOOKS_MIN: u64 = 10;
-/// Share of events in a closed loop whose end may be unknown.
+/// Maximum share of events in a closed loop with an unknown end.
 const UNKNOWN_MAX: f64 = 0.05;
-/// Share of the connections' time in a closed loop that events without an end may take.
+/// Maximum share of the connections' time in a closed loop that events without an end may take.
 const HELD_MAX: f64 = 0.02;
 
-/// What the checks look at.
+/// The inputs of the checks.
 pub(crate) struct Findings<'a> {
     pub(crate) settings: &'a LoadSettings,
-    /// The highest rate that the phase had; `None` in a closed loop.
+    /// Highest rate of the phase; `None` in a closed loop.
     pub(crate) rate_per_s: Option<f64>,
     pub(crate) counts: &'a Counts,
     /// The published rate.
     pub(crate) achieved_per_s: f64,
-    /// Events in the system, counted at random moments; `None` if too few.
+    /// Events in the system, counted at random moments; `None` if there were too few samples.
     pub(crate) in_system: Option<InSystem>,
-    /// How long the whole generator stood still in the phase.
+    /// Time for which the whole generator stood still in the phase.
     pub(crate) paused_s: f64,
-    /// Events whose operations are counted: done, and begun in the phase.
+    /// Number of events with counted operations: done, and begun in the phase.
     pub(crate) service_count: u64,
     /// Events of the phase that had not ended well when the drain was over, and were cut.
     pub(crate) never_ended: u64,
-    /// Time of the phase that connections spent with those, all together.
+    /// Total time of the phase that connections spent with those.
     pub(crate) held_s: f64,
-    /// Sockets that the connections had open before the first event, by the kernel's account; `None` if they have none.
+    /// Sockets that the kernel had open for the connections before the first event; missing if they have no
+    /// sockets.
     pub(crate) open_sockets: Maybe<u32>,
-    /// The events counted again from the log of events; `None` if there is none, or it is not whole.
+    /// A second count of the events, from the log of events; `None` if there is no log, or it is incomplete.
     pub(crate) recount: Option<Recount>,
     pub(crate) measured_s: f64,
     /// Events that were in flight at the end of the phase and ended within the drain.
     pub(crate) drained: u64,
-    /// Whether the generator was on time; `None` in a closed loop or with fewer than two events.
+    /// The check of the generator's lateness; `None` in a closed loop or with fewer than two events.
     pub(crate) lateness: Option<Check>,
-    /// The published mean of the response, or of the service in a closed loop; `None` where there is none.
+    /// The published mean of the response, or of the service in a closed loop; `None` if there is no such
+    /// event.
     pub(crate) in_system_mean_ns: Option<f64>,
-    /// Standard deviation of the service times over their mean; 0 where there are none.
+    /// Coefficient of variation of the service times; 0 if there are no service times.
     pub(crate) service_spread_ratio: f64,
-    /// Time that events which an edge of the phase cuts took from its beginning on, all together.
+    /// Total time, from the beginning of the phase on, of events that an edge of the phase cuts.
     pub(crate) cut_s: f64,
     pub(crate) starved_ratio: Option<f64>,
-    /// The target would also take all connections on fewer threads.
+    /// The target supports all connections on fewer threads.
     pub(crate) may_have_loops: bool,
-    /// The workers wait for a server, and do not do its work themselves as those of an embedded database do.
+    /// The workers wait for a server; the workers of an embedded database do its work themselves.
     pub(crate) waits_for_server: bool,
     /// Connections that broke or could not be made.
     pub(crate) connection_errors: u64,
-    /// How long the server could not be reached within the measured phase; `None` if it always could.
+    /// The outage in the measured phase; `None` if the server could always be reached.
     pub(crate) away: Option<Away>,
     pub(crate) preemptions: i64,
-    /// Share of the phase that the busiest worker was on a CPU; `None` where the kernel does not count it.
+    /// Share of the phase that the busiest worker was on a CPU; `None` if the kernel does not report it.
     pub(crate) busiest_ratio: Option<f64>,
-    /// What each of several hosts did; empty if there is one.
+    /// Counts of each of several hosts; empty if there is one.
     pub(crate) hosts: &'a [OfHost],
-    /// Operations as planned, with the number that was done.
+    /// Operations as planned, each with the number done.
     pub(crate) operations: &'a [(&'a OperationShare, u64)],
 }
 
-/// For how long a host could not be reached.
+/// Time for which a host could not be reached.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Away {
-    /// Its number; `None` if it is the only one.
+    /// Number of the host; `None` if it is the only one.
     pub(crate) host: Option<usize>,
     pub(crate) for_s: f64,
 }
 
-/// Every check that applies.
+/// Runs every check that applies.
 pub(crate) fn checks(findings: &Findings<'_>) -> Vec<Check> {
     let mut checks: Vec<Check> = connected(findings).into_iter().chain(balance(findings)).collect();
     checks.push(errors(findings));
     if let Some(rate_per_s) = findings.rate_per_s {
         checks.push(achieved(findings, rate_per_s));
         checks.extend(findings.lateness.clone());
-        // In a closed loop the workers always want the CPU, and on the server's own machine they share it: what they
-        // waited is part of what was measured, and is in the record.
+        // In a closed loop the workers always want the CPU, and on the server's machine they share it: their
+        // waiting is part of the measurement, and is in the record.
         checks.push(starvation(findings));
     }
-    // A closed loop whose workers are always on a CPU measures itself, unless the work is theirs.
+    // A closed loop with workers that are always on a CPU measures itself, unless the work is theirs.
     let is_judged = findings.rate_per_s.is_some() || findings.waits_for_server;
     if is_judged && findings.settings.client.spin.is_zero() {
         checks.extend(client_cpu(findings));
@@ -147,7 +150,7 @@ fn at_most(name: &'static str, found: f64, limit: f64, text: String) -> Check {
     Check { name, ok: found <= limit, found, limit, text }
 }
 
-/// Workers that say that they are connected are held against the kernel's sockets.
+/// Compares the workers' connections with the kernel's sockets.
 fn connected(f: &Findings<'_>) -> Option<Check> {
     let (open, of) = (*f.open_sockets.as_ref().ok()?, f.settings.connections_in_all());
     let text =
@@ -155,7 +158,7 @@ fn connected(f: &Findings<'_>) -> Option<Check> {
     Some(at_least("connected", open.into(), of.into(), text))
 }
 
-/// That planned = done + failed + skipped + unfinished holds by definition: what could be wrong is each of them.
+/// `planned = done + failed + skipped + unfinished` holds by definition; each term could still be wrong.
 fn balance(f: &Findings<'_>) -> Option<Check> {
     let (recount, c) = (f.recount?, f.counts);
     let text = format!(
@@ -181,15 +184,15 @@ fn errors(f: &Findings<'_>) -> Check {
     )
 }
 
-/// The server was away for so long that what was left of a number of events was given up.
+/// The server was away for so long that the rest of a number of events was given up.
 pub(crate) fn gave_up(away: Duration) -> Check {
     let away_s = away.as_secs_f64();
     let text = format!("the server was away for {away_s:.0} s: what was left of --events was given up");
     at_most("server-away", away_s, 0.0, text)
 }
 
-/// A closed loop plans nothing, so one that did nothing has kept every promise; it has no speed all the same. Nor is the speed of
-/// all connections known from fewer events.
+/// A closed loop plans nothing, so a loop without events has met its plan, yet it has no rate. With fewer
+/// events than connections, the rate of all connections is unknown too.
 fn enough_events(f: &Findings<'_>) -> Check {
     let (done, tried) = (f.counts.done, f.counts.done + f.counts.failed);
     let in_flight = u64::from(f.settings.in_flight_max());
@@ -201,10 +204,11 @@ fn enough_events(f: &Findings<'_>) -> Check {
     at_least("events", done as f64, 1.0, text)
 }
 
-/// In a closed loop, an event that is in flight waits for the server to come back, and no other one is begun: neither the
-/// latencies nor the errors show that there was none.
+/// In a closed loop, an event in flight waits for the server to come back, and no other event begins: neither
+/// the latencies nor the errors show the outage.
 fn away(f: &Findings<'_>) -> Option<Check> {
-    // What is due while one of several hosts is away, the others do: in no loop would the latency tell.
+    // With several hosts, the others do the events of the host that is away: in neither loop would the
+    // latency show it.
     let is_closed_loop = f.settings.pace.as_open().is_none() && f.settings.events_max.is_none();
     let is_judged = !f.hosts.is_empty() || is_closed_loop;
     let away = f.away.as_ref().filter(|away| is_judged && away.for_s > 0.0)?;
@@ -219,7 +223,7 @@ fn away(f: &Findings<'_>) -> Option<Check> {
     Some(at_most("server-away", found, AWAY_MAX, text))
 }
 
-/// A result of several hosts to which one has added nothing is that of the others.
+/// If one of several hosts did no event, the result describes only the others.
 fn hosts(f: &Findings<'_>) -> Option<Check> {
     if f.hosts.is_empty() {
         return None;
@@ -233,8 +237,9 @@ fn hosts(f: &Findings<'_>) -> Option<Check> {
     Some(at_least("hosts", did as f64, of as f64, text))
 }
 
-/// A closed loop offers nothing while the generator stands still, and the events in flight last as long: neither is the server's. In
-/// an open loop events are due meanwhile, and `lateness` judges them.
+/// A closed loop offers nothing while the generator stands still, and the events in flight take as much
+/// longer: neither is the server's doing. In an open loop events are due meanwhile, and `lateness` judges
+/// them.
 fn paused(f: &Findings<'_>) -> Option<Check> {
     if f.rate_per_s.is_some() || f.paused_s <= 0.0 {
         return None;
@@ -249,8 +254,8 @@ fn paused(f: &Findings<'_>) -> Option<Check> {
     Some(at_most("client-paused", found, PAUSED_MAX, text))
 }
 
-/// A rate needs a phase that is longer than an event, and an end for the events that the phase's end cuts: the share of
-/// each that lies in the phase is part of the rate.
+/// A rate needs a phase that is longer than an event, and an end for the events that the phase's end cuts:
+/// the share of each that lies in the phase is part of the rate.
 fn phase_length(f: &Findings<'_>) -> Check {
     let ends = f.counts.done + f.never_ended;
     let unknown = f.never_ended as f64 / ends.max(1) as f64;
@@ -285,22 +290,25 @@ fn phase_length(f: &Findings<'_>) -> Check {
     at_most("phase-length", mean_s, f.measured_s, text)
 }
 
-/// How many events the rate counts too many because all connections begin with the phase, or an event before it at most.
+/// Number of events by which the rate is too high because all connections begin with the phase, or at most
+/// one event before it.
 ///
-/// The share of the event that the end of the phase cuts is credited, and none is cut at the beginning. In the mean that is half the
-/// squared coefficient of variation for each event in flight: nothing if service times are alike.
+/// The share of an event that the end of the phase cuts is credited, and none is cut at the beginning. On
+/// average the excess is half the squared coefficient of variation for each event in flight: 0 if service
+/// times are constant.
 ///
 /// # Source
 ///
-/// Cox, *Renewal Theory* (1962), sections 4.2 and 5.2: `t / mean + (spread ratio^2 - 1) / 2` renewals by `t`, and an event that
-/// is cut has been through half of its time.
+/// Cox, *Renewal Theory* (1962), sections 4.2 and 5.2: `t / mean + (spread ratio^2 - 1) / 2` renewals by `t`,
+/// and an event that is cut has completed half of its time on average.
 fn common_start(f: &Findings<'_>, mean_s: f64) -> f64 {
     let s = f.settings;
     let is_apart = s.pace.think() != Think::None || (s.ramp_up + s.warmup).as_secs_f64() >= mean_s;
     if is_apart { 0.0 } else { f64::from(s.in_flight_max()) * f.service_spread_ratio.powi(2) / 2.0 }
 }
 
-/// A closed loop's rate is that of all its connections. Those that wait for an answer that never comes are none.
+/// A closed loop's rate is that of all its connections. A connection that waits for an answer that never
+/// comes adds none.
 fn stuck(f: &Findings<'_>) -> Option<Check> {
     if f.never_ended == 0 || f.counts.done == 0 {
         return None;
@@ -317,12 +325,12 @@ fn stuck(f: &Findings<'_>) -> Option<Check> {
     Some(at_most("stuck", found, HELD_MAX, text))
 }
 
-/// What of events that were in flight when the phase ended, and came back within the drain, does not speak against the
-/// server: at 10 events a second one of them would be the tenth of a percent.
+/// Number of events in flight at the end of the phase that ended within the drain and do not count against
+/// the server: at 10 events a second, one such event would be a tenth of a percent.
 ///
-/// By Little's law as many are in flight at any moment as the rate times the mean latency; chance adds three standard
-/// deviations of a count and one. More than that is a backlog, which the drain did away with and not the server. Where they are
-/// a tenth of all, the phase is too short to say that the server kept up.
+/// By Little's law the number in flight is the rate times the mean latency; chance adds three standard
+/// deviations of a count, and one. More is a backlog, which the drain removed and not the server. If a tenth
+/// of all events are in flight, the phase is too short to say that the server kept up.
 fn forgiven(f: &Findings<'_>, rate_per_s: f64) -> u64 {
     let in_flight = rate_per_s * f.in_system_mean_ns.unwrap_or(0.0) / 1e9;
     let usual = in_flight + 3.0 * in_flight.sqrt() + 1.0;
@@ -383,7 +391,7 @@ fn starvation(f: &Findings<'_>) -> Check {
     at_most("client-starvation", per_s, PREEMPTIONS_PER_S_MAX, text)
 }
 
-/// By the kernel's account, not by ours: a worker that is hardly ever off its CPU is the bottleneck itself.
+/// Uses the kernel's account, not ours: a worker that is hardly ever off its CPU is the bottleneck itself.
 fn client_cpu(f: &Findings<'_>) -> Option<Check> {
     let ratio = f.busiest_ratio?;
     let mut text = format!(
@@ -397,15 +405,17 @@ fn client_cpu(f: &Findings<'_>) -> Option<Check> {
     Some(at_most("client-cpu", ratio, CLIENT_CPU_MAX, text))
 }
 
-/// Little's law: the number of events in the system, counted at random moments, against the published rate times the
-/// published mean. The count does not come from the stamps that rate and mean come from, so a latency that is stamped too
-/// short, an event that is recorded twice or not at all, makes the check fail.
+/// Little's law: the number of events in the system, counted at random moments, against the published rate
+/// times the published mean. The count does not use the stamps behind rate and mean, so the check fails if a
+/// latency is stamped too short, or if an event is recorded twice or not at all.
 ///
-/// Beside the 3 %, the limit allows for what chance does to the count, and for the events that the ends of the phase cut.
-/// `None` if there were too few looks, or if so many events failed or never ended that the law does not apply.
+/// Beside the 3 %, the limit allows for chance in the count, and for events that the ends of the phase cut.
+/// `None` if there were too few samples, or if so many events failed or never ended that the law does not
+/// apply.
 fn little(f: &Findings<'_>) -> Option<Check> {
     let (counted, mean_ns) = (f.in_system?, f.in_system_mean_ns?);
-    // In a closed loop an event that waits for a new connection is counted, and its service does not hold that wait.
+    // In a closed loop an event that waits for a new connection is counted, but its service time excludes
+    // that wait.
     if f.rate_per_s.is_none() && f.connection_errors > 0 {
         return None;
     }
@@ -413,7 +423,7 @@ fn little(f: &Findings<'_>) -> Option<Check> {
     let others = counts.failed
         + counts.skipped
         + if f.rate_per_s.is_some() { counts.unfinished } else { f.never_ended };
-    // Connections that find no event left are looked at, too; the rate is that of the others.
+    // Connections that find no event left are sampled, too; the rate is that of the others.
     let is_limited = f.rate_per_s.is_none() && f.settings.events_max.is_some();
     let per_s = if is_limited { counts.done as f64 / f.measured_s } else { f.achieved_per_s };
     let expected = per_s * mean_ns / 1e9;
@@ -422,7 +432,7 @@ fn little(f: &Findings<'_>) -> Option<Check> {
     }
     let found = (counted.mean - expected).abs() / expected;
     let chance = LOOK_ERRORS_MAX * counted.error.max(1.0 / counted.looks as f64) / expected;
-    // Events that are cut are longer than most: where a lock starves some, by far.
+    // Events that are cut are longer than most: far longer if a lock starves some.
     let cut_s = if f.rate_per_s.is_some() { expected * mean_ns / 1e9 } else { f.cut_s + f.held_s };
     let limit = LITTLE_MAX + chance + cut_s / (expected * f.measured_s);
     let text = format!(
@@ -436,12 +446,12 @@ fn little(f: &Findings<'_>) -> Option<Check> {
     Some(at_most("littles-law", found, limit, text))
 }
 
-/// `None` where no operation has a share of its own.
+/// Checks the share of each operation; `None` if no operation has a fixed share.
 fn mix(f: &Findings<'_>) -> Option<Check> {
     let judged = f.operations.iter().filter_map(|(share, count)| {
         let per_event = share.per_event.filter(|share| *share > 0.0)?;
         let expected = per_event * f.service_count as f64;
-        // Where chance decides which operation an event does, so many draws spread that far by themselves.
+        // If chance selects the operation of an event, this many draws spread that far by themselves.
         let spread = ((1.0 - per_event).max(0.0) / expected).sqrt();
         Some(((*count as f64 / expected - 1.0).abs(), MIX_MAX + SPREADS_MAX * spread, &share.name))
     });

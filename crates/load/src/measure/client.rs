@@ -1,4 +1,4 @@
-//! What the generator itself costs, and whether it got the CPU when it wanted it.
+//! Cost of the generator itself, and its time without a CPU.
 
 use std::fs;
 use std::sync::OnceLock;
@@ -39,9 +39,9 @@ impl Usage {
     }
 }
 
-/// Sees to it that so many connections can be open at a time; the problem says what to do where they cannot.
+/// Raises the limit of open files for `connections` connections; the error says what to do.
 ///
-/// The soft limit is ours to raise up to the hard one.
+/// A process may raise its soft limit up to the hard limit.
 pub(crate) fn may_open(connections: u32) -> Result<(), String> {
     let needed = u64::from(connections) + OTHER_FILES;
     let limits =
@@ -60,10 +60,10 @@ pub(crate) fn may_open(connections: u32) -> Result<(), String> {
         .map_err(|e| format!("raising the limit of open files: {e}"))
 }
 
-/// Open files beside the connections: the archive's, the instruments', a pair a thread.
+/// Open files beside the connections: the archive's, the instruments', two for each thread.
 const OTHER_FILES: u64 = 1_024;
 
-/// What the calling thread has used so far.
+/// CPU time and switches of the calling thread so far.
 pub(crate) fn thread_usage() -> Option<Usage> {
     let usage = getrusage(UsageWho::RUSAGE_THREAD).ok()?;
     let preemptions = usage.involuntary_context_switches();
@@ -80,14 +80,14 @@ pub(crate) fn thread_cpu() -> Option<Duration> {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).ok().map(Duration::from)
 }
 
-/// How long each worker's thread has been runnable without running, and how long on a CPU, since the thread began.
+/// Each worker thread's time in the run queue and on a CPU, since the thread began.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RunQueueWaits {
-    /// When the reading began: a thousand threads take a while.
+    /// Beginning of the reading: reading a thousand threads takes a while.
     pub(crate) from_ns: u64,
-    /// When it was over.
+    /// End of the reading.
     pub(crate) until_ns: u64,
-    /// One a worker; `None` where the kernel does not count it.
+    /// One for each worker; `None` if the kernel does not count it.
     pub(crate) of_each: Vec<Option<Scheduled>>,
 }
 
@@ -99,12 +99,12 @@ pub(crate) struct RunQueueWaits {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Scheduled {
     pub(crate) on_cpu_ns: u64,
-    /// Runnable without running.
+    /// Time runnable without running.
     pub(crate) waited_ns: u64,
 }
 
 impl RunQueueWaits {
-    /// Reads all of them now.
+    /// Reads all accounts now.
     ///
     /// - `threads`: each worker's thread, and its account if it has ended.
     pub(crate) fn read<'a>(
@@ -116,13 +116,13 @@ impl RunQueueWaits {
         Self { from_ns, until_ns: clock.now_ns(), of_each }
     }
 
-    /// How long each worker waited for a CPU since `before` was read; `None` where that of any is unknown. Nobody waited
-    /// longer than from the beginning of the one reading to the end of the other.
+    /// Time that each worker waited for a CPU since `before` was read; `None` if any account is unknown. A
+    /// wait is at most the time from the beginning of the one reading to the end of the other.
     pub(crate) fn since(&self, before: &Self) -> Option<Vec<u64>> {
         self.differences(before, |s| s.waited_ns)
     }
 
-    /// How long each worker was on a CPU since `before` was read; `None` where that of any is unknown.
+    /// Time that each worker was on a CPU since `before` was read; `None` if any account is unknown.
     pub(crate) fn on_cpu_since(&self, before: &Self) -> Option<Vec<u64>> {
         self.differences(before, |s| s.on_cpu_ns)
     }
@@ -132,30 +132,30 @@ impl RunQueueWaits {
         pairs.map(|(b, a)| Some(of(a.as_ref()?).saturating_sub(of(b.as_ref()?)))).collect()
     }
 
-    /// From the beginning of the one reading to the end of the other.
+    /// Time from the beginning of the one reading to the end of the other.
     pub(crate) fn between_s(&self, before: &Self) -> f64 {
         self.until_ns.saturating_sub(before.from_ns) as f64 / 1e9
     }
 }
 
-/// The account of a thread that may end meanwhile: what it left at its end, or what it has `now`.
+/// The account of a thread that may end meanwhile: the one it left at its end, or the present one, `now`.
 fn account(
     at_its_end: &OnceLock<Option<Scheduled>>,
     now: impl FnOnce() -> Option<Scheduled>,
 ) -> Option<Scheduled> {
-    // A thread that ends between the two looks has left its account before it is gone.
+    // A thread leaves its account before it ends, so if `now` fails, the account is there.
     let left = || at_its_end.get().copied();
     left().unwrap_or_else(|| now().or_else(|| left().flatten()))
 }
 
-/// The account of one thread of this process; `None` where the kernel keeps none.
+/// The account of one thread of this process; `None` if the kernel has none.
 pub(crate) fn scheduled(thread_id: i32) -> Option<Scheduled> {
     let text = fs::read_to_string(format!("/proc/self/task/{thread_id}/schedstat")).ok()?;
     let mut fields = text.split_whitespace().map(|field| field.parse().ok());
     Some(Scheduled { on_cpu_ns: fields.next()??, waited_ns: fields.next()?? })
 }
 
-/// How long the CPUs on which this process may run have been idle, together; `None` where the kernel does not say.
+/// Idle time of all CPUs on which this process may run; `None` if the kernel does not report it.
 ///
 /// # Source
 ///
@@ -216,7 +216,7 @@ mod tests {
         let mut random = crate::schedule::random::Random::of(1, 1);
         let burnt = || thread_usage().unwrap().since(&before);
         while burnt().user_us + burnt().system_us < 20_000 {
-            // Mostly our own work, not the asking: that is the kernel's.
+            // Mostly user time: asking the kernel would be system time.
             for _ in 0..10_000 {
                 std::hint::black_box(random.bits());
             }

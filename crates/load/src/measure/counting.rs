@@ -6,56 +6,56 @@
 //! | closed | any part of it lies in the phase | it ends well in the phase |
 //! | closed, with a number of events | it begins in the phase | it ends well in the phase |
 //!
-//! The rate is the sum, over all events that end well, of the share of each event's service that lies in
-//! the phase, divided by the phase's length. An event that the phase contains counts 1. One that an edge of the phase
-//! cuts counts its share, so neither edge gains or loses an event. The expected sum is exact for any distribution of
-//! service times if the load was steady before the phase (each event adds 1 over all time), and in a closed loop for
-//! constant service times also if all connections begin with the phase.
+//! The rate is the sum, over all events that end well, of the share of each event's service that lies in the
+//! phase, divided by the phase's length. An event that the phase contains counts 1. An event that an edge of
+//! the phase cuts counts its share, so neither edge gains or loses an event. The expected sum is exact for
+//! any distribution of service times if the load was steady before the phase (each event adds 1 over all
+//! time), and in a closed loop for constant service times also if all connections begin with the phase.
 //!
-//! In a closed loop with a number of events, connections have nothing to do from the moment at which they find no event left.
-//! Their mean idle time is taken off the phase's length.
+//! In a closed loop with a number of events, connections have nothing to do from the moment at which they
+//! find no event left. Their mean idle time is taken off the phase's length.
 //!
-//! Service times are those of the events that begin in the phase. Events that are in flight at one moment are longer than
-//! most; a sample that included those in flight at both ends would be too long.
+//! Service times are those of the events that begin in the phase. Events that are in flight at one moment are
+//! longer than most; a sample that included those in flight at both ends would be too long.
 
 use record::load::{LoadSettings, Loop};
 
 use crate::schedule::taken::Taken;
 
-/// The measured phase, as the rule sees it.
+/// The measured phase, as the rule uses it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Counting {
     pub(crate) from_ns: u64,
-    /// The end of the phase; the actual one where it ended early.
+    /// End of the phase; the actual end if the phase ended early.
     pub(crate) until_ns: u64,
     pub(crate) by: By,
 }
 
-/// What decides whether an event belongs to the measured phase.
+/// The property that assigns an event to the measured phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum By {
-    /// Open loop: its due time.
+    /// Open loop: the due time.
     Due,
-    /// Closed loop with a number of events: its beginning.
+    /// Closed loop with a number of events: the start.
     Start,
-    /// Closed loop: any part of it.
+    /// Closed loop: any part of the event.
     Part,
 }
 
-/// Where an event that has ended belongs.
+/// The phase of an event that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PhasePosition {
-    /// To the warm-up.
+    /// The warm-up.
     Before { ended_in_phase: bool },
-    /// To the phase, in which it ended.
+    /// The measured phase, in which the event ended.
     Within,
-    /// To the phase, in which it ended; it began before it.
+    /// The measured phase, in which the event ended; it began before the phase.
     CarriedIn,
-    /// To the phase; it ended after it.
+    /// The measured phase; the event ended after it.
     CarriedOut,
-    /// To the falling load.
+    /// The falling load.
     After,
-    /// To no phase: it was due after the moment at which the phase was ended early.
+    /// None: the event was due after the moment at which the phase was ended early.
     Cut,
 }
 
@@ -70,7 +70,7 @@ impl By {
 }
 
 impl Counting {
-    /// Where an event belongs that ended at `end_ns`.
+    /// The phase of an event that ended at `end_ns`.
     pub(crate) fn place(&self, taken: &Taken, end_ns: u64) -> PhasePosition {
         let begins_in_phase = taken.is_measured;
         if !begins_in_phase && taken.due_ns >= self.from_ns {
@@ -89,25 +89,25 @@ impl Counting {
         }
     }
 
-    /// Whether what happened to an event's try at `at_ns` counts.
+    /// Whether an event's try that ended at `at_ns` counts.
     pub(crate) fn has_try(&self, taken: &Taken, at_ns: u64) -> bool {
         let is_counted = taken.is_measured || (self.by == By::Part && at_ns >= self.from_ns);
         is_counted && at_ns < self.until_ns
     }
 
-    /// Whether an event that was taken belongs to the phase, unless it ends before it.
+    /// Whether an event that was taken belongs to the phase, unless it ends before the phase.
     pub(crate) fn has_taken(&self, due_ns: u64, is_measured: bool) -> bool {
         is_measured || (self.by == By::Part && due_ns < self.from_ns)
     }
 
-    /// The share of an event that lies in the phase, in billionths; 0 for one that took no time.
+    /// The share of an event that lies in the phase, in billionths; 0 for an event that took no time.
     pub(crate) fn part_e9(&self, start_ns: u64, end_ns: u64) -> u64 {
         let inside_ns = self.inside_ns(start_ns, end_ns);
         let part = u128::from(inside_ns) * 1_000_000_000 / u128::from((end_ns - start_ns).max(1));
         u64::try_from(part).expect("at most the whole of it")
     }
 
-    /// How much of that time lies in the phase.
+    /// The part of that time that lies in the phase.
     pub(crate) fn inside_ns(&self, start_ns: u64, end_ns: u64) -> u64 {
         end_ns.min(self.until_ns).saturating_sub(start_ns.max(self.from_ns))
     }

@@ -1,14 +1,14 @@
-//! How many events are in the system, counted at random moments.
+//! Number of events in the system, sampled at random moments.
 //!
-//! The count does not use the latencies that the workers stamp, so it can contradict them: see `littles-law` in
-//! [`crate::judge::verdict`].
+//! The count does not use the latencies that the workers stamp, so it can contradict them: see `littles-law`
+//! in [`crate::judge::verdict`].
 
-/// Counts taken while the measured phase goes on.
+/// Samples taken during the measured phase.
 #[derive(Debug, Default)]
 pub(crate) struct InSystemSamples {
     first_ns: Option<u64>,
     last: Option<(u64, u64)>,
-    /// Events times nanoseconds, by the trapezoidal rule: a look that comes late stands for all the time before it.
+    /// Events times nanoseconds, by the trapezoidal rule: a late sample stands for all the time before it.
     area: f64,
     count: u64,
     sum: f64,
@@ -37,7 +37,7 @@ impl InSystemSamples {
         self.sum_of_squares += (events as f64).powi(2);
     }
 
-    /// `None` if there were fewer than two looks.
+    /// The mean; `None` if there were fewer than two samples.
     pub(crate) fn mean(&self) -> Option<InSystem> {
         let span_ns = self.last?.0.saturating_sub(self.first_ns?);
         if self.count < 2 || span_ns == 0 {
@@ -57,7 +57,7 @@ mod tests {
     fn a_late_look_stands_for_the_time_before_it() {
         let mut looks = InSystemSamples::default();
         assert_eq!(looks.mean(), None);
-        // Nothing for 2 s; then a stall of 1 s, in which 500 events a second come and nothing could look.
+        // Nothing for 2 s; then a stall of 1 s in which 500 events arrive and no sample is taken.
         for (at_s, events) in [(0, 0), (1, 0), (2, 0), (3, 500), (3, 0), (4, 0)] {
             looks.note(at_s * 1_000_000_000, events);
         }

@@ -1,9 +1,12 @@
-//! What the workers record, and how it is read while they go on recording.
+//! The workers' recorders, and how a reader takes them while the workers continue to record.
 //!
-//! A worker writes its own [`Recorder`]; nobody else writes it. A reader takes a worker's recorder away at any
-//! moment and leaves an empty one, however long the worker sleeps or hangs: the worker announces with one store that
-//! it is about to record, and with another that it has; the reader, having swapped the pointer, waits for at most one
-//! such section to end. The worker never waits, allocates or locks.
+//! Only the worker writes its [`Recorder`]. A reader can take the recorder at any moment and leave an empty
+//! one, however long the worker sleeps or hangs: the worker marks the beginning and the end of each section
+//! in which it records; the reader swaps the pointer and waits for at most one such section to end. The
+//! worker never waits, allocates or locks.
+//!
+//! A lock would do the same, but a reader preempted while it holds the lock would stop the worker between an
+//! event's due time and its record.
 
 use std::marker::PhantomData;
 use std::ptr;
@@ -18,42 +21,45 @@ use crate::connection::FailureClass;
 use crate::measure::counting::Counting;
 use crate::measure::tally::Tally;
 
-/// Everything that one worker records between two readings.
+/// The data that one worker records between two readings.
 #[derive(Debug)]
 pub(crate) struct Recorder {
-    /// From the intended start.
+    /// Response times: from the intended start.
     pub(crate) response: Tally,
-    /// From the actual start.
+    /// Service times: from the actual start.
     pub(crate) service: Tally,
-    /// From the intended start until the worker was free.
+    /// Times from the intended start until the worker was free.
     pub(crate) wait: Tally,
-    /// From then until the actual start.
+    /// Times from then until the actual start.
     pub(crate) lateness: Tally,
-    /// The generator's part of the response: the lateness, and of the wait what the lateness before it caused.
+    /// The generator's part of the response: the lateness, and the part of the wait that earlier lateness
+    /// caused.
     pub(crate) raised: Tally,
-    /// The same of events that were timed out: their response is longer.
+    /// Response of events that timed out: a lower bound.
     pub(crate) response_at_least: Tally,
-    /// Service time of tries that failed.
+    /// Service time of failed tries.
     pub(crate) failure: Tally,
-    /// Latency of events of the warm-up and of the falling load: shown, never counted.
+    /// Latency of events of the warm-up and of the falling load: displayed, never counted.
     pub(crate) warmup: Tally,
-    /// What events of the measured phase lasted that ended after it. Those that were timed out in it are here too, but for their
-    /// response.
+    /// Lower bounds for events of the measured phase that ended after it. Events that timed out in the phase
+    /// are here too, except for their response.
     pub(crate) late: LateDistributions<Tally>,
     /// Service time by operation.
     pub(crate) operations: Box<[Tally]>,
-    /// How often each outcome was noted.
+    /// Counts by outcome.
     pub(crate) outcomes: Box<[u64]>,
-    /// What became of the events of each host; empty where there is one.
+    /// Counts by host; empty if there is one host.
     pub(crate) hosts: Box<[OfHost]>,
-    /// The events themselves, where they are logged.
+    /// The events themselves, if they are logged.
     pub(crate) log: Log,
-    /// What became of the events.
+    /// Sums over all events.
     pub(crate) event_counts: EventCounts,
 }
 
 impl Recorder {
-    /// - `log_room`: events that it can log; 0 where they are not logged.
+    /// An empty recorder.
+    ///
+    /// - `log_room`: number of events that it can log; 0 if events are not logged.
     pub(crate) fn new(operations: usize, outcomes: usize, log_room: usize) -> Self {
         Self {
             response: Tally::new(),
@@ -75,14 +81,14 @@ impl Recorder {
 }
 
 impl Recorder {
-    /// The same, with the events of each of several hosts counted apart.
+    /// Variant of the recorder that also counts the events of each of several hosts.
     ///
     /// - `count`: the number of hosts; 0 if there is one.
     pub(crate) fn of_hosts(self, count: usize) -> Self {
         Self { hosts: vec![OfHost::default(); count].into_boxed_slice(), ..self }
     }
 
-    /// An event of the measured phase was done.
+    /// Counts a successful event of the measured phase.
     pub(crate) fn note_done(&mut self, host: usize) {
         self.event_counts.done += 1;
         if let Some(of_host) = self.hosts.get_mut(host) {
@@ -90,7 +96,7 @@ impl Recorder {
         }
     }
 
-    /// One was given up.
+    /// Counts an event of the measured phase that was given up.
     pub(crate) fn note_failed(&mut self, host: usize) {
         self.event_counts.failed += 1;
         if let Some(of_host) = self.hosts.get_mut(host) {
@@ -98,7 +104,7 @@ impl Recorder {
         }
     }
 
-    /// A try failed.
+    /// Counts a failed try.
     pub(crate) fn note_error(&mut self, host: usize, class: FailureClass) {
         count_error(&mut self.event_counts.errors, class);
         if let Some(of_host) = self.hosts.get_mut(host) {
@@ -107,7 +113,7 @@ impl Recorder {
     }
 }
 
-/// What became of the events of one of several hosts in the measured phase.
+/// The counts of one of several hosts in the measured phase.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct OfHost {
     pub(crate) done: u64,
@@ -123,13 +129,15 @@ impl OfHost {
     }
 }
 
-/// Of events that ended after their phase; each is at least so long in it. `H` is [`Tally`], or the sum of many.
+/// Distributions of events that ended after their phase; each value is a lower bound. `H` is [`Tally`], or
+/// the sum of many.
 #[derive(Debug)]
 pub(crate) struct LateDistributions<H> {
     pub(crate) response: H,
-    /// Of those that were begun.
+    /// Events that had begun.
     pub(crate) service: H,
-    /// Of those for which no worker was free until then; that of others is known, and with the known ones.
+    /// Events that found no free worker until then; the wait of all others is known and is with the known
+    /// waits.
     pub(crate) wait: H,
     pub(crate) operations: Box<[H]>,
 }
@@ -145,16 +153,16 @@ impl<H> LateDistributions<H> {
     }
 }
 
-/// Events as they ended, in room made beforehand; without room, none.
+/// Events in the order in which they ended, in preallocated memory; if it has no room, nothing is logged.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     rows: Vec<EventRow>,
-    /// Events that came when the room was full.
+    /// Events that found no room.
     lost: u64,
 }
 
 impl Log {
-    /// Room for so many events, every page of it touched.
+    /// A log with room for `rows` events. Every page is touched now, so `push` causes no page fault.
     fn with_room(rows: usize) -> Self {
         let nothing = EventRow {
             due_ns: 1,
@@ -177,23 +185,23 @@ impl Log {
         }
     }
 
-    /// Moves all events to `rows`; yields how many had found no room.
+    /// Moves all events to `rows`; returns the number of events that found no room.
     pub(crate) fn drain_into(&mut self, rows: &mut Vec<EventRow>) -> u64 {
         rows.append(&mut self.rows);
         std::mem::take(&mut self.lost)
     }
 }
 
-/// What became of events, as sums that can be added.
+/// Counts of events, as sums that can be added.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct EventCounts {
-    /// Closed loop only: events taken that may belong to the measured phase: all until its end, or, with a number of
-    /// events, those taken in it.
+    /// Closed loop only: events taken that may belong to the measured phase: all until its end, or, with a
+    /// number of events, those taken in it.
     pub(crate) started: u64,
     pub(crate) done: u64,
-    /// Those of the done that began before the phase.
+    /// Part of `done` that began before the phase.
     pub(crate) done_carried_in: u64,
-    /// Of events that an edge of the phase cuts and that ended well: the shares that lie in it, in billionths.
+    /// Successful events that an edge of the phase cuts: the sum of their shares in the phase, in billionths.
     pub(crate) part_e9: u64,
     /// Time that those events took from the beginning of the phase on.
     pub(crate) cut_ns: u64,
@@ -203,19 +211,19 @@ pub(crate) struct EventCounts {
     pub(crate) found_no_worker: u64,
     pub(crate) retries: u64,
     pub(crate) errors: ErrorCounts,
-    /// Events of the warm-up that have ended, however, and do not belong to the measured phase.
+    /// Events of the warm-up that have ended in any way and do not belong to the measured phase.
     pub(crate) warmup_ended: u64,
-    /// Events of the warm-up that ended later than it.
+    /// Events of the warm-up that ended after it.
     pub(crate) warmup_ended_late: u64,
-    /// Events of the warm-up and of the falling load that ended well.
+    /// Successful events of the warm-up and of the falling load.
     pub(crate) warmup_done: u64,
     /// Events of the measured phase that ended after it: unfinished.
     pub(crate) ended_late: u64,
-    /// Those of them that ended well.
+    /// Part of `ended_late` that succeeded.
     pub(crate) drained: u64,
-    /// Time of the phase that connections spent with those of them that did not.
+    /// Time of the phase that connections spent with those that did not succeed.
     pub(crate) held_ns: u64,
-    /// Events of the falling load that have ended, however.
+    /// Events of the falling load that have ended in any way.
     pub(crate) after_ended: u64,
 }
 
@@ -240,7 +248,7 @@ impl EventCounts {
         self.after_ended += other.after_ended;
     }
 
-    /// An event that an edge of the phase cuts, and that ended well.
+    /// Adds the share of a successful event that an edge of the phase cuts.
     pub(crate) fn note_cut(&mut self, phase: &Counting, start_ns: u64, end_ns: u64) {
         self.part_e9 += phase.part_e9(start_ns, end_ns);
         self.cut_ns += end_ns - start_ns.max(phase.from_ns).min(end_ns);
@@ -272,12 +280,12 @@ fn count_error(errors: &mut ErrorCounts, class: FailureClass) {
     }
 }
 
-/// What a worker and the reader of its recorder share.
+/// State shared by a worker and the reader of its recorder.
 #[derive(Debug)]
 struct Cell {
     /// Odd while the worker records.
     sections: AtomicU64,
-    /// The recorder in use; null when the books are closed. Owned by the cell.
+    /// The current recorder; null when the books are closed. Owned by the cell.
     active: AtomicPtr<Recorder>,
     _owns: PhantomData<Recorder>,
 }
@@ -286,26 +294,26 @@ impl Drop for Cell {
     fn drop(&mut self) {
         let active = *self.active.get_mut();
         if !active.is_null() {
-            // SAFETY: the pointer came from `Box::into_raw` and nobody else is left to use it.
+            // SAFETY: the pointer came from `Box::into_raw`, and no other reference is left.
             drop(unsafe { Box::from_raw(active) });
         }
     }
 }
 
-/// The worker's end. There is one a cell, and it is not cloned: sections never overlap.
+/// The worker's end. Each cell has one and it cannot be cloned, so sections never overlap.
 #[derive(Debug)]
 pub(crate) struct Writer(Arc<Cell>);
 
-/// The reader's end. There is one a cell.
+/// The reader's end. Each cell has one.
 #[derive(Debug)]
 pub(crate) struct Reader(Arc<Cell>);
 
-/// A moment in which the worker may record.
+/// A time during which the worker may record.
 #[derive(Debug)]
 pub(crate) struct Section<'a> {
     pub(crate) recorder: &'a mut Recorder,
     sections: &'a AtomicU64,
-    /// The number of sections begun and ended once this one has ended.
+    /// The section counter's value after this section.
     next: u64,
 }
 
@@ -317,11 +325,12 @@ pub(crate) fn cell(recorder: Box<Recorder>) -> (Writer, Reader) {
 }
 
 impl Writer {
-    /// The worker's recorder, until the section is dropped; `None` where the books are closed.
+    /// The worker's recorder, until the section is dropped; `None` if the books are closed.
     pub(crate) fn enter(&mut self) -> Option<Section<'_>> {
         let cell = &*self.0;
-        // In the order of sequential consistency this store comes before the load. Where the load finds the pointer
-        // that a reader is about to take, it comes before the reader's swap, and so the reader sees the odd number.
+        // Sequential consistency orders this addition before the load. If the load returns the pointer that a
+        // reader is about to take, the addition precedes the reader's swap too, so the reader sees the odd
+        // number.
         let next = cell.sections.fetch_add(1, Ordering::SeqCst) + 2;
         let active = cell.active.load(Ordering::SeqCst);
         if active.is_null() {
@@ -329,7 +338,8 @@ impl Writer {
             return None;
         }
         // SAFETY: the pointer comes from a box. A reader that has swapped it away does not touch it before
-        // `sections` is even again (see `Reader::take`), and `&mut self` keeps a second section from beginning.
+        // `sections` is even again (see `Reader::take`), and `&mut self` keeps a second section from
+        // beginning.
         let recorder = unsafe { &mut *active };
         Some(Section { recorder, sections: &cell.sections, next })
     }
@@ -337,21 +347,20 @@ impl Writer {
 
 impl Drop for Section<'_> {
     fn drop(&mut self) {
-        // Only the worker writes the number, so a plain store is enough. It releases what the section recorded to the
-        // reader that finds the number even. A locked addition here cost 6 ns for each of an event's two sections.
+        // Only the worker writes the number, so a plain store suffices. It releases the section's writes to
+        // the reader that finds the number even. A locked addition here cost 6 ns for each of an event's two
+        // sections.
         self.sections.store(self.next, Ordering::Release);
     }
 }
 
 impl Reader {
-    /// Takes what was recorded and leaves `empty` in its place.
-    ///
-    /// `None` where the books are closed already.
+    /// Takes the recorder and leaves `empty` in its place; `None` if the books are closed already.
     pub(crate) fn swap(&mut self, empty: Box<Recorder>) -> Option<Box<Recorder>> {
         self.take(Box::into_raw(empty))
     }
 
-    /// Takes what was recorded and closes the books: the worker's next attempt to record finds them closed.
+    /// Takes the recorder and closes the books: the worker's next section finds them closed.
     pub(crate) fn close(&mut self) -> Option<Box<Recorder>> {
         self.take(ptr::null_mut())
     }
@@ -361,7 +370,7 @@ impl Reader {
         let taken = cell.active.swap(replacement, Ordering::SeqCst);
         let section = cell.sections.load(Ordering::SeqCst);
         if !section.is_multiple_of(2) {
-            // Some hundred nanoseconds, unless the worker was preempted in between.
+            // Some hundred nanoseconds, unless the worker was preempted in its section.
             while cell.sections.load(Ordering::SeqCst) == section {
                 thread::yield_now();
             }
@@ -369,8 +378,8 @@ impl Reader {
         if taken.is_null() {
             return None;
         }
-        // SAFETY: it came from `Box::into_raw`; no section began with it after the swap, and the last that did is
-        // over.
+        // SAFETY: it came from `Box::into_raw`; no section began with it after the swap, and the last that
+        // did is over.
         Some(unsafe { Box::from_raw(taken) })
     }
 }

@@ -1,24 +1,26 @@
-//! When the server could not be reached, and whom that hit.
+//! Outages of the server, and the events that failed because of them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// One stretch without a server.
+/// One outage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::struct_field_names, reason = "units end the name")]
 pub(crate) struct Span {
-    /// The first failure.
+    /// Time of the first failure.
     pub(crate) from_ns: u64,
-    /// The first success of something that began after it; `None` while there is none.
+    /// Time of the first success of an attempt that began after the first failure; `None` if there was none
+    /// yet.
     pub(crate) until_ns: Option<u64>,
-    /// Due times of the events that failed a try because of it; about one a worker, who connects again before the next.
+    /// Due times of the events that failed a try because of it; about one for each worker, since a worker
+    /// reconnects before its next event.
     hits_due_ns: Vec<u64>,
 }
 
 impl Span {
     /// Events due from `from_ns` on, and before the first failure, that failed a try because of it.
     ///
-    /// Counted when all is known: whom a failure seemed to hit first may turn out to be due after an earlier one.
+    /// Counted at the end: a failure that seemed to be the first may turn out to follow an earlier one.
     pub(crate) fn hit_before(&self, from_ns: u64) -> u64 {
         self.hits_due_ns.iter().filter(|due_ns| (from_ns..self.from_ns).contains(due_ns)).count() as u64
     }
@@ -29,29 +31,29 @@ impl Span {
     }
 }
 
-/// A failure of a connection, as its worker tells it.
+/// A failure of a connection, as its worker reports it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Failed {
-    /// A connection that stood since `made_ns` broke.
+    /// A connection that was made at `made_ns` broke.
     Lost {
-        /// When it was made.
+        /// Time at which it was made.
         made_ns: u64,
-        /// When its end was seen.
+        /// Time at which its end was detected.
         at_ns: u64,
-        /// Due time of the event that it carried, at the first such failure of the event.
+        /// Due time of the event in flight, if this is the first such failure of the event.
         due_ns: Option<u64>,
     },
-    /// No connection could be made.
+    /// A connection could not be made.
     Refused {
-        /// When it was tried.
+        /// Time of the attempt.
         began_ns: u64,
-        /// When the refusal was seen.
+        /// Time at which the failure was detected.
         at_ns: u64,
     },
 }
 
 impl Failed {
-    /// Whether it tells of `span`, and not of a later one, however late its worker got round to saying so.
+    /// Whether the failure belongs to `span` and not to a later one, however late its worker reports it.
     fn belongs_to(&self, span: &Span) -> bool {
         span.until_ns.is_none_or(|until_ns| match *self {
             Self::Lost { made_ns, .. } => made_ns <= span.from_ns,
@@ -60,7 +62,7 @@ impl Failed {
     }
 }
 
-/// All outages of a run. Workers write it only when a connection fails, and once when one succeeds again.
+/// All outages of a run. Workers write to it only when a connection fails, and once when one succeeds again.
 #[derive(Debug, Default)]
 pub(crate) struct OutageLog {
     open: AtomicBool,
@@ -68,7 +70,7 @@ pub(crate) struct OutageLog {
 }
 
 impl OutageLog {
-    /// A connection failed.
+    /// Records that a connection failed.
     pub(crate) fn failed(&self, failed: Failed) {
         let (at_ns, due_ns) = match failed {
             Failed::Lost { at_ns, due_ns, .. } => (at_ns, due_ns),
@@ -76,7 +78,7 @@ impl OutageLog {
         };
         let mut spans = self.spans.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(span) = spans.last_mut().filter(|span| failed.belongs_to(span)) {
-            // Two workers find out in any order: the earlier stamp is when it began.
+            // Workers report in any order: the earliest stamp is the beginning.
             span.from_ns = span.from_ns.min(at_ns);
             span.hits_due_ns.extend(due_ns);
         } else {
@@ -85,7 +87,7 @@ impl OutageLog {
         }
     }
 
-    /// Something that began at `began_ns` succeeded at `at_ns`.
+    /// Records that something that began at `began_ns` succeeded at `at_ns`.
     pub(crate) fn succeeded(&self, began_ns: u64, at_ns: u64) {
         if self.open.load(Ordering::Relaxed) {
             self.close(began_ns, at_ns);
@@ -104,7 +106,8 @@ impl OutageLog {
 
     fn close(&self, began_ns: u64, at_ns: u64) {
         let mut spans = self.spans.lock().unwrap_or_else(PoisonError::into_inner);
-        // An answer that was under way when the server died is no sign of life: only what began afterwards is.
+        // An answer that was already on its way when the server died proves nothing: only what began
+        // afterwards does.
         if let Some(span) = spans.last_mut().filter(|s| s.until_ns.is_none() && began_ns > s.from_ns) {
             span.until_ns = Some(at_ns);
             self.open.store(false, Ordering::SeqCst);
@@ -144,7 +147,8 @@ mod tests {
         let log = OutageLog::default();
         log.failed(lost(100, Some(90)));
         log.succeeded(160, 170);
-        // It tried before the server was back, and lost its core before it could say that it was refused.
+        // The attempt began before the server was back; its worker lost its core before it could report the
+        // refusal.
         log.failed(Failed::Refused { began_ns: 159, at_ns: 175 });
         // Its connection died with the first, and was used again only now.
         log.failed(lost(180, Some(95)));

@@ -1,4 +1,4 @@
-//! What the generator asks of the kernel's scheduler: to run before all others, or after them.
+//! The generator's scheduling priority: before all other threads, or after them.
 
 use std::io;
 use std::sync::Arc;
@@ -13,22 +13,23 @@ use nix::unistd::Pid;
 
 use crate::measure::client;
 
-/// Puts the calling thread before every thread of ordinary priority.
+/// Gives the calling thread priority over every thread of ordinary priority.
 ///
 /// # Errors
 ///
 /// `EPERM` without the right: `CAP_SYS_NICE`, or a limit on real-time priority (`ulimit -r`) of at least 1.
 pub(crate) fn real_time() -> io::Result<()> {
-    // The lowest of the real-time priorities: before all ordinary work, behind what the kernel itself runs there.
+    // The lowest real-time priority: before all ordinary threads, behind the kernel's own real-time threads.
     set(libc::SCHED_FIFO, 1)
 }
 
-/// Makes the calling thread an ordinary one again, with the niceness that it had.
+/// Makes the calling thread an ordinary one again, with its previous niceness.
 pub(crate) fn ordinary() -> io::Result<()> {
     set(libc::SCHED_OTHER, 0)
 }
 
-/// Whether a thread of this process may do that; asked on a thread of its own, which ends with its priority.
+/// Checks whether a thread of this process may be real-time, on a separate thread that ends with its
+/// priority.
 pub(crate) fn may_be_real_time() -> io::Result<()> {
     thread::Builder::new().name("load-may-fifo".to_owned()).spawn(real_time)?.join().expect("it cannot panic")
 }
@@ -39,10 +40,10 @@ fn set(policy: libc::c_int, priority: libc::c_int) -> io::Result<()> {
     Ok(Errno::result(unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) }).map(drop)?)
 }
 
-/// Threads that run where nobody else wants to, one a CPU, so that no CPU falls asleep; they end when this is dropped.
+/// Idle-priority threads, one for each CPU, that keep every CPU awake; they end when this is dropped.
 ///
-/// A CPU that idles takes its time to wake up, and in a virtual machine its host's: at low rates that is a good part
-/// of every latency, and less of it at high ones.
+/// An idle CPU takes time to wake up, and in a virtual machine its host's CPU does too: at low rates that is
+/// a large part of every latency, and at high rates a smaller one.
 #[derive(Debug)]
 pub(crate) struct Awake {
     over: Arc<AtomicBool>,
@@ -50,7 +51,7 @@ pub(crate) struct Awake {
 }
 
 impl Awake {
-    /// Starts them on every CPU that this process may use.
+    /// Starts one thread on every CPU that this process may use.
     pub(crate) fn keep() -> io::Result<Self> {
         let allowed = sched_getaffinity(Pid::from_raw(0))?;
         let over = Arc::new(AtomicBool::new(false));
@@ -59,7 +60,8 @@ impl Awake {
             let (over, id) = (Arc::clone(&awake.over), Arc::new(AtomicI32::new(0)));
             let its_id = Arc::clone(&id);
             let body = move || {
-                // A thread that cannot be put last or pinned must not spin: it would be in the way.
+                // A thread that cannot get idle priority or be pinned must not spin: it would compete with
+                // the workers.
                 let mut own = CpuSet::new();
                 let is_placed = own.set(cpu).and_then(|()| sched_setaffinity(Pid::from_raw(0), &own)).is_ok();
                 if set(libc::SCHED_IDLE, 0).is_err() || !is_placed {
@@ -76,7 +78,7 @@ impl Awake {
         Ok(awake)
     }
 
-    /// CPU time that they have used so far; `None` where the kernel does not say.
+    /// CPU time that they have used so far; `None` if the kernel does not report it.
     pub(crate) fn cpu(&self) -> Option<Duration> {
         let ns_of = |id: &Arc<AtomicI32>| match id.load(Ordering::SeqCst) {
             0 => Some(0),
@@ -90,7 +92,7 @@ impl Drop for Awake {
     fn drop(&mut self) {
         self.over.store(true, Ordering::SeqCst);
         for (thread, _) in self.threads.drain(..) {
-            // It does nothing that could panic.
+            // The thread does nothing that could panic.
             let _ = thread.join();
         }
     }

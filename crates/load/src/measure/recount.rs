@@ -1,9 +1,9 @@
-//! The events of a load, counted again from the rows that go into its log of events.
+//! A second count of a load's events, from the rows of its log of events.
 
 use record::event::{EventRow, Fate};
 use record::load::Counts;
 
-/// Rows by fate.
+/// Number of rows by fate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Recount {
     done: u64,
@@ -24,12 +24,12 @@ impl Recount {
         }
     }
 
-    /// Rows of all fates.
+    /// Number of rows of all fates.
     pub(crate) fn rows(&self) -> u64 {
         self.done + self.failed + self.skipped + self.unfinished
     }
 
-    /// By how many events the rows and `counts` differ, fate by fate.
+    /// Number of events by which the rows and `counts` differ, summed over the fates.
     pub(crate) fn apart(&self, counts: &Counts) -> u64 {
         let Self { done, failed, skipped, unfinished } = *self;
         done.abs_diff(counts.done)

@@ -1,4 +1,4 @@
-//! The connections of this process as the kernel knows them, to hold against those that the workers report.
+//! The connections of this process as the kernel knows them, to compare with those that the workers report.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,17 +17,17 @@ impl Sockets {
     /// The sockets that this process has now; `None` if `/proc` does not say.
     pub(crate) fn of_this_process() -> Option<Self> {
         let files = fs::read_dir("/proc/self/fd").ok()?;
-        // A file that was closed meanwhile has no link any more.
+        // A file closed meanwhile has no link any more.
         let links = files.flatten().filter_map(|file| fs::read_link(file.path()).ok());
         Some(Self(links.filter_map(|link| inode(&link)).collect()))
     }
 
-    /// How many of those that were opened since `before` are connected; `None` if `/proc` does not say.
+    /// Number of connected sockets that were opened since `before`; `None` if `/proc` does not say.
     ///
     /// # Source
     ///
-    /// `/proc/self/net/tcp`, `tcp6`: `Documentation/networking/proc_net_tcp.rst`; `unix`: proc(5). They show the sockets of this process's
-    /// network namespace.
+    /// `/proc/self/net/tcp`, `tcp6`: `Documentation/networking/proc_net_tcp.rst`; `unix`: proc(5). They show
+    /// the sockets of this process's network namespace.
     pub(crate) fn connected_since(&self, before: &Self) -> Option<u32> {
         let is_ours = |inode: &u64| self.0.contains(inode) && !before.0.contains(inode);
         // Without IPv6 there is no such file.
@@ -40,7 +40,7 @@ impl Sockets {
     }
 }
 
-/// `socket:[12345]`.
+/// Reads the inode from a link such as `socket:[12345]`.
 fn inode(link: &Path) -> Option<u64> {
     link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
 }
@@ -67,7 +67,7 @@ mod tests {
 
     use super::*;
 
-    // One test: other tests of this process open sockets too, so that counts are compared with what must be there.
+    // One test: other tests of this process open sockets too, so the count of all has only a lower bound.
     #[test]
     fn sockets_that_the_other_side_has_closed_are_not_connected() {
         let before = Sockets::of_this_process().unwrap();

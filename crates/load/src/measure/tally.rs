@@ -1,24 +1,24 @@
-//! Histograms that cost what was put in, not their size: to add, to empty, to read.
+//! Histograms that cost in proportion to their values, not to their size: to add, to empty, to read.
 //!
-//! A worker records in a dozen [`Tally`]s, and an interval ends with the [`Sum`]s of those of all workers. What that costs
-//! is the memory that it goes through, which was written on other CPUs: so the counts of a tally are small, and the rare one
-//! that is not carries over.
+//! A worker records in a dozen [`Tally`]s, and an interval ends by adding those of all workers to [`Sum`]s.
+//! The cost of that is memory traffic, since the memory was written on other CPUs. So the counts of a tally
+//! are 16 bits wide, and the rare count that overflows carries over.
 
 use std::fmt;
 use std::ops::Range;
 
 use record::histogram::{CompactHistogram, Histogram, LATENCY_NS_MAX};
 
-/// Values of one octave that [`record::histogram`]'s layout tells apart.
+/// Buckets for each octave in the layout of [`record::histogram`].
 const PER_OCTAVE: u64 = 1024;
 const BUCKETS: usize = bucket_of(LATENCY_NS_MAX) + 1;
-/// Buckets that share one bit of the map of what is occupied.
+/// Number of buckets that share one bit of the occupancy map.
 const GROUP: usize = 64;
 const GROUPS: usize = BUCKETS.div_ceil(GROUP);
-/// What one that is carried stands for.
+/// Events that one carry stands for.
 const CARRY: u64 = 1 << u16::BITS;
 
-/// Which groups are in use.
+/// The groups in use. A mostly empty histogram is added and emptied without touching its other groups.
 #[derive(Clone, Copy)]
 struct Map([u64; GROUPS.div_ceil(64)]);
 
@@ -50,10 +50,10 @@ impl Map {
     }
 }
 
-/// What a worker records: the buckets of [`Histogram`], modulo [`CARRY`].
+/// A worker's histogram: the buckets of [`Histogram`], modulo [`CARRY`].
 pub(crate) struct Tally {
     counts: Box<[u16]>,
-    /// How often each count began anew.
+    /// Number of overflows of each count.
     carried: Box<[u32]>,
     has_carried: bool,
     occupied: Map,
@@ -61,7 +61,7 @@ pub(crate) struct Tally {
 
 impl Tally {
     pub(crate) fn new() -> Self {
-        // Zeroed memory: pages that no value touches are never there.
+        // Zeroed memory: pages without a value are never allocated.
         Self {
             counts: vec![0; GROUPS * GROUP].into_boxed_slice(),
             carried: vec![0; GROUPS * GROUP].into_boxed_slice(),
@@ -87,7 +87,7 @@ impl Tally {
     }
 }
 
-/// Of all workers.
+/// The sum of all workers' tallies.
 pub(crate) struct Sum {
     counts: Box<[u64]>,
     occupied: Map,
@@ -98,7 +98,7 @@ impl Sum {
         Self { counts: vec![0; GROUPS * GROUP].into_boxed_slice(), occupied: Map::NONE }
     }
 
-    /// Adds all that a worker has recorded, and empties that, without loss.
+    /// Adds all values of a worker's tally and empties the tally, without loss.
     pub(crate) fn take(&mut self, tally: &mut Tally) {
         self.occupied.add(&tally.occupied);
         for group in std::mem::replace(&mut tally.occupied, Map::NONE).groups() {
@@ -123,14 +123,14 @@ impl Sum {
         self.record_n(value_ns, 1);
     }
 
-    /// Adds a value so many times.
+    /// Adds a value `count` times.
     pub(crate) fn record_n(&mut self, value_ns: u64, count: u64) {
         let bucket = bucket_of(value_ns.min(LATENCY_NS_MAX));
         self.occupied.note(bucket / GROUP);
         self.counts[bucket] += count;
     }
 
-    /// Forgets all values.
+    /// Removes all values.
     pub(crate) fn clear(&mut self) {
         for group in std::mem::replace(&mut self.occupied, Map::NONE).groups() {
             self.counts[buckets_of(group)].fill(0);
@@ -185,7 +185,8 @@ fn buckets_of(group: usize) -> Range<usize> {
     group * GROUP..(group + 1) * GROUP
 }
 
-/// The bucket of a value in the layout of three significant digits: 2,048 single values, then 1,024 an octave.
+/// The bucket of a value in the layout of three significant digits: 2,048 single values, then 1,024 for each
+/// octave.
 #[expect(clippy::cast_possible_truncation, reason = "below 50,000 for any value that is recorded")]
 const fn bucket_of(value_ns: u64) -> usize {
     let octave = (u64::BITS - (value_ns | (2 * PER_OCTAVE - 1)).leading_zeros()) as u64 - 11;

@@ -7,10 +7,10 @@ use record::clock::Clock;
 /// The clock of a run: the kernel's, or a test's.
 pub(crate) type SharedClock = Arc<dyn Clock + Send + Sync>;
 
-/// When an event is due that is not, as far as is known.
+/// The due time of an event that is not due, as far as is known.
 pub(crate) const NEVER_NS: u64 = u64::MAX;
 
-/// A span in whole nanoseconds; 584 years where it is longer.
+/// The span in whole nanoseconds; 584 years if it is longer.
 pub(crate) fn to_ns(span: std::time::Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }

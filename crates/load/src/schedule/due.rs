@@ -1,13 +1,14 @@
-//! What is due in an open loop, phase by phase, and how that changes when somebody changes the rate.
+//! The events due in an open loop, phase by phase, and the changes of rate.
 //!
-//! All events stand in one row of slots: those of the warm-up first, then those of the measured phase. The row is made of
-//! *stretches*, each with its pace. A change of rate cuts the stretch that it falls into and lays out the rest anew:
-//! events that were due before the change keep their slots and their due times, whoever has them; the schedule begins
-//! anew at the moment of the change, so that its first event is due then. Workers that hold an event which was due
-//! later look again. A change is announced some time ahead and takes effect for all at one moment: so nobody can have begun
-//! an event that is due at another time now, and the books balance to the event.
+//! All events form one row of slots: those of the warm-up first, then those of the measured phase. The row
+//! consists of *stretches*, each with its pace. A change of rate cuts the stretch that it falls into and lays
+//! out the rest anew: events that were due before the change keep their slots and their due times, even if a
+//! worker holds them; the schedule begins anew at the moment of the change, so its first event is due then.
+//! Workers that hold a later event look up its due time again. A change is announced some time ahead and
+//! takes effect for all workers at one moment, so no worker can have begun an event that is now due at
+//! another time, and the books balance to the event.
 //!
-//! Rows are never taken back: who still looks at an old one looks at something true of the past.
+//! Rows are never removed: a worker that still reads an old row reads a true account of the past.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -18,22 +19,22 @@ use record::load::{Arrivals, LoadSettings, OpenLoop, Schedule};
 use crate::schedule::clock::to_ns;
 use crate::schedule::pace::{self, Form, Pace, PaceSettings, Scratch};
 
-/// Tells the chance of the warm-up's events from that of the measured ones: those do not depend on the warm-up.
+/// Marks the random streams of warm-up events: those of measured events do not depend on the warm-up.
 pub(crate) const WARMUP_CHANCE: u64 = 1 << 63;
 
-/// The row of events, and those that came before it.
+/// All rows of events so far, and the current one.
 #[derive(Debug)]
 pub(crate) struct Due {
     plan: Plan,
-    /// Room for the first one and for each that a change of rate makes.
+    /// Room for the first row and for one row after each change of rate.
     rows: Box<[OnceLock<Row>]>,
-    /// Rows made so far; only who conducts changes it.
+    /// Rows made so far; only the conductor changes it.
     made: AtomicUsize,
-    /// Number of the row in force, times two; odd while it is not certain yet whether the next one comes in time.
+    /// Number of the current row, times two; odd while it is undecided whether the next row comes in time.
     state: AtomicUsize,
 }
 
-/// The phases, as they were planned.
+/// The phases as planned.
 #[derive(Debug)]
 struct Plan {
     lead: Option<Part>,
@@ -51,13 +52,13 @@ struct Part {
     form: Form,
 }
 
-/// All events in their order.
+/// All events in order.
 #[derive(Debug)]
 pub(crate) struct Row {
     stretches: Vec<Stretch>,
-    /// What comes while the load falls: slots of its own.
+    /// The falling load, with separate slots.
     pub(crate) after: Option<Pace>,
-    /// The rate beside the one that was planned.
+    /// The rate as a multiple of the planned rate.
     factor: f64,
 }
 
@@ -67,7 +68,7 @@ pub(crate) struct Stretch {
     from_ns: u64,
     until_ns: u64,
     pace: Arc<Pace>,
-    /// Its first slot.
+    /// Number of its first slot.
     pub(crate) first: u64,
     /// Events due in it.
     pub(crate) count: u64,
@@ -79,16 +80,16 @@ pub(crate) struct Stretch {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slot {
     pub(crate) number: u64,
-    /// `None`: it is not due in this load, as far as is known.
+    /// Due time; `None` if it is not due in this load, as far as is known.
     pub(crate) due_ns: Option<u64>,
     pub(crate) is_measured: bool,
-    /// What its chance follows from.
+    /// Number of its random stream.
     pub(crate) chance: u64,
 }
 
 impl Part {
-    /// Its pace from `offset_ns` on, at `factor` times its rate; `change` tells the chance of one layout from that of
-    /// others.
+    /// The pace of the phase from `offset_ns` on, at `factor` times its rate; `change` separates the random
+    /// streams of the layouts.
     fn laid_out(&self, offset_ns: u64, factor: f64, change: usize) -> Arc<Pace> {
         let seed = self.pace.seed ^ (change as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let settings = PaceSettings { seed, ..self.pace.clone() };
@@ -101,8 +102,10 @@ impl Part {
 }
 
 impl Due {
-    /// - `recorded`: due times, where the arrivals are recorded ones.
-    /// - `changes_max`: how often the rate may be changed.
+    /// Lays out the first row.
+    ///
+    /// - `recorded`: due times, if arrivals are replayed.
+    /// - `changes_max`: the maximum number of rate changes.
     pub(crate) fn new(
         settings: &LoadSettings,
         open: &OpenLoop,
@@ -138,23 +141,23 @@ impl Due {
         self.rows.len() > 1
     }
 
-    /// How due times are spread in the measured phase.
+    /// Distribution of due times in the measured phase.
     pub(crate) fn arrivals(&self) -> &Arrivals {
         &self.plan.measured.pace.arrivals
     }
 
-    /// Who takes the next event.
+    /// The rule by which threads take events.
     pub(crate) fn schedule(&self) -> Schedule {
         self.plan.schedule
     }
 
-    /// The number of the row in force; `None` while that is being decided, which takes microseconds.
+    /// The number of the current row; `None` while that is being decided, which takes microseconds.
     pub(crate) fn version(&self) -> Option<usize> {
         let state = self.state.load(Ordering::SeqCst);
         state.is_multiple_of(2).then_some(state / 2)
     }
 
-    /// The row in force; for who conducts, that is certain at any time.
+    /// The current row. Only the conductor may rely on it; workers check [`Self::version`].
     pub(crate) fn row(&self) -> &Row {
         self.row_of(self.state.load(Ordering::SeqCst) / 2)
     }
@@ -163,13 +166,13 @@ impl Due {
         self.rows[version].get().expect("a row is there before its number is told")
     }
 
-    /// The planned rate of the measured phase, as changed by now.
+    /// The planned rate of the measured phase, as changed so far.
     pub(crate) fn rate_per_s(&self) -> f64 {
         self.plan.measured.pace.rate_per_s * self.row().factor
     }
 
-    /// Puts a row in force that has the rate `per_s` from `at_ns` on, if `is_in_time` still holds when everybody
-    /// could know of it; `None` where no change is left.
+    /// Publishes a row with the rate `per_s` from `at_ns` on, and makes it current if `is_in_time` holds
+    /// after the row was published; `None` if no change is left.
     pub(crate) fn change(&self, at_ns: u64, per_s: f64, is_in_time: impl FnOnce() -> bool) -> Option<bool> {
         let made = self.made.load(Ordering::SeqCst);
         let room = self.rows.get(made)?;
@@ -184,8 +187,8 @@ impl Due {
         Some(is_in_time)
     }
 
-    /// The event `number` in `row`, for the thread `worker`: where threads own their events, one that was cut off by a
-    /// change is replaced by the thread's next.
+    /// The event `number` in `row`, for the thread `worker`. If threads own their events, an event that a
+    /// change cut off is replaced by the thread's next.
     pub(crate) fn slot(&self, row: &Row, number: u64, worker: usize, scratch: &mut Scratch) -> Slot {
         let (at, number) = match self.plan.schedule {
             Schedule::Shared => (row.stretch_of(number), number),
@@ -200,7 +203,7 @@ impl Due {
         Slot { number, due_ns, is_measured: stretch.is_measured || due_ns.is_none(), chance }
     }
 
-    /// The number of the thread's event after `number`, where threads own their events.
+    /// The number of the thread's event after `number`, if threads own their events.
     pub(crate) fn next_own(&self, number: u64) -> u64 {
         number + self.plan.threads
     }
@@ -217,7 +220,7 @@ impl Plan {
         row
     }
 
-    /// `row` until `at_ns`, and from there on everything at `factor` times the planned rate.
+    /// The events of `row` until `at_ns`, and from there on all events at `factor` times the planned rate.
     fn row_changed(&self, row: &Row, at_ns: u64, factor: f64, change: usize) -> Row {
         let mut stretches: Vec<Stretch> =
             row.stretches.iter().filter(|s| s.from_ns < at_ns).cloned().collect();
@@ -231,12 +234,12 @@ impl Plan {
         Row { stretches, after: self.after.as_ref().map(|after| Self::falling(after, factor)), factor }
     }
 
-    /// Adds what is left of `part` from `from_ns` on.
+    /// Adds the rest of `part` from `from_ns` on.
     fn push(&self, stretches: &mut Vec<Stretch>, part: &Part, from_ns: u64, factor: f64, change: usize) {
         let pace = part.laid_out(from_ns - part.from_ns, factor, change);
         let first = stretches.last().map_or(0, |last| match self.schedule {
             Schedule::Shared => last.first + last.count,
-            // A thread's number after its last stays below.
+            // A thread's number after its last event stays below the next stretch.
             Schedule::Own => last.first + last.pace.count() + self.threads,
         });
         stretches.push(Stretch {
@@ -273,13 +276,13 @@ impl Row {
         &self.stretches
     }
 
-    /// The number after the last event of the stretch that slot `number` is in, where threads own their events.
+    /// The number after the last event of the stretch that slot `number` is in, if threads own their events.
     pub(crate) fn own_end(&self, number: u64) -> u64 {
         let stretch = &self.stretches[self.stretch_of(number)];
         stretch.first + stretch.pace.count()
     }
 
-    /// The highest rate that the measured phase had before `until_ns`.
+    /// The highest rate of the measured phase before `until_ns`.
     pub(crate) fn rate_per_s_max(&self, until_ns: u64) -> f64 {
         let measured = self.stretches.iter().filter(|s| s.is_measured && s.from_ns < until_ns);
         measured.map(|s| s.rate_per_s).fold(0.0, f64::max)
@@ -289,7 +292,8 @@ impl Row {
         self.stretches.iter().find(|s| s.is_measured).map_or(0, |s| s.first)
     }
 
-    /// The last stretch that begins at or before slot `number`; one without events ends where it begins.
+    /// The last stretch that begins at or before slot `number`; a stretch without events ends at its
+    /// beginning.
     fn stretch_of(&self, number: u64) -> usize {
         self.stretches.iter().rposition(|s| s.first <= number).expect("the first one begins at slot 0")
     }
@@ -325,7 +329,7 @@ impl Stretch {
         }
     }
 
-    /// When its event `local` is due, from its beginning on.
+    /// Due time of the stretch's event `local`, from the beginning of the stretch.
     fn due_ns(&self, local: u64, schedule: Schedule, scratch: &mut Scratch) -> u64 {
         match schedule {
             Schedule::Shared => self.pace.in_order_ns(local, scratch),
@@ -334,8 +338,8 @@ impl Stretch {
     }
 }
 
-/// The pace of a warm-up of length `span` before `measured`: the same arrivals, or, where those change their rate,
-/// even ones at the rate with which they begin.
+/// The pace of a warm-up of length `span` before `measured`: the same arrivals, or, if those change their
+/// rate, even arrivals at the rate with which they begin.
 fn before(measured: &PaceSettings, span: Duration) -> PaceSettings {
     let (arrivals, rate_per_s) = if measured.arrivals.say_their_rate() {
         let opening_per_s = pace::opening_rate_per_s(&measured.arrivals, measured.span);

@@ -1,55 +1,58 @@
-//! How long before a due time a worker asks to be woken.
+//! The lead: the time before a due time at which a worker asks to be woken.
 //!
-//! A sleep ends late: the timer's interrupt, the CPU's way out of its sleep and the scheduler take some tens of
-//! microseconds, in a virtual machine more. All workers together learn how late from their own wake-ups, from the warm-up on:
-//! the *lead* is the running 90th percentile of it. A worker asks to be woken that much before the due time and spins
-//! what is left.
+//! A sleep ends late: the timer's interrupt, the CPU's exit from its idle state and the scheduler take some
+//! tens of microseconds, in a virtual machine more. The workers learn the delay together from their own
+//! wake-ups, from the warm-up on: the *lead* is its running 90th percentile. A worker asks to be woken that
+//! much before the due time and spins for the rest.
 //!
-//! Spinning has a budget, a share of one CPU for all workers together, and less if the machine has less than one idle CPU. If the
-//! budget is used up, the lead shrinks: at the shortest wake-up latency it costs nothing and still removes most of the lateness.
+//! Spinning has a budget, a share of one CPU for all workers together, and less if the machine has less than
+//! one idle CPU. If the budget is used up, the lead shrinks: at the shortest wake-up latency it costs nothing
+//! and still removes most of the lateness.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A lead is no longer than this. A wake-up that takes longer waited for a CPU, which no lead mends.
+/// Maximum lead. A wake-up that takes longer waited for a CPU, and no lead helps against that.
 const LEAD_MAX_NS: u64 = 300_000;
 /// The quantile of the wake-up latencies that is learned.
 const QUANTILE: f64 = 0.9;
-/// How far one wake-up moves the estimate: a share of it, and at least this.
+/// The step by which one wake-up moves the estimate: a share of it, and at least this.
 const STEP_SHARE: f64 = 1.0 / 32.0;
 const STEP_MIN_NS: f64 = 500.0;
-/// Spinning that may be saved up, in time that the budget accrues.
+/// Maximum unused budget that is saved up, as the time in which it accrues.
 const SAVED_MAX: Duration = Duration::from_millis(200);
 const MILLION: u64 = 1_000_000;
 
-/// What all workers have learned. They write it without a lock: of two that do so at once, one wake-up may be lost.
+/// The shared estimate. Workers write it without a lock: of two concurrent updates, one may be lost.
 #[derive(Debug)]
 pub(crate) struct Lead {
-    /// Millionths of a CPU that may be spun; 0: no lead.
+    /// Budget in millionths of a CPU; 0: no lead.
     budget_e6: u64,
-    /// Millionths of the budget that the machine has room for.
+    /// Millionths of the budget that the idle CPUs allow.
     room_e6: AtomicU64,
     /// The running percentile.
     wake_ns: AtomicU64,
     /// The lead that the budget allows.
     allowed_ns: AtomicU64,
-    /// Spinning that is left.
+    /// Unused budget.
     left_ns: AtomicI64,
-    /// When the budget accrued last; 0 before the first wake-up.
+    /// Time at which the budget accrued last; 0 before the first wake-up.
     accrued_ns: AtomicU64,
     first_ns: AtomicU64,
     spun_ns: AtomicU64,
 }
 
-/// What being on time took.
+/// The lead, and its cost.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Spent {
     pub(crate) lead_ns: u64,
-    /// Of one CPU.
+    /// Share of one CPU.
     pub(crate) spun_ratio: f64,
 }
 
 impl Lead {
+    /// An estimate that knows nothing yet.
+    ///
     /// - `budget_ratio`: share of a CPU; 0 turns the lead off.
     pub(crate) fn new(budget_ratio: f64) -> Self {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share, from 0 on")]
@@ -70,7 +73,7 @@ impl Lead {
         self.budget_e6 > 0
     }
 
-    /// The lead now.
+    /// The current lead.
     pub(crate) fn ns(&self) -> u64 {
         if !self.is_on() {
             return 0;
@@ -78,7 +81,8 @@ impl Lead {
         self.wake_ns.load(Ordering::Relaxed).min(self.allowed_ns.load(Ordering::Relaxed))
     }
 
-    /// Learns from a sleep that was asked to end at `asked_ns` and ended at `woke_ns`, before an event due at `due_ns`.
+    /// Learns from a sleep that was to end at `asked_ns` and ended at `woke_ns`, before an event due at
+    /// `due_ns`.
     pub(crate) fn note(&self, asked_ns: u64, woke_ns: u64, due_ns: u64) {
         if !self.is_on() {
             return;
@@ -94,14 +98,14 @@ impl Lead {
         self.spend(woke_ns, due_ns.saturating_sub(woke_ns));
     }
 
-    /// The machine has so many idle CPUs.
+    /// Adapts the budget to the number of idle CPUs.
     pub(crate) fn note_idle_cpus(&self, idle: f64) {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
         let room_e6 = (idle.clamp(0.0, 1.0) * MILLION as f64) as u64;
         self.room_e6.store(room_e6, Ordering::Relaxed);
     }
 
-    /// What it took until `now_ns`; `None` if it is off, or no worker has slept yet.
+    /// The lead and its cost until `now_ns`; `None` if it is off, or no worker has slept yet.
     pub(crate) fn spent(&self, now_ns: u64) -> Option<Spent> {
         let first_ns = self.first_ns.load(Ordering::Relaxed);
         let span_ns = now_ns.saturating_sub(first_ns);
@@ -128,7 +132,7 @@ impl Lead {
         let left_ns =
             self.left_ns.load(Ordering::Relaxed).saturating_add(of(since_ns)).saturating_sub(spent_ns);
         let saved_max_ns = of(crate::schedule::clock::to_ns(SAVED_MAX));
-        // What was spent too much is worked off, but not for ever.
+        // Overspending is worked off, but only up to a limit.
         self.left_ns.store(left_ns.clamp(-saved_max_ns - 1, saved_max_ns), Ordering::Relaxed);
         let allowed_ns = self.allowed_ns.load(Ordering::Relaxed);
         let allowed_ns = if left_ns < 0 {
@@ -145,8 +149,8 @@ mod tests {
     use super::*;
     use crate::schedule::random::Random;
 
-    /// Plays a worker that is woken 40 to 60 us late, one time in fifty 500 us later still; returns the latenesses and what
-    /// was spun, both of the second half.
+    /// Plays a worker that wakes 40 to 60 us late, and one time in fifty another 500 us later; returns the
+    /// latenesses and the share of time spun, both of the second half.
     fn play(lead: &Lead, gap_ns: u64, events: u64) -> (Vec<u64>, f64) {
         let mut random = Random::of(9, gap_ns);
         let (mut late, mut spun_ns) = (Vec::new(), 0);

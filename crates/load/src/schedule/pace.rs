@@ -1,7 +1,7 @@
-//! When events are due: a pure, seeded function of their number.
+//! Due times of events: a pure, seeded function of an event's number.
 //!
-//! Nobody queues anything. A worker takes a number, and this module says when that event is due, whoever asks, in
-//! whatever order, and as often as they like.
+//! There is no queue. A worker takes a number, and this module returns when that event is due: for any
+//! worker, in any order, any number of times.
 
 mod due_times;
 mod even;
@@ -29,14 +29,14 @@ pub(crate) const RATE_MAX: f64 = record::load::settings::RATE_MAX_PER_S;
 #[derive(Debug)]
 pub struct Pace(Box<dyn DueTimes>);
 
-/// What a phase is to its load.
+/// Kind of a phase.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Form {
-    /// Events arrive as the settings say.
+    /// Arrivals follow the settings.
     Arrivals,
-    /// The rate rises from nothing for so long, and then stays; even, without chance.
+    /// The rate rises from nothing for this long, then stays constant; even, not random.
     Rising(Duration),
-    /// The rate falls to nothing; even, without chance.
+    /// The rate falls to nothing; even, not random.
     Falling,
 }
 
@@ -46,7 +46,7 @@ impl Pace {
         Self::laid_out(settings, Form::Arrivals, Duration::ZERO, 1.0)
     }
 
-    /// Lays out what is left of a phase from `offset` on, at `factor` times its rate. Due times count from there.
+    /// Lays out the rest of a phase from `offset` on, at `factor` times its rate. Due times count from there.
     pub(crate) fn laid_out(settings: &PaceSettings, form: Form, offset: Duration, factor: f64) -> Self {
         let rate_per_s = settings.rate_per_s * factor;
         assert!(rate_per_s.is_finite() && rate_per_s > 0.0, "a rate is over 0");
@@ -82,7 +82,7 @@ impl Pace {
         self.0.of_slot_ns(slot, scratch)
     }
 
-    /// How many events are due before `t_ns`.
+    /// Number of events due before `t_ns`.
     pub fn count_before(&self, t_ns: u64, scratch: &mut Scratch) -> u64 {
         let (mut low, mut high) = self.0.ranks_around(t_ns);
         while low < high {
@@ -97,12 +97,14 @@ impl Pace {
     }
 }
 
-/// The rate at which arrivals begin that say their rates themselves, over a phase of length `span`; `None` where that is 0 or unknown.
+/// The opening rate of arrivals that state their own rates, over a phase of length `span`; `None` if it is 0
+/// or unknown.
 pub(crate) fn opening_rate_per_s(arrivals: &Arrivals, span: Duration) -> Option<f64> {
     Shape::of(arrivals, span).map(|shape| shape.opening_per_s()).filter(|per_s| *per_s > 0.0)
 }
 
-/// The rate of such arrivals `t_s` into a phase of length `span`; `None` where they have one rate only, or a recording's.
+/// The rate of such arrivals `t_s` into a phase of length `span`; `None` if they have a single rate, or a
+/// recording's.
 pub(crate) fn rate_per_s_at(arrivals: &Arrivals, span: Duration, t_s: f64) -> Option<f64> {
     Some(Shape::of(arrivals, span)?.per_s_at(t_s.min(span.as_secs_f64())))
 }
@@ -125,7 +127,7 @@ mod tests {
         in_order(&pace(Arrivals::parse(text).unwrap(), 1.0, 4, span_s))
     }
 
-    /// How many are due in [`from_s`, `until_s`).
+    /// Number of events due in [`from_s`, `until_s`).
     fn within(due: &[u64], from_s: f64, until_s: f64) -> usize {
         let at = |s: f64| due.partition_point(|t| (*t as f64) < s * 1e9);
         at(until_s) - at(from_s)
@@ -218,7 +220,7 @@ mod tests {
             let (due_ns, next_ns) =
                 (pace.in_order_ns(rank, &mut scratch), pace.in_order_ns(rank + 1, &mut scratch));
             assert!(due_ns <= next_ns && next_ns < 3_600 * SECOND_NS);
-            // The same event is due at the same time, however it is asked for.
+            // The due time of an event does not depend on the queries before.
             assert_eq!(pace.in_order_ns(rank, &mut Scratch::default()), due_ns);
             let before = pace.count_before(due_ns, &mut scratch);
             assert!(before <= rank && pace.count_before(next_ns + 1, &mut scratch) >= rank + 2);
@@ -237,16 +239,17 @@ mod tests {
         let n = gaps.len() as f64;
         let mean = gaps.iter().sum::<f64>() / n;
         let variance = gaps.iter().map(|g| (g - mean).powi(2)).sum::<f64>() / n;
-        // 100,000 gaps: the mean is known to 0.3 %, the ratio of spread to mean (1 for the exponential) as well.
+        // 100,000 gaps: the mean is known to 0.3 %, and so is the ratio of spread to mean (1 for the
+        // exponential).
         assert!((mean / 1e6 - 1.0).abs() < 0.015, "{mean}");
         assert!((variance.sqrt() / mean - 1.0).abs() < 0.02, "{}", variance.sqrt() / mean);
         // Count in a phase: Poisson with mean 100,000 and standard deviation 316.
         assert!((98_500..101_500).contains(&due.len()), "{}", due.len());
     }
 
-    /// How far gaps are from the exponential distribution of mean `mean`: Anderson and Darling's A^2 of a
-    /// distribution that is fully known. Its mean is 1; above 3.86 lies one sample in a hundred, above 6 one in a
-    /// thousand.
+    /// Distance of gaps from the exponential distribution of mean `mean`: Anderson and Darling's A^2 of a
+    /// distribution that is fully known. Its mean is 1; one sample in a hundred lies above 3.86, one in a
+    /// thousand above 6.
     ///
     /// # Source
     ///
@@ -349,7 +352,7 @@ mod tests {
     fn a_sine_swings_around_its_mean() {
         let due = shaped("sine:100-500@10s", 20);
         assert_eq!(due.len(), 6_000);
-        // In the upper half of a swing it is over the mean of 300 by 200 x 2 / pi in the mean.
+        // In the upper half of a swing the rate exceeds the mean of 300 by 200 x 2 / pi on average.
         let expected = 5.0 * (300.0 + 400.0 / std::f64::consts::PI);
         for from_s in [0.0, 10.0] {
             assert!((within(&due, from_s, from_s + 5.0) as f64 - expected).abs() <= 1.0);
@@ -399,11 +402,12 @@ mod tests {
                 let due = in_order(&rest);
                 assert!(due.is_sorted() && due.iter().all(|t| *t <= half_ns), "{text} x{factor}");
                 let expected = match text {
-                    // A recording is played faster and then it is over; slower, and half of it is left.
+                    // A recording that is replayed faster ends earlier; replayed slower, a part of it is
+                    // left.
                     "file:x" => left as f64 * factor.min(1.0),
                     _ => left as f64 * factor,
                 };
-                // Chance: the number of Poisson events spreads by its root.
+                // The number of Poisson events varies by its square root.
                 let spread = if text == "poisson" { 5.0 * expected.sqrt() } else { 1.0 };
                 assert!(
                     (due.len() as f64 - expected).abs() <= spread,

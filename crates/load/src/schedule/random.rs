@@ -1,6 +1,7 @@
-//! Chance that can be repeated: everything random in an event follows from the seed and the event's number.
+//! Repeatable randomness: everything random in an event follows from the seed and the event's number.
 //!
-//! So it does not matter which worker runs an event, or how often: a retried transaction touches the same rows.
+//! So it does not matter which worker runs an event, or how often: a retried transaction touches the same
+//! rows.
 
 /// A stream of uniform numbers.
 ///
@@ -61,8 +62,8 @@ mod tests {
 
     #[test]
     fn first_draws_of_successive_events_are_uniform() {
-        // The first draw of each event decides its rows: neighbours must not resemble each other. Chi-squared over
-        // 100 cells has 99 degrees of freedom: mean 99, standard deviation 14.
+        // The first draw of each event decides its rows: neighbors must not resemble each other. Chi-squared
+        // over 100 cells has 99 degrees of freedom: mean 99, standard deviation 14.
         let mut cells = [0u32; 100];
         for number in 0..100_000 {
             cells[usize::try_from(Random::of(42, number).below(100)).unwrap()] += 1;

@@ -3,11 +3,11 @@
 /// An event that a worker has taken.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Taken {
-    /// What its chance follows from.
+    /// Number of its random stream.
     pub(crate) chance: u64,
-    /// When it is due; in a closed loop, when it was taken.
+    /// Due time; in a closed loop, the time at which it was taken.
     pub(crate) due_ns: u64,
     pub(crate) is_measured: bool,
-    /// Number of the row that says so.
+    /// Number of the row that `due_ns` comes from.
     pub(crate) version: usize,
 }

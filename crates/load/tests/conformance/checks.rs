@@ -1,4 +1,4 @@
-//! The checks. Each asserts books that balance; none asserts how long anything took, which the machine decides.
+//! The checks. Each asserts books that balance; none asserts a duration, which depends on the machine.
 
 use std::sync::mpsc;
 use std::thread;
@@ -15,10 +15,10 @@ use record::verdict::Validity;
 use crate::subject::Subject;
 use crate::support::assert_books;
 
-/// How long nothing is answered.
+/// Duration of a stall.
 const STALL: Duration = Duration::from_millis(600);
 
-/// All of them, on one subject.
+/// Runs all checks on one subject.
 pub(crate) fn all(subject: &mut dyn Subject) {
     exactly_as_many_events_reach_it_as_are_counted(subject);
     the_stamps_of_an_event_add_up(subject);
@@ -55,7 +55,7 @@ fn undisturbed(settings: &LoadSettings) -> LoadRecord {
 }
 
 fn exactly_as_many_events_reach_it_as_are_counted(subject: &dyn Subject) {
-    // Its data set is built by the first run, and that is no event.
+    // The first run builds the data set, which does not count as an event.
     undisturbed(&LoadSettings { events_max: Some(1), ..subject.settings() });
     for pace in [Loop::CLOSED, crate::support::jittered(200.0)] {
         let before = subject.served();
@@ -79,9 +79,11 @@ fn exactly_as_many_events_reach_it_as_are_counted(subject: &dyn Subject) {
     }
 }
 
-/// response = wait + lateness + service for every event, and so for their means, which a histogram knows to 0.1 %.
+/// response = wait + lateness + service for every event, and so for their means, which a histogram knows to
+/// 0.1 %.
 fn the_stamps_of_an_event_add_up(subject: &dyn Subject) {
-    // A number of events, all of which end: of one in flight at the end, the lateness is known and the response is not.
+    // A number of events, all of which end: for an event in flight at the end, the lateness is known and the
+    // response is not.
     let time = Duration::from_mins(10);
     let record = undisturbed(&LoadSettings { time, events_max: Some(123), ..subject.settings() });
     let mean_ns = |h: &Histogram| h.summary().map_or(0.0, |s| s.mean_ns);
@@ -105,8 +107,8 @@ fn a_stall_is_in_the_response_of_every_event_due_in_it(subject: &dyn Subject) {
     });
     let Ok((frozen_ns, thawed_ns)) = told.try_recv() else { return };
     assert_eq!((record.counts.planned, record.counts.failed), (600, 0), "{:?}", record.error_samples);
-    // Whatever was due in the first half of the stall has waited for its second half at least. On a busy machine the
-    // stall may not lie in the measured phase as a whole.
+    // An event that was due in the first half of the stall has waited at least for its second half. On a busy
+    // machine the stall may lie partly outside of the measured phase.
     let half_ns = (thawed_ns - frozen_ns) / 2;
     let until_ns = (frozen_ns + half_ns).min(record.measured_from_ns + 3_000_000_000);
     let due_in_half = 200.0 * until_ns.saturating_sub(frozen_ns.max(record.measured_from_ns)) as f64 / 1e9;
@@ -115,7 +117,7 @@ fn a_stall_is_in_the_response_of_every_event_due_in_it(subject: &dyn Subject) {
     let longer = |h: &Histogram| h.count() - h.count_at_or_below(at_least_ns);
     let slow = longer(&response.known) + longer(&response.at_least);
     assert!(slow as f64 >= due_in_half - 5.0, "{slow} of {due_in_half} events are slow");
-    // All of them waited; those that were under way when it froze are among them.
+    // All of them waited, including those in service when the server froze.
     assert!(longer(&record.service.known) <= slow);
 }
 

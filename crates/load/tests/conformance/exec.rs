@@ -1,4 +1,4 @@
-//! `exec:`: a command that leaves a mark each time, and hangs while a file is there.
+//! `exec:`: a command that leaves a mark each time, and hangs while a file exists.
 
 use std::fs::{self, File};
 

@@ -1,4 +1,4 @@
-//! What caches have in common: one of the test's own, filled beforehand, and empty when it has crashed.
+//! Tests common to caches: a separate cache, filled beforehand, and empty after a crash.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::subject::Subject;
 use crate::support;
 use crate::support::cache::Cache;
 
-/// A cache that holds what events read.
+/// A cache that holds the values that events read.
 pub(crate) struct Filled {
     cache: Cache,
     scheme: &'static str,
@@ -34,7 +34,7 @@ impl Filled {
 }
 
 impl Subject for Filled {
-    /// A light load, which does nothing to the cache beforehand.
+    /// A light load, which does not prepare the cache beforehand.
     fn settings(&self) -> LoadSettings {
         LoadSettings {
             kv: KvSettings { keys: 200, ..KvSettings::usual() },
@@ -69,7 +69,7 @@ impl Subject for Filled {
         self.cache.wait_until_ready();
     }
 
-    /// Of another seed nothing that is in the cache is right.
+    /// With another seed every value in the cache is wrong.
     fn wrong_answers(&self) -> Option<LoadSettings> {
         self.fill();
         let time = Duration::from_mins(10);

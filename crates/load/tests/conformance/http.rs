@@ -1,4 +1,4 @@
-//! `http:`: an nginx of the test's own.
+//! `http:`: an nginx that the test starts.
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -13,7 +13,7 @@ pub(crate) fn start() -> Option<Nginx> {
     Nginx::start()
 }
 
-/// The same inside of TLS, by HTTP/2.
+/// The same server with TLS, by HTTP/2.
 pub(crate) struct Secured(Nginx);
 
 pub(crate) fn start_secured() -> Option<Secured> {
@@ -63,7 +63,7 @@ impl Subject for Nginx {
         support::settings(self.url("/page"))
     }
 
-    /// It counts the look at it as well; `tests/web.rs` goes by its log.
+    /// The server counts the initial check as well; `tests/web.rs` reads its log.
     fn served(&self) -> Option<u64> {
         None
     }

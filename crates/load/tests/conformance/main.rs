@@ -1,7 +1,7 @@
-//! What every driver must get right, checked against the real thing: one line in the table below a driver.
+//! Conformance of every driver, checked against the real server: one line in the table below for each driver.
 //!
-//! A driver's file here says how to start its other side, and what can be done to it ([`subject::Subject`]); the checks
-//! are the same for all. What a subject cannot have done to it (nobody can crash `null:`) is left out of its checks.
+//! A driver's file here starts its server, and declares what can be done to it ([`subject::Subject`]); the
+//! checks are the same for all. A check that is impossible for a subject (`null:` cannot crash) is left out.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -26,7 +26,7 @@ mod postgres;
 mod redis;
 mod sqlite;
 
-/// The same other sides, with many connections on each thread.
+/// The same servers, with many connections on each thread.
 mod http_loops {
     pub(crate) fn start() -> Option<impl crate::subject::Subject> {
         crate::http::start().map(crate::loops::Loops)
@@ -61,12 +61,12 @@ mod redis_loops {
     }
 }
 
-/// One test a driver: all checks, one after the other, on one other side.
+/// One test for each driver: all checks, one after another, on one server.
 macro_rules! conform {
     ($($driver:ident)*) => {$(
         #[test]
         fn $driver() {
-            // One that is not installed has said so.
+            // A server that is not installed has printed so.
             if let Some(mut subject) = $driver::start() {
                 $crate::checks::all(&mut subject);
             }

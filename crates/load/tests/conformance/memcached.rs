@@ -1,4 +1,4 @@
-//! `memcached:`: a memcached of the test's own.
+//! `memcached:`: a memcached that the test starts.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;

@@ -1,4 +1,4 @@
-//! `mysql:`: a MariaDB of the test's own.
+//! `mysql:`: a MariaDB that the test starts.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ impl Subject for MariaDb {
         MariaDb::restart(self);
     }
 
-    /// The server waits a second for a lock, and gives up then.
+    /// The server waits a second for a lock, and then gives up.
     fn hindered(&self) -> Option<LoadSettings> {
         let mut root = self.connect("root", None, "mysql");
         root.query_drop("SET GLOBAL innodb_lock_wait_timeout = 1").unwrap();
@@ -61,7 +61,7 @@ impl Subject for MariaDb {
         Some(settings)
     }
 
-    /// Every row of the table is locked by another transaction, which waits for its locks as long as it takes.
+    /// Another transaction locks every row of the table, and waits for its locks without limit.
     fn hindrance(&self) -> Hindrance {
         let mut root = self.connect("root", None, "bench");
         root.query_drop("SET innodb_lock_wait_timeout = 1000").unwrap();

@@ -1,4 +1,4 @@
-//! `null:` has no other side.
+//! `null:` has no server.
 
 use record::load::LoadSettings;
 

@@ -1,4 +1,4 @@
-//! `postgres:`: a PostgreSQL of the test's own.
+//! `postgres:`: a PostgreSQL that the test starts.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::Stdio;
@@ -21,7 +21,7 @@ impl Subject for Postgres {
     }
 
     fn served(&self) -> Option<u64> {
-        // A session tells what it did when it ends.
+        // A session reports its counts when it ends.
         while self.ask("postgres", "SELECT count(*) FROM pg_stat_activity WHERE usename = 'app'") != "0" {
             thread::sleep(Duration::from_millis(20));
         }
@@ -50,7 +50,7 @@ impl Subject for Postgres {
         Postgres::restart(self);
     }
 
-    /// The server waits a while for a lock, and gives up then.
+    /// The server waits a while for a lock, and then gives up.
     fn hindered(&self) -> Option<LoadSettings> {
         Some(LoadSettings {
             workload: Workload::OltpUpdateNonIndex,
@@ -61,7 +61,7 @@ impl Subject for Postgres {
         })
     }
 
-    /// The tables are locked by another session, for as long as it lives.
+    /// Another session locks the tables as long as it lives.
     fn hindrance(&self) -> Hindrance {
         let mut client = self.client("bench");
         let mut client = client.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -70,7 +70,7 @@ impl Subject for Postgres {
         BufReader::new(client.stdout.as_mut().unwrap()).read_line(&mut answer).unwrap();
         assert_eq!(answer, "locked\n");
         Hindrance(Some(Box::new(move || {
-            // At the end of its input it goes, and its locks with it.
+            // At the end of its input it exits, which frees its locks.
             drop(client.stdin.take());
             client.wait().unwrap();
         })))

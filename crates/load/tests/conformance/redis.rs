@@ -1,4 +1,4 @@
-//! `redis:`: a Redis of the test's own.
+//! `redis:`: a Redis that the test starts.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;

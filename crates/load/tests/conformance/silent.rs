@@ -1,4 +1,4 @@
-//! Servers that take a connection and then say nothing, or nothing more.
+//! Servers that accept a connection and then send nothing, or nothing more.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -16,7 +16,7 @@ use crate::support::{error_of, run, settings};
 
 #[test]
 fn a_server_that_says_nothing_is_not_waited_for_and_the_message_says_what_it_should_be() {
-    // Connections are taken by the kernel, and nobody reads them.
+    // The kernel accepts connections, and no program reads them.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let place = listener.local_addr().unwrap();
     let says = [
@@ -61,7 +61,7 @@ fn a_server_that_falls_silent_while_statements_are_prepared_is_not_waited_for() 
             threads: 2,
             ..settings(url)
         };
-        // Its tables are built by the first.
+        // The first run builds the tables.
         run(&base);
         for connections in [None, Some(4)] {
             let through = fall_silent_once(*port, *is_prepare);
@@ -71,7 +71,7 @@ fn a_server_that_falls_silent_while_statements_are_prepared_is_not_waited_for() 
     }
     thread::scope(|scope| {
         for load in &loads {
-            // The connection that hears nothing is given up and made again.
+            // The connection without answers is given up and made again.
             scope.spawn(|| assert_eq!(run(load).counts.done, 20));
         }
     });
@@ -85,8 +85,8 @@ fn prepares(said: &[u8]) -> bool {
     said.len() > 4 && said[3..5] == [0, 0x16]
 }
 
-/// Hands on what clients and the server at `port` say to each other, but for the first client that says what `ends`: it hears
-/// nothing more. Yields the port at which it listens.
+/// Forwards bytes between clients and the server at `port`, but for the first client that sends what `ends`
+/// recognizes: it receives nothing more. Returns the port at which it listens.
 fn fall_silent_once(port: u16, ends: fn(&[u8]) -> bool) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let through = listener.local_addr().unwrap().port();

@@ -1,4 +1,4 @@
-//! `sqlite:`: a file, and another connection in its way.
+//! `sqlite:`: a file, and another connection that blocks it.
 
 use std::time::Duration;
 

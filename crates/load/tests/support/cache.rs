@@ -1,4 +1,4 @@
-//! A memcached or a Redis of a test's own: on a scratch folder and a free port, gone when dropped.
+//! A memcached or a Redis for a test: on a scratch folder and a free port, gone when dropped.
 
 use std::net::TcpStream;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// `memcached` with `megabytes` for values, listening on a port and nowhere else; `None` where it is not installed.
+    /// `memcached` with `megabytes` for values, listening only on a port; `None` if it is not installed.
     pub(crate) fn memcached(megabytes: u32) -> Option<Self> {
         Self::start("memcached", |port, _| {
             let user = ["-u".to_owned(), "root".to_owned()];
@@ -27,7 +27,7 @@ impl Cache {
         })
     }
 
-    /// `memcached` that speaks TLS and nothing else.
+    /// `memcached` that speaks only TLS.
     pub(crate) fn memcached_secured(shows: &Certificate) -> Option<Self> {
         let files = format!("ssl_chain_cert={},ssl_key={}", shows.certificate.display(), shows.key.display());
         Self::start("memcached", |port, _| {
@@ -37,7 +37,7 @@ impl Cache {
         })
     }
 
-    /// A Redis that also speaks TLS, at `tls_port`; `asks`: it wants a certificate of its clients.
+    /// A Redis that also speaks TLS, at `tls_port`; `asks`: it demands a certificate of its clients.
     pub(crate) fn redis_secured(
         shows: &Certificate,
         authority: &str,
@@ -66,7 +66,7 @@ impl Cache {
         })
     }
 
-    /// A Redis that keeps nothing on disk, with a socket beside its port, and more of its options.
+    /// A Redis that stores nothing on disk, with a socket beside its port, and further options.
     pub(crate) fn redis(options: &[&str]) -> Option<Self> {
         Self::start("redis-server", |port, socket| {
             let port = port.to_string();
@@ -127,7 +127,7 @@ impl Cache {
         let _ = std::fs::remove_file(&self.socket);
     }
 
-    /// Starts it again where it was.
+    /// Restarts it on the same port.
     pub(crate) fn restart(&mut self) {
         self.child = spawn(&self.command);
     }

@@ -1,4 +1,4 @@
-//! Certificates of a test's own, by openssl.
+//! Certificates for a test, made by openssl.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use super::mariadb::installed;
 
-/// An authority, and what it has signed.
+/// An authority, and the certificates that it has signed.
 pub(crate) struct Authority {
     dir: TempDir,
 }
@@ -20,16 +20,16 @@ pub(crate) struct Certificate {
     pub(crate) key: PathBuf,
 }
 
-/// How long a certificate is valid.
+/// Validity of a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Valid {
     Now,
-    /// It was, in the year 2020.
+    /// Valid in the year 2020.
     Once,
 }
 
 impl Authority {
-    /// `None`, and a line that says so, if openssl is not installed.
+    /// Makes an authority; prints a line and returns `None` if openssl is not installed.
     pub(crate) fn new() -> Option<Self> {
         if installed("openssl").is_none() {
             println!("skipped: openssl is not installed (apt-get install openssl)");
@@ -54,7 +54,7 @@ impl Authority {
         Some(Self { dir })
     }
 
-    /// The file of its own certificate.
+    /// The file of the authority's certificate.
     pub(crate) fn file(&self) -> String {
         self.dir.path().join("ca.pem").display().to_string()
     }

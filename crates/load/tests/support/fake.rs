@@ -1,4 +1,4 @@
-//! Servers that say what a test wants them to say.
+//! Servers that send what a test wants.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -20,13 +20,13 @@ impl<S: Read + Write + Send> Stream for S {}
 /// One connection of a fake server.
 pub(crate) struct Peer {
     stream: Box<dyn Stream>,
-    /// How many connections were made before it.
+    /// Number of connections made before it.
     pub(crate) number: usize,
     come: Vec<u8>,
 }
 
 impl Peer {
-    /// What the client says next, some of it; `None` if it has gone.
+    /// Some of the client's next bytes; `None` if it has gone.
     pub(crate) fn hear(&mut self) -> Option<Vec<u8>> {
         let mut room = vec![0; 64 << 10];
         if !self.come.is_empty() {
@@ -37,7 +37,7 @@ impl Peer {
         Some(room)
     }
 
-    /// Exactly so many bytes.
+    /// Exactly `bytes` bytes.
     pub(crate) fn hear_exactly(&mut self, bytes: usize) -> Option<Vec<u8>> {
         while self.come.len() < bytes {
             let mut all = std::mem::take(&mut self.come);
@@ -48,26 +48,26 @@ impl Peer {
         Some(std::mem::replace(&mut self.come, rest))
     }
 
-    /// False if the client has gone.
+    /// Sends bytes; false if the client has gone.
     pub(crate) fn say(&mut self, bytes: &[u8]) -> bool {
         self.stream.write_all(bytes).is_ok()
     }
 
-    /// Says the same until the client goes.
+    /// Sends the same bytes until the client goes.
     pub(crate) fn say_for_ever(&mut self, bytes: &[u8]) {
         let many = bytes.repeat((64 << 10) / bytes.len() + 1);
         while self.say(&many) {}
     }
 }
 
-/// Listens, and lets `serve` have each connection on a thread of its own, until the test ends. Yields the port.
+/// Listens, and runs `serve` for each connection on a separate thread, until the test ends. Returns the port.
 pub(crate) fn serve(serve: impl Fn(&mut Peer) + Send + Sync + 'static) -> u16 {
     serve_by(None, &[], serve)
 }
 
-/// As [`serve`], through TLS if there is a certificate.
+/// Variant of [`serve`] that uses TLS if there is a certificate.
 ///
-/// - `protocols`: what it offers to speak in TLS (ALPN).
+/// - `protocols`: the protocols that it offers in TLS (ALPN).
 pub(crate) fn serve_by(
     shows: Option<&Certificate>,
     protocols: &[&[u8]],
@@ -106,7 +106,8 @@ fn secured(stream: TcpStream, tls: Option<Arc<ServerConfig>>) -> Box<dyn Stream>
     }
 }
 
-/// A PostgreSQL that believes everybody: reads the start of a session and lets the client in; `None` if it has gone.
+/// A PostgreSQL that trusts every client: reads the start of a session and lets the client in; `None` if it
+/// has gone.
 pub(crate) fn postgres_login(peer: &mut Peer) -> Option<()> {
     postgres_start(peer)?;
     peer.say(POSTGRES_WELCOME).then_some(())
@@ -119,7 +120,7 @@ pub(crate) fn postgres_start(peer: &mut Peer) -> Option<()> {
     peer.hear_exactly(length - 4).map(drop)
 }
 
-/// Whoever it is, it is let in.
+/// The server's messages that let any client in.
 pub(crate) const POSTGRES_WELCOME: &[u8] =
     b"R\0\0\0\x08\0\0\0\0S\0\0\0\x18server_version\x0015.0\0K\0\0\0\x0c\0\0\0\x01\0\0\0\x02Z\0\0\0\x05I";
 
@@ -141,10 +142,10 @@ pub(crate) fn mysql_packet(number: u8, payload: &[u8]) -> Vec<u8> {
     [&length[..3], &[number], payload].concat()
 }
 
-/// As a MySQL greets, asking for a proof by `plugin`; the nonce is the letters from a to t.
+/// A MySQL greeting that asks for a proof by `plugin`; the nonce is the letters from a to t.
 pub(crate) fn mysql_greeting(plugin: &str) -> Vec<u8> {
     let mut payload = b"\x0a8.0.36\0\x04\0\0\0abcdefgh\0".to_vec();
-    // PROTOCOL_41, SECURE_CONNECTION, PLUGIN_AUTH and what MySQL has in any case.
+    // PROTOCOL_41, SECURE_CONNECTION, PLUGIN_AUTH and the capabilities that MySQL always has.
     let capabilities =
         (1u32 | 1 << 2 | 1 << 3 | 1 << 9 | 1 << 13 | 1 << 15 | 0b111 << 16 | 1 << 19 | 1 << 21).to_le_bytes();
     payload.extend_from_slice(&capabilities[..2]);
@@ -164,7 +165,7 @@ pub(crate) fn mysql_request(peer: &mut Peer) -> Option<Vec<u8>> {
     peer.hear_exactly(usize::from(header[0]) | usize::from(header[1]) << 8 | usize::from(header[2]) << 16)
 }
 
-/// Lets the client in, whoever it is.
+/// Lets any client in.
 pub(crate) fn mysql_login(peer: &mut Peer) -> Option<()> {
     peer.say(&mysql_greeting("mysql_native_password"));
     mysql_request(peer)?;

@@ -1,4 +1,4 @@
-//! A MariaDB of the test's own: scratch folder, free port, gone at the end.
+//! A MariaDB for a test: scratch folder, free port, gone at the end.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,9 +13,9 @@ use tempfile::TempDir;
 
 use super::certificates::Certificate;
 
-/// Password of the user `app`, who owns the database `bench`.
+/// Password of the user `app`, the owner of the database `bench`.
 pub(crate) const PASSWORD: &str = "s3cret";
-/// A minute, for a server to come up on a busy machine.
+/// One minute: a server may start slowly on a busy machine.
 const STARTUP_TRIES: u32 = 600;
 
 /// A running server.
@@ -27,12 +27,12 @@ pub(crate) struct MariaDb {
 }
 
 impl MariaDb {
-    /// Starts one; `None`, and a line that says so, where it is not installed.
+    /// Starts a server; prints a line and returns `None` if it is not installed.
     pub(crate) fn start() -> Option<Self> {
         Self::start_with(Vec::new())
     }
 
-    /// The same, with TLS.
+    /// Variant of [`Self::start`] with TLS.
     pub(crate) fn start_secured(shows: &Certificate, authority: &str) -> Option<Self> {
         // Copies in the server's folder: its user may not read the authority's.
         let dir = TempDir::new().unwrap();
@@ -46,12 +46,12 @@ impl MariaDb {
         Self::start_in(dir, options)
     }
 
-    /// The same, with more options.
+    /// Variant of [`Self::start`] with further options.
     pub(crate) fn start_with(options: Vec<String>) -> Option<Self> {
         Self::start_in(TempDir::new().unwrap(), options)
     }
 
-    /// The same, in a folder that is there.
+    /// Variant of [`Self::start_with`] in an existing folder.
     fn start_in(dir: TempDir, options: Vec<String>) -> Option<Self> {
         let Some(program) = installed("mariadbd") else {
             println!("skipped: mariadbd is not installed (apt-get install mariadb-server)");
@@ -85,12 +85,12 @@ impl MariaDb {
         self.port
     }
 
-    /// A connection for the test's own questions.
+    /// A connection for the test's own queries.
     pub(crate) fn connect(&self, user: &str, password: Option<&str>, database: &str) -> mysql::Conn {
         self.try_connect(user, password, database).unwrap()
     }
 
-    /// Stops it from running for a while: connections stay open, nothing is answered.
+    /// Pauses the server: connections stay open, and no request is answered.
     pub(crate) fn freeze(&self) {
         self.signal(Signal::SIGSTOP);
     }
@@ -106,7 +106,7 @@ impl MariaDb {
         process.wait().unwrap();
     }
 
-    /// Starts it again, on the same port and data, and waits until it answers.
+    /// Restarts it, on the same port and data, and waits until it answers.
     pub(crate) fn restart(&mut self) {
         self.launch(&installed("mariadbd").unwrap());
     }
@@ -122,7 +122,8 @@ impl MariaDb {
             give_away(self.dir.path(), &user);
             command.arg(format!("--user={}", user.name));
         }
-        // Its root has no password, and anyone on this machine reaches its port: nothing is written for them.
+        // Its root has no password, and every user of this machine reaches its port: it writes no files for
+        // them.
         command.arg(format!("--secure-file-priv={}", self.dir.path().display())).arg("--local-infile=0");
         command.arg(format!("--datadir={}", self.dir.path().join("data").display()));
         command.arg(format!("--socket={}", self.socket().display())).arg(format!("--port={}", self.port));
@@ -168,7 +169,7 @@ impl Drop for MariaDb {
     }
 }
 
-/// A data folder as the installer makes it: made once, kept with what cargo builds, copied for each server.
+/// A data folder as the installer makes it: created once, stored with cargo's output, copied for each server.
 fn template(program: &Path) -> PathBuf {
     let version = Command::new(program).arg("--version").output().unwrap().stdout;
     let version = String::from_utf8_lossy(&version).replace(|c: char| !c.is_ascii_alphanumeric(), "-");
@@ -190,7 +191,7 @@ fn template(program: &Path) -> PathBuf {
     kept
 }
 
-/// The user that the server runs as where root starts it.
+/// The user that the server runs as if root starts it.
 fn server_user() -> Option<User> {
     if !nix::unistd::geteuid().is_root() {
         return None;
@@ -207,7 +208,7 @@ fn give_away(path: &Path, user: &User) {
     }
 }
 
-/// Where a program is, also one that only root's PATH has.
+/// Path of a program, including those that only root's PATH has.
 pub(crate) fn installed(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);

@@ -1,4 +1,4 @@
-//! What the tests of whole loads share.
+//! Code that the tests of whole loads share.
 #![allow(dead_code, reason = "each test binary uses its part")]
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "it is test code, though no test function")]
 
@@ -26,7 +26,7 @@ use record::series::LatencyKind::{Failure, Response, ResponseAtLeast, Service};
 use record::target::Target;
 use record::verdict::Validity;
 
-/// A load on `target` with every default resolved, made to be changed.
+/// A load on `target` with every default resolved, to be modified.
 pub(crate) fn settings(target: impl Into<String>) -> LoadSettings {
     let target = Target::new(target);
     LoadSettings {
@@ -68,17 +68,17 @@ pub(crate) fn settings(target: impl Into<String>) -> LoadSettings {
     }
 }
 
-/// An open loop whose arrivals jitter, as they do by default.
+/// An open loop with jittered arrivals, as by default.
 pub(crate) fn jittered(per_s: f64) -> Loop {
     Loop::Open(open(per_s))
 }
 
-/// The same, made to be changed.
+/// The same, to be modified.
 pub(crate) fn open(per_s: f64) -> OpenLoop {
     OpenLoop { arrivals: Arrivals::Jitter { ratio: 0.1 }, ..OpenLoop::plain(per_s) }
 }
 
-/// The example of `docs/scripts.md`, done `events` times on tables that are there.
+/// The example of `docs/scripts.md`, run `events` times on existing tables.
 pub(crate) fn transfers(target: impl Into<String>, events: u64) -> LoadSettings {
     let page = include_str!("../../../../docs/scripts.md");
     let text = page.split("```sql\n").nth(1).unwrap().split("```").next().unwrap().to_owned();
@@ -95,7 +95,7 @@ pub(crate) fn transfers(target: impl Into<String>, events: u64) -> LoadSettings 
     }
 }
 
-/// What must hold for a record of [`transfers`].
+/// Asserts what must hold for a record of [`transfers`].
 pub(crate) fn assert_transfers(record: &LoadRecord, events: u64) {
     assert_eq!((record.counts.done, record.counts.failed), (events, 0), "{:?}", record.error_samples);
     let count = |name: &str| record.operations[name].service.known.count();
@@ -119,14 +119,14 @@ pub(crate) fn insert_accounts() -> String {
     format!("INSERT INTO account VALUES {}", rows.join(", "))
 }
 
-/// Runs it to its planned end, and checks what must hold for every run.
+/// Runs a load to its planned end, and checks what must hold for every run.
 pub(crate) fn run(settings: &LoadSettings) -> LoadRecord {
     let record = load::run(settings, &Stop::new(), &mut |_| {}).unwrap();
     assert_books(&record);
     record
 }
 
-/// Runs a load and does `trouble` beside it, from the beginning of its measured phase.
+/// Runs a load and `trouble` beside it, from the beginning of its measured phase.
 pub(crate) fn run_with_trouble<T: Send>(
     settings: &LoadSettings,
     trouble: impl FnOnce() -> T + Send,
@@ -148,7 +148,7 @@ pub(crate) fn run_with_trouble<T: Send>(
     })
 }
 
-/// Statements in an event of each OLTP workload whose events can be done again and again.
+/// Statements in an event of each OLTP workload with repeatable events.
 pub(crate) const STATEMENTS_AN_EVENT: [(Workload, u64); 10] = [
     (Workload::OltpReadWrite, 20),
     (Workload::OltpReadOnly, 16),
@@ -162,7 +162,7 @@ pub(crate) const STATEMENTS_AN_EVENT: [(Workload, u64); 10] = [
     (Workload::BulkInsert, 1),
 ];
 
-/// Runs a load whose server freezes after a second, and stops it a second later.
+/// Runs a load on a server that freezes after a second, and stops it a second later.
 pub(crate) fn stop_while_frozen(target: String, freeze: impl Fn()) -> LoadRecord {
     let settings = LoadSettings {
         workload: Workload::OltpPointSelect,
@@ -182,7 +182,7 @@ pub(crate) fn stop_while_frozen(target: String, freeze: impl Fn()) -> LoadRecord
             }
         }
     };
-    // The server is still frozen: whoever waited for it would wait for ever.
+    // The server is still frozen: a wait for it would never end.
     let record = load::run(&settings, &stop, &mut on_progress).unwrap();
     assert_books(&record);
     assert_eq!(record.verdict.state, Validity::Interrupted);
@@ -195,7 +195,7 @@ pub(crate) fn stop_a_build(target: String) {
     let mut settings = settings(target);
     settings.oltp.rows = 500_000;
     let stop = Stop::new();
-    // Asked twice, it would leave at once, and the table behind.
+    // A second request would end it at once, and leave the table behind.
     let mut ask_once = |_: &Event| {
         if !stop.is_requested() {
             stop.request();
@@ -205,12 +205,12 @@ pub(crate) fn stop_a_build(target: String) {
     assert_eq!(error.class(), ErrorClass::Interrupted);
 }
 
-/// Why it does not run.
+/// The error of a load that does not run.
 pub(crate) fn error_of(settings: &LoadSettings) -> LoadError {
     load::run(settings, &Stop::new(), &mut |_| {}).unwrap_err()
 }
 
-/// What must hold for every record, however its run ended.
+/// Asserts what must hold for every record, however its run ended.
 pub(crate) fn assert_books(record: &LoadRecord) {
     assert!(record.counts.balance(), "{:?}", record.counts);
     let begun_and_done = record.service.known.count();
@@ -227,7 +227,7 @@ pub(crate) fn assert_books(record: &LoadRecord) {
     assert_eq!(in_slices(Failure), record.failure.count());
     if let Ok(response) = &record.response {
         assert_eq!((response.known.count(), in_slices(Response)), (record.counts.done, record.counts.done));
-        // An event is timed out once: it is not tried again.
+        // An event times out once: it is not retried.
         let lasted_longer = record.counts.unfinished + record.errors.timeout;
         assert_eq!(response.at_least.count(), lasted_longer);
         assert_eq!(in_slices(ResponseAtLeast), lasted_longer);
@@ -237,7 +237,7 @@ pub(crate) fn assert_books(record: &LoadRecord) {
     }
 }
 
-/// The verdict's check of a name.
+/// The verdict's check with this name.
 #[track_caller]
 pub(crate) fn check_of<'a>(record: &'a LoadRecord, name: &str) -> &'a record::verdict::Check {
     record.verdict.checks.iter().find(|c| c.name == name).unwrap()

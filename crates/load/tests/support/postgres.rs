@@ -1,4 +1,4 @@
-//! A PostgreSQL of the test's own: scratch folder, free port, gone at the end.
+//! A PostgreSQL for a test: scratch folder, free port, gone at the end.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -14,12 +14,12 @@ use tempfile::TempDir;
 
 use super::certificates::Certificate;
 
-/// Password of the user `app`, who owns the database `bench`.
+/// Password of the user `app`, the owner of the database `bench`.
 pub(crate) const PASSWORD: &str = "s3cret";
-/// A minute, for a server to come up on a busy machine.
+/// One minute: a server may start slowly on a busy machine.
 const STARTUP_TRIES: u32 = 600;
 
-/// A running server. Over TCP it asks for a password, by SCRAM; at its socket it believes what it is told.
+/// A running server. Over TCP it asks for a password, by SCRAM; at its socket it trusts every user name.
 pub(crate) struct Postgres {
     dir: TempDir,
     programs: PathBuf,
@@ -29,12 +29,12 @@ pub(crate) struct Postgres {
 }
 
 impl Postgres {
-    /// Starts one; `None`, and a line that says so, where it is not installed.
+    /// Starts a server; prints a line and returns `None` if it is not installed.
     pub(crate) fn start() -> Option<Self> {
         Self::start_with(None)
     }
 
-    /// The same, with TLS.
+    /// Variant of [`Self::start`] with TLS.
     pub(crate) fn start_secured(shows: &Certificate) -> Option<Self> {
         Self::start_with(Some(shows))
     }
@@ -87,16 +87,16 @@ impl Postgres {
         self.port
     }
 
-    /// What the server's own client prints for a statement of the superuser's.
+    /// Output of the server's own client for a statement of the superuser.
     pub(crate) fn ask(&self, database: &str, sql: &str) -> String {
         let output = self.try_ask(database, sql);
         assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }
 
-    /// Stops it from running for a while: connections stay open, nothing is answered.
+    /// Pauses the server: connections stay open, and no request is answered.
     pub(crate) fn freeze(&self) {
-        // First the one that would start more.
+        // First the process that would start more.
         for process in self.processes() {
             let _ = kill(process, Signal::SIGSTOP);
         }
@@ -118,13 +118,13 @@ impl Postgres {
             let _ = kill(*process, Signal::SIGKILL);
         }
         self.process.take().unwrap().wait().unwrap();
-        // The next server wants the memory of this one to be free.
+        // The next server needs the memory of this one.
         while processes[1..].iter().any(|p| Path::new(&format!("/proc/{p}")).exists()) {
             thread::sleep(Duration::from_millis(10));
         }
     }
 
-    /// Starts it again, on the same port and data, and waits until it answers.
+    /// Restarts it, on the same port and data, and waits until it answers.
     pub(crate) fn restart(&mut self) {
         self.launch();
     }
@@ -140,7 +140,7 @@ impl Postgres {
             "max_connections=60",
             "autovacuum=off",
             "deadlock_timeout=20ms",
-            // In the data folder, which goes with the test: a server that is killed leaves its segments behind.
+            // In the data folder, which is removed with the test: a killed server leaves its segments behind.
             "dynamic_shared_memory_type=mmap",
         ];
         for setting in settings.into_iter().chain(self.settings.iter().map(String::as_str)) {
@@ -173,7 +173,7 @@ impl Postgres {
         command
     }
 
-    /// The server's processes, the first of them first.
+    /// The server's processes, its main process first.
     fn processes(&self) -> Vec<Pid> {
         let first = self.process.as_ref().unwrap().id();
         let mut processes = vec![Pid::from_raw(first.cast_signed())];
@@ -208,7 +208,7 @@ fn programs() -> Option<PathBuf> {
     folders.iter().rev().find(has_all).cloned()
 }
 
-/// Who the server runs as: it refuses to be root.
+/// The user that the server runs as: it refuses to be root.
 fn server_user() -> Option<User> {
     if !nix::unistd::geteuid().is_root() {
         return None;
@@ -236,7 +236,7 @@ fn give_away(path: &Path) {
     }
 }
 
-/// A data folder as the installer makes it: made once, kept with what cargo builds, copied for each server.
+/// A data folder as the installer makes it: created once, stored with cargo's output, copied for each server.
 fn template(programs: &Path) -> PathBuf {
     let version = Command::new(programs.join("postgres")).arg("--version").output().unwrap().stdout;
     let version = String::from_utf8_lossy(&version).replace(|c: char| !c.is_ascii_alphanumeric(), "-");

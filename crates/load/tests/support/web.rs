@@ -1,4 +1,4 @@
-//! An nginx of a test's own: on a scratch folder and a free port, gone when dropped.
+//! An nginx for a test: on a scratch folder and a free port, gone when dropped.
 
 use std::fs;
 use std::net::TcpStream;
@@ -19,7 +19,7 @@ pub(crate) struct Nginx {
     secure: Option<Secure>,
 }
 
-/// Where else it listens.
+/// Further ports.
 struct Secure {
     /// TLS, with HTTP/2 and HTTP/1.1 inside.
     tls_port: u16,
@@ -28,14 +28,15 @@ struct Secure {
 }
 
 impl Nginx {
-    /// Serves `/page` (`hello\n`), `/long` (100,000 bytes), `/moved` (a redirect), `/gone` (an error), `/brief` (and closes
-    /// the connection 20 ms later) `/slow` (the same as `/long`, in 100 s) and `/dropped` (closes it without an answer to anything but HEAD); `None` where it is not installed.
+    /// Serves `/page` (`hello\n`), `/long` (100,000 bytes), `/moved` (a redirect), `/gone` (an error),
+    /// `/brief` (and closes the connection 20 ms later), `/slow` (the same as `/long`, in 100 s) and
+    /// `/dropped` (closes it without an answer to anything but HEAD); `None` if nginx is not installed.
     pub(crate) fn start() -> Option<Self> {
         Self::start_with(None, |_| String::new())
     }
 
-    /// The same, also by HTTP/2 and by TLS, with a certificate that its own file vouches for, made out to `localhost` and
-    /// nobody else.
+    /// Variant of [`Self::start`] that also speaks HTTP/2 and TLS, with a self-signed certificate for
+    /// `localhost` only.
     pub(crate) fn start_secured() -> Option<Self> {
         if installed("openssl").is_none() {
             println!("skipped: openssl is not installed (apt-get install openssl)");
@@ -45,7 +46,7 @@ impl Nginx {
         Self::start_with(Some(secure), |_| String::new())
     }
 
-    /// The first, and beside it what `more` says of servers, given the folder.
+    /// Variant of [`Self::start`] with the further servers that `more` returns for the folder.
     pub(crate) fn start_beside(more: impl Fn(&str) -> String) -> Option<Self> {
         Self::start_with(None, more)
     }
@@ -108,7 +109,7 @@ impl Nginx {
         format!("https://{host}:{}{path}", self.secure.as_ref().unwrap().tls_port)
     }
 
-    /// Where HTTP/2 is spoken without TLS.
+    /// The URL at which it speaks HTTP/2 without TLS.
     pub(crate) fn two_url(&self, path: &str) -> String {
         format!("http://127.0.0.1:{}{path}", self.secure.as_ref().unwrap().two_port)
     }
@@ -118,14 +119,14 @@ impl Nginx {
         self.folder.path().join("certificate.pem").display().to_string()
     }
 
-    /// Shows a certificate that may sign others, as `openssl req -x509` makes it where nobody says otherwise.
+    /// Shows a certificate that may sign others, as `openssl req -x509` makes it by default.
     pub(crate) fn show_an_authoritys_certificate(&mut self) {
         self.kill();
         make_certificate(self.folder.path(), "TRUE");
         self.restart();
     }
 
-    /// Lines of its log that hold `text`, as soon as there are `at_least`.
+    /// Number of lines in its log that hold `text`, as soon as there are `at_least`.
     pub(crate) fn logged(&self, text: &str, at_least: usize) -> usize {
         loop {
             let log = fs::read_to_string(self.folder.path().join("access.log")).unwrap();
@@ -156,7 +157,7 @@ impl Nginx {
         self.child.wait().unwrap();
     }
 
-    /// Starts it again where it was.
+    /// Restarts it on the same port.
     pub(crate) fn restart(&mut self) {
         self.child = spawn(&self.path, &self.folder);
         self.wait_until_ready();
@@ -176,7 +177,7 @@ pub(crate) fn now_and_then(settings: &LoadSettings) -> LoadSettings {
     LoadSettings { pace, threads: 2, events_max: None, time: Duration::from_secs(1), ..settings.clone() }
 }
 
-/// What must hold of such a load.
+/// Asserts what must hold of such a load.
 pub(crate) fn assert_untroubled(record: &LoadRecord) {
     let counts = record.counts;
     assert_eq!((counts.planned, counts.done, counts.retries), (10, 10, 0), "{:?}", record.error_samples);
@@ -184,7 +185,7 @@ pub(crate) fn assert_untroubled(record: &LoadRecord) {
     assert!(record.outages.is_empty(), "{:?}", record.outages);
 }
 
-/// A certificate that vouches for itself, and, where `is_authority` is `TRUE`, for others.
+/// A self-signed certificate, which may sign others if `is_authority` is `TRUE`.
 pub(crate) fn make_certificate(folder: &std::path::Path, is_authority: &str) {
     let constraints = format!("basicConstraints=critical,CA:{is_authority}");
     let made = Command::new("openssl")

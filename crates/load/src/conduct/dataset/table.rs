@@ -8,7 +8,7 @@ use crate::control::progress::Event;
 use crate::error::LoadError;
 use crate::workload::tables::{RowGenerator, Store, data_set_error};
 
-/// Builds a table, in place of what `is_there`.
+/// Builds a table, and replaces an existing one if `is_there`.
 pub(super) fn build_one(
     store: &mut dyn Store,
     settings: &LoadSettings,

@@ -1,4 +1,4 @@
-//! Several tables are built at the same time, each by a thread with a connection of its own.
+//! Builds several tables in parallel, each on a thread with its own connection.
 
 use std::ops::ControlFlow;
 use std::sync::Mutex;
@@ -17,14 +17,14 @@ use crate::driver::Driver;
 use crate::error::LoadError;
 use crate::workload::tables::{Store, data_set_error};
 
-/// How often a stop is looked for.
+/// Interval at which a stop is checked for.
 const POLL: Duration = Duration::from_millis(20);
-/// Polls after which connections that do not come back are cut.
+/// Polls after a stop at which the connections are cut.
 const POLLS_TO_FINISH: u32 = 40;
-/// More are of no use to any server that is worth measuring, and each takes a connection.
+/// Maximum number of builders: more are of little use to a server, and each takes a connection.
 const BUILDERS_MAX: usize = 32;
 
-/// How many threads build so many tables.
+/// Number of threads for building `tables` tables.
 pub(super) fn builders(settings: &LoadSettings, driver: &dyn Driver, tables: usize) -> usize {
     // An embedded database has one writer at a time.
     let may_be_many = driver.multiplex().is_some();
@@ -32,17 +32,17 @@ pub(super) fn builders(settings: &LoadSettings, driver: &dyn Driver, tables: usi
     if may_be_many { threads.min(tables).clamp(1, BUILDERS_MAX) } else { 1 }
 }
 
-/// What the builders share.
+/// State that the builders share.
 struct TableBuild<'a> {
     settings: &'a LoadSettings,
     driver: &'a dyn Driver,
-    /// Tables to build: number, and whether something stands in its place.
+    /// Tables to build: number, and whether a table of that name exists.
     tables: &'a [(u32, bool)],
     next: AtomicUsize,
-    /// Nobody begins or goes on.
+    /// Tells the builders to stop.
     is_stopped: AtomicBool,
     cuts: Vec<Cut>,
-    /// The first of them.
+    /// The first error.
     failed: Mutex<Option<LoadError>>,
 }
 
@@ -89,7 +89,7 @@ pub(super) fn build_all(
 }
 
 impl TableBuild<'_> {
-    /// Builds one table after the other until none is left.
+    /// Builds one table after another until none is left.
     fn work(&self, cut: &Cut, events: &Sender<Event>) -> Result<(), LoadError> {
         let connecting = |failure: Failure| {
             data_set_error(self.settings, "connecting to build tables".to_owned(), failure)
@@ -100,7 +100,7 @@ impl TableBuild<'_> {
                 break;
             };
             let is_stopped = || self.is_stopped.load(Ordering::SeqCst);
-            // Nobody listens any more if the run was left behind.
+            // There is no receiver any more if the run was left behind.
             let on_event = |event| drop(events.send(event));
             if build_one(&mut *store, self.settings, *table, *is_there, &is_stopped, &on_event)?.is_break() {
                 break;
@@ -115,7 +115,7 @@ impl TableBuild<'_> {
         store.ok_or_else(|| Failure::new(FailureClass::Application, "this target has no tables"))
     }
 
-    /// Hands on what the builders tell until the last has ended; a stop reaches all of them.
+    /// Passes on the builders' notifications until the last has ended; a stop reaches all of them.
     fn watch(&self, events: &Receiver<Event>, is_stopped: &dyn Fn() -> bool, on_event: &dyn Fn(Event)) {
         let mut polls_stopped = 0;
         loop {

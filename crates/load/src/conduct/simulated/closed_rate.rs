@@ -1,4 +1,4 @@
-//! The rate of a closed loop, where the ends of the phase cut events.
+//! The rate of a closed loop if the ends of the phase cut events.
 
 use super::*;
 use crate::schedule::random::Random;
@@ -15,7 +15,7 @@ fn the_rate_is_within_one_event_of_the_truth_wherever_the_phase_begins_and_ends(
         for time_ms in [300, 1_500, 10_000] {
             for warmup_ms in [0, 200, 730, 2_000] {
                 for connections in CONNECTIONS {
-                    // Millions of events take a while: services of 1 us where there are few of them.
+                    // Millions of events take a while: services of 1 us only in short cases.
                     let events = u64::from(connections) * (warmup_ms + time_ms) * MS / service_ns;
                     let is_quick = connections < 1_000 || warmup_ms == 730;
                     if events > 400_000 || !is_quick {
@@ -50,7 +50,7 @@ fn of_two_modes(scene: &Scene<'_>) -> (u64, Result<(), FailureClass>) {
 
 #[test]
 fn a_tail_that_reaches_over_both_ends_biases_neither_rate_nor_service_time() {
-    // Warmed up: each connection is somewhere in an event when the phase begins, most in a long one.
+    // Warmed up: each connection is in the middle of an event when the phase begins, most in a long one.
     let record = simulate(closed(4_000, Duration::from_secs(20), Duration::from_millis(1_300)), of_two_modes);
     // 52,000 events of mean 100 ms and standard deviation 240 ms: the rate is known to about 1 %.
     let truth = 4_000.0 / 0.1;
@@ -75,12 +75,12 @@ fn a_phase_that_begins_with_its_connections_has_no_rate_if_services_vary() {
             record.verdict
         );
     }
-    // Alike but for a few in a hundred: the rate is wrong by less than an event.
+    // Constant but for a few percent: the rate is wrong by less than an event.
     let alike = |scene: &Scene<'_>| (100 * MS + Random::of(scene.chance, 0).below(20) * MS, Ok(()));
     assert!(check(&simulate(closed(8, Duration::ZERO, phase), alike), "phase-length"));
 }
 
-/// A server whose service times are exponential, of mean 100 ms.
+/// A server with exponential service times, of mean 100 ms.
 fn exponential(scene: &Scene<'_>) -> (u64, Result<(), FailureClass>) {
     let unit = Random::of(scene.chance, scene.now_ns).below(1 << 30) as f64 / f64::from(1 << 30);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some seconds at most")]

@@ -1,4 +1,4 @@
-//! What was not over when the phase ended: in flight, never ending, forgiven, given up.
+//! Events not over when the phase ended: in flight, never ending, forgiven, given up.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn an_event_in_flight_at_the_end_is_unfinished_but_kept_up() {
     assert_eq!((record.counts.done, record.counts.unfinished), (9, 1));
     assert!(check(&record, "achieved-rate"));
     assert_near(record.response.as_ref().unwrap().at_least.quantile_ns(1.0), 150 * MS);
-    // It was begun in time: its service is known from below, and that it waited for nobody is known.
+    // It was begun in time: its service is known from below, and it did not wait for a worker.
     assert_near(record.service.at_least.quantile_ns(1.0), 150 * MS);
     assert_near(record.operations["serve"].service.at_least.quantile_ns(1.0), 150 * MS);
     let wait = record.wait.as_ref().unwrap();
@@ -28,7 +28,7 @@ fn an_event_in_flight_at_the_end_is_unfinished_but_kept_up() {
 fn an_event_that_never_ends_raises_what_is_said_of_service_wait_and_operations() {
     let hang = |scene: &Scene<'_>| match scene.now_ns {
         ..SECOND => (MS, Ok(())),
-        // Its connection breaks, and while it is tried again the run is given up.
+        // Its connection breaks, and the run is given up during the retry.
         SECOND => (300 * MS, Err(FailureClass::Connection)),
         _ => {
             scene.engine.end_now();
@@ -40,11 +40,11 @@ fn an_event_that_never_ends_raises_what_is_said_of_service_wait_and_operations()
         let record = simulate(settings(pace, 10), hang);
         assert_eq!((record.counts.done, record.counts.unfinished), (done, unfinished));
         assert_eq!((record.service.known.count(), record.service.at_least.count()), (done, 1));
-        // Its service is that of the try on its newest connection; what came before is wait.
+        // Its service is that of the try on its newest connection; the time before is wait.
         assert_near(record.service.at_least.quantile_ns(1.0), 200 * MS);
         let bounds = record.service.summary().unwrap().lower_bounds;
         assert!(bounds.contains(&"max") && !bounds.contains(&"p50"), "{bounds:?}");
-        // Which operation it hangs in, nobody knows.
+        // The operation in which it hangs is unknown.
         let operation = &record.operations["serve"];
         assert_eq!((operation.service.at_least.count(), operation.in_flight), (0, 1));
         assert_eq!(operation.summary().unwrap().lower_bounds, bounds);

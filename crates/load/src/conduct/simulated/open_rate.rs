@@ -1,4 +1,4 @@
-//! The rate of an open loop, where the ends of the phase cut events.
+//! The rate of an open loop if the ends of the phase cut events.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Errors that pass: retries, connections that are made again, outages.
+//! Transient errors: retries, reconnections, outages.
 
 use super::*;
 
@@ -39,7 +39,7 @@ fn what_a_server_closes_while_it_is_idle_costs_wait_and_no_error() {
 
 #[test]
 fn a_connection_is_made_again_after_the_event_that_was_its_last_has_ended() {
-    // It closes after each answer, and then takes two seconds to be reached.
+    // The server closes after each answer, and then takes two seconds to be reached.
     let keeping = Keeping { for_ns: 0, connect_ns: 2 * SECOND };
     let serve =
         |scene: &Scene<'_>| (MS, if scene.now_ns < SECOND { Ok(()) } else { Err(FailureClass::Application) });

@@ -1,4 +1,4 @@
-//! Rates that are not the same all the time: ramps, and changes while it runs.
+//! Rates that vary: ramps, and changes during a run.
 
 use super::*;
 
@@ -23,18 +23,18 @@ fn a_load_that_rises_and_falls_counts_only_what_lies_between() {
     assert_eq!((record.counts.planned, record.counts.done, record.backlog_after_warmup), (1_000, 1_000, 0));
     // Half the rate over the ramps: 100 + 100 + 1000 + 200.
     assert_eq!(served.load(Ordering::SeqCst), 1_400);
-    // In overload the backlog of the measured phase is left where it is, and the falling load is offered all the same.
+    // In overload the backlog of the measured phase is left, and the falling load is offered all the same.
     let record = rising_and_falling(Loop::open(100.0), 50);
     assert_eq!(record.counts.planned, 1_000);
     assert!(record.counts.unfinished > 400 && record.counts.balance(), "{:?}", record.counts);
     assert!(record.backlog_after_warmup > 0);
     // A closed loop counts between the ramps as well.
     let record = rising_and_falling(Loop::CLOSED, 1);
-    // One ends as the phase begins, and so in it; the last one ends with the phase, and so not in it.
+    // One event ends as the phase begins, and so in it; the last one ends with the phase, and so not in it.
     assert_eq!((record.counts.planned, record.counts.done), (10_001, 10_000));
 }
 
-/// A server that answers at once; at `at_ns` somebody asks for another rate.
+/// A server that answers at once; at `at_ns` a change of the rate is requested.
 fn asks(at_ns: u64, ask: RateCommand) -> impl Fn(&Scene<'_>) -> (u64, Result<(), FailureClass>) {
     let asked = std::sync::atomic::AtomicBool::new(false);
     move |scene| {
@@ -50,11 +50,11 @@ fn a_change_of_the_rate_keeps_what_was_due_and_lays_out_the_rest_anew() {
     for schedule in [Schedule::Shared, Schedule::Own] {
         let settings = settings(Loop::Open(OpenLoop { schedule, ..OpenLoop::plain(100.0) }), 10);
         for (to_per_s, expected) in [(1_000.0, 415 + 5_850), (10.0, 415 + 59), (100.0, 415 + 585)] {
-            // Asked at 4 s: 100/s until 4.15 s, and the other rate from there on.
+            // Requested at 4 s: 100/s until 4.15 s, and the other rate from there on.
             let record = simulate(settings.clone(), asks(4 * SECOND, RateCommand::PerSecond(to_per_s)));
             assert_eq!((record.counts.planned, record.counts.done), (expected, expected), "{to_per_s}");
             assert!(record.counts.balance() && check(&record, "achieved-rate"));
-            // Nobody was late for the change: the hand-moved clock wakes everybody when they want.
+            // No event was late for the change: the hand-moved clock wakes every sleeper on time.
             assert_eq!(record.response.as_ref().unwrap().known.quantile_ns(1.0), Some(0), "{to_per_s}");
         }
     }
@@ -75,7 +75,8 @@ fn every_arrival_process_can_be_asked_for_another_rate() {
         let settings = settings(Loop::Open(OpenLoop { arrivals, ..OpenLoop::plain(rate_per_s) }), 10);
         let record = simulate(settings, asks(4_850 * MS, RateCommand::Times(f64::from(tenfold))));
         let expected = halves[0] + halves[1] * u64::try_from(tenfold).unwrap();
-        // The first event after 4.85 s asks, so the change comes up to a gap later; Poisson has its chance.
+        // The first event after 4.85 s requests the change, so it comes up to a gap later; Poisson arrivals
+        // vary.
         let spread = if text == "poisson" { 400 } else { 250 };
         assert!(record.counts.planned.abs_diff(expected) <= spread, "{text}: {:?}", record.counts);
         assert_eq!(record.counts.done, record.counts.planned, "{text}");
@@ -108,7 +109,7 @@ fn a_change_in_the_warm_up_and_one_after_the_other_and_a_stop_leave_balanced_boo
             if scene.now_ns > 8 * SECOND {
                 scene.engine.end_now();
             }
-            // Slow enough that some are always late.
+            // Slow enough that some events are always late.
             (7 * MS, Ok(()))
         });
         assert!(record.counts.planned > 0 && record.counts.balance(), "{:?}", record.counts);

@@ -1,4 +1,4 @@
-//! The search for a rate, on servers whose capacity is known.
+//! The search for a rate, on servers with a known capacity.
 
 use record::search::{Answer, ProbeEnd, Promise};
 use record::verdict::Check;
@@ -31,8 +31,8 @@ fn the_capacity_of_a_server_is_found_within_three_percent() {
 #[test]
 fn a_search_blames_who_is_slow_where_a_run_fell_behind() {
     let promise = Promise::parse("mean<10ms").unwrap();
-    // The worker is busy all the time, or it has time left and was kept from its CPU, or is busy with one event that does
-    // not end: its service is known from below.
+    // The worker is busy all the time; or it is idle at times and was kept from its CPU; or it is busy with
+    // one event that does not end, with a service known from below.
     for (service_ns, expected) in
         [(2 * MS, ProbeEnd::Broken), (MS / 100, ProbeEnd::Unclear), (60 * SECOND, ProbeEnd::Broken)]
     {
@@ -47,7 +47,8 @@ fn a_search_blames_who_is_slow_where_a_run_fell_behind() {
 
 #[test]
 fn a_worker_that_had_no_cpu_to_the_end_of_a_try_is_not_held_against_the_target() {
-    // The kernel counts a wait for a CPU when it ends, and an event that has not begun is not late: no check fails but the rate's.
+    // The kernel counts a wait for a CPU when it ends, and an event that has not begun is not late: only the
+    // rate's check fails.
     let promise = Promise::parse("mean<10ms").unwrap();
     for (service_ns, expected) in [(MS / 100, ProbeEnd::Unclear), (60 * SECOND, ProbeEnd::Broken)] {
         let mut record = simulate(settings(Loop::open(1_000.0), 3), move |_| (service_ns, Ok(())));
@@ -64,11 +65,11 @@ fn a_worker_that_had_no_cpu_to_the_end_of_a_try_is_not_held_against_the_target()
 #[test]
 fn a_promise_that_the_generators_own_lateness_breaks_is_not_broken_by_the_target() {
     let promise = Promise::parse("p99.9<5ms").unwrap();
-    // The lateness check looks at the p99, which is the server's: 20 of 10,000 events began 24 ms late.
+    // The lateness check uses the p99, which is the server's: 20 of 10,000 events began 24 ms late.
     let mut record = simulate(settings(Loop::open(1_000.0), 10), |_| (MS / 5, Ok(())));
     let response: Histogram = [(200_000, 9_980), (24_200_000, 20)].into_iter().collect();
     record.response = Ok(response.into());
-    // Nothing else is wrong with it; a simulation has no account of its threads.
+    // Its other checks pass; a simulation has no account of its threads.
     record.verdict.checks.iter_mut().for_each(|check| check.ok = true);
     record.generator_made.clear();
     assert_eq!(judge(&promise, &record).0, ProbeEnd::Broken);
@@ -78,9 +79,10 @@ fn a_promise_that_the_generators_own_lateness_breaks_is_not_broken_by_the_target
     assert_eq!(judge(&kept, &record).0, ProbeEnd::Kept);
 }
 
-/// Kept, broken, the generator in the way: of 100 tries of 5 s at 200/s, with p99<5ms, by one worker.
+/// Kept, broken, limited by the generator: results of 100 tries of 5 s at 200/s, with p99<5ms, by one worker.
 ///
-/// `service_ns` and `late_ns` yield how long the target takes and how late the worker wakes, each by a stream of its own.
+/// `service_ns` and `late_ns` return the target's service time and the worker's delay, each from a separate
+/// stream.
 fn ends(service_ns: fn(&mut Random) -> u64, late_ns: fn(&mut Random) -> u64) -> [u32; 3] {
     let promise = Promise::parse("p99<5ms").unwrap();
     let mut ends = [0; 3];
@@ -103,7 +105,7 @@ fn ends(service_ns: fn(&mut Random) -> u64, late_ns: fn(&mut Random) -> u64) -> 
     ends
 }
 
-/// Exponential, with a mean.
+/// An exponential time with mean `mean_ns`.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few milliseconds, over 0")]
 fn about(random: &mut Random, mean_ns: u64) -> u64 {
     (-(1.0 - random.unit()).ln() * mean_ns as f64) as u64

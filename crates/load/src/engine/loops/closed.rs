@@ -1,6 +1,7 @@
-//! The closed loop: the next event starts when the last one ends, or a while after.
+//! The closed loop: the next event starts when the last one ends, or a think time later.
 //!
-//! It has no intended starts, and so no response time: what users would wait at a given rate it cannot tell.
+//! A closed loop has no intended starts, so it has no response time: it cannot tell what users would wait at
+//! a given rate.
 
 use record::load::Think;
 
@@ -10,22 +11,22 @@ use crate::schedule::clock::to_ns;
 use crate::schedule::random::Random;
 use crate::schedule::taken::Taken;
 
-/// Tells the chance of the rests from all other.
+/// Separates the random stream of think times from all others.
 const THINK_SALT: u64 = 0x0074_6869_6e6b;
 
-/// Does events one after the other until the run ends.
+/// Does events one after another until the run ends.
 pub(crate) fn work(worker: &mut Worker) {
     let engine = std::sync::Arc::clone(&worker.engine);
     let think = engine.settings.pace.think();
     let mut chance = Random::of(engine.settings.seed ^ THINK_SALT, worker.index as u64);
-    // Users do not come in step: where they rest, the first events are spread over one rest.
-    // Where the load rises, one joins after the other.
+    // Real users are not in step: with think times, the first events are spread over one think time. If the
+    // load rises, workers join one after another.
     let joins_ns = engine.timeline().start_ns + engine.share_ns(engine.settings.ramp_up, worker.index);
     let first_ns = joins_ns + spread_ns(think, &mut chance);
     if worker.wait_until(first_ns).is_none() {
         return;
     }
-    // Where the load falls, one leaves after the other. Computed once, not for each event.
+    // If the load falls, workers leave one after another. Computed once, not for each event.
     let leaves_after_ns = engine.share_ns(engine.settings.ramp_down, worker.index);
     while worker.is_ready() {
         let Some((taken, now_ns)) = take(worker, leaves_after_ns) else { return };
@@ -39,7 +40,7 @@ pub(crate) fn work(worker: &mut Worker) {
     }
 }
 
-/// How long a worker rests after an event.
+/// The think time after an event.
 pub(crate) fn rest_ns(think: Think, chance: &mut Random) -> u64 {
     match think {
         Think::None => 0,
@@ -48,11 +49,11 @@ pub(crate) fn rest_ns(think: Think, chance: &mut Random) -> u64 {
     }
 }
 
-/// When a worker begins: where it rests after events, it may just be resting.
+/// The delay of a worker's first event, as if the worker were in the middle of a think time.
 pub(crate) fn spread_ns(think: Think, chance: &mut Random) -> u64 {
     match think {
         Think::Constant(time) => part_ns(time, chance.unit()),
-        // What is left of an exponential rest is distributed as a whole one.
+        // The rest of an exponential time is distributed as a whole one.
         _ => rest_ns(think, chance),
     }
 }

@@ -1,21 +1,23 @@
-//! One thread, many connections: waits for whichever is ready, or for the next event to fall due.
+//! One thread, many connections: waits for the first that is ready, or for the next event to fall due.
 //!
-//! The same schedule, stamps and ledger as where each connection has a thread. A loop takes the next event of an open
-//! loop before it is due, as a worker does, and begins it on the connection that has been free for longest. *Claim* is
-//! the moment from which that connection was free: what an event waits because all connections were busy is wait, and
-//! what it waits because the loop was, is the generator's own lateness.
+//! Schedule, stamps and ledger are those of the loops with a thread for each connection. A loop takes the
+//! next event of an open loop before it is due, as a worker does, and begins it on the connection that has
+//! been free for longest. *Claim* is the time from which that connection was free: time for which all
+//! connections were busy is wait, and time for which the loop was busy is the generator's lateness.
 //!
-//! Of connections that are ready together, a closed loop reads all answers before it asks anything new: an answer's end is
-//! then late by the reading of the others and not by their sending, which costs ten times as much.
+//! A closed loop reads the answers of all ready connections before it sends new requests. The end of an
+//! answer is then late by the time to read the others, not to send for them; sending takes ten times as long.
 //!
-//! A sleeping loop costs the server: whoever sends the first answer wakes it, and on one machine pays for that. Where the
-//! settings say so, a closed loop looks for answers for a while before it sleeps.
+//! A sleeping loop costs the server time: the thread that sends the first answer wakes it, and on the same
+//! machine pays for the wake-up. With `spin`, a closed loop polls for answers for a while before it sleeps.
 //!
-//! An event may consist of several requests: its dialogue goes on after each answer. A connection whose opening is a
-//! conversation of its own is opened aside, while the loop goes on ([`opener`]).
+//! An event may consist of several requests: its dialogue continues after each answer. A connection that is
+//! opened by a conversation, such as a login, is opened on another thread while the loop continues
+//! ([`opener`]).
 //!
-//! Nothing is allocated between the due time and the record of an event: requests are built in one buffer of the loop,
-//! answers read in another, and a connection keeps bytes of its own only where an answer or a request is cut in two.
+//! Nothing is allocated between the due time and the record of an event: requests are built in one buffer of
+//! the loop, answers are read into another, and a connection has its own buffer only for an incomplete answer
+//! or request.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -50,7 +52,7 @@ use link::{Carrier, Link, Pending, State};
 use opener::Opener;
 use ready::{INPUT, Ready};
 
-/// What the wake-up from outside goes by, in place of a connection's number.
+/// The epoll number of the wake-up from other threads, in place of a connection's number.
 const WAKE: u64 = u64::MAX;
 
 /// One thread's connections.
@@ -61,48 +63,48 @@ pub(crate) struct EventLoop {
     laps: Laps,
     ready: Ready,
     carriers: Vec<Carrier>,
-    /// The links of each connection, one connection after the other.
+    /// The links of all connections, grouped by connection.
     links: Vec<Link>,
-    /// Links of a connection.
+    /// Links for each connection.
     depth: usize,
-    /// Connections that have something to send, when all that is due is built.
+    /// Connections with data to send after all due requests are built.
     dirty: Vec<usize>,
-    /// Room for the answers of one read, each with the link whose it is.
+    /// Buffer for the answers of one read, each with its lane.
     answers: Vec<(usize, Result<Answer, Failure>)>,
     /// Number of the first link's connection slot.
     first_slot: usize,
-    /// Links that wait for an event, the one that has waited for longest first. One that was lost meanwhile is passed over.
+    /// Links that wait for an event, longest first. Links lost meanwhile are skipped.
     free: VecDeque<usize>,
     /// Open loop: the event that begins next.
     next: Option<Next>,
-    /// It is beginning all that is due.
+    /// `begin_due` is running: guards against recursion.
     is_beginning: bool,
-    /// Closed loop: links that begin their next event when all answers that have come are read.
+    /// Closed loop: links that begin their next event after all answers have been read.
     rested: VecDeque<usize>,
-    /// Links whose event goes on, when all answers that have come are read.
+    /// Links that continue their event after all answers have been read.
     going: Vec<usize>,
-    /// Opens connections that take a conversation.
+    /// Opens connections that need a conversation.
     opener: Opener,
-    /// When links have something to do that no byte tells them to.
+    /// Times at which links must act without a byte from the server.
     timers: BinaryHeap<Reverse<(u64, usize)>>,
-    /// When to look whether a link's event is to be given up; each link is in it once at most.
+    /// Times at which to check whether a link's event must be given up; it has each link at most once.
     give_ups: BinaryHeap<Reverse<(u64, usize)>>,
-    /// After this time an event is given up.
+    /// Maximum duration of an event.
     timeout_ns: Option<u64>,
     /// Links with an event.
     busy: usize,
-    /// No event is left to take before the measured phase ends.
+    /// Every event before the end of the measured phase is taken.
     is_exhausted: bool,
-    /// Nor after it, where the load falls.
+    /// Every event of the falling load is taken as well.
     is_after_exhausted: bool,
     late: LateRule,
     think: Think,
-    /// Open loop: it spins so long before a due time. Closed loop: it looks so long for answers before it sleeps.
+    /// Open loop: time to spin before a due time. Closed loop: time to poll for answers before sleeping.
     spin_ns: u64,
     chance: Random,
-    /// What comes is read here first.
+    /// Buffer for reads.
     input: Box<[u8]>,
-    /// Requests are built here.
+    /// Buffer in which requests are built.
     out: Vec<u8>,
 }
 
@@ -116,9 +118,9 @@ struct Next {
 }
 
 impl EventLoop {
-    /// Takes over connections that stand.
+    /// Takes over established connections.
     ///
-    /// - `cut`: how whoever conducts wakes this loop.
+    /// - `cut`: lets the conductor wake this loop.
     pub(crate) fn new(
         worker: usize,
         first_slot: usize,
@@ -132,7 +134,7 @@ impl EventLoop {
         ready.add(&*wake, EpollFlags::EPOLLIN, WAKE)?;
         let opener = Opener::new(Arc::clone(engine), Arc::clone(&wake));
         cut.arm(move || {
-            // It fails only where it was done before.
+            // It fails only if it was done before.
             let _ = wake.write(1);
         });
         let now_ns = engine.clock.now_ns();
@@ -186,7 +188,7 @@ impl EventLoop {
             if is_open {
                 self.set_free(link, start_ns);
             } else {
-                // Where the load rises, one joins after the other.
+                // If the load rises, links join one after another.
                 let share_ns = self.engine.share_ns(self.engine.settings.ramp_up, self.first_slot + link);
                 let joins_ns = self.engine.timeline().start_ns + share_ns;
                 let first_ns = joins_ns + spread_ns(self.think, &mut self.chance);
@@ -224,16 +226,16 @@ impl EventLoop {
             }
             for index in 0..self.going.len() {
                 let link = self.going[index];
-                // One that was lost meanwhile begins its event again when it is back.
+                // A link that was lost meanwhile begins its event again when it is connected.
                 if self.links[link].state == State::Asking {
                     self.go_on(link);
                 }
             }
             self.going.clear();
-            // One whose event ends before anything was sent comes again, after the others.
+            // If a link's event ends before anything was sent, the link is queued again, after the others.
             for _ in 0..self.rested.len() {
                 let Some(link) = self.rested.pop_front() else { break };
-                // One that was lost meanwhile rests again when it is back.
+                // A link that was lost meanwhile rests again when it is connected.
                 if self.links[link].state == State::Resting {
                     self.begin_closed(link);
                 }
@@ -245,7 +247,7 @@ impl EventLoop {
         self.ledger
     }
 
-    /// Waits until something is ready, or until `deadline_ns`; where answers are looked for first, does not sleep meanwhile.
+    /// Waits until something is ready or until `deadline_ns`; polls first if the settings say so.
     fn wait_until(&mut self, deadline_ns: u64, mut now_ns: u64) -> io::Result<()> {
         let may_look = self.busy > 0 && self.engine.timeline().due.is_none();
         let looks_until_ns = if may_look { deadline_ns.min(now_ns + self.spin_ns) } else { now_ns };
@@ -265,14 +267,14 @@ impl EventLoop {
         !self.is_exhausted || may_take_after
     }
 
-    /// Until when nothing needs to be done unless a byte comes.
+    /// The time until which the loop has nothing to do unless a byte arrives.
     fn deadline_ns(&self, now_ns: u64, is_over: bool) -> u64 {
         if !self.rested.is_empty() {
             return now_ns;
         }
         let mut deadline_ns = now_ns + SLICE_NS;
         if !is_over {
-            // Where the load falls, it begins to when the measured phase ends.
+            // If the load falls, the fall begins when the measured phase ends.
             let ends_ns = [self.engine.end_ns(), self.engine.closes_ns()];
             let end_ns = ends_ns.into_iter().find(|end_ns| *end_ns > now_ns);
             deadline_ns = deadline_ns.min(end_ns.unwrap_or(now_ns));
@@ -288,16 +290,16 @@ impl EventLoop {
         deadline_ns
     }
 
-    /// When to be woken for the next event, so as to begin it when it is due.
+    /// The time to wake at for the next event, in order to begin it on time.
     fn wakes_ns(&self, next: &Next) -> u64 {
         next.from_ns.saturating_sub(self.spin_ns.max(self.engine.lead.ns()))
     }
 
-    /// Learns how late it was woken for the next event, if it was.
+    /// Records how late the wake-up for the next event was, if that ended the sleep.
     fn note_wake(&self, asked_ns: u64, slept_from_ns: u64) {
         let lead = &self.engine.lead;
         let Some(next) = self.next.filter(|_| lead.is_on() && self.ready.count() == 0) else { return };
-        // It may have asked for something else, or not have slept.
+        // The loop may have slept for another reason, or not at all.
         if asked_ns > slept_from_ns && asked_ns < next.from_ns && asked_ns == self.wakes_ns(&next) {
             lead.note(asked_ns, self.engine.clock.now_ns(), next.from_ns);
         }
@@ -305,7 +307,7 @@ impl EventLoop {
 
     /// Open loop: begins every event that is due and has a connection; takes the next one.
     fn begin_due(&mut self, now_ns: u64) {
-        // An event that ends before anything was sent leads here again.
+        // An event that ends before anything was sent calls this function again.
         if std::mem::replace(&mut self.is_beginning, true) {
             return;
         }
@@ -316,7 +318,7 @@ impl EventLoop {
             self.look_again();
             match self.next {
                 Some(next) if next.taken.due_ns == NEVER_NS && now_ns >= self.engine.end_ns() => {
-                    // It is not due in the phase that is over; another may follow.
+                    // The event is not due in the phase that is over; another phase may follow.
                     self.next = None;
                     self.set_free(next.link, next.claim_ns);
                     if now_ns >= self.engine.closes_ns() {
@@ -333,7 +335,7 @@ impl EventLoop {
         self.is_beginning = false;
     }
 
-    /// The next event may be due at another time, where the rate was changed.
+    /// Updates the next event's due time after a rate change.
     fn look_again(&mut self) {
         let Some(next) = &mut self.next else { return };
         if let Some(again) = self.ledger.take_again(&next.taken, self.worker, self.first_slot + next.link) {
@@ -365,7 +367,8 @@ impl EventLoop {
                 continue;
             }
             let is_late = claim_ns > taken.due_ns;
-            // Nobody starts it before its turn: to the event that is as if no connection were free.
+            // A paced event may not start before its turn. To the event this is the same as waiting for a
+            // free connection.
             let claim_ns = if is_late { self.late.turn_ns(claim_ns, &self.engine) } else { claim_ns };
             let from_ns = claim_ns.max(taken.due_ns);
             return Some(Next { link, taken, claim_ns, from_ns });
@@ -373,11 +376,11 @@ impl EventLoop {
         None
     }
 
-    /// Closed loop: the link takes its next event, where one is left.
+    /// Closed loop: begins the link's next event, if one is left.
     fn begin_closed(&mut self, link: usize) {
         let now_ns = self.engine.clock.now_ns();
         let connection_slot = self.first_slot + link;
-        // Where the load falls, one leaves after the other.
+        // If the load falls, links leave one after another.
         let leaves_ns =
             self.engine.end_ns() + self.engine.share_ns(self.engine.settings.ramp_down, connection_slot);
         if now_ns >= leaves_ns.min(self.engine.closes_ns()) {
@@ -389,7 +392,7 @@ impl EventLoop {
         }
     }
 
-    /// Begins an event; `claim_ns` is `None` in a closed loop, where it was taken as it is due.
+    /// Begins an event; `claim_ns` is `None` in a closed loop, in which an event is taken when it is due.
     fn begin(&mut self, link: usize, taken: Taken, claim_ns: Option<u64>) {
         let can_ask = matches!(self.links[link].state, State::Free | State::Resting);
         if can_ask {
@@ -402,13 +405,13 @@ impl EventLoop {
         let event = Pending { started, try_start_ns: start_ns, tries_left, is_tried: can_ask, is_hit: false };
         self.links[link].event = Some(event);
         self.busy += 1;
-        // A link that was lost after it took the event sends it when it is back.
+        // A link that was lost after it took the event sends it when it is connected again.
         if can_ask {
             self.ask(link, start_ns);
         }
     }
 
-    /// Sends what was built for a try that begins at `start_ns`.
+    /// Sends the built request for a try that begins at `start_ns`.
     fn ask(&mut self, number: usize, start_ns: u64) {
         let link = &mut self.links[number];
         (link.state, link.is_sent) = (State::Asking, false);
@@ -422,7 +425,7 @@ impl EventLoop {
         if self.out.is_empty() { self.go_on(number) } else { self.send(number) }
     }
 
-    /// Does what comes next in an event of several requests.
+    /// Performs the next step of an event with several requests.
     fn go_on(&mut self, number: usize) {
         let mut out = std::mem::take(&mut self.out);
         out.clear();
@@ -474,7 +477,7 @@ impl EventLoop {
         }
         let Some(event) = self.links[number].event else { return };
         let is_timeout = failure.class == FailureClass::Timeout;
-        // A server that does not answer in time is there: its connection is replaced at once, as on a thread.
+        // A timeout is not an outage: the connection is replaced at once, as by a thread.
         self.on_answer(number);
         let end_ns = self.engine.clock.now_ns();
         self.ledger.note_failure(
@@ -491,20 +494,20 @@ impl EventLoop {
         self.busy -= 1;
         self.ledger.failed(self.first_slot + number, &event.started, end_ns, failure);
         if is_timeout && !self.cancel(number) {
-            // The answer that comes later would be taken for that of the next event.
+            // Replace the connection: the late answer would be taken for the next event's.
             return self.replace(self.links[number].carrier);
         }
         self.on_ended(number, end_ns);
     }
 
-    /// The link has done with its event, at `end_ns`.
+    /// Frees the link after its event ended at `end_ns`.
     fn on_ended(&mut self, number: usize, end_ns: u64) {
         if self.dialogue(number).closes() {
             return self.drain(number);
         }
         if self.engine.timeline().due.is_some() {
             self.set_free(number, end_ns);
-            // What waits for a connection goes at once, not after all others that are ready.
+            // An event that waits for a connection begins at once, not after all other ready connections.
             return self.begin_due(end_ns);
         }
         self.links[number].state = State::Resting;
@@ -539,7 +542,7 @@ impl EventLoop {
             self.links[number].timer_ns = 0;
             let carrier = self.links[number].carrier;
             match self.links[number].state {
-                // Nobody needs a new connection when it is over, but for an event in flight.
+                // After the end, only an event in flight needs a new connection.
                 State::Down if !is_over || self.has_event(carrier) => self.connect(carrier),
                 State::Connecting | State::Greeting => {
                     let text = format!("no connection within {CONNECT_TIMEOUT:?}");
@@ -555,12 +558,12 @@ impl EventLoop {
         }
     }
 
-    /// Whether an event waits for a connection, or is in flight on it.
+    /// Whether an event waits for the connection or is in flight on it.
     fn has_event(&self, carrier: usize) -> bool {
         self.links_of(carrier).any(|number| self.links[number].event.is_some())
     }
 
-    /// Gives up the events that have lasted too long.
+    /// Gives up events that exceed the timeout.
     fn give_up(&mut self, now_ns: u64) {
         while let Some(Reverse((at_ns, number))) = self.give_ups.peek().copied() {
             if at_ns > now_ns {
@@ -571,7 +574,7 @@ impl EventLoop {
             if link.state != State::Asking {
                 link.is_watched = false;
             } else if link.gives_up_ns > now_ns {
-                // That was for an event which has ended.
+                // That deadline was of an earlier event.
                 self.give_ups.push(Reverse((link.gives_up_ns, number)));
             } else {
                 link.is_watched = false;

@@ -1,7 +1,7 @@
-//! The open loop: events are due when the schedule says, not when the server lets them be.
+//! The open loop: events are due at the schedule's times, however slowly the server answers.
 //!
-//! A free worker takes the next slot by one atomic add and sleeps until it is due. When all are busy, slots fall due
-//! and wait: the queue is the distance between two integers, and it cannot overflow.
+//! A free worker takes the next slot by one atomic add and sleeps until it is due. When all workers are busy,
+//! slots fall due and wait: the queue is the difference of two integers, so it cannot overflow.
 
 use record::load::{LatePolicy, Loop};
 
@@ -22,10 +22,11 @@ pub(crate) fn work(worker: &mut Worker) {
             continue;
         }
         let is_late = claim_ns > taken.due_ns;
-        // Nobody starts it before its turn: to the event that is as if no worker were free.
+        // A paced event may not start before its turn. To the event this is the same as waiting for a free
+        // worker.
         let mut claim_ns = if is_late { late.turn_ns(claim_ns, &engine) } else { claim_ns };
         let waits = taken.due_ns > claim_ns || (is_late && late.is_paced());
-        // An event that is due already starts with the stamp of its taking: nothing lies between.
+        // An event that is already due starts with the stamp of its taking: nothing happens in between.
         let start = if waits { wait(worker, &mut taken, &mut claim_ns) } else { Start::At(claim_ns) };
         match start {
             Start::At(start_ns) => worker.perform(&Started { taken, claim_ns, start_ns }),
@@ -35,15 +36,15 @@ pub(crate) fn work(worker: &mut Worker) {
     }
 }
 
-/// When an event starts.
+/// Start of an event.
 enum Start {
     At(u64),
-    /// The measured phase is over before it is due, and another follows.
+    /// The measured phase ends before the event is due, and another phase follows.
     NotInThisPhase,
     Never,
 }
 
-/// Waits until the event may start, at its due time or later at `claim_ns`; either may change meanwhile.
+/// Waits until the event may start, at its due time or later at `claim_ns`; both may change meanwhile.
 fn wait(worker: &mut Worker, taken: &mut Taken, claim_ns: &mut u64) -> Start {
     loop {
         let is_due_ever = taken.due_ns != NEVER_NS;
@@ -52,7 +53,8 @@ fn wait(worker: &mut Worker, taken: &mut Taken, claim_ns: &mut u64) -> Start {
         if let Some(again) = worker.ledger.take_again(taken, worker.index, worker.index) {
             *taken = again;
         } else if !worker.is_connected() {
-            // The server has closed what was idle. What the event waits until there is another connection is wait.
+            // The server has closed the idle connection. The time until there is another connection counts as
+            // wait.
             if !worker.is_ready() {
                 return Start::Never;
             }
@@ -63,16 +65,16 @@ fn wait(worker: &mut Worker, taken: &mut Taken, claim_ns: &mut u64) -> Start {
     }
 }
 
-/// What happens to an event that is taken after it was due.
+/// Handling of an event that is taken after it was due.
 pub(crate) struct LateRule {
-    /// It is not done where it is later than this.
+    /// An event that is later than this is skipped.
     pub(crate) skip_from_ns: u64,
-    /// How much faster than the rate late events may start; `None`: they start at once.
+    /// The maximum rate of late events, as a multiple of the offered rate; `None`: they start at once.
     pace: Option<f64>,
 }
 
 impl LateRule {
-    /// In a closed loop no event is late.
+    /// The rule for a load. In a closed loop no event is late.
     pub(crate) fn of(pace: &Loop) -> Self {
         let (skip_from_ns, pace) = match pace.as_open().map_or(LatePolicy::Queue, |open| open.late) {
             LatePolicy::Skip { limit } => (to_ns(limit), None),

@@ -1,4 +1,4 @@
-//! What a worker does with one event, in either loop: its tries, its stamps, its fate.
+//! One event on a worker's connection, in either loop: tries, stamps, outcome.
 
 use std::sync::Arc;
 
@@ -16,14 +16,14 @@ pub(crate) struct Worker {
     pub(crate) engine: Arc<Engine>,
     pub(crate) ledger: Ledger,
     laps: Laps,
-    /// `None` from a failure of the connection until it is made again.
+    /// `None` after the connection failed, until the worker reconnects.
     connection: Option<Box<dyn Connection>>,
-    /// When the newest connection was made.
+    /// Time at which the newest connection was made.
     connected_ns: u64,
     pauses: Random,
-    /// It has slept since it last looked at its connection.
+    /// The worker has slept since it last checked its connection.
     has_rested: bool,
-    /// How long before a due time it stops sleeping.
+    /// Time before a due time at which the worker stops sleeping and spins.
     spin_ns: u64,
 }
 
@@ -44,12 +44,13 @@ impl Worker {
         Self { index, engine, ledger, laps, connection, connected_ns, pauses, has_rested: false, spin_ns }
     }
 
-    /// Whether it has a connection, made again where it was lost, while events may be taken.
+    /// Whether the worker has a connection; reconnects if necessary, as long as events may be taken.
     pub(crate) fn is_ready(&mut self) -> bool {
         self.is_connected() || self.connect_again(|engine| engine.clock.now_ns() >= engine.closes_ns())
     }
 
-    /// Whether it has a connection. One that has ended between two events is none, and what ended it is counted.
+    /// Whether the worker has a connection. Drops a connection that ended between two events, and counts an
+    /// error if it was lost.
     pub(crate) fn is_connected(&mut self) -> bool {
         let Some(connection) = &mut self.connection else { return false };
         match connection.idle(std::mem::take(&mut self.has_rested)) {
@@ -64,7 +65,7 @@ impl Worker {
         false
     }
 
-    /// Waits until `due_ns`, and returns the time then; `None` where the run ends before.
+    /// Waits until `due_ns`, and returns the time then; `None` if the run ends before.
     pub(crate) fn wait_until(&mut self, due_ns: u64) -> Option<u64> {
         loop {
             let now_ns = self.wait_a_slice(due_ns)?;
@@ -74,9 +75,9 @@ impl Worker {
         }
     }
 
-    /// Waits until `due_ns` or for a slice of time, and returns the time then; `None` where the run ends before.
+    /// Waits until `due_ns` or for one slice, and returns the time then; `None` if the run ends before.
     ///
-    /// A sleep ends tens of microseconds late: it asks to be woken early, and spins the rest.
+    /// A sleep ends tens of microseconds late, so the worker asks to be woken early and spins for the rest.
     pub(crate) fn wait_a_slice(&mut self, due_ns: u64) -> Option<u64> {
         let lead = &self.engine.lead;
         let spin_from_ns = due_ns.saturating_sub(self.spin_ns.max(lead.ns()));
@@ -105,9 +106,9 @@ impl Worker {
         }
     }
 
-    /// Tries the event until it ends well, may not be tried again, or the run is given up.
+    /// Tries the event until it succeeds, may not be retried, or the run is abandoned.
     ///
-    /// What an event waits for a connection to be made again is wait, and its service is that of the try that comes after.
+    /// Time spent on reconnecting counts as wait; the service time is that of the try that follows.
     pub(crate) fn perform(&mut self, event: &Started) {
         let mut event = *event;
         self.ledger.begun(self.index, &event);
@@ -121,7 +122,8 @@ impl Worker {
             if failure.class == FailureClass::Unprocessed {
                 self.connection = None;
                 if is_refused {
-                    // A server that begins nothing on any connection would be asked without end.
+                    // Pause: a server that refuses to begin requests on any connection would be asked in an
+                    // endless loop.
                     self.pause(end_ns, PAUSE_FIRST_NS as f64, &Engine::is_abandoned);
                 }
                 if !self.connect_again(Engine::is_abandoned) || self.engine.is_abandoned() {
@@ -142,7 +144,7 @@ impl Worker {
                 is_hit = true;
             } else {
                 if failure.class == FailureClass::Timeout {
-                    // The answer that comes later would be taken for that of the next event.
+                    // Drop the connection: the late answer would be taken for the next event's.
                     self.connection = None;
                 }
                 self.ledger.note_failure(self.index, &failure, &event.taken, try_start_ns, end_ns);
@@ -165,7 +167,7 @@ impl Worker {
         }
     }
 
-    /// One try; `None` where it ended well.
+    /// Runs one try; `None` if it succeeded.
     fn attempt(&mut self, event: &Started, start_ns: u64) -> Option<Failure> {
         let connection = self.connection.as_mut().expect("a worker that performs is connected");
         self.laps.begin(start_ns);
@@ -181,7 +183,7 @@ impl Worker {
         }
     }
 
-    /// Connects again, pausing longer after each failure; false where `is_over` comes first.
+    /// Reconnects, pausing longer after each failure; false if `is_over` comes first.
     fn connect_again(&mut self, is_over: impl Fn(&Engine) -> bool) -> bool {
         let mut pause_ns = PAUSE_FIRST_NS;
         while !is_over(&self.engine) {

@@ -1,14 +1,14 @@
-//! Searches of targets whose capacity is known, beside generators that are in the way.
+//! Searches of targets with a known capacity, beside generators that limit some tries.
 
 use super::*;
 use crate::schedule::random::Random;
 
-/// With runs so long that an event more or less is nothing.
+/// A search with runs so long that one event more or less is negligible.
 fn search(start_per_s: f64, floor_per_s: f64, ceiling_per_s: f64) -> Search {
     Search::new(start_per_s, Room { floor_per_s, ceiling_per_s, time_s: 1e6 })
 }
 
-/// Plays a search to its end on a target that answers by `answer`; yields the answer and the number of runs.
+/// Plays a search to its end on a target that answers by `answer`; returns the answer and the number of runs.
 fn play(mut search: Search, mut answer: impl FnMut(f64) -> ProbeEnd) -> (Answer, u32) {
     let mut runs = 0;
     loop {
@@ -36,7 +36,7 @@ fn a_target_that_gets_slower_is_said_to_have_changed() {
     assert_eq!(kept, Try { number: 3, rate_per_s: 800.0 });
     assert!(broken.rate_per_s <= 200.0 && again.rate_per_s.total_cmp(&800.0).is_eq(), "{answer:?}");
     assert!(kept.number < broken.number && broken.number < again.number, "{answer:?}");
-    // One that falls to a third of its capacity and stays there: what was kept before denies what is found after.
+    // A target that falls to a third of its capacity and stays there: earlier results contradict later ones.
     let mut tries = 0;
     let fallen = move |per_s: f64| {
         tries += 1;
@@ -73,20 +73,20 @@ fn a_steady_target_that_keeps_a_promise_by_chance_near_its_capacity_is_rarely_ca
             _ => {}
         }
     }
-    // The rest is unsettled: a target that tosses a coin at its capacity has none to 1 %.
+    // The rest is unsettled: a target with random results at its capacity has no capacity known to 1 %.
     let of = format!("{false_alarms} false alarms, {found} found, {wrong} wrong, of 1000");
     assert!(false_alarms <= 20 && found >= 300 && wrong <= 10, "{of}");
 }
 
-/// How many of 1000 searches end in which answer: right, wrong, changed, unsettled, unreachable, the generator's limit.
+/// Results of 1000 searches: right, wrong, changed, unsettled, unreachable, the generator's limit.
 ///
-/// `target` says whether a try keeps the promise, by its rate, its number and a drawn value. An answer from 80 to 110 % of the
-/// `capacity` is right.
+/// `target` decides whether a try keeps the promise, from its rate, its number and a drawn value. An answer
+/// from 80 to 110 % of the `capacity` is right.
 fn answers(capacity: f64, target: impl Fn(f64, u64, f64) -> bool) -> [u32; 6] {
     answers_beside(capacity, target, |_, _| false)
 }
 
-/// The same beside a generator that is in the way of some tries, by their rate and a drawn value.
+/// Variant of [`answers`] with a generator that limits some tries, by their rate and a drawn value.
 fn answers_beside(
     capacity: f64,
     target: impl Fn(f64, u64, f64) -> bool,
@@ -100,7 +100,7 @@ fn answers_beside(
             let mut drawn = Random::of(seed, tries);
             let kept = target(per_s, tries, drawn.unit());
             match kept {
-                // What a generator in the way breaks is unclear, whatever the target would have done.
+                // A try that the generator limits is unclear, whatever the target would have done.
                 _ if is_in_the_way(per_s, drawn.unit()) => ProbeEnd::Unclear,
                 true => ProbeEnd::Kept,
                 false => ProbeEnd::Broken,
@@ -120,22 +120,22 @@ fn answers_beside(
     ends
 }
 
-/// A try keeps the promise with a chance that falls from 1 to 0 about the capacity, over 3 % of it.
+/// The chance that a try keeps the promise; it falls from 1 to 0 about the capacity, over 3 % of it.
 fn near(per_s: f64, capacity: f64) -> f64 {
     1.0 / (1.0 + ((per_s / capacity - 1.0) / 0.03).exp())
 }
 
 #[test]
 fn a_search_beside_wild_tries_finds_the_capacity_or_says_that_it_does_not() {
-    // A percentile of heavy tails: some tries break the promise by chance, at any rate. Of one in five, an answer that is
-    // too low is the target's.
+    // A percentile of heavy tails: some tries break the promise by chance, at any rate. If one try in five
+    // does, an answer that is too low is the target's doing.
     for (wild, wrong_max) in [(0.01, 10), (0.05, 20), (0.2, 150)] {
         let ends = answers(500.0, |per_s, _, drawn| drawn < near(per_s, 500.0) * (1.0 - wild));
         let [right, wrong, changed, _, unreachable, limit] = ends;
         assert!(right >= 250 && wrong <= wrong_max, "{wild}: {ends:?}");
         assert!(changed <= 20 && unreachable <= 10 && limit == 0, "{wild}: {ends:?}");
     }
-    // One that never keeps it, and one that keeps it once in fifty tries, at any rate.
+    // A target that never keeps the promise, and one that keeps it once in fifty tries, at any rate.
     assert_eq!(answers(500.0, |_, _, _| false), [0, 0, 0, 0, 1_000, 0]);
     let [right, wrong, changed, _, unreachable, _] = answers(500.0, |_, _, drawn| drawn < 0.02);
     assert!(
@@ -146,7 +146,7 @@ fn a_search_beside_wild_tries_finds_the_capacity_or_says_that_it_does_not() {
 
 #[test]
 fn a_search_beside_a_capacity_that_drifts_or_jumps_prints_no_other_one() {
-    // It falls by a share with each try, or jumps at the tenth.
+    // The capacity falls by a share with each try, or jumps at the tenth.
     for (drift, jump) in [(0.001, 1.0), (0.005, 1.0), (0.02, 1.0), (0.0, 0.8), (0.0, 0.5), (0.0, 2.0)] {
         let ends = answers(500.0 * jump, |per_s, tries, drawn| {
             let fallen: f64 = (0..tries).map(|_| 1.0 - drift).product();
@@ -180,7 +180,7 @@ fn a_generator_that_cannot_do_more_is_called_the_limit_and_no_capacity_of_the_ta
         assert!(wrong == 0 && changed <= 20 && unreachable == 0, "{limit_per_s}: {ends:?}");
         assert!(right == 0 || limit_per_s > 400.0, "{limit_per_s}: {ends:?}");
     }
-    // Far above the target's capacity it changes nothing.
+    // Far above the target's capacity the generator changes nothing.
     let ends = answers_beside(
         500.0,
         |per_s, _, drawn| drawn < near(per_s, 500.0),
@@ -249,7 +249,7 @@ fn a_machine_that_is_disturbed_for_a_while_does_not_hide_the_rates_above() {
 #[test]
 fn an_answer_names_only_rates_that_were_tried_and_the_tries_that_contradict_each_other() {
     let ends = [ProbeEnd::Kept, ProbeEnd::Broken, ProbeEnd::Unclear, ProbeEnd::Invalid];
-    // Every mixture of ends, and no target at all behind them.
+    // Every mixture of results, without a consistent target.
     for seed in 0..3_000 {
         let (mut tries, mut search) = (Vec::new(), search(10.0, 1.0, 5_000.0));
         let shares = Random::of(seed, 0).unit();
@@ -298,7 +298,8 @@ fn an_answer_names_only_rates_that_were_tried_and_the_tries_that_contradict_each
 
 #[test]
 fn a_search_without_evidence_to_its_last_try_names_no_rate_that_was_not_tried() {
-    // Two of three tries tell nothing, and the third breaks the promise: the floor is too far for 64 tries.
+    // Two of three tries give no evidence, and the third breaks the promise: the floor is too far for 64
+    // tries.
     let mut tries = 0;
     let (answer, _) = play(search(4e6, 1e-3, 5e6), |_| {
         tries += 1;
@@ -311,7 +312,7 @@ fn a_search_without_evidence_to_its_last_try_names_no_rate_that_was_not_tried() 
 #[test]
 fn tries_that_tell_nothing_do_not_break_the_promise_at_the_upper_end() {
     for end in [ProbeEnd::Unclear, ProbeEnd::Invalid] {
-        // Broken above 1000/s while the search comes near; when it looks again, no try there tells anything.
+        // Broken above 1000/s while the search approaches; at the second look, no try there gives evidence.
         let mut search = search(100.0, 1.0, 1e7);
         let mut answer = up_to(1_000.0);
         let answer = loop {
@@ -330,7 +331,7 @@ fn tries_that_tell_nothing_do_not_break_the_promise_at_the_upper_end() {
 
 #[test]
 fn a_rate_that_was_kept_contradicts_a_generator_that_cannot_do_a_tenth_of_it() {
-    // Kept up to 800/s, then broken down to 200/s, then the generator is in the way of everything.
+    // Kept up to 800/s, then broken down to 200/s, then the generator limits every try.
     let mut tries = 0;
     let (answer, _) = play(search(200.0, 10.0, 1e6), |per_s| {
         tries += 1;
@@ -346,7 +347,7 @@ fn a_rate_that_was_kept_contradicts_a_generator_that_cannot_do_a_tenth_of_it() {
 
 #[test]
 fn luck_does_not_survive_the_confirmation() {
-    // Kept at any rate below 1000 where it is tried first, but in truth only up to 800.
+    // Kept at any rate below 1000 on its first try, but in truth only up to 800.
     let mut tried = std::collections::BTreeSet::new();
     let lucky = move |rate: f64| {
         let is_first = tried.insert(rate.to_bits());

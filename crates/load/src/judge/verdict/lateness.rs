@@ -1,20 +1,20 @@
-//! Whether the generator was on time: its part of each percentile of the response that is published.
+//! Check of the generator's lateness: its part of each published percentile of the response.
 //!
-//! The generator's part of a response is its lateness, and of the wait what its lateness with the event before on the same
-//! connection caused. A percentile of the response is the generator's if that part, at the same percentile, is more than
-//! half of it. The p99 may not be.
+//! The generator's part of a response is its lateness, and the part of the wait that its lateness with the
+//! previous event on the same connection caused. A percentile of the response is the generator's if that
+//! part, at the same percentile, is more than half of it. The p99 may not be.
 
 use record::histogram::{Histogram, QUANTILES};
 use record::verdict::Check;
 
-/// The quantile that is judged, where the sample holds it.
+/// The quantile that is judged, if the sample is large enough.
 const JUDGED: f64 = 0.99;
-/// The generator's part of a response that is allowed.
+/// Maximum allowed share of the generator's part in a response.
 const PART_MAX: f64 = 0.5;
-/// On `null:` the response is the generator's lateness: it may be this late, as sleeping costs on a good machine.
+/// On `null:` the response is the generator's lateness; this much is the cost of sleeping on a good machine.
 const NOTHING_NS_MAX: f64 = 100_000.0;
 
-/// The names of the values of a summary of `response` that the generator made.
+/// Names of the values in a summary of `response` that the generator caused.
 pub(crate) fn generator_made(response: &Histogram, raised: &Histogram) -> Vec<&'static str> {
     let (Some(response), Some(raised)) = (response.summary(), raised.summary()) else { return Vec::new() };
     let is_made = |response_ns: f64, raised_ns: f64| raised_ns > PART_MAX * response_ns;
@@ -28,7 +28,7 @@ pub(crate) fn generator_made(response: &Histogram, raised: &Histogram) -> Vec<&'
     names
 }
 
-/// The check on the p99, or on the highest percentile that leaves an event above it; `None` of fewer than two events.
+/// Checks the p99, or the highest percentile that leaves an event above it; `None` for fewer than two events.
 ///
 /// - `is_nothing`: the target does nothing, and the response is all lateness.
 pub(crate) fn check(response: &Histogram, raised: &Histogram, is_nothing: bool) -> Option<Check> {
@@ -62,7 +62,7 @@ mod tests {
             (of(&[(200_000, 9_980), (24_200_000, 20)]), of(&[(5_000, 9_980), (24_000_000, 20)]));
         assert_eq!(generator_made(&response, &raised), ["p99_9", "p99_99", "max"]);
         assert!(check(&response, &raised, false).unwrap().ok, "the p99 is the server's");
-        // A server that is itself slow that often is not excused, and not accused.
+        // A server that is itself slow that often is neither excused nor accused.
         let slow = of(&[(200_000, 9_900), (60_000_000, 100)]);
         assert!(generator_made(&slow, &raised).is_empty());
     }

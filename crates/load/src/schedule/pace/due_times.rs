@@ -1,4 +1,4 @@
-//! What all ways to spread due times share.
+//! The interface of all distributions of due times.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,27 +7,27 @@ use record::load::Arrivals;
 
 use super::path::Path;
 
-/// What a pace is made from.
+/// The settings of a pace.
 #[derive(Debug, Clone)]
 pub struct PaceSettings {
-    /// How due times are spread.
+    /// Distribution of due times.
     pub arrivals: Arrivals,
     /// Recorded due times for [`Arrivals::File`], in order, the first of them 0; empty for all other
     /// arrivals.
     pub recorded: Arc<[u64]>,
-    /// Events per second over all threads; over 0. Unused where the arrivals say their rates themselves.
+    /// Events per second over all threads; over 0. Unused if the arrivals state their own rates.
     pub rate_per_s: f64,
     /// Workers; a thread's period is `threads / rate_per_s`.
     pub threads: u32,
-    /// What chance follows from.
+    /// Random seed.
     pub seed: u64,
     /// Length of the phase.
     pub span: Duration,
-    /// No more events than this.
+    /// Maximum number of events.
     pub events_max: Option<u64>,
 }
 
-/// One way to spread due times. A new one is one file and one line in [`super::Pace::laid_out`].
+/// One distribution of due times. A new one is one file and one line in [`super::Pace::laid_out`].
 pub(crate) trait DueTimes: std::fmt::Debug + Send + Sync {
     /// Number of events in the phase.
     fn count(&self) -> u64;
@@ -47,7 +47,7 @@ pub(crate) trait DueTimes: std::fmt::Debug + Send + Sync {
     }
 }
 
-/// Room for a computation on due times, so that it allocates nothing; one a thread.
+/// Buffers for computing due times, so that computing one allocates nothing; each thread has its own.
 #[derive(Debug, Default)]
 pub struct Scratch {
     pub(super) window_ns: Vec<u64>,

@@ -1,26 +1,27 @@
-//! Even arrivals: each thread has its period, the threads staggered over it; jitter moves each due time a little.
+//! Even arrivals: each thread has its period, the threads staggered over it; jitter moves each due time a
+//! little.
 //!
-//! Due times of neighbours may swap by jitter. Where any worker takes the next event ([`DueTimes::in_order_ns`]) they
-//! must come in order of time, or a worker would sleep for a later event while an earlier one waits. Jitter moves an
-//! event by at most `jitter x threads` places either way, so the event of a rank is found among a few neighbours,
-//! and the k-th due time stays a pure function of k.
+//! Jitter may swap the due times of neighbors. If any worker takes the next event
+//! ([`DueTimes::in_order_ns`]), they must come in order of time, or a worker would sleep for a later event
+//! while an earlier one waits. Jitter moves an event by at most `jitter x threads` places either way, so the
+//! event of a rank is found among a few neighbors, and the k-th due time stays a pure function of k.
 
 use super::due_times::{DueTimes, PaceSettings, Scratch, whole_events};
 use crate::schedule::random::Random;
 
-/// Tells the jitter's chance from that of the events' contents.
+/// Separates the random stream of the jitter from that of the events' contents.
 const JITTER_SALT: u64 = 0x6a69_7474_6572;
 
 #[derive(Debug)]
 pub(super) struct Even {
     count: u64,
     gap_ns: f64,
-    /// How far an event may move either way.
+    /// The maximum distance by which jitter moves an event either way.
     reach_ns: f64,
-    /// In how many places to either side the event of a rank may be found.
+    /// Number of places to either side in which the event of a rank may be.
     reach_ranks: u64,
     threads: u64,
-    /// The same among the events of one thread; 0 where they come in order by themselves.
+    /// The same among the events of one thread; 0 if they are in order without sorting.
     reach_own: u64,
     span_ns: f64,
     seed: u64,
@@ -39,7 +40,8 @@ impl Even {
             reach_ns: jitter_slots * gap_ns,
             reach_ranks: to_u64((2.0 * jitter_slots).ceil()),
             threads: settings.threads.into(),
-            // Up to half a period either way, an event meets the next of its thread at most.
+            // With up to half a period either way, an event reaches at most the due time of its thread's next
+            // event.
             reach_own: if jitter_ratio > 0.5 { to_u64((2.0 * jitter_ratio).ceil()) } else { 0 },
             span_ns: settings.span.as_secs_f64() * 1e9,
             seed: settings.seed ^ JITTER_SALT,
@@ -52,7 +54,7 @@ impl Even {
             return to_u64(even_ns.round());
         }
         let moved_ns = even_ns + self.reach_ns * (2.0 * Random::of(self.seed, slot).unit() - 1.0);
-        // What would leave the phase is mirrored at its edge: the number of events stays exact.
+        // A time outside the phase is mirrored at the edge: the number of events stays exact.
         to_u64(mirrored(moved_ns, self.span_ns).min(self.span_ns - 1.0))
     }
 }
@@ -75,7 +77,7 @@ impl DueTimes for Even {
         *scratch.window_ns.select_nth_unstable((rank - first) as usize).1
     }
 
-    /// In order of time within the thread: it could not keep a due time that lies before its last.
+    /// Sorted by time within the thread: a thread could not meet a due time that lies before its last.
     #[expect(clippy::cast_possible_truncation, reason = "an index into a window of a few events")]
     fn of_slot_ns(&self, slot: u64, scratch: &mut Scratch) -> u64 {
         if self.reach_own == 0 {

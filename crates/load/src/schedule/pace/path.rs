@@ -1,9 +1,9 @@
-//! The way down to the Poisson event that was found last, from which its neighbor is found quickly.
+//! The path in the tree of Poisson events to the event found last, from which its neighbor is found quickly.
 
 /// A stretch of time, and the events in it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Node {
-    /// Tells the halves of a window, of the halves, and so on apart; 1 for the window.
+    /// Identifies the halves of a window, the halves of the halves, and so on; 1 for the window.
     pub(super) id: u128,
     pub(super) first: u64,
     pub(super) count: u64,
@@ -14,7 +14,7 @@ pub(super) struct Node {
 /// The nodes from a window down to the event that was found last.
 #[derive(Debug, Default)]
 pub(super) struct Path {
-    /// Whose they are: seed, span and count.
+    /// Seed, span and count of the arrivals that the nodes belong to.
     pub(super) key: (u64, u64, u64),
     pub(super) window: usize,
     pub(super) nodes: Vec<Node>,

@@ -1,14 +1,15 @@
 //! Poisson arrivals: independent users, exponential gaps.
 //!
-//! The number of events in each of some equal windows of the phase is drawn when the phase is laid out. Within a window
-//! each event goes to either half with equal chance, and so on down to one event in a stretch of time, where its due time
-//! is uniform. That is a Poisson process, any of whose events is found in a few microseconds, and in some nanoseconds after
-//! its neighbor. Neither layout time nor memory grows with the number of events.
+//! The number of events in each of some equal windows of the phase is drawn when the phase is laid out.
+//! Within a window each event falls into either half with equal chance, and so on down to one event in a
+//! stretch of time, in which its due time is uniform. That is a Poisson process. Any of its events is found
+//! in a few microseconds, and the neighbor of the last one in some nanoseconds. Neither layout time nor
+//! memory grows with the number of events.
 //!
 //! # Source
 //!
-//! Kingman, *Poisson Processes* (1993), section 2.4: given their number, the points in an interval are independent and
-//! uniform.
+//! Kingman, *Poisson Processes* (1993), section 2.4: given their number, the points in an interval are
+//! independent and uniform.
 
 use super::due_times::{DueTimes, PaceSettings, Scratch};
 use super::path::{Node, Path};
@@ -17,9 +18,9 @@ use crate::schedule::random::Random;
 const WINDOW_SALT: u64 = 0x0070_6f69_7373_6f6e;
 const HALF_SALT: u64 = 0x6861_6c66;
 const PLACE_SALT: u64 = 0x0070_6c61_6365;
-/// Events in a window, about, where the number of windows allows.
+/// Approximate number of events in a window, if the number of windows allows it.
 const WINDOW_EVENTS: f64 = 1_024.0;
-/// Their counts take 512 KiB.
+/// The counts take 512 KiB.
 const WINDOWS_MAX: u64 = 1 << 16;
 
 #[derive(Debug)]
@@ -63,7 +64,7 @@ impl Poisson {
         }
     }
 
-    /// Leaves the path at the node that is closest to the event `rank`.
+    /// Cuts the path back to the deepest node that holds the event `rank`.
     fn climb(&self, rank: u64, path: &mut Path) {
         let key = (self.seed, self.span_ns, self.count);
         if path.key != key {
@@ -92,7 +93,7 @@ impl Node {
         (self.first..self.first + self.count).contains(&rank)
     }
 
-    /// Its halves; `first_half` of its events are in the first.
+    /// The halves of the node, the first with `first_half` of its events.
     fn halves(&self, first_half: u64) -> [Self; 2] {
         let middle_ns = self.from_ns.midpoint(self.until_ns);
         [
@@ -118,7 +119,7 @@ impl DueTimes for Poisson {
         self.climb(rank, path);
         loop {
             let node = path.nodes[path.nodes.len() - 1];
-            // All that is left falls into one nanosecond, or is one event.
+            // The node is one nanosecond long, or has one event.
             if node.until_ns - node.from_ns <= 1 {
                 return node.from_ns;
             }
@@ -136,26 +137,26 @@ impl DueTimes for Poisson {
         let windows = (self.before.len() - 1) as u128;
         let window = (u128::from(t_ns) * windows / u128::from(self.span_ns)).min(windows - 1);
         let window = usize::try_from(window).expect("at most 65,536");
-        // An edge is rounded to the nanosecond: the moment may lie in a neighbor.
+        // An edge is rounded to the nanosecond, so the time may lie in a neighboring window.
         let (low, high) = (window.saturating_sub(1), (window + 2).min(self.before.len() - 1));
         let high = if t_ns >= self.span_ns { u64::MAX } else { self.before[high] };
         (self.before[low].min(self.count), high.min(self.count))
     }
 }
 
-/// How many of `coins` fair coins show heads.
+/// Number of heads among `coins` fair coins.
 fn heads(coins: u64, random: &mut Random) -> u64 {
     let whole: u64 = (0..coins / 64).map(|_| u64::from(random.bits().count_ones())).sum();
     let rest = coins % 64;
     whole + if rest == 0 { 0 } else { u64::from((random.bits() >> (64 - rest)).count_ones()) }
 }
 
-/// A number of events whose mean is `mean`.
+/// A random number of events, Poisson-distributed with mean `mean`.
 ///
 /// # Source
 ///
-/// Below 10 the product of uniform numbers: Knuth, *Seminumerical Algorithms*, 3.4.1; from there on Hörmann, *The transformed
-/// rejection method for generating Poisson random variables* (1993), algorithm PTRS.
+/// Below 10 the product of uniform numbers: Knuth, *Seminumerical Algorithms*, 3.4.1; from there on Hörmann,
+/// *The transformed rejection method for generating Poisson random variables* (1993), algorithm PTRS.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -1,4 +1,4 @@
-//! Arrivals as they were recorded: the same due times again.
+//! Replayed arrivals: the recorded due times.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,17 +10,17 @@ use crate::schedule::clock::to_ns;
 #[derive(Debug)]
 pub(super) struct Replay {
     due_ns: Arc<[u64]>,
-    /// The first that is played.
+    /// Index of the first due time to replay.
     first: usize,
-    /// When in the recording this begins.
+    /// Position in the recording at which this begins.
     offset_ns: u64,
-    /// How much faster than it was it is played.
+    /// Speed as a multiple of the recording's.
     factor: f64,
     count: u64,
 }
 
 impl Replay {
-    /// What is left of the recording from `offset` on, played `factor` times as fast.
+    /// The rest of the recording from `offset` on, replayed `factor` times as fast.
     pub(super) fn from_on(settings: &PaceSettings, offset: Duration, factor: f64) -> Self {
         let due_ns = Arc::clone(&settings.recorded);
         assert!(due_ns.is_sorted(), "due times come in order");

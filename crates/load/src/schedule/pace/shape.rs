@@ -1,4 +1,4 @@
-//! Due times of arrivals whose rate changes with time.
+//! Due times of arrivals with a rate that changes with time.
 
 use std::time::Duration;
 
@@ -11,18 +11,18 @@ use crate::schedule::clock::to_ns;
 #[derive(Debug)]
 pub(super) struct Shaped {
     shape: Shape,
-    /// Where in the shape this begins.
+    /// Position in the shape at which this begins.
     offset_s: f64,
-    /// Events due before that.
+    /// Events due before that position.
     before: f64,
-    /// The rate beside that of the shape.
+    /// The rate as a multiple of the shape's.
     factor: f64,
     count: u64,
     span_ns: u64,
 }
 
 impl Shaped {
-    /// What is left of the shape from `offset` on, at `factor` times its rate.
+    /// The rest of the shape from `offset` on, at `factor` times its rate.
     pub(super) fn from_on(settings: &PaceSettings, shape: Shape, offset: Duration, factor: f64) -> Self {
         let before = shape.events_until(offset.as_secs_f64());
         let total = (shape.events_until(settings.span.as_secs_f64()) - before) * factor;

@@ -1,4 +1,4 @@
-//! What happens on a connection of an event loop: made, sent on, read from, lost, made again.
+//! The life of a connection in an event loop: connect, send, receive, lose, reconnect.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::ops::Range;
@@ -15,7 +15,7 @@ use crate::net::held::{self, HeldBytes};
 use crate::net::{CONNECT_TIMEOUT, Dialogue, Multiplex, Opening, closed, connection_failure, is_unread};
 use crate::schedule::clock::to_ns;
 
-/// What says that the other side is gone, though something may be left to read.
+/// Flags for the end of the peer, though data may be left to read.
 const GONE: EpollFlags = EpollFlags::EPOLLRDHUP.union(EpollFlags::EPOLLHUP).union(EpollFlags::EPOLLERR);
 
 impl EventLoop {
@@ -24,12 +24,12 @@ impl EventLoop {
         carrier * self.depth..(carrier + 1) * self.depth
     }
 
-    /// The number of a connection's first link, by which it goes where events do not matter.
+    /// The number of a connection's first link, which stands for the connection outside of events.
     fn first_of(&self, carrier: usize) -> usize {
         carrier * self.depth
     }
 
-    /// What a link's connection speaks, turned to the link.
+    /// The dialogue of a link's connection, switched to the link.
     pub(super) fn dialogue(&mut self, number: usize) -> &mut dyn Dialogue {
         let link = &self.links[number];
         let dialogue = &mut *self.carriers[link.carrier].dialogue;
@@ -39,21 +39,21 @@ impl EventLoop {
         dialogue
     }
 
-    /// Sends what a link built, as far as the kernel takes it now; with several requests in flight, together with what the
-    /// others build.
+    /// Sends the link's request as far as the kernel takes it now; with several requests in flight, `flush`
+    /// sends it together with those of the other links.
     pub(super) fn send(&mut self, number: usize) {
         let carrier = self.links[number].carrier;
         let sent_before = self.carriers[carrier].unsent.len();
         self.say(carrier);
         let it = &self.carriers[carrier];
-        // Nothing was unsent before, and less than all is unsent now.
+        // Nothing was unsent before, and less than the whole request is unsent now.
         let is_sent = sent_before == 0 && it.unsent.len() < self.out.len();
         if is_sent && it.socket.is_some() {
             self.links[number].is_sent = true;
         }
     }
 
-    /// Sends what was built.
+    /// Sends the contents of `out`.
     fn say(&mut self, carrier: usize) {
         let it = &mut self.carriers[carrier];
         if it.socket.is_none() {
@@ -67,7 +67,7 @@ impl EventLoop {
             return;
         }
         if !it.unsent.is_empty() {
-            // It goes after what went before.
+            // Sent later: bytes must keep their order.
             return it.unsent.extend_from_slice(&self.out);
         }
         let sent = match it.socket.as_mut().map(|socket| socket.write(&self.out)) {
@@ -84,7 +84,7 @@ impl EventLoop {
         }
     }
 
-    /// Sends what links have built since the last time, all of a connection at once.
+    /// Sends what links have built since the last flush, with one write for each connection.
     pub(super) fn flush(&mut self) {
         while let Some(carrier) = self.dirty.pop() {
             self.carriers[carrier].is_dirty = false;
@@ -94,7 +94,7 @@ impl EventLoop {
         }
     }
 
-    /// Goes on until the kernel takes no more: that it takes more again is told once.
+    /// Writes until the kernel takes no more: edge-triggered readiness is reported only after that.
     fn send_rest(&mut self, carrier: usize) {
         let it = &mut self.carriers[carrier];
         let Some(socket) = &mut it.socket else { return };
@@ -118,7 +118,7 @@ impl EventLoop {
             self.watch(carrier, if is_blocked { INPUT | EpollFlags::EPOLLOUT } else { INPUT });
         }
         if sent > 0 {
-            // Whose request it is that has left, is not known: it may be any of them.
+            // The bytes that left may belong to any of the requests.
             for number in self.links_of(carrier) {
                 self.links[number].is_sent |= self.links[number].state == State::Asking;
             }
@@ -127,7 +127,7 @@ impl EventLoop {
 
     fn watch(&self, carrier: usize, flags: EpollFlags) {
         if let Some(socket) = &self.carriers[carrier].socket {
-            // The socket is registered; this cannot fail but for want of memory, and then nothing more comes of it.
+            // The socket is registered, so this fails only for want of memory; then the connection stalls.
             let _ = self.ready.change(socket, flags, carrier as u64);
         }
     }
@@ -140,8 +140,8 @@ impl EventLoop {
         if flags.contains(EpollFlags::EPOLLOUT) && !self.carriers[carrier].unsent.is_empty() {
             self.send_rest(carrier);
         }
-        // Readiness is told once. A read that fills the room may leave something, and so may any that comes before the
-        // server's end; what comes after a read that did not fill it, makes the connection ready again.
+        // Edge-triggered: readiness is reported once. A read that fills the buffer may leave bytes, and so
+        // may any read before the peer's end. After a short read, new bytes make the connection ready again.
         while matches!(
             self.links[first].state,
             State::Greeting | State::Free | State::Resting | State::Asking | State::Draining | State::Pausing
@@ -149,7 +149,7 @@ impl EventLoop {
         {}
     }
 
-    /// Reads once, and does what follows from it; yields the bytes that were read.
+    /// Reads once and processes the bytes; returns their number.
     fn receive(&mut self, carrier: usize) -> usize {
         let first = self.first_of(carrier);
         let it = &mut self.carriers[carrier];
@@ -175,7 +175,7 @@ impl EventLoop {
         bytes
     }
 
-    /// Hears what was read while at most one request is in flight.
+    /// Processes bytes read while at most one request is in flight.
     fn take_answer(&mut self, carrier: usize, number: usize, bytes: usize) {
         let state = self.links[number].state;
         let it = &mut self.carriers[carrier];
@@ -200,7 +200,7 @@ impl EventLoop {
                 if self.multiplex(carrier).closes_idle()
                     && (bytes == 0 || self.carriers[carrier].dialogue.closes()) =>
             {
-                // It is not down: it will be there again when an event needs it.
+                // Not an outage: the connection is replaced before an event needs it.
                 self.replace(carrier);
             }
             (_, None) if bytes == 0 => self.lose(carrier, &closed()),
@@ -215,8 +215,8 @@ impl EventLoop {
         }
     }
 
-    /// Hears what came with the last answer and was not taken: it answers nothing that was asked. Yields why the connection is of
-    /// no use any more.
+    /// Processes bytes left over after the last answer, which answer no request. Returns the reason if the
+    /// connection has become unusable.
     fn hear_left(&mut self, carrier: usize) -> Option<Failure> {
         let it = &mut self.carriers[carrier];
         if it.inbox.is_empty() && !it.dialogue.has_left() {
@@ -226,7 +226,7 @@ impl EventLoop {
         it.inbox.hear(&[], |input| dialogue.hear_unasked(input)).and_then(Result::err)
     }
 
-    /// Hears what was read while several requests may be in flight: any number of answers.
+    /// Processes bytes read while several requests may be in flight: any number of answers.
     fn take_answers(&mut self, carrier: usize, bytes: usize, asking: usize) {
         let mut answers = std::mem::take(&mut self.answers);
         let it = &mut self.carriers[carrier];
@@ -234,7 +234,7 @@ impl EventLoop {
         it.inbox.hear_each(&self.input[..bytes], |input| {
             let heard = dialogue.hear(input, bytes == 0);
             let Some(answer) = heard.answer else { return (heard.taken, false) };
-            // Nothing is understood after what is no answer.
+            // After a protocol error nothing that follows can be parsed.
             let is_lost = matches!(&answer, Err(failure) if failure.class == FailureClass::Connection);
             answers.push((dialogue.answered(), answer));
             (heard.taken, !is_lost && answers.len() < asking)
@@ -261,13 +261,13 @@ impl EventLoop {
             self.lose(carrier, &failure);
             is_lost = true;
         }
-        // With the last answer it may have been replaced.
+        // The last answer may have replaced the connection.
         if bytes == 0 && !is_lost && self.carriers[carrier].socket.is_some() {
             self.lose(carrier, &closed());
         }
     }
 
-    /// Says what the dialogue has to say to what it heard.
+    /// Sends the dialogue's replies to what it received.
     fn reply(&mut self, carrier: usize) {
         let state = self.links[self.first_of(carrier)].state;
         if matches!(state, State::Down | State::Opening | State::Connecting) {
@@ -295,7 +295,7 @@ impl EventLoop {
         self.first_slot / self.depth + carrier
     }
 
-    /// The connection broke, and with it the try of each event that it carried.
+    /// Handles a broken connection, which fails the try of each event in flight on it.
     pub(super) fn lose(&mut self, carrier: usize, failure: &Failure) {
         let first = self.first_of(carrier);
         if matches!(self.links[first].state, State::Connecting | State::Greeting) {
@@ -309,7 +309,7 @@ impl EventLoop {
         let mut carried = 0;
         for number in self.links_of(carrier) {
             if self.links[number].state == State::Draining {
-                // The server has not begun it.
+                // The server has not begun this one.
                 continue;
             }
             let may_repeat = !self.links[number].is_sent || self.dialogue(number).may_repeat();
@@ -332,7 +332,7 @@ impl EventLoop {
         self.replace(carrier);
     }
 
-    /// Whether the server has closed the connection as one that is idle, before it had read the request in flight.
+    /// Whether the server closed the connection as idle before it had read the request in flight.
     fn was_idle(&mut self, carrier: usize) -> bool {
         let first = self.first_of(carrier);
         let it = &self.carriers[carrier];
@@ -343,8 +343,9 @@ impl EventLoop {
             && (!self.links[first].is_sent || self.dialogue(first).may_repeat())
     }
 
-    /// The link's connection takes no more requests: it is replaced when none is in flight on it. An event in flight was not begun by the server,
-    /// and is asked on the next connection, which is no retry.
+    /// Marks that the link's connection takes no more requests: it is replaced when no request is in flight.
+    /// The server has not begun the link's event; the event is sent on the next connection, which is not a
+    /// retry.
     pub(super) fn drain(&mut self, number: usize) {
         let carrier = self.links[number].carrier;
         self.links[number].state = State::Draining;
@@ -356,7 +357,7 @@ impl EventLoop {
         }
     }
 
-    /// Gives up a request alone; false if its connection is of no use then.
+    /// Cancels one request; false if its connection is then unusable.
     pub(super) fn cancel(&mut self, number: usize) -> bool {
         let mut out = std::mem::take(&mut self.out);
         out.clear();
@@ -368,15 +369,16 @@ impl EventLoop {
         is_well
     }
 
-    /// Drops a connection and makes another: at once, as a client does that finds its connection dead, but after a pause
-    /// where it has carried no answer. What a server takes only to close it, would be made without end.
+    /// Drops a connection and makes another: at once, as a client does that finds its connection dead, but
+    /// after a pause if it carried no answer. Otherwise a server that accepts and closes would cause an
+    /// endless loop.
     pub(super) fn replace(&mut self, carrier: usize) {
         self.disconnect(carrier);
         let pause_ns = if self.carriers[carrier].has_answered { 0 } else { self.next_pause_ns(carrier) };
         self.set_timer(self.first_of(carrier), self.engine.clock.now_ns() + pause_ns);
     }
 
-    /// How long to wait before the next connection is tried: each time about twice as long, until there is an answer.
+    /// The pause before the next attempt: it roughly doubles each time until there is an answer.
     fn next_pause_ns(&mut self, carrier: usize) -> u64 {
         let half_to_three_halves = 0.5 + self.chance.unit();
         let it = &mut self.carriers[carrier];
@@ -386,7 +388,7 @@ impl EventLoop {
         pause_ns
     }
 
-    /// The server has answered.
+    /// Notes that the server has answered.
     pub(super) fn on_answer(&mut self, number: usize) {
         let it = &mut self.carriers[self.links[number].carrier];
         (it.pause_ns, it.has_answered, it.heard) = (PAUSE_FIRST_NS, true, AnswerProgress::Answers);
@@ -395,7 +397,7 @@ impl EventLoop {
     fn disconnect(&mut self, carrier: usize) {
         let it = &mut self.carriers[carrier];
         if let Some(socket) = it.socket.take() {
-            // Closing would take it out, were this the only descriptor of it.
+            // Closing removes a socket only if no other descriptor refers to it.
             self.ready.remove(&socket);
         }
         it.inbox.clear();
@@ -403,7 +405,8 @@ impl EventLoop {
         it.unsent_held = HeldBytes::default();
         it.is_blocked = false;
         for number in self.links_of(carrier) {
-            // A link's rest is over with its connection: its timer would connect once more beside the first link's.
+            // A link's rest ends with its connection: otherwise its timer would connect a second time beside
+            // the first link's.
             (self.links[number].state, self.links[number].timer_ns) = (State::Down, 0);
         }
     }
@@ -436,7 +439,7 @@ impl EventLoop {
         }
     }
 
-    /// Takes over what was opened aside.
+    /// Takes over connections from the opener.
     pub(super) fn take_opened(&mut self) {
         while let Some((carrier, opened)) = self.opener.next_opened() {
             let watched = opened.and_then(|(socket, dialogue)| {
@@ -471,7 +474,7 @@ impl EventLoop {
         it.dialogue.greet(&mut self.out);
         self.watch(carrier, INPUT);
         if self.out.is_empty() {
-            // The kernel has taken the connection; that the server is there, its first answer will tell.
+            // The kernel has accepted the connection; only the first answer proves that the server is there.
             return self.on_made(carrier);
         }
         let first = self.first_of(carrier);
@@ -494,13 +497,14 @@ impl EventLoop {
         let (first, is_open) = (self.first_of(carrier), self.engine.timeline().due.is_some());
         self.links[first].timer_ns = 0;
         for number in self.links_of(carrier) {
-            // What one link does may end the connection again.
+            // Processing one link may end the connection again.
             if number > first && self.carriers[carrier].socket.is_none() {
                 return;
             }
             if let Some(event) = &mut self.links[number].event {
-                // What it waited for this connection is wait, as on a thread. In a closed loop there is none, and an event that the server had
-                // not begun goes on.
+                // In an open loop, the time that the event waited for this connection is wait, as on a
+                // thread. In a closed loop there is no wait, and an event that the server had not begun
+                // continues.
                 if is_open || event.is_tried {
                     event.started = event.started.on_new_connection(now_ns);
                 }

@@ -1,7 +1,8 @@
 //! A connection of an event loop, and its events in flight.
 //!
-//! A connection ([`Carrier`]) has as many links as it may have requests in flight: one, or `--pipeline N`. A link has one event in flight, and
-//! stamps it for itself. What a connection has to do beside events goes by its first link: its timers, and the state of its making.
+//! A connection ([`Carrier`]) has as many links as it may have requests in flight: one, or `--pipeline N`. A
+//! link has one event in flight, with its own stamps. A connection's first link also holds the connection's
+//! timer and the state of its opening.
 
 use socket2::Socket;
 
@@ -10,7 +11,7 @@ use crate::engine::ledger::Started;
 use crate::net::held::HeldBytes;
 use crate::net::{Dialogue, Inbox};
 
-/// When a connection that was free from the beginning became so.
+/// `free_ns` of a connection that was free from the beginning.
 pub(super) const EVER_NS: u64 = 0;
 
 /// One connection.
@@ -18,73 +19,75 @@ pub(super) struct Carrier {
     pub(super) dialogue: Box<dyn Dialogue>,
     pub(super) socket: Option<Socket>,
     pub(super) inbox: Inbox,
-    /// The part of its requests that the kernel would not take yet, or that goes with others.
+    /// The part of its requests that the kernel has not taken yet, or that is sent together with others.
     pub(super) unsent: Vec<u8>,
-    /// Its share of what all connections hold, where the server asks and does not read the replies.
+    /// Unsent bytes of this connection, as part of the limit for all connections: a server may ask and not
+    /// read the replies.
     pub(super) unsent_held: HeldBytes,
-    /// It waits for the kernel to take more.
+    /// Waits for the kernel to take more.
     pub(super) is_blocked: bool,
-    /// It stands among those that have something to send.
+    /// Listed among the connections with data to send.
     pub(super) is_dirty: bool,
-    /// When the making of its newest connection began, and ended.
+    /// Beginning and end of the opening of its newest connection.
     pub(super) began_ns: u64,
     pub(super) made_ns: u64,
-    /// Connections tried since the last that was made.
+    /// Attempts since the last connection that was made.
     pub(super) attempts: usize,
     pub(super) pause_ns: u64,
-    /// Its newest connection has carried an answer: where it dies, that says nothing of the next.
+    /// The newest connection has carried an answer: if it dies, the next may still work.
     pub(super) has_answered: bool,
     pub(super) heard: AnswerProgress,
 }
 
-/// What a connection has heard.
+/// Answers received on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AnswerProgress {
-    /// No answer yet.
+    /// Nothing yet.
     Nothing,
-    /// The whole answers to earlier requests, and nothing of the next one.
+    /// Whole answers to earlier requests, and nothing of the next one.
     Answers,
-    /// Some of an answer.
+    /// Part of an answer.
     Part,
 }
 
-/// One event in flight at a time.
+/// A lane of a connection: one event in flight at a time.
 pub(super) struct Link {
     /// Number of its connection.
     pub(super) carrier: usize,
-    /// Which of the connection's links it is.
+    /// Position among the connection's links.
     pub(super) lane: usize,
     pub(super) state: State,
-    /// Something of the request that was asked last has left.
+    /// Some bytes of the latest request have left.
     pub(super) is_sent: bool,
     pub(super) event: Option<Pending>,
-    /// Since when it has been free.
+    /// Time since which it has been free.
     pub(super) free_ns: u64,
-    /// It stands in the queue of the free, though it may have been lost since.
+    /// Listed in the queue of free links, though it may have been lost since.
     pub(super) is_queued: bool,
-    /// When its timer is due; timers that say otherwise are void.
+    /// Time at which its timer is due; timers with another time are void.
     pub(super) timer_ns: u64,
-    /// When its event is given up; 0 if never.
+    /// Time at which its event is given up; 0 if never.
     pub(super) gives_up_ns: u64,
-    /// It stands in the heap of those whose events may be given up.
+    /// Listed in the heap of links with an event that may be given up.
     pub(super) is_watched: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
-    /// It has no connection; the timer of the connection's first link says when to try again.
+    /// Without a connection; the timer of the connection's first link says when to try again.
     Down,
     Connecting,
     Greeting,
-    /// It is opened aside.
+    /// Being opened on another thread.
     Opening,
     Free,
-    /// Closed loop: it rests until its timer.
+    /// Closed loop: think time until its timer.
     Resting,
     Asking,
-    /// Its connection takes no more requests, and ends with the answers to those in flight; an event in flight is asked on the next.
+    /// The connection takes no more requests, and ends with the answers to those in flight; an event in
+    /// flight is sent on the next connection.
     Draining,
-    /// Its event rests until its timer.
+    /// The event rests until the timer.
     Pausing,
 }
 
@@ -94,9 +97,9 @@ pub(super) struct Pending {
     pub(super) started: Started,
     pub(super) try_start_ns: u64,
     pub(super) tries_left: u32,
-    /// It has been sent at least once.
+    /// Sent at least once.
     pub(super) is_tried: bool,
-    /// It is counted among the events that the outage hit.
+    /// Counted among the events that the outage hit.
     pub(super) is_hit: bool,
 }
 

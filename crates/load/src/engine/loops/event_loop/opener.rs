@@ -1,5 +1,5 @@
-//! Opens connections whose opening is a conversation, such as a login and statements to prepare: on a thread of its own,
-//! one after the other, while the loop goes on with the others.
+//! Opens connections that need a conversation, such as a login and statements to prepare: on a separate
+//! thread, one after another, while the loop serves the other connections.
 
 use std::io;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -17,7 +17,7 @@ use crate::net::Dialogue;
 type OpenRequest = (usize, usize);
 type Opened = Result<(Socket, Box<dyn Dialogue>), Failure>;
 
-/// The thread, from the first connection that it is asked for.
+/// The opening thread, started with the first request.
 pub(super) struct Opener {
     engine: Arc<Engine>,
     /// Wakes the loop.
@@ -31,7 +31,7 @@ impl Opener {
         Self { engine, wake, asked: None, opened: Arc::default() }
     }
 
-    /// Opens connection `connection` for link `number`; what comes of it wakes the loop.
+    /// Opens connection `connection` for link `number`; the result wakes the loop.
     pub(super) fn open(&mut self, number: usize, connection: usize) -> io::Result<()> {
         let asked = match &mut self.asked {
             Some(asked) => asked,
@@ -40,7 +40,7 @@ impl Opener {
                 let (engine, wake, opened) =
                     (Arc::clone(&self.engine), Arc::clone(&self.wake), Arc::clone(&self.opened));
                 let body = move || open_all(&engine, &numbers, &opened, &wake);
-                // It ends with the loop, or, where a server hangs, with its attempt.
+                // It ends with the loop, or, if a server hangs, with its attempt.
                 thread::Builder::new().name("load-open".to_owned()).spawn(body)?;
                 none.insert(asked)
             }
@@ -48,7 +48,7 @@ impl Opener {
         asked.send((number, connection)).map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 
-    /// What was opened, or could not be.
+    /// An opened connection, or the failure.
     pub(super) fn next_opened(&self) -> Option<(usize, Opened)> {
         self.opened.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
@@ -66,10 +66,10 @@ fn open_all(
         if engine.is_abandoned() {
             return;
         }
-        // Nobody cuts it: whoever gives up the loop does not wait for this thread.
+        // Not cut: a loop that is abandoned does not wait for this thread.
         let made = multiplex.open(&Cut::default());
         opened.lock().unwrap_or_else(PoisonError::into_inner).push((number, made));
-        // It fails only where the loop has not read the last one, and then it will find this one too.
+        // It fails only if the loop has not read the last wake-up, and then the loop finds this result too.
         let _ = wake.write(1);
     }
 }

@@ -6,16 +6,16 @@ use std::os::fd::{AsFd, AsRawFd as _};
 use nix::libc;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 
-/// Connections that are learnt of at once.
+/// Maximum number of ready connections for each wait.
 const READY_MAX: usize = 256;
 
-/// What every connection is watched for: something to read, or the server's end.
+/// The flags that every connection is watched for: input, or the end of the server.
 pub(super) const INPUT: EpollFlags = EpollFlags::EPOLLIN.union(EpollFlags::EPOLLRDHUP);
 
-/// The connections that are watched, and those of them that were ready at the last look.
+/// The watched connections, and those that the last wait found ready.
 ///
-/// Each goes by a number. Readiness is told once, when it begins (`EPOLLET`): a second look at what was just read to
-/// its end costs the kernel a poll of every connection.
+/// Each has a number. Readiness is edge-triggered (`EPOLLET`): level-triggered, the kernel would poll every
+/// connection again that was just read to its end.
 pub(super) struct Ready {
     epoll: Epoll,
     found: Vec<libc::epoll_event>,
@@ -27,31 +27,31 @@ impl Ready {
         Ok(Self { epoll, found: Vec::with_capacity(READY_MAX) })
     }
 
-    /// Watches one more.
+    /// Watches another descriptor.
     pub(super) fn add(&self, what: impl AsFd, flags: EpollFlags, number: u64) -> io::Result<()> {
         Ok(self.epoll.add(what, EpollEvent::new(flags | EpollFlags::EPOLLET, number))?)
     }
 
-    /// Watches for something else from now on, and tells of it also where it is so already.
+    /// Changes the watched flags; reports also readiness that exists already.
     pub(super) fn change(&self, what: impl AsFd, flags: EpollFlags, number: u64) -> io::Result<()> {
         Ok(self.epoll.modify(what, &mut EpollEvent::new(flags | EpollFlags::EPOLLET, number))?)
     }
 
-    /// Watches for it no more.
+    /// Stops watching it.
     pub(super) fn remove(&self, what: impl AsFd) {
-        // It fails only where it was not watched.
+        // It fails only if it was not watched.
         let _ = self.epoll.delete(what);
     }
 
-    /// Waits until something is ready, and for `timeout_ns` at most; what was found before is forgotten.
+    /// Waits until something is ready, for at most `timeout_ns`; forgets the previous result.
     pub(super) fn wait(&mut self, timeout_ns: u64) -> io::Result<()> {
         let timeout = libc::timespec {
             tv_sec: i64::try_from(timeout_ns / 1_000_000_000).unwrap_or(i64::MAX),
             tv_nsec: i64::try_from(timeout_ns % 1_000_000_000).expect("below a billion"),
         };
         self.found.clear();
-        // SAFETY: the room for READY_MAX events was made by `with_capacity` and is ours alone; the timeout lives through
-        // the call; there is no signal mask.
+        // SAFETY: `with_capacity` made room for READY_MAX events, and only this call uses it; the timeout
+        // outlives the call; there is no signal mask.
         let count = unsafe {
             libc::syscall(
                 libc::SYS_epoll_pwait2,
@@ -76,12 +76,12 @@ impl Ready {
         }
     }
 
-    /// How many were ready.
+    /// Number of ready descriptors.
     pub(super) fn count(&self) -> usize {
         self.found.len()
     }
 
-    /// The number of one that was ready, and for what.
+    /// The number and flags of a ready descriptor.
     pub(super) fn found(&self, index: usize) -> (u64, EpollFlags) {
         let event = self.found[index];
         (event.u64, EpollFlags::from_bits_truncate(event.events.cast_signed()))
