@@ -1,18 +1,18 @@
-//! What the CPUs did over an interval, by events and by ticks, side by side.
+//! CPU time over an interval, by events and by ticks, side by side.
 
 use std::collections::BTreeMap;
 
 use crate::missing::{Maybe, Missing};
 use crate::run::words;
 
-/// How the kernel was watched. Every result says which, because they can see different things.
+/// Source of the CPU times. Every result names it, because the sources can differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rung {
     /// An eBPF program on every context switch.
     Bpf,
     /// The kernel's context-switch records, by `perf_event_open`.
     Perf,
-    /// `/proc/stat` alone: busy is what was not idle.
+    /// `/proc/stat` alone: busy is all time that is not idle.
     Proc,
 }
 
@@ -25,9 +25,9 @@ pub struct TopThread {
     pub pid: u32,
     /// Thread id.
     pub tid: u32,
-    /// Its name, at most 15 bytes.
+    /// Name, at most 15 bytes.
     pub comm: String,
-    /// Its share of the interval on that CPU.
+    /// Share of the interval on that CPU.
     pub ratio: f64,
 }
 
