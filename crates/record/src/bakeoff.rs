@@ -153,7 +153,7 @@ pub fn smallest_p(blocks: u32) -> f64 {
 ///
 /// - `alpha`: in (0, 1).
 pub fn blocks_min(alpha: f64) -> u32 {
-    /// From this number on, the smallest p is not a normal number.
+    /// Upper limit: beyond it, the smallest p is not a normal number.
     const MAX: u32 = 1_000;
     assert!(alpha > 0.0 && alpha < 1.0, "alpha is a share in (0, 1): {alpha}");
     (2..MAX).find(|&blocks| smallest_p(blocks) <= alpha).unwrap_or(MAX)

@@ -155,7 +155,7 @@ pub struct Seeks {
 }
 
 impl Seeks {
-    /// Share of requests that began at the end of the previous request; `None` if there are none.
+    /// Share of requests that began at the end of the previous request; `None` without requests.
     pub fn sequential_ratio(&self) -> Option<f64> {
         let all: u64 = self.ahead.values().chain(self.back.values()).sum();
         (all > 0).then(|| self.ahead.get(&0).copied().unwrap_or(0) as f64 / all as f64)

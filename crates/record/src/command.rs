@@ -27,7 +27,7 @@ pub enum CommandEnd {
     Code(i32),
     /// Termination by this signal.
     Signal(i32),
-    /// No command: a period was recorded.
+    /// Record of a period, without a command.
     NoCommand,
 }
 

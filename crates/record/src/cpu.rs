@@ -151,7 +151,7 @@ pub struct TaskSample {
     pub alone_ns: u64,
     /// The part of it in which at least one sibling was busy: the rest.
     pub sibling_busy_ns: u64,
-    /// Its time on a CPU, divided at each moment by the number of busy CPUs of its core.
+    /// Time on a CPU, divided at each moment by the number of busy CPUs of its core.
     pub core_share_ns: u64,
     /// Number of times that it left a CPU.
     pub stints: u64,

@@ -11,8 +11,7 @@ pub struct ErrorCounts {
     pub application: u64,
     /// The response was wrong.
     pub verify: u64,
-    /// No complete response arrived before the timeout. Response and service time of the event are lower
-    /// bounds.
+    /// Timeout before the complete response arrived. Response and service time of the event are lower bounds.
     pub timeout: u64,
 }
 
