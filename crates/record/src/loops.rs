@@ -225,7 +225,7 @@ impl LatePolicy {
 /// Think time of a worker of a closed loop after each event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Think {
-    /// No think time.
+    /// Zero think time.
     None,
     /// Constant.
     Constant(Duration),

@@ -29,12 +29,12 @@ pub enum LatencyKind {
     Response,
     /// Service time, from the actual start to the end: time in the server.
     Service,
-    /// From the intended start until a worker was free.
+    /// Wait, from the intended start until a worker was free.
     Wait,
     /// Lateness of the generator itself.
     Lateness,
-    /// From the intended start until the end of the measurement, for an unfinished event: a lower bound of
-    /// its response time.
+    /// Time from the intended start until the end of the measurement, for an unfinished event: a lower bound
+    /// of its response time.
     ResponseAtLeast,
     /// Service time of failed tries.
     Failure,

@@ -9,7 +9,7 @@ use crate::missing::{Maybe, Missing};
 pub enum Opened {
     /// The peer: this machine connected to its port.
     ByUs,
-    /// This machine: the peer connected to its port.
+    /// Our machine: the peer connected to its port.
     ByPeer,
 }
 
