@@ -25,8 +25,8 @@ use crate::verdict::Verdict;
 /// Measures of the generator against lateness, in a loop of either kind.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClientSettings {
-    /// Workers sleep until this long before a due time and spin for the rest; in a closed loop with several
-    /// connections each, they poll for responses for this long before they sleep.
+    /// Workers sleep until this long before a due time and spin for the rest; in a closed loop over many
+    /// connections, they poll for responses for this long before they sleep.
     pub spin: Duration,
     /// Whether a thread at idle priority (`SCHED_IDLE`) keeps each CPU out of idle states.
     pub keep_awake: bool,
