@@ -48,7 +48,7 @@ pub struct Step {
 pub enum Prepare {
     /// The load engine builds it.
     Builtin,
-    /// The plan prepares none.
+    /// The data set is not prepared.
     Nothing,
     /// A command builds it.
     Run(Step),

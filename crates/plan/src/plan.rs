@@ -159,7 +159,7 @@ impl Plan {
         self.notes_path.as_deref().map(Path::new)
     }
 
-    /// All keys that have an effect, with their values, in reading order.
+    /// All keys with their values, in reading order.
     pub fn resolved(&self) -> &[Resolved] {
         &self.resolved
     }

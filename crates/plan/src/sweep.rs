@@ -61,9 +61,9 @@ pub enum How {
     Direct,
     /// The program `dd`, once for each size: the original experiment.
     Dd,
-    /// No data: the time to start `dd` by `posix_spawn(3)`.
+    /// Reads no data: the time to start `dd` by `posix_spawn(3)`.
     Spawn,
-    /// No data: the time to start `dd` by `fork(2)` and `exec(2)`.
+    /// Reads no data: the time to start `dd` by `fork(2)` and `exec(2)`.
     ForkExec,
 }
 

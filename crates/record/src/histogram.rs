@@ -141,7 +141,7 @@ impl Histogram {
     }
 }
 
-/// Distribution in storage: only its occupied buckets, a few kilobytes. A [`Histogram`] in use takes 270.
+/// Distribution in storage: only its occupied buckets, a few kB. A [`Histogram`] takes 270 kB.
 ///
 /// A run holds thousands of these, by interval and by operation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -22,7 +22,7 @@ use crate::series::HistogramSlice;
 use crate::target::Target;
 use crate::verdict::Verdict;
 
-/// Measures of the generator against lateness, in a loop of either kind.
+/// Techniques that keep the generator on time, in a loop of either kind.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClientSettings {
     /// Workers sleep until this long before a due time and spin for the rest; in a closed loop over many
@@ -195,7 +195,7 @@ pub struct LoadSettings {
     pub ramp_up: Duration,
     /// Length of the fall of the load after the measured phase; its events do not count.
     pub ramp_down: Duration,
-    /// Measures of the generator against lateness.
+    /// Techniques that keep the generator on time.
     pub client: ClientSettings,
 }
 
@@ -433,7 +433,7 @@ pub struct Progress {
 pub enum Phase {
     /// Rising load, which does not count.
     RampUp,
-    /// Constant load, which does not count.
+    /// Load that does not count.
     Warmup,
     /// Load that counts.
     Measure,

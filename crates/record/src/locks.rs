@@ -108,7 +108,7 @@ pub struct LockSample {
     pub name: Maybe<String>,
     /// Function that acquired the lock, without the locking functions themselves.
     pub caller: Maybe<String>,
-    /// Callers of that function, from `caller` outward.
+    /// Call stack, from `caller` outward.
     pub stack: Vec<String>,
     /// The waits, spinning and sleeping.
     pub waits: Waits,

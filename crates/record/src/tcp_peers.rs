@@ -7,9 +7,9 @@ use crate::missing::{Maybe, Missing};
 /// Listening end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Opened {
-    /// The peer: this machine connected to its port.
+    /// The peer: the local end connected to its port.
     ByUs,
-    /// Our machine: the peer connected to its port.
+    /// The local end: the peer connected to its port.
     ByPeer,
 }
 
@@ -52,7 +52,7 @@ pub struct Rtt {
 pub struct TcpPeers {
     /// Peers with most retransmits first, then most drops, then most connections.
     pub peers: Vec<TcpPeer>,
-    /// Whether the kernel's buffer lost the end of some connections.
+    /// Whether the kernel lost the ends of some connections for lack of buffer space.
     pub lost_ends: bool,
 }
 
