@@ -71,7 +71,7 @@ impl Experiment {
     ///
     /// # Errors
     ///
-    /// [`NotAnExperiment`], for the first value that is not.
+    /// [`NotAnExperiment`], for the first inconsistent value.
     pub fn check(&self) -> Result<(), NotAnExperiment> {
         match self {
             Self::Scale(plan) => plan.check(),
