@@ -1,7 +1,6 @@
 //! Texts with placeholders: `{scratch}`, `{name}` for each factor, and secrets; `{{` and `}}` are braces.
 //!
-//! A command line quotes the value; `{name
-//! raw}` inserts it unquoted.
+//! A command line quotes the value; `{name|raw}` inserts it unquoted.
 
 use std::path::Path;
 
