@@ -1,4 +1,4 @@
-//! Checks whether the parts of a plan fit together.
+//! Checks whether the parts of a plan are consistent.
 
 mod assemble;
 mod checker;
@@ -23,11 +23,11 @@ use crate::secret;
 use crate::server::cpu_list;
 use crate::template::{AnyTemplated, SCRATCH, Templated};
 
-/// More trials than a year of one-minute measurements has room for are a slip of the pen.
+/// Limit that only a mistake exceeds: a year of one-minute measurements has room for more trials.
 const TRIALS_MAX: u32 = 100_000;
 
-/// The plan, and what is wrong with it added to `problems`. Where anything was wrong, also before, the plan is only
-/// worth looking for more: what could not be read is left out of it.
+/// Returns the plan and adds its problems to `problems`. If there is any problem, also an earlier one, the
+/// plan only serves to find more problems: it lacks the parts that could not be read.
 pub(crate) fn check(parsed: ParsedPlan, text: &str, name: &str, problems: &mut Vec<Problem>) -> Option<Plan> {
     let mut checker = Checker { problems, remarks: Vec::new(), unsupported: Vec::new() };
     let factors = checker.factors(&parsed.factors);
@@ -121,7 +121,7 @@ impl Checker<'_> {
         Factor { name: name.value.clone(), values, reference, plot }
     }
 
-    /// Whether every placeholder stands for something that may vary where it is used.
+    /// Whether every placeholder names something that may vary at its position.
     fn placeholders(&mut self, parsed: &ParsedPlan, factors: &[Factor]) -> bool {
         let before = self.problems.len();
         for template in templates(parsed) {
@@ -145,7 +145,7 @@ impl Checker<'_> {
         self.problems.len() == before
     }
 
-    /// A value's name heads a series in the archive, and says in its end what the number counts.
+    /// Checks the names of values: a name is the name of a series in the archive, and ends in its unit.
     fn value_names(&mut self, parsed: &ParsedPlan) {
         for name in parsed.values.iter().map(|v| &v.name) {
             let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
@@ -160,7 +160,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether every value with a placeholder is one of its kind for every cell.
+    /// Checks that every value with placeholders is valid in every cell.
     fn values(&mut self, parsed: &ParsedPlan, factors: &[Factor]) {
         for template in templates(parsed) {
             let used: BTreeSet<&str> = template.names().into_iter().collect();
@@ -178,7 +178,7 @@ impl Checker<'_> {
         }
     }
 
-    /// One remark for a position, however many levels it is about.
+    /// Adds one remark per position, for any number of levels.
     fn caution(&mut self, position: Position, mut cautions: Vec<String>) {
         cautions.dedup();
         let Some(first) = cautions.first() else { return };
@@ -188,8 +188,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Secrets stand in texts for servers, loads and commands, never in what is printed everywhere; and a secret that is
-    /// written out is better a reference.
+    /// Checks secrets: they may occur in texts for servers, loads and commands, but not in text that is
+    /// printed everywhere; a secret in plain text should become a reference.
     fn secrets(&mut self, parsed: &ParsedPlan, text: &str, lines: &Lines<'_>) {
         for template in templates(parsed) {
             let takes_any = matches!(
@@ -233,7 +233,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether the keys of the load go together in every cell. Only where each is good by itself; one cell speaks for all.
+    /// Checks that the keys of the load are consistent in every cell, if each is valid by itself; reports one
+    /// cell only.
     fn together(&mut self, parsed: &ParsedPlan, factors: &[Factor]) {
         if !self.problems.is_empty() {
             return;
@@ -244,7 +245,7 @@ impl Checker<'_> {
         self.problems.extend(all.find_map(|levels| parsed.load.conflict(&levels)));
     }
 
-    /// Whether the trials can be counted and are not too many.
+    /// Whether the number of trials is known and not too large.
     fn count(&mut self, design: &ParsedDesign, factors: &[Factor]) -> bool {
         let cells: u128 = factors.iter().map(|f| f.values.len() as u128).product();
         let Some(blocks) = &design.blocks else { return cells <= u128::from(TRIALS_MAX) };
@@ -364,8 +365,8 @@ impl Checker<'_> {
         }
     }
 
-    /// A whole-plot factor that nothing depends on is the same configuration under several names. That is how false
-    /// alarms are counted, and it is also how a typing error looks.
+    /// Adds a remark for a whole-plot factor that nothing depends on: its values are one configuration under
+    /// several names. This serves to count false alarms, but it may also be a typing error.
     fn changes_nothing(&mut self, parsed: &ParsedPlan, factors: &[Factor]) {
         let templates = templates(parsed);
         let mut used: BTreeSet<String> =
@@ -383,7 +384,7 @@ impl Checker<'_> {
         }
     }
 
-    /// What is read and kept, and not done yet.
+    /// Notes features that are parsed and stored but not implemented.
     fn later(&mut self, parsed: &ParsedPlan) {
         match &parsed.load.rate {
             Some(ParsedRate::Shares(position)) => self.unsupported.push(Note {
@@ -412,10 +413,10 @@ impl Checker<'_> {
     }
 }
 
-/// Marks that every run of a bake-off carries beside the levels of its factors.
+/// Labels of every run of a bake-off, in addition to the levels of its factors.
 const DESIGN_WORDS: [&str; 6] = ["trial", "attempt", "block", "series", "shortened", "beside-others"];
 
-/// How the name of a value may end.
+/// Units that end the name of a value.
 const VALUE_UNITS: [&str; 6] = ["_pct", "_ratio", "_bytes", "_s", "_ns", "_count"];
 
 fn no_factor_name(name: &str) -> Option<&'static str> {
@@ -435,7 +436,7 @@ fn find_key(table: &str, name: &str) -> &'static keys::Key {
     keys::table(table).keys.iter().find(|k| k.name == name).expect("callers name keys that are declared")
 }
 
-/// Every value that may have placeholders.
+/// All values that may have placeholders.
 fn templates(parsed: &ParsedPlan) -> Vec<&dyn AnyTemplated> {
     fn any<T>(template: Option<&Templated<T>>) -> Option<&dyn AnyTemplated> {
         template.map(|t| t as &dyn AnyTemplated)

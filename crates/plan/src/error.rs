@@ -1,15 +1,15 @@
-//! What is wrong with a plan, and where.
+//! Problems of a plan, with their positions.
 
 use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
-/// A position in the text of a plan; line and column count from 1, the column in characters.
+/// Position in the text of a plan; line and column count from 1, the column in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
-    /// The line.
+    /// Line.
     pub line: usize,
-    /// The column.
+    /// Column.
     pub column: usize,
 }
 
@@ -19,25 +19,25 @@ impl fmt::Display for Position {
     }
 }
 
-/// A value and its position; the position of a default is that of its table.
+/// A value and its position; a default has the position of its table.
 #[derive(Debug, Clone)]
 pub(crate) struct Located<T> {
     pub(crate) value: T,
     pub(crate) position: Position,
 }
 
-/// One thing that is wrong with a plan.
+/// Problem of a plan.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{position}: {kind}")]
 pub struct Problem {
-    /// Where.
+    /// Position.
     pub position: Position,
-    /// What was found, and what was expected.
+    /// Found and expected text.
     pub kind: ProblemKind,
 }
 
 impl Problem {
-    /// The table and the key that an unknown one probably misspells.
+    /// Table and key that an unknown key probably misspells.
     fn misspelled(&self) -> Option<(String, String)> {
         match &self.kind {
             ProblemKind::UnknownKey { table, closest: Some(closest), .. } => {
@@ -48,13 +48,13 @@ impl Problem {
     }
 }
 
-/// What can be wrong with a plan.
+/// Kind of a problem.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ProblemKind {
     /// The text is not TOML.
     #[error("this is not TOML: {message}")]
     Syntax {
-        /// The parser's words.
+        /// Message of the parser.
         message: String,
     },
     /// A key that no plan has.
@@ -62,33 +62,33 @@ pub enum ProblemKind {
     UnknownKey {
         /// The key.
         key: String,
-        /// The table that it stands in.
+        /// Table of the key.
         table: String,
-        /// The known key that it probably misspells.
+        /// Known key that it probably misspells.
         closest: Option<String>,
-        /// The keys that the table has.
+        /// Known keys of the table.
         known: Vec<String>,
     },
-    /// A key that every plan has is not there.
+    /// A required key is missing.
     #[error("`{key}` is missing in {table}: expected {expected}, as in `{key} = {example}`")]
     MissingKey {
         /// The key.
         key: String,
-        /// The table that lacks it.
+        /// Table that lacks it.
         table: String,
-        /// What it holds.
+        /// Expected content.
         expected: String,
-        /// A value, as TOML.
+        /// Example value, as TOML.
         example: String,
     },
-    /// A value that its key cannot have.
+    /// A value that the key does not accept.
     #[error("`{key}` is {found}, expected {expected}")]
     BadValue {
         /// The key.
         key: String,
-        /// What is there.
+        /// Found value.
         found: String,
-        /// What may be there.
+        /// Expected value.
         expected: String,
     },
     /// A key of the load that would have no effect, or contradicts another.
@@ -96,48 +96,48 @@ pub enum ProblemKind {
     BreaksRule {
         /// The key.
         key: String,
-        /// The rule, as a clause after the key.
+        /// Rule, as a clause after the key.
         why: String,
     },
-    /// A placeholder that stands for nothing.
+    /// A placeholder with an unknown name.
     #[error("`{key}` uses `{{{name}}}`, which is neither `scratch` nor a factor; {}", suggestion(.closest.as_deref(), .known))]
     UnknownPlaceholder {
-        /// The key whose value has it.
+        /// Key of the value.
         key: String,
-        /// The name between the braces.
+        /// Name between the braces.
         name: String,
-        /// The known name that it probably misspells.
+        /// Known name that it probably misspells.
         closest: Option<String>,
-        /// The names there are.
+        /// Known names.
         known: Vec<String>,
     },
-    /// A placeholder that does not end.
+    /// A placeholder without a closing brace.
     #[error(
         "`{key}` has a brace that does not pair: write `{{name}}` for a placeholder and `{{{{` or `}}}}` for a brace"
     )]
     LoneBrace {
-        /// The key whose value has it.
+        /// Key of the value.
         key: String,
     },
-    /// A placeholder in a place of a command line where its value cannot be quoted.
+    /// A placeholder at a position in a command line at which its value cannot be quoted.
     #[error(
         "`{key}` has `{{{placeholder}}}` where its value cannot be quoted (in backticks, `${{...}}`, a comment, a \
          here-document, or behind a backslash): use the variable BAKEOFF_... of the environment, or `|raw`"
     )]
     Unquotable {
-        /// The key whose value has it.
+        /// Key of the value.
         key: String,
-        /// What stands between the braces.
+        /// Text between the braces.
         placeholder: String,
     },
-    /// A secret where none may stand.
+    /// A secret at a position at which secrets are not allowed.
     #[error("`{key}` refers to the secret `{reference}`: {why}")]
     SecretMisplaced {
-        /// The key whose value refers to it.
+        /// Key of the value.
         key: String,
-        /// The reference.
+        /// Reference.
         reference: String,
-        /// Why it may not.
+        /// Reason for the refusal.
         why: &'static str,
     },
     /// A placeholder in a value that must be the same for the whole series.
@@ -145,80 +145,80 @@ pub enum ProblemKind {
         "`{key}` uses `{{{factor}}}`, which is a sub-plot factor, but {why}; make `{factor}` a whole-plot factor or leave it out here"
     )]
     SubPlotTooDeep {
-        /// The key whose value has it.
+        /// Key of the value.
         key: String,
-        /// The factor.
+        /// Factor.
         factor: String,
-        /// Why it cannot vary within a series.
+        /// Reason that it cannot vary within a series.
         why: &'static str,
     },
-    /// A factor's value is named twice.
+    /// A value that occurs twice in a factor.
     #[error(
         "factor `{factor}` has the value `{value}` twice: two names for one configuration need two values, as in [\"a\", \"b\"]"
     )]
     ValueTwice {
-        /// The factor.
+        /// Factor.
         factor: String,
-        /// The value.
+        /// Value.
         value: String,
     },
-    /// A factor's name that cannot be one.
+    /// An invalid name of a factor.
     #[error("`{name}` cannot name a factor: {why}")]
     BadFactorName {
-        /// The name.
+        /// Name.
         name: String,
-        /// Why not.
+        /// Reason.
         why: &'static str,
     },
-    /// A value's name that cannot be one.
+    /// An invalid name of a value.
     #[error(
         "`{name}` cannot name a value: use lower-case letters, digits and `_`, and end it in its unit, one of {}",
         units.join(", ")
     )]
     BadValueName {
-        /// The name.
+        /// Name.
         name: String,
-        /// How it may end.
+        /// Accepted suffixes.
         units: &'static [&'static str],
     },
-    /// The reference is not among the values.
+    /// A reference that is not one of the values.
     #[error("reference `{reference}` is not a value of factor `{factor}`; {}", suggestion(.closest.as_deref(), .known))]
     ReferenceIsNoValue {
-        /// The factor.
+        /// Factor.
         factor: String,
-        /// What is written.
+        /// Reference as written.
         reference: String,
-        /// The known value that it probably misspells.
+        /// Known value that it probably misspells.
         closest: Option<String>,
-        /// The values.
+        /// Values of the factor.
         known: Vec<String>,
     },
     /// An environment for a value that no factor has.
     #[error("[server.env.{name}] is for a value that no whole-plot factor has; {}", suggestion(.closest.as_deref(), .known))]
     EnvironmentForNoValue {
-        /// What is written.
+        /// Value as written.
         name: String,
-        /// The known value that it probably misspells.
+        /// Known value that it probably misspells.
         closest: Option<String>,
-        /// The values.
+        /// Known values.
         known: Vec<String>,
     },
     /// An environment for a value that two factors have.
     #[error("[server.env.{value}]: the factors {} all have the value `{value}`; write [server.env.\"{}={value}\"]", .factors.join(" and "), .factors[0])]
     EnvironmentIsAmbiguous {
-        /// The value.
+        /// Value.
         value: String,
-        /// The factors that have it.
+        /// Factors that have it.
         factors: Vec<String>,
     },
-    /// The time that the plan gives itself is not enough.
+    /// The time budget of the plan is too small.
     #[error("`time_budget` is {}, but the plan takes at least {}: {made_of}", human(*.budget), human(*.needed))]
     BudgetTooSmall {
-        /// What is given.
+        /// Time budget.
         budget: Duration,
-        /// Warm-up, measuring and cool-down alone.
+        /// Sum of warm-up, measured phases and cool-down.
         needed: Duration,
-        /// The multiplication.
+        /// Calculation of the sum.
         made_of: String,
     },
     /// A gate needs a verdict that the design cannot give.
@@ -226,24 +226,24 @@ pub enum ProblemKind {
         "a gate needs a verdict at alpha {alpha}, which takes at least {needed} blocks, and `blocks` is {blocks}; use {needed} blocks, or drop the gate: without one the plan is exploratory"
     )]
     GateNeedsBlocks {
-        /// The rate of false alarms that is accepted.
+        /// Accepted rate of false alarms.
         alpha: f64,
-        /// The blocks that are planned.
+        /// Planned blocks.
         blocks: u32,
-        /// The blocks that a verdict takes.
+        /// Blocks that a verdict needs.
         needed: u32,
     },
     /// Too many trials.
     #[error("the plan has {trials} trials, more than {limit}; use fewer values or blocks")]
     TooManyTrials {
-        /// Cells by blocks.
+        /// Cells times blocks.
         trials: u128,
-        /// What we take.
+        /// Maximum.
         limit: u32,
     },
 }
 
-/// All that is wrong with a plan: at least one problem, in the order of the text.
+/// All problems of a plan: at least one, in the order of the text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanErrors {
     name: String,
@@ -269,7 +269,7 @@ impl PlanErrors {
         Self { name: name.to_owned(), problems }
     }
 
-    /// The problems.
+    /// Problems.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
@@ -287,7 +287,7 @@ impl fmt::Display for PlanErrors {
 
 impl std::error::Error for PlanErrors {}
 
-/// Where the lines of a text start.
+/// Start positions of the lines of a text.
 #[derive(Debug)]
 pub(crate) struct Lines<'a> {
     text: &'a str,
@@ -300,7 +300,7 @@ impl<'a> Lines<'a> {
         Self { text, starts }
     }
 
-    /// The position where a span of bytes starts.
+    /// Position of the start of a span of bytes.
     pub(crate) fn position(&self, span: &Range<usize>) -> Position {
         let at = span.start.min(self.text.len());
         let line = self.starts.partition_point(|&start| start <= at);
@@ -309,13 +309,14 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// The known name that `found` is probably a misspelling of: at most a third of its letters differ.
+/// Known name that `found` probably misspells: at most a third of its letters differ.
 pub(crate) fn closest<'a>(found: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let close = |name: &&str| distance(found, name) <= found.chars().count().max(3) / 3;
     known.into_iter().filter(close).min_by_key(|name| distance(found, name)).map(str::to_owned)
 }
 
-/// Letters to insert, delete or replace, or neighbors to swap, to get from one word to the other; `-` and `_` are one.
+/// Edit distance of two words: letters to insert, delete or replace, or neighbors to swap; `-` and `_` are
+/// equal.
 fn distance(a: &str, b: &str) -> usize {
     let letters = |s: &str| s.to_lowercase().replace('-', "_").chars().collect::<Vec<_>>();
     let (a, b) = (letters(a), letters(b));
@@ -345,7 +346,7 @@ fn suggestion(closest: Option<&str>, known: &[String]) -> String {
     }
 }
 
-/// `4h 40m`, `3m 5s`, `1.5s`: for people.
+/// Formats a duration for people: `4h 40m`, `3m 5s`, `1.5s`.
 pub(crate) fn human(time: Duration) -> String {
     let s = time.as_secs();
     match s {

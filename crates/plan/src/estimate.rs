@@ -1,4 +1,5 @@
-//! What a plan takes, known before it starts. What it can find is `analysis::power`'s to say.
+//! Size and duration of a plan, known before it starts. `analysis::power` computes the effects that it can
+//! detect.
 
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use record::bakeoff::Plot;
 use crate::matrix;
 use crate::plan::Plan;
 
-/// What a plan takes.
+/// Size and duration of a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Estimate {
     /// Configurations: combinations of whole-plot values.
@@ -16,17 +17,17 @@ pub struct Estimate {
     pub cells_per_series: u32,
     /// Blocks.
     pub blocks: u32,
-    /// Fresh servers: configurations by blocks.
+    /// Fresh servers: configurations times blocks.
     pub series: u32,
-    /// Trials: cells by blocks.
+    /// Trials: cells times blocks.
     pub trials: u32,
-    /// Warm-up, measuring and cool-down of all trials: the time it takes at least. What starting, preparing and
-    /// stopping take is known only once it has been done.
+    /// Sum of warm-up, measured phases and cool-down of all trials: the least duration. The time to start,
+    /// prepare and stop servers is known only afterwards.
     pub time_min: Duration,
 }
 
 impl Plan {
-    /// What the plan takes.
+    /// Size and duration of the plan.
     pub fn estimate(&self) -> Estimate {
         let configurations = count(self.configurations().len());
         let cells_per_series = count(matrix::cells(&self.factors, Plot::Sub).len());

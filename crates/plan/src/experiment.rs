@@ -1,7 +1,7 @@
-//! Experiments that need no server: a plan of a few values that the command line fills in, kept as TOML.
+//! Experiments without a server: a plan of a few values from the command line, stored as TOML.
 //!
-//! Like any plan it becomes an ordered list of trials: the levels in every round, each round in an order of its own
-//! that follows from the seed. Its text goes into the archive, so that a run can be resumed and repeated from it.
+//! Like any plan it becomes an ordered list of trials: all levels in every round, each round in its own order
+//! that follows from the seed. The archive stores the text, so a run can be resumed and repeated from it.
 
 use std::time::Duration;
 
@@ -14,37 +14,37 @@ use crate::order;
 use crate::scale::ScalePlan;
 use crate::sweep::SweepPlan;
 
-/// The plan of an experiment without a server.
+/// Plan of an experiment without a server.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Experiment {
-    /// One to many copies of a unit of work.
+    /// Copies of a unit of work, at several numbers of copies.
     Scale(ScalePlan),
     /// Reads at every buffer size.
     Sweep(SweepPlan),
 }
 
-/// Why an experiment cannot be read.
+/// Error for an experiment that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotAnExperiment {
     /// The text is not TOML.
     #[error("the plan is not TOML: {0}")]
     NotToml(String),
-    /// A value is missing, or not what it should be.
+    /// A value is missing or invalid.
     #[error("{key}: expected {expected}")]
     Value {
-        /// Its key, as the option on the command line.
+        /// Key, which is also the option on the command line.
         key: &'static str,
-        /// What was expected there.
+        /// Expected value.
         expected: String,
     },
 }
 
 impl Experiment {
-    /// Reads the text of a plan, as [`Self::text`] wrote it.
+    /// Parses the text of a plan in the notation of [`Self::text`].
     ///
     /// # Errors
     ///
-    /// [`NotAnExperiment`], at the first problem.
+    /// [`NotAnExperiment`], for the first problem.
     pub fn read(text: &str) -> Result<Self, NotAnExperiment> {
         let table: Table =
             text.parse().map_err(|e: toml::de::Error| NotAnExperiment::NotToml(e.to_string()))?;
@@ -56,7 +56,7 @@ impl Experiment {
         }
     }
 
-    /// The plan as TOML.
+    /// Plan as TOML.
     pub fn text(&self) -> String {
         let (name, table) = match self {
             Self::Scale(plan) => ("scale", plan.table()),
@@ -67,11 +67,11 @@ impl Experiment {
         all.to_string()
     }
 
-    /// Whether the values fit together.
+    /// Checks whether the values are consistent.
     ///
     /// # Errors
     ///
-    /// [`NotAnExperiment`], at the first that does not.
+    /// [`NotAnExperiment`], for the first inconsistent value.
     pub fn check(&self) -> Result<(), NotAnExperiment> {
         match self {
             Self::Scale(plan) => plan.check(),
@@ -79,7 +79,7 @@ impl Experiment {
         }
     }
 
-    /// The kind of run it makes.
+    /// Kind of its run.
     pub fn kind(&self) -> RunKind {
         match self {
             Self::Scale(_) => RunKind::Scale,
@@ -87,7 +87,7 @@ impl Experiment {
         }
     }
 
-    /// A line for people.
+    /// One line for people.
     pub fn title(&self) -> &str {
         match self {
             Self::Scale(plan) => &plan.title,
@@ -95,7 +95,7 @@ impl Experiment {
         }
     }
 
-    /// Rounds: every level is measured once in each.
+    /// Rounds; each measures every level once.
     pub fn rounds(&self) -> u32 {
         match self {
             Self::Scale(plan) => plan.rounds,
@@ -103,7 +103,7 @@ impl Experiment {
         }
     }
 
-    /// What the order is drawn from.
+    /// Random seed of the order.
     pub fn seed(&self) -> u64 {
         match self {
             Self::Scale(plan) => plan.seed,
@@ -111,7 +111,7 @@ impl Experiment {
         }
     }
 
-    /// How long a trial measures: each copy at least, or each point.
+    /// Length of the measurement in a trial: minimum for each copy, or length for each point.
     pub fn measure(&self) -> Duration {
         match self {
             Self::Scale(plan) => plan.time,
@@ -119,7 +119,7 @@ impl Experiment {
         }
     }
 
-    /// What is varied.
+    /// Factors.
     pub fn factors(&self) -> Vec<Factor> {
         let factor =
             |name: &str, values| Factor { name: name.into(), values, reference: None, plot: Plot::Sub };
@@ -134,7 +134,7 @@ impl Experiment {
         }
     }
 
-    /// Every trial, in the order drawn: each round is a block and a series of its own.
+    /// All trials in the order drawn: each round is one block and one series.
     pub fn trials(&self) -> Vec<Trial> {
         let cells: Vec<Levels> = match self {
             Self::Scale(plan) => plan.cells(),
@@ -144,7 +144,7 @@ impl Experiment {
     }
 }
 
-/// A plan's table, read value by value.
+/// Table of a plan, which is read value by value.
 pub(crate) struct StoredPlan<'a>(&'a Table);
 
 impl<'a> StoredPlan<'a> {
@@ -187,15 +187,15 @@ pub(crate) fn expected(key: &'static str, what: &str) -> NotAnExperiment {
     NotAnExperiment::Value { key, expected: what.to_owned() }
 }
 
-/// A span that reads back as it is.
+/// Formats a duration without loss.
 pub(crate) fn span_text(span: Duration) -> Value {
     format!("{}us", span.as_micros()).into()
 }
 
-/// Seeds are stored as numbers that TOML can hold.
+/// Converts a seed to a TOML integer.
 pub(crate) fn number_value(number: u64) -> Value {
     Value::Integer(i64::try_from(number).expect("checked to fit 63 bits"))
 }
 
-/// The largest seed that a plan can hold.
+/// Largest seed that a plan can hold.
 pub(crate) const SEED_MAX: u64 = i64::MAX.cast_unsigned();

@@ -1,4 +1,4 @@
-//! Which of the judged metrics the plan's phases can hold: known before anything runs.
+//! Feasibility of the judged metrics in the plan's phases, known before the run.
 
 use std::path::Path;
 
@@ -9,33 +9,33 @@ use crate::load::ParsedRate;
 use crate::matrix;
 use crate::plan::Plan;
 
-/// What is known of a metric before the run.
+/// Feasibility of a metric, known before the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Feasibility {
-    /// It can be judged in every cell.
+    /// The metric can be judged in every cell.
     Yes,
-    /// What decides it is known only when it runs: what it takes.
+    /// Known only during the run: the condition.
     Unknown(String),
-    /// It cannot be judged in some or all cells: why. Where it is known for all, the metric is in no family.
+    /// The metric cannot be judged in some or all cells. If in all, it belongs to no family.
     No {
-        /// Why.
+        /// Reason.
         why: String,
-        /// Whether that is so in every cell.
+        /// Whether this holds in every cell.
         everywhere: bool,
     },
 }
 
-/// A metric that the plan judges, and whether its phases can hold it.
+/// Metric that the plan judges, and its feasibility.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JudgedMetric {
     /// The metric.
     pub metric: Metric,
-    /// Whether it can be judged.
+    /// Feasibility.
     pub feasibility: Feasibility,
 }
 
 impl JudgedMetric {
-    /// A note about a metric that may not be judged; `None` if it can be.
+    /// Note about a metric that may not be judged; `None` if it can be.
     pub(crate) fn note(&self) -> Option<String> {
         let metric = self.metric.word();
         match &self.feasibility {
@@ -50,19 +50,19 @@ impl JudgedMetric {
 }
 
 impl Plan {
-    /// Every judged metric, and whether the plan's phases can hold it.
+    /// All judged metrics with their feasibility.
     pub fn judged_metrics(&self) -> Vec<JudgedMetric> {
         self.judge.metrics.iter().map(|metric| self.judged_metric(*metric)).collect()
     }
 
-    /// Comparisons that the plan makes, as far as is known before it runs: configurations against the reference by
-    /// conditions by metrics.
+    /// Comparisons of the plan, as far as known before the run: configurations against the reference, times
+    /// conditions, times metrics.
     pub fn comparisons(&self) -> u32 {
         let against = self.configurations().len().saturating_sub(1);
         let cells = matrix::cells(&self.factors, Plot::Sub).len();
         let of = |judged: &JudgedMetric| match (&judged.feasibility, judged.metric) {
             (Feasibility::No { everywhere: true, .. }, _) => 0,
-            // Over several rates it is one slope.
+            // Over several rates, the metric is a single slope.
             (_, Metric::CpuPerEvent) => against * cells / self.rates().max(1),
             _ => against * cells,
         };
@@ -78,7 +78,7 @@ impl Plan {
         JudgedMetric { metric, feasibility }
     }
 
-    /// Whether the CPU time of the server's own tasks can be measured.
+    /// Whether the CPU time of the server's own tasks is measurable.
     fn cpu_feasibility(&self) -> Feasibility {
         let no = |why: &str| Feasibility::No { why: why.to_owned(), everywhere: true };
         if self.server.is_some() {
@@ -95,7 +95,7 @@ impl Plan {
         }
     }
 
-    /// Whether each trial gets as many events as the metric takes.
+    /// Whether each trial has as many events as the metric needs.
     fn events_feasibility(&self, metric: Metric) -> Feasibility {
         let needed = metric.events_min();
         let measured_s = self.measure.as_secs_f64();
@@ -133,7 +133,7 @@ impl Plan {
         Feasibility::Unknown(format!("{takes}: at least {rate}/s in measured phases of {measured_s} s"))
     }
 
-    /// How many rates a series has, where a sub-plot factor alone says them.
+    /// Number of rates in a series, if a sub-plot factor alone determines the rate.
     fn rates(&self) -> usize {
         let Some(ParsedRate::Plain(rate)) = &self.load.rate else { return 1 };
         let names: Vec<&str> = rate.template.names().collect();
@@ -145,7 +145,7 @@ impl Plan {
     }
 }
 
-/// What is known of the number of events of a trial.
+/// Bound of the number of events of a trial.
 enum Bound {
     About(f64),
     AtMost(f64),
@@ -161,7 +161,7 @@ impl Bound {
     }
 }
 
-/// `1,800`.
+/// Formats a number with separators: `1,800`.
 fn thousands(number: f64) -> String {
     let digits = format!("{number:.0}");
     let mut out = String::new();
@@ -203,7 +203,7 @@ mod tests {
         );
         assert!(said[1].starts_with("cpu-per-event is not judged: the target runs inside"), "{said:?}");
         assert!(few.notes().iter().any(|note| note.text == said[0]), "{:?}", few.notes());
-        // 1 configuration against the reference at 3 sub-plot cells, by throughput alone.
+        // 1 configuration against the reference at 3 sub-plot cells, by throughput only.
         assert_eq!(few.comparisons(), 3);
         let some = plan("target = \"null:\"\nrate = \"{rate}\"", ALL);
         assert!(notes(&some)[0].starts_with("p99 is not judged in every cell: "), "{:?}", notes(&some));

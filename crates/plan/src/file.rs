@@ -1,7 +1,7 @@
-//! A plan as written: every key is one that `keys` declares and holds a value of its kind.
+//! Parses a plan: every key is declared in `keys` and holds a value of its kind.
 //!
-//! The TOML tree is walked with the positions of its parts, not deserialised: a deserialiser stops at the first thing it
-//! does not like, and a plan's author wants to hear of all of them. What is wrong is noted and read as absent.
+//! This walks the TOML tree with its positions instead of deserializing it: a deserializer stops at the first
+//! problem, but a plan's author wants all of them. An invalid value is noted and treated as absent.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::server::{Command, Ready, Scheduler, StopSignal};
 use crate::template::Templated;
 use crate::value::{boolean, duration, number, percent, quoted, scalar, text, whole};
 
-/// Reads a plan as far as it can be read; `None` where the text is not TOML.
+/// Parses as much of a plan as possible; `None` if the text is not TOML.
 pub(crate) fn read(text: &str, lines: &Lines<'_>) -> (Option<ParsedPlan>, Vec<Problem>) {
     let (document, errors) = DeTable::parse_recoverable(text);
     if !errors.is_empty() {

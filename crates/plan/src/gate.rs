@@ -2,28 +2,28 @@
 
 use record::bakeoff::Metric;
 
-/// A condition for a good end.
+/// Condition for exit code 0.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gate {
-    /// What is judged.
+    /// Judged metric.
     pub metric: Metric,
-    /// What must hold.
+    /// Condition.
     pub rule: GateRule,
-    /// What an inconclusive comparison does to it.
+    /// Effect of an inconclusive comparison.
     pub on_inconclusive: OnInconclusive,
 }
 
-/// What a gate asks for.
+/// Condition of a gate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum GateRule {
-    /// Every configuration is at most this share worse than the reference.
+    /// Every configuration is worse than the reference by at most this share.
     NotWorseBy {
-        /// The share, in (0, 1).
+        /// Share, in (0, 1).
         ratio: f64,
     },
 }
 
-/// What an inconclusive comparison does to a gate.
+/// Effect of an inconclusive comparison on a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnInconclusive {
     /// The gate is missed.
@@ -33,7 +33,7 @@ pub enum OnInconclusive {
 }
 
 impl OnInconclusive {
-    /// Reads `fail`, `pass`.
+    /// Parses `fail`, `pass`.
     pub(crate) fn read(text: &str) -> Option<Self> {
         match text {
             "fail" => Some(Self::Fail),
@@ -44,7 +44,7 @@ impl OnInconclusive {
 }
 
 impl GateRule {
-    /// Reads `not worse than reference by 5%`.
+    /// Parses `not worse than reference by 5%`.
     pub(crate) fn read(text: &str) -> Option<Self> {
         let share = text.strip_prefix("not worse than reference by ")?;
         let ratio = record::quantity::ratio(share).ok().filter(|r| 0.0 < *r && *r < 1.0)?;

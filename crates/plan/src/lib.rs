@@ -1,9 +1,9 @@
-//! A plan, a TOML file that says everything about a bake-off, becomes an ordered list of trials.
+//! Turns a plan, a TOML file that defines a bake-off, into an ordered list of trials.
 //!
-//! Pure: text in, values out. No file, no clock, no chance: the order of the trials follows from the plan's seed, so
-//! that anyone with the plan can draw it again. A plan is read in two steps: *parsed* (`file`: every key is one that
-//! `keys` declares and holds a value of its kind) and *checked* (`check`: the parts fit together). Both collect every
-//! problem instead of stopping at the first.
+//! Pure: text in, values out. It uses no file, no clock and no unseeded randomness: the order of the trials
+//! follows from the plan's seed, so anyone with the plan can reproduce it. A plan is read in two steps:
+//! *parsed* (`file`: every key is declared in `keys` and holds a value of its kind) and *checked* (`check`:
+//! the parts are consistent). Both collect all problems instead of stopping at the first.
 //!
 //! # Example
 //!
@@ -71,15 +71,14 @@ pub use server::{Command, Ready, Scheduler, ServerSpec, StopSignal};
 pub use sha256::sha256;
 pub use sweep::{Data, How, SIZE_MAX, SweepPlan};
 
-/// Reads a plan and checks it.
+/// Parses and checks a plan.
 ///
 /// - `text`: the TOML.
-/// - `name`: what the plan is called in messages, usually the path it was read from.
+/// - `name`: name of the plan in messages, usually its path.
 ///
 /// # Errors
 ///
-/// Every problem that the plan has, each with its line and column; where the TOML itself is broken, only what is wrong
-/// with that.
+/// All problems of the plan, each with its line and column; for invalid TOML, only its syntax errors.
 pub fn read(text: &str, name: &str) -> Result<Plan, PlanErrors> {
     let lines = error::Lines::of(text);
     let (parsed, mut problems) = file::read(text, &lines);

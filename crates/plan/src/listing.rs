@@ -1,14 +1,14 @@
-//! A listing of a plan for readers other than its author: every key that can start a program, as the parser understood it.
+//! Listing of a plan for reviewers: every key that can start a program, as parsed.
 
 use toml::{Table, Value};
 
-/// Tables and keys that only say how results are judged and shown.
+/// Tables and keys that only affect how results are judged and shown.
 const HARMLESS: [&str; 6] = ["schema", "title", "question", "design", "judge", "gates"];
 
-/// One line per key and value of the TOML `text`, without those that run nothing: `server.command = "redis-server"`.
+/// One line per key and value of the TOML `text`, except harmless keys: `server.command = "redis-server"`.
 ///
-/// The lines come from the parsed text, so a key that is written in another way (`"r\u0075n"`, a string of several
-/// lines) is shown too. Control characters are escaped.
+/// The lines come from the parsed text, so the listing includes keys in another notation (`"r\u0075n"`, a
+/// string of several lines). Control characters are escaped.
 ///
 /// # Errors
 ///
@@ -35,7 +35,7 @@ fn add(path: &str, value: &Value, lines: &mut Vec<String>) {
     }
 }
 
-/// Nothing that moves a cursor or hides text is left.
+/// Escapes everything that moves a cursor or hides text.
 fn escaped(text: &str) -> String {
     text.chars()
         .flat_map(|c| if c.is_ascii_graphic() || c == ' ' { vec![c] } else { c.escape_default().collect() })

@@ -1,4 +1,4 @@
-//! `[load]`: the settings of `bakeoff load`, as written.
+//! Settings of `[load]` as written; they are those of `bakeoff load`.
 
 mod cell;
 mod rules;
@@ -20,7 +20,7 @@ use crate::secret::{self, Reference};
 use crate::template::{AnyTemplated, Templated};
 use crate::value::{boolean, duration, percent, text, whole};
 
-/// How much is offered, as written.
+/// Offered rate, as written.
 #[derive(Debug, Clone)]
 pub(crate) enum ParsedRate {
     Plain(Templated<Rate>),
@@ -28,15 +28,15 @@ pub(crate) enum ParsedRate {
     Promise(Position),
 }
 
-/// The keys that may differ from trial to trial: their names, what they hold, how that is read.
+/// Declares the keys that may differ from trial to trial: name, type, parser.
 macro_rules! load_keys {
     ($($name:ident: $type:ty = $read:expr;)*) => {
-        /// The keys of a load that are given or have a default.
+        /// Keys of a load that are given or have a default.
         #[derive(Debug, Clone)]
         pub(crate) struct LoadKeys {
             $(pub(crate) $name: Option<Templated<$type>>,)*
             pub(crate) rate: Option<ParsedRate>,
-            /// One script, whole.
+            /// A single script.
             pub(crate) script: Option<Located<String>>,
             pub(crate) header: Option<Located<Vec<String>>>,
             pub(crate) env: Option<Located<Vec<String>>>,
@@ -55,7 +55,7 @@ macro_rules! load_keys {
                 }
             }
 
-            /// Every text with placeholders, and the lists without, to put secrets into.
+            /// Replaces secrets in every text with placeholders, and in the lists.
             pub(crate) fn reveal(&mut self, value: &dyn Fn(&Reference) -> String) {
                 $(if let Some(templated) = &mut self.$name { templated.template.reveal(value); })*
                 for list in [&mut self.header, &mut self.env, &mut self.command].into_iter().flatten() {
@@ -65,7 +65,7 @@ macro_rules! load_keys {
                 }
             }
 
-            /// Every value that may have placeholders.
+            /// All values that may have placeholders.
             pub(crate) fn templates(&self) -> Vec<&dyn AnyTemplated> {
                 let all = [$(self.$name.as_ref().map(|t| t as &dyn AnyTemplated),)*];
                 let rate = match &self.rate {
@@ -171,14 +171,14 @@ impl LoadKeys {
         is_whole.then_some(self)
     }
 
-    /// The secrets that it refers to.
+    /// Secrets that the load refers to.
     pub(crate) fn secrets(&self) -> Vec<Reference> {
         let lists = self.header.iter().chain(&self.env).chain(&self.command).flat_map(|list| &list.value);
         let of_lists = lists.flat_map(|entry| secret::references(entry)).map(|(_, reference)| reference);
         self.templates().into_iter().flat_map(AnyTemplated::secrets).cloned().chain(of_lists).collect()
     }
 
-    /// The position of a setting; `None` if the plan does not give it.
+    /// Position of a setting; `None` if the plan does not give it.
     fn position_of(&self, name: &str) -> Option<Position> {
         match name {
             "script" => return self.script.as_ref().map(|w| w.position),
@@ -210,7 +210,7 @@ mod tests {
         crate::read(&text, "t.toml").map_err(|errors| errors.to_string())
     }
 
-    /// The loops of all trials, closed ones first.
+    /// Loops of all trials, closed ones first.
     fn loops(load: &str) -> Vec<Loop> {
         let plan = read(load).unwrap();
         let trials = plan.trials();

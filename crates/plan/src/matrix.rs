@@ -1,10 +1,10 @@
-//! Factors become cells: every combination of their values.
+//! Combines the values of factors into cells.
 
 use record::bakeoff::{Factor, Levels, Plot};
 
-/// Every combination of the values of the factors of one level, the last factor changing fastest.
+/// All combinations of the values of the factors of one level; the last factor changes fastest.
 ///
-/// Without such a factor there is one cell, with nothing in it.
+/// Without such a factor there is one empty cell.
 pub(crate) fn cells(factors: &[Factor], plot: Plot) -> Vec<Levels> {
     let start = vec![Levels::new()];
     factors.iter().filter(|f| f.plot == plot).fold(start, |cells, factor| {
@@ -15,12 +15,12 @@ pub(crate) fn cells(factors: &[Factor], plot: Plot) -> Vec<Levels> {
     })
 }
 
-/// The levels of a cell: those of its configuration and those within the series.
+/// Levels of a cell: those of its configuration and those within the series.
 pub(crate) fn merged(whole: &Levels, sub: &Levels) -> Levels {
     whole.iter().chain(sub).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// The whole-plot factors, with their values, that `jemalloc` or `allocator=jemalloc` can mean.
+/// Whole-plot factors, with values, that `jemalloc` or `allocator=jemalloc` can mean.
 pub(crate) fn owners(only: &str, factors: &[Factor]) -> Vec<(String, String)> {
     let whole = factors.iter().filter(|f| f.plot == Plot::Whole);
     let pairs = whole.flat_map(|f| f.values.iter().map(|v| (f.name.clone(), v.clone())));

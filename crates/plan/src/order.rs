@@ -1,13 +1,14 @@
-//! The order of the trials, drawn from the seed: anyone with the plan can draw it again.
+//! Order of the trials, drawn from the seed: anyone with the plan can reproduce it.
 //!
-//! Numbers come from the `ChaCha20` key stream with the seed as the first eight bytes of the key (little end first), the
-//! rest of the key, the nonce and the counter 0, taken as 64-bit numbers, little end first. It is the stream that
-//! `openssl enc -chacha20 -K KEY -iv 0...0` makes of zeros.
+//! Numbers come from the `ChaCha20` key stream, taken as 64-bit little-endian numbers. The seed, also little
+//! endian, is the first eight bytes of the key; the rest of the key, the nonce and the counter are 0.
+//! `openssl enc -chacha20 -K KEY -iv 0...0` produces this stream from zeros.
 //!
-//! A number below n is x mod n for the first x that is below the largest multiple of n in 64 bits: no value is
-//! favored. A list is shuffled by Fisher and Yates: for i from its last place down to 1, swap i with a number below
-//! i + 1. For each block the configurations are shuffled; then, in the order that gave, each configuration's cells.
-//! Both lists start in the order of `matrix::cells`. Nothing else draws from the stream.
+//! A number below n is x mod n for the first x that is below the largest multiple of n in 64 bits: no value
+//! is favored. A list is shuffled by Fisher and Yates: for i from its last index down to 1, swap i with a
+//! number below i + 1. For each block the configurations are shuffled; then, in the resulting order, the
+//! cells of each configuration. Both lists start in the order of `matrix::cells`. Nothing else draws from the
+//! stream.
 
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
@@ -15,7 +16,7 @@ use record::bakeoff::{Levels, Trial};
 
 use crate::matrix::merged;
 
-/// Every trial, in the order drawn.
+/// All trials, in the order drawn.
 pub(crate) fn draw(seed: u64, blocks: u32, whole: &[Levels], sub: &[Levels]) -> Vec<Trial> {
     let mut stream = Stream::new(seed);
     let mut trials = Vec::new();
@@ -44,7 +45,7 @@ impl Stream {
         Self::of(seed, 0)
     }
 
-    /// A stream of its own for what is drawn within a trial: `number` is the second eight bytes of the key.
+    /// Separate stream for draws within a trial: `number` is the second eight bytes of the key.
     pub(crate) fn of(seed: u64, number: u64) -> Self {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&seed.to_le_bytes());
@@ -53,7 +54,7 @@ impl Stream {
     }
 
     pub(crate) fn below(&mut self, n: u64) -> u64 {
-        // The number of 64-bit values that would favor the small remainders: 2^64 mod n.
+        // Number of 64-bit values that would favor the small remainders: 2^64 mod n.
         let spare = (u64::MAX % n + 1) % n;
         loop {
             let x = self.0.next_u64();
@@ -125,8 +126,8 @@ mod tests {
         assert_ne!(draw(7, 6, &whole, &sub), draw(8, 6, &whole, &sub));
     }
 
-    /// Each of the 6 orders of 3 configurations in 6000 first blocks: chi square with 5 degrees of freedom stays below
-    /// its 99.99 % quantile, 25.7. The seeds are fixed, so the test's outcome is too.
+    /// Each of the 6 orders of 3 configurations in 6000 first blocks: chi square with 5 degrees of freedom
+    /// stays below its 99.99 % quantile, 25.7. The seeds are fixed, so the test is deterministic.
     #[test]
     fn every_order_is_as_likely_as_any_other() {
         let (whole, sub) = (levels("c", &["a", "b", "c"]), vec![Levels::new()]);

@@ -1,4 +1,4 @@
-//! A plan as it is written, each value with its position. A key whose value is wrong counts as absent.
+//! A plan as written, each value with its position. A key with an invalid value counts as absent.
 
 use std::time::Duration;
 
@@ -26,10 +26,10 @@ pub(crate) struct ParsedDesign {
     pub(crate) time_budget: Option<Located<Duration>>,
 }
 
-/// One variable of the server's environment.
+/// Environment variable of the server.
 #[derive(Debug)]
 pub(crate) struct ParsedVariable {
-    /// The value of a factor that it is for; `None`: for every configuration.
+    /// Value of a factor that it is for; `None`: for every configuration.
     pub(crate) only: Option<Located<String>>,
     pub(crate) name: String,
     pub(crate) value: Templated<String>,
@@ -57,7 +57,7 @@ pub(crate) struct ParsedRun {
     pub(crate) retries: Option<Located<u32>>,
 }
 
-/// A number of each trial, and the command that tells it.
+/// Number of each trial, and the command that prints it.
 #[derive(Debug)]
 pub(crate) struct ParsedValue {
     pub(crate) name: Located<String>,
@@ -117,6 +117,6 @@ pub(crate) struct ParsedPlan {
     pub(crate) sponsor: Option<Located<String>>,
     pub(crate) tuning: Option<Located<String>>,
     pub(crate) notes: Option<Located<String>>,
-    /// Every key with the value it has, as written or by default.
+    /// All keys with their values, written or default.
     pub(crate) resolved: Vec<Resolved>,
 }

@@ -1,4 +1,4 @@
-//! The phases of a series and of a trial: commands, the data set, the warm-up.
+//! Phases of a series and of a trial: commands, data set, warm-up.
 
 use std::path::Path;
 use std::time::Duration;
@@ -21,36 +21,36 @@ pub(crate) enum PreparePlan {
     Run(RunPlan),
 }
 
-/// How long a load warms up before each measured phase.
+/// Length of the warm-up before each measured phase.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warmup {
-    /// At least, and in this version exactly, so long.
+    /// Minimum and, in this version, exact length.
     pub min: Duration,
-    /// At most so long, where steadiness is judged.
+    /// Maximum, if steadiness is judged.
     pub max: Option<Duration>,
-    /// What is to be steady.
+    /// Metrics that must be steady.
     pub judge: Vec<String>,
 }
 
-/// A command that a phase runs.
+/// Command of a phase.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// For `sh -c`.
+    /// Command line for `sh -c`.
     pub command: String,
-    /// Not ended by then, it has failed.
+    /// Time after which the command counts as failed.
     pub timeout: Duration,
-    /// Tries after the first.
+    /// Retries.
     pub retries: u32,
 }
 
-/// How the data set of a series comes about.
+/// Source of the data set of a series.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Prepare {
-    /// By the load engine.
+    /// The load engine builds it.
     Builtin,
-    /// Not at all.
+    /// The data set is not prepared.
     Nothing,
-    /// By a command.
+    /// A command builds it.
     Run(Step),
 }
 

@@ -1,4 +1,4 @@
-//! A plan that can be executed: what the runner, the archive and the page read from it.
+//! An executable plan: the part that the runner, the archive and the report read.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::server::{ServerPlan, ServerSpec};
 use crate::template::Template;
 use crate::{matrix, order};
 
-/// A plan that can be executed.
+/// Executable plan.
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub(crate) name: String,
@@ -51,48 +51,48 @@ pub struct Plan {
     pub(crate) shortened: bool,
 }
 
-/// A remark about a plan, for its user.
+/// Remark about a plan, for its user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
-    /// Where in the plan it comes from.
+    /// Position in the plan that the remark is about.
     pub position: Position,
-    /// A clause, lower case.
+    /// Clause, lower case.
     pub text: String,
 }
 
-/// What [`Plan::shortened`] makes of a plan.
+/// Size of a plan from [`Plan::shortened`].
 const SHORT_BLOCKS: u32 = 2;
 const SHORT_MEASURE: Duration = Duration::from_millis(300);
 const SHORT_WARMUP: Duration = Duration::from_millis(100);
 const SHORT_INTERVAL: Duration = Duration::from_millis(100);
 
 impl Plan {
-    /// What the plan is called in messages, usually its path.
+    /// Name of the plan in messages, usually its path.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The plan as it was written.
+    /// Plan text as written.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The checksum of its text, in hexadecimal.
+    /// SHA-256 of the text, in hexadecimal.
     pub fn sha256(&self) -> &str {
         &self.sha256
     }
 
-    /// A line for people.
+    /// One line for people.
     pub fn title(&self) -> &str {
         &self.title
     }
 
-    /// The question that it is to answer; empty if there is none.
+    /// Question that the plan answers; empty without one.
     pub fn question(&self) -> &str {
         &self.question
     }
 
-    /// What is varied, in the plan's order.
+    /// Factors in the plan's order.
     pub fn factors(&self) -> &[Factor] {
         &self.factors
     }
@@ -102,12 +102,12 @@ impl Plan {
         self.blocks
     }
 
-    /// What the order is drawn from.
+    /// Random seed of the order.
     pub fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// The time that the plan gives itself.
+    /// Time budget of the plan.
     pub fn time_budget(&self) -> Option<Duration> {
         self.time_budget
     }
@@ -122,99 +122,99 @@ impl Plan {
         self.measure
     }
 
-    /// Rest after each measured phase.
+    /// Cool-down after each measured phase.
     pub fn cooldown(&self) -> Duration {
         self.cooldown
     }
 
-    /// The instruments that are asked for.
+    /// Requested instruments.
     pub fn instruments(&self) -> &[String] {
         &self.instruments
     }
 
-    /// Whether some blocks are to go without instruments, so that their cost shows.
+    /// Whether some blocks run without instruments, to measure the cost of the instruments.
     pub fn control_arm(&self) -> bool {
         self.control_arm
     }
 
-    /// How configurations are compared.
+    /// Rules for the comparison.
     pub fn judge(&self) -> &Judge {
         &self.judge
     }
 
-    /// The conditions for a good end.
+    /// Conditions for exit code 0.
     pub fn gates(&self) -> &[Gate] {
         &self.gates
     }
 
-    /// What the author wants on the page.
+    /// The author's text for the report.
     ///
-    /// - `notes`: the text of the file at [`Plan::notes_path`]: a plan reads no files.
+    /// - `notes`: text of the file at [`Plan::notes_path`]: a plan reads no files.
     pub fn page(&self, notes: Option<String>) -> Page {
         Page { sponsor: self.sponsor.clone(), tuning: self.tuning.clone(), notes }
     }
 
-    /// The file with the author's key points, relative to the plan's own folder.
+    /// File with the author's key points, relative to the plan's directory.
     pub fn notes_path(&self) -> Option<&Path> {
         self.notes_path.as_deref().map(Path::new)
     }
 
-    /// Every key that says something, with its value, in the order in which the plan is read.
+    /// All keys with their values, in reading order.
     pub fn resolved(&self) -> &[Resolved] {
         &self.resolved
     }
 
-    /// Remarks for the user: that the plan is exploratory, that a factor changes nothing, what is recorded as missing.
+    /// Remarks for the user: the plan is exploratory, a factor changes nothing, a value will be missing.
     pub fn notes(&self) -> &[Note] {
         &self.remarks
     }
 
-    /// What the plan asks for and this version cannot do: a plan with any of it is not run.
+    /// Features of the plan that this version does not support: a plan with any of them does not run.
     pub fn unsupported(&self) -> &[Note] {
         &self.unsupported
     }
 
-    /// Whether it has too few blocks for any claim at its alpha.
+    /// Whether the plan has too few blocks for any claim at its alpha.
     pub fn exploratory(&self) -> bool {
         self.blocks < blocks_min(self.judge.alpha)
     }
 
-    /// Whether [`Plan::shortened`] made it.
+    /// Whether the plan comes from [`Plan::shortened`].
     pub fn is_shortened(&self) -> bool {
         self.shortened
     }
 
-    /// Every configuration: one value of each whole-plot factor.
+    /// All configurations: one value of each whole-plot factor.
     pub fn configurations(&self) -> Vec<Levels> {
         matrix::cells(&self.factors, Plot::Whole)
     }
 
-    /// The names of the whole-plot factors: those that a series has one value of.
+    /// Names of the whole-plot factors, which have one value per series.
     pub fn whole_factors(&self) -> impl Iterator<Item = &str> {
         self.factors.iter().filter(|f| f.plot == Plot::Whole).map(|f| f.name.as_str())
     }
 
-    /// Every trial, in the order drawn.
+    /// All trials, in the order drawn.
     pub fn trials(&self) -> Vec<Trial> {
         let whole = self.configurations();
         order::draw(self.seed, self.blocks, &whole, &matrix::cells(&self.factors, Plot::Sub))
     }
 
-    /// Where the load of a cell goes.
+    /// Target of the load of a cell.
     pub fn target(&self, levels: &Levels, scratch: &Path) -> Target {
         self.load.target_of(levels, scratch)
     }
 
-    /// What the load of a trial does, every default resolved.
+    /// Load settings of a trial, every default resolved.
     ///
-    /// Its seed is that of the plan plus the block: within a block every configuration gets the same arrivals and the
-    /// same rows, so that the comparison is of the servers and not of the draws.
+    /// The seed is the plan's plus the block number: within a block every configuration gets the same
+    /// arrivals and the same rows, so the comparison is of the servers and not of the draws.
     ///
-    /// - `scratch`: the folder that `{scratch}` stands for.
+    /// - `scratch`: directory for `{scratch}`.
     ///
     /// # Panics
     ///
-    /// Where the plan asks for a rate that this version cannot do; see [`Plan::unsupported`].
+    /// If the plan has a rate that this version does not support; see [`Plan::unsupported`].
     pub fn load_settings(&self, trial: &Trial, scratch: &Path) -> LoadSettings {
         let phases = PhaseSettings {
             prepare: match self.prepare {
@@ -229,12 +229,12 @@ impl Plan {
         self.load.settings(&trial.levels, scratch, &phases)
     }
 
-    /// The server of a series; `None` where the plan has none.
+    /// Server of a series; `None` if the plan has none.
     pub fn server(&self, levels: &Levels, scratch: &Path) -> Option<ServerSpec> {
         Some(self.server.as_ref()?.of(levels, scratch))
     }
 
-    /// The account that `server.user` names; `None`: the plan leaves it to the runner.
+    /// Account in `server.user`; `None`: the runner chooses.
     pub fn server_user(&self) -> Option<&str> {
         self.server.as_ref()?.user.as_deref()
     }
@@ -250,23 +250,23 @@ impl Plan {
         trials.iter().any(|trial| self.target(&trial.levels, Path::new("")).scheme() == "exec")
     }
 
-    /// Whether the plan has commands beside those of its load: a server, setup, prepare, values.
+    /// Whether the plan has commands other than those of its load: a server, setup, prepare, values.
     pub fn has_commands(&self) -> bool {
         let prepares = matches!(self.prepare, PreparePlan::Run(_));
         self.has_server() || self.setup.is_some() || prepares || !self.values.is_empty()
     }
 
-    /// Whether server and commands inherit the whole environment.
+    /// Whether server and commands inherit the complete environment.
     pub fn inherits_environment(&self) -> bool {
         self.server.as_ref().is_some_and(|server| server.inherit_env)
     }
 
-    /// The command before the server starts.
+    /// Command before the start of the server.
     pub fn setup(&self, levels: &Levels, scratch: &Path) -> Option<Step> {
         self.setup.as_ref().map(|run| run.step(levels, scratch))
     }
 
-    /// How the data set of a series comes about.
+    /// Source of the data set of a series.
     pub fn prepare(&self, levels: &Levels, scratch: &Path) -> Prepare {
         match &self.prepare {
             PreparePlan::Builtin => Prepare::Builtin,
@@ -275,12 +275,13 @@ impl Plan {
         }
     }
 
-    /// The numbers that each trial is asked for after its measured phase: a name, and the command that prints it last.
+    /// Numbers that each trial collects after its measured phase: name, and the command that prints the
+    /// number last.
     pub fn values(&self, levels: &Levels, scratch: &Path) -> Vec<(String, Step)> {
         self.values.iter().map(|(name, run)| (name.clone(), run.step(levels, scratch))).collect()
     }
 
-    /// The secrets that the plan refers to, each once.
+    /// Secrets that the plan refers to, each once.
     pub fn secrets(&self) -> Vec<Reference> {
         let mut secrets = self.load.secrets();
         for template in self.clone().server_templates() {
@@ -291,9 +292,9 @@ impl Plan {
         secrets
     }
 
-    /// The plan with its secrets in their places, to be executed. Its text keeps the references.
+    /// Plan with its secrets filled in, for execution. Its text still contains the references.
     ///
-    /// - `value`: what a reference stands for.
+    /// - `value`: returns the secret of a reference.
     #[must_use]
     pub fn revealed(&self, value: &dyn Fn(&Reference) -> String) -> Self {
         let mut plan = self.clone();
@@ -304,7 +305,7 @@ impl Plan {
         plan
     }
 
-    /// The texts of the server and of the commands.
+    /// Texts of the server and of the commands.
     fn server_templates(&mut self) -> Vec<&mut Template> {
         let mut all: Vec<&mut Template> = Vec::new();
         if let Some(server) = &mut self.server {
@@ -320,10 +321,11 @@ impl Plan {
         all
     }
 
-    /// The same plan, just long enough to show that it works: two blocks, measured phases of 0.3 s.
+    /// Variant of the plan that is just long enough to show that it works: two blocks, measured phases of 0.3
+    /// s.
     ///
-    /// It keeps its text and its order is that of its first two blocks. Its numbers are worth nothing; it is
-    /// exploratory, and its result carries the label `shortened`.
+    /// It has the same text, and the order of the first two blocks. Its numbers are meaningless; it is
+    /// exploratory, and its result has the label `shortened`.
     #[must_use]
     pub fn shortened(&self) -> Self {
         let mut plan = self.clone();

@@ -1,21 +1,21 @@
-//! The place of a placeholder in a command line, and the quoting that keeps its value one word.
+//! Position of a placeholder in a command line, and the quoting that makes its value one word.
 //!
-//! A level of a factor is data. In a text that a shell reads, `a; rm -r x` must reach the program as it is, and never be
-//! read by the shell. A place where that cannot be had (in backticks, in a comment, in a here-document) is refused,
-//! unless the value has no character that means anything to a shell.
+//! A level of a factor is data. In a text for a shell, `a; rm -r x` must reach the program unchanged; the
+//! shell must not interpret it. Where quoting is impossible (in backticks, in a comment, in a here-document),
+//! only values without special characters are accepted.
 
-/// What reads a text.
+/// Interpreter of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Language {
-    /// Nothing takes it apart.
+    /// Plain text, not interpreted.
     Plain,
     /// `sh -c`.
     Shell,
-    /// Our own splitting into words: blanks, quotes of either kind, backslashes.
+    /// bakeoff's own splitting into words: blanks, quotes of either kind, backslashes.
     Words,
 }
 
-/// Where in a command line a placeholder stands.
+/// Context of a placeholder in a command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Frame {
     /// Outside quotes, also within `$(...)`.
@@ -28,16 +28,16 @@ enum Frame {
     Unquotable(char),
 }
 
-/// Follows a command line, text by text.
+/// Scanner of a command line, text by text.
 #[derive(Debug, Clone)]
 pub(crate) struct Scanner {
     language: Language,
     frames: Vec<Frame>,
-    /// A here-document was begun: what follows may be its content.
+    /// Whether a here-document has begun: the rest may be its content.
     is_lost: bool,
-    /// The text ends in a backslash, which takes the next character.
+    /// Whether the text ends in a backslash, which escapes the next character.
     is_escaped: bool,
-    /// The last character, to know where a comment begins.
+    /// Last character, which decides whether a comment begins.
     last: char,
 }
 
@@ -46,7 +46,7 @@ impl Scanner {
         Self { language, frames: vec![Frame::Command], is_lost: false, is_escaped: false, last: ' ' }
     }
 
-    /// Takes a text of the author's.
+    /// Scans a text of the author.
     pub(crate) fn pass(&mut self, text: &str) {
         let mut rest = text.chars().peekable();
         while let Some(c) = rest.next() {
@@ -69,7 +69,7 @@ impl Scanner {
                 (Frame::Command, '<') if is_shell && rest.peek() == Some(&'<') => self.is_lost = true,
                 (Frame::Command | Frame::Double, '$') if is_shell => self.dollar(&mut rest),
                 (Frame::Command, '(') if is_shell => self.frames.push(Frame::Command),
-                // A `)` of a `case` closes nothing.
+                // A `)` of a `case` closes no frame.
                 (Frame::Command, ')') if is_shell && self.frames.len() > 1 => self.pop(),
                 _ => {}
             }
@@ -82,7 +82,7 @@ impl Scanner {
                 rest.next();
                 self.last = '(';
                 if rest.peek() == Some(&'(') {
-                    // Arithmetic, or a subshell in a substitution: either way it is too deep to tell.
+                    // Arithmetic, or a subshell in a substitution: the scanner does not distinguish them.
                     self.is_lost = true;
                 }
                 self.frames.push(Frame::Command);
@@ -105,12 +105,12 @@ impl Scanner {
         }
     }
 
-    /// Whether quotes of the author's stand around this place.
+    /// Whether this position is within quotes of the author.
     pub(crate) fn is_in_quotes(&self) -> bool {
         matches!(self.top(), Frame::Single | Frame::Double)
     }
 
-    /// A value as it is written here; `None` where it cannot be kept from being read.
+    /// Quotes a value for this position; `None` if that is impossible.
     pub(crate) fn quote(&mut self, value: &str) -> Option<String> {
         self.last = 'x';
         if self.language == Language::Plain || is_harmless(value) {
@@ -135,7 +135,7 @@ impl Scanner {
     }
 }
 
-/// Whether no shell sees more in it than a word.
+/// Whether every shell reads the value as one plain word.
 pub(crate) fn is_harmless(value: &str) -> bool {
     !value.is_empty() && value.chars().all(|c| c.is_alphanumeric() || "_./:=@%+,-".contains(c))
 }

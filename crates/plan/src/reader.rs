@@ -1,4 +1,4 @@
-//! Reads keys out of a TOML tree: the declared one or its default, with what is wrong noted.
+//! Reads declared keys or their defaults from a TOML tree, and notes problems.
 
 use std::collections::BTreeSet;
 
@@ -9,21 +9,21 @@ use crate::keys::{self, Key, Kind, Need, Placeholders};
 use crate::template::{Template, Templated};
 use crate::value::{masked, shown, text_for};
 
-/// A key with the value that it has in a plan.
+/// Key with its value in a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolved {
-    /// `load.rows`.
+    /// Path of the key: `load.rows`.
     pub key: String,
-    /// Its value, as TOML.
+    /// Value, as TOML.
     pub value: String,
-    /// Whether the plan says so; else it is the default.
+    /// Whether the plan gives the value; otherwise it is the default.
     pub written: bool,
 }
 
-/// One table while it is read.
+/// Table during reading.
 pub(crate) struct Section<'a> {
     pub(crate) declared: &'static keys::Table,
-    /// `load`, `factors.allocator`; empty at the top.
+    /// Path of the table: `load`, `factors.allocator`; empty for the root.
     pub(crate) path: String,
     pub(crate) position: Position,
     pub(crate) entries: Option<&'a DeTable<'a>>,
@@ -40,7 +40,7 @@ impl Section<'_> {
     }
 }
 
-/// A value that was found, or its default.
+/// Found value, or its default.
 pub(crate) struct Found<'a> {
     pub(crate) key: &'static Key,
     path: String,
@@ -56,7 +56,7 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// The tables below `family`, each with its name.
+    /// Tables below `family`, each with its name.
     pub(crate) fn named_tables(
         &mut self,
         top: &'a DeTable<'a>,
@@ -70,7 +70,7 @@ impl<'a> Reader<'a> {
             self.bad(position, family, tables.get_ref(), expected.into());
             return Vec::new();
         };
-        // The plan's own order, which is that of its configurations; the map's is alphabetical.
+        // Order of the plan, which is the order of its configurations; the map is in alphabetical order.
         let mut named: Vec<_> = tables.iter().collect();
         named.sort_by_key(|(name, _)| name.span().start);
         named
@@ -84,7 +84,8 @@ impl<'a> Reader<'a> {
             .collect()
     }
 
-    /// A table at the top; absent, it is read as empty, so that its required keys are missed and its defaults apply.
+    /// Table at the root; an absent one is read as empty, so its required keys are missing and its defaults
+    /// apply.
     pub(crate) fn child(&mut self, root: &Section<'a>, name: &'static str) -> Section<'a> {
         let declared = keys::table(name);
         match root.entries.and_then(|top| entry(top, name)) {
@@ -102,7 +103,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A table in [phases]; `None` where it is not there or not a table.
+    /// Table in `[phases]`; `None` if it is absent or not a table.
     pub(crate) fn subtable(&mut self, parent: &mut Section<'a>, name: &'static str) -> Option<Section<'a>> {
         let found = self.find(parent, name)?;
         if !found.value.is_table() {
@@ -143,7 +144,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What stands at a key, or its default; notes a missing one.
+    /// Value of a key, or its default; notes a missing one.
     pub(crate) fn find(&mut self, section: &mut Section<'a>, name: &'static str) -> Option<Found<'a>> {
         let key = section.declared.keys.iter().find(|k| k.name == name);
         let key = key.unwrap_or_else(|| panic!("{} is not declared in {}", name, section.shown()));
@@ -188,13 +189,13 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn resolve(&mut self, key: &str, value: &str, written: bool) {
-        // A key that may hold a word or a table is looked at twice.
+        // A key that may hold a word or a table is read twice.
         if self.resolved.iter().all(|r| r.key != key) {
             self.resolved.push(Resolved { key: key.to_owned(), value: masked(key, value), written });
         }
     }
 
-    /// A value that is the same for every trial.
+    /// Value that is the same for every trial.
     pub(crate) fn take<T>(
         &mut self,
         section: &mut Section<'a>,
@@ -210,7 +211,7 @@ impl<'a> Reader<'a> {
         value.map(|value| Located { value, position: found.position })
     }
 
-    /// A value that may have placeholders.
+    /// Value that may have placeholders.
     pub(crate) fn template<T>(
         &mut self,
         section: &mut Section<'a>,
@@ -256,7 +257,7 @@ impl<'a> Reader<'a> {
         template.ok()
     }
 
-    /// A list of texts; of words, each at most once.
+    /// List of texts; if they are words, each at most once.
     pub(crate) fn list(
         &mut self,
         section: &mut Section<'a>,
@@ -281,7 +282,7 @@ impl<'a> Reader<'a> {
         texts.map(|value| Located { value, position: found.position })
     }
 
-    /// Notes every key that the table should not have.
+    /// Notes every undeclared key of the table.
     pub(crate) fn finish(&mut self, section: &Section<'a>) {
         let declared: BTreeSet<_> = section.declared.keys.iter().map(|k| k.name).collect();
         assert_eq!(declared, section.taken, "every declared key of {} is read", section.shown());

@@ -1,10 +1,10 @@
-//! Every key of a plan as a text for people, written from the declarations that the reader itself uses.
+//! Reference of all keys of a plan, generated from the declarations that the reader uses.
 
 use std::fmt::Write as _;
 
 use crate::keys::{Key, Need, Placeholders, TABLES, Table};
 
-/// Every table and key of a plan, as Markdown: what it holds, its default, an example.
+/// All tables and keys of a plan, as Markdown: content, default, example.
 pub fn documentation() -> String {
     TABLES.iter().map(table).collect::<Vec<_>>().join("\n")
 }

@@ -1,4 +1,4 @@
-//! One copy against many, as a plan: how many copies of what, where, how often.
+//! Plan of a scale run: copies of a unit of work, their number, placement and rounds.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,56 +9,57 @@ use toml::{Table, Value};
 use crate::experiment::{NotAnExperiment, SEED_MAX, StoredPlan, expected, number_value, span_text};
 use crate::server::Scheduler;
 
-/// More copies than any machine has CPUs.
+/// Limit on copies, above the number of CPUs of any machine.
 const COPIES_MAX: u32 = 16_384;
 
-/// The plan of a scale run.
+/// Plan of a scale run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScalePlan {
-    /// A line for people.
+    /// One line for people.
     pub title: String,
-    /// The unit of work: a program and its arguments.
+    /// Unit of work: a program and its arguments.
     pub command: Vec<String>,
-    /// What the copies work on in turn, in place of `{unit}` or as a last argument; empty: all do the same.
+    /// Arguments that the copies use in turn, for `{unit}` or as the last argument; empty: all copies do the
+    /// same.
     pub units: Vec<String>,
-    /// How many copies, by level.
+    /// Numbers of copies, by level.
     pub copies: Vec<u32>,
-    /// How often every level is measured.
+    /// Number of measurements of every level.
     pub rounds: u32,
-    /// How long every copy works at least, at each level.
+    /// Least running time of every copy, at each level.
     pub time: Duration,
-    /// After this, a run of the command that has not ended counts as hung.
+    /// Time after which a run of the command counts as hung.
     pub timeout: Duration,
-    /// Where copies run.
+    /// Placement of the copies.
     pub bind: Bind,
-    /// The CPUs that they may run on; `None`: all that this process may.
+    /// CPUs that they may run on; `None`: all that this process may use.
     pub cpus: Option<Vec<u32>>,
-    /// How they are scheduled.
+    /// Scheduling class.
     pub scheduler: Scheduler,
     /// Whether the CPUs are watched.
     pub observe: bool,
-    /// What the order is drawn from.
+    /// Random seed of the order.
     pub seed: u64,
 }
 
-/// Where a copy runs.
+/// Placement of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bind {
-    /// Where the kernel puts it.
+    /// The kernel chooses.
     Free,
-    /// On one CPU, in the kernel's order of numbers.
+    /// One CPU, in the kernel's order of numbers.
     Cpu,
-    /// On all CPUs of one core.
+    /// All CPUs of one core.
     Core,
-    /// On one CPU, sockets in turn, and within them cores before siblings.
+    /// One CPU, alternating between sockets, and within each using cores before siblings.
     Spread,
 }
 
 impl Bind {
-    /// All of them.
+    /// All values.
     pub const ALL: [Self; 4] = [Self::Free, Self::Cpu, Self::Core, Self::Spread];
 
-    /// The word in plans.
+    /// Word in plans.
     pub fn word(self) -> &'static str {
         match self {
             Self::Free => "free",
@@ -68,7 +69,7 @@ impl Bind {
         }
     }
 
-    /// The CPUs of copy number `copy` (from 0) on `machine`; `None`: all that are allowed.
+    /// CPUs of copy number `copy` (from 0) on `machine`; `None`: all allowed ones.
     pub fn cpus_of(self, copy: u32, machine: &Machine) -> Option<Vec<u32>> {
         let turn =
             |places: &[Vec<u32>]| (!places.is_empty()).then(|| places[copy as usize % places.len()].clone());
@@ -78,7 +79,7 @@ impl Bind {
             Self::Cpu => turn(&machine.places.keys().map(|cpu| vec![*cpu]).collect::<Vec<_>>()),
             Self::Core => turn(&cores.into_values().collect::<Vec<_>>()),
             Self::Spread => {
-                // By sibling, then core within its socket, then socket: the last changes fastest.
+                // Sort by sibling, then core within its socket, then socket: the last changes fastest.
                 let mut order: Vec<(usize, usize, u32, u32)> = Vec::new();
                 let mut cores_of_socket: BTreeMap<u32, usize> = BTreeMap::new();
                 for ((socket, _), cpus) in cores {
@@ -94,7 +95,7 @@ impl Bind {
     }
 }
 
-/// The CPUs that copies may run on: by the kernel's number, the socket and the core (its lowest CPU) of each.
+/// CPUs that copies may run on: kernel number, and for each its socket and its core (the core's lowest CPU).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Machine {
     /// Socket and core of every CPU.
@@ -111,7 +112,8 @@ impl Machine {
     }
 }
 
-/// 1, 2, 4 ... up to the CPUs, three quarters of them, all of them, and half as many again and twice as many.
+/// 1, 2, 4, ... up to the number of CPUs; three quarters of it, all of it, one and a half times and twice as
+/// many.
 pub fn copies_up_to(cpus: u32) -> Vec<u32> {
     assert!(cpus > 0, "a machine has a CPU");
     let mut copies: Vec<u32> = (0..16).map(|i| 1 << i).take_while(|n| *n < cpus).collect();
@@ -123,10 +125,10 @@ pub fn copies_up_to(cpus: u32) -> Vec<u32> {
 }
 
 impl ScalePlan {
-    /// The factor that is varied.
+    /// Name of the factor.
     pub const COPIES: &'static str = "copies";
 
-    /// The command of copy number `copy`, from 0, of `copies`.
+    /// Command of copy number `copy`, from 0.
     pub fn command_of(&self, copy: u32) -> Vec<String> {
         let unit = (!self.units.is_empty()).then(|| &self.units[copy as usize % self.units.len()]);
         let takes_unit = self.command.iter().any(|word| word.contains("{unit}"));
@@ -139,8 +141,8 @@ impl ScalePlan {
         words
     }
 
-    /// How many copies from the first on do work that may differ: all if the command names the copy's number, and otherwise the
-    /// number of units.
+    /// Number of copies, from the first, with work that may differ: all if the command contains the copy's
+    /// number, otherwise the number of units.
     pub fn kinds_of_work(&self) -> u32 {
         let most = self.copies.last().copied().unwrap_or(1);
         let tells = |word: &String| word.contains("{copy}") || word.contains("BAKEOFF_COPY");
@@ -233,7 +235,7 @@ mod tests {
         }
     }
 
-    /// Two sockets of two cores of two CPUs, numbered as x86 does: siblings last.
+    /// Two sockets of two cores of two CPUs, numbered as on x86: siblings last.
     fn machine() -> Machine {
         let places = [(0, 0, 0), (1, 0, 1), (2, 1, 2), (3, 1, 3), (4, 0, 0), (5, 0, 1), (6, 1, 2), (7, 1, 3)];
         Machine { places: places.into_iter().map(|(cpu, socket, core)| (cpu, (socket, core))).collect() }
@@ -267,7 +269,7 @@ mod tests {
         assert_eq!([words(0), words(1), words(2)], ["gzip|-c|a \"b\"", "gzip|-c|c", "gzip|-c|a \"b\""]);
         let appended = ScalePlan { command: vec!["sort{copy}".into()], ..plan() };
         assert_eq!(appended.command_of(1).join("|"), "sort1|c");
-        // Two units, and as many commands as copies.
+        // Two units, then as many commands as copies.
         assert_eq!((plan().kinds_of_work(), appended.kinds_of_work()), (2, 4));
         for (word, kinds) in
             [("sleep 1", 1), ("sleep {copy}", 4), ("sleep $BAKEOFF_COPY", 4), ("$BAKEOFF_COPIES", 1)]

@@ -1,13 +1,13 @@
-//! The form of a plan as JSON Schema, for editors, written from the declarations that the reader itself uses.
+//! JSON Schema of a plan, for editors, generated from the declarations that the reader uses.
 
 use record::load::settings::Values;
 use serde_json::{Map, Value, json};
 
 use crate::keys::{Key, Kind, Need, Placeholders, TABLES, Table};
 
-/// The form of a plan as JSON Schema (draft 2020-12).
+/// JSON Schema (draft 2020-12) of a plan.
 ///
-/// It says which keys there are and what each holds; how they must fit together is for [`crate::read`] alone.
+/// It defines the keys and the content of each; only [`crate::read`] checks whether they are consistent.
 pub fn json_schema() -> String {
     let mut schema = table_schema(&TABLES[0]);
     schema.insert("$schema".into(), json!("https://json-schema.org/draft/2020-12/schema"));
@@ -99,7 +99,7 @@ fn value_schema(values: Values) -> Value {
     }
 }
 
-/// A key that holds a table: one that is declared, or the environment, which holds any names.
+/// Schema of a key that holds a table: a declared table, or the environment, which accepts any names.
 fn table_kind(table: &Table, key: &Key, or: &[&str]) -> Value {
     let path = format!("{}.{}", table.path, key.name);
     let object = match TABLES.iter().find(|t| t.path == path) {
@@ -114,7 +114,7 @@ fn table_kind(table: &Table, key: &Key, or: &[&str]) -> Value {
     if or.is_empty() { object } else { json!({ "anyOf": [{ "enum": or }, object] }) }
 }
 
-/// A declared default, which is a scalar or a list of texts and reads the same in JSON.
+/// Declared default, a scalar or a list of texts, which JSON reads like TOML.
 fn as_json(toml: &str) -> Value {
     serde_json::from_str(toml).expect("declared defaults read the same in TOML and JSON")
 }

@@ -1,16 +1,16 @@
-//! Secrets that a plan refers to: `{env:NAME}` and `{file:PATH}`.
+//! References to secrets in a plan: `{env:NAME}` and `{file:PATH}`.
 //!
-//! The plan's text, and with it the archive, has the reference; the value is read when the plan is executed, and again
-//! when it is resumed.
+//! The plan's text, and thus the archive, contains the reference; the value is read when the plan is
+//! executed, and again when it is resumed.
 
 use std::fmt;
 
-/// Where a secret is.
+/// Location of a secret.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reference {
-    /// A variable of the environment of `bakeoff`.
+    /// Environment variable of `bakeoff`.
     Env(String),
-    /// A file; a line end at its end is not part of the secret.
+    /// File; a final line end is not part of the secret.
     File(String),
 }
 
@@ -24,7 +24,7 @@ impl fmt::Display for Reference {
 }
 
 impl Reference {
-    /// Reads what stands between braces: `env:NAME`, `file:PATH`.
+    /// Parses the text between braces: `env:NAME`, `file:PATH`.
     pub(crate) fn read(inside: &str) -> Option<Self> {
         let (kind, what) = inside.split_once(':')?;
         match kind {
@@ -35,7 +35,7 @@ impl Reference {
     }
 }
 
-/// The references in a text that has no other placeholders, first to last, each with its place.
+/// References in a text without other placeholders, first to last, each with its range.
 pub(crate) fn references(text: &str) -> Vec<(std::ops::Range<usize>, Reference)> {
     let mut found = Vec::new();
     let mut from = 0;
@@ -54,7 +54,7 @@ pub(crate) fn references(text: &str) -> Vec<(std::ops::Range<usize>, Reference)>
     found
 }
 
-/// The text with each reference replaced.
+/// Replaces each reference in the text.
 pub(crate) fn replaced(text: &str, value: &dyn Fn(&Reference) -> String) -> String {
     let mut written = String::with_capacity(text.len());
     let mut from = 0;

@@ -1,4 +1,4 @@
-//! The server under test: how it is started, how it is known to be ready, how it is stopped.
+//! The server under test: its start, its readiness, its stop.
 
 use std::path::Path;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub(crate) struct ServerPlan {
     pub(crate) environment: Vec<EnvPlan>,
 }
 
-/// A variable, and for which configurations it is: `None` for all, else a factor and its value.
+/// Environment variable, and its configurations: `None` for all, else a factor and its value.
 #[derive(Debug, Clone)]
 pub(crate) struct EnvPlan {
     pub(crate) only: Option<(String, String)>,
@@ -30,53 +30,53 @@ pub(crate) struct EnvPlan {
     pub(crate) value: Templated<String>,
 }
 
-/// How to start and stop the server of one series, everything resolved.
+/// Start and stop of the server of one series, everything resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerSpec {
-    /// The program and its arguments.
+    /// Program and arguments.
     pub command: Command,
-    /// Variables that are added to the environment, by name.
+    /// Variables added to the environment, by name.
     pub environment: Vec<(String, String)>,
-    /// How to tell that it takes connections.
+    /// Condition for readiness.
     pub ready: Ready,
-    /// Not ready by then, it has failed.
+    /// Time after which a server that is not ready has failed.
     pub ready_timeout: Duration,
-    /// What asks it to end.
+    /// Signal that stops it.
     pub stop: StopSignal,
-    /// Not ended by then, it is killed.
+    /// Time after which a server that has not ended is killed.
     pub stop_timeout: Duration,
-    /// The CPUs it is bound to; `None`: all.
+    /// CPUs that it is bound to; `None`: all.
     pub cpus: Option<Vec<u32>>,
-    /// Its scheduling class.
+    /// Scheduling class.
     pub scheduler: Scheduler,
 }
 
-/// A program and its arguments, without a shell.
+/// Program and arguments, without a shell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
-    /// The program: a path, or a name to be looked for in `PATH`.
+    /// Program: a path, or a name that is searched in `PATH`.
     pub program: String,
-    /// Its arguments.
+    /// Arguments.
     pub arguments: Vec<String>,
 }
 
-/// How to tell that a server takes connections.
+/// Condition for the readiness of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ready {
-    /// A Unix socket takes a connection.
+    /// A Unix socket accepts a connection.
     Socket(String),
-    /// A TCP port takes a connection.
+    /// A TCP port accepts a connection.
     Tcp {
-        /// Name or address.
+        /// Host name or address.
         host: String,
-        /// The port.
+        /// Port.
         port: u16,
     },
-    /// A command for `sh -c` ends with 0.
+    /// A command for `sh -c` exits with 0.
     Command(String),
 }
 
-/// The signal that asks a server to end.
+/// Signal that stops a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopSignal {
     /// SIGTERM.
@@ -87,12 +87,12 @@ pub enum StopSignal {
     Quit,
 }
 
-/// A scheduling class.
+/// Scheduling class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheduler {
     /// The kernel's default.
     Other,
-    /// For work without users who wait.
+    /// Batch work (`SCHED_BATCH`).
     Batch,
     /// First in, first out, at this priority.
     Fifo(u8),
@@ -101,7 +101,7 @@ pub enum Scheduler {
 }
 
 impl ServerPlan {
-    /// The server of one configuration.
+    /// Server of one configuration.
     pub(crate) fn of(&self, levels: &Levels, scratch: &Path) -> ServerSpec {
         let scratch = text_of(scratch);
         let applies = |e: &&EnvPlan| match &e.only {
@@ -123,7 +123,8 @@ impl ServerPlan {
 }
 
 impl Command {
-    /// Splits a command line into words, after placeholders were replaced: a factor's value may hold several.
+    /// Splits a command line into words, after placeholders were replaced: a factor's value may contain
+    /// several.
     pub(crate) fn read(text: &str) -> Option<Self> {
         let mut words = command_line::split(text)?.into_iter();
         let program = words.next().filter(|program| !program.is_empty())?;
@@ -132,7 +133,7 @@ impl Command {
 }
 
 impl Ready {
-    /// Reads `socket:PATH`, `tcp:HOST:PORT`, or a command.
+    /// Parses `socket:PATH`, `tcp:HOST:PORT`, or a command.
     pub(crate) fn read(text: &str) -> Option<Self> {
         if let Some(path) = text.strip_prefix("socket:") {
             return (!path.is_empty()).then(|| Self::Socket(path.to_owned()));
@@ -147,7 +148,7 @@ impl Ready {
 }
 
 impl StopSignal {
-    /// Reads `SIGTERM`, `SIGINT`, `SIGQUIT`.
+    /// Parses `SIGTERM`, `SIGINT`, `SIGQUIT`.
     pub(crate) fn read(text: &str) -> Option<Self> {
         match text {
             "SIGTERM" => Some(Self::Term),
@@ -159,7 +160,7 @@ impl StopSignal {
 }
 
 impl Scheduler {
-    /// Reads `other`, `batch`, `fifo:10`, `rr:10`.
+    /// Parses `other`, `batch`, `fifo:10`, `rr:10`.
     pub(crate) fn read(text: &str) -> Option<Self> {
         let priority = |text: &str| text.parse().ok().filter(|p| (1..=99).contains(p));
         match text.split_once(':') {
@@ -171,7 +172,7 @@ impl Scheduler {
         }
     }
 
-    /// The class of a word: `other`, `batch`, `fifo:10`, `rr:10`; the inverse of its text.
+    /// Class of a word: `other`, `batch`, `fifo:10`, `rr:10`; the inverse of its text.
     pub fn from_word(text: &str) -> Option<Self> {
         Self::read(text)
     }
@@ -188,7 +189,7 @@ impl std::fmt::Display for Scheduler {
     }
 }
 
-/// Reads `0`, `0-3`, `0,2,8-11`: CPUs in rising order, each once.
+/// Parses `0`, `0-3`, `0,2,8-11`: CPUs in rising order, each once.
 pub(crate) fn cpu_list(text: &str) -> Option<Vec<u32>> {
     let mut cpus = Vec::new();
     for part in text.split(',') {
@@ -202,7 +203,7 @@ pub(crate) fn cpu_list(text: &str) -> Option<Vec<u32>> {
     Some(cpus)
 }
 
-/// As many as the C library's CPU sets hold.
+/// Capacity of the C library's CPU sets.
 const CPUS_MAX: u32 = 1_024;
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! The checksum of a plan's text.
+//! Checksum of a plan's text.
 
 use std::fmt::Write as _;
 
 use sha2::{Digest as _, Sha256};
 
-/// The checksum of a plan's text, in hexadecimal, as the archive stores it.
+/// SHA-256 of a plan's text, in hexadecimal, as in the archive.
 pub fn sha256(text: &str) -> String {
     hexadecimal(&Sha256::digest(text.as_bytes()))
 }

@@ -1,4 +1,4 @@
-//! Reads at every buffer size, as a plan: which sizes, of what data, by which calls, in which order.
+//! Plan of reads at every buffer size: sizes, data, calls, order.
 
 use std::time::Duration;
 
@@ -10,69 +10,69 @@ use crate::order::Stream;
 
 const HOW: &str = "how";
 const DATA: &str = "data";
-/// The largest buffer of the original experiment.
+/// Largest buffer of the original experiment.
 pub const SIZE_MAX: u64 = 102_400;
-/// One random size from each stretch of so many bytes.
+/// Number of bytes in a stratum; one random size comes from each.
 const STRATUM: u64 = 64;
-/// Sizes that are multiples of this are measured with both their neighbours.
+/// Step of the sizes that are measured together with both neighbors.
 const STEP: u64 = 1_024;
-/// Blocks of this size divide every `O_DIRECT` buffer.
+/// Block size that divides every `O_DIRECT` buffer.
 pub(crate) const DIRECT_BLOCK: u64 = 512;
-/// Times that a process is started, in each round.
+/// Process starts in each round.
 const STARTS: usize = 50;
 
-/// The plan of a sweep over buffer sizes.
+/// Plan of a sweep over buffer sizes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SweepPlan {
-    /// A line for people.
+    /// One line for people.
     pub title: String,
-    /// By which calls.
+    /// Calls that read.
     pub how: Vec<How>,
-    /// Of how much data.
+    /// Data sets.
     pub data: Vec<Data>,
-    /// Where the files are made.
+    /// Directory of the files.
     pub folder: String,
-    /// Every size from 1 on, instead of a choice of them.
+    /// Whether to measure every size from 1 on, instead of a selection.
     pub full: bool,
-    /// The largest size.
+    /// Largest size.
     pub size_max: u64,
-    /// How often every size is measured.
+    /// Number of measurements of every size.
     pub rounds: u32,
-    /// How long each size is measured, each time.
+    /// Length of each measurement.
     pub point: Duration,
-    /// The size that is measured again and again, as the machine's clock.
+    /// Size that is measured repeatedly, to detect drift of the machine.
     pub reference: u64,
-    /// After how many sizes.
+    /// Number of sizes between two such measurements.
     pub reference_every: u32,
-    /// What sizes and order are drawn from.
+    /// Random seed of sizes and order.
     pub seed: u64,
 }
 
-/// By which call data comes into the buffer.
+/// Call that moves data into the buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum How {
-    /// `read(2)`, from where the last one ended.
+    /// `read(2)`, from the end of the previous read.
     Read,
     /// `pread(2)`.
     Pread,
-    /// A copy out of `mmap(2)`.
+    /// Copy from `mmap(2)`.
     Mmap,
-    /// `pread(2)` past the page cache.
+    /// `pread(2)` with `O_DIRECT`.
     Direct,
     /// The program `dd`, once for each size: the original experiment.
     Dd,
-    /// No data: the time to start `dd` by `posix_spawn(3)`.
+    /// Reads no data: the time to start `dd` by `posix_spawn(3)`.
     Spawn,
-    /// No data: the time to start `dd` by `fork(2)` and `exec(2)`.
+    /// Reads no data: the time to start `dd` by `fork(2)` and `exec(2)`.
     ForkExec,
 }
 
 impl How {
-    /// All of them.
+    /// All values.
     pub const ALL: [Self; 7] =
         [Self::Read, Self::Pread, Self::Mmap, Self::Direct, Self::Dd, Self::Spawn, Self::ForkExec];
 
-    /// The word in plans.
+    /// Word in plans.
     pub fn word(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -85,34 +85,34 @@ impl How {
         }
     }
 
-    /// The call of a word, the inverse of [`Self::word`].
+    /// Call of a word, the inverse of [`Self::word`].
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|h| h.word() == word)
     }
 
-    /// Whether it starts processes and reads nothing.
+    /// Whether it starts processes and reads no data.
     pub fn starts_only(self) -> bool {
         matches!(self, Self::Spawn | Self::ForkExec)
     }
 }
 
-/// A file to be read, over and over.
+/// File that is read repeatedly.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Data {
-    /// What it fits: `L2`, `L3`, `DRAM`, or its size as written.
+    /// Cache that it fits, `L2` or `L3`, or `DRAM`, or its size as written.
     pub name: String,
-    /// Its size.
+    /// Size.
     pub bytes: u64,
 }
 
 impl SweepPlan {
-    /// The factor that says by which call.
+    /// Factor of the call.
     pub const HOW: &'static str = HOW;
-    /// The factor that says of how much data.
+    /// Factor of the data.
     pub const DATA: &'static str = DATA;
 
-    /// The sizes, in rising order: all of them, or every multiple of 1 KiB and every power of two with both
-    /// neighbours, and one drawn from each stretch of 64 bytes.
+    /// Sizes, in rising order: all, or every multiple of 1 KiB and every power of two with both neighbors,
+    /// and one drawn from each stratum of 64 bytes.
     pub fn sizes(&self) -> Vec<u64> {
         if self.full {
             return (1..=self.size_max).collect();
@@ -130,7 +130,7 @@ impl SweepPlan {
         sizes
     }
 
-    /// The sizes of a trial in the order in which they are measured: an order of its own for every trial.
+    /// Sizes of a trial in the order of measurement; every trial has a separate order.
     pub fn order(&self, trial: &Trial) -> Vec<u64> {
         let how = self.how_of(trial);
         let mut sizes = if how.starts_only() { vec![0; STARTS] } else { self.sizes() };
@@ -144,17 +144,18 @@ impl SweepPlan {
         sizes
     }
 
-    /// The call of a trial.
+    /// Call of a trial.
     pub fn how_of(&self, trial: &Trial) -> How {
         How::from_word(&trial.levels[HOW]).expect("trials are made from the plan")
     }
 
-    /// The data of a trial.
+    /// Data of a trial.
     pub fn data_of(&self, trial: &Trial) -> &Data {
         self.data.iter().find(|d| d.name == trial.levels[DATA]).expect("trials are made from the plan")
     }
 
-    /// Starting a process reads no data: it is measured once a round, under the name of the first.
+    /// Cells; starting a process reads no data, so it is measured once per round, under the name of the first
+    /// data.
     pub(crate) fn cells(&self) -> Vec<Levels> {
         let cell = |how: &How, data: &Data| {
             Levels::from([(HOW.to_owned(), how.word().to_owned()), (DATA.to_owned(), data.name.clone())])

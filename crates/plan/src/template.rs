@@ -1,6 +1,6 @@
 //! Texts with placeholders: `{scratch}`, `{name}` for each factor, and secrets; `{{` and `}}` are braces.
 //!
-//! In a command line a value is quoted; `{name|raw}` puts it there as it is.
+//! A command line quotes the value; `{name|raw}` inserts it unquoted.
 
 use std::path::Path;
 
@@ -11,15 +11,15 @@ use crate::keys::Key;
 use crate::quoting::{Language, Scanner, is_harmless};
 use crate::secret::Reference;
 
-/// The placeholder for the folder of a series.
+/// Placeholder for the scratch directory of a series.
 pub(crate) const SCRATCH: &str = "scratch";
 
-/// The path of a folder as the text that [`SCRATCH`] stands for.
+/// Path of a directory as text, for [`SCRATCH`].
 pub(crate) fn text_of(scratch: &Path) -> String {
     scratch.to_str().expect("the runner's scratch folders are UTF-8").to_owned()
 }
 
-/// A text with placeholders.
+/// Text with placeholders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Template(Vec<Part>);
 
@@ -31,21 +31,21 @@ enum Part {
         is_raw: bool,
     },
     Secret(Reference),
-    /// A secret that was read.
+    /// Value of a secret.
     Value(String),
 }
 
-/// What follows the name of a factor whose value is not quoted.
+/// Suffix of a factor's name that turns off quoting.
 const RAW: &str = "|raw";
 
-/// A value that cannot be kept from being read by a shell where its placeholder stands.
+/// Value that cannot be quoted at the position of its placeholder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Unquotable {
-    /// What stands between the braces.
+    /// Text between the braces.
     pub(crate) placeholder: String,
 }
 
-/// A brace that does not pair.
+/// Unpaired brace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LoneBrace;
 
@@ -78,7 +78,7 @@ impl Template {
         Ok(Self(parts))
     }
 
-    /// A text without placeholders.
+    /// Text without placeholders.
     pub(crate) fn plain(text: &str) -> Self {
         Self(vec![Part::Text(text.to_owned())])
     }
@@ -88,7 +88,7 @@ impl Template {
         matches!(&self.0[..], [Part::Text(only)] if only == text)
     }
 
-    /// The names between braces, first to last.
+    /// Names between braces, first to last.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|part| match part {
             Part::Name { name, .. } => Some(name.as_str()),
@@ -96,7 +96,7 @@ impl Template {
         })
     }
 
-    /// The secrets that it refers to.
+    /// Secrets that it refers to.
     pub(crate) fn secrets(&self) -> impl Iterator<Item = &Reference> {
         self.0.iter().filter_map(|part| match part {
             Part::Secret(reference) => Some(reference),
@@ -104,7 +104,7 @@ impl Template {
         })
     }
 
-    /// Puts the secrets in their places.
+    /// Replaces the references by the secrets.
     pub(crate) fn reveal(&mut self, value: &dyn Fn(&Reference) -> String) {
         for part in &mut self.0 {
             if let Part::Secret(reference) = part {
@@ -113,7 +113,7 @@ impl Template {
         }
     }
 
-    /// What is to be known of placeholders whose values mean something to a shell, for one cell.
+    /// Cautions about placeholders with values that have a meaning to a shell, for one cell.
     pub(crate) fn cautions(&self, levels: &Levels, language: Language) -> Vec<String> {
         let mut scanner = Scanner::new(language);
         let mut cautions = Vec::new();
@@ -144,9 +144,9 @@ impl Template {
         cautions
     }
 
-    /// The text with every placeholder replaced. `check` has seen to it that `levels` has them all.
+    /// Text with every placeholder replaced. `check` ensures that `levels` has all of them.
     ///
-    /// A secret that was not read yet stays the reference that it is.
+    /// A secret that is not yet read remains a reference.
     pub(crate) fn fill(
         &self,
         levels: &Levels,
@@ -177,7 +177,7 @@ impl Template {
                     }
                 }
                 Part::Secret(reference) => {
-                    // Whether its value can be quoted here is known before there is one.
+                    // Whether its value can be quoted here is known before the value.
                     quote(&mut scanner, "; #", &reference.to_string())?;
                     filled.push_str(&reference.to_string());
                 }
@@ -198,35 +198,35 @@ impl Part {
     }
 }
 
-/// A value that may differ from trial to trial.
+/// Value that may differ from trial to trial.
 #[derive(Debug, Clone)]
 pub(crate) struct Templated<T> {
     pub(crate) template: Template,
     pub(crate) key: &'static Key,
-    /// `load.threads`.
+    /// Path of the key: `load.threads`.
     pub(crate) path: String,
     pub(crate) position: Position,
-    /// It is a default.
+    /// Whether it is a default.
     pub(crate) is_default: bool,
     pub(crate) read: fn(&str) -> Option<T>,
 }
 
-/// Why a value is none for one cell.
+/// Reason that a text is not a valid value for one cell.
 enum NoValue {
     Unquotable(Unquotable),
-    /// The text is not of the key's kind.
+    /// The text has the wrong kind for its key.
     Bad(String),
 }
 
 impl<T> Templated<T> {
-    /// The value for one cell.
+    /// Value for one cell.
     fn resolve(&self, levels: &Levels, scratch: &str) -> Result<T, NoValue> {
         let text = self.template.fill(levels, scratch, self.language()).map_err(NoValue::Unquotable)?;
         let value = if self.key.kind.takes(&text) { (self.read)(&text) } else { None };
         value.ok_or(NoValue::Bad(text))
     }
 
-    /// What takes the text apart.
+    /// Interpreter of the text.
     fn language(&self) -> Language {
         let begins =
             |with: &str| matches!(self.template.0.first(), Some(Part::Text(text)) if text.starts_with(with));
@@ -240,14 +240,14 @@ impl<T> Templated<T> {
         }
     }
 
-    /// The value for one cell of a plan that `check` has passed, which resolved every cell once.
+    /// Value for one cell of a plan that passed `check`, which resolved every cell.
     pub(crate) fn of(&self, levels: &Levels, scratch: &str) -> T {
         let value = self.resolve(levels, scratch);
         value.unwrap_or_else(|_| panic!("checked for every cell, and yet {} has no value", self.path))
     }
 }
 
-/// A value with placeholders, whatever its type: what `check` asks of all of them alike.
+/// Value with placeholders, of any type, as `check` uses it.
 pub(crate) trait AnyTemplated {
     fn key(&self) -> &'static Key;
     fn path(&self) -> &str;
@@ -255,9 +255,9 @@ pub(crate) trait AnyTemplated {
     fn names(&self) -> Vec<&str>;
     /// Whether it is a default.
     fn is_default(&self) -> bool;
-    /// What is wrong with its value for one cell.
+    /// Problem of its value for one cell.
     fn problem(&self, levels: &Levels) -> Option<Problem>;
-    /// What is to be known of its value for one cell.
+    /// Cautions about its value for one cell.
     fn cautions(&self, levels: &Levels) -> Vec<String>;
     fn secrets(&self) -> Vec<&Reference>;
 }

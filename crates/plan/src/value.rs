@@ -1,4 +1,4 @@
-//! A value of a plan: as text, in a message, and as what it means.
+//! Values of a plan: as text, in messages, and parsed.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use toml::de::DeValue;
 
 use crate::keys::Kind;
 
-/// The text of a value whose TOML type fits the kind.
+/// Text of a value if its TOML type fits the kind.
 pub(crate) fn text_for(kind: Kind, value: &DeValue<'_>) -> Option<String> {
     let fits = match kind {
         Kind::Value(values) => match values {
@@ -34,7 +34,7 @@ pub(crate) fn text_for(kind: Kind, value: &DeValue<'_>) -> Option<String> {
     if fits { scalar(value) } else { None }
 }
 
-/// Text, number or boolean as text; numbers as TOML writes them in decimal.
+/// Text, number or boolean as text; numbers in TOML's decimal notation.
 pub(crate) fn scalar(value: &DeValue<'_>) -> Option<String> {
     match value {
         DeValue::String(text) => Some(text.to_string()),
@@ -45,7 +45,7 @@ pub(crate) fn scalar(value: &DeValue<'_>) -> Option<String> {
     }
 }
 
-/// A value in a message.
+/// Value for a message.
 pub(crate) fn shown(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => quoted(text),
@@ -64,7 +64,7 @@ pub(crate) fn shown(value: &DeValue<'_>) -> String {
     }
 }
 
-/// A value without the passwords in it: it is going to be printed.
+/// Masks the passwords in a value, for printing.
 pub(crate) fn masked(key: &str, value: &str) -> String {
     let assignment = format!("{key} = ");
     let line = mask_text(&format!("{assignment}{value}"));

@@ -1,4 +1,5 @@
-//! Plans as files: sound ones are read whole, and each broken one says everything that is wrong with it, and where.
+//! Golden files of plans: valid ones are read completely; each invalid one lists all its problems and their
+//! positions.
 
 use std::path::Path;
 
@@ -23,8 +24,8 @@ fn every_sound_plan_resolves_to_what_it_says() {
     });
 }
 
-/// `testdata/order.txt` was drawn by a program that shares nothing with ours: the key stream came from `openssl enc
-/// -chacha20`, the rest was written from `docs/plans.md` alone.
+/// An independent program drew `testdata/order.txt`: the key stream came from `openssl enc -chacha20`, and
+/// the rest was written from `docs/plans.md` alone.
 #[test]
 fn the_order_is_the_one_that_others_draw() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata");
@@ -41,8 +42,8 @@ fn the_schema_of_a_plan_is_the_one_that_was_reviewed() {
     insta::assert_snapshot!(bakeoff_plan::json_schema());
 }
 
-/// Everything that the reader accepts is in `docs/plans.md`. Like the other golden files it is written anew where
-/// `INSTA_UPDATE` says so.
+/// `docs/plans.md` describes everything that the reader accepts. Like the other golden files it is rewritten
+/// if `INSTA_UPDATE` requests it.
 #[test]
 fn the_documentation_has_every_key() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/plans.md");

@@ -1,6 +1,7 @@
-//! How due times are spread over a load, and how people write it: `poisson`, `ramp:100-1000`, `burst:50-2000@1s/10s`.
+//! Distribution of due times over a load, and its notation: `poisson`, `ramp:100-1000`,
+//! `burst:50-2000@1s/10s`.
 //!
-//! One reader and one writer of these words, for the command line, for plans and for the archive.
+//! One parser and one writer of this notation serve the command line, plans and the archive.
 
 mod shape;
 
@@ -10,10 +11,10 @@ use std::time::Duration;
 pub use self::shape::Shape;
 use crate::quantity::{self, NotAQuantity};
 
-/// How due times are spread.
+/// Distribution of due times.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Arrivals {
-    /// Each thread has its period, moved by up to this share of it either way, uniformly.
+    /// Each thread has its period; each due time moves by up to this share of it either way, uniformly.
     Jitter {
         /// Share of a thread's period, in [0, 1].
         ratio: f64,
@@ -22,95 +23,95 @@ pub enum Arrivals {
     Period,
     /// Exponential gaps: independent users.
     Poisson,
-    /// The rate goes from one to the other in a straight line over the measured phase.
+    /// The rate changes linearly from one to the other over the measured phase.
     Ramp {
         /// Rate at the beginning.
         from_per_s: f64,
         /// Rate at the end.
         to_per_s: f64,
     },
-    /// One rate after the other.
+    /// Consecutive constant rates.
     Step(Vec<Step>),
-    /// A low rate, and for the first part of each cycle a high one.
+    /// A high rate at the beginning of each cycle, then a low rate.
     Burst {
         /// Rate between bursts; may be 0.
         low_per_s: f64,
         /// Rate in a burst.
         high_per_s: f64,
-        /// How long a burst lasts.
+        /// Length of a burst.
         length: Duration,
-        /// From the beginning of one burst to that of the next.
+        /// Time from the beginning of one burst to the beginning of the next.
         every: Duration,
     },
-    /// The rate swings between two, as a sine; it begins in the middle, and rises.
+    /// The rate follows a sine between two rates; it begins at their mean and rises.
     Sine {
         /// Lowest rate; may be 0.
         low_per_s: f64,
         /// Highest rate.
         high_per_s: f64,
-        /// Length of a swing there and back.
+        /// Length of one sine period.
         period: Duration,
     },
-    /// Due times that were recorded.
+    /// Recorded due times.
     File(Recorded),
 }
 
-/// One stair of [`Arrivals::Step`].
+/// One step of [`Arrivals::Step`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Step {
-    /// Its rate; may be 0.
+    /// Rate; may be 0.
     pub per_s: f64,
-    /// How long it lasts; the last one lasts to the end. Where no step has a length, all have the same.
+    /// Length; the last step lasts to the end. If no step has a length, all have the same.
     pub length: Option<Duration>,
 }
 
-/// A schedule that was recorded, by name; the due times themselves are handed over beside.
+/// Recorded schedule, by name; the due times are passed separately.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recorded {
-    /// The file it came from, as the user wrote it.
+    /// File that holds the due times, as the user wrote it.
     pub path: String,
-    /// Due times in it; 0 while it has not been read.
+    /// Number of due times in the file; 0 until it is read.
     pub events: u64,
-    /// From the first due time to the last.
+    /// Time from the first due time to the last.
     pub span: Duration,
-    /// SHA-256 of the due times; empty while they have not been read.
+    /// SHA-256 of the due times; empty until they are read.
     pub sha256: String,
 }
 
-/// Why a text names no arrivals.
+/// Error for a text that is not valid arrivals.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ArrivalsError {
-    /// Nothing goes by this word.
+    /// The word is unknown.
     #[error(
         "`{0}` names no arrivals: expected jitter, period, poisson, ramp:A-B, step:R1,R2,.., burst:LOW-HIGH@LENGTH/EVERY, \
          sine:LOW-HIGH@PERIOD or file:PATH"
     )]
     Unknown(String),
-    /// The word is known, what follows its colon is not as it should be.
+    /// The word is known, but the text after its colon is invalid.
     #[error("`{text}`: {problem}; write {example}")]
     Malformed {
         /// The text.
         text: String,
-        /// What is wrong.
+        /// The problem.
         problem: String,
-        /// A text that would do.
+        /// A valid example.
         example: &'static str,
     },
 }
 
 impl Arrivals {
-    /// The default of jitter.
+    /// Default jitter.
     pub const JITTER_RATIO: f64 = crate::load::settings::JITTER.default_ratio();
 
-    /// Whether they say their rates themselves, so that none is given beside.
+    /// Whether the arrivals define their own rates, so no separate rate is given.
     pub fn say_their_rate(&self) -> bool {
         !matches!(self, Self::Jitter { .. } | Self::Period | Self::Poisson)
     }
 
-    /// Mean rate over a phase of length `span`, where they say their rates themselves; `None` where they do not.
+    /// Mean rate over a phase of length `span`; `None` if the arrivals do not define their own rates.
     pub fn mean_per_s(&self, span: Duration) -> Option<f64> {
         if let Self::File(recorded) = self {
-            // The last gap is not in the file: it is taken for a mean one.
+            // The file does not hold the last gap: assume a mean one.
             let gaps = recorded.events.saturating_sub(1).max(1);
             return Some(gaps as f64 / recorded.span.max(RECORDED_SPAN_MIN).as_secs_f64());
         }
@@ -118,11 +119,11 @@ impl Arrivals {
         Some(shape.events_until(span.as_secs_f64()) / span.as_secs_f64())
     }
 
-    /// Reads what [`fmt::Display`] writes; jitter by its word alone is that of [`Self::JITTER_RATIO`].
+    /// Parses what [`fmt::Display`] writes; `jitter` alone has the share [`Self::JITTER_RATIO`].
     ///
     /// # Errors
     ///
-    /// [`ArrivalsError`], with what to write instead.
+    /// [`ArrivalsError`], with a valid example.
     pub fn parse(text: &str) -> Result<Self, ArrivalsError> {
         let (word, rest) = text.split_once(':').unwrap_or((text, ""));
         let parse = match (word, text.contains(':')) {
@@ -144,7 +145,7 @@ impl Arrivals {
     }
 }
 
-/// A recording lasts as long as this for its rate, also one whose events were all due at once.
+/// Shortest span for the rate of a recording, because all its events may be due at once.
 const RECORDED_SPAN_MIN: Duration = Duration::from_millis(1);
 
 impl fmt::Display for Arrivals {
@@ -175,7 +176,7 @@ impl fmt::Display for Arrivals {
     }
 }
 
-/// What is wrong, and a text that would do.
+/// A problem and a valid example.
 type Problem = (String, &'static str);
 
 fn ramp(text: &str) -> Result<Arrivals, Problem> {

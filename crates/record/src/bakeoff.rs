@@ -1,4 +1,4 @@
-//! A bake-off: configurations against each other, in blocks, in random order.
+//! A bake-off compares configurations in blocks, in random order.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,25 +6,25 @@ use std::time::Duration;
 use crate::environment::Environment;
 use crate::run::{Run, RunHeader, RunState, words};
 
-/// Something that is varied on purpose.
+/// Variable of the design.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Factor {
-    /// Its name: `allocator`.
+    /// Name: `allocator`.
     pub name: String,
-    /// Its values, as the plan orders them.
+    /// Values, in the order of the plan.
     pub values: Vec<String>,
-    /// The value that the others are compared with, where the plan compares them.
+    /// Value that the others are compared with, if the plan compares them.
     pub reference: Option<String>,
-    /// At which level of the design it is varied.
+    /// Level of the design at which it varies.
     pub plot: Plot,
 }
 
-/// At which level of a split-plot design a factor is varied.
+/// Level of a split-plot design at which a factor varies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plot {
-    /// Changing it needs a fresh, rebuilt, warmed server: the unit of replication is the series.
+    /// A change needs a fresh, rebuilt, warmed server: the unit of replication is the series.
     Whole,
-    /// It is varied within one warmed series.
+    /// Varies within one warmed series.
     Sub,
 }
 
@@ -33,41 +33,41 @@ words!(Plot { Whole = "whole-plot", Sub = "sub-plot" });
 /// One value of each factor, by the factor's name.
 pub type Levels = BTreeMap<String, String>;
 
-/// One cell of the design in one block: the smallest thing that is measured, in the order drawn.
+/// One cell of the design in one block: the smallest unit of measurement, in the order drawn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trial {
-    /// Its place in the order drawn, from 0.
+    /// Position in the order drawn, from 0.
     pub index: u32,
-    /// The block, from 1.
+    /// Block, from 1.
     pub block: u32,
-    /// The series (one fresh server) over the whole bake-off, from 1.
+    /// Series (one fresh server) over the whole bake-off, from 1.
     pub series: u32,
-    /// The place within its series, from 1.
+    /// Position within its series, from 1.
     pub position: u32,
-    /// Its value of every factor.
+    /// Value of every factor.
     pub levels: Levels,
 }
 
-/// How an attempt at a trial ended.
+/// Outcome of an attempt at a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TrialState {
-    /// Not begun.
+    /// Not started.
     Planned,
-    /// Measured, valid, kept.
+    /// Measured, valid, stored.
     Sealed,
-    /// Measured, not fit for comparison.
+    /// Measured, but not fit for comparison.
     Invalid,
-    /// It could not be measured.
+    /// Could not be measured.
     Failed,
-    /// Begun, and left behind by a process that died.
+    /// Started by a process that died before the end.
     Abandoned,
-    /// Measured, but what the archive holds of it is not what was written.
+    /// Measured, but the archive's data differ from what was written.
     Damaged,
 }
 
-/// The state of a bake-off whose trials have all ended: it has a result only if a trial of it is sealed.
+/// State of a bake-off after all its trials: it has a result only if at least one trial is sealed.
 ///
-/// - `ends`: how its trials ended, in any order; earlier attempts at them may stand among these.
+/// - `ends`: outcomes of the trials, in any order; may include earlier attempts.
 pub fn state_when_done(ends: impl IntoIterator<Item = TrialState>) -> RunState {
     let ends: Vec<TrialState> = ends.into_iter().collect();
     let best = [TrialState::Sealed, TrialState::Invalid, TrialState::Failed];
@@ -87,55 +87,55 @@ words!(TrialState {
     Damaged = "damaged",
 });
 
-/// One attempt at a trial. A trial that was redone has several, of which at most one is sealed.
+/// One attempt at a trial. A repeated trial has several attempts; at most one is sealed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attempt {
-    /// The trial's index.
+    /// Index of the trial.
     pub trial: u32,
-    /// How it ended.
+    /// Outcome.
     pub state: TrialState,
-    /// Why it is not sealed.
+    /// Reason if it is not sealed.
     pub reason: Option<String>,
-    /// What was measured, where anything was.
+    /// Measurements, if there are any.
     pub run: Option<Run>,
 }
 
-/// How a bake-off is judged.
+/// Rules for the comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judge {
-    /// Differences inside this share are no difference: the region of practical equivalence.
+    /// Region of practical equivalence: a difference within this share counts as none.
     pub rope_ratio: f64,
-    /// The family-wise rate of false alarms that is accepted.
+    /// Accepted family-wise rate of false alarms.
     pub alpha: f64,
-    /// What is compared, in the plan's words: `allocator vs reference at each threads`.
+    /// Family of comparisons, in the plan's words: `allocator vs reference at each threads`.
     pub family: String,
-    /// What is judged.
+    /// Compared metrics.
     pub metrics: Vec<Metric>,
 }
 
-/// A number by which configurations are compared.
+/// Number by which configurations are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Metric {
-    /// Done events per second.
+    /// Completed events per second.
     Throughput,
     /// 99th percentile of response time; of service time in a closed loop.
     P99,
-    /// CPU time of the server's own tasks per done event.
+    /// CPU time of the server's own tasks per completed event.
     CpuPerEvent,
 }
 
 words!(Metric { Throughput = "throughput", P99 = "p99", CpuPerEvent = "cpu-per-event" });
 
 impl Metric {
-    /// Whether more of it is better.
+    /// Whether a higher value is better.
     pub fn more_is_better(self) -> bool {
         self == Self::Throughput
     }
 
-    /// The fewest events of a trial from which the metric is judged.
+    /// Fewest events of a trial for which the metric is judged.
     ///
-    /// 10,000 events leave 100 beyond their p99. With fewer, the p99 of a sample depends on the number of its events, so
-    /// that a slower configuration has another bias than a faster one.
+    /// 10,000 events leave 100 beyond their p99. With fewer, the bias of a sample's p99 depends on the number
+    /// of events, so it differs between a slower and a faster configuration.
     pub fn events_min(self) -> u64 {
         match self {
             Self::P99 => 10_000,
@@ -144,25 +144,25 @@ impl Metric {
     }
 }
 
-/// The smallest p that the exact sign-flip test over `blocks` blocks can yield: 2 of 2^R.
+/// Smallest p that the exact sign-flip test over `blocks` blocks can yield: 2 of 2^R.
 pub fn smallest_p(blocks: u32) -> f64 {
     2.0 * 0.5_f64.powi(i32::try_from(blocks).unwrap_or(i32::MAX))
 }
 
-/// The fewest blocks whose exact sign-flip test can reach `alpha`: 6 at 5 %.
+/// Fewest blocks for which the exact sign-flip test can reach `alpha`: 6 at 5 %.
 ///
-/// - `alpha`: a share in (0, 1).
+/// - `alpha`: in (0, 1).
 pub fn blocks_min(alpha: f64) -> u32 {
-    /// From here on the smallest p is no normal number any more.
+    /// Upper limit: beyond it, the smallest p is not a normal number.
     const MAX: u32 = 1_000;
     assert!(alpha > 0.0 && alpha < 1.0, "alpha is a share in (0, 1): {alpha}");
     (2..MAX).find(|&blocks| smallest_p(blocks) <= alpha).unwrap_or(MAX)
 }
 
-/// What the author wants on the page.
+/// The author's text for the report.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Page {
-    /// Who ran and paid.
+    /// Sponsor of the bake-off.
     pub sponsor: Option<String>,
     /// `base` or `peak`.
     pub tuning: Option<String>,
@@ -170,7 +170,7 @@ pub struct Page {
     pub notes: Option<String>,
 }
 
-/// A bake-off with everything that was measured in it, as read back from the archive.
+/// A bake-off with all its measurements, as read from the archive.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bakeoff {
     /// Name, state, start.
@@ -179,29 +179,29 @@ pub struct Bakeoff {
     pub question: String,
     /// Whether it has too few blocks for a claim at its alpha.
     pub exploratory: bool,
-    /// What is varied.
+    /// Factors.
     pub factors: Vec<Factor>,
     /// Number of blocks.
     pub blocks: u32,
-    /// What the order was drawn from.
+    /// Random seed of the order.
     pub seed: u64,
-    /// The trials in the order drawn.
+    /// Trials in the order drawn.
     pub trials: Vec<Trial>,
-    /// The attempts in the order they were made.
+    /// Attempts in chronological order.
     pub attempts: Vec<Attempt>,
-    /// How it is judged.
+    /// Rules for the comparison.
     pub judge: Judge,
-    /// What the author wants on the page.
+    /// The author's text for the report.
     pub page: Page,
     /// Length of the measured phase of a trial.
     pub measure: Duration,
-    /// Warm-up before it.
+    /// Length of the warm-up before it.
     pub warmup: Duration,
     /// The machine.
     pub environment: Environment,
-    /// The plan as it was written.
+    /// Plan text as the user wrote it.
     pub plan_text: String,
-    /// Its checksum.
+    /// SHA-256 of the plan text.
     pub plan_sha256: String,
 }
 
@@ -214,12 +214,12 @@ impl Bakeoff {
         })
     }
 
-    /// Number of attempts that ended so.
+    /// Number of attempts with this outcome.
     pub fn attempts_that_ended(&self, state: TrialState) -> usize {
         self.attempts.iter().filter(|a| a.state == state).count()
     }
 
-    /// The factor of that level whose values are compared with a reference.
+    /// First factor with a reference value.
     pub fn compared_factor(&self) -> Option<&Factor> {
         self.factors.iter().find(|f| f.reference.is_some())
     }

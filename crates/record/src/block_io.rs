@@ -1,37 +1,38 @@
-//! What was asked of the block devices over an interval: how much, how large, where, and how long it took.
+//! Requests to block devices over an interval: number, sizes, addresses and latencies.
 
 use std::collections::BTreeMap;
 
 use crate::missing::Maybe;
 use crate::run::words;
 
-/// What a request asks of a device.
+/// Operation of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum IoOp {
-    /// Data from it.
+    /// Reads data.
     Read,
-    /// Data to it.
+    /// Writes data.
     Write,
-    /// That what was written before is kept.
+    /// Makes earlier writes durable.
     Flush,
-    /// That data is given up, or zeroed without being sent.
+    /// Discards data, or zeroes it without a transfer.
     Discard,
-    /// Anything else: a command of the driver's own.
+    /// Anything else: a command of the driver.
     Other,
 }
 
 words!(IoOp { Read = "read", Write = "write", Flush = "flush", Discard = "discard", Other = "other" });
 
-/// By which events of the kernel a request was followed.
+/// Kernel events that follow a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum IoEvents {
-    /// Its own start and end (Linux 6.5 and later).
+    /// Start and end of the request (Linux 6.5 and later).
     StartToDone,
-    /// Its way into a scheduler's queue, where there is one, or else its issue; and the end of its last part.
+    /// Insertion into a scheduler's queue, or the issue if there is no scheduler; and the end of the last
+    /// part.
     InsertToComplete,
-    /// Its issue to the driver, and the end of its last part: there is no latency from its start.
+    /// Issue to the driver and the end of the last part: latency from the start is unknown.
     IssueToComplete,
-    /// Its issue alone: it counts then, and there is no latency, no failure and nothing under way.
+    /// Issue alone, which counts the request: latency, failures and requests in flight are unknown.
     Issue,
 }
 
@@ -43,74 +44,74 @@ words!(IoEvents {
 });
 
 impl IoEvents {
-    /// Whether they tell latency from a request's start.
+    /// Whether they yield latency from a request's start.
     pub fn tell_start(self) -> bool {
         matches!(self, Self::StartToDone | Self::InsertToComplete)
     }
 
-    /// Whether they tell a request's end.
+    /// Whether they yield a request's end.
     pub fn tell_end(self) -> bool {
         self != Self::Issue
     }
 }
 
-/// What requests can be told apart by.
+/// Keys by which requests are grouped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a key that the user names or not")]
 pub struct IoBy {
     /// The device.
     pub device: bool,
-    /// The name of the thread that started it.
+    /// The name of the thread that started the request.
     pub comm: bool,
-    /// The file, where that can be known.
+    /// The file, if it can be known.
     pub file: bool,
-    /// What was asked.
+    /// The operation.
     pub op: bool,
-    /// The control group, of version 2, of the thread that started it.
+    /// The cgroup v2 of the thread that started the request.
     pub cgroup: bool,
 }
 
-/// Counts by powers of two: the lower bound of each bucket with what was counted in it. The bucket of 0 holds 0 alone,
-/// every other one reaches to twice its bound.
+/// Counts by powers of two: lower bound of each bucket, and its count. The bucket of 0 holds only 0; every
+/// other bucket ends at twice its lower bound.
 pub type Powers = BTreeMap<u64, u64>;
 
 /// One bucket of latencies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LatencyBucket {
-    /// The shortest that is counted here.
+    /// Shortest latency in the bucket.
     pub from_ns: u64,
-    /// The first that is not.
+    /// Upper end, exclusive.
     pub until_ns: u64,
-    /// How many.
+    /// Number of latencies.
     pub count: u64,
 }
 
-/// A distribution of latencies, in buckets as wide as 1/32 of their lower bound or less.
+/// Distribution of latencies, in buckets at most 1/32 of their lower bound wide.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Latencies {
-    /// The occupied buckets, in rising order.
+    /// Occupied buckets, in rising order.
     pub buckets: Vec<LatencyBucket>,
     /// Sum, exact.
     pub sum_ns: u64,
-    /// The longest, exact.
+    /// Maximum, exact.
     pub max_ns: u64,
 }
 
 impl Latencies {
-    /// How many.
+    /// Number of latencies.
     pub fn count(&self) -> u64 {
         self.buckets.iter().map(|b| b.count).sum()
     }
 
-    /// Arithmetic mean, exact; `None` where there is none.
+    /// Arithmetic mean, exact; `None` if empty.
     pub fn mean_ns(&self) -> Option<f64> {
         let count = self.count();
         (count > 0).then(|| self.sum_ns as f64 / count as f64)
     }
 
-    /// The latency that the share `q` of them does not exceed, in `[0, 1]`; `None` where there is none.
+    /// Latency that a share `q` in `[0, 1]` of all does not exceed; `None` if empty.
     ///
-    /// Inside of its bucket it is taken from the rank, so its error is at most 1/32 of itself.
+    /// Interpolated by rank within its bucket, so its error is at most 1/32 of itself.
     pub fn quantile_ns(&self, q: f64) -> Option<f64> {
         assert!((0.0..=1.0).contains(&q), "a quantile lies in [0, 1]");
         let count = self.count();
@@ -143,67 +144,68 @@ impl Latencies {
     }
 }
 
-/// Distances between the end of a request and the begin of the one that its device was given next, in sectors of 512 bytes.
+/// Distances from the end of a request to the beginning of the next one on its device, in sectors of 512
+/// bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Seeks {
-    /// Forward; 0 is the next sector: no seek at all.
+    /// Forward; 0 is the next sector and needs no seek.
     pub ahead: Powers,
     /// Backward.
     pub back: Powers,
 }
 
 impl Seeks {
-    /// Share of requests that began where the one before them ended; `None` where there is none.
+    /// Share of requests that began at the end of the previous request; `None` without requests.
     pub fn sequential_ratio(&self) -> Option<f64> {
         let all: u64 = self.ahead.values().chain(self.back.values()).sum();
         (all > 0).then(|| self.ahead.get(&0).copied().unwrap_or(0) as f64 / all as f64)
     }
 }
 
-/// A file as its file system knows it, whatever it is called.
+/// Identity of a file in its file system, independent of its name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Inode {
-    /// The file system's device, `major:minor`.
+    /// Device of the file system, `major:minor`.
     pub device: String,
-    /// Its number there.
+    /// Inode number.
     pub number: u64,
 }
 
-/// The requests of one kind over one interval.
+/// Requests of one group over one interval.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct IoGroup {
-    /// The device; `None` where they are not told apart by it, as for the other keys.
+    /// The device; `None` if the device is not a key. The same holds for the other keys.
     pub device: Option<String>,
-    /// The name of the thread that started them.
+    /// Name of the thread that started them.
     pub comm: Option<String>,
-    /// The path of the control group of the thread that started them.
+    /// Path of the cgroup of the thread that started them.
     pub cgroup: Option<String>,
-    /// The file that they read or write: its name without its folders, by which alone files are not told apart.
+    /// Name of the file without its directories; different files may have the same name.
     pub file: Option<String>,
-    /// The same file's inode; `None` also where the file is not known.
+    /// Inode of that file; `None` also if the file is unknown.
     pub inode: Option<Inode>,
-    /// What they asked.
+    /// Operation.
     pub op: Option<IoOp>,
-    /// How many ended.
+    /// Requests that ended.
     pub count: u64,
-    /// Bytes that they moved.
+    /// Bytes that they transferred.
     pub bytes: u64,
-    /// How many of them failed.
+    /// Requests that failed.
     pub errors: u64,
-    /// Bytes each.
+    /// Bytes per request.
     pub sizes: Powers,
-    /// From their start, which includes their time in queues.
+    /// Latency from their start, including time in queues.
     pub from_start: Latencies,
-    /// From their issue to the driver.
+    /// Latency from their issue to the driver.
     pub from_issue: Latencies,
-    /// Where on the device reads and writes began, in sectors of 512 bytes.
+    /// Start addresses of reads and writes on the device, in sectors of 512 bytes.
     pub addresses: Powers,
-    /// How far reads and writes were from the one issued before them.
+    /// Distances of reads and writes from the previously issued one.
     pub seeks: Seeks,
 }
 
 impl IoGroup {
-    /// Adds all of `other`, whatever its keys, without loss.
+    /// Adds all of `other` without loss and ignores its keys.
     pub fn add(&mut self, other: &Self) {
         self.count += other.count;
         self.bytes += other.bytes;
@@ -223,15 +225,15 @@ impl IoGroup {
     }
 }
 
-/// What was asked of all devices together. A write that also flushes is a write and a flush; asynchronous are those that
-/// nobody waits for, of whatever kind: write-back and read-ahead.
+/// Requests to all devices together. A write that also flushes counts as a write and as a flush. Asynchronous
+/// requests are those that no thread waits for, of any operation: write-back and read-ahead.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct IoCounts {
     /// Reads.
     pub reads: u64,
     /// Writes.
     pub writes: u64,
-    /// Those that nobody waits for.
+    /// Requests that no thread waits for.
     pub asynchronous: u64,
     /// Flushes.
     pub flushes: u64,
@@ -248,23 +250,23 @@ pub struct IoInterval {
     pub from_ns: u64,
     /// End, `CLOCK_MONOTONIC`; the interval's length is measured, never assumed.
     pub until_ns: u64,
-    /// Whether the reader came so late that a deadline passed unseen.
+    /// Whether the reader was so late that it missed a deadline.
     pub missed_deadline: bool,
-    /// By what requests were followed.
+    /// Kernel events that followed the requests.
     pub events: IoEvents,
-    /// What ended in the interval.
+    /// Requests that ended in the interval.
     pub counts: IoCounts,
-    /// The same, told apart as was asked for; most bytes first.
+    /// The same by group, most bytes first.
     pub groups: Vec<IoGroup>,
-    /// Requests that had begun and not ended when the interval did.
+    /// Requests still in flight at the end of the interval.
     pub in_flight: u64,
-    /// Ends without a start, which began before we looked: in no group. Missing where some requests were not to be
-    /// looked at, whose ends look the same.
+    /// Ends of requests that started before tracing began; they are in no group. Missing if a filter is
+    /// active: ends of filtered requests look the same.
     pub unmatched: Maybe<u64>,
-    /// Requests, or parts of some, that became part of another one. Missing where some requests were not to be looked at:
-    /// the kernel does not tell whose they are.
+    /// Requests, or parts of requests, that were merged into another one. Missing if a filter is active: the
+    /// kernel does not report which request they belong to.
     pub merged: Maybe<u64>,
-    /// Requests that are in no group, by reason; empty where none are. Then every count is a lower bound.
+    /// Requests that are in no group, by reason. If not empty, every count is a lower bound.
     pub lost: BTreeMap<String, u64>,
 }
 
@@ -274,7 +276,7 @@ impl IoInterval {
         (self.until_ns - self.from_ns) as f64 * 1e-9
     }
 
-    /// Everything in one group.
+    /// Sum of all groups.
     pub fn total(&self) -> IoGroup {
         let mut total = IoGroup::default();
         for group in &self.groups {
@@ -284,7 +286,7 @@ impl IoInterval {
     }
 }
 
-/// Joins groups that differ only in keys that `by` does not name; most bytes first, then most requests.
+/// Merges groups that differ only in keys absent from `by`; most bytes first, then most requests.
 pub fn fold(groups: impl IntoIterator<Item = IoGroup>, by: IoBy) -> Vec<IoGroup> {
     type Key = (Option<String>, Option<String>, Option<String>, Option<Inode>, Option<IoOp>, Option<String>);
     let mut folded: BTreeMap<Key, IoGroup> = BTreeMap::new();

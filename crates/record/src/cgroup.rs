@@ -1,8 +1,8 @@
-//! Names of control groups.
+//! Names of cgroups.
 
-/// The container that a group belongs to, by the forms that container engines give its path: `docker 4f3ab2c91d02`.
+/// Container of a cgroup, recognized by the path that the container engine uses: `docker 4f3ab2c91d02`.
 ///
-/// `None` also for a container whose engine was told to use another path.
+/// `None` also for a container with a path that is configured differently.
 pub fn container(name: &str) -> Option<String> {
     name.split('/').rev().find_map(|part| {
         let unit = part.strip_suffix(".scope").or_else(|| part.strip_suffix(".service")).unwrap_or(part);

@@ -1,21 +1,21 @@
-//! One timeline: load and probes both stamp `CLOCK_MONOTONIC`, the clock of `bpf_ktime_get_ns`.
+//! One timeline: load and probes use timestamps of `CLOCK_MONOTONIC`, the clock of `bpf_ktime_get_ns`.
 //!
-//! A run stores one [`WallAnchor`], so that its stamps can be told as dates. Code that paces or waits takes a
-//! [`Clock`], so that a test can move time by hand.
+//! A run stores one [`WallAnchor`] to convert its timestamps to dates. Code that paces or waits takes a
+//! [`Clock`], so a test can advance time by hand.
 
 use rustix::thread::clock_nanosleep_absolute;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// A monotonic clock that can be read and waited for.
+/// Monotonic clock with a sleep to a deadline.
 pub trait Clock: Sync {
     /// Nanoseconds since an arbitrary fixed moment; never goes back.
     fn now_ns(&self) -> u64;
 
-    /// Returns at `deadline_ns` or a little later; at once where it has passed.
+    /// Returns at `deadline_ns` or a little later; immediately if the deadline has passed.
     ///
-    /// May return early when a signal arrives: callers that need the deadline look at the clock again.
+    /// May return early if a signal arrives: callers that need the deadline read the clock again.
     fn sleep_until_ns(&self, deadline_ns: u64);
 }
 
@@ -33,12 +33,13 @@ impl Clock for Monotonic {
             tv_sec: (deadline_ns / NS_PER_S).cast_signed(),
             tv_nsec: (deadline_ns % NS_PER_S).cast_signed(),
         };
-        // The only errors are EINTR, which the contract allows, and bad arguments, which cannot be built above.
+        // The only errors are EINTR, which the contract allows, and invalid arguments, which the code above
+        // cannot build.
         let _ = clock_nanosleep_absolute(ClockId::Monotonic, &deadline);
     }
 }
 
-/// The same moment on the monotonic and on the wall clock.
+/// One moment on the monotonic and on the wall clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WallAnchor {
     /// `CLOCK_MONOTONIC`, nanoseconds.
@@ -48,7 +49,8 @@ pub struct WallAnchor {
 }
 
 impl WallAnchor {
-    /// Reads both clocks, the monotonic one before and after, and keeps the middle.
+    /// Reads both clocks, the monotonic one before and after the wall clock, and stores the middle of the
+    /// two.
     pub fn now() -> Self {
         let before = read(ClockId::Monotonic);
         let unix_ns = read(ClockId::Realtime);
@@ -56,7 +58,7 @@ impl WallAnchor {
         Self { monotonic_ns: before.midpoint(after), unix_ns }
     }
 
-    /// The wall-clock time of a monotonic stamp, as if the wall clock had not been set since.
+    /// Wall-clock time of a monotonic timestamp, if the wall clock was not set in between.
     pub fn unix_ns_at(&self, monotonic_ns: u64) -> u64 {
         if monotonic_ns >= self.monotonic_ns {
             self.unix_ns.saturating_add(monotonic_ns - self.monotonic_ns)

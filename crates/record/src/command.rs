@@ -1,37 +1,37 @@
-//! A command, or a stretch of time, with instruments around it.
+//! Measurements around a command or over a period.
 
 use crate::cpu::CpuInterval;
 use crate::missing::Maybe;
 
-/// What was recorded around it.
+/// Measurements around a command or over a period.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recorded {
-    /// How it ended.
+    /// Outcome of the command.
     pub end: CommandEnd,
-    /// The machine over exactly that window, from counters at its two edges.
+    /// The machine over exactly that period, from counters at its two ends.
     pub window: Maybe<CpuInterval>,
-    /// CPU time of the command and everything it started, by events; interrupts are not in it.
+    /// CPU time of the command and its descendants, by events; without interrupts.
     pub by_events_ns: Maybe<u64>,
-    /// What interrupts took while the command had a CPU: part of the two figures below.
+    /// Time of interrupts while the command had a CPU; part of the two figures below.
     pub interrupted_ns: Maybe<u64>,
-    /// The same as `/proc` tells it, in ticks of 10 ms, without processes that nobody waited for.
+    /// CPU time by `/proc`, in ticks of 10 ms, without processes that no parent waited for.
     pub by_proc_ns: Maybe<u64>,
-    /// The same as the kernel tells its parent (`getrusage`), without processes that nobody waited for.
+    /// CPU time by `getrusage`, without processes that no parent waited for.
     pub by_rusage: Maybe<CpuSplit>,
 }
 
-/// How a command ended.
+/// Outcome of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommandEnd {
-    /// With this exit code.
+    /// Exit with this code.
     Code(i32),
-    /// By this signal.
+    /// Termination by this signal.
     Signal(i32),
-    /// There was none: a stretch of time was recorded.
+    /// Record of a period, without a command.
     NoCommand,
 }
 
-/// CPU time in the two modes.
+/// CPU time by mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CpuSplit {
     /// In user mode.
@@ -41,7 +41,7 @@ pub struct CpuSplit {
 }
 
 impl CpuSplit {
-    /// Both.
+    /// Sum of both.
     pub fn sum_ns(self) -> u64 {
         self.user_ns + self.system_ns
     }

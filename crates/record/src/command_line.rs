@@ -1,8 +1,8 @@
-//! Command lines that no shell reads.
+//! Splits command lines without a shell.
 
-/// Splits a command line at blanks, as a shell would: quotes of either kind hold words together, a backslash outside single quotes takes the
-/// next character as it is. Outside quotes, `${...}` stays whole, with its blanks. `None` if a quote is not closed, or nothing follows
-/// the last backslash.
+/// Splits a command line at blanks, as a shell does: quotes of either kind hold words together; a backslash
+/// outside single quotes escapes the next character. Outside quotes, `${...}` stays whole, including its
+/// blanks. `None` if a quote is not closed, or if the text ends after a backslash.
 pub fn split(text: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

@@ -1,18 +1,18 @@
-//! What the CPUs did over an interval, by events and by ticks, side by side.
+//! CPU time over an interval, by events and by ticks, side by side.
 
 use std::collections::BTreeMap;
 
 use crate::missing::{Maybe, Missing};
 use crate::run::words;
 
-/// How the kernel was watched. Every result says which, because they can see different things.
+/// Source of the CPU times. Every result names it, because the sources can differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rung {
     /// An eBPF program on every context switch.
     Bpf,
     /// The kernel's context-switch records, by `perf_event_open`.
     Perf,
-    /// `/proc/stat` alone: busy is what was not idle.
+    /// `/proc/stat` alone: busy is all time that is not idle.
     Proc,
 }
 
@@ -25,9 +25,9 @@ pub struct TopThread {
     pub pid: u32,
     /// Thread id.
     pub tid: u32,
-    /// Its name, at most 15 bytes.
+    /// Name, at most 15 bytes.
     pub comm: String,
-    /// Its share of the interval on that CPU.
+    /// Share of the interval on that CPU.
     pub ratio: f64,
 }
 
@@ -38,41 +38,42 @@ pub struct CpuSample {
     pub cpu: u32,
     /// Share of wall time in which a task other than idle or an interrupt had the CPU, by events.
     pub event_ratio: Maybe<f64>,
-    /// The part of it in handlers of interrupts.
+    /// The part of it in interrupt handlers.
     pub irq_ratio: Maybe<f64>,
-    /// The part of it in softirqs, those that the kernel leaves to its threads `ksoftirqd` included.
+    /// The part of it in softirqs, including those that run in the kernel threads `ksoftirqd`.
     pub softirq_ratio: Maybe<f64>,
-    /// How long the threads that came on this CPU had waited for it, summed; a wait counts when it ends.
+    /// Total time that threads waited for this CPU before they got it; a wait counts when it ends.
     pub run_queue_wait_ns: Maybe<u64>,
-    /// Share of ticks that found a task running as they came: what most systems report.
+    /// Share of ticks that interrupted a task: the figure that most systems report.
     pub tick_before_ratio: Maybe<f64>,
     /// Share of ticks after which a task was runnable.
     pub tick_after_ratio: Maybe<f64>,
     /// Share of phase-free samples that found a task running.
     pub sampled_ratio: Maybe<f64>,
-    /// Busy share as `/proc/stat` books it: busy ticks over all ticks booked.
+    /// Busy share by `/proc/stat`: busy ticks over all ticks booked.
     pub procstat_busy_ratio: Maybe<f64>,
-    /// 1 - (everything `/proc/stat` booked) / wall: the lie detector. Negative where more was booked than passed.
+    /// 1 - (everything that `/proc/stat` booked) / wall: the lie detector. Negative if more was booked than
+    /// elapsed.
     pub unaccounted_ratio: Maybe<f64>,
-    /// 1 - (idle + iowait as `/proc/stat` books them) / wall: the busy share that needs no root.
+    /// 1 - (idle + iowait by `/proc/stat`) / wall: the busy share that needs no root.
     pub not_idle_ratio: Maybe<f64>,
-    /// Share of wall time that the hypervisor gave to others, as `/proc/stat` books it. By events it is part of the time
-    /// of whoever had the CPU.
+    /// Share of wall time that the hypervisor gave to other guests, by `/proc/stat`. By events this time
+    /// belongs to the task that had the CPU.
     pub stolen_ratio: Maybe<f64>,
-    /// Cycles of its clock while it was not halted.
+    /// Clock cycles while the CPU was not halted.
     pub cycles: Maybe<u64>,
-    /// Instructions that it retired.
+    /// Retired instructions.
     pub instructions: Maybe<u64>,
-    /// busy + idle - wall by events: 0 where the books balance.
+    /// busy + idle - wall by events: 0 if the times add up.
     pub balance_ns: Maybe<i64>,
     /// Context switches.
     pub switches: Maybe<u64>,
-    /// Who ran most.
+    /// Thread that ran most.
     pub top: Maybe<TopThread>,
 }
 
 impl CpuSample {
-    /// A sample without a value, to be filled: every figure is missing, because `reason`.
+    /// Sample without values, to be filled: every value is missing because of `reason`.
     pub fn without_values(cpu: u32, reason: &str) -> Self {
         let why = Missing::because(reason);
         Self {
@@ -96,41 +97,41 @@ impl CpuSample {
         }
     }
 
-    /// The best estimate of the busy share that this sample has: by events, else what was not idle.
+    /// Best available estimate of the busy share: by events, else the share that was not idle.
     ///
     /// # Errors
     ///
-    /// Why neither is there.
+    /// The reason that neither is available.
     pub fn busy_ratio(&self) -> Maybe<f64> {
         self.event_ratio.clone().or_else(|_| self.not_idle_ratio.clone())
     }
 
-    /// Whether the CPU had (almost) no room left: busy for 99 % of the interval or more.
+    /// Whether the CPU was saturated: busy for 99 % of the interval or more.
     pub fn saturated(&self) -> bool {
         self.busy_ratio().is_ok_and(|r| r >= SATURATED_RATIO)
     }
 
-    /// How many threads waited for the CPU on average over an interval of that length.
+    /// Mean number of threads that waited for the CPU over an interval of `seconds`.
     ///
     /// # Errors
     ///
-    /// Why waits were not seen.
+    /// The reason that waits were not measured.
     pub fn waiting(&self, seconds: f64) -> Maybe<f64> {
         Ok(self.run_queue_wait_ns.clone()? as f64 * 1e-9 / seconds)
     }
 
-    /// Whether threads had to wait for the CPU: [`FULL_WAITING`] or more on average. A CPU that one thread keeps busy is
-    /// saturated but not full; one that many short tasks want at once can be full at less than 99 %.
+    /// Whether threads had to wait for the CPU: [`FULL_WAITING`] or more on average. A CPU that one thread
+    /// keeps busy is saturated but not full; a CPU that many short tasks want at once can be full below 99 %.
     ///
     /// # Errors
     ///
-    /// Why waits were not seen.
+    /// The reason that waits were not measured.
     pub fn full(&self, seconds: f64) -> Maybe<bool> {
         Ok(self.waiting(seconds)? >= FULL_WAITING)
     }
 }
 
-/// What the books of one CPU may be off by, busy + idle against wall, over up to ten seconds.
+/// Largest accepted difference of busy + idle and wall time on one CPU, over up to ten seconds.
 pub const IMBALANCE_NS_MAX: f64 = 1e6;
 
 /// One thread over one interval.
@@ -140,27 +141,27 @@ pub struct TaskSample {
     pub pid: u32,
     /// Thread id.
     pub tid: u32,
-    /// Its name, at most 15 bytes.
+    /// Name, at most 15 bytes.
     pub comm: String,
-    /// The path of its control group, of version 2, when the interval was read or the thread ended.
+    /// Path of its cgroup v2 when the interval was read or the thread ended.
     pub cgroup: Maybe<String>,
-    /// Time for which it was dispatched.
+    /// Time on a CPU.
     pub on_cpu_ns: u64,
-    /// The part of it in which no sibling of its core was busy; all of it where the core has one CPU.
+    /// The part of it in which no sibling of its core was busy; all of it if the core has one CPU.
     pub alone_ns: u64,
-    /// The part of it in which at least one sibling was: the rest.
+    /// The part of it in which at least one sibling was busy: the rest.
     pub sibling_busy_ns: u64,
-    /// Its time divided by the number of CPUs of its core that were busy, moment by moment.
+    /// Time on a CPU, divided at each moment by the number of busy CPUs of its core.
     pub core_share_ns: u64,
-    /// Times that it came off a CPU.
+    /// Number of times that it left a CPU.
     pub stints: u64,
-    /// Time in which interrupts had the CPU that it was on; no part of the times above.
+    /// Time in which interrupts had its CPU; not part of the times above.
     pub interrupted_ns: u64,
-    /// Time for which it could have run and waited for a CPU.
+    /// Time for which it was runnable and waited for a CPU.
     pub wait_ns: Maybe<u64>,
-    /// The part of its time in user mode, as ticks found it.
+    /// The part of its time in user mode, by ticks.
     pub user_ns: Maybe<u64>,
-    /// The part of its time in the kernel, as ticks found it.
+    /// The part of its time in the kernel, by ticks.
     pub system_ns: Maybe<u64>,
     /// Whether it ended in this interval.
     pub ended: bool,
@@ -169,22 +170,22 @@ pub struct TaskSample {
 /// The threads of one control group over one interval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CgroupSample {
-    /// Its path; missing for threads whose group is not known.
+    /// Path; missing for threads of an unknown cgroup.
     pub cgroup: Maybe<String>,
-    /// Time for which its threads were dispatched.
+    /// Time of its threads on a CPU.
     pub on_cpu_ns: u64,
-    /// Time for which they could have run and waited for a CPU.
+    /// Time for which its threads were runnable and waited for a CPU.
     pub wait_ns: Maybe<u64>,
-    /// Time in which interrupts had the CPUs that they were on; not in the time above.
+    /// Time in which interrupts had the CPUs of its threads; not part of the time above.
     pub interrupted_ns: u64,
-    /// Times that they came off a CPU.
+    /// Number of times that its threads left a CPU.
     pub stints: u64,
-    /// Threads that had any of this.
+    /// Number of its threads with any of these times.
     pub threads: u64,
 }
 
 impl CgroupSample {
-    /// Adds what another group had.
+    /// Adds the times and counts of another group.
     pub fn add(&mut self, other: &Self) {
         self.on_cpu_ns += other.on_cpu_ns;
         self.wait_ns = self.wait_ns.clone().and_then(|ns| Ok(ns + other.wait_ns.clone()?));
@@ -194,8 +195,8 @@ impl CgroupSample {
     }
 }
 
-/// What threads had, summed by their control group; most time first. No time is lost: all groups together had what all
-/// threads had.
+/// Sums over threads by cgroup, most time first. Every thread is in exactly one group, so the groups add up
+/// to all threads.
 pub fn by_cgroup(tasks: &[TaskSample]) -> Vec<CgroupSample> {
     let mut groups: BTreeMap<Option<&str>, CgroupSample> = BTreeMap::new();
     for task in tasks {
@@ -227,16 +228,16 @@ pub fn by_cgroup(tasks: &[TaskSample]) -> Vec<CgroupSample> {
 pub struct InterruptSample {
     /// The kernel's number of the CPU.
     pub cpu: u32,
-    /// The softirq by the kernel's name, or `device`, `timer`, `call` and `work` for interrupts.
+    /// Kernel name of the softirq, or `device`, `timer`, `call` and `work` for interrupts.
     pub kind: &'static str,
-    /// Its time.
+    /// Time in it.
     pub ns: u64,
 }
 
-/// Mean number of waiting threads from which a CPU is called full.
+/// Mean number of waiting threads from which a CPU counts as full.
 pub const FULL_WAITING: f64 = 0.5;
 
-/// Busy share from which a CPU is called saturated.
+/// Busy share from which a CPU counts as saturated.
 pub const SATURATED_RATIO: f64 = 0.99;
 
 /// All CPUs over one interval.
@@ -246,34 +247,36 @@ pub struct CpuInterval {
     pub from_ns: u64,
     /// End, `CLOCK_MONOTONIC`; the interval's length is measured, never assumed.
     pub until_ns: u64,
-    /// How it was seen.
+    /// Source of the CPU times.
     pub rung: Rung,
-    /// Whether the reader came so late that a deadline passed unseen.
+    /// Whether the reader was so late that it missed a deadline.
     pub missed_deadline: bool,
     /// The CPUs that were online, by number.
     pub cpus: Vec<CpuSample>,
-    /// Share of time in which some thread of the machine waited for a CPU, as `/proc/pressure/cpu` counts it.
+    /// Share of time in which at least one thread of the machine waited for a CPU, by `/proc/pressure/cpu`.
     pub psi_some_ratio: Maybe<f64>,
-    /// Events that were lost, by reason, and what follows from it ([`UNSURE_NS`], [`UNOWNED_NS`]); empty where none were.
+    /// Number of lost events by reason, and the times that follow from it ([`UNSURE_NS`], [`UNOWNED_NS`]);
+    /// empty if none.
     pub lost: BTreeMap<String, u64>,
 }
 
-/// An entry of [`CpuInterval::lost`] that is no count of events: time, over all CPUs, that may be booked as busy instead of
-/// idle or the other way round.
+/// Entry of [`CpuInterval::lost`] that is a time, not a number of events: time, over all CPUs, that may be
+/// booked as busy instead of idle or as idle instead of busy.
 pub const UNSURE_NS: &str = "unsure-ns";
 
-/// Another: time, over all CPUs, that is booked as busy but to no thread, since the kernel did not show who had it.
+/// Entry of [`CpuInterval::lost`]: time, over all CPUs, that is booked as busy but to no thread, because the
+/// kernel did not show which thread had it.
 pub const UNOWNED_NS: &str = "unowned-ns";
 
 impl CpuInterval {
-    /// Share of the time of all CPUs that may be on the wrong side of the books, because events were lost.
+    /// Share of the time of all CPUs that may be booked wrongly as busy or idle because events were lost.
     pub fn unsure_ratio(&self) -> f64 {
         let ns = self.lost.get(UNSURE_NS).copied().unwrap_or(0);
         ns as f64 * 1e-9 / (self.seconds() * self.cpus.len().max(1) as f64)
     }
 
-    /// By how much the sums of threads may be off, as a share of busy time: alone, sibling busy, core share. Time whose thread
-    /// the kernel did not show is in none of them, and a core's clocks run on through it.
+    /// Possible error of the sums over threads (alone, sibling busy, core share), as a share of busy time.
+    /// Time of unknown threads is in none of these sums, and the clocks of a core continue through it.
     pub fn tasks_unsure_ratio(&self) -> f64 {
         let ns: u64 = [UNSURE_NS, UNOWNED_NS].iter().filter_map(|reason| self.lost.get(*reason)).sum();
         let busy: f64 = self.cpus.iter().filter_map(|c| c.event_ratio.as_ref().ok()).sum();
@@ -286,18 +289,19 @@ impl CpuInterval {
         (self.until_ns - self.from_ns) as f64 * 1e-9
     }
 
-    /// The CPUs whose books do not balance, and by how much: more than [`IMBALANCE_NS_MAX`], or that for each ten seconds.
+    /// CPUs with busy + idle off from wall time by more than [`IMBALANCE_NS_MAX`] per ten seconds, or in all
+    /// if the interval is shorter; and by how much.
     pub fn imbalances(&self) -> impl Iterator<Item = (u32, i64)> {
         let limit_ns = IMBALANCE_NS_MAX * (self.seconds() / 10.0).max(1.0);
         let balances = self.cpus.iter().filter_map(|s| Some((s.cpu, *s.balance_ns.as_ref().ok()?)));
         balances.filter(move |(_, ns)| ns.unsigned_abs() as f64 > limit_ns)
     }
 
-    /// Mean over the CPUs of what `of` yields; missing where it is missing on any of them.
+    /// Mean over the CPUs of the value that `of` yields; missing if it is missing on any CPU.
     ///
     /// # Errors
     ///
-    /// The first reason for which a CPU lacks it, or that no CPU was seen.
+    /// The reason on the first CPU without a value, or that there is no CPU.
     pub fn mean(&self, of: impl Fn(&CpuSample) -> Maybe<f64>) -> Maybe<f64> {
         let values: Vec<f64> = self.cpus.iter().map(of).collect::<Result<_, _>>()?;
         if values.is_empty() {

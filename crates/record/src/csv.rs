@@ -5,11 +5,11 @@ use std::io::{self, Write};
 
 use crate::printable::printable;
 
-/// Writes one row. Every cell is printable, and no cell is a formula to a spreadsheet.
+/// Writes one row. Every cell is printable, and a spreadsheet reads no cell as a formula.
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Write errors of `out`.
 pub fn write_row<C: AsRef<str>>(
     out: &mut (impl Write + ?Sized),
     cells: impl IntoIterator<Item = C>,
@@ -23,7 +23,7 @@ pub fn write_row<C: AsRef<str>>(
     out.write_all(b"\n")
 }
 
-/// A cell: printable, quoted if RFC 4180 requires it, an apostrophe before a formula. Numbers are not changed.
+/// A cell: printable, quoted if RFC 4180 requires it, a formula after an apostrophe. Numbers do not change.
 fn cell(text: &str) -> Cow<'_, str> {
     let text = printable(text);
     let begins_formula = text.trim_start().starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠']);

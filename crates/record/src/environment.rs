@@ -1,7 +1,7 @@
-//! What the machine was, as a flat list of named facts.
+//! Description of the machine, as a flat list of named facts.
 //!
-//! Flat, so that two of them are compared line by line and a new fact is one more line. A fact that could not be
-//! read says why.
+//! A flat list is compared line by line, and a new fact adds one line. A fact that could not be read has a
+//! reason.
 
 use std::collections::BTreeMap;
 
@@ -11,19 +11,20 @@ use crate::proof::Calibration;
 /// Facts about a machine at the time of a run, by dotted name: `cpu.model`, `kernel.release`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Environment {
-    /// Name to value, or to the reason why it is not known.
+    /// Name to value, or to the reason why the value is unknown.
     pub facts: BTreeMap<String, Maybe<String>>,
-    /// How our instruments were last proved on it, subject by subject; empty where they never were.
+    /// Latest calibration of bakeoff's instruments on this machine, by subject; empty if they were never
+    /// calibrated.
     pub calibration: Vec<Calibration>,
 }
 
 impl Environment {
-    /// The fact of that name, where it is known.
+    /// Value of the fact `name`; `None` if it is unknown.
     pub fn fact(&self, name: &str) -> Option<&str> {
         self.facts.get(name)?.as_deref().ok()
     }
 
-    /// Names whose value differs between the two, or is known to one only; in alphabetical order.
+    /// Names of facts that differ or are known on one side only, in alphabetical order.
     pub fn differing<'a>(&'a self, other: &'a Self) -> Vec<&'a str> {
         let mut names: Vec<&str> = self.facts.keys().chain(other.facts.keys()).map(String::as_str).collect();
         names.sort_unstable();

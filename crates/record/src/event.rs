@@ -1,37 +1,38 @@
-//! One event of a load, as the log of events has it: its stamps and its fate.
+//! One event of a load, as the event log stores it: timestamps and outcome.
 
 use std::num::NonZeroU64;
 
 use crate::run::words;
 
-/// What became of an event.
+/// Outcome of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// Ended well.
+    /// Completed successfully.
     Done,
-    /// Given up after an error.
+    /// Abandoned after an error.
     Failed,
-    /// Not done, by the late policy.
+    /// Not executed, by the late policy.
     Skipped,
-    /// Due, and not ended in the measured phase.
+    /// Due, but not completed in the measured phase.
     Unfinished,
 }
 
 words!(Fate { Done = "done", Failed = "failed", Skipped = "skipped", Unfinished = "unfinished" });
 
-/// One event of the measured phase. All stamps are `CLOCK_MONOTONIC`, as those of every probe.
+/// One event of the measured phase. All timestamps are `CLOCK_MONOTONIC`, the clock of every probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventRow {
-    /// When it was due; in a closed loop, when it was taken.
+    /// Due time; in a closed loop, the time at which a worker took it.
     pub due_ns: u64,
-    /// When a worker was free and took it; `None` where none did.
+    /// Time at which a free worker took it; `None` if no worker did.
     pub claim_ns: Option<NonZeroU64>,
-    /// When its first byte was about to be sent; `None` where it never began.
+    /// Time just before its first byte was sent; `None` if it never began.
     pub start_ns: Option<NonZeroU64>,
-    /// When it ended, also where that was too late to count; `None` where nobody saw it end.
+    /// End time, even if too late to count; `None` if the end was not observed.
     pub end_ns: Option<NonZeroU64>,
-    /// Number of the operation among those of the load, where it consists of one; `None` where it has none or several.
+    /// Index of its operation in the load if it has exactly one; `None` if it has several or the load has
+    /// none.
     pub operation: Option<u16>,
-    /// What became of it.
+    /// Outcome.
     pub fate: Fate,
 }

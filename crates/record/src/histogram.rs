@@ -1,7 +1,7 @@
-//! Distributions are kept; quantiles are computed on reading.
+//! Distributions are stored; quantiles are computed on reading.
 //!
-//! All latencies of all drivers go through one layout: `HdrHistogram`, three significant digits, 1 ns to 1 h, so
-//! that any two can be added without loss, over threads, seconds, runs and hosts.
+//! All latencies of all drivers use one layout, `HdrHistogram` with three significant digits from 1 ns to 1
+//! h, so any two can be added without loss, over threads, seconds, runs and hosts.
 
 use hdrhistogram::Histogram as Hdr;
 
@@ -10,7 +10,7 @@ pub const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 /// Significant decimal digits that a recorded value keeps.
 pub const SIGNIFICANT_DIGITS: u8 = 3;
 
-/// The quantiles that every summary carries, with the names they have in JSON.
+/// Quantiles of every summary, with their names in JSON.
 pub const QUANTILES: [(&str, f64); 6] =
     [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p99_9", 0.999), ("p99_99", 0.9999)];
 
@@ -25,15 +25,16 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// An empty distribution in the one layout.
+    /// Empty distribution in the one layout.
     pub fn new() -> Self {
         let hdr = Hdr::new_with_bounds(1, LATENCY_NS_MAX, SIGNIFICANT_DIGITS);
         Self(hdr.expect("the bounds are constants that the layout accepts"))
     }
 
-    /// Wraps what another reader decoded, by re-recording it in the one layout.
+    /// Converts a decoded histogram to the one layout.
     ///
-    /// Lossless where `hdr` has the layout already; else each value moves to the layout's bucket that holds it.
+    /// Lossless if `hdr` already has the layout; otherwise each value moves to the layout's bucket that holds
+    /// it.
     pub fn from_hdr(hdr: &Hdr<u64>) -> Self {
         let mut h = Self::new();
         for bucket in hdr.iter_recorded() {
@@ -42,7 +43,7 @@ impl Histogram {
         h
     }
 
-    /// Adds one value; values over the layout's end count as the end.
+    /// Adds one value; a value above [`LATENCY_NS_MAX`] counts as [`LATENCY_NS_MAX`].
     pub fn record(&mut self, value_ns: u64) {
         self.0.saturating_record(value_ns);
     }
@@ -57,7 +58,7 @@ impl Histogram {
         self.0.add(&other.0).expect("both have the one layout");
     }
 
-    /// Forgets all values, keeps the memory.
+    /// Removes all values and retains the memory.
     pub fn clear(&mut self) {
         self.0.reset();
     }
@@ -72,18 +73,20 @@ impl Histogram {
         self.0.is_empty()
     }
 
-    /// The value that a share `quantile` in [0, 1] of all values lies at or below; `None` where there are none.
+    /// Smallest value at or above a share `quantile` in [0, 1] of all values; `None` if empty.
     pub fn quantile_ns(&self, quantile: f64) -> Option<u64> {
         assert!((0.0..=1.0).contains(&quantile), "a quantile lies in [0, 1]: {quantile}");
         (!self.is_empty()).then(|| self.0.value_at_quantile(quantile))
     }
 
-    /// As [`Self::quantile_ns`]; `None` also if the sample does not hold the quantile, see [`Summary::quantile_ns`].
+    /// Variant of [`Self::quantile_ns`] that is `None` also if the sample is too small, see
+    /// [`Summary::quantile_ns`].
     pub fn held_quantile_ns(&self, quantile: f64) -> Option<u64> {
         is_held(self.count(), quantile).then(|| self.quantile_ns(quantile)).flatten()
     }
 
-    /// Lowest and highest value that the bucket of the value of this rank can hold; `None` of a rank that no value has.
+    /// Lowest and highest value of the bucket that holds the value of this rank; `None` if there is no such
+    /// rank.
     ///
     /// - `rank`: place among the values in rising order, from 1.
     pub fn bucket_of_rank(&self, rank: u64) -> Option<(u64, u64)> {
@@ -97,7 +100,7 @@ impl Histogram {
         Some((self.0.lowest_equivalent(value), self.0.highest_equivalent(value)))
     }
 
-    /// How many values lie in the bucket of `value_ns` or below it.
+    /// Number of values in the bucket of `value_ns` or below it.
     pub fn count_at_or_below(&self, value_ns: u64) -> u64 {
         self.0
             .iter_recorded()
@@ -106,13 +109,13 @@ impl Histogram {
             .sum()
     }
 
-    /// Standard deviation over the mean; 0 where there are no values, or all are 0.
+    /// Standard deviation over the mean; 0 if there are no values or all are 0.
     pub fn spread_ratio(&self) -> f64 {
         let mean = self.0.mean();
         if mean > 0.0 { self.0.stdev() / mean } else { 0.0 }
     }
 
-    /// Count, ends, mean and the named quantiles; `None` where there are no values.
+    /// Count, minimum, maximum, mean and the named quantiles; `None` if there are no values.
     pub fn summary(&self) -> Option<Summary> {
         (!self.is_empty()).then(|| Summary {
             count: self.count(),
@@ -125,32 +128,32 @@ impl Histogram {
         })
     }
 
-    /// The occupied buckets in rising order: lowest value of the bucket, and its count.
+    /// Occupied buckets in rising order: lowest value of the bucket, and its count.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.0
             .iter_recorded()
             .map(|b| (self.0.lowest_equivalent(b.value_iterated_to()), b.count_since_last_iteration()))
     }
 
-    /// The histogram for encoders and readers of `HdrHistogram`'s own formats.
+    /// Histogram for encoders and readers of `HdrHistogram`'s own formats.
     pub fn as_hdr(&self) -> &Hdr<u64> {
         &self.0
     }
 }
 
-/// A distribution at rest: only its occupied buckets, a few kilobytes where a [`Histogram`] in use takes 270.
+/// Distribution in storage: only its occupied buckets, a few kB. A [`Histogram`] takes 270 kB.
 ///
-/// Interval by interval, operation by operation, a run keeps thousands of these.
+/// A run holds thousands of these, by interval and by operation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CompactHistogram(Box<[(u64, u64)]>);
 
 impl CompactHistogram {
-    /// The distribution that has these buckets of the one layout: each by its lowest value with its count, in rising order.
+    /// Distribution of these buckets of the one layout: lowest value and count of each, in rising order.
     pub fn of_buckets(buckets: impl IntoIterator<Item = (u64, u64)>) -> Self {
         Self(buckets.into_iter().collect())
     }
 
-    /// The occupied buckets in rising order, as [`Histogram::buckets`] gives them.
+    /// Occupied buckets in rising order, as in [`Histogram::buckets`].
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.0.iter().copied()
     }
@@ -165,7 +168,7 @@ impl CompactHistogram {
         self.0.is_empty()
     }
 
-    /// The same distribution, to be asked for quantiles or added to.
+    /// Same distribution as a [`Histogram`], which computes quantiles and sums.
     pub fn expand(&self) -> Histogram {
         self.buckets().collect()
     }
@@ -178,14 +181,14 @@ impl From<&Histogram> for CompactHistogram {
 }
 
 impl FromIterator<(u64, u64)> for CompactHistogram {
-    /// From values with their counts, in any order.
+    /// Collects values with their counts, in any order.
     fn from_iter<I: IntoIterator<Item = (u64, u64)>>(pairs: I) -> Self {
         Self::from(&pairs.into_iter().collect::<Histogram>())
     }
 }
 
 impl FromIterator<(u64, u64)> for Histogram {
-    /// From values with their counts, in any order.
+    /// Collects values with their counts, in any order.
     fn from_iter<I: IntoIterator<Item = (u64, u64)>>(pairs: I) -> Self {
         let mut histogram = Self::new();
         for (value_ns, count) in pairs {
@@ -195,7 +198,7 @@ impl FromIterator<(u64, u64)> for Histogram {
     }
 }
 
-/// Count, ends, mean and the named quantiles of a distribution.
+/// Count, minimum, maximum, mean and the named quantiles of a distribution.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
     /// Number of values.
@@ -208,44 +211,44 @@ pub struct Summary {
     pub quantiles_ns: [u64; QUANTILES.len()],
     /// Highest value.
     pub max_ns: u64,
-    /// Names (of [`QUANTILES`], `mean`, `max`) that are only known to be at least what is written here, because
-    /// events that had not ended could still push them up.
+    /// Names (of [`QUANTILES`], `mean`, `max`) of numbers that are lower bounds, because unfinished events
+    /// could still raise them.
     pub lower_bounds: Vec<&'static str>,
-    /// The same for those that a generator on time would have found lower: of what is written here, more than half is
-    /// the generator's own lateness.
+    /// Names of numbers that are upper bounds, because more than half of the number is the lateness of the
+    /// generator.
     pub upper_bounds: Vec<&'static str>,
 }
 
-/// The name in JSON of a number of a [`Summary`] that may be a bound: of [`QUANTILES`], `mean` or `max`; `None` for any
-/// other word.
+/// JSON name of a number of a [`Summary`] that may be a bound: of [`QUANTILES`], `mean` or `max`; `None` for
+/// any other word.
 pub fn bound_name(word: &str) -> Option<&'static str> {
     QUANTILES.iter().map(|(name, _)| *name).chain(["mean", "max"]).find(|name| *name == word)
 }
 
 impl Summary {
-    /// The quantile of that place among [`QUANTILES`]; `None` where the sample does not hold it: of fewer values than
-    /// leave one above it, it is the largest value by another name.
+    /// Quantile at index `place` of [`QUANTILES`]; `None` if the sample is too small for a value above it:
+    /// then it would equal the maximum.
     pub fn quantile_ns(&self, place: usize) -> Option<u64> {
         is_held(self.count, QUANTILES[place].1).then_some(self.quantiles_ns[place])
     }
 }
 
-/// Whether so many values leave one above that quantile.
+/// Whether a sample of `count` values has a value above that quantile.
 fn is_held(count: u64, quantile: f64) -> bool {
     count as f64 * (1.0 - quantile) > 1.0 - 1e-6
 }
 
-/// A distribution in which some values are only known from below: events that were due and had not ended.
+/// Distribution with lower bounds for some values: those of events that were due and had not ended.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CensoredHistogram {
-    /// Values that are known.
+    /// Known values.
     pub known: Histogram,
-    /// For each event without an end, how long it had lasted when we stopped looking.
+    /// Time that each unfinished event had lasted when the measurement ended.
     pub at_least: Histogram,
 }
 
 impl From<Histogram> for CensoredHistogram {
-    /// All of it is known.
+    /// Treats all values as known.
     fn from(known: Histogram) -> Self {
         Self { known, at_least: Histogram::new() }
     }
@@ -265,16 +268,16 @@ impl CensoredHistogram {
         all
     }
 
-    /// As [`Histogram::summary`], with those values named that the censored events could still raise.
+    /// Variant of [`Histogram::summary`] that names the values that censored events could raise.
     ///
-    /// A quantile stays exact while enough *known* values lie at or below it: then no unfinished event, however
-    /// long it takes, can move it.
+    /// A quantile is exact while enough *known* values lie at or below it: then no unfinished event can
+    /// change it, however long it takes.
     pub fn summary(&self) -> Option<Summary> {
         self.summary_beside(0)
     }
 
-    /// The lowest value at a quantile that is only known from below: of [`Self::merged`], values up to it are exact.
-    /// `None` if all are.
+    /// Lowest value of [`Self::merged`] that is only a lower bound: smaller values are exact. `None` if all
+    /// are exact.
     pub fn exact_below_ns(&self) -> Option<u64> {
         let merged = self.merged();
         let mut upto = 0;
@@ -284,7 +287,7 @@ impl CensoredHistogram {
         })
     }
 
-    /// The same, where so many further values may belong to the distribution, of which nothing is known at all.
+    /// Variant of [`Self::summary`] with `unknown` further values, about which nothing is known.
     pub fn summary_beside(&self, unknown: u64) -> Option<Summary> {
         let mut summary = self.merged().summary()?;
         if unknown > 0 || !self.at_least.is_empty() {
@@ -355,7 +358,7 @@ mod tests {
 
     #[test]
     fn an_unfinished_event_counts_even_where_its_lower_bound_is_short() {
-        // Half of the events hang from the very end: they have lasted 1 ns so far, and could last for ever.
+        // Half of the events started at the very end: they have lasted 1 ns, and could last indefinitely.
         let mut h = CensoredHistogram::default();
         h.known.record_n(1_000, 50);
         h.at_least.record_n(1, 50);
@@ -381,7 +384,7 @@ mod tests {
         h.known.record_n(2_000, 50);
         assert_eq!(h.exact_below_ns(), None);
         h.at_least.record(1_500);
-        // The event of 1,500 may end at any time after that: so the 51st value is 1,500 at least.
+        // The event of 1,500 may end at any later time, so the 51st value is at least 1,500.
         assert_eq!(h.exact_below_ns(), Some(1_500));
         h.at_least.record(0);
         assert_eq!(h.exact_below_ns(), Some(0));

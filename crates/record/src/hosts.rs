@@ -1,34 +1,34 @@
-//! The hosts of a load: what each did, and when it could not be reached.
+//! The hosts of a load: work done by each, and outages.
 
 use crate::errors::ErrorCounts;
 
-/// A stretch of time in which the server could not be reached.
+/// Interval in which the server was unreachable.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Outage {
-    /// First failure, seconds since the start of the measured phase.
+    /// First failure, in seconds since the start of the measured phase.
     pub from_s: f64,
-    /// Until the first success after it.
+    /// Time from there to the next success.
     pub for_s: f64,
-    /// Events that were due within it, or failed because of it; if it is one of several hosts, only those that failed a try because of
-    /// it: others are done elsewhere.
+    /// Events that were due during the outage or failed because of it. With several hosts, only events with a
+    /// try that failed because of it: the other hosts serve the rest.
     pub affected: u64,
-    /// Whether the server was reachable again before the run ended.
+    /// Whether the server became reachable before the run ended.
     pub ended: bool,
-    /// Number of the host that could not be reached, of those of [`crate::load::LoadRecord::hosts`]; `None` if there is one.
+    /// Index of the unreachable host in [`crate::load::LoadRecord::hosts`]; `None` if there is one host.
     pub host: Option<usize>,
 }
 
-/// What one of several hosts did in the measured phase. The sums over all hosts are those of the record.
+/// Work of one of several hosts in the measured phase. The record holds the sums over all hosts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OfHost {
-    /// `h1:3306`, or the path of its socket.
+    /// `h1:3306`, or the path of the host's socket.
     pub host: String,
-    /// Connections that go there.
+    /// Connections to the host.
     pub connections: u32,
-    /// Events that were done there.
+    /// Completed events.
     pub done: u64,
-    /// Events that were given up there.
+    /// Abandoned events.
     pub failed: u64,
-    /// Tries that failed there.
+    /// Failed tries.
     pub errors: ErrorCounts,
 }

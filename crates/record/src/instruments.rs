@@ -1,4 +1,4 @@
-//! One table of the instruments that a run stores intervals of, besides the CPUs.
+//! Table of the instruments with stored intervals, except the CPUs.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::nic::NicInterval;
 
 /// One interval of any instrument.
 pub trait Timed {
-    /// The end of the interval, on `CLOCK_MONOTONIC`.
+    /// End of the interval, on `CLOCK_MONOTONIC`.
     fn until_ns(&self) -> u64;
 
     /// Records whether a deadline passed before the interval was read.
@@ -20,13 +20,13 @@ pub trait Timed {
 
 /// One interval of an instrument in the table.
 pub trait Observed: Timed + Sized {
-    /// The instrument, as users, files and documents name it: `io`.
+    /// Name of the instrument for users, files and documents: `io`.
     const NAME: &'static str;
 
-    /// The intervals of this instrument.
+    /// Intervals of this instrument.
     fn of(seen: &Instruments) -> &[Self];
 
-    /// The same, to add to.
+    /// Mutable intervals of this instrument.
     fn of_mut(seen: &mut Instruments) -> &mut Vec<Self>;
 }
 
@@ -53,21 +53,21 @@ macro_rules! instruments {
         #[derive(Debug, Clone, Default, PartialEq)]
         pub struct Instruments {
             $($(#[$doc])+ pub $name: Vec<$interval>,)+
-            /// The reason that an instrument has no intervals, or no more from some moment on, by name.
+            /// Reason that an instrument has no intervals, or none from some time on, by name.
             pub missing: BTreeMap<String, Missing>,
         }
 
         impl Instruments {
-            /// The names of all of them.
+            /// Names of all instruments.
             pub const NAMES: &[&str] = &[$(stringify!($name)),+];
 
-            /// Whether nothing was measured and nothing is missing.
+            /// Whether there are no measurements and no missing ones.
             pub fn is_empty(&self) -> bool {
                 let Self { $($name,)+ missing } = self;
                 $($name.is_empty() &&)+ missing.is_empty()
             }
 
-            /// The ends of all intervals, in rising order.
+            /// Ends of all intervals, in rising order.
             pub fn ends_ns(&self) -> Vec<u64> {
                 let mut ends: Vec<u64> = Vec::new();
                 $(ends.extend(self.$name.iter().map(Timed::until_ns));)+
@@ -96,7 +96,7 @@ instruments! {
     io: IoInterval,
     /// Network interfaces.
     nic: NicInterval,
-    /// Locks of the kernel, by caller.
+    /// Kernel locks, by caller.
     locks: LockInterval,
     /// Locks of programs.
     ulocks: UserLockInterval,

@@ -1,8 +1,8 @@
-//! The vocabulary of a performance lab: what a run is, what was offered, what was seen.
+//! Vocabulary of a performance lab: runs, loads, measurements.
 //!
-//! Everything upstream (plan, load, probes, import) speaks these types; everything downstream (archive, analysis,
-//! report) reads them. Nothing here opens a file or a socket. Nothing here is serialised either: the forms on disk
-//! and on paper are promises, and those are made at the edges.
+//! Everything upstream (plan, load, probes, import) uses these types; everything downstream (archive,
+//! analysis, report) reads them. This crate opens no file and no socket. It serializes nothing either: a
+//! serialized form is a promise, and the crates at the edges make those.
 
 pub mod arrivals;
 pub mod bakeoff;

@@ -6,41 +6,41 @@ use std::fmt;
 use crate::missing::{Maybe, Missing};
 use crate::verdict::Check;
 
-/// What a process, or the processes of a control group, may use of the CPUs.
+/// CPUs that a process, or the processes of a cgroup, may use.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CpuLimits {
     /// CPUs that affinity and CPU set allow.
     pub allowed: Maybe<BTreeSet<u32>>,
-    /// The tightest quota of the control group and its ancestors. `Ok(None)`: no group that can be read has one.
+    /// Tightest quota of the cgroup and its ancestors. `Ok(None)`: no readable cgroup has one.
     pub quota: Maybe<Option<Quota>>,
 }
 
-/// CPU time per time that the kernel grants a control group.
+/// CPU time per wall time that the kernel grants a cgroup.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Quota {
-    /// CPUs' worth of time: 0.5 is 50 ms in each 100 ms.
+    /// Number of CPUs: 0.5 is 50 ms in each 100 ms.
     pub cpus: f64,
-    /// The group that has the quota, as `/proc/PID/cgroup` writes it.
+    /// Cgroup with the quota, as in `/proc/PID/cgroup`.
     pub cgroup: String,
 }
 
 impl CpuLimits {
-    /// CPUs' worth of time: the smaller of the allowed CPUs' count and the quota.
+    /// Number of CPUs: the smaller of the number of allowed CPUs and the quota.
     ///
     /// # Errors
     ///
-    /// Missing if either is.
+    /// Missing if either is missing.
     pub fn cpus(&self) -> Maybe<f64> {
         let allowed = self.allowed.as_ref().map_err(Clone::clone)?.len() as f64;
         let quota = self.quota.as_ref().map_err(Clone::clone)?;
         Ok(quota.as_ref().map_or(allowed, |quota| quota.cpus.min(allowed)))
     }
 
-    /// CPUs that can be busy all the time without being throttled; at least 1, also under a quota of less.
+    /// CPUs that can be busy all the time without throttling; at least 1, also under a smaller quota.
     ///
     /// # Errors
     ///
-    /// As [`Self::cpus`].
+    /// The same as [`Self::cpus`].
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -52,31 +52,31 @@ impl CpuLimits {
     }
 }
 
-/// How often, and for how long, a CPU quota stopped the processes of a control group over some time.
+/// Number and duration of the stops that a CPU quota imposed on the processes of a cgroup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Throttled {
-    /// Periods of the quota in which the group used it up. 0 together with a time over 0: an ancestor that cannot be
-    /// read from here used up its quota.
+    /// Quota periods in which the cgroup used up its quota. If 0 with a time over 0, an ancestor that is not
+    /// readable here used up its quota.
     pub periods: u64,
-    /// For how long processes of the group were stopped, summed over CPUs, nanoseconds.
+    /// Time that processes of the cgroup were stopped, summed over CPUs, in nanoseconds.
     pub time_ns: u64,
-    /// The group whose quota it is; the group that was watched if no quota took effect.
+    /// Cgroup with the quota; the watched cgroup if no quota took effect.
     pub cgroup: String,
 }
 
 impl Throttled {
-    /// Whether a quota took effect: what was measured is the quota's work, not the program's.
+    /// Whether a quota took effect: then the result depends on the quota, not only on the program.
     pub fn is_any(&self) -> bool {
         self.periods > 0 || self.time_ns > 0
     }
 
-    /// The check `throttled`, which fails if a quota took effect at all.
+    /// Check `throttled`, which fails if a quota took effect at all.
     pub fn check(&self) -> Check {
         let (found, limit) = (self.time_ns as f64 * 1e-9, 0.0);
         Check { name: "throttled", ok: !self.is_any(), found, limit, text: self.to_string() }
     }
 
-    /// The same, with what happened in `other`, another stretch of time or another group; the greater one gives the name.
+    /// Sum with `other`, another period or another cgroup; names the cgroup with the greater value.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let cgroup = if (other.time_ns, other.periods) > (self.time_ns, self.periods) {
@@ -108,7 +108,7 @@ impl fmt::Display for Throttled {
     }
 }
 
-/// Why throttling is not known if nothing was watched.
+/// Reason for missing throttling data if quotas were not watched.
 pub fn not_watched() -> Missing {
     Missing::because("CPU quotas were not watched")
 }

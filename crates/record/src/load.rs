@@ -22,44 +22,44 @@ use crate::series::HistogramSlice;
 use crate::target::Target;
 use crate::verdict::Verdict;
 
-/// What the generator does to be on time, in a loop of either kind.
+/// Techniques that keep the generator on time, in a loop of either kind.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClientSettings {
-    /// Its workers sleep until this long before a due time, and spin the rest; in a closed loop of connections they look for
-    /// answers for so long before they sleep.
+    /// Workers sleep until this long before a due time and spin for the rest; in a closed loop over many
+    /// connections, they poll for responses for this long before they sleep.
     pub spin: Duration,
-    /// A thread at idle priority (`SCHED_IDLE`) keeps each CPU from falling asleep.
+    /// Whether a thread at idle priority (`SCHED_IDLE`) keeps each CPU out of idle states.
     pub keep_awake: bool,
 }
 
 impl ClientSettings {
-    /// Sleeps.
+    /// Settings without spinning and without idle threads.
     pub const PLAIN: Self = Self { spin: Duration::ZERO, keep_awake: false };
 }
 
-/// The shape of the SQL data set and of its transactions, as users know it from sysbench.
+/// SQL data set and its transactions, in the terms of sysbench.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OltpSettings {
-    /// Number of tables `sbtest1` ... .
+    /// Number of tables `sbtest1`, `sbtest2`, ...
     pub tables: u32,
-    /// Rows in each.
+    /// Rows per table.
     pub rows: u64,
-    /// Point selects in a transaction.
+    /// Point selects per transaction.
     pub point_selects: u32,
-    /// Rows that each range query covers.
+    /// Rows per range query.
     pub range_size: u64,
-    /// How many of its other statements a transaction has.
+    /// Other statements of a transaction.
     pub mix: OltpMix,
-    /// How rows are chosen.
+    /// Distribution of rows.
     pub distribution: Distribution,
-    /// Without BEGIN and COMMIT.
+    /// Whether to omit BEGIN and COMMIT.
     pub skip_transaction: bool,
-    /// With statements prepared on the server.
+    /// Whether the server prepares the statements.
     pub prepared: bool,
 }
 
 impl OltpSettings {
-    /// The defaults.
+    /// Defaults.
     pub fn usual() -> Self {
         let distribution = Distribution::named(settings::DISTRIBUTION.default_text());
         Self {
@@ -75,10 +75,10 @@ impl OltpSettings {
     }
 }
 
-/// How many statements of each kind a transaction has, beside point selects.
+/// Statements of a transaction by kind, except point selects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OltpMix {
-    /// Whether it has the four range queries: simple, sum, order and distinct.
+    /// Whether it includes the four range queries: simple, sum, order and distinct.
     pub range_selects: bool,
     /// Updates of an indexed column.
     pub index_updates: u32,
@@ -86,18 +86,19 @@ pub struct OltpMix {
     pub non_index_updates: u32,
     /// Rows that are deleted and inserted again.
     pub delete_inserts: u32,
-    /// Values that a statement of random points asks for.
+    /// Values per statement of random points.
     pub random_points: u32,
-    /// Ranges that a statement of random ranges counts.
+    /// Ranges per statement of random ranges.
     pub number_of_ranges: u32,
-    /// How far the end of such a range is from its beginning.
+    /// Distance from the beginning of such a range to its end.
     pub delta: u32,
-    /// Rows that a statement of a bulk insert adds.
+    /// Rows per bulk insert.
     pub bulk_rows: u32,
 }
 
 impl OltpMix {
-    /// The defaults, which are sysbench's, but for the rows of a bulk insert: sysbench adds as many as fit a packet.
+    /// Defaults, which are sysbench's, except for the rows of a bulk insert: sysbench adds as many as fit a
+    /// packet.
     pub const USUAL: Self = Self {
         range_selects: settings::RANGE_SELECTS.is_on(),
         index_updates: settings::INDEX_UPDATES.default_u32(),
@@ -108,21 +109,21 @@ impl OltpMix {
         delta: settings::DELTA.default_u32(),
         bulk_rows: settings::BULK_ROWS.default_u32(),
     };
-    /// The most points, and ranges, of a statement.
+    /// Maximum of points, and of ranges, per statement.
     pub const POINTS_MAX: u32 = settings::RANDOM_POINTS.max_u32();
 }
 
-/// The scripts whose statements events send; none for other workloads.
+/// Scripts with the statements of events; empty for other workloads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ScriptSettings {
-    /// Each event does one of them, drawn by weight.
+    /// Each event runs one of them, drawn by weight.
     pub files: Vec<ScriptFile>,
-    /// Variables that are set when an event begins, by name.
+    /// Variables that are set at the beginning of an event, by name.
     pub defines: Vec<(String, String)>,
 }
 
 impl ScriptSettings {
-    /// Reads `scale=10`: a name of letters, digits and underscores, and a value.
+    /// Parses `scale=10`: a name of letters, digits and underscores, and a value.
     pub fn parse_define(text: &str) -> Option<(String, String)> {
         let (name, value) = text.split_once('=')?;
         let is_name = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_');
@@ -130,76 +131,76 @@ impl ScriptSettings {
     }
 }
 
-/// One script, as it was read: a file may change after a run, what the run did may not.
+/// A script and its text, because the file may change after the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScriptFile {
-    /// Its file, as the user named it.
+    /// File name, as the user gave it.
     pub name: String,
-    /// How often it is drawn, beside the other scripts' weights.
+    /// Weight of the draw, relative to the weights of the other scripts.
     pub weight: u32,
-    /// What it says.
+    /// Text.
     pub text: String,
 }
 
-/// Everything that a load was asked to do, every default resolved.
+/// All settings of a load, every default resolved.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadSettings {
-    /// Where it goes.
+    /// Target.
     pub target: Target,
-    /// What an event does.
+    /// Kind of event.
     pub workload: Workload,
-    /// The SQL data set; unused by targets without one.
+    /// SQL data set; unused by targets without one.
     pub oltp: OltpSettings,
-    /// The scripts, where the workload is one.
+    /// Scripts, if the workload is a script.
     pub scripts: ScriptSettings,
-    /// The keys and values of a cache; unused by other targets.
+    /// Keys and values of a cache; unused by other targets.
     pub kv: KvSettings,
-    /// What a web server is asked; unused by other targets.
+    /// Requests to a web server; unused by other targets.
     pub http: HttpSettings,
-    /// How a command is run; unused by other targets.
+    /// Settings of commands; unused by other targets.
     pub exec: ExecSettings,
-    /// Whether everything that is read is compared with what must be there, where the target can.
+    /// Whether every response is compared with the expected data, if the target supports it.
     pub verify: bool,
-    /// Whether missing data is built.
+    /// Policy for missing data.
     pub prepare: PreparePolicy,
-    /// How closely an existing data set is looked at.
+    /// Check of an existing data set.
     pub check: DataCheck,
-    /// The longest message, row or value that is accepted from a server; a longer one breaks the connection.
+    /// Longest message, row or value that is accepted from a server; a longer one breaks the connection.
     pub answer_bytes_max: u64,
-    /// Workers.
+    /// Number of workers.
     pub threads: u32,
-    /// Connections of all workers together, where the target allows many; `None`: one each.
+    /// Connections of all workers together, if the target supports many; `None`: one each.
     pub connections: Option<u32>,
-    /// What says when an event begins.
+    /// Loop that decides when an event begins.
     pub pace: Loop,
-    /// Load before the measured phase; nothing of it counts.
+    /// Length of the load before the measured phase; its events do not count.
     pub warmup: Duration,
     /// Length of the measured phase.
     pub time: Duration,
-    /// The measured phase ends earlier, after this many events.
+    /// Number of events after which the measured phase ends early.
     pub events_max: Option<u64>,
     /// Length of a reported interval.
     pub interval: Duration,
-    /// Tries after the first for an event that failed in a way that may pass.
+    /// Retries for transient errors.
     pub retries_max: u32,
-    /// How long what is in flight at the planned end may take.
+    /// Time limit, after the planned end, for events in flight.
     pub drain: Duration,
-    /// From this and the event's number everything random follows.
+    /// Random seed; together with the number of the event it determines every random choice.
     pub seed: u64,
-    /// How many connections are opened at a time.
+    /// Number of connections that are opened in parallel.
     pub connects_at_once: u32,
     /// Share of planned events that may fail in a valid run.
     pub errors_ratio_max: f64,
-    /// The load rises over this time, before the warm-up; nothing of it counts.
+    /// Length of the rise of the load before the warm-up; its events do not count.
     pub ramp_up: Duration,
-    /// The load falls over this time, after the measured phase; nothing of it counts.
+    /// Length of the fall of the load after the measured phase; its events do not count.
     pub ramp_down: Duration,
-    /// What the generator does to be on time.
+    /// Techniques that keep the generator on time.
     pub client: ClientSettings,
 }
 
 impl LoadSettings {
-    /// The default of [`Self::answer_bytes_max`], which is written in MiB.
+    /// Default of [`Self::answer_bytes_max`]; the setting is in MiB.
     pub const ANSWER_BYTES_MAX: u64 = settings::ANSWER_MAX.default_number() << 20;
 
     /// Connections of all workers together.
@@ -212,12 +213,12 @@ impl LoadSettings {
         self.kv.pipeline.max(self.http.streams)
     }
 
-    /// Requests that all connections together may have in flight.
+    /// Requests that all connections together may have in flight at a time.
     pub fn in_flight_max(&self) -> u32 {
         self.connections_in_all().saturating_mul(self.depth())
     }
 
-    /// The first setting that contradicts the value of another.
+    /// First setting that contradicts the value of another.
     pub fn violation(&self) -> Option<Violation> {
         if self.connections_in_all() < self.threads {
             return Some(Violation::of("connections", &rules::A_CONNECTION_EACH));
@@ -240,20 +241,20 @@ impl LoadSettings {
     }
 }
 
-/// What became of the planned events: `planned = done + failed + skipped + unfinished`, always.
+/// Outcomes of the planned events: `planned = done + failed + skipped + unfinished`, always.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Events whose due time lies in the measured phase; in a closed loop, those that were started in it.
+    /// Events with a due time in the measured phase; in a closed loop, those that started in it.
     pub planned: u64,
-    /// Ended well.
+    /// Completed successfully.
     pub done: u64,
-    /// Given up after an error.
+    /// Abandoned after an error.
     pub failed: u64,
-    /// Not done because they were too late, by the late policy.
+    /// Skipped for lateness, by the late policy.
     pub skipped: u64,
-    /// Due, and not ended when we stopped looking: their latency is known from below.
+    /// Due, but not completed at the end of the measurement: their latency is a lower bound.
     pub unfinished: u64,
-    /// Tries beyond the first; not events of their own.
+    /// Tries after the first; they do not count as events.
     pub retries: u64,
 }
 
@@ -264,134 +265,139 @@ impl Counts {
     }
 }
 
-/// One operation inside the events: a statement of a transaction.
+/// One operation within the events: a statement of a transaction.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Operation {
-    /// Its service time; known from below where its event had not ended in the measured phase.
+    /// Service time; a lower bound if its event was unfinished at the end of the measured phase.
     pub service: CensoredHistogram,
-    /// Events that were begun and had not ended when we stopped looking: each may be in this operation, or in another.
+    /// Events that began and were unfinished at the end of the measurement: each may be in this operation or
+    /// in another.
     pub in_flight: u64,
 }
 
 impl Operation {
-    /// As [`CensoredHistogram::summary`]; what the events in flight could still raise is named too.
+    /// Variant of [`CensoredHistogram::summary`] that also names the values that events in flight could
+    /// raise.
     pub fn summary(&self) -> Option<Summary> {
         self.service.summary_beside(self.in_flight)
     }
 }
 
-/// What the generator itself cost, over the measured phase.
+/// Cost of the generator over the measured phase.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClientCost {
-    /// CPU time in user mode per done event, microseconds.
+    /// CPU time in user mode per completed event, microseconds.
     pub user_us_per_event: f64,
-    /// CPU time in the kernel per done event, microseconds.
+    /// CPU time in the kernel per completed event, microseconds.
     pub system_us_per_event: f64,
-    /// Context switches of the workers per done event.
+    /// Context switches of the workers per completed event.
     pub switches_per_event: f64,
-    /// Share of the measured phase that the worst-off worker was runnable and did not run; missing where the
-    /// kernel does not count it.
+    /// Share of the measured phase in which the most delayed worker was runnable but did not run; missing if
+    /// the kernel does not count it.
     pub starved_ratio: Maybe<f64>,
-    /// How long the workers together were runnable and did not run, per done event, microseconds.
+    /// Time in which the workers together were runnable but did not run, per completed event, microseconds.
     pub run_queue_wait_us_per_event: Maybe<f64>,
-    /// CPU time of the threads that kept the CPUs awake, which is in none of the above; `None` where there were none.
+    /// CPU time of the threads that keep CPUs out of idle states; in none of the above; `None` without such
+    /// threads.
     pub keep_awake_cpu: Option<Duration>,
-    /// How workers were woken early; `None` if they were not.
+    /// Early wake-ups; `None` if they are off.
     pub wake_up: Option<WakeUp>,
 }
 
-/// How workers were woken early, so as to be on time.
+/// Early wake-ups of workers, which let them start on time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WakeUp {
-    /// How long before a due time they asked to be woken, at the end.
+    /// Requested time between the wake-up and the due time, at the end.
     pub lead: Duration,
-    /// Share of one CPU that all of them together spun until the due time.
+    /// Share of one CPU that all workers together spun until due times.
     pub spun_ratio: f64,
 }
 
-/// The rate was changed while the load ran.
+/// A change of the rate during the load.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RateChange {
-    /// From here on, seconds since the start of the measured phase; negative in what came before it.
+    /// Time of the change, in seconds since the start of the measured phase; negative before it.
     pub at_s: f64,
-    /// The rate until there.
+    /// Rate before the change.
     pub from_per_s: f64,
-    /// The rate from there on. Where the arrivals say their rates themselves, both are means over the measured phase.
+    /// Rate after the change. If the arrivals define their own rates, both are means over the measured phase.
     pub per_s: f64,
 }
 
-/// What a load did, whole.
+/// Complete results of a load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadRecord {
-    /// What was asked for.
+    /// Settings.
     pub settings: LoadSettings,
-    /// What the server calls itself: `MariaDB 10.11.6`; missing where it does not say. Of several hosts that differ, each by its host.
+    /// Version that the server reports: `MariaDB 10.11.6`; missing if it reports none. If several hosts
+    /// differ, the version of each host.
     pub server_version: Maybe<String>,
     /// Start of the measured phase, `CLOCK_MONOTONIC`.
     pub measured_from_ns: u64,
-    /// Length of the measured phase as it was.
+    /// Actual length of the measured phase.
     pub measured: Duration,
-    /// Done events per second of the measured phase.
+    /// Completed events per second of the measured phase.
     pub achieved_per_s: f64,
-    /// What became of the events.
+    /// Outcomes of the events.
     pub counts: Counts,
-    /// From the intended start; missing in a closed loop, which has none.
+    /// Response time, from the intended start; missing in a closed loop, which has no intended starts.
     pub response: Maybe<CensoredHistogram>,
-    /// From the actual start; of events that were begun and had not ended, from below.
+    /// Service time, from the actual start; a lower bound for events that began and were unfinished.
     pub service: CensoredHistogram,
-    /// From the intended start until a worker was free; of events for which none was free until the end, from below.
-    /// Missing in a closed loop.
+    /// Time from the intended start until a worker was free; a lower bound for events without a free worker
+    /// until the end. Missing in a closed loop.
     pub wait: Maybe<CensoredHistogram>,
-    /// How late the generator was; missing in a closed loop.
+    /// Lateness of the generator; missing in a closed loop.
     pub lateness: Maybe<Histogram>,
-    /// Names of [`crate::histogram::QUANTILES`], `mean` and `max`, for which the generator's lateness, with the wait that
-    /// it caused, is more than half of the response.
+    /// Names of [`crate::histogram::QUANTILES`], `mean` and `max`, for which the generator's lateness, and
+    /// the wait that it caused, is more than half of the response time.
     pub generator_made: Vec<&'static str>,
-    /// Service time of tries that failed.
+    /// Service time of failed tries.
     pub failure: Histogram,
-    /// How long the making of each connection took, before the load began: the try that succeeded.
+    /// Time to open each connection before the load, by its successful try.
     pub connect: Maybe<Histogram>,
-    /// By operation inside the events.
+    /// Operations within the events, by name.
     pub operations: BTreeMap<String, Operation>,
-    /// Answers of the measured phase, also those of events that failed, where the target tells ways apart: `hit` and `miss`
-    /// of a cache, `2xx` and `5xx` of a web server.
+    /// Responses of the measured phase by class, including those of failed events, if the target
+    /// distinguishes classes: `hit` and `miss` of a cache, `2xx` and `5xx` of a web server.
     pub outcomes: BTreeMap<String, u64>,
-    /// Tries that failed.
+    /// Failed tries.
     pub errors: ErrorCounts,
-    /// The first message of each class of error, as the server worded it.
+    /// First message of each class of error, in the server's words.
     pub error_samples: Vec<String>,
-    /// When the server could not be reached.
+    /// Periods in which the server was unreachable.
     pub outages: Vec<Outage>,
-    /// Events due and not ended at the end of warm-up.
+    /// Events due but not completed at the end of the warm-up.
     pub backlog_after_warmup: u64,
-    /// Events that began, or were skipped, later than they were due because no worker was free then.
+    /// Events that began late, or were skipped, because no worker was free at their due time.
     pub found_no_worker: u64,
-    /// What each of several hosts did; empty if the target names one or none.
+    /// Results by host; empty unless the target names several hosts.
     pub hosts: Vec<OfHost>,
-    /// Each change of the rate while it ran.
+    /// Changes of the rate during the load.
     pub rate_changes: Vec<RateChange>,
-    /// Sockets that the kernel had open to the target before the first event, at most [`LoadSettings::connections_in_all`]; missing for targets
-    /// without sockets.
+    /// Sockets that the kernel had open to the target before the first event, at most
+    /// [`LoadSettings::connections_in_all`]; missing for targets without sockets.
     pub connected: Maybe<u32>,
-    /// What the generator cost.
+    /// Cost of the generator.
     pub client: Maybe<ClientCost>,
-    /// Distributions by interval, for files; empty while these are on disk only.
+    /// Distributions by interval, for files; empty while they are only on disk.
     pub slices: Vec<HistogramSlice>,
     /// Whether the run may be used.
     pub verdict: Verdict,
 }
 
 impl LoadRecord {
-    /// The host that an outage was of; `None` if the target has one.
+    /// Host of an outage; `None` if the target has only one host.
     pub fn host_of(&self, outage: &Outage) -> Option<&str> {
         Some(self.hosts.get(outage.host?)?.host.as_str())
     }
 
-    /// The summary of the response, with those values named that the generator may have made.
+    /// Summary of the response time, in which the values with more than half generator lateness are upper
+    /// bounds.
     ///
     /// # Errors
     ///
-    /// Why there is no response time.
+    /// The reason for a missing response time.
     pub fn response_summary(&self) -> Maybe<Option<Summary>> {
         let response = self.response.as_ref().map_err(Clone::clone)?;
         let made = || self.generator_made.clone();
@@ -399,41 +405,41 @@ impl LoadRecord {
     }
 }
 
-/// What a load shows while it runs: one interval.
+/// One interval of a running load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
-    /// Phase that the interval lies in.
+    /// Phase of the interval.
     pub phase: Phase,
-    /// Seconds since the start of the phase, at the interval's end.
+    /// End of the interval, in seconds since the start of the phase.
     pub t_s: f64,
     /// Length of the interval in seconds.
     pub interval_s: f64,
-    /// Events that fell due, per second; missing in a closed loop.
+    /// Due events per second; missing in a closed loop.
     pub offered_per_s: Maybe<f64>,
-    /// Events that ended well, per second.
+    /// Successfully completed events per second.
     pub achieved_per_s: f64,
-    /// Events due and not ended, at the interval's end.
+    /// Events due but not completed at the end of the interval.
     pub backlog: u64,
-    /// Latency of the events that ended in it: response, or service in a closed loop.
+    /// Latency of the events that ended in the interval: response time, or service time in a closed loop.
     pub latency: Histogram,
-    /// Tries that failed in it.
+    /// Failed tries in the interval.
     pub errors: u64,
-    /// Whether the server cannot be reached at the moment.
+    /// Whether the server is currently unreachable.
     pub outage: bool,
 }
 
-/// Where in its life a load is.
+/// Phase of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Load that rises, and does not count.
+    /// Rising load, which does not count.
     RampUp,
     /// Load that does not count.
     Warmup,
     /// Load that counts.
     Measure,
-    /// Load that falls, and does not count.
+    /// Falling load, which does not count.
     RampDown,
-    /// Waiting for what is in flight.
+    /// Wait for events in flight.
     Drain,
 }
 

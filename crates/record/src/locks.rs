@@ -1,4 +1,4 @@
-//! What was waited for, and for how long: locks of the kernel and locks of programs.
+//! Waits for locks of the kernel and of programs, and their duration.
 
 use std::collections::BTreeMap;
 use std::iter::Sum;
@@ -6,21 +6,22 @@ use std::iter::Sum;
 use crate::missing::{Maybe, Missing};
 use crate::run::words;
 
-/// How often and how long one lock was waited for. A wait counts in the interval in which it ends.
+/// Number and duration of waits for one lock. A wait counts in the interval in which it ends.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Waits {
     /// Waits that ended.
     pub count: u64,
-    /// Their time together.
+    /// Total time.
     pub ns_total: u64,
-    /// The longest of them.
+    /// Longest wait.
     pub ns_max: u64,
-    /// How many took how long: from each power of two (ns) to the next; the last bucket has no end.
+    /// Number of waits by duration: from each power of two (ns) to the next; the last bucket has no upper
+    /// end.
     pub histogram: BTreeMap<u64, u64>,
 }
 
 impl Waits {
-    /// Adds the waits of another place.
+    /// Adds other waits.
     pub fn add(&mut self, other: &Self) {
         self.count += other.count;
         self.ns_total += other.ns_total;
@@ -30,7 +31,7 @@ impl Waits {
         }
     }
 
-    /// Their mean length; 0 where there were none.
+    /// Mean duration; 0 if there are no waits.
     pub fn ns_mean(&self) -> u64 {
         self.ns_total / self.count.max(1)
     }
@@ -45,34 +46,34 @@ impl<'a> Sum<&'a Self> for Waits {
     }
 }
 
-/// What a lock of the kernel is, and how it was wanted.
+/// Type of a kernel lock and mode of acquisition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LockKind {
-    /// Burns CPU until it is free.
+    /// Spins until the lock is free.
     Spinlock,
-    /// Burns CPU until no writer holds it.
+    /// Spins until no writer holds the lock.
     RwlockRead,
-    /// Burns CPU until nobody holds it.
+    /// Spins until no thread holds the lock.
     RwlockWrite,
     /// Spins for a while if its owner runs, then sleeps.
     Mutex,
     /// Sleeps until no writer holds it.
     RwsemRead,
-    /// Sleeps until nobody holds it. That writers spin first is not told by the kernel.
+    /// Sleeps until no thread holds the lock. The kernel does not report that writers spin first.
     RwsemWrite,
     /// A counting semaphore; sleeps.
     Semaphore,
-    /// Sleeps, and lends its priority to the owner.
+    /// Sleeps; the owner inherits the waiter's priority.
     RtMutex,
-    /// A reader's lock of a real-time kernel; sleeps.
+    /// Reader's lock of a real-time kernel; sleeps.
     RtRwlockRead,
-    /// A writer's lock of a real-time kernel; sleeps.
+    /// Writer's lock of a real-time kernel; sleeps.
     RtRwlockWrite,
-    /// Cheap for readers, who sleep while there is a writer.
+    /// Cheap for readers; they sleep while a writer holds the lock.
     PercpuRwsemRead,
-    /// Cheap for readers, dear for its writers, who sleep.
+    /// Cheap for readers, expensive for writers; writers sleep.
     PercpuRwsemWrite,
-    /// Flags that no kernel had when this was written.
+    /// Flags that are unknown to this version.
     Other,
 }
 
@@ -92,43 +93,43 @@ words!(LockKind {
     Other = "other",
 });
 
-/// A lock of the kernel, from one place in the code, over one interval.
+/// Waits for a kernel lock from one call site, over one interval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LockSample {
-    /// The path of its waiters' control group, of version 2, where they are told apart by it.
+    /// Path of its waiters' cgroup v2, if the cgroup is a key.
     pub cgroup: Option<String>,
-    /// What it is.
+    /// Type of the lock and mode of acquisition.
     pub kind: LockKind,
-    /// Where it lies.
+    /// Address.
     pub address: u64,
-    /// What it is called: a symbol where it is static, `mmap_lock` and `siglock` of the waiting process.
+    /// Name: a symbol if the lock is static, `mmap_lock` or `siglock` of the waiting process.
     ///
-    /// Missing where it was allocated, as most are: then the caller tells what it protects.
+    /// Missing for an allocated lock, as most are: then the caller shows what the lock protects.
     pub name: Maybe<String>,
-    /// The function that asked for it, the locking functions themselves left out.
+    /// Function that acquired the lock, without the locking functions themselves.
     pub caller: Maybe<String>,
-    /// How that function was reached, from `caller` outward.
+    /// Call stack, from `caller` outward.
     pub stack: Vec<String>,
     /// The waits, spinning and sleeping.
     pub waits: Waits,
-    /// The part of their time that was spun: CPU time that did nothing.
+    /// The part of their time that was spun: CPU time without progress.
     pub spin_ns_total: u64,
 }
 
-/// All locks of the kernel over one interval.
+/// All kernel locks over one interval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LockInterval {
     /// Start, `CLOCK_MONOTONIC`.
     pub from_ns: u64,
     /// End, `CLOCK_MONOTONIC`.
     pub until_ns: u64,
-    /// CPUs that were online at its end.
+    /// CPUs that were online at the end.
     pub cpus: usize,
-    /// Whether the reader came so late that a deadline passed unseen.
+    /// Whether the reader was so late that it missed a deadline.
     pub missed_deadline: bool,
-    /// One for each kind, lock and stack; most time first.
+    /// One entry for each kind, lock and stack; most time first.
     pub locks: Vec<LockSample>,
-    /// Waits that are missing above, by reason. Where this is not empty, the numbers are lower bounds.
+    /// Waits that are missing above, by reason. If not empty, the numbers are lower bounds.
     pub lost: BTreeMap<String, u64>,
 }
 
@@ -138,9 +139,9 @@ impl LockInterval {
         (self.locks.iter().map(|l| &l.waits).sum(), self.locks.iter().map(|l| l.spin_ns_total).sum())
     }
 
-    /// The same with one entry for each kind, lock and caller, however it was reached.
+    /// Merges entries of the same kind, lock and caller, with any stack.
     ///
-    /// Locks of one name are one: `mmap_lock` stands for that of every process.
+    /// Locks with one name are merged: `mmap_lock` stands for that of every process.
     #[must_use]
     pub fn by_caller(&self) -> Self {
         let mut merged: Vec<LockSample> = Vec::new();
@@ -162,7 +163,7 @@ impl LockInterval {
         Self { locks: merged, ..self.clone() }
     }
 
-    /// The same with the first `most` locks and one more that stands for all others.
+    /// Merges all but the first `most` locks into one entry.
     #[must_use]
     pub fn at_most(mut self, most: usize) -> Self {
         let Some(rest) = split_off(&mut self.locks, most) else { return self };
@@ -181,7 +182,7 @@ impl LockInterval {
     }
 }
 
-/// What intervals of either side's locks are to the same words.
+/// Methods of both types of lock intervals.
 macro_rules! interval_of_locks {
     ($interval:ident) => {
         impl $interval {
@@ -190,12 +191,12 @@ macro_rules! interval_of_locks {
                 (self.until_ns - self.from_ns) as f64 * 1e-9
             }
 
-            /// Share of the time of all CPUs that `spin_ns` is.
+            /// Share of the time of all CPUs for a spin time of `spin_ns`.
             pub fn cpu_util_ratio(&self, spin_ns: u64) -> f64 {
                 spin_ns as f64 * 1e-9 / (self.seconds() * self.cpus.max(1) as f64)
             }
 
-            /// Several intervals as one, by caller; `None` where there is none.
+            /// Joins several intervals, by caller; `None` without intervals.
             pub fn joined(intervals: &[Self]) -> Option<Self> {
                 let (first, last) = (intervals.first()?, intervals.last()?);
                 let whole = Self {
@@ -214,17 +215,17 @@ macro_rules! interval_of_locks {
 interval_of_locks!(LockInterval);
 interval_of_locks!(UserLockInterval);
 
-/// What lies behind the first `most`, where that is more than one.
+/// Splits off all after the first `most`, if they are more than one.
 fn split_off<T>(all: &mut Vec<T>, most: usize) -> Option<Vec<T>> {
     (all.len() > most + 1).then(|| {
         let rest = all.split_off(most);
-        // Intervals are kept for long: not with the room of what left them.
+        // Intervals stay in memory for long: free the capacity of the removed entries.
         all.shrink_to(most + 1);
         rest
     })
 }
 
-/// Both together, where both are known.
+/// Sum of both, if both are known.
 fn sum_of(a: &Maybe<u64>, b: &Maybe<u64>) -> Maybe<u64> {
     [a, b].into_iter().cloned().sum()
 }
@@ -237,56 +238,57 @@ fn lost_of_all<'a>(all: impl Iterator<Item = &'a BTreeMap<String, u64>>) -> BTre
     sum
 }
 
-/// What a program's lock is, as far as its call tells.
+/// Type of a program's lock, as far as its call shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum UserLockKind {
-    /// Mutual exclusion: somebody else has it.
+    /// Mutual exclusion: another thread holds the lock.
     Mutex,
-    /// A condition that is waited for: idleness more often than contention.
+    /// Condition variable: a wait indicates idleness more often than contention.
     Condvar,
     /// A counting semaphore.
     Semaphore,
-    /// Anything else that waits on a futex: a joined thread, a barrier, a runtime of its own.
+    /// Any other wait on a futex: a joined thread, a barrier, a runtime's own lock.
     Other,
 }
 
 words!(UserLockKind { Mutex = "mutex", Condvar = "condvar", Semaphore = "semaphore", Other = "other" });
 
-/// A lock of a program, from one place in its code, over one interval.
+/// Waits for a lock of a program from one call site, over one interval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UserLockSample {
-    /// The path of its waiters' control group, of version 2, where they are told apart by it.
+    /// Path of its waiters' cgroup v2, if the cgroup is a key.
     pub cgroup: Option<String>,
-    /// Whose it is.
+    /// Process of the lock.
     pub pid: u32,
-    /// The name of a thread that waited for it, at most 15 bytes.
+    /// Name of a thread that waited for it, at most 15 bytes.
     pub comm: String,
-    /// Where it lies in the process.
+    /// Address in the process.
     pub address: u64,
-    /// What it is.
+    /// Type of the lock.
     pub kind: UserLockKind,
-    /// The call of the threads' library that waited: `pthread_cond_wait`.
+    /// Function of the thread library that waited: `pthread_cond_wait`.
     pub call: Maybe<String>,
-    /// The program's function that made that call.
+    /// Function of the program that called it.
     pub caller: Maybe<String>,
-    /// How it was reached, from the futex call outward.
+    /// Call stack, from the futex call outward.
     pub stack: Vec<String>,
-    /// Who woke the waiters last, as `comm/thread`, and from where.
+    /// Thread that last woke the waiters, as `comm/thread`, and its location.
     pub waker: Maybe<String>,
-    /// The waits that slept or tried to.
+    /// Waits that slept or tried to sleep.
     pub waits: Waits,
-    /// The part of their time that was spun: of those in which the thread did not leave its CPU, mostly because the lock
-    /// had changed before it slept. That of the program before its call is not seen. Missing in runs of earlier versions.
+    /// The part of their time that was spun: waits in which the thread did not leave its CPU, mostly because
+    /// the lock had changed before it slept. Spinning in the program before the call is not measured. Missing
+    /// in runs of earlier versions.
     pub spin_ns_total: Maybe<u64>,
-    /// Those of them that found the lock changed and did not sleep.
+    /// Waits that found the lock changed and did not sleep.
     pub not_slept: u64,
-    /// Those that ended because their time was over.
+    /// Waits that ended by timeout.
     pub timed_out: u64,
 }
 
 impl UserLockSample {
-    /// Whether it is waited for because there is nothing to do, more likely than because somebody else has it: a condition, or
-    /// waits of which most ended because their time was over.
+    /// Whether idleness is a more likely cause of the waits than contention: the lock is a condition
+    /// variable, or most waits ended by timeout.
     pub fn is_likely_idleness(&self) -> bool {
         self.kind == UserLockKind::Condvar || 2 * self.timed_out > self.waits.count
     }
@@ -299,13 +301,13 @@ pub struct UserLockInterval {
     pub from_ns: u64,
     /// End, `CLOCK_MONOTONIC`.
     pub until_ns: u64,
-    /// CPUs that were online at its end.
+    /// CPUs that were online at the end.
     pub cpus: usize,
-    /// Whether the reader came so late that a deadline passed unseen.
+    /// Whether the reader was so late that it missed a deadline.
     pub missed_deadline: bool,
-    /// One for each process, lock and stack; most time first.
+    /// One entry for each process, lock and stack; most time first.
     pub locks: Vec<UserLockSample>,
-    /// Waits that are missing above, by reason. Where this is not empty, the numbers are lower bounds.
+    /// Waits that are missing above, by reason. If not empty, the numbers are lower bounds.
     pub lost: BTreeMap<String, u64>,
 }
 
@@ -316,7 +318,7 @@ impl UserLockInterval {
         (self.locks.iter().map(|l| &l.waits).sum(), spun_ns)
     }
 
-    /// The same with one entry for each process, lock and place in its code, however it was reached.
+    /// Merges entries of the same process, lock and call site, with any stack.
     #[must_use]
     pub fn by_caller(&self) -> Self {
         let mut merged: Vec<UserLockSample> = Vec::new();
@@ -340,14 +342,14 @@ impl UserLockInterval {
         Self { locks: merged, ..self.clone() }
     }
 
-    /// The same with what is likely idleness behind everything else.
+    /// Moves likely idleness behind everything else.
     #[must_use]
     pub fn idleness_last(mut self) -> Self {
         self.locks.sort_by_key(UserLockSample::is_likely_idleness);
         self
     }
 
-    /// The same with the first `most` locks and one more that stands for all others.
+    /// Merges all but the first `most` locks into one entry.
     #[must_use]
     pub fn at_most(mut self, most: usize) -> Self {
         let Some(rest) = split_off(&mut self.locks, most) else { return self };
@@ -412,7 +414,7 @@ mod tests {
         assert_eq!(lines, [(1, "a", 220), (1, "b", 150), (2, "a", 10)]);
         assert_eq!(merged.total(), interval.total());
         assert_eq!(merged.locks[0].waits.histogram[&64], 2);
-        // Cut short or joined, no wait is lost either.
+        // Merging and joining lose no wait.
         let short = interval.clone().at_most(1);
         assert_eq!((short.locks.len(), short.total()), (2, interval.total()));
         let both = LockInterval::joined(&[interval.clone(), interval.clone()]).unwrap();

@@ -1,4 +1,4 @@
-//! Open and closed loops: what says when an event begins. Each has settings of its own, and only those.
+//! Open and closed loops, which decide when an event begins. Each has separate settings.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,28 +9,28 @@ use crate::load::rules::{self, Violation};
 use crate::load::settings;
 use crate::quantity::{NotAQuantity, duration, written_duration};
 
-/// What says when an event begins.
+/// Loop that decides when an event begins.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Loop {
-    /// A schedule, whatever the server takes.
+    /// Events begin by a schedule, independent of the server.
     Open(OpenLoop),
-    /// The end of the event before.
+    /// An event begins after the end of the previous one.
     Closed {
-        /// Rest of a worker after each event.
+        /// Think time of a worker after each event.
         think: Think,
     },
 }
 
 impl Loop {
-    /// As fast as it goes.
+    /// Closed loop without think time.
     pub const CLOSED: Self = Self::Closed { think: Think::None };
 
-    /// As [`OpenLoop::plain`].
+    /// Open loop by [`OpenLoop::plain`].
     pub fn open(per_s: f64) -> Self {
         Self::Open(OpenLoop::plain(per_s))
     }
 
-    /// What an open loop was asked for; `None` in a closed one.
+    /// Settings of the open loop; `None` in a closed loop.
     pub fn as_open(&self) -> Option<&OpenLoop> {
         match self {
             Self::Open(open) => Some(open),
@@ -43,7 +43,8 @@ impl Loop {
         self.as_open().map(|open| open.per_s)
     }
 
-    /// Rest of a worker after each event; none in an open loop, whose schedule says when the next one begins.
+    /// Think time of a worker after each event; none in an open loop, where the schedule decides when the
+    /// next event begins.
     pub fn think(&self) -> Think {
         match self {
             Self::Open(_) => Think::None,
@@ -51,35 +52,36 @@ impl Loop {
         }
     }
 
-    /// Whether there is anything that workers may spin for: due times, or answers on one of many connections.
+    /// Whether workers have anything to spin for: due times, or responses on one of many connections.
     pub fn may_spin(&self, connections: Option<u32>) -> bool {
         self.as_open().is_some() || connections.is_some()
     }
 }
 
-/// What only a loop with due times has.
+/// Settings that only an open loop has.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OpenLoop {
-    /// Events per second over all threads; of arrivals that say their rates themselves, the mean.
+    /// Events per second over all threads; the mean if the arrivals define their own rates.
     pub per_s: f64,
-    /// How due times are spread.
+    /// Distribution of due times.
     pub arrivals: Arrivals,
-    /// Which worker takes the next event.
+    /// Rule by which a worker takes the next event.
     pub schedule: Schedule,
-    /// What happens to late ones.
+    /// Handling of late events.
     pub late: LatePolicy,
-    /// Without [`crate::load::ClientSettings::spin`]: workers ask to be woken early by what their wake-ups usually take, and
-    /// spin the rest; all together for at most this share of one CPU. 0 turns it off.
+    /// Share of one CPU that all workers together may spin if [`crate::load::ClientSettings::spin`] is off:
+    /// they ask for an early wake-up by their usual wake-up latency and spin for the rest. 0 turns this off.
     pub spin_budget_ratio: f64,
-    /// Workers run at real-time priority (`SCHED_FIFO`), before everything else. In a closed loop nothing else would run.
+    /// Whether workers run at real-time priority (`SCHED_FIFO`), before everything else. In a closed loop
+    /// nothing else would run.
     pub fifo: bool,
 }
 
 impl OpenLoop {
-    /// The default of [`Self::spin_budget_ratio`].
+    /// Default of [`Self::spin_budget_ratio`].
     pub const SPIN_BUDGET_RATIO: f64 = settings::SPIN_BUDGET.default_ratio();
 
-    /// Even arrivals, for any free worker; workers sleep, at ordinary priority.
+    /// Loop with even arrivals that any free worker takes; workers sleep, at ordinary priority.
     pub fn plain(per_s: f64) -> Self {
         Self {
             per_s,
@@ -92,31 +94,31 @@ impl OpenLoop {
     }
 }
 
-/// The settings of a loop as they are given. `None`: not given.
+/// Settings of a loop as given. `None`: not given.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoopOptions {
     /// Events per second.
     pub per_s: Option<f64>,
-    /// How due times are spread.
+    /// Distribution of due times.
     pub arrivals: Option<Arrivals>,
-    /// How far jitter arrivals move, as [`Arrivals::Jitter`]; overrides the ratio of the arrivals.
+    /// Range of jitter arrivals, as in [`Arrivals::Jitter`]; overrides the ratio of the arrivals.
     pub jitter_ratio: Option<f64>,
-    /// Which worker takes the next event.
+    /// Rule by which a worker takes the next event.
     pub schedule: Option<Schedule>,
-    /// What happens to late events.
+    /// Handling of late events.
     pub late: Option<LatePolicy>,
-    /// How much workers may spin.
+    /// Share of one CPU that workers may spin.
     pub spin_budget_ratio: Option<f64>,
     /// Real-time priority.
     pub fifo: bool,
-    /// Rest after each event.
+    /// Think time after each event.
     pub think: Option<Think>,
 }
 
 impl LoopOptions {
-    /// The loop, with every default resolved.
+    /// Resolves every default and returns the loop.
     ///
-    /// - `span`: length of the measured phase, for the mean rate of arrivals that have rates of their own.
+    /// - `span`: length of the measured phase, for the mean rate of arrivals that define their own rates.
     ///
     /// # Errors
     ///
@@ -149,7 +151,7 @@ impl LoopOptions {
         }))
     }
 
-    /// The first setting that is given and that only an open loop has.
+    /// First given setting that only an open loop has.
     fn open_only(&self) -> Option<&'static str> {
         let given = [
             ("arrivals", self.arrivals.is_some()),
@@ -163,21 +165,21 @@ impl LoopOptions {
     }
 }
 
-/// What happens to an event that is taken late.
+/// Handling of an event that starts late.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum LatePolicy {
-    /// It starts at once; it counts from its due time.
+    /// Starts immediately; its response time counts from its due time.
     Queue,
-    /// It is not done where it is later than this, and is counted as skipped.
+    /// Skipped and counted if it is later than the limit.
     Skip {
-        /// The lateness from which an event is given up.
+        /// Lateness from which an event is skipped.
         limit: Duration,
     },
-    /// It is not done where no worker was free when it was due, and is counted as skipped.
+    /// Skipped and counted if no worker was free at its due time.
     Drop,
-    /// It waits for its turn: late events start at no more than this many times the rate, however many there are.
+    /// Waits for its turn: late events start at most at this many times the rate, however many there are.
     Pace {
-        /// Over 1, or the backlog never shrinks.
+        /// Over 1; otherwise the backlog never shrinks.
         times: f64,
     },
 }
@@ -194,11 +196,11 @@ impl fmt::Display for LatePolicy {
 }
 
 impl LatePolicy {
-    /// Reads what [`fmt::Display`] writes: `queue`, `skip=100ms`, `drop`, `pace=2x`.
+    /// Parses what [`fmt::Display`] writes: `queue`, `skip=100ms`, `drop`, `pace=2x`.
     ///
     /// # Errors
     ///
-    /// What is wrong, and what to write instead.
+    /// The problem and a valid example.
     pub fn parse(text: &str) -> Result<Self, String> {
         match text.split_once('=') {
             None if text == "queue" => Ok(Self::Queue),
@@ -220,23 +222,23 @@ impl LatePolicy {
     }
 }
 
-/// How long a worker of a closed loop rests after each event.
+/// Think time of a worker of a closed loop after each event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Think {
-    /// Not at all.
+    /// Zero think time.
     None,
-    /// Always this long.
+    /// Constant.
     Constant(Duration),
     /// Exponentially distributed, with this mean.
     Exponential(Duration),
 }
 
 impl Think {
-    /// Reads what [`fmt::Display`] writes: `10ms`, `exp:10ms`.
+    /// Parses what [`fmt::Display`] writes: `10ms`, `exp:10ms`.
     ///
     /// # Errors
     ///
-    /// [`NotAQuantity`] where it holds no duration.
+    /// [`NotAQuantity`] if the text is not a duration.
     pub fn parse(text: &str) -> Result<Self, NotAQuantity> {
         let (is_exponential, time) = text.strip_prefix("exp:").map_or((false, text), |time| (true, time));
         let time = duration(time)?;

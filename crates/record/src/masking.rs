@@ -1,8 +1,8 @@
-//! Passwords in texts for people: a command line, a plan, a message, a log.
+//! Masks passwords in text for people: command lines, plans, messages, logs.
 //!
-//! A second line of defence: it masks a secret that it recognises by the word before it or by its form. A value in
-//! quotes is masked up to the quote that closes it, also in JSON, in which that quote is escaped; a text that says too
-//! little is better than one that says too much.
+//! This is a second line of defense: it recognizes a secret by the word before it or by its form. A value in
+//! quotes is masked up to its closing quote, also in JSON, which escapes that quote. Masking too much is
+//! better than too little.
 
 mod announced;
 mod forms;
@@ -19,14 +19,14 @@ use self::words::mask_words;
 
 pub(crate) use self::names::{is_reference, is_secret, is_secret_parameter};
 
-/// A text for people with the passwords masked that are seen to be such: in URLs, in `password=...`, in
-/// `MYSQL_PWD = "..."`, behind `--token`, in `Authorization: ...`.
+/// Masks the passwords that are recognizable in a text: in URLs, in `password=...`, in `MYSQL_PWD = "..."`,
+/// after `--token`, in `Authorization: ...`.
 ///
-/// A password that holds blanks or quotes ends its URL too early to be seen: a caller that knows the
-/// [`Target`](crate::target::Target) masks that.
+/// A password that contains blanks or quotes ends its URL too early to be recognized: a caller that knows the
+/// [`Target`](crate::target::Target) masks it.
 pub fn mask_text(text: &str) -> String {
     let mut masked = String::with_capacity(text.len());
-    // Inside a secret that has several lines, up to the line with this in it.
+    // Text that ends a secret of several lines, while inside one.
     let mut hidden_until: Option<&str> = None;
     for line in whole_lines(text) {
         if let Some(end) = hidden_until {
@@ -46,8 +46,8 @@ pub fn mask_text(text: &str) -> String {
     masked
 }
 
-/// The lines of a text with their ends. A line that ends with a backslash, or with an option that takes a secret,
-/// includes the next one.
+/// Lines of a text, including line ends. A line that ends with a backslash, or with an option that takes a
+/// secret, includes the next one.
 pub fn whole_lines(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -65,11 +65,11 @@ fn line_end(text: &str, from: usize) -> Option<usize> {
     (from < text.len()).then(|| text[from..].find('\n').map_or(text.len(), |at| from + at + 1))
 }
 
-/// - `line`: may be several already.
+/// - `line`: may consist of several lines.
 fn goes_on(line: &str) -> bool {
     let last = &line[line.trim_end_matches(['\r', '\n']).rfind('\n').map_or(0, |at| at + 1)..];
     let last = last.trim_end_matches(['\r', '\n']);
-    // `title = "the cost of --token"`: the text is over, and nothing separates it from another one.
+    // `title = "the cost of --token"`: the text ends here, and the option has no value.
     if last.trim_end().ends_with(['"', '\'']) {
         return false;
     }
@@ -79,7 +79,8 @@ fn goes_on(line: &str) -> bool {
     last.ends_with('\\') || (word.starts_with('-') && announces_secret(&text[..begin], word))
 }
 
-/// The quotes that end the block, and the line up to them, if the line is `NAME = """` and the secret follows below.
+/// Quotes that end the block, and the line up to them, if the line is `NAME = """` and the secret follows
+/// below.
 fn opens_block(line: &str) -> Option<(&'static str, &str)> {
     let (name, value) = line.split_once('=')?;
     let quote = ["\"\"\"", "'''"].into_iter().find(|quote| value.trim_start().starts_with(quote))?;
@@ -92,7 +93,7 @@ const KEY_BEGINS: &str = "-----BEGIN ";
 const KEY_ENDS: &str = "-----END ";
 const KEY_NAME: &str = "PRIVATE KEY-----";
 
-/// Private keys in PEM, in one line, as JSON has them, or in several.
+/// Masks private keys in PEM, on one line, as in JSON, or on several.
 fn mask_keys(line: &str, hidden_until: &mut Option<&str>) -> String {
     let mut masked = String::with_capacity(line.len());
     let mut rest = line;
@@ -116,7 +117,7 @@ fn mask_keys(line: &str, hidden_until: &mut Option<&str>) -> String {
     masked
 }
 
-/// `NAME = "value"`, the form of a plan; `None` if it is another form, or nothing secret.
+/// Masks `NAME = "value"`, the form of a plan; `None` for another form or a value that is not secret.
 fn mask_assignment(line: &str) -> Option<String> {
     let (name, value) = line.split_once('=')?;
     let name_only = name.trim().trim_matches('"');
@@ -129,7 +130,7 @@ fn mask_assignment(line: &str) -> Option<String> {
     let (before, rest) = value.split_once(quote)?;
     let (_, after) = rest.rsplit_once(quote)?;
     if !matches!(after.trim_start().chars().next(), None | Some('#' | ',')) {
-        // A command with a variable before it.
+        // A command after a variable.
         return None;
     }
     let secret = rest.strip_suffix(after).and_then(|r| r.strip_suffix(quote)).unwrap_or(rest);
@@ -137,7 +138,7 @@ fn mask_assignment(line: &str) -> Option<String> {
         .then(|| format!("{name}={before}{quote}***{quote}{after}"))
 }
 
-/// One line, in which the secrets stand behind what announces them.
+/// Masks the secrets of one line that a word before them announces.
 fn mask_line(line: &str) -> String {
     let line = mask_values(line, headers);
     let line = mask_values(&line, fields);
@@ -153,7 +154,8 @@ fn mask_line(line: &str) -> String {
     mask_forms(&line)
 }
 
-/// Looks for the next value from a place on: where the search goes on, and the value if there is one.
+/// Finds the next value after an offset: returns the offset at which to continue, and the value if there is
+/// one.
 type Find = fn(&str, usize, &mut Quotes) -> Option<(usize, Option<Value>)>;
 
 /// Masks the values that `find` yields.

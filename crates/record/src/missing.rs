@@ -1,19 +1,19 @@
-//! Missing is not zero: a value that we lack says why.
+//! Missing is not zero: a missing value has a reason.
 
 use std::fmt;
 
-/// Why a value is not there.
+/// Reason for a missing value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Missing {
-    /// A clause that reads after "missing:", lower case, no full stop: `the kernel has no BTF`.
+    /// Clause that follows "missing:", lower case, no full stop: `the kernel has no BTF`.
     pub reason: String,
 }
 
-/// A value, or the reason why there is none.
+/// A value, or the reason why it is missing.
 pub type Maybe<T> = Result<T, Missing>;
 
 impl Missing {
-    /// A missing value with its reason.
+    /// Missing value with its reason.
     pub fn because(reason: impl Into<String>) -> Self {
         Self { reason: reason.into() }
     }

@@ -1,20 +1,20 @@
-//! What the network interfaces carried over an interval, in exact counts.
+//! Traffic of the network interfaces over an interval, in exact counts.
 
 use crate::missing::{Maybe, Missing};
 use crate::run::words;
 
-/// Whether a link carries both directions at once.
+/// Duplex mode of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Duplex {
     /// One direction at a time: both share the speed.
     Half,
-    /// Each direction has the speed for itself.
+    /// Both directions at once, each with the full speed.
     Full,
 }
 
 words!(Duplex { Half = "half", Full = "full" });
 
-/// What an interface counted.
+/// Counters of an interface.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LinkCounts {
     /// Bytes received.
@@ -25,25 +25,25 @@ pub struct LinkCounts {
     pub rx_packets: u64,
     /// Packets sent.
     pub tx_packets: u64,
-    /// Packets that came in damaged.
+    /// Packets that arrived damaged.
     pub rx_errors: u64,
     /// Packets that could not be sent.
     pub tx_errors: u64,
-    /// Packets that came in and found no room: dropped by the system or missed by the device.
+    /// Packets that arrived and were dropped by the system or missed by the device.
     pub rx_dropped: u64,
-    /// Packets that were to be sent and found no room.
+    /// Packets to send that were dropped.
     pub tx_dropped: u64,
     /// Collisions on the wire.
     pub collisions: u64,
 }
 
 impl LinkCounts {
-    /// The events that say that the link or its queues were full: errors, drops and collisions.
+    /// Sum of the events that indicate a saturated link or queue: errors, drops and collisions.
     pub fn saturation(&self) -> u64 {
         self.rx_errors + self.tx_errors + self.rx_dropped + self.tx_dropped + self.collisions
     }
 
-    /// Whether nothing went in or out, nor was to: what only drops is at work.
+    /// Whether no packet was received, sent, lost or dropped: an interface that only drops is not idle.
     pub fn is_idle(&self) -> bool {
         self.rx_packets == 0 && self.tx_packets == 0 && self.saturation() == 0
     }
@@ -52,31 +52,31 @@ impl LinkCounts {
 /// One interface over one interval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InterfaceSample {
-    /// The kernel's number of it, which a later interface of the same name does not get.
+    /// Kernel's interface index; a later interface of the same name has another one.
     pub index: u32,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// What makes it, where it is not hardware: `veth`, `bridge`.
+    /// Kind of a virtual interface, `veth` or `bridge`; `None` for hardware.
     pub kind: Option<String>,
-    /// Whether it only leads back to this machine.
+    /// Whether it is a loopback interface.
     pub loopback: bool,
     /// Whether it is up.
     pub up: bool,
-    /// Its speed, each direction; missing where neither the driver nor the user says.
+    /// Speed of each direction; missing if neither the driver nor the user gives it.
     pub speed_bits_per_s: Maybe<u64>,
-    /// Whether both directions have that speed at once.
+    /// Duplex mode.
     pub duplex: Maybe<Duplex>,
-    /// What it counted in the interval; missing where it came or went meanwhile.
+    /// Counts of the interval; missing if the interface appeared or disappeared in it.
     pub counts: Maybe<LinkCounts>,
 }
 
 impl InterfaceSample {
-    /// Share of the link's speed that was used: by the busier direction where the link is full duplex, else by both
-    /// together. May exceed 1 on a virtual link, whose driver names a speed that nothing enforces.
+    /// Utilization of the link: of the busier direction on a full-duplex link, else of both together. May
+    /// exceed 1 on a virtual link, because its driver reports a speed that nothing enforces.
     ///
     /// # Errors
     ///
-    /// Why the counts or the speed are missing.
+    /// The reason that counts or speed are missing.
     pub fn util_ratio(&self, seconds: f64) -> Maybe<f64> {
         let counts = self.counts.as_ref().map_err(Clone::clone)?;
         let speed = self.speed_bits_per_s.clone()?;
@@ -86,11 +86,11 @@ impl InterfaceSample {
         Ok(used(counts.rx_bytes + counts.tx_bytes, speed, seconds))
     }
 
-    /// Share of the link's speed that each direction used: in, out.
+    /// Utilization of the link by direction: in, out.
     ///
     /// # Errors
     ///
-    /// As [`Self::util_ratio`].
+    /// The same as [`Self::util_ratio`].
     pub fn util_ratios(&self, seconds: f64) -> Maybe<(f64, f64)> {
         let counts = self.counts.as_ref().map_err(Clone::clone)?;
         let speed = self.speed_bits_per_s.clone()?;
@@ -102,33 +102,33 @@ fn used(bytes: u64, bits_per_s: u64, seconds: f64) -> f64 {
     bytes as f64 * 8.0 / (bits_per_s as f64 * seconds)
 }
 
-/// What TCP counted, over all interfaces.
+/// Counters of TCP, over all interfaces.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TcpCounts {
     /// Segments received.
     pub in_segments: u64,
-    /// Segments sent, without those sent again.
+    /// Segments sent, without retransmissions.
     pub out_segments: u64,
-    /// Segments sent again.
+    /// Retransmitted segments.
     pub retransmitted_segments: u64,
     /// Connections that were reset by either side.
     pub resets: u64,
-    /// Connections that failed to come about.
+    /// Connection attempts that failed.
     pub attempts_failed: u64,
-    /// Connections that others made to us.
+    /// Connections that peers opened to this machine.
     pub passive_opens: u64,
-    /// Connections that we made.
+    /// Connections that this machine opened.
     pub active_opens: u64,
-    /// Connections that a full listen queue, or anything else at the listener, dropped.
+    /// Connections that a listener dropped, for a full queue or another reason.
     pub listen_drops: u64,
 }
 
 impl TcpCounts {
-    /// Share of the segments sent that had been sent before.
+    /// Share of the segments sent that were retransmissions.
     ///
     /// # Errors
     ///
-    /// Missing where none was sent.
+    /// Missing if no segment was sent.
     pub fn retransmitted_ratio(&self) -> Maybe<f64> {
         let sent = self.out_segments + self.retransmitted_segments;
         if sent == 0 {
@@ -138,7 +138,7 @@ impl TcpCounts {
     }
 }
 
-/// What UDP counted, over all interfaces.
+/// Counters of UDP, over all interfaces.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct UdpCounts {
     /// Datagrams delivered.
@@ -147,11 +147,11 @@ pub struct UdpCounts {
     pub out_datagrams: u64,
     /// Datagrams that could not be delivered: damaged, or the receiver's buffer was full.
     pub in_errors: u64,
-    /// ... of these, because the buffer was full.
+    /// Part of `in_errors` with a full receive buffer.
     pub receive_buffer_errors: u64,
-    /// Datagrams that could not be sent for want of buffer.
+    /// Datagrams that could not be sent because the buffer was full.
     pub send_buffer_errors: u64,
-    /// Datagrams to a port at which nobody listened.
+    /// Datagrams to a port without a listener.
     pub no_ports: u64,
 }
 
@@ -162,13 +162,13 @@ pub struct NicInterval {
     pub from_ns: u64,
     /// End, `CLOCK_MONOTONIC`; the interval's length is measured, never assumed.
     pub until_ns: u64,
-    /// Whether the reader came so late that a deadline passed unseen.
+    /// Whether the reader was so late that it missed a deadline.
     pub missed_deadline: bool,
-    /// The interfaces, in the kernel's order.
+    /// Interfaces, in the kernel's order.
     pub interfaces: Maybe<Vec<InterfaceSample>>,
-    /// What TCP counted.
+    /// Counters of TCP.
     pub tcp: Maybe<TcpCounts>,
-    /// What UDP counted.
+    /// Counters of UDP.
     pub udp: Maybe<UdpCounts>,
 }
 

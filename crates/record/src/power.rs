@@ -1,15 +1,16 @@
-//! Energy over an interval, by the parts of the machine that have a counter of it.
+//! Energy over an interval, by the parts of the machine that have an energy counter.
 
 use crate::missing::Maybe;
 
-/// What one part took.
+/// Energy of one part.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EnergySample {
-    /// `package-0`, and `package-0/dram` for the memory that it controls; memory is not in the package's energy.
+    /// `package-0`, or `package-0/dram` for the memory that it controls; the package's energy excludes the
+    /// memory.
     pub zone: String,
-    /// In joules.
+    /// Energy in joules.
     pub energy_j: Maybe<f64>,
-    /// Time between the two readings of its counter.
+    /// Time between the two readings of the counter.
     pub length_ns: u64,
 }
 

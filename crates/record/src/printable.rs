@@ -1,16 +1,16 @@
-//! Text that others chose (process and file names, titles, labels, what servers say) as a person may safely read it.
+//! Makes text of other origin (process and file names, titles, labels, server messages) safe to print.
 //!
-//! A terminal obeys control characters: an escape sequence sets its title, fills its clipboard or overwrites the line
-//! above, and bidirectional controls reorder what a reader sees. Every place that prints such text writes it through
-//! here; [`Guarded`] is the second line, around a whole stream.
+//! A terminal obeys control characters: an escape sequence sets its title, fills its clipboard or overwrites
+//! the line above, and bidirectional controls reorder the text. All code that prints such text uses this
+//! module; [`Guarded`] is the second line of defense, around a whole stream.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-/// Whether a character is an order to the terminal, changes the order of others, or cannot be seen.
+/// Whether a character controls the terminal, reorders text, or is invisible.
 ///
-/// Zero-width joiners are not: words of some languages need them.
+/// False for zero-width joiners: words of some languages need them.
 pub fn is_unseen(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -20,7 +20,7 @@ pub fn is_unseen(c: char) -> bool {
             | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// The text on one line, with every unseen character written out: `\n`, `\x1b`, `\u{202e}`.
+/// Text on one line, with every unseen character escaped: `\n`, `\x1b`, `\u{202e}`.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(is_unseen) {
         return Cow::Borrowed(text);
@@ -32,13 +32,14 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// As [`printable`], with the line ends kept; every further line is indented, so that none can pass for ours.
+/// Variant of [`printable`] that keeps line ends; every further line is indented, so none can pass for
+/// bakeoff's own.
 pub fn printable_lines(text: &str) -> String {
     let lines: Vec<Cow<'_, str>> = text.lines().map(printable).collect();
     lines.join("\n  ")
 }
 
-/// As [`printable`], with line ends and tabs kept: for text that stands in a block where its lines are expected.
+/// Variant of [`printable`] that keeps line ends and tabs, for text in a block of several lines.
 pub fn printable_block(text: &str) -> Cow<'_, str> {
     let is_wrong = |c: char| is_unseen(c) && !matches!(c, '\n' | '\t');
     if !text.contains(is_wrong) {
@@ -63,29 +64,29 @@ fn push(out: &mut String, c: char) {
     written.expect("a String takes all that is written to it");
 }
 
-/// How [`Guarded`] writes an unseen character.
+/// Escapes that [`Guarded`] writes for an unseen character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// Text: `\x1b`.
     Plain,
-    /// Text with our own colors, `ESC [ digits m`, which pass.
+    /// Text in which bakeoff's own colors, `ESC [ digits m`, pass.
     Colored,
-    /// JSON, where such characters stand in strings only: `\u001b`, so that the document says the same.
+    /// JSON, where such characters occur only in strings: `\u001b`, so the document's meaning stays the same.
     Json,
 }
 
-/// A stream on which only lines, tabs and visible characters pass.
+/// Stream that passes only lines, tabs and visible characters.
 ///
-/// It cannot know which line ends and colors are ours: texts go through [`printable`] before.
+/// It cannot tell bakeoff's own line ends and colors from others: text goes through [`printable`] first.
 #[derive(Debug)]
 pub struct Guarded<W: Write> {
     out: W,
     form: Form,
-    /// The beginning of a character or of a color that the last write ended in.
+    /// Incomplete character or color at the end of the last write.
     held: Vec<u8>,
 }
 
-/// Longest color sequence of ours, in bytes.
+/// Length of bakeoff's longest color sequence, in bytes.
 const COLOR_BYTES_MAX: usize = 16;
 
 impl<W: Write> Guarded<W> {
@@ -94,7 +95,7 @@ impl<W: Write> Guarded<W> {
         Self { out, form, held: Vec::new() }
     }
 
-    /// Writes all of `bytes` but an unfinished end, which is kept; `last`: nothing follows.
+    /// Writes `bytes` except an incomplete end, which stays in `held`; `last`: nothing follows.
     fn pass(&mut self, bytes: &[u8], last: bool) -> io::Result<()> {
         let is_plain = |b: &u8| matches!(b, b' '..=b'~' | b'\n' | b'\t');
         if self.held.is_empty() && bytes.iter().all(is_plain) {

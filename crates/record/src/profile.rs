@@ -1,11 +1,11 @@
-//! Where threads spent their time, by stack: on a CPU, or off all of them.
+//! Time of threads by stack: on a CPU, or off all CPUs.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::missing::Maybe;
 use crate::run::words;
 
-/// Which time a profile divides.
+/// Kind of time in a profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProfileKind {
     /// Time on a CPU, by samples.
@@ -16,97 +16,97 @@ pub enum ProfileKind {
 
 words!(ProfileKind { OnCpu = "on-cpu", OffCpu = "off-cpu" });
 
-/// What a thread did in the time of a stack.
+/// State of a thread during the time of a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ThreadState {
-    /// It had a CPU.
+    /// On a CPU.
     Running,
-    /// It waited for an event: a timer, a lock, a disk, a peer. Includes the time from wake-up to the CPU.
+    /// Waited for an event: a timer, a lock, a disk, a peer. Includes the time from wake-up to the CPU.
     Blocked,
-    /// It was preempted or yielded: it waited for a CPU.
+    /// Preempted or yielded: waited for a CPU.
     Runnable,
 }
 
 words!(ThreadState { Running = "running", Blocked = "blocked", Runnable = "runnable" });
 
-/// One stack and the time that was spent in it.
+/// One stack and the time spent in it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProfileStack {
     /// Name of the threads.
     pub comm: String,
-    /// What they did.
+    /// State of the threads.
     pub state: ThreadState,
     /// Functions, outermost first; those of the kernel end in `_[k]`.
     pub frames: Vec<String>,
-    /// Samples, or times that a thread left its CPU.
+    /// Samples, or number of times that a thread left its CPU.
     pub count: u64,
-    /// Time together.
+    /// Total time.
     pub ns: u64,
 }
 
-/// What a profile could not see, of the time that it has.
+/// Parts of the profile's time with incomplete stacks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ProfileDoubts {
-    /// Time whose innermost function has no name.
+    /// Time with an innermost function that has no name.
     pub unnamed_ns: u64,
-    /// Time of processes that had ended before their functions could be named.
+    /// Time of processes that ended before their functions could be resolved.
     pub ended_ns: u64,
-    /// Time whose user stack ends at the first function: its code keeps no frame pointers.
+    /// Time with a user stack of one function, because its code has no frame pointers.
     pub without_callers_ns: u64,
     /// Time of stacks deeper than the kernel walks; their outermost functions are missing.
     pub truncated_ns: u64,
-    /// Time whose stack there was no room for.
+    /// Time of stacks that were not stored for lack of space.
     pub without_stack_ns: u64,
 }
 
-/// What profiling cost.
+/// Cost of profiling.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProfileCost {
-    /// Time of our program for one sample or switch, without the interrupt around it.
+    /// Time of the BPF program per sample or switch, without the interrupt around it.
     pub ns_per_event: f64,
     /// Samples or switches.
     pub events: u64,
-    /// CPU time of our program in the kernel.
+    /// CPU time of the BPF program.
     pub kernel_s: f64,
-    /// CPU time of this process meanwhile: it names functions.
+    /// CPU time of this process during the profile; it resolves function names.
     pub reader_s: f64,
 }
 
 /// Stacks of an interval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Profile {
-    /// Which time it divides.
+    /// Kind of time.
     pub kind: ProfileKind,
-    /// How long it took.
+    /// Length.
     pub elapsed_ns: u64,
-    /// CPUs that were watched.
+    /// Number of watched CPUs.
     pub cpus: usize,
-    /// Time that a sample stands for; missing off-CPU.
+    /// Time that one sample represents; missing off-CPU.
     pub period_ns: Maybe<u64>,
-    /// Samples that found a CPU idle; missing off-CPU and where only some threads were watched.
+    /// Samples that found a CPU idle; missing off-CPU and if only some threads were watched.
     pub idle_samples: Maybe<u64>,
-    /// One for each thread name, state and stack; most time first.
+    /// One entry for each thread name, state and stack; most time first.
     pub stacks: Vec<ProfileStack>,
-    /// Off-CPU: threads that were still off at the end, whose time until then is counted.
+    /// Off-CPU: threads that were still off at the end; their time until then counts.
     pub still_off: u64,
-    /// What it could not see.
+    /// Time with incomplete stacks.
     pub doubts: ProfileDoubts,
-    /// Why names are missing, one sentence each.
+    /// Reasons for missing names, one sentence each.
     pub notes: Vec<String>,
-    /// What was lost, by reason.
+    /// Lost events, by reason.
     pub lost: BTreeMap<String, u64>,
-    /// What it cost.
+    /// Cost of the profile.
     pub cost: Maybe<ProfileCost>,
 }
 
 /// One function of a profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FunctionTime {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Time in which it was the innermost.
+    /// Time in which it was the innermost function.
     pub self_ns: u64,
-    /// Time in which it was on the stack, however often.
+    /// Time in which it was on the stack, at any depth.
     pub total_ns: u64,
 }
 
@@ -126,19 +126,19 @@ impl Profile {
         self.stacks.iter().filter(|s| s.state == state).map(|s| s.ns).sum()
     }
 
-    /// Samples or times off the CPU, of all stacks.
+    /// Samples, or number of times off the CPU, of all stacks.
     pub fn count(&self) -> u64 {
         self.stacks.iter().map(|s| s.count).sum()
     }
 
-    /// Time by function; most time of their own first.
+    /// Time by function; largest self time first.
     pub fn functions(&self) -> Vec<FunctionTime> {
         let mut times: HashMap<&str, (u64, u64)> = HashMap::new();
         for stack in &self.stacks {
             if let Some(innermost) = stack.frames.last() {
                 times.entry(innermost).or_default().0 += stack.ns;
             }
-            // A function that calls itself is on the stack once.
+            // Counts a recursive function once per stack.
             for frame in stack.frames.iter().collect::<HashSet<_>>() {
                 times.entry(frame).or_default().1 += stack.ns;
             }

@@ -1,43 +1,43 @@
-//! Instruments against known truths.
+//! Measurements of workloads with known truths.
 
 use crate::missing::Maybe;
 use crate::run::{RunId, words};
 
-/// What one instrument said of one workload whose truth is known.
+/// Measurement of one workload with a known truth by one instrument.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Proof {
-    /// What was proved: `cpu`, `load`.
+    /// Proved subject: `cpu`, `load`.
     pub subject: String,
-    /// What measured: `events`, `/proc/stat`, `mpstat`.
+    /// Instrument: `events`, `/proc/stat`, `mpstat`.
     pub instrument: String,
-    /// Whether it is ours: others' instruments are shown beside, and fail nothing.
+    /// Whether it is bakeoff's: other tools are shown for comparison and cannot fail.
     pub ours: bool,
-    /// What was measured: `hide 70 %`.
+    /// Workload: `hide 70 %`.
     pub workload: String,
-    /// What it says of itself, or what is known of it otherwise.
+    /// True value, from the workload itself or from another source.
     pub truth: Maybe<f64>,
-    /// What the instrument said.
+    /// Value from the instrument.
     pub found: Maybe<f64>,
-    /// The largest error that is accepted, in the same unit.
+    /// Largest accepted error, in the same unit.
     pub limit: f64,
-    /// The unit of all three.
+    /// Unit of all three.
     pub unit: Unit,
-    /// CPU time that the instrument took, as a share of one CPU.
+    /// CPU time of the instrument, as a share of one CPU.
     pub cost_ratio: Maybe<f64>,
-    /// What explains the error, where something does.
+    /// Explanation of the error, if there is one.
     pub remark: Option<String>,
 }
 
-/// What a proof counts in.
+/// Unit of a proof.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Unit {
-    /// A share; errors are told in points, which are hundredths of it.
+    /// A share; errors are printed in percentage points.
     Ratio,
     /// Nanoseconds.
     Ns,
     /// Events per second.
     PerS,
-    /// How many.
+    /// Number.
     Count,
     /// Bytes.
     Bytes,
@@ -45,38 +45,38 @@ pub enum Unit {
 
 words!(Unit { Ratio = "ratio", Ns = "ns", PerS = "per_s", Count = "count", Bytes = "bytes" });
 
-/// What a proof shows.
+/// Result of a proof.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ProofVerdict {
     /// The error is within the limit.
     Pass,
-    /// It is not.
+    /// The error exceeds the limit.
     Fail,
-    /// There is nothing to compare.
+    /// A value is missing.
     Cannot,
 }
 
 words!(ProofVerdict { Pass = "pass", Fail = "fail", Cannot = "cannot" });
 
-/// How a reason ends where only the machine's being busy kept something from being proved.
+/// End of a reason if only a busy machine prevented the proof.
 pub const AGAIN: &str = "prove again on a quiet machine";
 
 impl Proof {
-    /// Whether it could not be made because the machine was busy: another time it may.
+    /// Whether a busy machine prevented the proof; another attempt may succeed.
     pub fn is_for_another_time(&self) -> bool {
         self.error().is_err_and(|why| why.reason.ends_with(AGAIN))
     }
 
-    /// Found less truth.
+    /// Error: found minus truth.
     ///
     /// # Errors
     ///
-    /// Why one of them is missing.
+    /// The reason that one of them is missing.
     pub fn error(&self) -> Maybe<f64> {
         Ok(self.found.clone()? - self.truth.clone()?)
     }
 
-    /// Whether the error is within the limit.
+    /// Comparison of the error with the limit.
     pub fn verdict(&self) -> ProofVerdict {
         match self.error() {
             Ok(error) if error.abs() <= self.limit => ProofVerdict::Pass,
@@ -86,25 +86,25 @@ impl Proof {
     }
 }
 
-/// How the instruments of one subject were last proved on a machine: what a later run on it cites.
+/// Latest results of the proofs of one subject on a machine; a later run on that machine cites them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Calibration {
-    /// What was proved: `cpu`, `load`.
+    /// Proved subject: `cpu`, `load`.
     pub subject: String,
-    /// The run that holds the proofs.
+    /// Run that holds the proofs.
     pub run: RunId,
-    /// When it began, nanoseconds since 1970-01-01 UTC.
+    /// Start of that run, in nanoseconds since 1970-01-01 UTC.
     pub unix_ns: u64,
-    /// Proofs of our own instruments that passed.
+    /// Proofs of bakeoff's instruments that passed.
     pub passed: u32,
-    /// That failed.
+    /// Proofs that failed.
     pub failed: u32,
-    /// That could not be made.
+    /// Proofs that were impossible.
     pub cannot: u32,
 }
 
 impl Calibration {
-    /// What the proofs of a run come to, subject by subject, in the order they were made.
+    /// Counts the proofs of a run by subject, in their order.
     pub fn of(run: RunId, unix_ns: u64, proofs: &[Proof]) -> Vec<Self> {
         let mut all: Vec<Self> = Vec::new();
         for proof in proofs.iter().filter(|p| p.ours) {

@@ -1,22 +1,22 @@
-//! How people write amounts: `10ms`, `500/s`, `256KiB`, `1%`. One reader for the command line and for plans.
+//! Notation of quantities: `10ms`, `500/s`, `256KiB`, `1%`. One parser for the command line and for plans.
 
 use std::time::Duration;
 
-/// A text that is not the amount it should be.
+/// Error for a text that is not the expected quantity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{found}` is not {expected}")]
 pub struct NotAQuantity {
     /// The text.
     pub found: String,
-    /// What it should be, with examples: `a duration such as 10ms, 5s or 2m`.
+    /// Expected quantity, with examples: `a duration such as 10ms, 5s or 2m`.
     pub expected: &'static str,
 }
 
-/// Reads `500us`, `10ms`, `5s`, `2m`, `1.5h`, `1d`; a bare `0` is no time at all.
+/// Parses `500us`, `10ms`, `5s`, `2m`, `1.5h`, `1d`; `0` needs no unit.
 ///
 /// # Errors
 ///
-/// [`NotAQuantity`] where the unit is missing or unknown, or the number is negative or not one.
+/// [`NotAQuantity`] if the unit is missing or unknown, or the number is negative or invalid.
 pub fn duration(text: &str) -> Result<Duration, NotAQuantity> {
     let wrong = || NotAQuantity { found: text.to_owned(), expected: "a duration such as 10ms, 5s or 2m" };
     if text == "0" {
@@ -37,7 +37,7 @@ pub fn duration(text: &str) -> Result<Duration, NotAQuantity> {
     Duration::try_from_secs_f64(value * seconds_per_unit).map_err(|_| wrong())
 }
 
-/// Writes a duration so that [`duration`] reads it back exactly, in the largest unit that divides it.
+/// Formats a duration in the largest unit that divides it, so [`duration`] parses it without loss.
 pub fn written_duration(time: Duration) -> String {
     const UNITS: [(u128, &str); 5] = [
         (3_600_000_000_000, "h"),
@@ -55,11 +55,11 @@ pub fn written_duration(time: Duration) -> String {
     }
 }
 
-/// Reads a rate per second: `500`, `0.5`, `500/s`, `30/m`, `7200/h`.
+/// Parses a rate per second: `500`, `0.5`, `500/s`, `30/m`, `7200/h`.
 ///
 /// # Errors
 ///
-/// [`NotAQuantity`] where it is not a number over 0 with one of these units: a rate of nothing is no load.
+/// [`NotAQuantity`] if it is not a number over 0 with one of these units.
 pub fn rate_per_s(text: &str) -> Result<f64, NotAQuantity> {
     let wrong = || NotAQuantity {
         found: text.to_owned(),
@@ -76,11 +76,11 @@ pub fn rate_per_s(text: &str) -> Result<f64, NotAQuantity> {
     if rate > 0.0 { Ok(rate) } else { Err(wrong()) }
 }
 
-/// Reads a size in bytes: `4096`, `256KiB`, `1.5GiB`, `10MB`.
+/// Parses a size in bytes: `4096`, `256KiB`, `1.5GiB`, `10MB`.
 ///
 /// # Errors
 ///
-/// [`NotAQuantity`] where the unit is unknown or the number is negative, not one, or too large.
+/// [`NotAQuantity`] if the unit is unknown or the number is negative, invalid or too large.
 pub fn bytes(text: &str) -> Result<u64, NotAQuantity> {
     let wrong = || NotAQuantity { found: text.to_owned(), expected: "a size such as 4096, 256KiB or 1GB" };
     let (number, unit) = split_unit(text);
@@ -108,11 +108,11 @@ pub fn bytes(text: &str) -> Result<u64, NotAQuantity> {
     Ok(value.round() as u64)
 }
 
-/// Reads the speed of a link in bits per second: `10Gbit`, `2.5Gbit`, `100Mbit`, `9600bit`.
+/// Parses the speed of a link in bits per second: `10Gbit`, `2.5Gbit`, `100Mbit`, `9600bit`.
 ///
 /// # Errors
 ///
-/// [`NotAQuantity`] where the unit is missing or unknown, or the number is not over 0.
+/// [`NotAQuantity`] if the unit is missing or unknown, or the number is not over 0.
 pub fn bits_per_s(text: &str) -> Result<u64, NotAQuantity> {
     let wrong =
         || NotAQuantity { found: text.to_owned(), expected: "a link's speed such as 100Mbit or 25Gbit" };
@@ -137,12 +137,12 @@ pub fn bits_per_s(text: &str) -> Result<u64, NotAQuantity> {
     Ok(value.round() as u64)
 }
 
-/// Reads a share as percent: `1%`, `0.5%`, or `0`; yields a ratio.
+/// Parses a percentage as a ratio: `1%`, `0.5%`, or `0`.
 ///
 /// # Errors
 ///
-/// [`NotAQuantity`] where the percent sign is missing (is `0.01` one percent or a hundredth of one?), or the number
-/// is negative or not one.
+/// [`NotAQuantity`] if the percent sign is missing (`0.01` may mean 1 % or 0.01 %), or the number is negative
+/// or invalid.
 pub fn ratio(text: &str) -> Result<f64, NotAQuantity> {
     let wrong = || NotAQuantity { found: text.to_owned(), expected: "a percentage such as 1% or 0.5%" };
     if text == "0" {

@@ -9,38 +9,38 @@ use crate::load::settings;
 use crate::masking::{is_secret, mask_text};
 use crate::quantity::duration;
 
-/// The keys and values of a cache, and what events do to them.
+/// Keys and values of a cache, and the events on them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KvSettings {
     /// Number of keys.
     pub keys: u64,
-    /// Share of the events that read; the others write.
+    /// Share of events that read; the others write.
     pub get_ratio: f64,
-    /// Lengths of values; each key has its own, whatever is written there.
+    /// Lengths of values; each key has a fixed length.
     pub sizes: Vec<SizeClass>,
-    /// How keys are chosen.
+    /// Distribution of keys.
     pub distribution: Distribution,
     /// Requests that a connection may have in flight at a time.
     pub pipeline: u32,
     /// Keys that an event reads.
     pub multi_get: u32,
-    /// After this time a value that was written is gone, in whole seconds; `None`: never.
+    /// Time to live of a written value, in whole seconds; `None`: unlimited.
     pub ttl: Option<Duration>,
-    /// Commands in place of all that; an event does one, drawn by weight.
+    /// Commands that replace all of the above; an event sends one, drawn by weight.
     pub commands: Vec<CacheCommand>,
 }
 
-/// A command that events send to a cache.
+/// Command that events send to a cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheCommand {
-    /// Its words, as in a shell; `${...}` in them is a value.
+    /// Words, as in a shell; `${...}` in them is a value.
     pub text: String,
-    /// How often it is drawn, beside the weights of the others.
+    /// Weight of the draw, relative to the weights of the other commands.
     pub weight: u32,
 }
 
 impl CacheCommand {
-    /// Reads `TEXT` or `TEXT@WEIGHT`; the weight is 1 if there is none.
+    /// Parses `TEXT` or `TEXT@WEIGHT`; the default weight is 1.
     pub fn parse(written: &str) -> Self {
         let weighted = written.rsplit_once('@').and_then(|(text, weight)| Some((text, weight.parse().ok()?)));
         let (text, weight) = weighted.unwrap_or((written, 1));
@@ -48,26 +48,26 @@ impl CacheCommand {
     }
 }
 
-/// Values of about one length.
+/// Values of similar length.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SizeClass {
-    /// The shortest.
+    /// Shortest length.
     pub bytes_min: u32,
-    /// The longest.
+    /// Longest length.
     pub bytes_max: u32,
-    /// Keys of this class, in proportion to the other classes' weights.
+    /// Share of keys in this class, relative to the weights of the other classes.
     pub weight: f64,
 }
 
 impl KvSettings {
-    /// The default of [`Self::sizes`], as text.
+    /// Default of [`Self::sizes`], as text.
     pub const SIZES: &str = settings::SIZES.default_text();
-    /// A longer life than 30 days is a date to memcached.
+    /// Longest time to live: memcached takes more than 30 days as a date.
     pub const TTL_MAX: Duration = Duration::from_hours(24 * 30);
-    /// A longer value no cache takes in one piece.
+    /// Longest value that every cache accepts in one piece.
     pub const BYTES_MAX: u32 = 1 << 20;
 
-    /// The defaults: some 18 MB of keys and values.
+    /// Defaults: about 18 MB of keys and values.
     pub fn usual() -> Self {
         let mix = settings::MIX.default_text();
         let distribution = Distribution::named(settings::KEY_DISTRIBUTION.default_text());
@@ -83,16 +83,17 @@ impl KvSettings {
         }
     }
 
-    /// Reads `4-100:60,1024-2048:30`: lengths in bytes and weights; a single length stands for itself, no weight for 1.
+    /// Parses `4-100:60,1024-2048:30`, lengths in bytes and weights; accepts a single length, and the default
+    /// weight is 1.
     ///
     /// # Errors
     ///
-    /// What is wrong, and what to write instead.
+    /// The problem and a valid example.
     pub fn parse_sizes(text: &str) -> Result<Vec<SizeClass>, String> {
         text.split(',').map(|class| parse_class(class.trim())).collect()
     }
 
-    /// What [`Self::parse_sizes`] reads.
+    /// Sizes in the notation of [`Self::parse_sizes`].
     pub fn sizes_text(&self) -> String {
         let mut text = String::new();
         for SizeClass { bytes_min, bytes_max, weight } in &self.sizes {
@@ -103,22 +104,22 @@ impl KvSettings {
         text
     }
 
-    /// Reads the life of a value: whole seconds, 30 days at most.
+    /// Parses a time to live: whole seconds, at most 30 days.
     ///
     /// # Errors
     ///
-    /// What is wrong, and what to write instead.
+    /// The problem and a valid example.
     pub fn parse_ttl(text: &str) -> Result<Duration, String> {
         let ttl = duration(text).map_err(|e| e.to_string())?;
         let is_ttl = !ttl.is_zero() && ttl.subsec_nanos() == 0 && ttl <= Self::TTL_MAX;
         is_ttl.then_some(ttl).ok_or_else(|| "expected whole seconds, at most 30 days".to_owned())
     }
 
-    /// Reads `get=90,set=10` and yields the share that reads.
+    /// Parses `get=90,set=10` into the share of reads.
     ///
     /// # Errors
     ///
-    /// What is wrong, and what to write instead.
+    /// The problem and a valid example.
     pub fn parse_mix(text: &str) -> Result<f64, String> {
         let wrong = || {
             format!(
@@ -164,50 +165,50 @@ fn parse_weight(text: &str) -> Option<f64> {
     text.trim().parse().ok().filter(|w: &f64| w.is_finite() && *w >= 0.0)
 }
 
-/// The settings of requests to a web server.
+/// Settings of requests to a web server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpSettings {
     /// `GET`, `POST` ... .
     pub method: String,
-    /// `Name: value`, each.
+    /// Headers, each as `Name: value`.
     pub headers: Vec<String>,
-    /// What is sent after the headers; nothing where it is empty.
+    /// Body of the request; not sent if empty.
     pub body: String,
-    /// The one status that is a success; else any below 400 is.
+    /// Only successful status; `None`: every status below 400 is a success.
     pub expected_status: Option<u16>,
-    /// A file of requests, in place of the one that the target and the above say.
+    /// File of requests, which replace the one that the target and the settings above define.
     pub requests: Option<String>,
-    /// Which version of HTTP is spoken.
+    /// HTTP version.
     pub version: HttpVersion,
-    /// A file of certificates that are trusted in place of this machine's own, where TLS is spoken.
+    /// File of certificates that TLS trusts instead of this machine's.
     pub ca: Option<String>,
-    /// Any certificate will do.
+    /// Whether any certificate is accepted.
     pub insecure: bool,
-    /// The client's own certificate, for TLS.
+    /// Client certificate for TLS.
     pub identity: Option<ClientFiles>,
-    /// The socket that is connected to, in place of the target's host and port.
+    /// Unix socket that replaces the target's host and port.
     pub unix_socket: Option<String>,
-    /// A request without a whole answer is given up after this time; `None`: never.
+    /// Time after which a request without a complete response is abandoned; `None`: never.
     pub timeout: Option<Duration>,
-    /// Whether a connection sends the cookies that it was given.
+    /// Whether a connection returns the cookies that it received.
     pub cookies: bool,
-    /// A file of rows whose values stand in requests.
+    /// File of rows with values for requests.
     pub data: Option<String>,
-    /// Requests that a connection of HTTP/2 may have in flight at a time.
+    /// Requests that an HTTP/2 connection may have in flight at a time.
     pub streams: u32,
 }
 
-/// The files of a client's certificate and its private key, in PEM.
+/// Files of a client certificate and its private key, in PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientFiles {
-    /// The certificate, with those that vouch for it.
+    /// Certificate, with its chain.
     pub cert: String,
-    /// Its private key.
+    /// Private key.
     pub key: String,
 }
 
 impl HttpSettings {
-    /// The defaults: a plain GET.
+    /// Defaults: a plain GET.
     pub fn plain() -> Self {
         let version = HttpVersion::from_word(settings::HTTP_VERSION.default_text());
         Self {
@@ -228,13 +229,13 @@ impl HttpSettings {
         }
     }
 
-    /// Reads the method of a request: one word, in upper case from here on.
+    /// Parses the method of a request: one word; returns it in upper case.
     pub fn parse_method(text: &str) -> Option<String> {
         let is_word = !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphabetic() || b == b'-');
         is_word.then(|| text.to_ascii_uppercase())
     }
 
-    /// The headers as they may be stored and shown: without the values of those that authenticate.
+    /// Headers for storage and display: without the values of those that authenticate.
     pub fn masked_headers(&self) -> Vec<String> {
         const SECRET: [&str; 4] = ["authorization", "proxy-authorization", "cookie", "x-api-key"];
         let masked = |header: &String| match header.split_once(':') {
@@ -247,31 +248,31 @@ impl HttpSettings {
     }
 }
 
-/// How a command is run.
+/// Settings of commands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecSettings {
-    /// Variables of its environment beside those that it inherits: name and value.
+    /// Added environment variables: name and value.
     pub environment: Vec<(String, String)>,
-    /// The exit status that is a success.
+    /// Successful exit status.
     pub expected_status: u8,
 }
 
 impl ExecSettings {
-    /// The defaults: the environment of this process, and success.
+    /// Defaults: the environment of this process, and status 0.
     pub fn plain() -> Self {
         Self { environment: Vec::new(), expected_status: 0 }
     }
 
-    /// Reads a variable of the environment, `NAME=value`.
+    /// Parses an environment variable, `NAME=value`.
     pub fn parse_variable(text: &str) -> Option<(String, String)> {
         let (name, value) = text.split_once('=').filter(|_| settings::ENV.values.takes(text))?;
         Some((name.to_owned(), value.to_owned()))
     }
 
-    /// The environment as it may be kept and shown: `NAME=value` each, no password in it.
+    /// Environment for storage and display: `NAME=value` each, passwords masked.
     pub fn masked_environment(&self) -> Vec<String> {
         let masked = |(name, value): &(String, String)| {
-            // `PGPASSWORD`, `MYSQL_PWD`: a variable is named in one word.
+            // The name alone decides for `PGPASSWORD` and `MYSQL_PWD`.
             if is_secret(name) { format!("{name}=***") } else { mask_text(&format!("{name}={value}")) }
         };
         self.environment.iter().map(masked).collect()

@@ -1,4 +1,4 @@
-//! One thing that was measured, from its name to its end.
+//! Metadata and results of one run.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,19 +20,19 @@ use crate::series::Sample;
 use crate::server_cpu::ServerCpu;
 use crate::target::mask_text;
 
-/// Names a run or a bake-off for ever: 26 letters that sort by time.
+/// Permanent id of a run or a bake-off: 26 letters that sort by time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunId(Ulid);
 
 impl RunId {
-    /// A new name, made of the moment of `anchor` and the system's own chance. The one place that draws any: what
-    /// a run measures follows from its seed, but two runs never share a name.
+    /// New id from the time of `anchor` and the system's randomness. This is the only use of unseeded
+    /// randomness: a run's measurements follow from its seed, but two runs never share an id.
     pub fn fresh(anchor: WallAnchor) -> Self {
         let draw = || u128::from(RandomState::new().build_hasher().finish());
         Self::new(anchor, draw() << 64 | draw())
     }
 
-    /// A new name: the moment of `anchor` in milliseconds, and 80 bits of chance.
+    /// New id from the time of `anchor` in milliseconds and 80 random bits.
     pub fn new(anchor: WallAnchor, chance: u128) -> Self {
         Self(Ulid::from_parts(anchor.unix_ns / 1_000_000, chance))
     }
@@ -44,7 +44,7 @@ impl fmt::Display for RunId {
     }
 }
 
-/// A text that does not name a run.
+/// Error for a text that is not a run id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{found}` does not name a run: expected 26 letters and digits, as `bakeoff runs list` shows them")]
 pub struct NotARunId {
@@ -60,54 +60,54 @@ impl FromStr for RunId {
     }
 }
 
-/// What kind of work made a run.
+/// Kind of work of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RunKind {
     /// A load on one target.
     Load,
-    /// Configurations against each other.
+    /// Comparison of configurations.
     Bakeoff,
     /// Instruments around a command.
     Record,
-    /// One to many copies of a unit of work.
+    /// Copies of a unit of work, at several numbers of copies.
     Scale,
     /// Reads at every buffer size.
     Dder,
-    /// Instruments against known truths.
+    /// Measurements of workloads with known truths.
     Prove,
-    /// Another tool's text.
+    /// Output of another tool.
     Import,
 }
 
-/// How far a run got, and whether it may be used.
+/// Progress and usability of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RunState {
-    /// Being measured now.
+    /// In progress.
     Running,
-    /// Whole, checked, and fit for comparison.
+    /// Complete, checked, and fit for comparison.
     Sealed,
-    /// Whole, and not fit for comparison.
+    /// Complete, but not fit for comparison.
     Invalid,
-    /// It could not be measured.
+    /// Could not be measured.
     Failed,
-    /// Stopped by its user before its time.
+    /// Stopped by its user before the end.
     Interrupted,
-    /// Left behind by a process that died.
+    /// Started by a process that died before the end.
     Abandoned,
 }
 
 macro_rules! words {
     ($type:ident { $($variant:ident = $word:literal),+ $(,)? }) => {
         impl $type {
-            /// Every value there is.
+            /// All values.
             pub const ALL: &[Self] = &[$(Self::$variant),+];
 
-            /// The word in files and on paper.
+            /// Word in files and on paper.
             pub fn word(self) -> &'static str {
                 match self { $(Self::$variant => $word),+ }
             }
 
-            /// The value of a word, the inverse of [`Self::word`].
+            /// Value of a word, the inverse of [`Self::word`].
             pub fn from_word(word: &str) -> Option<Self> {
                 match word { $($word => Some(Self::$variant),)+ _ => None }
             }
@@ -138,25 +138,25 @@ words!(RunState {
 /// Name, origin and state of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunHeader {
-    /// The name of the run, for ever.
+    /// Permanent id of the run.
     pub id: RunId,
-    /// The kind of work.
+    /// Kind of work.
     pub kind: RunKind,
-    /// The state that it ended in.
+    /// Final state.
     pub state: RunState,
-    /// The reason that it is not sealed; `None` if it is.
+    /// Reason that it is not sealed; `None` if it is.
     pub reason: Option<String>,
-    /// The start, on both clocks.
+    /// Start, on both clocks.
     pub anchor: WallAnchor,
-    /// A line for people.
+    /// One line for people.
     pub title: String,
-    /// The user's own marks.
+    /// Labels from the user.
     pub labels: BTreeMap<String, String>,
-    /// The bake-off it belongs to.
+    /// Bake-off of the run.
     pub bakeoff: Option<RunId>,
-    /// Version of the program that measured.
+    /// Version of bakeoff that measured.
     pub tool_version: String,
-    /// The command line, passwords masked.
+    /// Command line, passwords masked.
     pub command: String,
 }
 
@@ -164,7 +164,7 @@ impl RunHeader {
     /// Header of a run that begins at `anchor`: a new id, running, without labels, not part of a bake-off.
     ///
     /// - `title`: one line for people.
-    /// - `command`: as [`command_line`] writes it.
+    /// - `command`: in the notation of [`command_line`].
     pub fn running(kind: RunKind, anchor: WallAnchor, title: String, command: String) -> Self {
         Self {
             id: RunId::fresh(anchor),
@@ -180,30 +180,30 @@ impl RunHeader {
         }
     }
 
-    /// The header while its run is written, in whatever state the run is or was.
+    /// Header during the writing of the run, independent of the run's state.
     #[must_use]
     pub fn still_running(self) -> Self {
         Self { state: RunState::Running, reason: None, ..self }
     }
 
-    /// The header of a whole run: INVALID if there is a reason not to use it, else sealed.
+    /// Header of a complete run: INVALID if there is a reason not to use it, else sealed.
     #[must_use]
     pub fn ended(self, invalid: Option<String>) -> Self {
         let state = if invalid.is_some() { RunState::Invalid } else { RunState::Sealed };
         Self { state, reason: invalid, ..self }
     }
 
-    /// The header of a run that its user stopped.
+    /// Header of a run that its user stopped.
     #[must_use]
     pub fn interrupted(self) -> Self {
         Self { state: RunState::Interrupted, reason: Some("stopped by its user".to_owned()), ..self }
     }
 }
 
-/// The line that a shell takes for these words, without the passwords that a word shows by itself.
+/// Shell command line of these words; passwords that a single word reveals are masked.
 ///
-/// They are masked before the words are quoted: the quotes within a word are no longer what they were. A password that the
-/// word before announces is masked in the line.
+/// Masks before it quotes, because quoting changes the quotes within a word. The caller masks a password that
+/// the previous word announces.
 pub fn command_line(words: impl IntoIterator<Item = String>) -> String {
     words.into_iter().map(|word| quoted(masked(&word))).collect::<Vec<_>>().join(" ")
 }
@@ -223,33 +223,33 @@ fn quoted(word: String) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// A run with everything that was measured in it.
+/// A run with all its measurements.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
     /// Name, state and origin.
     pub header: RunHeader,
-    /// The machine.
+    /// Environment.
     pub environment: Environment,
-    /// The load, if the run drove one.
+    /// Load, if the run drove one.
     pub load: Option<LoadRecord>,
-    /// The CPUs, interval by interval; empty if they were not watched.
+    /// CPUs by interval; empty if they were not watched.
     pub cpu: Vec<CpuInterval>,
     /// CPU time of the server under test over the measured phase of the load.
     pub server_cpu: Maybe<ServerCpu>,
-    /// The other instruments.
+    /// Intervals of the other instruments.
     pub instruments: Instruments,
     /// Other numbers over time.
     pub series: Vec<Sample>,
-    /// Measurements of known truths, if the run proved any.
+    /// Measurements of known truths, if the run proved instruments.
     pub proofs: Vec<Proof>,
-    /// Values recorded around a command or a stretch of time, if the run did that.
+    /// Measurements around a command or a period, if the run did that.
     pub recorded: Option<Recorded>,
     /// Effects of a CPU quota during the measurement.
     pub throttled: Maybe<Throttled>,
 }
 
 impl Run {
-    /// A run in which nothing was measured; callers add what they measured.
+    /// Run without measurements; callers add theirs.
     pub fn unmeasured(header: RunHeader, environment: Environment) -> Self {
         Self {
             header,

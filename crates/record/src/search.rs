@@ -1,4 +1,4 @@
-//! The search for the highest rate that keeps a promise: what was promised, what was tried, what came of it.
+//! Search for the highest rate that keeps a promise: the promise, the tries and the answer.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,36 +7,36 @@ use crate::quantity::{duration, written_duration};
 use crate::run::{RunId, words};
 use crate::target::Target;
 
-/// What is promised: each of these latencies stays below its limit.
+/// Promise that each of these latencies stays below its limit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Promise(pub Vec<Clause>);
 
 /// One latency and its limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Clause {
-    /// Which latency: of the response times, from the due times.
+    /// Statistic of the response times, from the due times.
     pub statistic: Statistic,
-    /// It stays below this.
+    /// Upper limit, exclusive.
     pub limit: Duration,
 }
 
-/// A number that stands for a distribution of latencies.
+/// Statistic of a distribution of latencies.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Statistic {
-    /// Their mean.
+    /// Mean.
     Mean,
-    /// The largest.
+    /// Maximum.
     Max,
-    /// That below which this share lies, in percent as people say it: 99.9.
+    /// Percentile, in percent: 99.9.
     Percentile(f64),
 }
 
 impl Promise {
-    /// Reads `p99<10ms`, `p99.9<5ms,max<1s`.
+    /// Parses `p99<10ms`, `p99.9<5ms,max<1s`.
     ///
     /// # Errors
     ///
-    /// What is wrong, and what to write instead.
+    /// The problem and a valid example.
     pub fn parse(text: &str) -> Result<Self, String> {
         text.split(',').map(clause).collect::<Result<_, _>>().map(Self)
     }
@@ -81,31 +81,31 @@ impl fmt::Display for Statistic {
     }
 }
 
-/// What a run at one rate is for.
+/// Purpose of a run at one rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// To find the order of magnitude: each rate is twice the last one.
+    /// Finds the order of magnitude: each rate is twice the last one.
     Ramp,
-    /// To halve what lies between a rate that keeps the promise and one that does not.
+    /// Halves the distance between a rate that keeps the promise and one that breaks it.
     Bisect,
-    /// To see whether the answer was luck.
+    /// Repeats the answer's rate to exclude luck.
     Confirm,
-    /// To see, after runs that contradict each other, whether the highest rate that was kept still is.
+    /// Repeats, after contradicting runs, the highest rate that kept the promise.
     Recheck,
 }
 
 words!(Stage { Ramp = "ramp", Bisect = "bisect", Confirm = "confirm", Recheck = "recheck" });
 
-/// What a run at one rate told.
+/// Outcome of a run at one rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProbeEnd {
     /// The promise was kept.
     Kept,
     /// The target broke it.
     Broken,
-    /// It was broken, and the generator may be the one who did it.
+    /// The promise was broken, possibly by the generator.
     Unclear,
-    /// The run is INVALID whatever it found: a quota stopped the processes, or the cache was not steady.
+    /// The run is INVALID for another reason: a quota stopped the processes, or the cache was not steady.
     Invalid,
 }
 
@@ -114,88 +114,91 @@ words!(ProbeEnd { Kept = "kept", Broken = "broken", Unclear = "unclear", Invalid
 /// One run of a search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Probe {
-    /// The rate that was offered.
+    /// Offered rate.
     pub rate_per_s: f64,
-    /// What it was for.
+    /// Purpose.
     pub stage: Stage,
-    /// What it told.
+    /// Outcome.
     pub end: ProbeEnd,
-    /// In words: the latencies that were promised, as they were found.
+    /// Measured values of the promised latencies, as text.
     pub found: String,
-    /// Done events per second.
+    /// Completed events per second.
     pub achieved_per_s: f64,
-    /// The run, where it was archived.
+    /// Run id, if the run was archived.
     pub run: Option<RunId>,
 }
 
-/// A run of a search that its answer names.
+/// Run of a search that the answer names.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Try {
-    /// Its number in the search, from 1.
+    /// Number in the search, from 1.
     pub number: usize,
-    /// The rate that was offered.
+    /// Offered rate.
     pub rate_per_s: f64,
 }
 
-/// How a search ended. Each rate in it was tried.
+/// Answer of a search. Each rate in it was tried.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
-    /// The promise was kept at this rate, each time, and broken at the other.
+    /// Every try at this rate kept the promise, and the other rate broke it.
     Found {
-        /// Highest rate at which it was kept.
+        /// Highest rate that kept the promise.
         rate_per_s: f64,
-        /// Lowest rate at which it was broken.
+        /// Lowest rate that broke it.
         broken_at_per_s: f64,
     },
-    /// It was broken at the lowest rate that a run of this length can tell anything about.
+    /// The promise was broken at the lowest rate that a run of this length can judge.
     Unreachable {
-        /// That rate.
+        /// Lowest rate.
         at_per_s: f64,
     },
-    /// The generator cannot offer more on time, or runs there are INVALID: the target may be able to.
+    /// The generator cannot offer more on time, or runs at higher rates are INVALID: the target may be able
+    /// to do more.
     GeneratorLimit {
-        /// Highest rate at which the promise was kept; `None` where it never was.
+        /// Highest rate that kept the promise; `None` if no rate did.
         kept_per_s: Option<f64>,
-        /// Where the generator was in the way.
+        /// Rate at which the generator was the limit.
         at_per_s: f64,
     },
-    /// The tries do not settle: they contradict each other, or there were too few that told anything.
+    /// The tries contradict each other, or too few had a clear outcome.
     Unsettled {
-        /// A try that kept it, at the highest rate; `None` if none did.
+        /// Try at the highest rate that kept the promise; `None` if no try did.
         kept: Option<Try>,
-        /// A try that broke it, at the lowest rate; at or below that of `kept`, the two contradict each other. `None` if none did.
+        /// Try at the lowest rate that broke it; `None` if no try did. At or below the rate of `kept`, the
+        /// two contradict each other.
         broken: Option<Try>,
     },
-    /// The target changed during the search: a rate was kept, this or a lower one was broken later, and it was broken too when it
-    /// was tried again at the end.
+    /// The target changed during the search: a rate kept the promise, then the same or a lower rate broke it,
+    /// and so did the repetition at the end.
     Changed {
-        /// Where it was kept at the highest rate.
+        /// Try at the highest rate that kept the promise.
         kept: Try,
-        /// Where it was broken at the lowest rate after that.
+        /// Try at the lowest rate that broke it after that.
         broken: Try,
-        /// The last try, at the rate of `kept`: it broke it.
+        /// Last try, at the rate of `kept`: it broke the promise.
         again: Try,
     },
     /// The user stopped it.
     Stopped,
 }
 
-/// A search, whole.
+/// A complete search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchRecord {
-    /// Where the load went.
+    /// Target of the load.
     pub target: Target,
-    /// What was promised.
+    /// Promise.
     pub promise: Promise,
-    /// Every run, first to last.
+    /// All runs in chronological order.
     pub probes: Vec<Probe>,
-    /// What came of it.
+    /// Answer.
     pub answer: Answer,
 }
 
 impl SearchRecord {
-    /// Numbers of the tries that speak against the answer, from 1: those that broke the promise at or below a rate that is said to
-    /// keep it, and those that kept it at or above one that is said to break it.
+    /// Numbers, from 1, of the tries that contradict the answer: those that broke the promise at or below a
+    /// rate that keeps it by the answer, and those that kept it at or above a rate that breaks it by the
+    /// answer.
     pub fn contradicting(&self) -> Vec<usize> {
         let rate = |tried: &Option<Try>| tried.map(|tried| tried.rate_per_s);
         let (kept_per_s, broken_per_s) = match &self.answer {

@@ -1,4 +1,4 @@
-//! Numbers over time, in the two long forms that the archive keeps.
+//! Numbers over time, in the two long formats of the archive.
 
 use crate::histogram::CompactHistogram;
 
@@ -7,36 +7,36 @@ use crate::histogram::CompactHistogram;
 pub struct Sample {
     /// Milliseconds since the run's anchor; the end of the interval that the value describes.
     pub t_ms: i64,
-    /// The machine it was taken on.
+    /// Host of the measurement.
     pub host: String,
-    /// What it is, ending in its unit: `offered_per_s`, `cpu_event_ratio`.
+    /// Name, ending in its unit: `offered_per_s`, `cpu_event_ratio`.
     pub name: String,
-    /// What tells it from others of the name: `cpu=1`; empty where nothing does.
+    /// Labels that distinguish samples of one name: `cpu=1`; may be empty.
     pub labels: String,
     /// The value.
     pub value: f64,
 }
 
 impl Sample {
-    /// The `labels` of a number that describes a whole trial and was asked for by the plan.
+    /// The `labels` of a number that describes a whole trial and comes from a command of the plan.
     pub const OF_TRIAL: &'static str = "of=trial";
 }
 
-/// What kind of latency a distribution holds.
+/// Kind of latency in a distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LatencyKind {
-    /// From the intended start to the end: what a user feels.
+    /// Response time, from the intended start to the end: what a user sees.
     Response,
-    /// From the actual start to the end: what the server took.
+    /// Service time, from the actual start to the end: time in the server.
     Service,
-    /// From the intended start until a worker was free.
+    /// Wait, from the intended start until a worker was free.
     Wait,
-    /// How late the generator itself was.
+    /// Lateness of the generator itself.
     Lateness,
-    /// From the intended start until we stopped looking at an event that had not ended: a lower bound of its
-    /// response time.
+    /// Time from the intended start until the end of the measurement, for an unfinished event: a lower bound
+    /// of its response time.
     ResponseAtLeast,
-    /// Service time of the tries that failed.
+    /// Service time of failed tries.
     Failure,
 }
 
@@ -45,7 +45,7 @@ impl LatencyKind {
     pub const ALL: [Self; 6] =
         [Self::Response, Self::Service, Self::Wait, Self::Lateness, Self::ResponseAtLeast, Self::Failure];
 
-    /// The word in files: the tag of a `.hlog` line, the `kind` of `hist.parquet`.
+    /// Word in files: the tag of a `.hlog` line, the `kind` of `hist.parquet`.
     pub fn word(self) -> &'static str {
         match self {
             Self::Response => "response",
@@ -57,22 +57,22 @@ impl LatencyKind {
         }
     }
 
-    /// The kind of a word, the inverse of [`Self::word`].
+    /// Kind of a word, the inverse of [`Self::word`].
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|k| k.word() == word)
     }
 }
 
-/// The distribution of one kind of latency of one operation over one interval.
+/// Distribution of one kind of latency of one operation over one interval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HistogramSlice {
     /// Start of the interval, nanoseconds since the start of the measured phase.
     pub from_ns: u64,
     /// Length of the interval.
     pub for_ns: u64,
-    /// What was done: `point-select`; empty for whole events.
+    /// Operation: `point-select`; empty for whole events.
     pub operation: String,
-    /// What was timed.
+    /// Kind of latency.
     pub kind: LatencyKind,
     /// The values.
     pub histogram: CompactHistogram,

@@ -5,8 +5,8 @@ use crate::run::words;
 
 /// CPU time of the server's own tasks between two readings, one at each end of the measured phase.
 ///
-/// It holds what the kernel charges to those tasks: user and system time, without interrupts. Work that the kernel does
-/// for the server in tasks of its own (`kworker`, `ksoftirqd`) is not in it.
+/// This is the time that the kernel charges to those tasks: user and system time, without interrupts. Work
+/// that the kernel does for the server in kernel threads (`kworker`, `ksoftirqd`) is excluded.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ServerCpu {
     /// CPU seconds between the readings.
@@ -15,29 +15,29 @@ pub struct ServerCpu {
     pub from_ns: u64,
     /// Second reading.
     pub until_ns: u64,
-    /// Which tasks were counted.
+    /// Counted tasks.
     pub tasks: ServerTasks,
 }
 
-/// How the server's tasks are told from others.
+/// Selection of the server's tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServerTasks {
     /// Every task that ran in the server's cgroup.
     Cgroup,
     /// The server's process and its descendants.
     Tree,
-    /// The commands that events ran, with the children that those waited for.
+    /// The commands that events ran, including the children that those waited for.
     Commands,
 }
 
 words!(ServerTasks { Cgroup = "cgroup", Tree = "process-tree", Commands = "commands" });
 
 impl ServerCpu {
-    /// What stands in a run of which no server's CPU time was asked for.
+    /// Missing value of a run that did not measure a server's CPU time.
     ///
     /// # Errors
     ///
-    /// Always: it is the missing value.
+    /// Always: returns the missing value.
     pub fn not_measured() -> Maybe<Self> {
         Err(Missing::because("the server's own CPU time was not measured"))
     }

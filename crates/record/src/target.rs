@@ -1,4 +1,4 @@
-//! Where a load goes. A password never reaches an archive, a report or a log: only a driver gets to see it.
+//! Target of a load. A password never reaches an archive, a report or a log: only drivers read it.
 
 use std::fmt;
 
@@ -7,35 +7,35 @@ pub use crate::masking::{mask_text, whole_lines};
 
 /// A target as the user wrote it: `mysql://app:secret@localhost/bench`.
 ///
-/// `Display` and `Debug` mask the password; [`Target::expose`] is for drivers alone.
+/// `Display` and `Debug` mask the password; only drivers may call [`Target::expose`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct Target(String);
 
 impl Target {
-    /// Takes a target as written, without judging it: that is the driver's part.
+    /// Wraps a target without a check; the driver checks it.
     pub fn new(written: impl Into<String>) -> Self {
         Self(written.into())
     }
 
-    /// The whole text, with the password in it.
+    /// Whole text, including the password.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// What stands before the first colon: `mysql`; empty where there is none.
+    /// Scheme, the text before the first colon: `mysql`; empty without a colon.
     pub fn scheme(&self) -> &str {
         self.0.split_once(':').map_or("", |(scheme, _)| scheme)
     }
 
-    /// The text with the password masked, in the user-info part and in `password=` parameters.
+    /// Text with the password masked, in the user-info part and in `password=` parameters.
     pub fn masked(&self) -> String {
         mask_parameters(&mask_user_info(&self.0))
     }
 
-    /// What a server said, with the passwords of this target masked: a server may repeat what it was told.
+    /// Server message with the passwords of this target masked: a server may repeat them.
     pub fn hide_in(&self, said: &str) -> String {
         let mut secrets: Vec<String> = self.secrets().flat_map(|s| [s.to_owned(), decoded(s)]).collect();
-        // One may be a part of another.
+        // One secret may be part of another.
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         secrets.iter().fold(said.to_owned(), |said, secret| hide(&said, secret))
     }
@@ -49,7 +49,7 @@ impl Target {
     }
 }
 
-/// Masks a secret wherever it stands, a short one only where it is a whole word.
+/// Masks every occurrence of a secret; of a short one, only whole words.
 fn hide(said: &str, secret: &str) -> String {
     const SHORT_BYTES: usize = 4;
     let (mut hidden, mut rest) = (String::with_capacity(said.len()), said);
@@ -65,7 +65,7 @@ fn hide(said: &str, secret: &str) -> String {
     hidden
 }
 
-/// A part of a URL as a driver sends it: `%40` is `@`.
+/// Decodes a part of a URL as drivers do: `%40` is `@`.
 fn decoded(text: &str) -> String {
     let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
     while let Some((first, after)) = rest.split_first() {
@@ -77,7 +77,7 @@ fn decoded(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Where the password is: between a colon and an `@`.
+/// Password of a URL: the text between a colon and an `@`.
 fn password_in(text: &str) -> Option<&str> {
     let rest = &text[text.find("://")? + 3..];
     let authority_end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
@@ -100,16 +100,17 @@ impl fmt::Debug for Target {
 fn mask_user_info(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
     let authority_end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    // A password may hold an unescaped `@` or even a `/`: whatever stands before the last `@` of the authority, or,
-    // where the authority has none, before the last `@` of all, is user information.
+    // A password may contain an unescaped `@` or even a `/`: everything before the last `@` of the authority
+    // is user information, or, if the authority has no `@`, before the last `@` of the whole text.
     let at = rest[..authority_end].rfind('@').or_else(|| rest.rfind('@'));
-    // The colon of `{env:NAME}` is none.
+    // The colon in `{env:NAME}` does not separate user and password.
     let Some(at) = at.filter(|at| !is_reference(&rest[..*at])) else { return text.to_owned() };
     let (user, password) = match rest[..at].split_once(':') {
         Some((user, password)) => (user, Some(password)),
         None => (&rest[..at], None),
     };
-    // On the web, what stands alone is a token: `https://TOKEN@host`, `https://TOKEN:@host`.
+    // On the web, user information without a password is a token: `https://TOKEN@host`,
+    // `https://TOKEN:@host`.
     let is_web =
         scheme.rsplit(['"', '\'', '=', '+', ' ']).next().is_some_and(|name| name.starts_with("http"));
     match password {
@@ -173,7 +174,7 @@ mod tests {
         for target in ["redis://bob:s3c@et@h", "redis://bob:s3c%40et@h", "mysql://h/b?password=s3c@et"] {
             assert_eq!(hidden(target, said), said.replace("s3c@et", "***"), "{target}");
         }
-        // A short one is a part of many words.
+        // A short secret is part of many words.
         assert_eq!(hidden("redis://:1@h", "error 1064 for `1`, 1"), "error 1064 for `***`, ***");
         assert_eq!(hidden("redis://:{env:PW}@h", "no {env:PW}"), "no {env:PW}");
         assert_eq!(hidden("redis://:abc%@h", "abc% abcd"), "*** abcd");

@@ -1,81 +1,81 @@
-//! TCP connections over an interval, by the machine at their other end.
+//! TCP connections over an interval, by peer.
 
 use std::net::IpAddr;
 
 use crate::missing::{Maybe, Missing};
 
-/// Which end of a connection listened.
+/// Listening end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Opened {
-    /// The peer: we connected to its port.
+    /// The peer: the local end connected to its port.
     ByUs,
-    /// We: the peer connected to our port.
+    /// The local end: the peer connected to its port.
     ByPeer,
 }
 
-/// The connections with one address and one service's port.
+/// Connections with one address and one service port.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TcpPeer {
-    /// The other end's address.
+    /// Address of the peer.
     pub address: IpAddr,
-    /// The port of the end that listened.
+    /// Port of the listening end.
     pub port: u16,
-    /// Which end that was.
+    /// Listening end.
     pub opened: Opened,
-    /// Connections that there were at some time in the interval.
+    /// Connections that existed at any time in the interval.
     pub connections: u64,
-    /// ... of these, those that ended.
+    /// Connections among them that ended.
     pub ended: u64,
-    /// Segments that we sent again.
+    /// Retransmitted segments.
     pub retransmitted_segments: u64,
-    /// Segments that came in for these connections and were dropped: no room, outside of the window, damaged.
+    /// Received segments that were dropped: no room, outside the window, damaged.
     pub dropped_segments: u64,
-    /// Round trips of the connections that sent or received in the interval; missing where none did.
+    /// Round trips of the connections that sent or received in the interval; missing if none did.
     pub rtt: Maybe<Rtt>,
 }
 
-/// Round-trip times, as the kernel smooths them for each connection.
+/// Round-trip times, smoothed by the kernel for each connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rtt {
-    /// Connections that have one.
+    /// Connections with a round-trip time.
     pub connections: u64,
-    /// The mean of their smoothed times.
+    /// Mean of their smoothed times.
     pub mean_ns: u64,
-    /// The longest of their smoothed times.
+    /// Longest of their smoothed times.
     pub max_ns: u64,
-    /// The shortest single round trip, of the last five minutes.
+    /// Shortest single round trip of the last five minutes.
     pub min_ns: u64,
 }
 
 /// All connections over an interval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TcpPeers {
-    /// Those with most retransmits first, then most drops, then most connections.
+    /// Peers with most retransmits first, then most drops, then most connections.
     pub peers: Vec<TcpPeer>,
-    /// Whether the kernel had no room for the news of some connections that ended.
+    /// Whether the kernel lost the ends of some connections for lack of buffer space.
     pub lost_ends: bool,
 }
 
 impl TcpPeers {
-    /// Retransmits that are no peer's: of the `total` of the namespace, those of connections that never came about, and
-    /// those that were lost.
+    /// Retransmits without a peer: of the `total` of the namespace, those of connections that were never
+    /// established, and those that were lost.
     ///
     /// # Errors
     ///
-    /// Missing where the total is.
+    /// Missing if the total is missing.
     pub fn retransmits_without_peer(&self, total: Maybe<u64>) -> Maybe<u64> {
         let of_peers: u64 = self.peers.iter().map(|p| p.retransmitted_segments).sum();
-        // The total is read a moment before or after.
+        // The total is read slightly before or after.
         Ok(total?.saturating_sub(of_peers))
     }
 }
 
 impl Rtt {
-    /// Of connections with these times: smoothed and shortest, in nanoseconds.
+    /// Summary of connections with these times: smoothed and shortest, in nanoseconds.
     ///
     /// # Errors
     ///
-    /// Missing of none.
+    /// Missing without connections.
     pub fn of(times: &[(u64, u64)]) -> Maybe<Self> {
         let connections = times.len() as u64;
         let none = || Missing::because("no connection with a measured round trip sent or received");

@@ -1,17 +1,17 @@
-//! INVALID is a result: whether a run may be used, and what was found against which limit.
+//! INVALID is a result: whether a run may be used, and which check found what against which limit.
 
-/// One named condition that a run must meet.
+/// Named condition that a run must meet.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Check {
-    /// What is checked: `achieved-rate`.
+    /// Name: `achieved-rate`.
     pub name: &'static str,
     /// Whether it holds.
     pub ok: bool,
-    /// What was measured, in the unit that the name implies.
+    /// Measured value, in the unit that the name implies.
     pub found: f64,
-    /// The limit it was held against.
+    /// Limit of the value.
     pub limit: f64,
-    /// The sentence for people: what was found, against what, in the field's units.
+    /// Sentence for people: the measured value and the limit, in the field's units.
     pub text: String,
 }
 
@@ -20,9 +20,9 @@ pub struct Check {
 pub enum Validity {
     /// Every check holds.
     Valid,
-    /// A check fails: the numbers are kept, and are not to be compared.
+    /// A check fails: the numbers are stored, but must not be compared.
     Invalid,
-    /// The run was stopped before its time: the numbers are of what was measured.
+    /// The run was stopped before its end: the numbers cover the part that was measured.
     Interrupted,
 }
 
@@ -42,18 +42,18 @@ impl Validity {
 pub struct Verdict {
     /// Whether the run may be used.
     pub state: Validity,
-    /// Every check, also those that hold.
+    /// All checks, including those that hold.
     pub checks: Vec<Check>,
 }
 
 impl Verdict {
-    /// Valid where every check holds.
+    /// Verdict that is valid if every check holds.
     pub fn of(checks: Vec<Check>) -> Self {
         let state = if checks.iter().all(|c| c.ok) { Validity::Valid } else { Validity::Invalid };
         Self { state, checks }
     }
 
-    /// Adds a check that is made outside of the load. One that fails makes a valid run INVALID.
+    /// Adds a check from outside the load. A failed check makes a valid run INVALID.
     pub fn add(&mut self, check: Check) {
         if !check.ok && self.state == Validity::Valid {
             self.state = Validity::Invalid;
@@ -61,7 +61,7 @@ impl Verdict {
         self.checks.push(check);
     }
 
-    /// The checks that fail.
+    /// Checks that fail.
     pub fn failures(&self) -> impl Iterator<Item = &Check> {
         self.checks.iter().filter(|c| !c.ok)
     }

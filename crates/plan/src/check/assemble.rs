@@ -1,4 +1,4 @@
-//! Puts a plan together whose parts were checked.
+//! Assembles a plan from its checked parts.
 
 use record::bakeoff::{Factor, Judge};
 
@@ -10,7 +10,7 @@ use crate::plan::{Note, Plan};
 use crate::server::{EnvPlan, ServerPlan, cpu_list};
 use crate::sha256::sha256;
 
-/// What was checked apart from the rest.
+/// Parts that are checked separately.
 pub(super) struct Parts {
     pub(super) factors: Vec<Factor>,
     pub(super) judge: Judge,
@@ -19,7 +19,7 @@ pub(super) struct Parts {
     pub(super) unsupported: Vec<Note>,
 }
 
-/// Puts the plan together. `None` only where something is missing, which was noted when it was read.
+/// Assembles the plan. `None` only if a part is missing, which was noted when it was read.
 pub(super) fn assemble(parsed: ParsedPlan, text: &str, name: &str, parts: Parts) -> Option<Plan> {
     let ParsedPlan { design, phases, .. } = parsed;
     Some(Plan {
@@ -75,7 +75,7 @@ fn server(parsed: ParsedServer, factors: &[Factor]) -> Option<ServerPlan> {
         name: e.name,
         value: e.value,
     };
-    // Variables of all configurations first: one of a single configuration overrides them.
+    // Variables of all configurations come first: those of a single configuration override them.
     let (general, particular): (Vec<_>, Vec<_>) = parsed.env.into_iter().partition(|e| e.only.is_none());
     Some(ServerPlan {
         command: parsed.command?,

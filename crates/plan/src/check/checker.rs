@@ -1,9 +1,9 @@
-//! The problems and remarks that checks collect.
+//! Problems and remarks that checks collect.
 
 use crate::error::{Position, Problem, ProblemKind};
 use crate::plan::Note;
 
-/// The collector of a plan's problems and remarks.
+/// Collector of a plan's problems and remarks.
 pub(super) struct Checker<'a> {
     pub(super) problems: &'a mut Vec<Problem>,
     pub(super) remarks: Vec<Note>,

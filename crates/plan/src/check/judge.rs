@@ -1,4 +1,4 @@
-//! Checks how configurations are compared: the family, its metrics, the gates, and whether the blocks are enough.
+//! Checks the comparison: the family, its metrics, the gates, and whether there are enough blocks.
 
 use record::bakeoff::{Factor, Judge, Metric, Plot, blocks_min, smallest_p};
 
@@ -10,7 +10,7 @@ use crate::load::{LoadKeys, ParsedRate};
 use crate::parsed::{ParsedGate, ParsedJudge};
 use crate::plan::{Note, Plan};
 
-/// Without metrics in the plan, those are judged that its phases hold for sure; what they do not hold is noted.
+/// Selects, for a plan without metrics, those that its phases certainly allow; notes the others.
 pub(super) fn judge_feasible_metrics(plan: &mut Plan, written: bool, position: Position) {
     if !written {
         let sure = plan
@@ -98,7 +98,7 @@ impl Checker<'_> {
     }
 }
 
-/// What is compared: every configuration with the reference at each cell within the series.
+/// Family of comparisons: every configuration with the reference at each cell within the series.
 fn family(factors: &[Factor]) -> String {
     let names = |plot| {
         let varied = factors.iter().filter(|f| f.plot == plot && f.values.len() > 1);

@@ -1,4 +1,4 @@
-//! The settings of a load in one cell: every placeholder and every default resolved.
+//! Load settings of one cell: every placeholder and every default resolved.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use super::{LoadKeys, ParsedRate};
 use crate::error::Located;
 use crate::template::{Templated, text_of};
 
-/// The settings of a trial's load that other tables of the plan have.
+/// Load settings of a trial from other tables of the plan.
 pub(crate) struct PhaseSettings {
     pub(crate) prepare: PreparePolicy,
     pub(crate) warmup: Duration,
@@ -26,14 +26,14 @@ pub(crate) struct PhaseSettings {
     pub(crate) seed: u64,
 }
 
-/// The values of placeholders in one cell.
+/// Values of placeholders in one cell.
 pub(super) struct Cell<'a> {
     pub(super) levels: &'a Levels,
     pub(super) scratch: &'a str,
 }
 
 impl Cell<'_> {
-    /// A value that is given or has a default.
+    /// Value that is given or has a default.
     fn of<T>(&self, value: Option<&Templated<T>>) -> T {
         self.some(value).expect("checked to be there")
     }
@@ -44,12 +44,12 @@ impl Cell<'_> {
 }
 
 impl LoadKeys {
-    /// Where the load of a cell goes.
+    /// Target of the load of a cell.
     pub(crate) fn target_of(&self, levels: &Levels, scratch: &Path) -> Target {
         Target::new(Cell { levels, scratch: &text_of(scratch) }.of(self.target.as_ref()))
     }
 
-    /// Everything resolved for one cell.
+    /// Settings of one cell, all resolved.
     pub(crate) fn settings(&self, levels: &Levels, scratch: &Path, phases: &PhaseSettings) -> LoadSettings {
         let scratch = text_of(scratch);
         let cell = Cell { levels, scratch: &scratch };
@@ -113,10 +113,11 @@ impl LoadKeys {
         }
     }
 
-    /// The settings of the loop of a cell.
+    /// Loop settings of a cell.
     ///
-    /// If the rate varies, settings that only open loops have apply to the cells with a rate. If no cell has one, they
-    /// count as given, and are refused. Jitter likewise: if the arrivals vary, it applies to those that it moves.
+    /// If the rate varies, settings that only open loops have apply to the cells with a rate. If no cell has
+    /// one, they count as given and are refused. Similarly, if the arrivals vary, jitter applies to those
+    /// that support it.
     pub(super) fn loop_options(&self, cell: &Cell<'_>, rate: &Templated<Rate>) -> LoopOptions {
         let Rate(per_s) = cell.of(Some(rate));
         let arrivals = cell.some(self.arrivals.as_ref());

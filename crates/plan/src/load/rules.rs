@@ -1,4 +1,4 @@
-//! Rules between the keys of `[load]`, in one cell: those of [`record::load::rules`], with the names of keys.
+//! Rules between the keys of `[load]` in one cell: those of [`record::load::rules`], with the names of keys.
 
 use std::path::Path;
 use std::time::Duration;
@@ -21,7 +21,7 @@ const ANY_PHASES: PhaseSettings = PhaseSettings {
 };
 
 impl LoadKeys {
-    /// The first key that breaks a rule in one cell. Only if every value is one of its kind.
+    /// First key that breaks a rule in one cell. Requires that every value is valid by itself.
     pub(crate) fn conflict(&self, levels: &Levels) -> Option<Problem> {
         let Some(ParsedRate::Plain(rate)) = &self.rate else { return None };
         let scratch = "/scratch";

@@ -1,4 +1,4 @@
-//! Texts of `[load]` as values: `None` if a text is not one.
+//! Parsers for the texts of `[load]`: `None` if a text is invalid.
 
 use std::time::Duration;
 
@@ -23,17 +23,17 @@ pub(super) fn rate(text: &str) -> Option<Rate> {
     per_s.map(|per_s| Rate(Some(per_s)))
 }
 
-/// Reads `64MiB`.
+/// Parses `64MiB`.
 pub(super) fn bytes(text: &str) -> Option<u64> {
     quantity::bytes(text).ok()
 }
 
-/// A plan has no files, and so no recorded arrivals.
+/// Parses arrivals, except recorded ones: a plan has no files.
 pub(super) fn arrivals(text: &str) -> Option<Arrivals> {
     Arrivals::parse(text).ok().filter(|arrivals| !matches!(arrivals, Arrivals::File(_)))
 }
 
-/// Reads `queue`, `skip=100ms`, `drop`, `pace=2x`.
+/// Parses `queue`, `skip=100ms`, `drop`, `pace=2x`.
 pub(super) fn late_policy(text: &str) -> Option<LatePolicy> {
     LatePolicy::parse(text).ok()
 }
@@ -54,7 +54,7 @@ pub(super) fn method(text: &str) -> Option<String> {
     HttpSettings::parse_method(text)
 }
 
-/// Reads `scale=10, users=5`.
+/// Parses `scale=10, users=5`.
 pub(super) fn defines(text: &str) -> Option<Vec<(String, String)>> {
     text.split(',').map(|part| ScriptSettings::parse_define(part.trim())).collect()
 }

@@ -1,37 +1,38 @@
-//! Arrivals whose rate changes with time: ramps, steps, bursts, a sine.
+//! Arrivals at a rate that changes with time: ramps, steps, bursts, a sine.
 //!
-//! A shape knows how many events are due by a time; event k is due when that number reaches k. Both directions are
-//! computed, nothing is added up event by event, and so the k-th due time is a pure function of k.
+//! A shape computes the number of events due by a time; event k is due when that number reaches k. Both
+//! directions have a closed form or a bounded search and nothing is summed event by event, so the k-th due
+//! time is a pure function of k.
 
 use std::f64::consts::TAU;
 use std::time::Duration;
 
 use super::Arrivals;
 
-/// A rate over time: that of arrivals that say their rates themselves, or one that rises or falls.
+/// Rate over time: of arrivals that define their own rates, or of one rate that rises or falls.
 #[derive(Debug, Clone)]
 pub struct Shape(Form);
 
 #[derive(Debug, Clone)]
 enum Form {
-    /// Straight lines, one after the other; the last one goes on for ever unless they come in cycles.
+    /// Consecutive straight lines; the last one is endless unless the lines repeat in cycles.
     Lines { lines: Vec<Line>, cycle: Option<Cycle> },
-    /// There and back between two rates, beginning in the middle and rising.
+    /// Sine between two rates; begins at their mean and rises.
     Sine { mean_per_s: f64, swing_per_s: f64, period_s: f64 },
 }
 
-/// A stretch in which the rate changes evenly.
+/// Interval in which the rate changes linearly.
 #[derive(Debug, Clone, Copy)]
 struct Line {
     from_s: f64,
-    /// Events due before it begins.
+    /// Events due before the line begins.
     before: f64,
     per_s: f64,
     /// Change of the rate per second.
     slope: f64,
 }
 
-/// What recurs.
+/// Length of the repeating part and its number of events.
 #[derive(Debug, Clone, Copy)]
 struct Cycle {
     length_s: f64,
@@ -39,7 +40,7 @@ struct Cycle {
 }
 
 impl Shape {
-    /// The shape of `arrivals` over a phase of length `span`; `None` where they have one rate only.
+    /// Shape of `arrivals` over a phase of length `span`; `None` if their rate is constant or recorded.
     pub fn of(arrivals: &Arrivals, span: Duration) -> Option<Self> {
         let span_s = span.as_secs_f64();
         match arrivals {
@@ -68,13 +69,13 @@ impl Shape {
         }
     }
 
-    /// From nothing to `per_s` in `rise`, and no higher.
+    /// Rate that rises linearly from 0 to `per_s` during `rise` and then stays at `per_s`.
     pub fn rise(per_s: f64, rise: Duration) -> Self {
         let rise_s = rise.as_secs_f64();
         Self::lines(vec![(0.0, per_s / rise_s, rise_s), (per_s, 0.0, f64::INFINITY)])
     }
 
-    /// From `per_s` to nothing in `fall`.
+    /// Rate that falls linearly from `per_s` to 0 during `fall`.
     pub fn fall(per_s: f64, fall: Duration) -> Self {
         let fall_s = fall.as_secs_f64();
         Self::lines(vec![(per_s, -per_s / fall_s, fall_s), (0.0, 0.0, f64::INFINITY)])
@@ -100,7 +101,7 @@ impl Shape {
         }
     }
 
-    /// When the number of events due reaches `events`.
+    /// Time at which the number of events due reaches `events`.
     pub fn time_of_s(&self, events: f64) -> f64 {
         match &self.0 {
             Form::Lines { lines, cycle } => {
@@ -108,12 +109,13 @@ impl Shape {
                 let (from_s, events) = cycle.map_or((0.0, events), |c| {
                     (cycles * c.length_s, (events - cycles * c.events).clamp(0.0, c.events))
                 });
-                // The last of those that begin with so many: a pause has none of its own.
+                // The last line with at most so many events before it: a pause adds no events.
                 let at = lines.partition_point(|line| line.before <= events).max(1) - 1;
                 from_s + lines[at].time_of_s(events)
             }
             Form::Sine { mean_per_s, period_s, .. } => {
-                // Every period has the mean; within one the number only rises, so halving finds it.
+                // Every period has the same number of events, and the number never falls, so bisection finds
+                // the time.
                 let cycles = (events / (mean_per_s * period_s)).floor();
                 let (mut low_s, mut high_s) = (cycles * period_s, (cycles + 1.0) * period_s);
                 for _ in 0..HALVINGS {
@@ -129,7 +131,7 @@ impl Shape {
         }
     }
 
-    /// The rate at `t_s`.
+    /// Rate at `t_s`.
     pub fn per_s_at(&self, t_s: f64) -> f64 {
         match &self.0 {
             Form::Lines { lines, cycle } => {
@@ -143,7 +145,7 @@ impl Shape {
         }
     }
 
-    /// The rate at the beginning.
+    /// Rate at the beginning.
     pub fn opening_per_s(&self) -> f64 {
         match &self.0 {
             Form::Lines { lines, .. } => lines[0].per_s,
@@ -152,7 +154,7 @@ impl Shape {
     }
 }
 
-/// Lines of (rate, slope, length), one after the other.
+/// Consecutive lines from (rate, slope, length).
 fn lines(parts: Vec<(f64, f64, f64)>) -> Vec<Line> {
     let (mut from_s, mut before) = (0.0, 0.0);
     let line = |(per_s, slope, length_s): (f64, f64, f64)| {
@@ -164,7 +166,7 @@ fn lines(parts: Vec<(f64, f64, f64)>) -> Vec<Line> {
     parts.into_iter().map(line).collect()
 }
 
-/// A period halved so often is below a nanosecond even where it is a year.
+/// Bisections of a period: the result is below a nanosecond even for a period of a year.
 const HALVINGS: u32 = 56;
 
 impl Line {
@@ -181,7 +183,7 @@ impl Line {
         if more <= 0.0 {
             return self.from_s;
         }
-        // The root of `per_s t + slope t^2 / 2 = more` in the form that loses no digits where the slope is small.
+        // The root of `per_s t + slope t^2 / 2 = more`, in the form that stays accurate for a small slope.
         let root = (self.per_s * self.per_s + 2.0 * self.slope * more).max(0.0).sqrt();
         self.from_s + 2.0 * more / (self.per_s + root)
     }

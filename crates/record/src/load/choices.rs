@@ -1,4 +1,4 @@
-//! Settings of a load that are one of some words.
+//! Settings of a load with a fixed set of values.
 
 use std::fmt;
 
@@ -33,7 +33,7 @@ pub enum Workload {
     Script,
     /// Reading and writing values of a cache.
     Kv,
-    /// What the target itself is: one run of the command, one request, or nothing at all.
+    /// Event that the target defines: one run of the command, one request, or nothing.
     Native,
 }
 
@@ -54,17 +54,17 @@ words!(Workload {
     Native = "native",
 });
 
-/// The distribution of row numbers.
+/// Distribution of row numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Distribution {
-    /// All rows alike.
+    /// Equal probability.
     Uniform,
     /// Zipf's law.
     Zipfian {
         /// The exponent.
         exponent: f64,
     },
-    /// sysbench's own: a share of the draws falls into a small part in the middle.
+    /// sysbench's own distribution: a share of the draws falls into a small part in the middle.
     Special,
     /// Pareto's law.
     Pareto {
@@ -74,10 +74,10 @@ pub enum Distribution {
 }
 
 impl Distribution {
-    /// The names, as users know them from sysbench.
+    /// Names, as in sysbench.
     pub const NAMES: [&str; 4] = ["uniform", "zipfian", "special", "pareto"];
 
-    /// The distribution of a name, with sysbench's own parameters; `None` for any other word.
+    /// Distribution of a name, with sysbench's parameters; `None` for any other word.
     pub fn named(name: &str) -> Option<Self> {
         match name {
             "uniform" => Some(Self::Uniform),
@@ -100,51 +100,52 @@ impl fmt::Display for Distribution {
     }
 }
 
-/// The policy for missing data before the load.
+/// Policy for missing data before the load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PreparePolicy {
-    /// Where it is missing.
+    /// Build missing data.
     Auto,
-    /// In any case, from scratch.
+    /// Always build all data.
     Always,
-    /// Not at all: missing data is an error.
+    /// Build nothing: missing data is an error.
     Never,
 }
 
 words!(PreparePolicy { Auto = "auto", Always = "always", Never = "never" });
 
-/// The check of an existing data set before the load.
+/// Check of an existing data set before the load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DataCheck {
-    /// First and last row and the index of each table: a page or two. Rows that are missing in between are not seen.
+    /// Check first and last row and the index of each table, a page or two; does not detect missing rows in
+    /// between.
     Quick,
-    /// Every row is counted.
+    /// Count every row.
     Full,
-    /// Not at all: the data set is taken for granted.
+    /// Check nothing.
     None,
 }
 
 words!(DataCheck { Quick = "quick", Full = "full", None = "none" });
 
-/// The worker that takes the next due event.
+/// Rule by which a worker takes the next due event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Schedule {
     /// Any free worker.
     Shared,
-    /// Thread i of n owns events i, i + n, ...: the steady-rate patch's form.
+    /// Thread i of n owns events i, i + n, ..., as in the steady-rate patch.
     Own,
 }
 
 words!(Schedule { Shared = "shared", Own = "own" });
 
-/// A version of HTTP.
+/// Version of HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HttpVersion {
-    /// HTTP/2 where TLS is spoken and the server has it, else HTTP/1.1.
+    /// HTTP/2 over TLS if the server supports it, else HTTP/1.1.
     Any,
     /// HTTP/1.1.
     One,
-    /// HTTP/2; without TLS, both sides know that it is.
+    /// HTTP/2; without TLS, by prior knowledge.
     Two,
 }
 

@@ -2,7 +2,7 @@
 
 use crate::target::Target;
 
-/// A kind of target: the kind of its events.
+/// Kind of target, which determines the kind of its events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
     /// Transactions.
@@ -18,7 +18,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// The family of a target; `None` for an unknown scheme.
+    /// Family of a target; `None` for an unknown scheme.
     pub fn of(target: &Target) -> Option<Self> {
         match target.scheme() {
             "sqlite" | "mysql" | "postgres" => Some(Self::Database),

@@ -1,7 +1,8 @@
-//! The rules between settings of a load: which targets a setting applies to, and which other settings it needs or excludes.
+//! Rules between settings of a load: the targets that a setting applies to, and the settings that it needs or
+//! excludes.
 //!
-//! One wording for the command line, plans and the engine: each says how it writes the name of a setting. A setting that
-//! would have no effect is refused.
+//! The command line, plans and the engine share one wording; each provides its notation of setting names. A
+//! setting that would have no effect is refused.
 
 use std::fmt::Write as _;
 
@@ -11,33 +12,33 @@ use super::family::Family::{Cache, Web};
 use super::settings::{self, Setting};
 use crate::target::Target;
 
-/// A rule between settings.
+/// Rule between settings.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// The settings that it limits.
+    /// Limited settings.
     pub settings: &'static [&'static str],
-    /// The only kind of target that it holds for; `None`: all.
+    /// Only kind of target to which the rule applies; `None`: all.
     pub family: Option<Family>,
-    /// What each of the settings needs or excludes.
+    /// Relation to other settings.
     pub relation: Relation,
-    /// Why, as a clause.
+    /// Reason, as a clause.
     pub because: &'static str,
 }
 
-/// How a setting depends on others.
+/// Relation of a setting to others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Relation {
     /// At least one of these must be given too.
     Needs(&'static [&'static str]),
-    /// This must not be given too.
+    /// Exclusion of this setting.
     Excludes(&'static str),
-    /// It must not be smaller than this.
+    /// Lower bound, the value of this setting.
     AtLeast(&'static str),
 }
 
 use Relation::{AtLeast, Excludes, Needs};
 
-/// The rules that depend on which settings are given, not on their values. The first that is broken is reported.
+/// Rules that depend on which settings are given, not on their values. The first broken rule is reported.
 pub const RULES: &[Rule] = &[
     Rule {
         settings: &["define"],
@@ -141,14 +142,14 @@ pub const TWO_RATES: Rule = Rule {
     relation: Excludes("rate"),
     because: "these arrivals have rates of their own",
 };
-/// Jitter of arrivals that have none.
+/// Jitter of arrivals without jitter.
 pub const NO_JITTER: Rule = Rule {
     settings: &["jitter"],
     family: None,
     relation: Excludes("arrivals"),
     because: "it moves jitter arrivals only",
 };
-/// A rest between events that have due times.
+/// Think time between events that have due times.
 pub const THINK_TIME: Rule = Rule {
     settings: &["think"],
     family: None,
@@ -169,7 +170,7 @@ pub const A_CONNECTION_EACH: Rule = Rule {
     relation: AtLeast("threads"),
     because: "each thread has a connection",
 };
-/// Streams of a protocol that has none.
+/// Streams of a protocol without streams.
 pub const STREAMS: Rule = Rule {
     settings: &["streams"],
     family: Some(Web),
@@ -177,14 +178,14 @@ pub const STREAMS: Rule = Rule {
     because: "only HTTP/2 has streams; use an https: target, or version 2",
 };
 
-/// The rules that depend on values: of the loop, of the connections, of the protocol.
+/// Rules that depend on values: of the loop, of the connections, of the protocol.
 pub const VALUE_RULES: &[&Rule] =
     &[&OPEN_LOOP, &TWO_RATES, &NO_JITTER, &THINK_TIME, &SPIN, &A_CONNECTION_EACH, &STREAMS];
 
-/// A setting that breaks a rule.
+/// Setting that breaks a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// Its name.
+    /// Name of the setting.
     pub setting: &'static str,
     reason: Reason,
 }
@@ -197,15 +198,15 @@ enum Reason {
 }
 
 impl Violation {
-    /// A setting that breaks a rule which depends on values.
+    /// Violation of a rule that depends on values.
     pub fn of(setting: &'static str, rule: &'static Rule) -> Self {
         assert!(rule.settings.contains(&setting), "the rule limits {setting}");
         Self { setting, reason: Reason::Rule(rule) }
     }
 
-    /// Why the setting is refused, as a clause after its name.
+    /// Reason for the refusal, as a clause after the setting's name.
     ///
-    /// - `written`: how the reader writes the name of a setting.
+    /// - `written`: the caller's notation of a setting name.
     pub fn why(&self, written: impl Fn(&str) -> String) -> String {
         match &self.reason {
             Reason::Target { families, scheme } => {
@@ -230,7 +231,7 @@ impl Violation {
     }
 }
 
-/// What an event does if no workload is given.
+/// Default workload.
 ///
 /// - `is_given`: whether the user set a setting, by its name.
 pub fn default_workload(target: &Target, is_given: impl Fn(&str) -> bool) -> Workload {
@@ -242,7 +243,7 @@ pub fn default_workload(target: &Target, is_given: impl Fn(&str) -> bool) -> Wor
     }
 }
 
-/// The first setting that is given and would have no effect, or contradicts another.
+/// First given setting that would have no effect, or contradicts another.
 ///
 /// - `is_given`: whether the user set a setting, by its name.
 pub fn violation(target: &Target, is_given: impl Fn(&str) -> bool) -> Option<Violation> {
@@ -262,7 +263,7 @@ pub fn violation(target: &Target, is_given: impl Fn(&str) -> bool) -> Option<Vio
     })
 }
 
-/// The first setting that is for other targets.
+/// First setting that is for other targets.
 fn of_target(target: &Target, family: Family, is_given: &impl Fn(&str) -> bool) -> Option<Violation> {
     let given = |setting: &&&'static Setting| is_given(setting.name);
     let is_foreign = |s: &&&'static Setting| !s.families.is_empty() && !s.families.contains(&family);

@@ -1,7 +1,8 @@
-//! The settings of a load: one row for each, with the values that it takes and its default.
+//! Settings of a load: one row for each, with its accepted values and its default.
 //!
-//! The command line and plans take bounds and defaults from here and only translate the name: `point_selects` is the
-//! option `--point-selects` and the key `load.point_selects`. Rules between settings are in [`super::rules`].
+//! The command line and plans take bounds and defaults from here and only translate the name: `point_selects`
+//! is the option `--point-selects` and the key `load.point_selects`. Rules between settings are in
+//! [`super::rules`].
 
 use std::time::Duration;
 
@@ -12,59 +13,59 @@ use crate::quantity;
 /// One setting of a load.
 #[derive(Debug)]
 pub struct Setting {
-    /// Lower case with underscores.
+    /// Name: lower case with underscores.
     pub name: &'static str,
-    /// The kinds of target that it applies to; empty: all.
+    /// Kinds of target that it applies to; empty: all.
     pub families: &'static [Family],
-    /// The values that it takes.
+    /// Accepted values.
     pub values: Values,
-    /// The value if it is absent, as text; `None` if absence is a value, such as no time-out.
+    /// Value if the setting is absent, as text; `None` if absence has a meaning, such as no timeout.
     pub default: Option<&'static str>,
 }
 
-/// The values that a setting takes. Bounds are inclusive.
+/// Accepted values of a setting. Bounds are inclusive.
 #[derive(Debug, Clone, Copy)]
 pub enum Values {
     /// A whole number.
     Whole {
-        /// The smallest.
+        /// Smallest value.
         min: u64,
-        /// The largest.
+        /// Largest value.
         max: u64,
     },
     /// A percentage from 0.
     Percent {
-        /// The largest, as a ratio.
+        /// Largest value, as a ratio.
         max_ratio: f64,
     },
     /// A duration.
     Duration {
-        /// The shortest.
+        /// Shortest duration.
         min: Duration,
     },
     /// A size.
     Bytes {
-        /// The smallest.
+        /// Smallest size.
         min: u64,
     },
     /// Events per second, over 0.
     Rate {
-        /// The highest.
+        /// Highest rate.
         max_per_s: f64,
     },
     /// On or off.
     Switch,
-    /// One of some words.
+    /// One of a set of words.
     Word(fn() -> Vec<&'static str>),
-    /// A text with at least one character that is not a blank.
+    /// Text with at least one character that is not a blank.
     Text,
     /// Any text.
     AnyText,
     /// Any number of texts.
     Texts,
-    /// Any number of texts of a form; the parser of the form is beside the type that holds the value.
+    /// Any number of texts of a form; the form's parser is next to the type of the value.
     Forms(&'static str, fn(&str) -> bool),
-    /// A text of a form; the parser of the form is beside the type that holds the value.
+    /// Text of a form; the form's parser is next to the type of the value.
     Form(&'static str),
 }
 
@@ -79,20 +80,19 @@ const SERVERS: &[Family] = &[Database, Cache, Web];
 
 const ANY_TIME: Values = Values::Duration { min: Duration::ZERO };
 const OVER_ZERO: Values = Values::Duration { min: Duration::from_nanos(1) };
-/// The shortest interval, and so the shortest phase that has one.
+/// Shortest interval, and so the shortest phase that has intervals.
 const AN_INTERVAL: Values = Values::Duration { min: Duration::from_millis(100) };
 
 /// Row numbers are signed 32-bit integers in sysbench's tables.
 const ROWS_MAX: u64 = 2_147_483_647;
-/// Each statement of a transaction has room for its time stamps, which is allocated before the load.
+/// Each statement of a transaction needs space for its timestamps, allocated before the load.
 const STATEMENTS_MAX: u64 = 100_000;
 const NONE: Option<&str> = None;
 
-/// The highest rate. A clock can be read no faster, and the gaps of Poisson arrivals are all drawn before the
-/// load.
+/// Highest rate. A clock cannot be read faster, and all gaps of Poisson arrivals are drawn before the load.
 pub const RATE_MAX_PER_S: f64 = 10_000_000.0;
 
-/// A constant for each row, and all of them in [`ALL`].
+/// Defines a constant for each row, and all of them in [`ALL`].
 macro_rules! settings {
     ($($id:ident: $name:literal, $families:expr, $values:expr, $default:expr;)*) => {
         $(
@@ -100,7 +100,7 @@ macro_rules! settings {
             pub const $id: Setting =
                 Setting { name: $name, families: $families, values: $values, default: $default };
         )*
-        /// Every setting.
+        /// All settings.
         pub const ALL: &[&Setting] = &[$(&$id),*];
     };
 }
@@ -182,10 +182,10 @@ settings! {
     INTERVAL: "interval", ALL_TARGETS, AN_INTERVAL, Some("1s");
 }
 
-/// The default of [`WARMUP`] in a plan, which starts a fresh server for each series.
+/// Default of [`WARMUP`] in a plan, which starts a fresh server for each series.
 pub const WARMUP_OF_A_TRIAL: &str = "5s";
 
-/// A script is a setting of its own.
+/// Words of the setting `workload`; a script is a separate setting.
 fn workloads() -> Vec<&'static str> {
     Workload::ALL.iter().filter(|w| **w != Workload::Script).map(|w| w.word()).collect()
 }
@@ -210,29 +210,29 @@ fn http_versions() -> Vec<&'static str> {
     HttpVersion::ALL.iter().map(|v| v.word()).collect()
 }
 
-/// Whether a text is `Name: value`, one line of a request's head.
+/// Whether a text is `Name: value`, one line of a request header.
 fn is_header(text: &str) -> bool {
     let has_name = text.split_once(':').is_some_and(|(name, _)| !name.trim().is_empty());
     has_name && !text.contains(['\r', '\n'])
 }
 
-/// Whether a text is `NAME=value`, which an environment can hold.
+/// Whether a text is `NAME=value`, an environment variable.
 fn is_variable(text: &str) -> bool {
     let has_name = text.split_once('=').is_some_and(|(name, _)| !name.is_empty());
     has_name && !text.contains('\0')
 }
 
 impl Setting {
-    /// The setting of a name.
+    /// Setting with this name.
     pub fn named(name: &str) -> Option<&'static Self> {
         ALL.iter().copied().find(|setting| setting.name == name)
     }
 
-    /// The default, as text.
+    /// Default, as text.
     ///
     /// # Panics
     ///
-    /// If the setting has none.
+    /// If the setting has no default.
     pub const fn default_text(&self) -> &'static str {
         match self.default {
             Some(text) => text,
@@ -240,7 +240,7 @@ impl Setting {
         }
     }
 
-    /// The default of a whole number, of a percentage in percent, or of a size in its unit.
+    /// Default of a whole number, of a percentage in percent, or of a size in its unit.
     pub const fn default_number(&self) -> u64 {
         let digits = self.default_text().as_bytes();
         let (mut at, mut number) = (0, 0);
@@ -252,17 +252,17 @@ impl Setting {
         number
     }
 
-    /// The default of a whole number that fits 32 bits.
+    /// Default of a whole number that fits 32 bits.
     pub const fn default_u32(&self) -> u32 {
         small(self.default_number())
     }
 
-    /// The default of a percentage, as a ratio.
+    /// Default of a percentage, as a ratio.
     pub const fn default_ratio(&self) -> f64 {
         self.default_number() as f64 / 100.0
     }
 
-    /// The default of a duration.
+    /// Default of a duration.
     pub fn default_duration(&self) -> Duration {
         quantity::duration(self.default_text()).expect("the defaults of durations are durations")
     }
@@ -272,7 +272,7 @@ impl Setting {
         matches!(self.default_text().as_bytes(), b"true")
     }
 
-    /// The largest whole number, if it fits 32 bits.
+    /// Largest whole number, if it fits 32 bits.
     pub const fn max_u32(&self) -> u32 {
         match self.values {
             Whole { max, .. } => small(max),
@@ -293,7 +293,7 @@ const fn small(number: u64) -> u32 {
 }
 
 impl Values {
-    /// Whether a text is a value, as far as its bounds or words go; the form of a text is for its parser.
+    /// Whether a text is within the bounds or one of the words; the form of a text is left to its parser.
     pub fn takes(&self, text: &str) -> bool {
         match *self {
             Whole { min, max } => text.parse::<u64>().is_ok_and(|n| (min..=max).contains(&n)),
@@ -309,7 +309,7 @@ impl Values {
         }
     }
 
-    /// What the setting takes, as a clause after "expected".
+    /// Accepted values, as a clause after "expected".
     pub fn expected(&self) -> String {
         match *self {
             Whole { min, max } if min == max => format!("{min}"),

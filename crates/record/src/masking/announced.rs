@@ -1,4 +1,4 @@
-//! Values that a word before them announces: `Authorization: ...`, `password=...`, `--token ...`, `-p...`,
+//! Secrets that the word before them announces: `Authorization: ...`, `password=...`, `--token ...`, `-p...`,
 //! `--user ...`.
 
 use super::names::{self, announces_secret, is_header, is_secret, is_secret_field, takes_login};
@@ -37,7 +37,7 @@ pub(super) fn fields(line: &str, from: usize, quotes: &mut Quotes) -> Option<(us
     }
     let start = behind_gap(line, behind);
     quotes.advance(line, begin);
-    // `"PGPASSWORD=a b"`: the quote before the name ends the value.
+    // `"PGPASSWORD=a b"`: the quote before the name also ends the value.
     let is_whole =
         bytes[sign] == b'=' && start == sign + 1 && name_end == sign && quotes.has_just_opened(begin);
     // `Server=h;Password=a b;Database=d`.
@@ -60,7 +60,7 @@ pub(super) fn fields(line: &str, from: usize, quotes: &mut Quotes) -> Option<(us
         }
         _ => quotes.value(line, start),
     };
-    // `(using password: YES)` is an answer.
+    // `(using password: YES)` is a server's message.
     let value = value.filter(|value| {
         bytes[sign] != b':'
             || !matches!(line[value.inner.clone()].trim_end_matches([')', '.', ',']), "YES" | "NO")
@@ -81,7 +81,7 @@ pub(super) fn options(line: &str, from: usize, quotes: &mut Quotes) -> Option<(u
     let Some(start) = value_start(line, end) else { return Some((end, None)) };
     quotes.advance(line, start);
     let value = quotes.value(line, start).filter(|_| {
-        // `IDENTIFIED BY` and `PASSWORD` of SQL are followed by text in quotes.
+        // In SQL, a quoted text follows `IDENTIFIED BY` and `PASSWORD`.
         word.starts_with('-')
             || !names::wants_quotes(&line[..begin], word)
             || Quotes::at(line, start).is_some()
@@ -90,7 +90,7 @@ pub(super) fn options(line: &str, from: usize, quotes: &mut Quotes) -> Option<(u
     Some((end, value))
 }
 
-/// `-pSECRET` of a database's client.
+/// `-pSECRET` of a database client.
 pub(super) fn attached(line: &str, from: usize, quotes: &mut Quotes) -> Option<(usize, Option<Value>)> {
     let begin = from + line[from..].find('-')?;
     let option = line[begin + 1..].chars().next().filter(char::is_ascii_alphabetic);
@@ -127,10 +127,10 @@ pub(super) fn logins(line: &str, from: usize, quotes: &mut Quotes) -> Option<(us
     Some((end, value))
 }
 
-/// The start of the value of the option that ends at `end`, its quote included; `None` if no value follows.
+/// Start of the value of the option that ends at `end`, including its quote; `None` if no value follows.
 ///
-/// Between them are blanks, the end of the option's quotes, the comma of a list, or the escapes of blanks and line
-/// ends.
+/// In between may be blanks, the closing quote of the option, the comma of a list, and escaped blanks and
+/// line ends.
 pub(super) fn value_start(line: &str, end: usize) -> Option<usize> {
     let bytes = line.as_bytes();
     let (mut at, mut start) = (end, None);
@@ -167,7 +167,7 @@ fn with_next_word(line: &str, first: Value, quotes: &Quotes) -> Value {
     }
 }
 
-/// The part of `user:password` that is the password.
+/// Password in `user:password`.
 fn password_of(line: &str, login: &Value) -> Option<Value> {
     let text = &line[login.inner.clone()];
     let at = text.find([':', '%'])?;
@@ -181,17 +181,17 @@ fn password_of(line: &str, login: &Value) -> Option<Value> {
         .then(|| Value { inner: login.inner.start + at + 1..login.inner.end, end: login.end })
 }
 
-/// Bytes that a name is made of.
+/// Whether a name may contain this byte.
 pub(super) fn in_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.')
 }
 
-/// The start of the name that ends at `end`.
+/// Start of the name that ends at `end`.
 fn name_from(line: &str, end: usize) -> usize {
     line.as_bytes()[..end].iter().rposition(|b| !in_name(*b)).map_or(0, |at| at + 1)
 }
 
-/// The text without blanks and tabs at its end, also those that are escaped.
+/// Text without blanks and tabs at its end, including escaped ones.
 fn without_gap(text: &str) -> &str {
     let mut text = text;
     loop {
@@ -204,7 +204,7 @@ fn without_gap(text: &str) -> &str {
     }
 }
 
-/// The end of the blanks and tabs that begin at `from`.
+/// End of the blanks and tabs that begin at `from`.
 fn behind_gap(line: &str, from: usize) -> usize {
     let mut rest = &line[from..];
     loop {

@@ -1,19 +1,20 @@
-//! Secrets that are known by their form alone: tokens whose issuers begin them alike so that they can be found.
+//! Secrets with a recognizable form: tokens with a fixed prefix that their issuer chose.
 
-/// What a token is made of behind its beginning.
+/// Characters of a token after its prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tail {
     /// Letters, digits, `-`, `_` and `.`.
     Any,
-    /// Letters and digits, among them a digit: the beginning is also one of plain names.
+    /// Letters and digits, at least one digit: plain names begin with the prefix too.
     Alphanumeric,
-    /// As [`Tail::Any`], among them a dot: what has none may be any text in base64, such as a histogram.
+    /// The characters of [`Tail::Any`], at least one dot: without a dot it may be any base64 text, such as a
+    /// histogram.
     Dotted,
     /// Capital letters and digits.
     Capitals,
 }
 
-/// How a token begins, the least length of the rest, and what that is made of.
+/// Prefix of a token, least length of the rest, and the characters of the rest.
 const TOKENS: [(&str, usize, Tail); 36] = [
     // GitHub, GitLab
     ("ghp_", 16, Tail::Any),
@@ -23,14 +24,14 @@ const TOKENS: [(&str, usize, Tail); 36] = [
     ("ghr_", 16, Tail::Any),
     ("github_pat_", 16, Tail::Any),
     ("glpat-", 16, Tail::Any),
-    // AWS: identifiers of keys
+    // AWS: key ids
     ("AKIA", 16, Tail::Capitals),
     ("ASIA", 16, Tail::Capitals),
     // Google
     ("AIza", 30, Tail::Any),
     ("ya29.", 16, Tail::Any),
     ("GOCSPX-", 16, Tail::Any),
-    // JSON web tokens: parts in base64 with dots between them
+    // JSON web tokens: base64 parts separated by dots
     ("eyJ", 16, Tail::Dotted),
     // Stripe
     ("sk_live_", 8, Tail::Any),
@@ -60,10 +61,10 @@ const TOKENS: [(&str, usize, Tail); 36] = [
     ("tskey-", 16, Tail::Any),
 ];
 
-/// Paths of web addresses that let in who knows them.
+/// Paths of URLs that give access to anyone that has the URL.
 const PATHS: [&str; 3] = ["hooks.slack.com/services/", "/api/webhooks/", "api.telegram.org/bot"];
 
-/// The line without tokens and secret paths.
+/// Masks tokens and secret paths in a line.
 pub(super) fn mask_forms(line: &str) -> String {
     let line = PATHS.iter().fold(line.to_owned(), |line, path| mask_path(&line, path));
     let in_token = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -72,12 +73,12 @@ pub(super) fn mask_forms(line: &str) -> String {
     while let Some(at) = rest.find(in_token) {
         let end = rest[at..].find(|c| !in_token(c)).map_or(rest.len(), |length| at + length);
         masked.push_str(&rest[..at]);
-        // In JSON, `\n` before a token has its letter in it.
+        // In JSON, the letter of an escape such as `\n` directly precedes the token.
         let word = &rest[at..end];
         let escape = usize::from(rest[..at].ends_with('\\') && word.starts_with(['n', 'r', 't']));
         let (before, word) = word.split_at(escape);
         masked.push_str(before);
-        // A stretch of a text in base64 may begin like anything.
+        // Part of a base64 text may begin like a token.
         let in_base64 = rest[..at].ends_with(['+', '/']) && rest[end..].starts_with(['+', '/', '=']);
         let is_secret = is_token(word) && !(in_base64 && word.bytes().all(|b| b.is_ascii_alphanumeric()));
         masked.push_str(if is_secret { "***" } else { word });

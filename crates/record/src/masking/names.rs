@@ -1,6 +1,6 @@
 //! Names that announce a secret.
 
-/// Headers of requests whose values are secrets and whose names do not say so, in lower case.
+/// Headers with secret values and names that do not show it, in lower case.
 const HEADERS: [&str; 7] = [
     "authorization",
     "proxy-authorization",
@@ -11,16 +11,16 @@ const HEADERS: [&str; 7] = [
     "x-registry-config",
 ];
 
-/// Whether a header of that name lets its sender in: `X-Api-Key`, `PRIVATE-TOKEN`.
+/// Whether a header of that name authenticates its sender: `X-Api-Key`, `PRIVATE-TOKEN`.
 pub(super) fn is_header(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     HEADERS.contains(&name.as_str()) || (name.contains('-') && is_secret(&name))
 }
 
-/// Words of a server's configuration whose next word is a secret.
+/// Words of server configurations that precede a secret.
 const WORDS: [&str; 4] = ["requirepass", "masterauth", "primaryauth", "bearer"];
 
-/// Words whose next word is a secret behind one of these programs.
+/// Words that precede a secret, but only after one of these programs.
 const OF_PROGRAMS: [(&[&str], &str); 16] = [
     (&["redis-cli", "valkey-cli", "redis-benchmark", "valkey-benchmark", "memtier_benchmark"], "-a"),
     (&["sshpass", "mongo", "mongosh", "mongodump", "mongorestore", "cqlsh", "cypher-shell"], "-p"),
@@ -47,7 +47,7 @@ pub(super) fn announces_secret(before: &str, word: &str) -> bool {
     let lower = word.to_ascii_lowercase();
     let is_option = || {
         let name = lower.trim_start_matches('-');
-        // `-p` and its like are left to the programs.
+        // The programs decide about `-p` and similar options.
         word.starts_with('-')
             && name.len() > 2
             && !name.contains('=')
@@ -73,7 +73,7 @@ fn is_set(before: &str, word: &str) -> bool {
         && is_secret(word.rsplit(['.', ':', '/']).next().unwrap_or(word))
 }
 
-/// A program stands so many bytes before its option at most.
+/// Largest distance in bytes between a program and its option.
 const NEAR: usize = 200;
 
 fn near(before: &str) -> &str {
@@ -84,13 +84,13 @@ fn words(text: &str) -> impl DoubleEndedIterator<Item = &str> {
     text.split(|c: char| c.is_whitespace() || "\"'`\\,[(".contains(c)).filter(|word| !word.is_empty())
 }
 
-/// Whether the last command of `before` has one of the programs in it.
+/// Whether the last command of `before` contains one of the programs.
 pub(super) fn is_behind(before: &str, programs: &[&str]) -> bool {
     let command = near(before).rsplit(['|', ';', '&']).next().unwrap_or_default();
     words(command).any(|word| programs.contains(&word.rsplit('/').next().unwrap_or(word)))
 }
 
-/// Words of SQL that a text in quotes follows: `PASSWORD 's'`, `IDENTIFIED WITH plugin BY 's'`.
+/// Words of SQL that precede a quoted text: `PASSWORD 's'`, `IDENTIFIED WITH plugin BY 's'`.
 pub(super) fn wants_quotes(before: &str, word: &str) -> bool {
     if word.eq_ignore_ascii_case("password") {
         return !is_behind(before, &["machine"]);
@@ -100,7 +100,7 @@ pub(super) fn wants_quotes(before: &str, word: &str) -> bool {
     ["by", "as"].iter().any(|by| word.eq_ignore_ascii_case(by)) && is_identified()
 }
 
-/// Programs that take an option with its value attached: `mysql -pSECRET`.
+/// Programs with an option that has its value attached: `mysql -pSECRET`.
 const ATTACHED: [(&[&str], char); 5] = [
     (
         &[
@@ -121,12 +121,12 @@ const ATTACHED: [(&[&str], char); 5] = [
     (&["ldapsearch", "ldapadd", "ldapmodify", "ldapwhoami", "ldapdelete"], 'w'),
 ];
 
-/// Whether `-OPTIONvalue` shows a secret in the last command of `before`.
+/// Whether the value in `-OPTIONvalue` is a secret in the last command of `before`.
 pub(super) fn takes_attached(before: &str, option: char) -> bool {
     ATTACHED.iter().any(|(programs, of)| *of == option && is_behind(before, programs))
 }
 
-/// Options whose value is `user:password`.
+/// Options with the value `user:password`.
 const LOGINS: [&str; 12] = [
     "-u",
     "-U",
@@ -142,7 +142,7 @@ const LOGINS: [&str; 12] = [
     "--account",
 ];
 
-/// Those of programs for the same.
+/// Options with the value `user:password` of certain programs only.
 const LOGINS_OF_PROGRAMS: [(&[&str], &str); 2] = [(&["ab"], "-A"), (&["hey", "wrk2", "bombardier"], "-a")];
 
 /// Whether the value of `option` is `user:password`.
@@ -151,14 +151,14 @@ pub(super) fn takes_login(before: &str, option: &str) -> bool {
     LOGINS.contains(&option) || LOGINS_OF_PROGRAMS.iter().any(of_program)
 }
 
-/// Whether `name: value`, without quotes, shows a secret: the shorter names are words of sentences too.
+/// Whether the value in an unquoted `name: value` is a secret: the shorter names are also words of sentences.
 pub(super) fn is_secret_field(name: &str) -> bool {
     let name = plain(name);
     let ends = ["password", "passwd", "passphrase", "secret", "_key", "_token"];
     is_secret(&name) && ends.iter().any(|end| name.ends_with(end))
 }
 
-/// Whether a parameter of that name in a web address holds a secret: signatures of addresses let in, too.
+/// Whether a URL parameter of that name holds a secret; signatures of URLs count too.
 pub(crate) fn is_secret_parameter(name: &str) -> bool {
     let name = plain(name);
     let ends = ["sig", "signature", "hmac", "sessionid", "session_id", "sid"];
@@ -174,7 +174,7 @@ pub(crate) fn is_secret(name: &str) -> bool {
         || (name.ends_with("pass") && !NOT_PASSWORDS.iter().any(|end| name.ends_with(end)))
 }
 
-/// In lower case, with one sign between its words: `accessKey` and `Access-Key` are `access_key`.
+/// Name in lower case with `_` between its words: `access_key` for `accessKey` and `Access-Key`.
 fn plain(name: &str) -> String {
     let mut plain = String::with_capacity(name.len() + 4);
     let mut is_after_lower = false;
@@ -192,14 +192,14 @@ fn is_last_word(name: &str, end: &str) -> bool {
     name.strip_suffix(end).is_some_and(|before| before.is_empty() || before.ends_with('_'))
 }
 
-/// How names of secrets end, whatever is before.
+/// Suffixes of names of secrets.
 const ENDS: [&str; 8] =
     ["password", "passwd", "passphrase", "rootpw", "bindpw", "authtoken", "accesstoken", "_pat"];
 
-/// Words that end with `pass` and are none.
+/// Words with the suffix `pass` that are not passwords.
 const NOT_PASSWORDS: [&str; 6] = ["bypass", "compass", "_two_pass", "_one_pass", "multipass", "encompass"];
 
-/// The last words of names of secrets: `AWS_SECRET_ACCESS_KEY`, `db_pwd`, `api-key`.
+/// Last words of names of secrets: `AWS_SECRET_ACCESS_KEY`, `db_pwd`, `api-key`.
 const LAST_WORDS: [&str; 37] = [
     "pw",
     "pwd",
@@ -239,7 +239,7 @@ const LAST_WORDS: [&str; 37] = [
     "secret_key_base",
     "webhook_url",
 ];
-/// Names of secrets that end like no other.
+/// Complete names of secrets that no suffix matches.
 const NAMES: [&str; 10] = [
     "requirepass",
     "masterauth",
@@ -253,7 +253,7 @@ const NAMES: [&str; 10] = [
     "storepasswd",
 ];
 
-/// `{env:NAME}` and `{file:PATH}` say where a secret is, and are none; a word before them is how it is used.
+/// Whether a value is `{env:NAME}` or `{file:PATH}`, a reference to a secret; one word may precede it.
 pub(crate) fn is_reference(value: &str) -> bool {
     let at = ["{env:", "{file:"].iter().find_map(|start| value.find(start));
     at.is_some_and(|at| {

@@ -1,11 +1,12 @@
-//! Secrets that nothing announces but their place: the last word of `htpasswd -b FILE USER SECRET`, the fifth field of a
-//! line of `.pgpass`, what is piped into `--password-stdin`.
+//! Secrets that only their position reveals: the last word of `htpasswd -b FILE USER SECRET`, the fifth field
+//! of a line of `.pgpass`, the input of a command with `--password-stdin`.
 
 use super::announced::value_start;
 use super::names::{is_behind, is_secret};
 use super::quotes::{Quotes, Value};
 
-/// Programs, a word of theirs, and how many words stand between it and the secret. No program: the word is enough.
+/// Programs, a word of their command line, and the number of words between it and the secret. No program: the
+/// word suffices.
 const PLACES: [(&[&str], &[&str], usize); 7] = [
     (&["htpasswd"], &["-b", "-bc", "-cb", "-Bb", "-bB", "-Bbc", "-mb", "-bm"], 2),
     (&["htpasswd"], &["-nb", "-bn", "-nbB", "-nbm", "-Bbn", "-bnB"], 1),
@@ -16,7 +17,7 @@ const PLACES: [(&[&str], &[&str], usize); 7] = [
     (&["vault", "consul"], &["VAULT_TOKEN", "CONSUL_HTTP_TOKEN"], 0),
 ];
 
-/// A secret that stands a number of words behind one that is known.
+/// Secret at a fixed number of words after a known word.
 pub(super) fn placed(line: &str, from: usize, quotes: &mut Quotes) -> Option<(usize, Option<Value>)> {
     let (begin, end) = next_word(line, from)?;
     let word = &line[begin..end];
@@ -53,11 +54,11 @@ fn is_of_netrc(line: &str, begin: usize, end: usize) -> bool {
     is_first && is_secret(&line[begin..end]) && line[end..].split_whitespace().count() == 1
 }
 
-/// What shows that a command reads a secret from its input.
+/// Words that show that a command reads a secret from its input.
 const READERS: [&str; 7] =
     ["--password-stdin", "--stdin", "sudo -S", "chpasswd", "cryptsetup", "--with-token", "--passphrase-fd 0"];
 
-/// The words behind `echo`, `printf` and `<<<`, if the line has a command that reads a secret.
+/// Words after `echo`, `printf` and `<<<`, if the line has a command that reads a secret.
 pub(super) fn piped(line: &str, from: usize, quotes: &mut Quotes) -> Option<(usize, Option<Value>)> {
     if !READERS.iter().any(|reader| line.contains(reader)) {
         return None;
@@ -78,7 +79,7 @@ pub(super) fn piped(line: &str, from: usize, quotes: &mut Quotes) -> Option<(usi
         if text.starts_with(['|', '&', ';']) {
             break;
         }
-        // Options of `echo`, and forms of `printf`.
+        // Skips options of `echo` and formats of `printf`.
         if !text.starts_with(['-', '%']) {
             value = Some(found);
             break;
@@ -100,7 +101,8 @@ pub(super) fn elements(line: &str, from: usize, _: &mut Quotes) -> Option<(usize
     Some((start, value))
 }
 
-/// `SET PASSWORD FOR 'bob'@'%' = 'SECRET'`, and `name="password" value="SECRET"`: the next text in quotes behind a sign.
+/// `SET PASSWORD FOR 'bob'@'%' = 'SECRET'`, and `name="password" value="SECRET"`: the next quoted text after
+/// a sign.
 pub(super) fn beside(line: &str, from: usize, quotes: &mut Quotes) -> Option<(usize, Option<Value>)> {
     const NAMED: [(&str, &str); 4] = [
         ("password for ", "="),
@@ -121,7 +123,7 @@ pub(super) fn beside(line: &str, from: usize, quotes: &mut Quotes) -> Option<(us
     Some((behind, value))
 }
 
-/// `user NAME on >SECRET` of a list of access rights.
+/// `user NAME on >SECRET` of an access control list.
 pub(super) fn granted(line: &str, from: usize, quotes: &mut Quotes) -> Option<(usize, Option<Value>)> {
     let at = from + line[from..].find('>')?;
     let before = &line[..at];
@@ -148,10 +150,10 @@ pub(super) fn of_pgpass(word: &str) -> Option<String> {
     (is_line && secret != "***").then(|| format!("{host}:{port}:{database}:{user}:***"))
 }
 
-/// Programs whose argument is `user/SECRET@place`.
+/// Programs that take `user/SECRET@place` as an argument.
 const ORACLE: [&str; 6] = ["sqlplus", "sqlldr", "expdp", "impdp", "rman", "connect"];
 
-/// `scott/SECRET@place` behind a program of Oracle's.
+/// `scott/SECRET@place` after a program of Oracle.
 pub(super) fn of_oracle(word: &str, before: &str) -> Option<String> {
     let program = before.rsplit('/').next().unwrap_or(before).to_ascii_lowercase();
     let (user, rest) = word.split_once('/').filter(|_| ORACLE.contains(&program.as_str()))?;

@@ -1,11 +1,11 @@
-//! Quotes within quotes: a shell's words in a plan's text in a JSON document.
+//! Nested quotes: a shell's words in a plan's text in a JSON document.
 //!
-//! A quote is its character and the number of backslashes before it: one that has more of them stands deeper. It ends at
-//! the next one that is alike, and at the latest where a quote around it ends.
+//! A quote is its character and the number of backslashes before it; more backslashes mean deeper nesting. It
+//! ends at the next equal quote, or at the end of an enclosing quote if that comes first.
 
 use std::ops::Range;
 
-/// A value is searched for its closing quote so far at most: a hostile line must not cost its length squared.
+/// Longest distance searched for a closing quote: a hostile line must not cost time quadratic in its length.
 const LENGTH_MAX: usize = 4 << 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,12 +14,12 @@ pub(super) struct Quote {
     character: u8,
 }
 
-/// Where a value stands.
+/// Position of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Value {
-    /// Without its own quotes.
+    /// Range without its own quotes.
     pub(super) inner: Range<usize>,
-    /// Behind its closing quote.
+    /// Position after its closing quote.
     pub(super) end: usize,
 }
 
@@ -29,17 +29,17 @@ impl Value {
     }
 }
 
-/// The quotes that are open at a place of a line, outermost first.
+/// Quotes that are open at a position of a line, outermost first.
 #[derive(Debug, Default)]
 pub(super) struct Quotes {
     at: usize,
     open: Vec<Quote>,
-    /// Behind the last quote that was opened.
+    /// Position after the quote that was opened last.
     opened_at: Option<usize>,
 }
 
 impl Quotes {
-    /// The quote that begins at `at`, its backslashes first.
+    /// Quote that begins at `at`, including its backslashes, and the position after it.
     pub(super) fn at(line: &str, at: usize) -> Option<(Quote, usize)> {
         let bytes = &line.as_bytes()[at..];
         let backslashes = bytes.iter().take_while(|b| **b == b'\\').count();
@@ -48,7 +48,7 @@ impl Quotes {
             .then(|| (Quote { backslashes, character }, at + backslashes + 1))
     }
 
-    /// Reads on up to `to`.
+    /// Continues up to `to`.
     pub(super) fn advance(&mut self, line: &str, to: usize) {
         while self.at < to {
             let at = self.at;
@@ -81,17 +81,17 @@ impl Quotes {
         }
     }
 
-    /// Whether a quote ends at `at` that has opened there.
+    /// Whether a quote was opened directly before `at`.
     pub(super) fn has_just_opened(&self, at: usize) -> bool {
         self.at == at && self.opened_at == Some(at)
     }
 
-    /// Whether what stands at `at` is the end of a quote that is open.
+    /// Whether the quote at `at` closes an open one.
     pub(super) fn closes_at(&self, line: &str, at: usize) -> bool {
         Self::at(line, at).is_some_and(|(quote, _)| self.open.contains(&quote))
     }
 
-    /// Where the first of the open quotes ends, its backslashes not included.
+    /// Position of the first quote that closes an open one, before its backslashes.
     pub(super) fn enclosing_end(&self, line: &str, from: usize) -> Option<usize> {
         if self.open.is_empty() {
             return None;
@@ -111,7 +111,7 @@ impl Quotes {
         None
     }
 
-    /// The value that begins at `from`, as a shell would read the word.
+    /// Value that begins at `from`, as a shell reads the word.
     pub(super) fn value(&self, line: &str, from: usize) -> Option<Value> {
         let mut at = from;
         let mut parts: Vec<Range<usize>> = Vec::new();
@@ -157,7 +157,7 @@ impl Quotes {
         (at > from).then_some(Value { inner, end: at })
     }
 
-    /// Behind `$(...)`, `${...}` or `<(...)`, which may have blanks in it.
+    /// Position after `$(...)`, `${...}` or `<(...)`, which may contain blanks.
     fn behind_substitution(&self, line: &str, from: usize) -> Option<usize> {
         let (open, close) = match line.as_bytes().get(from..from + 2)? {
             b"$(" | b"<(" => (b'(', b')'),
@@ -184,7 +184,7 @@ impl Quotes {
         None
     }
 
-    /// Where the text of a quote ends, and where its closing quote does; `None` if a quote around it ends first.
+    /// End of the text of a quote and end of its closing quote; `None` if an enclosing quote ends first.
     fn close_of(&self, line: &str, quote: Quote, from: usize) -> Option<(usize, usize)> {
         let mut at = from;
         while at < line.len().min(from + LENGTH_MAX) {
@@ -201,7 +201,7 @@ impl Quotes {
     }
 }
 
-/// Behind the backslashes at `at` and the character that follows them.
+/// Position after the backslashes at `at` and the character that follows them.
 fn behind_plain(line: &str, at: usize) -> usize {
     let backslashes = line.as_bytes()[at..].iter().take_while(|b| **b == b'\\').count();
     let character = line[at + backslashes..].chars().next().map_or(0, char::len_utf8);
@@ -219,7 +219,8 @@ fn is_apostrophe(line: &str, at: usize, next: usize) -> bool {
         && is_letter(bytes.get(next))
 }
 
-/// Where the text goes on if the quote that ends at `next` is the first of `'\''`, a quote in a shell's quotes.
+/// Position at which the text continues if the quote that ends at `next` is the first of `'\''`, an escaped
+/// quote in a shell's single quotes.
 fn behind_escaped(line: &str, quote: Quote, next: usize) -> Option<usize> {
     if quote.character != b'\'' {
         return None;

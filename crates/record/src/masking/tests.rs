@@ -1,4 +1,4 @@
-//! Passwords in texts, in every spelling that the tables have.
+//! Passwords in texts, in every spelling of the tables.
 
 use super::*;
 
@@ -28,12 +28,12 @@ fn a_text_loses_its_passwords_and_nothing_else() {
         ("curl -u app:secret http://h", "curl -u app:*** http://h"),
         ("rsync app:secret@h", "rsync app:***@h"),
         ("requirepass secret", "requirepass ***"),
-        // A reference is no secret.
+        // A reference is not a secret.
         ("Authorization: Bearer {env:TOKEN}", "Authorization: Bearer {env:TOKEN}"),
         ("--password={file:/p} --token {env:T}", "--password={file:/p} --token {env:T}"),
         ("mysql://app:{env:PW}@h/b", "mysql://app:{env:PW}@h/b"),
         ("PGPASSWORD = \"{env:PW}\"", "PGPASSWORD = \"{env:PW}\""),
-        // And what is none stays.
+        // Text that is not a secret stays.
         ("arrivals = \"burst:100-1000@1s/10s\"", "arrivals = \"burst:100-1000@1s/10s\""),
         ("{\"kind\":\"sine:100-500@1m\"}", "{\"kind\":\"sine:100-500@1m\"}"),
         (
@@ -48,7 +48,7 @@ fn a_text_loses_its_passwords_and_nothing_else() {
     }
 }
 
-/// However it is spelled, no part of the secret, which is `s3` and `cr3t` with something between them, is left.
+/// Each secret is `s3` and `cr3t` with something in between; no part of it may remain.
 #[test]
 fn a_quoted_secret_is_masked_to_the_quote_that_closes_it() {
     for written in [
@@ -138,7 +138,7 @@ fn what_is_behind_a_secret_and_what_only_reads_like_one_stays() {
     }
 }
 
-/// One spelling a line: `S3CR3T` stands for the secret, `\t` and `\n` for a tab and a line's end.
+/// One spelling per line: `S3CR3T` stands for the secret, `\t` and `\n` for a tab and a line end.
 #[test]
 fn every_spelling_of_the_table_is_masked_in_a_text_in_a_document_and_twice() {
     let table =
@@ -165,7 +165,7 @@ fn every_spelling_of_the_table_is_masked_in_a_text_in_a_document_and_twice() {
     assert!(left.is_empty(), "{} left:\n{}", left.len(), left.join("\n"));
 }
 
-/// The longest word of a line that has its secret by its form.
+/// Longest word of a line with a secret that has a recognizable form.
 fn secret_by_form(line: &str) -> &str {
     let words = line.split(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)));
     words.max_by_key(|word| word.len()).expect("a line has a word")
@@ -226,7 +226,7 @@ fn any_line_is_masked_without_a_panic() {
         ",",
         "\n",
     ];
-    // All rows of four of them.
+    // All sequences of four parts.
     for index in 0..parts.len().pow(4) {
         let row: String =
             (0..4_u32).map(|place| parts[index / parts.len().pow(place) % parts.len()]).collect();

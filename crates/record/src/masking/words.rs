@@ -5,11 +5,11 @@ use super::names::is_reference;
 use super::places;
 use crate::target::Target;
 
-/// Words that are secrets by their form: URLs, `user:password@host`, `pass:SECRET`.
+/// Masks words that are secrets by their form: URLs, `user:password@host`, `pass:SECRET`.
 pub(super) fn mask_words(line: &str) -> String {
     let ends_word = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '\\' | '<' | '>');
     let mut masked = String::with_capacity(line.len());
-    // The word before, which may say what this one is.
+    // The previous word, which may determine what this one is.
     let mut before = "";
     for piece in line.split_inclusive(ends_word) {
         let (word, end) = piece.split_at(piece.trim_end_matches(ends_word).len());
@@ -42,10 +42,10 @@ fn mask_word(word: &str, before: &str) -> Option<String> {
     (!secret.is_empty() && secret != "***" && !is_reference(secret)).then(|| "pass:***".to_owned())
 }
 
-/// Arrivals that read like credentials: `burst:100-1000@1s/10s`.
+/// Arrivals that look like credentials: `burst:100-1000@1s/10s`.
 const RATES: [&str; 4] = ["ramp", "step", "burst", "sine"];
 
-/// `user:password@host` and `user:password`, without the password.
+/// Masks the password of `user:password@host` and `user:password`.
 fn without_password(word: &str) -> Option<String> {
     // `--dsn=user:password@host`.
     let (before, word) = match word.split_once('=') {
