@@ -2,11 +2,11 @@
 //!
 //! - A comment line is at most 110 columns wide.
 //! - A comment avoids the words in [`BANNED`], each with its reason.
-//! - The first line of a doc comment is a noun phrase or a verb in the third person: it does not begin with a word in
-//!   [`CLAUSES`].
+//! - The first line of a doc comment is a noun phrase or a verb in the third person: it does not begin with a
+//!   word in [`CLAUSES`].
 //! - A file has at most 600 lines, a function at most 70.
 //!
-//! [`LEFT`] holds how many violations a crate still has. A number there may only fall.
+//! [`LEFT`] holds the number of remaining violations of a crate. A number there may only fall.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -40,13 +40,13 @@ const BANNED: [(&str, &str); 20] = [
     ("as it comes", "use `immediately`"),
 ];
 
-/// Words that begin a clause, where a doc comment names the thing.
+/// Words that begin a clause instead of naming the thing.
 const CLAUSES: [&str; 22] = [
     "what", "where", "who", "whose", "which", "why", "when", "how", "as", "of", "from", "by", "it", "its",
     "they", "their", "there", "those", "this", "that", "also", "no",
 ];
 
-/// Violations that are left, by crate. A crate that is absent has none.
+/// Remaining violations, by crate. A crate that is absent has 0.
 const LEFT: [(&str, usize); 10] = [
     ("archive", 2),
     ("bakeoff", 279),
@@ -153,7 +153,7 @@ fn clause(comment: &str) -> Option<&'static str> {
     CLAUSES.into_iter().find(|word| *word == first)
 }
 
-/// The length of the function that begins at the first line, if one does.
+/// The length of the function that begins at the first line; `None` if none begins there.
 fn function_length(lines: &[&str]) -> Option<usize> {
     let first = lines.first()?;
     let indent = first.len() - first.trim_start().len();
@@ -178,7 +178,7 @@ fn function_length(lines: &[&str]) -> Option<usize> {
     lines.iter().position(|line| ends(line)).map(|end| end + 1)
 }
 
-/// Every Rust file of the workspace's crates, with the name of its crate; generated code excepted.
+/// Every Rust file of the workspace's crates except generated code, with the name of its crate.
 fn files() -> Vec<(String, PathBuf)> {
     let mut found = Vec::new();
     for folder in fs::read_dir(root().join("crates")).expect("the workspace has crates") {

@@ -255,7 +255,7 @@ fn print(
     Ok(out.flush()?)
 }
 
-/// This machine, and the last proofs of the instruments on it.
+/// Reads this machine, and the last proofs of the instruments on it.
 pub(crate) fn environment(global: &Global) -> Environment {
     let machine = probes::environment::read(Path::new("/"));
     // An unreadable archive has no proofs to cite; other commands report its errors.

@@ -90,7 +90,7 @@ impl Reporter for Memory<'_> {
         Ok(self.probe.read())
     }
 
-    /// No cost: `/proc` is read at the edges of an interval, and nothing runs in the kernel.
+    /// Returns `None`: `/proc` is read at the edges of an interval, and nothing runs in the kernel.
     fn cost(&mut self) -> Option<Maybe<Cost>> {
         None
     }

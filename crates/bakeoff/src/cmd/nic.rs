@@ -180,7 +180,7 @@ impl Reporter for Interfaces<'_> {
         Ok(NicReport { interval, peers: self.peers.as_mut().map(PeerProbe::read) })
     }
 
-    /// No cost: counters are read at the edges of an interval, and nothing runs in the kernel.
+    /// Returns `None`: counters are read at the edges of an interval, and nothing runs in the kernel.
     fn cost(&mut self) -> Option<Maybe<Cost>> {
         None
     }
