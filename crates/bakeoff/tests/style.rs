@@ -46,7 +46,7 @@ const CLAUSES: [&str; 22] = [
     "they", "their", "there", "those", "this", "that", "also", "no",
 ];
 
-/// Remaining violations, by crate. A crate that is absent has 0.
+/// Violations that are left, by crate. A crate that is absent has none.
 const LEFT: [(&str, usize); 10] = [
     ("archive", 2),
     ("bakeoff", 279),
