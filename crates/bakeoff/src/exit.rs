@@ -28,7 +28,7 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
-    /// The code of an error: that of its innermost marked cause.
+    /// The code of the first marked error in the chain of causes.
     pub(crate) fn of(error: &anyhow::Error) -> Self {
         error.chain().find_map(|cause| cause.downcast_ref::<Ending>()).map_or(Self::CannotHere, |e| e.exit)
     }
