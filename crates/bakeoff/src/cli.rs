@@ -1,4 +1,5 @@
-//! The command line as a user types it. One variant a command; each command's options live beside its code.
+//! The command line as a user types it. One variant per command; each command's options are defined beside
+//! its code.
 
 use std::path::PathBuf;
 
@@ -28,11 +29,11 @@ pub(crate) struct Cli {
 }
 
 impl Cli {
-    /// The command line; every option in it has an effect.
+    /// Reads the command line; every accepted option has an effect.
     ///
     /// # Errors
     ///
-    /// What is wrong with it, as clap words it, or an option that does not belong to the target.
+    /// A command line that clap rejects, or an option that does not apply to the target.
     pub(crate) fn read() -> Result<Self, clap::Error> {
         let mut command = Self::command();
         let matches = command.try_get_matches_from_mut(std::env::args_os())?;
@@ -54,7 +55,7 @@ impl Cli {
 }
 
 impl Cli {
-    /// Whether the command is about files that may come from a stranger.
+    /// Whether the command reads files that may be untrusted.
     pub(crate) fn reads_what_others_wrote(&self) -> bool {
         match &self.command {
             Command::Report(_) | Command::Runs(_) | Command::Host(_) | Command::Import(_) => true,
@@ -63,7 +64,7 @@ impl Cli {
         }
     }
 
-    /// How standard output is guarded against what others wrote; `None` where it carries bytes that are no text.
+    /// The filter of standard output against untrusted text; `None` if the output is binary.
     pub(crate) fn output(&self) -> Option<Form> {
         match &self.command {
             Command::Runs(args) if args.writes_bytes() => None,
@@ -74,7 +75,7 @@ impl Cli {
     }
 }
 
-/// Whether the user wrote the option of a setting.
+/// Whether the command line has the option of a setting.
 fn is_given(command: &clap::Command, matches: &clap::ArgMatches, name: &str) -> bool {
     let option = name.replace('_', "-");
     let argument = command.get_arguments().find(|a| a.get_long() == Some(&option));

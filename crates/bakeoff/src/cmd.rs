@@ -1,4 +1,4 @@
-//! One file a command.
+//! One file per command.
 
 pub(crate) mod cpu;
 pub(crate) mod dder;
@@ -36,10 +36,10 @@ use crate::cli::{Cli, Command};
 use crate::confine;
 use crate::exit::Exit;
 
-/// Runs the command that was typed; what it has to say goes to `out`.
+/// Runs the command of the command line; its output goes to `out`.
 pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let global = Global::new(cli.archive.clone(), cli.json);
-    // Proving makes disks, networks and workloads that need nearly everything.
+    // Proving creates disks, networks and workloads, which need nearly all rights.
     if !matches!(cli.command, Command::Prove(_) | Command::Hog(_)) {
         confine::at_start();
     }

@@ -1,8 +1,8 @@
-//! Fewer rights: what a command does not need, it gives up before it reads what others wrote.
+//! Fewer rights: a command drops the rights that it does not need before it reads untrusted files.
 //!
-//! Three fences, each on its own, and each optional: capabilities (only root has any), Landlock (which files and
-//! networks can be opened) and seccomp (which system calls are answered). A kernel without one of them has the others;
-//! `-v` says what is missing.
+//! Three independent and optional fences: capabilities (only root has any), Landlock (the files and networks
+//! that can be opened) and seccomp (the system calls that are answered). If a kernel lacks one, the others
+//! still apply; `-v` prints what is missing.
 
 use std::path::{Path, PathBuf};
 
@@ -12,24 +12,24 @@ pub(crate) use confine::capabilities::{after_setup, at_start, drop_all};
 
 use crate::screen::Screen;
 
-/// What a command that only reads what others wrote may still open.
+/// Paths that a command may still open if it only reads untrusted files.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
     reads: Vec<PathBuf>,
     writes: Vec<PathBuf>,
 }
 
-/// Where dates get their zones from.
+/// Files of the time zone data.
 const ZONES: [&str; 3] = ["/usr/share/zoneinfo", "/etc/localtime", "/etc/timezone"];
 
 impl Reader {
-    /// May read `path` and what is below it.
+    /// Allows reading `path` and everything below it.
     pub(crate) fn reads(mut self, path: &Path) -> Self {
         self.reads.push(path.to_owned());
         self
     }
 
-    /// May read the files that the command line names, whichever option they stand behind.
+    /// Allows reading the files that the command line names, in any option.
     pub(crate) fn reads_named(self) -> Self {
         let words: Vec<_> = std::env::args_os().skip(1).collect();
         let values =
@@ -38,7 +38,7 @@ impl Reader {
         named.filter(|path| path.exists() && !path.is_dir()).fold(self, |reader, path| reader.reads(&path))
     }
 
-    /// May also write below `folder`; where there is none yet, below the nearest folder above it that there is.
+    /// Allows reading and writing below `folder`, or below its nearest existing parent.
     pub(crate) fn writes(mut self, folder: &Path) -> Self {
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         let there = folder.ancestors().find(|f| !f.as_os_str().is_empty() && f.is_dir());
@@ -46,15 +46,15 @@ impl Reader {
         self
     }
 
-    /// May write a file of that name, which replaces the one that is there.
+    /// Allows writing a file of that name, which replaces an existing one.
     pub(crate) fn writes_file(self, path: Option<&Path>) -> Self {
         let Some(path) = path else { return self };
         let reader = self.writes(path.parent().unwrap_or(Path::new(".")));
-        // A pipe or a device is written to as it is.
+        // A pipe or a device is written in place.
         if path.metadata().is_ok_and(|found| !found.is_file()) { reader.writes(path) } else { reader }
     }
 
-    /// Gives up everything else, for the rest of the process. Threads that run already keep what they have.
+    /// Drops all other rights for the rest of the process. Threads that already run keep theirs.
     pub(crate) fn confine(self, command: &str, verbose: bool) {
         let say = |fence: &str, missing: std::io::Result<()>| {
             if let Err(error) = missing

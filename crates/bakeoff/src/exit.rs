@@ -1,11 +1,11 @@
-//! Exit codes: the same for every command, so that a script can tell a bad result from a bad plan.
+//! Exit codes: the same for every command, so a script can distinguish a bad result from a bad plan.
 
 use std::io::Write as _;
 use std::process::ExitCode;
 
 use record::printable::printable_block;
 
-/// How a command ends.
+/// Exit code of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Exit {
@@ -17,18 +17,18 @@ pub(crate) enum Exit {
     Usage = 2,
     /// The measurement is INVALID.
     Invalid = 3,
-    /// It cannot be told whether it is good or bad.
+    /// The result can be called neither good nor bad.
     Inconclusive = 4,
     /// The server under test failed.
     ServerFailed = 5,
-    /// It could not be done here: permission, disk, kernel.
+    /// The command cannot run here: permission, disk, kernel.
     CannotHere = 6,
-    /// Interrupted; resumable where it was a bake-off.
+    /// Interrupted; a bake-off is resumable.
     Interrupted = 130,
 }
 
 impl Exit {
-    /// The code of an error: what its innermost known cause asks for.
+    /// The code of the first marked error in the chain of causes.
     pub(crate) fn of(error: &anyhow::Error) -> Self {
         error.chain().find_map(|cause| cause.downcast_ref::<Ending>()).map_or(Self::CannotHere, |e| e.exit)
     }
@@ -58,7 +58,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// An error that knows how the command ends.
+/// An error with the exit code that it leads to.
 #[derive(Debug)]
 struct Ending {
     exit: Exit,
@@ -77,9 +77,9 @@ impl std::error::Error for Ending {
     }
 }
 
-/// Marks the error of a result with the way the command shall end because of it.
+/// Marks the error of a result with an exit code.
 pub(crate) trait EndsWith<T> {
-    /// On an error, the command ends with `exit`.
+    /// Makes the command end with `exit` on an error.
     fn ends_with(self, exit: Exit) -> anyhow::Result<T>;
 }
 
@@ -89,11 +89,11 @@ impl<T, E: Into<Box<dyn std::error::Error + Send + Sync>>> EndsWith<T> for Resul
     }
 }
 
-/// Says what is wrong with a command line: what it is on the first line, what would do on lines of their own. Help and
-/// version are no errors.
+/// Prints the error of a command line: the problem on the first line, hints on the next lines. Help and
+/// version are not errors.
 pub(crate) fn of_command_line(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
-        // Nobody is left to tell where standard output is closed.
+        // If standard output is closed, the text is lost.
         let _ = error.print();
         return Exit::Good.into();
     }
@@ -115,7 +115,7 @@ pub(crate) fn of_command_line(error: &clap::Error) -> ExitCode {
     Exit::Usage.into()
 }
 
-/// Whether the error is only that the reader of our output has closed its end, as `head` does.
+/// Whether the error only means that the reader of standard output has closed its end, as `head` does.
 pub(crate) fn reader_has_gone(error: &anyhow::Error) -> bool {
     let kind_of = |cause: &(dyn std::error::Error + 'static)| {
         let plain = cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind);

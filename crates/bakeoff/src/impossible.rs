@@ -1,5 +1,5 @@
-//! What is read and cannot be: numbers that overflow, parts that contradict each other. A panic over them is the file's
-//! damage, told in a line, and not the program's crash.
+//! Panics over impossible input, such as numbers that overflow or parts that contradict each other. Such a
+//! panic means a damaged file, reported on one line, not a crash of the program.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Mutex, PoisonError};
@@ -8,7 +8,7 @@ use crate::exit::Exit;
 
 static WHERE: Mutex<Option<String>> = Mutex::new(None);
 
-/// What `read` yields; where it panics, an error that says so and ends with [`Exit::Bad`].
+/// Result of `read`; if it panics, an error with the panic's message and [`Exit::Bad`].
 pub(crate) fn as_damage<T>(read: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
     panic::set_hook(Box::new(|about| {
         let place = about.location().map_or_else(String::new, |at| format!(" ({}:{})", at.file(), at.line()));
@@ -16,7 +16,7 @@ pub(crate) fn as_damage<T>(read: impl FnOnce() -> anyhow::Result<T>) -> anyhow::
         let mut known = WHERE.lock().unwrap_or_else(PoisonError::into_inner);
         known.get_or_insert_with(|| format!("{what}{place}"));
     }));
-    // What is half-done is dropped: nothing of it is used after a panic.
+    // Partial results are dropped: nothing uses them after a panic.
     panic::catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| {
         let what = WHERE.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default();
         Err(Exit::Bad.with(format!(

@@ -224,7 +224,7 @@ pub(crate) struct PaceOptions {
     prepared: bool,
 }
 
-/// Recorded due times in nanoseconds, from 0 on.
+/// Recorded due times in nanoseconds, from 0.
 type DueTimes = Arc<[u64]>;
 
 impl DataOptions {
@@ -259,7 +259,7 @@ impl DataOptions {
             exec: self.requests.exec(),
             verify: self.requests.verify(),
             prepare,
-            // What is built or removed outside of a load has the time to be counted.
+            // A data set that is built or removed outside of a load can be counted in full.
             check: DataCheck::Full,
             answer_bytes_max: self.answer_max,
             threads: 1,
@@ -284,7 +284,7 @@ impl DataOptions {
 /// A load, every default resolved.
 #[derive(Debug)]
 pub(crate) struct Meant {
-    /// Its settings.
+    /// Settings of the load.
     pub(crate) settings: LoadSettings,
     /// The due times of `file:` arrivals.
     pub(crate) recorded: Option<DueTimes>,
@@ -306,7 +306,7 @@ impl PaceOptions {
         let (arrivals, recorded) = self.arrivals()?;
         let time = self.time_of(arrivals.as_ref());
         let refused = |violation: Violation| {
-            // A search brings a rate.
+            // In a search, `--search` sets the rate.
             let is_of_search = |name: &str| name == "rate" && rate_per_s.is_some();
             let written = |name: &str| if is_of_search(name) { option("search") } else { option(name) };
             Exit::Usage.with(format!("{} {}", option(violation.setting), violation.why(written)))
@@ -396,7 +396,7 @@ impl PaceOptions {
 
     fn time_of(&self, arrivals: Option<&Arrivals>) -> Duration {
         let own = match (arrivals, self.rate, self.events) {
-            // The last gap is not in the file: it is taken for a mean one.
+            // The file lacks the last gap: the mean gap is used.
             (Some(Arrivals::File(file)), ..) => {
                 let gaps = u32::try_from(file.events.saturating_sub(1)).unwrap_or(u32::MAX).max(1);
                 file.span + (file.span / gaps).max(Duration::from_millis(1))
@@ -404,7 +404,7 @@ impl PaceOptions {
             (Some(arrivals), ..) if arrivals.say_their_rate() => settings::TIME.default_duration(),
             (.., None) => settings::TIME.default_duration(),
             (_, None, Some(_)) => AS_LONG_AS_IT_TAKES,
-            // Twice its mean and a minute: Poisson arrivals come when they come.
+            // Twice the mean and a minute, because Poisson arrivals vary.
             (_, Some(per_s), Some(events)) => Duration::try_from_secs_f64(2.0 * events as f64 / per_s + 60.0)
                 .unwrap_or(AS_LONG_AS_IT_TAKES)
                 .min(AS_LONG_AS_IT_TAKES),
@@ -413,7 +413,7 @@ impl PaceOptions {
     }
 }
 
-/// Reads `FILE` or `FILE@WEIGHT`, as pgbench has it, and the file.
+/// Reads `FILE` or `FILE@WEIGHT`, as in pgbench, and the file.
 fn script(text: &str) -> Result<ScriptFile, String> {
     let (name, weight) = match text.rsplit_once('@') {
         Some((name, weight)) if !weight.contains('/') => {

@@ -1,4 +1,4 @@
-//! What a person watches while a load runs: a line an interval, and a bar.
+//! Progress of a load for the user: a line per interval, and a bar.
 
 use std::time::Duration;
 
@@ -16,12 +16,12 @@ pub(crate) struct LoadScreen<'a> {
 }
 
 impl<'a> LoadScreen<'a> {
-    /// Nothing is shown yet.
+    /// Returns a screen that shows nothing yet.
     pub(crate) fn new(settings: &'a LoadSettings) -> Self {
         Self { settings, screen: Screen::new(), has_header: false }
     }
 
-    /// A line that stays.
+    /// Prints a permanent line.
     pub(crate) fn line(&mut self, text: &str) {
         self.screen.line(text);
     }
@@ -50,7 +50,7 @@ impl<'a> LoadScreen<'a> {
         }
     }
 
-    /// Takes the bar away; yields the screen for what is left to say.
+    /// Removes the bar; returns the screen for the remaining messages.
     pub(crate) fn finish(mut self) -> Screen {
         self.screen.clear();
         self.screen
@@ -68,7 +68,7 @@ impl<'a> LoadScreen<'a> {
         self.screen.at(Duration::try_from_secs_f64(progress.t_s).unwrap_or_default().as_secs());
     }
 
-    /// The measured phase, or what its number of events takes at their rate.
+    /// Length of the measured phase, or the time that its number of events takes at their rate.
     fn measured(&self) -> Duration {
         let (time, events) = (self.settings.time, self.settings.events_max);
         let of_events =

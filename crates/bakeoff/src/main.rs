@@ -35,7 +35,7 @@ fn main() -> ExitCode {
         Ok(exit) => exit.into(),
         Err(error) if exit::reader_has_gone(&error) => exit::Exit::Good.into(),
         Err(error) => {
-            // Standard error may be closed too; then there is nobody left to tell.
+            // Standard error may be closed too; the message is then lost.
             let _ = writeln!(std::io::stderr(), "bakeoff: {}", printable_lines(&format!("{error:#}")));
             exit::Exit::of(&error).into()
         }

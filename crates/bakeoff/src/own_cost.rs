@@ -1,4 +1,4 @@
-//! What watching itself costs: programs in the kernel, and this process, which reads and prints.
+//! The cost of watching: the programs in the kernel, and this process, which reads and prints.
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike as _;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::screen::Screen;
 
-/// CPU time of this process since a moment.
+/// CPU time of this process since a start time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OwnCost {
     at_ns: u64,
@@ -17,18 +17,19 @@ pub(crate) struct OwnCost {
 }
 
 impl OwnCost {
-    /// From now on.
+    /// Starts now.
     pub(crate) fn start() -> Self {
         Self { at_ns: Monotonic.now_ns(), used_ns: used_ns() }
     }
 
-    /// As a share of one CPU.
+    /// CPU time as a share of one CPU.
     pub(crate) fn ratio_of_one_cpu(&self) -> f64 {
         let wall_ns = Monotonic.now_ns().saturating_sub(self.at_ns).max(1);
         used_ns().saturating_sub(self.used_ns) as f64 / wall_ns as f64
     }
 
-    /// Says at the end what watching cost; `programs`: those in the kernel, if this instrument has any.
+    /// Prints the cost of watching at the end; `programs`: cost of the programs in the kernel, if this
+    /// instrument has any.
     pub(crate) fn tell(&self, command: &str, programs: Option<Maybe<Cost>>) {
         let process = format!("this process {:.3} %", self.ratio_of_one_cpu() * 100.0);
         let text = match programs {
@@ -39,7 +40,7 @@ impl OwnCost {
         Screen::new().line(&format!("bakeoff {command}: watching cost {text}"));
     }
 
-    /// Adds what watching has cost so far to a report.
+    /// Adds the cost of watching so far to a report.
     pub(crate) fn add_to(&self, document: &mut Value, programs: Option<Maybe<Cost>>) {
         let mut own = json!({ "process_ratio": self.ratio_of_one_cpu() });
         match programs {

@@ -7,14 +7,14 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use record::printable::{Form, Guarded, printable};
 use report::text::Style;
 
-/// What a person watches while a command works. Drops silently where standard error is closed.
+/// Progress on standard error. Its output is dropped silently if standard error is closed.
 #[derive(Debug)]
 pub(crate) struct Screen {
     bar: Option<ProgressBar>,
 }
 
 impl Screen {
-    /// A bar where standard error is a terminal.
+    /// Returns a screen, with a bar if standard error is a terminal.
     pub(crate) fn new() -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr_with_hz(5));
@@ -24,12 +24,12 @@ impl Screen {
         Self { bar }
     }
 
-    /// Whether somebody watches a bar; lines would only be in its way.
+    /// Whether a bar is shown; lines would disturb it.
     pub(crate) fn is_bar(&self) -> bool {
         self.bar.is_some()
     }
 
-    /// Starts to show `what` as a part of `total_s` seconds.
+    /// Starts to show `what` as a part of `total` time.
     pub(crate) fn phase(&mut self, what: &str, total: Duration) {
         if let Some(bar) = &self.bar {
             bar.set_style(bar_style("{msg} [{wide_bar}] {elapsed} of {len}s, {eta} left"));
@@ -59,7 +59,7 @@ impl Screen {
         }
     }
 
-    /// A line that stays, above the bar.
+    /// Prints a permanent line above the bar.
     pub(crate) fn line(&mut self, text: &str) {
         match &self.bar {
             Some(bar) => bar.suspend(|| to_stderr(text)),
@@ -67,7 +67,7 @@ impl Screen {
         }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(crate) fn clear(&mut self) {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
@@ -81,18 +81,18 @@ impl Drop for Screen {
     }
 }
 
-/// How the terminal on standard output can be written to; `None` where there is none.
+/// Style of the terminal on standard output; `None` if it is not a terminal.
 pub(crate) fn terminal() -> Option<Style> {
     let out = console::Term::stdout();
     out.is_term().then(|| style_of(&out))
 }
 
-/// How standard output can be written to: as wide as its terminal, in color where that is welcome.
+/// Style of standard output: the width of its terminal, and color if the terminal supports it.
 pub(crate) fn style() -> Style {
     style_of(&console::Term::stdout())
 }
 
-/// How standard error can be written to.
+/// Style of standard error.
 pub(crate) fn stderr_style() -> Style {
     style_of(&console::Term::stderr())
 }
@@ -110,7 +110,7 @@ fn to_stderr(text: &str) {
     let (mut out, style) = (std::io::stderr(), stderr_style());
     for line in text.lines() {
         let line = if style.color { guarded(line) } else { printable(line).into_owned() };
-        // Nobody is left to tell where standard error is closed.
+        // If standard error is closed, the line is lost.
         let _ = if line.chars().count() > style.width && out.is_terminal() {
             report::text::folded(&mut out, "", &line, 4, style)
         } else {
@@ -119,7 +119,7 @@ fn to_stderr(text: &str) {
     }
 }
 
-/// The line with nothing in it that a terminal obeys but our colors.
+/// The line without terminal control sequences, except the program's colors.
 fn guarded(line: &str) -> String {
     let mut safe = Vec::with_capacity(line.len());
     let mut guard = Guarded::new(&mut safe, Form::Colored);

@@ -51,7 +51,7 @@ pub(crate) fn text(
     word(setting, |text| Some(text.to_owned()))
 }
 
-/// The default of a switch, in words of the command line.
+/// The default of a switch, in the words of the command line.
 pub(crate) fn default_of(setting: &Setting, on: &'static str, off: &'static str) -> &'static str {
     if setting.is_on() { on } else { off }
 }

@@ -1,4 +1,4 @@
-//! Ctrl-C, SIGTERM and a terminal that hangs up: the first asks for a clean end, the second for an end at once.
+//! Ctrl-C, SIGTERM and a terminal that hangs up: the first asks for a clean end, the second ends at once.
 
 use std::os::fd::AsFd;
 
@@ -10,15 +10,15 @@ use signal_hook::iterator::Signals;
 
 use crate::confine;
 
-/// Raised by every SIGINT, SIGTERM and SIGHUP once [`stop_on_interrupt`] was called.
+/// Raised by every SIGINT, SIGTERM and SIGHUP after a call of [`stop_on_interrupt`].
 pub(crate) static STOP: load::Stop = load::Stop::new();
 
-/// From now on SIGINT, SIGTERM and SIGHUP raise [`STOP`] instead of ending the process. A SIGHUP that is ignored, as
-/// below `nohup`, stays so.
+/// Makes SIGINT, SIGTERM and SIGHUP raise [`STOP`] instead of ending the process. A SIGHUP that is ignored,
+/// as under `nohup`, stays ignored.
 ///
 /// # Errors
 ///
-/// The kernel's, where the handlers cannot be installed.
+/// Fails if the kernel refuses the handlers.
 pub(crate) fn stop_on_interrupt() -> std::io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     if !is_ignored(SIGHUP) {
@@ -33,19 +33,19 @@ pub(crate) fn stop_on_interrupt() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Whether this process ignores a signal; `false` where nobody can tell.
+/// Whether this process ignores a signal; `false` if unknown.
 fn is_ignored(signal: i32) -> bool {
     std::fs::read_to_string("/proc/self/status").is_ok_and(|status| is_ignored_by(&status, signal))
 }
 
-/// By the mask of ignored signals in `/proc/PID/status`: bit 0 is signal 1.
+/// Reads the mask of ignored signals in `/proc/PID/status`: bit 0 is signal 1.
 fn is_ignored_by(status: &str, signal: i32) -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
-/// Sleeps until `deadline_ns` on the monotonic clock; `false` where a signal asked to end before.
+/// Sleeps until `deadline_ns` on the monotonic clock; `false` if a signal asked to end before.
 pub(crate) fn wait_until(deadline_ns: u64) -> bool {
     const LOOK_EVERY_NS: u64 = 100_000_000;
     while !STOP.is_requested() {
@@ -58,7 +58,7 @@ pub(crate) fn wait_until(deadline_ns: u64) -> bool {
     false
 }
 
-/// Waits for a line at a terminal; `false` where a signal asked to end before.
+/// Waits for a line at a terminal; `false` if a signal asked to end before.
 pub(crate) fn is_readable(terminal: &impl AsFd) -> bool {
     const LOOK_EVERY_MS: u8 = 100;
     while !STOP.is_requested() {

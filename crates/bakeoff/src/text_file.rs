@@ -1,19 +1,19 @@
-//! Files of text that the user names and a stranger may have written: read to a limit, before anything is made of them.
+//! Text files that the user names and that may be untrusted: their size is limited before they are parsed.
 
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
-/// Of a plan.
+/// Maximum size of a plan.
 pub(crate) const PLAN_BYTES_MAX: u64 = 1 << 20;
-/// Of a document or a script: read as JSON, it takes up to 32 times as much memory.
+/// Maximum size of a document or a script. Parsed as JSON, it takes up to 32 times as much memory.
 pub(crate) const DOCUMENT_BYTES_MAX: u64 = 8 << 20;
 
-/// The text of a file, also of a pipe or a device, whose size is known at its end only.
+/// Reads the text of a file, or of a pipe or device, which has no size in advance.
 ///
 /// # Errors
 ///
-/// Also where it has more than `bytes_max` bytes.
+/// Fails if reading fails, or if the file has more than `bytes_max` bytes.
 pub(crate) fn read(path: &Path, bytes_max: u64) -> io::Result<String> {
     let mut text = String::new();
     let bytes = File::open(path)?.take(bytes_max + 1).read_to_string(&mut text)?;

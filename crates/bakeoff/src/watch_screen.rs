@@ -1,4 +1,4 @@
-//! The dashboard as a function of what was seen: nothing here reads a clock, a key or a machine.
+//! The dashboard as a function of its values: nothing here reads a clock, a key or a machine.
 
 mod cpu;
 mod io;
@@ -19,10 +19,10 @@ use self::number::{percent, time};
 pub(crate) use self::panel::View;
 use self::panel::{bad, strong};
 
-/// The smallest terminal in which every panel has a row, with its numbers whole.
+/// The smallest terminal in which every panel has a row with complete numbers.
 const NEEDED: (u16, u16) = (74, 15);
 
-/// Draws it, or says which size it needs.
+/// Draws the dashboard, or the size that it needs.
 pub(crate) fn draw(frame: &mut Frame, view: &View) {
     let area = frame.area();
     if area.width < NEEDED.0 || area.height < NEEDED.1 {
@@ -60,20 +60,20 @@ pub(crate) fn draw(frame: &mut Frame, view: &View) {
     ends(frame, foot, &format!(" {}", view.keys), &view.time);
 }
 
-/// The lines of the kernel's locks, programs' locks and the network: two fifths, one, two; at least a row in each.
+/// Heights of three panels: kernel locks 2/5, programs' locks 1/5, network 2/5; at least one row each.
 fn right_heights(all: u16) -> [Constraint; 3] {
     let locks = (2 * all + 2) / 5;
     let ulocks = ((3 * all + 2) / 5 - locks).max(2);
     [Constraint::Length(locks), Constraint::Length(ulocks), Constraint::Fill(1)]
 }
 
-/// Time that the dashboard itself takes.
+/// CPU share of the dashboard itself.
 fn corner(view: &View) -> String {
     let own = view.own_ratio.map_or(String::new(), |r| format!("own CPU {}", percent(r)));
     if view.paused { format!("PAUSED  {own}") } else { own }
 }
 
-/// Lost events of the interval that is shown, by instrument and reason: they explain a `>=`.
+/// Lost events of the shown interval, by instrument and reason: they explain a `>=`.
 fn lost(view: &View) -> Option<String> {
     let last_io = view.io.as_ref().ok().and_then(|intervals| intervals.last());
     let all = [
@@ -83,7 +83,7 @@ fn lost(view: &View) -> Option<String> {
         ("program locks", view.ulocks.as_ref().ok().map(|i| &i.lost)),
     ];
     let of = |(name, lost): (&str, Option<&BTreeMap<String, u64>>)| {
-        // Some are a time, not a number of events.
+        // Some losses are a time, not a number of events.
         let reason = |(why, n): (&String, &u64)| match why.strip_suffix("-ns") {
             Some(what) => format!("{} {what}", time(*n as f64)),
             None => format!("{n} {why}"),
@@ -95,7 +95,7 @@ fn lost(view: &View) -> Option<String> {
     (!told.is_empty()).then(|| format!(" LOST: {}", told.join("; ")))
 }
 
-/// One line with a word at either end.
+/// Writes one line with a word at either end.
 fn ends(frame: &mut Frame, area: Rect, left: &str, right: &str) {
     let width = usize::from(area.width);
     let right: String = right.chars().take(width.saturating_sub(1)).collect();
@@ -299,7 +299,7 @@ mod tests {
                 assert_eq!(text.lines().count(), usize::from(height));
             }
         }
-        // The full one is named among hundreds.
+        // The saturated CPU is named among hundreds.
         assert!(screen(80, 24, 512).contains("CPU 1 is saturated: mariadbd"));
     }
 }

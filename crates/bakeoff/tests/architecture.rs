@@ -1,4 +1,4 @@
-//! The house as cargo sees it: which crate uses which, and who may use an outsider.
+//! The graph of crates that cargo reports, and the crates that may use an external dependency.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// Each crate of ours with what it depends on directly (normal and build dependencies).
+/// The direct dependencies of each crate of the workspace (normal and build dependencies).
 fn direct_dependencies() -> BTreeMap<String, BTreeSet<String>> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])

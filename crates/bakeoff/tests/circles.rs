@@ -56,7 +56,7 @@ fn crates() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// A file's name from `crates/` on.
+/// A file's name, starting at `crates/`.
 fn name(path: &Path) -> String {
     path.strip_prefix(crates()).unwrap_or(path).display().to_string()
 }
@@ -66,7 +66,7 @@ fn shown(circle: &[(&Path, &Path)]) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Longest chain of re-exports. `use name::name;` of another crate would have no end.
+/// Longest chain of re-exports. The chain of `use name::name;` of another crate would be endless.
 const RE_EXPORTS_MAX: u32 = 10;
 
 /// A module's path from the root of its crate.
@@ -116,17 +116,17 @@ impl Crate {
         Self { files }
     }
 
-    /// The imports that lie on a circle, one list for each group of files that reach each other.
+    /// The imports on circles, one list for each group of files that reach each other.
     fn circles(&self) -> Vec<Vec<(&Path, &Path)>> {
         self.circles_of(Module::clone)
     }
 
-    /// The same for the folders at the top of the crate: `x.rs` and all that is in `x/` are one.
+    /// The same for the folders at the top of the crate: `x.rs` and everything in `x/` are one unit.
     fn circles_of_folders(&self) -> Vec<Vec<(&Path, &Path)>> {
         self.circles_of(|module| module.iter().take(1).cloned().collect())
     }
 
-    /// - `unit`: the module that stands for a module.
+    /// - `unit`: the module that represents a module.
     fn circles_of(&self, unit: impl Fn(&Module) -> Module) -> Vec<Vec<(&Path, &Path)>> {
         let mut imports: BTreeMap<Module, BTreeSet<Module>> = BTreeMap::new();
         for module in self.files.keys() {
@@ -147,8 +147,8 @@ impl Crate {
         let mut circles: BTreeMap<&Module, Vec<(&Path, &Path)>> = BTreeMap::new();
         for (from, to) in imports.iter().flat_map(|(from, all)| all.iter().map(move |to| (from, to))) {
             if reached[to].contains(from) {
-                // Both reach each other, so the first that either reaches back is the same for the whole
-                // group.
+                // Both reach each other, so the first module that either reaches and that reaches it back is
+                // the same for the whole group.
                 let group = reached[from].iter().find(|m| reached[*m].contains(from));
                 let group = group.expect("what is on a circle reaches itself");
                 circles.entry(group).or_default().push((&self.files[from].path, &self.files[to].path));
@@ -272,7 +272,7 @@ impl File {
     }
 }
 
-/// The modules inside a file that are open at a place in it: `super` there is this file.
+/// The modules inside a file that are open at a position: `super` there means this file.
 #[derive(Default)]
 struct Nested {
     braces: u32,
@@ -321,7 +321,7 @@ fn use_tree(tokens: &[String], mut at: usize, before: &[String], uses: &mut Vec<
                     at += usize::from(tokens.get(at).is_some_and(|t| t == ","));
                 }
                 at += 1;
-                // The list is the end of its branch.
+                // The list ends its branch.
                 return at + usize::from(before.is_empty());
             }
             Some("as") => {

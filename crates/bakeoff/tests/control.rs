@@ -1,4 +1,4 @@
-//! `bakeoff load --control` as a user talks to it.
+//! `bakeoff load --control` as a user uses it.
 #![allow(clippy::unwrap_used, reason = "a test binary; clippy only knows its test functions")]
 
 mod lab;
@@ -15,7 +15,7 @@ use lab::{Ended, Lab, assert_balanced};
 const LOAD: [&str; 10] =
     ["load", "null:", "--rate", "200", "--time", "10m", "--warmup", "0", "--json", "--control"];
 
-/// As `echo 'rate 2000/s' | socat - UNIX-CONNECT:...` does it.
+/// Sends a line as `echo 'rate 2000/s' | socat - UNIX-CONNECT:...` does.
 fn ask(socket: &Path, line: &str) -> String {
     let mut stream = UnixStream::connect(socket).unwrap();
     stream.write_all(format!("{line}\n").as_bytes()).unwrap();
@@ -38,7 +38,7 @@ fn begin(lab: &Lab, socket: &Path) -> Child {
 fn a_rate_that_was_changed_is_on_record_and_on_every_page() {
     let lab = Lab::new();
     let socket = lab.path("control");
-    // What a load that was killed leaves behind.
+    // A killed load leaves such a socket behind.
     drop(UnixListener::bind(&socket).unwrap());
     let child = begin(&lab, &socket);
     assert_eq!(std::fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o600);

@@ -1,4 +1,4 @@
-//! The CPUs as a user watches them: on this machine whatever it gives, and on machines made of files.
+//! `bakeoff cpu` as a user runs it: on this machine, and on machines made of files.
 
 #![expect(clippy::unwrap_used, reason = "this whole file is tests")]
 
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use lab::Lab;
 use serde_json::Value;
 
-/// A machine of 256 CPUs that idle, but for one that is busy, as of that many ticks.
+/// Writes a machine of 256 CPUs, idle except for one, at a time of `ticks`.
 fn big_machine(root: &Path, ticks: u64) {
     let mut stat = String::from("cpu  0 0 0 0\n");
     for cpu in 0..256 {
@@ -25,7 +25,7 @@ fn big_machine(root: &Path, ticks: u64) {
     let sys = root.join("sys/devices/system/cpu");
     fs::create_dir_all(&sys).unwrap();
     fs::create_dir_all(root.join("proc")).unwrap();
-    // A reader must never find a file that is empty because it is being written.
+    // A reader must never find an empty file that is still being written.
     for (path, text) in [(sys.join("online"), "0-255\n"), (root.join("proc/stat"), stat.as_str())] {
         let new = path.with_extension("new");
         fs::write(&new, text).unwrap();
@@ -51,13 +51,14 @@ fn of_256_cpus_the_full_one_is_named_in_one_line() {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // Its time goes on as ours does; where this thread starves, an interval may look busier than it was.
+            // Its time advances with the real time; if this thread starves, an interval may look busier than
+            // it was.
             while !done.load(Ordering::Relaxed) {
                 big_machine(&root, u64::try_from(began.elapsed().as_millis()).unwrap() / 10);
                 std::thread::sleep(Duration::from_millis(2));
             }
         });
-        // Also where an assertion fails: the scope waits for the thread.
+        // Even if an assertion fails: the scope waits for the thread.
         let _done = SetAtEnd(&done);
         let mut command = lab.command(&["cpu", "500ms", "--root", root.to_str().unwrap()]);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();

@@ -1,4 +1,4 @@
-//! `bakeoff scale` and `bakeoff dder` as a user runs them. Nothing here depends on how fast anything was.
+//! `bakeoff scale` and `bakeoff dder` as a user runs them. No assertion depends on speed.
 
 mod lab;
 
@@ -7,7 +7,7 @@ use std::process::Stdio;
 use lab::{Ended, Lab};
 use serde_json::Value;
 
-// Not observed: on a machine that does other work too, each level would be INVALID by it.
+// Without observation: other work on the machine would make each level INVALID.
 const FEW: [&str; 7] = ["--rounds", "2", "--time", "20ms", "--copies", "1,2", "--no-observe"];
 const SMALL: [&str; 8] = ["dder", "--data", "64KiB", "--max", "6KiB", "--point", "20us", "--dir"];
 
@@ -15,7 +15,7 @@ fn json(ended: &Ended) -> Value {
     serde_json::from_str(&ended.out).unwrap_or_else(|e| panic!("{e}: {}{}", ended.out, ended.err))
 }
 
-/// Whether a scratch folder is left that the journal of the run names.
+/// Whether the scratch folder in the journal of the run still exists.
 fn scratch_left(lab: &Lab, run: &Value) -> bool {
     let name = run["run"].as_str().expect("the run has a name");
     let journal = lab.path("archive").join("bakeoffs").join(name).join("events.jsonl");
@@ -51,9 +51,9 @@ fn copies_that_die_or_hang_are_said_and_their_level_is_invalid() {
     let lab = Lab::new();
     let dies = "test $BAKEOFF_COPY = 0 || { echo no room >&2; exit 3; }";
     let hangs = "test $BAKEOFF_COPY = 0 || exec sleep 1000";
-    // In a file: copies whose command names its number are weighed alone before, and would end there.
+    // In a file: a command that contains the copy's number is first measured alone, and would end there.
     let file = lab.path("script");
-    // Who dies is not to be taken for hung, however long it had to wait for a CPU.
+    // A copy that dies must not be reported as hung, however long it waited for a CPU.
     for (script, timeout, said) in [
         (dies, "5m", "copy 2 of 2 ended with exit status: 3; it said: no room"),
         (hangs, "6s", "copy 2 of 2 did not end within 6s (--timeout)"),
@@ -82,7 +82,7 @@ fn copies_work_on_their_units_and_know_their_number() {
     let (a, b) = (lab.path("a"), lab.path("b"));
     std::fs::write(&a, "0").expect("a unit");
     std::fs::write(&b, "1").expect("a unit");
-    // Every copy checks that its file holds its number.
+    // Every copy checks that its file contains its number.
     let check = r#"test "$(cat "$0")" = "$BAKEOFF_COPY" && test {copy} = "$BAKEOFF_COPY""#;
     let units = [a.to_str().expect("text"), b.to_str().expect("text")];
     let words = [&["scale", "--json"], &FEW[..], &["--units"], &units[..], &["--", "sh", "-c", check]];
@@ -169,7 +169,7 @@ fn an_interrupted_experiment_leaves_nothing_behind_and_goes_on() {
         nix::sys::signal::kill(pid, nix::sys::signal::SIGINT).expect("a signal to our own child");
         let ended = child.wait_with_output().expect("our child");
         let said = String::from_utf8_lossy(&ended.stderr);
-        // On a machine that does nothing else it may have been done by then.
+        // On an idle machine the run may have ended by then.
         if ended.status.code() != Some(0) {
             assert_eq!(ended.status.code(), Some(130), "{said}");
             assert!(said.contains("interrupted; go on with: bakeoff resume"), "{said}");
@@ -201,7 +201,7 @@ fn a_run_whose_input_changed_is_not_resumed_as_the_same_work() {
     }
 }
 
-/// Until a trial of that kind is kept.
+/// Waits until a trial of this kind is archived.
 fn wait_for_a_trial(lab: &Lab, kind: &str) {
     loop {
         let listed = lab.run(&["runs", "list", "--all", "--kind", kind, "--state", "sealed", "--json"]);
@@ -234,7 +234,7 @@ fn a_sweep_that_was_killed_goes_on_where_it_was() {
     assert!(!scratch_left(&lab, &run));
 }
 
-/// A scale run that holds the machine until the file `go` is there; yielded once it measures.
+/// Starts a scale run that holds the machine until the file `go` exists; returns it once it measures.
 fn holding(lab: &Lab) -> std::process::Child {
     let (began, go) = (lab.path("began"), lab.path("go"));
     let waits = format!("touch {}; until test -e {}; do sleep 0.01; done", began.display(), go.display());
@@ -268,7 +268,7 @@ fn one_experiment_at_a_time_has_the_machine_and_one_beside_it_is_marked() {
     assert!(shown.out.contains("measured beside other measurements"), "{}{}", shown.out, shown.err);
     std::fs::write(lab.path("go"), "").expect("the first may end");
     first.wait().expect("it ends");
-    // And now the machine is free.
+    // Now the machine is free.
     let alone = json(&lab.run(&sweep));
     let shown = lab.run(&["runs", "show", alone["run"].as_str().expect("the run has a name")]);
     assert!(!shown.out.contains("beside"), "{}", shown.out);

@@ -1,4 +1,4 @@
-//! Machines as a user looks at them.
+//! `bakeoff host` as a user runs it.
 
 mod lab;
 

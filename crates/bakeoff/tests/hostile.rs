@@ -1,4 +1,5 @@
-//! What others planted, named or wrote: no file of theirs is overwritten, no word of theirs is an order to a terminal.
+//! Planted files, hostile names and hostile text: no foreign file is overwritten, and no text controls a
+//! terminal.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
@@ -17,7 +18,7 @@ const LOAD: [&str; 8] = ["load", "null:", "--rate", "500", "--time", "200ms", "-
 /// A label that sets the terminal's title, clears the screen, reorders, and forges a line.
 const HOSTILE: &str = "a\u{1b}]0;owned\u{7}\u{1b}[2Jb\u{9b}31m\u{202e}c\nVALID: forged\r\u{85}\u{7f}";
 
-/// Whether a text would be obeyed, or reordered, by a terminal.
+/// Fails if a terminal would interpret the text as control sequences, or reorder it.
 #[track_caller]
 fn assert_harmless(text: &str) {
     let orders = |c: char| {
@@ -68,7 +69,7 @@ fn a_page_survives_one_who_keeps_planting_links() {
     let folder = lab.path("shared");
     fs::create_dir(&folder).unwrap();
     let (page, planted) = (folder.join("page.html"), folder.join("planted"));
-    // The attacker swaps the page's name for a link as fast as it can.
+    // The attacker swaps the page's name for a link as fast as possible.
     let script = format!(
         "while :; do ln -s '{v}' '{p}' && mv -T '{p}' '{t}'; ln -s '{v}' '{t}.partial'; done 2>/dev/null",
         v = victim.display(),
@@ -102,7 +103,7 @@ fn another_users_pipe_is_replaced_rather_than_fed() {
 #[test]
 fn an_archive_is_for_its_owner_alone() {
     let lab = Lab::new();
-    // An umask that takes nothing away.
+    // An umask that removes no permissions.
     let words = LOAD.join(" ");
     let binary = env!("CARGO_BIN_EXE_bakeoff");
     let mut shell = Command::new("sh");
@@ -156,7 +157,7 @@ fn no_title_label_or_name_is_an_order_to_the_terminal() {
     for form in ["page.md", "page.html"] {
         let page = lab.path(form);
         assert_eq!(lab.run(&["report", "latest", "-o", page.to_str().unwrap()]).code, Some(0));
-        // A page's line ends are blanks to a browser.
+        // A browser treats the line ends of a page as blanks.
         assert_harmless(&fs::read_to_string(page).unwrap().replace('\n', " "));
     }
 }
@@ -206,7 +207,7 @@ fn a_page_names_neither_host_nor_user_unless_asked() {
             let path = lab.path(form);
             let ended = lab.run(&[&["report", "latest", "-o", path.to_str().unwrap()], more].concat());
             assert_eq!(ended.code, Some(0), "{}", ended.err);
-            // Markdown escapes some signs.
+            // Markdown escapes some characters.
             fs::read_to_string(path).unwrap().replace('\\', "")
         };
         let (hidden, whole) = (page(&[]), page(&["--identify"]));
@@ -247,7 +248,7 @@ fn files_that_a_user_names_are_read_to_a_limit() {
     }
 }
 
-/// A process's line in `/proc/PID/status`, as a mask.
+/// A mask in `/proc/PID/status`.
 fn capabilities(pid: u32, name: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
@@ -260,13 +261,14 @@ fn root_watches_without_the_power_to_change_the_machine() {
         return eprintln!("skipped: only root has capabilities to give up");
     }
     let lab = Lab::new();
-    // Of linux/capability.h: SYS_MODULE, SYS_RAWIO, SYS_ADMIN, SYS_BOOT, SYS_TIME, MKNOD, NET_ADMIN, SETUID, PERFMON.
+    // Numbers in linux/capability.h: SYS_MODULE, SYS_RAWIO, SYS_ADMIN, SYS_BOOT, SYS_TIME, MKNOD, NET_ADMIN,
+    // SETUID, PERFMON.
     let dropped = [16, 17, 21, 22, 25, 27, 12, 7, 38].iter().fold(0_u64, |mask, bit| mask | 1 << bit);
     for words in
         [&["cpu", "100ms"][..], &["nic", "1"], &["io", "100ms"], &["locks", "100ms"], &["ulocks", "100ms"]]
     {
         let mut watcher = lab.command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        // Its first line comes after everything is set up.
+        // The first line comes after the set-up is complete.
         let mut first = [0];
         let read = std::io::Read::read(watcher.stdout.as_mut().unwrap(), &mut first).unwrap();
         if read == 0 {
@@ -289,7 +291,7 @@ fn root_watches_without_the_power_to_change_the_machine() {
     }
 }
 
-/// Runs a script as `nobody`; yields what it printed.
+/// Runs a script as `nobody`; returns its output.
 fn as_nobody(script: &str) -> String {
     let mut shell = Command::new("sh");
     shell.args(["-c", script]).uid(65_534).gid(65_534).stdin(Stdio::null());
@@ -308,7 +310,7 @@ fn nobody_overwrites_nothing_of_roots_and_reads_nothing_of_its_archive() {
     let (victim, shared) = (lab.path("victim"), lab.path("shared"));
     fs::write(&victim, "precious").unwrap();
     fs::create_dir(&shared).unwrap();
-    // Not sticky: what the kernel itself refuses in /tmp is not what is tested here.
+    // Not sticky: this test is not about refusals of the kernel in /tmp.
     open(&shared, 0o777);
     let planted = as_nobody(&format!(
         "cd {s} && for f in page.html page.html.partial e.parquet e.parquet.partial \
@@ -343,7 +345,7 @@ fn an_importer_is_fenced_before_it_reads() {
     let mut importer = lab.command(&["import", "vmstat", "-v"]);
     importer.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut importer = importer.spawn().unwrap();
-    // It waits for a text that does not come; until then its status can be looked at.
+    // It waits for input that does not come; until then its status can be read.
     let status = loop {
         let status = fs::read_to_string(format!("/proc/{}/status", importer.id())).unwrap();
         let is_fenced = status.lines().any(|line| line.starts_with("Seccomp:") && line.ends_with('2'));
@@ -392,7 +394,7 @@ fn a_load_talks_to_its_server_without_the_power_to_change_the_machine() {
                 };
                 let capabilities = u64::from_str_radix(&of("CapPrm:")?, 16).ok()?;
                 let worker = of("Name:")?.strip_prefix("load-")?.parse::<u32>().ok()?;
-                // It has asked for fewer before it connects; what it has before that is its maker's.
+                // A worker drops rights before it connects; until then it has those of its creator.
                 (capabilities & !0b110 == 0).then_some(worker)
             })
             .collect();

@@ -1,4 +1,4 @@
-//! `bakeoff import`, driven as a user does.
+//! `bakeoff import` as a user runs it.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -81,7 +81,7 @@ fn each_sample_comes_as_its_block_ends_although_the_tool_still_runs() {
         if sample == 0 {
             assert!(lines.next().unwrap().unwrap().starts_with("CPUs minf"));
         }
-        // The pipe is open: this line can only come because the block is complete.
+        // The pipe is open: this line is printed only because the block is complete.
         assert!(lines.next().unwrap().unwrap().starts_with("   2  1.5"));
     }
     drop(tool);
@@ -203,7 +203,7 @@ fn an_import_that_is_kept_is_a_run_of_the_archive_with_its_series() {
     assert!(code == Some(0) && said.contains("kept as "), "{said}");
     let (code, said) = keep(&["lockstat", "-n", "512", "--keep"], "lockstat/solaris-10-kWP-512-cpus.txt");
     assert!(code == Some(0) && said.contains("kept as "), "{said}");
-    // Of samples without dates nobody knows how far they are apart; one alone needs no distance.
+    // Without dates, the distance between samples is unknown; a single sample needs none.
     let (code, said) = keep(&["mpstat", "--keep"], "mpstat/eight-cpus-three-samples.txt");
     assert!(code == Some(2) && said.contains("--interval SECONDS"), "{said}");
     let (code, said) = keep(&["mpstat", "--keep"], "mpstat/256-cpus-one-full.txt");
@@ -253,7 +253,7 @@ fn a_pause_amid_a_block_costs_no_sample_of_what_is_kept() {
     let header = "CPU  intr  usr sys  wt idl\n";
     let row = |cpu: u32, intr: u32| format!("{cpu:3} {intr:5}   10   0   0  90\n");
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    // The first block comes in two pieces: what is there is told, and told again with all of its rows.
+    // The first block comes in two pieces: the first piece is printed, then the whole block again.
     tool.write_all((header.to_owned() + &row(0, 100)).as_bytes()).unwrap();
     assert!(lines.next().unwrap().unwrap().starts_with("CPUs"));
     assert!(lines.next().unwrap().unwrap().starts_with("   1 "));
@@ -277,7 +277,7 @@ fn a_pause_amid_a_block_costs_no_sample_of_what_is_kept() {
     assert_eq!(of("mpstat_cpus"), ["2", "2", "2", "2"]);
 }
 
-/// What `text` is called as a file; it lives as long as the folder.
+/// Writes `text` to a file, and returns its name; the file lives as long as the folder.
 fn written(folder: &tempfile::TempDir, name: &str, text: &str) -> String {
     let path = folder.path().join(name);
     std::fs::write(&path, text).unwrap();
@@ -310,7 +310,7 @@ fn samples_without_a_date_are_not_kept_at_the_beginning_of_those_that_have_one()
 fn runs_of_lockstat_whose_length_is_not_known_are_not_kept_at_one_moment() {
     let folder = tempfile::tempdir().unwrap();
     let text = |name: &str| std::fs::read_to_string(sample(&format!("lockstat/{name}"))).unwrap();
-    // The first says how long it lasted, `lockstat -p` does not.
+    // The first output contains its length, that of `lockstat -p` does not.
     let (long, unknown) = (text("illumos.txt"), text("illumos-p.txt"));
     for (name, text, code) in
         [("one", unknown.clone(), 0), ("before", unknown.clone() + &long, 2), ("after", long + &unknown, 2)]
@@ -326,7 +326,7 @@ fn runs_of_lockstat_whose_length_is_not_known_are_not_kept_at_one_moment() {
     }
 }
 
-/// The seconds at which `mpstat --keep` stores the samples of blocks with these dates, and what it said.
+/// The seconds at which `mpstat --keep` stores the samples of blocks with these dates, and its messages.
 fn kept_at(dates: &[&str], words: &[&str]) -> (Vec<f64>, String) {
     let folder = tempfile::tempdir().unwrap();
     let block = |date: &&str| {
@@ -367,7 +367,8 @@ fn samples_over_a_change_of_the_clock_are_kept_a_second_apart() {
         (with("Sun Nov  2", autumn, ["PDT", "PDT", "PST", "PST"]), &[], ""),
         (with("Sun Mar  9", spring, none), la, ""),
         (with("Sun Nov  2", autumn, none), la, "this hour comes twice in the zone"),
-        // Without any zone, a clock that goes back is the end of daylight saving, and a second that reads as an hour the beginning.
+        // Without a zone, a clock that goes back is the end of daylight saving, and an hour that took one
+        // second is its beginning.
         (with("Sun Mar  9", spring, none), &[], "the beginning of daylight saving"),
         (with("Sun Nov  2", autumn, none), &[], "the clock went back"),
         (
@@ -413,7 +414,7 @@ fn two_snapshots_over_a_change_of_the_clock_are_a_second_apart() {
         ("Sun Nov  2 01:59:59 PDT 2008", "Sun Nov  2 01:00:00 PST 2008", &[]),
         ("Sun Mar  9 01:59:59 2008", "Sun Mar  9 03:00:00 2008", &["--zone", "America/Los_Angeles"]),
         ("2008-10-26T02:59:59+0200", "2008-10-26T02:00:00+0100", &[]),
-        // Without any zone, the ticks give away that the hour was none.
+        // Without a zone, the ticks show that the hour did not pass.
         ("Sun Mar  9 01:59:59 2008", "Sun Mar  9 03:00:00 2008", &[]),
     ] {
         let text = format!("{before}\n{}{after}\n{}", snapshot(0, 0), snapshot(50, 50));
@@ -432,7 +433,7 @@ fn two_snapshots_over_a_change_of_the_clock_are_a_second_apart() {
 
 #[test]
 fn snapshots_without_a_zone_that_may_be_an_hour_less_apart_are_not_believed_in_silence() {
-    // The ticks are those of neither a second nor an hour and a second: the hour stays, and is doubted.
+    // The ticks match neither a second nor an hour and a second: the hour remains, with a warning.
     let folder = tempfile::tempdir().unwrap();
     let snapshot = |idle: u32| format!("0 user   cpu\n0 system cpu\n{idle} idle   cpu\n0 wait   cpu\n");
     let dates = ["Sun Mar  9 01:59:59 2008", "Sun Mar  9 03:00:00 2008"];
@@ -463,7 +464,7 @@ fn what_no_machine_can_have_is_named_with_its_line_and_taints_the_result() {
         format!("{kind}\n\nCount     nsec Lock                         Caller\n{}\n{rows}", "-".repeat(80))
     };
     let cases: Vec<(&str, Vec<&str>, String, &str)> = vec![
-        // 5 CPUs' worth of spinning: with -n 1 it is the number of CPUs that is wrong.
+        // 5 CPUs' worth of spinning: with -n 1, the number of CPUs is wrong.
         (
             "lockstat",
             vec!["-n", "1"],
@@ -494,7 +495,7 @@ fn what_no_machine_can_have_is_named_with_its_line_and_taints_the_result() {
         (
             "plockstat",
             vec!["-n", "1", "--elapsed", "10"],
-            // Ten threads asleep on one CPU are nothing odd.
+            // Ten threads that sleep on one CPU are normal.
             plockstat("Mutex block", "1000000 100000 app`a_lock app`a_caller+0x1c\n"),
             "",
         ),
@@ -519,7 +520,7 @@ fn what_no_machine_can_have_is_named_with_its_line_and_taints_the_result() {
         assert_eq!(document["tainted"], is_tainted, "{document}");
         assert!(document["tainted_by"].to_string().contains(said), "{document}");
         assert_eq!(out(&as_csv).contains(",true,"), is_tainted, "{}", out(&as_csv));
-        // What is kept is not fit for comparison.
+        // The archived run is not fit for comparison.
         let archive = folder.path().join(format!("archive-{tool}-{is_tainted}-{}", words.len() + text.len()));
         let mut keep = bakeoff();
         keep.arg("--archive").arg(&archive).args(["import", tool, "--keep"]).args(&words).arg(&file);

@@ -26,7 +26,7 @@ fn a_steady_load_offers_what_was_asked_and_loses_no_event() {
     for name in ["errors", "achieved-rate", "lateness", "client-starvation", "client-cpu"] {
         assert!(names.contains(&name), "{names:?}");
     }
-    // Nothing that could fail stands behind these here: there is no socket, and no log to count again.
+    // These checks need a socket or an event log; this load has neither.
     assert!(!names.contains(&"connected") && !names.contains(&"counts-balance"), "{names:?}");
 }
 
@@ -70,7 +70,7 @@ fn the_line_of_each_second_goes_to_standard_error_and_the_result_to_standard_out
 #[test]
 fn a_late_run_is_invalid_and_strict_makes_that_an_exit_code() {
     let lab = Lab::new();
-    // One worker that sleeps 20 ms an event cannot do a hundred a second.
+    // One worker that sleeps 20 ms per event cannot do a hundred per second.
     let words = [
         "load",
         "exec:sleep 0.02",
@@ -95,13 +95,13 @@ fn a_late_run_is_invalid_and_strict_makes_that_an_exit_code() {
     assert!(bounds.contains(&"max".into()), "{load}");
 }
 
-/// A load of a minute that measures.
+/// Starts a load of one minute; returns it once it measures.
 fn measuring(lab: &Lab) -> (Child, BufReader<ChildStderr>) {
     let words =
         ["load", "null:", "--rate", "200", "--warmup", "0", "--time", "60s", "--interval", "200ms", "--json"];
     let mut child =
         lab.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
-    // The first line of an interval says that it measures.
+    // The first line of an interval shows that it measures.
     let mut err = BufReader::new(child.stderr.take().expect("it is piped"));
     let mut line = String::new();
     while !line.contains("200") {
@@ -121,7 +121,7 @@ fn a_killed_run_is_told_of_and_nothing_of_it_is_kept() {
     let told = lab.run(&["runs", "list"]);
     assert!(told.err.contains("was killed before it was done"), "{}", told.err);
     assert_eq!(lab.json(&["runs", "list"])["runs"], serde_json::json!([]));
-    // The next run removes what is left.
+    // The next run removes the remains.
     assert_eq!(
         lab.run(&["load", "null:", "--rate", "100", "--warmup", "0", "--time", "100ms"]).code,
         Some(0)
@@ -136,7 +136,7 @@ fn send(child: &Child, signal: Signal) {
 
 #[test]
 fn ctrl_c_or_a_terminal_that_goes_ends_a_run_cleanly_and_keeps_what_was_measured() {
-    // Whoever runs the tests may ignore it, and children inherit that.
+    // The parent of the test may ignore SIGHUP, and children inherit that.
     // SAFETY: nothing is handled here.
     unsafe { nix::sys::signal::signal(Signal::SIGHUP, nix::sys::signal::SigHandler::SigDfl) }.unwrap();
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
@@ -233,7 +233,7 @@ fn a_log_has_a_row_for_every_event_and_replays_as_a_schedule() {
 #[test]
 fn a_search_says_what_it_cannot_find_and_archives_every_try() {
     let lab = Lab::new();
-    // Each event takes 50 ms: no rate can promise 10.
+    // Each event takes 50 ms: no rate can meet 10 ms.
     let words = [
         "load",
         "exec:sleep 0.05",
@@ -313,7 +313,7 @@ fn a_load_may_rise_before_and_fall_after_what_counts() {
     let load = lab.json(&[&words[..], &["--ramp-up", "300ms", "--ramp-down", "300ms"]].concat());
     assert_eq!(load["planned"], 200);
     assert_balanced(&load);
-    // As many events as were asked for, however long --time is by default.
+    // Exactly the requested number of events, whatever the default of --time is.
     let load = lab.json(&["load", "null:", "--rate", "2000", "--events", "700", "--warmup", "0"]);
     assert_eq!((&load["planned"], &load["done"]), (&700.into(), &700.into()));
 }

@@ -1,4 +1,5 @@
-//! Locks as a user watches them, under programs whose locks are known. Without root or BTF it prints what it skips.
+//! `bakeoff locks` and `ulocks` with programs of known locks. Without root or BTF, the tests print that they
+//! skip.
 
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "this whole file is tests")]
 
@@ -20,7 +21,7 @@ fn root_a_programs_lock_is_named_by_process_until_it_is_stopped() {
     assert_eq!(seen["schema"], "bakeoff.ulocks/1");
     for lock in locks(&seen) {
         assert_eq!(lock["pid"].to_string(), hog.pid(), "{lock}");
-        // The hog asks the kernel by itself, by no call of a library.
+        // The hog makes the system call directly, not through a library.
         assert_eq!((&lock["kind"], &lock["call"]), (&"other".into(), &Value::Null), "{lock}");
     }
     assert_balanced(&seen);
@@ -44,7 +45,7 @@ fn root_a_lock_of_the_kernel_is_named_by_kind_and_caller() {
         assert!(lock["spin_ns_total"].as_u64() <= lock["wait_ns_total"].as_u64(), "{lock}");
     }
     assert_balanced(&seen);
-    // Nobody's locks are nobody's waits; a table of them is a title and a line for all, or a title.
+    // A filter that matches no thread gives no waits; the table has a title, with or without a line for all.
     let none = lab.run(&["locks", "100ms", "1", "--comm", "no-such-thread"]);
     assert_eq!(none.code, Some(0), "{}", none.err);
     assert!(none.out.contains("0 waits"), "{}", none.out);
@@ -68,7 +69,8 @@ fn root_values_between_commas_have_as_many_fields_as_their_head() {
 fn root_the_end_of_the_only_process_that_is_watched_is_the_end() {
     let Some(lab) = lab() else { return };
     for command in ["locks", "ulocks", "io"] {
-        // It stays there for us, who have not waited for it; without it all three would go on for ever.
+        // The ended process remains as a zombie, because the test has not waited for it. A command that missed
+        // its end would run for ever.
         let mut child = Command::new("sleep").arg("0.2").spawn().unwrap();
         let ended = lab.run(&[command, "100ms", "--pid", &child.id().to_string()]);
         assert_eq!(ended.code, Some(0), "{command}: {}", ended.err);
@@ -100,7 +102,7 @@ fn what_is_wrong_is_told_and_ends_with_2() {
 fn root_without_the_right_to_it_one_line_says_how_to_get_it() {
     let Some(_) = lab() else { return };
     for command in ["locks", "ulocks", "io", "profile"] {
-        // Rights that are not in the bounding set are lost when a program starts.
+        // A program loses at its start the rights that are not in the bounding set.
         let mut less = Command::new("setpriv");
         less.args(["--bounding-set", "-bpf,-perfmon,-sys_admin", env!("CARGO_BIN_EXE_bakeoff"), command]);
         let Ok(output) = less.output() else { return eprintln!("skipped: there is no setpriv (util-linux)") };
@@ -111,7 +113,7 @@ fn root_without_the_right_to_it_one_line_says_how_to_get_it() {
     }
 }
 
-/// A lab, where locks can be watched.
+/// Returns a lab if locks can be watched.
 fn lab() -> Option<Lab> {
     let lab = Lab::new();
     let ended = lab.run(&["locks", "100ms", "1"]);
@@ -127,7 +129,7 @@ fn locks(interval: &Value) -> &[Value] {
     interval["locks"].as_array().unwrap()
 }
 
-/// What is told of each lock and what of all are the same waits.
+/// Checks that the waits of the locks add up to those of the total.
 fn assert_balanced(interval: &Value) {
     let sum = |name: &str| locks(interval).iter().map(|l| l[name].as_u64().unwrap()).sum::<u64>();
     for name in ["count", "wait_ns_total"] {
@@ -143,7 +145,8 @@ fn assert_balanced(interval: &Value) {
     }
 }
 
-/// Reads what a command prints, interval by interval, until one of them will do; the command ends well when it is told to.
+/// Reads a command's output, interval by interval, until one satisfies `will_do`; then interrupts the
+/// command, which must succeed.
 fn watch_until(lab: &Lab, words: &[&str], will_do: impl Fn(&Value) -> bool) -> Value {
     let mut child = lab.command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -162,7 +165,7 @@ fn watch_until(lab: &Lab, words: &[&str], will_do: impl Fn(&Value) -> bool) -> V
         }
     };
     interrupt(&child);
-    // What it prints on its way out is an interval too.
+    // The last output of the command is an interval too.
     for line in lines {
         serde_json::from_str::<Value>(&line.unwrap()).unwrap();
     }
@@ -170,7 +173,7 @@ fn watch_until(lab: &Lab, words: &[&str], will_do: impl Fn(&Value) -> bool) -> V
     found
 }
 
-/// Of a tenth of a second each; more would be for ever.
+/// Number of intervals, of 0.1 s each, after which the test gives up.
 const LOOKS_MAX: u32 = 600;
 
 fn interrupt(child: &Child) {
@@ -178,7 +181,7 @@ fn interrupt(child: &Child) {
     assert!(killed.success());
 }
 
-/// `bakeoff hog lock`, until this is dropped.
+/// A running `bakeoff hog lock`, which ends when this is dropped.
 struct Hog(Child);
 
 impl Hog {

@@ -1,4 +1,4 @@
-//! Memory as a user watches it; no root is needed.
+//! `bakeoff memory` as a user runs it; root is not needed.
 
 mod lab;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 #[test]
 fn growth_is_the_slope_of_the_resident_set_since_the_start() {
     let lab = Lab::new();
-    // A mebibyte at each of its own deadlines, 50 ms apart, as long as it is watched.
+    // A mebibyte every 50 ms, at absolute deadlines, during the whole measurement.
     let program = "import time\nk, t = [], time.monotonic()\nprint(flush=True)\nwhile True:\n t += 0.05\n \
                    time.sleep(max(0, t - time.monotonic()))\n k.append(b'x' * (1 << 20))";
     let python = Command::new("python3").args(["-c", program]).stdout(Stdio::piped()).spawn();
@@ -30,7 +30,7 @@ fn growth_is_the_slope_of_the_resident_set_since_the_start() {
     );
     let growth = |i: &Value| i["processes"][0]["growth_bytes_per_s"].clone();
     assert!(growth(&intervals[0]).is_null());
-    // Where a look was late, growth begins anew, and has too few intervals.
+    // After a late interval, growth begins again, with too few intervals.
     if intervals.iter().any(|i| i["missed_deadline"] == true) {
         return assert!(
             intervals.iter().all(|i| growth(i).is_null() || growth(i)["per_s"].is_number()),
@@ -43,7 +43,7 @@ fn growth_is_the_slope_of_the_resident_set_since_the_start() {
     let rss = |i: &Value| i["processes"][0]["rss_bytes"].as_f64().unwrap();
     let slope = (rss(&intervals[11]) - rss(&intervals[0])) / (11.0 * 0.2);
     assert!((number("per_s") - slope).abs() < 1.0, "{found} {slope}");
-    // However seldom it gets a CPU, it took some of its 20 MiB a second, and gave nothing back.
+    // However rarely it gets a CPU, it allocates some of its 20 MiB per second, and frees nothing.
     assert!(slope > 1_048_576.0 && number("low") <= slope && slope <= number("high"), "{found} {slope}");
 }
 
@@ -60,7 +60,7 @@ fn the_table_has_a_line_for_the_machine_and_one_for_each_process() {
 #[test]
 fn a_thread_of_the_kernel_is_refused_in_one_line() {
     let lab = Lab::new();
-    // Their parent, which no PID namespace but the machine's own shows.
+    // The parent of kernel threads, which only the machine's own PID namespace shows.
     if std::fs::read_to_string("/proc/2/comm").unwrap_or_default().trim() != "kthreadd" {
         return eprintln!("skipped: no thread of the kernel is shown here");
     }

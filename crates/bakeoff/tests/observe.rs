@@ -1,4 +1,4 @@
-//! The instruments of disks and network as a user runs them. What others do on the machine meanwhile is not asserted.
+//! The disk and network instruments as a user runs them. Activity of other processes is not asserted.
 
 mod lab;
 
@@ -21,7 +21,7 @@ fn interfaces_are_told_as_csv_as_json_and_as_a_list() {
     assert_eq!(lines.len(), 2);
     let lo = lines[1]["interfaces"].as_array().expect("a list").iter().find(|i| i["name"] == "lo");
     let lo = lo.expect("every machine has a loopback");
-    // Its speed is unknown, so what share of it is used is unknown too.
+    // Its speed is unknown, so its utilization is unknown too.
     assert_eq!(lo["util_ratio"], Value::Null);
     assert!(lo["missing"]["util_ratio"].is_string() && lo["rx_bytes"].is_u64(), "{lo}");
 
@@ -122,7 +122,7 @@ fn what_was_observed_beside_a_load_is_kept_and_has_its_section() {
     let run = lab.json(&load)["run"].as_str().expect("a name").to_owned();
     let page = lab.run(&["report", &run]);
     assert_eq!(page.code, Some(0), "{}", page.err);
-    // Without root or BTF, disks and locks are not seen, and the page says so.
+    // Without root or BTF, disks and locks cannot be observed, and the page reports this.
     for heading in ["Network", "Block I/O", "Locks of the kernel", "Locks of programs"] {
         assert!(page.out.contains(heading), "{}", page.out);
     }

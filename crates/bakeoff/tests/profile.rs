@@ -1,4 +1,4 @@
-//! Profiles as a user takes them. Without root or BTF they print what they skip.
+//! Profiles as a user takes them. Without root or BTF, the tests print that they skip.
 
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "this whole file is tests")]
 
@@ -138,7 +138,7 @@ fn root_at_ctrl_c_what_there_is_is_printed() {
     let (lab, spinner) = (Lab::new(), Spinner::start());
     let mut command = lab.command(&["profile", "600", "--json", "--pid", &spinner.pid()]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // Once it gave up its rights, it takes the profile.
+    // After it drops its rights, it takes the profile.
     let watches = || {
         let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
         let of = |name: &str| {

@@ -1,4 +1,5 @@
-//! Proofs and the work they are made of, as a user runs them. How well instruments do on a busy machine is not asserted.
+//! `bakeoff prove` and its work, as a user runs them. The accuracy of instruments on a busy machine is not
+//! asserted.
 
 mod lab;
 
@@ -11,7 +12,7 @@ use lab::Lab;
 fn what_was_proved_is_kept_and_cited_by_the_next_load_on_the_machine() {
     let lab = Lab::new();
     let proved = lab.run(&["prove", "load", "--seconds", "1", "--json"]);
-    // 1: on a machine that is busy with other tests the generator may be late.
+    // Exit code 1: on a machine that is busy with other tests the generator may be late.
     assert!(matches!(proved.code, Some(0 | 1)), "{:?} {}", proved.code, proved.err);
     let document: serde_json::Value = serde_json::from_str(&proved.out).unwrap();
     assert_eq!(document["schema"], "bakeoff.prove/1");

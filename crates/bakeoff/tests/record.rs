@@ -1,4 +1,4 @@
-//! What a command took, as a user records it.
+//! `bakeoff record` as a user runs it.
 
 mod lab;
 
@@ -13,7 +13,7 @@ const SPIN: &str = "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done";
 #[test]
 fn a_commands_cpu_time_is_told_three_times_and_its_exit_code_shown() {
     let lab = Lab::new();
-    // Two children that are waited for, and the shell itself.
+    // Two children that the shell waits for, and the shell itself.
     let script = format!("({SPIN}); ({SPIN}); {SPIN}; exit 3");
     let ended = lab.run(&["record", "--json", "--interval", "100ms", "--", "sh", "-c", &script]);
     assert_eq!(ended.code, Some(1), "{}", ended.err);
@@ -23,11 +23,11 @@ fn a_commands_cpu_time_is_told_three_times_and_its_exit_code_shown() {
     let of = |name: &str| document[name].as_f64();
     let rusage = of("cpu_by_rusage_s").expect("every kernel tells it");
     assert!(rusage > 0.0, "{document}");
-    // Ticks of 10 ms, in four columns that are each cut off.
+    // Ticks of 10 ms, in four columns that are each rounded down.
     let proc = of("cpu_by_proc_s").expect("the command was not yet waited for");
     assert!((proc - rusage).abs() < 0.06 + 0.05 * rusage, "{document}");
     match of("cpu_by_events_s") {
-        // The same clock by other means: more only by what some kernels keep from their tracers.
+        // Both clocks measure the same time; some kernels hide a part from their tracers.
         Some(events) => assert!(
             (events + of("interrupted_s").unwrap_or(0.0) - rusage).abs() < 0.05 + 0.05 * rusage,
             "{document}"
@@ -48,7 +48,7 @@ fn a_commands_cpu_time_is_told_three_times_and_its_exit_code_shown() {
 #[test]
 fn of_waits_that_began_before_a_window_of_milliseconds_nothing_is_claimed() {
     let lab = Lab::new();
-    // Beside other work a short command may take long: one of many did not.
+    // Next to other work a short command may take long: at least one of many did not.
     for _ in 0..50 {
         let ended = lab.run(&["record", "--json", "--no-archive", "--", "true"]);
         let document: serde_json::Value = serde_json::from_str(&ended.out).unwrap();

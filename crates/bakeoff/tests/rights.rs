@@ -1,5 +1,5 @@
-//! The instruments with fewer rights than they want: each is right, or one line says what is missing. More surroundings are in
-//! `scripts/test-surroundings`.
+//! The instruments with too few rights: each is correct, or one line names the missing right.
+//! `scripts/test-surroundings` has more surroundings.
 
 use std::fs;
 use std::process::Command;
@@ -11,7 +11,7 @@ fn root_with_few_capabilities_each_instrument_is_right_or_says_why_in_one_line()
     if !nix::unistd::geteuid().is_root() {
         return eprintln!("skipped: only root has capabilities to give up");
     }
-    // Root without CAP_DAC_OVERRIDE may not run what lies in a user's folder.
+    // Root without CAP_DAC_OVERRIDE may not run files in a user's directory.
     let folder = tempfile::tempdir().expect("a folder");
     let program = folder.path().join("bakeoff");
     fs::copy(env!("CARGO_BIN_EXE_bakeoff"), &program).expect("a copy");
@@ -46,7 +46,7 @@ fn root_with_few_capabilities_each_instrument_is_right_or_says_why_in_one_line()
     }
 }
 
-/// What is not there has a reason, and what is there can be.
+/// Checks that every value is plausible, or missing with a reason.
 fn right_or_missing(report: &Value, context: &str) {
     for cpu in report["cpus"].as_array().into_iter().flatten() {
         match cpu["event_ratio"].as_f64() {

@@ -1,5 +1,5 @@
-//! Secrets in every spelling that the table knows, planted wherever a plan and its processes can have them, and none of
-//! them in the archive, its index, an export, a page or on the screen.
+//! Secrets in every spelling of the table, planted in every part of a plan and its processes: none may appear
+//! in the archive, its index, an export, a page or on the screen.
 #![allow(clippy::unwrap_used, reason = "a test binary; clippy only knows its test functions")]
 
 mod lab;
@@ -19,7 +19,7 @@ struct Planted {
     secret: String,
 }
 
-/// Each spelling of the table with a secret that no other one has.
+/// Each spelling of the table, with a unique secret.
 fn planted() -> Vec<Planted> {
     let table = include_str!("../../record/testdata/secrets.txt");
     let spellings = table.lines().filter(|line| !line.is_empty() && !line.starts_with("# "));
@@ -29,7 +29,7 @@ fn planted() -> Vec<Planted> {
             let secret = format!("Zq{i:03}xV7");
             return Planted { text: line.replace("S3CR3T", &secret), secret };
         }
-        // A secret that is known by its form is the longest word.
+        // A secret that is recognized by its form is the longest word.
         let words = line.split(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)));
         let secret = words.max_by_key(|word| word.len()).unwrap().to_owned();
         Planted { text: line, secret }
@@ -37,7 +37,7 @@ fn planted() -> Vec<Planted> {
     planted.collect()
 }
 
-/// A web server that answers every request with `ok`; yields its port.
+/// Starts a web server that answers every request with `ok`; returns its port.
 fn web_server() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -68,7 +68,7 @@ warm-up = { min = "20ms" }
 measure = { time = "200ms", interval = "100ms" }
 "#;
 
-/// Every file of the archive, logs unpacked, and everything that was written to say what is in it.
+/// Every file of the archive, with logs unpacked, and all output about its contents.
 fn everything(lab: &Lab, ids: &[String]) -> Vec<(String, String)> {
     let mut all: Vec<(String, String)> = Vec::new();
     for (path, bytes) in lab.archived_bytes() {
@@ -106,7 +106,7 @@ fn everything(lab: &Lab, ids: &[String]) -> Vec<(String, String)> {
         all.push((page.display().to_string(), text));
     }
     for (_, text) in &mut all {
-        // As a reader sees them.
+        // The text as a reader sees it.
         for (escape, sign) in [("&quot;", "\""), ("&#39;", "'"), ("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&")]
         {
             *text = text.replace(escape, sign);
@@ -136,7 +136,7 @@ fn assert_hidden(all: &[(String, String)], planted: &[Planted], written: &str) {
     assert!(found.is_empty(), "{} found:\n{}", found.len(), found.join("\n"));
 }
 
-/// How often something was masked in the files of that name.
+/// Number of masked texts in the files of this name.
 fn stars(all: &[(String, String)], name: &str) -> usize {
     let of_name = all.iter().filter(|(place, _)| Path::new(place).file_name().is_some_and(|n| n == name));
     of_name.map(|(_, content)| content.matches("***").count()).sum()
@@ -192,7 +192,7 @@ header = [{3}]
     let mut all = everything(&lab, &ids(&lab));
     all.push(("the screen".to_owned(), format!("{}{}", ran.out, ran.err)));
     assert_hidden(&all, &planted, &plan);
-    // It is there, without the secrets.
+    // The plan is stored, without the secrets.
     let stored = all.iter().find(|(place, _)| place.ends_with("/plan.toml")).unwrap();
     assert!(stored.1.starts_with("# control-77 --port 11211\n"), "{}", stored.1);
     assert!(stars(&all, "plan.toml") >= 2 * comments.lines().count());
@@ -202,7 +202,7 @@ header = [{3}]
 #[test]
 fn secrets_that_servers_and_commands_print_are_in_nothing_that_is_stored_or_shown() {
     let (lab, planted) = (Lab::new(), planted());
-    // A server of ours may run as a user who may not look into the lab.
+    // bakeoff may start a server as a user without access to the lab.
     let open = tempfile::tempdir().unwrap();
     fs::set_permissions(open.path(), fs::Permissions::from_mode(0o755)).unwrap();
     // A log is masked line by line.
@@ -225,7 +225,7 @@ fn secrets_that_servers_and_commands_print_are_in_nothing_that_is_stored_or_show
         all.push(("the screen".to_owned(), format!("{}{}", ran.out, ran.err)));
         ran
     };
-    // One that prints them and is measured; and for each line one that prints it as its last words.
+    // One server prints the secrets and is measured; further ones print a part of them as their last words.
     let ready = "ready = \"test -e {scratch}/ready\"";
     let ran = run(&plan(&format!(
         "command = \"sh -c 'cat {said}; touch {{scratch}}/ready; exec sleep 1000'\"\n{ready}"
@@ -256,7 +256,7 @@ fn secrets_of_a_command_line_are_in_nothing_that_is_stored_or_shown() {
         }
         let titles: Vec<&str> = some.iter().map(|p| p.text.as_str()).filter(|t| !t.contains('\n')).collect();
         let title = titles.join(" ; ");
-        // As one word: a title may begin with a dash.
+        // One word, because a title may begin with a dash.
         let title = format!("--title={title}");
         words.push(&title);
         let ended = lab.run(&words);

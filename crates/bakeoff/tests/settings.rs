@@ -1,6 +1,6 @@
 //! The command line and plans agree on the settings of a load: same values, same defaults, same rules.
 //!
-//! The test asks the binary (`bakeoff load`, with targets that are all away) and the reader of plans.
+//! The test asks the binary (`bakeoff load`, with unreachable targets) and the reader of plans.
 
 mod lab;
 
@@ -22,7 +22,7 @@ fn given<'a>(pairs: &[(&'a str, &str)]) -> Given<'a> {
     pairs.iter().map(|(name, value)| (*name, (*value).to_owned())).collect()
 }
 
-/// A target of a family. Its server is away, so a load that was accepted ends at once.
+/// A target of a family. Its server is unreachable, so an accepted load ends at once.
 fn target(family: Family) -> &'static str {
     match family {
         Family::Database => "mysql://u@127.0.0.1:1/b",
@@ -59,7 +59,7 @@ fn by_command_line(lab: &Lab, target: &str, given: &Given<'_>) -> Result<(), Str
     words.extend(quick.iter().map(|(name, value)| format!("--{name}={value}")));
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let ended = lab.run(&words);
-    // A file that is not there is a good value, and found missing later.
+    // The name of a missing file is a good value; only the load fails.
     let is_missing_file = ended.err.contains(NO_FILE) && !ended.err.contains("invalid value");
     if ended.code != Some(2) || is_missing_file {
         return Ok(());
@@ -106,7 +106,7 @@ fn by_plan(target: &str, given: &Given<'_>) -> Result<(), String> {
     Err(said)
 }
 
-/// Replaces an option by a name, where the option is not the beginning of another.
+/// Replaces an option by a name, unless the option is a prefix of another.
 fn spelled(text: &str, option: &str, name: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -189,7 +189,7 @@ fn values(setting: &Setting) -> Vec<(String, bool)> {
     }
 }
 
-/// The command line as it is given a script: by the name of a file.
+/// The settings for the command line, which takes a script by the name of its file.
 fn for_command_line(lab: &Lab, given: &Given<'static>) -> Given<'static> {
     let mut given = given.clone();
     if let Some(text) = given.get_mut(SCRIPT) {
@@ -230,7 +230,7 @@ fn the_command_line_and_plans_take_the_same_values() {
     assert!(drifts.is_empty(), "\n{}", drifts.join("\n"));
 }
 
-/// Settings that break a rule: one that it limits, and the others that it takes.
+/// Settings that break a rule: a setting that the rule limits, with the others that it needs.
 fn breaks(rule: &Rule, name: &'static str) -> Vec<Given<'static>> {
     let value = |name: &str| {
         let setting = named(name);
@@ -286,7 +286,7 @@ fn the_command_line_and_plans_refuse_the_same_combinations_in_the_same_words() {
             }
         }
     }
-    // Each setting on a target that it is not for.
+    // Each setting on a target that it does not apply to.
     for setting in settings::ALL.iter().filter(|s| !s.families.is_empty() && !NOT_IN_PLANS.contains(&s.name))
     {
         let value = match setting.name {

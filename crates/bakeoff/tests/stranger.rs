@@ -1,4 +1,5 @@
-//! `resume` of what another user could have written: asked at a terminal, refused without one.
+//! `resume` of a bake-off that another user could have written: it asks at a terminal, and refuses without
+//! one.
 
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "this whole file is tests")]
 
@@ -11,7 +12,7 @@ use std::process::{Command, Stdio};
 
 use lab::Lab;
 
-/// A bake-off that interrupts itself before it is done, as long as the file `go` does not exist.
+/// A bake-off that interrupts itself while the file `go` does not exist.
 fn interrupted() -> Lab {
     let lab = Lab::new();
     let plan = format!(
@@ -40,7 +41,7 @@ run = "test -e {go} || (kill -INT $PPID; sleep 100); touch {planted}; echo 1"
     lab
 }
 
-/// As [`interrupted`], and every user may write its plan.
+/// Variant of [`interrupted`] with a plan that every user may write.
 fn foreign() -> Lab {
     let lab = interrupted();
     let mut bakeoffs = fs::read_dir(lab.path("archive/bakeoffs")).unwrap();
@@ -49,13 +50,13 @@ fn foreign() -> Lab {
     lab
 }
 
-/// How a bake-off ends that ran: on a busy machine its trial may be INVALID.
+/// Exit codes of a completed bake-off: on a busy machine its trial may be INVALID.
 const RAN: [i32; 2] = [0, 3];
 
-/// What the user types when a question is asked. `None`: the end of the input.
+/// Input of the user at each question. `None`: the end of the input.
 type Answers = &'static [Option<&'static [u8]>];
 
-/// Resumes at a terminal, whose controlling process it is; yields the exit code and all that was printed. `None`: script(1)
+/// Resumes at a terminal as its controlling process; returns the exit code and all output. `None`: script(1)
 /// is not installed.
 fn at_terminal(lab: &Lab, more: &str, answers: Answers) -> Option<(i32, String)> {
     let command = format!("{} resume latest{more}", env!("CARGO_BIN_EXE_bakeoff"));

@@ -2,11 +2,11 @@
 //!
 //! - A comment line is at most 110 columns wide.
 //! - A comment avoids the words in [`BANNED`], each with its reason.
-//! - The first line of a doc comment is a noun phrase or a verb in the third person: it does not begin with a word in
-//!   [`CLAUSES`].
+//! - The first line of a doc comment is a noun phrase or a verb in the third person: it does not begin with a
+//!   word in [`CLAUSES`].
 //! - A file has at most 600 lines, a function at most 70.
 //!
-//! [`LEFT`] holds how many violations a crate still has. A number there may only fall.
+//! [`LEFT`] holds the number of remaining violations of a crate. A number there may only fall.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -40,7 +40,7 @@ const BANNED: [(&str, &str); 20] = [
     ("as it comes", "use `immediately`"),
 ];
 
-/// Words that begin a clause, where a doc comment names the thing.
+/// Words that begin a clause instead of naming the thing.
 const CLAUSES: [&str; 22] = [
     "what", "where", "who", "whose", "which", "why", "when", "how", "as", "of", "from", "by", "it", "its",
     "they", "their", "there", "those", "this", "that", "also", "no",
@@ -143,7 +143,7 @@ fn clause(comment: &str) -> Option<&'static str> {
     CLAUSES.into_iter().find(|word| *word == first)
 }
 
-/// The length of the function that begins at the first line, if one does.
+/// The length of the function that begins at the first line; `None` if none begins there.
 fn function_length(lines: &[&str]) -> Option<usize> {
     let first = lines.first()?;
     let indent = first.len() - first.trim_start().len();
@@ -168,7 +168,7 @@ fn function_length(lines: &[&str]) -> Option<usize> {
     lines.iter().position(ends).map(|end| end + 1)
 }
 
-/// Every Rust file of the workspace's crates, with the name of its crate; generated code excepted.
+/// Every Rust file of the workspace's crates except generated code, with the name of its crate.
 fn files() -> Vec<(String, PathBuf)> {
     let mut found = Vec::new();
     for folder in fs::read_dir(root().join("crates")).expect("the workspace has crates") {

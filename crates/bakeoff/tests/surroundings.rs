@@ -1,4 +1,4 @@
-//! `bakeoff scale` in surroundings that would make it wrong: each level is INVALID and says why, or it is right.
+//! `bakeoff scale` in disturbing surroundings: each level is correct, or INVALID with a reason.
 
 mod lab;
 
@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use lab::{Ended, Lab};
 use serde_json::Value;
 
-/// One copy that spins, one round.
+/// One spinning copy, one round.
 const ONE: [&str; 8] = ["scale", "--json", "--rounds", "1", "--time", "300ms", "--copies", "1"];
 const WORK: &str = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done";
 
@@ -22,7 +22,7 @@ fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// Spins on every CPU until it is dropped.
+/// Processes that spin on every CPU until this is dropped.
 struct Spinners(Vec<Child>);
 
 impl Spinners {
@@ -49,7 +49,7 @@ impl Drop for Spinners {
 fn beside_other_work_a_level_is_invalid_and_says_how_much() {
     for nice in ["0", "19"] {
         if nice == "19" && cpus() == 1 {
-            // On one CPU, a niced hog gets next to nothing, and what is measured is right.
+            // On one CPU, a niced hog gets almost no time, and the measurement is correct.
             continue;
         }
         let lab = Lab::new();
@@ -61,7 +61,7 @@ fn beside_other_work_a_level_is_invalid_and_says_how_much() {
         let why = run["levels"][0]["invalid"][0].as_str().unwrap_or_default();
         assert!(why.starts_with("round 1: other work used"), "nice {nice}: {run}");
         assert!(run["levels"][0]["work_per_s"].is_null() && run["fit"]["chosen"].is_null(), "{run}");
-        // A run whose every level is INVALID is not sealed.
+        // A run with only INVALID levels is not sealed.
         assert_eq!(run["state"], "invalid");
         assert_eq!(lab.json(&["runs", "list"])["runs"][0]["state"], "invalid");
     }
@@ -70,7 +70,8 @@ fn beside_other_work_a_level_is_invalid_and_says_how_much() {
 #[test]
 fn what_a_copy_leaves_behind_is_ended_and_said() {
     let lab = Lab::new();
-    // The shell waits for `setsid`: a process that is stopped before it leaves the group has left nothing behind.
+    // The shell waits for `setsid`: a process that is stopped before it leaves the group leaves nothing
+    // behind.
     let script = "setsid -w sh -c 'sleep 98431 >/dev/null 2>&1 &'";
     let words =
         ["scale", "--json", "--no-observe", "--rounds", "1", "--time", "20ms", "--copies", "1,2", "--"];
@@ -87,7 +88,7 @@ fn what_a_copy_leaves_behind_is_ended_and_said() {
     assert_eq!(left.count(), 0, "no process of the level lives on");
 }
 
-/// Six rounds of one copy: what a comparison needs.
+/// Six rounds of one copy, the minimum for a comparison.
 const SIX: [&str; 9] =
     ["scale", "--json", "--no-observe", "--rounds", "6", "--time", "20ms", "--copies", "1"];
 
@@ -149,7 +150,7 @@ fn a_comparison_of_too_few_rounds_is_refused_before_anything_is_measured() {
         (&scale as &dyn Fn(&str, &[&str]) -> Ended, "scale"),
         (&sweep as &dyn Fn(&str, &[&str]) -> Ended, "dder"),
     ] {
-        // This run has too few, and then the other one.
+        // First this run has too few rounds, then the other one.
         assert_eq!(run("6", &[]).code, Some(0), "{name}");
         let before = count();
         let refused = run("5", &["--compare", "latest"]);
@@ -165,7 +166,7 @@ fn a_comparison_of_too_few_rounds_is_refused_before_anything_is_measured() {
         assert_eq!(refused.code, Some(2), "{}", refused.err);
         assert!(refused.err.contains("latest has 2 rounds"), "{}", refused.err);
     }
-    // Both are compared by one copy.
+    // One copy of each is compared.
     let six = ["scale", "--no-observe", "--time", "20ms", "--rounds", "6"];
     let true_of = |words: &[&str]| lab.run(&[&six[..], words, &["--", "true"]].concat());
     let refused = true_of(&["--copies", "2", "--compare", "latest"]);
@@ -234,7 +235,7 @@ struct Group {
 }
 
 impl Group {
-    /// `None` if this machine lets nobody make one.
+    /// Creates a control group with this quota; `None` if this machine does not allow it.
     fn with_quota(name: &str, quota_us: u32, period_us: u32) -> Option<Self> {
         for (mount, quota, period) in [
             ("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", Some("cpu.cfs_period_us")),
@@ -252,7 +253,7 @@ impl Group {
                 None => Ok(format!("{quota_us} {period_us}")),
             };
             if text.and_then(|text| fs::write(group.folder.join(quota), text)).is_ok() {
-                // On a busy machine too, the group is to get enough to use its quota up.
+                // Even on a busy machine, the group must get enough CPU to use up its quota.
                 let _ = fs::write(group.folder.join("cpu.shares"), "262144");
                 let _ = fs::write(group.folder.join("cpu.weight"), "10000");
                 return Some(group);
@@ -273,14 +274,14 @@ impl Group {
         })
     }
 
-    /// One with the first CPU alone; `None` if this machine lets nobody make one.
+    /// Creates a control group with the first CPU only; `None` if this machine does not allow it.
     fn with_first_cpu(name: &str) -> Option<Self> {
         ["/sys/fs/cgroup/cpuset", "/sys/fs/cgroup"].into_iter().find_map(|mount| {
             let mount = Path::new(mount);
             let folder = mount.join(format!("bakeoff-test-{name}-{}", std::process::id()));
             fs::create_dir(&folder).ok()?;
             let group = Self { folder };
-            // Version 1 lets no process in before there is memory too; version 2 takes what its parent has.
+            // Version 1 accepts no process before the group has memory nodes; version 2 inherits them.
             if let Ok(memory) = fs::read_to_string(mount.join("cpuset.mems")) {
                 fs::write(group.folder.join("cpuset.mems"), memory.trim()).ok()?;
             }
@@ -292,7 +293,7 @@ impl Group {
         })
     }
 
-    /// The binary, in the group.
+    /// Runs the binary in the group.
     fn run(&self, lab: &Lab, words: &[&str]) -> Ended {
         let mut command = Command::new("sh");
         let script = format!("echo $$ > {}/cgroup.procs && exec \"$0\" \"$@\"", self.folder.display());
@@ -339,7 +340,7 @@ fn root_a_quota_is_the_number_of_cpus_and_where_it_takes_effect_a_level_is_inval
 
 #[test]
 fn root_a_quota_that_takes_effect_makes_everything_invalid() {
-    // A tenth of a CPU: whatever runs in it is stopped.
+    // A tenth of a CPU: everything in the group is throttled.
     let Some(group) = Group::with_quota("all", 5_000, 50_000) else {
         return eprintln!("skipped: needs root and a control group with the CPU controller");
     };
@@ -372,7 +373,7 @@ fn root_a_quota_that_takes_effect_makes_everything_invalid() {
     assert!(load["throttled"]["periods"].as_u64() > Some(0), "{load}");
 }
 
-/// Two trials of a load that works all the time.
+/// Two trials of a load that is never idle.
 const PLAN: &str = r#"
 schema   = 1
 title    = "Under a quota"
@@ -424,14 +425,14 @@ fn root_a_quota_that_takes_effect_leaves_a_bake_off_without_a_result() {
     let listed = &lab.json(&["runs", "list"])["runs"][0];
     let reason = listed["reason"].as_str().unwrap_or_default();
     assert!(reason.contains("the CPU quota of control group"), "{listed}");
-    // The same without the quota.
+    // The same load without the quota.
     let free = json(&lab.run(&words));
     assert!(free["throttled"]["periods"].as_u64().is_none_or(|periods| periods == 0), "{free}");
 }
 
 #[test]
 fn root_a_quota_that_takes_effect_leaves_a_search_and_a_sweep_without_an_answer() {
-    // A twentieth of a CPU: starting programs uses it up, at any rate that the search tries.
+    // A twentieth of a CPU: starting programs uses it up, at every rate that the search tries.
     let Some(group) = Group::with_quota("search", 5_000, 100_000) else {
         return eprintln!("skipped: needs root and a control group with the CPU controller");
     };

@@ -1,4 +1,4 @@
-//! The probes where they are not at home: in a PID namespace, with few open files, stopped half way.
+//! The probes in hostile surroundings: in a PID namespace, with few open files, stopped half way.
 
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "this whole file is tests")]
 
@@ -30,7 +30,8 @@ fn root_in_a_pid_namespace_a_command_has_the_cpu_time_that_it_had() {
 #[test]
 fn root_in_a_pid_namespace_pid_means_the_process_that_has_that_id_there() {
     let Some((lab, mut inside)) = in_a_pid_namespace() else { return };
-    // A hog is the shell's first child, number 2 there; on the machine that number is a thread of the kernel.
+    // The hog is the shell's first child, number 2 in the namespace; on the machine, a kernel thread has that
+    // number.
     let hog = "hog lock futex --threads 3 --hold 1ms --time 600s";
     let script = format!(
         "{0} {hog} & pid=$!; {0} ulocks 3 1 --json --pid $pid; code=$?; kill -9 $pid; exit $code",
@@ -61,7 +62,7 @@ fn root_in_a_pid_namespace_with_the_old_proc_nobody_is_taken_for_another() {
     let recorded = inside(&format!("BAKEOFF record --json --no-archive -- sh -c '{SPIN}'"));
     let document: Value = serde_json::from_str(&recorded.out).unwrap();
     assert!(document["cpu_by_events_s"].as_f64().unwrap() > 0.0, "{document}");
-    // The process that has this id in /proc is another one.
+    // In /proc, another process has this id.
     assert_eq!(document["cpu_by_proc_s"], Value::Null, "{document}");
     assert!(document["missing"]["cpu_by_proc_s"].to_string().contains("mount"), "{document}");
 
@@ -76,7 +77,7 @@ fn root_in_a_pid_namespace_with_the_old_proc_nobody_is_taken_for_another() {
     let seen = inside(&format!("{hog} & BAKEOFF ulocks 3 1 --json --comm bakeoff; kill -9 $!"));
     let document: Value = serde_json::from_str(&seen.out).unwrap();
     let locks = document["locks"].as_array().unwrap();
-    // Others of that name may run outside.
+    // Other processes of that name may run outside.
     assert!(
         locks.iter().all(|lock| lock["call"].is_null()),
         "names are those of another process: {document}"
@@ -107,7 +108,7 @@ fn root_with_few_open_files_one_line_says_how_many_it_takes() {
             ended.err
         );
     }
-    // The CPUs are seen without events, and it says why.
+    // Without events, the CPUs are still measured, and the report has the reason.
     let ended = with_few("cpu 100ms 1 --json");
     assert_eq!(ended.code, Some(0), "{}", ended.err);
     let document: Value = serde_json::from_str(&ended.out).unwrap();
@@ -122,7 +123,7 @@ fn at_ctrl_c_the_interval_that_has_begun_is_shown() {
     let mut command = lab.command(&["cpu", "600", "--json", "--events-only"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let id = child.id();
-    // Once it catches the signal.
+    // Whether it catches the signal yet.
     let catches = || {
         let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap();
         let caught = status.lines().find_map(|l| l.strip_prefix("SigCgt:")).unwrap();
@@ -141,7 +142,7 @@ fn at_ctrl_c_the_interval_that_has_begun_is_shown() {
 
 type Inside = Box<dyn FnMut(&Lab, &[&str]) -> std::process::Output>;
 
-/// Runs a command of ours, or a shell, in a PID namespace of its own.
+/// Returns a lab and a function that runs a command in a separate PID namespace.
 fn in_a_pid_namespace() -> Option<(Lab, Inside)> {
     const UNSHARE: [&str; 4] = ["--pid", "--fork", "--mount", "--mount-proc"];
     if !can_watch() {

@@ -1,4 +1,4 @@
-//! What a bake-off says of real processes. Nothing here depends on how fast anything was.
+//! The verdicts of a bake-off on real processes. No assertion depends on speed.
 
 mod lab;
 
@@ -20,8 +20,8 @@ fn comparison<'a>(run: &'a Value, metric: &str) -> &'a Value {
     all.iter().find(|c| c["metric"] == metric).unwrap_or_else(|| panic!("no {metric}: {run}"))
 }
 
-/// Whether every trial is valid. A machine that starves the load makes trials INVALID: then nothing may be claimed, and the
-/// document must say which configuration lacks how many.
+/// Whether every trial is valid. A machine that starves the load makes trials INVALID: then no claim is
+/// allowed, and the document must list the missing trials of each configuration.
 fn is_whole(run: &Value) -> bool {
     let count = |of: &Value, name: &str| of[name].as_u64().unwrap_or_else(|| panic!("no {name}: {run}"));
     let cells = &run["cells"];
@@ -36,8 +36,9 @@ fn is_whole(run: &Value) -> bool {
     missing == 0
 }
 
-/// Both commands do the same work and differ in how long they sleep. CPU time of the whole machine over the rate calls the
-/// one that sleeps four times as long four times as expensive, because everything else goes on meanwhile.
+/// Both commands do the same work and sleep for different times. CPU time of the whole machine per event
+/// would make the one that sleeps four times as long four times as expensive, because other processes run
+/// meanwhile.
 #[test]
 fn a_command_that_sleeps_longer_does_not_use_more_cpu() {
     let lab = Lab::new();
@@ -69,7 +70,7 @@ metrics = ["throughput", "cpu-per-event"]
     }
 }
 
-/// One thread that sleeps 50 ms an event cannot do 1000 events a second, on any machine.
+/// One thread that sleeps 50 ms per event cannot reach 1000 events per second on any machine.
 #[test]
 fn a_bakeoff_whose_trials_are_all_invalid_ends_with_3_and_the_archive_says_the_same() {
     let lab = Lab::new();
@@ -98,7 +99,8 @@ measure = { time = "200ms", interval = "200ms" }
     assert_eq!(lab.run(&["resume", name]).code, Some(3), "nothing is left to do, and it is INVALID still");
 }
 
-/// A server of ours in a scratch folder, at three rates: its own CPU time, with what it uses at rate 0 apart.
+/// A server that bakeoff starts in a scratch folder, at three rates: its CPU time, separate from its use at
+/// rate 0.
 #[test]
 fn the_cpu_time_of_a_server_is_a_slope_over_the_rates() {
     if std::process::Command::new("memcached").arg("-V").output().is_err() {
@@ -139,7 +141,8 @@ metrics = ["p99", "cpu-per-event"]
     if is_whole(&run) {
         assert_eq!(slopes.len(), 2, "{run}");
         for slope in slopes {
-            // A get of memcached takes some 10 us of CPU time, on any machine more than 0.1 us and less than 1 ms.
+            // A get of memcached takes about 10 us of CPU time; on any machine more than 0.1 us and less than
+            // 1 ms.
             let value_ns = slope["value_ns"].as_f64();
             assert!(value_ns.is_some_and(|ns| (100.0..1e6).contains(&ns)), "{slope}");
         }

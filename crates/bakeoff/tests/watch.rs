@@ -1,5 +1,5 @@
-//! The dashboard in a real terminal: tmux, at two sizes. What an archived run shows is golden, since it is the same every
-//! time; of the machine as it is only that it lives. Without tmux it prints what it skips.
+//! The dashboard in a real terminal: tmux, at two sizes. The screen of an archived run is golden; for the
+//! live machine, only that it is updated is asserted. Without tmux, the tests print that they skip.
 
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "this whole file is tests")]
 
@@ -29,7 +29,7 @@ fn a_replay_is_the_same_screen_every_time_also_after_the_terminal_changed_its_si
     let id = archived(&lab);
     let Some(tmux) = Tmux::start(&lab, &["watch", "1m", "--replay", &id]) else { return };
     tmux.wait_for("Locks", |screen| screen.contains("do_user_addr") && screen.contains("eth0"));
-    // So that it stands still, however long this takes.
+    // Pauses, to keep the screen still however long the test takes.
     tmux.keys("p");
     tmux.wait_for("a pause", |screen| screen.contains("PAUSED"));
     tmux.keys("Right");
@@ -48,7 +48,7 @@ fn a_replay_is_the_same_screen_every_time_also_after_the_terminal_changed_its_si
     tmux.keys("Left");
     tmux.wait_for("the first interval", |screen| screen.contains("1/3"));
     tmux.keys("q");
-    // The terminal is as it was, and the command has ended well.
+    // The terminal is restored, and the command has succeeded.
     tmux.wait_for("the end", |screen| screen.contains("ended with 0") && !screen.contains("bakeoff watch"));
 }
 
@@ -59,7 +59,7 @@ fn processes_that_vanish_and_a_terminal_that_shrinks_leave_the_dashboard_alive()
     let looks = |screen: &str| screen.contains("hottest thread");
     tmux.wait_for("a first look", looks);
     for (width, height) in [(200, 50), (40, 10), (80, 24)] {
-        // Busy for a moment each, and gone when somebody asks for their names.
+        // Each is busy for a moment, and gone before its name is read.
         for _ in 0..20 {
             let busy = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done";
             let mut child = Command::new("sh").args(["-c", busy]).spawn().unwrap();
@@ -77,7 +77,7 @@ fn processes_that_vanish_and_a_terminal_that_shrinks_leave_the_dashboard_alive()
     tmux.wait_for("a look after that", |screen| looks(screen) && screen != before);
     tmux.keys("p");
     let paused = settled(&tmux, "a pause", |screen| screen.contains("PAUSED"));
-    // Backward and forward through what was seen: no look is taken meanwhile, so the same screen comes back.
+    // Back and forward through the samples: no sample is taken meanwhile, so the same screen comes back.
     tmux.keys("Left");
     tmux.wait_for("the look before", |screen| screen.contains("1 before the newest"));
     tmux.keys("Right");
@@ -86,13 +86,13 @@ fn processes_that_vanish_and_a_terminal_that_shrinks_leave_the_dashboard_alive()
     tmux.wait_for("the end", |screen| screen.contains("ended with 0"));
 }
 
-/// A terminal that a test looks at.
+/// A terminal with a screen that a test reads.
 struct Tmux {
     socket: String,
 }
 
 impl Tmux {
-    /// The binary with these words in a terminal of 80 x 24, and what it ended with.
+    /// Starts the binary with these words in a terminal of 80 x 24; the exit code is printed at the end.
     fn start(lab: &Lab, words: &[&str]) -> Option<Self> {
         let settings = lab.path("tmux.conf");
         std::fs::write(&settings, "set -g status off\nset -g remain-on-exit on\n").unwrap();
@@ -126,14 +126,14 @@ impl Tmux {
         self.tell(&["resize-window", "-x", &width.to_string(), "-y", &height.to_string()]);
     }
 
-    /// What stands there, without the CPU time that the dashboard takes, which is never the same.
+    /// Text of the screen without the dashboard's CPU time, which varies.
     fn screen(&self) -> String {
         let text = self.tell(&["capture-pane", "-p"]);
         let known = |line: &str| line.split("own CPU").next().unwrap_or_default().trim_end().to_owned();
         text.lines().map(|line| known(line) + "\n").collect()
     }
 
-    /// The first screen that will do.
+    /// Waits for a screen that satisfies `will_do`.
     fn wait_for(&self, what: &str, will_do: impl Fn(&str) -> bool) -> String {
         for _ in 0..600 {
             let screen = self.screen();
@@ -146,7 +146,7 @@ impl Tmux {
     }
 }
 
-/// The first screen that will do and stands still: a look may fall into its drawing.
+/// Waits for a screen that satisfies `will_do` twice in a row: the first may be half drawn.
 fn settled(tmux: &Tmux, what: &str, will_do: impl Fn(&str) -> bool) -> String {
     let mut screen = tmux.wait_for(what, &will_do);
     loop {
@@ -167,7 +167,7 @@ impl Drop for Tmux {
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// A run of three intervals in the lab's archive; its name.
+/// Archives a run of three intervals; returns its name.
 fn archived(lab: &Lab) -> String {
     let anchor = WallAnchor { monotonic_ns: 5 * SECOND_NS, unix_ns: 1_795_000_000 * SECOND_NS };
     let header = RunHeader {

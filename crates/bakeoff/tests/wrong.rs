@@ -1,10 +1,10 @@
-//! What a user does wrong: one clear line, the right exit code, nothing half-written.
+//! Mistakes of a user: one clear line, the right exit code, no partial files.
 
 mod lab;
 
 use lab::Lab;
 
-/// Runs the words, and returns what stands on standard error.
+/// Runs the words, and returns standard error.
 #[track_caller]
 fn fails(lab: &Lab, words: &[&str], code: i32) -> String {
     let ended = lab.run(words);
@@ -60,7 +60,7 @@ fn a_wrong_command_line_is_told_and_ends_with_2() {
     ] {
         let err = fails(&lab, words, 2);
         assert!(err.contains(word), "{words:?}: {err}");
-        // What is wrong on the first line, what would do on indented ones.
+        // The problem is on the first line, hints are on indented lines.
         assert!(err.starts_with("bakeoff: ") && err.lines().skip(1).all(|l| l.starts_with("  ")), "{err}");
     }
     assert_eq!(lab.run(&["load", "--help"]).code, Some(0));

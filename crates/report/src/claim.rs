@@ -1,4 +1,4 @@
-//! What a bake-off may say, in words: the worst news first.
+//! The claim of a bake-off in words, the worst news first.
 
 use std::cmp::Ordering;
 
@@ -9,27 +9,27 @@ use record::run::RunState;
 use crate::number::{change, change_interval, share};
 use crate::words::{at, configuration, list, metric as metric_name, not_judged, plural};
 
-/// How far a bake-off may be believed: what its page says before anything else.
+/// Credibility of a bake-off, printed first on its page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
     /// Nothing can be compared, or the bake-off itself is not valid.
     Invalid,
-    /// Stopped before its end: what there is may be incomplete.
+    /// Stopped before its end: the results may be incomplete.
     Unfinished,
     /// Too few blocks for any claim.
     Exploratory,
-    /// The plan names no reference: there is nothing to claim.
+    /// The plan names no reference, so there is no claim.
     NotCompared,
     /// At least one difference beyond the region of practical equivalence.
     Difference,
     /// Every pair is equivalent.
     Equivalent,
-    /// No difference was found, and not everything was found equivalent.
+    /// Found neither a difference nor equivalence of all pairs.
     NothingFound,
 }
 
 impl Standing {
-    /// The word that stands over the claim.
+    /// The word above the claim.
     pub fn word(self) -> &'static str {
         match self {
             Self::Invalid => "INVALID",
@@ -43,7 +43,7 @@ impl Standing {
     }
 }
 
-/// What one configuration is against the reference by one metric, over all conditions.
+/// The result of one configuration against the reference by one metric, over all conditions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
     /// The metric.
@@ -54,16 +54,16 @@ pub struct Finding {
     pub text: String,
 }
 
-/// What a bake-off says.
+/// The claim of a bake-off, with its limits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Claim {
-    /// How far it may be believed.
+    /// Credibility of the bake-off.
     pub standing: Standing,
     /// One sentence, without the standing's word.
     pub headline: String,
-    /// What limits it, a sentence each.
+    /// Limits of the claim, a sentence each.
     pub caveats: Vec<String>,
-    /// One sentence for each configuration and metric, the headline's among them.
+    /// One sentence for each configuration and metric, including that of the headline.
     pub findings: Vec<Finding>,
 }
 
@@ -138,8 +138,8 @@ fn headline(
     }
 }
 
-/// The finding that leads: by the first judged metric that decided anything, the configuration with most claims and
-/// then the largest effect.
+/// The leading finding: by the first judged metric with a decision, the configuration with the most claims,
+/// then with the largest effect.
 fn strongest<'a>(comparisons: &Comparisons, findings: &'a [Finding]) -> &'a Finding {
     let weight = |finding: &Finding| {
         let claims: Vec<&Pair> =
@@ -183,7 +183,8 @@ fn findings(comparisons: &Comparisons) -> Vec<Finding> {
     findings
 }
 
-/// `wal has more throughput than delete at threads 1 and 2: from ... to ...; equivalent within 1 % at threads 4.`
+/// The finding as a sentence: `wal has more throughput than delete at threads 1 and 2: from ... to ...;
+/// equivalent within 1 % at threads 4.`
 fn sentence(comparisons: &Comparisons, pairs: &[&Pair]) -> String {
     let told: Vec<(Verdict, String)> =
         [Verdict::Better, Verdict::Worse, Verdict::Equivalent, Verdict::Inconclusive]
@@ -246,7 +247,7 @@ fn place(comparisons: &Comparisons, of: &[&Pair], all: usize) -> String {
     }
 }
 
-/// The smallest and the largest effect with their intervals; one where there is one.
+/// The smallest and the largest effect with their intervals, or the only one.
 fn range(of: &[&Pair]) -> String {
     let mut told: Vec<(&Pair, analysis::Estimate)> =
         of.iter().filter_map(|p| Some((*p, *p.estimate.as_ref().ok()?))).collect();
@@ -270,7 +271,7 @@ fn needed(of: &[&Pair]) -> String {
     }
 }
 
-/// `wal: 12 of 24 trials fell out (12 INVALID, 0 failed)`: of each configuration of which any did.
+/// `wal: 12 of 24 trials fell out (12 INVALID, 0 failed)`, for each configuration that lost trials.
 fn fallen_out(comparisons: &Comparisons) -> Vec<String> {
     let lost = comparisons.fallen_out.iter().filter(|f| f.lost() > 0).map(|f| {
         let damaged = if f.damaged > 0 { format!(", {} damaged", f.damaged) } else { String::new() };
@@ -294,7 +295,7 @@ fn fallen_out(comparisons: &Comparisons) -> Vec<String> {
     lost.chain(redone).collect()
 }
 
-/// That others could have disturbed what was measured.
+/// A caveat if other measurements ran at the same time.
 pub(crate) fn beside_others(bakeoff: &Bakeoff) -> Option<String> {
     let beside = bakeoff.sealed().filter(|(_, run)| run.header.labels.contains_key("beside-others")).count();
     let sealed = bakeoff.sealed().count();
@@ -306,7 +307,7 @@ fn caveats(bakeoff: &Bakeoff, comparisons: &Comparisons, sealed: usize, planned:
     if bakeoff.header.labels.contains_key("shortened") {
         caveats.push("Shortened to show that the plan works: the numbers are worth nothing.".to_owned());
     }
-    // In any other state, the headline has it.
+    // In any other state, the headline has the reason.
     let reason = bakeoff.header.reason.as_ref().filter(|_| bakeoff.header.state == RunState::Sealed);
     caveats.extend(reason.map(|reason| format!("The archive: {reason}.")));
     caveats.extend(beside_others(bakeoff));

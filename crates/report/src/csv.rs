@@ -96,20 +96,20 @@ const USER_LOCKS: [&str; 19] = [
     "lost",
 ];
 
-/// The heads of [`cpu`].
+/// Writes the heads of [`cpu`].
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Fails if writing to `out` fails.
 pub fn cpu_head(out: &mut dyn Write) -> io::Result<()> {
     write_row(out, CPU)
 }
 
-/// A row for each CPU.
+/// Writes a row for each CPU.
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Fails if writing to `out` fails.
 pub fn cpu(out: &mut dyn Write, interval: &CpuInterval, start_ns: u64) -> io::Result<()> {
     let t_s = since_s(interval.until_ns, start_ns);
     for s in &interval.cpus {
@@ -147,20 +147,20 @@ pub fn cpu(out: &mut dyn Write, interval: &CpuInterval, start_ns: u64) -> io::Re
     Ok(())
 }
 
-/// The heads of [`nic`].
+/// Writes the heads of [`nic`].
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Fails if writing to `out` fails.
 pub fn nic_head(out: &mut dyn Write) -> io::Result<()> {
     write_row(out, NIC)
 }
 
-/// A row for each interface: exact counts.
+/// Writes a row for each interface, with exact counts.
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Fails if writing to `out` fails.
 pub fn nic(out: &mut dyn Write, interval: &NicInterval, start_ns: u64) -> io::Result<()> {
     let (t_s, seconds) = (since_s(interval.until_ns, start_ns), interval.seconds());
     for s in interval.interfaces.iter().flatten() {
@@ -188,20 +188,20 @@ pub fn nic(out: &mut dyn Write, interval: &NicInterval, start_ns: u64) -> io::Re
     Ok(())
 }
 
-/// The heads of [`locks`].
+/// Writes the heads of [`locks`].
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Fails if writing to `out` fails.
 pub fn locks_head(out: &mut dyn Write) -> io::Result<()> {
     write_row(out, LOCKS)
 }
 
-/// A row for each lock of the kernel and caller.
+/// Writes a row for each kernel lock and caller.
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Fails if writing to `out` fails.
 pub fn locks(out: &mut dyn Write, interval: &LockInterval, start_ns: u64) -> io::Result<()> {
     let t_s = since_s(interval.until_ns, start_ns);
     let lost: u64 = interval.lost.values().sum();
@@ -227,20 +227,20 @@ pub fn locks(out: &mut dyn Write, interval: &LockInterval, start_ns: u64) -> io:
     Ok(())
 }
 
-/// The heads of [`user_locks`].
+/// Writes the heads of [`user_locks`].
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Fails if writing to `out` fails.
 pub fn user_locks_head(out: &mut dyn Write) -> io::Result<()> {
     write_row(out, USER_LOCKS)
 }
 
-/// A row for each lock of a program, call and caller.
+/// Writes a row for each lock of a program, call and caller.
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Fails if writing to `out` fails.
 pub fn user_locks(out: &mut dyn Write, interval: &UserLockInterval, start_ns: u64) -> io::Result<()> {
     let t_s = since_s(interval.until_ns, start_ns);
     let lost: u64 = interval.lost.values().sum();

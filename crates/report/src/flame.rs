@@ -10,12 +10,13 @@ use record::profile::{Profile, ProfileKind, ProfileStack};
 use crate::html::escape;
 use crate::number::{count, percent, span};
 
-/// Writes a line for each stack: thread name and functions, outermost first, between semicolons, then a blank and a number:
-/// samples on-CPU, microseconds off-CPU. `flamegraph.pl`, speedscope and others read it.
+/// Writes a line for each stack: thread name and functions, outermost first, separated by semicolons, then a
+/// blank and a number: samples on-CPU, microseconds off-CPU. `flamegraph.pl`, speedscope and others read this
+/// format.
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Fails if writing to `out` fails.
 pub fn folded_stacks(out: &mut dyn Write, profile: &Profile) -> io::Result<()> {
     let mut lines: BTreeMap<String, u64> = BTreeMap::new();
     for stack in &profile.stacks {
@@ -42,11 +43,11 @@ fn path_of(stack: &ProfileStack) -> impl Iterator<Item = &str> {
     std::iter::once(stack.comm.as_str()).chain(stack.frames.iter().map(String::as_str))
 }
 
-/// A flame graph as an SVG document that needs no script: width is time, a box stands on its caller, and rests on it its
-/// tooltip with time and share.
+/// A flame graph as an SVG document without a script. Width is time, a box stands on its caller, and its
+/// tooltip has its time and share.
 ///
-/// - `before`: colors say what grew (red) or shrank (blue) in share of all time since that profile; shapes stay those of
-///   `profile`.
+/// - `before`: an earlier profile. Colors show which functions grew (red) or shrank (blue) in share of all
+///   time since then; shapes are those of `profile`.
 pub fn flame_graph(profile: &Profile, before: Option<&Profile>) -> String {
     let root = Node::of(profile);
     let scale = Scale {
@@ -96,12 +97,12 @@ fn facts(profile: &Profile) -> String {
 
 const WIDTH: f64 = 1200.0;
 const MARGIN: f64 = 10.0;
-/// Above the boxes.
+/// Height of the head above the boxes.
 const HEAD: f64 = 50.0;
 const ROW: f64 = 17.0;
-/// Of a monospaced letter of 12 pixels, in all fonts that browsers take for one.
+/// Width of a monospaced letter of 12 pixels, in all fonts that browsers use for it.
 const LETTER: f64 = 7.3;
-/// Narrower boxes are left out.
+/// Least width of a box; narrower ones are left out.
 const BOX_MIN: f64 = 0.4;
 
 const STYLE: &str = "\
@@ -111,7 +112,7 @@ rect{stroke:#fdfdfb;stroke-width:.5}.u0{fill:#f6a04d}.u1{fill:#f4b266}.u2{fill:#
 .k{fill:#9cc7e0}.n{fill:#d5d6d2}g:hover rect{stroke:#1b1d20;stroke-width:1}\
 @media (prefers-color-scheme:dark){svg{background:#16181b}.head,.sub{fill:#e6e7e5}rect{stroke:#16181b}}";
 
-/// A function as it was called by the same callers, and what it called.
+/// A function with one chain of callers, and the functions it called.
 #[derive(Debug, Default)]
 struct Node<'a> {
     ns: u64,
@@ -133,7 +134,7 @@ impl<'a> Node<'a> {
     }
 }
 
-/// From time to pixels and colors.
+/// Conversion from time to pixels and colors.
 #[derive(Debug)]
 struct Scale<'a> {
     width: f64,
@@ -195,7 +196,7 @@ fn class_of(name: &str, depth: usize) -> &'static str {
     USER[hash % USER.len()]
 }
 
-/// Red for what grew, blue for what shrank; full at 10 points.
+/// Red for growth, blue for shrinkage; full strength at 10 percentage points.
 fn color_of(difference: f64) -> String {
     let part = (difference.abs() / 0.1).min(1.0).sqrt();
     let pale = 235.0 - part * 130.0;
@@ -237,7 +238,7 @@ impl Box {
     }
 }
 
-/// As much of a name as a box of that width has room for; nothing where that would be less than three letters.
+/// The part of a name that fits in a box of this width; empty if it has fewer than three letters.
 fn fitting(name: &str, width: f64) -> String {
     #[expect(
         clippy::cast_possible_truncation,

@@ -1,26 +1,26 @@
-//! A picture file of its own: latency of block I/O over time.
+//! A separate picture file: latency of block I/O over time.
 
 use record::block_io::{IoGroup, IoInterval, Latencies};
 
 use crate::chart::{Drawing, Heat, HeatColumn, heat};
 use crate::number::latency;
 
-/// What the page gives its pictures, for one that stands alone.
+/// Styles that a page defines for its pictures, for a picture without a page.
 const STYLE: &str = "\
 svg{font:13px \"Liberation Sans\",Arial,sans-serif;background:#fdfdfb;color-scheme:light dark}\
 .grid{stroke:#d9dbd6}.axis{stroke:#5c6168}.tick,.axis-title{fill:#5c6168}.heat{fill:#0068b3}\
 @media (prefers-color-scheme:dark){svg{background:#16181b}.grid{stroke:#353a40}.axis{stroke:#a2a7ae}\
 .tick,.axis-title{fill:#a2a7ae}.heat{fill:#58b4f5}}";
 
-/// More columns than the eye tells apart on a screen.
+/// Maximum number of columns; the eye distinguishes fewer on a screen.
 const COLUMNS_MAX: usize = 1_024;
 
-/// Latency from start to end of every request over time, of however many intervals: beyond some 1,000 of them,
-/// neighbours share a column, so memory does not grow with time.
+/// Latency of every request over time, from start to end, for any number of intervals. Above about 1,000
+/// intervals, neighbours share a column, so memory use is bounded.
 #[derive(Debug)]
 pub struct IoHeatMap {
     columns: Vec<Column>,
-    /// Intervals that a column has, but for the last one, which may lack some.
+    /// Intervals per column; the last column may have fewer.
     each: usize,
     in_last: usize,
 }
@@ -38,7 +38,7 @@ impl Column {
         Self { from_ns: interval.from_ns, until_ns: interval.until_ns, from_start }
     }
 
-    /// Takes in the one after it.
+    /// Merges the next column into this one.
     fn join(&mut self, next: &Self) {
         self.until_ns = next.until_ns;
         self.from_start.add(&next.from_start);
@@ -52,7 +52,7 @@ impl Default for IoHeatMap {
 }
 
 impl IoHeatMap {
-    /// Takes in the next interval.
+    /// Adds the next interval.
     pub fn add(&mut self, interval: &IoInterval) {
         let column = Column::of(interval);
         if self.in_last < self.each
@@ -76,9 +76,9 @@ impl IoHeatMap {
         self.in_last = 1;
     }
 
-    /// An SVG document; `None` where there was no request.
+    /// An SVG document; `None` if there was no request.
     ///
-    /// - `start_ns`: the moment that the time axis counts from.
+    /// - `start_ns`: the origin of the time axis.
     pub fn svg(&self, start_ns: u64) -> Option<String> {
         let svg = drawing(&self.columns, start_ns)?.wide;
         Some(format!(
@@ -89,7 +89,7 @@ impl IoHeatMap {
     }
 }
 
-/// The same as a drawing of a page, a column for each interval.
+/// The heat map as a drawing for a page, with a column for each interval.
 pub(crate) fn io_heat(intervals: &[IoInterval], start_ns: u64) -> Option<Drawing> {
     drawing(&intervals.iter().map(Column::of).collect::<Vec<_>>(), start_ns)
 }
@@ -108,11 +108,11 @@ fn drawing(columns: &[Column], start_ns: u64) -> Option<Drawing> {
     Some(heat(&Heat { x_title: "seconds", y_title: "latency", y_label: |s| latency(s * 1e9), columns }))
 }
 
-/// Four cells to each power of two: as fine as the eye can tell.
+/// Four cells per power of two, the finest that the eye distinguishes.
 fn cells(l: &Latencies) -> Vec<(f64, f64, f64)> {
     let mut cells: Vec<(f64, f64, f64)> = Vec::new();
     for b in &l.buckets {
-        // What is shorter than the shortest bucket is drawn in a cell of its own.
+        // Values below the shortest bucket have a separate cell.
         let (power, place) = match b.from_ns.checked_ilog2() {
             Some(power) => (power, ((b.from_ns - (1 << power)) * 4) >> power),
             None => (8, 0),
@@ -158,7 +158,7 @@ mod tests {
             assert!(map.columns.len() <= COLUMNS_MAX);
         }
         assert_eq!(map.columns.iter().map(|c| c.from_start.count()).sum::<u64>(), 5_000);
-        // 8 intervals each, one after the other; the last has what is left.
+        // 8 intervals each, in order; the last column has the remainder.
         let (last, others) = map.columns.split_last().unwrap();
         assert!(others.iter().all(|c| c.until_ns - c.from_ns == 8), "{others:?}");
         assert!(map.columns.windows(2).all(|pair| pair[0].until_ns == pair[1].from_ns));

@@ -1,8 +1,8 @@
-//! What says whose machine it was: left out of a page that goes to others, unless its author asks for it.
+//! Data that identifies the machine, left out of pages for others unless the author asks for it.
 //!
-//! Two steps. The facts that hold it (host name, the kernel's and our own command line) are taken out of the record
-//! before it is a page. Then the page's text is searched for what people write elsewhere: that host name, home folders,
-//! and the names of those folders' users.
+//! Two steps. First, the facts with such data (host name, the command lines of the kernel and of bakeoff) are
+//! removed from the record before it becomes a page. Then the page's text is searched for the same data in
+//! other places: the host name, home directories, and the names of their users.
 
 use std::collections::BTreeSet;
 
@@ -14,27 +14,27 @@ use record::run::Run;
 /// Facts of an environment that name the machine.
 const FACTS: [&str; 3] = ["host.name", "kernel.cmdline", "import.host"];
 const LEFT_OUT: &str = "left out; report --identify shows it";
-/// Folders whose children are users' homes, as they are and percent-encoded.
+/// Directories that hold users' homes, plain and percent-encoded.
 const HOMES: [&str; 4] = ["/home/", "/Users/", "%2Fhome%2F", "%2fhome%2f"];
-/// Names that say nothing about a machine, and words of ours that a page needs.
+/// Names that do not identify a machine, and words that a page of bakeoff needs.
 const NO_NAMES: [&str; 8] =
     ["localhost", "unknown", "localdomain", "bakeoff", "bench", "test", "host", "(none)"];
-/// Shorter names are parts of other words.
+/// Least length of a name that is replaced; shorter ones are parts of other words.
 const NAME_CHARS_MIN: usize = 3;
 
-/// The names that were taken out of a record, and must not stand on its page.
+/// The names that were removed from a record and must not appear on its page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hidden {
     hosts: BTreeSet<String>,
 }
 
-/// Takes the facts that name the machine out of its environment.
+/// Removes the facts that name the machine from its environment.
 pub fn hide_in_environment(environment: &mut Environment) {
     Hidden::default().take(environment);
 }
 
 impl Hidden {
-    /// Takes out of a bake-off, and of its runs, what names the machine.
+    /// Removes names of the machine from a bake-off and its runs.
     pub fn in_bakeoff(bakeoff: &mut Bakeoff) -> Self {
         let mut hidden = Self::default();
         hidden.take(&mut bakeoff.environment);
@@ -45,7 +45,7 @@ impl Hidden {
         hidden
     }
 
-    /// Takes out of a run what names the machine.
+    /// Removes names of the machine from a run.
     pub fn in_run(run: &mut Run) -> Self {
         let mut hidden = Self::default();
         hidden.take(&mut run.environment);
@@ -53,7 +53,7 @@ impl Hidden {
         hidden
     }
 
-    /// Adds the names that another record had.
+    /// Adds the names of another record.
     pub fn also(&mut self, other: Self) {
         self.hosts.extend(other.hosts);
     }
@@ -79,10 +79,10 @@ impl Hidden {
         }
     }
 
-    /// The page without those names: a host is `host`, a home folder `~`, the name of its user `user`.
+    /// Replaces the names in a page: a host becomes `host`, a home directory `~`, its user's name `user`.
     pub fn from_page(&self, page: &str) -> String {
         let mut page = page.to_owned();
-        // The longest first: one name may begin with another.
+        // The longest first, because one name may be the prefix of another.
         for host in self.hosts.iter().rev() {
             page = replace_words(&page, host, "host");
         }
@@ -101,7 +101,7 @@ fn is_of_name(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '-' | '_')
 }
 
-/// Replaces `word` where it is not a part of a longer name.
+/// Replaces `word` unless it is a part of a longer name.
 fn replace_words(text: &str, word: &str, instead: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -116,7 +116,7 @@ fn replace_words(text: &str, word: &str, instead: &str) -> String {
     out + rest
 }
 
-/// Every home folder as `~`, and whose they were.
+/// Replaces home directories by `~`; returns the text and the names of their users.
 fn shorten_homes(text: &str) -> (String, BTreeSet<String>) {
     let mut users = BTreeSet::new();
     let mut out = String::with_capacity(text.len());

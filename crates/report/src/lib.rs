@@ -1,7 +1,7 @@
-//! Words and pictures: what was measured and what it means, as JSON, as text for a terminal, as Markdown and as one
-//! offline HTML page.
+//! Reports: measurements and their meaning, as JSON, as text for a terminal, as Markdown and as one offline
+//! HTML page.
 //!
-//! Nothing here reads a file or a clock: a report is a function of what it is handed, so that the same archive gives
+//! No code here reads a file or a clock: a report is a function of its arguments, so the same archive gives
 //! the same bytes.
 
 pub mod csv;

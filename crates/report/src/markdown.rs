@@ -1,4 +1,5 @@
-//! A page as Markdown: for a repository, a wiki, a ticket. Pictures stay behind; the tables say what they show.
+//! A page as Markdown, for a repository, a wiki or a ticket. Pictures are left out; the tables hold the same
+//! data.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -72,7 +73,8 @@ fn render_table(out: &mut String, table: &Table) {
     }
 }
 
-/// Text as text: nothing in it is a table's bar, emphasis, code, a link or HTML, and it stays on its line.
+/// Escapes text so that no part of it is a table's bar, emphasis, code, a link or HTML, and it stays on one
+/// line.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -94,8 +96,8 @@ fn escape(text: &str) -> String {
     }
 }
 
-/// An author's Markdown with nothing in it that runs or passes for the page's own HTML: tags and entities are text, and
-/// links lead only where a browser fetches a page.
+/// An author's Markdown without active content and without HTML that could pass for the page's: tags and
+/// entities are escaped, and links lead only to pages that a browser fetches.
 fn tame(text: &str) -> String {
     let text = printable_block(text.trim_end());
     let mut out = String::with_capacity(text.len());
@@ -112,10 +114,10 @@ fn tame(text: &str) -> String {
     out
 }
 
-/// Schemes of links that run or hold content.
+/// Schemes of links that run code or hold content.
 const SCRIPTS: [&str; 3] = ["javascript", "vbscript", "data"];
 
-/// Whether `text` ends with that word, as a link would begin with it. Backslashes vanish in links.
+/// Whether `text` ends with this scheme in the way that a link begins. Backslashes vanish in links.
 fn ends_with_scheme(text: &str, scheme: &str) -> bool {
     let tail: String = text.chars().rev().filter(|c| *c != '\\').take(scheme.len() + 1).collect();
     let tail: String = tail.chars().rev().collect();

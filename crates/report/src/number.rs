@@ -1,4 +1,4 @@
-//! How numbers read on paper. Units are said, digits are those that mean something.
+//! The format of numbers in reports: with units and significant digits only.
 
 use record::bakeoff::Metric;
 
@@ -13,7 +13,7 @@ pub(crate) fn latency(ns: f64) -> String {
     if unit == "ns" { format!("{value:.0}ns") } else { format!("{}{unit}", significant(value)) }
 }
 
-/// Three significant digits where there are fewer before the point, else all before it, in groups of three.
+/// Three significant digits, or all digits before the point if there are more, in groups of three.
 pub(crate) fn significant(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),
@@ -35,7 +35,7 @@ pub(crate) fn count(n: u64) -> String {
 /// `499.98`, `12,345`: events per second, five significant digits.
 pub(crate) fn rate(per_s: f64) -> String {
     match per_s.abs() {
-        // An event an hour is not none.
+        // One event an hour must not print as 0.
         v if v > 0.0 && v < 0.0005 => format!("{per_s:.2e}"),
         v if v < 99.995 => format!("{per_s:.3}"),
         v if v < 999.995 => format!("{per_s:.2}"),
@@ -49,13 +49,13 @@ pub(crate) fn percent(ratio: f64) -> String {
     format!("{} %", percent_digits(ratio))
 }
 
-/// `12.3`: a percentage without its sign, for a column whose head has it. Never `-0.0`.
+/// `12.3`: a percentage without its sign, for a column with the sign in its head. Never `-0.0`.
 pub(crate) fn percent_digits(ratio: f64) -> String {
     let text = format!("{:.1}", ratio * 100.0);
     if text == "-0.0" { "0.0".to_owned() } else { text }
 }
 
-/// A share that an author wrote down, as short as it is: `1 %`, `0.5 %`.
+/// A ratio from a plan, as short as possible: `1 %`, `0.5 %`.
 pub(crate) fn share(ratio: f64) -> String {
     let text = format!("{:.3}", ratio * 100.0);
     format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
@@ -81,10 +81,10 @@ fn factor(ratio: f64) -> String {
     format!("x {}", significant(ratio))
 }
 
-/// A ratio over this says only that nothing is known.
+/// Largest ratio that is printed; a larger one means only that the value is unknown.
 const RATIO_SHOWN_MAX: f64 = 1e6;
 
-/// Two changes as an interval, both in one form: `[+7.0 %, +9.2 %]`, `[x 0.0860, x 14.6]`.
+/// Two changes as an interval, both in the same form: `[+7.0 %, +9.2 %]`, `[x 0.0860, x 14.6]`.
 pub(crate) fn change_interval(low: f64, high: f64) -> String {
     let form = if change(high).contains('x') { factor } else { change };
     format!("[{}, {}]", form(low), form(high))

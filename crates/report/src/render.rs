@@ -1,4 +1,4 @@
-//! A page in the form that is asked for.
+//! A page in the requested form.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// The form that the end of a file name asks for; `None` if it names neither.
+    /// The form for a file name's extension; `None` for other extensions.
     pub fn of_path(path: &Path) -> Option<Self> {
         match path.extension()?.to_str()? {
             "html" | "htm" => Some(Self::Html),

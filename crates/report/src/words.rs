@@ -1,4 +1,4 @@
-//! What things are called on paper.
+//! Names and sentences for reports.
 
 use analysis::sweep::{Cost, Estimate, Shape};
 use analysis::usl::{Cliff, Law, Scaling};
@@ -7,7 +7,7 @@ use record::bakeoff::{Levels, Metric};
 
 use crate::number::{bandwidth, metric_value, percent, significant};
 
-/// One configuration or condition: its value where one factor is enough to tell, else `factor=value` for each.
+/// One configuration or condition: its value if there is one factor, otherwise `factor=value` for each.
 pub(crate) fn configuration(levels: &Levels) -> String {
     match levels.len() {
         0 => "all".to_owned(),
@@ -16,7 +16,7 @@ pub(crate) fn configuration(levels: &Levels) -> String {
     }
 }
 
-/// `wal, normal`: the values alone, in the order of the factors' names, where a drawing has no room for more.
+/// `wal, normal`: the values alone, in the order of the factors' names, for drawings without room for more.
 pub(crate) fn short(levels: &Levels) -> String {
     if levels.is_empty() {
         configuration(levels)
@@ -25,22 +25,22 @@ pub(crate) fn short(levels: &Levels) -> String {
     }
 }
 
-/// `4, 500`: the values of these factors, in their order, for a column that they head.
+/// `4, 500`: the values of these factors, in their order, for a column with the factors in its head.
 pub(crate) fn values_of(levels: &Levels, factors: &[String]) -> String {
     factors.iter().filter_map(|f| levels.get(f).cloned()).collect::<Vec<_>>().join(", ")
 }
 
-/// `threads=4, rate=500`; empty of no factors.
+/// `threads=4, rate=500`; empty without factors.
 pub(crate) fn named(levels: &Levels) -> String {
     levels.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(", ")
 }
 
-/// ` at threads=4`; empty of no factors.
+/// ` at threads=4`; empty without factors.
 pub(crate) fn at(levels: &Levels) -> String {
     if levels.is_empty() { String::new() } else { format!(" at {}", named(levels)) }
 }
 
-/// The part of the levels that these factors make up.
+/// The levels of these factors.
 pub(crate) fn only(levels: &Levels, factors: &[String]) -> Levels {
     levels.iter().filter(|(k, _)| factors.contains(k)).map(|(k, v)| (k.clone(), v.clone())).collect()
 }
@@ -54,9 +54,9 @@ pub(crate) fn metric(metric: Metric) -> &'static str {
     }
 }
 
-/// The mean of a cell, with the number of blocks it rests on where that is below `blocks`: `12.3 ms (1 of 6 blocks)`.
+/// The mean of a cell, with its number of blocks if that is below `blocks`: `12.3 ms (1 of 6 blocks)`.
 ///
-/// A value that is open by more than half a percent is written with both ends.
+/// If the value is uncertain by more than half a percent, both bounds are written.
 pub(crate) fn cell_mean(cell: &Cell, blocks: usize) -> Option<String> {
     let summary = cell.summary.as_ref().ok()?;
     let (low, high) = summary.bracket;
@@ -72,11 +72,11 @@ pub(crate) fn cell_mean(cell: &Cell, blocks: usize) -> Option<String> {
     })
 }
 
-/// Which comparisons that the plan asks for are in no family, and why: a sentence for each metric and reason.
+/// Comparisons of the plan that belong to no family, with the reason: a sentence for each metric.
 pub(crate) fn not_judged(comparisons: &Comparisons) -> Vec<String> {
     let mut told: Vec<(Metric, String, usize)> = Vec::new();
     for out in &comparisons.left_out {
-        // Counts of events differ from run to run: the metric's own need says it for all.
+        // Counts of events differ from run to run: one reason per metric, its first, stands for all.
         match told.iter_mut().find(|(metric, ..)| *metric == out.metric) {
             Some((_, _, n)) => *n += 1,
             None => told.push((out.metric, out.why.reason.clone(), 1)),
@@ -92,7 +92,7 @@ pub(crate) fn not_judged(comparisons: &Comparisons) -> Vec<String> {
         .collect()
 }
 
-/// The text with its first letter as a sentence begins.
+/// The text with a capital first letter.
 pub(crate) fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
@@ -128,7 +128,7 @@ pub(crate) fn cliff_sentence(cliff: &Cliff) -> String {
     )
 }
 
-/// What the laws say, a sentence each.
+/// The fitted laws, one sentence each.
 pub(crate) fn law_sentence(scaling: &Scaling) -> Vec<String> {
     let mut told = Vec::new();
     match &scaling.chosen {
@@ -178,7 +178,7 @@ pub(crate) fn law_sentence(scaling: &Scaling) -> Vec<String> {
     told
 }
 
-/// Where the last parameter of the next law may lie, of which the levels do not show that it is not 0.
+/// Interval of the next law's last parameter, which the levels do not distinguish from 0.
 fn may_be(scaling: &Scaling, law: Law) -> String {
     match scaling.laws.iter().find(|fitted| fitted.law == law).map(|fitted| &fitted.last) {
         Some(Ok((low, high))) => {
@@ -189,7 +189,7 @@ fn may_be(scaling: &Scaling, law: Law) -> String {
     }
 }
 
-/// A value with its interval, written by `write`.
+/// A value with its interval, both formatted by `write`.
 pub(crate) fn with_interval(e: Estimate, write: impl Fn(f64) -> String) -> String {
     match e.interval {
         Some((low, high)) => format!("{} [{}, {}]", write(e.value), write(low), write(high)),
@@ -197,7 +197,7 @@ pub(crate) fn with_interval(e: Estimate, write: impl Fn(f64) -> String) -> Strin
     }
 }
 
-/// What a call costs, in a sentence.
+/// The cost of a call, in a sentence.
 pub(crate) fn cost_sentence(cost: &Cost) -> String {
     let ns = |v: f64| format!("{} ns", significant(v));
     let of = |e: Estimate| if e.is_nothing() { "nothing".to_owned() } else { with_interval(e, ns) };

@@ -1,4 +1,4 @@
-//! Pages as their readers get them: well formed, alone in the world, the same every time, and with the right words.
+//! Pages as readers get them: well formed, self-contained, reproducible, and with the right words.
 
 #[path = "../../analysis/tests/sample/mod.rs"]
 mod sample;
@@ -26,7 +26,7 @@ fn markdown(page: &page::Page) -> String {
     render(page, bakeoff_report::Form::Markdown)
 }
 
-/// Pages of every kind there is, by name.
+/// Pages of every kind, by name.
 static PAGES: LazyLock<Vec<(&'static str, String)>> = LazyLock::new(|| {
     let of = |bakeoff: &Bakeoff| html(&page::bakeoff(bakeoff, &compare(bakeoff)));
     let journal = Recipe::journal().bake();
@@ -178,7 +178,7 @@ fn locks_have_a_section_each_with_the_top_lines_one_figure_and_what_was_lost() {
     assert!(text.contains("≥\u{202f}123,000"), "the sum of all");
 }
 
-/// Every sealed run with a value, by its configuration.
+/// The bake-off with a value in every sealed run, by its configuration.
 fn with_values(mut bakeoff: Bakeoff, value_of: fn(&str) -> f64) -> Bakeoff {
     for attempt in &mut bakeoff.attempts {
         let trial = bakeoff.trials.iter().find(|t| t.index == attempt.trial).expect("attempts are at trials");
@@ -255,7 +255,7 @@ struct Tag {
     attributes: Vec<(String, String)>,
 }
 
-/// The tags of a page that is written as XML is; panics where it is not.
+/// The tags of a page in XML syntax; panics if the syntax is wrong.
 fn tags(page: &str) -> Vec<Tag> {
     let mut tags = Vec::new();
     let mut rest = page.strip_prefix("<!DOCTYPE html>").expect("a doctype");
@@ -303,7 +303,7 @@ fn the_same_bake_off_gives_the_same_bytes() {
     assert_eq!(html(&page::bakeoff(&again, &compare(&again))), page("journal"));
 }
 
-/// What a reader without pictures and styles gets.
+/// The page of a reader without pictures and styles.
 #[test]
 fn the_page_of_a_bake_off_reads_as_recorded() {
     insta::assert_snapshot!(words(page("journal")));
@@ -326,7 +326,7 @@ fn the_markdown_of_a_load_reads_as_recorded() {
     insta::assert_snapshot!(markdown(&page::load(bakeoff.attempts[0].run.as_ref().expect("sealed"))));
 }
 
-/// The text between the tags, a line a block; pictures and styles are left out.
+/// The text between the tags, one line per block, without pictures and styles.
 fn words(page: &str) -> String {
     let mut out = String::new();
     let mut rest = page;

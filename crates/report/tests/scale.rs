@@ -1,4 +1,4 @@
-//! What `scale` prints, of machines whose truth is known.
+//! The output of `scale` for machines with a known truth.
 
 #[path = "../../analysis/tests/copies/mod.rs"]
 mod copies;
@@ -9,7 +9,7 @@ use copies::{cpu, machine};
 use record::bakeoff::{Bakeoff, TrialState};
 use widths::narrow_and_wide;
 
-/// One single-threaded program on 256 CPUs, and two levels of many, of which one has a round that died.
+/// One single-threaded program on 256 CPUs, at three levels; one round of a level died.
 fn hidden() -> Bakeoff {
     let mut run = machine(256, &[1, 64, 256], |n| 10.0 * f64::from(n.min(128)), true);
     for attempt in &mut run.attempts {

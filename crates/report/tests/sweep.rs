@@ -1,4 +1,4 @@
-//! What `dder` prints, of machines whose truth is known.
+//! The output of `dder` for machines with a known truth.
 
 #[path = "../../analysis/tests/reads/mod.rs"]
 mod reads;
@@ -9,7 +9,8 @@ use reads::{Machine, measured, smooth, still};
 use record::bakeoff::Bakeoff;
 use widths::narrow_and_wide;
 
-/// Slower above 32 KiB, and by a sleep at every multiple of 4096; for a while the machine is slower as a whole.
+/// A machine that is slower above 32 KiB, sleeps at every multiple of 4096, and is slower as a whole for a
+/// while.
 fn disturbed() -> Bakeoff {
     let call_ns = |size: u64| {
         smooth(size) * if size > 32_768 { 1.05 } else { 1.0 }

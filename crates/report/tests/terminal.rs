@@ -1,4 +1,4 @@
-//! What a terminal and a pipe show, and the documents for programs.
+//! Text for a terminal and a pipe, and the documents for programs.
 
 #[path = "../../analysis/tests/sample/mod.rs"]
 mod sample;
@@ -52,7 +52,7 @@ fn intervals() -> [CpuInterval; 2] {
     [full, proc]
 }
 
-/// Writes at each width, checks that every line fits, and shows all of them under each other.
+/// Writes at each width, checks that every line fits, and concatenates all.
 fn at_every_width(write: impl Fn(&mut Vec<u8>, Style) -> std::io::Result<()>) -> String {
     let mut all = String::new();
     for width in WIDTHS {
@@ -60,7 +60,7 @@ fn at_every_width(write: impl Fn(&mut Vec<u8>, Style) -> std::io::Result<()>) ->
         write(&mut out, Style { width, color: false }).expect("writing to memory cannot fail");
         let text = String::from_utf8(out).expect("it is text");
         for line in text.lines() {
-            // A word that is longer than the line, such as a target, stays whole, so that it can be copied.
+            // A word longer than the line, such as a target, is not broken, so users can copy it.
             let longest = line.split(' ').map(str::len).max().unwrap_or(0);
             assert!(line.chars().count() <= width || longest > width, "{width}: {line:?}");
             assert_eq!(line, line.trim_end(), "no blanks at the end");
@@ -79,7 +79,7 @@ fn a_cpu_that_is_full_names_what_fills_it_and_what_waits_for_it() {
             .expect("memory takes all");
         String::from_utf8(out).expect("it is text")
     };
-    // Busy all the time, by one thread: saturated, and nothing waits.
+    // Busy all the time by one thread: saturated, and nothing waits.
     let seen = text(&interval);
     assert!(seen.contains("CPU 1 is saturated") && seen.contains("hardly any thread waited"), "{seen}");
     // The same by softirqs.
@@ -296,7 +296,7 @@ fn the_document_of_a_bake_off_is_as_recorded() {
     assert_eq!(pairs, &json::run(&bakeoff, &comparisons)["comparisons"]);
 }
 
-/// With six digits of each fraction: the last ones differ between mathematical libraries.
+/// The document with six digits of each fraction: the last ones differ between mathematical libraries.
 fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(&rounded(value.clone())).expect("a document can be written")
 }

@@ -1,4 +1,4 @@
-//! `bakeoff cpu`: what every CPU did, by events and by ticks, side by side.
+//! `bakeoff cpu`: the use of every CPU, by events and by ticks, side by side.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -97,13 +97,13 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     intervals::report(&args.schedule, global, out, || Cpus::open(args))
 }
 
-/// The CPUs, and the energy of their packages if it is asked for.
+/// The CPUs, and the energy of their packages if requested.
 struct Cpus<'a> {
     args: &'a Args,
     probe: CpuProbe,
     cores_shared: bool,
     power: Option<Maybe<PowerProbe>>,
-    /// Over the interval that was read last.
+    /// Energy of the last interval.
     energy: Option<Maybe<Vec<EnergySample>>>,
 }
 
@@ -218,7 +218,7 @@ impl Reporter for Cpus<'_> {
                 Err(why) => writeln!(out, "waits: missing ({why})")?,
             }
         }
-        // If the machine lends no counters, a line has said so at the start.
+        // If the machine has no counters, a line at the start has reported it.
         if let Some(Ok(zones)) = self.energy.take() {
             report::text::energy(out, &zones, style)?;
         }
@@ -270,7 +270,7 @@ impl Args {
         self.by.is_some() || self.cgroup.is_some()
     }
 
-    /// Threads of the groups that were asked for.
+    /// Threads of the requested groups.
     fn threads(&self, probe: &CpuProbe) -> Maybe<Vec<TaskSample>> {
         let Some(asked) = &self.cgroup else { return probe.tasks().map(<[_]>::to_vec) };
         let is_held = |task: &&TaskSample| task.cgroup.as_ref().is_ok_and(|name| asked.holds(name));
@@ -286,7 +286,7 @@ impl Args {
         Ok(())
     }
 
-    /// `None` unless it is asked for.
+    /// Opens the counters of energy; `None` unless requested.
     fn open_power(&self) -> Option<Maybe<PowerProbe>> {
         let power = self.energy.then(|| power::open(&self.root))?;
         if let Err(why) = &power {
@@ -296,7 +296,7 @@ impl Args {
     }
 }
 
-/// A part of a document, or why it is missing.
+/// Adds a part to a document, or the reason that it is missing.
 fn add(document: &mut Value, name: &str, value: Maybe<Value>) {
     match value {
         Ok(value) => document[name] = value,

@@ -1,4 +1,4 @@
-//! `bakeoff dder`: read a file at every buffer size.
+//! `bakeoff dder`: reads of a file at every buffer size.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -119,7 +119,7 @@ fn how(text: &str) -> Result<How, String> {
     How::from_word(text).filter(in_process).ok_or_else(|| "expected read, pread, mmap or direct".into())
 }
 
-/// `l2`, `l3` and `dram` by this machine's caches, or a size.
+/// Reads `l2`, `l3` and `dram`, by this machine's caches, or a size.
 fn data(text: &str) -> Result<Data, String> {
     let cache = |level| {
         let found = probes::topology::cache_bytes(Path::new("/"), level);

@@ -1,4 +1,4 @@
-//! What `scale` and `dder` have in common: measuring, printing, the page.
+//! Code that `scale` and `dder` share: measuring, printing, the page.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -16,16 +16,16 @@ use crate::cmd::{Global, print_json};
 use crate::exit::{EndsWith as _, Exit};
 use crate::{screen, signals};
 
-/// A comparison needs so many valid rounds of each run.
+/// Minimum number of valid rounds of each run in a comparison.
 #[expect(clippy::cast_possible_truncation, reason = "six")]
 const ROUNDS_MIN: u32 = SERIES_MIN as u32;
 
-/// A run that another one is held against.
+/// A run to compare with.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Comparison<'a> {
-    /// Its name, as the user wrote it.
+    /// Name of the run, as the user wrote it.
     pub(crate) with: &'a str,
-    /// Whether to compare although they differ in more than the machine.
+    /// Whether to compare runs that differ in more than the machine.
     pub(crate) force: bool,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Exclusive {
     pub(crate) beside_others: bool,
 }
 
-/// Measures it, and prints what it says beside `compare`.
+/// Measures the plan, and prints the result and the comparison with `compare`.
 pub(crate) fn run(
     plan: &Experiment,
     compare: Option<Comparison<'_>>,
@@ -61,7 +61,7 @@ pub(crate) fn run(
     end(&archive, outcome, other.as_ref(), global, out)
 }
 
-/// Refuses a comparison of which it is known before that nothing can come of it.
+/// Refuses a comparison that cannot have enough valid rounds.
 fn check_rounds(plan: &Experiment, with: &str, other: &Bakeoff) -> anyhow::Result<()> {
     let mut valid: BTreeMap<&Levels, u32> = BTreeMap::new();
     for (trial, _) in other.sealed() {
@@ -80,8 +80,8 @@ fn check_rounds(plan: &Experiment, with: &str, other: &Bakeoff) -> anyhow::Resul
     )))
 }
 
-/// Says what two runs differ in besides the machine. Those of `scale` are then not held against each other, except with
-/// `force`; sweeps are compared size by size, on other file systems too.
+/// Reports the differences between two runs besides the machine. Runs of `scale` with differences are refused
+/// unless `force` is set; sweeps are compared size by size, even on different file systems.
 pub(crate) fn comparable(
     plan: &Experiment,
     facts: &BTreeMap<String, Maybe<String>>,
@@ -101,7 +101,7 @@ pub(crate) fn comparable(
     Err(Exit::Usage.with(format!("{what}. --force compares them anyway")))
 }
 
-/// Prints what came of it; yields how the command ends.
+/// Prints the outcome; returns the exit code.
 pub(crate) fn end(
     archive: &Archive,
     outcome: Result<Outcome, RunnerError>,
@@ -116,7 +116,7 @@ pub(crate) fn end(
     Ok(exit_of(&outcome))
 }
 
-/// Prints a run, and what it says beside another of its kind.
+/// Prints a run, and its comparison with another of its kind.
 pub(crate) fn print(
     run: &Bakeoff,
     other: Option<&Bakeoff>,
@@ -137,7 +137,7 @@ pub(crate) fn print(
     }
 }
 
-/// The page of a run, and of how it compares with another.
+/// The page of a run, and of its comparison with another.
 pub(crate) fn page(run: &Bakeoff, other: Option<&Bakeoff>) -> report::page::Page {
     match Results::of(run, other) {
         Results::Scale(scale, versus) => report::page::scale(run, &scale, versus.as_ref()),
@@ -145,7 +145,7 @@ pub(crate) fn page(run: &Bakeoff, other: Option<&Bakeoff>) -> report::page::Page
     }
 }
 
-/// What a run comes to, alone and beside another.
+/// Results of a run, alone and compared with another.
 enum Results {
     Scale(Box<analysis::scale::Scale>, Option<analysis::scale::Versus>),
     Sweep(analysis::sweep::Sweep, Vec<analysis::sweep::Versus>),
@@ -163,7 +163,7 @@ impl Results {
     }
 }
 
-/// The run of that kind that the user named.
+/// The run of this kind that the user named.
 pub(crate) fn find(archive: &Archive, text: &str, kind: RunKind) -> anyhow::Result<Bakeoff> {
     let id = crate::cmd::runs::find_of(archive, text, &[kind])?;
     if archive.is_bakeoff(id) {
@@ -179,17 +179,17 @@ pub(crate) fn find(archive: &Archive, text: &str, kind: RunKind) -> anyhow::Resu
     )))
 }
 
-/// Whether runs of that kind are experiments without a server.
+/// Whether runs of this kind are experiments without a server.
 pub(crate) fn is_kind(kind: RunKind) -> bool {
     matches!(kind, RunKind::Scale | RunKind::Dder)
 }
 
-/// Whether that is one.
+/// Whether the run is an experiment without a server.
 pub(crate) fn is_one(archive: &Archive, id: RunId) -> anyhow::Result<bool> {
     Ok(is_kind(archive.bakeoff(id)?.header.kind))
 }
 
-/// A seed that is given, or drawn: it is kept with the run.
+/// The given seed, or a drawn one, which the archive stores with the run.
 pub(crate) fn seed(given: Option<u64>) -> u64 {
     let drawn = || RunId::fresh(record::clock::WallAnchor::now()).to_string();
     given

@@ -1,4 +1,4 @@
-//! `bakeoff generate`: what packagers need, made out of the command line's own definition.
+//! `bakeoff generate`: files for packagers, generated from the definition of the command line.
 
 use std::io::Write;
 
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<Exit> {
             clap_mangen::Man::new(page).render(out)?;
         }
         What::Completions { shell } => {
-            // The generator panics where it cannot write: into memory it always can.
+            // The generator panics if it cannot write; writing to memory cannot fail.
             let mut text = Vec::new();
             clap_complete::generate(*shell, &mut definition, "bakeoff", &mut text);
             out.write_all(&text)?;

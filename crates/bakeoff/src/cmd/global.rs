@@ -20,28 +20,28 @@ pub(crate) struct Global {
 }
 
 impl Global {
-    /// - `archive`: its folder, if it is not the user's own.
+    /// - `archive`: folder of the archive, if it is not the user's default.
     pub(crate) fn new(archive: Option<PathBuf>, json: bool) -> Self {
         Self { archive, json }
     }
 
-    /// The archive, made where it is not there yet.
+    /// Opens the archive, and creates it if necessary.
     pub(crate) fn archive_for_writing(&self) -> anyhow::Result<Archive> {
         Ok(Archive::open(&self.archive_folder()?)?)
     }
 
-    /// The archive for writing, also as root in a folder of another user: the user has said `--trust`.
+    /// Opens the archive for writing, even as root in another user's folder: the user has given `--trust`.
     pub(crate) fn trusted_archive(&self) -> anyhow::Result<Archive> {
         Ok(Archive::open_trusted(&self.archive_folder()?)?)
     }
 
-    /// The archive that is there.
+    /// Opens an existing archive.
     pub(crate) fn archive(&self) -> anyhow::Result<Archive> {
         Ok(Archive::open_existing(&self.archive_folder()?)?)
     }
 
-    /// Drops, for the rest of the process, the rights that a reader of foreign files does not need: it keeps those of
-    /// `reader`, and the archive.
+    /// Drops, for the rest of the process, the rights that a reader of untrusted files does not need: it
+    /// keeps those of `reader`, and the archive.
     pub(crate) fn confine(&self, reader: Reader, command: &str, verbose: bool) -> anyhow::Result<()> {
         reader.writes(&self.archive_folder()?).confine(command, verbose);
         Ok(())
@@ -55,13 +55,13 @@ impl Global {
     }
 }
 
-/// The id of a process that there is: of another one, nothing would ever be seen.
+/// Reads the id of an existing process; without the process, nothing could be measured.
 pub(crate) fn process(text: &str) -> Result<u32, String> {
     let pid = text.parse().map_err(|_| "expected the id of a process, such as 4711".to_owned())?;
     probes::process_time::find(pid).map_err(|missing| missing.reason)
 }
 
-/// The control group of a path.
+/// Reads the control group of a path.
 pub(crate) fn cgroup(text: &str) -> Result<probes::cgroups::Cgroup, String> {
     probes::cgroups::find(text).map_err(|e| e.to_string())
 }
@@ -88,13 +88,13 @@ pub(crate) fn local_time(unix_ns: u64) -> String {
     at.to_zoned(TimeZone::system()).strftime("%H:%M:%S").to_string()
 }
 
-/// Prints one JSON document, and its line end.
+/// Prints one JSON document and a newline.
 pub(crate) fn print_json(out: &mut dyn Write, document: &serde_json::Value) -> anyhow::Result<()> {
     serde_json::to_writer_pretty(&mut *out, document)?;
     Ok(writeln!(out)?)
 }
 
-/// The command line as a shell would take it again, the target's password masked.
+/// The command line in shell syntax, with the target's password masked.
 pub(crate) fn command_line(target: Option<&Target>) -> String {
     let masked = |word: String| match target {
         Some(target) if word == target.expose() => target.masked(),

@@ -1,4 +1,4 @@
-//! `bakeoff hog`: work with a known truth, for `prove`, for teaching, and to try one's own tools on.
+//! `bakeoff hog`: work with a known truth, for `prove`, for teaching, and for trials of other tools.
 
 use std::fs::File;
 use std::io::{Read as _, Write};
@@ -127,7 +127,7 @@ Examples:
   bakeoff hog packets & bakeoff cpu 1 5              softirqs on a CPU on which nothing runs
   bakeoff hog lock inode --hold 20ms                 threads that wait for one file: see `bakeoff locks`";
 
-/// Long enough to mean: until told otherwise.
+/// A time without end.
 const FOR_EVER: Duration = Duration::from_hours(365 * 24);
 
 pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
@@ -195,11 +195,11 @@ fn ending(args: &Args, stop: &AtomicBool) -> Exit {
     }
 }
 
-/// Raised by Ctrl-C, and with `ready` when standard input ends.
+/// A flag that Ctrl-C raises, and with `ready` the end of standard input.
 fn stop_flag(ready: bool) -> anyhow::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
-        // The second one ends the process where the first was not heard.
+        // The second signal ends the process if nothing reacted to the first.
         signal_hook::flag::register_conditional_shutdown(
             signal,
             Exit::Interrupted as i32,
@@ -209,7 +209,7 @@ fn stop_flag(ready: bool) -> anyhow::Result<Arc<AtomicBool>> {
     }
     if ready {
         let flag = Arc::clone(&stop);
-        // Past the lock of standard output, which is held until the work is over.
+        // Writes past the lock of standard output, which is held until the work is over.
         let mut out = File::from(std::io::stdout().as_fd().try_clone_to_owned()?);
         std::thread::Builder::new().name("input".into()).spawn(move || {
             while std::io::stdin().read(&mut [0]).is_ok_and(|n| n == 1) {
@@ -290,7 +290,7 @@ fn spin_on(cpus: Option<&CpuList>, core_of: Option<u32>) -> Result<Vec<u32>, Hog
     wanted.into_iter().map(usable).collect()
 }
 
-/// That CPU, where it can be had: before anything is said of work on it.
+/// Returns the CPU if this process may use it; checked before any report of work on it.
 fn usable(cpu: u32) -> Result<u32, HogError> {
     if hog::usable().contains(&cpu) { Ok(cpu) } else { Err(HogError::Cpu { cpu, source: Errno::EINVAL }) }
 }
@@ -303,7 +303,7 @@ fn list(cpus: &[u32]) -> String {
     cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// A list of CPUs in the order of their numbers; one that is named twice counts twice only in `--threads`.
+/// A list of CPUs in the order of their numbers; a CPU that is named twice counts twice only in `--threads`.
 #[derive(Debug, Clone)]
 pub(crate) struct CpuList(pub(crate) Vec<u32>);
 

@@ -107,7 +107,7 @@ fn page(
     Ok(Exit::Good)
 }
 
-/// This machine, the machine of a file, or that of a run.
+/// Reads this machine, the machine of a file, or that of a run.
 fn named(name: &str, global: &Global) -> anyhow::Result<Environment> {
     if name == "here" {
         return Ok(probes::environment::read(Path::new("/")));
@@ -117,7 +117,7 @@ fn named(name: &str, global: &Global) -> anyhow::Result<Environment> {
         let text = text.with_context(|| format!("reading {name}"))?;
         return of_document(&text).map_err(|why| Exit::Usage.with(format!("{name}: {why}")));
     }
-    // A run's name has no such signs.
+    // The name of a run has none of these characters.
     if name.contains(['/', '.']) {
         return Err(Exit::Usage.with(format!("there is no file {name}")));
     }

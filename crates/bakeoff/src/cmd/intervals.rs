@@ -1,5 +1,5 @@
-//! The loop of the commands that report an instrument interval by interval: `cpu`, `io`, `nic`, `locks`, `ulocks`
-//! and `memory`.
+//! The loop of the commands that report an instrument at intervals: `cpu`, `io`, `nic`, `locks`, `ulocks` and
+//! `memory`.
 
 use std::io::Write;
 use std::time::Duration;
@@ -39,15 +39,15 @@ pub(crate) trait Reporter {
     /// The command, as users type it.
     const COMMAND: &'static str;
 
-    /// Begins the first interval; yields its start.
+    /// Begins the first interval; returns its start.
     fn start(&mut self) -> anyhow::Result<u64>;
 
-    /// The only process that is watched: the reports end when it exits.
+    /// The only watched process: the reports end when it exits.
     fn only(&self) -> Option<u32> {
         None
     }
 
-    /// Prints what stands once above all reports.
+    /// Prints the head above all reports.
     fn head(&mut self, _: &mut dyn Write) -> anyhow::Result<()> {
         Ok(())
     }
@@ -70,7 +70,7 @@ pub(crate) trait Reporter {
     fn print(&mut self, out: &mut dyn Write, interval: &Self::Interval, report: Report)
     -> anyhow::Result<()>;
 
-    /// Does the work that is left after the last report.
+    /// Does the remaining work after the last report.
     fn finish(&mut self) -> anyhow::Result<()> {
         Ok(())
     }
@@ -89,7 +89,8 @@ pub(crate) struct Report {
 
 /// Reports at each deadline, and once more when a signal asks to end.
 ///
-/// - `open`: yields the instrument, and prints its notes. Signals are handled by then, and no rights are dropped yet.
+/// - `open`: opens the instrument, and prints its notes. Signals are handled by then, and no rights are
+///   dropped yet.
 pub(crate) fn report<R: Reporter>(
     schedule: &Schedule,
     global: &Global,
@@ -122,10 +123,10 @@ fn each<R: Reporter>(
     }
     loop {
         let is_whole = reporter.wait_until(deadlines.next_ns());
-        // Before the reading, so that the last interval has all that the process did.
+        // Before the reading, so that the last interval contains all work of the process.
         let has_ended = has_ended(only);
         let mut interval = reporter.read()?;
-        // Also of an interval that a signal ended: it may have been late already.
+        // An interval that a signal ended may have been late already.
         interval.set_missed_deadline(deadlines.answered_at(interval.until_ns()) > 0);
         let report = Report { started_ns, number, is_whole };
         if !is_read(write(reporter, &interval, report, own, json, out))? {
@@ -160,7 +161,7 @@ fn write<R: Reporter>(
     Ok(out.flush()?)
 }
 
-/// Whether the reader of standard output is still there: `head` closes its end when it has enough.
+/// Whether the reader of standard output is still there: `head` closes its end after its last line.
 fn is_read(written: anyhow::Result<()>) -> anyhow::Result<bool> {
     match written {
         Err(error) if exit::reader_has_gone(&error) => Ok(false),
@@ -168,7 +169,7 @@ fn is_read(written: anyhow::Result<()>) -> anyhow::Result<bool> {
     }
 }
 
-/// Whether the only process that is watched has exited, which a line on standard error reports.
+/// Whether the only watched process has exited; a line on standard error reports it.
 pub(crate) fn has_ended(only: Option<Watched>) -> bool {
     let ended = only.filter(Watched::has_ended);
     if let Some(process) = ended {
@@ -177,7 +178,7 @@ pub(crate) fn has_ended(only: Option<Watched>) -> bool {
     ended.is_some()
 }
 
-/// Prints a note of the instrument to standard error.
+/// Prints a note of the instrument on standard error.
 pub(crate) fn note(command: &str, text: &str) {
     Screen::new().line(&format!("bakeoff {command}: {text}"));
 }
@@ -203,7 +204,7 @@ mod tests {
 
     const SECOND_NS: u64 = 1_000_000_000;
 
-    /// Reads at these moments; a signal comes before the last of them.
+    /// A reporter that reads at these times; a signal comes before the last one.
     struct Toy {
         until_ns: Vec<u64>,
         only: Option<u32>,
@@ -286,7 +287,7 @@ mod tests {
         let (mut toy, mut out) = (toy(&[1, 2, 3, 4]), Vec::new());
         assert_eq!(run(&mut toy, Some(2), true, &mut out).unwrap(), Exit::Good);
         assert_eq!(toy.until_ns.len(), 2);
-        // No process has the highest id that there can be.
+        // The highest possible id, which no process has.
         toy.only = Some(u32::MAX >> 1);
         assert_eq!(run(&mut toy, None, true, &mut out).unwrap(), Exit::Good);
         assert_eq!(toy.until_ns.len(), 1);

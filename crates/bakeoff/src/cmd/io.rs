@@ -130,7 +130,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     intervals::report(&args.schedule, global, out, || Requests::open(args))
 }
 
-/// Requests to the block devices, and the heat map of all that were reported.
+/// The instrument for requests to block devices, and the heat map of all reported intervals.
 struct Requests<'a> {
     args: &'a Args,
     probe: IoProbe,
@@ -194,7 +194,7 @@ impl Reporter for Requests<'_> {
     }
 }
 
-/// Refuses keys and drawings that need values which are not measured.
+/// Refuses keys and heat maps that need values which are not measured.
 fn check(args: &Args) -> anyhow::Result<()> {
     if args.by.contains(&By::None) && args.by.len() > 1 {
         return Err(Exit::Usage.with("`--by none` stands alone: with it nothing is told apart"));

@@ -78,13 +78,13 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Where it goes.
+    /// Target of the load.
     pub(crate) fn target(&self) -> Target {
         self.data.target()
     }
 }
 
-/// The CPUs are there with any other instrument.
+/// Instruments of a run; any of them includes the CPU's.
 #[derive(Debug, Clone)]
 enum Observe {
     Nothing,
@@ -107,7 +107,8 @@ fn observed(text: &str) -> Result<Observe, String> {
     super::record::observed(text).map(Observe::CpuAnd).map_err(|why| why + ", or none")
 }
 
-/// What is written is Parquet, whatever the file is called: one that is called otherwise is a misunderstanding.
+/// Reads the path of a Parquet file. Another extension is refused, because the format does not depend on the
+/// name.
 fn parquet_file(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     match path.extension() {
@@ -119,7 +120,7 @@ fn parquet_file(text: &str) -> Result<PathBuf, String> {
     }
 }
 
-/// Where a search begins unless told otherwise.
+/// Start rate of a search without `--rate`.
 const SEARCH_FROM_PER_S: f64 = 10.0;
 
 const EXAMPLES: &str = "\
@@ -176,7 +177,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     });
     let spool = spooled.end();
     let mut screen = screen.finish();
-    // The writer of the log ends when nobody can hand it anything any more.
+    // The writer of the log ends when its last sender is dropped.
     drop(with);
     let mut record = match record {
         Ok(record) => record,
@@ -190,7 +191,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     if let Ok(throttled) = &throttled {
         record.verdict.add(throttled.check());
     }
-    // What an instrument lost, it knows at the end.
+    // An instrument knows its losses at the end.
     for note in beside.notes().iter().filter(|note| !notes.contains(note)) {
         screen.line(&format!("bakeoff load: {note}"));
     }
@@ -202,7 +203,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         throttled,
         ..Run::unmeasured(header, environment)
     };
-    // First it is kept: what cannot be printed is not lost.
+    // The run is archived first, so a failure to print does not lose it.
     let kept = writer.map(|writer| writer.seal_with(&run, &spool)).transpose();
     let id = matches!(kept, Ok(Some(_))).then_some(run.header.id);
     let shown = machine
@@ -229,7 +230,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     Ok(exit_of(&run, args.strict))
 }
 
-/// What the CPUs did over the measured phase.
+/// CPU use over the measured phase.
 fn machine(record: &LoadRecord, spool: &Spool) -> anyhow::Result<Machine> {
     let mut unread = Ok(());
     let intervals = spool.cpu()?.map_while(|interval| interval.map_err(|error| unread = Err(error)).ok());
@@ -254,10 +255,10 @@ fn print(
     Ok(out.flush()?)
 }
 
-/// This machine, and how our instruments were last proved on it.
+/// Reads this machine, and the last proofs of the instruments on it.
 pub(crate) fn environment(global: &Global) -> Environment {
     let machine = probes::environment::read(Path::new("/"));
-    // An archive that cannot be read has no proofs to cite; what is wrong with it, others tell.
+    // An unreadable archive has no proofs to cite; other commands report its errors.
     let calibration = global.archive().ok().and_then(|archive| archive.calibration(&machine).ok());
     Environment { calibration: calibration.unwrap_or_default(), ..machine }
 }
@@ -288,24 +289,24 @@ fn exit_of(run: &Run, strict: bool) -> Exit {
     }
 }
 
-/// Whether the server was away at the end, or no event ended well.
+/// Whether the server was unreachable at the end, or no event succeeded.
 fn server_failed(run: &Run) -> bool {
     let Some(load) = &run.load else { return false };
     load.outages.iter().any(|outage| !outage.ended) || (load.counts.done == 0 && load.counts.failed > 0)
 }
 
-/// How a command ends that could not load.
+/// Marks an error of a load with its exit code.
 pub(crate) fn of_load(error: load::LoadError) -> anyhow::Error {
     Exit::from(error.class()).with(error)
 }
 
-/// Where a person or a program may talk to the load.
+/// Opens the socket that controls the load.
 fn control(path: &Path) -> anyhow::Result<Arc<Control>> {
     let stop = || signals::STOP.request();
     Ok(Arc::new(Control::listen(path, stop).ends_with(Exit::CannotHere)?))
 }
 
-/// Begins the log of events.
+/// Creates the log of events.
 fn event_log(path: &Path, settings: &LoadSettings) -> anyhow::Result<EventLog> {
     let operations = load::operations(settings).map_err(of_load)?;
     Ok(EventLog::create(path, &operations, settings.workload.word())?)
@@ -323,7 +324,7 @@ fn write_hlog(run: &Run, spool: &Spool, path: &Path) -> anyhow::Result<()> {
     written.with_context(|| format!("writing {}", path.display()))
 }
 
-/// What users felt: response time, or service time if the loop was closed.
+/// Latency that users experience: response time, or service time in a closed loop.
 fn felt(record: &LoadRecord) -> &CensoredHistogram {
     record.response.as_ref().unwrap_or(&record.service)
 }

@@ -1,4 +1,4 @@
-//! Options that `locks` and `ulocks` share: the waits to watch, how often, and how much of them is shown.
+//! Options that `locks` and `ulocks` share: the waits to watch, the schedule, and the size of the output.
 
 use probes::cgroups::Cgroup;
 use report::text::LockView;

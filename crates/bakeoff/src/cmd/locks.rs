@@ -1,4 +1,4 @@
-//! `bakeoff locks`: which locks of the kernel are waited for, and what that costs.
+//! `bakeoff locks`: the kernel locks with waiting threads, and the cost of waiting.
 
 use std::io::Write;
 
@@ -40,7 +40,7 @@ Examples:
   bakeoff locks --by cgroup              which container waits for what
   bakeoff locks --comm mariadbd --json   one JSON object a line, until Ctrl-C";
 
-/// One word may stand for a reader's and a writer's kind.
+/// Kinds of locks of one word, which may include a reader's and a writer's kind.
 #[derive(Debug, Clone)]
 struct Kinds(Vec<LockKind>);
 
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     intervals::report(&args.options.schedule, global, out, || KernelLocks::open(args))
 }
 
-/// Waits for the locks of the kernel.
+/// The instrument for waits for kernel locks.
 struct KernelLocks<'a> {
     args: &'a Args,
     probe: LockProbe,

@@ -1,4 +1,4 @@
-//! `bakeoff memory`: how much memory processes have, how it grows, and what the machine does to find more.
+//! `bakeoff memory`: the memory of processes, its growth, and reclaim on the machine.
 
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
@@ -40,13 +40,13 @@ Examples:
   bakeoff memory --pid 4711 10 60          does it leak? ten minutes of one process
   bakeoff memory --json                    one JSON object a line, until Ctrl-C";
 
-/// Readings of a process that its growth is computed from; older ones are dropped.
+/// Maximum number of readings for the growth of a process; older ones are dropped.
 const LEVELS_MAX: usize = 3_600;
 
 /// Resident sets of the processes at each edge since the start.
 #[derive(Debug, Default)]
 struct Levels {
-    /// Keyed by id and start: another process may get the id later.
+    /// Readings by process id and start time: another process may get the id later.
     of: HashMap<(u32, u64), Vec<f64>>,
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     intervals::report(&args.schedule, global, out, || Ok(Memory::open(args)))
 }
 
-/// The machine's memory and that of its processes, and how it has grown since the start.
+/// The instrument for the memory of the machine and of its processes, with the growth since the start.
 struct Memory<'a> {
     args: &'a Args,
     probe: MemoryProbe,
@@ -90,7 +90,7 @@ impl Reporter for Memory<'_> {
         Ok(self.probe.read())
     }
 
-    /// `/proc` is read at the edges of an interval: nothing runs in the kernel.
+    /// Returns `None`: `/proc` is read at the edges of an interval, and nothing runs in the kernel.
     fn cost(&mut self) -> Option<Maybe<Cost>> {
         None
     }
@@ -110,15 +110,16 @@ impl Reporter for Memory<'_> {
     }
 }
 
-/// The id of a process that has memory.
+/// Reads the id of a process that has memory.
 fn process(text: &str) -> Result<u32, String> {
     memory::find(cmd::process(text)?).map_err(|missing| missing.reason)
 }
 
 impl Levels {
-    /// Takes in an interval; yields each process's growth since it was first seen.
+    /// Adds an interval; returns each process's growth since its first reading.
     ///
-    /// Intervals must have one length: one that is cut short is left out, and one that was late starts the series anew.
+    /// All intervals must have the same length: one that is cut short is left out, and a late one restarts
+    /// the series.
     fn take(&mut self, interval: &MemoryInterval, length: Duration, is_whole: bool) -> Vec<Maybe<Growth>> {
         let alive: HashSet<(u32, u64)> = interval.processes.iter().map(|p| (p.pid, p.started)).collect();
         self.of.retain(|key, _| alive.contains(key));

@@ -1,4 +1,4 @@
-//! `bakeoff nic`: what the network interfaces carry, in nicstat's columns, and what TCP and UDP go through.
+//! `bakeoff nic`: traffic of the network interfaces, in nicstat's columns, and counters of TCP and UDP.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -67,7 +67,7 @@ pub(crate) struct Args {
     speeds: Vec<(String, u64)>,
 }
 
-/// A list has no interval.
+/// Options that `--list` excludes: a list has no interval.
 const LIST_EXCLUDES: [&str; 8] =
     ["interval", "count", "extended", "tcp", "udp", "parseable", "csv", "skip_idle"];
 
@@ -82,7 +82,7 @@ Examples:
   bakeoff nic --speed eth0=25Gbit      where the driver does not say
   bakeoff nic 100ms --json             exact counts, one JSON object a line";
 
-/// Reports of a single interface between two lines of heads.
+/// Number of reports of a single interface between two lines of heads.
 const PAGE: u64 = 20;
 
 pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
@@ -111,7 +111,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     intervals::report(&args.schedule, global, out, || Ok(Interfaces::new(args, global, probe)))
 }
 
-/// The interfaces, and the peers of TCP if they are asked for.
+/// The interfaces, and the peers of TCP if requested.
 struct Interfaces<'a> {
     args: &'a Args,
     /// Whether programs read the reports.
@@ -127,7 +127,7 @@ impl<'a> Interfaces<'a> {
         Self { args, for_programs, probe, peers, anchor: WallAnchor::now() }
     }
 
-    /// An interface that is down is shown if it is asked for by name, or if programs read the reports.
+    /// Whether an interface is shown: one that is down only if it is named, or if programs read the reports.
     fn is_shown(&self, sample: &InterfaceSample) -> bool {
         let idle = sample.counts.as_ref().is_ok_and(record::nic::LinkCounts::is_idle);
         let wanted = if self.args.interface.is_empty() {
@@ -155,9 +155,9 @@ impl Reporter for Interfaces<'_> {
         Ok(())
     }
 
-    /// Listens to the kernel meanwhile, if it tells of connections that end.
+    /// Reads the kernel's messages about ended connections while it waits.
     fn wait_until(&mut self, deadline_ns: u64) -> bool {
-        /// The kernel has room for the news of at least 200 connections that end in this time.
+        /// The kernel buffers the messages of at least 200 connections that end in this time.
         const LISTEN_EVERY_NS: u64 = 50_000_000;
         while let Some(peers) = &mut self.peers {
             let next_ns = Monotonic.now_ns() + LISTEN_EVERY_NS;
@@ -180,7 +180,7 @@ impl Reporter for Interfaces<'_> {
         Ok(NicReport { interval, peers: self.peers.as_mut().map(PeerProbe::read) })
     }
 
-    /// Counters are read at the edges of an interval: nothing runs in the kernel.
+    /// Returns `None`: counters are read at the edges of an interval, and nothing runs in the kernel.
     fn cost(&mut self) -> Option<Maybe<Cost>> {
         None
     }
@@ -213,7 +213,7 @@ impl Reporter for Interfaces<'_> {
     }
 }
 
-/// The interfaces and the peers in an interval.
+/// The interfaces and the peers of an interval.
 struct NicReport {
     interval: NicInterval,
     peers: Option<Maybe<TcpPeers>>,
@@ -229,7 +229,7 @@ impl Timed for NicReport {
     }
 }
 
-/// The interfaces that were asked for. A name that no interface has is an error for `--list`, else a note: the
+/// The requested interfaces. A name without an interface is an error for `--list`, otherwise a note: the
 /// interface may still appear.
 fn named(args: &Args, probe: &mut NicProbe) -> anyhow::Result<Vec<InterfaceSample>> {
     let all = probe.read().interfaces?;

@@ -1,4 +1,4 @@
-//! `bakeoff plan`: is a plan sound, what will it do, and what may it say?
+//! `bakeoff plan`: the check of a plan, its explanation, and its power.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     }
 }
 
-/// Reads the plan in that file.
+/// Reads the plan in a file.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Plan> {
     let text = text_file::read(path, text_file::PLAN_BYTES_MAX);
     let text = text.with_context(|| format!("reading {}", path.display()));
@@ -70,7 +70,7 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Plan> {
     plan::read(&text, &path.display().to_string()).ends_with(Exit::Usage)
 }
 
-/// What whoever starts the plan should know before it starts.
+/// Writes the facts that a user should know before starting the plan.
 pub(crate) fn summary(out: &mut dyn Write, plan: &Plan) -> std::io::Result<()> {
     let estimate = plan.estimate();
     line(out, "", plan.title(), 0)?;
@@ -107,7 +107,8 @@ pub(crate) fn summary(out: &mut dyn Write, plan: &Plan) -> std::io::Result<()> {
     Ok(())
 }
 
-/// What the plan's blocks find, and within what they show equivalence, both in standard deviations between blocks.
+/// Effect that the plan's blocks can detect, and bound within which they show equivalence, both in standard
+/// deviations between blocks.
 fn power(plan: &Plan) -> (Option<f64>, Option<f64>) {
     let estimate = plan.estimate();
     let design = analysis::power::Design {
@@ -122,7 +123,7 @@ fn percent(ratio: f64) -> String {
     format!("{} %", (ratio * 1e6).round() / 1e4)
 }
 
-/// Words after a label: in lines that fit where a person reads them, as they are where a program does.
+/// Writes words after a label: wrapped for a terminal, on one line for programs.
 fn line(out: &mut dyn Write, label: &str, text: &str, indent: usize) -> std::io::Result<()> {
     match screen::terminal() {
         Some(style) => report::text::folded(out, label, text, indent, style),
@@ -211,7 +212,7 @@ fn explained(plan: &Plan) -> serde_json::Value {
     document
 }
 
-/// Seconds as people say them: `3 min 20 s`.
+/// Seconds in words: `3 min 20 s`.
 fn span(seconds: u64) -> String {
     match (seconds / 3_600, seconds / 60 % 60, seconds % 60) {
         (0, 0, s) => format!("{s} s"),

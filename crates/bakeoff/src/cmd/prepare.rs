@@ -36,14 +36,14 @@ pub(crate) struct CleanupArgs {
 }
 
 impl PrepareArgs {
-    /// Where the data set is.
+    /// Target of the data set.
     pub(crate) fn target(&self) -> Target {
         self.data.target()
     }
 }
 
 impl CleanupArgs {
-    /// Where the data set is.
+    /// Target of the data set.
     pub(crate) fn target(&self) -> Target {
         self.data.target()
     }
@@ -98,7 +98,7 @@ pub(crate) fn cleanup(args: &CleanupArgs, global: &Global, out: &mut dyn Write) 
     Ok(Exit::Good)
 }
 
-/// Which tables a script works on, only its author knows.
+/// Refuses scripts: only their author knows which tables they use.
 fn refuse_scripts(data: &DataOptions) -> anyhow::Result<()> {
     if !data.has_scripts() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! `bakeoff profile`: in which functions threads spend their time, on a CPU or off all of them.
+//! `bakeoff profile`: the functions in which threads spend their time, on a CPU or off all of them.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -70,14 +70,14 @@ Examples:
   bakeoff profile 10 --json > a.json            ... and later:
   bakeoff profile --compare a.json b.json --svg difference.svg";
 
-/// How often the kernel's side is emptied: processes that live for less leave no names behind.
+/// Interval between reads of the kernel's buffers: a process with a shorter life leaves no names.
 const GATHER_EVERY_NS: u64 = 100_000_000;
 
-/// Of a document that may be a stranger's.
+/// Maximum size of a document, which may be untrusted.
 const DOCUMENT_BYTES_MAX: u64 = 32 << 20;
 
 impl Args {
-    /// Whether it reads what others may have written.
+    /// Whether the command reads files that may be untrusted.
     pub(crate) fn compares(&self) -> bool {
         self.compare.is_some()
     }
@@ -103,7 +103,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     Ok(if is_whole { Exit::Good } else { Exit::Interrupted })
 }
 
-/// The profile, and whether nobody cut it short.
+/// The profile, and whether it ran to its end.
 fn take(args: &Args) -> anyhow::Result<(Profile, bool)> {
     let kind = if args.off_cpu { ProfileKind::OffCpu } else { ProfileKind::OnCpu };
     let options = Options {

@@ -1,4 +1,4 @@
-//! `bakeoff prove`: what each instrument says of work whose truth is known, on this machine.
+//! `bakeoff prove`: the values of each instrument for work with a known truth, on this machine.
 
 use std::io::Write;
 use std::path::Path;
@@ -49,14 +49,14 @@ Examples:
   bakeoff prove load           the load generator against a target that does nothing
 Ends with 1 where an instrument of ours errs by more than its limit, with 3 where a CPU quota took effect, with 4 where the\nmachine was too busy to tell.";
 
-/// What can be proved: the probes' subjects, and the load generator.
+/// Subjects of proofs: the probes' subjects, and the load generator.
 #[derive(Debug, Clone, Copy)]
 enum What {
     Probe(&'static Subject),
     Load,
 }
 
-/// The loads that prove the generator, as a user would type them.
+/// Loads that prove the generator, in the form that a user types.
 const LOADS: [(&str, &str); 4] = [
     ("100/s, 1 thread", "--rate 100 --threads 1"),
     ("1,000/s, 8 threads", "--rate 1000 --threads 8"),
@@ -85,12 +85,12 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     screen.clear();
 
     let interrupted = signals::STOP.is_requested();
-    // A quota that takes effect is an error of every instrument's truth.
+    // A quota that takes effect makes the known truth wrong for every instrument.
     let quota = throttled.as_ref().ok().filter(|throttled| throttled.is_any()).map(ToString::to_string);
     let header = if interrupted { header.interrupted() } else { header.ended(quota.clone()) };
     let environment = probes::environment::read(Path::new("/"));
     let run = Run { throttled, proofs, ..Run::unmeasured(header, environment) };
-    // First it is kept: what cannot be printed is not lost.
+    // The run is archived first, so a failure to print does not lose it.
     let kept = writer.map(|writer| writer.seal(&run)).transpose();
     let id = matches!(kept, Ok(Some(_))).then_some(run.header.id);
     print(&run.proofs, id, global, out)?;

@@ -1,4 +1,4 @@
-//! `bakeoff record`: instruments around a command, or around a stretch of time.
+//! `bakeoff record`: instruments around a command, or for a period of time.
 
 use std::io::Write;
 use std::os::fd::AsFd as _;
@@ -58,7 +58,7 @@ Examples:
 The command keeps its input and output; with --json its output goes to standard error. Ends with 1 where the command
 did not end with 0, whose exit code is shown, and with 3 if a CPU quota stopped it: then it is INVALID.";
 
-/// Instruments besides the CPUs', which are always there.
+/// Instruments besides the CPU's, which is always attached.
 #[derive(Debug, Clone)]
 pub(crate) struct Observed(pub(crate) Vec<probes::observe::Kind>);
 
@@ -81,7 +81,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         screen.line(&format!("bakeoff record: {note}"));
     }
     let run = run_of(header, environment, recording);
-    // First it is kept: what cannot be printed is not lost.
+    // The run is archived first, so a failure to print does not lose it.
     let kept = writer.map(|writer| writer.seal(&run)).transpose();
     let id = matches!(kept, Ok(Some(_))).then_some(run.header.id);
     print(&run, id, global, out)?;
@@ -91,7 +91,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     Ok(exit_of(&run))
 }
 
-/// Prints what was recorded in a run.
+/// Prints the recorded values of a run.
 pub(crate) fn print(
     run: &Run,
     id: Option<RunId>,
@@ -121,7 +121,7 @@ fn around(args: &Args, global: &Global) -> anyhow::Result<Around> {
     let mut command = Command::new(program);
     command.args(words);
     if global.json {
-        // Standard output is one document.
+        // Standard output holds one document only.
         command.stdout(Stdio::from(std::io::stderr().as_fd().try_clone_to_owned()?));
     }
     Ok(Around::Command(command))

@@ -43,7 +43,7 @@ pub(crate) struct Args {
     force: bool,
 }
 
-/// What `latest` can be: a page is written for these.
+/// Kinds of runs that have a page; `latest` is the newest of these.
 const HAVE_PAGES: [RunKind; 4] = [RunKind::Bakeoff, RunKind::Load, RunKind::Scale, RunKind::Dder];
 
 pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
                 args.compare.as_deref().map(|text| experiment::find(&archive, text, bakeoff.header.kind));
             let mut other = other.transpose()?;
             if let Some(other) = &other {
-                // As it is archived: what pages hide is not what was measured.
+                // The archived run, with the facts that its page hides: the comparison needs them.
                 let this = archive.bakeoff(id)?;
                 let plan = runner::archived_plan(&this).map_err(crate::cmd::run::of_runner)?;
                 experiment::comparable(&plan, &this.environment.facts, None, other, args.force)?;
@@ -124,7 +124,7 @@ fn write(
     Ok(Exit::Good)
 }
 
-/// The form of the page in the file of this name.
+/// The form of the page for a file name.
 pub(crate) fn form_of(path: &Path) -> anyhow::Result<Form> {
     let unknown = || Exit::Usage.with(format!("{}: a page's name ends in .html or .md", path.display()));
     Form::of_path(path).ok_or_else(unknown)

@@ -51,7 +51,7 @@ pub(crate) struct ResumeArgs {
     alone: Exclusive,
 }
 
-/// What can be resumed.
+/// Kinds of runs that can be resumed.
 const RESUMABLE: [RunKind; 3] = [RunKind::Bakeoff, RunKind::Scale, RunKind::Dder];
 
 pub(crate) fn run(args: &RunArgs, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
@@ -92,7 +92,7 @@ pub(crate) fn resume(args: &ResumeArgs, global: &Global, out: &mut dyn Write) ->
     end(&archive, outcome, global, out)
 }
 
-/// The archive. Root goes on in another user's folder only if the user says so.
+/// The archive. In another user's folder, root continues only if the user agrees.
 fn archive_of(args: &ResumeArgs, global: &Global) -> anyhow::Result<Archive> {
     if args.trust {
         return global.trusted_archive();
@@ -107,7 +107,7 @@ fn archive_of(args: &ResumeArgs, global: &Global) -> anyhow::Result<Archive> {
     })
 }
 
-/// Shows what another user could have written; the user said `--trust`.
+/// Prints the commands that another user could have written; the user has given `--trust`.
 fn shown(foreign: &Foreign) -> bool {
     let mut screen = Screen::new();
     screen
@@ -116,12 +116,12 @@ fn shown(foreign: &Foreign) -> bool {
     true
 }
 
-/// Whether the user, asked at a terminal, wants to run what another user could have written.
+/// Whether the user, asked at a terminal, agrees to run commands that another user could have written.
 fn asked(foreign: &Foreign) -> bool {
     is_at_terminal() && shown(foreign) && says_yes("Run it?")
 }
 
-/// Whether there is someone to ask.
+/// Whether a user at a terminal can be asked.
 fn is_at_terminal() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
@@ -135,7 +135,7 @@ fn says_yes(question: &str) -> bool {
         && matches!(answer.trim(), "y" | "yes")
 }
 
-/// Prints the verdict, or why there is none; yields how the command ends.
+/// Prints the verdict, or the reason that it is missing; returns the exit code.
 fn end(
     archive: &Archive,
     outcome: Result<Outcome, RunnerError>,
@@ -158,7 +158,8 @@ fn end(
 pub(crate) fn exit_of(outcome: &Outcome) -> Exit {
     match outcome.state {
         RunState::Interrupted => Exit::Interrupted,
-        // A verdict may lack blocks because of either: it is shown, and the exit code says that it is not whole.
+        // Failed or invalid trials may leave a verdict without some blocks: it is printed, and the exit code
+        // marks it as incomplete.
         _ if outcome.failed > 0 => Exit::ServerFailed,
         _ if outcome.invalid > 0 => Exit::Invalid,
         _ => Exit::Good,
@@ -181,7 +182,7 @@ pub(crate) fn of_runner(error: RunnerError) -> anyhow::Error {
     }
 }
 
-/// What a person watches while a bake-off runs.
+/// Progress of a bake-off for the user.
 #[derive(Debug)]
 pub(crate) struct Progress {
     pub(crate) screen: Screen,
@@ -194,7 +195,7 @@ impl Default for Progress {
 }
 
 impl Progress {
-    /// What the plan will do, before it does it.
+    /// Prints the summary of the plan before it starts.
     fn before(&mut self, plan: &plan::Plan) -> std::io::Result<()> {
         let mut text = Vec::new();
         summary(&mut text, plan)?;

@@ -79,7 +79,7 @@ struct List {
 }
 
 impl Args {
-    /// Whether standard output gets bytes rather than text.
+    /// Whether standard output gets binary data.
     pub(crate) fn writes_bytes(&self) -> bool {
         matches!(self.what, What::Export { format: Format::Parquet, .. })
     }
@@ -132,7 +132,7 @@ fn list(archive: &Archive, args: &List, global: &Global, out: &mut dyn Write) ->
     Ok(Exit::Good)
 }
 
-/// Prints what one run or bake-off came to.
+/// Prints the result of one run or bake-off.
 pub(crate) fn show(text: &str, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let archive = global.archive()?;
     let id = find(&archive, text)?;
@@ -266,7 +266,7 @@ pub(crate) fn find(archive: &Archive, text: &str) -> anyhow::Result<RunId> {
     archive.find(text).map_err(of_archive)
 }
 
-/// As [`find`]; `latest` is the newest of these kinds.
+/// Variant of [`find`] with `latest` as the newest run of these kinds.
 pub(crate) fn find_of(archive: &Archive, text: &str, kinds: &[RunKind]) -> anyhow::Result<RunId> {
     archive.find_of(text, kinds).map_err(of_archive)
 }

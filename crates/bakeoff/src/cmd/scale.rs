@@ -1,4 +1,4 @@
-//! `bakeoff scale`: one copy of a unit of work, and many.
+//! `bakeoff scale`: one copy of a unit of work against many.
 
 use std::io::Write;
 use std::time::Duration;
@@ -97,7 +97,7 @@ enum BindTo {
     Spread,
 }
 
-/// A list, so that one option has it.
+/// A list of CPUs, in a type that one option can have.
 #[derive(Debug, Clone)]
 struct CpuList(Vec<u32>);
 

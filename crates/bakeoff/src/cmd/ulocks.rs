@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     intervals::report(&args.options.schedule, global, out, || ProgramLocks::open(args))
 }
 
-/// Waits for the locks of programs.
+/// The instrument for waits for locks of programs.
 struct ProgramLocks<'a> {
     args: &'a Args,
     probe: UserLockProbe,

@@ -51,13 +51,13 @@ Examples:
   bakeoff watch                     this machine, once a second
   bakeoff watch --replay 01K9       what was recorded beside that run, interval by interval";
 
-/// Intervals of I/O that a heat map may show.
+/// Maximum number of I/O intervals in a heat map.
 const HISTORY: usize = 600;
-/// Looks that can be gone back to.
+/// Number of samples that the user can step back to.
 const LOOKS_KEPT: usize = 120;
-/// Locks that are kept of a look: more than a screen has lines for.
+/// Number of locks stored per sample: more than a screen has lines.
 const LOCKS_KEPT: usize = 50;
-/// Rarely, because the archive is read for it.
+/// A long interval, because the archive is read for it.
 const LOAD_EVERY_NS: u64 = 5_000_000_000;
 const SHORTEST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_mins(1);
@@ -81,31 +81,32 @@ pub(crate) fn run(args: &Args, global: &Global, _: &mut dyn Write) -> anyhow::Re
         live = Live::start(global);
         &mut live
     };
-    // Restored also where something panics.
+    // The terminal is restored even after a panic.
     let mut terminal = ratatui::try_init().context("taking the terminal over")?;
     let end = watch(&mut terminal, source, args.interval);
     ratatui::restore();
     end.map(|()| Exit::Good)
 }
 
-/// Where the numbers come from.
+/// Source of the values.
 trait Source {
-    /// Looks at the next interval.
+    /// Reads the next interval.
     fn look(&mut self);
 
-    /// Shows the interval after the one that is shown, where there is one.
+    /// Shows the next interval, if there is one.
     fn forward(&mut self);
 
-    /// Shows the interval before it.
+    /// Shows the previous interval.
     fn backward(&mut self);
 
-    /// What our programs in the kernel have taken since the start.
+    /// CPU time of the programs in the kernel since the start.
     fn programs_ns(&mut self) -> f64;
 
-    /// Whether `+` shortens the time between two screens: of a replay it is the speed, else the interval, that grows.
+    /// Whether `+` shortens the time between two screens: in a replay it raises the speed; live, it lengthens
+    /// the interval.
     fn plus_is_faster(&self) -> bool;
 
-    /// What is to be shown.
+    /// Values to show.
     fn view(&self, interval: Duration) -> View<'_>;
 }
 
@@ -130,7 +131,7 @@ fn watch(terminal: &mut DefaultTerminal, source: &mut dyn Source, interval: Dura
             Next::Quit => return Ok(()),
             Next::Pause => paused = !paused,
             Next::Redraw => {}
-            // What is seen now would be gone at the next deadline.
+            // The shown sample would be replaced at the next deadline.
             Next::Forward | Next::Back if !paused => {}
             Next::Forward => source.forward(),
             Next::Back => source.backward(),
@@ -157,15 +158,15 @@ enum Next {
     Redraw,
 }
 
-/// Waits for a key that means something, or for the deadline.
+/// Waits for a known key, or for the deadline.
 fn next_key(deadline_ns: u64) -> anyhow::Result<Next> {
-    /// SIGTERM is no key: it is looked for now and then.
+    /// Interval between checks for SIGTERM, which is not a key event.
     const LOOK_EVERY: Duration = Duration::from_millis(200);
     loop {
         if signals::STOP.is_requested() {
             return Ok(Next::Quit);
         }
-        // Also where a look takes longer than an interval, keys come first.
+        // Keys are handled first, even if a sample takes longer than an interval.
         let left = Duration::from_nanos(deadline_ns.saturating_sub(Monotonic.now_ns()));
         if !event::poll(left.min(LOOK_EVERY))? {
             if Monotonic.now_ns() >= deadline_ns {
@@ -190,7 +191,7 @@ fn next_key(deadline_ns: u64) -> anyhow::Result<Next> {
     }
 }
 
-/// What watching takes, as a share of the machine: this process, and the programs in the kernel.
+/// Cost of watching as a share of the machine: this process, and the programs in the kernel.
 struct OwnShare {
     at_ns: u64,
     used_ns: f64,
@@ -204,7 +205,7 @@ impl OwnShare {
         Self { at_ns: Monotonic.now_ns(), used_ns: own_cost::used_ns() as f64, cpus, ratio: None }
     }
 
-    /// - `programs_ns`: what the programs have taken so far.
+    /// - `programs_ns`: CPU time of the programs in the kernel so far.
     fn look(&mut self, programs_ns: f64) {
         let (at_ns, used_ns) = (Monotonic.now_ns(), own_cost::used_ns() as f64 + programs_ns);
         let wall_ns = at_ns.saturating_sub(self.at_ns).max(1) as f64;
@@ -213,7 +214,7 @@ impl OwnShare {
     }
 }
 
-/// This machine now.
+/// Live values of this machine.
 struct Live {
     cpu: CpuProbe,
     nic: NicProbe,
@@ -223,16 +224,16 @@ struct Live {
     archive: Option<Archive>,
     looked_for_load_ns: u64,
     load: Option<String>,
-    /// The newest last.
+    /// Samples, the newest last.
     looks: VecDeque<Snapshot>,
-    /// Of all looks, and of more.
+    /// I/O intervals of all samples, and earlier ones.
     seen_io: Maybe<VecDeque<IoInterval>>,
-    /// How many looks before the newest one is shown.
+    /// Number of samples between the shown one and the newest.
     back: usize,
     anchor: WallAnchor,
 }
 
-/// What one look has seen.
+/// Values of one sample.
 struct Snapshot {
     cpu: CpuInterval,
     nic: NicInterval,
@@ -262,7 +263,7 @@ impl Live {
             io,
             locks,
             ulocks,
-            // Without an archive there is no load to be found in it.
+            // Without an archive, no load can be found.
             archive: global.archive().ok(),
             looked_for_load_ns: 0,
             load: None,
@@ -275,7 +276,8 @@ impl Live {
         live
     }
 
-    /// A load holds the lock of the run that it writes; the archive lists it as running for as long as it does.
+    /// Looks for a running load: it holds the lock of its run, and the archive lists the run as running for
+    /// that time.
     fn look_for_load(&mut self) {
         let now_ns = Monotonic.now_ns();
         if self.looked_for_load_ns != 0 && now_ns < self.looked_for_load_ns + LOAD_EVERY_NS {
@@ -375,7 +377,7 @@ impl Source for Live {
     }
 }
 
-/// The probe after it measured its cost and began its first interval.
+/// Measures the cost of a probe, and begins its first interval.
 fn begun<P>(probe: Maybe<P>, measure_cost: fn(&mut P), start: fn(&mut P) -> Maybe<u64>) -> Maybe<P> {
     let mut probe = probe?;
     measure_cost(&mut probe);
@@ -389,10 +391,10 @@ fn keep<T>(all: &mut VecDeque<T>, newest: T, most: usize) {
     }
 }
 
-/// What was recorded beside a run.
+/// Values that were recorded with a run.
 struct Replay<'a> {
     run: &'a Run,
-    /// Ends of intervals, of whatever instrument, in rising order.
+    /// Ends of the intervals of the CPUs or, without them, of the other instruments, in rising order.
     times_ns: Vec<u64>,
     at: usize,
 }
@@ -404,7 +406,7 @@ impl<'a> Replay<'a> {
         Self { run, times_ns, at: 0 }
     }
 
-    /// The intervals of an instrument until now.
+    /// Intervals of an instrument up to the current position.
     fn so_far<T: Observed>(&self) -> Maybe<&'a [T]> {
         match up_to(T::of(&self.run.instruments), self.now_ns()) {
             [] => Err(self.not(T::NAME)),
@@ -412,12 +414,12 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// The newest of them.
+    /// The last interval of an instrument at the current position.
     fn last<T: Observed>(&self) -> Maybe<&'a T> {
         self.so_far().map(|intervals| &intervals[intervals.len() - 1])
     }
 
-    /// Why an instrument has no intervals.
+    /// Reason that an instrument has no intervals.
     fn not(&self, name: &str) -> Missing {
         let known = self.run.instruments.missing.get(name).cloned();
         known.unwrap_or_else(|| Missing::because("nobody looked in this run"))
@@ -428,7 +430,8 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// Instruments are read one after the other: what ends this much after the CPUs' interval still belongs to it.
+/// Instruments are read one after the other: an interval that ends this much after the CPUs' interval still
+/// belongs to it.
 const TOGETHER_NS: u64 = 50_000_000;
 
 fn up_to<T: Timed>(intervals: &[T], until_ns: u64) -> &[T] {

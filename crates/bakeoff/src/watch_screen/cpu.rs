@@ -1,4 +1,4 @@
-//! The CPUs: a bar each as far as there is room, and a line for each that is saturated.
+//! The CPUs: a bar each while there is room, and a line for each saturated CPU.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -11,11 +11,11 @@ use record::missing::Maybe;
 use super::number::percent;
 use super::panel::{View, bad, panel, why};
 
-/// Heads, a line for each CPU as far as there is room, and one for each that is saturated.
+/// Height of the heads, a line for each CPU while there is room, and a line for each saturated CPU.
 pub(super) fn height(view: &View, area: Rect) -> u16 {
     let rows =
         view.cpu.as_ref().map_or(1, |c| 1 + c.cpus.len() + c.cpus.iter().filter(|s| s.saturated()).count());
-    // The other panels need eight lines, and four are for the ends, the load and what was lost.
+    // The other panels need eight lines; four are for the ends, the load and the losses.
     let most = (area.height.saturating_sub(2) / 2).min(area.height.saturating_sub(12));
     u16::try_from(rows + 1).unwrap_or(u16::MAX).min(most.max(3))
 }
@@ -37,7 +37,7 @@ pub(super) fn draw(frame: &mut Frame, area: Rect, view: &View) {
     frame.render_widget(block, area);
     let room = usize::from(inside.height).saturating_sub(1);
     let saturated: Vec<&CpuSample> = interval.cpus.iter().filter(|s| s.saturated()).collect();
-    // The saturated ones are named even where not every CPU has a line.
+    // Saturated CPUs are named even if some CPUs have no line.
     let words = saturated.len().min(room / 2);
     let width = usize::from(inside.width);
     let bar_width = if width >= 120 { 40 } else { 16 };
@@ -74,7 +74,7 @@ fn busy(sample: &CpuSample) -> f64 {
     sample.busy_ratio().unwrap_or(0.0)
 }
 
-/// Events as a full bar, and where `/proc/stat` sees less or more, a mark.
+/// Busy time by events as a full bar, with a mark if `/proc/stat` shows less or more.
 fn cpu_line(sample: &CpuSample, bar_width: usize) -> Line<'static> {
     let value = |ratio: &Maybe<f64>| ratio.as_ref().map_or("-".to_owned(), |r| percent(*r));
     let hottest = sample

@@ -68,7 +68,7 @@ pub(super) fn heat_lines(intervals: &[IoInterval], width: usize, height: usize) 
 fn by_powers(interval: &IoInterval) -> Powers {
     let mut powers = Powers::new();
     for bucket in &interval.total().from_start.buckets {
-        // Latencies below the first bucket stand on the lowest line.
+        // Latencies below the first bucket are on the lowest line.
         *powers.entry(1 << bucket.from_ns.max(256).ilog2()).or_default() += bucket.count;
     }
     powers

@@ -1,4 +1,4 @@
-//! Locks that are waited for, the kernel's and those of programs.
+//! The locks with the most waiting, of the kernel and of programs.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -25,7 +25,7 @@ pub(super) fn of_kernel(frame: &mut Frame, area: Rect, view: &View) {
     let inside = block.inner(area);
     frame.render_widget(block, area);
     let width = usize::from(inside.width);
-    // In little room, the caller tells more than the kind of the lock and the length of the wait.
+    // In a narrow panel, the caller is more useful than the kind of the lock and the length of the wait.
     let is_narrow = width < 60;
     let row = |waits: &str, mean: &str, util: &str, name: &str| {
         let mean = if is_narrow { String::new() } else { format!(" {mean:>8}") };
@@ -48,7 +48,7 @@ pub(super) fn of_kernel(frame: &mut Frame, area: Rect, view: &View) {
     frame.render_widget(Paragraph::new(lines), inside);
 }
 
-/// A line for each lock of a program; what is likely waited for because there is nothing to do comes last.
+/// Writes a line for each lock of a program; waits that are probably idle come last.
 pub(super) fn of_programs(frame: &mut Frame, area: Rect, view: &View) {
     let Ok(interval) = &view.ulocks else {
         return why(frame, area, "Program locks", view.ulocks.as_ref().err());

@@ -1,11 +1,11 @@
-//! Numbers in the few places that a panel has.
+//! Numbers in the few columns of a panel.
 
 pub(super) fn percent(ratio: f64) -> String {
     let text = format!("{:.1} %", ratio * 100.0);
     if text == "-0.0 %" { "0.0 %".to_owned() } else { text }
 }
 
-/// `12.3us`: three digits.
+/// `12.3us`: three significant digits.
 pub(super) fn time(ns: f64) -> String {
     let (value, unit) = match ns {
         n if n < 999.5 => (n, "ns"),
@@ -20,7 +20,7 @@ pub(super) fn time(ns: f64) -> String {
     }
 }
 
-/// In at most seven places.
+/// A count in at most seven columns.
 pub(super) fn count(n: f64) -> String {
     match n {
         n if n < 9.995 => format!("{n:.2}"),

@@ -11,24 +11,24 @@ use record::locks::{LockInterval, UserLockInterval};
 use record::missing::{Maybe, Missing};
 use record::nic::NicInterval;
 
-/// Everything that stands on the screen.
+/// All content of the screen.
 #[derive(Debug)]
 pub(crate) struct View<'a> {
-    /// The source: `live, every 1 s`, or the run that is replayed and the position in it.
+    /// The source: `live, every 1 s`, or the replayed run and the position in it.
     pub(crate) source: String,
-    /// The moment that is shown.
+    /// The time of the shown interval.
     pub(crate) time: String,
-    /// Whether the screen stands still.
+    /// Whether the screen is paused.
     pub(crate) paused: bool,
     pub(crate) cpu: Maybe<&'a CpuInterval>,
     pub(crate) locks: Maybe<&'a LockInterval>,
     pub(crate) ulocks: Maybe<&'a UserLockInterval>,
-    /// The newest last; what there is room for is shown.
+    /// Intervals, the newest last; as many are shown as fit.
     pub(crate) io: Maybe<&'a [IoInterval]>,
     pub(crate) nic: Maybe<&'a NicInterval>,
-    /// The load that runs on this machine, where there is one.
+    /// The load that runs on this machine, if any.
     pub(crate) load: Option<String>,
-    /// Share of the machine that this dashboard takes.
+    /// Share of the machine that this dashboard uses.
     pub(crate) own_ratio: Option<f64>,
     pub(crate) keys: &'static str,
 }
@@ -45,7 +45,7 @@ pub(super) fn bad() -> Style {
     Style::new().fg(Color::Red).add_modifier(Modifier::BOLD)
 }
 
-/// A panel without its instrument says why.
+/// Draws a panel that shows why its instrument is missing.
 pub(super) fn why(frame: &mut Frame, area: Rect, name: &str, missing: Option<&Missing>) {
     let block = panel(name);
     let text = missing.map_or(String::new(), |m| m.reason.clone());

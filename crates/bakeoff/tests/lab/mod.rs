@@ -1,4 +1,4 @@
-//! The binary as a user runs it, with an archive and a folder of its own.
+//! The binary as a user runs it, with its own archive and folder.
 
 #![allow(dead_code, reason = "each test program uses a part of it, and not the same one")]
 
@@ -47,7 +47,7 @@ impl Lab {
         Ended::of(self.command(words).output().expect("the binary starts"))
     }
 
-    /// What a command prints with `--json`, which must end well.
+    /// The output of a command with `--json`, which must succeed.
     pub(crate) fn json(&self, words: &[&str]) -> Value {
         let ended = self.run(&[words, &["--json"]].concat());
         assert_eq!(ended.code, Some(0), "{words:?}: {}", ended.err);
@@ -79,7 +79,7 @@ impl Ended {
     }
 }
 
-/// planned = done + failed + skipped + unfinished.
+/// Checks that planned = done + failed + skipped + unfinished.
 pub(crate) fn assert_balanced(load: &Value) {
     let count = |name: &str| load[name].as_u64().unwrap_or_else(|| panic!("{name} is a count: {load}"));
     let fates = ["done", "failed", "skipped", "unfinished"].map(count);

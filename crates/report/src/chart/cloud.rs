@@ -1,4 +1,4 @@
-//! Many dots, a line through them, and upright marks.
+//! Many dots, a line through them, and vertical marks.
 
 use super::scale::{Kind, Scale, round_values};
 use super::svg::{Anchor, Canvas};
@@ -11,7 +11,7 @@ pub(crate) struct Cloud<'a> {
     pub(crate) y_title: &'a str,
     pub(crate) dots: Vec<(f64, f64)>,
     pub(crate) line: Vec<(f64, f64)>,
-    /// Places on the x axis with a word each.
+    /// Positions on the x axis, with a word each.
     pub(crate) marks: Vec<(f64, String)>,
     pub(crate) x_max: f64,
     pub(crate) y_label: fn(f64) -> String,
@@ -20,12 +20,12 @@ pub(crate) struct Cloud<'a> {
 const LEFT: f64 = 74.0;
 const TOP: f64 = 30.0;
 const BOTTOM: f64 = 46.0;
-/// Rows of labels at marks.
+/// Number of rows of labels at marks.
 const LABEL_ROWS: usize = 3;
-/// Width of a letter of a label, with some room.
+/// Width of a letter in a label, with some margin.
 const LETTER: f64 = 8.0;
 
-/// Draws it, both axes from 0.
+/// Draws the chart, both axes from 0.
 pub(crate) fn cloud(chart: &Cloud) -> Drawing {
     Drawing::of(|width| draw(chart, width))
 }
@@ -51,7 +51,7 @@ fn draw(chart: &Cloud, width: f64) -> Svg {
     canvas.dots("dots s0", chart.dots.iter().map(|(at, value)| (x.at(*at), y.at(*value))));
     let through: Vec<(f64, f64)> = chart.line.iter().map(|(at, value)| (x.at(*at), y.at(*value))).collect();
     canvas.path("line s1", &through);
-    // Where the words in each row of labels end: a word goes to the first row with room for it.
+    // Ends of the words in each row of labels: a word goes to the first row with room for it.
     let mut rows = [f64::NEG_INFINITY; LABEL_ROWS];
     for (at, word) in &chart.marks {
         canvas.line("whisker s2", (x.at(*at), y.from), (x.at(*at), y.to));

@@ -1,4 +1,5 @@
-//! Ratios against the reference: a row for each comparison, its interval, every block, and the region of equivalence.
+//! Ratios against the reference: for each comparison a row with its interval and blocks, and the region of
+//! equivalence.
 
 use super::scale::{Kind, Scale};
 use super::svg::{Anchor, Canvas};
@@ -17,12 +18,12 @@ pub(crate) struct Forest {
 #[derive(Debug)]
 pub(crate) struct ForestRow {
     pub(crate) label: String,
-    /// Which color and marker its configuration has.
+    /// Index of the configuration's color and marker.
     pub(crate) series: usize,
     pub(crate) ratio: Option<f64>,
-    /// The interval that is told.
+    /// The interval that is printed.
     pub(crate) interval: Option<(f64, f64)>,
-    /// The interval that decides.
+    /// The interval that decides the verdict.
     pub(crate) adjusted: Option<(f64, f64)>,
     /// Each block's ratio.
     pub(crate) dots: Vec<f64>,
@@ -32,7 +33,7 @@ pub(crate) struct ForestRow {
 const ROW: f64 = 30.0;
 const LETTER: f64 = 7.3;
 
-/// Draws it.
+/// Draws the chart.
 pub(crate) fn forest(chart: &Forest) -> Drawing {
     Drawing::of(|width| draw(chart, width))
 }
@@ -40,7 +41,7 @@ pub(crate) fn forest(chart: &Forest) -> Drawing {
 fn draw(chart: &Forest, width: f64) -> Svg {
     let is_narrow = width < 500.0;
     let longest = |of: fn(&ForestRow) -> usize| chart.rows.iter().map(of).max().unwrap_or(0) as f64 * LETTER;
-    // On a narrow page a row's words stand above its bar.
+    // On a narrow page a row's label is above its bar.
     let (left, right) = if is_narrow {
         (10.0, 10.0)
     } else {
@@ -68,7 +69,7 @@ fn draw(chart: &Forest, width: f64) -> Svg {
     Svg { width, height: bottom + 46.0, body: canvas.finish() }
 }
 
-/// In ratios of equal length, with the reference and the region of equivalence always in sight.
+/// A logarithmic axis that always includes the reference and the region of equivalence.
 fn scale(chart: &Forest, from: f64, to: f64) -> Scale {
     let edge = 1.0 + chart.rope_ratio.max(0.001);
     let all = chart.rows.iter().flat_map(|r| {
@@ -79,7 +80,8 @@ fn scale(chart: &Forest, from: f64, to: f64) -> Scale {
     for ratio in all.filter(|r| r.is_finite() && *r > 0.0) {
         (low, high) = (low.min(ratio), high.max(ratio));
     }
-    // Two blocks can give an interval over many decades: what is wider than 100 times either way runs off the edge.
+    // Two blocks can give an interval over many decades: the part beyond a factor of 100 either way is cut
+    // off at the edge.
     let (low, high) = (low.max(0.01), high.min(100.0));
     let margin = (high / low).powf(0.04);
     Scale { kind: Kind::Log, low: low / margin, high: high * margin, from, to }

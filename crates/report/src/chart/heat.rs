@@ -1,4 +1,4 @@
-//! Counts over two axes, time and a value, as cells that are the fuller the more they hold.
+//! Counts over two axes, time and a value, as cells; a higher count is a darker cell.
 
 use super::scale::{Kind, Scale, round_values};
 use super::svg::{Anchor, Canvas};
@@ -10,11 +10,11 @@ pub(crate) struct Heat<'a> {
     pub(crate) x_title: &'a str,
     pub(crate) y_title: &'a str,
     pub(crate) y_label: fn(f64) -> String,
-    /// In rising order; without any, nothing is drawn.
+    /// Columns in rising order; if empty, nothing is drawn.
     pub(crate) columns: Vec<HeatColumn>,
 }
 
-/// What was counted from one moment to another.
+/// Counts of one time span.
 #[derive(Debug)]
 pub(crate) struct HeatColumn {
     pub(crate) from: f64,
@@ -27,10 +27,11 @@ const LEFT: f64 = 62.0;
 const TOP: f64 = 30.0;
 const BOTTOM: f64 = 46.0;
 const RIGHT: f64 = 12.0;
-/// The palest cell that can still be seen.
+/// Opacity of the palest visible cell.
 const PALEST: f64 = 0.12;
 
-/// Draws it. A cell's fullness follows the logarithm of its count: one slow request among thousands is seen.
+/// Draws the chart. Opacity follows the logarithm of the count, so one slow request among thousands is
+/// visible.
 pub(crate) fn heat(chart: &Heat) -> Drawing {
     Drawing::of(|width| draw(chart, width))
 }

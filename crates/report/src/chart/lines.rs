@@ -1,4 +1,5 @@
-//! Values against a number: a line for each series, an interval and every block's dot at each point.
+//! Values against a number: a line for each series, with an interval and the dots of all blocks at each
+//! point.
 
 use super::scale::{Kind, Scale};
 use super::svg::{Anchor, Canvas};
@@ -11,9 +12,9 @@ pub(crate) struct Lines<'a> {
     pub(crate) y_title: &'a str,
     pub(crate) x_kind: Kind,
     pub(crate) y_kind: Kind,
-    /// Ends of the x axis; those of the points where there are none.
+    /// Ends of the x axis; `None` takes those of the points.
     pub(crate) x_range: Option<(f64, f64)>,
-    /// Places on the x axis that are labelled, with the label.
+    /// Labelled positions on the x axis.
     pub(crate) x_ticks: Vec<(f64, String)>,
     pub(crate) y_label: fn(f64) -> String,
     pub(crate) series: Vec<Line>,
@@ -28,7 +29,7 @@ pub(crate) struct Line {
     pub(crate) banded: bool,
     /// Whether its points follow each other on the x axis, so that a line may join them.
     pub(crate) joined: bool,
-    /// Places on the x axis whose value is missing, rising: the line is not drawn across them.
+    /// Positions on the x axis with a missing value, rising; the line is broken there.
     pub(crate) gaps: Vec<f64>,
 }
 
@@ -38,17 +39,17 @@ pub(crate) struct Point {
     pub(crate) x: f64,
     pub(crate) y: f64,
     pub(crate) interval: Option<(f64, f64)>,
-    /// The single values behind it.
+    /// The single values that the point summarizes.
     pub(crate) dots: Vec<f64>,
 }
 
 const LEFT: f64 = 58.0;
 const TOP: f64 = 30.0;
 const BOTTOM: f64 = 46.0;
-/// Width of a letter, about, of the size that labels have.
+/// Approximate width of a letter in a label.
 const LETTER: f64 = 7.3;
 
-/// Draws it.
+/// Draws the chart.
 pub(crate) fn lines(chart: &Lines) -> Drawing {
     Drawing::of(|width| draw(chart, width))
 }
@@ -57,7 +58,7 @@ fn draw(chart: &Lines, width: f64) -> Svg {
     let is_narrow = width < 500.0;
     let height: f64 = if is_narrow { 260.0 } else { 350.0 };
     let label_width = chart.series.iter().map(|l| l.name.chars().count()).max().unwrap_or(0) as f64 * LETTER;
-    // On a narrow page the labels stand above the chart instead of beside it.
+    // On a narrow page the labels are above the chart instead of beside it.
     let legend_rows = if is_narrow { chart.series.len() as f64 } else { 0.0 };
     let right = if is_narrow { 12.0 } else { (label_width + 20.0).min(220.0) };
     let top = TOP + legend_rows * 18.0;
@@ -69,7 +70,7 @@ fn draw(chart: &Lines, width: f64) -> Svg {
     axes(&mut canvas, chart, &x, &y, width - right);
     let n = chart.series.len();
     for (series, line) in chart.series.iter().enumerate() {
-        // Beside each other, so that intervals at the same x do not hide one another.
+        // Side by side, so that intervals at the same x do not hide one another.
         let dodge = if line.banded { 0.0 } else { (series as f64 - (n as f64 - 1.0) / 2.0) * 7.0 };
         draw_line(&mut canvas, line, series, dodge, &x, &y);
     }
@@ -89,8 +90,9 @@ fn x_scale(chart: &Lines, from: f64, to: f64) -> Scale {
     Scale { kind: chart.x_kind, low, high, from, to }
 }
 
-/// How many times as far as any mark an interval reaches at most. Of two or three blocks it can be wider by orders of
-/// magnitude, which would squeeze all else into a line; then it runs off the edge, without an end.
+/// Maximum reach of an interval beyond the marks, as a factor. An interval of two or three blocks can be
+/// wider than the marks by orders of magnitude and would flatten everything else; it is cut off at the edge,
+/// without an end.
 fn reach(kind: Kind) -> f64 {
     match kind {
         Kind::Linear => 1.5,
@@ -98,7 +100,7 @@ fn reach(kind: Kind) -> f64 {
     }
 }
 
-/// From 0 where the axis is linear: lengths on it are amounts.
+/// An axis that starts at 0 if it is linear: lengths on it are amounts.
 fn y_scale(chart: &Lines, from: f64, to: f64) -> Scale {
     let points = || chart.series.iter().flat_map(|l| &l.points);
     let measured = || points().flat_map(|p| p.dots.iter().copied().chain([p.y]));
@@ -150,7 +152,7 @@ fn draw_line(canvas: &mut Canvas, line: &Line, series: usize, dodge: f64, x: &Sc
         for piece in line.points.chunk_by(is_whole) {
             let through: Vec<_> = piece.iter().map(|p| at(p, p.y)).collect();
             canvas.path(&format!("line {color}"), &through);
-            // A line of one point is none.
+            // A line through one point is not visible.
             if let ([alone], false) = (&*through, line.gaps.is_empty()) {
                 canvas.marker(&format!("dot {color}"), *alone, 2.6, series);
             }
@@ -174,7 +176,7 @@ fn draw_line(canvas: &mut Canvas, line: &Line, series: usize, dodge: f64, x: &Sc
     }
 }
 
-/// A name at the end of each line, moved apart where they would touch.
+/// Writes a name at the end of each line, and moves names apart that would overlap.
 fn end_labels(canvas: &mut Canvas, chart: &Lines, y: &Scale, left: f64) {
     let mut ends: Vec<(f64, usize)> = chart
         .series

@@ -1,7 +1,7 @@
-//! Pictures as SVG, drawn here: no script, no fonts of their own, colors from the page's variables.
+//! Pictures as SVG: no script, no embedded fonts, colors from the page's variables.
 //!
-//! Each picture is drawn twice, for a wide and for a narrow page, so that its words have the size of the page's words
-//! on both. Series differ by color, by marker and by the label at their end, so that none of the three is needed.
+//! Each picture is drawn twice, for a wide and for a narrow page, so that its text has the size of the page's
+//! text on both. Series differ by color, by marker and by the label at their end; each of the three suffices.
 
 mod cloud;
 mod forest;
@@ -21,13 +21,13 @@ pub(crate) use scatter::{Mark, PointGroup, Scatter, scatter};
 /// One picture in two widths.
 #[derive(Debug)]
 pub(crate) struct Drawing {
-    /// For a page of 700 pixels and more, and for paper.
+    /// For a page of at least 700 pixels, and for print.
     pub(crate) wide: Svg,
     /// For a telephone.
     pub(crate) narrow: Svg,
 }
 
-/// What stands inside an `<svg>`, and its size.
+/// The content of an `<svg>` element, and its size.
 #[derive(Debug)]
 pub(crate) struct Svg {
     pub(crate) width: f64,

@@ -1,9 +1,9 @@
-//! From values to places on an axis, and round values to label it with.
+//! Conversion from values to positions on an axis, and round values for its labels.
 
-/// No axis has room for more.
+/// Maximum number of ticks on an axis.
 const TICKS_MAX: u32 = 100;
 
-/// How an axis is divided.
+/// Division of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Equal differences take equal lengths.
@@ -12,7 +12,7 @@ pub(crate) enum Kind {
     Log,
 }
 
-/// An axis from `low` to `high`, laid from pixel `from` to pixel `to`.
+/// An axis from `low` to `high`, drawn from pixel `from` to pixel `to`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scale {
     pub(crate) kind: Kind,
@@ -23,7 +23,7 @@ pub(crate) struct Scale {
 }
 
 impl Scale {
-    /// The pixel of a value; values outside stay at the ends.
+    /// The pixel of a value; values outside the axis map to its ends.
     pub(crate) fn at(&self, value: f64) -> f64 {
         let place = |v: f64| if self.kind == Kind::Log { v.max(f64::MIN_POSITIVE).ln() } else { v };
         let (low, high) = (place(self.low), place(self.high));
@@ -52,7 +52,7 @@ pub(crate) fn round_values(low: f64, high: f64, wanted: usize) -> Vec<f64> {
     }
     let step = round_up((high - low) / wanted.max(1) as f64);
     let first = (low / step - 1e-9).ceil();
-    // From whole multiples, so that rounding does not add up.
+    // Multiples of the step, so that rounding errors do not accumulate.
     (0..TICKS_MAX)
         .map(|i| (first + f64::from(i)) * step)
         .take_while(|v| *v <= high + 1e-9 * step)
@@ -83,7 +83,7 @@ fn log_ticks(low: f64, high: f64, wanted: usize) -> Vec<f64> {
     ];
     let far = |ticks: &Vec<f64>| ticks.len().abs_diff(wanted);
     let best = choices.into_iter().min_by_key(far).unwrap_or_default();
-    // A short stretch has too few of them: there, equal steps read better.
+    // A short range has too few of these values; equal steps read better there.
     if best.len() <= wanted / 2 { round_values(low, high, wanted) } else { best }
 }
 

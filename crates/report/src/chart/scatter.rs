@@ -1,4 +1,4 @@
-//! Two numbers against each other: a mark for each thing, its name beside it where there is room.
+//! Two numbers against each other: a mark for each thing, with its name beside it if there is room.
 
 use super::scale::{Kind, Scale};
 use super::svg::{Anchor, Canvas};
@@ -12,12 +12,12 @@ pub(crate) struct Scatter<'a> {
     pub(crate) x_kind: Kind,
     pub(crate) x_label: fn(f64) -> String,
     pub(crate) y_label: fn(f64) -> String,
-    /// What the styles of marks stand for, in a legend; one alone needs none.
+    /// Meanings of the marks' styles, for a legend; a single style needs no legend.
     pub(crate) styles: Vec<String>,
     pub(crate) things: Vec<PointGroup>,
 }
 
-/// One thing, in all the styles that it has: joined by a line where they stand apart, named once.
+/// One thing with its marks in all styles, joined by a line if they are apart, and named once.
 #[derive(Debug)]
 pub(crate) struct PointGroup {
     pub(crate) name: String,
@@ -27,7 +27,7 @@ pub(crate) struct PointGroup {
 /// One mark.
 #[derive(Debug)]
 pub(crate) struct Mark {
-    /// Which of the styles.
+    /// Index of the style.
     pub(crate) style: usize,
     pub(crate) x: f64,
     pub(crate) x_interval: Option<(f64, f64)>,
@@ -39,12 +39,12 @@ const LEFT: f64 = 58.0;
 const RIGHT: f64 = 14.0;
 const BOTTOM: f64 = 46.0;
 const MARK: f64 = 4.5;
-/// Size of a label's letters, about.
+/// Approximate width and height of a letter in a label.
 const LETTER: (f64, f64) = (7.3, 15.0);
-/// An interval reaches this far beyond the marks at most; what is wider runs off the edge.
+/// Maximum reach of an interval beyond the marks, as a factor; the rest is cut off at the edge.
 const REACH: f64 = 1.6;
 
-/// Draws it.
+/// Draws the chart.
 pub(crate) fn scatter(chart: &Scatter) -> Drawing {
     Drawing::of(|width| draw(chart, width))
 }
@@ -72,7 +72,7 @@ fn marks<'a>(chart: &'a Scatter<'_>) -> impl Iterator<Item = &'a Mark> {
     chart.things.iter().flat_map(|thing| &thing.marks)
 }
 
-/// As wide as the marks, and as their intervals where those are no wider than that again.
+/// An axis over the marks, and over their intervals as far as [`REACH`] allows.
 fn x_scale(chart: &Scatter, from: f64, to: f64) -> Scale {
     let low = marks(chart).map(|m| m.x).fold(f64::INFINITY, f64::min);
     let high = marks(chart).map(|m| m.x).fold(f64::NEG_INFINITY, f64::max);
@@ -86,7 +86,7 @@ fn x_scale(chart: &Scatter, from: f64, to: f64) -> Scale {
     }
 }
 
-/// Not from 0: what is compared here is places, not lengths.
+/// An axis that does not start at 0: the chart compares positions, not lengths.
 fn y_scale(chart: &Scatter, from: f64, to: f64) -> Scale {
     let all = || {
         marks(chart).flat_map(|m| [m.y].into_iter().chain(m.y_interval.into_iter().flat_map(|(l, h)| [l, h])))
@@ -130,7 +130,7 @@ fn legend(canvas: &mut Canvas, styles: &[String]) {
 fn draw_thing(canvas: &mut Canvas, thing: &PointGroup, number: usize, x: &Scale, y: &Scale) {
     let color = format!("s{}", number % 7);
     let through: Vec<_> = thing.marks.iter().map(|m| (x.at(m.x), y.at(m.y))).collect();
-    // Level ones would pass for an interval, and stand in one row anyway.
+    // A level line would look like an interval, and level marks are in one row without it.
     if through.windows(2).any(|pair| (pair[0].1 - pair[1].1).abs() > MARK) {
         canvas.path(&format!("bar {color}"), &through);
     }
@@ -139,7 +139,7 @@ fn draw_thing(canvas: &mut Canvas, thing: &PointGroup, number: usize, x: &Scale,
         let bar = format!("bar {color}");
         if let Some((low, high)) = mark.x_interval {
             canvas.line(&bar, (x.at(low), at_y), (x.at(high), at_y));
-            // An end is drawn where it is, not where it ran off the edge.
+            // An end is drawn only if it is on the axis.
             for end in [low, high].into_iter().filter(|end| x.holds(*end)) {
                 canvas.line(&bar, (x.at(end), at_y - 4.0), (x.at(end), at_y + 4.0));
             }
@@ -167,7 +167,7 @@ impl Area {
         Self { left: x - half, top: y - half, right: x + half, bottom: y + half }
     }
 
-    /// What they have in common, in square pixels.
+    /// The overlap with another area, in square pixels.
     fn common(&self, other: &Self) -> f64 {
         let wide = self.right.min(other.right) - self.left.max(other.left);
         let high = self.bottom.min(other.bottom) - self.top.max(other.top);
@@ -182,11 +182,12 @@ impl Area {
     }
 }
 
-/// A name beside one mark of each thing, with a thin line to it where the nearest free place is far.
+/// Writes a name beside one mark of each thing, with a thin line to it if the nearest free position is far
+/// away.
 fn labels(canvas: &mut Canvas, chart: &Scatter, x: &Scale, y: &Scale, field: Area) {
     let at = |m: &Mark| (x.at(m.x), y.at(m.y));
     let mut taken: Vec<Area> = marks(chart).map(|m| Area::around(at(m), MARK + 1.0)).collect();
-    // Intervals may be crossed where nothing else is left, so they weigh as thin areas.
+    // A name may cross intervals if no other position is left, so they count as thin areas.
     taken.extend(marks(chart).filter_map(|m| {
         let ((low, high), (_, middle)) = (m.x_interval?, at(m));
         Some(Area { left: x.at(low), top: middle - 2.0, right: x.at(high), bottom: middle + 2.0 })
@@ -205,7 +206,7 @@ fn labels(canvas: &mut Canvas, chart: &Scatter, x: &Scale, y: &Scale, field: Are
     }
 }
 
-/// The free place nearest to any of `anchors`; where none is free, the one that hides least.
+/// The free position nearest to any of `anchors`; if none is free, the one that hides least.
 fn place(anchors: &[(f64, f64)], width: f64, taken: &[Area], field: Area) -> Option<(Area, (f64, f64))> {
     let mut best: Option<(f64, Area, (f64, f64))> = None;
     for ring in 0..9 {

@@ -1,4 +1,4 @@
-//! The few shapes that charts are made of.
+//! The shapes that charts consist of.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -11,7 +11,7 @@ pub(crate) struct Canvas {
     body: String,
 }
 
-/// Where a text's given point lies.
+/// Position of a text relative to its point.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Anchor {
     Start,
@@ -46,7 +46,7 @@ impl Canvas {
         ));
     }
 
-    /// A line through all points.
+    /// Draws a line through all points.
     pub(crate) fn path(&mut self, class: &str, points: &[(f64, f64)]) {
         let Some(((x, y), rest)) = points.split_first() else { return };
         let mut d = format!("M{x:.1} {y:.1}");
@@ -56,8 +56,8 @@ impl Canvas {
         self.put(format_args!(r#"<path class="{class}" d="{d}"/>"#));
     }
 
-    /// A dot at each point. Points that fall on the same half of a pixel are one, so that a hundred thousand are drawn as
-    /// what can be seen of them.
+    /// Draws a dot at each point. Points on the same half of a pixel are drawn once, so the size of the
+    /// drawing is bounded.
     pub(crate) fn dots(&mut self, class: &str, points: impl Iterator<Item = (f64, f64)>) {
         #[expect(clippy::cast_possible_truncation, reason = "places in a picture")]
         let halves = |v: f64| (2.0 * v).round() as i32;
@@ -69,7 +69,7 @@ impl Canvas {
         self.put(format_args!(r#"<path class="{class}" d="{d}"/>"#));
     }
 
-    /// An area between an upper and a lower line.
+    /// Draws an area between an upper and a lower line.
     pub(crate) fn band(&mut self, class: &str, upper: &[(f64, f64)], lower: &[(f64, f64)]) {
         let around: Vec<(f64, f64)> = upper.iter().chain(lower.iter().rev()).copied().collect();
         self.path(class, &around);
@@ -87,7 +87,7 @@ impl Canvas {
         ));
     }
 
-    /// The marker of the series with that number: circle, square, triangle, diamond, and round again.
+    /// Draws the marker of a series, in rotation: circle, square, triangle, diamond.
     pub(crate) fn marker(&mut self, class: &str, (x, y): (f64, f64), r: f64, series: usize) {
         match series % 4 {
             0 => self.put(format_args!(r#"<circle class="{class}" cx="{x:.1}" cy="{y:.1}" r="{r:.1}"/>"#)),

@@ -1,4 +1,4 @@
-//! A page as one HTML file: no network, no script, light and dark, on paper and on a telephone.
+//! A page as one HTML file: no network, no script; light and dark; readable in print and on a telephone.
 
 use std::fmt::Write;
 
@@ -18,8 +18,7 @@ pub(crate) fn escape(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            // What XML does not allow, a reader of our page as XML must not meet.
-            // Nor must a reader of the page meet text in another order than it is written in.
+            // XML forbids these characters, and some of them change the order in which text is displayed.
             c if is_unseen(c) && !matches!(c, '\n' | '\t') => out.push('\u{fffd}'),
             c => out.push(c),
         }
@@ -27,10 +26,10 @@ pub(crate) fn escape(text: &str) -> String {
     out
 }
 
-/// Text with true minus signs and numbers that keep their units, as print has it.
+/// Text with true minus signs, and with no line break between a number and its unit.
 fn typeset(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    // What begins a text stands as if in brackets.
+    // The start of a text counts as an opening bracket.
     let mut before = '(';
     let mut letters = text.chars().peekable();
     while let Some(letter) = letters.next() {
@@ -55,7 +54,7 @@ fn is_sign(before: char, after: impl Iterator<Item = char>) -> bool {
 
 struct Html {
     out: String,
-    /// Figures so far: their ids.
+    /// Number of figures so far; gives their ids.
     figures: usize,
 }
 

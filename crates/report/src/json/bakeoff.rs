@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::object::Object;
 use crate::words::configuration;
 
-/// The document of a bake-off: how its cells and the attempts at them ended, and every verdict.
+/// The document of a bake-off: the outcome of its cells and attempts, and every verdict.
 pub fn run(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Value {
     let ends: Vec<TrialState> = bakeoff.trials.iter().map(|t| end(bakeoff, t.index)).collect();
     let cells = |state| ends.iter().filter(|end| **end == state).count();
@@ -43,7 +43,7 @@ pub fn run(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Value {
     document
 }
 
-/// What a trial has come to: the attempt that measured it, or else the last one.
+/// Outcome of a trial: that of the attempt that measured it, or of the last one.
 fn end(bakeoff: &Bakeoff, trial: u32) -> TrialState {
     let attempts = || bakeoff.attempts.iter().filter(|a| a.trial == trial).map(|a| a.state);
     let measured = |state: TrialState| attempts().find(|s| *s == state);

@@ -36,7 +36,7 @@ pub fn io(interval: &IoInterval, start_ns: u64, aliases: &BTreeMap<String, Vec<S
     })
 }
 
-/// What its events do not tell, or not of the requests that were asked for, and why.
+/// Values that the interval's events cannot give, each with its reason.
 fn missing(interval: &IoInterval) -> Map<String, Value> {
     let (why, names): (&str, &[&str]) = match interval.events {
         IoEvents::StartToDone | IoEvents::InsertToComplete => ("", &[]),

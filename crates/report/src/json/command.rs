@@ -10,7 +10,8 @@ use serde_json::Value;
 use super::cpu::cpu;
 use super::object::Object;
 
-/// The document; `run` where it is kept. The machine's window is in the form of `bakeoff.cpu/1`.
+/// The document; `run` is present if the run is archived. The machine's window has the form of
+/// `bakeoff.cpu/1`.
 pub fn command(
     run: Option<RunId>,
     words: &str,

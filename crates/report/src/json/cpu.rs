@@ -44,7 +44,7 @@ pub fn energy(zones: &[EnergySample]) -> Value {
     zones.iter().map(one).collect()
 }
 
-/// The `run_queue_waits` since the start: how many waits were at least so long, and less than twice.
+/// The `run_queue_waits` since the start: the number of waits in each power of two, by lower bound.
 pub fn waits(waits: &BTreeMap<u64, u64>) -> Value {
     waits.iter().map(|(from_ns, count)| json!({ "from_s": *from_ns as f64 * 1e-9, "count": count })).collect()
 }
@@ -73,7 +73,7 @@ pub fn tasks(tasks: &[TaskSample]) -> Value {
     tasks.iter().map(one).collect()
 }
 
-/// What each control group had.
+/// CPU use of each control group.
 ///
 /// - `interval_s`: length of the interval.
 pub fn cgroups(groups: &[CgroupSample], interval_s: f64) -> Value {

@@ -1,4 +1,4 @@
-//! `bakeoff.host/1`: one machine; `bakeoff.hosts/1`: several beside each other.
+//! `bakeoff.host/1`: one machine; `bakeoff.hosts/1`: several side by side.
 
 use record::environment::Environment;
 use record::missing::Missing;
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::object::Object;
 
-/// The document of one machine: what programs look for most by name, and every fact by its dotted name.
+/// The document of one machine: the most used facts under their own keys, and every fact by its dotted name.
 pub fn host(environment: &Environment) -> Value {
     let word = |fact: &str| -> Result<String, Missing> {
         match environment.facts.get(fact) {
@@ -55,7 +55,7 @@ pub fn host(environment: &Environment) -> Value {
         .finish()
 }
 
-/// Several machines, and the names of the facts that differ.
+/// The document of several machines, with the names of the facts that differ.
 pub fn hosts(hosts: &[(String, &Environment)]) -> Value {
     let differing: Vec<&str> =
         crate::page::facts(hosts).into_iter().filter(|fact| crate::page::differs(hosts, fact)).collect();
@@ -67,8 +67,8 @@ pub fn hosts(hosts: &[(String, &Environment)]) -> Value {
     })
 }
 
-/// The caches in the order of their names, in numbers. The fact is a sentence for people:
-/// `48 KiB, 12 ways, lines of 64 B, 1 CPU each, 2 in all`.
+/// The caches by name, as numbers. The fact itself is a sentence: `48 KiB, 12 ways, lines of 64 B, 1 CPU
+/// each, 2 in all`.
 fn caches(environment: &Environment) -> Value {
     let of = |(name, value): (&String, &Result<String, Missing>)| {
         Some(cache(name.strip_prefix("cpu.cache.")?, value.as_ref().ok()?))
@@ -98,7 +98,7 @@ fn cache(name: &str, sentence: &str) -> Value {
         .finish()
 }
 
-/// The facts that begin so, by the rest of their names.
+/// The facts with this prefix, by the rest of their names.
 fn group(environment: &Environment, prefix: &str) -> Value {
     let known = environment.facts.iter().filter_map(|(name, value)| {
         Some((name.strip_prefix(prefix)?.to_owned(), Value::from(value.as_ref().ok()?.clone())))

@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 
 use super::object::Object;
 
-/// The document of a load: its counts, its latencies, what it cost, and whether it may be used.
+/// The document of a load: counts, latencies, cost, and validity.
 ///
-/// - `run`: its name, where it was archived.
-/// - `machine`: what the CPUs did meanwhile.
-/// - `throttled`: how often a CPU quota took effect.
+/// - `run`: the run's name, if it is archived.
+/// - `machine`: CPU use during the load.
+/// - `throttled`: the number of times that a CPU quota took effect.
 pub fn load(
     run: Option<RunId>,
     record: &LoadRecord,
@@ -105,7 +105,7 @@ pub fn load(
     object.finish()
 }
 
-/// One interval of a load that runs: a line of a stream.
+/// The document of one interval of a running load: a line of a stream.
 pub fn progress(progress: &Progress) -> Value {
     Object::default()
         .with("schema", "bakeoff.load-progress/1")
@@ -121,7 +121,8 @@ pub fn progress(progress: &Progress) -> Value {
         .finish()
 }
 
-/// Events that fell due per second of the measured phase; what was asked for may differ, as with Poisson arrivals.
+/// Events due per second of the measured phase. The requested rate may differ, for example with Poisson
+/// arrivals.
 pub(crate) fn offered_per_s(record: &LoadRecord) -> Maybe<f64> {
     rate_per_s(record)?;
     let measured_s = record.measured.as_secs_f64();
@@ -150,7 +151,7 @@ fn distribution(histogram: &Histogram) -> Maybe<Value> {
     histogram.summary().as_ref().map(summary_value).ok_or_else(no_values)
 }
 
-/// A distribution some of whose values are known from below: which numbers of it are.
+/// A distribution with the names of those numbers that are only bounds.
 fn bounded(summary: Option<Summary>) -> Maybe<Value> {
     let summary = summary.ok_or_else(no_values)?;
     let mut value = summary_value(&summary);

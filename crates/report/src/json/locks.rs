@@ -1,4 +1,4 @@
-//! `bakeoff.locks/1` and `bakeoff.ulocks/1`: one interval of the kernel's locks, and of those of programs.
+//! `bakeoff.locks/1` and `bakeoff.ulocks/1`: one interval of kernel locks, and one of locks of programs.
 
 use record::locks::{LockInterval, LockSample, UserLockInterval, UserLockSample, Waits};
 use serde_json::{Map, Value, json};
@@ -86,7 +86,7 @@ fn user_lock(lock: &UserLockSample, interval: &UserLockInterval) -> Value {
         .finish()
 }
 
-/// An object that begins with the control group, where waits are told apart by it.
+/// An object that begins with the control group, if waits are split by control group.
 fn in_group(cgroup: Option<&str>) -> Object {
     match cgroup {
         Some(path) => {
@@ -96,7 +96,7 @@ fn in_group(cgroup: Option<&str>) -> Object {
     }
 }
 
-/// The fields of waits, the same for all that waits are counted of.
+/// Adds the fields that every kind of wait has.
 fn waits(object: Object, waits: &Waits) -> Object {
     let histogram: Map<String, Value> =
         waits.histogram.iter().map(|(from_ns, n)| (from_ns.to_string(), (*n).into())).collect();

@@ -9,7 +9,7 @@ use super::object::Object;
 
 /// The document of one interval.
 ///
-/// - `growths`: of each process, in their order: how fast its resident set grew since the start.
+/// - `growths`: for each process, in the same order, the growth rate of its resident set since the start.
 /// - `start_ns`: the moment that `t_s` counts from; `t_s` is the interval's end.
 pub fn memory(interval: &MemoryInterval, growths: &[Maybe<Growth>], start_ns: u64) -> Value {
     let processes = interval.processes.iter().zip(growths);

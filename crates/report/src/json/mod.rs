@@ -1,5 +1,5 @@
-//! Documents for programs. Their form is a promise: `schema` names it, names carry units, and a value that we lack is
-//! `null` with its reason in `missing`, never 0.
+//! Documents for programs. Their form is a promise: `schema` names it, names carry units, and a missing value
+//! is `null` with its reason in `missing`, never 0.
 
 mod bakeoff;
 mod block_io;

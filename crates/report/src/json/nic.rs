@@ -9,7 +9,7 @@ use super::object::Object;
 
 /// The document of one interval. Counts are those of the interval.
 ///
-/// - `peers`: where they were asked for.
+/// - `peers`: traffic by peer, if requested.
 /// - `start_ns`: the moment that `t_s` counts from; `t_s` is the interval's end.
 pub fn nic(interval: &NicInterval, peers: Option<&Maybe<TcpPeers>>, start_ns: u64) -> Value {
     let seconds = interval.seconds();
@@ -52,7 +52,7 @@ fn tcp_peer(peer: &TcpPeer) -> Value {
         .finish()
 }
 
-/// The document of what there is, without counts.
+/// The document of the existing interfaces, without counts.
 pub fn nic_list(interfaces: &[InterfaceSample]) -> Value {
     let interfaces: Vec<Value> = interfaces.iter().map(|s| named(s).finish()).collect();
     json!({ "schema": "bakeoff.nic-list/1", "interfaces": interfaces })

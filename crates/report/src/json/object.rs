@@ -1,4 +1,4 @@
-//! A JSON object that knows what it lacks.
+//! A JSON object that records its missing values.
 
 use record::missing::Maybe;
 use serde_json::{Map, Value};
@@ -11,7 +11,7 @@ pub(crate) struct Object {
 }
 
 impl Object {
-    /// Adds a value that is there.
+    /// Adds a known value.
     pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.fields.insert(name.to_owned(), value.into());
         self
@@ -33,7 +33,7 @@ impl Object {
         self
     }
 
-    /// The object, with `missing` where anything is.
+    /// The object, with `missing` if any value is missing.
     pub(crate) fn finish(mut self) -> Value {
         if !self.missing.is_empty() {
             self.fields.insert("missing".to_owned(), Value::Object(self.missing));

@@ -1,4 +1,5 @@
-//! `bakeoff.profile/1`: stacks of an interval; the same read back; and `bakeoff.profile-compare/1`: two of them.
+//! `bakeoff.profile/1`: the stacks of an interval, written and read; `bakeoff.profile-compare/1`: two
+//! profiles.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,12 +11,12 @@ use serde_json::{Value, json};
 
 use super::object::Object;
 
-/// A document says something else.
+/// Error for a document that is not a profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotAProfile {
-    /// Where: `stacks[3].ns`.
+    /// Position in the document: `stacks[3].ns`.
     pub place: String,
-    /// What should stand there.
+    /// Value that this position should hold.
     pub expected: &'static str,
 }
 
@@ -27,7 +28,7 @@ impl fmt::Display for NotAProfile {
 
 impl std::error::Error for NotAProfile {}
 
-/// Frames that a stack read back may have; our own have fewer.
+/// Maximum depth of a stack that is read; the stacks that bakeoff writes are shallower.
 const FRAMES_MAX: usize = 512;
 
 /// The document of a profile. Frames are outermost first.
@@ -83,11 +84,11 @@ fn own_cost(profile: &Profile, cost: &ProfileCost) -> Value {
     })
 }
 
-/// A profile from its document.
+/// Reads a profile from its document.
 ///
 /// # Errors
 ///
-/// [`NotAProfile`], with the first place that does not read as one.
+/// [`NotAProfile`], with the first position that does not parse.
 pub fn read_profile(document: &Value) -> Result<Profile, NotAProfile> {
     let wrong = |place: &str, expected| NotAProfile { place: place.to_owned(), expected };
     if document["schema"] != "bakeoff.profile/1" {

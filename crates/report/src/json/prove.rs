@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::object::Object;
 
-/// The document of the proofs of one run; `run` where it is kept.
+/// The document of one run's proofs; `run` is present if the run is archived.
 pub fn prove(run: Option<RunId>, proofs: &[Proof]) -> Value {
     json!({
         "schema": "bakeoff.prove/1",

@@ -1,4 +1,4 @@
-//! `bakeoff.runs/1`: what the archive holds.
+//! `bakeoff.runs/1`: the contents of the archive.
 
 use analysis::Series;
 use record::missing::Missing;
@@ -16,7 +16,7 @@ pub fn runs<'a>(headers: impl IntoIterator<Item = &'a RunHeader>) -> Value {
     })
 }
 
-/// A run whose result is what was recorded meanwhile: its entry, and each of its series in five numbers.
+/// The document of a run without a load: its entry, and five numbers for each of its series.
 pub fn recorded(run: &Run) -> Value {
     let mut value = listed(&run.header);
     value["schema"] = json!("bakeoff.recorded/1");
@@ -37,7 +37,7 @@ fn summary(series: &Series) -> Value {
     })
 }
 
-/// One entry of it.
+/// The entry of one run.
 pub fn listed(header: &RunHeader) -> Value {
     let bakeoff = header.bakeoff.map(|id| id.to_string());
     let object = Object::default()

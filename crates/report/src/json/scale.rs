@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::object::Object;
 
-/// The document of a scale run, and of what it says beside another.
+/// The document of a scale run and of its comparison with another.
 pub fn scale(bakeoff: &Bakeoff, scale: &Scale, versus: Option<&Versus>) -> Value {
     let object = Object::default()
         .with("schema", "bakeoff.scale/1")

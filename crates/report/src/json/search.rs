@@ -1,4 +1,4 @@
-//! `bakeoff.search/1`: the highest rate that keeps a promise.
+//! `bakeoff.search/1`: the highest rate that meets an objective.
 
 use record::missing::{Maybe, Missing};
 use record::search::{Answer, Probe, ProbeEnd, SearchRecord, Try};
@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::object::Object;
 
-/// The document of a search: its answer, the interval that it lies in, the numbers of the tries that speak against it, from 1,
-/// and every run.
+/// The document of a search: its answer, the answer's interval, the numbers (from 1) of the tries that
+/// contradict it, and every run.
 pub fn search(search: &SearchRecord) -> Value {
     let unknown = |why: &str| -> Maybe<f64> { Err(Missing::because(why)) };
     let (word, kept, broken) = match &search.answer {

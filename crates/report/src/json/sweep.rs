@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::object::Object;
 
-/// The document of a sweep, and of what it says beside another.
+/// The document of a sweep and of its comparison with another.
 pub fn sweep(bakeoff: &Bakeoff, sweep: &Sweep, versus: &[Versus]) -> Value {
     let starts = sweep.starts.iter().map(|(how, found)| {
         Object::default().with("how", how.clone()).maybe("start_ns", found.clone().map(estimate)).finish()
@@ -26,7 +26,7 @@ pub fn sweep(bakeoff: &Bakeoff, sweep: &Sweep, versus: &[Versus]) -> Value {
     object.with("compared", versus.iter().map(compared).collect::<Vec<_>>()).finish()
 }
 
-/// The file system and the device of the files, and whether direct reads passed the page cache by.
+/// File system and device of the files, and whether direct reads bypassed the page cache.
 fn read_from(bakeoff: &Bakeoff) -> Value {
     let fact = |name: &str| {
         let unknown = || Missing::because("it was not noted");

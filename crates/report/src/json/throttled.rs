@@ -1,24 +1,25 @@
-//! The key `throttled` of every document of something that was measured.
+//! The key `throttled` of every document of a measurement.
 
 use record::bakeoff::Bakeoff;
 use record::limits::{Throttled, not_watched};
 use record::missing::Maybe;
 use serde_json::{Value, json};
 
-/// Its value.
+/// The value of the key.
 pub(crate) fn throttled(found: &Maybe<Throttled>) -> Maybe<Value> {
     found
         .clone()
         .map(|t| json!({"periods": t.periods, "time_s": t.time_ns as f64 * 1e-9, "cgroup": t.cgroup}))
 }
 
-/// Its value for a run of many trials: the sum over all that were measured, also over those that are INVALID by it.
+/// The value for a run of many trials: the sum over all measured trials, including those that throttling made
+/// INVALID.
 pub(crate) fn of_all(bakeoff: &Bakeoff) -> Maybe<Value> {
     let all = bakeoff.attempts.iter().filter_map(|attempt| Some(attempt.run.as_ref()?.throttled.clone()));
     throttled(&all.reduce(|a, b| Ok(a?.and(b?))).unwrap_or_else(|| Err(not_watched())))
 }
 
-/// Adds the key to a document; a value that is missing has its reason.
+/// Adds the key to a document; a missing value carries its reason.
 pub(crate) fn put(document: &mut Value, found: Maybe<Value>) {
     match found {
         Ok(value) => document["throttled"] = value,

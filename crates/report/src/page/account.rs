@@ -1,4 +1,4 @@
-//! What a sceptic asks for: what went wrong, what observing cost, and what everything rests on.
+//! The account for a sceptic: what went wrong, the cost of observing, and the provenance of the numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -60,11 +60,13 @@ pub(super) fn went_wrong(bakeoff: &Bakeoff) -> Section {
     Section { id: "went-wrong", title: "What went wrong", blocks }
 }
 
-/// Series whose sealed runs come from several set-ups, because only the trials that were still open were done again.
+/// Series with sealed runs from several set-ups, because a resume repeated only the open trials.
 ///
-/// On one set-up the trials of a series follow the order drawn: where it is gone back in, there was a fresh one.
+/// Within one set-up, the trials of a series follow the drawn order. A step back in that order means a fresh
+/// set-up.
 fn split_series(bakeoff: &Bakeoff) -> Vec<String> {
-    // By series: its block, the trial tried last, set-ups so far, and those of them that a sealed run is from.
+    // By series: its block, the last trial tried, the number of set-ups, and the set-ups that have a sealed
+    // run.
     let mut told: BTreeMap<u32, (u32, u32, u32, BTreeSet<u32>)> = BTreeMap::new();
     for attempt in &bakeoff.attempts {
         let Some(trial) = bakeoff.trials.iter().find(|t| t.index == attempt.trial) else { continue };
@@ -86,7 +88,7 @@ fn split_series(bakeoff: &Bakeoff) -> Vec<String> {
         .collect()
 }
 
-/// What a sealed run saw that a reader would want to know.
+/// Problems of a sealed run that a reader should know.
 fn blemish(trial: &Trial, run: &Run) -> Option<String> {
     let load = run.load.as_ref()?;
     let told: Vec<String> = [
@@ -103,7 +105,7 @@ fn blemish(trial: &Trial, run: &Run) -> Option<String> {
     (!told.is_empty()).then(|| format!("block {}, {}: {}", trial.block, named(&trial.levels), list(&told)))
 }
 
-/// The section of what the instruments and the generator cost.
+/// The section on the cost of the instruments and of the generator.
 pub(super) fn observing(bakeoff: &Bakeoff) -> Section {
     let mut rungs: Vec<&str> =
         bakeoff.sealed().flat_map(|(_, run)| &run.cpu).map(|interval| interval.rung.word()).collect();
@@ -139,7 +141,7 @@ pub(super) fn observing(bakeoff: &Bakeoff) -> Section {
     Section { id: "observing", title: "What observing cost", blocks }
 }
 
-/// The section of dates, versions, checksums, and the command that repeats it.
+/// The section of dates, versions, checksums, and the command that repeats the run.
 pub(super) fn statement(bakeoff: &Bakeoff) -> Section {
     let mut facts = Table::new("Disclosure", &["what", "value"]);
     let mut versions: Vec<&str> = bakeoff.sealed().map(|(_, r)| r.header.tool_version.as_str()).collect();

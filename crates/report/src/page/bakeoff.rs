@@ -1,4 +1,4 @@
-//! The page of a bake-off: the claim first, then everything that a sceptic needs, in the order of the printed form.
+//! The page of a bake-off: the claim, then the evidence, in the order of the printed form.
 
 use analysis::{Comparisons, Pair, Verdict};
 use record::bakeoff::{Bakeoff, Levels, Metric};
@@ -65,7 +65,7 @@ fn byline(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Vec<String> {
     byline
 }
 
-/// When the last run started that the page rests on.
+/// Start of the last run that the page rests on.
 pub(super) fn as_of_unix_ns(bakeoff: &Bakeoff) -> u64 {
     let last = bakeoff.sealed().map(|(_, run)| run.header.anchor.unix_ns).max();
     last.unwrap_or(bakeoff.header.anchor.unix_ns)
@@ -127,7 +127,7 @@ fn verdicts(comparisons: &Comparisons, metric: Metric) -> Table {
     table
 }
 
-/// What an event costs the server, where the plan has several rates.
+/// Cost of an event on the server, if the plan has several rates.
 fn slopes(comparisons: &Comparisons) -> Option<Table> {
     let interval = format!("#{} interval", share(1.0 - comparisons.rules.alpha));
     let mut table = Table::new(
@@ -212,7 +212,7 @@ fn landscape(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Section {
     }
 }
 
-/// Configurations of one condition under each other, the conditions in the plan's order.
+/// Configurations grouped by condition, the conditions in the plan's order.
 fn by_condition(cells: Vec<Levels>, comparisons: &Comparisons) -> Vec<Levels> {
     let mut conditions: Vec<Levels> = Vec::new();
     for levels in &cells {

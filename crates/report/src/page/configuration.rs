@@ -1,4 +1,4 @@
-//! What was set up: what differs between the configurations, what every run was asked for, what the machine was.
+//! The set-up: differences between the configurations, settings of every run, and the machine.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::{Block, Section, Table, Tone, Words};
 use crate::number::{count, span};
 use crate::words::{configuration, only};
 
-/// The section of it.
+/// The section of the set-up.
 pub(super) fn configuration_summary(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Section {
     let mut facts = Table::new("The machine", &["fact", "value"]);
     for (name, value) in &bakeoff.environment.facts {
@@ -29,7 +29,7 @@ pub(super) fn configuration_summary(bakeoff: &Bakeoff, comparisons: &Comparisons
     Section { id: "configuration", title: "Results and configuration summary", blocks }
 }
 
-/// What is not the same in all configurations: by design, and as found in the runs.
+/// Differences between configurations: by design, and as recorded in the runs.
 fn differences(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Table {
     let configurations = configurations(comparisons);
     let names: Vec<String> = configurations.iter().map(configuration).collect();
@@ -50,7 +50,7 @@ fn differences(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Table {
     table
 }
 
-/// Everything that is known of a configuration's sealed runs: all values that occurred, where there are several.
+/// All known properties of a configuration's sealed runs; a property with several values lists them all.
 fn properties(bakeoff: &Bakeoff, comparisons: &Comparisons, a: &Levels) -> BTreeMap<String, String> {
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut note = |key: String, value: String| {
@@ -64,7 +64,7 @@ fn properties(bakeoff: &Bakeoff, comparisons: &Comparisons, a: &Levels) -> BTree
     }
     for (_, run) in bakeoff.sealed().filter(|(t, _)| only(&t.levels, &comparisons.compared) == *a) {
         for (name, value) in &run.environment.facts {
-            // What differs from trial to trial by itself is no property of a configuration.
+            // Facts that differ between trials are not properties of a configuration.
             if let (Ok(value), false) = (value, name.starts_with("trial.")) {
                 note(format!("machine {name}"), value.clone());
             }
@@ -85,7 +85,7 @@ fn properties(bakeoff: &Bakeoff, comparisons: &Comparisons, a: &Levels) -> BTree
         .collect()
 }
 
-/// Numbers by size, then words by letter.
+/// Sorts numbers by value, then words alphabetically.
 fn sort_as_read(values: &mut [String]) {
     let number = |v: &String| v.parse::<f64>().unwrap_or(f64::INFINITY);
     values.sort_by(|a, b| number(a).total_cmp(&number(b)).then_with(|| a.cmp(b)));
@@ -109,7 +109,7 @@ fn settings_table(bakeoff: &Bakeoff) -> Table {
     table
 }
 
-/// What a load was asked to do, by name.
+/// Settings of a load, by name.
 pub(super) fn settings(s: &LoadSettings) -> Vec<(&'static str, String)> {
     let mut told = vec![
         ("target", s.target.masked()),

@@ -1,4 +1,4 @@
-//! The section that closes a page: the command that repeats the run, what was asked for, and the machine.
+//! The section that closes a page: the command that repeats the run, its settings, and the machine.
 
 use record::environment::Environment;
 use record::run::RunHeader;

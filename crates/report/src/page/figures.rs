@@ -8,14 +8,14 @@ use crate::chart::{Forest, ForestRow, Kind, Line, Lines, Point, forest, lines};
 use crate::number::{change, change_interval, count, latency, metric_value, share, significant_4};
 use crate::words::{at, capital, configuration, list, metric as metric_name, named, only, sense, short};
 
-/// Percentile spectra that a page shows at most; the rest would bury it.
+/// Maximum number of percentile spectra on a page.
 const SPECTRA_MAX: usize = 6;
-/// The quantiles of a spectrum that its table tells.
+/// Quantiles in the table of a spectrum.
 const TOLD: [f64; 9] = [0.5, 0.9, 0.95, 0.99, 0.995, 0.999, 0.999_9, 0.999_99, 0.999_999];
-/// Points of a spectrum's line for each factor of ten in rarity.
+/// Points of a spectrum's line per factor of ten in rarity.
 const POINTS_PER_NINE: i32 = 12;
 
-/// The quantiles of a spectrum's line, and those of its table among them: from the median to one in a million.
+/// Quantiles of a spectrum's line, from the median to one in a million; they include those of its table.
 fn spectrum_quantiles() -> Vec<f64> {
     let rare = |i: i32| 0.5 * 10.0_f64.powf(-f64::from(i) / f64::from(POINTS_PER_NINE));
     let mut quantiles: Vec<f64> =
@@ -25,8 +25,8 @@ fn spectrum_quantiles() -> Vec<f64> {
     quantiles
 }
 
-/// A metric in every cell: against the condition that is a number, a picture for each value of the others; else a
-/// picture with the conditions, or the configurations, beside each other.
+/// A metric in every cell. If a condition is numeric, it is the x axis, with a picture for each value of the
+/// other conditions; otherwise one picture shows the conditions, or the configurations, side by side.
 pub(super) fn cells(comparisons: &Comparisons, bakeoff: &Bakeoff, metric: Metric) -> Vec<Figure> {
     let known: Vec<&Cell> = comparisons.cells_of(metric).filter(|c| c.summary.is_ok()).collect();
     let Some(factor) = numeric_factor(bakeoff, comparisons) else {
@@ -52,7 +52,7 @@ pub(super) fn cells(comparisons: &Comparisons, bakeoff: &Bakeoff, metric: Metric
     others.iter().filter_map(picture).collect()
 }
 
-/// The condition with the most values, all of them numbers and at least two.
+/// The condition with the most values, if it has at least two and all are numbers.
 pub(super) fn numeric_factor<'a>(bakeoff: &'a Bakeoff, comparisons: &Comparisons) -> Option<&'a Factor> {
     let is_numeric = |f: &&Factor| f.values.len() > 1 && f.values.iter().all(|v| v.parse::<f64>().is_ok());
     bakeoff
@@ -63,16 +63,16 @@ pub(super) fn numeric_factor<'a>(bakeoff: &'a Bakeoff, comparisons: &Comparisons
         .max_by_key(|f| f.values.len())
 }
 
-/// What stands on the x axis.
+/// The x axis.
 struct Axis {
-    /// Its name, and the end of the title.
+    /// Title of the axis; `title_end` ends the figure's title.
     title: String,
     title_end: String,
     kind: Kind,
     range: Option<(f64, f64)>,
-    /// The places and their labels.
+    /// Positions and labels of the ticks.
     ticks: Vec<(f64, String)>,
-    /// The factors whose values make up a label.
+    /// Factors that make up a label.
     factors: Vec<String>,
     joined: bool,
 }
@@ -367,7 +367,7 @@ fn spectrum_point(p: &SpectrumPoint) -> Point {
     }
 }
 
-/// The combinations of the compared factors, the reference first: the order that gives colors and markers.
+/// Combinations of the compared factors, the reference first: this order sets colors and markers.
 pub(super) fn configurations(comparisons: &Comparisons) -> Vec<Levels> {
     let mut found = vec![comparisons.reference.clone()];
     for cell in &comparisons.cells {
@@ -387,7 +387,7 @@ fn known(cell: &Cell) -> Vec<f64> {
     cell.values.iter().filter_map(|v| v.value.as_ref().ok()?.middle()).collect()
 }
 
-/// The comparison's condition and configuration, as short as it can be told apart.
+/// The condition and configuration of a comparison, abbreviated while it stays unambiguous.
 fn row_label(pair: &Pair) -> String {
     let condition = named(&pair.levels);
     let a = short(&pair.a);
@@ -405,7 +405,7 @@ pub(super) fn tick_rate(v: f64) -> String {
     if v >= 10.0 || v == 0.0 { count(v.round() as u64) } else { significant_4(v) }
 }
 
-/// `2 ms`, `0.5 us`: a round latency without digits that say nothing.
+/// `2 ms`, `0.5 us`: a round latency without trailing zeros.
 pub(super) fn tick_seconds(seconds: f64) -> String {
     if seconds <= 0.0 {
         return "0".to_owned();

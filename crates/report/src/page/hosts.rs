@@ -4,7 +4,7 @@ use record::environment::Environment;
 
 use super::{Block, Page, Section, Table, Tone, Words};
 
-/// Lays out one machine, or several beside each other, with what differs first.
+/// Lays out one machine, or several side by side with the differences first.
 pub fn hosts(hosts: &[(String, &Environment)]) -> Page {
     let names: Vec<&str> = hosts.iter().map(|(name, _)| name.as_str()).collect();
     let heads: Vec<&str> = std::iter::once("fact").chain(names.iter().copied()).collect();
@@ -46,7 +46,7 @@ pub(crate) fn facts<'a>(hosts: &'a [(String, &Environment)]) -> Vec<&'a str> {
     names
 }
 
-/// Whether the hosts do not agree on a fact, or it is known of some only.
+/// Whether the hosts differ in a fact, or only some have it.
 pub(crate) fn differs(hosts: &[(String, &Environment)], fact: &str) -> bool {
     hosts.windows(2).any(|two| two[0].1.fact(fact) != two[1].1.fact(fact))
 }

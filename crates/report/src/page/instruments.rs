@@ -1,4 +1,4 @@
-//! What the instruments beside the CPU's saw of a run: a section each, with the top lines and a figure.
+//! The results of the instruments other than the CPU's: a section each, with the top lines and a figure.
 
 use record::block_io::{IoBy, IoInterval, fold};
 use record::instruments::{Instruments, Observed};
@@ -11,13 +11,13 @@ use crate::chart::{Kind, Line, Lines, Point, lines, round_values};
 use crate::heat_map::io_heat;
 use crate::number::{count, latency, percent, percent_digits, rate};
 
-/// Lines of a table at most; the rest is summed in one.
+/// Maximum number of lines in a table; one more line sums the rest.
 const TOP: usize = 10;
-/// Lines of a figure at most.
+/// Maximum number of lines in a figure.
 const DRAWN: usize = 6;
 const MIB: f64 = 1_048_576.0;
 
-/// The sections of those instruments that looked, or were to look.
+/// The sections of the instruments that were attached or requested.
 pub(super) fn sections(run: &Run) -> Vec<Section> {
     let seen = &run.instruments;
     let all = [
@@ -29,7 +29,7 @@ pub(super) fn sections(run: &Run) -> Vec<Section> {
     all.into_iter().filter(|section| !section.blocks.is_empty()).collect()
 }
 
-/// The section of one instrument, or why it has no intervals.
+/// The section of one instrument, or the reason for its missing intervals.
 fn section<T: Observed>(seen: &Instruments, title: &'static str, lay_out: fn(&[T]) -> Vec<Block>) -> Section {
     let why = seen.missing.get(T::NAME).map(|m| Block::Text(format!("Not observed: {m}.")));
     Section { id: T::NAME, title, blocks: lay_out(T::of(seen)).into_iter().chain(why).collect() }
@@ -168,7 +168,7 @@ fn nic(intervals: &[NicInterval]) -> Vec<Block> {
     let tcp = |of: fn(&record::nic::TcpCounts) -> u64| -> u64 {
         intervals.iter().filter_map(|i| i.tcp.as_ref().ok()).map(of).sum()
     };
-    // The same reason in every interval: what the kernel does not tell now it does not tell later.
+    // The reason is the same in every interval: the kernel's abilities do not change during a run.
     let words =
         match intervals.iter().map(|i| &i.tcp).find(|t| t.is_ok()).or(intervals.first().map(|i| &i.tcp)) {
             Some(Err(missing)) => format!("What TCP did is not known: {missing}."),

@@ -19,7 +19,7 @@ use crate::chart::{Kind, Line, Lines, Point, lines};
 use crate::number::{count, date_time, latency, percent, rate, span};
 use crate::text::{P99, Style, cited, latency_cell, on_paper};
 
-/// Lays out the page; that of a run without a load is of what was recorded.
+/// Lays out the page; a run without a load gets the page of its recorded series.
 pub fn load(run: &Run) -> Page {
     let header = &run.header;
     let byline = vec![
@@ -60,7 +60,7 @@ pub fn load(run: &Run) -> Page {
     }
 }
 
-/// What the search was for that this run belongs to, and what it found where this run ended it.
+/// The search that this run belongs to, and the answer of the search if this run ended it.
 fn searched(run: &Run) -> String {
     let labels = &run.header.labels;
     match (labels.get("search"), labels.get("search-answer")) {
@@ -73,7 +73,7 @@ fn searched(run: &Run) -> String {
     }
 }
 
-/// A run whose result is what was recorded meanwhile: other tools' text, instruments around a command.
+/// The page of a run without a load: text of other tools, or instruments around a command.
 fn without_load(run: &Run, byline: Vec<String>) -> Page {
     let header = &run.header;
     let (word, tone) = match header.state {
@@ -96,7 +96,7 @@ fn without_load(run: &Run, byline: Vec<String>) -> Page {
     }
 }
 
-/// What a command took, as three tell it.
+/// CPU time of a command, from three sources.
 fn took(recorded: &Recorded) -> Table {
     let end = match recorded.end {
         CommandEnd::Code(code) => format!("exit code {code}"),
@@ -162,7 +162,7 @@ fn claim(record: &LoadRecord) -> String {
     };
     let slow = match distribution.summary() {
         Some(s) => {
-            // Where the sample does not hold that percentile, its largest value says what it can.
+            // If the sample does not hold that percentile, its maximum is printed as a bound.
             let (name, ns) = s.quantile_ns(P99).map_or(("max", s.max_ns), |ns| ("p99", ns));
             let at_least = if s.lower_bounds.contains(&name) { "at least " } else { "" };
             let at = if name == "max" { "at most" } else { "at p99" };
@@ -303,7 +303,7 @@ fn latencies(record: &LoadRecord) -> Section {
 fn spectrum(kinds: &[(&str, Histogram, Option<Summary>)], data: Table) -> Option<Figure> {
     let line = |(name, histogram, _): &(&str, Histogram, Option<Summary>)| {
         let events = histogram.count() as f64;
-        // Even steps on the axis, as far as there is an event left above.
+        // Even steps on the axis, up to the last one with an event above it.
         let places = (0_u32..).map(|i| 2.0 * 10.0_f64.powf(f64::from(i) / 8.0)).take_while(|x| *x <= events);
         let points: Vec<Point> = places
             .filter_map(|x| {

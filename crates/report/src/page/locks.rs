@@ -1,4 +1,4 @@
-//! What a run waited for: a section for the kernel's locks, and one for those of programs.
+//! The lock waits of a run: a section for kernel locks and one for locks of programs.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use super::{Block, Figure, Table, over_time};
 use crate::chart::{Kind, Line, Lines, Point, lines};
 use crate::number::{count, latency, percent_digits};
 
-/// Lines of a table at most; the rest is in the line for all.
+/// Maximum number of lines in a table; the last line sums the rest.
 const TOP: usize = 10;
-/// Before a number that is a lower bound.
+/// Prefix of a number that is a lower bound.
 const AT_LEAST: &str = ">=";
-/// Lines of a figure at most.
+/// Maximum number of lines in a figure.
 const DRAWN: usize = 6;
 
 pub(super) fn of_kernel(intervals: &[LockInterval]) -> Vec<Block> {
@@ -123,8 +123,8 @@ fn bound(lost: &BTreeMap<String, u64>) -> &'static str {
     if lost.is_empty() { "" } else { AT_LEAST }
 }
 
-/// Seconds that were waited for one lock in an interval. Missing where it has no line of its own and others have none
-/// either: then it may be among those that are one line together.
+/// Seconds that threads waited for one lock in an interval. `None` if the lock has no line and the interval
+/// sums other locks in one line: the lock may be among those.
 fn seconds_of(mut its: impl Iterator<Item = u64>, has_rest: bool) -> Option<f64> {
     let first = its.next();
     if first.is_none() && has_rest {
@@ -143,23 +143,23 @@ fn cells(bound: &str, waits: &Waits) -> [String; 4] {
     ]
 }
 
-/// Those that stand for themselves, and not for what an interval had no line for: that is in the sum.
+/// Locks with their own line, without the sum of the others.
 fn known<T>(locks: &[T], address: impl Fn(&T) -> u64) -> impl Iterator<Item = &T> {
     locks.iter().filter(move |lock| address(lock) != 0)
 }
 
-/// The last part of a path is what tells.
+/// The last part of a path, which distinguishes calls.
 fn call(name: &Maybe<String>) -> String {
     name.as_deref().map_or("?", |call| call.rsplit("::").next().unwrap_or(call)).to_owned()
 }
 
-/// Those that are long enough to be a point: what was left of the last second is none.
+/// Intervals long enough to plot; the remainder of the last second is left out.
 fn whole_ones<T>(intervals: &[T], seconds: impl Fn(&T) -> f64) -> impl Iterator<Item = &T> {
     let typical_s = intervals.first().map_or(0.0, &seconds);
     intervals.iter().filter(move |i| 2.0 * seconds(i) >= typical_s)
 }
 
-/// A function's name, of a long one the end: it tells more than the beginning.
+/// A function's name; of a long name only the end, which distinguishes more than the beginning.
 fn word(name: &Maybe<String>) -> String {
     const LETTERS_MAX: usize = 32;
     let Ok(name) = name else { return "?".to_owned() };
@@ -174,10 +174,10 @@ fn named(lock: &LockSample) -> String {
     lock.name.clone().unwrap_or_else(|_| format!("{:#x}", lock.address))
 }
 
-/// At the end of each interval, threads that waited in it; missing where that is not known.
+/// Number of waiting threads at the end of each interval; `None` if unknown.
 type Values = Vec<(u64, Option<f64>)>;
 
-/// What was waited for most, as threads that wait at the same time: seconds of waiting per second.
+/// The locks with the most waiting, in threads that wait at the same time: seconds of waiting per second.
 fn waiting(drawn: Vec<(String, Values)>, start_ns: u64, title: &str) -> Option<Figure> {
     let mut data =
         Table::new("Threads that wait at the same time", &["lock", "#mean", "#least", "#greatest"]);
@@ -244,7 +244,7 @@ mod tests {
 
     use super::*;
 
-    /// Of locks by their address; 0 stands for those that had no line of their own.
+    /// An interval with locks by address; address 0 is the sum of locks without a line.
     fn interval(k: u64, locks: &[(u64, u64)]) -> LockInterval {
         let lock = |(address, count): &(u64, u64)| LockSample {
             cgroup: None,
@@ -281,7 +281,8 @@ mod tests {
         let blocks = of_kernel(&intervals);
         let [Block::Table(table), Block::Figure(figure)] = &blocks[..] else { panic!("{blocks:?}") };
         let text = format!("{table:?}");
-        // In the second interval the first lock may be among the six; in the third there is nothing the second could be among.
+        // In the second interval the first lock may be among the six. The third interval has no sum that
+        // could hold the second lock.
         assert!(text.contains("\">=170\"") && text.contains("\"170\""), "{text}");
         assert!(text.contains("\"351\""), "the sum is of all: {text}");
         assert!(figure.caption.contains("gap"));

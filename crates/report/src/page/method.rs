@@ -1,4 +1,4 @@
-//! What an event was, and how verdicts were reached.
+//! The definition of an event and the method behind the verdicts.
 
 use analysis::Comparisons;
 use record::bakeoff::{Bakeoff, Plot, Trial};
@@ -140,7 +140,7 @@ pub(super) fn method(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Section {
     Section { id: "method", title: "Method", blocks }
 }
 
-/// `block 1: wal (threads=4, threads=1), delete (...)`, a line a block.
+/// `block 1: wal (threads=4, threads=1), delete (...)`, one line per block.
 fn order(bakeoff: &Bakeoff) -> String {
     let whole: Vec<String> =
         bakeoff.factors.iter().filter(|f| f.plot == Plot::Whole).map(|f| f.name.clone()).collect();

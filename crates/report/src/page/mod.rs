@@ -1,4 +1,4 @@
-//! What stands on a page, before it is HTML or Markdown: written once, rendered twice.
+//! The content of a page, independent of HTML and Markdown: written once, rendered twice.
 
 mod account;
 mod bakeoff;
@@ -26,7 +26,7 @@ pub use scale::scale;
 pub(crate) use series::written as series_value;
 pub use sweep::sweep;
 
-/// The color of a word; the word itself always says the same.
+/// The color of a word. The word alone has the same meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tone {
     Good,
@@ -42,7 +42,7 @@ pub struct Page {
     pub(crate) title: String,
     /// The author's question; may be empty.
     pub(crate) question: String,
-    /// The word that comes first: how far the rest may be believed.
+    /// The word that comes first: how far the page may be believed.
     pub(crate) standing: Words,
     /// The claim, one sentence.
     pub(crate) claim: String,
@@ -80,7 +80,7 @@ pub(crate) enum Block {
     Figure(Figure),
     /// Text in a fixed pitch, under a title; folded where the form allows.
     Code { title: String, text: String },
-    /// A table that few will read whole: folded where the form allows.
+    /// A long table, folded if the form allows it.
     Folded(Table),
 }
 
@@ -102,7 +102,7 @@ pub(crate) struct Column {
     pub(crate) numeric: bool,
 }
 
-/// A text and how it is meant.
+/// A text with an optional tone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Words {
     pub(crate) text: String,
@@ -125,7 +125,7 @@ pub(crate) struct Figure {
 }
 
 impl Table {
-    /// An empty one. A head that starts with `#` is of numbers.
+    /// Returns an empty table. A head that starts with `#` marks a column of numbers.
     pub(crate) fn new(caption: impl Into<String>, heads: &[&str]) -> Self {
         let column = |head: &&str| match head.strip_prefix('#') {
             Some(head) => Column { head: head.to_owned(), numeric: true },
@@ -142,7 +142,7 @@ impl Table {
 }
 
 impl Words {
-    /// Text that is meant in a way.
+    /// Returns text with a tone.
     pub(crate) fn toned(text: impl Into<String>, tone: Tone) -> Self {
         Self { text: text.into(), tone: Some(tone) }
     }

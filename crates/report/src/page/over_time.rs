@@ -1,4 +1,4 @@
-//! What a load's latency did while it was measured.
+//! The latency of a load over its measured phase.
 
 use record::histogram::Histogram;
 use record::load::LoadRecord;
@@ -8,12 +8,12 @@ use super::{Figure, Table};
 use crate::chart::{Kind, Line, Lines, Point, lines};
 use crate::number::{latency, rate};
 
-/// Places on the time axis at most; more intervals are merged, without loss, into so many.
+/// Maximum number of positions on the time axis; more intervals are merged without loss.
 pub const PLACES_MAX: usize = 300;
 /// The lines, by quantile.
 const DRAWN: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("max", 1.0)];
 
-/// Some of neighbouring intervals.
+/// A merged group of neighbouring intervals.
 struct Stretch {
     until_s: f64,
     for_s: f64,
@@ -21,7 +21,7 @@ struct Stretch {
 }
 
 impl Stretch {
-    /// `None` if it has too few events to hold the quantile: then it would be the maximum by another name.
+    /// A quantile, or `None` if there are too few events to hold it: it would be the maximum.
     fn quantile_ns(&self, quantile: f64) -> Option<u64> {
         if quantile < 1.0 {
             self.histogram.held_quantile_ns(quantile)
@@ -31,7 +31,7 @@ impl Stretch {
     }
 }
 
-/// Median, 99th percentile and maximum over time; none of fewer than two intervals.
+/// Median, 99th percentile and maximum over time; `None` for fewer than two intervals.
 pub(super) fn over_time(record: &LoadRecord) -> Option<Figure> {
     let kind = if record.response.is_ok() { LatencyKind::Response } else { LatencyKind::Service };
     let slices: Vec<&HistogramSlice> =

@@ -6,7 +6,7 @@ use record::run::Run;
 use super::{Block, Page, Section, Table, Tone, Words};
 use crate::text::proofs::{cell, error, percent_of_cpu, reasons, remarks, totals, value};
 
-/// Lays it out: the totals, the table, what could not be proved.
+/// Lays out the totals, the table, and the subjects that could not be proved.
 pub(super) fn proofs(run: &Run, byline: Vec<String>, disclosure: Section) -> Page {
     let ours = |verdict: ProofVerdict| run.proofs.iter().filter(|p| p.ours && p.verdict() == verdict).count();
     let standing = match (ours(ProofVerdict::Fail), ours(ProofVerdict::Pass)) {

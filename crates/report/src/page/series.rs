@@ -1,4 +1,5 @@
-//! Numbers over time, of whatever tool or instrument: a table of all, a picture of those that move together.
+//! Numbers over time from any tool or instrument: a table of all series, and a picture of series that change
+//! together.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +10,12 @@ use super::{Block, Figure, Section, Table, Words};
 use crate::chart::{Kind, Line, Lines, Point, lines};
 use crate::number::{count, significant, significant_4, span};
 
-/// Lines that a picture can hold and be read.
+/// Maximum number of lines in a readable picture.
 const LINES_MAX: usize = 6;
-/// Rows of one name that are shown unfolded; of more, the greatest.
+/// Maximum number of unfolded rows of one name; the largest are shown.
 const ROWS_MAX: usize = 20;
 
-/// The sentence that says how much there is.
+/// The sentence with the number of recorded series and samples.
 pub(super) fn claim(recorded: &[Series]) -> String {
     let moments = recorded.iter().map(|s| s.points.len()).max().unwrap_or(0);
     let ends = || recorded.iter().flat_map(|s| &s.points).map(|(t_s, _)| *t_s);
@@ -27,7 +28,7 @@ pub(super) fn claim(recorded: &[Series]) -> String {
     }
 }
 
-/// What was recorded; nothing where nothing was.
+/// The section of recorded series, or `None` without any.
 pub(super) fn section(recorded: &[Series]) -> Option<Section> {
     if recorded.is_empty() {
         return None;
@@ -49,7 +50,7 @@ pub(super) fn section(recorded: &[Series]) -> Option<Section> {
     Some(Section { id: "series", title: "Recorded over time", blocks })
 }
 
-/// The series of one name, the greatest first.
+/// The series of one name, the largest first.
 fn labelled(all: &[&Series]) -> Table {
     let mut sorted = all.to_vec();
     sorted.sort_by(|a, b| b.mean.total_cmp(&a.mean));
@@ -65,7 +66,7 @@ fn labelled(all: &[&Series]) -> Table {
     table
 }
 
-/// What tells a series from the others of its name.
+/// The parts of a series' identity that differ between series of its name.
 fn identity(series: &Series, all: &[&Series]) -> String {
     let one_host = all.iter().all(|other| other.host == series.host);
     match (one_host, series.labels.is_empty()) {
@@ -90,7 +91,7 @@ fn row(name: &str, series: &Series) -> Vec<Words> {
     ]
 }
 
-/// A value as its unit wants it.
+/// A value formatted for its unit.
 pub(crate) fn written(name: &str, value: f64) -> String {
     #[expect(
         clippy::cast_possible_truncation,
@@ -103,7 +104,7 @@ pub(crate) fn written(name: &str, value: f64) -> String {
     if name.ends_with("_ratio") { format!("{} %", significant(value * 100.0)) } else { significant_4(value) }
 }
 
-/// One picture for the shares of a tool, one for its other lines, and one for each name that has many.
+/// One picture for a tool's ratios, one for its other lines, and one for each name with many series.
 fn figures(by_name: &BTreeMap<&str, Vec<&Series>>) -> Vec<Figure> {
     let mut groups: BTreeMap<(String, bool), Vec<(&str, &Series)>> = BTreeMap::new();
     let mut found = Vec::new();
@@ -135,7 +136,7 @@ fn short(name: &str, tool: &str) -> String {
 }
 
 fn figure(title: String, is_share: bool, mut all: Vec<(String, &Series)>) -> Option<Figure> {
-    // The greatest are drawn; a line that is nothing all the time is no picture.
+    // The largest are drawn; a line that is always 0 is left out.
     all.retain(|(_, s)| s.max > 0.0);
     all.sort_by(|a, b| b.1.mean.total_cmp(&a.1.mean));
     let left_out = all.len().saturating_sub(LINES_MAX);
@@ -178,7 +179,7 @@ fn figure(title: String, is_share: bool, mut all: Vec<(String, &Series)>) -> Opt
     })
 }
 
-/// A round value, without digits that say nothing.
+/// A round value without trailing zeros.
 pub(super) fn tick_value(value: f64) -> String {
     if value >= 1_000.0 { significant(value) } else { format!("{}", (value * 1e6).round() / 1e6) }
 }
@@ -197,7 +198,7 @@ fn line(name: &str, series: &Series, is_share: bool) -> Line {
     Line { name: cut(name), points, banded: true, joined: true, gaps: Vec::new() }
 }
 
-/// A name that leaves room for the lines: its end tells more than its beginning.
+/// The end of a long name: it distinguishes more than the beginning.
 pub(super) fn cut(name: &str) -> String {
     const LETTERS_MAX: usize = 26;
     let letters = name.chars().count();

@@ -11,9 +11,9 @@ use crate::claim::beside_others;
 use crate::number::{bandwidth, change, change_interval, date_time, latency, span};
 use crate::words::{cost_sentence, plural, shape_sentence, with_interval};
 
-/// Rows of a table of numbers at most: a page is read by people, and all sizes are in the archive.
+/// Maximum number of rows in a table of numbers. The archive has all sizes.
 const ROWS_MAX: usize = 200;
-/// Places that the line of a figure goes through at most.
+/// Maximum number of points on the line of a figure.
 const LINE_MAX: usize = 2_000;
 
 /// Lays out the page.

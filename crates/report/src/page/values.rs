@@ -1,4 +1,4 @@
-//! What a plan asks of each trial beside the clock, such as how small a file became, against throughput.
+//! Values that a plan records for each trial besides time, such as a compressed size, against throughput.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,8 @@ struct Spread {
     n: usize,
 }
 
-/// A picture of each value against throughput, for each condition but the one that gives the marks their style.
+/// A picture of each value against throughput, for each condition except the one that sets the style of the
+/// marks.
 pub(super) fn against_throughput(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Vec<Figure> {
     let style = numeric_factor(bakeoff, comparisons).map(|factor| factor.name.clone());
     let rest = |cell: &Cell| {
@@ -50,7 +51,7 @@ pub(super) fn against_throughput(bakeoff: &Bakeoff, comparisons: &Comparisons) -
     figures
 }
 
-/// Every value that trials were asked for, by its name and cell.
+/// Every recorded value of the trials, by name and cell.
 fn values(bakeoff: &Bakeoff) -> BTreeMap<&str, BTreeMap<&Levels, Spread>> {
     let mut found: BTreeMap<&str, BTreeMap<&Levels, Vec<f64>>> = BTreeMap::new();
     for (trial, run) in bakeoff.sealed() {
@@ -73,7 +74,7 @@ struct Picture<'a> {
     values: &'a BTreeMap<&'a Levels, Spread>,
     cells: Vec<&'a Cell>,
     condition: &'a Levels,
-    /// The factor whose values are the styles of the marks.
+    /// The factor that sets the style of the marks.
     style: Option<&'a str>,
 }
 
@@ -112,7 +113,7 @@ impl Picture<'_> {
         Some(Figure { title, caption, description: self.describe(comparisons, &what, unit), drawing, data })
     }
 
-    /// The values of the factor of style, in the order of the cells; one without a name where there is no such factor.
+    /// Values of the style factor, in the order of the cells; one empty name if there is no such factor.
     fn styles(&self) -> Vec<String> {
         let mut styles = Vec::new();
         for cell in &self.cells {
@@ -209,13 +210,13 @@ fn with_unit(value: f64, unit: &str) -> String {
     if unit.is_empty() { value } else { format!("{value} {unit}") }
 }
 
-/// A round value, without digits that say nothing.
+/// A round value without trailing zeros.
 fn tick(value: f64) -> String {
     let text = significant_4(value);
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-/// `reduction_pct` in words, and its unit.
+/// The label and the unit of a value: `reduction_pct` is `reduction` in `%`.
 fn paper_name(name: &str) -> (String, &'static str) {
     let units =
         [("_pct", "%"), ("_ratio", ""), ("_bytes", "bytes"), ("_ns", "ns"), ("_s", "s"), ("_count", "")];

@@ -11,11 +11,11 @@ use crate::claim::{Standing, claim};
 use crate::number::{change, change_interval, metric_value, p_value, share};
 use crate::words::{cell_mean, configuration, metric as metric_name, not_judged, sense, values_of};
 
-/// The claim with what limits it, and a table of verdicts for each judged metric.
+/// Writes the claim with its limits, and a table of verdicts for each judged metric.
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Fails if writing to `out` fails.
 pub fn bakeoff(
     out: &mut dyn Write,
     bakeoff: &Bakeoff,
@@ -37,11 +37,11 @@ pub fn bakeoff(
     self::comparisons(out, comparisons, style)
 }
 
-/// A table of verdicts for each judged metric, and how they were reached.
+/// Writes a table of verdicts for each judged metric, and the method.
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Fails if writing to `out` fails.
 pub fn comparisons(out: &mut dyn Write, comparisons: &Comparisons, style: Style) -> io::Result<()> {
     let mut metrics: Vec<Metric> = Vec::new();
     for pair in &comparisons.pairs {
@@ -64,7 +64,7 @@ pub fn comparisons(out: &mut dyn Write, comparisons: &Comparisons, style: Style)
     paragraph(out, &method(comparisons), 0, style)
 }
 
-/// How verdicts were reached, in one sentence each.
+/// The method behind the verdicts, one sentence per rule.
 fn method(comparisons: &Comparisons) -> String {
     let rules = comparisons.rules;
     let level = share(1.0 - rules.alpha);
@@ -124,7 +124,8 @@ fn verdict_tint(verdict: Verdict) -> Tint {
     }
 }
 
-/// The mean of one side of a pair over the blocks that the pair rests on: a table shows no fewer than it says.
+/// Mean of one side of a pair, over the blocks that the pair rests on, so the table agrees with its block
+/// count.
 fn mean(pair: &Pair, side: fn(&(f64, f64)) -> f64) -> String {
     match (&pair.estimate, &pair.means) {
         (Ok(_), Ok(means)) => metric_value(pair.metric, side(means)),
@@ -132,7 +133,7 @@ fn mean(pair: &Pair, side: fn(&(f64, f64)) -> f64) -> String {
     }
 }
 
-/// The cells themselves, where a plan compares nothing.
+/// The cells themselves, if the plan compares nothing.
 fn cells(out: &mut dyn Write, comparisons: &Comparisons, style: Style) -> io::Result<()> {
     let factors = comparisons.conditions.iter();
     let mut table = factors

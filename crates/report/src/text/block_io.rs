@@ -15,32 +15,32 @@ use crate::number::{count, latency, percent_digits, significant_4};
 pub enum IoHistogram {
     /// Bytes of each request.
     Size,
-    /// From its start to its end.
+    /// Latency from the start of a request to its end.
     Latency,
-    /// From its issue to the driver to its end.
+    /// Latency from the issue to the driver to the end.
     IssueLatency,
-    /// Where on the device it began.
+    /// Position of the request on the device.
     Address,
-    /// How far from the one before it.
+    /// Distance from the previous request.
     Seek,
 }
 
-/// What is shown of an interval.
+/// Parts of an interval to print.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IoView {
     /// The distributions to show of each group.
     pub histograms: Vec<IoHistogram>,
-    /// Groups; the rest is summed up in one row.
+    /// Number of groups; one more row sums the rest.
     pub top: usize,
 }
 
-/// One interval: rates of all devices, a row for each group, then the distributions that were asked for.
+/// Writes one interval: rates of all devices, a row for each group, then the requested distributions.
 ///
-/// - `start_ns`: start of the first interval, from which the time shown counts.
+/// - `start_ns`: start of the first interval; printed times count from it.
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Fails if writing to `out` fails.
 pub fn io_interval(
     out: &mut dyn Write,
     interval: &IoInterval,
@@ -80,7 +80,7 @@ pub fn io_interval(
         .iter()
         .filter_map(|(n, what)| n.as_ref().ok().filter(|n| **n > 0).map(|n| format!("{} {what}", count(*n))))
         .collect();
-    // Who asked for a part of the requests is told once an interval what is not known of a part.
+    // If a filter selects some requests, merges are unknown; this is printed once per interval.
     if let Err(missing) = &interval.merged {
         notes.push(format!("merged unknown ({missing})"));
     }
@@ -97,10 +97,10 @@ pub fn io_interval(
     Ok(())
 }
 
-/// A key that groups may have: its head, where it stands, and its value.
+/// A key of groups: its head, its alignment, and its value.
 type Key = (&'static str, Align, fn(&IoGroup, &BTreeSet<String>) -> Option<String>);
 
-/// Names that more than one file has.
+/// Names that several files share.
 fn shared_names(groups: &[IoGroup]) -> BTreeSet<String> {
     let mut inodes: BTreeMap<&String, BTreeSet<&Inode>> = BTreeMap::new();
     for (file, inode) in groups.iter().filter_map(|g| Some((g.file.as_ref()?, g.inode.as_ref()?))) {
@@ -109,7 +109,7 @@ fn shared_names(groups: &[IoGroup]) -> BTreeSet<String> {
     inodes.into_iter().filter(|(_, inodes)| inodes.len() > 1).map(|(file, _)| file.clone()).collect()
 }
 
-/// The file's name, with its inode where another one is called the same.
+/// The file's name, with its inode if another file has the same name.
 fn file(g: &IoGroup, shared: &BTreeSet<String>) -> Option<String> {
     let name = g.file.clone()?;
     Some(match &g.inode {
@@ -186,7 +186,7 @@ fn table(interval: &IoInterval, at_least: &str, top: usize) -> Table {
         for g in rest {
             all.add(g);
         }
-        // The first key has room for it.
+        // The first key has room for the number of further groups.
         let mut names = vec![format!("({} more)", rest.len())];
         names.resize(keys.len(), String::new());
         add(&all, names);
@@ -225,7 +225,7 @@ fn distribution(
     ];
     let name: Vec<String> = keys.into_iter().flatten().collect();
     paragraph(out, format!("{} {what}", name.join(" ")).trim(), 2, style)?;
-    // A label, a bar and a count, each apart by a blank or a line.
+    // A label, a bar and a count, separated by blanks or a line.
     let bar_width = style.width.saturating_sub(10 + 2 + 1 + 12).clamp(8, 40);
     for (bound, n) in values {
         let length = (n as f64 / most as f64 * bar_width as f64).ceil();
@@ -240,7 +240,7 @@ fn rising(powers: &Powers) -> Vec<(i128, u64)> {
     powers.iter().map(|(bound, n)| (i128::from(*bound), *n)).collect()
 }
 
-/// Latencies by powers of two: the fine buckets lie inside of these.
+/// Latencies by powers of two, summed from the finer buckets.
 fn by_powers(l: &Latencies) -> Vec<(i128, u64)> {
     let mut powers = Powers::new();
     for b in &l.buckets {

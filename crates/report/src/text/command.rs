@@ -8,11 +8,11 @@ use record::missing::Maybe;
 use super::{Style, cpu_interval, labelled, paragraph};
 use crate::number::{percent, span};
 
-/// How the command ended, its CPU time as three see it, and the machine over exactly that window.
+/// Writes the command's exit status, its CPU time from three sources, and the machine over the same window.
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Fails if writing to `out` fails.
 pub fn command(out: &mut dyn Write, recorded: &Recorded, style: Style) -> io::Result<()> {
     const INDENT: usize = 11;
     let end = match recorded.end {
@@ -63,7 +63,7 @@ pub fn command(out: &mut dyn Write, recorded: &Recorded, style: Style) -> io::Re
     }
 }
 
-/// What interrupts took while the command had a CPU.
+/// Interrupt time while the command had a CPU.
 fn interrupts(recorded: &Recorded) -> String {
     match &recorded.interrupted_ns {
         Ok(ns) => {
@@ -73,7 +73,7 @@ fn interrupts(recorded: &Recorded) -> String {
     }
 }
 
-/// What explains that events saw more than the parent was told.
+/// Explains CPU time that events measured and the parent's rusage lacks.
 fn difference(recorded: &Recorded) -> Option<String> {
     let (events, rusage) = (recorded.by_events_ns.as_ref().ok()?, recorded.by_rusage.as_ref().ok()?.sum_ns());
     let more_ns = events.saturating_sub(rusage);
@@ -86,5 +86,5 @@ fn difference(recorded: &Recorded) -> Option<String> {
     })
 }
 
-/// Less than a few ticks is nothing to explain.
+/// Smallest difference that is explained: a few ticks.
 const NOTED_NS: u64 = 30_000_000;

@@ -1,4 +1,4 @@
-//! The CPUs at a terminal, an interval at a time, in the manner of vmstat.
+//! The CPUs at a terminal, one interval at a time, in the manner of vmstat.
 
 use std::io::{self, Write};
 
@@ -11,7 +11,7 @@ use crate::number::{count, latency, percent, percent_digits};
 
 type Ratio = fn(&CpuSample) -> Maybe<f64>;
 
-/// The columns of shares: head, how expendable, and where the value is.
+/// The columns of ratios: head, rank for dropping, and value.
 const RATIOS: [(&str, u8, Ratio); 10] = [
     ("event %", 0, |s| s.event_ratio.clone()),
     ("irq %", 3, |s| s.irq_ratio.clone()),
@@ -25,23 +25,24 @@ const RATIOS: [(&str, u8, Ratio); 10] = [
     ("steal %", 1, |s| s.stolen_ratio.clone()),
 ];
 
-/// So many CPUs have a row each; of more, only those that stand out.
+/// Up to this number of CPUs, each has a row; above it, only the busiest.
 const ROWS_MAX: usize = 32;
-/// How many of those that stand out.
+/// Number of rows for the busiest CPUs.
 const ROWS_OF_MANY: usize = 8;
 
-/// One interval: a row for each CPU and one for all, then a line for each saturated CPU, for each whose books do not
-/// balance, and for each that came or went.
+/// Writes one interval: a row for each CPU and one for all, then a line for each saturated CPU, for each CPU
+/// with an accounting mismatch, and for each that came or went.
 ///
-/// `event %` is busy by context switches, `/proc %` what `/proc/stat` says, `unacc %` what `/proc/stat` did not book.
-/// Columns that no CPU has a value for are left out; why is said once, below the first interval. Of more than 32 CPUs
-/// only the busiest have a row, with a line that says how busy all are.
+/// `event %` is busy time by context switches, `/proc %` is busy time by `/proc/stat`, and `unacc %` is time
+/// that `/proc/stat` did not book. A column without any value is left out; the reason is printed once, below
+/// the first interval. If there are more than 32 CPUs, only the busiest have a row, and a line gives the
+/// distribution of all.
 ///
-/// - `start_ns`: start of the first interval, from which the time shown counts.
+/// - `start_ns`: start of the first interval; printed times count from it.
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Fails if writing to `out` fails.
 pub fn cpu_interval(
     out: &mut dyn Write,
     interval: &CpuInterval,
@@ -80,7 +81,7 @@ pub fn cpu_interval(
     let counts = interval.lost.iter().filter(|(reason, n)| **n > 0 && is_count(reason));
     let counts: Vec<String> = counts.map(|(reason, n)| format!("{} {reason}", count(*n))).collect();
     if !counts.is_empty() {
-        // Of all CPUs, whichever of them have a row.
+        // Over all CPUs, with or without a row.
         let unowned = interval.lost.get(UNOWNED_NS).map(|ns| latency(*ns as f64));
         let unowned = unowned.map(|s| format!(", {s} busy, thread unknown")).unwrap_or_default();
         let text = format!(
@@ -93,7 +94,7 @@ pub fn cpu_interval(
     if interval.from_ns <= start_ns { missing(out, interval, style) } else { Ok(()) }
 }
 
-/// How much of the time may be on the wrong side of the books.
+/// Upper bound of the time that the CPU accounts attribute to the wrong side.
 fn off_by(interval: &CpuInterval) -> String {
     match interval.unsure_ratio() {
         small if small < 0.000_5 => "0.1 % of the time".to_owned(),
@@ -101,7 +102,7 @@ fn off_by(interval: &CpuInterval) -> String {
     }
 }
 
-/// The CPUs that have a row, by number.
+/// CPUs with a row, in order of their numbers.
 fn shown_rows(interval: &CpuInterval) -> Vec<&CpuSample> {
     let mut rows: Vec<&CpuSample> = interval.cpus.iter().collect();
     if rows.len() <= ROWS_MAX {
@@ -116,7 +117,7 @@ fn shown_rows(interval: &CpuInterval) -> Vec<&CpuSample> {
     rows
 }
 
-/// How many of all CPUs are how busy.
+/// Number of CPUs in each range of utilization.
 fn spread(interval: &CpuInterval) -> String {
     let busy: Vec<f64> = interval.cpus.iter().filter_map(|s| s.busy_ratio().ok()).collect();
     let between = |low: f64, high: f64| busy.iter().filter(|r| (low..high).contains(*r)).count();
@@ -140,9 +141,9 @@ fn table(interval: &CpuInterval) -> Table {
     let shown: Vec<&(&str, u8, Ratio)> = RATIOS
         .iter()
         .filter(|(name, _, of)| {
-            // Where events are seen, what is not idle adds nothing but doubt.
+            // With events, `not-idle %` adds only uncertainty.
             let redundant = *name == "not-idle %" && interval.cpus.iter().all(|s| s.event_ratio.is_ok());
-            // A machine of one's own has none; where there is some, it matters.
+            // Steal is 0 except on a virtual machine that shares its CPUs; any steal is printed.
             let nothing = *name == "steal %" && interval.cpus.iter().all(|s| of(s).is_ok_and(|r| r < 0.0005));
             !redundant && !nothing && interval.cpus.iter().any(|s| of(s).is_ok())
         })
@@ -208,7 +209,7 @@ fn imbalance(cpu: u32, ns: i64) -> String {
     format!("CPU {cpu}: the books do not balance: {:.3} ms {what}; do not trust its row", ms.abs())
 }
 
-/// CPUs that lack what others have, each reason once.
+/// Writes the CPUs that lack a value which others have, once per reason.
 fn came_and_went(out: &mut dyn Write, interval: &CpuInterval, style: Style) -> io::Result<()> {
     if interval.cpus.iter().all(|s| s.event_ratio.is_err()) {
         return Ok(());
@@ -238,7 +239,7 @@ fn hottest(sample: &CpuSample) -> Option<String> {
     Some(format!("{}/{} {}", top.comm, top.tid, percent(top.ratio)))
 }
 
-/// How many threads waited on average.
+/// Mean number of waiting threads.
 fn waiting_cell(waiting: Maybe<f64>) -> String {
     waiting.map_or("-".to_owned(), |n| format!("{n:.2}"))
 }
@@ -247,10 +248,10 @@ fn waiting_tint(sample: &CpuSample, seconds: f64) -> Option<Tint> {
     (sample.full(seconds) == Ok(true)).then_some(Tint::Bad)
 }
 
-/// Pressure from which a line says so.
+/// Least pressure that is printed.
 const NOTED_PRESSURE: f64 = 0.1;
 
-/// What threads had to wait for the CPU.
+/// Mean number of threads that waited for the CPU, in words.
 fn waited(sample: &CpuSample, seconds: f64) -> String {
     match sample.waiting(seconds) {
         Ok(n) if sample.full(seconds) == Ok(true) => format!("{n:.2} threads waited for it on average"),
@@ -264,7 +265,7 @@ fn full(sample: &CpuSample, seconds: f64) -> String {
     format!("CPU {} is full{busy}: {}", sample.cpu, waited(sample, seconds))
 }
 
-/// What interrupts had, where that is more than the thread that ran most had.
+/// Time of interrupts, if it exceeds that of the busiest thread.
 fn by_interrupts(sample: &CpuSample) -> Option<String> {
     let (irq, softirq) = (sample.irq_ratio.clone().ok()?, sample.softirq_ratio.clone().ok()?);
     let top = sample.top.as_ref().map_or(0.0, |top| top.ratio);
@@ -282,7 +283,7 @@ fn saturated(sample: &CpuSample, seconds: f64) -> String {
     format!("CPU {} is saturated{busy}{by}; {}", sample.cpu, waited(sample, seconds))
 }
 
-/// Why whole columns are not there, each reason once.
+/// Writes the reason for each missing column, once per reason.
 fn missing(out: &mut dyn Write, interval: &CpuInterval, style: Style) -> io::Result<()> {
     let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
     for (name, _, of) in RATIOS.iter().filter(|(_, _, of)| !interval.cpus.iter().any(|s| of(s).is_ok())) {

@@ -8,11 +8,11 @@ use super::table::{Align, Table};
 use super::{Style, Tint, labelled, paragraph};
 use crate::page::{differs, facts};
 
-/// The facts of one machine, or of several beside each other, with what differs first and marked.
+/// Writes the facts of one machine, or of several side by side, with the differences first and marked.
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Fails if writing to `out` fails.
 pub fn hosts(out: &mut dyn Write, hosts: &[(String, &Environment)], style: Style) -> io::Result<()> {
     match hosts {
         [(_, host)] => one(out, host, style),
@@ -93,7 +93,7 @@ mod tests {
             assert!(line.chars().count() <= 60, "{line}");
         }
         assert!(written(&both[..1], 80).contains("unknown: no file"));
-        // Three machines, each with a line of many words: every line fits all the same.
+        // Three machines, each with a line of many words: every line must still fit.
         let mut wordy = host("6.1", None);
         wordy.facts.insert("kernel.cmdline".to_owned(), Ok("word ".repeat(60)));
         let three = ["one", "other", "third"].map(|name| (name.to_owned(), &wordy));

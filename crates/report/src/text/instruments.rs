@@ -1,4 +1,5 @@
-//! The instruments besides the CPUs, at a terminal: a line each, of all intervals together. A page has the rest.
+//! The instruments other than the CPU's at a terminal: one line each, over all intervals. A page has the
+//! details.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -15,11 +16,11 @@ use crate::number::{count, latency, percent, significant_4};
 const INDENT: usize = 11;
 const KIB: f64 = 1024.0;
 
-/// A line for each instrument that looked, or was to look; nothing where none was.
+/// Writes a line for each instrument that was attached or requested; nothing if there was none.
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Fails if writing to `out` fails.
 pub fn instruments(out: &mut dyn Write, seen: &Instruments, style: Style) -> io::Result<()> {
     if seen.is_empty() {
         return Ok(());
@@ -40,7 +41,7 @@ pub fn instruments(out: &mut dyn Write, seen: &Instruments, style: Style) -> io:
     Ok(())
 }
 
-/// The name of an instrument, and its line if it has intervals.
+/// The name of an instrument, with its line if it has intervals.
 fn line<T: Observed>(
     seen: &Instruments,
     write: fn(&[T]) -> Option<String>,

@@ -1,4 +1,4 @@
-//! A load at a terminal: a line a second while it runs, and what it came to.
+//! A load at a terminal: a line per interval while it runs, and its result.
 
 use std::io::{self, Write};
 
@@ -17,20 +17,21 @@ use crate::words::plural;
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Fails if writing to `out` fails.
 pub fn progress_header(out: &mut dyn Write, style: Style) -> io::Result<()> {
     let heads = ["time", "offered/s", "achieved/s", "backlog", "p50", "p99", "max", "errors"];
     progress_row(out, &heads.map(str::to_owned), "", style)
 }
 
-/// One interval of a running load on one line: time, offered and achieved rate, backlog, latency, errors.
+/// Writes one interval of a running load on one line: time, offered and achieved rate, backlog, latency,
+/// errors.
 ///
-/// Latency is response time, in a closed loop service time. Warm-up and outages are named at the line's end; on a
-/// narrow terminal warm-up puts the time in brackets.
+/// Latency is response time; in a closed loop it is service time. The line's end marks warm-up and outages;
+/// on a narrow terminal, brackets around the time mark warm-up.
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Fails if writing to `out` fails.
 pub fn progress_line(out: &mut dyn Write, progress: &Progress, style: Style) -> io::Result<()> {
     let summary = progress.latency.summary();
     let cell = |line| summary.as_ref().map_or("-".to_owned(), |summary| latency_cell(summary, line));
@@ -52,13 +53,13 @@ pub fn progress_line(out: &mut dyn Write, progress: &Progress, style: Style) -> 
     progress_row(out, &cells, note, style)
 }
 
-/// The end of an interval; short ones would all end at `0s`.
+/// End of an interval, with decimals if the interval is short.
 fn moment(progress: &Progress) -> String {
     let digits = if progress.interval_s < 0.995 { 2 } else { 0 };
     format!("{:.*}s", digits, progress.t_s)
 }
 
-/// A change of the rate, in a few words.
+/// A change of the rate in words.
 pub fn rate_change(change: &RateChange) -> String {
     let (from, to) = (rate(change.from_per_s), rate(change.per_s));
     let at = if change.at_s < 0.0 {
@@ -69,13 +70,13 @@ pub fn rate_change(change: &RateChange) -> String {
     format!("changed from {from}/s to {to}/s, {at}")
 }
 
-/// What stands at the end of a line while the server cannot be reached; on a narrow terminal, in place of p99.
+/// Mark of a line while the server is unreachable; on a narrow terminal it replaces p99.
 const OUTAGE: &str = "OUTAGE";
-/// Place of p99 among [`QUANTILES`].
+/// Index of p99 in [`QUANTILES`].
 pub(crate) const P99: usize = 3;
 const _: () = assert!(QUANTILES[P99].1 > 0.989 && QUANTILES[P99].1 < 0.991);
 
-/// Fixed widths, so that lines stay under each other; p50 and max, then offered, give way on narrow terminals.
+/// Writes one row with fixed widths, so that lines align; a narrow terminal drops p50 and max, then offered.
 fn progress_row(out: &mut dyn Write, cells: &[String; 8], note: &str, style: Style) -> io::Result<()> {
     const WIDTHS: [usize; 8] = [5, 9, 10, 7, 7, 7, 7, 6];
     let shown: &[usize] = match style.width {
@@ -99,11 +100,11 @@ fn progress_row(out: &mut dyn Write, cells: &[String; 8], note: &str, style: Sty
     writeln!(out, "{line} {}", tinted(note, tint, style))
 }
 
-/// What a load came to: whether it may be used, rates, events, latencies, errors, cost, checks.
+/// Writes the result of a load: validity, rates, events, latencies, errors, cost, checks.
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Fails if writing to `out` fails.
 pub fn load_record(
     out: &mut dyn Write,
     record: &LoadRecord,
@@ -163,7 +164,7 @@ fn what(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Result<()
         n => format!(", {}", plural(n as usize, "connection")),
     };
     labelled(out, ("load", None), &format!("{threads}{connections}, {pace}{}", on_time(s)), 10, style)?;
-    // Of one connection, or of a target that needs none, there is nothing to tell.
+    // A single connection, or a target that needs none, has nothing to report.
     match record
         .connect
         .as_ref()
@@ -180,7 +181,7 @@ fn what(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Result<()
     }
 }
 
-/// What the generator did to be on time.
+/// Settings that keep the generator on time.
 fn on_time(s: &LoadSettings) -> String {
     let client = s.client;
     let spin =
@@ -231,7 +232,7 @@ fn rates_and_events(out: &mut dyn Write, record: &LoadRecord, style: Style) -> i
     Ok(())
 }
 
-/// Percentiles down, kinds of latency across: what is compared stands side by side.
+/// Writes percentiles down and kinds of latency across, so that compared values are side by side.
 fn latencies(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Result<()> {
     let kinds: [(&str, Maybe<Option<Summary>>, u8); 4] = [
         ("response", record.response_summary(), 0),
@@ -265,12 +266,12 @@ fn latency_lines() -> impl Iterator<Item = &'static str> {
     ["min", "mean"].into_iter().chain(QUANTILES.iter().map(|(name, _)| *name)).chain(["max"])
 }
 
-/// `p99_9` in files is `p99.9` on paper.
+/// A quantile's name in reports: `p99_9` in files is `p99.9`.
 pub(crate) fn on_paper(quantile: &str) -> String {
     quantile.replace('_', ".")
 }
 
-/// What stands at `line` of a table of latencies: `min`, `mean`, `max` or one of [`QUANTILES`].
+/// The value in row `line` of a table of latencies: `min`, `mean`, `max` or one of [`QUANTILES`].
 pub(crate) fn latency_cell(summary: &Summary, line: &str) -> String {
     let ns = match line {
         "min" => summary.min_ns as f64,
@@ -284,7 +285,7 @@ pub(crate) fn latency_cell(summary: &Summary, line: &str) -> String {
             }
         }
     };
-    // What is not over could still raise it: the weaker of the two.
+    // Unfinished events could still raise the value: the weaker bound is printed.
     let bound = match (summary.lower_bounds.contains(&line), summary.upper_bounds.contains(&line)) {
         (true, _) => ">=",
         (false, true) => "<=",

@@ -1,4 +1,4 @@
-//! Locks at a terminal, an interval at a time: those of the kernel and those of programs.
+//! Locks at a terminal, one interval at a time: kernel locks and locks of programs.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -11,29 +11,29 @@ use super::tasks::cgroup_name;
 use super::{Style, Tint, labelled, paragraph};
 use crate::number::{count, latency, percent_digits};
 
-/// What is shown of each lock beside its line.
+/// Parts of an interval to print besides the lines of locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LockView {
-    /// How each caller was reached.
+    /// The call stack of each caller.
     pub stacks: bool,
-    /// How many waits took how long.
+    /// The histogram of wait times.
     pub histogram: bool,
-    /// Lines; the rest is summed up in one.
+    /// Number of lines; one more line sums the rest.
     pub top: usize,
-    /// Whether locks were left out that nobody asked for: then the sums are not those of all, and say so.
+    /// Whether a filter left out locks: the sums then cover a part of all locks, and the output says so.
     pub is_part: bool,
 }
 
-/// One interval of the kernel's locks: a line for each lock and caller, most waiting first, and one for all.
+/// Writes one interval of kernel locks: a line for each lock and caller, by wait time, and one for all.
 ///
-/// `CPU %` is the share of all CPUs that spinning burned; sleeping waits burn none. Where waits were lost, numbers are
-/// lower bounds and say so.
+/// `CPU %` is the share of all CPUs that spinning burned; sleeping waits burn none. If waits were lost, the
+/// numbers are marked as lower bounds.
 ///
-/// - `start_ns`: start of the first interval, from which the time shown counts.
+/// - `start_ns`: start of the first interval; printed times count from it.
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Fails if writing to `out` fails.
 pub fn lock_interval(
     out: &mut dyn Write,
     interval: &LockInterval,
@@ -132,17 +132,17 @@ fn lock_table(interval: &LockInterval, view: LockView, (all, spun_ns): (&Waits, 
 }
 
 const TOTAL: &str = "TOTAL";
-/// Neither a number nor a control group.
+/// Empty cells for the number and the control group.
 const NOTHING: (String, String) = (String::new(), String::new());
 
-/// One interval of programs' locks: a line for each process, lock and place in its code, most waiting first, and one
-/// for all. Where waits were lost, numbers are lower bounds and say so.
+/// Writes one interval of programs' locks: a line for each process, lock and call site, by wait time, and one
+/// for all. If waits were lost, the numbers are marked as lower bounds.
 ///
-/// - `start_ns`: start of the first interval, from which the time shown counts.
+/// - `start_ns`: start of the first interval; printed times count from it.
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Fails if writing to `out` fails.
 pub fn user_lock_interval(
     out: &mut dyn Write,
     interval: &UserLockInterval,
@@ -234,7 +234,7 @@ fn user_lock_table(interval: &UserLockInterval, view: LockView) -> Table {
             format!("{}/{}", lock.comm, lock.pid),
             lock.kind.word().to_owned(),
             format!("{:#x}", lock.address),
-            // The last part of a path is what tells.
+            // The last part of a path distinguishes calls.
             lock.call.as_deref().map_or("-", |c| c.rsplit("::").next().unwrap_or(c)).to_owned(),
             caller(&lock.caller),
         ];
@@ -266,12 +266,12 @@ fn group(cgroup: Option<&str>) -> String {
     cgroup.map(cgroup_name).unwrap_or_default()
 }
 
-/// `>=` where something was lost.
+/// `>=` if waits were lost.
 fn bound(lost: &BTreeMap<String, u64>) -> &'static str {
     if lost.is_empty() { "" } else { ">=" }
 }
 
-/// A line of what was lost, where anything was.
+/// Writes a line with the numbers of lost waits, if any.
 fn lost(out: &mut dyn Write, lost: &BTreeMap<String, u64>, style: Style) -> io::Result<()> {
     if lost.is_empty() {
         return Ok(());
@@ -284,7 +284,7 @@ fn caller(caller: &Maybe<String>) -> String {
     caller.clone().unwrap_or_else(|missing| format!("? ({missing})"))
 }
 
-/// A line for each power of two between the shortest and the longest wait.
+/// Writes a line for each power of two between the shortest and the longest wait.
 fn histogram(out: &mut dyn Write, waits: &Waits, style: Style) -> io::Result<()> {
     const LABEL: usize = 20;
     let (Some((first, _)), Some((last, _))) =

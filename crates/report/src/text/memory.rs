@@ -10,15 +10,15 @@ use super::table::{Align, Table};
 use super::{Style, Tint, paragraph};
 use crate::number::{count, percent, significant};
 
-/// One interval: the machine, and a line for each of the largest processes.
+/// Writes one interval: the machine, and a line for each of the largest processes.
 ///
-/// - `growths`: of each process, in their order.
-/// - `top`: processes that are shown.
-/// - `start_ns`: start of the first interval, from which the time shown counts.
+/// - `growths`: for each process, in the same order.
+/// - `top`: number of processes.
+/// - `start_ns`: start of the first interval; printed times count from it.
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Fails if writing to `out` fails.
 pub fn memory_interval(
     out: &mut dyn Write,
     interval: &MemoryInterval,

@@ -1,4 +1,4 @@
-//! Tables and sentences for people at a terminal, from 40 columns up, and for pipes.
+//! Tables and sentences for terminals of at least 40 columns, and for pipes.
 
 mod bakeoff;
 mod block_io;
@@ -51,21 +51,21 @@ pub use sweep::sweep;
 pub use tasks::{cgroups, tasks};
 pub use waiting::{interrupts, waits};
 
-/// How a terminal, or what stands for one, can be written to.
+/// Width and color of a terminal or of its replacement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
-    /// Columns that a line may take.
+    /// Maximum number of columns in a line.
     pub width: usize,
-    /// Whether words may be colored. Nothing is said by color alone.
+    /// Whether words may be colored. Color alone carries no information.
     pub color: bool,
 }
 
 impl Style {
-    /// For pipes and files: no color, and lines as long as tables are.
+    /// Style for pipes and files: no color, and lines as wide as tables.
     pub const PIPE: Self = Self { width: 120, color: false };
 }
 
-/// What a word's color says beside the word itself.
+/// Meaning of a word's color; the word itself carries the same meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tint {
     Good,
@@ -75,7 +75,7 @@ pub(crate) enum Tint {
     Strong,
 }
 
-/// The text in its color, where color is allowed.
+/// The text in its color if color is allowed.
 pub(crate) fn tinted(text: &str, tint: Tint, style: Style) -> String {
     let text = printable(text);
     if !style.color || text.is_empty() {
@@ -91,23 +91,23 @@ pub(crate) fn tinted(text: &str, tint: Tint, style: Style) -> String {
     format!("\u{1b}[{code}m{text}\u{1b}[0m")
 }
 
-/// Writes words in lines that fit, the second and later ones indented by `indent` blanks.
+/// Writes words in lines that fit; all lines but the first are indented by `indent` blanks.
 pub(crate) fn paragraph(out: &mut dyn Write, text: &str, indent: usize, style: Style) -> io::Result<()> {
     wrap(out, text, 0, indent, style)
 }
 
-/// Writes a label and, after it, words in lines that fit, the second and later ones indented by `indent` blanks.
+/// Writes a label, then words in lines that fit; all lines but the first are indented by `indent` blanks.
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Fails if writing to `out` fails.
 pub fn folded(out: &mut dyn Write, label: &str, text: &str, indent: usize, style: Style) -> io::Result<()> {
     let label = printable(label);
     write!(out, "{label}")?;
     wrap(out, text, label.chars().count(), indent, style)
 }
 
-/// Writes a label and, beside it from column `indent` on, words in lines that fit.
+/// Writes a label, then words in lines that fit, from column `indent` on.
 pub(crate) fn labelled(
     out: &mut dyn Write,
     (label, tint): (&str, Option<Tint>),
@@ -122,11 +122,11 @@ pub(crate) fn labelled(
     wrap(out, text, indent, indent, style)
 }
 
-/// - `used`: columns that are taken on the first line.
+/// - `used`: number of columns already written on the first line.
 fn wrap(out: &mut dyn Write, text: &str, used: usize, indent: usize, style: Style) -> io::Result<()> {
     let mut used = used;
     let mut gap = 0;
-    // A number and its percent sign stay on one line: the blank between them is hidden from the splitting.
+    // A number and its percent sign stay on one line: the split does not see the blank between them.
     let text = text.replace(" %", "\u{a0}%");
     for word in text.split_ascii_whitespace() {
         let word = printable(&word.replace('\u{a0}', " ")).into_owned();

@@ -1,4 +1,4 @@
-//! The network interfaces at a terminal, in the columns and the places that users of nicstat know.
+//! The network interfaces at a terminal, in the columns and order of nicstat.
 
 use std::io::{self, Write};
 
@@ -9,26 +9,27 @@ use record::printable::printable;
 use super::table::{Align, Table};
 use super::{Style, paragraph};
 
-/// What to show of an interval.
+/// Parts of an interval to print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option that the user may give or not")]
 pub struct NicView {
     /// The interfaces.
     pub interfaces: bool,
-    /// ... with errors, collisions and drops instead of mean packet sizes.
+    /// Errors, collisions and drops instead of mean packet sizes.
     pub extended: bool,
-    /// What TCP counted.
+    /// TCP counters.
     pub tcp: bool,
-    /// What UDP counted.
+    /// UDP counters.
     pub udp: bool,
-    /// One line of values between colons each, for programs.
+    /// One line of colon-separated values each, for programs.
     pub parseable: bool,
-    /// Also the heads of the columns.
+    /// Heads of the columns.
     pub heads: bool,
 }
 
-/// A column: head, width, how expendable on a narrow terminal (0 stays, the highest goes first). Where the first has no
-/// head, the time stands there, and the names below it start at the margin.
+/// A column: head, width, and rank for dropping on a narrow terminal (0 is never dropped, the highest goes
+/// first). If the first column has no head, the time is printed there, and the names below it are
+/// left-aligned.
 type Column = (&'static str, usize, u8);
 
 const PLAIN: [Column; 10] = [
@@ -74,14 +75,14 @@ const TCP: [Column; 11] = [
 
 const UDP: [Column; 5] = [("", 8, 0), ("InDG", 7, 0), ("OutDG", 7, 0), ("InErr", 7, 0), ("OutErr", 7, 0)];
 
-/// One interval, as the view says; a value that nobody knows is a dash.
+/// Writes one interval as the view asks; an unknown value is a dash.
 ///
-/// - `time`: of the interval's end, on the user's clock: `07:42:45`.
-/// - `unix_s`: the same for programs.
+/// - `time`: end of the interval on the user's clock: `07:42:45`.
+/// - `unix_s`: the same, for programs.
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Fails if writing to `out` fails.
 pub fn nic_interval(
     out: &mut dyn Write,
     interval: &NicInterval,
@@ -136,11 +137,11 @@ pub fn nic_interval(
     Ok(())
 }
 
-/// What there is: speed, duplex, state, and why what is not known is not.
+/// Writes the existing interfaces: speed, duplex, state, and the reason for each unknown value.
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Fails if writing to `out` fails.
 pub fn nic_list(out: &mut dyn Write, interfaces: &[InterfaceSample], style: Style) -> io::Result<()> {
     let mut table = Table::default()
         .column("Int", Align::Left, 0)
@@ -193,7 +194,7 @@ fn extended(s: &InterfaceSample, seconds: f64) -> Vec<String> {
     row
 }
 
-/// nicstat's own order of fields: time, name, rates, utilisation, saturation, and with `-x` the errors.
+/// nicstat's order of fields: time, name, rates, utilization, saturation, and with `-x` the errors.
 fn parseable(s: &InterfaceSample, seconds: f64, time: &str, extended: bool) -> Vec<String> {
     let per_s = |of: fn(&LinkCounts) -> u64| cell(&s.counts, |c| digits(of(c) as f64 / seconds));
     let mut row = vec![time.to_owned(), s.name.clone()];
@@ -227,7 +228,7 @@ fn util(s: &InterfaceSample, seconds: f64) -> String {
     cell(&s.util_ratio(seconds), |r| digits_4(r * 100.0))
 }
 
-/// - `lead`: what a line for programs starts with.
+/// - `lead`: prefix of a line for programs.
 fn tcp(interval: &NicInterval, lead: Option<&String>) -> Vec<String> {
     let seconds = interval.seconds();
     let wide: fn(f64) -> String = if lead.is_some() { digits_p } else { digits };
@@ -258,7 +259,7 @@ fn tcp(interval: &NicInterval, lead: Option<&String>) -> Vec<String> {
     row
 }
 
-/// - `lead`: what a line for programs starts with.
+/// - `lead`: prefix of a line for programs.
 fn udp(interval: &NicInterval, lead: Option<&String>) -> Vec<String> {
     let seconds = interval.seconds();
     let digits: fn(f64) -> String = if lead.is_some() { digits_p } else { digits };
@@ -278,7 +279,7 @@ fn cell<T>(value: &Maybe<T>, text: impl FnOnce(&T) -> String) -> String {
     value.as_ref().map_or("-".to_owned(), text)
 }
 
-/// Which columns fit.
+/// Columns that fit in `width`.
 fn shown(columns: &[Column], width: usize) -> Vec<bool> {
     let mut shown = vec![true; columns.len()];
     let taken = |shown: &[bool]| {
@@ -308,7 +309,7 @@ fn line(
     writeln!(out, "{}", kept.map(pad).collect::<Vec<_>>().join(" "))
 }
 
-/// As many digits after the point as nicstat gives a value of this size.
+/// A value with as many decimals as nicstat prints at this size.
 fn digits(value: f64) -> String {
     match value {
         v if v < 100.0 => format!("{v:.2}"),
@@ -317,7 +318,7 @@ fn digits(value: f64) -> String {
     }
 }
 
-/// The same for narrow columns.
+/// Variant of [`digits`] for narrow columns.
 fn digits_4(value: f64) -> String {
     match value {
         v if v < 10.0 => format!("{v:.2}"),
@@ -326,7 +327,7 @@ fn digits_4(value: f64) -> String {
     }
 }
 
-/// The same for programs.
+/// Variant of [`digits`] for programs.
 fn digits_p(value: f64) -> String {
     match value {
         v if v < 10.0 => format!("{v:.3}"),

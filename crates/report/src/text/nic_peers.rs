@@ -11,16 +11,16 @@ use super::table::{Align, Table};
 use super::{Style, paragraph};
 use crate::number::latency;
 
-/// Peers that have a line; JSON has all.
+/// Number of peers with a line; JSON has all.
 const LINES: usize = 10;
 
-/// Retransmits, drops and round trips by peer, those with most trouble first.
+/// Writes retransmits, drops and round trips by peer, the peers with the most trouble first.
 ///
-/// - `tcp`: what the namespace counted, for what is no peer's.
+/// - `tcp`: counters of the namespace, for traffic that has no peer.
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Fails if writing to `out` fails.
 pub fn nic_peers(
     out: &mut dyn Write,
     peers: &Maybe<TcpPeers>,
@@ -74,7 +74,8 @@ pub fn nic_peers(
     Ok(())
 }
 
-/// `10.0.0.7:5432` of a peer that we connected to, `10.0.0.7 to :5432` of one that connected to us.
+/// `10.0.0.7:5432` for a peer that the host connected to, `10.0.0.7 to :5432` for a peer that connected to
+/// it.
 fn name(peer: &TcpPeer) -> String {
     match (peer.opened, peer.address) {
         (Opened::ByPeer, address) => format!("{address} to :{}", peer.port),

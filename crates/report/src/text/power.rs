@@ -1,4 +1,4 @@
-//! Energy at a terminal: a line.
+//! Energy at a terminal, on one line.
 
 use std::io::{self, Write};
 
@@ -11,7 +11,7 @@ use crate::number::significant;
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Fails if writing to `out` fails.
 pub fn energy(out: &mut dyn Write, zones: &[EnergySample], style: Style) -> io::Result<()> {
     let one = |zone: &EnergySample| match (&zone.power_w(), &zone.energy_j) {
         (Ok(watts), Ok(joules)) => {

@@ -1,4 +1,4 @@
-//! A profile at a terminal: a line for each function; and two of them.
+//! A profile at a terminal, with a line for each function; and the comparison of two profiles.
 
 use std::io::{self, Write};
 
@@ -9,13 +9,13 @@ use super::table::{Align, Table};
 use super::{Style, Tint, paragraph};
 use crate::number::{count, latency, percent, percent_digits, significant, span};
 
-/// A profile as a table of functions, most time of their own first, and what it could not see.
+/// Writes a profile as a table of functions, by self time, and the limits of the profile.
 ///
-/// - `top`: lines; the rest is summed up in one.
+/// - `top`: number of lines; one more line sums the rest.
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Fails if writing to `out` fails.
 pub fn profile(out: &mut dyn Write, profile: &Profile, top: usize, style: Style) -> io::Result<()> {
     paragraph(out, &title(profile), 2, style)?;
     let functions = profile.functions();
@@ -88,7 +88,7 @@ fn title(profile: &Profile) -> String {
     }
 }
 
-/// What the numbers lack, and what they cost.
+/// Limits of the numbers, and the cost of profiling.
 fn caveats(profile: &Profile) -> Vec<String> {
     let total_ns = profile.total_ns().max(1) as f64;
     let d = &profile.doubts;
@@ -130,13 +130,13 @@ fn caveats(profile: &Profile) -> Vec<String> {
     lines
 }
 
-/// Two profiles, function by function, the largest differences first.
+/// Writes two profiles, function by function, the largest differences first.
 ///
-/// - `top`: lines.
+/// - `top`: number of lines.
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Fails if writing to `out` fails.
 pub fn profile_changes(
     out: &mut dyn Write,
     [before, after]: [&Profile; 2],

@@ -1,4 +1,4 @@
-//! Proofs: what each instrument said of each workload, beside the truth.
+//! Proofs: the value of each instrument on each workload, beside the true value.
 
 use std::io::{self, Write};
 
@@ -9,13 +9,14 @@ use super::table::{Align, Table};
 use super::{Style, Tint, paragraph};
 use crate::number::{count, date_time, latency, rate};
 
-/// A row a proof, then what they come to, and why where something could not be proved.
+/// Writes a row for each proof, then the totals and the reasons for impossible proofs.
 ///
-/// Verdicts in brackets are those of samplers and of others' tools, which are shown beside and decide nothing.
+/// Verdicts in brackets are those of samplers and of other tools; they are printed for comparison and decide
+/// nothing.
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Fails if writing to `out` fails.
 pub fn proofs(out: &mut dyn Write, proofs: &[Proof], style: Style) -> io::Result<()> {
     let mut table = Table::default()
         .column("workload", Align::Left, 0)
@@ -27,7 +28,7 @@ pub fn proofs(out: &mut dyn Write, proofs: &[Proof], style: Style) -> io::Result
         .column("verdict", Align::Left, 0);
     let mut before = None;
     for proof in proofs {
-        // Once for all of its instruments.
+        // The workload is printed once for all of its instruments.
         let again = before.replace(&proof.workload) == Some(&proof.workload);
         table.row(vec![
             (if again { String::new() } else { proof.workload.clone() }, None),
@@ -53,7 +54,8 @@ pub fn proofs(out: &mut dyn Write, proofs: &[Proof], style: Style) -> io::Result
     Ok(())
 }
 
-/// What a run says of the proofs that were last made on its machine, a line each; one that says so where there are none.
+/// The last proofs on the run's machine, one line per subject, or one line that says that there are no
+/// proofs.
 pub(crate) fn cited(calibration: &[Calibration]) -> Vec<String> {
     if calibration.is_empty() {
         return vec!["Instruments: not proved on this machine; bakeoff prove does that.".to_owned()];
@@ -91,7 +93,7 @@ pub(crate) fn value(value: f64, unit: Unit) -> String {
 pub(crate) fn error(value: f64, unit: Unit) -> String {
     let sign = if value < 0.0 { "-" } else { "+" };
     match unit {
-        // Points, not percent: a difference of two shares.
+        // Percentage points without a unit: the difference of two ratios.
         Unit::Ratio => format!("{:+.2}", value * 100.0),
         Unit::Ns => format!("{sign}{}", latency(value.abs())),
         Unit::PerS => format!("{sign}{}/s", rate(value.abs())),
@@ -99,7 +101,7 @@ pub(crate) fn error(value: f64, unit: Unit) -> String {
     }
 }
 
-/// Counts that are parts of one, such as a mean, keep two digits.
+/// A count with a fractional part, such as a mean, has two decimals.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -157,7 +159,7 @@ pub(crate) fn totals(proofs: &[Proof]) -> Vec<String> {
     subjects.iter().map(sentence).collect()
 }
 
-/// The largest error of the instrument that everything else is held against, where its unit is a share.
+/// The largest error of the reference instrument, if its unit is a ratio.
 fn worst_ratio<'a>(proofs: &'a [Proof], subject: &str) -> Option<(f64, &'a str)> {
     let first = proofs.iter().find(|p| p.subject == subject && p.ours && p.unit == Unit::Ratio)?;
     if first.instrument != "events" {
@@ -168,7 +170,7 @@ fn worst_ratio<'a>(proofs: &'a [Proof], subject: &str) -> Option<(f64, &'a str)>
     errors.max_by(|a, b| a.0.total_cmp(&b.0))
 }
 
-/// Why something could not be proved, each reason once, with what it holds for.
+/// Reasons for impossible proofs, each once with its subjects.
 pub(crate) fn reasons(proofs: &[Proof]) -> Vec<(String, String)> {
     let missing = proofs.iter().filter_map(|p| Some((p.error().err()?.reason, p)));
     grouped(missing)
@@ -195,7 +197,7 @@ fn grouped<'a>(pairs: impl Iterator<Item = (String, &'a Proof)>) -> Vec<(String,
     groups.into_iter().map(told).collect()
 }
 
-/// `hide 10 %`, or how many where they are many.
+/// `hide 10 %`, or the number of workloads if there are many.
 fn proofs_of_instrument(workloads: &[&str]) -> String {
     if workloads.len() > 3 { format!("{} workloads", workloads.len()) } else { workloads.join(", ") }
 }

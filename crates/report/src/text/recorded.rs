@@ -1,4 +1,4 @@
-//! A run whose result is what was recorded meanwhile, for people at a terminal.
+//! A run without a load, at a terminal: the recorded series.
 
 use std::io::{self, Write};
 
@@ -9,11 +9,11 @@ use super::{Style, Tint, paragraph, tinted};
 use crate::number::{count, date_time};
 use crate::page::series_value;
 
-/// Its title, how far it may be believed, and its series with their means and ends.
+/// Writes the title of a run, its validity, and its series with their means and extremes.
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Fails if writing to `out` fails.
 pub fn recorded(out: &mut dyn Write, run: &Run, style: Style) -> io::Result<()> {
     let header = &run.header;
     paragraph(out, &format!("{}  {}", header.id, header.title), 2, style)?;

@@ -1,4 +1,4 @@
-//! What the archive holds, a line each.
+//! The contents of the archive, one line per run.
 
 use std::io::{self, Write};
 
@@ -8,11 +8,11 @@ use super::table::{Align, Table};
 use super::{Style, Tint};
 use crate::number::date_time;
 
-/// Runs and bake-offs, in the order given. Names are whole at any width, so that they can be copied.
+/// Writes runs and bake-offs in the order given. Names are never cut, so that they can be copied.
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Fails if writing to `out` fails.
 pub fn runs_list<'a>(
     out: &mut dyn Write,
     headers: impl IntoIterator<Item = &'a RunHeader>,
@@ -43,7 +43,7 @@ pub fn runs_list<'a>(
 
 fn title(header: &RunHeader) -> String {
     match &header.reason {
-        // What a run with a result lacks must not be cut off.
+        // The reason that a sealed run is incomplete must not be cut off.
         Some(reason) if header.state == RunState::Sealed => format!("{reason}: {}", header.title),
         Some(reason) => format!("{} ({reason})", header.title),
         None => header.title.clone(),

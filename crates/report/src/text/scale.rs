@@ -12,11 +12,11 @@ use crate::claim::beside_others;
 use crate::number::{percent_digits, significant, significant_4};
 use crate::words::{cliff_sentence, law_sentence};
 
-/// A table of the levels, what the laws say, and what one copy would have said.
+/// Writes a table of the levels, the fitted laws, and what one copy alone would have suggested.
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Fails if writing to `out` fails.
 pub fn scale(
     out: &mut dyn Write,
     bakeoff: &Bakeoff,
@@ -101,7 +101,7 @@ fn row(level: &Level) -> Vec<(String, Option<Tint>)> {
     ]
 }
 
-/// A sentence as it is printed: with a capital, and a full stop.
+/// A sentence with a capital letter and a full stop.
 fn capital(sentence: &str) -> String {
     let mut letters = sentence.chars();
     let first = letters.next().map(|c| c.to_uppercase().collect::<String>()).unwrap_or_default();

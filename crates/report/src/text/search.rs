@@ -1,4 +1,4 @@
-//! A search for the highest rate that keeps a promise: every run on a line, and the answer.
+//! A search for the highest rate that meets an objective: a line for each run, and the answer.
 
 use std::io::{self, Write};
 
@@ -8,11 +8,11 @@ use super::table::{Align, Table};
 use super::{Style, Tint, labelled, tinted};
 use crate::number::rate;
 
-/// The answer, and the runs that it rests on.
+/// Writes the answer and the runs that it rests on.
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Fails if writing to `out` fails.
 pub fn search(out: &mut dyn Write, search: &SearchRecord, style: Style) -> io::Result<()> {
     let (said, tint) = answer(search);
     writeln!(out, "{}", tinted(&said, tint, style))?;
@@ -40,13 +40,13 @@ pub fn search(out: &mut dyn Write, search: &SearchRecord, style: Style) -> io::R
     table.write(out, style)
 }
 
-/// One run of it in words, as it ends.
+/// One run of the search in words, printed as it ends.
 pub fn probe(number: usize, probe: &Probe) -> String {
     let Probe { rate_per_s, end, stage, found, .. } = probe;
     format!("{number}: {} {} ({}): {found}", per_second(*rate_per_s), end.word(), stage.word())
 }
 
-/// A rate as a user reads and writes it: `497.53/s`.
+/// A rate in the form that a user writes: `497.53/s`.
 pub fn per_second(per_s: f64) -> String {
     format!("{}/s", rate(per_s))
 }
@@ -112,7 +112,7 @@ fn answer(search: &SearchRecord) -> (String, Tint) {
     }
 }
 
-/// Why the last tries told nothing.
+/// Reason that the last tries gave no evidence.
 fn without_evidence(search: &SearchRecord) -> String {
     let is_unclear = |probe: &&Probe| matches!(probe.end, ProbeEnd::Unclear | ProbeEnd::Invalid);
     let row: Vec<&Probe> = search.probes.iter().rev().take_while(is_unclear).collect();
@@ -125,7 +125,7 @@ fn without_evidence(search: &SearchRecord) -> String {
     }
 }
 
-/// A rate, and the number of the try that had it.
+/// A rate and the number of its try.
 fn at(tried: Try) -> String {
     format!("{} (try {})", per_second(tried.rate_per_s), tried.number)
 }
@@ -156,8 +156,8 @@ fn unsettled(search: &SearchRecord, kept: Option<Try>, broken: Option<Try>) -> S
     }
 }
 
-/// A clause that names the tries that speak against the answer, if any do: the highest rate that was kept, and the lowest that
-/// was broken.
+/// A clause that names the tries that contradict the answer, if any: the lowest rate that broke the
+/// objective, and the highest that met it.
 fn against(search: &SearchRecord) -> String {
     let tries: Vec<(usize, &Probe)> =
         search.contradicting().into_iter().map(|number| (number, &search.probes[number - 1])).collect();
@@ -199,7 +199,7 @@ mod tests {
     const UNCLEAR: ProbeEnd = ProbeEnd::Unclear;
     const INVALID: ProbeEnd = ProbeEnd::Invalid;
 
-    /// What is said of tries that ended so.
+    /// The text for tries that ended in this way.
     fn said(tries: &[(f64, ProbeEnd)], told: Answer) -> String {
         let probe = |(rate_per_s, end): &(f64, ProbeEnd)| Probe {
             rate_per_s: *rate_per_s,

@@ -1,4 +1,4 @@
-//! A sweep over buffer sizes at a terminal, with a plot of letters.
+//! A sweep over buffer sizes at a terminal, with a plot in characters.
 
 use std::io::{self, Write};
 
@@ -10,11 +10,11 @@ use crate::claim::beside_others;
 use crate::number::{bandwidth, latency, significant};
 use crate::words::{cost_sentence, plural, shape_sentence, with_interval};
 
-/// For every call and data: the plot, the costs, and the verdict.
+/// Writes the plot, the costs and the verdict for every call and data.
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Fails if writing to `out` fails.
 pub fn sweep(
     out: &mut dyn Write,
     bakeoff: &Bakeoff,
@@ -77,7 +77,7 @@ fn of_cell(out: &mut dyn Write, cell: &Cell, style: Style) -> io::Result<()> {
     )?;
     line("verdict", &format!("{}.", cell.verdict()))?;
     for shift in cell.time_shifts.iter().take(5) {
-        // It came and went at that moment: by chance, perhaps.
+        // It changed at the same moment, perhaps by chance.
         let beside = shift.cause.as_ref().map_or_else(
             || "nothing else that was watched changed".to_owned(),
             |cause| format!("at the same time {cause}"),
@@ -94,7 +94,7 @@ const ROWS: usize = 12;
 /// Columns for the numbers beside the plot.
 const AXIS: usize = 11;
 
-/// Bandwidth over size, both on straight axes; a column's mark spans all its sizes' values.
+/// Bandwidth over size, both axes linear; the mark of a column spans the values of all its sizes.
 fn plot(out: &mut dyn Write, points: &[Point], style: Style) -> io::Result<()> {
     let columns = style.width.min(100).saturating_sub(AXIS + 1);
     let (Some(last), true) = (points.last(), columns >= 20) else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! A table that gives up its least important columns before it breaks a line.
+//! A table that drops its least important columns before it breaks a line.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -9,15 +9,15 @@ use super::{Style, Tint, tinted};
 
 /// Blanks between columns.
 const GAP: usize = 2;
-/// The least that is left of a column of words when it must shrink.
+/// Least width of a column of words that shrinks.
 const WORDS_MIN: usize = 12;
 
-/// Where a column's values stand.
+/// Alignment of a column's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Align {
     /// Numbers.
     Right,
-    /// Words that stay whole while there is a column to give up.
+    /// Words that are not cut while a column can still be dropped.
     Left,
     /// Words that are cut first.
     Elastic,
@@ -27,7 +27,7 @@ pub(crate) enum Align {
 struct Column {
     head: String,
     align: Align,
-    /// 0 is never given up; the highest goes first.
+    /// Rank for dropping: 0 is never dropped, the highest goes first.
     expendable: u8,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Adds a column; `expendable` 0 stays at any width, the highest goes first.
+    /// Adds a column; `expendable` 0 is never dropped, the highest goes first.
     pub(crate) fn column(mut self, head: impl Into<String>, align: Align, expendable: u8) -> Self {
         let head = printable(&head.into()).into_owned();
         self.columns.push(Column { head, align, expendable });
@@ -67,7 +67,7 @@ impl Table {
         Ok(())
     }
 
-    /// Width of each column; 0 where it is given up.
+    /// Width of each column; 0 if it is dropped.
     fn widths(&self, available: usize) -> Vec<usize> {
         let mut widths: Vec<usize> = self
             .columns
@@ -88,7 +88,7 @@ impl Table {
                 let of = (0..widths.len()).filter(shown).filter(|i| self.columns[*i].align == align);
                 of.max_by_key(|i| widths[*i])
             };
-            // Several columns of words share the loss: the longest comes down to the next.
+            // Several columns of words share the loss: the longest shrinks to the length of the next.
             let shared = |i: usize| {
                 let others =
                     (0..widths.len()).filter(|j| *j != i && self.columns[*j].align == Align::Elastic);

@@ -1,4 +1,4 @@
-//! Threads at a terminal: what each had of the CPUs, and how much of that it shared its core.
+//! Threads at a terminal: the CPU time of each, and how much of it was on a shared core.
 
 use std::io::{self, Write};
 
@@ -9,14 +9,14 @@ use super::table::{Align, Table};
 use super::{Style, paragraph};
 use crate::number::count;
 
-/// The threads that had most, `rows` of them, then a line for the rest.
+/// Writes the `rows` threads with the most CPU time, then a line for the rest.
 ///
 /// - `tasks`: most time first.
-/// - `cores_shared`: whether any core has several CPUs; without, the columns of sharing say nothing and are left out.
+/// - `cores_shared`: whether any core has several CPUs; if not, the columns of sharing are left out.
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Fails if writing to `out` fails.
 pub fn tasks(
     out: &mut dyn Write,
     tasks: &[TaskSample],
@@ -78,13 +78,13 @@ pub fn tasks(
     Ok(())
 }
 
-/// Control groups, most time first, `rows` of them, then one row for the rest.
+/// Writes `rows` control groups by CPU time, then one row for the rest.
 ///
 /// - `seconds`: length of the interval.
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Fails if writing to `out` fails.
 pub fn cgroups(
     out: &mut dyn Write,
     groups: &[CgroupSample],
@@ -128,12 +128,12 @@ pub fn cgroups(
     table.write(out, style)
 }
 
-/// The path of a control group, and its container in front, as far as the path shows one.
+/// The path of a control group, preceded by its container if the path contains one.
 pub(super) fn cgroup_name(path: &str) -> String {
     record::cgroup::container(path).map_or_else(|| path.to_owned(), |name| format!("{name} {path}"))
 }
 
-/// `mariadbd/4711`; of a thread that ended, with a cross.
+/// `mariadbd/4711`, with `(ended)` for a thread that ended.
 fn name(task: &TaskSample) -> String {
     format!("{}/{}{}", task.comm, task.tid, if task.ended { " (ended)" } else { "" })
 }

@@ -1,4 +1,4 @@
-//! What the CPUs did besides running threads, and what threads waited: kinds of interrupts, histogram of waits.
+//! Interrupts and run-queue waits: time by kind of interrupt, and a histogram of waits.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -9,11 +9,11 @@ use super::Style;
 use super::table::{Align, Table};
 use crate::number::{count, latency, percent_digits};
 
-/// A row for each kind of interrupt, most time first, with its share of the time of each CPU that is shown.
+/// Writes a row for each kind of interrupt, by time, with its share of each printed CPU.
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Fails if writing to `out` fails.
 pub fn interrupts(
     out: &mut dyn Write,
     kinds: &[InterruptSample],
@@ -38,16 +38,16 @@ pub fn interrupts(
     table.write(out, style)
 }
 
-/// So many kinds are shown; `--json` lists all.
+/// Maximum number of kinds; `--json` lists all.
 const ROWS_MAX: usize = 20;
 
-/// A row for each power of two in which a wait fell.
+/// Writes a row for each power of two that has waits.
 ///
-/// - `waits`: how many were at least so many nanoseconds long, and less than twice as long.
+/// - `waits`: number of waits in each power of two, by lower bound in nanoseconds.
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Fails if writing to `out` fails.
 pub fn waits(out: &mut dyn Write, waits: &BTreeMap<u64, u64>, style: Style) -> io::Result<()> {
     let mut table =
         Table::default().column("waited at least", Align::Right, 0).column("waits", Align::Right, 0);

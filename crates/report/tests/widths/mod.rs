@@ -2,7 +2,7 @@
 
 use bakeoff_report::text::Style;
 
-/// Both, one after the other.
+/// The text at 40 and at 100 columns.
 pub(crate) fn narrow_and_wide(write: impl Fn(&mut Vec<u8>, Style) -> std::io::Result<()>) -> String {
     let at = |width| {
         let mut out = Vec::new();

@@ -1,4 +1,4 @@
-//! An import in the archive: a run with its time series, beside the runs of today.
+//! An import in the archive: a run with its time series, next to measured runs.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -34,31 +34,31 @@ pub(super) struct KeepOptions {
     host: Option<String>,
 }
 
-/// A run that is being put together.
+/// An imported run under construction.
 pub(super) struct ImportedRun {
     options: KeepOptions,
     tool: &'static str,
     host: String,
     series: Vec<Sample>,
-    /// How long the series were before what was added last.
+    /// Number of series samples before the last addition.
     before_last: usize,
     /// The log's first date, and its moment if its zone is known.
     first: Option<(When, Option<i64>)>,
-    /// Whether what was added has dates; `None` before anything was.
+    /// Whether the additions have dates; `None` before the first.
     has_dates: Option<bool>,
-    /// Why the run is not fit for comparison.
+    /// Reason that the run is not fit for comparison.
     invalid: Option<String>,
-    /// Why it cannot be kept.
+    /// Reason that the run cannot be archived.
     refused: Option<String>,
 }
 
 impl KeepOptions {
-    /// Whether the import is to be kept.
+    /// Whether the user asked to archive the import.
     pub(super) fn asked(&self) -> bool {
         self.keep
     }
 
-    /// A run to put together, if it is to be kept.
+    /// Begins a run, if the import is to be archived.
     pub(super) fn begin(&self, tool: &'static str) -> Option<ImportedRun> {
         self.keep.then(|| ImportedRun {
             options: self.clone(),
@@ -75,45 +75,45 @@ impl KeepOptions {
 }
 
 impl ImportedRun {
-    /// The log begins at this date, which is the moment `unix_s`, unless it began before.
+    /// Sets the first date of the log and its time `unix_s`, unless they are set.
     pub(super) fn begins_at(&mut self, at: &When, unix_s: Option<i64>) {
         self.first.get_or_insert_with(|| (at.clone(), unix_s));
     }
 
-    /// Milliseconds from the log's first date to the moment `unix_s`.
+    /// Milliseconds from the log's first date to the time `unix_s`.
     pub(super) fn since_first_ms(&mut self, at: &When, unix_s: i64) -> i64 {
         self.begins_at(at, Some(unix_s));
         let first_s = self.first.as_ref().and_then(|(_, first_s)| *first_s).unwrap_or(unix_s);
         (unix_s - first_s) * 1000
     }
 
-    /// Whether what is to be added has a date and what was added before has none, or the other way round.
+    /// Whether the next addition has a date although the earlier ones have none, or the reverse.
     pub(super) fn is_other_than_before(&mut self, has_date: bool) -> bool {
         *self.has_dates.get_or_insert(has_date) != has_date
     }
 
-    /// Adds what `add` makes of the moment `t_ms`.
+    /// Adds the samples that `add` makes for the time `t_ms`.
     pub(super) fn add(&mut self, t_ms: i64, add: impl FnOnce(Stamp<'_>, &mut Vec<Sample>)) {
         self.before_last = self.series.len();
         add(Stamp { t_ms, host: &self.host }, &mut self.series);
     }
 
-    /// Takes back what was added last: it comes again, and whole.
+    /// Removes the last addition: its complete version follows.
     pub(super) fn take_back(&mut self) {
         self.series.truncate(self.before_last);
     }
 
-    /// The run is not fit for comparison.
+    /// Marks the run as not fit for comparison.
     pub(super) fn taint(&mut self, reason: String) {
         self.invalid.get_or_insert(reason);
     }
 
-    /// The run cannot be kept.
+    /// Marks the run as impossible to archive.
     pub(super) fn refuse(&mut self, reason: impl Into<String>) {
         self.refused.get_or_insert(reason.into());
     }
 
-    /// Writes the run, with the text of each regular file beside it: a pipe cannot be read twice.
+    /// Writes the run, with the text of each regular file; a pipe cannot be read twice.
     pub(super) fn seal(self, files: &[PathBuf], global: &Global) -> anyhow::Result<()> {
         let name = files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(" ");
         if let Some(reason) = self.refused {
@@ -150,7 +150,7 @@ impl ImportedRun {
             let stored = if files.len() == 1 { String::new() } else { format!("-{number}") };
             writer.add_file(&format!("{}{stored}.txt", self.tool), &mut File::open(file)?)?;
         }
-        // The facts of this machine are not those of the machine in the log.
+        // The log describes another machine: the facts of this one do not apply.
         let facts =
             [("import.tool", self.tool.to_owned()), ("import.source", name), ("import.host", self.host)];
         let environment = Environment {

@@ -1,4 +1,4 @@
-//! `bakeoff import lockstat`: the share of the machine that each lock costs.
+//! `bakeoff import lockstat`: each lock's cost as a share of the machine.
 
 use std::fs::File;
 use std::io::{Read as _, Write};
@@ -120,7 +120,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
                         keeper.taint(format!("line {note}"));
                     }
                     if let Some(keeper) = &mut keeper {
-                        // Runs in one file follow each other: each stands at its own end.
+                        // Runs in one file follow each other: each is placed at its end.
                         let known_s = run.elapsed_s.or(args.elapsed);
                         (runs, unknown) = (runs + 1, unknown || known_s.is_none());
                         if runs > 1 && unknown {
@@ -149,7 +149,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     })
 }
 
-/// What lockstat said comes behind what it printed, so that lines keep their numbers.
+/// Appends lockstat's standard error to its output, so that line numbers stay the same.
 fn with_stderr(input: Input<'static>, args: &Args) -> anyhow::Result<Input<'static>> {
     let Some(path) = &args.stderr else { return Ok(input) };
     let said = File::open(path).with_context(|| format!("opening {}", path.display()))?;

@@ -1,4 +1,4 @@
-//! `bakeoff import`: other tools' text, made exact.
+//! `bakeoff import`: exact numbers from the text of other tools.
 
 mod keep;
 mod lockstat;
@@ -42,7 +42,7 @@ Examples:
   bakeoff import vmstat before.txt after.txt        exact utilisation between two vmstat -s";
 
 pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    // What this machine counts is read with --watch.
+    // `--watch` reads this machine's counters.
     let reader = Reader::default().reads_named().reads(Path::new("/proc"));
     global.confine(reader, "import", args.verbose)?;
     match &args.tool {
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     }
 }
 
-/// A number of seconds above 0, or a duration such as `500ms`.
+/// Reads a number of seconds above 0, or a duration such as `500ms`.
 fn seconds(text: &str) -> Result<f64, String> {
     let written = if text.parse::<f64>().is_ok() { format!("{text}s") } else { text.to_owned() };
     let span = record::quantity::duration(&written).map_err(|e| e.to_string())?;

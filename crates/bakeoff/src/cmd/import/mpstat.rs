@@ -1,4 +1,4 @@
-//! `bakeoff import mpstat`: one row a sample instead of one a CPU, and the CPUs that are full.
+//! `bakeoff import mpstat`: one row per sample instead of one per CPU, and the CPUs that are full.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -15,7 +15,8 @@ use crate::cmd::import::seconds;
 use crate::cmd::import::source::{self, Notes, Source};
 use crate::exit::Exit;
 
-/// A CPU is called full from here on: rounded to whole percent, this is the least that a full one can show.
+/// Utilization from which a CPU is called full: the least that a full CPU can show after rounding to whole
+/// percent.
 const FULL_PCT: f64 = 99.0;
 
 /// Read mpstat of Solaris or illumos: the mean over all CPUs, one line a sample
@@ -106,7 +107,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         let mut notes = Notes::about(&name);
         let mut timeline = Timeline::new(args.zone.as_deref()).map_err(|what| Exit::Usage.with(what))?;
         let mut placed = None;
-        // The result is written to a buffer of its own, so that it can be flushed while the receiver holds it.
+        // The result is written to a separate buffer, which can be flushed while the receiver holds it.
         let mut out = Flushing { out, each: live };
         let mut receiver: Box<dyn Samples + '_> = if global.json {
             Box::new(json::Mpstat::new(&mut out, view, &name, layout))
@@ -152,8 +153,8 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     })
 }
 
-/// Keeps a sample's series, if it is of an interval; `before` is how many were kept before it, and the moment of its date.
-/// Whether it was kept.
+/// Adds a sample's series to the run if the sample covers an interval; returns whether it was added. `before`
+/// is the number of samples added before it; `placed` is the time of its date.
 fn keep(
     sample: &mpstat::Sample,
     args: &Args,
@@ -162,7 +163,7 @@ fn keep(
     keeper: &mut ImportedRun,
 ) -> bool {
     if let (Some(at), Some(Ok(placed))) = (&sample.at, placed) {
-        // The log begins with its first block, also where that averages since boot and is not kept itself.
+        // The log begins with its first block, even if that averages since boot and is not added itself.
         keeper.begins_at(at, Some(placed.unix_s));
     }
     if sample.cut || (sample.since_boot.is_some() && !args.boot) {
@@ -183,7 +184,7 @@ fn keep(
         }
         #[expect(clippy::cast_possible_truncation, reason = "to the nearest millisecond")]
         (_, _, Some(interval_s)) => (interval_s * 1e3 * f64::from(before + 1)) as i64,
-        // One sample needs no distance to the next.
+        // A single sample needs no distance to a next one.
         (_, _, None) if before == 0 => 0,
         (_, _, None) => {
             keeper.refuse("the log has no dates: give --interval SECONDS to keep it over time");
@@ -194,7 +195,8 @@ fn keep(
     true
 }
 
-/// `--saturated log.txt` means the file: what is no percentage is one.
+/// The threshold and the files: in `--saturated log.txt`, an argument that is not a percentage is a file
+/// name.
 fn full_and_files(args: &Args) -> anyhow::Result<(f64, Vec<PathBuf>)> {
     let Some(Some(word)) = &args.saturated else { return Ok((FULL_PCT, args.files.clone())) };
     let number = word.strip_suffix('%').unwrap_or(word).parse::<f64>();
@@ -209,7 +211,7 @@ fn full_and_files(args: &Args) -> anyhow::Result<(f64, Vec<PathBuf>)> {
     }
 }
 
-/// Hands lines on at once where somebody waits for each.
+/// Writes each line at once if a reader waits for it.
 struct Flushing<'w> {
     out: &'w mut dyn Write,
     each: bool,

@@ -1,4 +1,4 @@
-//! Where text comes from: files, standard input, and tools that still run.
+//! Inputs of imports: files, standard input, and tools that still run.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, IsTerminal as _, Write};
@@ -11,25 +11,25 @@ use record::printable::printable;
 
 use crate::exit::Exit;
 
-/// A tool that still runs prints a sample in one go: after so long a silence the sample is complete.
+/// Silence after which a sample is complete: a running tool prints a sample in one go.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// More notes than this are counted, not shown.
+/// Maximum number of printed notes; further ones are counted.
 const NOTES_MAX: u64 = 20;
 
 /// One input.
 pub(super) struct Source {
-    /// Where it is.
+    /// Path of the input.
     pub(super) path: PathBuf,
-    /// As the user named it.
+    /// Name of the input, as the user wrote it.
     pub(super) name: String,
-    /// What is read.
+    /// Reader of the input.
     pub(super) input: Input<'static>,
-    /// Whether somebody writes it while we read.
+    /// Whether the input is still being written.
     pub(super) live: bool,
 }
 
-/// The inputs that `files` name; standard input where there are none or where one is `-`.
+/// The inputs that `files` name; standard input if there are no files, or for `-`.
 pub(super) fn named(files: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     let standard = Path::new("-");
     if files.is_empty() && io::stdin().is_terminal() {
@@ -69,9 +69,10 @@ pub(super) fn open(file: &Path) -> anyhow::Result<Source> {
     Ok(Source { path: file.to_owned(), name, input, live })
 }
 
-/// Opens and imports each of `files`, a heading before each where there are several and `headed` asks for it.
+/// Opens and imports each of `files`, with a heading before each if there are several and `headed` is set.
 ///
-/// A file that cannot be read does not keep the others from being read; the command then ends as a wrong one.
+/// If one of several files cannot be read, the others are still imported; the command then ends with the exit
+/// code of the first error.
 pub(super) fn each(
     files: &[PathBuf],
     headed: bool,
@@ -100,11 +101,11 @@ pub(super) fn each(
     Ok(failed.unwrap_or(Exit::Good))
 }
 
-/// What a reader should know besides the result: on standard error, and not without end.
+/// Notes for the user besides the result: on standard error, limited in number.
 pub(super) struct Notes {
     name: String,
     told: u64,
-    /// The first value that cannot be.
+    /// The first impossible value.
     impossible: Option<String>,
 }
 
@@ -113,27 +114,27 @@ impl Notes {
         Self { name: name.to_owned(), told: 0, impossible: None }
     }
 
-    /// A note with its line.
+    /// Prints a note with its line number.
     pub(super) fn note(&mut self, note: &Note) {
         self.say(&format!("{}:{note}", self.name));
     }
 
-    /// A remark about the whole.
+    /// Prints a remark about the whole input.
     pub(super) fn remark(&mut self, remark: &str) {
         self.say(&format!("{}: {remark}", self.name));
     }
 
-    /// A value that cannot be: it taints the result.
+    /// Prints an impossible value, which taints the result.
     pub(super) fn impossible(&mut self, note: &Note) {
         self.impossible.get_or_insert_with(|| note.to_string());
         self.note(note);
     }
 
-    /// How the import of this input ends.
+    /// Result of the import of this input.
     ///
     /// # Errors
     ///
-    /// The first value that cannot be, with exit code 1.
+    /// The first impossible value, with exit code 1.
     pub(super) fn verdict(&self) -> anyhow::Result<()> {
         match &self.impossible {
             None => Ok(()),
@@ -157,13 +158,13 @@ impl Drop for Notes {
     }
 }
 
-/// A line on standard error.
+/// Prints a line on standard error.
 pub(super) fn tell(text: &str) {
-    // Nobody is left to tell where standard error is closed.
+    // If standard error is closed, the line is lost.
     let _ = writeln!(io::stderr(), "bakeoff import: {}", printable(text));
 }
 
-/// An import's error with the name of its input in front: `mpstat.txt:12:34: found ...`.
+/// An import's error, prefixed with the name of its input: `mpstat.txt:12:34: found ...`.
 #[derive(Debug)]
 struct InInput {
     name: String,
@@ -182,7 +183,7 @@ impl std::error::Error for InInput {
     }
 }
 
-/// The error as the command's: text that cannot be understood is a wrong command line, what the system refuses is not.
+/// Converts an import's error: text that cannot be parsed is a usage error, a failure of the system is not.
 pub(super) fn failed(name: &str, error: ImportError) -> anyhow::Error {
     let exit = match error {
         ImportError::Read { .. } | ImportError::Deliver { .. } => Exit::CannotHere,

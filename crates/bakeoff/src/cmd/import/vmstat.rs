@@ -1,4 +1,4 @@
-//! `bakeoff import vmstat`: exact utilisation between snapshots of counters, read or taken.
+//! `bakeoff import vmstat`: exact utilization between snapshots of counters, read or taken.
 
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
@@ -145,7 +145,7 @@ fn read(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exi
     Ok(exit)
 }
 
-/// The moment of a snapshot that has a date; what had to be assumed for it, and why it has none, is noted.
+/// The time of a snapshot that has a date; assumptions, and the reason for a missing time, become notes.
 fn by_dates(
     timeline: &mut Timeline,
     (before, snapshot): (&Option<Snapshot>, &Snapshot),
@@ -174,7 +174,7 @@ fn by_dates(
     }
 }
 
-/// How many intervals there were, how many of them could be computed, and how many contradict themselves.
+/// Numbers of computed, uncomputable and contradictory intervals.
 #[derive(Default)]
 struct Tally {
     good: u64,
@@ -250,7 +250,7 @@ fn receiver<'a>(
     }
 }
 
-/// Somebody waits for each line.
+/// A writer that flushes each line, because a reader waits for it.
 struct FlushedLines<'w> {
     out: &'w mut dyn Write,
 }

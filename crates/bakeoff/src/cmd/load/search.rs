@@ -1,4 +1,4 @@
-//! `bakeoff load --search`: the highest rate that keeps a promise, each try a run of its own.
+//! `bakeoff load --search`: the highest rate that meets an objective; each try is a separate run.
 
 use std::io::Write;
 
@@ -15,12 +15,12 @@ use crate::exit::Exit;
 use crate::screen::{self, Screen};
 use crate::signals;
 
-/// Rates above this are out of reach of any schedule.
+/// Maximum rate that a schedule can offer.
 const CEILING_PER_S: f64 = 5_000_000.0;
 
-/// Label of the runs of one search: the name of its first.
+/// Label of the runs of one search: the name of the first run.
 const SEARCH: &str = "search";
-/// Label of what each of them was to keep.
+/// Label of each run with the objective of the search.
 const PROMISE: &str = "search-promise";
 /// Label of the run that ended the search.
 const ANSWER: &str = "search-answer";
@@ -72,7 +72,8 @@ pub(super) fn run(
     })
 }
 
-/// A rate that was asked for is the first that is tried: one that can tell nothing is refused, not raised in silence.
+/// Refuses a start rate that is too low to give evidence: a search must begin at the requested rate, not
+/// silently at a higher one.
 fn check_start(asked_per_s: Option<f64>, promise: &Promise, room: Room) -> anyhow::Result<()> {
     let Some(asked_per_s) = asked_per_s.filter(|per_s| *per_s < room.floor_per_s) else { return Ok(()) };
     let events = load::search::events_needed(promise);
@@ -86,7 +87,8 @@ fn check_start(asked_per_s: Option<f64>, promise: &Promise, room: Room) -> anyho
     Err(Exit::Usage.with(text))
 }
 
-/// One run, kept and judged, and noted in the search; `None` where the user stopped it: what it had measured is kept.
+/// Runs one try, archives and judges it, and adds it to the search; `None` if the user stopped it. A stopped
+/// try is archived too.
 fn probe(
     args: &Args,
     promise: &Promise,
