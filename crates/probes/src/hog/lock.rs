@@ -270,7 +270,7 @@ impl LatePage {
         // SAFETY: the descriptor is new and ours alone.
         let faults = unsafe { OwnedFd::from_raw_fd(fd) };
         let (rights, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // A new mapping at an address that the kernel chooses.
+        // SAFETY: a new mapping at an address that the kernel chooses.
         let start = unsafe { libc::mmap(ptr::null_mut(), PAGE_BYTES, rights, flags, -1, 0) };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -291,7 +291,7 @@ impl LatePage {
     }
 
     fn take_away(&self) -> io::Result<()> {
-        // The page is ours, and nothing holds a reference into it.
+        // SAFETY: the page is ours, and nothing holds a reference into it.
         let result = unsafe { libc::madvise(self.start, PAGE_BYTES, libc::MADV_DONTNEED) };
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
@@ -328,7 +328,7 @@ impl LatePage {
 
 impl Drop for LatePage {
     fn drop(&mut self) {
-        // Mapped by us, and no longer in use.
+        // SAFETY: mapped by us, and no longer in use.
         unsafe { libc::munmap(self.start, PAGE_BYTES) };
     }
 }
@@ -385,7 +385,7 @@ impl Mutex {
     fn futex(&self, op: libc::c_int, value: u32) {
         let op = op | libc::FUTEX_PRIVATE_FLAG;
         let no_timeout = ptr::null::<libc::timespec>();
-        // The word outlives the call. Whatever it returns, the caller reads the word again.
+        // SAFETY: the word outlives the call. Whatever it returns, the caller reads the word again.
         unsafe { libc::syscall(libc::SYS_futex, self.word.as_ptr(), op, value, no_timeout) };
     }
 }

@@ -24,7 +24,7 @@ const INET_DIAG_INFO: u16 = 2;
 const INET_DIAG_SKMEMINFO: u16 = 7;
 const SK_MEMINFO_DROPS: usize = 8;
 const TCP_LISTEN: u8 = 10;
-/// All states but TIME_WAIT (6) and the server side of an unfinished handshake (3, 12), which have no
+/// All states but `TIME_WAIT` (6) and the server side of an unfinished handshake (3, 12), which have no
 /// figures.
 const STATES: u32 = 0xfff & !(1 << 6) & !(1 << 3);
 /// Notifications of ended connections over IPv4 and over IPv6: bit N is group N + 1.

@@ -19,7 +19,7 @@ const HEADER_BYTES: usize = 5;
 /// Reason why there is no usable answer, with the SQLSTATE.
 pub(super) type Broken = broken::Broken<String>;
 
-/// Transaction status in the server's ReadyForQuery message.
+/// Transaction status in the server's `ReadyForQuery` message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ready {
     Idle,
