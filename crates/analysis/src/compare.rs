@@ -147,8 +147,8 @@ pub fn compare(bakeoff: &Bakeoff) -> Comparisons {
     }
 }
 
-/// Whether every trial has ended. Until then there is no verdict: stopping a bake-off at a pleasing result
-/// finds false differences.
+/// Whether every trial has ended. The verdict waits for that: a bake-off that stops at a pleasing
+/// result finds false differences.
 fn is_over(state: RunState) -> bool {
     matches!(state, RunState::Sealed | RunState::Invalid | RunState::Failed)
 }

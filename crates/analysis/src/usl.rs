@@ -4,9 +4,10 @@
 //! (the serial share of the work), kappa coherency (work that grows with the number of pairs). Amdahl's law
 //! is kappa = 0, linear is both 0. Negative values are findings, not errors, and are not clamped.
 //!
-//! The fit is to ln X, since noise is proportional to throughput. Under six series there is no interval: two
-//! or three series say nothing about the next one. From six on, the law is fitted to each series, and the
-//! interval is Student's t of the fits: noise that a series shares moves one fit, not the others. The program
+//! The fit is to ln X, since noise is proportional to throughput. With fewer than six series there are no
+//! intervals: two or three series do not predict the next one. From six on, the law is fitted to
+//! each series, and the interval is Student's t of the fits: noise that a series shares moves one fit, not
+//! the others. The program
 //! `examples/coverage` measures by simulation how often an interval holds the truth; `docs/validation.md` has
 //! its table.
 //!
@@ -16,8 +17,8 @@
 //!
 //! The chosen law is the one with the most parameters of which the last is certainly not 0, by its interval
 //! over the series. The information criterion does not choose: it counts variation between series as noise,
-//! and so misses a contention that every series shows. Under six series there is no interval, so no law is
-//! chosen.
+//! and so misses a contention that every series shows. With fewer than six series there are no intervals, and
+//! no law is chosen.
 //!
 //! A peak is named only if kappa is certainly over 0 and the peak lies within 1.5 times the measured
 //! concurrency. A fall that is steeper than any such law allows is a *cliff*, and then no law is chosen.

@@ -97,7 +97,7 @@ impl Archive {
     ///
     /// # Errors
     ///
-    /// If there is no such file, or it is not what was written.
+    /// If the file is missing, or its checksum does not match.
     pub fn file(&self, id: RunId, name: &str) -> Result<Vec<u8>, ArchiveError> {
         let folder = self.tree.run(id);
         if !folder.is_dir() {

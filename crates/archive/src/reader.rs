@@ -29,7 +29,7 @@ impl Archive {
     ///
     /// # Errors
     ///
-    /// If no run has that name, it cannot be read, or it is not what was written.
+    /// If no run has that name, or its files cannot be read, or their checksums do not match.
     pub fn run(&self, id: RunId) -> Result<Run, ArchiveError> {
         let mut slices = Vec::new();
         let mut run = self.run_without_slices(id, &mut |slice| slices.push(slice))?;
