@@ -72,8 +72,8 @@ struct Unseen {
 impl Unseen {
     /// The difference between truth and events without packets, and with almost nothing but interrupts.
     ///
-    /// An instrument that lost a share of the work would show nearly the same difference in both, and would fail
-    /// in the workloads, where an interrupt does 50 times the work.
+    /// An instrument that lost a share of the work would show nearly the same difference in both, and would
+    /// fail in the workloads, where an interrupt does 50 times the work.
     fn of(idle: Maybe<CpuShares>, single: Maybe<CpuShares>) -> Maybe<Self> {
         let (idle, single) = (idle?, single?);
         let missed = |seen: &CpuShares| seen.is_judged().map(|()| seen.truth - seen.taken);
