@@ -21,9 +21,10 @@ use parquet::schema::types::ColumnPath;
 use record::arrivals::Recorded;
 use record::event::EventRow;
 
+use crate::checksum;
 use crate::error::ArchiveError;
+use crate::series::{self, of_writing};
 use crate::whole_file::{BeginError, SlowFile};
-use crate::{checksum, series};
 
 /// One event per row; timestamps are nanoseconds of `CLOCK_MONOTONIC`.
 const EVENTS: &str = "message events {
@@ -260,17 +261,6 @@ fn write_group(
     }
     group.close()?;
     Ok(())
-}
-
-/// Extracts the I/O error from a Parquet error.
-pub(crate) fn of_writing(error: ParquetError) -> io::Error {
-    match error {
-        ParquetError::External(source) => match source.downcast::<io::Error>() {
-            Ok(error) => *error,
-            Err(other) => io::Error::other(other),
-        },
-        other => io::Error::other(other),
-    }
 }
 
 #[cfg(test)]

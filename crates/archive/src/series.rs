@@ -19,7 +19,6 @@ use record::environment::Environment;
 use record::histogram::Histogram;
 use record::series::{HistogramSlice, LatencyKind, Sample};
 
-use crate::event_log::of_writing;
 use crate::schema::{Wrong, word};
 use crate::{pages, panics};
 
@@ -338,6 +337,17 @@ fn read_column<T: parquet::data_type::DataType>(
 #[expect(clippy::needless_pass_by_value, reason = "as map_err hands it over")]
 fn wrong(error: ParquetError) -> Wrong {
     Wrong(error.to_string())
+}
+
+/// Extracts the I/O error from a Parquet error.
+pub(crate) fn of_writing(error: ParquetError) -> io::Error {
+    match error {
+        ParquetError::External(source) => match source.downcast::<io::Error>() {
+            Ok(error) => *error,
+            Err(other) => io::Error::other(other),
+        },
+        other => io::Error::other(other),
+    }
 }
 
 #[cfg(test)]

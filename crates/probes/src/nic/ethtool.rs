@@ -8,10 +8,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use nix::libc;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
-use record::missing::Missing;
+use record::missing::{Maybe, Missing};
 use record::nic::Duplex;
-
-use super::Settings;
 
 /// Parts of the kernel's interface: `linux/ethtool.h`.
 const ETHTOOL_GLINKSETTINGS: u32 = 0x4c;
@@ -20,6 +18,13 @@ const DUPLEX_HALF: u8 = 0;
 const DUPLEX_FULL: u8 = 1;
 /// The masks that follow the settings: three of at most 127 words.
 const MASK_WORDS: usize = 3 * 127;
+
+/// Speed and duplex of a link.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Settings {
+    pub(super) speed_bits_per_s: Maybe<u64>,
+    pub(super) duplex: Maybe<Duplex>,
+}
 
 /// `struct ethtool_link_settings`, and room for the masks of link modes, which we do not read.
 #[repr(C)]

@@ -23,9 +23,9 @@ use std::fs;
 
 use record::clock::{Clock, Monotonic};
 use record::missing::{Maybe, Missing};
-use record::nic::{Duplex, InterfaceSample, LinkCounts, NicInterval, TcpCounts, UdpCounts};
+use record::nic::{InterfaceSample, LinkCounts, NicInterval, TcpCounts, UdpCounts};
 
-use self::ethtool::Ethtool;
+use self::ethtool::{Ethtool, Settings};
 use self::netlink::{Link, Netlink};
 
 pub(crate) use self::observe::KIND;
@@ -40,13 +40,6 @@ pub struct NicProbe {
     /// Last settings from the driver, by interface.
     settings: BTreeMap<u32, DriverSettings>,
     last: Option<Snapshot>,
-}
-
-/// Speed and duplex of a link.
-#[derive(Debug, Clone, PartialEq)]
-struct Settings {
-    speed_bits_per_s: Maybe<u64>,
-    duplex: Maybe<Duplex>,
 }
 
 /// Settings from a driver, and when they were read.
@@ -229,6 +222,8 @@ fn both<'a, A, B>(a: &'a Maybe<A>, b: &'a Maybe<B>) -> Maybe<(&'a A, &'a B)> {
 
 #[cfg(test)]
 mod tests {
+    use record::nic::Duplex;
+
     use super::*;
 
     fn link(index: u32, name: &str, rx_bytes: u64) -> Link {
