@@ -4,10 +4,12 @@
 //! replication is the block: differences between configurations are judged over blocks, in each of which
 //! every configuration had a fresh server, never over seconds or requests of one run.
 
+pub mod aa;
 mod cell;
 mod chance;
 pub mod change_point;
 mod compare;
+pub mod cycles;
 mod fallen_out;
 pub mod growth;
 mod holm;

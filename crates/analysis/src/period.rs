@@ -118,16 +118,17 @@ fn frequencies(low: f64, high: f64, step: f64) -> Vec<f64> {
 
 /// Best-fitting sine of one frequency, with a free mean.
 #[derive(Debug, Clone, Copy)]
-struct Wave {
-    frequency: f64,
+pub(crate) struct Wave {
+    pub(crate) frequency: f64,
     mean: f64,
     cosine: f64,
     sine: f64,
-    strength: f64,
+    /// Share of the variance that it explains.
+    pub(crate) strength: f64,
 }
 
 impl Wave {
-    fn of(points: &[(f64, f64)], frequency: f64) -> Self {
+    pub(crate) fn of(points: &[(f64, f64)], frequency: f64) -> Self {
         let n = points.len() as f64;
         let turn = |x: f64| (std::f64::consts::TAU * frequency * x).sin_cos();
         let my = points.iter().map(|p| p.1).sum::<f64>() / n;
@@ -157,7 +158,7 @@ impl Wave {
     }
 
     /// Best frequency within `step` of this one, to a sixteenth of `step`.
-    fn sharpened(self, points: &[(f64, f64)], step: f64) -> Self {
+    pub(crate) fn sharpened(self, points: &[(f64, f64)], step: f64) -> Self {
         let mut best = self;
         for part in [2.0, 4.0, 8.0, 16.0] {
             let near = [-step, step].map(|by| Self::of(points, best.frequency + by / part));
@@ -166,13 +167,18 @@ impl Wave {
         best
     }
 
-    fn at(&self, x: f64) -> f64 {
+    pub(crate) fn at(&self, x: f64) -> f64 {
         let (s, c) = (std::f64::consts::TAU * self.frequency * x).sin_cos();
         self.mean + self.sine * s + self.cosine * c
     }
 
-    fn amplitude(&self) -> f64 {
+    pub(crate) fn amplitude(&self) -> f64 {
         self.sine.hypot(self.cosine)
+    }
+
+    /// Position of the first crest at or after 0.
+    pub(crate) fn crest(&self) -> f64 {
+        (self.sine.atan2(self.cosine) / std::f64::consts::TAU).rem_euclid(1.0) / self.frequency
     }
 }
 

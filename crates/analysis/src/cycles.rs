@@ -1,0 +1,350 @@
+//! Cycles in time: repetitions that stand out of noise with a memory.
+//!
+//! What a machine does at one moment resembles what it did before. Such noise has more power at low
+//! frequencies, and a test against white noise finds a cycle in all of it. So a peak must stand out of an
+//! autoregression fitted to the same values, and of the median power near it: a step, a trend and a bend are
+//! no autoregression, but they raise the neighbors too.
+
+mod background;
+mod power;
+
+use std::f64::consts::LN_2;
+
+use record::missing::{Maybe, Missing};
+
+pub use self::background::Background;
+use self::power::Powers;
+use crate::period::Wave;
+use crate::robust::{mad, median};
+
+/// Cycles of a series, and what the series cannot tell.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cycles {
+    /// Number of values; values of one time count as one.
+    pub n: usize,
+    /// Number of values that shared their time with another one, and were averaged.
+    pub doubled: usize,
+    /// Time from the first to the last value.
+    pub span_s: f64,
+    /// Whether all steps are alike.
+    pub even: bool,
+    /// Mean of the values.
+    pub mean: f64,
+    /// Noise beside the cycles.
+    pub background: Maybe<Background>,
+    /// Significant cycles, the strongest first.
+    pub cycles: Vec<Cycle>,
+    /// Periods for which there is no answer.
+    pub cannot_tell: Vec<CannotTell>,
+}
+
+/// A significant cycle.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cycle {
+    /// Length.
+    pub period_s: f64,
+    /// Probability that the background alone makes any peak at least as high.
+    pub p: f64,
+    /// Half of the distance from crest to trough of the fundamental sine, in units of the values.
+    pub amplitude: f64,
+    /// Share of the variance that the fundamental sine explains.
+    pub strength: f64,
+    /// Time of the first crest, on the axis of the times.
+    pub crest_s: f64,
+    /// Multiples of the frequency that stand out too.
+    pub harmonics: Vec<u32>,
+}
+
+/// A period for which the values have no answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CannotTell {
+    /// Length; missing if it holds for any.
+    pub period_s: Maybe<f64>,
+    /// Reason.
+    pub why: String,
+}
+
+/// Fewest values in which a cycle is looked for.
+const VALUES_MIN: usize = 32;
+/// Most values at uneven times; more are averaged in equal spans.
+const UNEVEN_MAX: usize = 8_192;
+/// Fewest cycles that show a repetition.
+const CYCLES_MIN: f64 = 3.0;
+/// Most waves, harmonics included.
+const WAVES_MAX: usize = 24;
+/// Highest multiple that counts as a harmonic.
+const HARMONIC_MAX: u32 = 12;
+/// Half of the band around a frequency, in independent frequencies; the median of the band is its level.
+const NEAR: usize = 16;
+const NEAR_MIN: usize = 3;
+/// Distance from a frequency, in independent frequencies, within which a wave is the same one.
+const SAME: f64 = 1.5;
+/// Values beyond this many deviations (by the median of distances) are clipped.
+const WILD: f64 = 6.0;
+
+/// Finds the cycles with a false-alarm probability of at most `alpha`.
+///
+/// The values are detrended by a straight line. A peak that only one half of the series shows is not a cycle
+/// of the series.
+///
+/// - `points`: seconds and value, finite, in any order; values of one time are averaged.
+/// - `alpha`: in (0, 1).
+///
+/// # Source
+///
+/// The background: Schulz and Mudelsee, *Computers & Geosciences* 28 (2002), 421-426. The probability:
+/// [`power::false_alarm`].
+pub fn cycles(points: &[(f64, f64)], alpha: f64) -> Cycles {
+    assert!(points.iter().all(|p| p.0.is_finite() && p.1.is_finite()), "times and values are finite");
+    assert!(alpha > 0.0 && alpha < 1.0, "alpha is a share in (0, 1): {alpha}");
+    let sorted = merged(points);
+    let (start, end) = (sorted.first().map_or(0.0, |p| p.0), sorted.last().map_or(0.0, |p| p.0));
+    let mut found = Cycles {
+        n: sorted.len(),
+        doubled: points.len() - sorted.len(),
+        span_s: end - start,
+        even: true,
+        mean: sorted.iter().map(|p| p.1).sum::<f64>() / (sorted.len() as f64).max(1.0),
+        background: Err(Missing::because("there is no noise to estimate it from")),
+        cycles: Vec::new(),
+        cannot_tell: Vec::new(),
+    };
+    if sorted.len() < VALUES_MIN {
+        let why = format!("{} values at different times, {VALUES_MIN} needed", sorted.len());
+        found.cannot_tell.push(CannotTell { period_s: Err(Missing::because("holds for any period")), why });
+        return found;
+    }
+    let points = thinned(sorted, found.span_s);
+    let gaps: Vec<f64> = points.windows(2).map(|w| w[1].0 - w[0].0).collect();
+    let step_s = median(&gaps).expect("there are several values");
+    found.even = gaps.iter().all(|gap| (gap - step_s).abs() <= 0.01 * step_s);
+    let mut series: Vec<(f64, f64)> = points.iter().map(|p| ((p.0 - start) / step_s, p.1)).collect();
+    detrend(&mut series);
+    if series.iter().all(|p| p.1.abs() <= 1e-12 * (found.mean.abs() + 1.0)) {
+        found.background = Err(Missing::because("the values are constant, or a straight line"));
+    } else {
+        clip(&mut series);
+        search(&series, alpha, (start, step_s), &mut found);
+    }
+    too_long(&mut found);
+    found
+}
+
+/// Points in time order, with one value for each time: their mean.
+fn merged(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let mut sorted = points.to_vec();
+    sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let of_one_time = sorted.chunk_by(|a, b| a.0.total_cmp(&b.0).is_eq());
+    of_one_time.map(|all| (all[0].0, all.iter().map(|p| p.1).sum::<f64>() / all.len() as f64)).collect()
+}
+
+/// Means over equal spans, if there are too many values for least squares.
+fn thinned(points: Vec<(f64, f64)>, span_s: f64) -> Vec<(f64, f64)> {
+    let gap = |w: &[(f64, f64)]| w[1].0 - w[0].0;
+    let first = gap(&points[..2]);
+    let even = points.windows(2).all(|w| (gap(w) - first).abs() <= 0.01 * first);
+    if even || points.len() <= UNEVEN_MAX {
+        return points;
+    }
+    let start = points[0].0;
+    let place = |p: &(f64, f64)| ((p.0 - start) / span_s * UNEVEN_MAX as f64).floor();
+    let mean = |all: &[(f64, f64)]| {
+        let sum = all.iter().fold((0.0, 0.0), |sum, p| (sum.0 + p.0, sum.1 + p.1));
+        (sum.0 / all.len() as f64, sum.1 / all.len() as f64)
+    };
+    points.chunk_by(|a, b| place(a).total_cmp(&place(b)).is_eq()).map(mean).collect()
+}
+
+/// Subtracts the straight line of least squares.
+fn detrend(points: &mut [(f64, f64)]) {
+    let n = points.len() as f64;
+    let (mx, my) = points.iter().fold((0.0, 0.0), |sum, p| (sum.0 + p.0 / n, sum.1 + p.1 / n));
+    let (xx, xy) = points
+        .iter()
+        .fold((0.0, 0.0), |sum, p| (sum.0 + (p.0 - mx).powi(2), sum.1 + (p.0 - mx) * (p.1 - my)));
+    for (x, y) in points {
+        *y -= my + xy / xx * (*x - mx);
+    }
+}
+
+/// Clips values far from the others; a line through what is left is subtracted again.
+fn clip(points: &mut [(f64, f64)]) {
+    let values: Vec<f64> = points.iter().map(|p| p.1).collect();
+    let (middle, spread) = (median(&values).unwrap_or(0.0), mad(&values).unwrap_or(0.0));
+    if spread > 0.0 {
+        for (_, y) in points.iter_mut() {
+            *y = y.clamp(middle - WILD * spread, middle + WILD * spread);
+        }
+        detrend(points);
+    }
+}
+
+/// A wave that stood out, and the noise around its frequency.
+struct Standing {
+    wave: Wave,
+    p: f64,
+    /// Whether only one half of the series has it: which.
+    half: Option<&'static str>,
+}
+
+/// Finds one wave after another, and subtracts each before it looks for the next.
+///
+/// - `origin`: time of the first value, and length of a step.
+fn search(series: &[(f64, f64)], alpha: f64, origin: (f64, f64), found: &mut Cycles) {
+    let span = series[series.len() - 1].0;
+    let mut left = series.to_vec();
+    let mut standing: Vec<Standing> = Vec::new();
+    while standing.len() < WAVES_MAX {
+        let (powers, background) = powers(&left, found.even);
+        found.background = Ok(background);
+        let levels = levels(&powers, span);
+        let (low, high) = (CYCLES_MIN / span, 0.5 - 1.0 / span);
+        let is_new = |f: f64| standing.iter().all(|s| (s.wave.frequency - f).abs() * span > SAME);
+        let strongest = |low: f64, high: f64| {
+            let places = (0..levels.len()).map(|k| (k, (k + 1) as f64 * powers.step));
+            let places = places.filter(|(_, f)| *f >= low && *f <= high && is_new(*f));
+            places.max_by(|a, b| levels[a.0].z.total_cmp(&levels[b.0].z))
+        };
+        let width = effective_length(&left) * (high - low);
+        if standing.is_empty() {
+            slow(strongest(1.0 / span, low).map(|(k, f)| (levels[k].z, f)), alpha, width, origin.1, found);
+        }
+        let Some((best, frequency)) = strongest(low, high) else { break };
+        let p = power::false_alarm(levels[best].z, width);
+        if p > alpha {
+            break;
+        }
+        let wave = Wave::of(&left, frequency).sharpened(&left, powers.step);
+        let noise = levels[best].noise;
+        standing.push(Standing { wave, p, half: only_half(&left, wave.frequency, noise) });
+        for (x, y) in &mut left {
+            *y -= wave.at(*x);
+        }
+    }
+    group(standing, span, origin, found);
+}
+
+fn powers(series: &[(f64, f64)], even: bool) -> (Powers, Background) {
+    let background = Background::of(series);
+    if even {
+        let values: Vec<f64> = series.iter().map(|p| p.1).collect();
+        (power::of_even(&values, background), background)
+    } else {
+        (power::of_uneven(series, background), background)
+    }
+}
+
+/// A power beside the noise around it.
+struct Level {
+    /// Power over noise.
+    z: f64,
+    /// Share of the median power near it that the background does not expect, at least 1.
+    noise: f64,
+}
+
+fn levels(powers: &Powers, span: f64) -> Vec<Level> {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a handful")]
+    let independent = (1.0 / span / powers.step).round().max(1.0) as usize;
+    let of = |k: usize| {
+        // A step has power as 1 over the square of the frequency: a wide band would hide that near 0.
+        let reach = k.clamp(NEAR_MIN * independent, NEAR * independent) / independent * independent;
+        let from = k.saturating_sub(reach);
+        let to = (k + reach + 1).min(powers.ratios.len());
+        let near: Vec<f64> = powers.ratios[from..to].iter().step_by(independent).copied().collect();
+        // Of an exponential distribution the median is ln 2 of the mean.
+        let noise = (median(&near).unwrap_or(0.0) / LN_2).max(1.0);
+        Level { z: powers.ratios[k] / noise, noise }
+    };
+    (0..powers.ratios.len()).map(of).collect()
+}
+
+/// Length of an even series with the same variance of times, by which frequencies are independent.
+fn effective_length(series: &[(f64, f64)]) -> f64 {
+    let n = series.len() as f64;
+    let mean = series.iter().map(|p| p.0 / n).sum::<f64>();
+    let variance = series.iter().map(|p| (p.0 - mean).powi(2) / n).sum::<f64>();
+    (4.0 * std::f64::consts::PI * variance).sqrt()
+}
+
+/// Records a peak of fewer cycles than a claim needs.
+fn slow(peak: Option<(f64, f64)>, alpha: f64, width: f64, step_s: f64, found: &mut Cycles) {
+    let Some((z, frequency)) = peak else { return };
+    if power::false_alarm(z, width) <= alpha {
+        let period_s = step_s / frequency;
+        let why = format!("{:.1} cycles in the span, 3 needed", found.span_s / period_s);
+        found.cannot_tell.push(CannotTell { period_s: Ok(period_s), why });
+    }
+}
+
+/// The half of the series that alone has the wave; `None` if both have it, or a half is too short to tell.
+///
+/// - `noise`: power of the noise at the frequency over that of the background.
+fn only_half(series: &[(f64, f64)], frequency: f64, noise: f64) -> Option<&'static str> {
+    /// Fewest cycles in a half.
+    const CYCLES: f64 = 2.0;
+    /// Difference of the amplitudes in standard errors.
+    const APART: f64 = 3.5;
+    let middle = series[series.len() - 1].0 / 2.0;
+    let (first, last) = series.split_at(series.partition_point(|p| p.0 <= middle));
+    if middle * frequency < CYCLES || first.len().min(last.len()) < VALUES_MIN / 2 {
+        return None;
+    }
+    let [one, other] = [first, last].map(|half| Wave::of(half, frequency).amplitude());
+    let power = noise * Background::of(series).at(frequency);
+    let error = (2.0 * power / first.len() as f64 + 2.0 * power / last.len() as f64).sqrt();
+    if (one - other).abs() < APART * error || one.min(other) > one.max(other) / 2.0 {
+        return None;
+    }
+    Some(if one > other { "first" } else { "second" })
+}
+
+/// Sorts waves into cycles, each with its harmonics.
+fn group(mut standing: Vec<Standing>, span: f64, (start, step_s): (f64, f64), found: &mut Cycles) {
+    standing.sort_by(|a, b| a.wave.frequency.total_cmp(&b.wave.frequency));
+    let mut fundamentals: Vec<(Standing, Vec<u32>)> = Vec::new();
+    for one in standing {
+        let multiple = |fundamental: &Standing| {
+            let times = (one.wave.frequency / fundamental.wave.frequency).round();
+            let off = (one.wave.frequency - times * fundamental.wave.frequency).abs() * span;
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked here")]
+            ((2.0..=f64::from(HARMONIC_MAX)).contains(&times) && off <= SAME).then_some(times as u32)
+        };
+        let of = fundamentals.iter_mut().find_map(|(f, harmonics)| multiple(f).map(|k| (harmonics, k)));
+        match of {
+            Some((harmonics, k)) if !harmonics.contains(&k) => harmonics.push(k),
+            Some(_) => {}
+            None => fundamentals.push((one, Vec::new())),
+        }
+    }
+    fundamentals.sort_by(|a, b| b.0.wave.strength.total_cmp(&a.0.wave.strength));
+    for (one, harmonics) in fundamentals {
+        let period_s = step_s / one.wave.frequency;
+        if let Some(half) = one.half {
+            let why = format!("only the {half} half of the span shows it");
+            found.cannot_tell.push(CannotTell { period_s: Ok(period_s), why });
+            continue;
+        }
+        found.cycles.push(Cycle {
+            period_s,
+            p: one.p,
+            amplitude: one.wave.amplitude(),
+            strength: one.wave.strength,
+            crest_s: start + one.wave.crest() * step_s,
+            harmonics,
+        });
+    }
+}
+
+/// Names the usual periods that the span is too short for.
+fn too_long(found: &mut Cycles) {
+    let usual = [("a day", 86_400.0), ("a week", 604_800.0), ("a year", 31_557_600.0)];
+    let longest = found.span_s / CYCLES_MIN;
+    for (name, period_s) in usual.into_iter().filter(|(_, p)| *p > longest && *p <= CYCLES_MIN * found.span_s)
+    {
+        let why = format!("{name}: {:.1} cycles in the span, 3 needed", found.span_s / period_s);
+        found.cannot_tell.push(CannotTell { period_s: Ok(period_s), why });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,215 @@
+use super::*;
+use crate::chance::SplitMix;
+
+/// Autoregressive noise of standard deviation 1, at steps of 300 s.
+fn red(seed: u64, n: usize, ar1: f64) -> Vec<(f64, f64)> {
+    let mut chance = SplitMix(seed);
+    let mut now = chance.normal();
+    let next = |i: usize| {
+        let value = now;
+        now = ar1 * now + (1.0 - ar1 * ar1).sqrt() * chance.normal();
+        (1.7e9 + 300.0 * i as f64, value)
+    };
+    (0..n).map(next).collect()
+}
+
+const DAY: f64 = 86_400.0;
+const WEEKS_2: usize = 4_032;
+
+fn wave(points: &mut [(f64, f64)], period_s: f64, amplitude: f64) {
+    for (t, y) in points {
+        *y += amplitude * (std::f64::consts::TAU * *t / period_s).cos();
+    }
+}
+
+fn with_claims(series: impl Iterator<Item = Vec<(f64, f64)>>) -> usize {
+    series.filter(|points| !cycles(points, 0.01).cycles.is_empty()).count()
+}
+
+fn has_day(points: &[(f64, f64)]) -> bool {
+    cycles(points, 0.01).cycles.iter().any(|c| (c.period_s / DAY - 1.0).abs() < 0.05)
+}
+
+/// Without the nights, and with some values lost.
+fn uneven(points: Vec<(f64, f64)>, seed: u64) -> Vec<(f64, f64)> {
+    let mut chance = SplitMix(seed);
+    points.into_iter().filter(|(t, _)| t % DAY > 8.0 * 3_600.0 && !chance.next().is_multiple_of(10)).collect()
+}
+
+#[test]
+fn noise_of_any_color_has_no_cycle() {
+    // 200 series of two weeks for each color; the rate at 1,000 series is in docs/validation.md.
+    for ar1 in [0.0, 0.7, 0.9, 0.95] {
+        let claims = with_claims((0..200).map(|seed| red(seed, WEEKS_2, ar1)));
+        assert!(claims <= 5, "{ar1}: {claims} of 200");
+    }
+}
+
+#[test]
+fn short_noise_has_no_cycle() {
+    for (n, ar1) in [(60, 0.0), (60, 0.8), (300, 0.7)] {
+        let claims = with_claims((0..400).map(|seed| red(seed, n, ar1)));
+        assert!(claims <= 10, "{n} values, {ar1}: {claims} of 400");
+    }
+}
+
+#[test]
+fn noise_with_gaps_has_no_cycle() {
+    for ar1 in [0.0, 0.9] {
+        let claims = with_claims((0..100).map(|seed| uneven(red(seed, 1_000, ar1), seed)));
+        assert!(claims <= 4, "{ar1}: {claims} of 100");
+    }
+}
+
+#[test]
+fn a_daily_wave_of_half_a_deviation_is_found_in_noise_of_correlation_0_7() {
+    let found = (0..100).filter(|seed| {
+        let mut points = red(*seed, WEEKS_2, 0.7);
+        wave(&mut points, DAY, 0.5);
+        has_day(&points)
+    });
+    assert!(found.count() >= 95);
+}
+
+#[test]
+fn what_is_not_a_cycle_is_not_told_as_one() {
+    type Change = fn(usize, f64) -> f64;
+    let unkind: [(&str, Change); 4] = [
+        ("a trend", |i, y| y + 0.01 * i as f64),
+        ("a spike", |i, y| if i == 1_234 { 1e6 } else { y }),
+        ("a step", |i, y| if i > 1_500 { y + 3.0 } else { y }),
+        ("a bend", |i, y| y + 6.0 * (i as f64 / WEEKS_2 as f64).powi(2)),
+    ];
+    for (what, change) in unkind {
+        for ar1 in [0.0, 0.7] {
+            let changed = |seed| {
+                let points = red(seed, WEEKS_2, ar1).into_iter().enumerate();
+                points.map(|(i, (t, y))| (t, change(i, y))).collect()
+            };
+            let claims = with_claims((0..40).map(changed));
+            assert!(claims <= 2, "{what}, {ar1}: {claims} of 40");
+        }
+    }
+}
+
+#[test]
+fn a_cycle_is_found_beside_trend_spike_and_missing_nights() {
+    for seed in 0..5 {
+        let mut points = red(seed, WEEKS_2, 0.5);
+        wave(&mut points, DAY, 0.8);
+        points[77].1 = 1e5;
+        points.iter_mut().enumerate().for_each(|(i, p)| p.1 += 0.01 * i as f64);
+        assert!(has_day(&points), "{seed}");
+        assert!(has_day(&uneven(points, seed)), "{seed} with gaps");
+    }
+}
+
+#[test]
+fn a_wave_of_half_the_span_is_not_a_cycle_of_the_span() {
+    for seed in 0..5 {
+        let mut points = red(seed, WEEKS_2, 0.5);
+        wave(&mut points[..WEEKS_2 / 2], DAY, 1.0);
+        let found = cycles(&points, 0.01);
+        assert!(!found.cycles.iter().any(|c| (c.period_s / DAY - 1.0).abs() < 0.05), "{seed}: {found:?}");
+        assert!(found.cannot_tell.iter().any(|c| c.why.contains("first half")), "{seed}: {found:?}");
+    }
+}
+
+#[test]
+fn harmonics_stand_inside_their_fundamental() {
+    let mut points = red(1, WEEKS_2, 0.3);
+    for (t, y) in &mut points {
+        *y += if *t % DAY < 7_200.0 { 4.0 } else { 0.0 };
+    }
+    let found = cycles(&points, 0.01);
+    assert_eq!(found.cycles.len(), 1, "{found:?}");
+    assert!((found.cycles[0].period_s / DAY - 1.0).abs() < 0.01 && found.cycles[0].harmonics.contains(&2));
+    // The bump's middle is one hour after midnight.
+    let crest_h = found.cycles[0].crest_s % DAY / 3_600.0;
+    assert!((crest_h - 1.0).abs() < 0.5, "{crest_h}");
+}
+
+#[test]
+fn too_few_cycles_or_values_have_no_answer() {
+    let mut points = red(3, 600, 0.3);
+    wave(&mut points, DAY, 3.0);
+    let found = cycles(&points, 0.01);
+    assert!(found.cycles.is_empty(), "{found:?}");
+    assert!(found.cannot_tell.iter().any(|c| c.why.starts_with("a day: 2.1 cycles")), "{found:?}");
+    for n in [0, 1, 5] {
+        let found = cycles(&points[..n], 0.01);
+        assert!(found.cycles.is_empty() && found.cannot_tell.len() == 1 && found.n == n);
+    }
+    let constant: Vec<(f64, f64)> = points.iter().map(|p| (p.0, 5.0)).collect();
+    let found = cycles(&constant, 0.01);
+    assert!(found.cycles.is_empty() && found.background.is_err());
+    let one_time = vec![(1.0, 2.0); 100];
+    assert_eq!(cycles(&one_time, 0.01).n, 1);
+}
+
+#[test]
+fn order_and_doubled_times_change_nothing() {
+    let mut points = red(4, 1_000, 0.5);
+    wave(&mut points, 7_200.0, 1.0);
+    let sorted = cycles(&points, 0.01);
+    let mut mixed: Vec<(f64, f64)> = points.iter().rev().chain(&points).copied().collect();
+    mixed.swap(3, 900);
+    let found = cycles(&mixed, 0.01);
+    assert_eq!((found.doubled, found.n), (1_000, 1_000));
+    assert_eq!(found.cycles, sorted.cycles);
+}
+
+/// Values of the known answers: `i = numpy.arange(40); t = i + 0.3*sin(1.7*i);
+/// y = cos(0.9*i) + 0.5*sin(2.3*i) + 0.1*i % 0.7`, with t from 0.
+fn known() -> Vec<(f64, f64)> {
+    let of = |i: i32| {
+        let i = f64::from(i);
+        (i + 0.3 * (1.7 * i).sin(), (0.9 * i).cos() + 0.5 * (2.3 * i).sin() + (0.1 * i) % 0.7)
+    };
+    (0..40).map(of).collect()
+}
+
+fn near(found: f64, known: f64) {
+    assert!((found - known).abs() <= 1e-9 * known.abs().max(1.0), "{found} instead of {known}");
+}
+
+#[test]
+fn powers_and_probabilities_are_those_of_astropy() {
+    let points = known();
+    // LombScargle(t, y, fit_mean=True).power(f, normalization="standard", method="slow"), astropy 8.0.
+    for (frequency, power) in [
+        (0.05, 0.001_622_977_327_054_125_6),
+        (0.1432, 0.726_712_701_869_897_9),
+        (0.31, 0.002_465_821_953_374_685_6),
+    ] {
+        near(Wave::of(&points, frequency).strength, power);
+    }
+    // The fast form at uneven times is the same power, against a background of variance 1.
+    let white = Background { ar1: 0.0, variance: 1.0 };
+    let powers = power::of_uneven(&points, white);
+    let mean = points.iter().map(|p| p.1).sum::<f64>() / 40.0;
+    let squares: f64 = points.iter().map(|p| (p.1 - mean).powi(2)).sum();
+    near(squares, 23.164_177_373_796_82);
+    for k in [3, 20, 70] {
+        let slow = Wave::of(&points, (k + 1) as f64 * powers.step).strength * squares / 2.0;
+        near(powers.ratios[k], slow);
+    }
+    // numpy.arange(100.0): sqrt(4 * pi * var); fap_baluev(z, 0.5, ..., normalization="psd").
+    let even: Vec<(f64, f64)> = (0..100).map(|i| (f64::from(i), 0.0)).collect();
+    let length = effective_length(&even);
+    near(length, 102.327_554_033_186_89);
+    near(power::false_alarm(9.0, 0.5 * length), 0.018_885_150_645_549_312);
+    near(power::false_alarm(14.0, 0.5 * length), 0.000_160_004_359_990_056_94);
+}
+
+#[test]
+fn the_likelihood_is_that_of_statsmodels() {
+    let points = known();
+    let mean = points.iter().map(|p| p.1).sum::<f64>() / 40.0;
+    let even: Vec<(f64, f64)> = points.iter().enumerate().map(|(i, p)| (i as f64, p.1 - mean)).collect();
+    // ARIMA(y - mean, order=(1, 0, 0), trend="n").loglike([phi, best variance]), statsmodels 0.15.
+    let (likelihood, variance) = Background::log_likelihood(&even, 0.3);
+    near(likelihood, -43.878_685_474_243_31);
+    near(variance, 0.575_802_890_863_751_8);
+    near(Background::log_likelihood(&even, 0.8).0, -48.898_104_424_838_32);
+}
