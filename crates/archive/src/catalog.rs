@@ -336,15 +336,19 @@ impl Catalog {
         rows.query_map([], |row| header(row, &mut labels))?.collect()
     }
 
-    /// Names that begin with `prefix`, newest first: their number, and the first few.
-    pub(crate) fn beginning(&self, prefix: &str) -> rusqlite::Result<(usize, Vec<RunId>)> {
-        let mut rows = self
-            .db
-            .prepare_cached("SELECT id FROM run WHERE substr(id, 1, length(?1)) = ?1 ORDER BY id DESC")?;
-        let mut ids: Vec<RunId> = rows.query_map(params![prefix], run_id)?.collect::<Result<_, _>>()?;
+    /// Names that begin with `prefix`, or end with it if it is a short name, newest first: their number, and
+    /// the first few.
+    pub(crate) fn named(&self, prefix: &str) -> rusqlite::Result<(usize, Vec<RunId>)> {
+        let may_end = prefix.len() >= RunId::SHORT_MIN;
+        let mut rows = self.db.prepare_cached(
+            "SELECT id FROM run WHERE substr(id, 1, length(?1)) = ?1
+                 OR ?2 AND substr(id, -length(?1)) = ?1 ORDER BY id DESC",
+        )?;
+        let mut ids: Vec<RunId> =
+            rows.query_map(params![prefix, may_end], run_id)?.collect::<Result<_, _>>()?;
         // Includes unreadable folders, so that users can inspect and remove them.
         let damaged = self.damage()?.into_keys().filter_map(|path| path.rsplit('/').next()?.parse().ok());
-        ids.extend(damaged.filter(|id: &RunId| id.to_string().starts_with(prefix)));
+        ids.extend(damaged.filter(|id: &RunId| id.is_named(prefix)));
         ids.sort_unstable_by(|a, b| b.cmp(a));
         ids.dedup();
         Ok((ids.len(), ids.into_iter().take(3).collect()))

@@ -102,7 +102,28 @@ impl Archive {
         Ok(killed)
     }
 
-    /// Finds the run or bake-off that `text` names: run id, unique prefix, or `latest`.
+    /// Short names of these runs, in lower case: the end of the id, as long as no other run has it.
+    ///
+    /// # Errors
+    ///
+    /// The index cannot be read.
+    pub fn short_names(&self, ids: &[RunId]) -> Result<Vec<String>, ArchiveError> {
+        catalog::with(&self.tree, |index| {
+            ids.iter()
+                .map(|id| {
+                    for length in RunId::SHORT_MIN..RunId::LENGTH {
+                        let name = id.short(length);
+                        if index.named(&name)?.0 <= 1 {
+                            return Ok(name.to_ascii_lowercase());
+                        }
+                    }
+                    Ok(id.to_string())
+                })
+                .collect()
+        })
+    }
+
+    /// Finds the run or bake-off that `text` names: run id, unique prefix, short name, or `latest`.
     ///
     /// `latest` is the newest that is not part of a bake-off, which is the one that a user started last.
     ///
@@ -134,7 +155,7 @@ impl Archive {
         if prefix.is_empty() {
             return Err(not_found());
         }
-        let (count, first) = catalog::with(&self.tree, |index| index.beginning(&prefix))?;
+        let (count, first) = catalog::with(&self.tree, |index| index.named(&prefix))?;
         match first[..] {
             [] => Err(not_found()),
             [id] => Ok(id),

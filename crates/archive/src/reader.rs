@@ -6,6 +6,7 @@ use std::path::Path;
 use bytes::Bytes;
 use record::environment::Environment;
 use record::instruments::{Instruments, Observed};
+use record::load::LoadRecord;
 use record::missing::Missing;
 use record::proof::Proof;
 use record::run::{Run, RunHeader, RunId};
@@ -55,6 +56,17 @@ impl Archive {
             load.slices = stretches.into_slices();
         }
         Ok(run)
+    }
+
+    /// Reads the result of a load without its intervals and instruments; `None` for other kinds of run.
+    ///
+    /// # Errors
+    ///
+    /// The run's manifest is missing or damaged.
+    pub fn load_result(&self, id: RunId) -> Result<Option<LoadRecord>, ArchiveError> {
+        let folder = self.tree.run(id);
+        let Stored { manifest, .. } = read_manifest(&folder, id)?;
+        manifest.load.map(|form| form.read(Vec::new())).transpose().map_err(in_file(&folder, MANIFEST))
     }
 
     fn run_without_slices(

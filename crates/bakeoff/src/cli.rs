@@ -105,6 +105,7 @@ pub(crate) enum Command {
     Record(cmd::record::Args),
     Prove(cmd::prove::Args),
     Host(cmd::host::Args),
+    Doctor(cmd::doctor::Args),
     Hog(cmd::hog::Args),
     Import(cmd::import::Args),
     /// Print the man page or shell completions

@@ -2,6 +2,7 @@
 
 pub(crate) mod cpu;
 pub(crate) mod dder;
+pub(crate) mod doctor;
 pub(crate) mod experiment;
 pub(crate) mod generate;
 mod global;
@@ -39,8 +40,8 @@ use crate::exit::Exit;
 /// Runs the command of the command line; its output goes to `out`.
 pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let global = Global::new(cli.archive.clone(), cli.json);
-    // Proving creates disks, networks and workloads, which need nearly all rights.
-    if !matches!(cli.command, Command::Prove(_) | Command::Hog(_)) {
+    // Proving creates disks, networks and workloads, which need nearly all rights; the doctor may mount.
+    if !matches!(cli.command, Command::Prove(_) | Command::Hog(_) | Command::Doctor(_)) {
         confine::at_start();
     }
     match &cli.command {
@@ -64,6 +65,7 @@ pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> anyhow::Result<Exit> {
         Command::Profile(args) => profile::run(args, &global, out),
         Command::Record(args) => record::run(args, &global, out),
         Command::Prove(args) => prove::run(args, &global, out),
+        Command::Doctor(args) => doctor::run(args, &global, out),
         Command::Host(args) => host::run(args, &global, out),
         Command::Hog(args) => hog::run(args, &global, out),
         Command::Import(args) => import::run(args, &global, out),

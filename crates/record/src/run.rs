@@ -36,6 +36,22 @@ impl RunId {
     pub fn new(anchor: WallAnchor, chance: u128) -> Self {
         Self(Ulid::from_parts(anchor.unix_ns / 1_000_000, chance))
     }
+
+    /// Letters and digits of an id.
+    pub const LENGTH: usize = 26;
+    /// Minimum length of a short name. Ids of one hour begin alike; their ends are random.
+    pub const SHORT_MIN: usize = 6;
+
+    /// The last `length` letters and digits.
+    pub fn short(self, length: usize) -> String {
+        self.to_string().split_off(Self::LENGTH - length.min(Self::LENGTH))
+    }
+
+    /// Whether `text`, in upper case, is the beginning of the id, or a short name of it.
+    pub fn is_named(self, text: &str) -> bool {
+        let id = self.to_string();
+        id.starts_with(text) || (text.len() >= Self::SHORT_MIN && id.ends_with(text))
+    }
 }
 
 impl fmt::Display for RunId {

@@ -27,7 +27,7 @@ fn hidden() -> Bakeoff {
 fn a_scale_run_at_a_terminal_says_who_is_at_the_limit_first_by_levels() {
     let run = hidden();
     let scale = analysis::scale::scale(&run);
-    let printed = narrow_and_wide(|out, style| text::scale(out, &run, &scale, None, style));
+    let printed = narrow_and_wide(|out, style| text::scale(out, &run, &scale, None, Some("8c1fe2"), style));
     assert!(
         printed.contains("One copy uses 0.39 % of this machine, the limit of a single thread"),
         "{printed}"

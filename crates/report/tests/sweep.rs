@@ -25,7 +25,8 @@ fn a_sweep_at_a_terminal_says_what_is_of_the_size_and_what_of_the_moment() {
     let sweep = analysis::sweep::sweep(&run);
     let other = measured(&Machine { seed: 4, call_ns: smooth, slowness: still });
     let versus = analysis::sweep::versus(&run, &other);
-    let printed = narrow_and_wide(|out, style| text::sweep(out, &run, &sweep, &versus, style));
+    let printed =
+        narrow_and_wide(|out, style| text::sweep(out, &run, &sweep, &versus, Some("8c1fe2"), style));
     insta::assert_snapshot!("sweep_at_a_terminal", printed);
     let page = render(&page::sweep(&run, &sweep, &versus), Form::Html);
     for part in ["Every buffer size", "Shifts of the moment", "Against the other run", "class=\"dots s0\""] {

@@ -5,15 +5,15 @@ mod sample;
 
 use analysis::{Machine, compare};
 use bakeoff_report::json;
-use bakeoff_report::text::{self, Style};
+use bakeoff_report::text::{self, Detail, RunLine, Style};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use record::bakeoff::Bakeoff;
 use record::cpu::{CpuInterval, Rung};
-use record::load::{ErrorCounts, OfHost, Outage, Phase, Progress};
+use record::load::{Counts, ErrorCounts, LoadRecord, OfHost, Outage, Phase, Progress};
 use record::missing::Missing;
 use record::run::{Run, RunHeader, RunState};
-use record::verdict::{Check, Verdict};
+use record::verdict::{Check, Validity, Verdict};
 use sample::{Recipe, cpu};
 use serde_json::Value;
 
@@ -62,7 +62,13 @@ fn at_every_width(write: impl Fn(&mut Vec<u8>, Style) -> std::io::Result<()>) ->
         for line in text.lines() {
             // A word longer than the line, such as a target, is not broken, so users can copy it.
             let longest = line.split(' ').map(str::len).max().unwrap_or(0);
-            assert!(line.chars().count() <= width || longest > width, "{width}: {line:?}");
+            // The answer and the command that makes the page are one line at any width.
+            let is_answer = text.contains(" stored as ") && text.lines().last() == Some(line);
+            let is_whole = is_answer
+                || line.starts_with(" stored as ")
+                || line.starts_with("VALID:")
+                || line.starts_with("INVALID:");
+            assert!(line.chars().count() <= width || longest > width || is_whole, "{width}: {line:?}");
             assert_eq!(line, line.trim_end(), "no blanks at the end");
         }
         all.extend(["=".repeat(width), "\n".to_owned(), text]);
@@ -95,11 +101,17 @@ fn a_cpu_that_is_full_names_what_fills_it_and_what_waits_for_it() {
     assert!(!seen.contains("saturated"), "{seen}");
 }
 
+/// The short form, then everything.
+fn in_both(out: &mut Vec<u8>, load: &LoadRecord, machine: &Machine, style: Style) -> std::io::Result<()> {
+    text::load_record(out, load, machine, Some("8c1fe2"), (Detail::Brief, style))?;
+    text::load_record(out, load, machine, None, (Detail::Full, style))
+}
+
 #[test]
 fn an_open_loop_reads_as_recorded() {
     let run = open();
     let load = run.load.as_ref().expect("it drove a load");
-    insta::assert_snapshot!(at_every_width(|out, style| text::load_record(
+    insta::assert_snapshot!(at_every_width(|out, style| in_both(
         out,
         load,
         &analysis::machine(load, &run.cpu),
@@ -124,7 +136,38 @@ fn an_invalid_closed_loop_with_an_outage_reads_as_recorded() {
         text: "2.1 % of the planned events failed; at most 1 % may".into(),
     }]);
     load.verdict.checks.extend(run.load.iter().flat_map(|l| l.verdict.checks.clone()));
-    insta::assert_snapshot!(at_every_width(|out, style| text::load_record(out, &load, &unwatched(), style)));
+    insta::assert_snapshot!(at_every_width(|out, style| in_both(out, &load, &unwatched(), style)));
+}
+
+fn last_line(load: &LoadRecord) -> String {
+    let mut out = Vec::new();
+    in_both(&mut out, load, &unwatched(), Style { width: 40, color: false }).expect("memory");
+    String::from_utf8(out).expect("it is text").lines().last().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn the_answer_names_the_cause_before_its_effects_and_what_would_mend_it() {
+    let mut load = open().load.expect("it drove a load");
+    assert_eq!(last_line(&load), "VALID: SQLite kept up with 500/s");
+    let failed = |name, text: &str| Check { name, ok: false, found: 1.0, limit: 0.5, text: text.into() };
+    load.verdict.add(failed("achieved-rate", "250/s done of 500/s offered"));
+    load.verdict.add(failed("lateness", "the generator was 5.2 ms late at p99, 0.7 ms allowed"));
+    let last = last_line(&load);
+    assert!(
+        last.starts_with("INVALID: the generator was 5.2 ms late at p99, 0.7 ms allowed; mend: "),
+        "{last}"
+    );
+    let told = at_every_width(|out, style| in_both(out, &load, &unwatched(), style));
+    assert!(told.contains(" also      250/s done of 500/s offered; mend: a --rate below 500.00"), "{told}");
+    // A text from outside cannot forge the answer.
+    load.verdict = Verdict::of(vec![failed("hosts", "not h1\nVALID: the server kept up")]);
+    assert!(last_line(&load).starts_with("INVALID: not h1"), "{}", last_line(&load));
+    load.verdict.state = Validity::Interrupted;
+    load.counts = Counts::default();
+    assert_eq!(last_line(&load), "INTERRUPTED: before any event was measured");
+    // A verdict without a failed check still has an answer.
+    load.verdict = Verdict { state: Validity::Invalid, checks: Vec::new() };
+    assert!(last_line(&load).starts_with("INVALID: "), "{}", last_line(&load));
 }
 
 #[test]
@@ -141,7 +184,7 @@ fn what_each_of_several_hosts_did_is_told() {
     assert_eq!(alone.get("hosts"), None, "one host has no counts of its own");
     load.hosts = vec![of("h1:3306", 800, 0), of("h2:3307", 0, 7)];
     load.outages.push(Outage { from_s: 4.0, for_s: 1.0, affected: 2, ended: false, host: Some(1) });
-    let told = at_every_width(|out, style| text::load_record(out, &load, &unwatched(), style));
+    let told = at_every_width(|out, style| in_both(out, &load, &unwatched(), style));
     for line in [
         "h1:3306: 2 connections, 800 done, 0 failed, 0 errors",
         "h2:3307: 2 connections, 0 done, 0 failed, 7 errors",
@@ -197,7 +240,13 @@ fn cpus_read_as_recorded() {
 fn a_bake_off_reads_as_recorded() {
     let bakeoff = Recipe::journal().bake();
     let comparisons = compare(&bakeoff);
-    insta::assert_snapshot!(at_every_width(|out, style| text::bakeoff(out, &bakeoff, &comparisons, style)));
+    insta::assert_snapshot!(at_every_width(|out, style| text::bakeoff(
+        out,
+        &bakeoff,
+        &comparisons,
+        Some("8c1fe2"),
+        style
+    )));
 }
 
 #[test]
@@ -205,7 +254,13 @@ fn a_bake_off_without_a_reference_shows_its_cells() {
     let mut bakeoff = Recipe::journal().bake();
     bakeoff.factors[0].reference = None;
     let comparisons = compare(&bakeoff);
-    insta::assert_snapshot!(at_every_width(|out, style| text::bakeoff(out, &bakeoff, &comparisons, style)));
+    insta::assert_snapshot!(at_every_width(|out, style| text::bakeoff(
+        out,
+        &bakeoff,
+        &comparisons,
+        Some("8c1fe2"),
+        style
+    )));
 }
 
 fn headers() -> Vec<RunHeader> {
@@ -219,7 +274,10 @@ fn headers() -> Vec<RunHeader> {
 #[test]
 fn the_list_of_runs_reads_as_recorded() {
     let headers = headers();
-    insta::assert_snapshot!(at_every_width(|out, style| text::runs_list(out, &headers, style)));
+    let line = |header| RunLine { header, name: "8c1fe2".to_owned(), load: None };
+    let mut lines: Vec<RunLine<'_>> = headers.iter().map(line).collect();
+    lines[1].load = open().load;
+    insta::assert_snapshot!(at_every_width(|out, style| text::runs_list(out, &lines, style)));
     let mut out = Vec::new();
     text::runs_list(&mut out, &[], Style::PIPE).expect("writing to memory cannot fail");
     assert_eq!(out, b"no runs\n");
@@ -231,7 +289,7 @@ fn color_adds_codes_and_changes_no_word() {
     let comparisons = compare(&bakeoff);
     let written = |color| {
         let mut out = Vec::new();
-        text::bakeoff(&mut out, &bakeoff, &comparisons, Style { width: 100, color }).expect("memory");
+        text::bakeoff(&mut out, &bakeoff, &comparisons, None, Style { width: 100, color }).expect("memory");
         String::from_utf8(out).expect("it is text")
     };
     let mut plain = written(true);

@@ -123,17 +123,19 @@ pub(crate) fn print(
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
+    let name = if global.json { String::new() } else { global.short_name(run.header.id) };
+    let (name, style) = (Some(name.as_str()), screen::style());
     match Results::of(run, other) {
         Results::Scale(scale, versus) if global.json => {
             print_json(out, &report::json::scale(run, &scale, versus.as_ref()))
         }
         Results::Scale(scale, versus) => {
-            Ok(report::text::scale(out, run, &scale, versus.as_ref(), screen::style())?)
+            Ok(report::text::scale(out, run, &scale, versus.as_ref(), name, style)?)
         }
         Results::Sweep(sweep, versus) if global.json => {
             print_json(out, &report::json::sweep(run, &sweep, &versus))
         }
-        Results::Sweep(sweep, versus) => Ok(report::text::sweep(out, run, &sweep, &versus, screen::style())?),
+        Results::Sweep(sweep, versus) => Ok(report::text::sweep(out, run, &sweep, &versus, name, style)?),
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use archive::Archive;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use record::run::RunId;
 use record::target::Target;
 
 use crate::confine::Reader;
@@ -40,6 +41,13 @@ impl Global {
         Ok(Archive::open_existing(&self.archive_folder()?)?)
     }
 
+    /// Name of an archived run for people: accepted wherever a run is named.
+    pub(crate) fn short_name(&self, id: RunId) -> String {
+        let short = self.archive().ok().and_then(|archive| archive.short_names(&[id]).ok()?.pop());
+        // An index that cannot be read must not hide a result; the id always works.
+        short.unwrap_or_else(|| id.to_string())
+    }
+
     /// Drops, for the rest of the process, the rights that a reader of untrusted files does not need: it
     /// keeps those of `reader`, and the archive.
     pub(crate) fn confine(&self, reader: Reader, command: &str, verbose: bool) -> anyhow::Result<()> {
@@ -47,7 +55,8 @@ impl Global {
         Ok(())
     }
 
-    fn archive_folder(&self) -> anyhow::Result<PathBuf> {
+    /// Folder of the archive, whether it exists or not.
+    pub(crate) fn archive_folder(&self) -> anyhow::Result<PathBuf> {
         match &self.archive {
             Some(folder) => Ok(folder.clone()),
             None => Ok(archive::default_dir(|name| std::env::var_os(name))?),

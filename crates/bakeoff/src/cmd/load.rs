@@ -20,6 +20,7 @@ use record::run::{Run, RunHeader, RunId, RunKind, RunState};
 use record::search::Promise;
 use record::target::Target;
 use record::verdict::Validity;
+use report::text::Detail;
 use runner::{Beside, Spooled};
 
 use crate::cmd::{Global, command_line, print_json};
@@ -72,12 +73,20 @@ pub(crate) struct Args {
     #[arg(long)]
     strict: bool,
 
+    /// Print everything: settings, every percentile, operations, the checks that passed
+    #[arg(short, long)]
+    verbose: bool,
+
     /// Do not keep the run in the archive
     #[arg(long)]
     no_archive: bool,
 }
 
 impl Args {
+    fn detail(&self) -> Detail {
+        if self.verbose { Detail::Full } else { Detail::Brief }
+    }
+
     /// Target of the load.
     pub(crate) fn target(&self) -> Target {
         self.data.target()
@@ -209,7 +218,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     let shown = machine
         .as_ref()
         .map_or_else(|error| Machine::missing(Missing::because(format!("{error:#}"))), Clone::clone);
-    let printed = print(&run, &shown, id, global, out);
+    let printed = print(&run, &shown, id, args.detail(), global, out);
     let logged = args.hlog.as_deref().map_or(Ok(()), |path| write_hlog(&run, &spool, path));
     let events_logged = log.map(EventLog::finish).transpose();
     let kept = kept?;
@@ -223,7 +232,8 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
             "bakeoff load: {unlogged} events are not in the log: they ended faster than it was written"
         ));
     }
-    if let Some(folder) = kept {
+    // The text names the run; its folder is a detail.
+    if let Some(folder) = kept.filter(|_| args.verbose) {
         screen.line(&format!("kept as {} in {}", run.header.id, folder.display()));
     }
     printed?;
@@ -243,6 +253,7 @@ fn print(
     run: &Run,
     machine: &Machine,
     id: Option<RunId>,
+    detail: Detail,
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
@@ -250,7 +261,8 @@ fn print(
     if global.json {
         print_json(out, &report::json::load(id, record, machine, &run.throttled))?;
     } else {
-        report::text::load_record(out, record, machine, screen::style())?;
+        let name = id.map(|id| global.short_name(id));
+        report::text::load_record(out, record, machine, name.as_deref(), (detail, screen::style()))?;
     }
     Ok(out.flush()?)
 }

@@ -48,7 +48,7 @@ const HAVE_PAGES: [RunKind; 4] = [RunKind::Bakeoff, RunKind::Load, RunKind::Scal
 
 pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
     if global.json && args.output.is_none() {
-        return show(&args.run, global, out);
+        return show(&args.run, report::text::Detail::Brief, global, out);
     }
     let form = args.output.as_deref().map_or(Ok(Form::Markdown), form_of)?;
     global.confine(Reader::default().writes_file(args.output.as_deref()), "report", args.verbose)?;

@@ -148,7 +148,8 @@ fn end(
     if global.json {
         print_json(out, &report::json::run(&bakeoff, &comparisons))?;
     } else {
-        report::text::bakeoff(out, &bakeoff, &comparisons, screen::style())?;
+        let name = global.short_name(outcome.id);
+        report::text::bakeoff(out, &bakeoff, &comparisons, Some(&name), screen::style())?;
     }
     out.flush()?;
     say_what_next(outcome.id, &outcome);
@@ -167,12 +168,9 @@ pub(crate) fn exit_of(outcome: &Outcome) -> Exit {
 }
 
 pub(crate) fn say_what_next(id: RunId, outcome: &Outcome) {
-    let next = if outcome.state == RunState::Interrupted {
-        format!("interrupted; go on with: bakeoff resume {id}")
-    } else {
-        format!("its page: bakeoff report {id} -o page.html")
-    };
-    Screen::new().line(&next);
+    if outcome.state == RunState::Interrupted {
+        Screen::new().line(&format!("interrupted; go on with: bakeoff resume {id}"));
+    }
 }
 
 pub(crate) fn of_runner(error: RunnerError) -> anyhow::Error {

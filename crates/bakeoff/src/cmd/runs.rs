@@ -4,7 +4,8 @@ use std::io::{IsTerminal as _, Write};
 
 use archive::{Archive, Filter, Format, PartOf};
 use record::printable::printable;
-use record::run::{RunId, RunKind, RunState};
+use record::run::{RunHeader, RunId, RunKind, RunState};
+use report::text::{Detail, RunLine};
 use serde_json::json;
 
 use crate::cmd::{Global, experiment, of_archive, print_json, prove};
@@ -14,12 +15,14 @@ use crate::screen::{self, Screen};
 
 /// List, show, remove, export and verify what was measured
 #[derive(Debug, clap::Args)]
-#[command(after_help = "A RUN is a whole name, a beginning that only it has, or `latest`.")]
+#[command(
+    after_help = "A RUN is a short name as `runs list` shows it, an id or its unique prefix, or `latest`."
+)]
 pub(crate) struct Args {
     #[command(subcommand)]
     what: What,
 
-    /// Say also which of the fences around reading what others wrote this kernel lacks
+    /// Print more: whole ids, every percentile and check; also which fences around reading untrusted files this kernel lacks
     #[arg(short, long, global = true)]
     verbose: bool,
 }
@@ -79,6 +82,10 @@ struct List {
 }
 
 impl Args {
+    fn detail(&self) -> Detail {
+        if self.verbose { Detail::Full } else { Detail::Brief }
+    }
+
     /// Whether standard output gets binary data.
     pub(crate) fn writes_bytes(&self) -> bool {
         matches!(self.what, What::Export { format: Format::Parquet, .. })
@@ -89,8 +96,8 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     global.confine(Reader::default(), "runs", args.verbose)?;
     let archive = global.archive()?;
     match &args.what {
-        What::List(list) => self::list(&archive, list, global, out),
-        What::Show { run } => show(run, global, out),
+        What::List(list) => self::list(&archive, list, args.detail(), global, out),
+        What::Show { run } => show(run, args.detail(), global, out),
         What::Rm { runs } => remove(&archive, runs, global, out),
         What::Export { run, format } => export(&archive, run, *format, out),
         What::Verify { runs } => verify(&archive, runs, global, out),
@@ -98,7 +105,13 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     }
 }
 
-fn list(archive: &Archive, args: &List, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+fn list(
+    archive: &Archive,
+    args: &List,
+    detail: Detail,
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<Exit> {
     let label = |text: &String| match text.split_once('=') {
         Some((key, value)) => (key.to_owned(), Some(value.to_owned())),
         None => (text.clone(), None),
@@ -115,7 +128,14 @@ fn list(archive: &Archive, args: &List, global: &Global, out: &mut dyn Write) ->
     if global.json {
         print_json(out, &report::json::runs(headers))?;
     } else {
-        report::text::runs_list(out, headers, screen::style())?;
+        let ids: Vec<RunId> = headers.clone().map(|header| header.id).collect();
+        let names = match detail {
+            Detail::Brief => archive.short_names(&ids)?,
+            Detail::Full => ids.iter().map(ToString::to_string).collect(),
+        };
+        let lines: Vec<RunLine<'_>> =
+            headers.zip(names).map(|(header, name)| line(archive, header, name)).collect();
+        report::text::runs_list(out, &lines, screen::style())?;
     }
     for killed in archive.killed()? {
         let (id, kind, title) = (killed.id, killed.kind.word(), &killed.title);
@@ -132,8 +152,15 @@ fn list(archive: &Archive, args: &List, global: &Global, out: &mut dyn Write) ->
     Ok(Exit::Good)
 }
 
-/// Prints the result of one run or bake-off.
-pub(crate) fn show(text: &str, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+/// A line of the list. A result that does not read is left out here; damage is listed below the runs.
+fn line<'a>(archive: &Archive, header: &'a RunHeader, name: String) -> RunLine<'a> {
+    let has_load = header.kind == RunKind::Load;
+    let load = has_load.then(|| archive.load_result(header.id).ok().flatten()).flatten();
+    RunLine { header, name, load }
+}
+
+/// Prints the result of one run or bake-off, as the command that measured it did.
+pub(crate) fn show(text: &str, detail: Detail, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let archive = global.archive()?;
     let id = find(&archive, text)?;
     if archive.is_bakeoff(id) {
@@ -146,7 +173,8 @@ pub(crate) fn show(text: &str, global: &Global, out: &mut dyn Write) -> anyhow::
         if global.json {
             print_json(out, &report::json::run(&bakeoff, &comparisons))?;
         } else {
-            report::text::bakeoff(out, &bakeoff, &comparisons, screen::style())?;
+            let name = global.short_name(id);
+            report::text::bakeoff(out, &bakeoff, &comparisons, Some(&name), screen::style())?;
         }
         return Ok(Exit::Good);
     }
@@ -171,8 +199,11 @@ pub(crate) fn show(text: &str, global: &Global, out: &mut dyn Write) -> anyhow::
             print_json(out, &report::json::load(Some(id), record, &machine, &run.throttled))?;
         }
         Some(record) => {
-            writeln!(out, "{id}  {}\n", printable(&run.header.title))?;
-            report::text::load_record(out, record, &analysis::machine(record, &run.cpu), screen::style())?;
+            let (name, machine) = (global.short_name(id), analysis::machine(record, &run.cpu));
+            if detail == Detail::Full {
+                writeln!(out, "{id}  {}\n", printable(&run.header.title))?;
+            }
+            report::text::load_record(out, record, &machine, Some(&name), (detail, screen::style()))?;
         }
         None if global.json => print_json(out, &report::json::recorded(&run))?,
         None => report::text::recorded(out, &run, screen::style())?,

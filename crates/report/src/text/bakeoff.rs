@@ -6,12 +6,14 @@ use analysis::{Comparisons, Pair, Verdict};
 use record::bakeoff::{Bakeoff, Metric};
 
 use super::table::{Align, Table};
-use super::{Style, Tint, paragraph, tinted};
+use super::{Style, Tint, ending, paragraph, tinted};
 use crate::claim::{Standing, claim};
 use crate::number::{change, change_interval, metric_value, p_value, share};
 use crate::words::{cell_mean, configuration, metric as metric_name, not_judged, sense, values_of};
 
-/// Writes the claim with its limits, and a table of verdicts for each judged metric.
+/// Writes a table of verdicts for each judged metric, the limits of the claim, and the claim itself last.
+///
+/// - `name`: short name of the bake-off in the archive, `None` if it is not stored.
 ///
 /// # Errors
 ///
@@ -20,21 +22,30 @@ pub fn bakeoff(
     out: &mut dyn Write,
     bakeoff: &Bakeoff,
     comparisons: &Comparisons,
+    name: Option<&str>,
     style: Style,
 ) -> io::Result<()> {
+    self::comparisons(out, comparisons, style)?;
+    writeln!(out)?;
     let claim = claim(bakeoff, comparisons);
     let tint = match claim.standing {
         Standing::Invalid => Tint::Bad,
         Standing::Unfinished | Standing::Exploratory => Tint::Doubt,
         _ => Tint::Strong,
     };
-    writeln!(out, "{}", tinted(claim.standing.word(), tint, style))?;
-    paragraph(out, &claim.headline, 0, style)?;
     for caveat in &claim.caveats {
         paragraph(out, &format!("- {caveat}"), 2, style)?;
     }
-    writeln!(out)?;
-    self::comparisons(out, comparisons, style)
+    writeln!(out, "{}", tinted(claim.standing.word(), tint, style))?;
+    ending::stored(out, name, "page.html", style)?;
+    let headline = &claim.headline;
+    let answer = match claim.standing {
+        Standing::Invalid => format!("INVALID: {headline}"),
+        Standing::Unfinished => format!("INTERRUPTED: {headline}"),
+        Standing::Exploratory | Standing::NotCompared => format!("VALID: {headline}"),
+        Standing::Difference | Standing::Equivalent | Standing::NothingFound => headline.clone(),
+    };
+    ending::answer(out, &answer, style)
 }
 
 /// Writes a table of verdicts for each judged metric, and the method.

@@ -1,15 +1,15 @@
 //! A load at a terminal: a line per interval while it runs, and its result.
 
+use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use analysis::Machine;
 use record::histogram::{CensoredHistogram, Histogram, QUANTILES, Summary};
 use record::load::{LoadRecord, LoadSettings, Loop, OpenLoop, Phase, Progress, RateChange, Think};
 use record::missing::Maybe;
-use record::verdict::Validity;
 
 use super::table::{Align, Table};
-use super::{Style, Tint, labelled, paragraph, tinted};
+use super::{Detail, Style, Tint, ending, folded, labelled, paragraph, tinted};
 use crate::number::{count, latency, percent, rate, span};
 use crate::words::plural;
 
@@ -100,7 +100,9 @@ fn progress_row(out: &mut dyn Write, cells: &[String; 8], note: &str, style: Sty
     writeln!(out, "{line} {}", tinted(note, tint, style))
 }
 
-/// Writes the result of a load: validity, rates, events, latencies, errors, cost, checks.
+/// Writes the result of a load; the last line is its answer.
+///
+/// - `name`: short name of the run in the archive, `None` if it is not stored.
 ///
 /// # Errors
 ///
@@ -109,10 +111,94 @@ pub fn load_record(
     out: &mut dyn Write,
     record: &LoadRecord,
     machine: &Machine,
-    style: Style,
+    name: Option<&str>,
+    (detail, style): (Detail, Style),
 ) -> io::Result<()> {
-    verdict(out, record, style)?;
-    writeln!(out)?;
+    match detail {
+        Detail::Brief => brief(out, record, machine, style)?,
+        Detail::Full => full(out, record, machine, style)?,
+    }
+    ending::other_failures(out, record, style)?;
+    ending::stored(out, name, "load.html", style)?;
+    ending::answer(out, &ending::of_load(record), style)
+}
+
+/// The numbers that decide whether a load is good, on one screen.
+fn brief(out: &mut dyn Write, record: &LoadRecord, machine: &Machine, style: Style) -> io::Result<()> {
+    brief_events(out, record, style)?;
+    for (label, latency, note) in [
+        (" response", record.response_summary(), "(due to end)"),
+        (" service", Ok(record.service.summary()), "(start to end)"),
+    ] {
+        let text = match latency {
+            Ok(Some(summary)) => brief_latency(&summary, note),
+            Ok(None) => "no event ended".to_owned(),
+            Err(missing) => format!("unknown: {missing}"),
+        };
+        labelled(out, (label, None), &text, BRIEF, style)?;
+    }
+    if !record.generator_made.is_empty() {
+        labelled(out, ("", None), GENERATOR_MADE, BRIEF, style)?;
+    }
+    let outcomes: Vec<String> =
+        record.outcomes.iter().map(|(name, n)| format!("{} {name}", count(*n))).collect();
+    if !outcomes.is_empty() {
+        labelled(out, (" outcomes", None), &outcomes.join(", "), BRIEF, style)?;
+    }
+    for change in &record.rate_changes {
+        labelled(out, (" rate", None), &rate_change(change), BRIEF, style)?;
+    }
+    if record.errors.all() > 0 || !record.hosts.is_empty() || !record.outages.is_empty() {
+        troubles(out, record, (1, BRIEF), style)?;
+    }
+    let client = match &record.client {
+        Ok(cost) => {
+            let us = (cost.user_us_per_event + cost.system_us_per_event) * record.counts.done as f64;
+            let ratio = us / 1e6 / record.measured.as_secs_f64().max(f64::MIN_POSITIVE);
+            format!("{} of a CPU", percent(ratio))
+        }
+        Err(missing) => format!("unknown: {missing}"),
+    };
+    labelled(out, (" client", None), &format!("{client}; machine {}", busy(machine)), BRIEF, style)?;
+    saturated(out, machine, (1, BRIEF), style)
+}
+
+/// Column of the text in the short form.
+const BRIEF: usize = 11;
+/// Explains the mark of percentiles that are not the target's.
+const GENERATOR_MADE: &str = "Of a response with <=, more than half is the generator's own lateness.";
+/// Lateness of the generator that is counted event by event.
+const LATE_NS: u64 = 1_000_000;
+
+fn brief_events(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Result<()> {
+    let c = record.counts;
+    let offered =
+        crate::json::offered_per_s(record).map_or(String::new(), |r| format!("offered {}/s, ", rate(r)));
+    let mut text = format!(
+        "{offered}done {}/s; {} events, {} failed",
+        rate(record.achieved_per_s),
+        count(c.planned),
+        count(c.failed)
+    );
+    for (n, word) in [(c.skipped, "skipped"), (c.unfinished, "unfinished"), (c.retries, "retried")] {
+        if n > 0 {
+            let _ = write!(text, ", {} {word}", count(n));
+        }
+    }
+    if let Ok(lateness) = &record.lateness {
+        let late = lateness.count() - lateness.count_at_or_below(LATE_NS);
+        let _ = write!(text, ", {} late by more than {}", count(late), latency(LATE_NS as f64));
+    }
+    folded(out, " ", &text, 1, style)
+}
+
+fn brief_latency(summary: &Summary, note: &str) -> String {
+    // A percentile and its value stay on one line: the wrap keeps such blanks.
+    let value = |line| format!("{}\u{a0}{}", on_paper(line), latency_cell(summary, line));
+    format!("{} {note}", ["p50", "p99", "p99_9", "max"].map(value).join(", "))
+}
+
+fn full(out: &mut dyn Write, record: &LoadRecord, machine: &Machine, style: Style) -> io::Result<()> {
     what(out, record, style)?;
     rates_and_events(out, record, style)?;
     writeln!(out)?;
@@ -122,22 +208,9 @@ pub fn load_record(
         operations(out, record, style)?;
     }
     writeln!(out)?;
-    troubles(out, record, style)?;
+    troubles(out, record, (0, 10), style)?;
     costs(out, record, machine, style)?;
     checks(out, record, style)
-}
-
-fn verdict(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Result<()> {
-    let (word, tint) = match record.verdict.state {
-        Validity::Valid => ("valid", Tint::Good),
-        Validity::Invalid => ("INVALID", Tint::Bad),
-        Validity::Interrupted => ("interrupted", Tint::Doubt),
-    };
-    writeln!(out, "{}", tinted(word, tint, style))?;
-    for check in record.verdict.failures() {
-        labelled(out, ("", None), &format!("{}: {}", check.name, check.text), 2, style)?;
-    }
-    Ok(())
 }
 
 fn what(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Result<()> {
@@ -253,8 +326,7 @@ fn latencies(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Resu
     }
     table.write(out, style)?;
     if !record.generator_made.is_empty() {
-        let text = "Of a response with <=, more than half is the generator's own lateness.";
-        paragraph(out, text, 0, style)?;
+        paragraph(out, GENERATOR_MADE, 0, style)?;
     }
     if let Err(missing) = &record.response {
         paragraph(out, &format!("No response time: {missing}."), 0, style)?;
@@ -318,7 +390,14 @@ fn operations(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Res
     table.write(out, style)
 }
 
-fn troubles(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Result<()> {
+/// Writes errors, hosts and outages, with labels and texts in these columns.
+fn troubles(
+    out: &mut dyn Write,
+    record: &LoadRecord,
+    (left, indent): (usize, usize),
+    style: Style,
+) -> io::Result<()> {
+    let left = |label: &str| format!("{:left$}{label}", "");
     let e = record.errors;
     let classes = [
         ("transient", e.transient),
@@ -330,9 +409,9 @@ fn troubles(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Resul
     let told: Vec<String> =
         classes.iter().filter(|(_, n)| *n > 0).map(|(name, n)| format!("{} {name}", count(*n))).collect();
     let told = if told.is_empty() { "none".to_owned() } else { told.join(", ") };
-    labelled(out, ("errors", None), &told, 10, style)?;
+    labelled(out, (&left("errors"), None), &told, indent, style)?;
     for sample in &record.error_samples {
-        labelled(out, ("", None), sample, 10, style)?;
+        labelled(out, ("", None), sample, indent, style)?;
     }
     for h in &record.hosts {
         let errors = h.errors.all();
@@ -345,7 +424,7 @@ fn troubles(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Resul
             count(errors)
         );
         let tint = if h.done == 0 || errors > 0 { Some(Tint::Bad) } else { None };
-        labelled(out, ("host", tint), &text, 10, style)?;
+        labelled(out, (&left("host"), tint), &text, indent, style)?;
     }
     for o in &record.outages {
         let end = if o.ended { "" } else { ", not over at the end" };
@@ -353,7 +432,7 @@ fn troubles(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Resul
         let of = record.host_of(o).map_or_else(String::new, |host| format!("{host} "));
         let text =
             format!("{of}from {from} for {}, {} events affected{end}", span(o.for_s), count(o.affected));
-        labelled(out, ("outage", Some(Tint::Bad)), &text, 10, style)?;
+        labelled(out, (&left("outage"), Some(Tint::Bad)), &text, indent, style)?;
     }
     Ok(())
 }
@@ -384,7 +463,13 @@ fn costs(out: &mut dyn Write, record: &LoadRecord, machine: &Machine, style: Sty
         );
         labelled(out, ("awake", None), &text, 10, style)?;
     }
-    let text = match (&machine.busy_ratio, &machine.rung) {
+    labelled(out, ("machine", None), &busy(machine), 10, style)?;
+    saturated(out, machine, (0, 10), style)
+}
+
+/// `9.0 % busy (by bpf), 1.2 % unaccounted by /proc/stat`.
+fn busy(machine: &Machine) -> String {
+    match (&machine.busy_ratio, &machine.rung) {
         (Ok(busy), Ok(rung)) => {
             let unaccounted = match &machine.unaccounted_ratio {
                 Ok(ratio) => format!(", {} unaccounted by /proc/stat", percent(*ratio)),
@@ -393,15 +478,22 @@ fn costs(out: &mut dyn Write, record: &LoadRecord, machine: &Machine, style: Sty
             format!("{} busy (by {}){unaccounted}", percent(*busy), rung.word())
         }
         (Err(missing), _) | (_, Err(missing)) => format!("unknown: {missing}"),
-    };
-    labelled(out, ("machine", None), &text, 10, style)?;
-    if let Ok(full) = &machine.saturated_cpus
-        && !full.is_empty()
-    {
-        let cpus: Vec<String> = full.iter().map(|c| format!("CPU {c}")).collect();
-        labelled(out, ("saturated", Some(Tint::Bad)), &cpus.join(", "), 10, style)?;
     }
-    Ok(())
+}
+
+/// Writes the CPUs that were full, with label and text in these columns.
+fn saturated(
+    out: &mut dyn Write,
+    machine: &Machine,
+    (left, indent): (usize, usize),
+    style: Style,
+) -> io::Result<()> {
+    let Some(full) = machine.saturated_cpus.as_ref().ok().filter(|full| !full.is_empty()) else {
+        return Ok(());
+    };
+    let cpus: Vec<String> = full.iter().map(|c| format!("CPU {c}")).collect();
+    let label = format!("{:left$}full", "");
+    labelled(out, (&label, Some(Tint::Bad)), &cpus.join(", "), indent, style)
 }
 
 fn checks(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Result<()> {

@@ -4,6 +4,7 @@ mod bakeoff;
 mod block_io;
 mod command;
 mod cpu;
+mod ending;
 mod hosts;
 mod instruments;
 mod load;
@@ -44,12 +45,21 @@ pub use profile::{profile, profile_changes};
 pub(crate) use proofs::cited;
 pub use proofs::proofs;
 pub use recorded::recorded;
-pub use runs::runs_list;
+pub use runs::{RunLine, runs_list};
 pub use scale::scale;
 pub use search::{per_second, probe, search};
 pub use sweep::sweep;
 pub use tasks::{cgroups, tasks};
 pub use waiting::{interrupts, waits};
+
+/// Extent of a printed result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// The numbers that decide, the failed checks, the answer.
+    Brief,
+    /// Everything: settings, every percentile, operations, all checks; then the answer.
+    Full,
+}
 
 /// Width and color of a terminal or of its replacement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

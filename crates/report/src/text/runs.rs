@@ -2,43 +2,68 @@
 
 use std::io::{self, Write};
 
-use record::run::{RunHeader, RunState};
+use record::load::LoadRecord;
+use record::run::{RunHeader, RunKind, RunState};
 
 use super::table::{Align, Table};
-use super::{Style, Tint};
-use crate::number::date_time;
+use super::{Style, Tint, latency_cell};
+use crate::number::{date_time, rate};
+
+/// A run or bake-off of the list.
+#[derive(Debug)]
+pub struct RunLine<'a> {
+    /// Header of the run.
+    pub header: &'a RunHeader,
+    /// Name in the list: accepted wherever a run is named.
+    pub name: String,
+    /// The result of a load; `None` for other kinds, and if it cannot be read.
+    pub load: Option<LoadRecord>,
+}
 
 /// Writes runs and bake-offs in the order given. Names are never cut, so that they can be copied.
 ///
 /// # Errors
 ///
 /// Fails if writing to `out` fails.
-pub fn runs_list<'a>(
-    out: &mut dyn Write,
-    headers: impl IntoIterator<Item = &'a RunHeader>,
-    style: Style,
-) -> io::Result<()> {
+pub fn runs_list(out: &mut dyn Write, lines: &[RunLine<'_>], style: Style) -> io::Result<()> {
     let mut table = Table::default()
         .column("run", Align::Left, 0)
-        .column("state", Align::Right, 0)
-        .column("kind", Align::Right, 2)
-        .column("started", Align::Right, 3)
-        .column("labels", Align::Right, 4)
+        .column("result", Align::Left, 0)
+        .column("rate/s", Align::Right, 2)
+        .column("p99", Align::Right, 1)
+        .column("kind", Align::Right, 3)
+        .column("started", Align::Right, 4)
+        .column("labels", Align::Right, 5)
         .column("title", Align::Elastic, 1);
-    let mut any = false;
-    for header in headers {
-        any = true;
+    for RunLine { header, name, load } in lines {
         let labels: Vec<String> = header.labels.iter().map(|(k, v)| format!("{k}={v}")).collect();
         table.row(vec![
-            (header.id.to_string(), None),
-            (header.state.word().to_owned(), Some(tint(header.state))),
+            (name.clone(), None),
+            (result(header).to_owned(), Some(tint(header.state))),
+            (load.as_ref().map_or_else(String::new, |load| rate(load.achieved_per_s)), None),
+            (load.as_ref().map_or_else(String::new, p99), None),
             (header.kind.word().to_owned(), None),
             (date_time(header.anchor.unix_ns), None),
             (labels.join(","), None),
             (title(header), None),
         ]);
     }
-    if any { table.write(out, style) } else { writeln!(out, "no runs") }
+    if !lines.is_empty() { table.write(out, style) } else { writeln!(out, "no runs") }
+}
+
+/// The verdict of a load; of another kind, its state.
+fn result(header: &RunHeader) -> &'static str {
+    match header.state {
+        RunState::Sealed if header.kind == RunKind::Load => "valid",
+        RunState::Invalid => "INVALID",
+        state => state.word(),
+    }
+}
+
+/// p99 of the response; of a closed loop, of the service.
+fn p99(load: &LoadRecord) -> String {
+    let summary = load.response_summary().unwrap_or_else(|_| load.service.summary());
+    summary.map_or_else(|| "-".to_owned(), |summary| latency_cell(&summary, "p99"))
 }
 
 fn title(header: &RunHeader) -> String {

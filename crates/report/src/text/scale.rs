@@ -7,10 +7,10 @@ use record::bakeoff::Bakeoff;
 use record::missing::Maybe;
 
 use super::table::{Align, Table};
-use super::{Style, Tint, paragraph, tinted};
+use super::{Style, Tint, ending, paragraph, tinted};
 use crate::claim::beside_others;
-use crate::number::{percent_digits, significant, significant_4};
-use crate::words::{cliff_sentence, law_sentence};
+use crate::number::{percent, percent_digits, significant, significant_4};
+use crate::words::{cliff_sentence, law_sentence, plural};
 
 /// Writes a table of the levels, the fitted laws, and what one copy alone would have suggested.
 ///
@@ -22,6 +22,7 @@ pub fn scale(
     bakeoff: &Bakeoff,
     scale: &Scale,
     versus: Option<&Versus>,
+    name: Option<&str>,
     style: Style,
 ) -> io::Result<()> {
     writeln!(out, "{}  {}", bakeoff.header.id, tinted(&bakeoff.header.title, Tint::Strong, style))?;
@@ -57,7 +58,29 @@ pub fn scale(
     if let Some(versus) = versus {
         paragraph(out, &capital(&versus.sentence), 2, style)?;
     }
-    Ok(())
+    ending::stored(out, name, "scale.html", style)?;
+    ending::answer(out, &ending::of_experiment(&bakeoff.header, &answer(scale)), style)
+}
+
+/// Work of the most copies against the work of one.
+fn answer(scale: &Scale) -> String {
+    let compared =
+        scale.levels.iter().rev().find_map(|level| Some((level, *level.efficiency.as_ref().ok()?)));
+    let Some((level, efficiency)) = compared else {
+        let rounds = scale.levels.iter().map(|level| level.rounds.len()).sum();
+        return format!(
+            "{} measured; without a valid level of 1 copy there is no ratio",
+            plural(rounds, "round")
+        );
+    };
+    let ratio = efficiency * f64::from(level.copies);
+    let (copies, efficiency) =
+        (plural(level.copies as usize, "copy").replace("copys", "copies"), percent(efficiency));
+    if ratio >= 2.0 {
+        format!("{copies} did {}x the work of 1, an efficiency of {efficiency}", significant(ratio))
+    } else {
+        format!("{copies} did {} of the work of 1, an efficiency of {efficiency}", percent(ratio))
+    }
 }
 
 fn table(scale: &Scale) -> Table {

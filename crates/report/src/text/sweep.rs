@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use analysis::sweep::{Cell, Point, Sweep, Versus};
 use record::bakeoff::Bakeoff;
 
-use super::{Style, Tint, labelled, paragraph, tinted};
+use super::{Style, Tint, ending, labelled, paragraph, tinted};
 use crate::claim::beside_others;
-use crate::number::{bandwidth, latency, significant};
+use crate::number::{bandwidth, count, latency, significant};
 use crate::words::{cost_sentence, plural, shape_sentence, with_interval};
 
 /// Writes the plot, the costs and the verdict for every call and data.
@@ -20,6 +20,7 @@ pub fn sweep(
     bakeoff: &Bakeoff,
     sweep: &Sweep,
     versus: &[Versus],
+    name: Option<&str>,
     style: Style,
 ) -> io::Result<()> {
     writeln!(out, "{}  {}", bakeoff.header.id, tinted(&bakeoff.header.title, Tint::Strong, style))?;
@@ -43,7 +44,23 @@ pub fn sweep(
         let name = format!("{} {}", versus.how, versus.data);
         paragraph(out, &format!("{name} against the other run: {}.", versus.verdict), 2, style)?;
     }
-    Ok(())
+    ending::stored(out, name, "dder.html", style)?;
+    ending::answer(out, &ending::of_experiment(&bakeoff.header, &answer(sweep)), style)
+}
+
+/// The highest bandwidth, and the first finding there.
+fn answer(sweep: &Sweep) -> String {
+    let points = sweep.cells.iter().flat_map(|cell| cell.points.iter().map(move |point| (cell, point)));
+    let peak = points.max_by(|a, b| a.1.bytes_per_s().total_cmp(&b.1.bytes_per_s()));
+    let Some((cell, point)) = peak else { return "no size was measured".to_owned() };
+    format!(
+        "{} of {} reached {} at {} bytes; {}",
+        cell.how,
+        cell.data,
+        bandwidth(point.bytes_per_s()),
+        count(point.size_bytes.into()),
+        cell.headline().replace("are below", "are above")
+    )
 }
 
 fn of_cell(out: &mut dyn Write, cell: &Cell, style: Style) -> io::Result<()> {

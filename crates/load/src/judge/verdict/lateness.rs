@@ -39,12 +39,17 @@ pub(crate) fn check(response: &Histogram, raised: &Histogram, is_nothing: bool) 
     let (found_ns, of_ns) = (raised.quantile_ns(quantile)? as f64, response.quantile_ns(quantile)? as f64);
     let limit_ns = if is_nothing { NOTHING_NS_MAX } else { PART_MAX * of_ns };
     let name = (1_000.0 * quantile).round() / 10.0;
-    let (late_us, limit_us, of_us) = (found_ns / 1e3, limit_ns / 1e3, of_ns / 1e3);
+    let (late, limit, of) = (written(found_ns), written(limit_ns), written(of_ns));
     let part = if of_ns > 0.0 { 100.0 * found_ns / of_ns } else { 0.0 };
-    let raised = format!(": it may have raised the p{name} of {of_us:.0} us by up to {part:.0} %");
+    let raised = format!(": it may have raised the p{name} of {of} by up to {part:.0} %");
     let raised = if is_nothing { String::new() } else { raised };
-    let text = format!("the generator was {late_us:.0} us late at p{name}, {limit_us:.0} us allowed{raised}");
+    let text = format!("the generator was {late} late at p{name}, {limit} allowed{raised}");
     Some(Check { name: "lateness", ok: found_ns <= limit_ns, found: found_ns, limit: limit_ns, text })
+}
+
+/// `58 us`, `5.2 ms`.
+fn written(ns: f64) -> String {
+    if ns < 999_500.0 { format!("{:.0} us", ns / 1e3) } else { format!("{:.1} ms", ns / 1e6) }
 }
 
 #[cfg(test)]

@@ -1,0 +1,69 @@
+//! The last line of a command is its answer, and a short name finds the run again.
+
+mod lab;
+
+use std::process::Stdio;
+
+use lab::{Ended, Lab};
+
+const LOAD: [&str; 9] =
+    ["load", "exec:true", "--rate", "20", "--time", "1s", "--warmup", "0", "--no-archive"];
+
+fn last(ended: &Ended) -> &str {
+    ended.out.lines().last().unwrap_or_default()
+}
+
+#[test]
+fn runs_show_prints_what_the_load_printed_by_its_short_name() {
+    let lab = Lab::new();
+    let ended = lab.run(&LOAD[..8]);
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    let stored = ended.out.lines().rev().nth(1).expect("a line before the answer").trim();
+    let name = stored.strip_prefix("stored as ").and_then(|rest| rest.split(' ').next()).expect("its name");
+    assert!(stored.ends_with(&format!("bakeoff report {name} -o load.html")), "{stored}");
+    assert_eq!(lab.run(&["runs", "show", name]).out, ended.out);
+    assert_eq!(lab.run(&["runs", "show", &name.to_uppercase()]).out, ended.out);
+    let full = lab.run(&["runs", "show", "-v", name]).out;
+    assert!(full.contains("p99.99") && full.contains("  ok"), "{full}");
+    assert!(!ended.out.contains("  ok"), "checks that passed are printed with -v only: {}", ended.out);
+    assert!(lab.run(&["runs", "list"]).out.contains(name));
+    // Fewer characters of the end could also be anyone's.
+    let short = lab.run(&["runs", "show", &name[1..]]);
+    assert_eq!(short.code, Some(2), "{}{}", short.out, short.err);
+    // The page's command works as it was printed.
+    let page = lab.path("load.html");
+    let made = lab.run(&["report", name, "-o", page.to_str().expect("text")]);
+    assert!(made.code == Some(0) && page.exists(), "{}", made.err);
+}
+
+#[test]
+fn the_last_line_of_every_experiment_is_its_answer() {
+    let lab = Lab::new();
+    let scale = lab.run(&["scale", "--copies", "1,2", "--rounds", "1", "--time", "200ms", "--", "true"]);
+    let is_answer = |line: &str| line.starts_with("VALID: ") || line.starts_with("INVALID: ");
+    assert!(is_answer(last(&scale)), "{}{}", scale.out, scale.err);
+    let shown = lab.run(&["runs", "show", "latest"]);
+    assert_eq!(shown.out, scale.out);
+    let dies = lab.run(&["scale", "--copies", "1", "--rounds", "1", "--time", "200ms", "--", "false"]);
+    assert!(last(&dies).starts_with("INVALID: "), "{}{}", dies.out, dies.err);
+}
+
+#[test]
+fn an_answer_does_not_need_a_terminal_a_reader_or_events() {
+    let lab = Lab::new();
+    let failing =
+        lab.run(&["load", "exec:false", "--rate", "20", "--time", "1s", "--warmup", "0", "--no-archive"]);
+    assert!(
+        last(&failing).starts_with("INVALID: ") && last(&failing).contains("allowed; mend: "),
+        "{}",
+        failing.out
+    );
+    assert!(!failing.out.contains("stored as"), "it is not stored: {}", failing.out);
+    let closed = lab.run(&["load", "exec:true", "--time", "1s", "--warmup", "0", "--no-archive"]);
+    assert!(last(&closed).contains(": ") && !closed.out.contains("offered"), "{}", closed.out);
+    // Standard output that nothing reads.
+    let mut child =
+        lab.command(&LOAD).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
+    drop(child.stdout.take());
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+}

@@ -1,0 +1,192 @@
+//! The last lines of a result: where it is stored, and its answer.
+
+use std::io::{self, Write};
+
+use record::load::{LoadRecord, LoadSettings, Loop};
+use record::printable::printable;
+use record::run::{RunHeader, RunState};
+use record::verdict::{Check, Validity};
+
+use super::{Style, Tint, labelled, tinted};
+use crate::number::{rate, span};
+use crate::words::plural;
+
+/// Checks from the cause to its effects: an earlier one explains a later one that fails too, so it is the
+/// answer. A check that is not listed comes last.
+const CAUSES_FIRST: [&str; 15] = [
+    "counts-balance",
+    "connected",
+    "server-away",
+    "hosts",
+    "errors",
+    "throttled",
+    "client-paused",
+    "client-starvation",
+    "client-cpu",
+    "lateness",
+    "achieved-rate",
+    "events",
+    "phase-length",
+    "stuck",
+    "cache-steady",
+];
+
+/// Writes the name of an archived result, and the command that makes its page.
+pub(super) fn stored(out: &mut dyn Write, name: Option<&str>, page: &str, style: Style) -> io::Result<()> {
+    let Some(name) = name else { return Ok(()) };
+    // The command is copied from the terminal: it stays on one line.
+    let text = format!(" stored as {name}   bakeoff report {name} -o {page}");
+    writeln!(out, "{}", tinted(&text, Tint::Quiet, style))
+}
+
+/// Writes the answer as one line, however narrow the terminal: scripts and people read the last line.
+///
+/// The word before the first colon is colored.
+pub(super) fn answer(out: &mut dyn Write, text: &str, style: Style) -> io::Result<()> {
+    let (word, rest) = text.split_once(':').map_or(("", text), |(word, _)| (word, &text[word.len()..]));
+    let tint = match word {
+        "VALID" => Tint::Good,
+        "INVALID" => Tint::Bad,
+        "INTERRUPTED" => Tint::Doubt,
+        // The answer is a sentence.
+        _ => return writeln!(out, "{}", tinted(text, Tint::Strong, style)),
+    };
+    writeln!(out, "{}{}", tinted(word, tint, style), printable(rest))
+}
+
+/// The answer of an experiment: `answer` if it is whole.
+pub(super) fn of_experiment(header: &RunHeader, answer: &str) -> String {
+    let reason = header.reason.as_deref();
+    match header.state {
+        RunState::Sealed => format!("VALID: {answer}"),
+        RunState::Invalid | RunState::Failed => {
+            format!("INVALID: {}", reason.unwrap_or("the archive does not name the reason"))
+        }
+        RunState::Interrupted | RunState::Running | RunState::Abandoned => {
+            format!("INTERRUPTED: {}; so far {answer}", reason.unwrap_or("not all rounds were measured"))
+        }
+    }
+}
+
+/// Checks of a load that fail, causes first.
+fn failures(record: &LoadRecord) -> Vec<&Check> {
+    let mut failures: Vec<&Check> = record.verdict.failures().collect();
+    let place = |check: &&Check| {
+        CAUSES_FIRST.iter().position(|name| *name == check.name).unwrap_or(CAUSES_FIRST.len())
+    };
+    failures.sort_by_key(place);
+    failures
+}
+
+/// Writes the reasons that the answer of a load has no room for, each with what would mend it.
+pub(super) fn other_failures(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Result<()> {
+    let answered = usize::from(record.verdict.state == Validity::Invalid);
+    for check in failures(record).into_iter().skip(answered) {
+        labelled(out, (" also", Some(Tint::Bad)), &with_mend(check, record), 11, style)?;
+    }
+    Ok(())
+}
+
+/// The answer of a load in one sentence.
+pub(super) fn of_load(record: &LoadRecord) -> String {
+    match (record.verdict.state, failures(record).first()) {
+        (Validity::Interrupted, _) => interrupted(record),
+        (Validity::Invalid, Some(check)) => format!("INVALID: {}", with_mend(check, record)),
+        (Validity::Invalid, None) => "INVALID: the record does not name the check that failed".to_owned(),
+        (Validity::Valid, _) => format!("VALID: {}", achievement(record)),
+    }
+}
+
+fn interrupted(record: &LoadRecord) -> String {
+    let measured_s = record.measured.as_secs_f64();
+    if record.counts.planned == 0 {
+        return "INTERRUPTED: before any event was measured".to_owned();
+    }
+    let of = match record.settings.events_max {
+        Some(_) => String::new(),
+        None => format!(" of {}", span(record.settings.time.as_secs_f64())),
+    };
+    format!("INTERRUPTED: after {}{of}; the numbers cover only that part", span(measured_s))
+}
+
+fn achievement(record: &LoadRecord) -> String {
+    let s = &record.settings;
+    let who = subject(s);
+    match &s.pace {
+        Loop::Open(open) if open.arrivals.say_their_rate() || !record.rate_changes.is_empty() => {
+            let offered = crate::json::offered_per_s(record).unwrap_or(record.achieved_per_s);
+            format!("{who} kept up with {}/s on average", rate(offered))
+        }
+        Loop::Open(open) => format!("{who} kept up with {}/s", asked(open.per_s)),
+        Loop::Closed { .. } => {
+            let connections = plural(s.connections_in_all() as usize, "connection");
+            format!("{who} did {}/s for {connections} in a closed loop", rate(record.achieved_per_s))
+        }
+    }
+}
+
+/// A rate as a user writes it: `500`, not `500.00`.
+fn asked(per_s: f64) -> String {
+    let text = rate(per_s);
+    if text.contains('.') && !text.contains('e') {
+        return text.trim_end_matches('0').trim_end_matches('.').to_owned();
+    }
+    text
+}
+
+/// The subject of a measurement: of an embedded database or a command there is no server.
+fn subject(settings: &LoadSettings) -> &'static str {
+    match settings.target.scheme() {
+        "null" => "the generator",
+        "exec" => "the command",
+        "sqlite" => "SQLite",
+        _ => "the server",
+    }
+}
+
+fn with_mend(check: &Check, record: &LoadRecord) -> String {
+    let text = check.text.trim_end_matches('.');
+    mend(check, record).map_or_else(|| text.to_owned(), |mend| format!("{text}; mend: {mend}"))
+}
+
+/// The change that would make a check pass; `None` if the check's own text names it.
+fn mend(check: &Check, record: &LoadRecord) -> Option<String> {
+    let s = &record.settings;
+    let mend = match check.name {
+        "counts-balance" => "report it as a defect of bakeoff, with the file of --log",
+        "connected" => "raise the server's limit of connections, or use fewer",
+        "server-away" => "the server's log says why it was away; run again when it stays up",
+        "hosts" => "start the hosts that did nothing, or leave them out of the target",
+        "errors" if record.error_samples.is_empty() => "--max-errors allows more",
+        "errors" => "remove the cause of the error above, or allow more with --max-errors",
+        "throttled" => "raise the CPU quota of the control group (cpu.max), or run outside it",
+        "client-paused" => "do not stop the generator, and give it a CPU",
+        "client-starvation" if s.threads > 1 => {
+            "fewer --threads, a lower --rate, or the server on another machine"
+        }
+        "client-starvation" => "a lower --rate, or the server on another machine",
+        "client-cpu" => "more --threads, or a lower --rate",
+        "lateness" if s.pace.as_open().is_some_and(|open| open.fifo) => {
+            "an idle machine; `bakeoff doctor` says what delays its timers"
+        }
+        "lateness" => "an idle machine, or --fifo; `bakeoff doctor` says what delays its timers",
+        "achieved-rate" => return Some(rate_mend(record)),
+        "events" if !check.text.contains("use more") => "more --events, or a longer --time",
+        "phase-length" if !check.text.contains("use a") => "a --time longer than one event",
+        "stuck" => "a longer --drain, or a --timeout",
+        "cache-steady" => "a longer --warmup",
+        "mix" | "littles-law" => "a longer --time; if it fails again, report it as a defect of bakeoff",
+        _ => return None,
+    };
+    Some(mend.to_owned())
+}
+
+/// The rate that was achieved is an upper bound of the rate that this many connections can keep.
+fn rate_mend(record: &LoadRecord) -> String {
+    let below = if record.achieved_per_s > 0.0 {
+        format!("a --rate below {}", rate(record.achieved_per_s))
+    } else {
+        "a lower --rate".to_owned()
+    };
+    format!("{below}, more --threads, or --search to find the highest rate that it keeps")
+}
