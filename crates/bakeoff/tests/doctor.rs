@@ -67,7 +67,7 @@ fn root_the_findings_follow_the_rights_that_the_process_has() {
     }
     let lab = Lab::new();
     let all = lab.json(&["doctor"]);
-    assert_eq!(state(&all, "capabilities"), "good", "{all}");
+    assert_ne!(state(&all, "capabilities"), "missing", "{all}");
     if let Some(none) = through(&lab, &["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]) {
         assert_eq!(state(&none, "capabilities"), "missing", "{none}");
         assert_eq!(state(&none, "SCHED_FIFO"), "missing", "{none}");
@@ -77,7 +77,10 @@ fn root_the_findings_follow_the_rights_that_the_process_has() {
     // One capability less: only what needs it changes.
     let drop = "-sys_nice";
     if let Some(less) = through(&lab, &["setpriv", "--bounding-set", drop, "--inh-caps", drop]) {
-        assert_eq!(state(&less, "capabilities"), "limited", "{less}");
+        assert!(
+            less.to_string().contains("CAP_SYS_NICE") && !all.to_string().contains("CAP_SYS_NICE"),
+            "{less}"
+        );
         assert_eq!(state(&less, "SCHED_FIFO"), "missing", "{less}");
         assert_eq!(state(&less, "cpu"), state(&all, "cpu"), "{less}");
     }
