@@ -22,7 +22,7 @@ pub(crate) struct Args {
     #[command(subcommand)]
     what: What,
 
-    /// Print more: whole ids, every percentile and check; also which fences around reading untrusted files this kernel lacks
+    /// Print more: whole ids, every percentile and check, and the fences that this kernel lacks
     #[arg(short, long, global = true)]
     verbose: bool,
 }
