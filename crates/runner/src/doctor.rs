@@ -162,24 +162,18 @@ fn btf() -> Symptom {
 
 /// Names the capabilities of probes and real-time priority that this process lacks.
 fn capabilities() -> Symptom {
-    const BY_EVENTS: &str = "cpu, io, locks, ulocks, profile: nothing by events";
-    const NEEDED: [(u32, &str, &str); 4] = [
-        (39, "CAP_BPF", BY_EVENTS),
-        (38, "CAP_PERFMON", BY_EVENTS),
-        (24, "CAP_SYS_RESOURCE", "all: no more open files than the administrator's limit"),
-        (23, "CAP_SYS_NICE", "load: no --fifo"),
-    ];
+    const NEEDED: [(u32, &str); 4] =
+        [(39, "CAP_BPF"), (38, "CAP_PERFMON"), (24, "CAP_SYS_RESOURCE"), (23, "CAP_SYS_NICE")];
     let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let set = text.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let set = set.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
-    let lacking = || NEEDED.iter().filter(|(bit, ..)| set & 1 << bit == 0);
-    let lacks: Vec<&str> = lacking().map(|(_, name, _)| *name).collect();
+    let lacks: Vec<&str> =
+        NEEDED.iter().filter(|(bit, _)| set & 1 << bit == 0).map(|(_, name)| *name).collect();
     if lacks.is_empty() {
         return Symptom::good("capabilities: all that the instruments need".to_owned());
     }
     let what = format!("capabilities: without {}", lacks.join(", "));
-    let mut costs: Vec<&str> = lacking().map(|(.., cost)| *cost).collect();
-    costs.dedup();
+    let costs = ["cpu, io, locks, ulocks, profile: nothing by events", "load: no --fifo"];
     let state = if lacks.len() == NEEDED.len() { Ability::Missing } else { Ability::Limited };
     Symptom::poor(what, state, &costs, "run as root, or give the program these capabilities with setcap")
 }
@@ -192,10 +186,13 @@ fn tracing() -> Symptom {
     if has_tracing() {
         return Symptom::good(format!("tracefs: events in {TRACING}"));
     }
-    // No instrument of ours needs it.
-    let costs = ["other tracers: no perf trace and no bpftrace beside a run"];
     let mend = "as root: bakeoff doctor --fix";
-    Symptom::poor("tracefs: no events".to_owned(), Ability::Limited, &costs, mend)
+    Symptom::poor(
+        "tracefs: no events".to_owned(),
+        Ability::Missing,
+        &["locks: the names of tracepoints"],
+        mend,
+    )
 }
 
 fn cgroups() -> Symptom {
