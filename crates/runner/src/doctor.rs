@@ -162,18 +162,24 @@ fn btf() -> Symptom {
 
 /// Names the capabilities of probes and real-time priority that this process lacks.
 fn capabilities() -> Symptom {
-    const NEEDED: [(u32, &str); 4] =
-        [(39, "CAP_BPF"), (38, "CAP_PERFMON"), (24, "CAP_SYS_RESOURCE"), (23, "CAP_SYS_NICE")];
+    const BY_EVENTS: &str = "cpu, io, locks, ulocks, profile: nothing by events";
+    const NEEDED: [(u32, &str, &str); 4] = [
+        (39, "CAP_BPF", BY_EVENTS),
+        (38, "CAP_PERFMON", BY_EVENTS),
+        (24, "CAP_SYS_RESOURCE", "all: no more open files than the administrator's limit"),
+        (23, "CAP_SYS_NICE", "load: no --fifo"),
+    ];
     let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let set = text.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let set = set.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
-    let lacks: Vec<&str> =
-        NEEDED.iter().filter(|(bit, _)| set & 1 << bit == 0).map(|(_, name)| *name).collect();
+    let lacking = || NEEDED.iter().filter(|(bit, ..)| set & 1 << bit == 0);
+    let lacks: Vec<&str> = lacking().map(|(_, name, _)| *name).collect();
     if lacks.is_empty() {
         return Symptom::good("capabilities: all that the instruments need".to_owned());
     }
     let what = format!("capabilities: without {}", lacks.join(", "));
-    let costs = ["cpu, io, locks, ulocks, profile: nothing by events", "load: no --fifo"];
+    let mut costs: Vec<&str> = lacking().map(|(.., cost)| *cost).collect();
+    costs.dedup();
     let state = if lacks.len() == NEEDED.len() { Ability::Missing } else { Ability::Limited };
     Symptom::poor(what, state, &costs, "run as root, or give the program these capabilities with setcap")
 }
@@ -186,13 +192,10 @@ fn tracing() -> Symptom {
     if has_tracing() {
         return Symptom::good(format!("tracefs: events in {TRACING}"));
     }
+    // No instrument of ours needs it.
+    let costs = ["other tracers: no perf trace and no bpftrace beside a run"];
     let mend = "as root: bakeoff doctor --fix";
-    Symptom::poor(
-        "tracefs: no events".to_owned(),
-        Ability::Missing,
-        &["locks: the names of tracepoints"],
-        mend,
-    )
+    Symptom::poor("tracefs: no events".to_owned(), Ability::Limited, &costs, mend)
 }
 
 fn cgroups() -> Symptom {
