@@ -83,7 +83,8 @@ pub(crate) fn nothing_found(comparisons: &Comparisons, names: &Names) -> String 
             format!("No difference that matters between {between} in {} (within {within}).", told(&equal))
         }
         (false, false) => format!(
-            "No difference that matters between {between} in {} (within {within}); cannot tell yet in {}{needed}.",
+            "No difference that matters between {between} in {} (within {within}); cannot tell yet in \
+             {}{needed}.",
             told(&equal),
             told(&open)
         ),

@@ -1,10 +1,9 @@
 //! The pictures of a bake-off with the numbers behind them.
 
-use analysis::{Cell, Comparisons, Pair, SpectrumPoint, spectrum};
+use analysis::{Cell, Comparisons, Pair, SpectrumPoint, Verdict, spectrum};
 use record::bakeoff::{Bakeoff, Factor, Levels, Metric};
 
-use super::lead::mark;
-use super::{Figure, Table, Words};
+use super::{Figure, Table, Tone, Words};
 use crate::chart::{Forest, ForestRow, Kind, Line, Lines, Point, forest, lines};
 use crate::names::Names;
 use crate::number::{change, change_interval, count, latency, metric_value, share, significant_4};
@@ -276,6 +275,16 @@ pub(super) fn against_reference(comparisons: &Comparisons, metric: Metric) -> Op
         share(comparisons.rules.rope_ratio)
     );
     Some(Figure { title, caption, description, drawing, data })
+}
+
+/// Sign, word and tone of a verdict.
+pub(super) fn mark(verdict: Verdict) -> (&'static str, &'static str, Tone) {
+    match verdict {
+        Verdict::Better => ("▲", "better", Tone::Good),
+        Verdict::Worse => ("▼", "worse", Tone::Bad),
+        Verdict::Equivalent => ("≈", "same", Tone::Even),
+        Verdict::Inconclusive => ("?", "open", Tone::Doubt),
+    }
 }
 
 /// Latency at every percentile, a picture for each condition, and how many conditions were left out.

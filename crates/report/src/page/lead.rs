@@ -3,8 +3,8 @@
 use analysis::{Comparisons, Pair, Verdict};
 use record::bakeoff::{Levels, Metric};
 
-use super::figures::{against_reference, configurations};
-use super::{Block, Figure, Grid, GridCell, GridRow, Table, Tone};
+use super::figures::{against_reference, configurations, mark};
+use super::{Block, Figure, Grid, GridCell, GridRow, Table};
 use crate::chart::{Forest, ForestRow, forest};
 use crate::names::Names;
 use crate::number::{change, change_interval, share};
@@ -121,14 +121,4 @@ fn grid(comparisons: &Comparisons, metric: Metric) -> Grid {
 fn grid_cell(pair: &Pair) -> GridCell {
     let (sign, word, tone) = mark(pair.verdict);
     GridCell { ratio: pair.estimate.as_ref().map_or("-".to_owned(), |e| change(e.ratio)), sign, word, tone }
-}
-
-/// Sign, word and tone of a verdict.
-pub(super) fn mark(verdict: Verdict) -> (&'static str, &'static str, Tone) {
-    match verdict {
-        Verdict::Better => ("▲", "better", Tone::Good),
-        Verdict::Worse => ("▼", "worse", Tone::Bad),
-        Verdict::Equivalent => ("≈", "same", Tone::Even),
-        Verdict::Inconclusive => ("?", "open", Tone::Doubt),
-    }
 }
