@@ -64,15 +64,12 @@ pub(crate) fn nothing_found(comparisons: &Comparisons, names: &Names) -> String 
     let told =
         |metrics: &[Metric]| list(&metrics.iter().map(|m| metric_name(*m).to_owned()).collect::<Vec<_>>());
     let reference = names.configuration(&comparisons.reference);
-    let (between, whether) = match configurations[..] {
-        [a] => {
-            let a = names.configuration(a);
-            (format!("{a} and {reference}"), format!("{a} and {reference} differ"))
-        }
-        _ => {
-            let others = plural(configurations.len(), "other configuration");
-            (format!("{reference} and the {others}"), format!("any of the {others} differs from {reference}"))
-        }
+    let (between, whether) = if let [a] = configurations[..] {
+        let a = names.configuration(a);
+        (format!("{a} and {reference}"), format!("{a} and {reference} differ"))
+    } else {
+        let others = plural(configurations.len(), "other configuration");
+        (format!("{reference} and the {others}"), format!("any of the {others} differs from {reference}"))
     };
     let undecided: Vec<&Pair> = comparisons.pairs.iter().filter(|p| open.contains(&p.metric)).collect();
     let needed = needed(&undecided);
@@ -159,7 +156,7 @@ fn percent(share: f64) -> String {
 fn needed(pairs: &[&Pair]) -> String {
     let open = || pairs.iter().filter(|p| p.verdict == Verdict::Inconclusive);
     let more = |p: &&Pair| Some(u64::from(*p.blocks_needed.as_ref().ok()?).saturating_sub(p.n() as u64));
-    let known: Vec<u64> = open().filter_map(|p| more(p)).collect();
+    let known: Vec<u64> = open().filter_map(more).collect();
     match known.iter().max() {
         Some(1) if known.len() == open().count() => ": about 1 more block would probably decide".to_owned(),
         Some(most) if known.len() == open().count() && *most > 0 => {

@@ -70,7 +70,7 @@ fn check(told: &bakeoff_report::Claim, comparisons: &Comparisons) {
             Verdict::Equivalent
         } else if part.contains("cannot tell yet") {
             Verdict::Inconclusive
-        } else if part.contains("faster") || part.contains("lower") {
+        } else if part.contains(" faster") || part.contains(" lower") {
             Verdict::Better
         } else {
             assert!(part.contains("slower") || part.contains("higher"), "{part}");
