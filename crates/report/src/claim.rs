@@ -6,8 +6,10 @@ use analysis::{Comparisons, Pair, Verdict};
 use record::bakeoff::{Bakeoff, Levels, Metric, TrialState};
 use record::run::RunState;
 
-use crate::number::{change, change_interval, share};
-use crate::words::{at, configuration, list, metric as metric_name, not_judged, plural};
+use crate::finding::{nothing_found, sentence};
+use crate::names::Names;
+use crate::number::share;
+use crate::words::{configuration, not_judged, plural};
 
 /// Credibility of a bake-off, printed first on its page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +63,8 @@ pub struct Claim {
     pub standing: Standing,
     /// One sentence, without the standing's word.
     pub headline: String,
+    /// The metric that the headline speaks of, if it names a difference.
+    pub metric: Option<Metric>,
     /// Limits of the claim, a sentence each.
     pub caveats: Vec<String>,
     /// One sentence for each configuration and metric, including that of the headline.
@@ -75,6 +79,7 @@ pub fn claim(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Claim {
     let standing = standing(bakeoff, comparisons, sealed);
     Claim {
         standing,
+        metric: (standing == Standing::Difference).then(|| strongest(comparisons, &findings).metric),
         headline: headline(standing, bakeoff, comparisons, &findings),
         caveats: caveats(bakeoff, comparisons, sealed, planned),
         findings,
@@ -134,7 +139,8 @@ fn headline(
         Standing::NotCompared => {
             "The plan names no reference, so nothing was compared; the cells are shown.".to_owned()
         }
-        _ => strongest(comparisons, findings).text.clone(),
+        Standing::Difference => strongest(comparisons, findings).text.clone(),
+        Standing::Equivalent | Standing::NothingFound => nothing_found(comparisons, &Names::of(comparisons)),
     }
 }
 
@@ -172,103 +178,16 @@ fn pairs_of<'a>(
 }
 
 fn findings(comparisons: &Comparisons) -> Vec<Finding> {
+    let names = Names::of(comparisons);
     let mut findings: Vec<Finding> = Vec::new();
     for pair in &comparisons.pairs {
         if !findings.iter().any(|f| f.metric == pair.metric && f.a == pair.a) {
             let pairs: Vec<&Pair> = pairs_of(comparisons, pair.metric, &pair.a).collect();
-            let text = sentence(comparisons, &pairs);
+            let text = sentence(comparisons, &names, &pairs);
             findings.push(Finding { metric: pair.metric, a: pair.a.clone(), text });
         }
     }
     findings
-}
-
-/// The finding as a sentence: `wal has more throughput than delete at threads 1 and 2: from ... to ...;
-/// equivalent within 1 % at threads 4.`
-fn sentence(comparisons: &Comparisons, pairs: &[&Pair]) -> String {
-    let told: Vec<(Verdict, String)> =
-        [Verdict::Better, Verdict::Worse, Verdict::Equivalent, Verdict::Inconclusive]
-            .into_iter()
-            .filter_map(|verdict| {
-                let of: Vec<&Pair> = pairs.iter().copied().filter(|p| p.verdict == verdict).collect();
-                (!of.is_empty()).then(|| (verdict, part(comparisons, verdict, &of, pairs.len())))
-            })
-            .collect();
-    let (a, b) = (configuration(&pairs[0].a), configuration(&pairs[0].b));
-    let metric = metric_name(pairs[0].metric);
-    let subject = match told[0].0 {
-        Verdict::Better | Verdict::Worse => a,
-        Verdict::Equivalent => format!("{a} and {b}: {metric}"),
-        Verdict::Inconclusive => format!("{a} against {b}, {metric}:"),
-    };
-    let told: Vec<String> = told.into_iter().map(|(_, text)| text).collect();
-    format!("{subject} {}.", told.join("; "))
-}
-
-fn part(comparisons: &Comparisons, verdict: Verdict, of: &[&Pair], all: usize) -> String {
-    let place = place(comparisons, of, all);
-    match verdict {
-        Verdict::Better | Verdict::Worse => {
-            let more = (verdict == Verdict::Better) == of[0].metric.more_is_better();
-            let what = comparative(of[0].metric, more);
-            let range = range(of);
-            format!("{what} than {}{place}: {range}", configuration(&of[0].b))
-        }
-        Verdict::Equivalent => format!("equivalent within {}{place}", share(comparisons.rules.rope_ratio)),
-        Verdict::Inconclusive if of.len() == all => {
-            format!("inconclusive{place}, seen: {}{}", range(of), needed(of))
-        }
-        Verdict::Inconclusive => format!("inconclusive{place}{}", needed(of)),
-    }
-}
-
-fn comparative(metric: Metric, more: bool) -> &'static str {
-    match (metric, more) {
-        (Metric::Throughput, true) => "has more throughput",
-        (Metric::Throughput, false) => "has less throughput",
-        (Metric::P99, true) => "has a higher p99 latency",
-        (Metric::P99, false) => "has a lower p99 latency",
-        (Metric::CpuPerEvent, true) => "uses more CPU per event",
-        (Metric::CpuPerEvent, false) => "uses less CPU per event",
-    }
-}
-
-/// ` at threads 1 and 2`, ` at all 3 levels of threads`, ` at 5 of 12 levels of threads and rate`.
-fn place(comparisons: &Comparisons, of: &[&Pair], all: usize) -> String {
-    let factors = list(&comparisons.conditions);
-    match (of.len(), all) {
-        (_, 1) => at(&of[0].levels),
-        (n, all) if n == all => format!(" at all {all} levels of {factors}"),
-        (n, _) if n <= 4 && comparisons.conditions.len() == 1 => {
-            let values: Vec<String> = of.iter().flat_map(|p| p.levels.values().cloned()).collect();
-            format!(" at {factors} {}", list(&values))
-        }
-        (n, all) => format!(" at {n} of {all} levels of {factors}"),
-    }
-}
-
-/// The smallest and the largest effect with their intervals, or the only one.
-fn range(of: &[&Pair]) -> String {
-    let mut told: Vec<(&Pair, analysis::Estimate)> =
-        of.iter().filter_map(|p| Some((*p, *p.estimate.as_ref().ok()?))).collect();
-    told.sort_by(|(_, a), (_, b)| a.ratio.ln().abs().total_cmp(&b.ratio.ln().abs()));
-    let one = |(pair, e): &(&Pair, analysis::Estimate)| {
-        format!("{} {}{}", change(e.ratio), change_interval(e.low, e.high), at(&pair.levels))
-    };
-    match told.as_slice() {
-        [] if of.iter().any(|p| p.n() > 1) => "nothing, because trials fell out unevenly".to_owned(),
-        [] => "no block with both sides".to_owned(),
-        [only] => one(only),
-        [least, .., most] => format!("from {} to {}", one(least), one(most)),
-    }
-}
-
-fn needed(of: &[&Pair]) -> String {
-    let known: Vec<u32> = of.iter().filter_map(|p| p.blocks_needed.as_ref().ok().copied()).collect();
-    match known.iter().max() {
-        Some(most) if known.len() == of.len() => format!(" (about {most} blocks would probably decide)"),
-        _ => String::new(),
-    }
 }
 
 /// `wal: 12 of 24 trials fell out (12 INVALID, 0 failed)`, for each configuration that lost trials.
@@ -302,19 +221,30 @@ pub(crate) fn beside_others(bakeoff: &Bakeoff) -> Option<String> {
     (beside > 0).then(|| format!("{beside} of {sealed} runs were measured beside other measurements."))
 }
 
+/// Caveats about work that did not belong to the bake-off.
+fn busy_machine(bakeoff: &Bakeoff) -> Vec<String> {
+    let fact = |name: &'static str| bakeoff.sealed().filter_map(move |(_, run)| run.environment.fact(name));
+    let busy = fact("trial.other_work").count();
+    let share = fact("trial.busy_before_ratio").filter_map(|r| r.parse::<f64>().ok()).reduce(f64::max);
+    let up_to = share.map_or(String::new(), |r| format!(", up to {:.0} %", r * 100.0));
+    let told = (busy > 0).then(|| {
+        format!(
+            "Other work kept the CPUs busy just before {busy} of {} runs{up_to}: intervals are wider than they need \
+             be.",
+            bakeoff.sealed().count()
+        )
+    });
+    told.into_iter().chain(beside_others(bakeoff)).collect()
+}
+
 fn caveats(bakeoff: &Bakeoff, comparisons: &Comparisons, sealed: usize, planned: usize) -> Vec<String> {
-    let mut caveats = Vec::new();
+    let mut caveats = busy_machine(bakeoff);
     if bakeoff.header.labels.contains_key("shortened") {
         caveats.push("Shortened to show that the plan works: the numbers are worth nothing.".to_owned());
     }
     // In any other state, the headline has the reason.
     let reason = bakeoff.header.reason.as_ref().filter(|_| bakeoff.header.state == RunState::Sealed);
     caveats.extend(reason.map(|reason| format!("The archive: {reason}.")));
-    caveats.extend(beside_others(bakeoff));
-    let busy = bakeoff.sealed().filter(|(_, run)| run.environment.fact("trial.other_work").is_some()).count();
-    if busy > 0 {
-        caveats.push(format!("Other work kept the CPUs busy just before {busy} of {sealed} runs."));
-    }
     if sealed < planned {
         caveats.push(format!("{} of {planned} cells have no sealed run.", planned - sealed));
     }

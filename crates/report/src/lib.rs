@@ -12,10 +12,12 @@ pub mod text;
 
 mod chart;
 mod claim;
+mod finding;
 mod flame;
 mod heat_map;
 mod html;
 mod markdown;
+mod names;
 mod number;
 mod render;
 mod words;

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use record::printable::{printable, printable_block};
 
-use crate::page::{Block, Page, Table};
+use crate::page::{Block, Grid, GridCell, Page, Table};
 
 /// Writes the page.
 pub(crate) fn render(page: &Page) -> String {
@@ -16,17 +16,21 @@ pub(crate) fn render(page: &Page) -> String {
         escape(&page.standing.text),
         escape(&page.claim)
     );
-    for caveat in &page.caveats {
-        put(&mut out, format_args!("- {}\n", escape(caveat)));
+    put(&mut out, format_args!("{}\n", escape(&page.byline.join(" · "))));
+    for block in &page.lead {
+        out.push('\n');
+        render_block(&mut out, block);
     }
     if !page.caveats.is_empty() {
         out.push('\n');
     }
-    put(&mut out, format_args!("{}\n", escape(&page.byline.join(" · "))));
+    for caveat in &page.caveats {
+        put(&mut out, format_args!("- {}\n", escape(caveat)));
+    }
     if !page.question.is_empty() {
         put(&mut out, format_args!("\n> {}\n", escape(&page.question)));
     }
-    for section in &page.sections {
+    for section in page.sections.iter().chain(page.folded.iter().map(|f| &f.section)) {
         put(&mut out, format_args!("\n## {}\n", section.title));
         for block in &section.blocks {
             out.push('\n');
@@ -50,6 +54,14 @@ fn render_block(out: &mut String, block: &Block) {
             put(out, format_args!("**{}.** {}\n\n", escape(&figure.title), escape(&figure.caption)));
             render_table(out, &figure.data);
         }
+        Block::Grids(grids) => {
+            for (i, grid) in grids.iter().enumerate() {
+                if i > 0 {
+                    out.push('\n');
+                }
+                render_grid(out, grid);
+            }
+        }
         Block::Code { title, text } => {
             // A fence longer than any run of backticks in the text cannot be closed by it.
             let text = printable_block(text);
@@ -71,6 +83,20 @@ fn render_table(out: &mut String, table: &Table) {
     for cells in &table.rows {
         out.push_str(&row(cells.iter().map(|c| escape(&c.text)).collect()));
     }
+}
+
+fn render_grid(out: &mut String, grid: &Grid) {
+    let heads: Vec<&str> =
+        ["configuration"].into_iter().chain(grid.columns.iter().map(String::as_str)).collect();
+    let mut table = Table::new(grid.caption.clone(), &heads);
+    for row in &grid.rows {
+        let told = |cell: &Option<GridCell>| {
+            cell.as_ref().map_or("-".to_owned(), |c| format!("{} {} {}", c.ratio, c.sign, c.word))
+        };
+        let cells = row.cells.iter().map(|cell| told(cell).into());
+        table.row([row.name.clone().into()].into_iter().chain(cells).collect());
+    }
+    render_table(out, &table);
 }
 
 /// Escapes text so that no part of it is a table's bar, emphasis, code, a link or HTML, and it stays on one

@@ -61,32 +61,46 @@ pub(crate) fn share(ratio: f64) -> String {
     format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// A ratio as a change: `+8.1 %`, `-0.34 %`, `+812 %`.
+/// A ratio as a change: `+16 %`, `-0.34 %`; from twice on as a multiple, `6.6x`.
 pub(crate) fn change(ratio: f64) -> String {
+    if ratio >= MULTIPLES_FROM {
+        return format!("{}x", multiple(ratio));
+    }
     let pct = (ratio - 1.0) * 100.0;
     match pct.abs() {
-        p if p < 0.005 => "0.00 %".to_owned(),
-        p if p < 9.995 => format!("{pct:+.2} %"),
-        p if p < 99.95 => format!("{pct:+.1} %"),
-        p if p < 999.5 => format!("{pct:+.0} %"),
-        _ => factor(ratio),
+        p if p < 0.005 => "0 %".to_owned(),
+        p if p < 0.995 => format!("{pct:+.2} %"),
+        p if p < 9.95 => format!("{pct:+.1} %"),
+        // A remainder of under half a percent must not read as nothing at all.
+        _ if ratio < 0.005 => format!("{pct:+.2} %"),
+        _ => format!("{pct:+.0} %"),
     }
 }
 
-/// `x 14.6`: a change that is too large for percent.
-fn factor(ratio: f64) -> String {
-    if ratio > RATIO_SHOWN_MAX {
-        return format!("over x {}", significant(RATIO_SHOWN_MAX));
+/// `6.6`, `0.31`, `0.086`: a ratio before the word `times` or the letter `x`.
+pub(crate) fn multiple(ratio: f64) -> String {
+    match ratio {
+        r if r > RATIO_SHOWN_MAX => format!("over {}", significant(RATIO_SHOWN_MAX)),
+        r if r >= 99.95 => grouped(&format!("{r:.0}")),
+        r if r >= 1.995 => format!("{r:.1}"),
+        r if r >= 0.0995 => format!("{r:.2}"),
+        r if r >= 0.001 => format!("{r:.3}"),
+        r if r >= 1.0 / RATIO_SHOWN_MAX => format!("{r:.1e}"),
+        _ => "0.000".to_owned(),
     }
-    format!("x {}", significant(ratio))
 }
+
+/// The ratio from which a change is written as a multiple; it prints as `2.0x`.
+pub(crate) const MULTIPLES_FROM: f64 = 1.995;
 
 /// Largest ratio that is printed; a larger one means only that the value is unknown.
 const RATIO_SHOWN_MAX: f64 = 1e6;
 
-/// Two changes as an interval, both in the same form: `[+7.0 %, +9.2 %]`, `[x 0.0860, x 14.6]`.
+/// Two changes as an interval, both in the same form: `[+7.0 %, +9.2 %]`, `[0.086x, 14.6x]`.
 pub(crate) fn change_interval(low: f64, high: f64) -> String {
-    let form = if change(high).contains('x') { factor } else { change };
+    let form = |ratio: f64| {
+        if high >= MULTIPLES_FROM { format!("{}x", multiple(ratio)) } else { change(ratio) }
+    };
     format!("[{}, {}]", form(low), form(high))
 }
 
@@ -217,7 +231,20 @@ mod tests {
         check(&[(0.123, "12.3 %"), (-0.000_1, "0.0 %"), (1.0, "100.0 %")], percent);
         check(&[(0.01, "1 %"), (0.005, "0.5 %"), (0.1, "10 %")], share);
         check(
-            &[(1.081, "+8.10 %"), (0.996_6, "-0.34 %"), (9.12, "+812 %"), (1.0, "0.00 %"), (25.0, "x 25.0")],
+            &[
+                (1.081, "+8.1 %"),
+                (0.996_6, "-0.34 %"),
+                (1.16, "+16 %"),
+                (1.994, "+99 %"),
+                (1.996, "2.0x"),
+                (9.12, "9.1x"),
+                (123.4, "123x"),
+                (1.0, "0 %"),
+                (0.5, "-50 %"),
+                (0.001, "-99.90 %"),
+                (0.0, "-100.00 %"),
+                (f64::INFINITY, "over 1,000,000x"),
+            ],
             change,
         );
         check(&[(0.000_4, "<0.001"), (0.031_25, "0.031"), (0.5, "0.50")], p_value);
@@ -242,8 +269,10 @@ mod tests {
 
     #[test]
     fn both_ends_of_an_interval_have_one_form() {
-        assert_eq!(change_interval(1.07, 1.092), "[+7.00 %, +9.20 %]");
-        assert_eq!(change_interval(0.086, 14.6), "[x 0.0860, x 14.6]");
-        assert_eq!(change_interval(0.5, 2e6), "[x 0.500, over x 1,000,000]");
+        assert_eq!(change_interval(1.07, 1.092), "[+7.0 %, +9.2 %]");
+        assert_eq!(change_interval(0.086, 14.6), "[0.086x, 14.6x]");
+        assert_eq!(change_interval(0.5, 2e6), "[0.50x, over 1,000,000x]");
+        assert_eq!(change_interval(1.9, 1.994), "[+90 %, +99 %]");
+        assert_eq!(change_interval(0.0, f64::INFINITY), "[0.000x, over 1,000,000x]");
     }
 }

@@ -4,7 +4,7 @@
 use super::scale::{Kind, Scale};
 use super::svg::{Anchor, Canvas};
 use super::{Drawing, Svg};
-use crate::number::change;
+use crate::number::{MULTIPLES_FROM, change, multiple};
 
 /// A chart of ratios.
 #[derive(Debug)]
@@ -17,6 +17,9 @@ pub(crate) struct Forest {
 /// One comparison.
 #[derive(Debug)]
 pub(crate) struct ForestRow {
+    /// The configuration; rows of one configuration follow one another under its name.
+    pub(crate) group: String,
+    /// The condition; may be empty.
     pub(crate) label: String,
     /// Index of the configuration's color and marker.
     pub(crate) series: usize,
@@ -27,11 +30,16 @@ pub(crate) struct ForestRow {
     pub(crate) adjusted: Option<(f64, f64)>,
     /// Each block's ratio.
     pub(crate) dots: Vec<f64>,
-    pub(crate) verdict: &'static str,
+    /// The ratio and the verdict: `6.6x`, `▲`, `better`. A narrow drawing leaves out the last.
+    pub(crate) told: [String; 3],
 }
 
-const ROW: f64 = 30.0;
+const ROW: f64 = 23.0;
+const HEAD: f64 = 21.0;
+const GAP: f64 = 8.0;
 const LETTER: f64 = 7.3;
+/// Longest name beside its rows; a longer one stands above them.
+const NAME_MAX: usize = 28;
 
 /// Draws the chart.
 pub(crate) fn forest(chart: &Forest) -> Drawing {
@@ -40,33 +48,51 @@ pub(crate) fn forest(chart: &Forest) -> Drawing {
 
 fn draw(chart: &Forest, width: f64) -> Svg {
     let is_narrow = width < 500.0;
-    let longest = |of: fn(&ForestRow) -> usize| chart.rows.iter().map(of).max().unwrap_or(0) as f64 * LETTER;
-    // On a narrow page a row's label is above its bar.
-    let (left, right) = if is_narrow {
-        (10.0, 10.0)
-    } else {
-        ((longest(|r| r.label.chars().count()) + 16.0).min(240.0), longest(|r| r.verdict.len()) + 20.0)
-    };
-    let row_height = if is_narrow { ROW + 18.0 } else { ROW };
-    let top = 12.0;
-    let bottom = top + chart.rows.len() as f64 * row_height + 6.0;
+    let longest = |of: &dyn Fn(&ForestRow) -> usize| chart.rows.iter().map(of).max().unwrap_or(0);
+    let letters = |text: &str| text.chars().count();
+    let told = |row: &ForestRow| row.told[..if is_narrow { 2 } else { 3 }].join(" ").trim_end().to_owned();
+    let name = longest(&|r| letters(&r.group));
+    let stands_above = is_narrow || name > NAME_MAX;
+    let label = (longest(&|r| letters(&r.label)) as f64 * LETTER + 12.0).min(width / 3.0);
+    let name = if stands_above { 0.0 } else { name as f64 * LETTER + 12.0 };
+    let (left, right) = (name + label, longest(&|r| letters(&told(r))) as f64 * LETTER + 14.0);
     let x = scale(chart, left + 8.0, width - right - 8.0);
 
+    let top = 6.0;
+    let mut rows = Canvas::default();
+    let mut y = top;
+    for (i, row) in chart.rows.iter().enumerate() {
+        let color = format!("s{}", row.series % 7);
+        if i == 0 || chart.rows[i - 1].group != row.group {
+            y += if i > 0 { GAP } else { 0.0 };
+            let at = if stands_above { y + 14.0 } else { y + ROW / 2.0 + 4.5 };
+            let letters_max = if stands_above { width / LETTER } else { f64::INFINITY };
+            rows.text(&format!("label {color}"), (0.0, at), Anchor::Start, &cut(&row.group, letters_max));
+            y += if stands_above { HEAD } else { 0.0 };
+        }
+        let middle = y + ROW / 2.0;
+        rows.text("tick", (left - 8.0, middle + 4.5), Anchor::End, &cut(&row.label, label / LETTER));
+        rows.text("label", (width - right + 10.0, middle + 4.5), Anchor::Start, &told(row));
+        draw_row(&mut rows, row, &x, middle - 2.0);
+        y += ROW;
+    }
+    let bottom = y + 4.0;
     let mut canvas = Canvas::default();
     axes(&mut canvas, chart, &x, top, bottom);
-    for (i, row) in chart.rows.iter().enumerate() {
-        let middle = top + (i as f64 + 0.5) * row_height;
-        let bar_at = if is_narrow { middle + 9.0 } else { middle };
-        if is_narrow {
-            canvas.text("label", (left, middle - 7.0), Anchor::Start, &row.label);
-            canvas.text("label", (width - right, middle - 7.0), Anchor::End, row.verdict);
-        } else {
-            canvas.text("label", (left - 8.0, middle + 4.5), Anchor::End, &row.label);
-            canvas.text("label", (width - right + 10.0, middle + 4.5), Anchor::Start, row.verdict);
-        }
-        draw_row(&mut canvas, row, &x, bar_at);
+    Svg { width, height: bottom + 46.0, body: canvas.finish() + &rows.finish() }
+}
+
+/// The beginning of a text that is longer than so many letters.
+fn cut(text: &str, letters_max: f64) -> String {
+    if text.chars().count() as f64 <= letters_max {
+        return text.to_owned();
     }
-    Svg { width, height: bottom + 46.0, body: canvas.finish() }
+    let mut room = letters_max - 1.0;
+    let fits = |_: &char| {
+        room -= 1.0;
+        room >= 0.0
+    };
+    text.chars().take_while(fits).chain(['…']).collect()
 }
 
 /// A logarithmic axis that always includes the reference and the region of equivalence.
@@ -93,7 +119,7 @@ fn axes(canvas: &mut Canvas, chart: &Forest, x: &Scale, top: f64, bottom: f64) {
     let mut free_from = f64::NEG_INFINITY;
     for ratio in x.ticks(6) {
         let at = x.at(ratio);
-        let label = short_change(ratio);
+        let label = tick_label(ratio, x.high >= MULTIPLES_FROM);
         let half = label.chars().count() as f64 * LETTER / 2.0;
         canvas.line("grid", (at, top), (at, bottom));
         if at - half > free_from {
@@ -114,24 +140,21 @@ fn draw_row(canvas: &mut Canvas, row: &ForestRow, x: &Scale, y: f64) {
         canvas.line(&format!("thick {color}"), (x.at(low), y), (x.at(high), y));
     }
     for dot in &row.dots {
-        canvas.marker(&format!("dot {color}"), (x.at(*dot), y + 9.0), 2.6, row.series);
+        canvas.marker(&format!("dot {color}"), (x.at(*dot), y + 8.0), 2.2, row.series);
     }
     if let Some(ratio) = row.ratio {
         canvas.marker(&format!("mean {color}"), (x.at(ratio), y), 4.5, row.series);
     }
 }
 
-/// `+5 %`, `0 %`, `-50 %`, `x 10`: a tick.
-fn short_change(ratio: f64) -> String {
-    let percent = (ratio - 1.0) * 100.0;
-    if percent.abs() < 1e-6 {
-        "0 %".to_owned()
-    } else if percent >= 999.0 {
-        format!("x {ratio:.0}")
-    } else if (percent - percent.round()).abs() < 1e-6 {
-        format!("{percent:+.0} %")
-    } else if (percent * 10.0 - (percent * 10.0).round()).abs() < 1e-6 {
-        format!("{percent:+.1} %")
+/// `same`, `+5 %`, `2.5x`: a tick. On an axis that reaches twice, every tick is a multiple.
+fn tick_label(ratio: f64, in_multiples: bool) -> String {
+    if (ratio - 1.0).abs() < 1e-8 {
+        "same".to_owned()
+    } else if in_multiples {
+        let text = multiple(ratio);
+        let short = text.trim_end_matches('0').trim_end_matches('.');
+        format!("{}x", if text.contains('.') { short } else { &text })
     } else {
         change(ratio)
     }

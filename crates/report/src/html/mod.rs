@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use record::printable::is_unseen;
 
-use crate::page::{Block, Figure, Page, Section, Table, Tone, Words};
+use crate::page::{Block, Figure, Folded, Grid, Page, Section, Table, Tone, Words};
 
 const STYLE: &str = include_str!("page.css");
 
@@ -70,8 +70,11 @@ pub(crate) fn render(page: &Page) -> String {
     ));
     html.head(page);
     html.put(format_args!("<main>\n"));
-    for (number, section) in (1..).zip(&page.sections) {
-        html.section(number, section);
+    for section in &page.sections {
+        html.section(section);
+    }
+    for folded in &page.folded {
+        html.folded(folded);
     }
     html.put(format_args!("</main>\n</body>\n</html>\n"));
     html.out
@@ -92,6 +95,9 @@ impl Html {
         ));
         let byline: Vec<String> = page.byline.iter().map(|b| format!("<span>{}</span>", escape(b))).collect();
         self.put(format_args!("<p class=\"byline\">{}</p>\n", byline.join("\n")));
+        for block in &page.lead {
+            self.block(block);
+        }
         if !page.caveats.is_empty() {
             self.put(format_args!("<ul class=\"caveats\">\n"));
             for caveat in &page.caveats {
@@ -102,17 +108,12 @@ impl Html {
         if !page.question.is_empty() {
             self.put(format_args!("<p class=\"question\">{}</p>\n", escape(&page.question)));
         }
-        self.put(format_args!("<nav aria-label=\"Contents\"><ol>\n"));
-        for section in &page.sections {
-            self.put(format_args!("<li><a href=\"#{}\">{}</a></li>\n", section.id, escape(section.title)));
-        }
-        self.put(format_args!("</ol></nav>\n</header>\n"));
+        self.put(format_args!("</header>\n"));
     }
 
-    fn section(&mut self, number: usize, section: &Section) {
+    fn section(&mut self, section: &Section) {
         self.put(format_args!(
-            "<section id=\"{id}\" aria-labelledby=\"{id}-title\">\n\
-             <h2 id=\"{id}-title\"><span class=\"number\">{number}</span> {}</h2>\n",
+            "<section id=\"{id}\" aria-labelledby=\"{id}-title\">\n<h2 id=\"{id}-title\">{}</h2>\n",
             escape(section.title),
             id = section.id
         ));
@@ -120,6 +121,21 @@ impl Html {
             self.block(block);
         }
         self.put(format_args!("</section>\n"));
+    }
+
+    fn folded(&mut self, folded: &Folded) {
+        let section = &folded.section;
+        self.put(format_args!(
+            "<section id=\"{id}\" aria-labelledby=\"{id}-title\">\n<details class=\"folded\">\n<summary>\
+             <h2 id=\"{id}-title\">{}</h2> <span>{}</span></summary>\n",
+            escape(section.title),
+            escape(&folded.note),
+            id = section.id
+        ));
+        for block in &section.blocks {
+            self.block(block);
+        }
+        self.put(format_args!("</details>\n</section>\n"));
     }
 
     fn block(&mut self, block: &Block) {
@@ -146,12 +162,55 @@ impl Html {
                 self.put(format_args!("</details>\n"));
             }
             Block::Figure(figure) => self.figure(figure),
+            Block::Grids(grids) => {
+                self.put(format_args!("<div class=\"grids\">\n"));
+                for grid in grids {
+                    self.grid(grid);
+                }
+                self.put(format_args!("</div>\n"));
+            }
             Block::Code { title, text } => self.put(format_args!(
-                "<details><summary>{}</summary>\n<pre>{}</pre>\n</details>\n",
+                "<details><summary>{}</summary>\n<pre tabindex=\"0\">{}</pre>\n</details>\n",
                 escape(title),
                 escape(text)
             )),
         }
+    }
+
+    fn grid(&mut self, grid: &Grid) {
+        // More conditions than this need the width of the page.
+        let width = if grid.columns.len() > 4 { " whole" } else { "" };
+        let caption = escape(&grid.caption);
+        self.put(format_args!(
+            "<div class=\"scroll{width}\" tabindex=\"0\" role=\"region\" aria-label=\"{caption}\">\
+             <table class=\"verdicts\">\n<caption>{caption}</caption>\n"
+        ));
+        if grid.columns.iter().any(|column| !column.is_empty()) {
+            self.put(format_args!("<thead><tr><td></td>"));
+            for column in &grid.columns {
+                self.put(format_args!("<th scope=\"col\">{}</th>", escape(column)));
+            }
+            self.put(format_args!("</tr></thead>\n"));
+        }
+        self.put(format_args!("<tbody>\n"));
+        for row in &grid.rows {
+            let (name, series) = (escape(&row.name), row.series % 7);
+            self.put(format_args!("<tr><th scope=\"row\" class=\"s{series}\">{name}</th>"));
+            for cell in &row.cells {
+                match cell {
+                    Some(cell) => self.put(format_args!(
+                        "<td class=\"{}\"><b>{}</b> <span>{} {}</span></td>",
+                        class(cell.tone),
+                        typeset(&cell.ratio),
+                        cell.sign,
+                        cell.word
+                    )),
+                    None => self.put(format_args!("<td>-</td>")),
+                }
+            }
+            self.put(format_args!("</tr>\n"));
+        }
+        self.put(format_args!("</tbody></table></div>\n"));
     }
 
     fn table(&mut self, table: &Table) {

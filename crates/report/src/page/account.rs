@@ -11,8 +11,9 @@ use crate::number::{count, date_time, percent, significant, span};
 use crate::text::cited;
 use crate::words::{list, named};
 
-/// The section of the attempts that are not in the comparison.
-pub(super) fn went_wrong(bakeoff: &Bakeoff) -> Section {
+/// The section of the attempts that are not in the comparison, and of what sealed runs suffered; `None` if
+/// nothing went wrong.
+pub(super) fn went_wrong(bakeoff: &Bakeoff) -> Option<Section> {
     let mut table = Table::new(
         "Attempts that are not in the comparison",
         &["#trial", "#block", "cell", "ended", "reason", "run"],
@@ -32,9 +33,7 @@ pub(super) fn went_wrong(bakeoff: &Bakeoff) -> Section {
         ]);
     }
     let mut blocks = Vec::new();
-    if table.rows.is_empty() {
-        blocks.push(Block::Text("Every attempt was sealed.".into()));
-    } else {
+    if !table.rows.is_empty() {
         blocks.push(Block::Table(table));
     }
     let sealed: BTreeSet<u32> = bakeoff.sealed().map(|(trial, _)| trial.index).collect();
@@ -57,7 +56,7 @@ pub(super) fn went_wrong(bakeoff: &Bakeoff) -> Section {
         blocks.push(Block::Text("Seen in sealed runs, within the limits that a valid run has:".into()));
         blocks.push(Block::List(seen));
     }
-    Section { id: "went-wrong", title: "What went wrong", blocks }
+    (!blocks.is_empty()).then_some(Section { id: "went-wrong", title: "What went wrong", blocks })
 }
 
 /// Series with sealed runs from several set-ups, because a resume repeated only the open trials.
@@ -180,6 +179,11 @@ pub(super) fn statement(bakeoff: &Bakeoff) -> Section {
         Block::Table(facts),
         Block::Folded(runs),
         Block::Code { title: "The plan".into(), text: bakeoff.plan_text.clone() },
+        Block::Text(
+            "Every run is in the archive with its distributions: bakeoff runs show RUN. The method in words: \
+             docs/statistics.md; every word on this page: docs/glossary.md."
+                .into(),
+        ),
     ];
     Section { id: "disclosure", title: "Disclosure statement", blocks }
 }

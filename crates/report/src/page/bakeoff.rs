@@ -1,15 +1,19 @@
 //! The page of a bake-off: the claim, then the evidence, in the order of the printed form.
 
+use std::collections::BTreeSet;
+
 use analysis::{Comparisons, Pair, Verdict};
 use record::bakeoff::{Bakeoff, Levels, Metric};
 
 use super::account::{observing, statement, went_wrong};
-use super::configuration::configuration_summary;
+use super::configuration::{configuration_summary, differences};
 use super::figures::{against_reference, cells, spectra};
-use super::method::{benchmark, method};
+use super::lead::{lead, shows_all};
+use super::method::method;
 use super::values::against_throughput;
 use super::{Block, Page, Section, Table, Tone, Words};
 use crate::claim::{Claim, Standing, claim};
+use crate::names::Names;
 use crate::number::{change, change_interval, date_time, metric_value, p_value, share, significant};
 use crate::words::{
     cell_mean, configuration, metric as metric_name, named, not_judged, only, plural, sense, values_of,
@@ -18,27 +22,38 @@ use crate::words::{
 /// Lays out the page.
 pub fn bakeoff(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Page {
     let claim = claim(bakeoff, comparisons);
-    let sections = vec![
-        significance(comparisons, &claim),
-        landscape(bakeoff, comparisons),
-        charts(bakeoff, comparisons),
-        configuration_summary(bakeoff, comparisons),
-        benchmark(bakeoff),
-        method(bakeoff, comparisons),
-        key_points(bakeoff),
-        went_wrong(bakeoff),
-        observing(bakeoff),
-        see_also(),
-        statement(bakeoff),
+    let metric = claim.metric.or_else(|| comparisons.pairs.first().map(|p| p.metric));
+    let sections = [charts(bakeoff, comparisons, metric)].into_iter().chain(key_points(bakeoff)).collect();
+    let differing = differences(bakeoff, comparisons).rows.len();
+    let folded = [
+        Some(numbers(bakeoff, comparisons, &claim).folded(numbers_note(comparisons))),
+        Some(method(bakeoff, comparisons).folded("what an event is, the order drawn, the tests")),
+        Some(
+            configuration_summary(bakeoff, comparisons)
+                .folded(format!("{} between configurations", plural(differing, "difference"))),
+        ),
+        went_wrong(bakeoff).map(|section| section.folded("attempts and events that did not go as planned")),
+        Some(observing(bakeoff).folded("the instruments and the load generator")),
+        Some(statement(bakeoff).folded("dates, versions, checksums, the plan, the command that repeats it")),
     ];
     Page {
         title: bakeoff.header.title.clone(),
         question: bakeoff.question.clone(),
         standing: standing(claim.standing),
         claim: claim.headline.clone(),
+        lead: lead(comparisons, metric),
         caveats: claim.caveats.clone(),
         byline: byline(bakeoff, comparisons),
         sections,
+        folded: folded.into_iter().flatten().collect(),
+    }
+}
+
+fn numbers_note(comparisons: &Comparisons) -> String {
+    let cells = plural(comparisons.cells_of(Metric::Throughput).count(), "cell");
+    match comparisons.pairs.len() {
+        0 => cells,
+        n => format!("{cells}, {} with intervals and p", plural(n, "comparison")),
     }
 }
 
@@ -54,12 +69,19 @@ fn standing(standing: Standing) -> Words {
 
 fn byline(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Vec<String> {
     let sealed = bakeoff.sealed().count();
+    let names = Names::of(comparisons);
+    let conditions: BTreeSet<&Levels> = comparisons.pairs.iter().map(|p| &p.levels).collect();
+    let conditions: Vec<&Levels> = conditions.into_iter().collect();
+    let at = names.place(&conditions, conditions.len());
     let mut byline = vec![
         format!("as of {}", date_time(as_of_unix_ns(bakeoff))),
-        format!("{sealed} of {} cells sealed", bakeoff.trials.len()),
-        plural(bakeoff.blocks as usize, "block"),
-        format!("in brackets: {} intervals", share(1.0 - comparisons.rules.alpha)),
+        format!("{sealed} of {} trials sealed", bakeoff.trials.len()),
+        format!("{}{at}", plural(bakeoff.blocks as usize, "block")),
+        system(bakeoff),
     ];
+    if !comparisons.pairs.is_empty() {
+        byline.insert(2, format!("in brackets: {} intervals", share(1.0 - comparisons.rules.alpha)));
+    }
     byline.extend(bakeoff.page.sponsor.iter().map(|s| format!("sponsor: {s}")));
     byline.extend(bakeoff.page.tuning.iter().map(|t| format!("tuning: {t}")));
     byline
@@ -71,7 +93,7 @@ pub(super) fn as_of_unix_ns(bakeoff: &Bakeoff) -> u64 {
     last.unwrap_or(bakeoff.header.anchor.unix_ns)
 }
 
-fn significance(comparisons: &Comparisons, claim: &Claim) -> Section {
+fn numbers(bakeoff: &Bakeoff, comparisons: &Comparisons, claim: &Claim) -> Section {
     let mut blocks = Vec::new();
     if !claim.findings.is_empty() {
         blocks.push(Block::List(claim.findings.iter().map(|f| f.text.clone()).collect()));
@@ -88,10 +110,8 @@ fn significance(comparisons: &Comparisons, claim: &Claim) -> Section {
     if !left_out.is_empty() {
         blocks.push(Block::List(left_out));
     }
-    if blocks.is_empty() {
-        blocks.push(Block::Text("The plan names no reference, so nothing was compared.".into()));
-    }
-    Section { id: "significance", title: "Significance of results", blocks }
+    blocks.push(Block::Table(landscape(bakeoff, comparisons)));
+    Section { id: "numbers", title: "All numbers", blocks }
 }
 
 fn verdicts(comparisons: &Comparisons, metric: Metric) -> Table {
@@ -183,7 +203,7 @@ fn verdict_words(verdict: Verdict) -> Words {
     Words::toned(verdict.word(), tone)
 }
 
-fn landscape(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Section {
+fn landscape(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Table {
     let level = share(1.0 - comparisons.rules.alpha);
     let mut heads: Vec<String> = comparisons.conditions.clone();
     heads.extend([
@@ -203,13 +223,7 @@ fn landscape(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Section {
     for levels in by_condition(cells, comparisons) {
         table.row(landscape_row(&levels, comparisons, cpus));
     }
-    let tuning = bakeoff.page.tuning.as_ref().map(|t| format!(" Tuning: {t}.")).unwrap_or_default();
-    let system = format!("System: {}.{tuning}", system(bakeoff));
-    Section {
-        id: "landscape",
-        title: "Performance landscape",
-        blocks: vec![Block::Text(system), Block::Table(table)],
-    }
+    table
 }
 
 /// Configurations grouped by condition, the conditions in the plan's order.
@@ -278,12 +292,14 @@ fn system(bakeoff: &Bakeoff) -> String {
     if parts.is_empty() { "unknown".to_owned() } else { parts.join(", ") }
 }
 
-fn charts(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Section {
+/// The charts, without the one that leads the page.
+fn charts(bakeoff: &Bakeoff, comparisons: &Comparisons, leading: Option<Metric>) -> Section {
     let mut blocks: Vec<Block> =
         against_throughput(bakeoff, comparisons).into_iter().map(Block::Figure).collect();
     let mut judged: Vec<Metric> = comparisons.pairs.iter().map(|p| p.metric).collect();
     judged.sort_unstable();
     judged.dedup();
+    judged.retain(|metric| leading != Some(*metric) || !shows_all(comparisons, *metric));
     blocks.extend(cells(comparisons, bakeoff, Metric::Throughput).into_iter().map(Block::Figure));
     blocks.extend(judged.iter().filter_map(|m| against_reference(comparisons, *m)).map(Block::Figure));
     let cpu = cells(comparisons, bakeoff, Metric::CpuPerEvent);
@@ -305,19 +321,8 @@ fn charts(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Section {
     Section { id: "charts", title: "Charts", blocks }
 }
 
-fn key_points(bakeoff: &Bakeoff) -> Section {
-    let block = match &bakeoff.page.notes {
-        Some(notes) => Block::Quoted(notes.clone()),
-        None => Block::Text("The author wrote none.".into()),
-    };
-    Section { id: "key-points", title: "Key points and best practices", blocks: vec![block] }
-}
-
-fn see_also() -> Section {
-    let items = vec![
-        "docs/statistics.md: the method in words.".to_owned(),
-        "docs/glossary.md: what each word on this page means.".to_owned(),
-        "Every run listed below is in the archive with its distributions: bakeoff runs show RUN.".to_owned(),
-    ];
-    Section { id: "see-also", title: "See also", blocks: vec![Block::List(items)] }
+fn key_points(bakeoff: &Bakeoff) -> Option<Section> {
+    let notes = bakeoff.page.notes.clone()?;
+    let title = "Key points and best practices";
+    Some(Section { id: "key-points", title, blocks: vec![Block::Quoted(notes)] })
 }

@@ -8,8 +8,9 @@ use record::load::{LoadSettings, Loop, Think, Workload};
 
 use super::figures::configurations;
 use super::{Block, Section, Table, Tone, Words};
+use crate::names::Names;
 use crate::number::{count, span};
-use crate::words::{configuration, only};
+use crate::words::only;
 
 /// The section of the set-up.
 pub(super) fn configuration_summary(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Section {
@@ -21,18 +22,17 @@ pub(super) fn configuration_summary(bakeoff: &Bakeoff, comparisons: &Comparisons
         };
         facts.row(vec![name.clone().into(), value]);
     }
-    let blocks = vec![
-        Block::Table(differences(bakeoff, comparisons)),
-        Block::Table(settings_table(bakeoff)),
-        Block::Folded(facts),
-    ];
-    Section { id: "configuration", title: "Results and configuration summary", blocks }
+    let tables = [differences(bakeoff, comparisons), settings_table(bakeoff)];
+    let tables = tables.into_iter().filter(|table| !table.rows.is_empty()).map(Block::Table);
+    let blocks = tables.chain([Block::Folded(facts)]).collect();
+    Section { id: "configuration", title: "What differed, and the machine", blocks }
 }
 
 /// Differences between configurations: by design, and as recorded in the runs.
-fn differences(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Table {
+pub(super) fn differences(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Table {
     let configurations = configurations(comparisons);
-    let names: Vec<String> = configurations.iter().map(configuration).collect();
+    let names = Names::of(comparisons);
+    let names: Vec<String> = configurations.iter().map(|a| names.configuration(a)).collect();
     let heads: Vec<&str> = std::iter::once("what").chain(names.iter().map(String::as_str)).collect();
     let mut table = Table::new("What differs between the configurations", &heads);
     let found: Vec<BTreeMap<String, String>> =

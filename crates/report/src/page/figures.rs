@@ -1,12 +1,13 @@
 //! The pictures of a bake-off with the numbers behind them.
 
-use analysis::{Cell, Comparisons, Pair, SpectrumPoint, spectrum};
+use analysis::{Cell, Comparisons, Pair, SpectrumPoint, Verdict, spectrum};
 use record::bakeoff::{Bakeoff, Factor, Levels, Metric};
 
-use super::{Figure, Table, Words};
+use super::{Figure, Table, Tone, Words};
 use crate::chart::{Forest, ForestRow, Kind, Line, Lines, Point, forest, lines};
+use crate::names::Names;
 use crate::number::{change, change_interval, count, latency, metric_value, share, significant_4};
-use crate::words::{at, capital, configuration, list, metric as metric_name, named, only, sense, short};
+use crate::words::{at, capital, configuration, list, metric as metric_name, only, sense, short};
 
 /// Maximum number of percentile spectra on a page.
 const SPECTRA_MAX: usize = 6;
@@ -215,60 +216,75 @@ fn describe(cells: &[&Cell], comparisons: &Comparisons, metric: Metric, axis: &A
 
 /// Every comparison of one metric against the reference.
 pub(super) fn against_reference(comparisons: &Comparisons, metric: Metric) -> Option<Figure> {
-    let pairs: Vec<&Pair> = comparisons.pairs.iter().filter(|p| p.metric == metric).collect();
+    let series = configurations(comparisons);
+    let mut pairs: Vec<&Pair> = comparisons.pairs.iter().filter(|p| p.metric == metric).collect();
     if pairs.iter().all(|p| p.estimate.is_err()) {
         return None;
     }
-    let reference = configuration(&comparisons.reference);
+    let of = |pair: &&Pair| series.iter().position(|a| *a == pair.a).unwrap_or(0);
+    pairs.sort_by_key(of);
+    let names = Names::of(comparisons);
+    let reference = names.configuration(&comparisons.reference);
     let title = format!("{} relative to {reference}", capital(metric_name(metric)));
     let mut data = Table::new(
         format!("{title}, each comparison and block"),
-        &["comparison", "#change", "#interval", "verdict", "each block"],
+        &["configuration", "condition", "#change", "#interval", "verdict", "each block"],
     );
     for pair in &pairs {
         let estimate = pair.estimate.as_ref().ok();
         let dots: Vec<String> = pair.blocks.iter().map(|(_, r)| change(*r)).collect();
         data.row(vec![
-            row_label(pair).into(),
+            names.configuration(&pair.a).into(),
+            names.condition(&pair.levels).into(),
             estimate.map_or("-".to_owned(), |e| change(e.ratio)).into(),
             estimate.map_or("-".to_owned(), |e| change_interval(e.low, e.high)).into(),
             pair.verdict.word().into(),
             dots.join(", ").into(),
         ]);
     }
-    let series = configurations(comparisons);
-    let rows = pairs
-        .iter()
-        .map(|pair| {
-            let estimate = pair.estimate.as_ref().ok();
-            ForestRow {
-                label: row_label(pair),
-                series: series.iter().position(|a| *a == pair.a).unwrap_or(0),
-                ratio: estimate.map(|e| e.ratio),
-                interval: estimate.map(|e| (e.low, e.high)),
-                adjusted: estimate.map(|e| (e.low_adjusted, e.high_adjusted)),
-                dots: pair.blocks.iter().map(|(_, r)| *r).collect(),
-                verdict: pair.verdict.word(),
-            }
-        })
-        .collect();
+    let row = |pair: &&Pair| {
+        let estimate = pair.estimate.as_ref().ok();
+        let (sign, word, _) = mark(pair.verdict);
+        ForestRow {
+            group: names.configuration(&pair.a),
+            label: names.condition(&pair.levels),
+            series: of(pair),
+            ratio: estimate.map(|e| e.ratio),
+            interval: estimate.map(|e| (e.low, e.high)),
+            adjusted: estimate.map(|e| (e.low_adjusted, e.high_adjusted)),
+            dots: pair.blocks.iter().map(|(_, r)| *r).collect(),
+            told: [estimate.map_or("-".to_owned(), |e| change(e.ratio)), sign.to_owned(), word.to_owned()],
+        }
+    };
     let drawing = forest(&Forest {
         rope_ratio: comparisons.rules.rope_ratio,
         x_title: format!("change against {reference} ({})", sense(metric)),
-        rows,
+        rows: pairs.iter().map(row).collect(),
     });
     let told = |pair: &&Pair| {
         let change = pair.estimate.as_ref().map_or("unknown".to_owned(), |e| change(e.ratio));
-        format!("{}: {change}, {}", row_label(pair), pair.verdict.word())
+        let condition = names.condition(&pair.levels);
+        let at = if condition.is_empty() { String::new() } else { format!(" at {condition}") };
+        format!("{}{at}: {change}, {}", names.configuration(&pair.a), pair.verdict.word())
     };
     let description = format!("{}.", pairs.iter().map(told).collect::<Vec<_>>().join("; "));
     let caption = format!(
-        "One row a comparison. Thick bar: {} interval; thin bar: the interval at Holm's level, which decides; small \
-         marks: single blocks. The shaded band is the region of practical equivalence, {} either way.",
+        "Thick bar: {} interval; thin bar: the one that decides. Small marks: single blocks. Shaded: within {}, a \
+         difference that does not matter.",
         share(1.0 - comparisons.rules.alpha),
         share(comparisons.rules.rope_ratio)
     );
     Some(Figure { title, caption, description, drawing, data })
+}
+
+/// Sign, word and tone of a verdict.
+pub(super) fn mark(verdict: Verdict) -> (&'static str, &'static str, Tone) {
+    match verdict {
+        Verdict::Better => ("▲", "better", Tone::Good),
+        Verdict::Worse => ("▼", "worse", Tone::Bad),
+        Verdict::Equivalent => ("≈", "same", Tone::Even),
+        Verdict::Inconclusive => ("?", "open", Tone::Doubt),
+    }
 }
 
 /// Latency at every percentile, a picture for each condition, and how many conditions were left out.
@@ -385,13 +401,6 @@ pub(super) fn is_of(cell: &Cell, configuration: &Levels) -> bool {
 
 fn known(cell: &Cell) -> Vec<f64> {
     cell.values.iter().filter_map(|v| v.value.as_ref().ok()?.middle()).collect()
-}
-
-/// The condition and configuration of a comparison, abbreviated while it stays unambiguous.
-fn row_label(pair: &Pair) -> String {
-    let condition = named(&pair.levels);
-    let a = short(&pair.a);
-    if condition.is_empty() { a } else { format!("{a}, {condition}") }
 }
 
 /// `p99.9`.

@@ -32,9 +32,11 @@ pub fn hosts(hosts: &[(String, &Environment)]) -> Page {
         question: String::new(),
         standing: Words::from(if hosts.len() == 1 { "host" } else { "hosts" }),
         claim,
+        lead: Vec::new(),
         caveats: Vec::new(),
         byline: Vec::new(),
         sections: vec![Section { id: "hosts", title: "Configuration", blocks }],
+        folded: Vec::new(),
     }
 }
 

@@ -18,6 +18,7 @@ use super::{Block, Figure, Page, Section, Table, Tone, Words};
 use crate::chart::{Kind, Line, Lines, Point, lines};
 use crate::number::{count, date_time, latency, percent, rate, span};
 use crate::text::{P99, Style, cited, latency_cell, on_paper};
+use crate::words::plural;
 
 /// Lays out the page; a run without a load gets the page of its recorded series.
 pub fn load(run: &Run) -> Page {
@@ -42,22 +43,49 @@ pub fn load(run: &Run) -> Page {
         Validity::Interrupted => ("interrupted", Tone::Doubt),
     };
     let mut caveats: Vec<String> =
-        record.verdict.failures().map(|c| format!("{}: {}", c.name, c.text)).collect();
+        record.verdict.failures().skip(1).map(|c| format!("{}: {}", c.name, c.text)).collect();
     caveats.push("One run has no interval between runs: nothing can be compared with it alone.".into());
     Page {
         title: header.title.clone(),
         question: searched(run),
         standing: Words::toned(word, tone),
-        claim: claim(record),
+        claim: match record.verdict.failures().next() {
+            Some(check) => format!("{}; {}", check.text, claim(record)),
+            None => claim(record),
+        },
+        lead: lead(record),
         caveats,
         byline,
-        sections: [events(record), latencies(record), machine_section(run, record), checks(record)]
+        sections: over_time(record)
+            .map(|figure| Section { id: "charts", title: "Over time", blocks: vec![Block::Figure(figure)] })
             .into_iter()
             .chain(super::instruments::sections(run))
             .chain(super::series::section(&analysis::series(&run.series)))
-            .chain([closing(run, Some(record))])
             .collect(),
+        folded: vec![
+            latencies(record).folded("every percentile, every operation"),
+            events(record).folded("planned, done, failed, skipped, unfinished, errors"),
+            machine_section(run, record).folded("how busy it was, and the generator's own cost"),
+            checks(record).folded(plural(record.verdict.checks.len(), "check")),
+            closing(run, Some(record)).folded(CLOSING),
+        ],
     }
+}
+
+/// What the closing section of a run holds.
+const CLOSING: &str = "the command that repeats it, settings, versions, the machine";
+
+/// The percentiles that matter most, and their spectrum.
+fn lead(record: &LoadRecord) -> Vec<Block> {
+    let (kinds, table) = percentiles(record);
+    let mut brief = Table::new("Latency", &["", "#p50", "#p99", "#p99.9", "#max"]);
+    for (name, _, summary) in kinds.iter().filter(|(name, ..)| matches!(*name, "response" | "service")) {
+        let cell =
+            |line| -> Words { summary.as_ref().map_or("-".to_owned(), |s| latency_cell(s, line)).into() };
+        let from = if *name == "response" { "response (due to end)" } else { "service (start to end)" };
+        brief.row(vec![from.into(), cell("p50"), cell("p99"), cell("p99_9"), cell("max")]);
+    }
+    [Block::Table(brief)].into_iter().chain(spectrum(&kinds, table).map(Block::Figure)).collect()
 }
 
 /// The search that this run belongs to, and the answer of the search if this run ended it.
@@ -84,15 +112,16 @@ fn without_load(run: &Run, byline: Vec<String>) -> Page {
     let recorded = analysis::series(&run.series);
     let mut sections = super::instruments::sections(run);
     sections.extend(super::series::section(&recorded));
-    sections.push(closing(run, None));
     Page {
         title: header.title.clone(),
         question: String::new(),
         standing: Words::toned(word, tone),
         claim: super::series::claim(&recorded),
+        lead: Vec::new(),
         caveats: header.reason.iter().cloned().collect(),
         byline,
         sections,
+        folded: vec![closing(run, None).folded(CLOSING)],
     }
 }
 
@@ -133,23 +162,22 @@ fn recorded_page(run: &Run, recorded: &Recorded, byline: Vec<String>) -> Page {
     let busy = recorded.window.as_ref().map_err(Clone::clone).and_then(|w| w.mean(CpuSample::busy_ratio));
     let busy = busy.map_or("unknown".to_owned(), percent);
     let text = String::from_utf8_lossy(&text).into_owned();
-    let block = Block::Code { title: "The same with the machine over exactly that window".into(), text };
-    let mut sections = vec![Section {
-        id: "recorded",
-        title: "What it took",
-        blocks: vec![Block::Table(took(recorded)), block],
-    }];
-    sections.extend(super::instruments::sections(run));
+    let lead = vec![
+        Block::Table(took(recorded)),
+        Block::Code { title: "The same with the machine over exactly that window".into(), text },
+    ];
+    let mut sections = super::instruments::sections(run);
     sections.extend(super::series::section(&analysis::series(&run.series)));
-    sections.push(closing(run, None));
     Page {
         title: run.header.title.clone(),
         question: String::new(),
         standing: Words::from("recorded"),
         claim: format!("{cpu_time}the machine was {busy} busy over exactly that window."),
+        lead,
         caveats: run.header.reason.iter().cloned().collect(),
         byline,
         sections,
+        folded: vec![closing(run, None).folded(CLOSING)],
     }
 }
 
@@ -249,9 +277,13 @@ fn events(record: &LoadRecord) -> Section {
     Section { id: "events", title: "Events", blocks }
 }
 
-fn latencies(record: &LoadRecord) -> Section {
+/// A kind of latency with its distribution.
+type Kinds = Vec<(&'static str, Histogram, Option<Summary>)>;
+
+/// Every kind of latency that the run has, and the table of their percentiles.
+fn percentiles(record: &LoadRecord) -> (Kinds, Table) {
     let response = record.response.as_ref().ok();
-    let kinds: Vec<(&str, Histogram, Option<Summary>)> = [
+    let kinds: Kinds = [
         ("response", response.map(|r| (r.merged(), record.response_summary().ok().flatten()))),
         ("service", Some((record.service.merged(), record.service.summary()))),
         ("wait", record.wait.as_ref().ok().map(|h| (h.merged(), h.summary()))),
@@ -288,16 +320,18 @@ fn latencies(record: &LoadRecord) -> Section {
             .into()
     });
     table.row(std::iter::once("max".into()).chain(cells).collect());
-    let mut blocks = vec![Block::Table(table.clone())];
+    (kinds, table)
+}
+
+fn latencies(record: &LoadRecord) -> Section {
+    let mut blocks = vec![Block::Table(percentiles(record).1)];
     if let Err(missing) = &record.response {
         blocks.push(Block::Text(format!("No response time: {missing}.")));
     }
-    blocks.extend(spectrum(&kinds, table).map(Block::Figure));
-    blocks.extend(over_time(record).map(Block::Figure));
     if !record.operations.is_empty() {
         blocks.push(Block::Table(operations(record)));
     }
-    Section { id: "latency", title: "Latency", blocks }
+    Section { id: "latency", title: "All percentiles", blocks }
 }
 
 fn spectrum(kinds: &[(&str, Histogram, Option<Summary>)], data: Table) -> Option<Figure> {

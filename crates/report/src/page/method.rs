@@ -8,8 +8,8 @@ use super::{Block, Section, Table};
 use crate::number::{share, span};
 use crate::words::{configuration, list, metric as metric_name, only, plural};
 
-/// The section of the benchmark's description.
-pub(super) fn benchmark(bakeoff: &Bakeoff) -> Section {
+/// What an event is, how events are offered, and the phases of a trial.
+fn benchmark(bakeoff: &Bakeoff) -> [Block; 2] {
     let first = bakeoff.sealed().next().and_then(|(_, run)| run.load.as_ref());
     let what = first.map_or("No run was sealed.".to_owned(), |load| {
         let s = &load.settings;
@@ -68,11 +68,7 @@ pub(super) fn benchmark(bakeoff: &Bakeoff) -> Section {
         span(bakeoff.warmup.as_secs_f64()),
         span(bakeoff.measure.as_secs_f64())
     );
-    Section {
-        id: "benchmark",
-        title: "Benchmark description",
-        blocks: vec![Block::Text(what), Block::Text(phases)],
-    }
+    [Block::Text(what), Block::Text(phases)]
 }
 
 /// The section of the method: design, order, tests, family.
@@ -131,12 +127,13 @@ pub(super) fn method(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Section {
             .to_owned(),
         "Blocks needed: the number that would decide with a power of 80 % if what was seen is how it is.".to_owned(),
     ];
-    let blocks = vec![
+    let mut blocks = Vec::from(benchmark(bakeoff));
+    blocks.extend([
         Block::Text(design),
         Block::Table(factors),
         Block::List(tests),
         Block::Code { title: "The order drawn".into(), text: order(bakeoff) },
-    ];
+    ]);
     Section { id: "method", title: "Method", blocks }
 }
 

@@ -7,6 +7,7 @@ mod disclosure;
 mod figures;
 mod hosts;
 mod instruments;
+mod lead;
 mod load;
 mod locks;
 mod method;
@@ -46,12 +47,24 @@ pub struct Page {
     pub(crate) standing: Words,
     /// The claim, one sentence.
     pub(crate) claim: String,
+    /// The evidence that a reader sees first: a figure, a small table.
+    pub(crate) lead: Vec<Block>,
     /// The limits of the claim.
     pub(crate) caveats: Vec<String>,
     /// `as of 2026-11-21 · 6 blocks · ...`.
     pub(crate) byline: Vec<String>,
-    /// The rest.
+    /// What is shown below.
     pub(crate) sections: Vec<Section>,
+    /// What is shown on request; Markdown shows it last.
+    pub(crate) folded: Vec<Folded>,
+}
+
+/// A section behind its heading.
+#[derive(Debug)]
+pub(crate) struct Folded {
+    pub(crate) section: Section,
+    /// What is inside, in a few words.
+    pub(crate) note: String,
 }
 
 /// A heading and what is under it.
@@ -78,10 +91,40 @@ pub(crate) enum Block {
     Table(Table),
     /// A picture with its data.
     Figure(Figure),
+    /// Verdicts side by side.
+    Grids(Vec<Grid>),
     /// Text in a fixed pitch, under a title; folded where the form allows.
     Code { title: String, text: String },
     /// A long table, folded if the form allows it.
     Folded(Table),
+}
+
+/// Configurations by conditions: the ratio and the verdict of each pair, by one metric.
+#[derive(Debug)]
+pub(crate) struct Grid {
+    pub(crate) caption: String,
+    /// The conditions; an empty name if there is only one.
+    pub(crate) columns: Vec<String>,
+    pub(crate) rows: Vec<GridRow>,
+}
+
+/// One configuration.
+#[derive(Debug)]
+pub(crate) struct GridRow {
+    pub(crate) name: String,
+    /// Index of its color.
+    pub(crate) series: usize,
+    /// `None` if the pair is not judged.
+    pub(crate) cells: Vec<Option<GridCell>>,
+}
+
+/// One pair: color, sign and word say the same.
+#[derive(Debug)]
+pub(crate) struct GridCell {
+    pub(crate) ratio: String,
+    pub(crate) sign: &'static str,
+    pub(crate) word: &'static str,
+    pub(crate) tone: Tone,
 }
 
 /// Rows under heads.
@@ -122,6 +165,13 @@ pub(crate) struct Figure {
     pub(crate) drawing: crate::chart::Drawing,
     /// The numbers behind it.
     pub(crate) data: Table,
+}
+
+impl Section {
+    /// The section behind its heading.
+    pub(crate) fn folded(self, note: impl Into<String>) -> Folded {
+        Folded { section: self, note: note.into() }
+    }
 }
 
 impl Table {

@@ -42,9 +42,11 @@ pub(super) fn proofs(run: &Run, byline: Vec<String>, disclosure: Section) -> Pag
         question: String::new(),
         standing,
         claim: totals(&run.proofs).join(". ") + ".",
+        lead: Vec::new(),
         caveats: run.header.reason.iter().cloned().collect(),
         byline,
-        sections: vec![Section { id: "proofs", title: "Proofs", blocks }, disclosure],
+        sections: vec![Section { id: "proofs", title: "Proofs", blocks }],
+        folded: vec![disclosure.folded("what was asked for, the machine")],
     }
 }
 

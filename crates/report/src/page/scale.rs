@@ -26,11 +26,12 @@ pub fn scale(bakeoff: &Bakeoff, scale: &Scale, versus: Option<&Versus>) -> Page 
     };
     let claim =
         scale.seduction.clone().unwrap_or_else(|missing| format!("what one copy says is unknown: {missing}"));
-    let mut caveats = invalid;
-    caveats.extend(beside_others(bakeoff));
+    let mut caveats: Vec<String> = beside_others(bakeoff).into_iter().collect();
+    caveats.extend(invalid);
     caveats.extend(scale.caveats.iter().map(|caveat| format!("{}.", upper(caveat))));
     caveats.extend(scale.scaling.cliff.as_ref().map(cliff_sentence));
     caveats.extend(versus.map(|v| format!("{}.", v.sentence)));
+    let table = levels(scale);
     Page {
         title: header.title.clone(),
         question: String::new(),
@@ -43,11 +44,14 @@ pub fn scale(bakeoff: &Bakeoff, scale: &Scale, versus: Option<&Versus>) -> Page 
             format!("{} in random order", plural(bakeoff.blocks as usize, "round")),
             format!("seed {}", bakeoff.seed),
         ],
-        sections: vec![
-            levels(scale),
-            laws(scale),
-            method(bakeoff),
-            disclosure(header, &bakeoff.environment, Vec::new(), vec![plan(&bakeoff.plan_text)]),
+        lead: figure(scale, table.clone()).into_iter().map(Block::Figure).collect(),
+        sections: [charts(scale, &table), Some(laws(scale))].into_iter().flatten().collect(),
+        folded: vec![
+            Section { id: "levels", title: "All numbers", blocks: vec![Block::Table(table)] }
+                .folded(format!("{} of copies", plural(scale.levels.len(), "number"))),
+            method(bakeoff).folded("rounds, laws and their tests"),
+            disclosure(header, &bakeoff.environment, Vec::new(), vec![plan(&bakeoff.plan_text)])
+                .folded("the command that repeats it, the plan, the machine"),
         ],
     }
 }
@@ -57,7 +61,7 @@ fn upper(sentence: &str) -> String {
     letters.next().map_or(String::new(), |c| c.to_uppercase().chain(letters).collect())
 }
 
-fn levels(scale: &Scale) -> Section {
+fn levels(scale: &Scale) -> Table {
     let mut table = Table::new(
         "Every number of copies",
         &[
@@ -76,10 +80,12 @@ fn levels(scale: &Scale) -> Section {
     for level in &scale.levels {
         table.row(row(level));
     }
-    let mut blocks: Vec<Block> = figure(scale, table.clone()).into_iter().map(Block::Figure).collect();
-    blocks.extend(efficiency(scale, table.clone()).into_iter().map(Block::Figure));
-    blocks.push(Block::Table(table));
-    Section { id: "levels", title: "One copy and many", blocks }
+    table
+}
+
+fn charts(scale: &Scale, table: &Table) -> Option<Section> {
+    let figure = efficiency(scale, table.clone())?;
+    Some(Section { id: "charts", title: "One copy and many", blocks: vec![Block::Figure(figure)] })
 }
 
 fn row(level: &Level) -> Vec<Words> {

@@ -29,17 +29,17 @@ pub fn sweep(bakeoff: &Bakeoff, sweep: &Sweep, versus: &[Versus]) -> Page {
     );
     let others = sweep.cells.iter().skip(1);
     let others = others.map(|c| format!("{} of {}: {}.", c.how, c.data, c.headline()));
+    let first = sweep.cells.first().and_then(figure).map(Block::Figure);
     let mut sections: Vec<Section> = vec![cells(sweep), shifts(sweep)];
     if !versus.is_empty() {
-        sections.push(compared(versus));
+        sections.insert(0, compared(versus));
     }
-    sections.push(method(bakeoff));
-    sections.push(disclosure(header, &bakeoff.environment, Vec::new(), vec![plan(&bakeoff.plan_text)]));
     Page {
         title: header.title.clone(),
         question: String::new(),
         standing: Words::toned(word, tone),
         claim,
+        lead: first.into_iter().collect(),
         caveats: beside_others(bakeoff).into_iter().chain(others).collect(),
         byline: vec![
             format!("as of {}", date_time(header.anchor.unix_ns)),
@@ -48,13 +48,23 @@ pub fn sweep(bakeoff: &Bakeoff, sweep: &Sweep, versus: &[Versus]) -> Page {
             format!("seed {}", bakeoff.seed),
         ],
         sections,
+        folded: vec![
+            method(bakeoff).folded("rounds, batches, the reference"),
+            disclosure(header, &bakeoff.environment, Vec::new(), vec![plan(&bakeoff.plan_text)])
+                .folded("the command that repeats it, the plan, the machine"),
+        ],
     }
 }
 
 fn cells(sweep: &Sweep) -> Section {
     let mut blocks = Vec::new();
-    for cell in &sweep.cells {
-        blocks.extend(figure(cell).map(Block::Figure));
+    for (i, cell) in sweep.cells.iter().enumerate() {
+        // The first one leads the page.
+        if i > 0 {
+            blocks.extend(figure(cell).map(Block::Figure));
+        } else if sweep.cells.len() > 1 {
+            blocks.push(Block::Text(format!("{} of {}:", cell.how, cell.data)));
+        }
         let mut said = Vec::new();
         said.extend(cell.cost.as_ref().map(cost_sentence).ok());
         said.extend(cell.shape.as_ref().map(shape_sentence).ok());

@@ -1,0 +1,167 @@
+//! The judgement of one configuration against the reference, as a sentence that a person would say.
+
+use analysis::{Comparisons, Estimate, Pair, Verdict};
+use record::bakeoff::{Levels, Metric};
+
+use crate::names::Names;
+use crate::number::{MULTIPLES_FROM, count, multiple, share};
+use crate::words::{list, metric as metric_name, plural};
+
+/// The sentence of the pairs of one configuration by one metric: what is claimed first, then the rest.
+pub(crate) fn sentence(comparisons: &Comparisons, names: &Names, pairs: &[&Pair]) -> String {
+    let of =
+        |verdict: Verdict| -> Vec<&Pair> { pairs.iter().copied().filter(|p| p.verdict == verdict).collect() };
+    let (better, worse) = (of(Verdict::Better), of(Verdict::Worse));
+    let claims = if worse.len() > better.len() { [worse, better] } else { [better, worse] };
+    let (a, b) = (names.configuration(&pairs[0].a), names.configuration(&pairs[0].b));
+    let metric = metric_name(pairs[0].metric);
+    let mut told: Vec<String> = Vec::new();
+    for group in claims.iter().filter(|group| !group.is_empty()) {
+        let subject = if told.is_empty() { a.as_str() } else { "it" };
+        let claim = claim(comparisons, &b, group);
+        told.push(format!("{subject} {claim}{}", place(names, group, pairs.len())));
+    }
+    let equal = of(Verdict::Equivalent);
+    if !equal.is_empty() {
+        let at = place(names, &equal, pairs.len());
+        let within = share(comparisons.rules.rope_ratio);
+        told.push(if told.is_empty() {
+            format!("No difference that matters between {a} and {b} in {metric}{at} (within {within})")
+        } else {
+            format!("no difference that matters{at}")
+        });
+    }
+    let open = of(Verdict::Inconclusive);
+    if !open.is_empty() {
+        let at = place(names, &open, pairs.len());
+        let needed = needed(&open);
+        told.push(if told.is_empty() {
+            format!("Cannot tell yet whether {a} and {b} differ in {metric}{at}{needed}")
+        } else {
+            format!("cannot tell yet{at}{needed}")
+        });
+    }
+    format!("{}.", told.join("; "))
+}
+
+/// The sentence if no pair is judged better or worse.
+pub(crate) fn nothing_found(comparisons: &Comparisons, names: &Names) -> String {
+    let mut metrics: Vec<Metric> = Vec::new();
+    let mut configurations: Vec<&Levels> = Vec::new();
+    for pair in &comparisons.pairs {
+        if !metrics.contains(&pair.metric) {
+            metrics.push(pair.metric);
+        }
+        if !configurations.contains(&&pair.a) {
+            configurations.push(&pair.a);
+        }
+    }
+    let is_equal = |metric: &Metric| {
+        let mut pairs = comparisons.pairs.iter().filter(|p| p.metric == *metric);
+        pairs.all(|p| p.verdict == Verdict::Equivalent)
+    };
+    let (equal, open): (Vec<Metric>, Vec<Metric>) = metrics.into_iter().partition(is_equal);
+    let told =
+        |metrics: &[Metric]| list(&metrics.iter().map(|m| metric_name(*m).to_owned()).collect::<Vec<_>>());
+    let reference = names.configuration(&comparisons.reference);
+    let (between, whether) = if let [a] = configurations[..] {
+        let a = names.configuration(a);
+        (format!("{a} and {reference}"), format!("{a} and {reference} differ"))
+    } else {
+        let others = plural(configurations.len(), "other configuration");
+        (format!("{reference} and the {others}"), format!("any of the {others} differs from {reference}"))
+    };
+    let undecided: Vec<&Pair> = comparisons.pairs.iter().filter(|p| open.contains(&p.metric)).collect();
+    let needed = needed(&undecided);
+    let within = share(comparisons.rules.rope_ratio);
+    match (equal.is_empty(), open.is_empty()) {
+        (true, _) => format!("Cannot tell yet whether {whether} in {}{needed}.", told(&open)),
+        (false, true) => {
+            format!("No difference that matters between {between} in {} (within {within}).", told(&equal))
+        }
+        (false, false) => format!(
+            "No difference that matters between {between} in {} (within {within}); cannot tell yet in \
+             {}{needed}.",
+            told(&equal),
+            told(&open)
+        ),
+    }
+}
+
+/// Where these pairs of `all` were judged; empty for all of them.
+fn place(names: &Names, group: &[&Pair], all: usize) -> String {
+    if group.len() == all && all > 1 {
+        return String::new();
+    }
+    names.place(&group.iter().map(|p| &p.levels).collect::<Vec<_>>(), all)
+}
+
+/// `is 6.6 to 7.3 times as fast as delete (95 %: 5.2 to 10.1)`: pairs that differ in the same direction.
+fn claim(comparisons: &Comparisons, reference: &str, group: &[&Pair]) -> String {
+    let estimates: Vec<Estimate> = group.iter().filter_map(|p| p.estimate.as_ref().ok().copied()).collect();
+    let least = |of: fn(&Estimate) -> f64| estimates.iter().map(of).fold(f64::INFINITY, f64::min);
+    let most = |of: fn(&Estimate) -> f64| estimates.iter().map(of).fold(0.0, f64::max);
+    let (ratio, interval) = ((least(|e| e.ratio), most(|e| e.ratio)), (least(|e| e.low), most(|e| e.high)));
+    let is_more = (group[0].verdict == Verdict::Better) == group[0].metric.more_is_better();
+    let level = share(1.0 - comparisons.rules.alpha);
+    // One form for the range and its interval, so that they can be compared at a glance.
+    if is_more && interval.1 >= MULTIPLES_FROM {
+        let evidence = format!("({level}: {})", range(interval, multiple));
+        let times = range(ratio, multiple);
+        return match group[0].metric {
+            Metric::Throughput => format!("is {times} times as fast as {reference} {evidence}"),
+            Metric::P99 => format!("has {times} times the p99 latency of {reference} {evidence}"),
+            Metric::CpuPerEvent => format!("uses {times} times the CPU per event of {reference} {evidence}"),
+        };
+    }
+    let of = |(low, high): (f64, f64)| {
+        let ends = if is_more { (low - 1.0, high - 1.0) } else { (1.0 - high, 1.0 - low) };
+        format!("{} %", range(ends, percent))
+    };
+    let (percent, evidence) = (of(ratio), format!("({level}: {})", of(interval)));
+    match (group[0].metric, is_more) {
+        (Metric::Throughput, true) => format!("is {percent} faster than {reference} {evidence}"),
+        (Metric::Throughput, false) => format!("is {percent} slower than {reference} {evidence}"),
+        (Metric::P99, true) => {
+            format!("has a p99 latency {percent} higher than that of {reference} {evidence}")
+        }
+        (Metric::P99, false) => {
+            format!("has a p99 latency {percent} lower than that of {reference} {evidence}")
+        }
+        (Metric::CpuPerEvent, true) => {
+            format!("uses {percent} more CPU per event than {reference} {evidence}")
+        }
+        (Metric::CpuPerEvent, false) => {
+            format!("uses {percent} less CPU per event than {reference} {evidence}")
+        }
+    }
+}
+
+/// `6.6 to 7.3`, or one value if both read the same.
+fn range((low, high): (f64, f64), write: fn(f64) -> String) -> String {
+    let (low, high) = (write(low), write(high));
+    if low == high { low } else { format!("{low} to {high}") }
+}
+
+/// A share as a percentage without its sign.
+fn percent(share: f64) -> String {
+    match share * 100.0 {
+        p if p.abs() < 0.995 || (99.5..99.995).contains(&p) => format!("{p:.2}"),
+        p if p.abs() < 9.95 => format!("{p:.1}"),
+        p => format!("{p:.0}"),
+    }
+}
+
+/// `: about 40 more blocks would probably decide`, if that is known for all undecided pairs.
+fn needed(pairs: &[&Pair]) -> String {
+    let open = || pairs.iter().filter(|p| p.verdict == Verdict::Inconclusive);
+    let more = |p: &&Pair| Some(u64::from(*p.blocks_needed.as_ref().ok()?).saturating_sub(p.n() as u64));
+    let known: Vec<u64> = open().filter_map(more).collect();
+    match known.iter().max() {
+        Some(1) if known.len() == open().count() => ": about 1 more block would probably decide".to_owned(),
+        Some(most) if known.len() == open().count() && *most > 0 => {
+            format!(": about {} more blocks would probably decide", count(*most))
+        }
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,154 @@
+//! The headline of a bake-off claims what the judged comparisons imply, and nothing more.
+
+#[path = "../../analysis/tests/sample/mod.rs"]
+mod sample;
+
+use analysis::{Comparisons, Verdict, compare};
+use bakeoff_report::{Form, Standing, claim, page, render};
+use record::bakeoff::{Bakeoff, Metric};
+use sample::Recipe;
+
+const VERDICTS: [Verdict; 4] = [Verdict::Better, Verdict::Worse, Verdict::Equivalent, Verdict::Inconclusive];
+
+fn judged() -> (Bakeoff, Comparisons) {
+    let bakeoff = Recipe { with_trouble: false, ..Recipe::journal() }.bake();
+    let comparisons = compare(&bakeoff);
+    assert_eq!(comparisons.pairs.len(), 6, "three levels by two metrics");
+    (bakeoff, comparisons)
+}
+
+/// The levels that a part of the sentence names; all of them if it names none.
+fn levels_in(part: &str, all: &[String]) -> Vec<String> {
+    match part.split_once(" at threads ") {
+        None => all.to_vec(),
+        Some((_, named)) => {
+            let named = named.split([':', '.', '(']).next().unwrap_or_default().replace(" and ", ", ");
+            named.split(", ").map(|level| level.trim().to_owned()).collect()
+        }
+    }
+}
+
+#[test]
+fn for_every_combination_of_verdicts_each_part_of_the_headline_is_what_was_judged() {
+    let (bakeoff, mut comparisons) = judged();
+    for combination in 0..4_usize.pow(6) {
+        for (i, pair) in comparisons.pairs.iter_mut().enumerate() {
+            pair.verdict = VERDICTS[combination / 4_usize.pow(u32::try_from(i).expect("six")) % 4];
+            // The direction of the numbers follows the verdict, as it does in a judgement.
+            if let Ok(e) = &mut pair.estimate {
+                let up = (pair.verdict == Verdict::Better) == pair.metric.more_is_better();
+                (e.ratio, e.low, e.high) = if up { (1.5, 1.4, 1.6) } else { (0.6, 0.5, 0.7) };
+            }
+        }
+        check(&claim(&bakeoff, &comparisons), &comparisons);
+    }
+}
+
+fn check(told: &bakeoff_report::Claim, comparisons: &Comparisons) {
+    let headline = &told.headline;
+    let claims = comparisons.count(Verdict::Better) + comparisons.count(Verdict::Worse);
+    assert_eq!(told.standing == Standing::Difference, claims > 0, "{headline}");
+    let Some(metric) = told.metric else {
+        let differs = ["faster", "slower", "higher", "lower", "times"];
+        assert!(differs.iter().all(|word| !headline.contains(word)), "{headline}");
+        for (name, metric) in [("throughput", Metric::Throughput), ("p99 latency", Metric::P99)] {
+            let mut pairs = comparisons.pairs.iter().filter(|p| p.metric == metric);
+            let equal = pairs.all(|p| p.verdict == Verdict::Equivalent);
+            let (same, open) = match headline.split_once("annot tell yet") {
+                Some((same, open)) => (same, open),
+                None => (headline.as_str(), ""),
+            };
+            assert_eq!((same.contains(name), open.contains(name)), (equal, !equal), "{headline}");
+        }
+        return;
+    };
+    let of: Vec<_> = comparisons.pairs.iter().filter(|p| p.metric == metric).collect();
+    let all: Vec<String> = of.iter().map(|p| p.levels["threads"].clone()).collect();
+    let mut named = 0;
+    for part in headline.trim_end_matches('.').split("; ") {
+        let verdict = if part.contains("no difference that matters") {
+            Verdict::Equivalent
+        } else if part.contains("cannot tell yet") {
+            Verdict::Inconclusive
+        } else if part.contains(" faster") || part.contains(" lower") {
+            Verdict::Better
+        } else {
+            assert!(part.contains("slower") || part.contains("higher"), "{part}");
+            Verdict::Worse
+        };
+        for level in levels_in(part, &all) {
+            let pair = of.iter().find(|p| p.levels["threads"] == level).expect("a level of the plan");
+            assert_eq!(pair.verdict, verdict, "{headline}: {part}: {level}");
+            named += 1;
+        }
+    }
+    assert_eq!(named, of.len(), "{headline}: every level of the metric is told once");
+}
+
+#[test]
+fn the_range_over_levels_has_one_form_and_holds_every_ratio() {
+    let (bakeoff, mut comparisons) = judged();
+    let ratios = [(6.6, 5.2, 7.5), (7.3, 6.0, 10.1), (6.98, 5.5, 8.9)];
+    for (pair, (ratio, low, high)) in comparisons.pairs.iter_mut().zip(ratios) {
+        let estimate = pair.estimate.as_mut().expect("nothing fell out");
+        (estimate.ratio, estimate.low, estimate.high) = (ratio, low, high);
+        pair.verdict = Verdict::Better;
+    }
+    let told = claim(&bakeoff, &comparisons).headline;
+    assert_eq!(told, "wal is 6.6 to 7.3 times as fast as delete (95 %: 5.2 to 10.1).");
+    let estimate = comparisons.pairs[0].estimate.as_mut().expect("nothing fell out");
+    (estimate.ratio, estimate.low) = (1.3, 1.2);
+    let told = claim(&bakeoff, &comparisons).headline;
+    assert_eq!(told, "wal is 1.30 to 7.3 times as fast as delete (95 %: 1.20 to 10.1).");
+}
+
+#[test]
+fn unkind_bake_offs_have_a_page_that_claims_nothing() {
+    let single = Recipe { values: vec!["delete"], with_trouble: false, ..Recipe::journal() }.bake();
+    let mut first_block = Recipe { with_trouble: false, ..Recipe::journal() }.bake();
+    first_block.header.state = record::run::RunState::Interrupted;
+    first_block.attempts.truncate(6);
+    let mut titled = Recipe { blocks: 2, with_trouble: false, ..Recipe::journal() }.bake();
+    titled.header.title = "<script>alert(1)</script> & \"quotes\"".into();
+    for bakeoff in [single, first_block, titled] {
+        let comparisons = compare(&bakeoff);
+        let told = claim(&bakeoff, &comparisons);
+        assert_eq!(told.metric, None, "{}", told.headline);
+        let html = render(&page::bakeoff(&bakeoff, &comparisons), Form::Html);
+        assert!(!html.contains("<script") && !html.contains("▲") && html.len() < 1_500_000);
+    }
+}
+
+#[test]
+fn twelve_configurations_at_eight_levels_have_one_row_each_in_the_leading_figure() {
+    let values = [
+        "reference",
+        "b",
+        "c",
+        "d",
+        "e",
+        "f",
+        "g",
+        "h",
+        "i",
+        "j",
+        "k",
+        "a name of very many letters, and more",
+    ];
+    let bakeoff = Recipe {
+        values: values.to_vec(),
+        threads: vec![1, 2, 4, 8, 16, 32, 64, 128],
+        effect_ln: |value, _| {
+            if value == 0 { 0.0 } else { 0.2 * f64::from(u32::try_from(value).unwrap_or(0)) - 0.5 }
+        },
+        with_trouble: false,
+        ..Recipe::journal()
+    }
+    .bake();
+    let html = render(&page::bakeoff(&bakeoff, &compare(&bakeoff)), Form::Html);
+    let lead = &html[html.find("<figure id=\"figure-1\"").expect("it leads")..];
+    let height = lead.split("viewBox=\"0 0 880 ").nth(1).and_then(|rest| rest.split('"').next());
+    let height: f64 = height.expect("a wide drawing").parse().expect("a number");
+    assert!(height < 650.0, "{height}");
+    assert!(html.len() < 1_500_000, "{} bytes", html.len());
+}
