@@ -6,6 +6,7 @@ use record::bakeoff::{Bakeoff, Levels, Metric};
 use super::account::{observing, statement, went_wrong};
 use super::configuration::configuration_summary;
 use super::figures::{against_reference, cells, spectra};
+use super::gates;
 use super::method::{benchmark, method};
 use super::values::against_throughput;
 use super::{Block, Page, Section, Table, Tone, Words};
@@ -18,8 +19,9 @@ use crate::words::{
 /// Lays out the page.
 pub fn bakeoff(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Page {
     let claim = claim(bakeoff, comparisons);
-    let sections = vec![
-        significance(comparisons, &claim),
+    let mut sections = vec![significance(comparisons, &claim)];
+    sections.extend(gates::section(comparisons));
+    sections.extend([
         landscape(bakeoff, comparisons),
         charts(bakeoff, comparisons),
         configuration_summary(bakeoff, comparisons),
@@ -30,7 +32,7 @@ pub fn bakeoff(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Page {
         observing(bakeoff),
         see_also(),
         statement(bakeoff),
-    ];
+    ]);
     Page {
         title: bakeoff.header.title.clone(),
         question: bakeoff.question.clone(),

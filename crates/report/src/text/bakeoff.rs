@@ -34,7 +34,8 @@ pub fn bakeoff(
         paragraph(out, &format!("- {caveat}"), 2, style)?;
     }
     writeln!(out)?;
-    self::comparisons(out, comparisons, style)
+    self::comparisons(out, comparisons, style)?;
+    super::gates::gates(out, &comparisons.gates, style)
 }
 
 /// Writes a table of verdicts for each judged metric, and the method.

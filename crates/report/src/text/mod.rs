@@ -4,6 +4,7 @@ mod bakeoff;
 mod block_io;
 mod command;
 mod cpu;
+mod gates;
 mod hosts;
 mod instruments;
 mod load;
