@@ -419,7 +419,7 @@ pub(crate) const TABLES: &[Table] = &[
             key("metric", word(metrics), Need::Required, "\"p99\"", "what is judged"),
             key(
                 "rule",
-                form("\"not worse than reference by N%\", \"<= TIME\", \">= RATE\", and the like"),
+                form("\"not worse than reference by N%\", \"<= TIME\", or \">= RATE\""),
                 Need::Required,
                 "\"not worse than reference by 5%\"",
                 "what must hold for every configuration at every sub-plot cell; an amount also for the reference",

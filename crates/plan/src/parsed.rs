@@ -5,7 +5,7 @@ use std::time::Duration;
 use record::bakeoff::{Metric, Plot};
 use record::gate::{GateRule, OnInconclusive};
 
-use crate::error::{Located, Position};
+use crate::error::Located;
 use crate::load::LoadKeys;
 use crate::reader::Resolved;
 use crate::server::{Command, Ready, Scheduler, StopSignal};
