@@ -2,13 +2,14 @@
 
 use record::bakeoff::{Bakeoff, Factor, Levels, Metric, blocks_min};
 use record::missing::{Maybe, Missing};
-use record::run::RunState;
 
-use crate::cell::{Cell, InBlock, cells, combinations};
+use crate::cell::{Cell, cells};
+use crate::contest::{Contest, Field, LeftOut, family, is_over};
 use crate::fallen_out::{FallenOut, fallen_out};
-use crate::judge::{Estimate, Judged, Member, Rules, Verdict, blocks_needed, judge};
+use crate::gate::{GateResult, gates};
+use crate::judge::{Estimate, Judged, Rules, Verdict, blocks_needed};
 use crate::metric::Value;
-use crate::slope::{Slope, Slopes, slopes};
+use crate::slope::{Slope, slopes};
 
 /// Result of comparing the configurations of a bake-off.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,6 +37,8 @@ pub struct Comparisons {
     pub cells: Vec<Cell>,
     /// Lost trials of each configuration.
     pub fallen_out: Vec<FallenOut>,
+    /// The bake-off's gates, judged.
+    pub gates: Vec<GateResult>,
     /// The server's CPU time per event without its background load, if the plan has several rates.
     pub slopes: Vec<Slope>,
 }
@@ -85,19 +88,6 @@ impl Pair {
     }
 }
 
-/// A comparison that the plan asks for and that no run can answer.
-#[derive(Debug, Clone, PartialEq)]
-pub struct LeftOut {
-    /// Compared factors of the configuration.
-    pub a: Levels,
-    /// The condition.
-    pub levels: Levels,
-    /// The metric.
-    pub metric: Metric,
-    /// Reason that the comparison is left out.
-    pub why: Missing,
-}
-
 /// Judges every configuration against the reference at each combination of the other factors' levels.
 ///
 /// A factor with a reference is compared; one without is a condition. All pairs of all judged metrics form
@@ -115,10 +105,11 @@ pub fn compare(bakeoff: &Bakeoff) -> Comparisons {
     let slopes = slopes(bakeoff);
 
     let metrics = bakeoff.judge.metrics.iter();
-    let fields = metrics.map(|m| Field::of(*m, &cells, slopes.as_ref(), &conditions, &compared));
+    let field = |metric| Field::of(metric, &cells, slopes.as_ref(), &conditions, &compared);
+    let fields = metrics.map(|m| field(*m));
     let (judged, left_out) = family(fields, &reference, rules);
     let members = judged.len();
-    let pair = |(contest, judged): (Contest, Judged)| contest.pair(judged, &reference, members, rules);
+    let pair = |(contest, judged): (Contest, Judged)| self::pair(contest, judged, &reference, members, rules);
     let mut pairs: Vec<Pair> = judged.into_iter().map(pair).collect();
     let names = |factors: &[&Factor]| factors.iter().map(|f| f.name.clone()).collect();
     let blocks_min = blocks_min(rules.alpha);
@@ -134,6 +125,7 @@ pub fn compare(bakeoff: &Bakeoff) -> Comparisons {
     Comparisons {
         compared: names(&compared),
         conditions: names(&conditions),
+        gates: gates(bakeoff, &reference, &field),
         pairs,
         left_out,
         fallen_out: fallen_out(bakeoff, &compared),
@@ -147,201 +139,19 @@ pub fn compare(bakeoff: &Bakeoff) -> Comparisons {
     }
 }
 
-/// Whether every trial has ended. The verdict waits for that: a bake-off that stops at a pleasing
-/// result finds false differences.
-fn is_over(state: RunState) -> bool {
-    matches!(state, RunState::Sealed | RunState::Invalid | RunState::Failed)
-}
-
-/// Judges as one family every comparison in these fields that can be judged; the others are left out.
-pub(crate) fn family<'a>(
-    fields: impl Iterator<Item = Field<'a>>,
-    reference: &Levels,
-    rules: Rules,
-) -> (Vec<(Contest, Judged)>, Vec<LeftOut>) {
-    let (mut contests, mut left_out) = (Vec::new(), Vec::new());
-    for contest in fields.flat_map(|field| field.contests(reference)) {
-        match contest {
-            Ok(contest) => contests.push(contest),
-            Err(out) => left_out.push(out),
-        }
+fn pair(contest: Contest, judged: Judged, reference: &Levels, members: usize, rules: Rules) -> Pair {
+    let ratio =
+        |((block, ..), (low, high)): (&(u32, Value, Value), (f64, f64))| (*block, low.midpoint(high).exp());
+    Pair {
+        b: reference.clone(),
+        blocks: contest.blocks.iter().zip(contest.log_ratios()).map(ratio).collect(),
+        means: contest.means(),
+        open_ratio: judged.open_ln.exp_m1(),
+        a: contest.a,
+        levels: contest.levels,
+        metric: contest.metric,
+        blocks_needed: blocks_needed(&judged, members, rules),
+        estimate: judged.estimate,
+        verdict: judged.verdict,
     }
-    let members: Vec<Member> = contests.iter().map(Contest::member).collect();
-    let judged = judge(&members, rules);
-    (contests.into_iter().zip(judged).collect(), left_out)
-}
-
-/// The cells of one metric, with the conditions and configurations to compare.
-pub(crate) struct Field<'a> {
-    pub(crate) metric: Metric,
-    pub(crate) cells: Vec<&'a Cell>,
-    pub(crate) conditions: Vec<Levels>,
-    pub(crate) compared: Vec<Levels>,
-}
-
-impl<'a> Field<'a> {
-    fn of(
-        metric: Metric,
-        cells: &'a [Cell],
-        slopes: Option<&'a Slopes>,
-        conditions: &[&Factor],
-        compared: &[&Factor],
-    ) -> Self {
-        let slopes = slopes.filter(|_| metric == Metric::CpuPerEvent);
-        let conditions: Vec<&Factor> = conditions
-            .iter()
-            .copied()
-            .filter(|f| slopes.is_none_or(|slopes| f.name != slopes.rate_factor()))
-            .collect();
-        let cells = match slopes {
-            Some(slopes) => slopes.cells().iter().collect(),
-            None => cells.iter().filter(|c| c.metric == metric).collect(),
-        };
-        Self { metric, cells, conditions: combinations(&conditions), compared: combinations(compared) }
-    }
-
-    fn cell(&self, side: &Levels, condition: &Levels) -> Option<&'a Cell> {
-        let is_it = |c: &&&Cell| side.iter().chain(condition).all(|(k, v)| c.levels.get(k) == Some(v));
-        self.cells.iter().find(is_it).copied()
-    }
-
-    /// Trials of one side, over all conditions, that failed or were abandoned before one was sealed. Summed,
-    /// because a rare failure may be seldom in each condition; abandoned ones count, because a crash of the
-    /// machine leaves no failure.
-    fn redone(&self, side: &Levels) -> usize {
-        let is_its = |cell: &&&Cell| side.iter().all(|(k, v)| cell.levels.get(k) == Some(v));
-        self.cells.iter().filter(is_its).map(|cell| cell.redone.union(&cell.abandoned).count()).sum()
-    }
-
-    fn contests(&self, reference: &Levels) -> Vec<Result<Contest, LeftOut>> {
-        let mut contests = Vec::new();
-        for condition in &self.conditions {
-            for a in self.compared.iter().filter(|a| *a != reference) {
-                let sides = self.cell(a, condition).zip(self.cell(reference, condition));
-                let Some((one, other)) = sides else { continue };
-                let redone = (self.redone(a), self.redone(reference));
-                contests.push(match one.unable().or(other.unable()) {
-                    None => Ok(Contest::of(one, other, a.clone(), condition.clone(), redone)),
-                    Some(why) => Err(LeftOut {
-                        a: a.clone(),
-                        levels: condition.clone(),
-                        metric: self.metric,
-                        why: why.clone(),
-                    }),
-                });
-            }
-        }
-        contests
-    }
-}
-
-/// A pair before judgement.
-#[derive(Debug)]
-pub(crate) struct Contest {
-    pub(crate) a: Levels,
-    levels: Levels,
-    metric: Metric,
-    pub(crate) blocks: Vec<(u32, Value, Value)>,
-    uneven: Option<Missing>,
-}
-
-/// Difference in repeated trials between two sides that may still be an accident.
-const REDONE_MORE_MAX: usize = 1;
-
-/// Below this p of the sign test, the trials of one side fail more often, whatever the condition.
-const REDONE_P_MIN: f64 = 0.05;
-
-/// Two-sided p of the sign test: each of `a + b` failures hits either side with equal chance.
-fn p_of_shares(a: usize, b: usize) -> f64 {
-    let n = a + b;
-    let mut ways = 1.0;
-    let mut tail = 0.0;
-    for i in 0..=a.min(b) {
-        tail += ways;
-        ways *= (n - i) as f64 / (i + 1) as f64;
-    }
-    (2.0 * tail * 0.5_f64.powi(i32::try_from(n).unwrap_or(i32::MAX))).min(1.0)
-}
-
-impl Contest {
-    /// - `redone`: trials of either side, over all conditions, that failed or were abandoned before one was
-    ///   sealed.
-    fn of(a: &Cell, b: &Cell, side: Levels, levels: Levels, redone: (usize, usize)) -> Self {
-        let mut blocks = Vec::new();
-        let (mut lost_by_a, mut lost_by_b) = (0, 0);
-        for block in a.blocks().union(&b.blocks()) {
-            match (a.in_block(*block), b.in_block(*block)) {
-                (InBlock::Known(a), InBlock::Known(b)) => blocks.push((*block, a.clone(), b.clone())),
-                (InBlock::FellOut, InBlock::Known(_)) => lost_by_a += 1,
-                (InBlock::Known(_), InBlock::FellOut) => lost_by_b += 1,
-                _ => {}
-            }
-        }
-        let (redone_a, redone_b) = (a.redone.len(), b.redone.len());
-        let uneven = if lost_by_a + lost_by_b > 0 {
-            Some(Missing::because(format!(
-                "trials fell out unevenly: in {} only that of the configuration, in {} only that of the reference; what \
-                 is left is a selection",
-                blocks_word(lost_by_a),
-                blocks_word(lost_by_b)
-            )))
-        } else if redone_a.abs_diff(redone_b) > REDONE_MORE_MAX {
-            Some(Missing::because(format!(
-                "trials failed unevenly before they were sealed at a later attempt: in {} of the configuration, in {} \
-                 of the reference",
-                blocks_word(redone_a),
-                blocks_word(redone_b)
-            )))
-        } else if p_of_shares(redone.0, redone.1) <= REDONE_P_MIN {
-            Some(Missing::because(format!(
-                "trials failed or were abandoned unevenly before they were sealed at a later attempt: {} of the \
-                 configuration over all conditions, {} of the reference",
-                redone.0, redone.1
-            )))
-        } else {
-            None
-        };
-        Self { a: side, levels, metric: a.metric, blocks, uneven }
-    }
-
-    /// Lower and upper bound of each block's log ratio.
-    fn log_ratios(&self) -> Vec<(f64, f64)> {
-        self.blocks.iter().map(|(_, a, b)| ((a.low / b.high).ln(), (a.high / b.low).ln())).collect()
-    }
-
-    fn member(&self) -> Member {
-        Member { metric: self.metric, log_ratios: self.log_ratios(), refused: self.uneven.clone() }
-    }
-
-    fn pair(self, judged: Judged, reference: &Levels, members: usize, rules: Rules) -> Pair {
-        let ratio = |((block, ..), (low, high)): (&(u32, Value, Value), (f64, f64))| {
-            (*block, low.midpoint(high).exp())
-        };
-        Pair {
-            b: reference.clone(),
-            blocks: self.blocks.iter().zip(self.log_ratios()).map(ratio).collect(),
-            means: self.means(),
-            open_ratio: judged.open_ln.exp_m1(),
-            a: self.a,
-            levels: self.levels,
-            metric: self.metric,
-            blocks_needed: blocks_needed(&judged, members, rules),
-            estimate: judged.estimate,
-            verdict: judged.verdict,
-        }
-    }
-
-    fn means(&self) -> Maybe<(f64, f64)> {
-        if self.blocks.is_empty() {
-            return Err(Missing::because("no block has both sides"));
-        }
-        let mean = |of: &dyn Fn(&(u32, Value, Value)) -> f64| {
-            (self.blocks.iter().map(|b| of(b).ln()).sum::<f64>() / self.blocks.len() as f64).exp()
-        };
-        Ok((mean(&|(_, a, _)| a.middle().unwrap_or(a.low)), mean(&|(_, _, b)| b.middle().unwrap_or(b.low))))
-    }
-}
-
-fn blocks_word(n: usize) -> String {
-    if n == 1 { "1 block".to_owned() } else { format!("{n} blocks") }
 }

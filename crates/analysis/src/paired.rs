@@ -87,6 +87,15 @@ impl Paired {
         p_two_sided(over / self.error(), self.df())
     }
 
+    /// One-sided p of the t test that the mean log ratio is at most `distance`; 1 unless the mean is over it.
+    pub(crate) fn p_over(&self, distance: f64) -> f64 {
+        let over = self.mean - self.open - distance;
+        if over <= 0.0 {
+            return 1.0;
+        }
+        p_above(over / self.error(), self.df())
+    }
+
     /// One-sided p of the t test that the mean log ratio is at least `distance` from 0: the larger of two
     /// one-sided ones.
     pub fn p_within(&self, distance: f64) -> f64 {

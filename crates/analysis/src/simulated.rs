@@ -16,7 +16,7 @@ use record::run::RunId;
 
 use crate::cell::{BlockValue, Cell, Seen};
 use crate::chance::SplitMix;
-use crate::compare::{Contest, Field, family};
+use crate::contest::{Contest, Field, family};
 use crate::judge::{Judged, Rules, Verdict, blocks_needed, judge};
 use crate::metric::Value;
 use crate::power::{self, Design};

@@ -4,6 +4,7 @@ pub(crate) mod cpu;
 pub(crate) mod dder;
 pub(crate) mod doctor;
 pub(crate) mod experiment;
+pub(crate) mod gates;
 pub(crate) mod generate;
 mod global;
 pub(crate) mod hog;

@@ -44,9 +44,11 @@ pub(crate) fn check(parsed: ParsedPlan, text: &str, name: &str, problems: &mut V
     checker.cpus(parsed.server.as_ref());
     checker.instruments(&parsed);
     checker.changes_nothing(&parsed, &factors);
-    let judge = checker.judge(&parsed.judge, &parsed.load, &factors);
+    let mut judge = checker.judge(&parsed.judge, &parsed.load, &factors);
     let metrics = parsed.judge.metrics.as_ref().map(|metrics| metrics.position);
-    let gates = checker.gates(&parsed.gates, parsed.design.blocks.as_ref(), judge.as_ref());
+    if let (Some(blocks), Some(judge)) = (&parsed.design.blocks, &mut judge) {
+        judge.gates = checker.gates(&parsed.gates, blocks, judge.alpha, &factors);
+    }
     checker.later(&parsed);
     if let (Some(blocks), Some(judge), []) = (&parsed.design.blocks, &judge, &parsed.gates[..]) {
         checker.exploratory(blocks, judge.alpha);
@@ -56,8 +58,7 @@ pub(crate) fn check(parsed: ParsedPlan, text: &str, name: &str, problems: &mut V
         return None;
     }
     let measured = parsed.phases.measure.as_ref().map(|measure| measure.position);
-    let mut plan =
-        assemble(parsed, text, name, Parts { factors, judge: judge?, gates, remarks, unsupported })?;
+    let mut plan = assemble(parsed, text, name, Parts { factors, judge: judge?, remarks, unsupported })?;
     judge_feasible_metrics(&mut plan, metrics.is_some(), metrics.or(measured)?);
     Some(plan)
 }

@@ -221,6 +221,12 @@ pub enum ProblemKind {
         /// Calculation of the sum.
         made_of: String,
     },
+    /// A gate compares with the reference, and the plan compares nothing.
+    #[error("a gate against the reference needs a factor with a `reference` and another value")]
+    GateNeedsReference,
+    /// The limit of a gate has the unit of another metric.
+    #[error(transparent)]
+    GateUnit(record::gate::NotAGate),
     /// A gate needs a verdict that the design cannot give.
     #[error(
         "a gate needs a verdict at alpha {alpha}, which takes at least {needed} blocks, and `blocks` is {blocks}; use {needed} blocks, or drop the gate: without one the plan is exploratory"

@@ -7,10 +7,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use record::bakeoff::{Metric, Plot};
+use record::gate::{GateRule, OnInconclusive};
 use toml::de::{DeTable, DeValue};
 
 use crate::error::{Lines, Located, Position, Problem, ProblemKind};
-use crate::gate::{GateRule, OnInconclusive};
 use crate::keys::{self, Key};
 use crate::load::LoadKeys;
 use crate::parsed::{
@@ -296,10 +296,9 @@ impl<'a> Reader<'a> {
                 let position = self.lines.position(&gate.span());
                 let mut s = self.section("gate[]", &format!("gate.{}", i + 1), position, Some(gate));
                 let gate = ParsedGate {
-                    position,
                     metric: self.take(&mut s, "metric", Metric::from_word),
                     rule: self.take(&mut s, "rule", GateRule::read),
-                    on_inconclusive: self.take(&mut s, "on_inconclusive", OnInconclusive::read),
+                    on_inconclusive: self.take(&mut s, "on_inconclusive", OnInconclusive::from_word),
                 };
                 self.finish(&s);
                 gate

@@ -414,22 +414,22 @@ pub(crate) const TABLES: &[Table] = &[
     Table {
         path: "gate[]",
         need: WITHOUT_IT_NONE,
-        meaning: "a condition for exit code 0; refused at `run` in this version",
+        meaning: "a condition for exit code 0; `run --gate` adds more",
         keys: &[
             key("metric", word(metrics), Need::Required, "\"p99\"", "what is judged"),
             key(
                 "rule",
-                form("\"not worse than reference by N%\""),
+                form("\"not worse than reference by N%\", \"<= TIME\", or \">= RATE\""),
                 Need::Required,
                 "\"not worse than reference by 5%\"",
-                "what must hold for every configuration at every sub-plot cell",
+                "what must hold for every configuration at every sub-plot cell; an amount also for the reference",
             ),
             key(
                 "on_inconclusive",
-                word(|| vec!["fail", "pass"]),
-                Need::Default("\"fail\""),
+                word(|| vec!["fail", "pass", "inconclusive"]),
+                Need::Default("\"inconclusive\""),
                 "\"fail\"",
-                "what an inconclusive comparison does to the gate",
+                "what an inconclusive comparison does to the gate; `inconclusive` ends with code 4",
             ),
         ],
     },

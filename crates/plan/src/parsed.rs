@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use record::bakeoff::{Metric, Plot};
+use record::gate::{GateRule, OnInconclusive};
 
-use crate::error::{Located, Position};
-use crate::gate::{GateRule, OnInconclusive};
+use crate::error::Located;
 use crate::load::LoadKeys;
 use crate::reader::Resolved;
 use crate::server::{Command, Ready, Scheduler, StopSignal};
@@ -93,7 +93,6 @@ pub(crate) struct ParsedJudge {
 
 #[derive(Debug)]
 pub(crate) struct ParsedGate {
-    pub(crate) position: Position,
     pub(crate) metric: Option<Located<Metric>>,
     pub(crate) rule: Option<Located<GateRule>>,
     pub(crate) on_inconclusive: Option<Located<OnInconclusive>>,

@@ -4,11 +4,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use record::bakeoff::{Factor, Judge, Levels, Page, Plot, Trial, blocks_min};
+use record::gate::{Gate, GateRule};
 use record::load::{LoadSettings, PreparePolicy};
 use record::target::Target;
 
-use crate::error::Position;
-use crate::gate::Gate;
+use crate::error::{Position, ProblemKind};
 use crate::load::{LoadKeys, PhaseSettings};
 use crate::phases::{Prepare, PreparePlan, RunPlan, Step, Warmup};
 use crate::reader::Resolved;
@@ -41,7 +41,6 @@ pub struct Plan {
     pub(crate) control_arm: bool,
     pub(crate) values: Vec<(String, RunPlan)>,
     pub(crate) judge: Judge,
-    pub(crate) gates: Vec<Gate>,
     pub(crate) sponsor: Option<String>,
     pub(crate) tuning: Option<String>,
     pub(crate) notes_path: Option<String>,
@@ -144,7 +143,21 @@ impl Plan {
 
     /// Conditions for exit code 0.
     pub fn gates(&self) -> &[Gate] {
-        &self.gates
+        &self.judge.gates
+    }
+
+    /// Plan with these gates in addition to its own.
+    ///
+    /// # Errors
+    ///
+    /// The design cannot answer a gate: too few blocks, or no configuration to compare.
+    pub fn with_gates(&self, gates: &[Gate]) -> Result<Self, ProblemKind> {
+        let mut plan = self.clone();
+        for gate in gates {
+            unanswerable(gate, plan.blocks, plan.judge.alpha, &plan.factors).map_or(Ok(()), Err)?;
+            plan.judge.gates.push(*gate);
+        }
+        Ok(plan)
     }
 
     /// The author's text for the report.
@@ -334,7 +347,7 @@ impl Plan {
         plan.interval = plan.interval.min(SHORT_INTERVAL);
         plan.warmup.min = plan.warmup.min.min(SHORT_WARMUP);
         plan.cooldown = Duration::ZERO;
-        plan.gates.clear();
+        plan.judge.gates.clear();
         plan.shortened = true;
         plan.remarks.push(Note {
             position: Position { line: 1, column: 1 },
@@ -345,4 +358,15 @@ impl Plan {
         });
         plan
     }
+}
+
+/// Reason that the design cannot answer a gate.
+pub(crate) fn unanswerable(gate: &Gate, blocks: u32, alpha: f64, factors: &[Factor]) -> Option<ProblemKind> {
+    let needed = blocks_min(alpha);
+    if blocks < needed {
+        return Some(ProblemKind::GateNeedsBlocks { alpha, blocks, needed });
+    }
+    let is_compared = |f: &Factor| f.reference.is_some() && f.values.len() > 1;
+    let is_relative = matches!(gate.rule, GateRule::NotWorseBy { .. });
+    (is_relative && !factors.iter().any(is_compared)).then_some(ProblemKind::GateNeedsReference)
 }

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::environment::Environment;
+use crate::gate::Gate;
+pub use crate::metric::Metric;
 use crate::run::{Run, RunHeader, RunState, words};
 
 /// Variable of the design.
@@ -111,37 +113,8 @@ pub struct Judge {
     pub family: String,
     /// Compared metrics.
     pub metrics: Vec<Metric>,
-}
-
-/// Number by which configurations are compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Metric {
-    /// Completed events per second.
-    Throughput,
-    /// 99th percentile of response time; of service time in a closed loop.
-    P99,
-    /// CPU time of the server's own tasks per completed event.
-    CpuPerEvent,
-}
-
-words!(Metric { Throughput = "throughput", P99 = "p99", CpuPerEvent = "cpu-per-event" });
-
-impl Metric {
-    /// Whether a higher value is better.
-    pub fn more_is_better(self) -> bool {
-        self == Self::Throughput
-    }
-
-    /// Fewest events of a trial for which the metric is judged.
-    ///
-    /// 10,000 events leave 100 beyond their p99. With fewer, the bias of a sample's p99 depends on the number
-    /// of events, so it differs between a slower and a faster configuration.
-    pub fn events_min(self) -> u64 {
-        match self {
-            Self::P99 => 10_000,
-            Self::Throughput | Self::CpuPerEvent => 1,
-        }
-    }
+    /// Conditions on the result, in the order of the plan.
+    pub gates: Vec<Gate>,
 }
 
 /// Smallest p that the exact sign-flip test over `blocks` blocks can yield: 2 of 2^R.

@@ -5,6 +5,7 @@
 //! the same bytes.
 
 pub mod csv;
+pub mod gates;
 pub mod identity;
 pub mod json;
 pub mod page;

@@ -101,7 +101,7 @@ fn render_grid(out: &mut String, grid: &Grid) {
 
 /// Escapes text so that no part of it is a table's bar, emphasis, code, a link or HTML, and it stays on one
 /// line.
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {

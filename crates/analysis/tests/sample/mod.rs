@@ -116,6 +116,7 @@ impl Recipe {
                 alpha: 0.05,
                 family: "journal_mode vs reference at each threads".into(),
                 metrics: vec![Metric::Throughput, Metric::P99],
+                gates: Vec::new(),
             },
             page: Page {
                 sponsor: Some("Example Lab".into()),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use record::bakeoff::{Bakeoff, Factor, Judge, Levels, Metric, Page, Plot, Trial};
 use record::environment::Environment;
+use record::gate::{Gate, GateRule, OnInconclusive};
 use serde::{Deserialize, Serialize};
 
 use super::manifest::{Header, StoredFile};
@@ -46,6 +47,17 @@ struct JudgeForm {
     alpha: Real,
     family: String,
     metrics: Vec<String>,
+    /// Absent in bake-offs of versions that ran no plan with gates.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    gates: Vec<GateForm>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct GateForm {
+    metric: String,
+    /// As in a plan: `<= 20ms`.
+    rule: String,
+    on_inconclusive: String,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -85,7 +97,7 @@ impl Order {
             plan_text: _,
             plan_sha256,
         } = bakeoff;
-        let Judge { rope_ratio, alpha, family, metrics } = judge;
+        let Judge { rope_ratio, alpha, family, metrics, gates } = judge;
         let Page { sponsor, tuning, notes } = page.clone();
         Self {
             schema: FORM.tag.to_owned(),
@@ -103,6 +115,7 @@ impl Order {
                 alpha: Real(*alpha),
                 family: family.clone(),
                 metrics: metrics.iter().map(|m| m.word().to_owned()).collect(),
+                gates: gates.iter().map(GateForm::of).collect(),
             },
             page: PageForm { sponsor, tuning, notes },
             plan_sha256: plan_sha256.clone(),
@@ -134,6 +147,7 @@ impl Order {
                 alpha: self.judge.alpha.0,
                 family: self.judge.family,
                 metrics: self.judge.metrics.iter().map(metric).collect::<Result<_, _>>()?,
+                gates: self.judge.gates.iter().map(GateForm::read).collect::<Result<_, _>>()?,
             },
             page: Page { sponsor, tuning, notes },
             measure: Duration::from_nanos(self.measure_ns),
@@ -141,6 +155,27 @@ impl Order {
             environment,
             plan_text,
             plan_sha256: self.plan_sha256,
+        })
+    }
+}
+
+impl GateForm {
+    fn of(gate: &Gate) -> Self {
+        Self {
+            metric: gate.metric.word().to_owned(),
+            rule: gate.rule.to_string(),
+            on_inconclusive: gate.on_inconclusive.word().to_owned(),
+        }
+    }
+
+    fn read(&self) -> Result<Gate, Wrong> {
+        let metric = word("metric", &self.metric, Metric::from_word)?;
+        let rule = word("rule", &self.rule, GateRule::read)?;
+        rule.fits(metric).map_err(|unit| Wrong(unit.to_string()))?;
+        Ok(Gate {
+            metric,
+            rule,
+            on_inconclusive: word("on_inconclusive", &self.on_inconclusive, OnInconclusive::from_word)?,
         })
     }
 }

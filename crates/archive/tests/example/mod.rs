@@ -11,6 +11,7 @@ use record::clock::WallAnchor;
 use record::command::{CommandEnd, CpuSplit, Recorded};
 use record::cpu::{CpuInterval, CpuSample, Rung, TopThread};
 use record::environment::Environment;
+use record::gate::{Gate, OnInconclusive};
 use record::histogram::{CensoredHistogram, Histogram};
 use record::instruments::Instruments;
 use record::limits::Throttled;
@@ -438,6 +439,7 @@ pub(crate) fn bakeoff(dice: &mut Dice, blocks: u32) -> Bakeoff {
             alpha: 0.05,
             family: dice.text(),
             metrics: Metric::ALL.to_vec(),
+            gates: gates(),
         },
         page: Page {
             sponsor: dice.option(Dice::text),
@@ -450,4 +452,12 @@ pub(crate) fn bakeoff(dice: &mut Dice, blocks: u32) -> Bakeoff {
         plan_text: format!("# {}\nschema = 1\n", dice.text()),
         plan_sha256: "0123".into(),
     }
+}
+
+/// A gate of each form.
+fn gates() -> Vec<Gate> {
+    let texts = ["p99 not worse by 3.7%", "p99 <= 20ms", "throughput >= 700/m"];
+    let effects = OnInconclusive::ALL.iter();
+    let read = |text: &str| Gate::read(text).expect("it is a gate");
+    texts.into_iter().zip(effects).map(|(text, e)| Gate { on_inconclusive: *e, ..read(text) }).collect()
 }

@@ -5,10 +5,12 @@ use std::path::PathBuf;
 
 use archive::{Archive, ArchiveError};
 use record::bakeoff::{Trial, TrialState};
+use record::gate::Gate;
 use record::run::{RunId, RunKind, RunState};
 use runner::{Event, Foreign, Options, Outcome, RunnerError};
 
 use crate::cmd::experiment::{self, Exclusive};
+use crate::cmd::gates::{self, Outputs};
 use crate::cmd::plan::{read, summary};
 use crate::cmd::runs::find_of;
 use crate::cmd::{Global, of_archive, print_json};
@@ -29,6 +31,13 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     quick: bool,
 
+    /// Condition for exit code 0, besides those of the plan: 'p99 not worse by 5%', 'throughput >= 10000/s'
+    #[arg(long = "gate", value_name = "CONDITION", value_parser = gates::gate, conflicts_with = "quick")]
+    gates: Vec<Gate>,
+
+    #[command(flatten)]
+    outputs: Outputs,
+
     #[command(flatten)]
     alone: Exclusive,
 }
@@ -48,6 +57,9 @@ pub(crate) struct ResumeArgs {
     trust: bool,
 
     #[command(flatten)]
+    outputs: Outputs,
+
+    #[command(flatten)]
     alone: Exclusive,
 }
 
@@ -56,6 +68,8 @@ const RESUMABLE: [RunKind; 3] = [RunKind::Bakeoff, RunKind::Scale, RunKind::Dder
 
 pub(crate) fn run(args: &RunArgs, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let plan = read(&args.plan)?;
+    let plan = plan.with_gates(&args.gates).map_err(|why| Exit::Usage.with(format!("--gate: {why}")))?;
+    args.outputs.check()?;
     let plan = if args.quick { plan.shortened() } else { plan };
     let archive = global.archive_for_writing()?;
     let mut told = Progress::default();
@@ -64,10 +78,11 @@ pub(crate) fn run(args: &RunArgs, global: &Global, out: &mut dyn Write) -> anyho
     let options = Options { beside_others: args.alone.beside_others, plan_file: None, trust: |_| false };
     let outcome = runner::run(&plan, &archive, &options, &signals::STOP, &mut |event| told.show(event));
     told.screen.clear();
-    end(&archive, outcome, global, out)
+    end(&archive, outcome, &args.outputs, global, out)
 }
 
 pub(crate) fn resume(args: &ResumeArgs, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    args.outputs.check()?;
     signals::stop_on_interrupt()?;
     let archive = archive_of(args, global)?;
     let id = find_of(&archive, &args.run, &RESUMABLE)?;
@@ -89,7 +104,7 @@ pub(crate) fn resume(args: &ResumeArgs, global: &Global, out: &mut dyn Write) ->
     if experiment::is_one(&archive, id)? {
         return experiment::end(&archive, outcome, None, global, out);
     }
-    end(&archive, outcome, global, out)
+    end(&archive, outcome, &args.outputs, global, out)
 }
 
 /// The archive. In another user's folder, root continues only if the user agrees.
@@ -139,6 +154,7 @@ fn says_yes(question: &str) -> bool {
 fn end(
     archive: &Archive,
     outcome: Result<Outcome, RunnerError>,
+    outputs: &Outputs,
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Exit> {
@@ -152,8 +168,14 @@ fn end(
         report::text::bakeoff(out, &bakeoff, &comparisons, Some(&name), screen::style())?;
     }
     out.flush()?;
+    outputs.write(&bakeoff, &comparisons)?;
     say_what_next(outcome.id, &outcome);
-    Ok(exit_of(&outcome))
+    let of_trials = exit_of(&outcome);
+    if of_trials == Exit::Interrupted {
+        return Ok(of_trials);
+    }
+    // The gates are what the user asked for: a lost trial shows in them.
+    Ok(gates::exit(&comparisons).unwrap_or(of_trials))
 }
 
 pub(crate) fn exit_of(outcome: &Outcome) -> Exit {

@@ -2,7 +2,6 @@
 
 use record::bakeoff::{Factor, Judge};
 
-use crate::gate::Gate;
 use crate::matrix::owners;
 use crate::parsed::{ParsedPhases, ParsedPlan, ParsedPrepare, ParsedRun, ParsedServer, ParsedVariable};
 use crate::phases::{PreparePlan, RunPlan, Warmup};
@@ -14,7 +13,6 @@ use crate::sha256::sha256;
 pub(super) struct Parts {
     pub(super) factors: Vec<Factor>,
     pub(super) judge: Judge,
-    pub(super) gates: Vec<Gate>,
     pub(super) remarks: Vec<Note>,
     pub(super) unsupported: Vec<Note>,
 }
@@ -58,7 +56,6 @@ pub(super) fn assemble(parsed: ParsedPlan, text: &str, name: &str, parts: Parts)
             .map(|v| Some((v.name.value, run(v.run)?)))
             .collect::<Option<_>>()?,
         judge: parts.judge,
-        gates: parts.gates,
         sponsor: parsed.sponsor.map(|s| s.value),
         tuning: parsed.tuning.map(|t| t.value),
         notes_path: parsed.notes.map(|n| n.value),

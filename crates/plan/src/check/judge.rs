@@ -1,14 +1,14 @@
 //! Checks the comparison: the family, its metrics, the gates, and whether there are enough blocks.
 
 use record::bakeoff::{Factor, Judge, Metric, Plot, blocks_min, smallest_p};
+use record::gate::Gate;
 
 use super::checker::Checker;
 use crate::error::{Located, Position, ProblemKind};
 use crate::feasibility::{Feasibility, JudgedMetric};
-use crate::gate::Gate;
 use crate::load::{LoadKeys, ParsedRate};
 use crate::parsed::{ParsedGate, ParsedJudge};
-use crate::plan::{Note, Plan};
+use crate::plan::{Note, Plan, unanswerable};
 
 /// Selects, for a plan without metrics, those that its phases certainly allow; notes the others.
 pub(super) fn judge_feasible_metrics(plan: &mut Plan, written: bool, position: Position) {
@@ -53,35 +53,41 @@ impl Checker<'_> {
             alpha: parsed.alpha.as_ref()?.value,
             family,
             metrics,
+            gates: Vec::new(),
         })
     }
 
     pub(super) fn gates(
         &mut self,
         parsed: &[ParsedGate],
-        blocks: Option<&Located<u32>>,
-        judge: Option<&Judge>,
+        blocks: &Located<u32>,
+        alpha: f64,
+        factors: &[Factor],
     ) -> Vec<Gate> {
-        let Some(first) = parsed.first() else { return Vec::new() };
-        if let (Some(blocks), Some(judge)) = (blocks, judge) {
-            let needed = blocks_min(judge.alpha);
-            if blocks.value < needed {
-                let kind = ProblemKind::GateNeedsBlocks { alpha: judge.alpha, blocks: blocks.value, needed };
-                self.problem(blocks.position, kind);
+        let mut gates: Vec<Gate> = Vec::new();
+        let mut lacks_blocks = false;
+        for parsed in parsed {
+            let (Some(metric), Some(rule), Some(effect)) =
+                (&parsed.metric, &parsed.rule, &parsed.on_inconclusive)
+            else {
+                continue;
+            };
+            let gate = Gate { metric: metric.value, rule: rule.value, on_inconclusive: effect.value };
+            if let Err(wrong) = gate.rule.fits(gate.metric) {
+                self.problem(rule.position, ProblemKind::GateUnit(wrong));
             }
+            match unanswerable(&gate, blocks.value, alpha, factors) {
+                // The problem is the number of blocks, and is reported once.
+                Some(kind @ ProblemKind::GateNeedsBlocks { .. }) if !lacks_blocks => {
+                    self.problem(blocks.position, kind);
+                    lacks_blocks = true;
+                }
+                Some(ProblemKind::GateNeedsBlocks { .. }) | None => {}
+                Some(kind) => self.problem(rule.position, kind),
+            }
+            gates.push(gate);
         }
-        let text = "`[[gate]]`: gates are not built yet in this version; without them, `bakeoff report` shows the verdicts";
-        self.unsupported.push(Note { position: first.position, text: text.into() });
-        parsed
-            .iter()
-            .filter_map(|gate| {
-                Some(Gate {
-                    metric: gate.metric.as_ref()?.value,
-                    rule: gate.rule.as_ref()?.value,
-                    on_inconclusive: gate.on_inconclusive.as_ref()?.value,
-                })
-            })
-            .collect()
+        gates
     }
 
     pub(super) fn exploratory(&mut self, blocks: &Located<u32>, alpha: f64) {

@@ -38,6 +38,7 @@ pub fn run(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Value {
         "not_judged": comparisons.left_out.iter().map(left_out).collect::<Vec<_>>(),
         "fallen_out": comparisons.fallen_out.iter().map(fallen_out).collect::<Vec<_>>(),
         "slopes": comparisons.slopes.iter().map(slope).collect::<Vec<_>>(),
+        "gates": super::gates::gates(&comparisons.gates),
     });
     super::throttled::put(&mut document, super::throttled::of_all(bakeoff));
     document

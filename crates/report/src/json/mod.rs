@@ -5,6 +5,7 @@ mod bakeoff;
 mod block_io;
 mod command;
 mod cpu;
+mod gates;
 mod hosts;
 mod load;
 mod locks;

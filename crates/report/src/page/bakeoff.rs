@@ -8,6 +8,7 @@ use record::bakeoff::{Bakeoff, Levels, Metric};
 use super::account::{observing, statement, went_wrong};
 use super::configuration::{configuration_summary, differences};
 use super::figures::{against_reference, cells, spectra};
+use super::gates;
 use super::lead::{lead, shows_all};
 use super::method::method;
 use super::values::against_throughput;
@@ -23,7 +24,11 @@ use crate::words::{
 pub fn bakeoff(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Page {
     let claim = claim(bakeoff, comparisons);
     let metric = claim.metric.or_else(|| comparisons.pairs.first().map(|p| p.metric));
-    let sections = [charts(bakeoff, comparisons, metric)].into_iter().chain(key_points(bakeoff)).collect();
+    let sections = gates::section(comparisons)
+        .into_iter()
+        .chain([charts(bakeoff, comparisons, metric)])
+        .chain(key_points(bakeoff))
+        .collect();
     let differing = differences(bakeoff, comparisons).rows.len();
     let folded = [
         Some(numbers(bakeoff, comparisons, &claim).folded(numbers_note(comparisons))),

@@ -5,6 +5,7 @@ mod bakeoff;
 mod configuration;
 mod disclosure;
 mod figures;
+mod gates;
 mod hosts;
 mod instruments;
 mod lead;

@@ -45,7 +45,8 @@ pub fn bakeoff(
         Standing::Exploratory | Standing::NotCompared => format!("VALID: {headline}"),
         Standing::Difference | Standing::Equivalent | Standing::NothingFound => headline.clone(),
     };
-    ending::answer(out, &answer, style)
+    ending::answer(out, &answer, style)?;
+    super::gates::gates(out, &comparisons.gates, style)
 }
 
 /// Writes a table of verdicts for each judged metric, and the method.

@@ -5,6 +5,7 @@ mod block_io;
 mod command;
 mod cpu;
 mod ending;
+mod gates;
 mod hosts;
 mod instruments;
 mod load;

@@ -1,0 +1,326 @@
+//! Judges the gates of a bake-off: conditions on one metric that pass, fail or are inconclusive.
+//!
+//! A gate is a decision of its own; it shares no alpha with the family of comparisons or with other gates.
+//! It asks for every configuration at every condition:
+//!
+//! - A comparison *passes* if its 1 - alpha interval lies wholly on the good side of the limit. A gate passes
+//!   only if all its comparisons do: the one whose truth violates the limit passes with a probability of at
+//!   most alpha / 2, so no correction is needed (an intersection-union test).
+//! - A comparison *fails* if its one-sided p, adjusted by Holm within the gate, is at most alpha / 2: one
+//!   failure fails the gate, so a false one must be rare among all of them.
+//! - Both need the sign-flip test of the distance to the limit at alpha, and thus the number of blocks that
+//!   it needs.
+//!
+//! An amount is judged by the runs' values themselves, which no reference corrects for drift of the machine.
+//!
+//! # Source
+//!
+//! R. L. Berger, *Technometrics* 24 (1982), 295-300 (intersection-union tests).
+
+use record::bakeoff::{Bakeoff, Levels, Metric, blocks_min};
+use record::gate::{Gate, GateRule, OnInconclusive};
+use record::missing::{Maybe, Missing};
+
+use crate::cell::Cell;
+use crate::contest::{Contest, Field, REDONE_MORE_MAX, is_over};
+use crate::holm::holm;
+use crate::paired::Paired;
+use crate::sign_flip::sign_flip;
+
+/// Result of a gate or of one of its comparisons.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GateOutcome {
+    /// The condition holds.
+    Pass,
+    /// The condition does not hold.
+    Fail,
+    /// The data do not decide.
+    Inconclusive,
+}
+
+impl GateOutcome {
+    /// Outcome as printed.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Fail => "fail",
+            Self::Inconclusive => "inconclusive",
+        }
+    }
+}
+
+/// A gate with its result.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GateResult {
+    /// The gate.
+    pub gate: Gate,
+    /// Result by the data.
+    pub found: GateOutcome,
+    /// Result for the exit code: that of the data, or if it is inconclusive, the effect that the gate names.
+    pub outcome: GateOutcome,
+    /// One comparison for each configuration and condition; empty if the plan has nothing to compare.
+    pub comparisons: Vec<GateComparison>,
+}
+
+/// One comparison of a gate.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GateComparison {
+    /// Compared factors of the configuration.
+    pub configuration: Levels,
+    /// The condition: the other factors' levels.
+    pub levels: Levels,
+    /// Number of blocks with a value.
+    pub blocks: usize,
+    /// Ratio to the reference, or the metric's value in its unit; missing if an upper bound is missing.
+    pub value: Maybe<f64>,
+    /// Lower end of its 1 - alpha interval.
+    pub low: Maybe<f64>,
+    /// Upper end; missing if events without an end leave it open.
+    pub high: Maybe<f64>,
+    /// The result.
+    pub outcome: GateOutcome,
+    /// Reason that it is inconclusive.
+    pub why: Option<Missing>,
+}
+
+/// Judges every gate of the bake-off.
+///
+/// - `field`: the cells of a metric, with the configurations and conditions to compare.
+pub(crate) fn gates<'a>(
+    bakeoff: &Bakeoff,
+    reference: &Levels,
+    field: &dyn Fn(Metric) -> Field<'a>,
+) -> Vec<GateResult> {
+    let alpha = bakeoff.judge.alpha;
+    let refused = if bakeoff.exploratory || bakeoff.blocks < blocks_min(alpha) {
+        let needed = blocks_min(alpha);
+        Some(Missing::because(format!("too few blocks: {} of {needed} that a gate needs", bakeoff.blocks)))
+    } else if is_over(bakeoff.header.state) {
+        None
+    } else {
+        Some(Missing::because("the bake-off is not over"))
+    };
+    let of = |gate: &Gate| {
+        let field = field(gate.metric);
+        let samples = match gate.rule {
+            GateRule::NotWorseBy { .. } => ratios(&field, reference),
+            GateRule::AtMost(_) | GateRule::AtLeast(_) => amounts(&field),
+        };
+        judged(*gate, samples, refused.as_ref(), alpha, bakeoff.seed)
+    };
+    bakeoff.judge.gates.iter().map(of).collect()
+}
+
+/// Values of one comparison.
+#[derive(Debug)]
+pub(crate) struct Sample {
+    pub(crate) configuration: Levels,
+    pub(crate) levels: Levels,
+    /// Lower and upper bound of each block's value or ratio; the upper bound may be infinite.
+    pub(crate) ends: Vec<(f64, f64)>,
+    /// Reason that nothing can be decided, whatever the values are.
+    pub(crate) refused: Option<Missing>,
+}
+
+fn ratios(field: &Field<'_>, reference: &Levels) -> Vec<Sample> {
+    let sample = |contest: Result<Contest, crate::contest::LeftOut>| match contest {
+        Ok(contest) => Sample {
+            ends: contest.log_ratios().into_iter().map(|(low, high)| (low.exp(), high.exp())).collect(),
+            configuration: contest.a,
+            levels: contest.levels,
+            refused: contest.uneven,
+        },
+        Err(out) => {
+            Sample { configuration: out.a, levels: out.levels, ends: Vec::new(), refused: Some(out.why) }
+        }
+    };
+    field.contests(reference).into_iter().map(sample).collect()
+}
+
+fn amounts(field: &Field<'_>) -> Vec<Sample> {
+    let mut samples = Vec::new();
+    for levels in &field.conditions {
+        for configuration in &field.compared {
+            let cell = field.cell(configuration, levels);
+            let known = |cell: &Cell| {
+                let values = cell.values.iter().filter_map(|v| v.value.as_ref().ok());
+                values.filter(|v| v.unjudged.is_none()).map(|v| (v.low, v.high)).collect()
+            };
+            samples.push(Sample {
+                configuration: configuration.clone(),
+                levels: levels.clone(),
+                ends: cell.map_or(Vec::new(), known),
+                refused: cell.map_or_else(|| Some(Missing::because("the design has no such cell")), selected),
+            });
+        }
+    }
+    samples
+}
+
+/// Reason that the values of a cell are a selection, or lack one of its blocks.
+fn selected(cell: &Cell) -> Option<Missing> {
+    let lost = cell.fell_out.len();
+    let all = cell.blocks().len();
+    let unjudged = |v: &crate::cell::BlockValue| match &v.value {
+        Err(why) => Some(why.clone()),
+        Ok(value) => value.unjudged.clone(),
+    };
+    if lost > 0 {
+        let why = format!("trials fell out in {lost} of {all} blocks; what is left is a selection");
+        return Some(Missing::because(why));
+    }
+    if cell.redone.len() > REDONE_MORE_MAX {
+        let redone = cell.redone.len();
+        let why =
+            format!("trials failed in {redone} of {all} blocks before they were sealed at a later attempt");
+        return Some(Missing::because(why));
+    }
+    if cell.values.is_empty() {
+        return Some(Missing::because("no run of this cell was sealed"));
+    }
+    cell.values.iter().find_map(unjudged)
+}
+
+/// Judges one gate.
+pub(crate) fn judged(
+    gate: Gate,
+    samples: Vec<Sample>,
+    refused: Option<&Missing>,
+    alpha: f64,
+    seed: u64,
+) -> GateResult {
+    let distances: Vec<Distances> = samples.iter().map(|s| Distances::of(s, &gate, seed)).collect();
+    let p_bad: Vec<f64> = samples
+        .iter()
+        .zip(&distances)
+        .map(|(s, d)| if s.refused.is_some() { 1.0 } else { d.bad.p })
+        .collect();
+    let p_bad = holm(&p_bad);
+    let mut comparisons = Vec::new();
+    for ((sample, distances), p_bad) in samples.into_iter().zip(&distances).zip(p_bad) {
+        let stop = refused.cloned().or_else(|| sample.refused.clone());
+        let (outcome, why) = match stop.or_else(|| too_few(sample.ends.len(), alpha)) {
+            Some(why) => (GateOutcome::Inconclusive, Some(why)),
+            None => distances.decide(p_bad, alpha),
+        };
+        comparisons.push(comparison(sample, outcome, why, alpha));
+    }
+    let has = |outcome| comparisons.iter().any(|c: &GateComparison| c.outcome == outcome);
+    let found = if has(GateOutcome::Fail) {
+        GateOutcome::Fail
+    } else if comparisons.is_empty() || has(GateOutcome::Inconclusive) {
+        GateOutcome::Inconclusive
+    } else {
+        GateOutcome::Pass
+    };
+    let outcome = match (found, gate.on_inconclusive) {
+        (GateOutcome::Inconclusive, OnInconclusive::Fail) => GateOutcome::Fail,
+        (GateOutcome::Inconclusive, OnInconclusive::Pass) => GateOutcome::Pass,
+        _ => found,
+    };
+    GateResult { gate, found, outcome, comparisons }
+}
+
+fn too_few(blocks: usize, alpha: f64) -> Option<Missing> {
+    let needed = blocks_min(alpha);
+    let few = blocks < needed as usize;
+    few.then(|| Missing::because(format!("too few blocks: {blocks} of {needed} that a gate needs")))
+}
+
+fn comparison(sample: Sample, outcome: GateOutcome, why: Option<Missing>, alpha: f64) -> GateComparison {
+    let logs: Vec<(f64, f64)> = sample.ends.iter().map(|(low, high)| (low.ln(), high.ln())).collect();
+    let is_closed = logs.iter().all(|(_, high)| high.is_finite());
+    let open = || Missing::because("events in flight or without an answer leave it open");
+    let none = || Missing::because("fewer than two blocks have a value");
+    let closed = if is_closed { Paired::bracketed(&logs).ok_or_else(none) } else { Err(open()) };
+    let lows: Vec<f64> = logs.iter().map(|(low, _)| *low).collect();
+    let low = match &closed {
+        Ok(all) => Ok(all.interval(alpha).0.exp()),
+        Err(_) => Paired::of(&lows).map(|p| p.interval(alpha).0.exp()).ok_or_else(none),
+    };
+    GateComparison {
+        configuration: sample.configuration,
+        levels: sample.levels,
+        blocks: logs.len(),
+        value: closed.clone().map(|all| all.mean().exp()),
+        low,
+        high: closed.map(|all| all.interval(alpha).1.exp()),
+        outcome,
+        why,
+    }
+}
+
+/// Evidence for one side of the limit.
+#[derive(Debug, Clone, Copy)]
+struct Evidence {
+    /// One-sided p of the t test.
+    p: f64,
+    /// Two-sided p of the sign-flip test.
+    p_flip: f64,
+}
+
+/// Evidence that a value lies on the good and on the bad side of the limit.
+#[derive(Debug)]
+struct Distances {
+    good: Evidence,
+    bad: Evidence,
+}
+
+impl Distances {
+    fn of(sample: &Sample, gate: &Gate, seed: u64) -> Self {
+        let (limit, more_is_good) = match gate.rule {
+            GateRule::NotWorseBy { ratio } if gate.metric.more_is_better() => (1.0 - ratio, true),
+            GateRule::NotWorseBy { ratio } => (1.0 + ratio, false),
+            GateRule::AtMost(amount) => (amount.value(), false),
+            GateRule::AtLeast(amount) => (amount.value(), true),
+        };
+        let above: Vec<(f64, f64)> =
+            sample.ends.iter().map(|(low, high)| ((low / limit).ln(), (high / limit).ln())).collect();
+        let below: Vec<(f64, f64)> = above.iter().map(|(low, high)| (-high, -low)).collect();
+        let (above, below) = (evidence(&above, seed), evidence(&below, seed));
+        if more_is_good { Self { good: above, bad: below } } else { Self { good: below, bad: above } }
+    }
+
+    fn decide(&self, p_bad: f64, alpha: f64) -> (GateOutcome, Option<Missing>) {
+        let inconclusive = |why: &str| (GateOutcome::Inconclusive, Some(Missing::because(why)));
+        let tail = alpha / 2.0;
+        if p_bad <= tail {
+            return if self.bad.p_flip <= alpha {
+                (GateOutcome::Fail, None)
+            } else {
+                inconclusive("beyond the limit only if single blocks are believed (sign-flip test)")
+            };
+        }
+        if self.good.p <= tail {
+            return if self.good.p_flip <= alpha {
+                (GateOutcome::Pass, None)
+            } else {
+                inconclusive("within the limit only if single blocks are believed (sign-flip test)")
+            };
+        }
+        inconclusive(if self.bad.p <= tail {
+            "beyond the limit alone, but not among all comparisons of the gate"
+        } else {
+            "the interval includes the limit"
+        })
+    }
+}
+
+/// Distance in logs below which a value counts as the limit itself: more than rounding, less than any
+/// measurement.
+const SLACK: f64 = 1e-9;
+
+/// Evidence that the mean of log distances is over 0: that of their lower ends if an upper end is open.
+fn evidence(distances: &[(f64, f64)], seed: u64) -> Evidence {
+    let none = Evidence { p: 1.0, p_flip: 1.0 };
+    let lows: Vec<f64> = distances.iter().map(|(low, _)| *low).collect();
+    if lows.iter().any(|low| !low.is_finite()) {
+        return none;
+    }
+    let is_closed = distances.iter().all(|(_, high)| high.is_finite());
+    let paired = if is_closed { Paired::bracketed(distances) } else { Paired::of(&lows) };
+    paired.map_or(none, |paired| Evidence { p: paired.p_over(SLACK), p_flip: sign_flip(&lows, seed).p })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,169 @@
+use super::*;
+use crate::chance::SplitMix;
+
+const ALPHA: f64 = 0.05;
+const SIMULATED: usize = 2_000;
+
+fn sample(i: usize, values: impl IntoIterator<Item = (f64, f64)>) -> Sample {
+    Sample {
+        configuration: Levels::from([("configuration".to_owned(), i.to_string())]),
+        levels: Levels::new(),
+        ends: values.into_iter().collect(),
+        refused: None,
+    }
+}
+
+fn exact(values: &[f64]) -> Vec<Sample> {
+    vec![sample(0, values.iter().map(|v| (*v, *v)))]
+}
+
+fn result(gate: &str, samples: Vec<Sample>) -> GateResult {
+    judged(Gate::read(gate).unwrap(), samples, None, ALPHA, 3)
+}
+
+fn found(gate: &str, values: &[f64]) -> GateOutcome {
+    result(gate, exact(values)).found
+}
+
+/// Shares of simulated gates that pass and that fail; each has `comparisons` of `blocks` blocks.
+fn rates(
+    gate: &str,
+    (comparisons, blocks): (usize, usize),
+    draw: impl Fn(&mut SplitMix, usize) -> f64,
+) -> (f64, f64) {
+    let mut chance = SplitMix(17);
+    let (mut passes, mut fails) = (0, 0);
+    for _ in 0..SIMULATED {
+        let one = |i: usize, chance: &mut SplitMix| {
+            let values: Vec<f64> = (0..blocks).map(|_| draw(chance, i)).collect();
+            sample(i, values.into_iter().map(|v| (v, v)))
+        };
+        let samples = (0..comparisons).map(|i| one(i, &mut chance)).collect();
+        match result(gate, samples).found {
+            GateOutcome::Pass => passes += 1,
+            GateOutcome::Fail => fails += 1,
+            GateOutcome::Inconclusive => {}
+        }
+    }
+    let rates = (f64::from(passes) / SIMULATED as f64, f64::from(fails) / SIMULATED as f64);
+    println!("{gate}, {comparisons} comparisons of {blocks} blocks: {rates:?} pass and fail, seed 17");
+    rates
+}
+
+/// `rate` and two standard errors of the simulation.
+fn at_most(rate: f64) -> f64 {
+    rate + 2.0 * (rate * (1.0 - rate) / SIMULATED as f64).sqrt()
+}
+
+#[test]
+fn a_truth_on_the_limit_passes_and_fails_at_most_in_its_tail() {
+    for (comparisons, blocks) in [(1, 6), (1, 10), (9, 6)] {
+        let draws: [(&str, fn(&mut SplitMix, usize) -> f64); 4] = [
+            ("p99 <= 20ms", |c, _| 0.02 * (0.1 * c.normal()).exp()),
+            ("throughput >= 10000/s", |c, _| 1e4 * (0.1 * c.normal()).exp()),
+            ("p99 not worse by 5%", |c, _| 1.05 * (0.1 * c.normal()).exp()),
+            ("throughput not worse by 5%", |c, _| 0.95 * (0.1 * c.normal()).exp()),
+        ];
+        for (gate, draw) in draws {
+            let (passes, fails) = rates(gate, (comparisons, blocks), draw);
+            assert!(passes <= at_most(ALPHA / 2.0), "{gate} passes in {passes}");
+            assert!(fails <= at_most(ALPHA / 2.0), "{gate} fails in {fails}");
+        }
+    }
+}
+
+#[test]
+fn one_violation_among_many_good_ones_does_not_pass() {
+    // One configuration at the limit, eight far below it: only the one decides.
+    let draw = |c: &mut SplitMix, i: usize| 0.02 * (0.1 * c.normal()).exp() * if i == 4 { 1.0 } else { 0.5 };
+    let (passes, fails) = rates("p99 <= 20ms", (9, 6), draw);
+    assert!(passes <= at_most(ALPHA / 2.0), "{passes}");
+    assert!(fails <= at_most(ALPHA / 2.0), "{fails}");
+}
+
+#[test]
+fn heavy_tails_and_two_speeds_on_the_limit_seldom_decide() {
+    let heavy =
+        |c: &mut SplitMix, _| 0.02 * (0.05 * c.normal() * if c.below(20) == 0 { 10.0 } else { 1.0 }).exp();
+    let (passes, fails) = rates("p99 <= 20ms", (1, 8), heavy);
+    assert!(passes <= at_most(ALPHA / 2.0) && fails <= at_most(ALPHA / 2.0), "{passes} {fails}");
+}
+
+#[test]
+fn a_configuration_that_is_20_percent_slower_fails_and_an_equal_one_does_not() {
+    let (passes, fails) = rates("throughput not worse by 5%", (1, 6), |c, _| 0.8 * (0.02 * c.normal()).exp());
+    assert!(passes == 0.0 && fails > 0.99, "{passes} {fails}");
+    let (passes, fails) = rates("throughput not worse by 5%", (1, 6), |c, _| (0.01 * c.normal()).exp());
+    assert!(passes > 0.95 && fails == 0.0, "{passes} {fails}");
+}
+
+#[test]
+fn values_without_any_spread_decide_unless_they_are_the_limit() {
+    assert_eq!(found("p99 <= 20ms", &[0.02; 6]), GateOutcome::Inconclusive);
+    assert_eq!(found("p99 <= 20ms", &[0.019; 6]), GateOutcome::Pass);
+    assert_eq!(found("p99 <= 20ms", &[0.021; 6]), GateOutcome::Fail);
+    // 0.95 as a quotient of two numbers differs from the limit by rounding only.
+    let ratio = (9_500.0_f64 / 10_000.0).ln().exp();
+    assert_eq!(found("throughput not worse by 5%", &[ratio; 8]), GateOutcome::Inconclusive);
+}
+
+#[test]
+fn five_blocks_decide_nothing_at_five_percent() {
+    let result = result("p99 <= 20ms", exact(&[0.001; 5]));
+    assert_eq!(result.found, GateOutcome::Inconclusive);
+    let why = result.comparisons[0].why.as_ref().unwrap();
+    assert_eq!(why.reason, "too few blocks: 5 of 6 that a gate needs");
+}
+
+#[test]
+fn one_wild_block_does_not_decide() {
+    assert_eq!(found("p99 <= 20ms", &[0.015, 0.0151, 0.0149, 0.015, 0.015, 0.3]), GateOutcome::Inconclusive);
+}
+
+#[test]
+fn a_p99_without_an_upper_end_fails_by_its_lower_end_and_never_passes() {
+    let open =
+        |low: f64| vec![sample(0, (0..8).map(|i| (low * (1.0 + 0.001 * f64::from(i)), f64::INFINITY)))];
+    let slow = result("p99 <= 20ms", open(5.0));
+    assert_eq!(slow.found, GateOutcome::Fail);
+    assert!(slow.comparisons[0].low.as_ref().is_ok_and(|low| *low > 4.9));
+    assert!(slow.comparisons[0].high.is_err() && slow.comparisons[0].value.is_err());
+    assert_eq!(result("p99 <= 20ms", open(0.001)).found, GateOutcome::Inconclusive);
+    // Half of the blocks have an end; the others do not.
+    let mixed = sample(0, (0..8).map(|i| (0.001, if i % 2 == 0 { 0.0011 } else { f64::INFINITY })));
+    let mixed = result("p99 <= 20ms", vec![mixed]);
+    assert_eq!(mixed.found, GateOutcome::Inconclusive);
+    assert!(mixed.comparisons[0].low.as_ref().is_ok_and(|low| low.is_finite()));
+}
+
+#[test]
+fn a_comparison_without_values_stops_the_pass_and_not_the_failure() {
+    let lacking = || Sample { refused: Some(Missing::because("no event was done")), ..sample(1, []) };
+    let mut samples = exact(&[0.001; 6]);
+    samples.push(lacking());
+    let passed = result("p99 <= 20ms", samples);
+    assert_eq!(passed.found, GateOutcome::Inconclusive);
+    assert_eq!(passed.comparisons[1].why.as_ref().unwrap().reason, "no event was done");
+    let mut samples = exact(&[1.0; 6]);
+    samples.push(lacking());
+    assert_eq!(result("p99 <= 20ms", samples).found, GateOutcome::Fail);
+}
+
+#[test]
+fn a_gate_without_comparisons_does_not_pass() {
+    assert_eq!(result("p99 not worse by 5%", Vec::new()).found, GateOutcome::Inconclusive);
+}
+
+#[test]
+fn an_inconclusive_gate_counts_as_its_author_says() {
+    let of = |on_inconclusive| {
+        let gate = Gate { on_inconclusive, ..Gate::read("p99 <= 20ms").unwrap() };
+        judged(gate, exact(&[0.02; 6]), None, ALPHA, 3).outcome
+    };
+    assert_eq!(of(OnInconclusive::Fail), GateOutcome::Fail);
+    assert_eq!(of(OnInconclusive::Pass), GateOutcome::Pass);
+    assert_eq!(of(OnInconclusive::Inconclusive), GateOutcome::Inconclusive);
+    // A failure that the data show is a failure whatever the author says.
+    let gate = Gate { on_inconclusive: OnInconclusive::Pass, ..Gate::read("p99 <= 20ms").unwrap() };
+    assert_eq!(judged(gate, exact(&[1.0; 6]), None, ALPHA, 3).outcome, GateOutcome::Fail);
+}

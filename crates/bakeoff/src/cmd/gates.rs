@@ -1,0 +1,81 @@
+//! Options of gates for `run` and `resume`, and where their results go besides standard output.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use analysis::{Comparisons, GateOutcome};
+use anyhow::Context as _;
+use archive::whole_file;
+use record::bakeoff::Bakeoff;
+use record::gate::Gate;
+
+use crate::exit::Exit;
+use crate::screen::Screen;
+
+/// Files for continuous integration.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Outputs {
+    /// Write the gates as JUnit XML, one test case a gate
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+
+    /// Append the result as Markdown to this file; default: $GITHUB_STEP_SUMMARY, if it is set
+    #[arg(long, value_name = "FILE")]
+    summary: Option<PathBuf>,
+}
+
+/// File of a step's summary in GitHub Actions.
+fn step_summary() -> Option<PathBuf> {
+    std::env::var_os("GITHUB_STEP_SUMMARY").filter(|path| !path.is_empty()).map(PathBuf::from)
+}
+
+/// Parses `p99 <= 20ms`.
+pub(crate) fn gate(text: &str) -> Result<Gate, String> {
+    Gate::read(text).map_err(|wrong| wrong.to_string())
+}
+
+impl Outputs {
+    /// Checks before the first trial that the files can be written after the last one.
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        let options = [("--junit", &self.junit), ("--summary", &self.summary)];
+        for (option, path) in options.into_iter().filter_map(|(o, p)| Some((o, p.as_ref()?))) {
+            let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            if path.is_dir() || !folder.is_dir() {
+                let what = if path.is_dir() { "is a folder" } else { "is in a folder that does not exist" };
+                return Err(Exit::Usage.with(format!("{option}: {} {what}", path.display())));
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the files, and annotations if the run is a step of GitHub Actions.
+    pub(crate) fn write(&self, bakeoff: &Bakeoff, comparisons: &Comparisons) -> anyhow::Result<()> {
+        if let Some(path) = &self.junit {
+            let document = report::gates::junit::document(bakeoff, &comparisons.gates);
+            whole_file::write(path, document.as_bytes())
+                .with_context(|| format!("writing {}", path.display()))?;
+        }
+        if let Some(path) = &self.summary.clone().or_else(step_summary) {
+            let text = report::gates::github::summary(bakeoff, comparisons);
+            let file = OpenOptions::new().create(true).append(true).open(path);
+            file.and_then(|mut file| file.write_all(text.as_bytes()))
+                .with_context(|| format!("appending to {}", path.display()))?;
+        }
+        if std::env::var_os("GITHUB_ACTIONS").is_some_and(|set| set == "true") {
+            // On standard error: GitHub reads both, and standard output may be a JSON document.
+            let mut screen = Screen::new();
+            report::gates::github::annotations(&comparisons.gates).iter().for_each(|line| screen.line(line));
+        }
+        Ok(())
+    }
+}
+
+/// The exit code of the gates; `None` if there are none, or all pass.
+pub(crate) fn exit(comparisons: &Comparisons) -> Option<Exit> {
+    match report::gates::worst(&comparisons.gates)? {
+        GateOutcome::Fail => Some(Exit::Bad),
+        GateOutcome::Inconclusive => Some(Exit::Inconclusive),
+        GateOutcome::Pass => None,
+    }
+}

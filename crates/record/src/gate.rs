@@ -1,0 +1,229 @@
+//! Gates: conditions on the result of a bake-off that decide its exit code.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::metric::Metric;
+use crate::quantity::{duration, rate_per_s, ratio, written_duration};
+use crate::run::words;
+
+/// Condition on one metric.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Gate {
+    /// Judged metric.
+    pub metric: Metric,
+    /// Condition.
+    pub rule: GateRule,
+    /// Effect of an inconclusive gate.
+    pub on_inconclusive: OnInconclusive,
+}
+
+/// Condition of a gate, at every combination of the sub-plot factors.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum GateRule {
+    /// Every configuration is worse than the reference by at most this share of the reference's value.
+    NotWorseBy {
+        /// Share, in (0, 1).
+        ratio: f64,
+    },
+    /// The value of every configuration, the reference included, is at most this.
+    AtMost(Amount),
+    /// The value of every configuration, the reference included, is at least this.
+    AtLeast(Amount),
+}
+
+/// Limit of a metric, with its unit; over 0.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Amount {
+    /// Time.
+    Seconds(f64),
+    /// Rate.
+    PerSecond(f64),
+}
+
+/// Effect of an inconclusive gate on the exit code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnInconclusive {
+    /// The gate fails.
+    Fail,
+    /// The gate passes.
+    Pass,
+    /// The gate is inconclusive.
+    Inconclusive,
+}
+
+words!(OnInconclusive { Fail = "fail", Pass = "pass", Inconclusive = "inconclusive" });
+
+/// Reason that a text is not a gate.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotAGate {
+    /// The first word is not a metric.
+    #[error("`{found}` is not a metric of bake-offs; expected one of {known}")]
+    UnknownMetric {
+        /// The word.
+        found: String,
+        /// All metrics.
+        known: String,
+    },
+    /// The rest is not a rule.
+    #[error("`{found}` is not a rule; expected {RULE_FORMS}")]
+    NotARule {
+        /// The text after the metric.
+        found: String,
+    },
+    /// The limit has the unit of another metric.
+    #[error("{metric} is {expected}, and the limit is `{found}`")]
+    WrongUnit {
+        /// The metric.
+        metric: &'static str,
+        /// The limit.
+        found: String,
+        /// What the metric is, with an example.
+        expected: &'static str,
+    },
+}
+
+/// Forms of a rule, for messages.
+pub const RULE_FORMS: &str = "`not worse by 5%`, `<= 20ms` or `>= 10000/s`";
+
+impl Gate {
+    /// Parses `p99 not worse by 5%`, `p99 <= 20ms`, `throughput >= 10000/s`. An inconclusive result is
+    /// inconclusive.
+    ///
+    /// # Errors
+    ///
+    /// [`NotAGate`] if the metric or the rule is unknown, or the limit has the unit of another metric.
+    pub fn read(text: &str) -> Result<Self, NotAGate> {
+        let text = text.trim();
+        let end = text.find([' ', '<', '>']).unwrap_or(text.len());
+        let (word, rule) = (&text[..end], text[end..].trim());
+        let metric = Metric::from_word(word).ok_or_else(|| NotAGate::UnknownMetric {
+            found: word.to_owned(),
+            known: Metric::ALL.iter().map(|m| m.word()).collect::<Vec<_>>().join(", "),
+        })?;
+        let not_a_rule = || NotAGate::NotARule { found: rule.to_owned() };
+        let rule = GateRule::read(rule).ok_or_else(not_a_rule)?;
+        rule.fits(metric)?;
+        Ok(Self { metric, rule, on_inconclusive: OnInconclusive::Inconclusive })
+    }
+}
+
+impl GateRule {
+    /// Parses `not worse than reference by 5%` (or `not worse by 5%`), `<= 20ms`, `>= 10000/s`.
+    pub fn read(text: &str) -> Option<Self> {
+        if let Some(share) =
+            text.strip_prefix("not worse than reference by ").or_else(|| text.strip_prefix("not worse by "))
+        {
+            let ratio = ratio(share.trim()).ok().filter(|r| 0.0 < *r && *r < 1.0)?;
+            return Some(Self::NotWorseBy { ratio });
+        }
+        if let Some(limit) = text.strip_prefix("<=") {
+            return Amount::read(limit.trim()).map(Self::AtMost);
+        }
+        Amount::read(text.strip_prefix(">=")?.trim()).map(Self::AtLeast)
+    }
+
+    /// Checks that the limit has the metric's unit.
+    ///
+    /// # Errors
+    ///
+    /// [`NotAGate::WrongUnit`] if it has not.
+    pub fn fits(self, metric: Metric) -> Result<(), NotAGate> {
+        let (Self::AtMost(amount) | Self::AtLeast(amount)) = self else { return Ok(()) };
+        let is_rate = matches!(amount, Amount::PerSecond(_));
+        let (wants_rate, expected) = match metric {
+            Metric::Throughput => (true, "a rate such as 10000/s"),
+            Metric::P99 | Metric::CpuPerEvent => (false, "a time such as 20ms"),
+        };
+        if is_rate == wants_rate {
+            return Ok(());
+        }
+        Err(NotAGate::WrongUnit { metric: metric.word(), found: amount.to_string(), expected })
+    }
+}
+
+impl Amount {
+    /// Parses `20ms`, `10000/s`; 0 has no logarithm and is refused.
+    fn read(text: &str) -> Option<Self> {
+        let amount = match duration(text) {
+            Ok(time) => Self::Seconds(time.as_secs_f64()),
+            Err(_) => Self::PerSecond(rate_per_s(text).ok()?),
+        };
+        (amount.value() > 0.0).then_some(amount)
+    }
+
+    /// The number, in seconds or per second.
+    pub fn value(self) -> f64 {
+        match self {
+            Self::Seconds(value) | Self::PerSecond(value) => value,
+        }
+    }
+}
+
+impl fmt::Display for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.metric.word(), self.rule)
+    }
+}
+
+impl fmt::Display for GateRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotWorseBy { ratio } => {
+                // The shortest text that reads back to the same number.
+                let digits = (0..16).map(|digits| format!("{:.digits$}%", ratio * 100.0));
+                let exact = digits.into_iter().find(|text| self::ratio(text).as_ref() == Ok(ratio));
+                let text = exact.unwrap_or_else(|| format!("{}%", ratio * 100.0));
+                write!(f, "not worse than reference by {text}")
+            }
+            Self::AtMost(amount) => write!(f, "<= {amount}"),
+            Self::AtLeast(amount) => write!(f, ">= {amount}"),
+        }
+    }
+}
+
+impl fmt::Display for Amount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Seconds(value) => f.write_str(&written_duration(Duration::from_secs_f64(*value))),
+            Self::PerSecond(value) => write!(f, "{value}/s"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gate_is_written_as_it_is_read() {
+        for text in ["p99 not worse than reference by 5%", "p99 <= 20ms", "throughput >= 10000/s"] {
+            assert_eq!(Gate::read(text).unwrap().to_string(), text);
+        }
+        assert_eq!(Gate::read("p99<=20ms"), Gate::read(" p99  <=  20ms "));
+        assert_eq!(Gate::read("p99 not worse by 5%"), Gate::read("p99 not worse than reference by 5%"));
+        assert_eq!(Gate::read("throughput >= 600/m"), Gate::read("throughput >= 10/s"));
+    }
+
+    #[test]
+    fn what_is_no_gate_is_refused_with_the_reason() {
+        let said = |text: &str| Gate::read(text).unwrap_err().to_string();
+        assert_eq!(
+            said("p99.9 <= 20ms"),
+            "`p99.9` is not a metric of bake-offs; expected one of throughput, p99, cpu-per-event"
+        );
+        assert_eq!(said("p99 <= 10/s"), "p99 is a time such as 20ms, and the limit is `10/s`");
+        assert_eq!(said("throughput >= 5m"), "throughput is a rate such as 10000/s, and the limit is `5m`");
+        for rule in
+            ["", "better by 5%", "not worse by 0%", "not worse by 100%", "not worse by 5", "<= 0", "<= 20"]
+        {
+            let whole = format!("p99 {rule}");
+            assert!(Gate::read(&whole).is_err(), "{whole}");
+        }
+        for text in
+            ["p99 <= NaNms", "p99 <= infs", "throughput >= inf/s", "throughput >= -1/s", "p99 < 20ms", ""]
+        {
+            assert!(Gate::read(text).is_err(), "{text}");
+        }
+    }
+}

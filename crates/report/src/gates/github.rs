@@ -1,0 +1,98 @@
+//! The result of a bake-off for GitHub Actions: a job summary and annotations.
+
+use analysis::{Comparisons, GateOutcome, GateResult};
+use record::bakeoff::Bakeoff;
+use record::printable::printable;
+
+use super::{answer, measured, name, outcome, reason};
+use crate::claim::claim;
+use crate::markdown::escape;
+use crate::words::{configuration, named};
+
+/// Upper limit of a summary, in bytes.
+pub const SUMMARY_BYTES_MAX: usize = 64_000;
+
+/// Space for the words that end a cut summary.
+const ENDING_BYTES: usize = 200;
+/// Longest text from a plan in one place of a summary or an annotation, in bytes.
+const TEXT_BYTES_MAX: usize = 2_000;
+
+/// The claim and the gates in Markdown; at most [`SUMMARY_BYTES_MAX`] bytes, whatever the size of the plan.
+pub fn summary(bakeoff: &Bakeoff, comparisons: &Comparisons) -> String {
+    let claim = claim(bakeoff, comparisons);
+    let mut rows = vec![
+        format!("## {}\n\n", short(&bakeoff.header.title)),
+        format!("**{}:** {}\n\n", short(claim.standing.word()), short(&claim.headline)),
+    ];
+    if let Some(answer) = answer(&comparisons.gates) {
+        rows.push(format!("**Gates: {}**\n\n", short(&answer)));
+        rows.push("| gate | result | reason |\n| --- | --- | --- |\n".to_owned());
+        rows.extend(comparisons.gates.iter().map(|gate| {
+            format!(
+                "| {} | {} | {} |\n",
+                escape(&name(&gate.gate)),
+                escape(&outcome(gate)),
+                short(&reason(gate))
+            )
+        }));
+        rows.push(
+            "\n| gate | configuration | at | measured | result |\n| --- | --- | --- | --- | --- |\n".into(),
+        );
+        rows.extend(comparisons.gates.iter().flat_map(comparison_rows));
+        rows.push("\n".to_owned());
+    }
+    let mut out = String::new();
+    for (i, row) in rows.iter().enumerate() {
+        if out.len() + row.len() > SUMMARY_BYTES_MAX - ENDING_BYTES {
+            let left = rows.len() - i;
+            out += &format!("\n{left} more lines are left out; `bakeoff report` has them all.\n");
+            break;
+        }
+        out += row;
+    }
+    out
+}
+
+fn comparison_rows(result: &GateResult) -> Vec<String> {
+    let row = |of: &analysis::GateComparison| {
+        format!(
+            "| {} | {} | {} | {} | {} |\n",
+            escape(&name(&result.gate)),
+            short(&configuration(&of.configuration)),
+            short(&named(&of.levels)),
+            escape(&measured(&result.gate, of)),
+            of.outcome.word(),
+        )
+    };
+    result.comparisons.iter().map(row).collect()
+}
+
+/// Commands that make the gates visible in a workflow: an error for each that fails, a warning for each that
+/// is inconclusive.
+///
+/// # Source
+///
+/// GitHub, *Workflow commands for GitHub Actions*; the escapes are those of `actions/toolkit`.
+pub fn annotations(results: &[GateResult]) -> Vec<String> {
+    let line = |result: &GateResult| {
+        let command = match result.outcome {
+            GateOutcome::Pass => return None,
+            GateOutcome::Fail => "error",
+            GateOutcome::Inconclusive => "warning",
+        };
+        let text = format!("{}: {}: {}", name(&result.gate), outcome(result), reason(result));
+        // Data of a command: the only characters with a meaning are the percent sign and line ends.
+        let text = printable(cut(&text)).replace('%', "%25");
+        Some(format!("::{command} title=bakeoff gate::{text}"))
+    };
+    results.iter().filter_map(line).collect()
+}
+
+/// Text from a plan, escaped and not longer than its place.
+fn short(text: &str) -> String {
+    escape(cut(text))
+}
+
+fn cut(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(TEXT_BYTES_MAX)).unwrap_or(text)
+}

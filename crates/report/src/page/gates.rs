@@ -1,0 +1,44 @@
+//! The gates of a bake-off, with every comparison.
+
+use analysis::{Comparisons, GateOutcome};
+
+use super::{Block, Section, Table, Tone, Words};
+use crate::gates::{answer, measured, name, outcome};
+use crate::number::share;
+use crate::words::{configuration, values_of};
+
+/// The section; `None` without gates.
+pub(super) fn section(comparisons: &Comparisons) -> Option<Section> {
+    let answer = answer(&comparisons.gates)?;
+    let level = share(1.0 - comparisons.rules.alpha);
+    let conditions = comparisons.conditions.join(", ");
+    let mut blocks = vec![Block::Text(format!(
+        "{answer}. Each gate is a decision of its own at {level}; a ratio is against {}.",
+        configuration(&comparisons.reference)
+    ))];
+    for result in &comparisons.gates {
+        let caption = format!("{}: {}", name(&result.gate), outcome(result));
+        let mut table =
+            Table::new(caption, &["configuration", &conditions, "result", "#measured", "#blocks", "reason"]);
+        for of in &result.comparisons {
+            table.row(vec![
+                configuration(&of.configuration).into(),
+                values_of(&of.levels, &comparisons.conditions).into(),
+                Words::toned(of.outcome.word(), tone(of.outcome)),
+                measured(&result.gate, of).into(),
+                of.blocks.to_string().into(),
+                of.why.as_ref().map_or(String::new(), |why| why.reason.clone()).into(),
+            ]);
+        }
+        blocks.push(Block::Table(table));
+    }
+    Some(Section { id: "gates", title: "Gates", blocks })
+}
+
+fn tone(outcome: GateOutcome) -> Tone {
+    match outcome {
+        GateOutcome::Pass => Tone::Good,
+        GateOutcome::Fail => Tone::Bad,
+        GateOutcome::Inconclusive => Tone::Doubt,
+    }
+}
