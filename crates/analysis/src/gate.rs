@@ -1,10 +1,10 @@
 //! Judges the gates of a bake-off: conditions on one metric that pass, fail or are inconclusive.
 //!
-//! A gate is a decision of its own; it shares no alpha with the family of comparisons or with other gates.
+//! A gate is a separate decision: it shares no alpha with the family of comparisons or with other gates.
 //! It asks for every configuration at every condition:
 //!
 //! - A comparison *passes* if its 1 - alpha interval lies wholly on the good side of the limit. A gate passes
-//!   only if all its comparisons do: the one whose truth violates the limit passes with a probability of at
+//!   only if all its comparisons do: a comparison that truly violates the limit passes with a probability of at
 //!   most alpha / 2, so no correction is needed (an intersection-union test).
 //! - A comparison *fails* if its one-sided p, adjusted by Holm within the gate, is at most alpha / 2: one
 //!   failure fails the gate, so a false one must be rare among all of them.

@@ -78,7 +78,7 @@ pub enum NotAGate {
         metric: &'static str,
         /// The limit.
         found: String,
-        /// What the metric is, with an example.
+        /// The metric's form, with an example.
         expected: &'static str,
     },
 }

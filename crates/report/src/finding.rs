@@ -88,7 +88,7 @@ pub(crate) fn nothing_found(comparisons: &Comparisons, names: &Names) -> String 
     }
 }
 
-/// Where these pairs of `all` were judged; empty for all of them.
+/// The conditions of these pairs out of `all`; empty for all of them.
 fn place(names: &Names, group: &[&Pair], all: usize) -> String {
     if group.len() == all && all > 1 {
         return String::new();

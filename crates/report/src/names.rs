@@ -11,7 +11,7 @@ use crate::words::{list, named};
 const MEANINGLESS_ALONE: [&str; 10] =
     ["on", "off", "yes", "no", "true", "false", "none", "auto", "default", "enabled"];
 
-/// How each factor of a bake-off is named.
+/// Names of a bake-off's factors and levels.
 #[derive(Debug)]
 pub(crate) struct Names {
     /// Whether the value alone names the level, for each factor with at least two values.

@@ -55,7 +55,7 @@ struct JudgeForm {
 #[derive(Debug, Serialize, Deserialize)]
 struct GateForm {
     metric: String,
-    /// As in a plan: `<= 20ms`.
+    /// The rule in a plan's form: `<= 20ms`.
     rule: String,
     on_inconclusive: String,
 }

@@ -71,7 +71,7 @@ impl Outputs {
     }
 }
 
-/// The exit code of the gates; `None` if there are none, or all pass.
+/// The exit code of the gates; `None` without gates, or if all pass.
 pub(crate) fn exit(comparisons: &Comparisons) -> Option<Exit> {
     match report::gates::worst(&comparisons.gates)? {
         GateOutcome::Fail => Some(Exit::Bad),

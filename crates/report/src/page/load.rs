@@ -72,7 +72,7 @@ pub fn load(run: &Run) -> Page {
     }
 }
 
-/// What the closing section of a run holds.
+/// Contents of a run's closing section.
 const CLOSING: &str = "the command that repeats it, settings, versions, the machine";
 
 /// The percentiles that matter most, and their spectrum.

@@ -8,7 +8,7 @@ use super::{Block, Section, Table};
 use crate::number::{share, span};
 use crate::words::{configuration, list, metric as metric_name, only, plural};
 
-/// What an event is, how events are offered, and the phases of a trial.
+/// Meaning of an event, the way events are offered, and the phases of a trial.
 fn benchmark(bakeoff: &Bakeoff) -> [Block; 2] {
     let first = bakeoff.sealed().next().and_then(|(_, run)| run.load.as_ref());
     let what = first.map_or("No run was sealed.".to_owned(), |load| {

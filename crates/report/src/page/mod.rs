@@ -54,9 +54,9 @@ pub struct Page {
     pub(crate) caveats: Vec<String>,
     /// `as of 2026-11-21 · 6 blocks · ...`.
     pub(crate) byline: Vec<String>,
-    /// What is shown below.
+    /// Sections shown below.
     pub(crate) sections: Vec<Section>,
-    /// What is shown on request; Markdown shows it last.
+    /// Sections shown on request; Markdown shows them last.
     pub(crate) folded: Vec<Folded>,
 }
 
@@ -64,7 +64,7 @@ pub struct Page {
 #[derive(Debug)]
 pub(crate) struct Folded {
     pub(crate) section: Section,
-    /// What is inside, in a few words.
+    /// The content, in a few words.
     pub(crate) note: String,
 }
 
