@@ -4,8 +4,8 @@
 //! It asks for every configuration at every condition:
 //!
 //! - A comparison *passes* if its 1 - alpha interval lies wholly on the good side of the limit. A gate passes
-//!   only if all its comparisons do: a comparison that truly violates the limit passes with a probability of at
-//!   most alpha / 2, so no correction is needed (an intersection-union test).
+//!   only if all its comparisons do: a comparison that truly violates the limit passes with a probability of
+//!   at most alpha / 2, so no correction is needed (an intersection-union test).
 //! - A comparison *fails* if its one-sided p, adjusted by Holm within the gate, is at most alpha / 2: one
 //!   failure fails the gate, so a false one must be rare among all of them.
 //! - Both need the sign-flip test of the distance to the limit at alpha, and thus the number of blocks that

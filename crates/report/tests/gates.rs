@@ -111,7 +111,8 @@ fn a_summary_stays_under_64_kb_whatever_the_size_of_the_plan() {
 fn the_last_line_of_a_run_with_gates_is_their_answer() {
     let (bakeoff, comparisons) = judged(&GATES);
     let mut out = Vec::new();
-    text::bakeoff(&mut out, &bakeoff, &comparisons, None, Style { width: 200, color: false }).expect("memory");
+    text::bakeoff(&mut out, &bakeoff, &comparisons, None, Style { width: 200, color: false })
+        .expect("memory");
     let out = String::from_utf8(out).expect("text");
     let last = out.lines().last().expect("a line");
     assert!(last.starts_with("FAIL: 1 of 3 gates: throughput >= 100000000/s: "), "{out}");
