@@ -34,8 +34,8 @@ impl Sockets {
         let table = |name: &str| fs::read_to_string(format!("/proc/self/net/{name}"));
         let unix = table("unix").ok()?;
         let mut found = connected(&unix, 5, UNIX_CONNECTED, 6).collect::<BTreeSet<_>>();
-        // The kernel walks its whole hash table to print TCP's sockets, 1 % of the CPU of a load of 3 s: not for
-        // local ones.
+        // The kernel walks its whole hash table to print TCP's sockets, 1 % of the CPU of a load of 3 s:
+        // not for local ones.
         if !opened().all(|inode| found.contains(inode)) {
             let (tcp, tcp6) = (table("tcp").ok()?, table("tcp6").unwrap_or_default());
             found.extend([tcp, tcp6].iter().flat_map(|table| connected(table, 3, TCP_ESTABLISHED, 9)));
