@@ -93,7 +93,7 @@ const WILD: f64 = 6.0;
 /// # Source
 ///
 /// The background: Schulz and Mudelsee, *Computers & Geosciences* 28 (2002), 421-426. The probability:
-/// [`power::false_alarm`].
+/// `power::false_alarm`.
 pub fn cycles(points: &[(f64, f64)], alpha: f64) -> Cycles {
     assert!(points.iter().all(|p| p.0.is_finite() && p.1.is_finite()), "times and values are finite");
     assert!(alpha > 0.0 && alpha < 1.0, "alpha is a share in (0, 1): {alpha}");

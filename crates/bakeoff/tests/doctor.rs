@@ -7,14 +7,15 @@ use std::process::Command;
 use lab::{Ended, Lab};
 use serde_json::Value;
 
-/// Runs the doctor through another program that changes its rights.
+/// Runs the doctor through another program that changes its rights; `None` if there are no namespaces here.
+#[expect(clippy::print_stderr, reason = "a skip is printed, not passed over")]
 fn through(lab: &Lab, words: &[&str]) -> Option<Value> {
     let mut command = Command::new(words[0]);
     command.args(&words[1..]).arg(env!("CARGO_BIN_EXE_bakeoff")).args(["doctor", "--json"]);
     command.env("BAKEOFF_ARCHIVE", lab.path("archive"));
     let ended = Ended::of(command.output().expect("setpriv and unshare belong to every Linux"));
     if ended.err.contains("unshare failed") {
-        println!("skipped: no namespaces here: {}", ended.err);
+        eprintln!("skipped: no namespaces here: {}", ended.err);
         return None;
     }
     assert_eq!(ended.code, Some(0), "{words:?}: {}", ended.err);
@@ -62,7 +63,7 @@ fn strict_is_an_exit_code_where_something_is_poor() {
 #[test]
 fn root_the_findings_follow_the_rights_that_the_process_has() {
     if !is_root() {
-        println!("skipped: needs root");
+        eprintln!("skipped: needs root");
         return;
     }
     let lab = Lab::new();

@@ -1,4 +1,4 @@
-//! Gates for continuous integration: JUnit, job summary, annotations. The text of a plan is not trusted.
+//! Gates for continuous integration: `JUnit`, job summary, annotations. The text of a plan is not trusted.
 
 #[path = "../../analysis/tests/sample/mod.rs"]
 mod sample;

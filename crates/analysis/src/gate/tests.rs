@@ -57,8 +57,9 @@ fn at_most(rate: f64) -> f64 {
 
 #[test]
 fn a_truth_on_the_limit_passes_and_fails_at_most_in_its_tail() {
+    type Draw = fn(&mut SplitMix, usize) -> f64;
     for (comparisons, blocks) in [(1, 6), (1, 10), (9, 6)] {
-        let draws: [(&str, fn(&mut SplitMix, usize) -> f64); 4] = [
+        let draws: [(&str, Draw); 4] = [
             ("p99 <= 20ms", |c, _| 0.02 * (0.1 * c.normal()).exp()),
             ("throughput >= 10000/s", |c, _| 1e4 * (0.1 * c.normal()).exp()),
             ("p99 not worse by 5%", |c, _| 1.05 * (0.1 * c.normal()).exp()),

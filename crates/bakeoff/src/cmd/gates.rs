@@ -16,12 +16,14 @@ use crate::screen::Screen;
 /// Files for continuous integration.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Outputs {
-    /// Write the gates as JUnit XML, one test case a gate
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help = "Write the gates as JUnit XML, one test case a gate")]
     junit: Option<PathBuf>,
 
-    /// Append the result as Markdown to this file; default: $GITHUB_STEP_SUMMARY, if it is set
-    #[arg(long, value_name = "FILE")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        help = "Append the result as Markdown to this file; default: $GITHUB_STEP_SUMMARY, if it is set"
+    )]
     summary: Option<PathBuf>,
 }
 
@@ -65,7 +67,9 @@ impl Outputs {
         if std::env::var_os("GITHUB_ACTIONS").is_some_and(|set| set == "true") {
             // On standard error: GitHub reads both, and standard output may be a JSON document.
             let mut screen = Screen::new();
-            report::gates::github::annotations(&comparisons.gates).iter().for_each(|line| screen.line(line));
+            for line in report::gates::github::annotations(&comparisons.gates) {
+                screen.line(&line);
+            }
         }
         Ok(())
     }

@@ -45,7 +45,7 @@ pub fn summary(bakeoff: &Bakeoff, comparisons: &Comparisons) -> String {
     for (i, row) in rows.iter().enumerate() {
         if out.len() + row.len() > SUMMARY_BYTES_MAX - ENDING_BYTES {
             let left = rows.len() - i;
-            out += &format!("\n{left} more lines are left out; `bakeoff report` has them all.\n");
+            out.push_str(&left_out(left));
             break;
         }
         out += row;
@@ -95,4 +95,8 @@ fn short(text: &str) -> String {
 
 fn cut(text: &str) -> &str {
     text.get(..text.floor_char_boundary(TEXT_BYTES_MAX)).unwrap_or(text)
+}
+
+fn left_out(lines: usize) -> String {
+    format!("\n{lines} more lines are left out; `bakeoff report` has them all.\n")
 }

@@ -1,4 +1,4 @@
-//! Gates as JUnit XML: one test case a gate, its comparisons in the message.
+//! Gates as `JUnit` XML: one test case a gate, its comparisons in the message.
 //!
 //! A failed gate is a `failure`, an inconclusive one an `error`: consumers show both in red, and a skipped
 //! test in green.
@@ -31,7 +31,9 @@ pub fn document(bakeoff: &Bakeoff, results: &[GateResult]) -> String {
         bakeoff.header.id,
         rfc3339(bakeoff.header.anchor.unix_ns).get(..19).unwrap_or_default(),
     );
-    results.iter().for_each(|result| case(&mut out, result));
+    for result in results {
+        case(&mut out, result);
+    }
     out.push_str("  </testsuite>\n</testsuites>\n");
     out
 }

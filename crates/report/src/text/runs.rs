@@ -48,7 +48,7 @@ pub fn runs_list(out: &mut dyn Write, lines: &[RunLine<'_>], style: Style) -> io
             (title(header), None),
         ]);
     }
-    if !lines.is_empty() { table.write(out, style) } else { writeln!(out, "no runs") }
+    if lines.is_empty() { writeln!(out, "no runs") } else { table.write(out, style) }
 }
 
 /// The verdict of a load; of another kind, its state.

@@ -58,7 +58,7 @@ fn answer(sweep: &Sweep) -> String {
         cell.how,
         cell.data,
         bandwidth(point.bytes_per_s()),
-        count(point.size_bytes.into()),
+        count(point.size_bytes),
         cell.headline().replace("are below", "are above")
     )
 }
