@@ -34,7 +34,7 @@ pub struct Cycles {
     pub background: Maybe<Background>,
     /// Significant cycles, the strongest first.
     pub cycles: Vec<Cycle>,
-    /// Periods for which there is no answer.
+    /// Periods that the data can neither show nor exclude, with the reason.
     pub cannot_tell: Vec<CannotTell>,
 }
 
@@ -167,7 +167,7 @@ fn detrend(points: &mut [(f64, f64)]) {
     }
 }
 
-/// Clips values far from the others; a line through what is left is subtracted again.
+/// Moves values far from the others to a bound, and then subtracts a fitted line again.
 fn clip(points: &mut [(f64, f64)]) {
     let values: Vec<f64> = points.iter().map(|p| p.1).collect();
     let (middle, spread) = (median(&values).unwrap_or(0.0), mad(&values).unwrap_or(0.0));

@@ -1,4 +1,4 @@
-//! Gates as a user sets them: exit codes, files, and what is refused before the first trial.
+//! Gates from the command line and from plans: exit codes, files, and what is refused before the first trial.
 
 mod lab;
 

@@ -7,7 +7,8 @@ use crate::names::Names;
 use crate::number::{MULTIPLES_FROM, count, multiple, share};
 use crate::words::{list, metric as metric_name, plural};
 
-/// The sentence of the pairs of one configuration by one metric: what is claimed first, then the rest.
+/// One sentence about one configuration and one metric: first the differences that are claimed, then the
+/// other conditions.
 pub(crate) fn sentence(comparisons: &Comparisons, names: &Names, pairs: &[&Pair]) -> String {
     let of =
         |verdict: Verdict| -> Vec<&Pair> { pairs.iter().copied().filter(|p| p.verdict == verdict).collect() };

@@ -36,7 +36,7 @@ impl Ability {
 /// One ability of the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Symptom {
-    /// The ability, with what was found: `clocksource: tsc`.
+    /// The ability and its present state: `clocksource: tsc`.
     pub what: String,
     /// Extent to which it works.
     pub state: Ability,

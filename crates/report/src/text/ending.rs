@@ -134,7 +134,7 @@ fn asked(per_s: f64) -> String {
     text
 }
 
-/// The subject of a measurement: of an embedded database or a command there is no server.
+/// Name of the thing that was loaded: an embedded database or a command is not a server.
 fn subject(settings: &LoadSettings) -> &'static str {
     match settings.target.scheme() {
         "null" => "the generator",
