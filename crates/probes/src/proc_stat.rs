@@ -36,6 +36,12 @@ pub struct Ticks {
     pub steal: u64,
 }
 
+impl Ticks {
+    fn sum(&self) -> u64 {
+        self.user + self.nice + self.system + self.idle + self.iowait + self.irq + self.softirq + self.steal
+    }
+}
+
 /// One reading: ticks of each CPU, by number. Offline CPUs are absent.
 pub type ProcStat = BTreeMap<u32, Ticks>;
 
@@ -146,11 +152,33 @@ pub fn booked(before: &Ticks, after: &Ticks, wall_ns: u64, ticks_per_s: f64) -> 
     })
 }
 
+/// Share of all accounted time of the CPUs that the hypervisor took between two readings.
+///
+/// `None` if no time was accounted. CPUs that are in one reading only do not count.
+pub fn stolen_ratio(before: &ProcStat, after: &ProcStat) -> Option<f64> {
+    let (mut steal, mut all) = (0, 0);
+    for (cpu, now) in after {
+        let Some(was) = before.get(cpu) else { continue };
+        steal += now.steal.saturating_sub(was.steal);
+        all += now.sum().saturating_sub(was.sum());
+    }
+    (all > 0).then(|| steal as f64 / all as f64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const S: u64 = 1_000_000_000;
+
+    #[test]
+    fn stolen_time_is_a_share_of_all_time_of_the_cpus_in_both_readings() {
+        let before = parse("cpu0 10 0 0 90 0 0 0 0\ncpu1 0 0 0 0 0 0 0 0\n");
+        let after = parse("cpu0 60 0 0 130 0 0 0 10\ncpu2 0 0 0 0 0 0 0 999\n");
+        assert_eq!(stolen_ratio(&before, &after), Some(0.1));
+        assert_eq!(stolen_ratio(&before, &before), None, "nothing was accounted");
+        assert_eq!(stolen_ratio(&after, &before), None, "counters that went back");
+    }
 
     #[test]
     fn the_line_of_each_cpu_is_read_and_no_other() {

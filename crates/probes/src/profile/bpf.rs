@@ -4,6 +4,7 @@ mod names;
 mod programs;
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 
 use nix::time::{ClockId, clock_gettime};
 use record::clock::{Clock as _, Monotonic};
@@ -13,6 +14,7 @@ use record::profile::{Profile, ProfileCost, ProfileDoubts, ProfileKind, ProfileS
 use self::names::Names;
 use super::Options;
 use crate::locks::Refused;
+use crate::proc_stat::{self, ProcStat};
 use crate::program::{self, RunTime};
 use crate::ticks::SAMPLE_PERIOD_NS;
 
@@ -55,12 +57,13 @@ struct Baseline {
     samples: u64,
     own_cpu_ns: u64,
     run_time: Maybe<RunTime>,
+    ticks: ProcStat,
 }
 
 impl Baseline {
     fn now(programs: &programs::Bpf, at_ns: u64) -> Self {
         let (samples, run_time) = (programs.samples(), programs.run_time());
-        Self { at_ns, samples, own_cpu_ns: own_cpu_ns(), run_time }
+        Self { at_ns, samples, own_cpu_ns: own_cpu_ns(), run_time, ticks: ticks() }
     }
 }
 
@@ -122,6 +125,8 @@ impl Profiler {
                 absent(came, elapsed_ns, cpus),
             );
         }
+        let mut notes = self.names.notes();
+        notes.extend(samples.then(|| stolen(&self.began.ticks, &ticks())).flatten());
         let only_on_cpu = || Missing::because("an off-CPU profile has no samples");
         let idle_samples = match (samples, self.options.is_part()) {
             (true, false) => Ok(self.taken.idle_samples),
@@ -138,7 +143,7 @@ impl Profiler {
             still_off: self.taken.still_off,
             doubts: self.taken.doubts,
             cost: self.cost(),
-            notes: self.names.notes(),
+            notes,
             lost: self.taken.lost,
         })
     }
@@ -162,6 +167,21 @@ impl Profiler {
 fn absent(came: u64, elapsed_ns: u64, cpus: usize) -> u64 {
     let missing = (elapsed_ns / SAMPLE_PERIOD_NS * cpus as u64).saturating_sub(came);
     if missing > cpus as u64 { missing } else { 0 }
+}
+
+/// Ticks of the CPUs; none if `/proc/stat` cannot be read.
+fn ticks() -> ProcStat {
+    proc_stat::read(Path::new("/")).unwrap_or_default()
+}
+
+/// Note on the time that a hypervisor took from the CPUs, if that is 1 % or more of theirs.
+///
+/// A sample cannot tell it from the time of the interrupted thread, whose own clock leaves it out.
+fn stolen(before: &ProcStat, after: &ProcStat) -> Option<String> {
+    let percent = proc_stat::stolen_ratio(before, after)? * 100.0;
+    (percent >= 1.0).then(|| {
+        format!("the hypervisor took {percent:.1} % of the CPUs' time; samples count that as time of the threads")
+    })
 }
 
 /// CPU time of this process.
