@@ -17,6 +17,7 @@ use crate::parsed::{
     ParsedDesign, ParsedFactor, ParsedGate, ParsedJudge, ParsedPhases, ParsedPlan, ParsedPrepare, ParsedRun,
     ParsedServer, ParsedValue, ParsedVariable,
 };
+use crate::phases::When;
 use crate::reader::{Reader, Section, entry};
 use crate::server::{Command, Ready, Scheduler, StopSignal};
 use crate::template::Templated;
@@ -107,7 +108,11 @@ impl<'a> Reader<'a> {
 
     fn values(&mut self, top: &'a DeTable<'a>) -> Vec<ParsedValue> {
         let sections = self.named_tables(top, "values", "values.*", "tables such as [values.size_bytes]");
-        let value = |(name, section)| ParsedValue { name, run: self.run(section) };
+        let value = |(name, mut section): (Located<String>, Section<'a>)| {
+            let when = self.take(&mut section, "when", When::read);
+            let keep = self.list(&mut section, "keep");
+            ParsedValue { name, run: self.run(section), when, keep }
+        };
         sections.into_iter().map(value).collect()
     }
 

@@ -7,6 +7,7 @@ use record::gate::{GateRule, OnInconclusive};
 
 use crate::error::Located;
 use crate::load::LoadKeys;
+use crate::phases::When;
 use crate::reader::Resolved;
 use crate::server::{Command, Ready, Scheduler, StopSignal};
 use crate::template::Templated;
@@ -62,6 +63,8 @@ pub(crate) struct ParsedRun {
 pub(crate) struct ParsedValue {
     pub(crate) name: Located<String>,
     pub(crate) run: ParsedRun,
+    pub(crate) when: Option<Located<When>>,
+    pub(crate) keep: Option<Located<Vec<String>>>,
 }
 
 #[derive(Debug)]

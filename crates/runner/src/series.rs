@@ -46,8 +46,48 @@ impl From<RunnerError> for Trouble {
     }
 }
 
+/// What is done with a trial on a server that is ready.
+pub(crate) type OnTrial<'a> = &'a mut dyn FnMut(
+    &mut Conductor<'_>,
+    &Trial,
+    &Workspace,
+    Option<&mut Server>,
+) -> Result<TrialEnd, RunnerError>;
+
+/// What a series is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// To measure its trials.
+    Trials,
+    /// To find a rate on the configuration of its trial. Nothing of it is a trial.
+    Search,
+}
+
 /// Conducts the remaining work of a series.
 pub(crate) fn conduct(conductor: &mut Conductor<'_>, work: Work) -> Result<SeriesEnd, RunnerError> {
+    conductor.observe_block(work.block);
+    play(conductor, work, Purpose::Trials, &mut trial::conduct)
+}
+
+/// Conducts a search for a rate on a fresh server.
+///
+/// # Errors
+///
+/// [`RunnerError::NoRate`] if there is no server, or the search fails.
+pub(crate) fn conduct_search(
+    conductor: &mut Conductor<'_>,
+    work: Work,
+    each: OnTrial<'_>,
+) -> Result<SeriesEnd, RunnerError> {
+    play(conductor, work, Purpose::Search, each)
+}
+
+fn play(
+    conductor: &mut Conductor<'_>,
+    work: Work,
+    purpose: Purpose,
+    each: OnTrial<'_>,
+) -> Result<SeriesEnd, RunnerError> {
     let attempts = work.trials.iter().map(|t| conductor.ledger.history.next_attempt(t.index));
     let attempt = attempts.max().expect("work has trials");
     let layout = Layout::fresh(conductor.account);
@@ -58,13 +98,14 @@ pub(crate) fn conduct(conductor: &mut Conductor<'_>, work: Work) -> Result<Serie
     let inherit = if conductor.plan.inherits_environment() { Inherit::Everything } else { Inherit::Little };
     let workspace = match Workspace::open(layout, inherit, &levels) {
         Ok(workspace) => workspace,
-        Err(error) => {
+        Err(error) if purpose == Purpose::Trials => {
             fail_all(conductor, &work, attempt, &told(&error))?;
             return Ok(SeriesEnd::Over);
         }
+        Err(error) => return Err(error),
     };
-    let mut series = Series { attempt, workspace, server: None, work, conductor };
-    let trouble = series.measure().err();
+    let mut series = Series { attempt, workspace, server: None, work, conductor, purpose };
+    let trouble = series.measure(each).err();
     let torn_down = series.tear_down();
     series.conclude(trouble, torn_down)
 }
@@ -76,10 +117,11 @@ struct Series<'a, 'b> {
     attempt: u32,
     workspace: Workspace,
     server: Option<Server>,
+    purpose: Purpose,
 }
 
 impl Series<'_, '_> {
-    fn measure(&mut self) -> Result<(), Trouble> {
+    fn measure(&mut self, each: OnTrial<'_>) -> Result<(), Trouble> {
         self.set_up()?;
         self.start()?;
         self.prepare()?;
@@ -87,7 +129,7 @@ impl Series<'_, '_> {
             if self.conductor.stop.is_requested() {
                 return Err(Trouble::Stopped);
             }
-            match trial::conduct(self.conductor, &trial, &self.workspace, self.server.as_mut())? {
+            match each(self.conductor, &trial, &self.workspace, self.server.as_mut())? {
                 TrialEnd::Over => {}
                 TrialEnd::Stopped => return Err(Trouble::Stopped),
                 TrialEnd::ServerDied(reason) => return Err(Trouble::ServerDied(reason)),
@@ -178,8 +220,14 @@ impl Series<'_, '_> {
         trouble: Option<Trouble>,
         torn_down: Result<(), RunnerError>,
     ) -> Result<SeriesEnd, RunnerError> {
-        let Self { conductor, work, attempt, .. } = self;
+        let Self { conductor, work, attempt, purpose, .. } = self;
         match trouble {
+            Some(Trouble::NoSeries(reason) | Trouble::ServerDied(reason)) if purpose == Purpose::Search => {
+                torn_down?;
+                let step = Step::SeriesFailed { reason: reason.clone() };
+                conductor.say_of_series(work.series, attempt, step)?;
+                Err(RunnerError::NoRate { reason })
+            }
             None => torn_down.map(|()| SeriesEnd::Over),
             Some(Trouble::Ours(error)) => Err(error),
             Some(Trouble::Stopped) => torn_down.map(|()| SeriesEnd::Stopped),

@@ -87,6 +87,12 @@ impl ServerMeter {
         Self { source, from: None, until: None }
     }
 
+    /// Returns the CPU time that the server has used so far, in seconds.
+    pub(crate) fn so_far_s(&self) -> Maybe<f64> {
+        let reading = self.source.as_ref().map_err(Clone::clone)?.read()?;
+        Ok(reading.cpu_ns as f64 / NS_PER_S as f64)
+    }
+
     /// Reads the CPU time at the beginning and the end of the measured phase.
     pub(crate) fn follow(&mut self, event: &Event) {
         let Ok(source) = &self.source else { return };

@@ -1,16 +1,20 @@
 //! One trial: warm-up, measured phase, storing the results in the archive, cool-down.
 
+use std::collections::BTreeMap;
+
 use archive::{RunWriter, Spool, Step};
 use load::LoadError;
 use nix::unistd::Pid;
-use record::bakeoff::Trial;
+use record::bakeoff::{CONTROL_ARM, Trial};
 use record::clock::WallAnchor;
 use record::load::{LoadRecord, LoadSettings, Phase, PreparePolicy};
-use record::missing::Maybe;
+use record::missing::{Maybe, Missing};
+use record::resources::Resources;
 use record::run::{Run, RunHeader, RunKind};
 use record::series::Sample;
 use record::server_cpu::ServerCpu;
 use record::verdict::Validity;
+use record::warm_up::WarmUp;
 
 use crate::conduct::{Conductor, marks};
 use crate::error::RunnerError;
@@ -23,8 +27,11 @@ use crate::secrets::Secrets;
 use crate::series::told;
 use crate::server::Server;
 use crate::server_cpu::ServerMeter;
+use crate::server_use::{ServerUse, Whose};
+use crate::server_values;
 use crate::step::{self, StepFailure};
 use crate::strays::VARIABLE;
+use crate::warm_up::{self, Observed};
 use crate::workspace::{Workspace, variable};
 use crate::{Event, Spooled};
 
@@ -55,10 +62,20 @@ pub(crate) fn conduct(
 
     let pid = server.as_ref().map(|server| server.pid());
     conductor.beside.watch_quota_of(pid);
+    let group = server.as_ref().and(workspace.control_group()).and_then(|group| group.of_version_2());
+    conductor.beside.follow_server(group.as_ref());
+    let warmed = match warm_up(conductor, trial, workspace, server.as_deref()) {
+        Ok(warmed) => warmed,
+        Err(LoadError::Interrupted) => return Ok(TrialEnd::Stopped),
+        Err(error) => return fail_warming(conductor, trial, workspace, server.as_deref(), &error),
+    };
     let pid = pid.map(|pid| Pid::from_raw(pid.cast_signed()));
-    let (measured, server_cpu, spool) = measure(conductor, trial, workspace, pid, (&writer, header.anchor))?;
+    let Measured { record: measured, server_cpu, mut resources, spool, mut series, missing } =
+        measure(conductor, trial, workspace, pid, (&writer, header.anchor))?;
     let throttled = conductor.beside.take_throttled();
-    let instruments = conductor.beside.take_instruments();
+    resources.extend(conductor.beside.take_used());
+    let mut instruments = conductor.beside.take_instruments();
+    instruments.missing.extend(missing);
     let dead = server.as_deref().and_then(|server| death_of(server, conductor, trial, workspace));
     match (measured, dead) {
         (Err(LoadError::Interrupted), _) => Ok(TrialEnd::Stopped),
@@ -75,14 +92,18 @@ pub(crate) fn conduct(
             if let Ok(throttled) = &throttled {
                 record.verdict.add(throttled.check());
             }
-            let series = match values(conductor, trial, workspace, header.anchor) {
-                Ok(series) => series,
+            if let Some(warm_up) = &warmed {
+                let longest = conductor.plan.warmup().max.unwrap_or_default();
+                record.verdict.add(warm_up::check(warm_up, longest));
+            }
+            match values(conductor, trial, workspace, header.anchor) {
+                Ok(values) => series.extend(values),
                 Err(StepFailure::Stopped) => return Ok(TrialEnd::Stopped),
                 Err(StepFailure::Failed(reason)) => {
                     conductor.end(trial, Step::TrialFailed { reason })?;
                     return Ok(TrialEnd::Over);
                 }
-            };
+            }
             if let Some((machine, before)) = conductor.machine.as_ref().zip(machine)
                 && machine.was_shared_since(&before)
             {
@@ -91,6 +112,8 @@ pub(crate) fn conduct(
             let run = Run {
                 load: Some(record),
                 server_cpu,
+                resources,
+                warm_up: warmed,
                 instruments,
                 series,
                 throttled,
@@ -130,8 +153,73 @@ fn death_of(
     Some(format!("after the trial, {lost}"))
 }
 
-/// Record of the load, CPU time of the server meanwhile, and intervals of both.
-type Measured = (Result<LoadRecord, LoadError>, Maybe<ServerCpu>, Spool);
+/// Warms the server up until it is steady, if the plan says so.
+fn warm_up(
+    conductor: &mut Conductor<'_>,
+    trial: &Trial,
+    workspace: &Workspace,
+    server: Option<&Server>,
+) -> Result<Option<WarmUp>, LoadError> {
+    if !conductor.plan.warmup().is_judged() {
+        return Ok(None);
+    }
+    let settings = settings_of(conductor, trial, workspace);
+    let observed = Observed {
+        pid: server.map(|server| Pid::from_raw(server.pid().cast_signed())),
+        whose: Whose::of(server.is_some(), settings.target.scheme()),
+        members: &|| workspace.members(),
+        has_ended: &|| server.is_some_and(Server::has_ended),
+    };
+    let warmed = warm_up::warm_up(&conductor.plan, trial, settings, &observed, conductor.stop)?;
+    for note in warmed.not_judged.iter().filter(|_| trial.index == 0) {
+        (conductor.on_event)(&Event::Note(note));
+    }
+    Ok(Some(warmed.warm_up))
+}
+
+/// Ends a trial whose warm-up failed.
+fn fail_warming(
+    conductor: &mut Conductor<'_>,
+    trial: &Trial,
+    workspace: &Workspace,
+    server: Option<&Server>,
+    error: &LoadError,
+) -> Result<TrialEnd, RunnerError> {
+    if let Some(reason) = server.and_then(|server| death_of(server, conductor, trial, workspace)) {
+        conductor.end(trial, Step::TrialFailed { reason: reason.clone() })?;
+        return Ok(TrialEnd::ServerDied(reason));
+    }
+    conductor.end(trial, Step::TrialFailed { reason: format!("warm-up: {}", told(error)) })?;
+    Ok(TrialEnd::Over)
+}
+
+/// Results of a measured phase.
+struct Measured {
+    record: Result<LoadRecord, LoadError>,
+    server_cpu: Maybe<ServerCpu>,
+    resources: Resources,
+    /// Intervals of the load and of the instruments.
+    spool: Spool,
+    /// The server's own numbers over time.
+    series: Vec<Sample>,
+    /// Reasons for missing ones, by name.
+    missing: BTreeMap<String, Missing>,
+}
+
+/// Returns the settings of the load, with the mark of the series and the levels in the environment of its
+/// commands.
+pub(crate) fn settings_of(conductor: &Conductor<'_>, trial: &Trial, workspace: &Workspace) -> LoadSettings {
+    let mut settings = conductor.plan.load_settings(trial, workspace.folder());
+    // The mark also identifies the commands of an `exec:` load after this process has died.
+    let (mark, token) = (VARIABLE, workspace.mark());
+    settings.exec.environment.push((mark.to_owned(), token.to_owned()));
+    for (factor, level) in &trial.levels {
+        settings.exec.environment.push((variable(factor), level.clone()));
+    }
+    // The data set was built for the series. If data is missing now, that is an error.
+    settings.prepare = PreparePolicy::Never;
+    settings
+}
 
 /// Runs the load.
 fn measure(
@@ -142,34 +230,57 @@ fn measure(
     (writer, anchor): (&RunWriter, WallAnchor),
 ) -> Result<Measured, RunnerError> {
     let folder = workspace.folder();
-    let mut settings = conductor.plan.load_settings(trial, folder);
+    let settings = warm_up::shortened(settings_of(conductor, trial, workspace), &conductor.plan);
+    let stored = conductor.public.load_settings(trial, folder);
     let stored =
-        LoadSettings { prepare: PreparePolicy::Never, ..conductor.public.load_settings(trial, folder) };
-    // The mark also identifies the commands of an `exec:` load after this process has died.
-    let (mark, token) = (VARIABLE, workspace.mark());
-    settings.exec.environment.push((mark.to_owned(), token.to_owned()));
-    for (factor, level) in &trial.levels {
-        settings.exec.environment.push((variable(factor), level.clone()));
-    }
-    // The data set was built for the series. If data is missing now, that is an error.
-    settings.prepare = PreparePolicy::Never;
+        warm_up::shortened(LoadSettings { prepare: PreparePolicy::Never, ..stored }, &conductor.plan);
+    let watches_memory =
+        conductor.beside.is_on() && conductor.plan.instruments().iter().any(|i| i == "memory");
+    let own_values = if conductor.beside.is_on() || conductor.plan.instruments().is_empty() {
+        conductor.plan.server_values(&trial.levels, folder)
+    } else {
+        Vec::new()
+    };
     let Conductor { beside, on_event, stop, ledger, secrets, environment, .. } = conductor;
     let host = environment.fact("host.name").unwrap_or("localhost");
+    let whose = Whose::of(server.is_some(), settings.target.scheme());
+    let members = || workspace.members();
     let mut spooled = Spooled::new(beside, writer.spool(), host, anchor);
     let mut meter = ServerMeter::of(server, settings.target.scheme());
+    let mut used = ServerUse::of(whose, &members, watches_memory);
     let mut journaled = Ok(());
-    let measured = load::run_with(&settings, &load::Attachments::default(), stop, &mut |told| {
-        meter.follow(told);
-        spooled.follow(told);
-        if matches!(told, load::Event::PhaseStarts { phase: Phase::Measure, .. }) {
-            // The only line that is written while the load runs. It records that events count from here on.
-            journaled = ledger.say_of_trial(trial, Step::TrialMeasuring);
+    let (mut series, mut missing) = (Vec::new(), BTreeMap::new());
+    let record = std::thread::scope(|scope| {
+        let mut reader = server_values::Reader::start(scope, own_values, workspace, stop);
+        let record = load::run_with(&settings, &load::Attachments::default(), stop, &mut |told| {
+            meter.follow(told);
+            used.follow(told);
+            spooled.follow(told);
+            if let Some(reader) = &mut reader {
+                reader.follow(told);
+            }
+            if matches!(told, load::Event::PhaseStarts { phase: Phase::Measure, .. }) {
+                // The only line that is written while the load runs: events count from here on.
+                journaled = ledger.say_of_trial(trial, Step::TrialMeasuring);
+            }
+            on_event(&Event::Load(told));
+        });
+        if let Some(reader) = reader {
+            reader.end((host, anchor), &mut series, &mut missing);
         }
-        on_event(&Event::Load(told));
+        record
     });
     journaled?;
     let spool = spooled.end();
-    Ok((measured.map(|record| without_secrets(record, stored, secrets)), meter.end(), spool))
+    let resources = used.end((host, anchor), &mut series, &mut missing);
+    Ok(Measured {
+        record: record.map(|record| without_secrets(record, stored, secrets)),
+        server_cpu: meter.end(),
+        resources,
+        spool,
+        series,
+        missing,
+    })
 }
 
 /// Returns the record for storage: with the references of the plan, and without secrets in any text.
@@ -243,6 +354,7 @@ fn seal(
 
 fn header(conductor: &Conductor<'_>, trial: &Trial) -> RunHeader {
     let title = format!("{}, block {}", conductor.plan.title(), trial.block);
-    let marks = marks(&conductor.plan, conductor.beside_others);
+    let is_control = !conductor.plan.is_observed(trial.block);
+    let marks = marks(&conductor.plan, conductor.beside_others).chain(is_control.then(|| mark(CONTROL_ARM)));
     conductor.ledger.header_of(trial, (RunKind::Load, WallAnchor::now()), &title, marks)
 }

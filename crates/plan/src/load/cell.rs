@@ -24,7 +24,12 @@ pub(crate) struct PhaseSettings {
     pub(crate) time: Duration,
     pub(crate) interval: Duration,
     pub(crate) seed: u64,
+    /// Rate that was found for the cell, if the plan's rate is one that must be found.
+    pub(crate) found_per_s: Option<f64>,
 }
+
+/// Rate in the settings of a plan before its rate is found: they are checked, and never offered.
+const UNKNOWN_PER_S: f64 = 1.0;
 
 /// Values of placeholders in one cell.
 pub(super) struct Cell<'a> {
@@ -54,10 +59,7 @@ impl LoadKeys {
         let scratch = text_of(scratch);
         let cell = Cell { levels, scratch: &scratch };
         let target = Target::new(cell.of(self.target.as_ref()));
-        let Some(ParsedRate::Plain(rate)) = &self.rate else {
-            panic!("a plan that this version cannot run is not run")
-        };
-        let options = self.loop_options(&cell, rate);
+        let options = self.loop_options(&cell, phases.found_per_s);
         LoadSettings {
             workload: cell
                 .some(self.workload.as_ref())
@@ -118,11 +120,19 @@ impl LoadKeys {
     /// If the rate varies, settings that only open loops have apply to the cells with a rate. If no cell has
     /// one, they count as given and are refused. Similarly, if the arrivals vary, jitter applies to those
     /// that support it.
-    pub(super) fn loop_options(&self, cell: &Cell<'_>, rate: &Templated<Rate>) -> LoopOptions {
-        let Rate(per_s) = cell.of(Some(rate));
+    ///
+    /// - `found_per_s`: the rate, if it must be found.
+    pub(super) fn loop_options(&self, cell: &Cell<'_>, found_per_s: Option<f64>) -> LoopOptions {
+        let (per_s, is_max) = match &self.rate {
+            Some(ParsedRate::Plain(rate)) => {
+                let Rate(per_s) = cell.of(Some(rate));
+                (per_s, rate.template.is("max"))
+            }
+            _ => (Some(found_per_s.unwrap_or(UNKNOWN_PER_S)), false),
+        };
         let arrivals = cell.some(self.arrivals.as_ref());
         let is_open = per_s.is_some() || arrivals.as_ref().is_some_and(Arrivals::say_their_rate);
-        let is_never_open = !is_open && rate.template.is("max");
+        let is_never_open = !is_open && is_max;
         let counts = |is_default: bool| is_open || (is_never_open && !is_default);
         let jitters = matches!(arrivals, None | Some(Arrivals::Jitter { .. }));
         let arrivals_vary = self.arrivals.as_ref().is_some_and(|a| a.template.names().next().is_some());
