@@ -22,7 +22,7 @@ use crate::phases::When;
 use crate::plan::{Note, Plan};
 use crate::secret;
 use crate::server::cpu_list;
-use crate::template::{AnyTemplated, SCRATCH, Templated};
+use crate::template::{AnyTemplated, INSTANCE, SCRATCH, Templated};
 
 /// Limit that only a mistake exceeds: a year of one-minute measurements has room for more trials.
 const TRIALS_MAX: u32 = 100_000;
@@ -155,7 +155,10 @@ impl Checker<'_> {
         let before = self.problems.len();
         for template in templates(parsed) {
             let key = template.path().to_owned();
-            for name in template.names().into_iter().filter(|&name| name != SCRATCH) {
+            let has_instances =
+                key == "load.target" || ["server.", "phases."].iter().any(|table| key.starts_with(table));
+            let is_known = |name: &&str| *name == SCRATCH || (has_instances && *name == INSTANCE);
+            for name in template.names().into_iter().filter(|name| !is_known(name)) {
                 let kind = match (factors.iter().find(|f| f.name == name), template.key().placeholders) {
                     (None, _) => ProblemKind::UnknownPlaceholder {
                         key: key.clone(),
@@ -387,12 +390,19 @@ impl Checker<'_> {
                  out to run it as an unprivileged user",
             );
         }
-        if let Some(instances) = server.instances.as_ref().filter(|i| i.value > 1) {
-            let text = format!(
-                "`instances = {}`: several instances are not built yet in this version",
-                instances.value
-            );
-            self.unsupported.push(Note { position: instances.position, text });
+        for file in &server.files {
+            let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+            if file.name.value.is_empty()
+                || file.name.value.starts_with('.')
+                || !file.name.value.chars().all(plain)
+            {
+                let kind = ProblemKind::BadValue {
+                    key: "server.files".into(),
+                    found: format!("\"{}\"", file.name.value),
+                    expected: "a file name of letters, digits, `.`, `_` and `-`".into(),
+                };
+                self.problem(file.name.position, kind);
+            }
         }
     }
 
@@ -461,6 +471,8 @@ fn no_factor_name(name: &str) -> Option<&'static str> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
     if name == SCRATCH {
         Some("`{scratch}` stands for the folder of a series")
+    } else if name == INSTANCE {
+        Some("`{instance}` stands for the number of a server")
     } else if DESIGN_WORDS.contains(&name) {
         Some("the runs of a bake-off carry it as a mark of the design")
     } else if name.is_empty() || !name.chars().all(plain) {
@@ -483,6 +495,7 @@ fn templates(parsed: &ParsedPlan) -> Vec<&dyn AnyTemplated> {
     if let Some(server) = &parsed.server {
         all.extend([any(server.command.as_ref()), any(server.ready.as_ref())].into_iter().flatten());
         all.extend(server.env.iter().map(|e| &e.value as &dyn AnyTemplated));
+        all.extend(server.files.iter().map(|f| &f.text as &dyn AnyTemplated));
     }
     let prepare = match &parsed.phases.prepare {
         Some(ParsedPrepare::Run(run)) => Some(run),

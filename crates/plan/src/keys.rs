@@ -192,7 +192,8 @@ pub(crate) const TABLES: &[Table] = &[
                 whole(1, 4_096),
                 Need::Default("1"),
                 "1",
-                "copies, each bound to its own CPUs; more than one is refused at `run` in this version",
+                "copies, each bound to its own CPUs, with a folder and a setup of its own; `{instance}` is 1, 2, ..., and \
+                 `{scratch}` the folder of each; the load drives all of them, and its result is also given for each",
             ),
             key(
                 "cpus",
@@ -207,6 +208,13 @@ pub(crate) const TABLES: &[Table] = &[
                 Need::Default("\"other\""),
                 "\"fifo:10\"",
                 "the scheduling class it is started in",
+            ),
+            key(
+                "nice",
+                Kind::Between { above: -21.0, below: 20.0 },
+                Need::Default("0"),
+                "5",
+                "its nice value; a negative one needs root",
             ),
             key(
                 "user",
@@ -231,6 +239,15 @@ pub(crate) const TABLES: &[Table] = &[
                 "{ TZ = \"UTC\", jemalloc = { LD_PRELOAD = \"libjemalloc.so.2\" } }",
                 "environment of the server: a text is for every configuration; a table is named for a value of a \
                  whole-plot factor (or `factor=value`) and is for the configurations with that value",
+            )
+            .with(SERVER),
+            key(
+                "files",
+                Kind::Table { or: &[] },
+                WITHOUT_IT_NONE,
+                "{ \"my.cnf\" = \"[mysqld]\\ninnodb_buffer_pool_size={pool}\\n\" }",
+                "configuration files that are written into `{scratch}` before setup: the text by the file's name; a brace is \
+                 written twice; what differs between configurations stands on the page",
             )
             .with(SERVER),
         ],

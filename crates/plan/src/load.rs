@@ -13,7 +13,7 @@ use record::requests::{HttpVersion, SizeClass};
 use record::search::Promise;
 use toml::de::DeValue;
 
-pub(crate) use self::cell::PhaseSettings;
+pub(crate) use self::cell::{PhaseSettings, instance_folder};
 use self::values::{Rate, arrivals, bytes, defines, late_policy, method, mix, rate, sizes, think, ttl};
 use crate::error::{Located, Position};
 use crate::reader::{Reader, Section};

@@ -48,7 +48,16 @@ pub(crate) struct ParsedServer {
     pub(crate) scheduler: Option<Located<Scheduler>>,
     pub(crate) user: Option<Located<String>>,
     pub(crate) inherit_env: Option<Located<bool>>,
+    pub(crate) nice: Option<Located<i32>>,
     pub(crate) env: Vec<ParsedVariable>,
+    pub(crate) files: Vec<ParsedFile>,
+}
+
+/// File that is written before the server starts.
+#[derive(Debug)]
+pub(crate) struct ParsedFile {
+    pub(crate) name: Located<String>,
+    pub(crate) text: Templated<String>,
 }
 
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! An executable plan: the part that the runner, the archive and the report read.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use record::bakeoff::{Factor, Judge, Levels, Page, Plot, Trial, blocks_min};
@@ -12,12 +12,12 @@ use record::search::Promise;
 use record::target::Target;
 
 use crate::error::{Position, ProblemKind};
-use crate::load::{LoadKeys, ParsedRate, PhaseSettings, RATE};
+use crate::load::{LoadKeys, ParsedRate, PhaseSettings, RATE, instance_folder};
 use crate::phases::{Prepare, PreparePlan, RunPlan, ServerValues, Step, ValuePlan, Warmup, When};
 use crate::reader::Resolved;
 use crate::secret::Reference;
 use crate::server::{ServerPlan, ServerSpec};
-use crate::template::Template;
+use crate::template::{Template, of_instance};
 use crate::{matrix, order};
 
 /// Executable plan.
@@ -250,7 +250,17 @@ impl Plan {
 
     /// Target of the load of a cell.
     pub fn target(&self, levels: &Levels, scratch: &Path) -> Target {
-        self.load.target_of(levels, scratch)
+        self.load.target_of(levels, scratch, self.instances())
+    }
+
+    /// Number of instances of the server; 1 without a server.
+    pub fn instances(&self) -> u32 {
+        self.server.as_ref().map_or(1, |server| server.instances)
+    }
+
+    /// Folder of an instance, numbered from 1: that of the series if there is one.
+    pub fn instance_folder(&self, scratch: &Path, number: u32) -> PathBuf {
+        instance_folder(scratch, self.instances(), number)
     }
 
     /// Load settings of a trial, every default resolved.
@@ -272,6 +282,7 @@ impl Plan {
             interval: self.interval,
             seed: self.seed.wrapping_add(u64::from(trial.block)),
             found_per_s: self.found_per_s(&trial.levels),
+            instances: self.instances(),
         };
         self.load.settings(&trial.levels, scratch, &phases)
     }
@@ -343,9 +354,11 @@ impl Plan {
         name == RATE && matches!(self.load.rate, Some(ParsedRate::Shares(_)))
     }
 
-    /// Server of a series; `None` if the plan has none.
-    pub fn server(&self, levels: &Levels, scratch: &Path) -> Option<ServerSpec> {
-        Some(self.server.as_ref()?.of(levels, scratch))
+    /// Instances of the server of a series, in order; empty if the plan has no server.
+    pub fn servers(&self, levels: &Levels, scratch: &Path) -> Vec<ServerSpec> {
+        let Some(server) = &self.server else { return Vec::new() };
+        let numbers = 1..=server.instances;
+        numbers.map(|i| server.of(levels, &self.instance_folder(scratch, i), i)).collect()
     }
 
     /// Account in `server.user`; `None`: the runner chooses.
@@ -375,13 +388,15 @@ impl Plan {
         self.server.as_ref().is_some_and(|server| server.inherit_env)
     }
 
-    /// Command before the start of the server.
-    pub fn setup(&self, levels: &Levels, scratch: &Path) -> Option<Step> {
-        self.setup.as_ref().map(|run| run.step(levels, scratch))
+    /// Command before the start of an instance of the server, numbered from 1.
+    pub fn setup(&self, levels: &Levels, scratch: &Path, number: u32) -> Option<Step> {
+        let (levels, scratch) = (of_instance(levels, number), self.instance_folder(scratch, number));
+        self.setup.as_ref().map(|run| run.step(&levels, &scratch))
     }
 
-    /// Source of the data set of a series.
-    pub fn prepare(&self, levels: &Levels, scratch: &Path) -> Prepare {
+    /// Source of the data set of a series; a command is that of an instance, numbered from 1.
+    pub fn prepare(&self, levels: &Levels, scratch: &Path, number: u32) -> Prepare {
+        let (levels, scratch) = (&of_instance(levels, number), &self.instance_folder(scratch, number));
         match &self.prepare {
             PreparePlan::Builtin => Prepare::Builtin,
             PreparePlan::Nothing => Prepare::Nothing,
@@ -437,6 +452,7 @@ impl Plan {
         if let Some(server) = &mut self.server {
             all.extend([&mut server.command.template, &mut server.ready.template]);
             all.extend(server.environment.iter_mut().map(|e| &mut e.value.template));
+            all.extend(server.files.iter_mut().map(|(_, text)| &mut text.template));
         }
         let prepare = match &mut self.prepare {
             PreparePlan::Run(run) => Some(run),

@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use archive::{JournalEvent, Step};
 use load::search::{Next, Room, Search};
 use load::{LoadError, Stop};
-use nix::unistd::Pid;
 use plan::{Plan, RateToFind};
 use record::bakeoff::{Bakeoff, Levels, Trial};
 use record::load::{LoadRecord, LoadSettings, Loop, OpenLoop};
@@ -23,7 +22,7 @@ use crate::queue::Work;
 use crate::series::{self, SeriesEnd, told};
 use crate::server::Server;
 use crate::server_use::Whose;
-use crate::trial::{TrialEnd, settings_of};
+use crate::trial::{TrialEnd, pids_of, settings_of};
 use crate::warm_up::{self, Observed};
 use crate::workspace::Workspace;
 
@@ -64,8 +63,8 @@ pub(crate) fn find(conductor: &mut Conductor<'_>) -> Result<SeriesEnd, RunnerErr
         }
         let mut found = None;
         let work = Work { series: SERIES, block: 1, trials: vec![trial] };
-        let end = series::conduct_search(conductor, work, &mut |conductor, trial, workspace, server| {
-            let end = search(conductor, trial, workspace, server.as_deref());
+        let end = series::conduct_search(conductor, work, &mut |conductor, trial, workspace, servers| {
+            let end = search(conductor, trial, workspace, servers);
             match end {
                 Ok(per_s) => {
                     found = Some(per_s);
@@ -112,7 +111,7 @@ fn search(
     conductor: &mut Conductor<'_>,
     trial: &Trial,
     workspace: &Workspace,
-    server: Option<&Server>,
+    servers: &[Server],
 ) -> Result<f64, Shortfall> {
     (conductor.on_event)(&Event::Doing("finding the rate"));
     let settings = settings_of(conductor, trial, workspace);
@@ -120,10 +119,10 @@ fn search(
     let settings = LoadSettings { pace: Loop::CLOSED, ..settings };
     if conductor.plan.warmup().is_judged() {
         let observed = Observed {
-            pid: server.map(|server| Pid::from_raw(server.pid().cast_signed())),
-            whose: Whose::of(server.is_some(), settings.target.scheme()),
+            pids: pids_of(servers),
+            whose: Whose::of(!servers.is_empty(), settings.target.scheme()),
             members: &|| workspace.members(),
-            has_ended: &|| server.is_some_and(Server::has_ended),
+            has_ended: &|| servers.iter().any(Server::has_ended),
         };
         warm_up::warm_up(&conductor.plan, trial, settings.clone(), &observed, conductor.stop)?;
     }

@@ -71,16 +71,19 @@ struct Process {
 impl ServerMeter {
     /// Creates a meter.
     ///
-    /// - `server`: the process of the plan's server command.
+    /// - `servers`: the processes of the plan's server command; those of one series share a cgroup.
     /// - `scheme`: scheme of the load's target.
-    pub(crate) fn of(server: Option<Pid>, scheme: &str) -> Self {
-        let source = match (server, scheme) {
-            (Some(pid), _) => Ok(cgroup_of(pid, Path::new("/")).unwrap_or(Source::Tree(pid))),
-            (None, "exec") => Ok(Source::Commands),
-            (None, "sqlite" | "null") => Err(Missing::because(
+    pub(crate) fn of(servers: &[Pid], scheme: &str) -> Self {
+        let source = match (servers, scheme) {
+            ([pid], _) => Ok(cgroup_of(*pid, Path::new("/")).unwrap_or(Source::Tree(*pid))),
+            ([pid, ..], _) => cgroup_of(*pid, Path::new("/")).ok_or_else(|| {
+                Missing::because("the CPU time of several instances is known only with a control group")
+            }),
+            ([], "exec") => Ok(Source::Commands),
+            ([], "sqlite" | "null") => Err(Missing::because(
                 "the target runs inside the load generator: its CPU time cannot be told from the generator's",
             )),
-            (None, _) => {
+            ([], _) => {
                 Err(Missing::because("the plan starts no server: which tasks are the server's is not known"))
             }
         };

@@ -24,7 +24,7 @@ use crate::listener::Address;
 use crate::machine::Machine;
 use crate::process::wait_for;
 use crate::secrets::Secrets;
-use crate::series::told;
+use crate::series::{log_name, told};
 use crate::server::Server;
 use crate::server_cpu::ServerMeter;
 use crate::server_use::{ServerUse, Whose};
@@ -51,7 +51,7 @@ pub(crate) fn conduct(
     conductor: &mut Conductor<'_>,
     trial: &Trial,
     workspace: &Workspace,
-    server: Option<&mut Server>,
+    servers: &mut [Server],
 ) -> Result<TrialEnd, RunnerError> {
     (conductor.on_event)(&Event::Trial(trial));
     record_machine(conductor, trial, workspace);
@@ -60,23 +60,21 @@ pub(crate) fn conduct(
     let writer = conductor.archive.begin(&header)?;
     conductor.ledger.say_of_trial(trial, Step::TrialWarming)?;
 
-    let pid = server.as_ref().map(|server| server.pid());
-    conductor.beside.watch_quota_of(pid);
-    let group = server.as_ref().and(workspace.control_group()).and_then(|group| group.of_version_2());
+    conductor.beside.watch_quota_of(servers.first().map(Server::pid));
+    let group = servers.first().and(workspace.control_group()).and_then(|group| group.of_version_2());
     conductor.beside.follow_server(group.as_ref());
-    let warmed = match warm_up(conductor, trial, workspace, server.as_deref()) {
+    let warmed = match warm_up(conductor, trial, workspace, servers) {
         Ok(warmed) => warmed,
         Err(LoadError::Interrupted) => return Ok(TrialEnd::Stopped),
-        Err(error) => return fail_warming(conductor, trial, workspace, server.as_deref(), &error),
+        Err(error) => return fail_warming(conductor, trial, workspace, servers, &error),
     };
-    let pid = pid.map(|pid| Pid::from_raw(pid.cast_signed()));
     let Measured { record: measured, server_cpu, mut resources, spool, mut series, missing } =
-        measure(conductor, trial, workspace, pid, (&writer, header.anchor))?;
+        measure(conductor, trial, workspace, &pids_of(servers), (&writer, header.anchor))?;
     let throttled = conductor.beside.take_throttled();
     resources.extend(conductor.beside.take_used());
     let mut instruments = conductor.beside.take_instruments();
     instruments.missing.extend(missing);
-    let dead = server.as_deref().and_then(|server| death_of(server, conductor, trial, workspace));
+    let dead = death_of(servers, conductor, trial, workspace);
     match (measured, dead) {
         (Err(LoadError::Interrupted), _) => Ok(TrialEnd::Stopped),
         (Ok(record), _) if record.verdict.state == Validity::Interrupted => Ok(TrialEnd::Stopped),
@@ -121,7 +119,7 @@ pub(crate) fn conduct(
             };
             // The archive comes before the cool-down: a kill during the cool-down loses no data.
             let attempt = conductor.ledger.history.next_attempt(trial.index);
-            seal(conductor, trial, workspace, (writer, &spool), run, server)?;
+            seal(conductor, trial, workspace, (writer, &spool), run, servers)?;
             rest(conductor, trial, attempt)?;
             Ok(TrialEnd::Over)
         }
@@ -138,18 +136,23 @@ fn record_machine(conductor: &mut Conductor<'_>, trial: &Trial, workspace: &Work
     fingerprint::command(&target, &mut conductor.environment);
 }
 
-/// Returns the reason that the server counts as dead after the trial; `None` if it still answers.
+/// Returns the processes of the server's instances.
+pub(crate) fn pids_of(servers: &[Server]) -> Vec<Pid> {
+    servers.iter().map(|server| Pid::from_raw(server.pid().cast_signed())).collect()
+}
+
+/// Returns the reason that a server counts as dead after the trial; `None` if all still answer.
 fn death_of(
-    server: &Server,
+    servers: &[Server],
     conductor: &Conductor<'_>,
     trial: &Trial,
     workspace: &Workspace,
 ) -> Option<String> {
-    if server.has_ended() {
+    if let Some(server) = servers.iter().find(|server| server.has_ended()) {
         return Some(format!("the server ended during the trial{}", server.last_words()));
     }
     let settings = conductor.plan.load_settings(trial, workspace.folder());
-    let lost = server.lost(workspace, &Address::of_load(&settings))?;
+    let lost = servers.first()?.lost(workspace, &Address::of_load(&settings))?;
     Some(format!("after the trial, {lost}"))
 }
 
@@ -158,17 +161,17 @@ fn warm_up(
     conductor: &mut Conductor<'_>,
     trial: &Trial,
     workspace: &Workspace,
-    server: Option<&Server>,
+    servers: &[Server],
 ) -> Result<Option<WarmUp>, LoadError> {
     if !conductor.plan.warmup().is_judged() {
         return Ok(None);
     }
     let settings = settings_of(conductor, trial, workspace);
     let observed = Observed {
-        pid: server.map(|server| Pid::from_raw(server.pid().cast_signed())),
-        whose: Whose::of(server.is_some(), settings.target.scheme()),
+        pids: pids_of(servers),
+        whose: Whose::of(!servers.is_empty(), settings.target.scheme()),
         members: &|| workspace.members(),
-        has_ended: &|| server.is_some_and(Server::has_ended),
+        has_ended: &|| servers.iter().any(Server::has_ended),
     };
     let warmed = warm_up::warm_up(&conductor.plan, trial, settings, &observed, conductor.stop)?;
     for note in warmed.not_judged.iter().filter(|_| trial.index == 0) {
@@ -182,10 +185,10 @@ fn fail_warming(
     conductor: &mut Conductor<'_>,
     trial: &Trial,
     workspace: &Workspace,
-    server: Option<&Server>,
+    servers: &[Server],
     error: &LoadError,
 ) -> Result<TrialEnd, RunnerError> {
-    if let Some(reason) = server.and_then(|server| death_of(server, conductor, trial, workspace)) {
+    if let Some(reason) = death_of(servers, conductor, trial, workspace) {
         conductor.end(trial, Step::TrialFailed { reason: reason.clone() })?;
         return Ok(TrialEnd::ServerDied(reason));
     }
@@ -226,7 +229,7 @@ fn measure(
     conductor: &mut Conductor<'_>,
     trial: &Trial,
     workspace: &Workspace,
-    server: Option<Pid>,
+    servers: &[Pid],
     (writer, anchor): (&RunWriter, WallAnchor),
 ) -> Result<Measured, RunnerError> {
     let folder = workspace.folder();
@@ -243,10 +246,10 @@ fn measure(
     };
     let Conductor { beside, on_event, stop, ledger, secrets, environment, .. } = conductor;
     let host = environment.fact("host.name").unwrap_or("localhost");
-    let whose = Whose::of(server.is_some(), settings.target.scheme());
+    let whose = Whose::of(!servers.is_empty(), settings.target.scheme());
     let members = || workspace.members();
     let mut spooled = Spooled::new(beside, writer.spool(), host, anchor);
-    let mut meter = ServerMeter::of(server, settings.target.scheme());
+    let mut meter = ServerMeter::of(servers, settings.target.scheme());
     let mut used = ServerUse::of(whose, &members, watches_memory);
     let mut journaled = Ok(());
     let (mut series, mut missing) = (Vec::new(), BTreeMap::new());
@@ -328,13 +331,13 @@ fn seal(
     workspace: &Workspace,
     (mut writer, spool): (RunWriter, &Spool),
     mut run: Run,
-    server: Option<&mut Server>,
+    servers: &mut [Server],
 ) -> Result<(), RunnerError> {
-    if let Some(server) = server {
+    for (number, server) in (1..).zip(servers) {
         let log = server
             .new_log()
             .map_err(|source| RunnerError::Scratch { path: workspace.folder().to_owned(), source })?;
-        writer.add_file("server.log", &mut conductor.secrets.hide_in(log))?;
+        writer.add_file(&log_name(number), &mut conductor.secrets.hide_in(log))?;
     }
     let verdict = &run.load.as_ref().expect("the caller has measured").verdict;
     let reasons: Vec<&str> = verdict.failures().map(|check| check.text.as_str()).collect();

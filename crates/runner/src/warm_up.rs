@@ -29,10 +29,10 @@ const REST_MAX: Duration = Duration::from_secs(1);
 
 /// The processes of the server under test, as far as a warm-up looks at them.
 pub(crate) struct Observed<'a> {
-    pub(crate) pid: Option<Pid>,
+    pub(crate) pids: Vec<Pid>,
     pub(crate) whose: Whose,
     pub(crate) members: &'a dyn Fn() -> Vec<Pid>,
-    /// Whether the server's process has ended.
+    /// Whether a process of the server has ended.
     pub(crate) has_ended: &'a dyn Fn() -> bool,
 }
 
@@ -151,7 +151,7 @@ impl<'a> Judge<'a> {
             missing: None,
             found: Steadiness::Unsteady("no batch ended".to_owned()),
         };
-        let meter = ServerMeter::of(observed.pid, settings.target.scheme());
+        let meter = ServerMeter::of(&observed.pids, settings.target.scheme());
         Self {
             observed,
             cpu_s: meter.so_far_s(),

@@ -19,6 +19,7 @@ const ANY_PHASES: PhaseSettings = PhaseSettings {
     interval: Duration::from_secs(1),
     seed: 0,
     found_per_s: None,
+    instances: 1,
 };
 
 impl LoadKeys {
@@ -26,7 +27,7 @@ impl LoadKeys {
     pub(crate) fn conflict(&self, levels: &Levels) -> Option<Problem> {
         self.rate.as_ref()?;
         let scratch = "/scratch";
-        let target = self.target_of(levels, Path::new(scratch));
+        let target = self.target_of(levels, Path::new(scratch), 1);
         let violation = rules::violation(&target, |name| self.position_of(name).is_some())
             .or_else(|| self.loop_options(&Cell { levels, scratch }, None).resolved(ANY_PHASES.time).err())
             .or_else(|| self.settings(levels, Path::new(scratch), &ANY_PHASES).violation())?;
