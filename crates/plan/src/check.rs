@@ -19,7 +19,7 @@ use crate::load::{ParsedRate, RATE};
 use crate::matrix;
 use crate::parsed::{ParsedDesign, ParsedFactor, ParsedPhases, ParsedPlan, ParsedPrepare, ParsedServer};
 use crate::phases::When;
-use crate::plan::{Note, Plan};
+use crate::plan::Plan;
 use crate::secret;
 use crate::server::cpu_list;
 use crate::template::{AnyTemplated, INSTANCE, SCRATCH, Templated};
