@@ -406,7 +406,7 @@ mod tests {
     #[test]
     fn a_target_without_a_server_says_why_it_has_no_time() {
         for (scheme, why) in [("sqlite", "inside the load generator"), ("mysql", "starts no server")] {
-            let missing = ServerMeter::of(None, scheme).end().unwrap_err();
+            let missing = ServerMeter::of(&[], scheme).end().unwrap_err();
             assert!(missing.reason.contains(why), "{missing}");
         }
     }
