@@ -64,18 +64,13 @@ pub(crate) fn conduct(
     let group = servers.first().and(workspace.control_group()).and_then(|group| group.of_version_2());
     conductor.beside.follow_server(group.as_ref());
     let warmed = match warm_up(conductor, trial, workspace, servers) {
-        Ok(warmed) => warmed,
+        Ok(warmed) if !servers.iter().any(Server::has_ended) => warmed,
         Err(LoadError::Interrupted) => return Ok(TrialEnd::Stopped),
-        Err(error) => return fail_warming(conductor, trial, workspace, servers, &error),
+        failed => return fail_warming(conductor, trial, workspace, servers, failed.err()),
     };
-    let Measured { record: measured, server_cpu, mut resources, spool, mut series, missing } =
-        measure(conductor, trial, workspace, &pids_of(servers), (&writer, header.anchor))?;
-    let throttled = conductor.beside.take_throttled();
-    resources.extend(conductor.beside.take_used());
-    let mut instruments = conductor.beside.take_instruments();
-    instruments.missing.extend(missing);
+    let measured = measure(conductor, trial, workspace, &pids_of(servers), (&writer, header.anchor))?;
     let dead = death_of(servers, conductor, trial, workspace);
-    match (measured, dead) {
+    match (&measured.record, dead) {
         (Err(LoadError::Interrupted), _) => Ok(TrialEnd::Stopped),
         (Ok(record), _) if record.verdict.state == Validity::Interrupted => Ok(TrialEnd::Stopped),
         (_, Some(reason)) => {
@@ -83,47 +78,64 @@ pub(crate) fn conduct(
             Ok(TrialEnd::ServerDied(reason))
         }
         (Err(error), None) => {
-            conductor.end(trial, Step::TrialFailed { reason: told(&error) })?;
+            let reason = told(error);
+            conductor.end(trial, Step::TrialFailed { reason })?;
             Ok(TrialEnd::Over)
         }
-        (Ok(mut record), None) => {
-            if let Ok(throttled) = &throttled {
-                record.verdict.add(throttled.check());
-            }
-            if let Some(warm_up) = &warmed {
-                let longest = conductor.plan.warmup().max.unwrap_or_default();
-                record.verdict.add(warm_up::check(warm_up, longest));
-            }
-            match values(conductor, trial, workspace, header.anchor) {
-                Ok(values) => series.extend(values),
-                Err(StepFailure::Stopped) => return Ok(TrialEnd::Stopped),
-                Err(StepFailure::Failed(reason)) => {
-                    conductor.end(trial, Step::TrialFailed { reason })?;
-                    return Ok(TrialEnd::Over);
-                }
-            }
+        (Ok(_), None) => {
             if let Some((machine, before)) = conductor.machine.as_ref().zip(machine)
                 && machine.was_shared_since(&before)
             {
                 header.labels.extend([mark(BESIDE_OTHERS)]);
             }
-            let run = Run {
-                load: Some(record),
-                server_cpu,
-                resources,
-                warm_up: warmed,
-                instruments,
-                series,
-                throttled,
-                ..Run::unmeasured(header, conductor.environment.clone())
-            };
-            // The archive comes before the cool-down: a kill during the cool-down loses no data.
-            let attempt = conductor.ledger.history.next_attempt(trial.index);
-            seal(conductor, trial, workspace, (writer, &spool), run, servers)?;
-            rest(conductor, trial, attempt)?;
-            Ok(TrialEnd::Over)
+            store(conductor, trial, workspace, measured, (writer, header, warmed), servers)
         }
     }
+}
+
+/// Runs the plan's commands for values, and stores a trial that was measured.
+fn store(
+    conductor: &mut Conductor<'_>,
+    trial: &Trial,
+    workspace: &Workspace,
+    mut measured: Measured,
+    (writer, header, warm_up): (RunWriter, RunHeader, Option<WarmUp>),
+    servers: &mut [Server],
+) -> Result<TrialEnd, RunnerError> {
+    let (throttled, used) = (conductor.beside.take_throttled(), conductor.beside.take_used());
+    let mut instruments = conductor.beside.take_instruments();
+    instruments.missing.extend(measured.missing);
+    let Ok(mut record) = measured.record else { unreachable!("the caller has a record") };
+    if let Ok(throttled) = &throttled {
+        record.verdict.add(throttled.check());
+    }
+    if let Some(warm_up) = &warm_up {
+        let longest = conductor.plan.warmup().max.unwrap_or_default();
+        record.verdict.add(warm_up::check(warm_up, longest));
+    }
+    match values(conductor, trial, workspace, header.anchor) {
+        Ok(values) => measured.series.extend(values),
+        Err(StepFailure::Stopped) => return Ok(TrialEnd::Stopped),
+        Err(StepFailure::Failed(reason)) => {
+            conductor.end(trial, Step::TrialFailed { reason })?;
+            return Ok(TrialEnd::Over);
+        }
+    }
+    let run = Run {
+        load: Some(record),
+        server_cpu: measured.server_cpu,
+        resources: measured.resources.into_iter().chain(used).collect(),
+        warm_up,
+        instruments,
+        series: measured.series,
+        throttled,
+        ..Run::unmeasured(header, conductor.environment.clone())
+    };
+    // The archive comes before the cool-down: a kill during the cool-down loses no data.
+    let attempt = conductor.ledger.history.next_attempt(trial.index);
+    seal(conductor, trial, workspace, (writer, &measured.spool), run, servers)?;
+    rest(conductor, trial, attempt)?;
+    Ok(TrialEnd::Over)
 }
 
 /// Records the state of the machine before the trial, and the programs of an `exec:` load.
@@ -180,19 +192,20 @@ fn warm_up(
     Ok(Some(warmed.warm_up))
 }
 
-/// Ends a trial whose warm-up failed.
+/// Ends a trial whose warm-up failed, or whose server died in it.
 fn fail_warming(
     conductor: &mut Conductor<'_>,
     trial: &Trial,
     workspace: &Workspace,
     servers: &[Server],
-    error: &LoadError,
+    error: Option<LoadError>,
 ) -> Result<TrialEnd, RunnerError> {
     if let Some(reason) = death_of(servers, conductor, trial, workspace) {
         conductor.end(trial, Step::TrialFailed { reason: reason.clone() })?;
         return Ok(TrialEnd::ServerDied(reason));
     }
-    conductor.end(trial, Step::TrialFailed { reason: format!("warm-up: {}", told(error)) })?;
+    let why = error.map_or_else(|| "the server ended".to_owned(), |error| told(&error));
+    conductor.end(trial, Step::TrialFailed { reason: format!("warm-up: {why}") })?;
     Ok(TrialEnd::Over)
 }
 

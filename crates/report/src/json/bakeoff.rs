@@ -3,6 +3,7 @@
 use analysis::observing::{self, ObservingCost};
 use analysis::{Comparisons, Estimate, FallenOut, LeftOut, Pair, Slope};
 use record::bakeoff::{Bakeoff, CONTROL_ARM, Metric, Scale, Trial, TrialState};
+use record::hosts::OfHost;
 use record::warm_up::JudgedCourse;
 use serde_json::{Map, Value, json};
 
@@ -74,6 +75,19 @@ fn trial(bakeoff: &Bakeoff, trial: &Trial) -> Value {
         "run": run.map(|run| run.header.id.to_string()),
         "control_arm": run.is_some_and(|run| run.header.labels.contains_key(CONTROL_ARM)),
     });
+    if let Some(load) = run.and_then(|run| run.load.as_ref()).filter(|load| !load.hosts.is_empty()) {
+        let measured_s = load.measured.as_secs_f64();
+        let host = |host: &OfHost| {
+            json!({
+                "host": host.host,
+                "connections": host.connections,
+                "done": host.done,
+                "failed": host.failed,
+                "done_per_s": host.done as f64 / measured_s,
+            })
+        };
+        document["instances"] = load.hosts.iter().map(host).collect();
+    }
     if let Some(warm_up) = run.and_then(|run| run.warm_up.as_ref()) {
         let metric =
             |m: &JudgedCourse| json!({"metric": m.metric, "class": m.course.word(), "evidence": m.evidence});

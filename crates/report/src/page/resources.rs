@@ -9,7 +9,7 @@ use record::warm_up::{Course, WarmUp};
 
 use super::figures::cells as cell_figures;
 use super::{Block, Section, Table, Tone, Words};
-use crate::number::{metric_value, share, span};
+use crate::number::{metric_value, percent, share, span};
 use crate::words::{capital, cell_mean, configuration, metric as metric_name, named, only};
 
 /// Metrics of the section.
@@ -19,7 +19,8 @@ const METRICS: [Metric; 4] =
 /// The section; `None` if no run counted any of these resources.
 pub(super) fn section(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Option<Section> {
     let known: Vec<Metric> = METRICS.into_iter().filter(|m| is_known(comparisons, *m)).collect();
-    let mut blocks: Vec<Block> = scopes(bakeoff).into_iter().map(Block::Text).collect();
+    let mut blocks: Vec<Block> = instances(bakeoff).into_iter().map(Block::Table).collect();
+    blocks.extend(scopes(bakeoff).into_iter().map(Block::Text));
     for metric in &known {
         blocks.push(Block::Table(table(comparisons, *metric)));
         blocks.extend(cell_figures(comparisons, bakeoff, *metric).into_iter().map(Block::Figure));
@@ -103,6 +104,38 @@ fn row(cell: &Cell, comparisons: &Comparisons) -> Vec<Words> {
         known.to_string().into(),
         missing.unwrap_or_default().into(),
     ]
+}
+
+/// Work of each instance of the server by cell, means over the sealed runs; `None` with one instance.
+fn instances(bakeoff: &Bakeoff) -> Option<Table> {
+    let mut cells: BTreeMap<(&Levels, usize), (Vec<f64>, f64)> = BTreeMap::new();
+    for (trial, run) in bakeoff.sealed() {
+        let Some(load) = &run.load else { continue };
+        let all = load.hosts.iter().map(|host| host.done).sum::<u64>().max(1);
+        for (number, host) in load.hosts.iter().enumerate() {
+            let (rates, shares) = cells.entry((&trial.levels, number)).or_default();
+            rates.push(host.done as f64 / load.measured.as_secs_f64());
+            *shares += host.done as f64 / all as f64;
+        }
+    }
+    let mut table = Table::new(
+        "Each instance",
+        &["cell", "#instance", "#done", "#share of all", "#least", "#most", "#runs"],
+    );
+    for ((levels, number), (rates, shares)) in cells {
+        let rate = |v: f64| metric_value(Metric::Throughput, v);
+        let runs = rates.len() as f64;
+        table.row(vec![
+            named(levels).into(),
+            (number + 1).to_string().into(),
+            rate(rates.iter().sum::<f64>() / runs).into(),
+            percent(shares / runs).into(),
+            rate(rates.iter().copied().fold(f64::INFINITY, f64::min)).into(),
+            rate(rates.iter().copied().fold(0.0, f64::max)).into(),
+            rates.len().to_string().into(),
+        ]);
+    }
+    (!table.rows.is_empty()).then_some(table)
 }
 
 /// The table of warm-ups by cell; `None` if none was judged.
