@@ -2,6 +2,7 @@
 
 use record::missing::{Maybe, Missing};
 
+use crate::robust::median;
 use crate::student::t_above;
 
 /// Minimum number of differences that shows their spread.
@@ -47,6 +48,26 @@ pub fn growth(levels: &[f64], interval_s: f64) -> Maybe<Growth> {
     let margin = t_above(0.025, n - 1.0) * error;
     let per_s = |steps: f64| steps / interval_s;
     Ok(Growth { per_s: per_s(mean), low: per_s(mean - margin), high: per_s(mean + margin) })
+}
+
+/// Slope of a level: the median of the slopes of all pairs of points; `None` without two different times.
+///
+/// Up to 29 % of the points may be wild.
+///
+/// - `points`: time and level, at most some thousands.
+///
+/// # Source
+///
+/// Sen, *Journal of the American Statistical Association* 63 (1968), 1379-1389.
+pub fn theil_sen(points: &[(f64, f64)]) -> Option<f64> {
+    let slopes: Vec<f64> = points
+        .iter()
+        .enumerate()
+        .flat_map(|(i, a)| points[i + 1..].iter().map(move |b| (b.0 - a.0, b.1 - a.1)))
+        .filter(|(time, _)| *time != 0.0)
+        .map(|(time, level)| level / time)
+        .collect();
+    median(&slopes)
 }
 
 impl Growth {

@@ -7,7 +7,10 @@ use record::missing::{Maybe, Missing};
 use record::run::Run;
 use record::server_cpu::ServerTasks;
 
-/// Value of a metric in one run: events per second, seconds, or CPU seconds per event.
+use crate::resources;
+
+/// Value of a metric in one run: events per second, seconds, CPU seconds, bytes or joules per event; of a
+/// metric that is compared in points, 1 plus the share.
 ///
 /// Both ends are positive. They differ if events have no end, or if a histogram's bucket hides the exact
 /// value.
@@ -58,12 +61,30 @@ pub fn value(run: &Run, metric: Metric) -> Maybe<Value> {
         Metric::Throughput => Value::exact(load.achieved_per_s),
         Metric::P99 => p99(load)?,
         Metric::CpuPerEvent => cpu_per_event(run, load)?,
+        Metric::LockCpu => resources::lock_cpu(run)?,
+        Metric::IoPerEvent => resources::io_per_event(run, load)?,
+        Metric::MemoryGrowth => resources::memory_growth(run, load)?,
+        Metric::EnergyPerEvent => resources::energy_per_event(run, load)?,
     };
     if value.low.is_finite() && value.low > 0.0 {
         Ok(value)
     } else {
         Err(Missing::because(format!("{} is {}, which has no logarithm", metric.word(), value.low)))
     }
+}
+
+/// Readings over a span that differs more than this from the measured phase were not taken at its ends.
+const SPAN_OFF_RATIO_MAX: f64 = 0.1;
+
+/// Refuses readings that were not taken at the ends of the measured phase.
+pub(crate) fn check_span(what: &str, span_s: f64, load: &LoadRecord) -> Maybe<()> {
+    let measured_s = load.measured.as_secs_f64();
+    if (span_s - measured_s).abs() <= SPAN_OFF_RATIO_MAX * measured_s {
+        return Ok(());
+    }
+    Err(Missing::because(format!(
+        "{what} was read over {span_s:.2} s of a measured phase of {measured_s:.2} s"
+    )))
 }
 
 /// CPU seconds of the server per event done; for `exec:` per command that ended, counting each try.
@@ -114,17 +135,10 @@ pub(crate) fn events_in_doubt_per_s(run: &Run, load: &LoadRecord) -> Maybe<f64> 
 ///
 /// The reason that this is unknown.
 pub(crate) fn cpu_ratio(run: &Run) -> Maybe<f64> {
-    /// Readings over a span that differs more than this from the measured phase were not taken at its ends.
-    const SPAN_OFF_RATIO_MAX: f64 = 0.1;
     let load = run.load.as_ref().ok_or_else(|| Missing::because("the run drove no load"))?;
     let cpu = run.server_cpu.clone()?;
-    let (span_s, measured_s) = (cpu.span_s(), load.measured.as_secs_f64());
-    if (span_s - measured_s).abs() > SPAN_OFF_RATIO_MAX * measured_s {
-        return Err(Missing::because(format!(
-            "the server's CPU time was read over {span_s:.2} s of a measured phase of {measured_s:.2} s"
-        )));
-    }
-    Ok(cpu.cpu_s / span_s)
+    check_span("the server's CPU time", cpu.span_s(), load)?;
+    Ok(cpu.cpu_s / cpu.span_s())
 }
 
 /// The 99th percentile over all events that were due. Events without an end, and failed or skipped ones,

@@ -1,5 +1,6 @@
 //! Agreement with scipy and statsmodels; `testdata/known_answers.py` computes the expected numbers.
 
+use bakeoff_analysis::steady::{kpss, kpss_lags, mser, pelt};
 use bakeoff_analysis::{Member, Paired, Rules, hodges_lehmann, judge, sign_flip};
 use record::bakeoff::Metric;
 use serde_json::Value;
@@ -26,6 +27,23 @@ fn every_number_is_that_of_scipy_and_statsmodels() {
         let known_90 = numbers(&case["interval_90"]);
         check(case, "low of 90 %", paired.interval(0.1).0, known_90[0]);
         check(case, "high of 90 %", paired.interval(0.1).1, known_90[1]);
+    }
+}
+
+/// `testdata/steady.py` computes the expected numbers.
+#[test]
+fn series_are_judged_as_by_statsmodels_and_ruptures() {
+    let cases: Vec<Value> = serde_json::from_str(include_str!("../testdata/steady.json")).unwrap();
+    for case in &cases {
+        let values = numbers(&case["values"]);
+        let whole = |name: &str| usize::try_from(case[name].as_u64().unwrap()).unwrap();
+        let lags = kpss_lags(values.len());
+        assert_eq!(lags, whole("lags"), "{}", case["name"]);
+        check(case, "kpss", kpss(&values, lags), case["kpss"].as_f64().unwrap());
+        assert_eq!(mser(&values), whole("mser"), "{}", case["name"]);
+        let changes: Vec<f64> =
+            pelt(&values, case["penalty"].as_f64().unwrap(), 2).into_iter().map(|c| c as f64).collect();
+        assert_eq!(changes, numbers(&case["changes"]), "{}", case["name"]);
     }
 }
 

@@ -365,6 +365,7 @@ pub(crate) fn story(events: &[JournalEvent], taken: bool) -> Progress {
             Step::TrialWarming | Step::TrialMeasuring | Step::TrialCooldown => None,
             Step::Workspace { .. }
             | Step::PlanFile { .. }
+            | Step::RateFound { .. }
             | Step::JournalMended { .. }
             | Step::SeriesSetup
             | Step::SeriesPrepare

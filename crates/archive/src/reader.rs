@@ -21,6 +21,8 @@ use crate::schema::command::RecordedForm;
 use crate::schema::limits::ThrottledForm;
 use crate::schema::manifest::{self, Manifest};
 use crate::schema::proof::ProofForm;
+use crate::schema::resources;
+use crate::schema::warm_up::WarmUpForm;
 use crate::stretches::Stretches;
 use crate::writer::{LATENCY, MANIFEST, MANIFEST_SUM, SERIES};
 use crate::{Archive, checksum, disk, hlog, series};
@@ -100,12 +102,17 @@ impl Archive {
         let recorded = recorded.map_err(in_file(&folder, MANIFEST))?;
         let throttled = ThrottledForm::read(manifest.throttled);
         let server_cpu = manifest.server_cpu.read().map_err(in_file(&folder, MANIFEST))?;
+        let resources = resources::read(manifest.resources).map_err(in_file(&folder, MANIFEST))?;
+        let warm_up = manifest.warm_up.map(WarmUpForm::read).transpose();
+        let warm_up = warm_up.map_err(in_file(&folder, MANIFEST))?;
         Ok(Run {
             header,
             environment,
             load,
             cpu,
             server_cpu,
+            resources,
+            warm_up,
             instruments,
             series,
             proofs,

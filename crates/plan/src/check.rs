@@ -6,30 +6,37 @@ mod judge;
 
 use std::collections::BTreeSet;
 
-use record::bakeoff::{Factor, Plot};
+use record::bakeoff::{CONTROL_ARM, Factor, Plot};
 use record::load::settings::Values;
 use record::target::{mask_text, whole_lines};
 
 use self::assemble::{Parts, assemble};
 use self::checker::Checker;
 use self::judge::judge_feasible_metrics;
-use crate::error::{Lines, Position, Problem, ProblemKind, closest, human};
+use crate::error::{Lines, Located, Position, Problem, ProblemKind, closest, human};
 use crate::keys::{self, Kind, Placeholders};
-use crate::load::ParsedRate;
+use crate::load::{ParsedRate, RATE};
 use crate::matrix;
-use crate::parsed::{ParsedDesign, ParsedFactor, ParsedPlan, ParsedPrepare, ParsedServer};
-use crate::plan::{Note, Plan};
+use crate::parsed::{ParsedDesign, ParsedFactor, ParsedPhases, ParsedPlan, ParsedPrepare, ParsedServer};
+use crate::phases::When;
+use crate::plan::Plan;
 use crate::secret;
 use crate::server::cpu_list;
-use crate::template::{AnyTemplated, SCRATCH, Templated};
+use crate::template::{AnyTemplated, INSTANCE, SCRATCH, Templated};
 
 /// Limit that only a mistake exceeds: a year of one-minute measurements has room for more trials.
 const TRIALS_MAX: u32 = 100_000;
 
 /// Returns the plan and adds its problems to `problems`. If there is any problem, also an earlier one, the
 /// plan only serves to find more problems: it lacks the parts that could not be read.
-pub(crate) fn check(parsed: ParsedPlan, text: &str, name: &str, problems: &mut Vec<Problem>) -> Option<Plan> {
+pub(crate) fn check(
+    mut parsed: ParsedPlan,
+    text: &str,
+    name: &str,
+    problems: &mut Vec<Problem>,
+) -> Option<Plan> {
     let mut checker = Checker { problems, remarks: Vec::new(), unsupported: Vec::new() };
+    checker.shares(&mut parsed);
     let factors = checker.factors(&parsed.factors);
     let resolvable = checker.placeholders(&parsed, &factors);
     checker.environment(&parsed, &factors);
@@ -42,14 +49,13 @@ pub(crate) fn check(parsed: ParsedPlan, text: &str, name: &str, problems: &mut V
     checker.secrets(&parsed, text, &Lines::of(text));
     checker.budget(&parsed, &factors);
     checker.cpus(parsed.server.as_ref());
-    checker.instruments(&parsed);
+    checker.warmup(&parsed.phases);
     checker.changes_nothing(&parsed, &factors);
     let mut judge = checker.judge(&parsed.judge, &parsed.load, &factors);
     let metrics = parsed.judge.metrics.as_ref().map(|metrics| metrics.position);
     if let (Some(blocks), Some(judge)) = (&parsed.design.blocks, &mut judge) {
         judge.gates = checker.gates(&parsed.gates, blocks, judge.alpha, &factors);
     }
-    checker.later(&parsed);
     if let (Some(blocks), Some(judge), []) = (&parsed.design.blocks, &judge, &parsed.gates[..]) {
         checker.exploratory(blocks, judge.alpha);
     }
@@ -64,6 +70,28 @@ pub(crate) fn check(parsed: ParsedPlan, text: &str, name: &str, problems: &mut V
 }
 
 impl Checker<'_> {
+    /// Adds the factor whose values are shares of the capacity.
+    fn shares(&mut self, parsed: &mut ParsedPlan) {
+        let Some(ParsedRate::Shares(shares)) = &parsed.load.rate else { return };
+        let position = shares.position;
+        if parsed.factors.iter().any(|factor| factor.name.value == RATE) {
+            let kind = ProblemKind::BadValue {
+                key: "load.rate".into(),
+                found: format!("{:?}", shares.value),
+                expected: "no factor named `rate` beside it: the shares are the values of that factor".into(),
+            };
+            self.problem(position, kind);
+            return;
+        }
+        let located = |text: &String| Located { value: text.clone(), position };
+        parsed.factors.push(ParsedFactor {
+            name: Located { value: RATE.to_owned(), position },
+            values: shares.value.iter().map(located).collect(),
+            reference: None,
+            level: Some(Located { value: Plot::Sub, position }),
+        });
+    }
+
     fn factors(&mut self, parsed: &[ParsedFactor]) -> Vec<Factor> {
         parsed.iter().map(|factor| self.factor(factor)).collect()
     }
@@ -127,7 +155,10 @@ impl Checker<'_> {
         let before = self.problems.len();
         for template in templates(parsed) {
             let key = template.path().to_owned();
-            for name in template.names().into_iter().filter(|&name| name != SCRATCH) {
+            let has_instances =
+                key == "load.target" || ["server.", "phases."].iter().any(|table| key.starts_with(table));
+            let is_known = |name: &&str| *name == SCRATCH || (has_instances && *name == INSTANCE);
+            for name in template.names().into_iter().filter(|name| !is_known(name)) {
                 let kind = match (factors.iter().find(|f| f.name == name), template.key().placeholders) {
                     (None, _) => ProblemKind::UnknownPlaceholder {
                         key: key.clone(),
@@ -148,10 +179,31 @@ impl Checker<'_> {
 
     /// Checks the names of values: a name is the name of a series in the archive, and ends in its unit.
     fn value_names(&mut self, parsed: &ParsedPlan) {
-        for name in parsed.values.iter().map(|v| &v.name) {
+        for value in &parsed.values {
+            let name = &value.name;
+            let is_over_time = value.when.as_ref().is_some_and(|when| when.value == When::Interval);
+            if let Some(keep) = value.keep.as_ref().filter(|_| !is_over_time) {
+                let kind = ProblemKind::BadValue {
+                    key: format!("values.{}.keep", name.value),
+                    found: format!("{:?}", keep.value),
+                    expected: "none: it needs `when = \"interval\"`".into(),
+                };
+                self.problem(keep.position, kind);
+            }
+            if let Some(when) = value.when.as_ref().filter(|_| is_over_time && parsed.server.is_none()) {
+                let kind = ProblemKind::BadValue {
+                    key: format!("values.{}.when", name.value),
+                    found: "\"interval\"".into(),
+                    expected: "\"end\": without a [server], nothing has numbers over time".into(),
+                };
+                self.problem(when.position, kind);
+            }
             let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-            let has_unit =
-                VALUE_UNITS.iter().any(|unit| name.value.strip_suffix(unit).is_some_and(|n| !n.is_empty()));
+            // Each number over time has a name of the server's.
+            let has_unit = is_over_time
+                || VALUE_UNITS
+                    .iter()
+                    .any(|unit| name.value.strip_suffix(unit).is_some_and(|n| !n.is_empty()));
             if !has_unit || !name.value.chars().all(plain) {
                 self.problem(
                     name.position,
@@ -338,31 +390,50 @@ impl Checker<'_> {
                  out to run it as an unprivileged user",
             );
         }
-        if let Some(instances) = server.instances.as_ref().filter(|i| i.value > 1) {
-            let text = format!(
-                "`instances = {}`: several instances are not built yet in this version",
-                instances.value
-            );
-            self.unsupported.push(Note { position: instances.position, text });
+        for file in &server.files {
+            let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+            if file.name.value.is_empty()
+                || file.name.value.starts_with('.')
+                || !file.name.value.chars().all(plain)
+            {
+                let kind = ProblemKind::BadValue {
+                    key: "server.files".into(),
+                    found: format!("\"{}\"", file.name.value),
+                    expected: "a file name of letters, digits, `.`, `_` and `-`".into(),
+                };
+                self.problem(file.name.position, kind);
+            }
         }
     }
 
-    fn instruments(&mut self, parsed: &ParsedPlan) {
-        if let Some(list) = &parsed.instruments {
-            let others: Vec<_> = list.value.iter().filter(|i| *i != "cpu").map(String::as_str).collect();
-            if !others.is_empty() {
-                let text = format!(
-                    "the instruments {} are not built yet and are recorded as missing",
-                    others.join(", ")
-                );
-                self.remark(list.position, text);
+    /// Checks that a judged warm-up has an end, after its least length.
+    fn warmup(&mut self, phases: &ParsedPhases) {
+        let (Some(min), max, judge) = (&phases.warmup_min, &phases.warmup_max, &phases.warmup_judge) else {
+            return;
+        };
+        match (max, judge) {
+            (Some(max), _) if max.value < min.value => {
+                let kind = ProblemKind::BadValue {
+                    key: "phases.warm-up.max".into(),
+                    found: human(max.value),
+                    expected: format!("at least `min`, {}", human(min.value)),
+                };
+                self.problem(max.position, kind);
             }
-        }
-        if let Some(arm) = parsed.control_arm.as_ref().filter(|arm| arm.value) {
-            self.remark(
-                arm.position,
-                "the control arm is not built yet: what observing cost is recorded as missing",
-            );
+            (None, Some(judge)) => {
+                let key = find_key("phases.warm-up", "max");
+                let kind = ProblemKind::MissingKey {
+                    key: "max".into(),
+                    table: "[phases.warm-up]".into(),
+                    expected: "how long to wait for what `judge` names".into(),
+                    example: key.example.into(),
+                };
+                self.problem(judge.position, kind);
+            }
+            (Some(max), None) => {
+                self.remark(max.position, "`max` has no effect without `judge`: every warm-up lasts `min`");
+            }
+            _ => {}
         }
     }
 
@@ -372,6 +443,9 @@ impl Checker<'_> {
         let templates = templates(parsed);
         let mut used: BTreeSet<String> =
             templates.iter().flat_map(|t| t.names()).map(str::to_owned).collect();
+        if matches!(parsed.load.rate, Some(ParsedRate::Shares(_))) {
+            used.insert(RATE.to_owned());
+        }
         let env = parsed.server.iter().flat_map(|s| &s.env).filter_map(|e| e.only.as_ref());
         used.extend(env.flat_map(|only| matrix::owners(&only.value, factors)).map(|(factor, _)| factor));
         for (factor, position) in factors.iter().zip(parsed.factors.iter().map(|f| f.name.position)) {
@@ -384,38 +458,11 @@ impl Checker<'_> {
             }
         }
     }
-
-    /// Notes features that are parsed and stored but not implemented.
-    fn later(&mut self, parsed: &ParsedPlan) {
-        match &parsed.load.rate {
-            Some(ParsedRate::Shares(position)) => self.unsupported.push(Note {
-                position: *position,
-                text: "`rate` as shares of the capacity needs a search for the capacity, which is not built yet in this \
-                       version; give events per second"
-                    .into(),
-            }),
-            Some(ParsedRate::Promise(position)) => self.unsupported.push(Note {
-                position: *position,
-                text: "`rate = { slo = ... }` needs a search for the highest rate, which is not built yet in this \
-                       version; give events per second"
-                    .into(),
-            }),
-            Some(ParsedRate::Plain(_)) | None => {}
-        }
-        let phases = &parsed.phases;
-        let position = phases
-            .warmup_judge
-            .as_ref()
-            .map(|j| j.position)
-            .or(phases.warmup_max.as_ref().map(|m| m.position));
-        if let Some(position) = position {
-            self.remark(position, "steadiness is not judged yet: every warm-up lasts `min`");
-        }
-    }
 }
 
 /// Labels of every run of a bake-off, in addition to the levels of its factors.
-const DESIGN_WORDS: [&str; 6] = ["trial", "attempt", "block", "series", "shortened", "beside-others"];
+const DESIGN_WORDS: [&str; 7] =
+    ["trial", "attempt", "block", "series", "shortened", "beside-others", CONTROL_ARM];
 
 /// Units that end the name of a value.
 const VALUE_UNITS: [&str; 6] = ["_pct", "_ratio", "_bytes", "_s", "_ns", "_count"];
@@ -424,6 +471,8 @@ fn no_factor_name(name: &str) -> Option<&'static str> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
     if name == SCRATCH {
         Some("`{scratch}` stands for the folder of a series")
+    } else if name == INSTANCE {
+        Some("`{instance}` stands for the number of a server")
     } else if DESIGN_WORDS.contains(&name) {
         Some("the runs of a bake-off carry it as a mark of the design")
     } else if name.is_empty() || !name.chars().all(plain) {
@@ -446,6 +495,7 @@ fn templates(parsed: &ParsedPlan) -> Vec<&dyn AnyTemplated> {
     if let Some(server) = &parsed.server {
         all.extend([any(server.command.as_ref()), any(server.ready.as_ref())].into_iter().flatten());
         all.extend(server.env.iter().map(|e| &e.value as &dyn AnyTemplated));
+        all.extend(server.files.iter().map(|f| &f.text as &dyn AnyTemplated));
     }
     let prepare = match &parsed.phases.prepare {
         Some(ParsedPrepare::Run(run)) => Some(run),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use record::bakeoff::{Metric, Plot};
+use record::bakeoff::{Metric, Plot, blocks_min};
 use record::load::{Loop, Think};
 
 use crate::load::ParsedRate;
@@ -49,6 +49,19 @@ impl JudgedMetric {
     }
 }
 
+impl Feasibility {
+    /// The same if it is a no; else a no with this reason.
+    fn or_no(self, why: &str) -> Self {
+        match self {
+            Self::No { .. } => self,
+            Self::Yes | Self::Unknown(_) => Self::No { why: why.to_owned(), everywhere: true },
+        }
+    }
+}
+
+/// Fewest intervals whose levels have a slope that is judged.
+const MEMORY_LEVELS_MIN: f64 = 8.0;
+
 impl Plan {
     /// All judged metrics with their feasibility.
     pub fn judged_metrics(&self) -> Vec<JudgedMetric> {
@@ -74,6 +87,10 @@ impl Plan {
             Metric::Throughput => Feasibility::Yes,
             Metric::P99 => self.events_feasibility(metric),
             Metric::CpuPerEvent => self.cpu_feasibility(),
+            Metric::LockCpu => self.instrument_feasibility("locks"),
+            Metric::EnergyPerEvent => self.instrument_feasibility("power"),
+            Metric::IoPerEvent => self.own_processes("I/O"),
+            Metric::MemoryGrowth => self.memory_feasibility(),
         };
         JudgedMetric { metric, feasibility }
     }
@@ -95,12 +112,53 @@ impl Plan {
         }
     }
 
+    /// Whether an instrument watches enough blocks for a claim.
+    fn instrument_feasibility(&self, instrument: &str) -> Feasibility {
+        let no = |why: String| Feasibility::No { why, everywhere: true };
+        if !self.instruments.iter().any(|i| i == instrument) {
+            return no(format!("`{instrument}` is not among `observe.instruments`"));
+        }
+        let (watched, needed) = (self.observed_blocks(), blocks_min(self.judge.alpha));
+        if self.control_arm && watched < needed {
+            return no(format!(
+                "the control arm leaves {watched} blocks with instruments, and a claim takes {needed}"
+            ));
+        }
+        Feasibility::Yes
+    }
+
+    /// Whether the server, or the commands, are processes apart from the load generator.
+    fn own_processes(&self, what: &str) -> Feasibility {
+        match self.cpu_feasibility() {
+            Feasibility::No { everywhere, .. } => Feasibility::No {
+                why: format!("the server's own {what} is not known without a [server]"),
+                everywhere,
+            },
+            known => known,
+        }
+    }
+
+    fn memory_feasibility(&self) -> Feasibility {
+        if self.server.is_none() {
+            return self.own_processes("memory").or_no("commands come and go: they have no level of memory");
+        }
+        let levels = self.measure.as_secs_f64() / self.interval.as_secs_f64();
+        if levels < MEMORY_LEVELS_MIN {
+            let why = format!(
+                "it needs {MEMORY_LEVELS_MIN} intervals a trial, and this plan has {}",
+                levels.floor()
+            );
+            return Feasibility::No { why, everywhere: true };
+        }
+        self.instrument_feasibility("memory")
+    }
+
     /// Whether each trial has as many events as the metric needs.
     fn events_feasibility(&self, metric: Metric) -> Feasibility {
         let needed = metric.events_min();
         let measured_s = self.measure.as_secs_f64();
         let takes = format!("{metric} needs {needed} events a trial", metric = metric.word());
-        if !self.unsupported.is_empty() {
+        if self.rate_to_find().is_some() {
             return Feasibility::Unknown(takes);
         }
         let trials = self.trials();
@@ -135,7 +193,11 @@ impl Plan {
 
     /// Number of rates in a series, if a sub-plot factor alone determines the rate.
     fn rates(&self) -> usize {
-        let Some(ParsedRate::Plain(rate)) = &self.load.rate else { return 1 };
+        let rate = match &self.load.rate {
+            Some(ParsedRate::Plain(rate)) => rate,
+            Some(ParsedRate::Shares(shares)) => return shares.value.len(),
+            _ => return 1,
+        };
         let names: Vec<&str> = rate.template.names().collect();
         let says = |f: &&record::bakeoff::Factor| f.plot == Plot::Sub && names.contains(&f.name.as_str());
         match self.factors.iter().filter(says).collect::<Vec<_>>()[..] {

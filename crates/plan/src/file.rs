@@ -14,9 +14,10 @@ use crate::error::{Lines, Located, Position, Problem, ProblemKind};
 use crate::keys::{self, Key};
 use crate::load::LoadKeys;
 use crate::parsed::{
-    ParsedDesign, ParsedFactor, ParsedGate, ParsedJudge, ParsedPhases, ParsedPlan, ParsedPrepare, ParsedRun,
-    ParsedServer, ParsedValue, ParsedVariable,
+    ParsedDesign, ParsedFactor, ParsedFile, ParsedGate, ParsedJudge, ParsedPhases, ParsedPlan, ParsedPrepare,
+    ParsedRun, ParsedServer, ParsedValue, ParsedVariable,
 };
+use crate::phases::When;
 use crate::reader::{Reader, Section, entry};
 use crate::server::{Command, Ready, Scheduler, StopSignal};
 use crate::template::Templated;
@@ -107,7 +108,11 @@ impl<'a> Reader<'a> {
 
     fn values(&mut self, top: &'a DeTable<'a>) -> Vec<ParsedValue> {
         let sections = self.named_tables(top, "values", "values.*", "tables such as [values.size_bytes]");
-        let value = |(name, section)| ParsedValue { name, run: self.run(section) };
+        let value = |(name, mut section): (Located<String>, Section<'a>)| {
+            let when = self.take(&mut section, "when", When::read);
+            let keep = self.list(&mut section, "keep");
+            ParsedValue { name, run: self.run(section), when, keep }
+        };
         sections.into_iter().map(value).collect()
     }
 
@@ -158,7 +163,9 @@ impl<'a> Reader<'a> {
             scheduler: self.take(s, "scheduler", Scheduler::read),
             user: self.take(s, "user", text),
             inherit_env: self.take(s, "inherit_env", boolean),
+            nice: self.take(s, "nice", whole),
             env: self.environment(s),
+            files: self.files(s),
         };
         self.finish(s);
         server
@@ -186,6 +193,35 @@ impl<'a> Reader<'a> {
             }
         }
         variables
+    }
+
+    /// Files of the server: their texts by name.
+    fn files(&mut self, section: &mut Section<'a>) -> Vec<ParsedFile> {
+        let Some(found) = self.find(section, "files") else { return Vec::new() };
+        let Some(table) =
+            section.entries.and_then(|t| entry(t, "files")).and_then(|(_, v)| v.get_ref().as_table())
+        else {
+            self.bad_found(&found);
+            return Vec::new();
+        };
+        let mut files = Vec::new();
+        for (name, value) in table {
+            let name =
+                Located { value: name.get_ref().to_string(), position: self.lines.position(&name.span()) };
+            let (position, path) =
+                (self.lines.position(&value.span()), format!("server.files.{}", name.value));
+            let Some(written) = value.get_ref().as_str() else {
+                self.bad(position, &path, value.get_ref(), "the text of the file".into());
+                continue;
+            };
+            self.resolve(&path, &quoted(written), true);
+            if let Some(template) = self.parse_template(position, &path, written) {
+                let text =
+                    Templated { template, key: found.key, path, position, is_default: false, read: text };
+                files.push(ParsedFile { name, text });
+            }
+        }
+        files
     }
 
     fn variable(

@@ -61,10 +61,10 @@ fn signals() -> Vec<&'static str> {
     vec!["SIGTERM", "SIGINT", "SIGQUIT"]
 }
 fn warmup_judges() -> Vec<&'static str> {
-    vec!["throughput", "p99", "cpu_per_event", "rss"]
+    vec!["throughput", "p99", "cpu-per-event", "rss"]
 }
 fn instruments() -> Vec<&'static str> {
-    vec!["cpu", "io", "nic", "locks", "memory", "power"]
+    vec!["cpu", "io", "nic", "locks", "ulocks", "memory", "power"]
 }
 fn tunings() -> Vec<&'static str> {
     vec!["base", "peak"]
@@ -192,7 +192,8 @@ pub(crate) const TABLES: &[Table] = &[
                 whole(1, 4_096),
                 Need::Default("1"),
                 "1",
-                "copies, each bound to its own CPUs; more than one is refused at `run` in this version",
+                "copies, each bound to its own CPUs, with a folder and a setup of its own; `{instance}` is 1, 2, ..., and \
+                 `{scratch}` the folder of each; the load drives all of them, and its result is also given for each",
             ),
             key(
                 "cpus",
@@ -207,6 +208,13 @@ pub(crate) const TABLES: &[Table] = &[
                 Need::Default("\"other\""),
                 "\"fifo:10\"",
                 "the scheduling class it is started in",
+            ),
+            key(
+                "nice",
+                Kind::Between { above: -21.0, below: 20.0 },
+                Need::Default("0"),
+                "5",
+                "its nice value; a negative one needs root",
             ),
             key(
                 "user",
@@ -231,6 +239,15 @@ pub(crate) const TABLES: &[Table] = &[
                 "{ TZ = \"UTC\", jemalloc = { LD_PRELOAD = \"libjemalloc.so.2\" } }",
                 "environment of the server: a text is for every configuration; a table is named for a value of a \
                  whole-plot factor (or `factor=value`) and is for the configurations with that value",
+            )
+            .with(SERVER),
+            key(
+                "files",
+                Kind::Table { or: &[] },
+                WITHOUT_IT_NONE,
+                "{ \"my.cnf\" = \"[mysqld]\\ninnodb_buffer_pool_size={pool}\\n\" }",
+                "configuration files that are written into `{scratch}` before setup: the text by the file's name; a brace is \
+                 written twice; what differs between configurations stands on the page",
             )
             .with(SERVER),
         ],
@@ -293,21 +310,21 @@ pub(crate) const TABLES: &[Table] = &[
                 Kind::Value(settings::WARMUP.values),
                 Need::Setting { default: settings::WARMUP_OF_A_TRIAL, is_listed: true },
                 "\"30s\"",
-                "its length in this version",
+                "its least length; without `judge`, its length",
             ),
             key(
                 "max",
                 ANY_TIME,
                 Need::Optional("no longer than `min`"),
                 "\"20m\"",
-                "how long to wait for a steady state; kept, and not used in this version",
+                "how long to wait for a steady state; a trial that is not steady by then is INVALID, reason `not-steady`",
             ),
             key(
                 "judge",
                 Kind::Words(warmup_judges),
                 WITHOUT_IT_NONE,
                 "[\"throughput\", \"p99\"]",
-                "what must be steady; kept, and not used in this version",
+                "what must be steady, in batches of 5 s or of a twentieth of `max`, before a trial is measured",
             ),
         ],
     },
@@ -336,14 +353,14 @@ pub(crate) const TABLES: &[Table] = &[
                 Kind::Words(instruments),
                 Need::Default("[\"cpu\"]"),
                 "[\"cpu\", \"io\"]",
-                "the instruments; those other than cpu are recorded as missing in this version",
+                "the instruments; any of them includes cpu",
             ),
             key(
                 "control_arm",
                 BOOL,
                 Need::Default("false"),
                 "true",
-                "some blocks without instruments, so that their cost shows; recorded as missing in this version",
+                "one of each two consecutive blocks, drawn by the seed, is measured without instruments: what they cost",
             ),
         ],
     },
@@ -351,7 +368,8 @@ pub(crate) const TABLES: &[Table] = &[
         path: "values.*",
         need: WITHOUT_IT_NONE,
         meaning: "a number of each trial that is no time, such as how small a file became; its name ends in its unit \
-                  (`reduction_pct`, `size_bytes`), and the page sets it against throughput",
+                  (`reduction_pct`, `size_bytes`), and the page sets it against throughput; or the server's own numbers \
+                  over time",
         keys: &[
             key(
                 "run",
@@ -362,6 +380,22 @@ pub(crate) const TABLES: &[Table] = &[
                  the trial has failed",
             )
             .with(Placeholders::Any),
+            key(
+                "when",
+                word(|| vec!["end", "interval"]),
+                Need::Default("\"end\""),
+                "\"interval\"",
+                "\"interval\": it runs at the end of each interval of the measured phase, outside of the server's control group, \
+                 and prints a line for each number: a name, a colon, an equal sign or a blank, and the number, as `SHOW \
+                 GLOBAL STATUS`, `INFO` and `stats` do; each becomes a series",
+            ),
+            key(
+                "keep",
+                TEXTS,
+                Need::Optional("all numbers, up to 1,000"),
+                "[\"Threads_running\", \"Innodb_rows_read\"]",
+                "the names that are stored; with `when = \"interval\"` only",
+            ),
             RUN_TIMEOUT,
             RUN_RETRIES,
         ],
@@ -419,10 +453,11 @@ pub(crate) const TABLES: &[Table] = &[
             key("metric", word(metrics), Need::Required, "\"p99\"", "what is judged"),
             key(
                 "rule",
-                form("\"not worse than reference by N%\", \"<= TIME\", or \">= RATE\""),
+                form("\"not worse than reference by N%\", \"<= AMOUNT\", or \">= AMOUNT\""),
                 Need::Required,
                 "\"not worse than reference by 5%\"",
-                "what must hold for every configuration at every sub-plot cell; an amount also for the reference",
+                "what must hold for every configuration at every sub-plot cell; an amount (`20ms`, `10000/s`, `64KiB`, `2%`, \
+                 `0.5J`, as the metric has) also for the reference",
             ),
             key(
                 "on_inconclusive",

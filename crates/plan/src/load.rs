@@ -10,9 +10,10 @@ use record::arrivals::Arrivals;
 use record::load::{DataCheck, Distribution, LatePolicy, Schedule, Think, Workload};
 use record::quantity;
 use record::requests::{HttpVersion, SizeClass};
+use record::search::Promise;
 use toml::de::DeValue;
 
-pub(crate) use self::cell::PhaseSettings;
+pub(crate) use self::cell::{PhaseSettings, instance_folder};
 use self::values::{Rate, arrivals, bytes, defines, late_policy, method, mix, rate, sizes, think, ttl};
 use crate::error::{Located, Position};
 use crate::reader::{Reader, Section};
@@ -24,9 +25,14 @@ use crate::value::{boolean, duration, percent, text, whole};
 #[derive(Debug, Clone)]
 pub(crate) enum ParsedRate {
     Plain(Templated<Rate>),
-    Shares(Position),
-    Promise(Position),
+    /// Shares of the capacity, which is found first: the values of a sub-plot factor.
+    Shares(Located<Vec<String>>),
+    /// The highest rate that keeps a promise, which is found first.
+    Promise(Promise),
 }
+
+/// Name of the factor whose values are shares of the capacity.
+pub(crate) const RATE: &str = "rate";
 
 /// Declares the keys that may differ from trial to trial: name, type, parser.
 macro_rules! load_keys {
@@ -145,20 +151,27 @@ fn rate_written<'a>(reader: &mut Reader<'a>, section: &mut Section<'a>) -> Optio
     let found = reader.find(section, "rate")?;
     match &found.value {
         DeValue::Array(shares) => {
-            let share = |v: &DeValue<'_>| v.as_str().is_some_and(|t| quantity::ratio(t).is_ok());
-            if shares.is_empty() || !shares.iter().all(|s| share(s.get_ref())) {
+            let share = |v: &DeValue<'_>| {
+                v.as_str().filter(|t| quantity::ratio(t).is_ok_and(|share| share > 0.0)).map(str::to_owned)
+            };
+            let shares: Option<Vec<String>> = shares.iter().map(|s| share(s.get_ref())).collect();
+            let Some(value) = shares.filter(|shares| !shares.is_empty()) else {
                 reader.bad_found(&found);
                 return None;
-            }
-            Some(ParsedRate::Shares(found.position))
+            };
+            Some(ParsedRate::Shares(Located { value, position: found.position }))
         }
         DeValue::Table(promise) => {
-            let slo = promise.iter().all(|(k, v)| k.get_ref() == "slo" && v.get_ref().is_str());
-            if promise.is_empty() || !slo {
+            let slo = |(key, value): (&toml::Spanned<_>, &toml::Spanned<DeValue<'_>>)| {
+                let text = value.get_ref().as_str().filter(|_| *key.get_ref() == "slo")?;
+                Promise::parse(text).ok()
+            };
+            let promises: Option<Vec<Promise>> = promise.iter().map(slo).collect();
+            let Some(promise) = promises.and_then(|mut all| all.pop()) else {
                 reader.bad_found(&found);
                 return None;
-            }
-            Some(ParsedRate::Promise(found.position))
+            };
+            Some(ParsedRate::Promise(promise))
         }
         _ => reader.templated(found, rate).map(ParsedRate::Plain),
     }

@@ -7,6 +7,7 @@ use record::gate::{GateRule, OnInconclusive};
 
 use crate::error::Located;
 use crate::load::LoadKeys;
+use crate::phases::When;
 use crate::reader::Resolved;
 use crate::server::{Command, Ready, Scheduler, StopSignal};
 use crate::template::Templated;
@@ -47,7 +48,16 @@ pub(crate) struct ParsedServer {
     pub(crate) scheduler: Option<Located<Scheduler>>,
     pub(crate) user: Option<Located<String>>,
     pub(crate) inherit_env: Option<Located<bool>>,
+    pub(crate) nice: Option<Located<i32>>,
     pub(crate) env: Vec<ParsedVariable>,
+    pub(crate) files: Vec<ParsedFile>,
+}
+
+/// File that is written before the server starts.
+#[derive(Debug)]
+pub(crate) struct ParsedFile {
+    pub(crate) name: Located<String>,
+    pub(crate) text: Templated<String>,
 }
 
 #[derive(Debug)]
@@ -62,6 +72,8 @@ pub(crate) struct ParsedRun {
 pub(crate) struct ParsedValue {
     pub(crate) name: Located<String>,
     pub(crate) run: ParsedRun,
+    pub(crate) when: Option<Located<When>>,
+    pub(crate) keep: Option<Located<Vec<String>>>,
 }
 
 #[derive(Debug)]

@@ -21,15 +21,70 @@ pub(crate) enum PreparePlan {
     Run(RunPlan),
 }
 
+/// When the command of a value runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum When {
+    /// After the measured phase.
+    End,
+    /// At the end of each of its intervals.
+    Interval,
+}
+
+impl When {
+    pub(crate) fn read(text: &str) -> Option<Self> {
+        match text {
+            "end" => Some(Self::End),
+            "interval" => Some(Self::Interval),
+            _ => None,
+        }
+    }
+}
+
+/// A number of each trial, or numbers over time.
+#[derive(Debug, Clone)]
+pub(crate) struct ValuePlan {
+    pub(crate) name: String,
+    pub(crate) run: RunPlan,
+    pub(crate) when: When,
+    pub(crate) keep: Option<Vec<String>>,
+}
+
+/// The server's own numbers at the end of each interval.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerValues {
+    /// Name of the series.
+    pub name: String,
+    /// Command that prints a line for each number.
+    pub step: Step,
+    /// Names of the numbers to store; `None`: all.
+    pub keep: Option<Vec<String>>,
+}
+
+/// Longest batch of a judged warm-up, and fewest batches up to its end.
+const BATCH_MAX: Duration = Duration::from_secs(5);
+const BATCHES: u32 = 20;
+
 /// Length of the warm-up before each measured phase.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warmup {
-    /// Minimum and, in this version, exact length.
+    /// Minimum length; the exact length if steadiness is not judged.
     pub min: Duration,
     /// Maximum, if steadiness is judged.
     pub max: Option<Duration>,
     /// Metrics that must be steady.
     pub judge: Vec<String>,
+}
+
+impl Warmup {
+    /// Whether the warm-up lasts until these metrics are steady.
+    pub fn is_judged(&self) -> bool {
+        !self.judge.is_empty() && self.max.is_some()
+    }
+
+    /// Length of a batch for judging: 5 s, or a twentieth of the longest warm-up if that is less.
+    pub fn batch(&self) -> Duration {
+        BATCH_MAX.min(self.max.unwrap_or(self.min) / BATCHES)
+    }
 }
 
 /// Command of a phase.

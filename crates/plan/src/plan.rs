@@ -1,20 +1,23 @@
 //! An executable plan: the part that the runner, the archive and the report read.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use record::bakeoff::{Factor, Judge, Levels, Page, Plot, Trial, blocks_min};
 use record::gate::{Gate, GateRule};
 use record::load::{LoadSettings, PreparePolicy};
+use record::quantity;
+use record::search::Promise;
 use record::target::Target;
 
 use crate::error::{Position, ProblemKind};
-use crate::load::{LoadKeys, PhaseSettings};
-use crate::phases::{Prepare, PreparePlan, RunPlan, Step, Warmup};
+use crate::load::{LoadKeys, ParsedRate, PhaseSettings, RATE, instance_folder};
+use crate::phases::{Prepare, PreparePlan, RunPlan, ServerValues, Step, ValuePlan, Warmup, When};
 use crate::reader::Resolved;
 use crate::secret::Reference;
 use crate::server::{ServerPlan, ServerSpec};
-use crate::template::Template;
+use crate::template::{Template, of_instance};
 use crate::{matrix, order};
 
 /// Executable plan.
@@ -39,7 +42,7 @@ pub struct Plan {
     pub(crate) cooldown: Duration,
     pub(crate) instruments: Vec<String>,
     pub(crate) control_arm: bool,
-    pub(crate) values: Vec<(String, RunPlan)>,
+    pub(crate) values: Vec<ValuePlan>,
     pub(crate) judge: Judge,
     pub(crate) sponsor: Option<String>,
     pub(crate) tuning: Option<String>,
@@ -48,6 +51,17 @@ pub struct Plan {
     pub(crate) remarks: Vec<Note>,
     pub(crate) unsupported: Vec<Note>,
     pub(crate) shortened: bool,
+    /// Rates that were found, by the levels of the other sub-plot factors.
+    pub(crate) found: BTreeMap<Levels, f64>,
+}
+
+/// A rate that is measured before the first trial, on the reference configuration.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RateToFind {
+    /// Completed events per second of a closed loop.
+    Capacity,
+    /// The highest rate that keeps a promise.
+    Promise(Promise),
 }
 
 /// Remark about a plan, for its user.
@@ -58,6 +72,9 @@ pub struct Note {
     /// Clause, lower case.
     pub text: String,
 }
+
+/// First of the streams that draw the control arm; those of trials have smaller numbers.
+const CONTROL_STREAM: u64 = 1 << 40;
 
 /// Size of a plan from [`Plan::shortened`].
 const SHORT_BLOCKS: u32 = 2;
@@ -134,6 +151,24 @@ impl Plan {
     /// Whether some blocks run without instruments, to measure the cost of the instruments.
     pub fn control_arm(&self) -> bool {
         self.control_arm
+    }
+
+    /// Whether the instruments watch a block.
+    ///
+    /// With a control arm, one block of each two consecutive ones, drawn by the seed, has none. A last block
+    /// without a partner has them.
+    pub fn is_observed(&self, block: u32) -> bool {
+        if !self.control_arm || (block % 2 == 1 && block == self.blocks) {
+            return true;
+        }
+        let pair = (block - 1) / 2;
+        let second_is_control = order::Stream::of(self.seed, CONTROL_STREAM + u64::from(pair)).below(2) == 1;
+        second_is_control == (block % 2 == 1)
+    }
+
+    /// Number of blocks that the instruments watch.
+    pub fn observed_blocks(&self) -> u32 {
+        (1..=self.blocks).map(|block| u32::from(self.is_observed(block))).sum()
     }
 
     /// Rules for the comparison.
@@ -215,7 +250,17 @@ impl Plan {
 
     /// Target of the load of a cell.
     pub fn target(&self, levels: &Levels, scratch: &Path) -> Target {
-        self.load.target_of(levels, scratch)
+        self.load.target_of(levels, scratch, self.instances())
+    }
+
+    /// Number of instances of the server; 1 without a server.
+    pub fn instances(&self) -> u32 {
+        self.server.as_ref().map_or(1, |server| server.instances)
+    }
+
+    /// Folder of an instance, numbered from 1: that of the series if there is one.
+    pub fn instance_folder(&self, scratch: &Path, number: u32) -> PathBuf {
+        instance_folder(scratch, self.instances(), number)
     }
 
     /// Load settings of a trial, every default resolved.
@@ -225,9 +270,7 @@ impl Plan {
     ///
     /// - `scratch`: directory for `{scratch}`.
     ///
-    /// # Panics
-    ///
-    /// If the plan has a rate that this version does not support; see [`Plan::unsupported`].
+    /// A rate that must be found has a placeholder until [`Plan::with_rate`].
     pub fn load_settings(&self, trial: &Trial, scratch: &Path) -> LoadSettings {
         let phases = PhaseSettings {
             prepare: match self.prepare {
@@ -238,13 +281,84 @@ impl Plan {
             time: self.measure,
             interval: self.interval,
             seed: self.seed.wrapping_add(u64::from(trial.block)),
+            found_per_s: self.found_per_s(&trial.levels),
+            instances: self.instances(),
         };
         self.load.settings(&trial.levels, scratch, &phases)
     }
 
-    /// Server of a series; `None` if the plan has none.
-    pub fn server(&self, levels: &Levels, scratch: &Path) -> Option<ServerSpec> {
-        Some(self.server.as_ref()?.of(levels, scratch))
+    /// Rate that must be found before the first trial; `None` if the plan gives its rates.
+    pub fn rate_to_find(&self) -> Option<RateToFind> {
+        match &self.load.rate {
+            Some(ParsedRate::Shares(_)) => Some(RateToFind::Capacity),
+            Some(ParsedRate::Promise(promise)) => Some(RateToFind::Promise(promise.clone())),
+            Some(ParsedRate::Plain(_)) | None => None,
+        }
+    }
+
+    /// One trial of the reference configuration for each rate to be found; each with other levels of the
+    /// sub-plot factors, except the rate.
+    pub fn rate_searches(&self) -> Vec<(Levels, Trial)> {
+        if self.rate_to_find().is_none() {
+            return Vec::new();
+        }
+        let is_reference = |trial: &Trial| {
+            let mut whole = self.factors.iter().filter(|f| f.plot == Plot::Whole);
+            whole.all(|f| trial.levels.get(&f.name) == f.reference.as_ref().or(f.values.first()))
+        };
+        let mut searches: Vec<(Levels, Trial)> = Vec::new();
+        for trial in self.trials().into_iter().filter(|t| t.block == 1).filter(is_reference) {
+            let cell = self.rate_cell(&trial.levels);
+            if searches.iter().all(|(known, _)| *known != cell) {
+                searches.push((cell, trial));
+            }
+        }
+        searches.sort_by(|(a, _), (b, _)| a.cmp(b));
+        searches
+    }
+
+    /// Levels that a found rate depends on: those of the sub-plot factors, except the rate.
+    pub fn rate_cell(&self, levels: &Levels) -> Levels {
+        let sub = self.factors.iter().filter(|f| f.plot == Plot::Sub && !self.is_share_factor(&f.name));
+        sub.filter_map(|f| Some((f.name.clone(), levels.get(&f.name)?.clone()))).collect()
+    }
+
+    /// Plan with the rate that was found for a cell of [`Plan::rate_cell`].
+    #[must_use]
+    pub fn with_rate(mut self, cell: Levels, per_s: f64) -> Self {
+        self.found.insert(cell, per_s);
+        self
+    }
+
+    /// Whether the rate of a cell of [`Plan::rate_cell`] was found.
+    pub fn is_rate_known(&self, cell: &Levels) -> bool {
+        self.found.contains_key(cell)
+    }
+
+    /// The found rate that a trial's rate says; the inverse of the share.
+    pub fn rate_behind(&self, levels: &Levels, offered_per_s: f64) -> f64 {
+        offered_per_s / self.share(levels)
+    }
+
+    fn found_per_s(&self, levels: &Levels) -> Option<f64> {
+        let found = self.found.get(&self.rate_cell(levels))?;
+        Some(found * self.share(levels))
+    }
+
+    fn share(&self, levels: &Levels) -> f64 {
+        let share = levels.get(RATE).filter(|_| self.is_share_factor(RATE));
+        share.and_then(|text| quantity::ratio(text).ok()).unwrap_or(1.0)
+    }
+
+    fn is_share_factor(&self, name: &str) -> bool {
+        name == RATE && matches!(self.load.rate, Some(ParsedRate::Shares(_)))
+    }
+
+    /// Instances of the server of a series, in order; empty if the plan has no server.
+    pub fn servers(&self, levels: &Levels, scratch: &Path) -> Vec<ServerSpec> {
+        let Some(server) = &self.server else { return Vec::new() };
+        let numbers = 1..=server.instances;
+        numbers.map(|i| server.of(levels, &self.instance_folder(scratch, i), i)).collect()
     }
 
     /// Account in `server.user`; `None`: the runner chooses.
@@ -274,13 +388,15 @@ impl Plan {
         self.server.as_ref().is_some_and(|server| server.inherit_env)
     }
 
-    /// Command before the start of the server.
-    pub fn setup(&self, levels: &Levels, scratch: &Path) -> Option<Step> {
-        self.setup.as_ref().map(|run| run.step(levels, scratch))
+    /// Command before the start of an instance of the server, numbered from 1.
+    pub fn setup(&self, levels: &Levels, scratch: &Path, number: u32) -> Option<Step> {
+        let (levels, scratch) = (of_instance(levels, number), self.instance_folder(scratch, number));
+        self.setup.as_ref().map(|run| run.step(&levels, &scratch))
     }
 
-    /// Source of the data set of a series.
-    pub fn prepare(&self, levels: &Levels, scratch: &Path) -> Prepare {
+    /// Source of the data set of a series; a command is that of an instance, numbered from 1.
+    pub fn prepare(&self, levels: &Levels, scratch: &Path, number: u32) -> Prepare {
+        let (levels, scratch) = (&of_instance(levels, number), &self.instance_folder(scratch, number));
         match &self.prepare {
             PreparePlan::Builtin => Prepare::Builtin,
             PreparePlan::Nothing => Prepare::Nothing,
@@ -291,7 +407,19 @@ impl Plan {
     /// Numbers that each trial collects after its measured phase: name, and the command that prints the
     /// number last.
     pub fn values(&self, levels: &Levels, scratch: &Path) -> Vec<(String, Step)> {
-        self.values.iter().map(|(name, run)| (name.clone(), run.step(levels, scratch))).collect()
+        let at_end = self.values.iter().filter(|value| value.when == When::End);
+        at_end.map(|value| (value.name.clone(), value.run.step(levels, scratch))).collect()
+    }
+
+    /// The server's own numbers at the end of each interval.
+    pub fn server_values(&self, levels: &Levels, scratch: &Path) -> Vec<ServerValues> {
+        let over_time = self.values.iter().filter(|value| value.when == When::Interval);
+        let of = |value: &ValuePlan| ServerValues {
+            name: value.name.clone(),
+            step: value.run.step(levels, scratch),
+            keep: value.keep.clone(),
+        };
+        over_time.map(of).collect()
     }
 
     /// Secrets that the plan refers to, each once.
@@ -324,12 +452,13 @@ impl Plan {
         if let Some(server) = &mut self.server {
             all.extend([&mut server.command.template, &mut server.ready.template]);
             all.extend(server.environment.iter_mut().map(|e| &mut e.value.template));
+            all.extend(server.files.iter_mut().map(|(_, text)| &mut text.template));
         }
         let prepare = match &mut self.prepare {
             PreparePlan::Run(run) => Some(run),
             PreparePlan::Builtin | PreparePlan::Nothing => None,
         };
-        let commands = self.setup.iter_mut().chain(prepare).chain(self.values.iter_mut().map(|(_, run)| run));
+        let commands = self.setup.iter_mut().chain(prepare).chain(self.values.iter_mut().map(|v| &mut v.run));
         all.extend(commands.map(|run| &mut run.run.template));
         all
     }
@@ -346,6 +475,7 @@ impl Plan {
         plan.measure = plan.measure.min(SHORT_MEASURE);
         plan.interval = plan.interval.min(SHORT_INTERVAL);
         plan.warmup.min = plan.warmup.min.min(SHORT_WARMUP);
+        plan.warmup.judge.clear();
         plan.cooldown = Duration::ZERO;
         plan.judge.gates.clear();
         plan.shortened = true;

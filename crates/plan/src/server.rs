@@ -6,7 +6,7 @@ use std::time::Duration;
 use record::bakeoff::Levels;
 use record::command_line;
 
-use crate::template::{Templated, text_of};
+use crate::template::{Templated, of_instance, text_of};
 
 #[derive(Debug, Clone)]
 pub(crate) struct ServerPlan {
@@ -15,7 +15,12 @@ pub(crate) struct ServerPlan {
     pub(crate) ready_timeout: Duration,
     pub(crate) stop: StopSignal,
     pub(crate) stop_timeout: Duration,
-    pub(crate) cpus: Option<Vec<u32>>,
+    pub(crate) instances: u32,
+    /// CPUs of each instance.
+    pub(crate) cpus: Option<Vec<Vec<u32>>>,
+    pub(crate) nice: i32,
+    /// Texts of configuration files, by name.
+    pub(crate) files: Vec<(String, Templated<String>)>,
     pub(crate) scheduler: Scheduler,
     pub(crate) user: Option<String>,
     pub(crate) inherit_env: bool,
@@ -49,6 +54,10 @@ pub struct ServerSpec {
     pub cpus: Option<Vec<u32>>,
     /// Scheduling class.
     pub scheduler: Scheduler,
+    /// Nice value.
+    pub nice: i32,
+    /// Files to write into the folder of the instance: name and text.
+    pub files: Vec<(String, String)>,
 }
 
 /// Program and arguments, without a shell.
@@ -101,9 +110,12 @@ pub enum Scheduler {
 }
 
 impl ServerPlan {
-    /// Server of one configuration.
-    pub(crate) fn of(&self, levels: &Levels, scratch: &Path) -> ServerSpec {
-        let scratch = text_of(scratch);
+    /// One instance of the server of one configuration.
+    ///
+    /// - `number`: from 1.
+    /// - `scratch`: folder of the instance.
+    pub(crate) fn of(&self, levels: &Levels, scratch: &Path, number: u32) -> ServerSpec {
+        let (scratch, levels) = (text_of(scratch), &of_instance(levels, number));
         let applies = |e: &&EnvPlan| match &e.only {
             None => true,
             Some((factor, value)) => levels.get(factor) == Some(value),
@@ -116,8 +128,10 @@ impl ServerPlan {
             ready_timeout: self.ready_timeout,
             stop: self.stop,
             stop_timeout: self.stop_timeout,
-            cpus: self.cpus.clone(),
+            cpus: self.cpus.as_ref().and_then(|all| all.get(number as usize - 1).cloned()),
             scheduler: self.scheduler,
+            nice: self.nice,
+            files: self.files.iter().map(|(name, text)| (name.clone(), text.of(levels, &scratch))).collect(),
         }
     }
 }

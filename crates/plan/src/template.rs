@@ -14,6 +14,16 @@ use crate::secret::Reference;
 /// Placeholder for the scratch directory of a series.
 pub(crate) const SCRATCH: &str = "scratch";
 
+/// Placeholder for the number of an instance of the server, from 1.
+pub(crate) const INSTANCE: &str = "instance";
+
+/// Levels with the number of an instance among them.
+pub(crate) fn of_instance(levels: &Levels, number: u32) -> Levels {
+    let mut levels = levels.clone();
+    levels.insert(INSTANCE.to_owned(), number.to_string());
+    levels
+}
+
 /// Path of a directory as text, for [`SCRATCH`].
 pub(crate) fn text_of(scratch: &Path) -> String {
     scratch.to_str().expect("the runner's scratch folders are UTF-8").to_owned()
@@ -120,7 +130,7 @@ impl Template {
         for part in &self.0 {
             match part {
                 Part::Text(text) => scanner.pass(text),
-                Part::Name { name, is_raw } if name != SCRATCH => {
+                Part::Name { name, is_raw } if name != SCRATCH && name != INSTANCE => {
                     let level = levels.get(name).map_or("", String::as_str);
                     let shown = level.escape_debug();
                     let variable = name.replace('-', "_");
@@ -167,6 +177,7 @@ impl Template {
                 Part::Name { name, is_raw } => {
                     let value = match name.as_str() {
                         SCRATCH => scratch,
+                        INSTANCE => levels.get(INSTANCE).map_or("1", String::as_str),
                         _ => levels.get(name).expect("placeholders are checked against the factors"),
                     };
                     if *is_raw {

@@ -9,13 +9,22 @@ use std::fmt;
 use record::instruments::Instruments;
 use record::missing::{Maybe, Missing};
 
+use record::resources::{Resource, Used};
+
+use crate::cgroups::Cgroup;
 use crate::cost::Cost;
 use crate::locks::Refused;
-use crate::{block_io, locks, memory, nic, user_locks};
+use crate::{block_io, locks, memory, nic, power, user_locks};
 
 /// Kinds of instruments for `--observe`, besides `cpu`.
-pub const KINDS: &[Kind] =
-    &[block_io::KIND, nic::KIND, memory::observe::KIND, locks::observe::KIND, user_locks::observe::KIND];
+pub const KINDS: &[Kind] = &[
+    block_io::KIND,
+    nic::KIND,
+    memory::observe::KIND,
+    locks::observe::KIND,
+    user_locks::observe::KIND,
+    power::observe::KIND,
+];
 
 /// A kind of instrument.
 #[derive(Debug, Clone, Copy)]
@@ -25,6 +34,8 @@ pub struct Kind {
     /// Opens it; never fails: an unavailable instrument states the reason in its notes and yields no
     /// readings.
     pub open: fn() -> Box<dyn Instrument>,
+    /// Opens it to tell the tasks of a server from others, if it can; `None`: as `open`.
+    pub open_for_server: Option<fn() -> Box<dyn Instrument>>,
 }
 
 /// One value of one series over the interval that was read.
@@ -71,6 +82,23 @@ pub trait Instrument: fmt::Debug {
     /// Missing if events run no program of the instrument, or the kernel lacks the number.
     fn cost(&mut self) -> Maybe<Cost> {
         Err(Missing::because("it is read at the edges of intervals only"))
+    }
+
+    /// Whether it can observe on this machine.
+    ///
+    /// # Errors
+    ///
+    /// Missing if it cannot.
+    fn is_able(&self) -> Maybe<()> {
+        Ok(())
+    }
+
+    /// Names the control group of the server under test; `None`: its tasks cannot be told from others.
+    fn follow_server(&mut self, _: Option<&Cgroup>) {}
+
+    /// Amounts of resources from the start to the last reading, for metrics that are judged.
+    fn used(&mut self) -> Vec<(Resource, Maybe<Used>)> {
+        Vec::new()
     }
 
     /// Hands over the intervals, if the instrument stores more than its readings.

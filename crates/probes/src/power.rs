@@ -8,6 +8,8 @@
 //! about once in a millisecond: over 100 ms an edge is off by up to 1 %. *Costs* a read of a register by the
 //! package for each zone at each edge. Not measured: no machine with such counters was at hand.
 
+pub(crate) mod observe;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{fs, io};

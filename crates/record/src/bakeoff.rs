@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::environment::Environment;
 use crate::gate::Gate;
-pub use crate::metric::Metric;
+pub use crate::metric::{Metric, Scale};
 use crate::run::{Run, RunHeader, RunState, words};
 
 /// Variable of the design.
@@ -49,6 +49,9 @@ pub struct Trial {
     /// Value of every factor.
     pub levels: Levels,
 }
+
+/// Label, with the value `yes`, of a run that was measured without instruments to show what they cost.
+pub const CONTROL_ARM: &str = "control-arm";
 
 /// Outcome of an attempt at a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

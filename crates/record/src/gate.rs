@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::metric::Metric;
-use crate::quantity::{duration, rate_per_s, ratio, written_duration};
+use crate::quantity::{bytes, duration, rate_per_s, ratio, written_duration};
 use crate::run::words;
 
 /// Condition on one metric.
@@ -32,13 +32,19 @@ pub enum GateRule {
     AtLeast(Amount),
 }
 
-/// Limit of a metric, with its unit; over 0.
+/// Limit of a metric, with its unit; over 0, but for a share.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Amount {
     /// Time.
     Seconds(f64),
     /// Rate.
     PerSecond(f64),
+    /// Bytes.
+    Bytes(f64),
+    /// Energy in joules.
+    Joules(f64),
+    /// Share; stored as 1 plus the share, as the values of such a metric are.
+    Share(f64),
 }
 
 /// Effect of an inconclusive gate on the exit code.
@@ -86,6 +92,16 @@ pub enum NotAGate {
 /// Forms of a rule, for messages.
 pub const RULE_FORMS: &str = "`not worse by 5%`, `<= 20ms` or `>= 10000/s`";
 
+/// Kind of a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    Time,
+    Rate,
+    Bytes,
+    Energy,
+    Share,
+}
+
 impl Gate {
     /// Parses `p99 not worse by 5%`, `p99 <= 20ms`, `throughput >= 10000/s`. An inconclusive result is
     /// inconclusive.
@@ -130,12 +146,14 @@ impl GateRule {
     /// [`NotAGate::WrongUnit`] if it has not.
     pub fn fits(self, metric: Metric) -> Result<(), NotAGate> {
         let (Self::AtMost(amount) | Self::AtLeast(amount)) = self else { return Ok(()) };
-        let is_rate = matches!(amount, Amount::PerSecond(_));
-        let (wants_rate, expected) = match metric {
-            Metric::Throughput => (true, "a rate such as 10000/s"),
-            Metric::P99 | Metric::CpuPerEvent => (false, "a time such as 20ms"),
+        let (unit, expected) = match metric {
+            Metric::Throughput => (Unit::Rate, "a rate such as 10000/s"),
+            Metric::P99 | Metric::CpuPerEvent => (Unit::Time, "a time such as 20ms"),
+            Metric::IoPerEvent => (Unit::Bytes, "a size such as 64KiB"),
+            Metric::EnergyPerEvent => (Unit::Energy, "an energy such as 0.5J"),
+            Metric::LockCpu | Metric::MemoryGrowth => (Unit::Share, "a share such as 2%"),
         };
-        if is_rate == wants_rate {
+        if amount.unit() == unit {
             return Ok(());
         }
         Err(NotAGate::WrongUnit { metric: metric.word(), found: amount.to_string(), expected })
@@ -143,19 +161,41 @@ impl GateRule {
 }
 
 impl Amount {
-    /// Parses `20ms`, `10000/s`; 0 has no logarithm and is refused.
+    /// Parses `20ms`, `10000/s`, `64KiB`, `0.5J`, `2%`; 0 has no logarithm and is refused, but for a share.
     fn read(text: &str) -> Option<Self> {
-        let amount = match duration(text) {
-            Ok(time) => Self::Seconds(time.as_secs_f64()),
-            Err(_) => Self::PerSecond(rate_per_s(text).ok()?),
+        let joules = |text: &str| text.strip_suffix('J')?.trim().parse().ok().filter(|j: &f64| j.is_finite());
+        let amount = if let Ok(time) = duration(text) {
+            Self::Seconds(time.as_secs_f64())
+        } else if let Ok(share) = ratio(text) {
+            Self::Share(1.0 + share)
+        } else if let Ok(per_s) = rate_per_s(text) {
+            Self::PerSecond(per_s)
+        } else if let Some(joules) = joules(text) {
+            Self::Joules(joules)
+        } else {
+            Self::Bytes(bytes(text).ok()? as f64)
         };
         (amount.value() > 0.0).then_some(amount)
     }
 
-    /// The number, in seconds or per second.
+    /// The number, in the unit of the metric's values.
     pub fn value(self) -> f64 {
         match self {
-            Self::Seconds(value) | Self::PerSecond(value) => value,
+            Self::Seconds(value)
+            | Self::PerSecond(value)
+            | Self::Bytes(value)
+            | Self::Joules(value)
+            | Self::Share(value) => value,
+        }
+    }
+
+    fn unit(self) -> Unit {
+        match self {
+            Self::Seconds(_) => Unit::Time,
+            Self::PerSecond(_) => Unit::Rate,
+            Self::Bytes(_) => Unit::Bytes,
+            Self::Joules(_) => Unit::Energy,
+            Self::Share(_) => Unit::Share,
         }
     }
 }
@@ -170,11 +210,7 @@ impl fmt::Display for GateRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotWorseBy { ratio } => {
-                // The shortest text that reads back to the same number.
-                let digits = (0..16).map(|digits| format!("{:.digits$}%", ratio * 100.0));
-                let exact = digits.into_iter().find(|text| self::ratio(text).as_ref() == Ok(ratio));
-                let text = exact.unwrap_or_else(|| format!("{}%", ratio * 100.0));
-                write!(f, "not worse than reference by {text}")
+                write!(f, "not worse than reference by {}", percent(*ratio))
             }
             Self::AtMost(amount) => write!(f, "<= {amount}"),
             Self::AtLeast(amount) => write!(f, ">= {amount}"),
@@ -187,8 +223,18 @@ impl fmt::Display for Amount {
         match self {
             Self::Seconds(value) => f.write_str(&written_duration(Duration::from_secs_f64(*value))),
             Self::PerSecond(value) => write!(f, "{value}/s"),
+            Self::Bytes(value) => write!(f, "{value}B"),
+            Self::Joules(value) => write!(f, "{value}J"),
+            Self::Share(value) => f.write_str(&percent(value - 1.0)),
         }
     }
+}
+
+/// The shortest percentage that reads back to the same share, or to one that differs by rounding alone.
+fn percent(share: f64) -> String {
+    let digits = (0..16).map(|digits| format!("{:.digits$}%", share * 100.0));
+    let is_it = |text: &String| ratio(text).is_ok_and(|read| (read - share).abs() <= 1e-12 * share.max(1e-3));
+    digits.into_iter().find(is_it).unwrap_or_else(|| format!("{}%", share * 100.0))
 }
 
 #[cfg(test)]
@@ -197,7 +243,15 @@ mod tests {
 
     #[test]
     fn a_gate_is_written_as_it_is_read() {
-        for text in ["p99 not worse than reference by 5%", "p99 <= 20ms", "throughput >= 10000/s"] {
+        for text in [
+            "p99 not worse than reference by 5%",
+            "p99 <= 20ms",
+            "throughput >= 10000/s",
+            "io-per-event <= 65536B",
+            "energy-per-event <= 0.5J",
+            "lock-cpu <= 2%",
+            "memory-growth <= 0%",
+        ] {
             assert_eq!(Gate::read(text).unwrap().to_string(), text);
         }
         assert_eq!(Gate::read("p99<=20ms"), Gate::read(" p99  <=  20ms "));
@@ -210,9 +264,11 @@ mod tests {
         let said = |text: &str| Gate::read(text).unwrap_err().to_string();
         assert_eq!(
             said("p99.9 <= 20ms"),
-            "`p99.9` is not a metric of bake-offs; expected one of throughput, p99, cpu-per-event"
+            "`p99.9` is not a metric of bake-offs; expected one of throughput, p99, cpu-per-event, lock-cpu, io-per-event, \
+             memory-growth, energy-per-event"
         );
         assert_eq!(said("p99 <= 10/s"), "p99 is a time such as 20ms, and the limit is `10/s`");
+        assert_eq!(said("lock-cpu <= 5ms"), "lock-cpu is a share such as 2%, and the limit is `5ms`");
         assert_eq!(said("throughput >= 5m"), "throughput is a rate such as 10000/s, and the limit is `5m`");
         for rule in
             ["", "better by 5%", "not worse by 0%", "not worse by 100%", "not worse by 5", "<= 0", "<= 20"]

@@ -11,14 +11,51 @@ pub enum Metric {
     P99,
     /// CPU time of the server's own tasks per completed event.
     CpuPerEvent,
+    /// Share of the time of all CPUs that tasks spun for locks of the kernel.
+    LockCpu,
+    /// Bytes that the server's own processes read from and wrote to storage per completed event.
+    IoPerEvent,
+    /// Growth of the server's own memory over the measured phase, as a share of its level at the start.
+    MemoryGrowth,
+    /// Energy of the machine per completed event.
+    EnergyPerEvent,
 }
 
-words!(Metric { Throughput = "throughput", P99 = "p99", CpuPerEvent = "cpu-per-event" });
+words!(Metric {
+    Throughput = "throughput",
+    P99 = "p99",
+    CpuPerEvent = "cpu-per-event",
+    LockCpu = "lock-cpu",
+    IoPerEvent = "io-per-event",
+    MemoryGrowth = "memory-growth",
+    EnergyPerEvent = "energy-per-event",
+});
+
+/// Scale on which two values of a metric are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scale {
+    /// By their ratio.
+    Ratio,
+    /// By their difference, in percentage points: the metric is a share that may be 0, which has no
+    /// logarithm. A value is stored as 1 plus the share, so that the ratio of two values is their difference.
+    Points,
+}
 
 impl Metric {
+    /// Metrics that a plan judges if it names none, as far as its phases are long enough.
+    pub const DEFAULT: [Self; 3] = [Self::Throughput, Self::P99, Self::CpuPerEvent];
+
     /// Whether a higher value is better.
     pub fn more_is_better(self) -> bool {
         self == Self::Throughput
+    }
+
+    /// Scale on which two values are compared.
+    pub fn scale(self) -> Scale {
+        match self {
+            Self::LockCpu | Self::MemoryGrowth => Scale::Points,
+            _ => Scale::Ratio,
+        }
     }
 
     /// Fewest events of a trial for which the metric is judged.
@@ -28,7 +65,7 @@ impl Metric {
     pub fn events_min(self) -> u64 {
         match self {
             Self::P99 => 10_000,
-            Self::Throughput | Self::CpuPerEvent => 1,
+            _ => 1,
         }
     }
 }

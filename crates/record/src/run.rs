@@ -16,9 +16,11 @@ use crate::limits::{Throttled, not_watched};
 use crate::load::LoadRecord;
 use crate::missing::Maybe;
 use crate::proof::Proof;
+use crate::resources::Resources;
 use crate::series::Sample;
 use crate::server_cpu::ServerCpu;
 use crate::target::mask_text;
+use crate::warm_up::WarmUp;
 
 /// Permanent id of a run or a bake-off: 26 letters that sort by time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -252,6 +254,10 @@ pub struct Run {
     pub cpu: Vec<CpuInterval>,
     /// CPU time of the server under test over the measured phase of the load.
     pub server_cpu: Maybe<ServerCpu>,
+    /// Other resources over the measured phase of the load.
+    pub resources: Resources,
+    /// The warm-up before the load, if it was judged.
+    pub warm_up: Option<WarmUp>,
     /// Intervals of the other instruments.
     pub instruments: Instruments,
     /// Other numbers over time.
@@ -273,6 +279,8 @@ impl Run {
             load: None,
             cpu: Vec::new(),
             server_cpu: ServerCpu::not_measured(),
+            resources: Resources::new(),
+            warm_up: None,
             instruments: Instruments::default(),
             series: Vec::new(),
             proofs: Vec::new(),

@@ -27,9 +27,16 @@ impl Target {
         self.0.split_once(':').map_or("", |(scheme, _)| scheme)
     }
 
-    /// Text with the password masked, in the user-info part and in `password=` parameters.
+    /// Targets of several servers, one on each line.
+    pub fn lines(&self) -> impl Iterator<Item = Self> {
+        self.0.lines().map(Self::new)
+    }
+
+    /// Text with the password masked, in the user-info part and in `password=` parameters; several servers
+    /// are separated by commas.
     pub fn masked(&self) -> String {
-        mask_parameters(&mask_user_info(&self.0))
+        let masked = |line: &str| mask_parameters(&mask_user_info(line));
+        self.0.split('\n').map(masked).collect::<Vec<_>>().join(", ")
     }
 
     /// Server message with the passwords of this target masked: a server may repeat them.
@@ -41,11 +48,13 @@ impl Target {
     }
 
     fn secrets(&self) -> impl Iterator<Item = &str> {
-        let password = password_in(&self.0);
-        let query = self.0.split_once('?').map_or("", |(_, query)| query);
-        let parameters = query.split('&').filter_map(|pair| pair.split_once('='));
-        let secret = parameters.filter(|(name, _)| is_secret_parameter(name)).map(|(_, value)| value);
-        password.into_iter().chain(secret).filter(|secret| !secret.is_empty() && !is_reference(secret))
+        self.0.split('\n').flat_map(|line| {
+            let password = password_in(line);
+            let query = line.split_once('?').map_or("", |(_, query)| query);
+            let parameters = query.split('&').filter_map(|pair| pair.split_once('='));
+            let secret = parameters.filter(|(name, _)| is_secret_parameter(name)).map(|(_, value)| value);
+            password.into_iter().chain(secret).filter(|secret| !secret.is_empty() && !is_reference(secret))
+        })
     }
 }
 

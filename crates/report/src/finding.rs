@@ -112,7 +112,7 @@ fn claim(comparisons: &Comparisons, reference: &str, group: &[&Pair]) -> String 
         return match group[0].metric {
             Metric::Throughput => format!("is {times} times as fast as {reference} {evidence}"),
             Metric::P99 => format!("has {times} times the p99 latency of {reference} {evidence}"),
-            Metric::CpuPerEvent => format!("uses {times} times the CPU per event of {reference} {evidence}"),
+            other => format!("uses {times} times the {} of {reference} {evidence}", metric_name(other)),
         };
     }
     let of = |(low, high): (f64, f64)| {
@@ -129,11 +129,19 @@ fn claim(comparisons: &Comparisons, reference: &str, group: &[&Pair]) -> String 
         (Metric::P99, false) => {
             format!("has a p99 latency {percent} lower than that of {reference} {evidence}")
         }
-        (Metric::CpuPerEvent, true) => {
-            format!("uses {percent} more CPU per event than {reference} {evidence}")
+        (Metric::MemoryGrowth, true) => {
+            format!("grows by {percent} of its memory more than {reference} {evidence}")
         }
-        (Metric::CpuPerEvent, false) => {
-            format!("uses {percent} less CPU per event than {reference} {evidence}")
+        (Metric::MemoryGrowth, false) => {
+            format!("grows by {percent} of its memory less than {reference} {evidence}")
+        }
+        (Metric::LockCpu, is_more) => {
+            let more = if is_more { "more" } else { "less" };
+            format!("spins for kernel locks in {percent} of all CPU time {more} than {reference} {evidence}")
+        }
+        (other, is_more) => {
+            let more = if is_more { "more" } else { "less" };
+            format!("uses {percent} {more} {} than {reference} {evidence}", metric_name(other))
         }
     }
 }

@@ -6,7 +6,7 @@ pub mod junit;
 use analysis::{GateComparison, GateOutcome, GateResult};
 use record::gate::{Gate, GateRule, OnInconclusive};
 
-use crate::number::{change, change_interval, metric_value};
+use crate::number::{change_interval_of, change_of, metric_value};
 use crate::words::{at, configuration, plural};
 
 /// `p99 <= 20ms`.
@@ -30,10 +30,12 @@ pub(crate) fn comparison(gate: &Gate, of: &GateComparison) -> String {
 /// The value of a comparison with its interval; `at least` if it has no upper end.
 pub(crate) fn measured(gate: &Gate, of: &GateComparison) -> String {
     let is_relative = matches!(gate.rule, GateRule::NotWorseBy { .. });
-    let value = |value: f64| if is_relative { change(value) } else { metric_value(gate.metric, value) };
+    let value = |value: f64| {
+        if is_relative { change_of(gate.metric, value) } else { metric_value(gate.metric, value) }
+    };
     match (&of.value, &of.low, &of.high) {
         (Ok(middle), Ok(low), Ok(high)) if is_relative => {
-            format!("{} {}", change(*middle), change_interval(*low, *high))
+            format!("{} {}", change_of(gate.metric, *middle), change_interval_of(gate.metric, *low, *high))
         }
         (Ok(middle), Ok(low), Ok(high)) => {
             format!("{} [{}, {}]", value(*middle), value(*low), value(*high))

@@ -1,6 +1,6 @@
 //! The format of numbers in reports: with units and significant digits only.
 
-use record::bakeoff::Metric;
+use record::bakeoff::{Metric, Scale};
 
 /// `850ns`, `12.3us`, `4.56ms`, `1.23s`: three significant digits.
 pub(crate) fn latency(ns: f64) -> String {
@@ -74,6 +74,44 @@ pub(crate) fn change(ratio: f64) -> String {
         // A remainder of under half a percent must not read as nothing at all.
         _ if ratio < 0.005 => format!("{pct:+.2} %"),
         _ => format!("{pct:+.0} %"),
+    }
+}
+
+/// The difference of two values of a metric: a change, or percentage points (`+0.31 pp`).
+pub(crate) fn change_of(metric: Metric, ratio: f64) -> String {
+    match metric.scale() {
+        Scale::Ratio => change(ratio),
+        Scale::Points => points(ratio),
+    }
+}
+
+/// Two differences as an interval.
+pub(crate) fn change_interval_of(metric: Metric, low: f64, high: f64) -> String {
+    match metric.scale() {
+        Scale::Ratio => change_interval(low, high),
+        Scale::Points => format!("[{}, {}]", points(low), points(high)),
+    }
+}
+
+/// `+0.31 pp`, with at least two digits that are not 0.
+fn points(ratio: f64) -> String {
+    let points = (ratio - 1.0) * 100.0;
+    match points.abs() {
+        p if p < 0.000_5 => "0 pp".to_owned(),
+        p if p < 0.095 => format!("{points:+.3} pp"),
+        p if p < 9.95 => format!("{points:+.2} pp"),
+        _ => format!("{points:+.1} pp"),
+    }
+}
+
+/// A share that is stored as 1 plus the share: `0.31 %`.
+fn stored_share(value: f64) -> String {
+    let percent = (value - 1.0) * 100.0;
+    match percent.abs() {
+        p if p < 0.000_05 => "0 %".to_owned(),
+        p if p < 0.095 => format!("{percent:.4} %"),
+        p if p < 9.95 => format!("{percent:.2} %"),
+        _ => format!("{percent:.1} %"),
     }
 }
 
@@ -152,7 +190,15 @@ pub(crate) fn metric_value(metric: Metric, value: f64) -> String {
     match metric {
         Metric::Throughput => format!("{}/s", significant_4(value)),
         Metric::P99 | Metric::CpuPerEvent => latency(value * 1e9),
+        Metric::LockCpu | Metric::MemoryGrowth => stored_share(value),
+        Metric::IoPerEvent => format!("{} B", significant_4(value)),
+        Metric::EnergyPerEvent => format!("{} J", small(value)),
     }
+}
+
+/// Three significant digits of a value that may be far below 1.
+fn small(value: f64) -> String {
+    if value.abs() < 0.001 { format!("{value:.2e}") } else { significant_4(value) }
 }
 
 /// Four significant digits.

@@ -3,7 +3,7 @@
 use analysis::sweep::{Cost, Estimate, Shape};
 use analysis::usl::{Cliff, Law, Scaling};
 use analysis::{Cell, Comparisons};
-use record::bakeoff::{Levels, Metric};
+use record::bakeoff::{Levels, Metric, Scale};
 
 use crate::number::{bandwidth, metric_value, percent, significant};
 
@@ -51,6 +51,10 @@ pub(crate) fn metric(metric: Metric) -> &'static str {
         Metric::Throughput => "throughput",
         Metric::P99 => "p99 latency",
         Metric::CpuPerEvent => "CPU per event",
+        Metric::LockCpu => "CPU time spun for kernel locks",
+        Metric::IoPerEvent => "I/O per event",
+        Metric::MemoryGrowth => "memory growth",
+        Metric::EnergyPerEvent => "energy per event",
     }
 }
 
@@ -96,6 +100,14 @@ pub(crate) fn not_judged(comparisons: &Comparisons) -> Vec<String> {
 pub(crate) fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// What a ratio of two values of a metric means: `change`, `difference in percentage points`.
+pub(crate) fn difference_word(metric: Metric) -> &'static str {
+    match metric.scale() {
+        Scale::Ratio => "change",
+        Scale::Points => "difference in percentage points",
+    }
 }
 
 /// `more is better`, `less is better`.

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use probes::cgroups::Cgroup;
 use probes::cpu_time::{self, CpuProbe};
 use probes::observe::{Instrument, Kind, Reading};
 use record::clock::WallAnchor;
@@ -11,6 +12,7 @@ use record::instruments::Instruments;
 use record::limits::Throttled;
 use record::load::Phase;
 use record::missing::{Maybe, Missing};
+use record::resources::Resources;
 use record::series::Sample;
 
 use crate::quotas::Quotas;
@@ -23,6 +25,8 @@ const SHORTEST_NS: u64 = 1_000_000;
 pub struct Beside {
     probe: Option<CpuProbe>,
     others: Vec<Box<dyn Instrument>>,
+    /// Names of `others`.
+    names: Vec<&'static str>,
     measuring: bool,
     intervals: Vec<CpuInterval>,
     /// Readings of the other instruments, with their times.
@@ -37,6 +41,7 @@ impl Beside {
         Self {
             probe,
             others: Vec::new(),
+            names: Vec::new(),
             measuring: false,
             intervals: Vec::new(),
             readings: Vec::new(),
@@ -47,7 +52,35 @@ impl Beside {
     /// Adds instruments that are read whenever the CPUs are read.
     #[must_use]
     pub fn with(self, kinds: &[Kind]) -> Self {
-        Self { others: kinds.iter().map(|kind| (kind.open)()).collect(), ..self }
+        let names = kinds.iter().map(|kind| kind.name).collect();
+        Self { others: kinds.iter().map(|kind| (kind.open)()).collect(), names, ..self }
+    }
+
+    /// Variant of [`Self::with`] for trials: instruments tell the tasks of a server from others if they can.
+    pub(crate) fn with_server(self, kinds: &[Kind]) -> Self {
+        let open = |kind: &Kind| kind.open_for_server.unwrap_or(kind.open)();
+        let names = kinds.iter().map(|kind| kind.name).collect();
+        Self { others: kinds.iter().map(open).collect(), names, ..self }
+    }
+
+    /// Whether any instrument watches.
+    pub(crate) fn is_on(&self) -> bool {
+        self.probe.is_some()
+    }
+
+    /// Names the control group of the server, from the next measured phase on.
+    pub(crate) fn follow_server(&mut self, group: Option<&Cgroup>) {
+        self.others.iter_mut().for_each(|other| other.follow_server(group));
+    }
+
+    /// Returns the resources that the instruments counted over the last measured phase.
+    pub(crate) fn take_used(&mut self) -> Resources {
+        self.others.iter_mut().flat_map(|other| other.used()).collect()
+    }
+
+    /// Returns each instrument's name, and the reason if it cannot observe here.
+    pub(crate) fn abilities(&self) -> Vec<(&'static str, Maybe<()>)> {
+        self.names.iter().copied().zip(self.others.iter().map(|other| other.is_able())).collect()
     }
 
     /// Returns notes on data that is missing and how to get it; at the end, also on data that was lost.

@@ -7,7 +7,7 @@ use archive::{Archive, JournalEvent, Step};
 use load::Stop;
 use nix::unistd::geteuid;
 use plan::Plan;
-use record::bakeoff::{Bakeoff, Trial};
+use record::bakeoff::{Bakeoff, Levels, Trial};
 use record::clock::{Clock as _, Monotonic, WallAnchor};
 use record::environment::Environment;
 use record::missing::Missing;
@@ -23,7 +23,7 @@ use crate::options::{Options, approve, own_text};
 use crate::preflight::{Finding, Severity, preflight};
 use crate::secrets::Secrets;
 use crate::series::SeriesEnd;
-use crate::{Event, Outcome, account, rounds, series, workspace};
+use crate::{Event, Outcome, account, rates, rounds, series, workspace};
 
 /// Fact that names the account of the plan's server and commands.
 const COMMANDS_RUN_AS: &str = "plan.commands_run_as";
@@ -36,7 +36,7 @@ pub(crate) struct Conductor<'a> {
     /// Plan to be executed, with its secrets.
     pub(crate) plan: Plan,
     /// Plan to be stored, without secrets.
-    pub(crate) public: &'a Plan,
+    pub(crate) public: Plan,
     pub(crate) secrets: Secrets,
     pub(crate) beside_others: bool,
     /// Lock that is held until the end; `None` if no trial is left to measure.
@@ -75,7 +75,7 @@ pub fn run(
     let found = look(&revealed, &secrets, archive, on_event)?;
     let account = account_of(plan)?;
     tell_commands_of_root(plan, account, on_event);
-    let beside = Beside::new(observes_cpu(plan));
+    let beside = observers(plan);
     let bakeoff = planned(plan, options, machine(plan, archive, &found, &beside, account))?;
     archive.create_bakeoff(&bakeoff)?;
     let mut ledger = Ledger::begin(archive, &bakeoff)?;
@@ -84,7 +84,7 @@ pub fn run(
     }
     let conductor = Conductor {
         plan: revealed,
-        public: plan,
+        public: plan.clone(),
         secrets,
         beside_others: options.beside_others,
         machine: machine_lock,
@@ -133,7 +133,7 @@ pub fn resume(
     let machine_lock = if is_over { None } else { Some(take()?) };
     let found = if is_over { Vec::new() } else { look(&revealed, &secrets, archive, on_event)? };
     let account = if is_over { None } else { account_of(&plan)? };
-    let beside = Beside::new(observes_cpu(&plan) && !is_over);
+    let beside = if is_over { Beside::new(false) } else { observers(&plan) };
     if !is_over {
         tell_commands_of_root(&plan, account, on_event);
     }
@@ -146,9 +146,10 @@ pub fn resume(
             changed.join(", ")
         )));
     }
-    let conductor = Conductor {
+    let known = rates::known(&plan, &bakeoff, ledger.journal.before());
+    let mut conductor = Conductor {
         plan: revealed,
-        public: &plan,
+        public: plan,
         secrets,
         beside_others: options.beside_others,
         machine: machine_lock,
@@ -160,6 +161,9 @@ pub fn resume(
         beside,
         environment,
     };
+    for (cell, per_s) in known {
+        conductor.learn_rate(cell, per_s);
+    }
     conductor.play()
 }
 
@@ -172,7 +176,17 @@ impl Conductor<'_> {
         for note in self.plan.notes() {
             (self.on_event)(&Event::Note(&format!("{}:{}: {}", self.plan.name(), note.position, note.text)));
         }
-        let mut budget = Budget::new(self.plan.time_budget(), Monotonic.now_ns());
+        let began_ns = Monotonic.now_ns();
+        let is_over = self.ledger.next().is_none();
+        match if is_over { Ok(SeriesEnd::Over) } else { rates::find(&mut self) } {
+            Ok(SeriesEnd::Over) => {}
+            Ok(SeriesEnd::Stopped) => return self.ledger.leave(),
+            Err(error) => {
+                self.ledger.journal.say(Step::Interrupted)?;
+                return Err(error);
+            }
+        }
+        let mut budget = Budget::new(self.plan.time_budget(), began_ns);
         let all_series = self.plan.estimate().series;
         while let Some(work) = self.ledger.next() {
             let block = work.block;
@@ -190,6 +204,20 @@ impl Conductor<'_> {
             self.ledger.give_up_where_nothing_works(block)?;
         }
         self.ledger.close()
+    }
+
+    /// Fills a found rate into the plans.
+    pub(crate) fn learn_rate(&mut self, cell: Levels, per_s: f64) {
+        self.plan = self.plan.clone().with_rate(cell.clone(), per_s);
+        self.public = self.public.clone().with_rate(cell, per_s);
+    }
+
+    /// Opens or closes the instruments, as the plan says for a block. What is closed costs nothing.
+    pub(crate) fn observe_block(&mut self, block: u32) {
+        let is_watched = self.plan.is_observed(block) && !self.plan.instruments().is_empty();
+        if is_watched != self.beside.is_on() {
+            self.beside = if is_watched { observers(&self.plan) } else { Beside::new(false) };
+        }
     }
 
     /// Writes a line about a series to disk.
@@ -302,19 +330,29 @@ fn machine(
     add(COMMANDS_RUN_AS, Ok(run_as(plan, account)));
     let texts: Vec<&str> = found.iter().map(|f| f.text.as_str()).collect();
     add(FINDINGS, Ok(if texts.is_empty() { "none".to_owned() } else { texts.join("; ") }));
-    let not_built = || Err(Missing::because("not built yet in this version"));
-    for instrument in plan.instruments() {
-        let seen = beside.rung().filter(|_| instrument == "cpu").map(|rung| rung.word().to_owned());
-        add(&format!("observe.{instrument}"), seen.map_or_else(not_built, Ok));
+    for instrument in plan.instruments().iter().filter(|i| *i != "cpu") {
+        let known = beside.abilities().into_iter().find(|(name, _)| name == instrument);
+        let able =
+            known.map_or_else(|| Err(Missing::because("no trial is left to observe")), |(_, able)| able);
+        add(&format!("observe.{instrument}"), able.map(|()| "yes".to_owned()));
+    }
+    if !plan.instruments().is_empty() {
+        let rung = beside.rung().map(|rung| rung.word().to_owned());
+        add("observe.cpu", rung.ok_or_else(|| Missing::because("no trial is left to observe")));
     }
     if plan.control_arm() {
-        add("observe.control_arm", not_built());
+        let blocks: Vec<String> =
+            (1..=plan.blocks()).filter(|b| !plan.is_observed(*b)).map(|b| b.to_string()).collect();
+        add("observe.control_arm", Ok(format!("blocks {}", blocks.join(", "))));
     }
     environment
 }
 
-fn observes_cpu(plan: &Plan) -> bool {
-    plan.instruments().iter().any(|i| i == "cpu")
+/// Opens the instruments of a plan; any of them includes the CPUs.
+pub(crate) fn observers(plan: &Plan) -> Beside {
+    let names = plan.instruments().iter().map(String::as_str);
+    let kinds = probes::observe::named(names).expect("the plan was checked");
+    Beside::new(!plan.instruments().is_empty()).with_server(&kinds)
 }
 
 /// Returns the marks of a bake-off and of its runs.

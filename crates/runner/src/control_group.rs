@@ -15,6 +15,7 @@ use load::Stop;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::statfs::{CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, statfs};
 use nix::unistd::{Pid, getpid};
+use probes::cgroups::{self, Cgroup};
 
 use crate::process::{Waited, wait_for};
 use crate::random;
@@ -60,6 +61,11 @@ impl ControlGroup {
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Returns it as a group of version 2; `None` if it is of version 1.
+    pub(crate) fn of_version_2(&self) -> Option<Cgroup> {
+        cgroups::find(self.path.to_str()?).ok()
     }
 
     /// Whether the kernel can kill the whole group at once: since Linux 5.14, in version 2.

@@ -258,6 +258,7 @@ impl Copies {
         let placement = Placement {
             cpus: bound.or(allowed),
             scheduler: self.plan.scheduler,
+            nice: 0,
             account: None,
             group: self.confined.group.clone(),
         };

@@ -97,6 +97,12 @@ pub enum RunnerError {
         /// User id of the server.
         uid: u32,
     },
+    /// The rate that the plan is relative to was not found.
+    #[error("the rate of the plan could not be found on the reference configuration: {reason}")]
+    NoRate {
+        /// Reason.
+        reason: String,
+    },
     /// All trials of a block failed. The bake-off stops, since later blocks would fail too.
     #[error(
         "no trial of block {block} could be measured, the first because {reason}; it can be resumed as {id}"
@@ -216,7 +222,7 @@ impl RunnerError {
             | Self::AnotherOrder { .. }
             | Self::NoCommand { .. }
             | Self::ArchivedExperiment { .. } => ErrorClass::Usage,
-            Self::BlockFailed { .. } | Self::Rehearsal { .. } => ErrorClass::Server,
+            Self::BlockFailed { .. } | Self::NoRate { .. } | Self::Rehearsal { .. } => ErrorClass::Server,
             Self::StoppedBefore => ErrorClass::Interrupted,
             Self::NotFit { .. }
             | Self::Data { .. }

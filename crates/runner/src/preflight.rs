@@ -65,8 +65,10 @@ pub fn preflight(plan: &Plan, archive: &Archive) -> Result<Vec<Finding>, RunnerE
     let account = if plan.has_server() { account::choose(plan.server_user()) } else { Ok(None) };
     for levels in plan.configurations() {
         found.look_at_steps(plan, &levels);
-        if let (Some(spec), Ok(account)) = (plan.server(&levels, Path::new(NOWHERE)), &account) {
-            found.look_at_server(&spec, *account);
+        for spec in plan.servers(&levels, Path::new(NOWHERE)) {
+            if let Ok(account) = &account {
+                found.look_at_server(&spec, *account);
+            }
         }
     }
     if let Err(problem) = account {
@@ -98,11 +100,11 @@ impl Found {
 
     fn look_at_steps(&mut self, plan: &Plan, levels: &Levels) {
         let nowhere = Path::new(NOWHERE);
-        let prepare = match plan.prepare(levels, nowhere) {
+        let prepare = match plan.prepare(levels, nowhere, 1) {
             Prepare::Run(step) => Some(step),
             Prepare::Builtin | Prepare::Nothing => None,
         };
-        for (phase, step) in [("setup", plan.setup(levels, nowhere)), ("prepare", prepare)] {
+        for (phase, step) in [("setup", plan.setup(levels, nowhere, 1)), ("prepare", prepare)] {
             let Some(step) = step else { continue };
             // Only the first word is checked, and only if it must be a command.
             let word = step.command.split_ascii_whitespace().next().unwrap_or_default();

@@ -40,6 +40,7 @@ pub(crate) struct Placement {
     /// `None` for all CPUs.
     pub(crate) cpus: Option<Vec<u32>>,
     pub(crate) scheduler: Scheduler,
+    pub(crate) nice: i32,
     /// `None` for the user of this process.
     pub(crate) account: Option<Account>,
     /// Control group that it joins before all other setup.
@@ -49,7 +50,7 @@ pub(crate) struct Placement {
 impl Placement {
     /// Default placement of the system.
     pub(crate) const ANYWHERE: Self =
-        Self { cpus: None, scheduler: Scheduler::Other, account: None, group: None };
+        Self { cpus: None, scheduler: Scheduler::Other, nice: 0, account: None, group: None };
 }
 
 /// Fields of `/proc/PID/stat`.
@@ -86,7 +87,7 @@ impl Process {
     pub(crate) fn spawn(mut command: Command, placement: &Placement) -> io::Result<Self> {
         command.process_group(0);
         let cpus = placement.cpus.as_deref().map(cpu_set).transpose()?;
-        let (scheduler, account) = (placement.scheduler, placement.account);
+        let (scheduler, nice, account) = (placement.scheduler, placement.nice, placement.account);
         let group = placement.group.clone();
         let parent = getpid();
         let before_exec = move || -> io::Result<()> {
@@ -98,6 +99,7 @@ impl Process {
                 sched_setaffinity(Pid::from_raw(0), cpus)?;
             }
             set_scheduler(scheduler)?;
+            set_nice(nice)?;
             give_up_privileges(account)?;
             // A change of user clears this setting, so it comes later.
             set_pdeathsig(Signal::SIGKILL)?;
@@ -298,6 +300,14 @@ fn set_scheduler(scheduler: Scheduler) -> io::Result<()> {
     // SAFETY: the kernel reads one `sched_param`, which lives until the call returns; 0 is the calling
     // process.
     Ok(Errno::result(unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) }).map(drop)?)
+}
+
+fn set_nice(nice: i32) -> io::Result<()> {
+    if nice == 0 {
+        return Ok(());
+    }
+    // SAFETY: the call takes numbers only; 0 is the calling process.
+    Ok(Errno::result(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) }).map(drop)?)
 }
 
 #[cfg(test)]

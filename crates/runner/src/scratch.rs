@@ -179,7 +179,8 @@ fn empty(folder: &OwnedFd, top: &OwnedFd, levels: u32, moved: &mut u64) -> io::R
     Ok(*moved > before)
 }
 
-fn make_folder(path: &Path, owner: Option<Account>) -> io::Result<OwnedFd> {
+/// Creates a folder with mode 0700, for `owner` alone; `None` for this user.
+pub(crate) fn make_folder(path: &Path, owner: Option<Account>) -> io::Result<OwnedFd> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());
     };

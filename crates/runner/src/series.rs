@@ -1,5 +1,7 @@
 //! One series: a fresh server, its trials, and its teardown, which always runs.
 
+use std::path::Path;
+
 use archive::Step;
 use load::LoadError;
 use plan::{Plan, Prepare};
@@ -46,8 +48,44 @@ impl From<RunnerError> for Trouble {
     }
 }
 
+/// What is done with a trial on a server that is ready.
+pub(crate) type OnTrial<'a> =
+    &'a mut dyn FnMut(&mut Conductor<'_>, &Trial, &Workspace, &mut [Server]) -> Result<TrialEnd, RunnerError>;
+
+/// What a series is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// To measure its trials.
+    Trials,
+    /// To find a rate on the configuration of its trial. Nothing of it is a trial.
+    Search,
+}
+
 /// Conducts the remaining work of a series.
 pub(crate) fn conduct(conductor: &mut Conductor<'_>, work: Work) -> Result<SeriesEnd, RunnerError> {
+    conductor.observe_block(work.block);
+    play(conductor, work, Purpose::Trials, &mut trial::conduct)
+}
+
+/// Conducts a search for a rate on a fresh server.
+///
+/// # Errors
+///
+/// [`RunnerError::NoRate`] if there is no server, or the search fails.
+pub(crate) fn conduct_search(
+    conductor: &mut Conductor<'_>,
+    work: Work,
+    each: OnTrial<'_>,
+) -> Result<SeriesEnd, RunnerError> {
+    play(conductor, work, Purpose::Search, each)
+}
+
+fn play(
+    conductor: &mut Conductor<'_>,
+    work: Work,
+    purpose: Purpose,
+    each: OnTrial<'_>,
+) -> Result<SeriesEnd, RunnerError> {
     let attempts = work.trials.iter().map(|t| conductor.ledger.history.next_attempt(t.index));
     let attempt = attempts.max().expect("work has trials");
     let layout = Layout::fresh(conductor.account);
@@ -58,13 +96,14 @@ pub(crate) fn conduct(conductor: &mut Conductor<'_>, work: Work) -> Result<Serie
     let inherit = if conductor.plan.inherits_environment() { Inherit::Everything } else { Inherit::Little };
     let workspace = match Workspace::open(layout, inherit, &levels) {
         Ok(workspace) => workspace,
-        Err(error) => {
+        Err(error) if purpose == Purpose::Trials => {
             fail_all(conductor, &work, attempt, &told(&error))?;
             return Ok(SeriesEnd::Over);
         }
+        Err(error) => return Err(error),
     };
-    let mut series = Series { attempt, workspace, server: None, work, conductor };
-    let trouble = series.measure().err();
+    let mut series = Series { attempt, workspace, servers: Vec::new(), work, conductor, purpose };
+    let trouble = series.measure(each).err();
     let torn_down = series.tear_down();
     series.conclude(trouble, torn_down)
 }
@@ -75,11 +114,12 @@ struct Series<'a, 'b> {
     /// Number of the attempt at this series, from 1.
     attempt: u32,
     workspace: Workspace,
-    server: Option<Server>,
+    servers: Vec<Server>,
+    purpose: Purpose,
 }
 
 impl Series<'_, '_> {
-    fn measure(&mut self) -> Result<(), Trouble> {
+    fn measure(&mut self, each: OnTrial<'_>) -> Result<(), Trouble> {
         self.set_up()?;
         self.start()?;
         self.prepare()?;
@@ -87,7 +127,7 @@ impl Series<'_, '_> {
             if self.conductor.stop.is_requested() {
                 return Err(Trouble::Stopped);
             }
-            match trial::conduct(self.conductor, &trial, &self.workspace, self.server.as_mut())? {
+            match each(self.conductor, &trial, &self.workspace, &mut self.servers)? {
                 TrialEnd::Over => {}
                 TrialEnd::Stopped => return Err(Trouble::Stopped),
                 TrialEnd::ServerDied(reason) => return Err(Trouble::ServerDied(reason)),
@@ -98,22 +138,73 @@ impl Series<'_, '_> {
 
     fn set_up(&mut self) -> Result<(), Trouble> {
         self.say("setup", Step::SeriesSetup)?;
-        match self.plan().setup(self.levels(), self.workspace.folder()) {
-            Some(step) => self.run_step("setup", &step),
-            None => Ok(()),
+        let scratch = self.workspace.folder().to_owned();
+        let specs = self.plan().servers(self.levels(), &scratch);
+        for number in 1..=self.plan().instances() {
+            let folder = self.plan().instance_folder(&scratch, number);
+            if folder != scratch {
+                self.workspace.make_folder(&folder).map_err(|e| cannot_write(&folder, &e))?;
+            }
+            for (name, text) in specs.get(number as usize - 1).iter().flat_map(|spec| &spec.files) {
+                self.workspace.write_file(&folder, name, text).map_err(|e| cannot_write(&folder, &e))?;
+            }
+            if let Some(step) = self.plan().setup(self.levels(), &scratch, number) {
+                self.run_step("setup", &step)?;
+            }
         }
+        Ok(())
     }
 
     fn start(&mut self) -> Result<(), Trouble> {
-        let Some(spec) = self.plan().server(self.levels(), self.workspace.folder()) else { return Ok(()) };
+        let scratch = self.workspace.folder().to_owned();
+        let specs = self.plan().servers(self.levels(), &scratch);
+        if specs.is_empty() {
+            return Ok(());
+        }
         self.say("start", Step::SeriesStart)?;
-        let (addresses, stop) = (self.addresses(), self.conductor.stop);
-        let server = Server::start(spec, &self.workspace, &addresses, stop).map_err(no_server)?;
-        let server = self.server.insert(server);
-        server.wait_until_ready(&self.workspace, &addresses, stop).map_err(no_server)?;
-        let listeners = server.listeners(&self.workspace, &addresses);
+        let stop = self.conductor.stop;
+        let addresses = self.addresses();
+        // The load's addresses belong to all instances: before the first one starts, none may answer.
+        for (number, spec) in (1_u32..).zip(specs) {
+            let folder = self.plan().instance_folder(&scratch, number);
+            let none_yet: &[Address] = if number == 1 { &addresses } else { &[] };
+            let place = (folder.as_path(), &*log_name(number));
+            let server = Server::start(spec, place, &self.workspace, none_yet, stop);
+            self.servers.push(server.map_err(|failure| no_server(failure, number))?);
+        }
+        for (number, server) in (1_u32..).zip(&self.servers) {
+            // Only when all are ready must all addresses of the load answer.
+            let all: &[Address] = if number as usize == self.servers.len() { &addresses } else { &[] };
+            let ready = server.wait_until_ready(&self.workspace, all, stop);
+            ready.map_err(|failure| no_server(failure, number))?;
+        }
+        let listeners = self.servers[0].listeners(&self.workspace, &addresses);
         fingerprint::server(&listeners, &mut self.conductor.environment);
+        self.record_configuration();
         self.say("ready", Step::SeriesReady)
+    }
+
+    /// Records what the servers were started with, with the scratch folder as the plan writes it: the page
+    /// shows what differs between configurations.
+    fn record_configuration(&mut self) {
+        let facts: Vec<(String, String)> = self
+            .conductor
+            .public
+            .servers(self.levels(), Path::new("{scratch}"))
+            .into_iter()
+            .take(1)
+            .flat_map(|spec| {
+                let words = std::iter::once(spec.command.program).chain(spec.command.arguments);
+                let command = ("server.command".to_owned(), record::run::command_line(words));
+                let variables =
+                    spec.environment.into_iter().map(|(name, value)| (format!("server.env.{name}"), value));
+                let files = spec.files.into_iter().map(|(name, text)| (format!("server.file.{name}"), text));
+                std::iter::once(command).chain(variables).chain(files).collect::<Vec<_>>()
+            })
+            .collect();
+        let environment = &mut self.conductor.environment.facts;
+        environment.retain(|name, _| !CONFIGURATION.iter().any(|prefix| name.starts_with(prefix)));
+        environment.extend(facts.into_iter().map(|(name, value)| (name, Ok(mask_text(&value)))));
     }
 
     /// Returns the addresses that the loads of the series connect to.
@@ -132,11 +223,14 @@ impl Series<'_, '_> {
 
     fn prepare(&mut self) -> Result<(), Trouble> {
         self.say("prepare", Step::SeriesPrepare)?;
-        match self.plan().prepare(self.levels(), self.workspace.folder()) {
-            Prepare::Nothing => Ok(()),
-            Prepare::Run(step) => self.run_step("prepare", &step),
-            Prepare::Builtin => self.build_data(),
+        for number in 1..=self.plan().instances() {
+            match self.plan().prepare(self.levels(), self.workspace.folder(), number) {
+                Prepare::Nothing => {}
+                Prepare::Run(step) => self.run_step("prepare", &step)?,
+                Prepare::Builtin => return self.build_data(),
+            }
         }
+        Ok(())
     }
 
     /// Builds the data set of every target of the trials: usually one.
@@ -162,10 +256,12 @@ impl Series<'_, '_> {
     fn tear_down(&mut self) -> Result<(), RunnerError> {
         let said = self.say_plainly("teardown", Step::SeriesTeardown);
         let stop = self.conductor.stop;
-        if let Some(Err(why)) = self.server.take().map(|server| server.end(stop)) {
-            let text = format!("the server of series {}: {why}", self.work.series);
-            let text = mask_text(&self.conductor.secrets.hide(&text));
-            (self.conductor.on_event)(&Event::Note(&text));
+        for server in std::mem::take(&mut self.servers) {
+            if let Err(why) = server.end(stop) {
+                let text = format!("the server of series {}: {why}", self.work.series);
+                let text = mask_text(&self.conductor.secrets.hide(&text));
+                (self.conductor.on_event)(&Event::Note(&text));
+            }
         }
         for note in self.workspace.close() {
             (self.conductor.on_event)(&Event::Note(&mask_text(&note)));
@@ -178,8 +274,14 @@ impl Series<'_, '_> {
         trouble: Option<Trouble>,
         torn_down: Result<(), RunnerError>,
     ) -> Result<SeriesEnd, RunnerError> {
-        let Self { conductor, work, attempt, .. } = self;
+        let Self { conductor, work, attempt, purpose, .. } = self;
         match trouble {
+            Some(Trouble::NoSeries(reason) | Trouble::ServerDied(reason)) if purpose == Purpose::Search => {
+                torn_down?;
+                let step = Step::SeriesFailed { reason: reason.clone() };
+                conductor.say_of_series(work.series, attempt, step)?;
+                Err(RunnerError::NoRate { reason })
+            }
             None => torn_down.map(|()| SeriesEnd::Over),
             Some(Trouble::Ours(error)) => Err(error),
             Some(Trouble::Stopped) => torn_down.map(|()| SeriesEnd::Stopped),
@@ -243,9 +345,22 @@ fn first(trials: &[Trial]) -> &Trial {
     trials.first().expect("work has trials")
 }
 
-fn no_server(failure: ServerFailure) -> Trouble {
+/// Prefixes of the facts about what a server was started with.
+const CONFIGURATION: [&str; 3] = ["server.command", "server.env.", "server.file."];
+
+/// Name of the log of an instance.
+pub(crate) fn log_name(number: u32) -> String {
+    if number == 1 { "server.log".to_owned() } else { format!("server-{number}.log") }
+}
+
+fn cannot_write(folder: &Path, error: &std::io::Error) -> Trouble {
+    Trouble::NoSeries(format!("{} cannot be written: {error}", folder.display()))
+}
+
+fn no_server(failure: ServerFailure, number: u32) -> Trouble {
+    let which = if number == 1 { String::new() } else { format!(" {number}") };
     match failure {
-        ServerFailure::Failed(why) => Trouble::NoSeries(format!("the server: {why}")),
+        ServerFailure::Failed(why) => Trouble::NoSeries(format!("the server{which}: {why}")),
         ServerFailure::Stopped => Trouble::Stopped,
     }
 }

@@ -47,19 +47,27 @@ pub(crate) struct Server {
 impl Server {
     /// Starts the server.
     ///
+    /// - `folder`: its working directory, within the workspace.
+    /// - `log`: name of its log.
     /// - `addresses`: addresses of the series' loads, besides `ready`. No process may answer there yet.
     pub(crate) fn start(
         spec: ServerSpec,
+        (folder, log): (&Path, &str),
         workspace: &Workspace,
         addresses: &[Address],
         stop: &Stop,
     ) -> Result<Self, ServerFailure> {
         refuse_another(&spec, workspace, addresses, stop)?;
-        let log = workspace.log("server.log").map_err(|e| failed(format!("its log cannot be made: {e}")))?;
+        let log = workspace.log(log).map_err(|e| failed(format!("its log cannot be made: {e}")))?;
         let mut command = workspace.command(&spec.command.program);
+        command.current_dir(folder);
         command.args(&spec.command.arguments).envs(spec.environment.iter().cloned());
-        let placement =
-            Placement { cpus: spec.cpus.clone(), scheduler: spec.scheduler, ..workspace.placement() };
+        let placement = Placement {
+            cpus: spec.cpus.clone(),
+            scheduler: spec.scheduler,
+            nice: spec.nice,
+            ..workspace.placement()
+        };
         let process = Process::start(command, &placement, &log).map_err(|e| {
             let user = workspace.user();
             failed(format!("`{}` does not start as user {user}: {e}", spec.command.program))

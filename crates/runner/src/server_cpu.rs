@@ -71,20 +71,29 @@ struct Process {
 impl ServerMeter {
     /// Creates a meter.
     ///
-    /// - `server`: the process of the plan's server command.
+    /// - `servers`: the processes of the plan's server command; those of one series share a cgroup.
     /// - `scheme`: scheme of the load's target.
-    pub(crate) fn of(server: Option<Pid>, scheme: &str) -> Self {
-        let source = match (server, scheme) {
-            (Some(pid), _) => Ok(cgroup_of(pid, Path::new("/")).unwrap_or(Source::Tree(pid))),
-            (None, "exec") => Ok(Source::Commands),
-            (None, "sqlite" | "null") => Err(Missing::because(
+    pub(crate) fn of(servers: &[Pid], scheme: &str) -> Self {
+        let source = match (servers, scheme) {
+            ([pid], _) => Ok(cgroup_of(*pid, Path::new("/")).unwrap_or(Source::Tree(*pid))),
+            ([pid, ..], _) => cgroup_of(*pid, Path::new("/")).ok_or_else(|| {
+                Missing::because("the CPU time of several instances is known only with a control group")
+            }),
+            ([], "exec") => Ok(Source::Commands),
+            ([], "sqlite" | "null") => Err(Missing::because(
                 "the target runs inside the load generator: its CPU time cannot be told from the generator's",
             )),
-            (None, _) => {
+            ([], _) => {
                 Err(Missing::because("the plan starts no server: which tasks are the server's is not known"))
             }
         };
         Self { source, from: None, until: None }
+    }
+
+    /// Returns the CPU time that the server has used so far, in seconds.
+    pub(crate) fn so_far_s(&self) -> Maybe<f64> {
+        let reading = self.source.as_ref().map_err(Clone::clone)?.read()?;
+        Ok(reading.cpu_ns as f64 / NS_PER_S as f64)
     }
 
     /// Reads the CPU time at the beginning and the end of the measured phase.
@@ -397,7 +406,7 @@ mod tests {
     #[test]
     fn a_target_without_a_server_says_why_it_has_no_time() {
         for (scheme, why) in [("sqlite", "inside the load generator"), ("mysql", "starts no server")] {
-            let missing = ServerMeter::of(None, scheme).end().unwrap_err();
+            let missing = ServerMeter::of(&[], scheme).end().unwrap_err();
             assert!(missing.reason.contains(why), "{missing}");
         }
     }

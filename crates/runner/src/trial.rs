@@ -1,16 +1,20 @@
 //! One trial: warm-up, measured phase, storing the results in the archive, cool-down.
 
+use std::collections::BTreeMap;
+
 use archive::{RunWriter, Spool, Step};
 use load::LoadError;
 use nix::unistd::Pid;
-use record::bakeoff::Trial;
+use record::bakeoff::{CONTROL_ARM, Trial};
 use record::clock::WallAnchor;
 use record::load::{LoadRecord, LoadSettings, Phase, PreparePolicy};
-use record::missing::Maybe;
+use record::missing::{Maybe, Missing};
+use record::resources::Resources;
 use record::run::{Run, RunHeader, RunKind};
 use record::series::Sample;
 use record::server_cpu::ServerCpu;
 use record::verdict::Validity;
+use record::warm_up::WarmUp;
 
 use crate::conduct::{Conductor, marks};
 use crate::error::RunnerError;
@@ -20,11 +24,14 @@ use crate::listener::Address;
 use crate::machine::Machine;
 use crate::process::wait_for;
 use crate::secrets::Secrets;
-use crate::series::told;
+use crate::series::{log_name, told};
 use crate::server::Server;
 use crate::server_cpu::ServerMeter;
+use crate::server_use::{ServerUse, Whose};
+use crate::server_values;
 use crate::step::{self, StepFailure};
 use crate::strays::VARIABLE;
+use crate::warm_up::{self, Observed};
 use crate::workspace::{Workspace, variable};
 use crate::{Event, Spooled};
 
@@ -44,7 +51,7 @@ pub(crate) fn conduct(
     conductor: &mut Conductor<'_>,
     trial: &Trial,
     workspace: &Workspace,
-    server: Option<&mut Server>,
+    servers: &mut [Server],
 ) -> Result<TrialEnd, RunnerError> {
     (conductor.on_event)(&Event::Trial(trial));
     record_machine(conductor, trial, workspace);
@@ -53,14 +60,17 @@ pub(crate) fn conduct(
     let writer = conductor.archive.begin(&header)?;
     conductor.ledger.say_of_trial(trial, Step::TrialWarming)?;
 
-    let pid = server.as_ref().map(|server| server.pid());
-    conductor.beside.watch_quota_of(pid);
-    let pid = pid.map(|pid| Pid::from_raw(pid.cast_signed()));
-    let (measured, server_cpu, spool) = measure(conductor, trial, workspace, pid, (&writer, header.anchor))?;
-    let throttled = conductor.beside.take_throttled();
-    let instruments = conductor.beside.take_instruments();
-    let dead = server.as_deref().and_then(|server| death_of(server, conductor, trial, workspace));
-    match (measured, dead) {
+    conductor.beside.watch_quota_of(servers.first().map(Server::pid));
+    let group = servers.first().and(workspace.control_group()).and_then(|group| group.of_version_2());
+    conductor.beside.follow_server(group.as_ref());
+    let warmed = match warm_up(conductor, trial, workspace, servers) {
+        Ok(warmed) if !servers.iter().any(Server::has_ended) => warmed,
+        Err(LoadError::Interrupted) => return Ok(TrialEnd::Stopped),
+        failed => return fail_warming(conductor, trial, workspace, servers, failed.err()),
+    };
+    let measured = measure(conductor, trial, workspace, &pids_of(servers), (&writer, header.anchor))?;
+    let dead = death_of(servers, conductor, trial, workspace);
+    match (&measured.record, dead) {
         (Err(LoadError::Interrupted), _) => Ok(TrialEnd::Stopped),
         (Ok(record), _) if record.verdict.state == Validity::Interrupted => Ok(TrialEnd::Stopped),
         (_, Some(reason)) => {
@@ -68,41 +78,64 @@ pub(crate) fn conduct(
             Ok(TrialEnd::ServerDied(reason))
         }
         (Err(error), None) => {
-            conductor.end(trial, Step::TrialFailed { reason: told(&error) })?;
+            let reason = told(error);
+            conductor.end(trial, Step::TrialFailed { reason })?;
             Ok(TrialEnd::Over)
         }
-        (Ok(mut record), None) => {
-            if let Ok(throttled) = &throttled {
-                record.verdict.add(throttled.check());
-            }
-            let series = match values(conductor, trial, workspace, header.anchor) {
-                Ok(series) => series,
-                Err(StepFailure::Stopped) => return Ok(TrialEnd::Stopped),
-                Err(StepFailure::Failed(reason)) => {
-                    conductor.end(trial, Step::TrialFailed { reason })?;
-                    return Ok(TrialEnd::Over);
-                }
-            };
+        (Ok(_), None) => {
             if let Some((machine, before)) = conductor.machine.as_ref().zip(machine)
                 && machine.was_shared_since(&before)
             {
                 header.labels.extend([mark(BESIDE_OTHERS)]);
             }
-            let run = Run {
-                load: Some(record),
-                server_cpu,
-                instruments,
-                series,
-                throttled,
-                ..Run::unmeasured(header, conductor.environment.clone())
-            };
-            // The archive comes before the cool-down: a kill during the cool-down loses no data.
-            let attempt = conductor.ledger.history.next_attempt(trial.index);
-            seal(conductor, trial, workspace, (writer, &spool), run, server)?;
-            rest(conductor, trial, attempt)?;
-            Ok(TrialEnd::Over)
+            store(conductor, trial, workspace, measured, (writer, header, warmed), servers)
         }
     }
+}
+
+/// Runs the plan's commands for values, and stores a trial that was measured.
+fn store(
+    conductor: &mut Conductor<'_>,
+    trial: &Trial,
+    workspace: &Workspace,
+    mut measured: Measured,
+    (writer, header, warm_up): (RunWriter, RunHeader, Option<WarmUp>),
+    servers: &mut [Server],
+) -> Result<TrialEnd, RunnerError> {
+    let (throttled, used) = (conductor.beside.take_throttled(), conductor.beside.take_used());
+    let mut instruments = conductor.beside.take_instruments();
+    instruments.missing.extend(measured.missing);
+    let Ok(mut record) = measured.record else { unreachable!("the caller has a record") };
+    if let Ok(throttled) = &throttled {
+        record.verdict.add(throttled.check());
+    }
+    if let Some(warm_up) = &warm_up {
+        let longest = conductor.plan.warmup().max.unwrap_or_default();
+        record.verdict.add(warm_up::check(warm_up, longest));
+    }
+    match values(conductor, trial, workspace, header.anchor) {
+        Ok(values) => measured.series.extend(values),
+        Err(StepFailure::Stopped) => return Ok(TrialEnd::Stopped),
+        Err(StepFailure::Failed(reason)) => {
+            conductor.end(trial, Step::TrialFailed { reason })?;
+            return Ok(TrialEnd::Over);
+        }
+    }
+    let run = Run {
+        load: Some(record),
+        server_cpu: measured.server_cpu,
+        resources: measured.resources.into_iter().chain(used).collect(),
+        warm_up,
+        instruments,
+        series: measured.series,
+        throttled,
+        ..Run::unmeasured(header, conductor.environment.clone())
+    };
+    // The archive comes before the cool-down: a kill during the cool-down loses no data.
+    let attempt = conductor.ledger.history.next_attempt(trial.index);
+    seal(conductor, trial, workspace, (writer, &measured.spool), run, servers)?;
+    rest(conductor, trial, attempt)?;
+    Ok(TrialEnd::Over)
 }
 
 /// Records the state of the machine before the trial, and the programs of an `exec:` load.
@@ -115,36 +148,84 @@ fn record_machine(conductor: &mut Conductor<'_>, trial: &Trial, workspace: &Work
     fingerprint::command(&target, &mut conductor.environment);
 }
 
-/// Returns the reason that the server counts as dead after the trial; `None` if it still answers.
+/// Returns the processes of the server's instances.
+pub(crate) fn pids_of(servers: &[Server]) -> Vec<Pid> {
+    servers.iter().map(|server| Pid::from_raw(server.pid().cast_signed())).collect()
+}
+
+/// Returns the reason that a server counts as dead after the trial; `None` if all still answer.
 fn death_of(
-    server: &Server,
+    servers: &[Server],
     conductor: &Conductor<'_>,
     trial: &Trial,
     workspace: &Workspace,
 ) -> Option<String> {
-    if server.has_ended() {
+    if let Some(server) = servers.iter().find(|server| server.has_ended()) {
         return Some(format!("the server ended during the trial{}", server.last_words()));
     }
     let settings = conductor.plan.load_settings(trial, workspace.folder());
-    let lost = server.lost(workspace, &Address::of_load(&settings))?;
+    let lost = servers.first()?.lost(workspace, &Address::of_load(&settings))?;
     Some(format!("after the trial, {lost}"))
 }
 
-/// Record of the load, CPU time of the server meanwhile, and intervals of both.
-type Measured = (Result<LoadRecord, LoadError>, Maybe<ServerCpu>, Spool);
-
-/// Runs the load.
-fn measure(
+/// Warms the server up until it is steady, if the plan says so.
+fn warm_up(
     conductor: &mut Conductor<'_>,
     trial: &Trial,
     workspace: &Workspace,
-    server: Option<Pid>,
-    (writer, anchor): (&RunWriter, WallAnchor),
-) -> Result<Measured, RunnerError> {
-    let folder = workspace.folder();
-    let mut settings = conductor.plan.load_settings(trial, folder);
-    let stored =
-        LoadSettings { prepare: PreparePolicy::Never, ..conductor.public.load_settings(trial, folder) };
+    servers: &[Server],
+) -> Result<Option<WarmUp>, LoadError> {
+    if !conductor.plan.warmup().is_judged() {
+        return Ok(None);
+    }
+    let settings = settings_of(conductor, trial, workspace);
+    let observed = Observed {
+        pids: pids_of(servers),
+        whose: Whose::of(!servers.is_empty(), settings.target.scheme()),
+        members: &|| workspace.members(),
+        has_ended: &|| servers.iter().any(Server::has_ended),
+    };
+    let warmed = warm_up::warm_up(&conductor.plan, trial, settings, &observed, conductor.stop)?;
+    for note in warmed.not_judged.iter().filter(|_| trial.index == 0) {
+        (conductor.on_event)(&Event::Note(note));
+    }
+    Ok(Some(warmed.warm_up))
+}
+
+/// Ends a trial whose warm-up failed, or whose server died in it.
+fn fail_warming(
+    conductor: &mut Conductor<'_>,
+    trial: &Trial,
+    workspace: &Workspace,
+    servers: &[Server],
+    error: Option<LoadError>,
+) -> Result<TrialEnd, RunnerError> {
+    if let Some(reason) = death_of(servers, conductor, trial, workspace) {
+        conductor.end(trial, Step::TrialFailed { reason: reason.clone() })?;
+        return Ok(TrialEnd::ServerDied(reason));
+    }
+    let why = error.map_or_else(|| "the server ended".to_owned(), |error| told(&error));
+    conductor.end(trial, Step::TrialFailed { reason: format!("warm-up: {why}") })?;
+    Ok(TrialEnd::Over)
+}
+
+/// Results of a measured phase.
+struct Measured {
+    record: Result<LoadRecord, LoadError>,
+    server_cpu: Maybe<ServerCpu>,
+    resources: Resources,
+    /// Intervals of the load and of the instruments.
+    spool: Spool,
+    /// The server's own numbers over time.
+    series: Vec<Sample>,
+    /// Reasons for missing ones, by name.
+    missing: BTreeMap<String, Missing>,
+}
+
+/// Returns the settings of the load, with the mark of the series and the levels in the environment of its
+/// commands.
+pub(crate) fn settings_of(conductor: &Conductor<'_>, trial: &Trial, workspace: &Workspace) -> LoadSettings {
+    let mut settings = conductor.plan.load_settings(trial, workspace.folder());
     // The mark also identifies the commands of an `exec:` load after this process has died.
     let (mark, token) = (VARIABLE, workspace.mark());
     settings.exec.environment.push((mark.to_owned(), token.to_owned()));
@@ -153,23 +234,69 @@ fn measure(
     }
     // The data set was built for the series. If data is missing now, that is an error.
     settings.prepare = PreparePolicy::Never;
+    settings
+}
+
+/// Runs the load.
+fn measure(
+    conductor: &mut Conductor<'_>,
+    trial: &Trial,
+    workspace: &Workspace,
+    servers: &[Pid],
+    (writer, anchor): (&RunWriter, WallAnchor),
+) -> Result<Measured, RunnerError> {
+    let folder = workspace.folder();
+    let settings = warm_up::shortened(settings_of(conductor, trial, workspace), &conductor.plan);
+    let stored = conductor.public.load_settings(trial, folder);
+    let stored =
+        warm_up::shortened(LoadSettings { prepare: PreparePolicy::Never, ..stored }, &conductor.plan);
+    let watches_memory =
+        conductor.beside.is_on() && conductor.plan.instruments().iter().any(|i| i == "memory");
+    let own_values = if conductor.beside.is_on() || conductor.plan.instruments().is_empty() {
+        conductor.plan.server_values(&trial.levels, folder)
+    } else {
+        Vec::new()
+    };
     let Conductor { beside, on_event, stop, ledger, secrets, environment, .. } = conductor;
     let host = environment.fact("host.name").unwrap_or("localhost");
+    let whose = Whose::of(!servers.is_empty(), settings.target.scheme());
+    let members = || workspace.members();
     let mut spooled = Spooled::new(beside, writer.spool(), host, anchor);
-    let mut meter = ServerMeter::of(server, settings.target.scheme());
+    let mut meter = ServerMeter::of(servers, settings.target.scheme());
+    let mut used = ServerUse::of(whose, &members, watches_memory);
     let mut journaled = Ok(());
-    let measured = load::run_with(&settings, &load::Attachments::default(), stop, &mut |told| {
-        meter.follow(told);
-        spooled.follow(told);
-        if matches!(told, load::Event::PhaseStarts { phase: Phase::Measure, .. }) {
-            // The only line that is written while the load runs. It records that events count from here on.
-            journaled = ledger.say_of_trial(trial, Step::TrialMeasuring);
+    let (mut series, mut missing) = (Vec::new(), BTreeMap::new());
+    let record = std::thread::scope(|scope| {
+        let mut reader = server_values::Reader::start(scope, own_values, workspace, stop);
+        let record = load::run_with(&settings, &load::Attachments::default(), stop, &mut |told| {
+            meter.follow(told);
+            used.follow(told);
+            spooled.follow(told);
+            if let Some(reader) = &mut reader {
+                reader.follow(told);
+            }
+            if matches!(told, load::Event::PhaseStarts { phase: Phase::Measure, .. }) {
+                // The only line that is written while the load runs: events count from here on.
+                journaled = ledger.say_of_trial(trial, Step::TrialMeasuring);
+            }
+            on_event(&Event::Load(told));
+        });
+        if let Some(reader) = reader {
+            reader.end((host, anchor), &mut series, &mut missing);
         }
-        on_event(&Event::Load(told));
+        record
     });
     journaled?;
     let spool = spooled.end();
-    Ok((measured.map(|record| without_secrets(record, stored, secrets)), meter.end(), spool))
+    let resources = used.end((host, anchor), &mut series, &mut missing);
+    Ok(Measured {
+        record: record.map(|record| without_secrets(record, stored, secrets)),
+        server_cpu: meter.end(),
+        resources,
+        spool,
+        series,
+        missing,
+    })
 }
 
 /// Returns the record for storage: with the references of the plan, and without secrets in any text.
@@ -217,13 +344,13 @@ fn seal(
     workspace: &Workspace,
     (mut writer, spool): (RunWriter, &Spool),
     mut run: Run,
-    server: Option<&mut Server>,
+    servers: &mut [Server],
 ) -> Result<(), RunnerError> {
-    if let Some(server) = server {
+    for (number, server) in (1..).zip(servers) {
         let log = server
             .new_log()
             .map_err(|source| RunnerError::Scratch { path: workspace.folder().to_owned(), source })?;
-        writer.add_file("server.log", &mut conductor.secrets.hide_in(log))?;
+        writer.add_file(&log_name(number), &mut conductor.secrets.hide_in(log))?;
     }
     let verdict = &run.load.as_ref().expect("the caller has measured").verdict;
     let reasons: Vec<&str> = verdict.failures().map(|check| check.text.as_str()).collect();
@@ -243,6 +370,7 @@ fn seal(
 
 fn header(conductor: &Conductor<'_>, trial: &Trial) -> RunHeader {
     let title = format!("{}, block {}", conductor.plan.title(), trial.block);
-    let marks = marks(&conductor.plan, conductor.beside_others);
+    let is_control = !conductor.plan.is_observed(trial.block);
+    let marks = marks(&conductor.plan, conductor.beside_others).chain(is_control.then(|| mark(CONTROL_ARM)));
     conductor.ledger.header_of(trial, (RunKind::Load, WallAnchor::now()), &title, marks)
 }

@@ -156,6 +156,17 @@ impl Workspace {
         Process::start(command, &self.placement(), log)
     }
 
+    /// Creates a folder in the folder, for the account of its processes.
+    pub(crate) fn make_folder(&self, path: &Path) -> io::Result<()> {
+        scratch::make_folder(path, self.account).map(drop)
+    }
+
+    /// Writes a file for the account of its processes into a folder that was just made.
+    pub(crate) fn write_file(&self, folder: &Path, name: &str, text: &str) -> io::Result<()> {
+        let log = Log::make(std::fs::File::open(folder)?, name, self.account)?;
+        io::Write::write_all(&mut log.file()?, text.as_bytes())
+    }
+
     /// Creates a log in the folder.
     pub(crate) fn log(&self, name: &str) -> io::Result<Log> {
         Log::make(self.scratch.folder(), name, self.account)

@@ -118,7 +118,7 @@ fn every_trial_is_measured_once_in_the_order_drawn() {
     assert_eq!(bakeoff.attempts.len(), 8);
     assert!(bakeoff.exploratory);
     assert!(bakeoff.environment.fact("observe.cpu").is_some());
-    assert!(bakeoff.environment.facts["observe.io"].is_err(), "what is not seen is missing, not absent");
+    assert!(bakeoff.environment.facts.contains_key("observe.io"), "what is not seen is missing, not absent");
     for (trial, attempt) in bakeoff.trials.iter().zip(&bakeoff.attempts) {
         let run = attempt.run.as_ref().unwrap();
         assert_eq!(run.load.as_ref().unwrap().settings.threads.to_string(), trial.levels["threads"]);
@@ -204,8 +204,9 @@ fn each_trial_is_asked_for_its_values_and_one_without_a_number_has_failed() {
     let bakeoff = run_with("echo of {scratch}; echo {threads}");
     for attempt in bakeoff.attempts {
         let run = attempt.run.expect("it was measured");
-        let [sample] = &run.series[..] else { panic!("one value: {:?}", run.series) };
-        assert_eq!((sample.name.as_str(), sample.labels.as_str()), ("of_threads_count", Sample::OF_TRIAL));
+        let own: Vec<&Sample> = run.series.iter().filter(|s| s.labels == Sample::OF_TRIAL).collect();
+        let [sample] = own[..] else { panic!("one value: {own:?}") };
+        assert_eq!(sample.name, "of_threads_count");
         assert_eq!(sample.value.to_string(), run.header.labels["threads"]);
     }
     // The second trial of a series must not get the output of the first.
@@ -435,10 +436,6 @@ fn what_the_machine_lacks_is_told_before_anything_is_begun() {
     let unknown = NULL.replace("null:", "nul:");
     let error = run(&plan(&unknown), &archive, &BESIDE, &Stop::new(), &mut |_| {}).unwrap_err();
     assert_eq!(error.class(), load::ErrorClass::Usage, "{error}");
-
-    let later = NULL.replace("rate    = 1000", "rate    = [\"50%\"]");
-    let error = run(&plan(&later), &archive, &BESIDE, &Stop::new(), &mut |_| {}).unwrap_err();
-    assert!(error.to_string().starts_with("test.toml:16:11: `rate` as shares of the capacity"), "{error}");
     assert!(archive.list(&archive::Filter::default()).unwrap().is_empty());
 }
 

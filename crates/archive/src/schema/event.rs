@@ -1,5 +1,7 @@
 //! Lines of `events.jsonl`: steps of a bake-off, written before they are taken.
 
+use std::collections::BTreeMap;
+
 use record::run::RunId;
 use serde::{Deserialize, Serialize};
 
@@ -50,6 +52,13 @@ pub enum Step {
     PlanFile {
         /// Path of the file.
         path: String,
+    },
+    /// A rate was found on the reference configuration, before the first trial.
+    RateFound {
+        /// Levels of the sub-plot factors that it is for.
+        cell: BTreeMap<String, String>,
+        /// Events per second, in decimal digits: a step has no floats.
+        per_s: String,
     },
     /// The plan's setup commands are about to run.
     SeriesSetup,

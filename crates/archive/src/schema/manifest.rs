@@ -11,7 +11,9 @@ use super::environment::Facts;
 use super::limits::ThrottledForm;
 use super::load::Load;
 use super::proof::ProofForm;
+use super::resources::{self, ResourceForm};
 use super::server_cpu::ServerCpuForm;
+use super::warm_up::WarmUpForm;
 use super::{Form, Wrong, parsed, word};
 
 /// Form of `manifest.json`.
@@ -33,6 +35,11 @@ pub(crate) struct Manifest {
     pub(crate) throttled: Option<ThrottledForm>,
     #[serde(default, skip_serializing_if = "ServerCpuForm::is_unsaid")]
     pub(crate) server_cpu: ServerCpuForm,
+    /// Other resources, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) resources: BTreeMap<String, ResourceForm>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) warm_up: Option<WarmUpForm>,
     /// Requested instruments that were unavailable, with the reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) not_observed: BTreeMap<String, String>,
@@ -101,6 +108,8 @@ impl Manifest {
             recorded: run.recorded.as_ref().map(RecordedForm::of),
             throttled: Some(ThrottledForm::of(&run.throttled)),
             server_cpu: ServerCpuForm::of(&run.server_cpu),
+            resources: resources::of(&run.resources),
+            warm_up: run.warm_up.as_ref().map(WarmUpForm::of),
             not_observed,
             files,
         }

@@ -16,8 +16,10 @@ pub(crate) mod locks;
 pub(crate) mod manifest;
 pub(crate) mod nic;
 pub(crate) mod proof;
+pub(crate) mod resources;
 pub(crate) mod server_cpu;
 pub(crate) mod text;
+pub(crate) mod warm_up;
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -21,9 +21,11 @@ use record::locks::{
 use record::missing::{Maybe, Missing};
 use record::nic::{Duplex, InterfaceSample, LinkCounts, NicInterval, TcpCounts, UdpCounts};
 use record::proof::{Calibration, Proof, Unit};
+use record::resources::{Resource, Used, UsedBy};
 use record::run::{Run, RunHeader, RunId, RunKind, RunState};
 use record::series::Sample;
 use record::server_cpu::{ServerCpu, ServerTasks};
+use record::warm_up::{Course, JudgedCourse, WarmUp};
 
 pub(crate) mod load;
 
@@ -185,6 +187,27 @@ pub(crate) fn run(dice: &mut Dice) -> Run {
         throttled: dice.maybe(throttled),
         instruments: instruments(dice),
         server_cpu: dice.maybe(server_cpu),
+        resources: Resource::ALL.iter().map(|resource| (*resource, dice.maybe(used))).collect(),
+        warm_up: dice.option(warm_up),
+    }
+}
+
+fn used(dice: &mut Dice) -> Used {
+    let by = dice.one_of(UsedBy::ALL);
+    Used { amount: dice.real(), by, from_ns: dice.next(), until_ns: dice.next() }
+}
+
+fn warm_up(dice: &mut Dice) -> WarmUp {
+    WarmUp {
+        course: dice.one_of(Course::ALL),
+        took_s: dice.real(),
+        batch_s: dice.real(),
+        batches: 7,
+        metrics: dice.some(3, |d| JudgedCourse {
+            metric: d.text(),
+            course: d.one_of(Course::ALL),
+            evidence: d.text(),
+        }),
     }
 }
 

@@ -151,6 +151,10 @@ fn said_of<'a>(name: &str, text: &'a str) -> Cow<'a, str> {
 /// unchanged.
 pub(crate) fn targets(target: &Target) -> Result<Vec<Target>, String> {
     let text = target.expose();
+    if text.contains('\n') {
+        // Several servers of a plan, each with a target of its own.
+        return Ok(target.lines().collect());
+    }
     let Some(span) = host_span(target) else { return Ok(vec![target.clone()]) };
     let (path, query) = match text[span.end..].split_once('?') {
         Some((path, query)) => (path, Some(query)),

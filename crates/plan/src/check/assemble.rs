@@ -3,8 +3,10 @@
 use record::bakeoff::{Factor, Judge};
 
 use crate::matrix::owners;
-use crate::parsed::{ParsedPhases, ParsedPlan, ParsedPrepare, ParsedRun, ParsedServer, ParsedVariable};
-use crate::phases::{PreparePlan, RunPlan, Warmup};
+use crate::parsed::{
+    ParsedPhases, ParsedPlan, ParsedPrepare, ParsedRun, ParsedServer, ParsedValue, ParsedVariable,
+};
+use crate::phases::{PreparePlan, RunPlan, ValuePlan, Warmup};
 use crate::plan::{Note, Plan};
 use crate::server::{EnvPlan, ServerPlan, cpu_list};
 use crate::sha256::sha256;
@@ -50,11 +52,7 @@ pub(super) fn assemble(parsed: ParsedPlan, text: &str, name: &str, parts: Parts)
         },
         instruments: parsed.instruments?.value,
         control_arm: parsed.control_arm?.value,
-        values: parsed
-            .values
-            .into_iter()
-            .map(|v| Some((v.name.value, run(v.run)?)))
-            .collect::<Option<_>>()?,
+        values: parsed.values.into_iter().map(value).collect::<Option<_>>()?,
         judge: parts.judge,
         sponsor: parsed.sponsor.map(|s| s.value),
         tuning: parsed.tuning.map(|t| t.value),
@@ -63,6 +61,7 @@ pub(super) fn assemble(parsed: ParsedPlan, text: &str, name: &str, parts: Parts)
         remarks: parts.remarks,
         unsupported: parts.unsupported,
         shortened: false,
+        found: std::collections::BTreeMap::new(),
     })
 }
 
@@ -80,11 +79,23 @@ fn server(parsed: ParsedServer, factors: &[Factor]) -> Option<ServerPlan> {
         ready_timeout: parsed.ready_timeout?.value,
         stop: parsed.stop?.value,
         stop_timeout: parsed.stop_timeout?.value,
-        cpus: parsed.cpus.and_then(|cpus| cpu_list(cpus.value.first()?)),
+        instances: parsed.instances?.value,
+        cpus: parsed.cpus.and_then(|cpus| cpus.value.iter().map(|list| cpu_list(list)).collect()),
+        nice: parsed.nice?.value,
+        files: parsed.files.into_iter().map(|file| (file.name.value, file.text)).collect(),
         scheduler: parsed.scheduler?.value,
         user: parsed.user.map(|user| user.value),
         inherit_env: parsed.inherit_env?.value,
         environment: general.into_iter().chain(particular).map(environment).collect(),
+    })
+}
+
+fn value(parsed: ParsedValue) -> Option<ValuePlan> {
+    Some(ValuePlan {
+        name: parsed.name.value,
+        run: run(parsed.run)?,
+        when: parsed.when?.value,
+        keep: parsed.keep.map(|keep| keep.value),
     })
 }
 

@@ -43,10 +43,14 @@ impl Checker<'_> {
             };
             self.problem(found.position, kind);
         }
-        let closed = !matches!(&load.rate, Some(ParsedRate::Plain(rate)) if !rate.template.is("max"));
+        let closed = match &load.rate {
+            Some(ParsedRate::Plain(rate)) => rate.template.is("max"),
+            Some(ParsedRate::Shares(_) | ParsedRate::Promise(_)) => false,
+            None => true,
+        };
         let metrics = match &parsed.metrics {
             Some(list) => list.value.iter().filter_map(|word| Metric::from_word(word)).collect(),
-            None => Metric::ALL.iter().copied().filter(|m| closed || *m != Metric::Throughput).collect(),
+            None => Metric::DEFAULT.iter().copied().filter(|m| closed || *m != Metric::Throughput).collect(),
         };
         Some(Judge {
             rope_ratio: parsed.rope.as_ref()?.value,

@@ -78,9 +78,9 @@ pub(super) const KEYS: &[Key] = &[
     setting(&settings::EXPECT_EXIT, "1", "the exit status that an `exec:` command must end with"),
     listed(&settings::THREADS, "\"{threads}\"", "workers, each with a connection of its own"),
     setting(&settings::CONNECTIONS, "1000", "connections of all workers together, in event loops; not with sqlite:, exec: and null:").absent("one for each of the threads"),
-    key("rate", Kind::Rate, Need::Default("\"max\""), "500", "\"max\": closed loop, as fast as it goes; events per second over all threads; shares of the capacity \
-         found first, or the highest rate that keeps a promise (both are read, and refused at `run` in this \
-         version)").with(Placeholders::Any),
+    key("rate", Kind::Rate, Need::Default("\"max\""), "500", "\"max\": closed loop, as fast as it goes; events per second over all threads; shares of the capacity, which a closed \
+         loop on the reference finds first, as a sub-plot factor `rate`; or the highest rate that keeps a promise on the \
+         reference, found first by a search").with(Placeholders::Any),
     listed(&settings::ARRIVALS, "\"poisson\"", "how due times are spread"),
     listed(&settings::JITTER, "\"10%\"", "with jitter arrivals, how far an event moves: a share of a thread's period"),
     listed(&settings::SCHEDULE, "\"own\"", "who takes the next event: any free worker, or its owner"),

@@ -1,6 +1,6 @@
 //! Load settings of one cell: every placeholder and every default resolved.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use record::arrivals::Arrivals;
@@ -15,7 +15,7 @@ use record::target::Target;
 use super::values::Rate;
 use super::{LoadKeys, ParsedRate};
 use crate::error::Located;
-use crate::template::{Templated, text_of};
+use crate::template::{Templated, of_instance, text_of};
 
 /// Load settings of a trial from other tables of the plan.
 pub(crate) struct PhaseSettings {
@@ -24,7 +24,19 @@ pub(crate) struct PhaseSettings {
     pub(crate) time: Duration,
     pub(crate) interval: Duration,
     pub(crate) seed: u64,
+    /// Rate that was found for the cell, if the plan's rate is one that must be found.
+    pub(crate) found_per_s: Option<f64>,
+    /// Instances of the server.
+    pub(crate) instances: u32,
 }
+
+/// Folder of an instance: that of the series if there is one.
+pub(crate) fn instance_folder(scratch: &Path, instances: u32, number: u32) -> PathBuf {
+    if instances == 1 { scratch.to_owned() } else { scratch.join(number.to_string()) }
+}
+
+/// Rate in the settings of a plan before its rate is found: they are checked, and never offered.
+const UNKNOWN_PER_S: f64 = 1.0;
 
 /// Values of placeholders in one cell.
 pub(super) struct Cell<'a> {
@@ -44,20 +56,26 @@ impl Cell<'_> {
 }
 
 impl LoadKeys {
-    /// Target of the load of a cell.
-    pub(crate) fn target_of(&self, levels: &Levels, scratch: &Path) -> Target {
-        Target::new(Cell { levels, scratch: &text_of(scratch) }.of(self.target.as_ref()))
+    /// Target of the load of a cell: of several instances, one line for each that differs.
+    pub(crate) fn target_of(&self, levels: &Levels, scratch: &Path, instances: u32) -> Target {
+        let mut lines: Vec<String> = Vec::new();
+        for number in 1..=instances {
+            let (levels, scratch) =
+                (of_instance(levels, number), instance_folder(scratch, instances, number));
+            let line = Cell { levels: &levels, scratch: &text_of(&scratch) }.of(self.target.as_ref());
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
+        Target::new(lines.join("\n"))
     }
 
     /// Settings of one cell, all resolved.
     pub(crate) fn settings(&self, levels: &Levels, scratch: &Path, phases: &PhaseSettings) -> LoadSettings {
+        let target = self.target_of(levels, scratch, phases.instances);
         let scratch = text_of(scratch);
         let cell = Cell { levels, scratch: &scratch };
-        let target = Target::new(cell.of(self.target.as_ref()));
-        let Some(ParsedRate::Plain(rate)) = &self.rate else {
-            panic!("a plan that this version cannot run is not run")
-        };
-        let options = self.loop_options(&cell, rate);
+        let options = self.loop_options(&cell, phases.found_per_s);
         LoadSettings {
             workload: cell
                 .some(self.workload.as_ref())
@@ -118,11 +136,19 @@ impl LoadKeys {
     /// If the rate varies, settings that only open loops have apply to the cells with a rate. If no cell has
     /// one, they count as given and are refused. Similarly, if the arrivals vary, jitter applies to those
     /// that support it.
-    pub(super) fn loop_options(&self, cell: &Cell<'_>, rate: &Templated<Rate>) -> LoopOptions {
-        let Rate(per_s) = cell.of(Some(rate));
+    ///
+    /// - `found_per_s`: the rate, if it must be found.
+    pub(super) fn loop_options(&self, cell: &Cell<'_>, found_per_s: Option<f64>) -> LoopOptions {
+        let (per_s, is_max) = match &self.rate {
+            Some(ParsedRate::Plain(rate)) => {
+                let Rate(per_s) = cell.of(Some(rate));
+                (per_s, rate.template.is("max"))
+            }
+            _ => (Some(found_per_s.unwrap_or(UNKNOWN_PER_S)), false),
+        };
         let arrivals = cell.some(self.arrivals.as_ref());
         let is_open = per_s.is_some() || arrivals.as_ref().is_some_and(Arrivals::say_their_rate);
-        let is_never_open = !is_open && rate.template.is("max");
+        let is_never_open = !is_open && is_max;
         let counts = |is_default: bool| is_open || (is_never_open && !is_default);
         let jitters = matches!(arrivals, None | Some(Arrivals::Jitter { .. }));
         let arrivals_vary = self.arrivals.as_ref().is_some_and(|a| a.template.names().next().is_some());

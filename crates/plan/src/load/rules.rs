@@ -7,8 +7,8 @@ use record::bakeoff::Levels;
 use record::load::PreparePolicy;
 use record::load::rules;
 
+use super::LoadKeys;
 use super::cell::{Cell, PhaseSettings};
-use super::{LoadKeys, ParsedRate};
 use crate::error::{Problem, ProblemKind};
 
 /// Rules do not depend on the phases.
@@ -18,16 +18,18 @@ const ANY_PHASES: PhaseSettings = PhaseSettings {
     time: Duration::from_secs(1),
     interval: Duration::from_secs(1),
     seed: 0,
+    found_per_s: None,
+    instances: 1,
 };
 
 impl LoadKeys {
     /// First key that breaks a rule in one cell. Requires that every value is valid by itself.
     pub(crate) fn conflict(&self, levels: &Levels) -> Option<Problem> {
-        let Some(ParsedRate::Plain(rate)) = &self.rate else { return None };
+        self.rate.as_ref()?;
         let scratch = "/scratch";
-        let target = self.target_of(levels, Path::new(scratch));
+        let target = self.target_of(levels, Path::new(scratch), 1);
         let violation = rules::violation(&target, |name| self.position_of(name).is_some())
-            .or_else(|| self.loop_options(&Cell { levels, scratch }, rate).resolved(ANY_PHASES.time).err())
+            .or_else(|| self.loop_options(&Cell { levels, scratch }, None).resolved(ANY_PHASES.time).err())
             .or_else(|| self.settings(levels, Path::new(scratch), &ANY_PHASES).violation())?;
         let key = |name: &str| format!("`{name}`");
         let kind =

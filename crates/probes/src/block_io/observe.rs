@@ -11,7 +11,7 @@ use crate::cost::Cost;
 use crate::observe::{Instrument, Kind, Reading};
 
 /// Entry in the list of instruments.
-pub(crate) const KIND: Kind = Kind { name: "io", open };
+pub(crate) const KIND: Kind = Kind { name: "io", open, open_for_server: None };
 
 fn open() -> Box<dyn Instrument> {
     let by = IoBy { device: true, op: true, ..IoBy::default() };
@@ -46,6 +46,10 @@ impl Instrument for Observer {
             self.lost.iter().map(|(why, n)| format!("block I/O: {n} requests are in no sum ({why})")),
         );
         notes
+    }
+
+    fn is_able(&self) -> Maybe<()> {
+        self.probe.as_ref().map(|_| ()).map_err(Clone::clone)
     }
 
     fn start(&mut self) {

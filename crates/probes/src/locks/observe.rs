@@ -1,15 +1,17 @@
 //! Kernel locks beside a command or a load: as numbers over time, those with the longest waits by name.
 
 use record::instruments::Instruments;
-use record::locks::LockInterval;
+use record::locks::{LockInterval, LockSample};
 use record::missing::{Maybe, Missing};
+use record::resources::{Resource, Used, UsedBy};
 
 use super::{LockProbe, Options, Refused};
+use crate::cgroups::{self, Cgroup};
 use crate::cost::Cost;
 use crate::observe::{Instrument, Kind, Problems, Reading, label};
 
 /// Entry in the list of instruments.
-pub(crate) const KIND: Kind = Kind { name: "locks", open };
+pub(crate) const KIND: Kind = Kind { name: "locks", open, open_for_server: Some(open_by_cgroup) };
 
 /// Maximum number of locks with a name in each interval; the sums include all of them.
 pub(crate) const NAMED_MAX: usize = 10;
@@ -18,10 +20,22 @@ pub(crate) const NAMED_MAX: usize = 10;
 pub(crate) const KEPT_MAX: usize = 30;
 
 fn open() -> Box<dyn Instrument> {
+    open_with(false)
+}
+
+/// Waits by control group, if the kernel has a hierarchy that the programs can read.
+fn open_by_cgroup() -> Box<dyn Instrument> {
+    open_with(cgroups::mounted().is_ok())
+}
+
+fn open_with(by_cgroup: bool) -> Box<dyn Instrument> {
     Box::new(Observer {
-        probe: super::open(&Options::of_everyone()),
+        probe: super::open(&Options { by_cgroup, ..Options::of_everyone() }),
         ended: Problems::default(),
         seen: Vec::new(),
+        by_cgroup,
+        server: None,
+        spun: Spun::default(),
     })
 }
 
@@ -30,6 +44,44 @@ struct Observer {
     probe: Result<LockProbe, Refused>,
     ended: Problems,
     seen: Vec<LockInterval>,
+    by_cgroup: bool,
+    /// Group of the server under test.
+    server: Option<Cgroup>,
+    /// Since the start.
+    spun: Spun,
+}
+
+/// CPU time that was spun since the start, as time and as a share of all CPU time.
+#[derive(Debug, Default)]
+struct Spun {
+    /// Beginning and end of what was read.
+    span: Option<(u64, u64)>,
+    spun_s: f64,
+    all_s: f64,
+    lost: u64,
+}
+
+impl Spun {
+    fn add(&mut self, interval: &LockInterval, server: Option<&Cgroup>) {
+        let of_server = |lock: &&LockSample| match server {
+            None => true,
+            Some(group) => lock.cgroup.as_deref().is_some_and(|name| group.holds(name)),
+        };
+        let spun_ns: u64 = interval.locks.iter().filter(of_server).map(|l| l.spin_ns_total).sum();
+        self.span = Some((self.span.map_or(interval.from_ns, |(from, _)| from), interval.until_ns));
+        self.spun_s += spun_ns as f64 * 1e-9;
+        self.all_s += interval.seconds() * interval.cpus.max(1) as f64;
+        self.lost += interval.lost.values().sum::<u64>();
+    }
+
+    fn used(&self, by: UsedBy) -> Maybe<Used> {
+        let (from_ns, until_ns) = self.span.ok_or_else(|| Missing::because("no interval was read"))?;
+        if self.lost > 0 {
+            let why = format!("{} waits for locks were lost: what is known is a lower bound", self.lost);
+            return Err(Missing::because(why));
+        }
+        Ok(Used { amount: self.spun_s / self.all_s, by, from_ns, until_ns })
+    }
 }
 
 impl Instrument for Observer {
@@ -38,6 +90,7 @@ impl Instrument for Observer {
     }
 
     fn start(&mut self) {
+        self.spun = Spun::default();
         // Waits before the start count nowhere.
         let _ = self.probe.as_mut().map(LockProbe::start);
     }
@@ -45,10 +98,26 @@ impl Instrument for Observer {
     fn read(&mut self) -> Vec<Reading> {
         let Ok(probe) = &mut self.probe else { return Vec::new() };
         let Some(interval) = self.ended.take(probe.read(), |i| &i.lost) else { return Vec::new() };
+        self.spun.add(&interval, self.server.as_ref());
         let interval = interval.by_caller();
-        let readings = of_locks(&interval);
+        let mut readings = of_locks(&interval);
+        readings.extend(self.of_server(&interval));
         self.seen.push(interval.at_most(KEPT_MAX));
         readings
+    }
+
+    fn is_able(&self) -> Maybe<()> {
+        self.probe.as_ref().map(|_| ()).map_err(|why| Missing::because(why.to_string()))
+    }
+
+    fn follow_server(&mut self, group: Option<&Cgroup>) {
+        self.server = group.filter(|_| self.by_cgroup).cloned();
+    }
+
+    fn used(&mut self) -> Vec<(Resource, Maybe<Used>)> {
+        let by = if self.server.is_some() { UsedBy::Server } else { UsedBy::Machine };
+        let able = self.is_able();
+        vec![(Resource::LockSpin, able.and_then(|()| self.spun.used(by)))]
     }
 
     fn measure_cost(&mut self) {
@@ -64,6 +133,16 @@ impl Instrument for Observer {
     fn hand_over(&mut self, seen: &mut Instruments) {
         seen.locks.append(&mut self.seen);
         self.ended.tell_missing(KIND.name, self.probe.as_ref().err(), seen);
+    }
+}
+
+impl Observer {
+    /// Time that the server's own tasks spun, as a share of all CPU time; `None` if they are not known.
+    fn of_server(&self, interval: &LockInterval) -> Option<Reading> {
+        let group = self.server.as_ref()?;
+        let own = interval.locks.iter().filter(|l| l.cgroup.as_deref().is_some_and(|c| group.holds(c)));
+        let spun_ns = own.map(|l| l.spin_ns_total).sum();
+        Some(Reading::of("server_locks_cpu_util_ratio", String::new(), interval.cpu_util_ratio(spun_ns)))
     }
 }
 

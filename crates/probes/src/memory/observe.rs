@@ -6,7 +6,7 @@ use super::MemoryProbe;
 use crate::observe::{Instrument, Kind, Reading};
 
 /// Entry in the list of instruments.
-pub(crate) const KIND: Kind = Kind { name: "memory", open };
+pub(crate) const KIND: Kind = Kind { name: "memory", open, open_for_server: None };
 
 fn open() -> Box<dyn Instrument> {
     // For processes, the command's rusage is more precise.

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use record::instruments::Instruments;
+use record::missing::Maybe;
 use record::nic::{LinkCounts, NicInterval};
 
 use super::NicProbe;
 use crate::observe::{Instrument, Kind, Reading};
 
 /// Entry in the list of instruments.
-pub(crate) const KIND: Kind = Kind { name: "nic", open };
+pub(crate) const KIND: Kind = Kind { name: "nic", open, open_for_server: None };
 
 fn open() -> Box<dyn Instrument> {
     Box::new(Observer { probe: super::open(BTreeMap::new()), seen: Vec::new() })
@@ -31,6 +32,10 @@ impl Instrument for Observer {
             .map(|why| format!("the network is not observed: {why}"))
             .into_iter()
             .collect()
+    }
+
+    fn is_able(&self) -> Maybe<()> {
+        self.probe.netlink.as_ref().map(|_| ()).map_err(Clone::clone)
     }
 
     fn start(&mut self) {

@@ -11,7 +11,7 @@ use crate::locks::observe::{KEPT_MAX, NAMED_MAX};
 use crate::observe::{Instrument, Kind, Problems, Reading, label};
 
 /// Entry in the list of instruments.
-pub(crate) const KIND: Kind = Kind { name: "ulocks", open };
+pub(crate) const KIND: Kind = Kind { name: "ulocks", open, open_for_server: None };
 
 /// Locks of all programs but this one.
 fn open() -> Box<dyn Instrument> {
@@ -32,6 +32,10 @@ struct Observer {
 impl Instrument for Observer {
     fn notes(&self) -> Vec<String> {
         self.ended.notes("locks of programs", self.probe.as_ref().err())
+    }
+
+    fn is_able(&self) -> Maybe<()> {
+        self.probe.as_ref().map(|_| ()).map_err(|why| Missing::because(why.to_string()))
     }
 
     fn start(&mut self) {

@@ -1,7 +1,10 @@
 //! `bakeoff.run/1` and `bakeoff.compare/1`: a bake-off and its verdicts.
 
+use analysis::observing::{self, ObservingCost};
 use analysis::{Comparisons, Estimate, FallenOut, LeftOut, Pair, Slope};
-use record::bakeoff::{Bakeoff, Metric, TrialState};
+use record::bakeoff::{Bakeoff, CONTROL_ARM, Metric, Scale, Trial, TrialState};
+use record::hosts::OfHost;
+use record::warm_up::JudgedCourse;
 use serde_json::{Map, Value, json};
 
 use super::object::Object;
@@ -38,6 +41,8 @@ pub fn run(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Value {
         "not_judged": comparisons.left_out.iter().map(left_out).collect::<Vec<_>>(),
         "fallen_out": comparisons.fallen_out.iter().map(fallen_out).collect::<Vec<_>>(),
         "slopes": comparisons.slopes.iter().map(slope).collect::<Vec<_>>(),
+        "observing": observing::costs(bakeoff).iter().map(observing_cost).collect::<Vec<_>>(),
+        "trials": bakeoff.trials.iter().map(|t| trial(bakeoff, t)).collect::<Vec<_>>(),
         "gates": super::gates::gates(&comparisons.gates),
     });
     super::throttled::put(&mut document, super::throttled::of_all(bakeoff));
@@ -52,6 +57,59 @@ fn end(bakeoff: &Bakeoff, trial: u32) -> TrialState {
         .or_else(|| measured(TrialState::Invalid))
         .or_else(|| attempts().next_back())
         .unwrap_or(TrialState::Planned)
+}
+
+/// One trial: its state and reason, and how its warm-up went.
+fn trial(bakeoff: &Bakeoff, trial: &Trial) -> Value {
+    let attempts = || bakeoff.attempts.iter().filter(|a| a.trial == trial.index);
+    let state = end(bakeoff, trial.index);
+    let last = attempts().rfind(|a| a.state == state);
+    let run = last.and_then(|a| a.run.as_ref());
+    let mut document = json!({
+        "trial": trial.index,
+        "block": trial.block,
+        "series": trial.series,
+        "levels": trial.levels,
+        "state": state.word(),
+        "reason": last.and_then(|a| a.reason.clone()),
+        "run": run.map(|run| run.header.id.to_string()),
+        "control_arm": run.is_some_and(|run| run.header.labels.contains_key(CONTROL_ARM)),
+    });
+    if let Some(load) = run.and_then(|run| run.load.as_ref()).filter(|load| !load.hosts.is_empty()) {
+        let measured_s = load.measured.as_secs_f64();
+        let host = |host: &OfHost| {
+            json!({
+                "host": host.host,
+                "connections": host.connections,
+                "done": host.done,
+                "failed": host.failed,
+                "done_per_s": host.done as f64 / measured_s,
+            })
+        };
+        document["instances"] = load.hosts.iter().map(host).collect();
+    }
+    if let Some(warm_up) = run.and_then(|run| run.warm_up.as_ref()) {
+        let metric =
+            |m: &JudgedCourse| json!({"metric": m.metric, "class": m.course.word(), "evidence": m.evidence});
+        document["warm_up"] = json!({
+            "class": warm_up.course.word(),
+            "took_s": warm_up.took_s,
+            "batch_s": warm_up.batch_s,
+            "batches": warm_up.batches,
+            "metrics": warm_up.metrics.iter().map(metric).collect::<Vec<_>>(),
+        });
+    }
+    document
+}
+
+fn observing_cost(cost: &ObservingCost) -> Value {
+    Object::default()
+        .with("metric", cost.metric.word())
+        .with("pairs", cost.pairs)
+        .maybe("ratio", cost.ratio.clone())
+        .maybe("low", cost.interval.clone().map(|(low, _)| low))
+        .maybe("high", cost.interval.clone().map(|(_, high)| high))
+        .finish()
 }
 
 /// The document of the verdicts alone.
@@ -118,6 +176,7 @@ fn pair(pair: &Pair) -> Value {
         .with("b_levels", json!(pair.b))
         .with("levels", json!(pair.levels))
         .with("metric", pair.metric.word())
+        .with("scale", if pair.metric.scale() == Scale::Points { "points" } else { "ratio" })
         .with("n", pair.n())
         .with("block_ratios", blocks)
         .maybe("ratio", estimate(|e| e.ratio))

@@ -2,14 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use analysis::observing::ObservingCost;
 use record::bakeoff::{Bakeoff, Trial, TrialState};
 use record::run::Run;
 
 use super::bakeoff::as_of_unix_ns;
 use super::{Block, Section, Table, Tone, Words};
-use crate::number::{count, date_time, percent, significant, span};
+use crate::number::{change, change_interval, count, date_time, percent, share, significant, span};
 use crate::text::cited;
-use crate::words::{list, named};
+use crate::words::{list, metric as metric_name, named};
 
 /// The section of the attempts that are not in the comparison, and of what sealed runs suffered; `None` if
 /// nothing went wrong.
@@ -130,14 +131,36 @@ pub(super) fn observing(bakeoff: &Bakeoff) -> Section {
         ),
         _ => "What the load generator itself used is not known.".to_owned(),
     };
-    let blocks = vec![
-        Block::Text(format!(
+    let costs = analysis::observing::costs(bakeoff);
+    let mut blocks = if costs.is_empty() {
+        vec![Block::Text(format!(
             "{watched} What watching cost was not measured: the plan has no control arm without it."
-        )),
-        Block::Text(generator),
-        Block::List(cited(&bakeoff.environment.calibration)),
-    ];
+        ))]
+    } else {
+        vec![Block::Text(watched), Block::Table(observing_costs(&costs, bakeoff.judge.alpha))]
+    };
+    blocks.extend([Block::Text(generator), Block::List(cited(&bakeoff.environment.calibration))]);
     Section { id: "observing", title: "What observing cost", blocks }
+}
+
+/// Blocks with instruments against blocks without.
+fn observing_costs(costs: &[ObservingCost], alpha: f64) -> Table {
+    let level = format!("#{} interval", share(1.0 - alpha));
+    let mut table = Table::new(
+        "With instruments against without: the control arm",
+        &["metric", "#change", &level, "#pairs of blocks", "missing"],
+    );
+    for cost in costs {
+        let missing = cost.ratio.as_ref().err().or(cost.interval.as_ref().err());
+        table.row(vec![
+            metric_name(cost.metric).into(),
+            cost.ratio.as_ref().map_or("-".to_owned(), |r| change(*r)).into(),
+            cost.interval.as_ref().map_or("-".to_owned(), |(low, high)| change_interval(*low, *high)).into(),
+            cost.pairs.to_string().into(),
+            missing.map_or(String::new(), |m| m.reason.clone()).into(),
+        ]);
+    }
+    table
 }
 
 /// The section of dates, versions, checksums, and the command that repeats the run.

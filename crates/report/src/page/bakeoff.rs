@@ -11,11 +11,12 @@ use super::figures::{against_reference, cells, spectra};
 use super::gates;
 use super::lead::{lead, shows_all};
 use super::method::method;
+use super::resources;
 use super::values::against_throughput;
 use super::{Block, Page, Section, Table, Tone, Words};
 use crate::claim::{Claim, Standing, claim};
 use crate::names::Names;
-use crate::number::{change, change_interval, date_time, metric_value, p_value, share, significant};
+use crate::number::{change_interval_of, change_of, date_time, metric_value, p_value, share, significant};
 use crate::words::{
     cell_mean, configuration, metric as metric_name, named, not_judged, only, plural, sense, values_of,
 };
@@ -32,6 +33,8 @@ pub fn bakeoff(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Page {
     let differing = differences(bakeoff, comparisons).rows.len();
     let folded = [
         Some(numbers(bakeoff, comparisons, &claim).folded(numbers_note(comparisons))),
+        resources::section(bakeoff, comparisons)
+            .map(|section| section.folded("locks, I/O, memory and energy of every cell")),
         Some(method(bakeoff, comparisons).folded("what an event is, the order drawn, the tests")),
         Some(
             configuration_summary(bakeoff, comparisons)
@@ -183,16 +186,16 @@ fn verdict_row(pair: &Pair, conditions: &[String]) -> Vec<Words> {
         configuration(&pair.a).into(),
         values_of(&pair.levels, conditions).into(),
         verdict_words(pair.verdict),
-        told(&|e| change(e.ratio)),
-        told(&|e| change_interval(e.low, e.high)),
+        told(&|e| change_of(pair.metric, e.ratio)),
+        told(&|e| change_interval_of(pair.metric, e.low, e.high)),
         told(&|e| match pair.verdict {
-            Verdict::Equivalent => change_interval(e.low_equivalence, e.high_equivalence),
-            _ => change_interval(e.low_adjusted, e.high_adjusted),
+            Verdict::Equivalent => change_interval_of(pair.metric, e.low_equivalence, e.high_equivalence),
+            _ => change_interval_of(pair.metric, e.low_adjusted, e.high_adjusted),
         }),
         told(&|e| p_value(e.p)),
         told(&|e| p_value(e.p_adjusted)),
         told(&|e| format!("{}{}", p_value(e.sign_flip.p), if e.sign_flip.exact { "" } else { " (drawn)" })),
-        told(&|e| change(e.hodges_lehmann)),
+        told(&|e| change_of(pair.metric, e.hodges_lehmann)),
         pair.n().to_string().into(),
         pair.blocks_needed.as_ref().map_or("-".to_owned(), u32::to_string).into(),
     ]

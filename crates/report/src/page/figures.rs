@@ -6,8 +6,10 @@ use record::bakeoff::{Bakeoff, Factor, Levels, Metric};
 use super::{Figure, Table, Tone, Words};
 use crate::chart::{Forest, ForestRow, Kind, Line, Lines, Point, forest, lines};
 use crate::names::Names;
-use crate::number::{change, change_interval, count, latency, metric_value, share, significant_4};
-use crate::words::{at, capital, configuration, list, metric as metric_name, only, sense, short};
+use crate::number::{change_interval_of, change_of, count, latency, metric_value, share, significant_4};
+use crate::words::{
+    at, capital, configuration, difference_word, list, metric as metric_name, only, sense, short,
+};
 
 /// Maximum number of percentile spectra on a page.
 const SPECTRA_MAX: usize = 6;
@@ -164,6 +166,10 @@ fn figure(comparisons: &Comparisons, metric: Metric, cells: &[&Cell], axis: &Axi
             Metric::Throughput => "events per second",
             Metric::P99 => "latency at the 99th percentile",
             Metric::CpuPerEvent => "server CPU time per event",
+            Metric::LockCpu => "share of the time of all CPUs",
+            Metric::IoPerEvent => "bytes per event",
+            Metric::MemoryGrowth => "growth in the measured phase",
+            Metric::EnergyPerEvent => "joules per event",
         },
         x_kind: axis.kind,
         x_range: axis.range,
@@ -172,6 +178,8 @@ fn figure(comparisons: &Comparisons, metric: Metric, cells: &[&Cell], axis: &Axi
         y_label: match metric {
             Metric::Throughput => tick_rate,
             Metric::P99 | Metric::CpuPerEvent => tick_seconds,
+            Metric::LockCpu | Metric::MemoryGrowth => tick_share,
+            Metric::IoPerEvent | Metric::EnergyPerEvent => tick_rate,
         },
         series: drawn,
     });
@@ -232,12 +240,12 @@ pub(super) fn against_reference(comparisons: &Comparisons, metric: Metric) -> Op
     );
     for pair in &pairs {
         let estimate = pair.estimate.as_ref().ok();
-        let dots: Vec<String> = pair.blocks.iter().map(|(_, r)| change(*r)).collect();
+        let dots: Vec<String> = pair.blocks.iter().map(|(_, r)| change_of(metric, *r)).collect();
         data.row(vec![
             names.configuration(&pair.a).into(),
             names.condition(&pair.levels).into(),
-            estimate.map_or("-".to_owned(), |e| change(e.ratio)).into(),
-            estimate.map_or("-".to_owned(), |e| change_interval(e.low, e.high)).into(),
+            estimate.map_or("-".to_owned(), |e| change_of(metric, e.ratio)).into(),
+            estimate.map_or("-".to_owned(), |e| change_interval_of(metric, e.low, e.high)).into(),
             pair.verdict.word().into(),
             dots.join(", ").into(),
         ]);
@@ -253,16 +261,20 @@ pub(super) fn against_reference(comparisons: &Comparisons, metric: Metric) -> Op
             interval: estimate.map(|e| (e.low, e.high)),
             adjusted: estimate.map(|e| (e.low_adjusted, e.high_adjusted)),
             dots: pair.blocks.iter().map(|(_, r)| *r).collect(),
-            told: [estimate.map_or("-".to_owned(), |e| change(e.ratio)), sign.to_owned(), word.to_owned()],
+            told: [
+                estimate.map_or("-".to_owned(), |e| change_of(metric, e.ratio)),
+                sign.to_owned(),
+                word.to_owned(),
+            ],
         }
     };
     let drawing = forest(&Forest {
         rope_ratio: comparisons.rules.rope_ratio,
-        x_title: format!("change against {reference} ({})", sense(metric)),
+        x_title: format!("{} against {reference} ({})", difference_word(metric), sense(metric)),
         rows: pairs.iter().map(row).collect(),
     });
     let told = |pair: &&Pair| {
-        let change = pair.estimate.as_ref().map_or("unknown".to_owned(), |e| change(e.ratio));
+        let change = pair.estimate.as_ref().map_or("unknown".to_owned(), |e| change_of(metric, e.ratio));
         let condition = names.condition(&pair.levels);
         let at = if condition.is_empty() { String::new() } else { format!(" at {condition}") };
         format!("{}{at}: {change}, {}", names.configuration(&pair.a), pair.verdict.word())
@@ -412,6 +424,12 @@ pub(super) fn percentile(quantile: f64) -> String {
 pub(super) fn tick_rate(v: f64) -> String {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a positive tick")]
     if v >= 10.0 || v == 0.0 { count(v.round() as u64) } else { significant_4(v) }
+}
+
+/// `2.5 %` of a value that is stored as 1 plus a share.
+fn tick_share(v: f64) -> String {
+    let text = format!("{:.3}", (v - 1.0) * 100.0);
+    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
 /// `2 ms`, `0.5 us`: a round latency without trailing zeros.

@@ -7,8 +7,8 @@ use super::figures::{against_reference, configurations, mark};
 use super::{Block, Figure, Grid, GridCell, GridRow, Table};
 use crate::chart::{Forest, ForestRow, forest};
 use crate::names::Names;
-use crate::number::{change, change_interval, share};
-use crate::words::{capital, metric as metric_name, sense};
+use crate::number::{change_interval_of, change_of, share};
+use crate::words::{capital, difference_word, metric as metric_name, sense};
 
 /// Most rows of the leading figure. With more comparisons, each configuration has one row.
 const ROWS_MAX: usize = 24;
@@ -59,12 +59,12 @@ fn figure(comparisons: &Comparisons, metric: Metric) -> Option<Figure> {
         let [better, worse] = [count(Verdict::Better), count(Verdict::Worse)];
         let name = names.configuration(a);
         let verdicts = format!("{better} better, {worse} worse of {}", pairs.len());
-        told.push(format!("{name}: {} to {}, {verdicts}", change(least), change(most)));
+        told.push(format!("{name}: {} to {}, {verdicts}", change_of(metric, least), change_of(metric, most)));
         data.row(vec![
             name.clone().into(),
-            change(least).into(),
-            change(most).into(),
-            change_interval(low, high).into(),
+            change_of(metric, least).into(),
+            change_of(metric, most).into(),
+            change_interval_of(metric, low, high).into(),
             verdicts.into(),
         ]);
         rows.push(ForestRow {
@@ -82,7 +82,7 @@ fn figure(comparisons: &Comparisons, metric: Metric) -> Option<Figure> {
     let title = format!("{} relative to {reference}", capital(metric_name(metric)));
     let drawing = forest(&Forest {
         rope_ratio: comparisons.rules.rope_ratio,
-        x_title: format!("change against {reference} ({})", sense(metric)),
+        x_title: format!("{} against {reference} ({})", difference_word(metric), sense(metric)),
         rows,
     });
     let caption = format!(
@@ -120,5 +120,10 @@ fn grid(comparisons: &Comparisons, metric: Metric) -> Grid {
 
 fn grid_cell(pair: &Pair) -> GridCell {
     let (sign, word, tone) = mark(pair.verdict);
-    GridCell { ratio: pair.estimate.as_ref().map_or("-".to_owned(), |e| change(e.ratio)), sign, word, tone }
+    GridCell {
+        ratio: pair.estimate.as_ref().map_or("-".to_owned(), |e| change_of(pair.metric, e.ratio)),
+        sign,
+        word,
+        tone,
+    }
 }

@@ -4,6 +4,7 @@ use analysis::Comparisons;
 use record::bakeoff::{Bakeoff, Plot, Trial};
 use record::load::{Loop, Workload};
 
+use super::resources::warm_ups;
 use super::{Block, Section, Table};
 use crate::number::{share, span};
 use crate::words::{configuration, list, metric as metric_name, only, plural};
@@ -63,8 +64,10 @@ fn benchmark(bakeoff: &Bakeoff) -> [Block; 2] {
         };
         format!("{what} ({}). {pace}.", s.workload.word())
     });
+    let judged = bakeoff.sealed().any(|(_, run)| run.warm_up.is_some());
+    let until = if judged { ", and longer until it is judged steady (MSER-5, KPSS, PELT)," } else { "" };
     let phases = format!(
-        "Each trial warms up for {} and is measured for {}; nothing of the warm-up counts.",
+        "Each trial warms up for {}{until} and is measured for {}; nothing of the warm-up counts.",
         span(bakeoff.warmup.as_secs_f64()),
         span(bakeoff.measure.as_secs_f64())
     );
@@ -128,6 +131,7 @@ pub(super) fn method(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Section {
         "Blocks needed: the number that would decide with a power of 80 % if what was seen is how it is.".to_owned(),
     ];
     let mut blocks = Vec::from(benchmark(bakeoff));
+    blocks.extend(warm_ups(bakeoff).map(Block::Table));
     blocks.extend([
         Block::Text(design),
         Block::Table(factors),

@@ -14,6 +14,7 @@ mod locks;
 mod method;
 mod over_time;
 mod proofs;
+mod resources;
 mod scale;
 mod series;
 mod sweep;

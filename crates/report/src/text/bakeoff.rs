@@ -8,7 +8,7 @@ use record::bakeoff::{Bakeoff, Metric};
 use super::table::{Align, Table};
 use super::{Style, Tint, ending, paragraph, tinted};
 use crate::claim::{Standing, claim};
-use crate::number::{change, change_interval, metric_value, p_value, share};
+use crate::number::{change, change_interval, change_interval_of, change_of, metric_value, p_value, share};
 use crate::words::{cell_mean, configuration, metric as metric_name, not_judged, sense, values_of};
 
 /// Writes a table of verdicts for each judged metric, the limits of the claim, and the claim itself last.
@@ -26,6 +26,9 @@ pub fn bakeoff(
     style: Style,
 ) -> io::Result<()> {
     self::comparisons(out, comparisons, style)?;
+    if let Some(cost) = observing(bakeoff) {
+        paragraph(out, &cost, 0, style)?;
+    }
     writeln!(out)?;
     let claim = claim(bakeoff, comparisons);
     let tint = match claim.standing {
@@ -76,6 +79,26 @@ pub fn comparisons(out: &mut dyn Write, comparisons: &Comparisons, style: Style)
     paragraph(out, &method(comparisons), 0, style)
 }
 
+/// What watching cost in throughput, or in the first metric with a value; `None` without a control arm.
+fn observing(bakeoff: &Bakeoff) -> Option<String> {
+    let costs = analysis::observing::costs(bakeoff);
+    let cost = costs.iter().find(|cost| cost.ratio.is_ok()).or(costs.first())?;
+    let of = metric_name(cost.metric);
+    let level = share(1.0 - bakeoff.judge.alpha);
+    Some(match (&cost.ratio, &cost.interval) {
+        (Err(missing), _) => format!("What observing cost is missing: {missing}."),
+        (Ok(ratio), Err(missing)) => {
+            format!("With observers, {of} changed by {} ({missing}).", change(*ratio))
+        }
+        (Ok(ratio), Ok((low, high))) => format!(
+            "With observers, {of} changed by {} ({level}: {}; {} pairs of blocks).",
+            change(*ratio),
+            change_interval(*low, *high),
+            cost.pairs
+        ),
+    })
+}
+
 /// The method behind the verdicts, one sentence per rule.
 fn method(comparisons: &Comparisons) -> String {
     let rules = comparisons.rules;
@@ -117,8 +140,8 @@ fn table(comparisons: &Comparisons, metric: Metric) -> Table {
             (configuration(&pair.a), None),
             (mean(pair, |means| means.0), None),
             (mean(pair, |means| means.1), None),
-            (estimate(&|e| change(e.ratio)), None),
-            (estimate(&|e| change_interval(e.low, e.high)), None),
+            (estimate(&|e| change_of(metric, e.ratio)), None),
+            (estimate(&|e| change_interval_of(metric, e.low, e.high)), None),
             (estimate(&|e| p_value(e.p_adjusted)), None),
             (pair.n().to_string(), None),
             (pair.verdict.word().to_owned(), Some(verdict_tint(pair.verdict))),

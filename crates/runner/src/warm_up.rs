@@ -1,0 +1,317 @@
+//! A warm-up that is judged: a load before the load, until throughput, latency, CPU and memory are steady.
+//!
+//! The warm-up is a load of its own, with other random numbers: with the same, the measured phase would find
+//! exactly its rows in every cache. Then the connections are made anew, and a short rest of the warm-up lets
+//! them settle.
+
+use std::time::Duration;
+
+use analysis::steady::{Steadiness, steadiness};
+use load::{Event, LoadError, Stop};
+use nix::unistd::Pid;
+use plan::Plan;
+use record::bakeoff::Trial;
+use record::histogram::Histogram;
+use record::load::{LoadRecord, LoadSettings, Phase, Progress};
+use record::missing::Maybe;
+use record::verdict::Check;
+use record::warm_up::{Course, JudgedCourse, WarmUp};
+
+use crate::server_cpu::ServerMeter;
+use crate::server_use::{self, Whose};
+
+/// Separates the random numbers of the warm-up from those of the measured load.
+const SEED_SALT: u64 = 0x7761_726d_2d75_7021;
+/// Longest interval of the load, so that a request to stop is not kept waiting.
+const INTERVAL_MAX: Duration = Duration::from_secs(1);
+/// Longest warm-up of the load that is measured, after a judged one.
+const REST_MAX: Duration = Duration::from_secs(1);
+
+/// The processes of the server under test, as far as a warm-up looks at them.
+pub(crate) struct Observed<'a> {
+    pub(crate) pids: Vec<Pid>,
+    pub(crate) whose: Whose,
+    pub(crate) members: &'a dyn Fn() -> Vec<Pid>,
+    /// Whether a process of the server has ended.
+    pub(crate) has_ended: &'a dyn Fn() -> bool,
+}
+
+/// Result of a warm-up.
+#[derive(Debug)]
+pub(crate) struct Warmed {
+    pub(crate) warm_up: WarmUp,
+    /// Metrics that were not judged, with the reason.
+    pub(crate) not_judged: Vec<String>,
+}
+
+/// Returns the settings of the measured load: after a judged warm-up, only its rest is left.
+pub(crate) fn shortened(settings: LoadSettings, plan: &Plan) -> LoadSettings {
+    if !plan.warmup().is_judged() {
+        return settings;
+    }
+    LoadSettings { warmup: REST_MAX.min(plan.warmup().min), ramp_up: Duration::ZERO, ..settings }
+}
+
+/// Warms a server up until it is steady, or as long as the plan allows.
+///
+/// - `settings`: those of the trial.
+///
+/// # Errors
+///
+/// [`LoadError`] if the load cannot be driven, or the user stopped it.
+pub(crate) fn warm_up(
+    plan: &Plan,
+    trial: &Trial,
+    settings: LoadSettings,
+    observed: &Observed<'_>,
+    stop: &Stop,
+) -> Result<Warmed, LoadError> {
+    let rules = plan.warmup();
+    let batch = rules.batch();
+    let parts = batch.as_nanos().div_ceil(INTERVAL_MAX.as_nanos()).max(1);
+    let parts = u32::try_from(parts).expect("a batch lasts some seconds");
+    let settings = LoadSettings {
+        seed: settings.seed ^ SEED_SALT ^ u64::from(trial.index),
+        warmup: Duration::ZERO,
+        time: rules.max.unwrap_or(rules.min),
+        interval: batch / parts,
+        ramp_down: Duration::ZERO,
+        ..settings
+    };
+    let mut judge = Judge::new(plan, &settings, observed, parts);
+    let enough = Stop::new();
+    let done = load::run_with(&settings, &load::Attachments::default(), &enough, &mut |event| {
+        judge.follow(event);
+        if (stop.is_requested() || judge.is_over() || (observed.has_ended)()) && !enough.is_requested() {
+            enough.request();
+        }
+    });
+    if stop.is_requested() {
+        return Err(LoadError::Interrupted);
+    }
+    done.map(|_: LoadRecord| judge.end())
+}
+
+/// Returns the check of a judged warm-up.
+pub(crate) fn check(warm_up: &WarmUp, longest: Duration) -> Check {
+    let worst: Vec<String> = warm_up
+        .metrics
+        .iter()
+        .filter(|m| m.course == Course::NoSteadyState)
+        .map(|m| format!("{}: {}", m.metric, m.evidence))
+        .collect();
+    let ok = warm_up.is_steady();
+    let text = if ok {
+        format!("steady after {:.1} s of warm-up ({})", warm_up.took_s, warm_up.course.word())
+    } else {
+        format!(
+            "not-steady: after {:.1} s of warm-up, the longest that the plan allows, {}",
+            warm_up.took_s,
+            worst.join("; ")
+        )
+    };
+    Check { name: "not-steady", ok, found: warm_up.took_s, limit: longest.as_secs_f64(), text }
+}
+
+/// One judged metric, batch by batch.
+#[derive(Debug)]
+struct Strand {
+    metric: String,
+    batches: Vec<f64>,
+    /// Reason that it cannot be judged.
+    missing: Option<String>,
+    found: Steadiness,
+}
+
+/// Collects batches and judges them.
+struct Judge<'a> {
+    observed: &'a Observed<'a>,
+    meter: ServerMeter,
+    rope_ratio: f64,
+    min_s: f64,
+    /// Intervals in a batch.
+    parts: u32,
+    strands: Vec<Strand>,
+    /// Of the batch at hand: intervals, seconds, events, latencies.
+    intervals: u32,
+    seconds: f64,
+    events: f64,
+    latency: Histogram,
+    /// CPU time of the server at its beginning.
+    cpu_s: Maybe<f64>,
+    so_far_s: f64,
+    batches: usize,
+}
+
+impl<'a> Judge<'a> {
+    fn new(plan: &Plan, settings: &LoadSettings, observed: &'a Observed<'a>, parts: u32) -> Self {
+        let strand = |metric: &String| Strand {
+            metric: metric.clone(),
+            batches: Vec::new(),
+            missing: None,
+            found: Steadiness::Unsteady("no batch ended".to_owned()),
+        };
+        let meter = ServerMeter::of(&observed.pids, settings.target.scheme());
+        Self {
+            observed,
+            cpu_s: meter.so_far_s(),
+            meter,
+            rope_ratio: plan.judge().rope_ratio,
+            min_s: plan.warmup().min.as_secs_f64(),
+            parts,
+            strands: plan.warmup().judge.iter().map(strand).collect(),
+            intervals: 0,
+            seconds: 0.0,
+            events: 0.0,
+            latency: Histogram::new(),
+            so_far_s: 0.0,
+            batches: 0,
+        }
+    }
+
+    fn follow(&mut self, event: &Event) {
+        match event {
+            Event::PhaseStarts { phase: Phase::Measure, .. } => self.cpu_s = self.meter.so_far_s(),
+            Event::Interval(progress) if progress.phase == Phase::Measure => self.add(progress),
+            _ => {}
+        }
+    }
+
+    fn add(&mut self, progress: &Progress) {
+        self.intervals += 1;
+        self.seconds += progress.interval_s;
+        self.events += progress.achieved_per_s * progress.interval_s;
+        self.latency.add(&progress.latency);
+        if self.intervals < self.parts {
+            return;
+        }
+        let cpu_s = self.meter.so_far_s();
+        let used_s = cpu_s.clone().and_then(|now| Ok(now - self.cpu_s.clone()?));
+        for strand in &mut self.strands {
+            let value = match strand.metric.as_str() {
+                "throughput" => Ok(self.events / self.seconds),
+                // A batch without an event has no latency and no cost: its level is unknown, not 0.
+                "p99" => Ok(self.latency.quantile_ns(0.99).map_or(f64::NAN, |ns| ns as f64 * 1e-9)),
+                "cpu-per-event" => used_s.clone().map(|used_s| used_s / self.events),
+                _ => server_use::level(self.observed.whose, &(self.observed.members)()),
+            };
+            match value {
+                Ok(value) => strand.batches.push(value),
+                Err(why) => strand.missing = Some(why.reason),
+            }
+            strand.judge(self.rope_ratio);
+        }
+        self.so_far_s += self.seconds;
+        self.batches += 1;
+        (self.intervals, self.seconds, self.events, self.cpu_s) = (0, 0.0, 0.0, cpu_s);
+        self.latency.clear();
+    }
+
+    /// Whether every metric is steady, and the least length has passed.
+    fn is_over(&self) -> bool {
+        let is_steady = |strand: &Strand| !matches!(strand.found, Steadiness::Unsteady(_));
+        let mut judged = self.strands.iter().filter(|strand| strand.missing.is_none()).peekable();
+        self.so_far_s >= self.min_s && judged.peek().is_some() && judged.all(is_steady)
+    }
+
+    fn end(self) -> Warmed {
+        let batch_s = self.so_far_s / (self.batches.max(1)) as f64;
+        let (missing, judged): (Vec<Strand>, Vec<Strand>) =
+            self.strands.into_iter().partition(|strand| strand.missing.is_some());
+        let metrics: Vec<JudgedCourse> = judged.iter().map(|strand| strand.course(batch_s)).collect();
+        let course = metrics.iter().map(|m| m.course).max().unwrap_or(Course::NoSteadyState);
+        let told = |strand: Strand| {
+            format!("{} is not judged in the warm-up: {}", strand.metric, strand.missing.unwrap_or_default())
+        };
+        Warmed {
+            warm_up: WarmUp { course, took_s: self.so_far_s, batch_s, batches: self.batches, metrics },
+            not_judged: missing.into_iter().map(told).collect(),
+        }
+    }
+}
+
+impl Strand {
+    fn judge(&mut self, rope_ratio: f64) {
+        // Only what follows the last batch without a value can be steady.
+        let from = self.batches.iter().rposition(|z| !z.is_finite()).map_or(0, |last| last + 1);
+        self.found = steadiness(&self.batches[from..], rope_ratio);
+    }
+
+    fn course(&self, batch_s: f64) -> JudgedCourse {
+        let more_is_better = self.metric == "throughput";
+        let (course, evidence) = match &self.found {
+            Steadiness::Flat => (Course::Flat, "steady from the beginning".to_owned()),
+            Steadiness::Cycles { period } => {
+                (Course::Cycles, format!("steady, with a cycle of {:.1} s", period * batch_s))
+            }
+            Steadiness::After { batches, ratio } => {
+                // More memory than at first is what a warm-up is for.
+                let is_better = self.metric == "rss" || (*ratio > 1.0) == more_is_better;
+                let course = if is_better { Course::WarmUp } else { Course::Slowdown };
+                let change = (ratio - 1.0) * 100.0;
+                (course, format!("steady after {:.1} s, {change:+.1} %", *batches as f64 * batch_s))
+            }
+            Steadiness::Unsteady(why) => (Course::NoSteadyState, why.clone()),
+        };
+        JudgedCourse { metric: self.metric.clone(), course, evidence }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strand(metric: &str, batches: &[f64]) -> JudgedCourse {
+        let mut strand = Strand {
+            metric: metric.to_owned(),
+            batches: batches.to_vec(),
+            missing: None,
+            found: Steadiness::Flat,
+        };
+        strand.judge(0.01);
+        strand.course(5.0)
+    }
+
+    /// A fixed ripple of 0.1 %, so that nothing is constant.
+    fn levels(n: usize, level: impl Fn(usize) -> f64) -> Vec<f64> {
+        (0..n).map(|i| level(i) * (1.0 + 0.001 * ((i * 7 % 5) as f64 - 2.0) / 2.0)).collect()
+    }
+
+    #[test]
+    fn which_way_is_better_depends_on_the_metric() {
+        let falls = levels(20, |i| if i < 4 { 100.0 } else { 60.0 });
+        let rises = levels(20, |i| if i < 4 { 60.0 } else { 100.0 });
+        for (metric, batches, course) in [
+            ("throughput", &rises, Course::WarmUp),
+            ("throughput", &falls, Course::Slowdown),
+            ("p99", &falls, Course::WarmUp),
+            ("cpu-per-event", &rises, Course::Slowdown),
+            ("rss", &rises, Course::WarmUp),
+        ] {
+            let found = strand(metric, batches);
+            assert_eq!(found.course, course, "{metric}: {found:?}");
+        }
+        assert_eq!(strand("rss", &levels(40, |i| 100.0 + i as f64)).course, Course::NoSteadyState);
+    }
+
+    #[test]
+    fn a_batch_without_an_event_is_no_level() {
+        let mut batches = levels(12, |_| 5.0);
+        assert_eq!(strand("p99", &batches).course, Course::Flat);
+        batches[11] = f64::NAN;
+        assert_eq!(strand("p99", &batches).course, Course::NoSteadyState);
+        batches[11] = 5.0;
+        batches[3] = f64::NAN;
+        assert_eq!(strand("p99", &batches).course, Course::NoSteadyState, "8 batches are too few");
+    }
+
+    #[test]
+    fn an_unsteady_warm_up_is_a_failed_check_with_its_reason() {
+        let metrics = vec![strand("rss", &levels(40, |i| 100.0 + i as f64))];
+        let warm_up =
+            WarmUp { course: Course::NoSteadyState, took_s: 60.0, batch_s: 1.5, batches: 40, metrics };
+        let check = check(&warm_up, Duration::from_mins(1));
+        assert!(!check.ok && check.text.starts_with("not-steady: after 60.0 s"), "{check:?}");
+        assert!(check.text.contains("rss: it drifts"), "{check:?}");
+    }
+}
