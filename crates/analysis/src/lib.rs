@@ -7,6 +7,7 @@
 pub mod aa;
 mod cell;
 mod chance;
+pub mod commands;
 pub mod change_point;
 mod compare;
 mod contest;
@@ -19,12 +20,14 @@ mod judge;
 mod machine;
 mod metric;
 mod paired;
+mod permutation;
 pub mod period;
 pub mod power;
 pub mod profile;
 mod robust;
 pub mod scale;
 mod series;
+pub mod sides;
 mod sign_flip;
 #[cfg(test)]
 mod simulated;

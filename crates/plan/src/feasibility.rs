@@ -74,6 +74,9 @@ impl Plan {
             Metric::Throughput => Feasibility::Yes,
             Metric::P99 => self.events_feasibility(metric),
             Metric::CpuPerEvent => self.cpu_feasibility(),
+            Metric::Time | Metric::Cpu => {
+                Feasibility::No { why: "it is a metric of single commands".to_owned(), everywhere: true }
+            }
         };
         JudgedMetric { metric, feasibility }
     }

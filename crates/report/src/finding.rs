@@ -111,8 +111,7 @@ fn claim(comparisons: &Comparisons, reference: &str, group: &[&Pair]) -> String 
         let times = range(ratio, multiple);
         return match group[0].metric {
             Metric::Throughput => format!("is {times} times as fast as {reference} {evidence}"),
-            Metric::P99 => format!("has {times} times the p99 latency of {reference} {evidence}"),
-            Metric::CpuPerEvent => format!("uses {times} times the CPU per event of {reference} {evidence}"),
+            metric => format!("{} {times} times the {} of {reference} {evidence}", verb(metric), metric_name(metric)),
         };
     }
     let of = |(low, high): (f64, f64)| {
@@ -123,19 +122,20 @@ fn claim(comparisons: &Comparisons, reference: &str, group: &[&Pair]) -> String 
     match (group[0].metric, is_more) {
         (Metric::Throughput, true) => format!("is {percent} faster than {reference} {evidence}"),
         (Metric::Throughput, false) => format!("is {percent} slower than {reference} {evidence}"),
-        (Metric::P99, true) => {
-            format!("has a p99 latency {percent} higher than that of {reference} {evidence}")
+        (metric @ Metric::P99, is_more) => {
+            let word = if is_more { "higher" } else { "lower" };
+            format!("has a {} {percent} {word} than that of {reference} {evidence}", metric_name(metric))
         }
-        (Metric::P99, false) => {
-            format!("has a p99 latency {percent} lower than that of {reference} {evidence}")
-        }
-        (Metric::CpuPerEvent, true) => {
-            format!("uses {percent} more CPU per event than {reference} {evidence}")
-        }
-        (Metric::CpuPerEvent, false) => {
-            format!("uses {percent} less CPU per event than {reference} {evidence}")
+        (metric, is_more) => {
+            let word = if is_more { "more" } else { "less" };
+            format!("{} {percent} {word} {} than {reference} {evidence}", verb(metric), metric_name(metric))
         }
     }
+}
+
+/// Verb that goes with a metric.
+fn verb(metric: Metric) -> &'static str {
+    if metric == Metric::P99 { "has" } else { "uses" }
 }
 
 /// `6.6 to 7.3`, or one value if both read the same.

@@ -51,6 +51,8 @@ pub(crate) fn metric(metric: Metric) -> &'static str {
         Metric::Throughput => "throughput",
         Metric::P99 => "p99 latency",
         Metric::CpuPerEvent => "CPU per event",
+        Metric::Time => "time",
+        Metric::Cpu => "CPU time",
     }
 }
 

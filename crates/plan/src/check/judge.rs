@@ -45,8 +45,8 @@ impl Checker<'_> {
         }
         let closed = !matches!(&load.rate, Some(ParsedRate::Plain(rate)) if !rate.template.is("max"));
         let metrics = match &parsed.metrics {
-            Some(list) => list.value.iter().filter_map(|word| Metric::from_word(word)).collect(),
-            None => Metric::ALL.iter().copied().filter(|m| closed || *m != Metric::Throughput).collect(),
+            Some(list) => list.value.iter().filter_map(|word| Metric::of_load(word)).collect(),
+            None => Metric::OF_LOADS.iter().copied().filter(|m| closed || *m != Metric::Throughput).collect(),
         };
         Some(Judge {
             rope_ratio: parsed.rope.as_ref()?.value,

@@ -164,6 +164,8 @@ fn figure(comparisons: &Comparisons, metric: Metric, cells: &[&Cell], axis: &Axi
             Metric::Throughput => "events per second",
             Metric::P99 => "latency at the 99th percentile",
             Metric::CpuPerEvent => "server CPU time per event",
+            Metric::Time => "time of the command",
+            Metric::Cpu => "CPU time of the command",
         },
         x_kind: axis.kind,
         x_range: axis.range,
@@ -171,7 +173,7 @@ fn figure(comparisons: &Comparisons, metric: Metric, cells: &[&Cell], axis: &Axi
         x_ticks: axis.ticks.clone(),
         y_label: match metric {
             Metric::Throughput => tick_rate,
-            Metric::P99 | Metric::CpuPerEvent => tick_seconds,
+            Metric::P99 | Metric::CpuPerEvent | Metric::Time | Metric::Cpu => tick_seconds,
         },
         series: drawn,
     });

@@ -2,6 +2,7 @@
 
 mod account;
 mod bakeoff;
+mod commands;
 mod configuration;
 mod disclosure;
 mod figures;
@@ -20,8 +21,10 @@ mod sweep;
 mod values;
 
 pub use bakeoff::bakeoff;
+pub use commands::commands;
 pub use hosts::hosts;
 pub(crate) use hosts::{differs, facts};
+pub(crate) use configuration::settings as load_settings;
 pub use load::load;
 pub use over_time::PLACES_MAX;
 pub use scale::scale;
