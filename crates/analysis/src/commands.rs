@@ -181,7 +181,11 @@ fn spread(values: &[f64]) -> Spread {
     Spread {
         mean,
         sd: (n > 1).then(|| (squares / (n as f64 - 1.0)).sqrt()),
-        median: if n.is_multiple_of(2) { sorted[middle - 1].midpoint(sorted[middle]) } else { sorted[middle] },
+        median: if n.is_multiple_of(2) {
+            sorted[middle - 1].midpoint(sorted[middle])
+        } else {
+            sorted[middle]
+        },
         min: sorted[0],
         max: sorted[n - 1],
     }

@@ -236,7 +236,8 @@ fn too_few(sample: &Sample, alpha: f64) -> Option<Missing> {
         let few = permutation::smallest_p(blocks, against.len()) > alpha;
         let needed = permutation::least(alpha);
         let have = format!("{blocks} and {}", against.len());
-        return few.then(|| Missing::because(format!("too few runs: {have}, and a gate needs {needed} of each")));
+        return few
+            .then(|| Missing::because(format!("too few runs: {have}, and a gate needs {needed} of each")));
     }
     let needed = blocks_min(alpha);
     let few = blocks < needed as usize;
@@ -247,7 +248,8 @@ fn comparison(sample: Sample, outcome: GateOutcome, why: Option<Missing>, alpha:
     if let Some(against) = &sample.against {
         let none = || Missing::because("a side has fewer than two values, or one without an end");
         let paired = independent(&sample.ends, against).ok_or_else(none);
-        let end = |of: fn(&Paired, f64) -> f64| paired.as_ref().map(|p| of(p, alpha).exp()).map_err(Clone::clone);
+        let end =
+            |of: fn(&Paired, f64) -> f64| paired.as_ref().map(|p| of(p, alpha).exp()).map_err(Clone::clone);
         return GateComparison {
             blocks: sample.ends.len().min(against.len()),
             value: end(|p, _| p.mean()),
@@ -310,7 +312,11 @@ impl Distances {
                 against.iter().map(|(low, high)| (low * by, high * by)).collect()
             };
             let (above, below) = of_independent(&sample.ends, &scaled(limit), seed);
-            return if more_is_good { Self { good: above, bad: below } } else { Self { good: below, bad: above } };
+            return if more_is_good {
+                Self { good: above, bad: below }
+            } else {
+                Self { good: below, bad: above }
+            };
         }
         let above: Vec<(f64, f64)> =
             sample.ends.iter().map(|(low, high)| ((low / limit).ln(), (high / limit).ln())).collect();
@@ -372,7 +378,8 @@ fn independent(a: &[(f64, f64)], b: &[(f64, f64)]) -> Option<Paired> {
 fn of_independent(a: &[(f64, f64)], b: &[(f64, f64)], seed: u64) -> (Evidence, Evidence) {
     let none = Evidence { p: 1.0, p_flip: 1.0 };
     let (Some(above), Some(below)) = (independent(a, b), independent(b, a)) else { return (none, none) };
-    let middles = |of: &[(f64, f64)]| -> Vec<f64> { of.iter().map(|(l, h)| l.ln().midpoint(h.ln())).collect() };
+    let middles =
+        |of: &[(f64, f64)]| -> Vec<f64> { of.iter().map(|(l, h)| l.ln().midpoint(h.ln())).collect() };
     let p_flip = permutation::test(&middles(a), &middles(b), seed).p;
     (Evidence { p: above.p_over(SLACK), p_flip }, Evidence { p: below.p_over(SLACK), p_flip })
 }

@@ -122,7 +122,8 @@ impl Member {
         }
         if let Some(against) = &self.against {
             let (a, b) = (self.log_ratios.len(), against.len());
-            let too_few = || Missing::because(format!("one side has {a} and the other {b} values, and each needs 2"));
+            let too_few =
+                || Missing::because(format!("one side has {a} and the other {b} values, and each needs 2"));
             return Paired::independent(&self.log_ratios, against).ok_or_else(too_few);
         }
         let too_few =
@@ -130,7 +131,8 @@ impl Member {
         Paired::bracketed(&self.log_ratios).ok_or_else(too_few)
     }
 
-    /// Whether there are enough values for a verdict at `alpha`: the distribution-free test can then reach it.
+    /// Whether there are enough values for a verdict at `alpha`: the distribution-free test can then reach
+    /// it.
     fn is_enough(&self, alpha: f64) -> bool {
         match &self.against {
             None => self.log_ratios.len() >= blocks_min(alpha) as usize,
@@ -143,7 +145,8 @@ impl Member {
         self.log_ratios.iter().map(|d| d.0.midpoint(d.1)).collect()
     }
 
-    /// The ratio by the Hodges-Lehmann center, in logs: of the blocks, or of all differences between the samples.
+    /// The ratio by the Hodges-Lehmann center, in logs: of the blocks, or of all differences between the
+    /// samples.
     fn center(&self) -> Option<f64> {
         let Some(against) = &self.against else { return hodges_lehmann(&self.middles()) };
         let b: Vec<f64> = against.iter().map(|d| d.0.midpoint(d.1)).collect();
@@ -264,11 +267,7 @@ impl Decision {
             let more = self.paired.mean() > 0.0;
             return if more == metric.more_is_better() { Verdict::Better } else { Verdict::Worse };
         }
-        if self.equivalence.1 && self.enough {
-            Verdict::Equivalent
-        } else {
-            Verdict::Inconclusive
-        }
+        if self.equivalence.1 && self.enough { Verdict::Equivalent } else { Verdict::Inconclusive }
     }
 
     fn estimate(&self, p: f64, p_adjusted: f64, member: &Member) -> Estimate {

@@ -64,13 +64,14 @@ impl Paired {
     ///
     /// # Source
     ///
-    /// B. L. Welch, *Biometrika* 34 (1947), 28-35; degrees of freedom by Satterthwaite, *Biometrics Bulletin* 2
-    /// (1946), 110-114.
+    /// B. L. Welch, *Biometrika* 34 (1947), 28-35; degrees of freedom by Satterthwaite, *Biometrics Bulletin*
+    /// 2 (1946), 110-114.
     pub fn independent(a: &[(f64, f64)], b: &[(f64, f64)]) -> Option<Self> {
         let (a, b) = (Self::bracketed(a)?, Self::bracketed(b)?);
         let (of_a, of_b) = (a.standard_error.powi(2), b.standard_error.powi(2));
         let all = of_a + of_b;
-        let df = if all > 0.0 { all.powi(2) / (of_a.powi(2) / a.df + of_b.powi(2) / b.df) } else { a.df + b.df };
+        let df =
+            if all > 0.0 { all.powi(2) / (of_a.powi(2) / a.df + of_b.powi(2) / b.df) } else { a.df + b.df };
         Some(Self {
             n: a.n.min(b.n),
             mean: a.mean - b.mean,

@@ -98,8 +98,8 @@ mod tests {
         assert!((test(&[], &[1.0], 1).p - 1.0).abs() < 1e-15);
     }
 
-    /// scipy 1.17.1: `permutation_test((a, b), lambda x, y: mean(x) - mean(y), permutation_type='independent',
-    /// n_resamples=inf).pvalue`.
+    /// scipy 1.17.1: `permutation_test((a, b), lambda x, y: mean(x) - mean(y),
+    /// permutation_type='independent', n_resamples=inf).pvalue`.
     #[test]
     fn the_exact_p_is_that_of_scipy() {
         let a = [0.31, 0.12, 0.54, 0.77, 0.45, 0.23];
@@ -114,7 +114,8 @@ mod tests {
         let a: Vec<f64> = (0..10).map(|i| f64::from(i % 7) * 0.1).collect();
         let b: Vec<f64> = (0..10).map(|i| f64::from(i % 5) * 0.1 + 0.02).collect();
         let exact = test(&a, &b, 1);
-        // One more value in the middle of each sample changes little, and makes the divisions too many to try.
+        // One more value in the middle of each sample changes little, and makes the divisions too many to
+        // try.
         let longer = |v: &[f64]| v.iter().copied().chain([0.25]).collect::<Vec<f64>>();
         let drawn = test(&longer(&a), &longer(&b), 1);
         assert!(exact.exact && !drawn.exact && (exact.p - drawn.p).abs() < 0.05, "{exact:?} {drawn:?}");

@@ -1,9 +1,10 @@
 //! Archived runs against each other: each side is a sample of runs, measured at its own times.
 //!
 //! The samples are independent: no block holds what both sides share, so the noise between runs is all in the
-//! error, by Welch's test on logarithms. A verdict needs enough runs for the permutation test (4 of each side at
-//! 5 %). Two warnings go with the numbers. Runs of one side that were all measured before those of the other
-//! differ by everything that changed in between. The blocks of one bake-off share the time at which it ran.
+//! error, by Welch's test on logarithms. A verdict needs enough runs for the permutation test (4 of each side
+//! at 5 %). Two warnings go with the numbers. Runs of one side that were all measured before those of the
+//! other differ by everything that changed in between. The blocks of one bake-off share the time at which it
+//! ran.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -99,11 +100,16 @@ impl Side {
         self.bakeoffs += 1;
         for (trial, run) in bakeoff.sealed() {
             let condition = named(&trial.levels);
-            self.observations.extend(of_run(run).into_iter().map(|o| Observation { condition: condition.clone(), ..o }));
+            self.observations
+                .extend(of_run(run).into_iter().map(|o| Observation { condition: condition.clone(), ..o }));
         }
         let lost = bakeoff.trials.len() - bakeoff.sealed().count();
         if lost > 0 {
-            self.lost.push(format!("{lost} of {} trials of {} are not sealed", bakeoff.trials.len(), bakeoff.header.id));
+            self.lost.push(format!(
+                "{lost} of {} trials of {} are not sealed",
+                bakeoff.trials.len(),
+                bakeoff.header.id
+            ));
         }
     }
 
@@ -116,8 +122,8 @@ fn named(levels: &Levels) -> String {
     levels.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(", ")
 }
 
-/// The values of a run: of a load its metrics, of a comparison the times of its commands, of a recorded command
-/// its time.
+/// The values of a run: of a load its metrics, of a comparison the times of its commands, of a recorded
+/// command its time.
 fn of_run(run: &Run) -> Vec<Observation> {
     let unix_ns = run.header.anchor.unix_ns;
     let one = |metric, value| Observation { condition: WHOLE.to_owned(), metric, value, unix_ns };
@@ -136,7 +142,8 @@ fn of_run(run: &Run) -> Vec<Observation> {
 fn of_comparison(comparison: &Comparison, unix_ns: u64) -> Vec<Observation> {
     let of = |(i, command): (usize, &record::commands::Compared)| {
         let mean = |figure: fn(&record::commands::Turn) -> f64| {
-            let logs: Vec<f64> = comparison.turns_of(i, Phase::Measured).map(|turn| figure(turn).ln()).collect();
+            let logs: Vec<f64> =
+                comparison.turns_of(i, Phase::Measured).map(|turn| figure(turn).ln()).collect();
             let mean = (logs.iter().sum::<f64>() / logs.len() as f64).exp();
             if mean.is_finite() && mean > 0.0 {
                 return Ok(Value::exact(mean));
@@ -164,11 +171,13 @@ pub fn sides(sides: &[Side], reference: usize, rules: Rules, gates: &[Gate]) -> 
         .map(|(a, condition, metric)| Contest::of(sides, (a, reference), condition, metric))
         .collect();
     // A metric that no run of one side has makes no other comparison harder.
-    let (family, left_out): (Vec<_>, Vec<_>) = judgeable.into_iter().partition(|contest| contest.unable.is_none());
+    let (family, left_out): (Vec<_>, Vec<_>) =
+        judgeable.into_iter().partition(|contest| contest.unable.is_none());
     let members: Vec<Member> = family.iter().map(Contest::member).collect();
     let judged = judge(&members, rules);
     let size = family.len();
-    let pairs = family.iter().zip(judged).map(|(contest, judged)| contest.pair(judged, size, rules)).collect();
+    let pairs =
+        family.iter().zip(judged).map(|(contest, judged)| contest.pair(judged, size, rules)).collect();
     let gate = |gate: &Gate| self::gate(sides, reference, gate, rules);
     Sided {
         pairs,
@@ -290,7 +299,10 @@ fn gate(sides: &[Side], reference: usize, gate: &Gate, rules: Rules) -> GateResu
     let judged = sides.iter().enumerate().filter(|(i, _)| !is_relative || *i != reference);
     for (_, side) in judged {
         for (condition, _) in places(side).into_iter().filter(|(_, metric)| *metric == gate.metric) {
-            let (this, that) = (known(&side.of(&condition, gate.metric)), known(&sides[reference].of(&condition, gate.metric)));
+            let (this, that) = (
+                known(&side.of(&condition, gate.metric)),
+                known(&sides[reference].of(&condition, gate.metric)),
+            );
             let lost = uneven(side).or_else(|| is_relative.then(|| uneven(&sides[reference]))?);
             let open = this.why.or_else(|| if is_relative { that.why.clone() } else { None });
             samples.push(Sample {

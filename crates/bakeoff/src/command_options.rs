@@ -50,7 +50,7 @@ pub(crate) struct CommandOptions {
     #[arg(short = 'S', long, value_name = "SHELL", default_value = "default")]
     shell: String,
 
-    /// No shell: `--shell none`
+    /// Same as `--shell none`
     #[arg(short = 'N', conflicts_with = "shell")]
     no_shell: bool,
 
@@ -90,11 +90,11 @@ pub(crate) struct CommandOptions {
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = some_time)]
     pub(crate) timeout: Duration,
 
-    /// Also measure CPU time by events, which includes children that no command waited for; best as root
+    /// Measure CPU time by events too, which includes children that no command waited for; best as root
     #[arg(long)]
     pub(crate) events: bool,
 
-    /// What the order is drawn from; by default drawn anew, and stored
+    /// Random seed of the order; by default drawn anew, and stored
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
 

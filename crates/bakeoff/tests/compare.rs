@@ -1,21 +1,17 @@
-//! `bakeoff compare` as a user runs it: commands, archived runs, gates, exports, and everything that goes wrong.
+//! `bakeoff compare` as a user runs it: commands, archived runs, gates, exports, and what goes wrong.
 
 mod lab;
 
 use std::io::Read as _;
 use std::process::Stdio;
 
-use lab::{Ended, Lab};
+use lab::Lab;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
 fn last_line(text: &str) -> &str {
     text.trim_end().lines().last().unwrap_or_default()
-}
-
-fn document(ended: &Ended) -> Value {
-    serde_json::from_str(&ended.out).unwrap_or_else(|e| panic!("{e}: {}{}", ended.out, ended.err))
 }
 
 /// A sleep of ten times the length is far beyond what a busy machine adds.
@@ -29,7 +25,9 @@ fn the_last_line_says_which_command_is_faster_and_the_run_is_archived() {
     assert!(answer.starts_with("B is ") && answer.contains("x as fast as A (95 %: "), "{}", ended.out);
     let rows: Vec<&str> = ended.out.lines().take(2).collect();
     assert!(rows[0].starts_with(" A  sleep 0.1 ") && rows[1].starts_with(" B  sleep 0.01 "), "{}", ended.out);
-    assert!(rows.iter().all(|row| row.contains(" ms  +-") && row.contains("CPU ") && row.ends_with("10 rounds")));
+    assert!(
+        rows.iter().all(|row| row.contains(" ms  +-") && row.contains("CPU ") && row.ends_with("10 rounds"))
+    );
     assert!(ended.out.lines().all(|line| line.chars().count() <= 120), "{}", ended.out);
 
     let shown = lab.run(&["runs", "show", "latest"]);
@@ -45,7 +43,10 @@ fn the_last_line_says_which_command_is_faster_and_the_run_is_archived() {
     assert_eq!((pair["a"].as_str(), pair["b"].as_str()), (Some("B"), Some("A")));
     assert_eq!((pair["verdict"].as_str(), pair["blocks"].as_u64()), (Some("better"), Some(10)));
     let ratio = |name: &str| pair[name].as_f64().expect("a number");
-    assert!(ratio("low") <= ratio("ratio") && ratio("ratio") <= ratio("high") && ratio("high") < 0.5, "{pair}");
+    assert!(
+        ratio("low") <= ratio("ratio") && ratio("ratio") <= ratio("high") && ratio("high") < 0.5,
+        "{pair}"
+    );
     assert_eq!(lab.run(&["runs", "verify"]).code, Some(0));
 }
 
@@ -56,7 +57,11 @@ fn the_order_is_drawn_from_the_seed_and_the_pilot_is_no_part_of_the_result() {
         let words = ["compare", "--time", "2s", "--seed", seed, "--", "true", "sleep 0.001", "sleep 0.002"];
         assert_eq!(lab.run(&words).code, Some(0));
         let page = lab.run(&["report", "latest"]).out;
-        let rows: Vec<String> = page.lines().filter(|line| line.contains("| warm-up |") || line.contains("| pilot |")).map(|line| line.split('|').nth(3).unwrap_or_default().trim().to_owned()).collect();
+        let rows: Vec<String> = page
+            .lines()
+            .filter(|line| line.contains("| warm-up |") || line.contains("| pilot |"))
+            .map(|line| line.split('|').nth(3).unwrap_or_default().trim().to_owned())
+            .collect();
         assert_eq!(rows.len(), 9, "one round of warm-up and eight of the pilot: {page}");
         let measured = page.lines().filter(|line| line.contains("| measured |")).count();
         let json = lab.json(&["report", "latest"]);
@@ -80,7 +85,10 @@ fn a_command_that_does_not_exist_fails_or_hangs_gets_one_line_and_its_exit_code(
     let (code, said) = of(&[], "no-such-program-anywhere x");
     assert!(code == Some(2) && said.contains("B: no-such-program-anywhere x does not start"), "{said}");
     let (code, said) = of(&[], "echo broken >&2; exit 3");
-    assert!(code == Some(5) && said.contains("B ended with exit code 3 in round 1; it said: broken"), "{said}");
+    assert!(
+        code == Some(5) && said.contains("B ended with exit code 3 in round 1; it said: broken"),
+        "{said}"
+    );
     let (code, said) = of(&["--timeout", "50ms"], "sleep 1000");
     assert!(code == Some(5) && said.contains("B did not end within 50ms (--timeout)"), "{said}");
     let (code, said) = of(&["--prepare", "exit 4"], "true");
@@ -93,7 +101,8 @@ fn a_command_that_does_not_exist_fails_or_hangs_gets_one_line_and_its_exit_code(
 #[test]
 fn failures_are_measured_where_the_user_says_so_and_named() {
     let lab = Lab::new();
-    let words = ["compare", "--blocks", "6", "--ignore-failure", "--", "sleep 0.01; exit 1", "sleep 0.02; exit 2"];
+    let words =
+        ["compare", "--blocks", "6", "--ignore-failure", "--", "sleep 0.01; exit 1", "sleep 0.02; exit 2"];
     let ended = lab.run(&words);
     assert_eq!(ended.code, Some(0), "{}", ended.err);
     assert!(ended.out.contains("A failed in 6 rounds, which was ignored"), "{}", ended.out);
@@ -134,24 +143,35 @@ fn ctrl_c_keeps_whole_rounds_gives_no_verdict_and_runs_the_cleanup() {
     child.stdout.take().expect("a pipe").read_to_string(&mut out).expect("text");
     assert_eq!(child.wait().expect("it ends").code(), Some(130), "{out}");
     let answer = last_line(&out);
-    assert!(answer.starts_with("INTERRUPTED: after ") && answer.contains("of 2000 rounds; no verdict"), "{out}");
+    assert!(
+        answer.starts_with("INTERRUPTED: after ") && answer.contains("of 2000 rounds; no verdict"),
+        "{out}"
+    );
     assert!(cleaned.exists());
     let json = lab.json(&["report", "latest"]);
-    assert_eq!((json["state"].as_str(), json["pairs"][0]["verdict"].as_str()), (Some("interrupted"), Some("inconclusive")));
+    assert_eq!(
+        (json["state"].as_str(), json["pairs"][0]["verdict"].as_str()),
+        (Some("interrupted"), Some("inconclusive"))
+    );
 }
 
 #[test]
 fn gates_decide_the_exit_code_and_write_what_continuous_integration_reads() {
     let lab = Lab::new();
     let path = |name: &str| lab.path(name).to_str().expect("a plain path").to_owned();
-    let (junit, summary, badge, svg) = (path("gates.xml"), path("summary.md"), path("badge.json"), path("badge.svg"));
+    let (junit, summary, badge, svg) =
+        (path("gates.xml"), path("summary.md"), path("badge.json"), path("badge.svg"));
     let gate = ["--gate", "time not worse by 5%", "--gate", "time <= 10s"];
     let files = ["--junit", &junit, "--summary", &summary, "--badge", &badge];
     let commands = ["--", "sleep 0.01", "sleep 0.1"];
     let words = [&["compare", "--blocks", "10"], &gate[..], &files[..], &commands[..]].concat();
     let ended = lab.run(&words);
     assert_eq!(ended.code, Some(1), "{}", ended.err);
-    assert!(last_line(&ended.out).starts_with("FAIL: 1 of 2 gates: time not worse than reference by 5%"), "{}", ended.out);
+    assert!(
+        last_line(&ended.out).starts_with("FAIL: 1 of 2 gates: time not worse than reference by 5%"),
+        "{}",
+        ended.out
+    );
     assert!(last_line(&ended.out).contains("; B is "), "{}", ended.out);
     let xml = std::fs::read_to_string(&junit).expect("a file");
     assert!(xml.contains("tests=\"2\" failures=\"1\" errors=\"0\""), "{xml}");
@@ -165,14 +185,19 @@ fn gates_decide_the_exit_code_and_write_what_continuous_integration_reads() {
     assert_eq!(few.code, Some(4), "{}", few.out);
     assert!(std::fs::read_to_string(&svg).expect("a file").starts_with("<svg "));
     let wrong = lab.run(&["compare", "--gate", "p99 <= 20ms", "--", "true", "true"]);
-    assert!(wrong.code == Some(2) && wrong.err.contains("`p99` is not a metric of commands"), "{}", wrong.err);
+    assert!(
+        wrong.code == Some(2) && wrong.err.contains("`p99` is not a metric of commands"),
+        "{}",
+        wrong.err
+    );
 }
 
 #[test]
 fn parameters_make_commands_and_exports_have_the_forms_of_hyperfine() {
     let lab = Lab::new();
     let path = |name: &str| lab.path(name).to_str().expect("a plain path").to_owned();
-    let (json, csv, markdown, marker) = (path("all.json"), path("all.csv"), path("all.md"), path("marker-{s}"));
+    let (json, csv, markdown, marker) =
+        (path("all.json"), path("all.csv"), path("all.md"), path("marker-{s}"));
     let prepare = format!("rm -f {marker}");
     let command = format!("sleep 0.0{{s}}; touch {marker}");
     let options = ["-L", "s", "1,3", "--prepare", &prepare, "-r", "6", "--warmup", "0"];
@@ -180,7 +205,8 @@ fn parameters_make_commands_and_exports_have_the_forms_of_hyperfine() {
     let ended = lab.run(&[&["compare"], &options[..], &exports[..], &["--", &command]].concat());
     assert_eq!(ended.code, Some(0), "{}", ended.err);
     assert!(lab.path("marker-1").exists() && lab.path("marker-3").exists());
-    let document: Value = serde_json::from_str(&std::fs::read_to_string(&json).expect("a file")).expect("JSON");
+    let document: Value =
+        serde_json::from_str(&std::fs::read_to_string(&json).expect("a file")).expect("JSON");
     let results = document["results"].as_array().expect("results");
     assert_eq!(results.len(), 2);
     assert_eq!(results[1]["parameters"]["s"], "3");
@@ -235,18 +261,33 @@ fn archived_runs_are_compared_by_label_with_what_differs_first() {
     }
     let ended = lab.run(&["compare", "build=old", "build=new"]);
     assert_eq!(ended.code, Some(0), "{}", ended.err);
-    assert!(last_line(&ended.out).starts_with("build=new is ") && last_line(&ended.out).contains("x as fast as build=old"), "{}", ended.out);
+    assert!(
+        last_line(&ended.out).starts_with("build=new is ")
+            && last_line(&ended.out).contains("x as fast as build=old"),
+        "{}",
+        ended.out
+    );
     assert!(ended.out.starts_with("The sides do not differ"), "{}", ended.out);
     assert!(!ended.out.contains("one side after the other"), "{}", ended.out);
     let json = lab.json(&["compare", "build=old", "build=new"]);
-    let time = json["pairs"].as_array().expect("pairs").iter().find(|p| p["metric"] == "time").expect("a time");
+    let time =
+        json["pairs"].as_array().expect("pairs").iter().find(|p| p["metric"] == "time").expect("a time");
     assert_eq!((time["verdict"].as_str(), time["a_runs"].as_u64()), (Some("better"), Some(4)));
     let gated = lab.run(&["compare", "build=new", "build=old", "--gate", "time not worse by 5%"]);
     assert_eq!(gated.code, Some(1), "{}", gated.out);
 
-    let ids: Vec<String> = lab.json(&["runs", "list"])["runs"].as_array().expect("runs").iter().map(|r| r["run"].as_str().expect("an id").to_owned()).collect();
+    let ids: Vec<String> = lab.json(&["runs", "list"])["runs"]
+        .as_array()
+        .expect("runs")
+        .iter()
+        .map(|r| r["run"].as_str().expect("an id").to_owned())
+        .collect();
     let one = lab.run(&["compare", &ids[1], &ids[0]]);
-    assert!(last_line(&one.out).contains("cannot tell yet: about 4 runs of each side, and 1 there are"), "{}", one.out);
+    assert!(
+        last_line(&one.out).contains("cannot tell yet: about 4 runs of each side, and 1 there are"),
+        "{}",
+        one.out
+    );
     let group = format!("{},{}", ids[1], ids[3]);
     let few = lab.json(&["compare", &group, &ids[0]]);
     assert_eq!(few["pairs"][0]["verdict"], "inconclusive");
@@ -262,7 +303,8 @@ fn a_plan_is_written_from_a_load_or_from_commands_and_checks() {
     let lab = Lab::new();
     let file = lab.path("plan.toml").to_str().expect("a plain path").to_owned();
     let target = lab.sqlite();
-    let load = ["--", "load", target.as_str(), "--rate", "500", "--threads", "4", "--time", "2s", "--label", "a=b"];
+    let load =
+        ["--", "load", target.as_str(), "--rate", "500", "--threads", "4", "--time", "2s", "--label", "a=b"];
     let ended = lab.run(&[&["plan", "init", "-o", &file], &load[..]].concat());
     assert_eq!(ended.code, Some(0), "{}", ended.err);
     let text = std::fs::read_to_string(&file).expect("a file");

@@ -1,8 +1,8 @@
 //! Commands to compare, from the words of a command line to argument vectors.
 //!
-//! `{name}` in a command, and in the commands around it, stands for the value of a parameter. A command without shell
-//! metacharacters is executed directly; if one of the commands needs a shell, all of them get it, because its start
-//! takes time.
+//! `{name}` in a command, and in the commands around it, stands for the value of a parameter. A command
+//! without shell metacharacters is executed directly; if one of the commands needs a shell, all of them get
+//! it, because its start takes time.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,8 @@ use record::commands::COMMANDS_MAX;
 
 /// Shell metacharacters.
 const METACHARACTERS: &[char] = &[
-    '|', '&', ';', '<', '>', '(', ')', '$', '`', '\\', '"', '\'', '*', '?', '[', ']', '#', '~', '=', '%', '{', '}', '!',
-    '\n',
+    '|', '&', ';', '<', '>', '(', ')', '$', '`', '\\', '"', '\'', '*', '?', '[', ']', '#', '~', '=', '%',
+    '{', '}', '!', '\n',
 ];
 /// Most values of one parameter.
 const VALUES_MAX: usize = 1_000;
@@ -61,16 +61,16 @@ pub struct Parameter {
 pub enum Shell {
     /// `sh` if one of the commands needs it.
     IfNeeded,
-    /// No shell: words are split at blanks and quotes.
+    /// Without a shell: words are split at blanks and quotes.
     Never,
-    /// This program, with its arguments; `-c` and the command follow.
+    /// A program with its arguments; `-c` and the command follow.
     Program(Vec<String>),
 }
 
 /// One command, ready to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandLine {
-    /// Its text, or its name.
+    /// Text or name for people.
     pub text: String,
     /// Argument vector.
     pub words: Vec<String>,
@@ -117,7 +117,9 @@ impl Shell {
             "none" => Ok(Self::Never),
             text => match command_line::split(text).filter(|words| !words.is_empty()) {
                 Some(words) => Ok(Self::Program(words)),
-                None => refuse(format!("--shell `{text}`: expected default, none, or a program such as bash")),
+                None => {
+                    refuse(format!("--shell `{text}`: expected default, none, or a program such as bash"))
+                }
             },
         }
     }
@@ -151,7 +153,9 @@ impl Parameter {
         };
         let (from, to, by) = (number(first)?, number(last)?, number(step)?);
         if by <= 0.0 || to < from {
-            return refuse(format!("--parameter-scan {name}: from {first} to {last} in steps of {step} has no values"));
+            return refuse(format!(
+                "--parameter-scan {name}: from {first} to {last} in steps of {step} has no values"
+            ));
         }
         let digits = |text: &str| text.split_once('.').map_or(0, |(_, digits)| digits.len());
         let digits = [first, last, step].map(digits).into_iter().max().unwrap_or(0);
@@ -168,7 +172,10 @@ impl Parameter {
     fn checked(self) -> Result<Self, NotCommands> {
         let is_word = |name: &str| name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'));
         if self.name.is_empty() || !is_word(&self.name) {
-            return refuse(format!("`{}` is not the name of a parameter: letters, digits, _ and -", self.name));
+            return refuse(format!(
+                "`{}` is not the name of a parameter: letters, digits, _ and -",
+                self.name
+            ));
         }
         if self.values.len() > VALUES_MAX {
             return refuse(format!("parameter {} has more than {VALUES_MAX} values", self.name));
@@ -206,7 +213,10 @@ impl CommandLines {
             ));
         }
         if commands.len() > COMMANDS_MAX {
-            return refuse(format!("{} commands, and a comparison has at most {COMMANDS_MAX}", commands.len()));
+            return refuse(format!(
+                "{} commands, and a comparison has at most {COMMANDS_MAX}",
+                commands.len()
+            ));
         }
         let shell = self.shell_of(commands.iter().map(|(_, text, _)| text.as_str()));
         let line = |(i, text, values): &(usize, String, BTreeMap<String, String>)| {
@@ -260,9 +270,13 @@ impl CommandLines {
         }
         for parameter in &self.parameters {
             let place = format!("{{{}}}", parameter.name);
-            let is_used = (0..written.len()).any(|i| self.texts_of(i, &written[i]).any(|t| t.contains(&place)));
+            let is_used =
+                (0..written.len()).any(|i| self.texts_of(i, &written[i]).any(|t| t.contains(&place)));
             if !is_used {
-                return refuse(format!("parameter {} is not used: write {place} in a command", parameter.name));
+                return refuse(format!(
+                    "parameter {} is not used: write {place} in a command",
+                    parameter.name
+                ));
             }
         }
         if let Some(empty) = written.iter().find(|command| command.trim().is_empty()) {
@@ -366,11 +380,9 @@ mod tests {
         with.parameters = vec![Parameter::list("level", "1,9").unwrap()];
         with.around.prepare = vec!["rm -f x.gz.{level}".into(), "true".into()];
         let expanded = with.expanded().unwrap();
-        let told: Vec<_> = expanded.commands.iter().map(|c| (c.text.as_str(), c.prepare.as_deref().unwrap())).collect();
-        assert_eq!(
-            told,
-            [("gzip -1 x", "rm -f x.gz.1"), ("gzip -9 x", "rm -f x.gz.9"), ("zstd x", "true")]
-        );
+        let told: Vec<_> =
+            expanded.commands.iter().map(|c| (c.text.as_str(), c.prepare.as_deref().unwrap())).collect();
+        assert_eq!(told, [("gzip -1 x", "rm -f x.gz.1"), ("gzip -9 x", "rm -f x.gz.9"), ("zstd x", "true")]);
         let scan = |first, last, step| Parameter::scan("n", first, last, step).unwrap().values.join(" ");
         assert_eq!(scan("1", "3", None), "1 2 3");
         assert_eq!(scan("0.1", "0.5", Some("0.2")), "0.1 0.3 0.5");
@@ -405,7 +417,9 @@ mod tests {
         hooks.around.prepare = vec!["x".into(), "y".into()];
         assert!(said(&hooks).contains("once for each of the 3 commands"));
         assert!(Parameter::list("a b", "1").is_err() && Parameter::list("n", "1,1").is_err());
-        assert!(Parameter::scan("n", "3", "1", None).is_err() && Parameter::scan("n", "1", "x", None).is_err());
+        assert!(
+            Parameter::scan("n", "3", "1", None).is_err() && Parameter::scan("n", "1", "x", None).is_err()
+        );
         assert!(Parameter::scan("n", "0", "1", Some("0.0001")).is_err());
     }
 }

@@ -63,9 +63,8 @@ pub fn of_load(draft: &LoadDraft) -> String {
         let word = if prepare == "never" { "none" } else { "builtin" };
         line(&mut out, "prepare", &format!("\"{word}\""));
     }
-    let or = |setting: &'static Setting| {
-        quoted(draft.value(setting).unwrap_or(setting.default.unwrap_or("1s")))
-    };
+    let or =
+        |setting: &'static Setting| quoted(draft.value(setting).unwrap_or(setting.default.unwrap_or("1s")));
     line(&mut out, "warm-up", &format!("{{ min = {} }}", or(&settings::WARMUP)));
     let measure = format!("{{ time = {}, interval = {} }}", or(&settings::TIME), or(&settings::INTERVAL));
     line(&mut out, "measure", &measure);
@@ -81,7 +80,8 @@ pub fn of_load(draft: &LoadDraft) -> String {
 /// The plan of a comparison of commands.
 pub fn of_commands(draft: &CommandsDraft) -> String {
     let mut out = head(&draft.written_from, &draft.title, &draft.left_out);
-    let texts: Vec<String> = draft.commands.iter().map(|command| format!("  {},\n", quoted(command))).collect();
+    let texts: Vec<String> =
+        draft.commands.iter().map(|command| format!("  {},\n", quoted(command))).collect();
     out += "# What is compared: each block runs every command for the measured time, in random order.\n";
     out += "[factors.command]\n";
     line(&mut out, "values", &format!("[\n{}]", texts.concat()));
@@ -118,7 +118,8 @@ fn head(written_from: &str, title: &str, left_out: &[String]) -> String {
     out += "# `bakeoff plan check FILE` reads it, `bakeoff plan explain FILE` says what it will do, `bakeoff run FILE` does it.\n";
     out += "# docs/plans.md has every key.\n";
     for option in left_out {
-        writeln!(out, "# Not in this plan: {}", printable(option)).expect("a String takes all that is written to it");
+        writeln!(out, "# Not in this plan: {}", printable(option))
+            .expect("a String takes all that is written to it");
     }
     out += "\nschema    = 1\n";
     line(&mut out, "title", &quoted(title));
@@ -176,7 +177,8 @@ fn quoted(text: &str) -> String {
             '\n' => out.push_str("\\n"),
             '\t' => out.push_str("\\t"),
             letter if letter.is_control() => {
-                write!(out, "\\u{:04X}", u32::from(letter)).expect("a String takes all that is written to it");
+                write!(out, "\\u{:04X}", u32::from(letter))
+                    .expect("a String takes all that is written to it");
             }
             letter => out.push(letter),
         }
@@ -204,13 +206,19 @@ mod tests {
     fn what_is_written_is_a_plan_that_checks() {
         let drafts = [
             load("null:", &[(&settings::RATE, "500"), (&settings::TIME, "30s"), (&settings::SEED, "7")]),
-            load("sqlite:/tmp/a{b}.db?journal_mode=wal", &[
-                (&settings::RATE, "30/m"),
-                (&settings::ROWS, "1000"),
-                (&settings::PREPARED, "no"),
-                (&settings::PREPARE, "never"),
-            ]),
-            load("http://localhost:80/${id}", &[(&settings::HEADER, "Accept: {x}"), (&settings::WARMUP, "2s")]),
+            load(
+                "sqlite:/tmp/a{b}.db?journal_mode=wal",
+                &[
+                    (&settings::RATE, "30/m"),
+                    (&settings::ROWS, "1000"),
+                    (&settings::PREPARED, "no"),
+                    (&settings::PREPARE, "never"),
+                ],
+            ),
+            load(
+                "http://localhost:80/${id}",
+                &[(&settings::HEADER, "Accept: {x}"), (&settings::WARMUP, "2s")],
+            ),
             load("exec:gzip -1 -k -f 'a b'", &[(&settings::ENV, "LC_ALL=C")]),
         ];
         for draft in drafts {
@@ -232,7 +240,8 @@ mod tests {
         };
         let text = of_commands(&draft);
         let plan = crate::read(&text, "init.toml").unwrap_or_else(|e| panic!("{e}\n{text}"));
-        let levels: Vec<&str> = plan.trials()[..2].iter().map(|t| t.levels["command"].as_str()).collect();
+        let trials = plan.trials();
+        let levels: Vec<&str> = trials[..2].iter().map(|t| t.levels["command"].as_str()).collect();
         assert!(draft.commands.iter().all(|command| levels.contains(&command.as_str())), "{levels:?}");
         assert_eq!(plan.comparisons(), 2, "throughput and CPU per event");
     }

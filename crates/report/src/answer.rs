@@ -1,7 +1,7 @@
 //! The answer of a comparison in one sentence: `B is 22 % faster than A (95 %: 18 % to 26 %)`.
 //!
-//! *Faster* by 22 % means that A takes 1.22 times as long as B; *slower* by 22 % that B takes 1.22 times as long
-//! as A. So both words have one scale, and swapping the two commands changes the word alone.
+//! *Faster* by 22 % means that A takes 1.22 times as long as B; *slower* by 22 % that B takes 1.22 times as
+//! long as A. So both words have one scale, and swapping the two commands changes the word alone.
 
 use analysis::{Estimate, Verdict};
 use record::bakeoff::Metric;
@@ -57,14 +57,16 @@ pub(crate) fn sentence(of: &Compared<'_>, (level, rope_ratio): (f64, f64), unit:
     }
 }
 
-/// What an undecided pair needs: `about 40 more rounds`.
+/// Need of an undecided pair: `about 40 more rounds`.
 fn needed(of: &Compared<'_>, unit: Unit) -> String {
     match (of.needed, unit) {
         (Ok(needed), Unit::Rounds) => {
             let more = needed.saturating_sub(of.have).max(1);
             format!("about {} more {}", rounded(more), if more == 1 { "round" } else { "rounds" })
         }
-        (Ok(needed), Unit::Runs) => format!("about {} runs of each side, and {} there are", rounded(*needed), of.have),
+        (Ok(needed), Unit::Runs) => {
+            format!("about {} runs of each side, and {} there are", rounded(*needed), of.have)
+        }
         (Err(why), _) => why.reason.clone(),
     }
 }
@@ -192,7 +194,10 @@ mod tests {
     #[test]
     fn throughput_is_speed_and_other_metrics_are_amounts() {
         assert_eq!(said(Metric::Throughput, 1.22, 0.06), "B is 22 % faster than A (95 %: 17 % to 28 %)");
-        assert_eq!(said(Metric::Throughput, 1.0 / 1.22, 0.06), "B is 22 % slower than A (95 %: 17 % to 28 %)");
+        assert_eq!(
+            said(Metric::Throughput, 1.0 / 1.22, 0.06),
+            "B is 22 % slower than A (95 %: 17 % to 28 %)"
+        );
         assert!(said(Metric::P99, 0.5, 0.06).starts_with("p99 latency: B is 50 % lower than A"));
         assert!(said(Metric::Cpu, 3.0, 0.06).starts_with("CPU time: B is 3.0x that of A"));
     }

@@ -37,7 +37,7 @@ impl Difference {
     }
 }
 
-/// What a run measured, in a few words: runs of different subjects are not compared.
+/// Subject of a run, in a few words: runs of different subjects are not compared.
 pub fn subject(run: &Run) -> String {
     match &run.load {
         None => format!("a {} run", run.header.kind.word()),
@@ -63,7 +63,8 @@ impl Properties {
         self.note("bakeoff", &run.header.tool_version);
         self.note("kind of run", run.header.kind.word());
         if let Some(load) = &run.load {
-            for (name, value) in load_settings(&load.settings).into_iter().filter(|(name, _)| *name != "seed") {
+            for (name, value) in load_settings(&load.settings).into_iter().filter(|(name, _)| *name != "seed")
+            {
                 self.note(name, &value);
             }
         }
@@ -120,8 +121,11 @@ mod tests {
         for (side, kernels) in [(&mut one, vec!["6.1"]), (&mut other, vec!["6.1", "6.6"])] {
             for kernel in kernels {
                 let fact = |name: &str, value: &str| (name.to_owned(), Ok(value.to_owned()));
-                let facts =
-                    [fact("kernel.release", kernel), fact("cpu.count", "2"), fact("trial.busy_before_ratio", kernel)];
+                let facts = [
+                    fact("kernel.release", kernel),
+                    fact("cpu.count", "2"),
+                    fact("trial.busy_before_ratio", kernel),
+                ];
                 side.add_environment(&Environment { facts: facts.into(), ..Environment::default() });
             }
             side.note("threads", "8");
@@ -129,7 +133,10 @@ mod tests {
         other.note("rate", "500");
         let found = differing(&[("one".into(), one), ("other".into(), other)]);
         let texts: Vec<String> = found.iter().map(Difference::text).collect();
-        assert_eq!(texts, ["kernel.release: 6.1 (one), 6.1 or 6.6 (other)", "rate: unknown (one), 500 (other)"]);
+        assert_eq!(
+            texts,
+            ["kernel.release: 6.1 (one), 6.1 or 6.6 (other)", "rate: unknown (one), 500 (other)"]
+        );
         assert!(found[0].of_machine && !found[1].of_machine);
     }
 }

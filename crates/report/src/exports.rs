@@ -1,4 +1,4 @@
-//! A comparison of commands in the forms of hyperfine, whose readers exist already.
+//! A comparison of commands in the forms of hyperfine, for the readers that exist already.
 
 use std::fmt::Write as _;
 use std::io;
@@ -89,7 +89,8 @@ pub fn csv(out: &mut dyn io::Write, comparison: &Comparison, results: &Results) 
 
 /// A table in Markdown: the columns of hyperfine's, and the verdict in place of a ratio without an interval.
 pub fn markdown(comparison: &Comparison, results: &Results) -> String {
-    let slowest = results.summaries.iter().filter_map(|s| Some(s.spread.as_ref().ok()?.mean)).fold(0.0, f64::max);
+    let slowest =
+        results.summaries.iter().filter_map(|s| Some(s.spread.as_ref().ok()?.mean)).fold(0.0, f64::max);
     let (scale, unit) = if slowest < 1.0 { (1e3, "ms") } else { (1.0, "s") };
     let mut out = format!(
         "| | Command | Mean [{unit}] | Min [{unit}] | Max [{unit}] | Against {} |\n|:---|:---|---:|---:|---:|:---|\n",

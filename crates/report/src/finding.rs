@@ -111,7 +111,11 @@ fn claim(comparisons: &Comparisons, reference: &str, group: &[&Pair]) -> String 
         let times = range(ratio, multiple);
         return match group[0].metric {
             Metric::Throughput => format!("is {times} times as fast as {reference} {evidence}"),
-            metric => format!("{} {times} times the {} of {reference} {evidence}", verb(metric), metric_name(metric)),
+            metric => format!(
+                "{} {times} times the {} of {reference} {evidence}",
+                verb(metric),
+                metric_name(metric)
+            ),
         };
     }
     let of = |(low, high): (f64, f64)| {

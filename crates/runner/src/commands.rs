@@ -101,7 +101,8 @@ pub fn commands(
         source,
     };
     let input = plan.input.as_deref().map(turn::open_input).transpose().map_err(unreadable)?;
-    let pipes = Pipes::new().map_err(|source| RunnerError::Data { what: "cannot create a pipe".into(), source })?;
+    let pipes =
+        Pipes::new().map_err(|source| RunnerError::Data { what: "cannot create a pipe".into(), source })?;
     let mut conductor = Conductor {
         plan,
         anchor,
@@ -163,7 +164,8 @@ impl Conductor<'_> {
         let set_up = self.hooks("setup", |c| c.setup.as_deref(), within);
         let played = set_up.and_then(|()| self.play(rounds, quotas));
         quotas.close();
-        // A comparison that was stopped needs its files removed too, and a second Ctrl-C must not wait for long.
+        // A comparison that was stopped needs its files removed too, and a second Ctrl-C must not wait for
+        // long.
         let (unstopped, timeout) = match &played {
             Err(Cut::Stopped) => (Stop::new(), CLEANUP_MAX.min(self.plan.timeout)),
             _ => (Stop::new(), self.plan.timeout),
@@ -203,7 +205,8 @@ impl Conductor<'_> {
     fn pilot(&mut self, rounds: &dyn Fn(&Comparison, u32) -> u32, began_ns: u64) -> Result<u32, Cut> {
         let pilot_ns = Monotonic.now_ns();
         self.phase(Phase::Pilot, PILOT_ROUNDS, Some(pilot_ns + ns(self.plan.time / PILOT_PARTS)))?;
-        let played = u32::try_from(self.comparison.whole_rounds(Phase::Pilot).count()).unwrap_or(PILOT_ROUNDS);
+        let played =
+            u32::try_from(self.comparison.whole_rounds(Phase::Pilot).count()).unwrap_or(PILOT_ROUNDS);
         let now_ns = Monotonic.now_ns();
         let round_ns = ((now_ns - pilot_ns) / u64::from(played.max(1))).max(1);
         let fit = fit(self.plan.time, now_ns - began_ns, round_ns);
@@ -253,7 +256,8 @@ impl Conductor<'_> {
         let time_s = self.checked(command, &ran)?;
         let strays = self.end_strays()?;
         self.hook("conclude", of_this.conclude.as_deref())?;
-        let t_ns = self.anchor.unix_ns_at(Monotonic.now_ns()).cast_signed() - self.anchor.unix_ns.cast_signed();
+        let t_ns =
+            self.anchor.unix_ns_at(Monotonic.now_ns()).cast_signed() - self.anchor.unix_ns.cast_signed();
         Ok(Turn {
             command,
             t_ms: t_ns / 1_000_000,
@@ -281,7 +285,10 @@ impl Conductor<'_> {
 
     fn does_not_start(&self, command: usize, source: std::io::Error) -> Cut {
         let text = &self.comparison.commands[command].text;
-        Cut::Error(RunnerError::NoCommand { command: format!("{}: {text}", Comparison::letter(command)), source })
+        Cut::Error(RunnerError::NoCommand {
+            command: format!("{}: {text}", Comparison::letter(command)),
+            source,
+        })
     }
 
     /// Seconds of an execution, unless its end ends the comparison.

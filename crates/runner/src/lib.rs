@@ -51,7 +51,8 @@ use record::run::{RunId, RunState};
 pub use around::{Around, RecordError, RecordSettings, Recording, record};
 pub use beside::Beside;
 pub use commands::{
-    CommandPlan, CommandsEvent, CommandsPlan, Conducted, Early, Failures, Output as CommandOutput, PILOT_ROUNDS, commands,
+    CommandPlan, CommandsEvent, CommandsPlan, Conducted, Early, Failures, Output as CommandOutput,
+    PILOT_ROUNDS, commands,
 };
 pub use comparable::{differing, facts_of};
 pub use conduct::{resume, run};

@@ -58,7 +58,11 @@ fn needed(log_ratios: &[f64], pilot: &Comparison, fit: u32) -> u32 {
         power::of_verdict(&truth, n) >= POWER && half <= edge.max(PRECISION_RATIO * mean.abs())
     };
     let plausible = [paired.mean() - reach, paired.mean(), paired.mean() + reach];
-    plausible.into_iter().map(|mean| first(blocks_min(rules.alpha), fit, |n| enough(mean, n))).max().unwrap_or(fit)
+    plausible
+        .into_iter()
+        .map(|mean| first(blocks_min(rules.alpha), fit, |n| enough(mean, n)))
+        .max()
+        .unwrap_or(fit)
 }
 
 /// Smallest number from `low` to `high` that is enough; `high` if none is. More is never less enough.

@@ -24,7 +24,8 @@ struct World {
     first: f64,
 }
 
-const PLAIN: World = World { name: "identical", ratio: 1.0, sd: 0.02, drift_sd: 0.0, slow_share: 0.0, first: 1.0 };
+const PLAIN: World =
+    World { name: "identical", ratio: 1.0, sd: 0.02, drift_sd: 0.0, slow_share: 0.0, first: 1.0 };
 
 /// The truths that are simulated.
 const WORLDS: [World; 8] = [
@@ -112,7 +113,7 @@ fn false_verdicts_of_whole_comparisons_stay_below_alpha_on_unkind_machines() {
     }
 }
 
-/// What the design avoids: looking after every round, and stopping at a verdict.
+/// The mistake that the design avoids: looking after every round, and stopping at a verdict.
 #[test]
 fn stopping_at_the_first_pleasing_verdict_would_break_the_promise() {
     let (repetitions, mut wrong) = (300_u32, 0);

@@ -3,7 +3,7 @@ use record::commands::{Compared, Round};
 use super::*;
 use crate::gate::GateOutcome;
 
-/// A comparison of commands whose `times` are given by round, in seconds.
+/// A comparison of commands with these `times` by round, in seconds.
 pub(super) fn comparison(phase: Phase, times: &[Vec<f64>]) -> Comparison {
     let commands = times.first().map_or(2, Vec::len);
     let turn = |(command, time_s): (usize, &f64)| Turn {
@@ -46,7 +46,10 @@ fn the_ratio_is_that_of_the_times_and_faster_is_better() {
     assert_eq!((pair.a, pair.b, pair.verdict), (1, 0, Verdict::Better));
     // By hand: the geometric mean of 1, 1.01 and 1.02 is 1.009967.
     assert!((pair.estimate.as_ref().unwrap().ratio * 1.009_967 - 0.5).abs() < 1e-6);
-    assert_eq!(commands(&comparison(Phase::Measured, &rounds(12, 2.0)), None).pairs[0].verdict, Verdict::Worse);
+    assert_eq!(
+        commands(&comparison(Phase::Measured, &rounds(12, 2.0)), None).pairs[0].verdict,
+        Verdict::Worse
+    );
     assert_eq!(results.rounds, 12);
     assert!((results.summaries[1].cpu.clone().unwrap().0 - 0.025).abs() < 1e-12);
     assert!((results.summaries[0].faults.clone().unwrap() - 101.0).abs() < 1e-12);
@@ -81,7 +84,11 @@ fn a_comparison_that_was_stopped_claims_nothing_however_clear_it_is() {
     let few = commands(&comparison(Phase::Measured, &rounds(5, 0.5)), None);
     assert_eq!((few.pairs[0].verdict, few.pairs[0].rounds_needed.clone()), (Verdict::Inconclusive, Ok(6)));
     let none = commands(&comparison(Phase::Pilot, &rounds(9, 0.5)), None);
-    assert!(none.pairs[0].estimate.is_err() && none.summaries[0].time.is_err() && none.summaries[0].memory.is_err());
+    assert!(
+        none.pairs[0].estimate.is_err()
+            && none.summaries[0].time.is_err()
+            && none.summaries[0].memory.is_err()
+    );
 }
 
 #[test]

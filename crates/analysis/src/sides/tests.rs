@@ -87,7 +87,8 @@ fn equal_sides_of_different_spread_are_rarely_called_different() {
     let (families, mut wrong) = (1_000_u32, 0);
     for family in 0..families {
         let mut chance = SplitMix(u64::from(family) << 8 | 0x21);
-        let mut draw = |n: usize, sd: f64| -> Vec<f64> { (0..n).map(|_| (sd * chance.normal()).exp()).collect() };
+        let mut draw =
+            |n: usize, sd: f64| -> Vec<f64> { (0..n).map(|_| (sd * chance.normal()).exp()).collect() };
         let both = [side("a", &draw(5, 0.2), (0, 2)), side("b", &draw(15, 0.05), (1, 2))];
         let found = sides(&both, 0, Rules { rope_ratio: 0.0, ..RULES }, &[]);
         wrong += u32::from(found.pairs[0].verdict != Verdict::Inconclusive);

@@ -20,8 +20,8 @@ pub(crate) use self::commands::{page, print};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Archived runs, each a side of the comparison, the first the reference: a name or its unique beginning, several
-    /// with commas, `latest`, or KEY=VALUE for all runs with that label
+    /// Archived runs, each a side, the first the reference: a name or its unique beginning, several with commas,
+    /// `latest`, or KEY=VALUE for all runs with that label
     #[arg(value_name = "RUN", conflicts_with = "commands")]
     runs: Vec<String>,
 
@@ -36,15 +36,15 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = quantity::ratio)]
     rope: f64,
 
-    /// Condition for exit code 0: 'time not worse by 5%', 'cpu <= 20ms'; of archived loads also throughput, p99 and
-    /// cpu-per-event
+    /// Condition for exit code 0: 'time not worse by 5%', 'cpu <= 20ms'; of archived loads also throughput, p99
+    /// and cpu-per-event
     #[arg(long = "gate", value_name = "CONDITION", value_parser = gate)]
     gates: Vec<Gate>,
 
     #[command(flatten)]
     outputs: Outputs,
 
-    /// Also write the answer as a badge: SVG where FILE ends in .svg, else the JSON of a Shields endpoint
+    /// Write the answer as a badge: SVG where FILE ends in .svg, else the JSON of a Shields endpoint
     #[arg(long, value_name = "FILE")]
     badge: Option<PathBuf>,
 

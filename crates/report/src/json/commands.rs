@@ -12,12 +12,7 @@ use super::object::Object;
 use crate::text::{commands_answer, pair_sentence};
 
 /// The document; `run` is present if the comparison is archived.
-pub fn commands(
-    run: Option<RunId>,
-    header: &RunHeader,
-    comparison: &Comparison,
-    results: &Results,
-) -> Value {
+pub fn commands(run: Option<RunId>, header: &RunHeader, comparison: &Comparison, results: &Results) -> Value {
     let rules = &comparison.rules;
     let mut document = Object::default()
         .with("schema", "bakeoff.compare/1")
@@ -78,9 +73,9 @@ fn span(span: Span) -> Value {
 fn memory(summary: &Summary) -> Maybe<f64> {
     match summary.memory.clone()? {
         Peak::Bytes(bytes) => Ok(bytes),
-        Peak::AtMost(_) => {
-            Err(Missing::because("the kernel counts the memory of the process before it executes the command"))
-        }
+        Peak::AtMost(_) => Err(Missing::because(
+            "the kernel counts the memory of the process before it executes the command",
+        )),
     }
 }
 

@@ -116,7 +116,11 @@ fn caveats(run: &Run, results: &Results) -> Vec<String> {
         ));
     }
     for (i, summary) in results.summaries.iter().enumerate().filter(|(_, summary)| summary.failed > 0) {
-        told.push(format!("{} failed in {}.", Comparison::letter(i), plural(summary.failed as usize, "round")));
+        told.push(format!(
+            "{} failed in {}.",
+            Comparison::letter(i),
+            plural(summary.failed as usize, "round")
+        ));
     }
     if run.header.labels.contains_key("beside-others") {
         told.push("Measured beside other measurements.".to_owned());

@@ -22,9 +22,9 @@ mod values;
 
 pub use bakeoff::bakeoff;
 pub use commands::commands;
+pub(crate) use configuration::settings as load_settings;
 pub use hosts::hosts;
 pub(crate) use hosts::{differs, facts};
-pub(crate) use configuration::settings as load_settings;
 pub use load::load;
 pub use over_time::PLACES_MAX;
 pub use scale::scale;

@@ -169,9 +169,10 @@ fn memory(peak: Peak) -> String {
 }
 
 fn faults(summary: &Summary) -> String {
-    let count: Maybe<String> = summary.faults.clone().map(|faults| {
-        if faults < 999.5 { significant(faults) } else { significant_4(faults) }
-    });
+    let count: Maybe<String> = summary
+        .faults
+        .clone()
+        .map(|faults| if faults < 999.5 { significant(faults) } else { significant_4(faults) });
     count.map_or_else(|_| "-".to_owned(), |count| format!("{count} faults"))
 }
 
@@ -187,7 +188,10 @@ fn remarks(header: &RunHeader, comparison: &Comparison, results: &Results) -> Ve
             ));
         }
         if summary.failed > 0 {
-            told.push(format!("{letter} failed in {}, which was ignored.", plural(summary.failed as usize, "round")));
+            told.push(format!(
+                "{letter} failed in {}, which was ignored.",
+                plural(summary.failed as usize, "round")
+            ));
         }
     }
     if header.labels.contains_key("beside-others") {
@@ -206,12 +210,15 @@ fn remarks(header: &RunHeader, comparison: &Comparison, results: &Results) -> Ve
     if let (Some(needed), RunState::Sealed) = (most, header.state) {
         let round_s: f64 = results.summaries.iter().filter_map(|s| Some(s.spread.as_ref().ok()?.mean)).sum();
         let whole_s = round_s * f64::from(*needed);
-        told.push(format!("{needed} rounds of these commands take about {}: --blocks {needed}.", span(whole_s)));
+        told.push(format!(
+            "{needed} rounds of these commands take about {}: --blocks {needed}.",
+            span(whole_s)
+        ));
     }
     told
 }
 
-/// How the verdict was reached.
+/// The path to the verdict.
 fn method(comparison: &Comparison, results: &Results) -> String {
     let rules = &comparison.rules;
     format!(
@@ -234,7 +241,8 @@ mod tests {
 
     #[test]
     fn a_time_and_its_half_width_have_one_unit_and_matching_digits() {
-        let cells = |mean: f64, half: f64| time_cells(&Span { mean, interval: Some((mean - half, mean + half)) });
+        let cells =
+            |mean: f64, half: f64| time_cells(&Span { mean, interval: Some((mean - half, mean + half)) });
         let both = |mean, half| format!("{} {}", cells(mean, half).0, cells(mean, half).1);
         assert_eq!(both(0.412, 0.003), "412 ms +-3");
         assert_eq!(both(0.0612, 0.000_9), "61.2 ms +-0.9");

@@ -1,5 +1,5 @@
-//! Archived runs against each other at a terminal: what differs between them first, then the numbers; the last line
-//! is the answer.
+//! Archived runs against each other at a terminal: what differs between them first, then the numbers; the
+//! last line is the answer.
 
 use std::io::{self, Write};
 
@@ -29,7 +29,12 @@ pub fn sides(
     style: Style,
 ) -> io::Result<()> {
     if differing.is_empty() {
-        paragraph(out, "The sides do not differ in machine, settings or version, as far as the archive knows.", 2, style)?;
+        paragraph(
+            out,
+            "The sides do not differ in machine, settings or version, as far as the archive knows.",
+            2,
+            style,
+        )?;
     } else {
         writeln!(out, "{}", tinted("what differs", Tint::Strong, style))?;
         for difference in differing {
@@ -53,8 +58,13 @@ pub fn answer(sides: &[Side], sided: &Sided) -> String {
         None => "cannot tell: the sides have no metric in common that can be judged".to_owned(),
         Some(first) => {
             let more = sided.pairs.len() - 1;
-            let at = if first.condition.is_empty() { String::new() } else { format!(" at {}", first.condition) };
-            let more = if more == 0 { String::new() } else { format!("; {} above", plural(more, "more comparison")) };
+            let at =
+                if first.condition.is_empty() { String::new() } else { format!(" at {}", first.condition) };
+            let more = if more == 0 {
+                String::new()
+            } else {
+                format!("; {} above", plural(more, "more comparison"))
+            };
             format!("{}{at}{more}", pair_sentence(sides, sided, first))
         }
     };

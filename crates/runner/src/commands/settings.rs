@@ -52,7 +52,7 @@ pub enum Output {
     Null,
     /// A pipe that is read and discarded.
     Pipe,
-    /// That of this process, and standard error too.
+    /// Standard output of this process, and its standard error too.
     Inherit,
     /// A file, emptied before each execution.
     File(PathBuf),
@@ -63,7 +63,7 @@ pub enum Output {
 pub enum Failures {
     /// Every failure ends it.
     End,
-    /// No exit code and no signal ends it.
+    /// Neither an exit code nor a signal ends it.
     Ignored,
     /// These exit codes do not end it.
     IgnoredCodes(Vec<i32>),

@@ -111,7 +111,10 @@ fn a_failing_hook_names_itself() {
     let mut plan = plan(&["true", "true"]);
     plan.commands[1].prepare = Some("echo gone >&2; exit 4".into());
     let error = conducted(&plan, &Stop::new()).unwrap_err().to_string();
-    assert!(error.contains("--prepare `echo gone >&2; exit 4` ended with exit status: 4; it said: gone"), "{error}");
+    assert!(
+        error.contains("--prepare `echo gone >&2; exit 4` ended with exit status: 4; it said: gone"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -119,7 +122,8 @@ fn what_a_command_leaves_in_another_session_is_counted_and_ended_and_a_server_of
     let folder = tempfile::tempdir().unwrap();
     let note = folder.path().join("server");
     let mut plan = plan(&["true", "setsid sleep 1000 & exit 0"]);
-    let server = format!("setsid sh -c 'echo $$ > {0}.new; mv {0}.new {0}; exec sleep 1000' &", note.display());
+    let server =
+        format!("setsid sh -c 'echo $$ > {0}.new; mv {0}.new {0}; exec sleep 1000' &", note.display());
     plan.commands[0].setup = Some(format!("{server} while [ ! -e {} ]; do sleep 0.01; done", note.display()));
     let found = conducted(&plan, &Stop::new()).unwrap();
     let left: u32 = found.comparison.turns_of(1, Phase::Measured).map(|turn| turn.left).sum();

@@ -1,8 +1,9 @@
 //! One execution of a command, from its start to its exit, with what the kernel counted for it.
 //!
-//! A command starts as a shell would start it: with the environment, the limits and the scheduling class of this
-//! process, and no descriptors beyond the first three. It leads a process group, so a Ctrl-C at the terminal does
-//! not look like its failure. The time begins before the fork and ends when the kernel reports the exit.
+//! A command starts as a shell would start it: with the environment, the limits and the scheduling class of
+//! this process, and no descriptors beyond the first three. It leads a process group, so a Ctrl-C at the
+//! terminal does not look like its failure. The time begins before the fork and ends when the kernel reports
+//! the exit.
 
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter, Read as _};
@@ -33,7 +34,7 @@ const LOOK_EVERY_MS: i32 = 100;
 /// Time that a stopped command has to end by itself.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What one execution yielded.
+/// Result of one execution.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) end: CommandEnd,
@@ -140,12 +141,13 @@ impl Pipes {
             // SAFETY: the structure lives until the call returns.
             unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
             let bytes = usage.ru_maxrss.to_ne_bytes();
-            // SAFETY: the bytes live until the call returns. Without this number, the memory has no bound: the
-            // parent sees that, so an error needs no handling.
+            // SAFETY: the bytes live until the call returns. Without this number, the memory has no bound:
+            // the parent sees that, so an error needs no handling.
             unsafe { libc::write(floor, bytes.as_ptr().cast(), bytes.len()) };
             Ok(())
         };
-        // SAFETY: between fork and exec only system calls are made, which are async-signal-safe, on plain values.
+        // SAFETY: between fork and exec only system calls are made, which are async-signal-safe, on plain
+        // values.
         unsafe { command.pre_exec(tell_floor) };
         Ok(command)
     }
@@ -191,7 +193,9 @@ impl Pipes {
         let mut kib = [0; size_of::<libc::c_long>()];
         match self.floor.0.read_exact(&mut kib) {
             Ok(()) => Ok(u64::try_from(libc::c_long::from_ne_bytes(kib)).ok().map(|kib| kib * 1024)),
-            Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::UnexpectedEof) => Ok(None),
+            Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::UnexpectedEof) => {
+                Ok(None)
+            }
             Err(e) => Err(e),
         }
     }
@@ -286,12 +290,15 @@ pub(crate) fn hook(
             other => break other,
         }
     };
-    let status = if waited == Waited::Done { process.finish_by_itself_with_status() } else { process.finish() };
+    let status =
+        if waited == Waited::Done { process.finish_by_itself_with_status() } else { process.finish() };
     errors.read().map_err(failed)?;
     let said = errors.said().map_or(String::new(), |said| format!("; it said: {said}"));
     match (waited, status.map_err(failed)?) {
         (Waited::Stopped, _) => Ok(Waited::Stopped),
-        (Waited::TimedOut, _) => Err(format!("--{name} `{text}` did not end within {timeout:?} (--timeout){said}")),
+        (Waited::TimedOut, _) => {
+            Err(format!("--{name} `{text}` did not end within {timeout:?} (--timeout){said}"))
+        }
         (Waited::Done, status) if status.success() => Ok(Waited::Done),
         (Waited::Done, status) => Err(format!("--{name} `{text}` ended with {status}{said}")),
     }
@@ -325,7 +332,8 @@ mod tests {
 
     #[test]
     fn a_command_has_its_end_its_last_words_and_its_cpu_time() {
-        let ran = run("i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done; echo first >&2; echo last >&2; exit 3");
+        let ran =
+            run("i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done; echo first >&2; echo last >&2; exit 3");
         assert_eq!((ran.end, ran.said.as_deref()), (CommandEnd::Code(3), Some("last")));
         let cpu = ran.usage.user + ran.usage.system;
         // One process: its CPU time is at most its time, but for the kernel's rounding.

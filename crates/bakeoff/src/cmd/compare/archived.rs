@@ -14,7 +14,8 @@ use crate::confine::Reader;
 use crate::exit::Exit;
 use crate::{cmd, screen};
 
-/// Seed of the permutation test if there are too many divisions to try: the verdict of the same runs is the same.
+/// Seed of the permutation test if there are too many divisions to try: the verdict of the same runs is the
+/// same.
 const SEED: u64 = 1;
 /// Accepted rate of any false verdict.
 const ALPHA: f64 = 0.05;
@@ -23,7 +24,7 @@ const ALPHA: f64 = 0.05;
 struct Loaded {
     side: Side,
     properties: Properties,
-    /// What each of its runs measured: only equal ones can be compared.
+    /// Subject of each of its runs: only equal ones can be compared.
     subjects: Vec<String>,
 }
 
@@ -84,8 +85,11 @@ fn alone(
 
 /// The runs that a word of the command line names.
 fn load(archive: &Archive, text: &str) -> anyhow::Result<Loaded> {
-    let mut loaded =
-        Loaded { side: Side { name: text.to_owned(), ..Side::default() }, properties: Properties::default(), subjects: Vec::new() };
+    let mut loaded = Loaded {
+        side: Side { name: text.to_owned(), ..Side::default() },
+        properties: Properties::default(),
+        subjects: Vec::new(),
+    };
     for id in ids(archive, text)? {
         if archive.is_bakeoff(id) {
             let bakeoff = archive.bakeoff(id)?;
@@ -117,10 +121,13 @@ fn ids(archive: &Archive, text: &str) -> anyhow::Result<Vec<RunId>> {
             part_of: PartOf::Nothing,
             ..Filter::default()
         };
-        let mut found: Vec<RunId> = archive.list(&filter)?.into_iter().map(|listed| listed.header.id).collect();
+        let mut found: Vec<RunId> =
+            archive.list(&filter)?.into_iter().map(|listed| listed.header.id).collect();
         found.reverse();
         if found.is_empty() {
-            return Err(Exit::Usage.with(format!("no run has the label {text}: `bakeoff runs list` shows labels")));
+            return Err(
+                Exit::Usage.with(format!("no run has the label {text}: `bakeoff runs list` shows labels"))
+            );
         }
         return Ok(found);
     }
@@ -163,7 +170,11 @@ fn refuse_unlike(args: &Args, loaded: &[Loaded]) -> anyhow::Result<()> {
 
 fn write_files(args: &Args, all: &[Side], sided: &Sided) -> anyhow::Result<()> {
     let answer = report::text::sides_answer(all, sided);
-    gates::write_badge(args.badge.as_deref(), &answer, gates::sense(&sided.gates, record::run::RunState::Sealed))?;
+    gates::write_badge(
+        args.badge.as_deref(),
+        &answer,
+        gates::sense(&sided.gates, record::run::RunState::Sealed),
+    )?;
     let names: Vec<&str> = all.iter().map(|side| side.name.as_str()).collect();
     args.outputs.write_gates(&names.join(" against "), None, &format!("**{answer}**"), &sided.gates)
 }

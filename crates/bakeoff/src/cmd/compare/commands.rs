@@ -34,14 +34,10 @@ pub(super) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     signals::stop_on_interrupt()?;
     let mut progress = Progress { screen: Screen::new(), phase: "" };
     let beside_others = args.command.alone.beside_others;
-    let conducted = runner::commands(
-        &plan,
-        anchor,
-        beside_others,
-        &signals::STOP,
-        &rounds_to_measure,
-        &mut |event| progress.show(event),
-    );
+    let conducted =
+        runner::commands(&plan, anchor, beside_others, &signals::STOP, &rounds_to_measure, &mut |event| {
+            progress.show(event)
+        });
     progress.screen.clear();
     let conducted = conducted.map_err(crate::cmd::run::of_runner)?;
     for note in &conducted.notes {
@@ -84,12 +80,7 @@ fn plan_of(args: &Args, expanded: &Expanded) -> anyhow::Result<CommandsPlan> {
         comparison: Comparison {
             commands: expanded.commands.iter().map(compared).collect(),
             reference: expanded.reference,
-            rules: Rules {
-                rope_ratio: args.rope,
-                alpha: 0.05,
-                seed: experiment::seed(options.seed),
-                gates,
-            },
+            rules: Rules { rope_ratio: args.rope, alpha: 0.05, seed: experiment::seed(options.seed), gates },
             rounds_planned: 0,
             settings: options.settings(&expanded.shell),
             rounds: Vec::new(),

@@ -19,7 +19,7 @@ use crate::screen::Screen;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Where to, instead of standard output; an existing file is not replaced
+    /// File to write instead of standard output; an existing file is not replaced
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
@@ -48,8 +48,7 @@ pub(super) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
             if global.json {
                 print_json(out, &json!({"schema": "bakeoff.plan-init/1", "wrote": path}))?;
             } else {
-                Screen::new()
-                    .line(&format!("wrote {0}; next: bakeoff plan explain {0}", path.display()));
+                Screen::new().line(&format!("wrote {0}; next: bakeoff plan explain {0}", path.display()));
             }
         }
     }
@@ -72,7 +71,9 @@ fn text(args: &Args) -> anyhow::Result<String> {
             let target = load.target().expose().to_owned();
             let title = args.title.clone().unwrap_or_else(|| format!("A load on {}", load.target()));
             Ok(of_load(&LoadDraft {
-                written_from: command_line(line().map(|word| if word == target { load.target().masked() } else { word })),
+                written_from: command_line(
+                    line().map(|word| if word == target { load.target().masked() } else { word }),
+                ),
                 title,
                 target,
                 given: given(matches),
@@ -88,7 +89,10 @@ fn text(args: &Args) -> anyhow::Result<String> {
                 title: args.title.clone().unwrap_or_else(|| commands.join(" | ")),
                 commands,
                 reference: expanded.reference,
-                left_out: left_out(matches, &["commands", "reference", "parameter_list", "parameter_scan", "title"]),
+                left_out: left_out(
+                    matches,
+                    &["commands", "reference", "parameter_list", "parameter_scan", "title"],
+                ),
             }))
         }
         _ => unreachable!("the first word is `load` or `compare`"),
@@ -137,13 +141,16 @@ fn observed(matches: &ArgMatches) -> Option<Vec<String>> {
 fn left_out(matches: &ArgMatches, placed: &[&str]) -> Vec<String> {
     let of_load = given(matches);
     let has_place = |id: &str| {
-        placed.contains(&id) || of_load.iter().any(|(setting, _)| setting.name == id || format!("{}s", setting.name) == id)
+        placed.contains(&id)
+            || of_load.iter().any(|(setting, _)| setting.name == id || format!("{}s", setting.name) == id)
     };
     // Groups have ids too, and no option.
     let is_option = |id: &str| !id.chars().next().is_some_and(char::is_uppercase);
     let mut told: Vec<String> = on_the_line(matches)
         .filter(|id| is_option(id) && !has_place(id))
-        .map(|id| format!("--{} {}", id.replace('_', "-"), texts(matches, id).join(" ")).trim_end().to_owned())
+        .map(|id| {
+            format!("--{} {}", id.replace('_', "-"), texts(matches, id).join(" ")).trim_end().to_owned()
+        })
         .collect();
     told.sort_unstable();
     told
