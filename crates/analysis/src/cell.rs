@@ -186,7 +186,7 @@ pub(crate) fn cells(bakeoff: &Bakeoff) -> Vec<Cell> {
     let of = |levels: &Levels, metric: Metric| {
         Cell::of(levels.clone(), metric, seen.get(levels).unwrap_or(&none), bakeoff.judge.alpha)
     };
-    Metric::ALL.iter().flat_map(|metric| all.iter().map(|levels| of(levels, *metric))).collect()
+    Metric::OF_LOADS.iter().flat_map(|metric| all.iter().map(|levels| of(levels, *metric))).collect()
 }
 
 /// Every combination of the factors' levels; the last factor varies fastest. No factors give one empty

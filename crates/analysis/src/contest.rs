@@ -185,7 +185,12 @@ impl Contest {
     }
 
     fn member(&self) -> Member {
-        Member { metric: self.metric, log_ratios: self.log_ratios(), refused: self.uneven.clone() }
+        Member {
+            metric: self.metric,
+            log_ratios: self.log_ratios(),
+            against: None,
+            refused: self.uneven.clone(),
+        }
     }
 
     pub(crate) fn means(&self) -> Maybe<(f64, f64)> {

@@ -25,6 +25,7 @@ use crate::cell::Cell;
 use crate::contest::{Contest, Field, REDONE_MORE_MAX, is_over};
 use crate::holm::holm;
 use crate::paired::Paired;
+use crate::permutation;
 use crate::sign_flip::sign_flip;
 
 /// Result of a gate or of one of its comparisons.
@@ -118,6 +119,8 @@ pub(crate) struct Sample {
     pub(crate) levels: Levels,
     /// Lower and upper bound of each block's value or ratio; the upper bound may be infinite.
     pub(crate) ends: Vec<(f64, f64)>,
+    /// The values of the reference, if the two are independent samples; `ends` are values then, too.
+    pub(crate) against: Option<Vec<(f64, f64)>>,
     /// Reason that nothing can be decided, whatever the values are.
     pub(crate) refused: Option<Missing>,
 }
@@ -128,11 +131,16 @@ fn ratios(field: &Field<'_>, reference: &Levels) -> Vec<Sample> {
             ends: contest.log_ratios().into_iter().map(|(low, high)| (low.exp(), high.exp())).collect(),
             configuration: contest.a,
             levels: contest.levels,
+            against: None,
             refused: contest.uneven,
         },
-        Err(out) => {
-            Sample { configuration: out.a, levels: out.levels, ends: Vec::new(), refused: Some(out.why) }
-        }
+        Err(out) => Sample {
+            configuration: out.a,
+            levels: out.levels,
+            ends: Vec::new(),
+            against: None,
+            refused: Some(out.why),
+        },
     };
     field.contests(reference).into_iter().map(sample).collect()
 }
@@ -150,6 +158,7 @@ fn amounts(field: &Field<'_>) -> Vec<Sample> {
                 configuration: configuration.clone(),
                 levels: levels.clone(),
                 ends: cell.map_or(Vec::new(), known),
+                against: None,
                 refused: cell.map_or_else(|| Some(Missing::because("the design has no such cell")), selected),
             });
         }
@@ -199,7 +208,7 @@ pub(crate) fn judged(
     let mut comparisons = Vec::new();
     for ((sample, distances), p_bad) in samples.into_iter().zip(&distances).zip(p_bad) {
         let stop = refused.cloned().or_else(|| sample.refused.clone());
-        let (outcome, why) = match stop.or_else(|| too_few(sample.ends.len(), alpha)) {
+        let (outcome, why) = match stop.or_else(|| too_few(&sample, alpha)) {
             Some(why) => (GateOutcome::Inconclusive, Some(why)),
             None => distances.decide(p_bad, alpha),
         };
@@ -221,13 +230,37 @@ pub(crate) fn judged(
     GateResult { gate, found, outcome, comparisons }
 }
 
-fn too_few(blocks: usize, alpha: f64) -> Option<Missing> {
+fn too_few(sample: &Sample, alpha: f64) -> Option<Missing> {
+    let blocks = sample.ends.len();
+    if let Some(against) = &sample.against {
+        let few = permutation::smallest_p(blocks, against.len()) > alpha;
+        let needed = permutation::least(alpha);
+        let have = format!("{blocks} and {}", against.len());
+        return few
+            .then(|| Missing::because(format!("too few runs: {have}, and a gate needs {needed} of each")));
+    }
     let needed = blocks_min(alpha);
     let few = blocks < needed as usize;
     few.then(|| Missing::because(format!("too few blocks: {blocks} of {needed} that a gate needs")))
 }
 
 fn comparison(sample: Sample, outcome: GateOutcome, why: Option<Missing>, alpha: f64) -> GateComparison {
+    if let Some(against) = &sample.against {
+        let none = || Missing::because("a side has fewer than two values, or one without an end");
+        let paired = independent(&sample.ends, against).ok_or_else(none);
+        let end =
+            |of: fn(&Paired, f64) -> f64| paired.as_ref().map(|p| of(p, alpha).exp()).map_err(Clone::clone);
+        return GateComparison {
+            blocks: sample.ends.len().min(against.len()),
+            value: end(|p, _| p.mean()),
+            low: end(|p, alpha| p.interval(alpha).0),
+            high: end(|p, alpha| p.interval(alpha).1),
+            configuration: sample.configuration,
+            levels: sample.levels,
+            outcome,
+            why,
+        };
+    }
     let logs: Vec<(f64, f64)> = sample.ends.iter().map(|(low, high)| (low.ln(), high.ln())).collect();
     let is_closed = logs.iter().all(|(_, high)| high.is_finite());
     let open = || Missing::because("events in flight or without an answer leave it open");
@@ -274,6 +307,17 @@ impl Distances {
             GateRule::AtMost(amount) => (amount.value(), false),
             GateRule::AtLeast(amount) => (amount.value(), true),
         };
+        if let Some(against) = &sample.against {
+            let scaled = |by: f64| -> Vec<(f64, f64)> {
+                against.iter().map(|(low, high)| (low * by, high * by)).collect()
+            };
+            let (above, below) = of_independent(&sample.ends, &scaled(limit), seed);
+            return if more_is_good {
+                Self { good: above, bad: below }
+            } else {
+                Self { good: below, bad: above }
+            };
+        }
         let above: Vec<(f64, f64)> =
             sample.ends.iter().map(|(low, high)| ((low / limit).ln(), (high / limit).ln())).collect();
         let below: Vec<(f64, f64)> = above.iter().map(|(low, high)| (-high, -low)).collect();
@@ -320,6 +364,24 @@ fn evidence(distances: &[(f64, f64)], seed: u64) -> Evidence {
     let is_closed = distances.iter().all(|(_, high)| high.is_finite());
     let paired = if is_closed { Paired::bracketed(distances) } else { Paired::of(&lows) };
     paired.map_or(none, |paired| Evidence { p: paired.p_over(SLACK), p_flip: sign_flip(&lows, seed).p })
+}
+
+/// Difference of the logarithms of two independent samples; `None` if a value has no end.
+fn independent(a: &[(f64, f64)], b: &[(f64, f64)]) -> Option<Paired> {
+    let logs = |of: &[(f64, f64)]| -> Vec<(f64, f64)> { of.iter().map(|(l, h)| (l.ln(), h.ln())).collect() };
+    let (a, b) = (logs(a), logs(b));
+    let is_closed = |of: &[(f64, f64)]| of.iter().all(|(low, high)| low.is_finite() && high.is_finite());
+    if is_closed(&a) && is_closed(&b) { Paired::independent(&a, &b) } else { None }
+}
+
+/// Evidence that the values of `a` lie above those of `b`, and that they lie below.
+fn of_independent(a: &[(f64, f64)], b: &[(f64, f64)], seed: u64) -> (Evidence, Evidence) {
+    let none = Evidence { p: 1.0, p_flip: 1.0 };
+    let (Some(above), Some(below)) = (independent(a, b), independent(b, a)) else { return (none, none) };
+    let middles =
+        |of: &[(f64, f64)]| -> Vec<f64> { of.iter().map(|(l, h)| l.ln().midpoint(h.ln())).collect() };
+    let p_flip = permutation::test(&middles(a), &middles(b), seed).p;
+    (Evidence { p: above.p_over(SLACK), p_flip }, Evidence { p: below.p_over(SLACK), p_flip })
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ use record::missing::{Maybe, Missing};
 
 use crate::holm::{hochberg, holm, levels};
 use crate::paired::{Paired, hodges_lehmann};
+use crate::permutation;
 use crate::power::{self, Truth};
 use crate::sign_flip::{SignFlip, sign_flip};
 
@@ -99,8 +100,11 @@ pub struct Estimate {
 pub struct Member {
     /// The metric, which knows whether more is better.
     pub metric: Metric,
-    /// Lower and upper bound of ln(A / B), for each block in which both have a value; finite.
+    /// Lower and upper bound of ln(A / B), for each block in which both have a value; finite. Of independent
+    /// samples, of ln(A).
     pub log_ratios: Vec<(f64, f64)>,
+    /// The other sample, ln(B), if the two are independent.
+    pub against: Option<Vec<(f64, f64)>>,
     /// Reason to refuse a verdict, whatever the values are.
     pub refused: Option<Missing>,
 }
@@ -109,21 +113,56 @@ impl Member {
     /// Member with exact values.
     pub fn exact(metric: Metric, log_ratios: &[f64]) -> Self {
         let log_ratios = log_ratios.iter().map(|d| (*d, *d)).collect();
-        Self { metric, log_ratios, refused: None }
+        Self { metric, log_ratios, against: None, refused: None }
     }
 
     fn paired(&self) -> Maybe<Paired> {
         if let Some(refused) = &self.refused {
             return Err(refused.clone());
         }
+        if let Some(against) = &self.against {
+            let (a, b) = (self.log_ratios.len(), against.len());
+            let too_few =
+                || Missing::because(format!("one side has {a} and the other {b} values, and each needs 2"));
+            return Paired::independent(&self.log_ratios, against).ok_or_else(too_few);
+        }
         let too_few =
             || Missing::because(format!("{} of at least 2 blocks have both sides", self.log_ratios.len()));
         Paired::bracketed(&self.log_ratios).ok_or_else(too_few)
     }
 
+    /// Whether there are enough values for a verdict at `alpha`: the distribution-free test can then reach
+    /// it.
+    fn is_enough(&self, alpha: f64) -> bool {
+        match &self.against {
+            None => self.log_ratios.len() >= blocks_min(alpha) as usize,
+            Some(against) => permutation::smallest_p(self.log_ratios.len(), against.len()) <= alpha,
+        }
+    }
+
+    /// Middle of each value.
+    fn middles(&self) -> Vec<f64> {
+        self.log_ratios.iter().map(|d| d.0.midpoint(d.1)).collect()
+    }
+
+    /// The ratio by the Hodges-Lehmann center, in logs: of the blocks, or of all differences between the
+    /// samples.
+    fn center(&self) -> Option<f64> {
+        let Some(against) = &self.against else { return hodges_lehmann(&self.middles()) };
+        let b: Vec<f64> = against.iter().map(|d| d.0.midpoint(d.1)).collect();
+        let mut all: Vec<f64> = self.middles().iter().flat_map(|a| b.iter().map(move |b| a - b)).collect();
+        all.sort_by(f64::total_cmp);
+        let upper = *all.get(all.len() / 2)?;
+        Some(if all.len().is_multiple_of(2) { all[all.len() / 2 - 1].midpoint(upper) } else { upper })
+    }
+
     /// Sign-flip test with the largest p among those for the lower ends, the middles and the upper ends of
-    /// the values.
+    /// the values; of independent samples, the permutation test of their middles.
     fn sign_flip(&self, seed: u64) -> SignFlip {
+        if let Some(against) = &self.against {
+            let b: Vec<f64> = against.iter().map(|d| d.0.midpoint(d.1)).collect();
+            return permutation::test(&self.middles(), &b, seed);
+        }
         let of = |choose: fn(&(f64, f64)) -> f64| {
             sign_flip(&self.log_ratios.iter().map(choose).collect::<Vec<f64>>(), seed)
         };
@@ -166,6 +205,7 @@ pub fn judge(family: &[Member], rules: Rules) -> Vec<Judged> {
             edge,
             rules,
             level,
+            enough: member.is_enough(rules.alpha),
             equivalence: (rules.alpha / 2.0 / family.len() as f64, false),
             p_flip: member.sign_flip(rules.seed),
         }));
@@ -207,21 +247,19 @@ struct Decision {
     rules: Rules,
     /// Holm's level for this pair, two-sided.
     level: f64,
+    /// Whether there are enough values for a verdict.
+    enough: bool,
     /// Hochberg's level for this pair, one-sided, and whether the pair is equivalent at it.
     equivalence: (f64, bool),
     p_flip: SignFlip,
 }
 
 impl Decision {
-    fn has_enough_blocks(&self) -> bool {
-        self.paired.n() >= blocks_min(self.rules.alpha) as usize
-    }
-
     /// Whether the pair is better or worse by more than the region.
     fn is_beyond(&self) -> bool {
         let (low, high) = self.paired.interval(self.level);
         let outside = low > self.edge || high < -self.edge;
-        outside && self.p_flip.p <= self.rules.alpha && self.has_enough_blocks()
+        outside && self.p_flip.p <= self.rules.alpha && self.enough
     }
 
     fn verdict(&self, metric: Metric) -> Verdict {
@@ -229,18 +267,13 @@ impl Decision {
             let more = self.paired.mean() > 0.0;
             return if more == metric.more_is_better() { Verdict::Better } else { Verdict::Worse };
         }
-        if self.equivalence.1 && self.has_enough_blocks() {
-            Verdict::Equivalent
-        } else {
-            Verdict::Inconclusive
-        }
+        if self.equivalence.1 && self.enough { Verdict::Equivalent } else { Verdict::Inconclusive }
     }
 
     fn estimate(&self, p: f64, p_adjusted: f64, member: &Member) -> Estimate {
         let (low, high) = self.paired.interval(self.rules.alpha);
         let adjusted = self.paired.interval(self.level);
         let equivalence = self.paired.interval(2.0 * self.equivalence.0);
-        let middles: Vec<f64> = member.log_ratios.iter().map(|d| d.0.midpoint(d.1)).collect();
         Estimate {
             ratio: self.paired.mean().exp(),
             low: low.exp(),
@@ -252,7 +285,7 @@ impl Decision {
             p,
             p_adjusted,
             sign_flip: self.p_flip,
-            hodges_lehmann: hodges_lehmann(&middles).unwrap_or(self.paired.mean()).exp(),
+            hodges_lehmann: member.center().unwrap_or(self.paired.mean()).exp(),
             sd_ln: self.paired.sd(),
             df: self.paired.df(),
             blocks: u32::try_from(self.paired.n()).unwrap_or(u32::MAX),

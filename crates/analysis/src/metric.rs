@@ -1,6 +1,8 @@
 //! One number of a run, by which configurations are compared. An interval bounds it.
 
 use record::bakeoff::Metric;
+use record::command::CommandEnd;
+use record::cpu::CpuInterval;
 use record::histogram::CensoredHistogram;
 use record::load::LoadRecord;
 use record::missing::{Maybe, Missing};
@@ -53,6 +55,9 @@ impl Value {
 ///
 /// The run drove no load, no event was done, or the server's CPU time was not measured.
 pub fn value(run: &Run, metric: Metric) -> Maybe<Value> {
+    if Metric::OF_COMMANDS.contains(&metric) {
+        return of_command(run, metric);
+    }
     let load = run.load.as_ref().ok_or_else(|| Missing::because("the run drove no load"))?;
     if load.counts.done == 0 {
         return Err(Missing::because("no event was done"));
@@ -65,6 +70,7 @@ pub fn value(run: &Run, metric: Metric) -> Maybe<Value> {
         Metric::IoPerEvent => resources::io_per_event(run, load)?,
         Metric::MemoryGrowth => resources::memory_growth(run, load)?,
         Metric::EnergyPerEvent => resources::energy_per_event(run, load)?,
+        Metric::Time | Metric::Cpu => unreachable!("metrics of a command are read above"),
     };
     if value.low.is_finite() && value.low > 0.0 {
         Ok(value)
@@ -85,6 +91,25 @@ pub(crate) fn check_span(what: &str, span_s: f64, load: &LoadRecord) -> Maybe<()
     Err(Missing::because(format!(
         "{what} was read over {span_s:.2} s of a measured phase of {measured_s:.2} s"
     )))
+}
+
+/// Time or CPU time of a recorded command; CPU time by events if they were seen, else by rusage.
+fn of_command(run: &Run, metric: Metric) -> Maybe<Value> {
+    let recorded = run.recorded.as_ref().ok_or_else(|| Missing::because("the run recorded no command"))?;
+    if recorded.end == CommandEnd::NoCommand {
+        return Err(Missing::because("the run recorded no command"));
+    }
+    let ns = |ns: u64| ns as f64 * 1e-9;
+    let seconds = if metric == Metric::Time {
+        recorded.window.as_ref().map(CpuInterval::seconds).map_err(Clone::clone)?
+    } else {
+        let by_rusage = || recorded.by_rusage.clone().map(|split| ns(split.sum_ns()));
+        recorded.by_events_ns.clone().map(ns).or_else(|_| by_rusage())?
+    };
+    if seconds.is_finite() && seconds > 0.0 {
+        return Ok(Value::exact(seconds));
+    }
+    Err(Missing::because(format!("{} is {seconds}, which has no logarithm", metric.word())))
 }
 
 /// CPU seconds of the server per event done; for `exec:` per command that ended, counting each try.

@@ -1,8 +1,9 @@
-//! Mean difference and its uncertainty from the differences of the blocks.
+//! Mean difference and its uncertainty: from the differences of the blocks, or from two independent samples.
 
 use crate::student::{p_above, p_two_sided, t_above};
 
-/// Mean and spread of log ratios, one per block, each bounded by an interval.
+/// Mean log ratio and its spread: of one log ratio per block, or between two independent samples of logs.
+/// Each value is bounded by an interval.
 ///
 /// The intervals widen every conclusion by the most that any choice of values inside them could change it:
 /// with middles m and half widths h, the mean moves by at most the mean of h, and the root of the sum of
@@ -12,6 +13,10 @@ pub struct Paired {
     n: usize,
     mean: f64,
     standard_error: f64,
+    /// Degrees of freedom of the standard error.
+    df: f64,
+    /// Standard deviation of the log ratio of one pair of values.
+    sd: f64,
     /// Largest shift of `mean` that the intervals allow.
     open: f64,
     /// Largest increase of the standard error that the intervals allow.
@@ -45,12 +50,40 @@ impl Paired {
             n,
             mean,
             standard_error: error(squares),
+            df: blocks - 1.0,
+            sd: error(squares) * blocks.sqrt(),
             open: log_ratios.iter().map(half).sum::<f64>() / blocks,
             open_error: error(half_squares),
         })
     }
 
-    /// Number of blocks.
+    /// Computes the difference of the means of two independent samples of logs, `a` minus `b`, by Welch's
+    /// unequal-variances t test; `None` if either has fewer than two values.
+    ///
+    /// - `a`, `b`: bounds of each value's logarithm, all finite.
+    ///
+    /// # Source
+    ///
+    /// B. L. Welch, *Biometrika* 34 (1947), 28-35; degrees of freedom by Satterthwaite, *Biometrics Bulletin*
+    /// 2 (1946), 110-114.
+    pub fn independent(a: &[(f64, f64)], b: &[(f64, f64)]) -> Option<Self> {
+        let (a, b) = (Self::bracketed(a)?, Self::bracketed(b)?);
+        let (of_a, of_b) = (a.standard_error.powi(2), b.standard_error.powi(2));
+        let all = of_a + of_b;
+        let df =
+            if all > 0.0 { all.powi(2) / (of_a.powi(2) / a.df + of_b.powi(2) / b.df) } else { a.df + b.df };
+        Some(Self {
+            n: a.n.min(b.n),
+            mean: a.mean - b.mean,
+            standard_error: all.sqrt(),
+            df,
+            sd: a.sd.hypot(b.sd),
+            open: a.open + b.open,
+            open_error: a.open_error + b.open_error,
+        })
+    }
+
+    /// Number of blocks; of independent samples, the size of the smaller one.
     pub fn n(&self) -> usize {
         self.n
     }
@@ -60,14 +93,14 @@ impl Paired {
         self.mean
     }
 
-    /// Standard deviation of a block's log ratio.
+    /// Standard deviation of the log ratio of a block, or of one value of each sample.
     pub fn sd(&self) -> f64 {
-        self.standard_error * (self.n as f64).sqrt()
+        self.sd
     }
 
-    /// Degrees of freedom of the error: the number of blocks minus one.
+    /// Degrees of freedom of the error: the number of blocks minus one, or those of Welch's test.
     pub fn df(&self) -> f64 {
-        (self.n - 1) as f64
+        self.df
     }
 
     /// Largest shift of the mean that the values' own intervals allow.

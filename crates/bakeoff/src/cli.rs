@@ -60,6 +60,7 @@ impl Cli {
         match &self.command {
             Command::Report(_) | Command::Runs(_) | Command::Host(_) | Command::Import(_) => true,
             Command::Profile(args) => args.compares(),
+            Command::Compare(args) => args.reads_archive(),
             _ => false,
         }
     }
@@ -92,6 +93,7 @@ pub(crate) enum Command {
     Plan(cmd::plan::Args),
     Scale(cmd::scale::Args),
     Dder(cmd::dder::Args),
+    Compare(Box<cmd::compare::Args>),
     Report(cmd::report::Args),
     Runs(cmd::runs::Args),
     Cpu(cmd::cpu::Args),

@@ -1,5 +1,6 @@
 //! One file per command.
 
+pub(crate) mod compare;
 pub(crate) mod cpu;
 pub(crate) mod dder;
 pub(crate) mod doctor;
@@ -56,6 +57,7 @@ pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> anyhow::Result<Exit> {
         Command::Scale(args) => scale::run(args, &global, out),
         Command::Report(args) => report::run(args, &global, out),
         Command::Runs(args) => runs::run(args, &global, out),
+        Command::Compare(args) => compare::run(args, &global, out),
         Command::Cpu(args) => cpu::run(args, &global, out),
         Command::Io(args) => io::run(args, &global, out),
         Command::Nic(args) => nic::run(args, &global, out),

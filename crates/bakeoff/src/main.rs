@@ -4,6 +4,7 @@
 
 mod cli;
 mod cmd;
+mod command_options;
 mod confine;
 mod exit;
 mod impossible;

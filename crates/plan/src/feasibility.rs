@@ -91,6 +91,9 @@ impl Plan {
             Metric::EnergyPerEvent => self.instrument_feasibility("power"),
             Metric::IoPerEvent => self.own_processes("I/O"),
             Metric::MemoryGrowth => self.memory_feasibility(),
+            Metric::Time | Metric::Cpu => {
+                Feasibility::No { why: "it is a metric of single commands".to_owned(), everywhere: true }
+            }
         };
         JudgedMetric { metric, feasibility }
     }

@@ -332,7 +332,7 @@ impl<'a> Reader<'a> {
                 let position = self.lines.position(&gate.span());
                 let mut s = self.section("gate[]", &format!("gate.{}", i + 1), position, Some(gate));
                 let gate = ParsedGate {
-                    metric: self.take(&mut s, "metric", Metric::from_word),
+                    metric: self.take(&mut s, "metric", Metric::of_load),
                     rule: self.take(&mut s, "rule", GateRule::read),
                     on_inconclusive: self.take(&mut s, "on_inconclusive", OnInconclusive::from_word),
                 };

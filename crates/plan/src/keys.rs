@@ -55,7 +55,7 @@ fn plots() -> Vec<&'static str> {
     Plot::ALL.iter().map(|p| p.word()).collect()
 }
 fn metrics() -> Vec<&'static str> {
-    Metric::ALL.iter().map(|m| m.word()).collect()
+    Metric::OF_LOADS.iter().map(|m| m.word()).collect()
 }
 fn signals() -> Vec<&'static str> {
     vec!["SIGTERM", "SIGINT", "SIGQUIT"]

@@ -28,11 +28,13 @@
 //! ```
 
 mod check;
+mod command_lines;
 mod error;
 mod estimate;
 mod experiment;
 mod feasibility;
 mod file;
+pub mod init;
 mod keys;
 mod listing;
 mod load;
@@ -53,11 +55,13 @@ mod sweep;
 mod template;
 mod value;
 
+pub use command_lines::{Around, CommandLine, CommandLines, Expanded, NotCommands, Parameter, Shell};
 pub use error::{PlanErrors, Position, Problem, ProblemKind};
 pub use estimate::Estimate;
 pub use experiment::{Experiment, NotAnExperiment};
 pub use feasibility::{Feasibility, JudgedMetric};
 pub use listing::listing;
+pub use order::shuffled;
 pub use phases::{Prepare, ServerValues, Step, Warmup};
 pub use plan::{Note, Plan, RateToFind};
 pub use reader::Resolved;

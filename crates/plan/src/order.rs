@@ -16,6 +16,13 @@ use record::bakeoff::{Levels, Trial};
 
 use crate::matrix::merged;
 
+/// The numbers 0 to `n` - 1 in the order drawn from the seed for block `number`, counted from 1.
+pub fn shuffled(seed: u64, number: u32, n: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..n).collect();
+    Stream::of(seed, number.into()).shuffle(&mut order);
+    order
+}
+
 /// All trials, in the order drawn.
 pub(crate) fn draw(seed: u64, blocks: u32, whole: &[Levels], sub: &[Levels]) -> Vec<Trial> {
     let mut stream = Stream::new(seed);

@@ -64,10 +64,12 @@ words!(OnInconclusive { Fail = "fail", Pass = "pass", Inconclusive = "inconclusi
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotAGate {
     /// The first word is not a metric.
-    #[error("`{found}` is not a metric of bake-offs; expected one of {known}")]
+    #[error("`{found}` is not a metric of {of}; expected one of {known}")]
     UnknownMetric {
         /// The word.
         found: String,
+        /// The kind of comparison.
+        of: &'static str,
         /// All metrics.
         known: String,
     },
@@ -110,12 +112,36 @@ impl Gate {
     ///
     /// [`NotAGate`] if the metric or the rule is unknown, or the limit has the unit of another metric.
     pub fn read(text: &str) -> Result<Self, NotAGate> {
+        Self::read_of(text, &Metric::OF_LOADS, "bake-offs")
+    }
+
+    /// Parses `time not worse by 5%`, `cpu <= 20ms`: a gate on a comparison of commands.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::read`].
+    pub fn read_of_commands(text: &str) -> Result<Self, NotAGate> {
+        Self::read_of(text, &Metric::OF_COMMANDS, "commands")
+    }
+
+    /// Parses a gate on any metric.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::read`].
+    pub fn read_of_any(text: &str) -> Result<Self, NotAGate> {
+        Self::read_of(text, Metric::ALL, "runs")
+    }
+
+    fn read_of(text: &str, metrics: &[Metric], of: &'static str) -> Result<Self, NotAGate> {
         let text = text.trim();
         let end = text.find([' ', '<', '>']).unwrap_or(text.len());
         let (word, rule) = (&text[..end], text[end..].trim());
-        let metric = Metric::from_word(word).ok_or_else(|| NotAGate::UnknownMetric {
+        let metric = metrics.iter().copied().find(|metric| metric.word() == word);
+        let metric = metric.ok_or_else(|| NotAGate::UnknownMetric {
             found: word.to_owned(),
-            known: Metric::ALL.iter().map(|m| m.word()).collect::<Vec<_>>().join(", "),
+            of,
+            known: metrics.iter().map(|m| m.word()).collect::<Vec<_>>().join(", "),
         })?;
         let not_a_rule = || NotAGate::NotARule { found: rule.to_owned() };
         let rule = GateRule::read(rule).ok_or_else(not_a_rule)?;
@@ -148,7 +174,7 @@ impl GateRule {
         let (Self::AtMost(amount) | Self::AtLeast(amount)) = self else { return Ok(()) };
         let (unit, expected) = match metric {
             Metric::Throughput => (Unit::Rate, "a rate such as 10000/s"),
-            Metric::P99 | Metric::CpuPerEvent => (Unit::Time, "a time such as 20ms"),
+            Metric::P99 | Metric::CpuPerEvent | Metric::Time | Metric::Cpu => (Unit::Time, "a time such as 20ms"),
             Metric::IoPerEvent => (Unit::Bytes, "a size such as 64KiB"),
             Metric::EnergyPerEvent => (Unit::Energy, "an energy such as 0.5J"),
             Metric::LockCpu | Metric::MemoryGrowth => (Unit::Share, "a share such as 2%"),
@@ -267,6 +293,8 @@ mod tests {
             "`p99.9` is not a metric of bake-offs; expected one of throughput, p99, cpu-per-event, lock-cpu, io-per-event, \
              memory-growth, energy-per-event"
         );
+        assert!(Gate::read("time <= 20ms").is_err() && Gate::read_of_commands("p99 <= 20ms").is_err());
+        assert_eq!(Gate::read_of_commands("time <= 20ms").unwrap().to_string(), "time <= 20ms");
         assert_eq!(said("p99 <= 10/s"), "p99 is a time such as 20ms, and the limit is `10/s`");
         assert_eq!(said("lock-cpu <= 5ms"), "lock-cpu is a share such as 2%, and the limit is `5ms`");
         assert_eq!(said("throughput >= 5m"), "throughput is a rate such as 10000/s, and the limit is `5m`");

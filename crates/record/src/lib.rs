@@ -11,6 +11,7 @@ pub mod cgroup;
 pub mod clock;
 pub mod command;
 pub mod command_line;
+pub mod commands;
 pub mod cpu;
 pub mod csv;
 pub mod environment;

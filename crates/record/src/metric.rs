@@ -19,6 +19,10 @@ pub enum Metric {
     MemoryGrowth,
     /// Energy of the machine per completed event.
     EnergyPerEvent,
+    /// Time of a command, from its start to its exit.
+    Time,
+    /// CPU time of a command and of the children that it waited for.
+    Cpu,
 }
 
 words!(Metric {
@@ -29,6 +33,8 @@ words!(Metric {
     IoPerEvent = "io-per-event",
     MemoryGrowth = "memory-growth",
     EnergyPerEvent = "energy-per-event",
+    Time = "time",
+    Cpu = "cpu",
 });
 
 /// Scale on which two values of a metric are compared.
@@ -42,8 +48,25 @@ pub enum Scale {
 }
 
 impl Metric {
+    /// Metrics of a load, and so of a bake-off.
+    pub const OF_LOADS: [Self; 7] = [
+        Self::Throughput,
+        Self::P99,
+        Self::CpuPerEvent,
+        Self::LockCpu,
+        Self::IoPerEvent,
+        Self::MemoryGrowth,
+        Self::EnergyPerEvent,
+    ];
+    /// Metrics of a command that ran as a whole.
+    pub const OF_COMMANDS: [Self; 2] = [Self::Time, Self::Cpu];
     /// Metrics that a plan judges if it names none, as far as its phases are long enough.
     pub const DEFAULT: [Self; 3] = [Self::Throughput, Self::P99, Self::CpuPerEvent];
+
+    /// Metric of a load by its word.
+    pub fn of_load(word: &str) -> Option<Self> {
+        Self::OF_LOADS.into_iter().find(|metric| metric.word() == word)
+    }
 
     /// Whether a higher value is better.
     pub fn more_is_better(self) -> bool {
@@ -55,6 +78,17 @@ impl Metric {
         match self {
             Self::LockCpu | Self::MemoryGrowth => Scale::Points,
             _ => Scale::Ratio,
+        }
+    }
+
+    /// Unit of a value.
+    pub fn unit(self) -> &'static str {
+        match self {
+            Self::Throughput => "1/s",
+            Self::P99 | Self::CpuPerEvent | Self::Time | Self::Cpu => "s",
+            Self::LockCpu | Self::MemoryGrowth => "1 + share",
+            Self::IoPerEvent => "bytes",
+            Self::EnergyPerEvent => "J",
         }
     }
 

@@ -95,6 +95,8 @@ pub enum RunKind {
     Prove,
     /// Output of another tool.
     Import,
+    /// Commands against each other, in rounds.
+    Compare,
 }
 
 /// Progress and usability of a run.
@@ -142,6 +144,7 @@ words!(RunKind {
     Dder = "dder",
     Prove = "prove",
     Import = "import",
+    Compare = "compare",
 });
 
 words!(RunState {

@@ -111,8 +111,11 @@ fn claim(comparisons: &Comparisons, reference: &str, group: &[&Pair]) -> String 
         let times = range(ratio, multiple);
         return match group[0].metric {
             Metric::Throughput => format!("is {times} times as fast as {reference} {evidence}"),
-            Metric::P99 => format!("has {times} times the p99 latency of {reference} {evidence}"),
-            other => format!("uses {times} times the {} of {reference} {evidence}", metric_name(other)),
+            metric => format!(
+                "{} {times} times the {} of {reference} {evidence}",
+                verb(metric),
+                metric_name(metric)
+            ),
         };
     }
     let of = |(low, high): (f64, f64)| {
@@ -123,27 +126,28 @@ fn claim(comparisons: &Comparisons, reference: &str, group: &[&Pair]) -> String 
     match (group[0].metric, is_more) {
         (Metric::Throughput, true) => format!("is {percent} faster than {reference} {evidence}"),
         (Metric::Throughput, false) => format!("is {percent} slower than {reference} {evidence}"),
-        (Metric::P99, true) => {
-            format!("has a p99 latency {percent} higher than that of {reference} {evidence}")
+        (metric @ Metric::P99, is_more) => {
+            let word = if is_more { "higher" } else { "lower" };
+            format!("has a {} {percent} {word} than that of {reference} {evidence}", metric_name(metric))
         }
-        (Metric::P99, false) => {
-            format!("has a p99 latency {percent} lower than that of {reference} {evidence}")
-        }
-        (Metric::MemoryGrowth, true) => {
-            format!("grows by {percent} of its memory more than {reference} {evidence}")
-        }
-        (Metric::MemoryGrowth, false) => {
-            format!("grows by {percent} of its memory less than {reference} {evidence}")
+        (Metric::MemoryGrowth, is_more) => {
+            let more = if is_more { "more" } else { "less" };
+            format!("grows by {percent} of its memory {more} than {reference} {evidence}")
         }
         (Metric::LockCpu, is_more) => {
             let more = if is_more { "more" } else { "less" };
             format!("spins for kernel locks in {percent} of all CPU time {more} than {reference} {evidence}")
         }
-        (other, is_more) => {
-            let more = if is_more { "more" } else { "less" };
-            format!("uses {percent} {more} {} than {reference} {evidence}", metric_name(other))
+        (metric, is_more) => {
+            let word = if is_more { "more" } else { "less" };
+            format!("{} {percent} {word} {} than {reference} {evidence}", verb(metric), metric_name(metric))
         }
     }
+}
+
+/// Verb that goes with a metric.
+fn verb(metric: Metric) -> &'static str {
+    if metric == Metric::P99 { "has" } else { "uses" }
 }
 
 /// `6.6 to 7.3`, or one value if both read the same.

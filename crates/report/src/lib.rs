@@ -4,13 +4,17 @@
 //! No code here reads a file or a clock: a report is a function of its arguments, so the same archive gives
 //! the same bytes.
 
+pub mod badge;
 pub mod csv;
+pub mod differing;
+pub mod exports;
 pub mod gates;
 pub mod identity;
 pub mod json;
 pub mod page;
 pub mod text;
 
+mod answer;
 mod chart;
 mod claim;
 mod finding;

@@ -189,7 +189,7 @@ fn stamp(unix_ns: u64) -> jiff::Timestamp {
 pub(crate) fn metric_value(metric: Metric, value: f64) -> String {
     match metric {
         Metric::Throughput => format!("{}/s", significant_4(value)),
-        Metric::P99 | Metric::CpuPerEvent => latency(value * 1e9),
+        Metric::P99 | Metric::CpuPerEvent | Metric::Time | Metric::Cpu => latency(value * 1e9),
         Metric::LockCpu | Metric::MemoryGrowth => stored_share(value),
         Metric::IoPerEvent => format!("{} B", significant_4(value)),
         Metric::EnergyPerEvent => format!("{} J", small(value)),

@@ -55,6 +55,8 @@ pub(crate) fn metric(metric: Metric) -> &'static str {
         Metric::IoPerEvent => "I/O per event",
         Metric::MemoryGrowth => "memory growth",
         Metric::EnergyPerEvent => "energy per event",
+        Metric::Time => "time",
+        Metric::Cpu => "CPU time",
     }
 }
 

@@ -47,6 +47,12 @@ pub enum RunnerError {
         /// Description of the failure.
         what: String,
     },
+    /// A compared command, or a command around it, failed before the first measured round.
+    #[error("{what}")]
+    Command {
+        /// Description of the failure.
+        what: String,
+    },
     /// The user stopped it before the first step.
     #[error("stopped before anything was measured")]
     StoppedBefore,
@@ -222,7 +228,10 @@ impl RunnerError {
             | Self::AnotherOrder { .. }
             | Self::NoCommand { .. }
             | Self::ArchivedExperiment { .. } => ErrorClass::Usage,
-            Self::BlockFailed { .. } | Self::NoRate { .. } | Self::Rehearsal { .. } => ErrorClass::Server,
+            Self::BlockFailed { .. }
+            | Self::NoRate { .. }
+            | Self::Rehearsal { .. }
+            | Self::Command { .. } => ErrorClass::Server,
             Self::StoppedBefore => ErrorClass::Interrupted,
             Self::NotFit { .. }
             | Self::Data { .. }

@@ -14,6 +14,7 @@ mod account;
 mod around;
 mod beside;
 mod budget;
+mod commands;
 mod comparable;
 mod conduct;
 mod control_group;
@@ -53,6 +54,10 @@ use record::run::{RunId, RunState};
 
 pub use around::{Around, RecordError, RecordSettings, Recording, record};
 pub use beside::Beside;
+pub use commands::{
+    CommandPlan, CommandsEvent, CommandsPlan, Conducted, Early, Failures, Output as CommandOutput,
+    PILOT_ROUNDS, commands,
+};
 pub use comparable::{differing, facts_of};
 pub use conduct::{resume, run};
 pub use doctor::{Ability, Symptom, examine, mount_tracing};

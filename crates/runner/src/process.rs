@@ -161,6 +161,12 @@ impl Process {
     /// Waits until it ends, and returns the CPU time of it and of the children it has reaped. Ignores
     /// requests to stop. It stays a zombie.
     pub(crate) fn watch_cpu_time(&self) -> io::Result<Duration> {
+        let usage = self.watch_usage()?;
+        Ok(span(usage.ru_utime) + span(usage.ru_stime))
+    }
+
+    /// Variant of [`Self::watch_cpu_time`] that returns the whole account.
+    pub(crate) fn watch_usage(&self) -> io::Result<libc::rusage> {
         // SAFETY: for both structures all zeros is a value; the kernel fills them in.
         let (mut info, mut usage): (libc::siginfo_t, libc::rusage) = unsafe { std::mem::zeroed() };
         loop {
@@ -179,7 +185,7 @@ impl Process {
                 )
             });
             match ended {
-                Ok(_) => return Ok(span(usage.ru_utime) + span(usage.ru_stime)),
+                Ok(_) => return Ok(usage),
                 Err(Errno::EINTR) => {}
                 Err(errno) => return Err(errno.into()),
             }
@@ -194,7 +200,12 @@ impl Process {
 
     /// Waits until it ends by itself. Returns whether it succeeded.
     pub(crate) fn finish_by_itself(&mut self) -> io::Result<bool> {
-        Ok(self.child.wait()?.success())
+        Ok(self.finish_by_itself_with_status()?.success())
+    }
+
+    /// Variant of [`Self::finish_by_itself`] that returns the exit status.
+    pub(crate) fn finish_by_itself_with_status(&mut self) -> io::Result<ExitStatus> {
+        self.child.wait()
     }
 
     /// Kills the rest of its group, and records its exit status.

@@ -17,7 +17,7 @@ use load::Stop;
 use nix::errno::Errno;
 use nix::sys::prctl::set_child_subreaper;
 use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::waitpid;
+use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{Pid, geteuid, getpid, getsid};
 use probes::process_time;
 
@@ -36,10 +36,31 @@ pub(crate) fn adopt() -> io::Result<()> {
 /// Kills the rest of a process's group and waits until all of it is gone. Once the leader has ended, this
 /// process is the parent of the others.
 pub(crate) fn end_group(leader: &mut Process) -> io::Result<ExitStatus> {
-    let status = leader.finish();
+    Ok(end_group_and_count(leader)?.0)
+}
+
+/// Variant of [`end_group`] that also returns the number of other processes that were alive.
+pub(crate) fn end_group_and_count(leader: &mut Process) -> io::Result<(ExitStatus, u32)> {
+    let status = leader.finish()?;
     let group = Pid::from_raw(-leader.pid().as_raw());
-    while matches!(waitpid(group, None), Ok(_) | Err(Errno::EINTR)) {}
-    status
+    let mut killed = 0;
+    loop {
+        match waitpid(group, None) {
+            // One that had ended by itself was a zombie that no parent had waited for.
+            Ok(WaitStatus::Signaled(_, Signal::SIGKILL, _)) => killed += 1,
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(_) => return Ok((status, killed)),
+        }
+    }
+}
+
+/// Whether this process has children. While it waits for none of its own, they are orphans that it adopted.
+///
+/// Cheap, as it reads no other process. If the kernel has no such list, the answer is `true`.
+pub(crate) fn may_have_orphans() -> bool {
+    let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let mut lists = tasks.map(|task| fs::read_to_string(task.path().join("children")));
+    lists.any(|list| list.map_or(true, |children| !children.trim().is_empty()))
 }
 
 /// Processes with one mark, and their descendants.

@@ -132,7 +132,7 @@ impl Order {
     /// The bake-off without its attempts; its header has the state at the beginning.
     pub(crate) fn read(self, plan_text: String, environment: Environment) -> Result<Bakeoff, Wrong> {
         let PageForm { sponsor, tuning, notes } = self.page;
-        let metric = |found: &String| word("metric", found, Metric::from_word);
+        let metric = |found: &String| word("metric", found, Metric::of_load);
         Ok(Bakeoff {
             header: self.header.read()?,
             question: self.question,
@@ -169,7 +169,7 @@ impl GateForm {
     }
 
     fn read(&self) -> Result<Gate, Wrong> {
-        let metric = word("metric", &self.metric, Metric::from_word)?;
+        let metric = word("metric", &self.metric, Metric::of_load)?;
         let rule = word("rule", &self.rule, GateRule::read)?;
         rule.fits(metric).map_err(|unit| Wrong(unit.to_string()))?;
         Ok(Gate {

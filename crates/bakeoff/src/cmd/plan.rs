@@ -1,5 +1,7 @@
 //! `bakeoff plan`: the check of a plan, its explanation, and its power.
 
+mod init;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -11,7 +13,7 @@ use crate::cmd::{Global, print_json};
 use crate::exit::{EndsWith as _, Exit};
 use crate::{screen, text_file};
 
-/// Check a plan, explain what it will do, or print the JSON Schema of plans
+/// Write a plan, check it, explain what it will do, or print the JSON Schema of plans
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -30,9 +32,17 @@ enum What {
         /// The plan
         plan: PathBuf,
     },
+    /// Write a commented plan from a load, or from commands to compare
+    #[command(after_help = INIT_EXAMPLES)]
+    Init(init::Args),
     /// Print the JSON Schema of a plan, for editors
     Schema,
 }
+
+const INIT_EXAMPLES: &str = "\
+Examples:
+  bakeoff plan init -- load sqlite:/tmp/bench.db --rate 500 --threads 8
+  bakeoff plan init -o gzip.toml -- 'gzip -6 -k -f x' 'zstd -3 -k -f x'";
 
 pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
     match &args.what {
@@ -55,6 +65,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
             }
             Ok(Exit::Good)
         }
+        What::Init(args) => init::run(args, global, out),
         What::Schema => {
             writeln!(out, "{}", plan::json_schema())?;
             Ok(Exit::Good)

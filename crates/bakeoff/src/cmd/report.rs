@@ -44,7 +44,8 @@ pub(crate) struct Args {
 }
 
 /// Kinds of runs that have a page; `latest` is the newest of these.
-const HAVE_PAGES: [RunKind; 4] = [RunKind::Bakeoff, RunKind::Load, RunKind::Scale, RunKind::Dder];
+const HAVE_PAGES: [RunKind; 5] =
+    [RunKind::Bakeoff, RunKind::Load, RunKind::Scale, RunKind::Dder, RunKind::Compare];
 
 pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
     if global.json && args.output.is_none() {
@@ -85,7 +86,12 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         if !args.identify {
             hidden = Hidden::in_run(&mut run);
         }
-        report::render(&report::page::load(&run), form)
+        let page = if run.header.kind == RunKind::Compare {
+            crate::cmd::compare::page(&run)?
+        } else {
+            report::page::load(&run)
+        };
+        report::render(&page, form)
     };
     write(args, &page, &hidden, id, global, out)
 }

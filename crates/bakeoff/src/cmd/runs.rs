@@ -186,6 +186,10 @@ pub(crate) fn show(text: &str, detail: Detail, global: &Global, out: &mut dyn Wr
         prove::print(&run.proofs, Some(id), global, out)?;
         return Ok(Exit::Good);
     }
+    if run.header.kind == RunKind::Compare {
+        crate::cmd::compare::print(&run, id, detail, global, out)?;
+        return Ok(Exit::Good);
+    }
     if run.recorded.is_some() {
         if !global.json {
             writeln!(out, "{id}  {}\n", printable(&run.header.title))?;

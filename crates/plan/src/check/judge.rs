@@ -49,7 +49,7 @@ impl Checker<'_> {
             None => true,
         };
         let metrics = match &parsed.metrics {
-            Some(list) => list.value.iter().filter_map(|word| Metric::from_word(word)).collect(),
+            Some(list) => list.value.iter().filter_map(|word| Metric::of_load(word)).collect(),
             None => Metric::DEFAULT.iter().copied().filter(|m| closed || *m != Metric::Throughput).collect(),
         };
         Some(Judge {

@@ -20,14 +20,19 @@ const TEXT_BYTES_MAX: usize = 2_000;
 /// The claim and the gates in Markdown; at most [`SUMMARY_BYTES_MAX`] bytes, whatever the size of the plan.
 pub fn summary(bakeoff: &Bakeoff, comparisons: &Comparisons) -> String {
     let claim = claim(bakeoff, comparisons);
-    let mut rows = vec![
-        format!("## {}\n\n", short(&bakeoff.header.title)),
-        format!("**{}:** {}\n\n", short(claim.standing.word()), short(&claim.headline)),
-    ];
-    if let Some(answer) = answer(&comparisons.gates) {
+    let headline = format!("**{}:** {}", short(claim.standing.word()), short(&claim.headline));
+    summary_of(&bakeoff.header.title, &headline, &comparisons.gates)
+}
+
+/// An answer and the gates in Markdown; at most [`SUMMARY_BYTES_MAX`] bytes.
+///
+/// - `headline`: Markdown.
+pub fn summary_of(title: &str, headline: &str, gates: &[GateResult]) -> String {
+    let mut rows = vec![format!("## {}\n\n", short(title)), format!("{headline}\n\n")];
+    if let Some(answer) = answer(gates) {
         rows.push(format!("**Gates: {}**\n\n", short(&answer)));
         rows.push("| gate | result | reason |\n| --- | --- | --- |\n".to_owned());
-        rows.extend(comparisons.gates.iter().map(|gate| {
+        rows.extend(gates.iter().map(|gate| {
             format!(
                 "| {} | {} | {} |\n",
                 escape(&name(&gate.gate)),
@@ -38,7 +43,7 @@ pub fn summary(bakeoff: &Bakeoff, comparisons: &Comparisons) -> String {
         rows.push(
             "\n| gate | configuration | at | measured | result |\n| --- | --- | --- | --- | --- |\n".into(),
         );
-        rows.extend(comparisons.gates.iter().flat_map(comparison_rows));
+        rows.extend(gates.iter().flat_map(comparison_rows));
         rows.push("\n".to_owned());
     }
     let mut out = String::new();

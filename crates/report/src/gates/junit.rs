@@ -8,6 +8,7 @@ use std::fmt::Write;
 use analysis::{GateOutcome, GateResult};
 use record::bakeoff::Bakeoff;
 use record::printable::printable;
+use record::run::RunHeader;
 
 use super::{comparison, count, name, outcome, reason};
 use crate::number::rfc3339;
@@ -18,6 +19,13 @@ use crate::number::rfc3339;
 ///
 /// `junit-10.xsd` of the Jenkins xUnit plugin, which other consumers read too.
 pub fn document(bakeoff: &Bakeoff, results: &[GateResult]) -> String {
+    suite(&bakeoff.header.title, Some(&bakeoff.header), results)
+}
+
+/// The document of any gates.
+///
+/// - `header`: the run that they judge, if it is one.
+pub fn suite(title: &str, header: Option<&RunHeader>, results: &[GateResult]) -> String {
     let counts = format!(
         "tests=\"{}\" failures=\"{}\" errors=\"{}\"",
         results.len(),
@@ -27,9 +35,9 @@ pub fn document(bakeoff: &Bakeoff, results: &[GateResult]) -> String {
     let mut out = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"bakeoff\" {counts} time=\"0\">\n  <testsuite \
          name=\"{}\" id=\"{}\" {counts} skipped=\"0\" time=\"0\" timestamp=\"{}\">\n",
-        escape(&bakeoff.header.title),
-        bakeoff.header.id,
-        rfc3339(bakeoff.header.anchor.unix_ns).get(..19).unwrap_or_default(),
+        escape(title),
+        header.map_or("0".to_owned(), |header| header.id.to_string()),
+        rfc3339(header.map_or(0, |header| header.anchor.unix_ns)).get(..19).unwrap_or_default(),
     );
     for result in results {
         case(&mut out, result);
@@ -59,7 +67,7 @@ fn case(out: &mut String, result: &GateResult) {
 
 /// Text on one line, for an attribute or between tags. XML 1.0 has no form for most control characters, so
 /// they are written as people read them: `\x1b`.
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in printable(text).chars() {
         match letter {

@@ -4,6 +4,7 @@
 mod bakeoff;
 mod block_io;
 mod command;
+mod commands;
 mod cpu;
 mod gates;
 mod hosts;
@@ -17,12 +18,14 @@ mod prove;
 mod runs;
 mod scale;
 mod search;
+mod sides;
 mod sweep;
 mod throttled;
 
 pub use bakeoff::{compare, run};
 pub use block_io::io;
 pub use command::command;
+pub use commands::commands;
 pub use cpu::{cgroups, cpu, energy, interrupts, tasks, waits};
 pub use hosts::{host, hosts};
 pub(crate) use load::offered_per_s;
@@ -35,4 +38,5 @@ pub use prove::prove;
 pub use runs::{listed, recorded, runs};
 pub use scale::scale;
 pub use search::search;
+pub use sides::sides;
 pub use sweep::sweep;

@@ -110,7 +110,7 @@ fn settings_table(bakeoff: &Bakeoff) -> Table {
 }
 
 /// Settings of a load, by name.
-pub(super) fn settings(s: &LoadSettings) -> Vec<(&'static str, String)> {
+pub(crate) fn settings(s: &LoadSettings) -> Vec<(&'static str, String)> {
     let mut told = vec![
         ("target", s.target.masked()),
         ("workload", s.workload.word().to_owned()),

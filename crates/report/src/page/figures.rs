@@ -170,6 +170,8 @@ fn figure(comparisons: &Comparisons, metric: Metric, cells: &[&Cell], axis: &Axi
             Metric::IoPerEvent => "bytes per event",
             Metric::MemoryGrowth => "growth in the measured phase",
             Metric::EnergyPerEvent => "joules per event",
+            Metric::Time => "time of the command",
+            Metric::Cpu => "CPU time of the command",
         },
         x_kind: axis.kind,
         x_range: axis.range,
@@ -177,7 +179,7 @@ fn figure(comparisons: &Comparisons, metric: Metric, cells: &[&Cell], axis: &Axi
         x_ticks: axis.ticks.clone(),
         y_label: match metric {
             Metric::Throughput => tick_rate,
-            Metric::P99 | Metric::CpuPerEvent => tick_seconds,
+            Metric::P99 | Metric::CpuPerEvent | Metric::Time | Metric::Cpu => tick_seconds,
             Metric::LockCpu | Metric::MemoryGrowth => tick_share,
             Metric::IoPerEvent | Metric::EnergyPerEvent => tick_rate,
         },

@@ -2,6 +2,7 @@
 
 mod account;
 mod bakeoff;
+mod commands;
 mod configuration;
 mod disclosure;
 mod figures;
@@ -21,6 +22,8 @@ mod sweep;
 mod values;
 
 pub use bakeoff::bakeoff;
+pub use commands::commands;
+pub(crate) use configuration::settings as load_settings;
 pub use hosts::hosts;
 pub(crate) use hosts::{differs, facts};
 pub use load::load;

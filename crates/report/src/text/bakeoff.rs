@@ -150,7 +150,7 @@ fn table(comparisons: &Comparisons, metric: Metric) -> Table {
     table
 }
 
-fn verdict_tint(verdict: Verdict) -> Tint {
+pub(super) fn verdict_tint(verdict: Verdict) -> Tint {
     match verdict {
         Verdict::Better => Tint::Good,
         Verdict::Worse => Tint::Bad,

@@ -3,6 +3,7 @@
 mod bakeoff;
 mod block_io;
 mod command;
+mod commands;
 mod cpu;
 mod ending;
 mod gates;
@@ -20,6 +21,7 @@ mod recorded;
 mod runs;
 mod scale;
 mod search;
+mod sides;
 mod sweep;
 mod table;
 mod tasks;
@@ -29,9 +31,12 @@ use std::io::{self, Write};
 
 use record::printable::printable;
 
+use bakeoff::verdict_tint;
 pub use bakeoff::{bakeoff, comparisons};
 pub use block_io::{IoHistogram, IoView, io_interval};
 pub use command::command;
+pub(crate) use commands::pair_sentence;
+pub use commands::{answer as commands_answer, commands};
 pub use cpu::cpu_interval;
 pub use hosts::hosts;
 pub use instruments::instruments;
@@ -49,6 +54,8 @@ pub use recorded::recorded;
 pub use runs::{RunLine, runs_list};
 pub use scale::scale;
 pub use search::{per_second, probe, search};
+pub(crate) use sides::pair_sentence as side_sentence;
+pub use sides::{answer as sides_answer, sides};
 pub use sweep::sweep;
 pub use tasks::{cgroups, tasks};
 pub use waiting::{interrupts, waits};

@@ -58,13 +58,16 @@ impl Table {
 
     /// Writes heads and rows, each on one line of at most `style.width` columns.
     pub(crate) fn write(&self, out: &mut dyn Write, style: Style) -> io::Result<()> {
-        let widths = self.widths(style.width);
         let heads: Vec<(String, Option<Tint>)> =
             self.columns.iter().map(|c| (c.head.clone(), Some(Tint::Quiet))).collect();
-        for row in std::iter::once(&heads).chain(&self.rows) {
-            self.write_row(out, row, &widths, style)?;
-        }
-        Ok(())
+        self.write_row(out, &heads, &self.widths(style.width), style)?;
+        self.write_rows(out, style)
+    }
+
+    /// Writes the rows without heads.
+    pub(crate) fn write_rows(&self, out: &mut dyn Write, style: Style) -> io::Result<()> {
+        let widths = self.widths(style.width);
+        self.rows.iter().try_for_each(|row| self.write_row(out, row, &widths, style))
     }
 
     /// Width of each column; 0 if it is dropped.

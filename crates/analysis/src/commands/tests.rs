@@ -1,0 +1,124 @@
+use record::commands::{Compared, Round};
+
+use super::*;
+use crate::gate::GateOutcome;
+
+/// A comparison of commands with these `times` by round, in seconds.
+pub(super) fn comparison(phase: Phase, times: &[Vec<f64>]) -> Comparison {
+    let commands = times.first().map_or(2, Vec::len);
+    let turn = |(command, time_s): (usize, &f64)| Turn {
+        command,
+        t_ms: 0,
+        end: CommandEnd::Code(0),
+        time_s: *time_s,
+        user_s: time_s / 2.0,
+        system_s: 0.0,
+        events_s: Err(Missing::because("not measured")),
+        memory: Peak::Bytes(1e6),
+        minor_faults: 100,
+        major_faults: 1,
+        left: 0,
+    };
+    let round = |(number, times): (u32, &Vec<f64>)| Round {
+        number,
+        phase,
+        turns: times.iter().enumerate().map(turn).collect(),
+    };
+    Comparison {
+        commands: vec![Compared { text: "x".into(), parameters: [].into() }; commands],
+        reference: 0,
+        rules: record::commands::Rules { rope_ratio: 0.01, alpha: 0.05, seed: 1, gates: Vec::new() },
+        rounds_planned: u32::try_from(times.len()).unwrap(),
+        settings: [].into(),
+        rounds: (1..).zip(times).map(round).collect(),
+    }
+}
+
+/// Rounds in which B takes `ratio` of the time of A, with noise of 1 %.
+fn rounds(n: u32, ratio: f64) -> Vec<Vec<f64>> {
+    (0..n).map(|i| vec![0.1 * (1.0 + 0.01 * f64::from(i % 3)), 0.1 * ratio]).collect()
+}
+
+#[test]
+fn the_ratio_is_that_of_the_times_and_faster_is_better() {
+    let results = commands(&comparison(Phase::Measured, &rounds(12, 0.5)), None);
+    let [pair] = &results.pairs[..] else { panic!("one pair") };
+    assert_eq!((pair.a, pair.b, pair.verdict), (1, 0, Verdict::Better));
+    // By hand: the geometric mean of 1, 1.01 and 1.02 is 1.009967.
+    assert!((pair.estimate.as_ref().unwrap().ratio * 1.009_967 - 0.5).abs() < 1e-6);
+    assert_eq!(
+        commands(&comparison(Phase::Measured, &rounds(12, 2.0)), None).pairs[0].verdict,
+        Verdict::Worse
+    );
+    assert_eq!(results.rounds, 12);
+    assert!((results.summaries[1].cpu.clone().unwrap().0 - 0.025).abs() < 1e-12);
+    assert!((results.summaries[0].faults.clone().unwrap() - 101.0).abs() < 1e-12);
+}
+
+#[test]
+fn warm_up_pilot_and_half_a_round_are_no_part_of_the_verdict() {
+    let mut comparison = comparison(Phase::Measured, &rounds(12, 1.0));
+    let before = commands(&comparison, None);
+    for (phase, number) in [(Phase::WarmUp, 90), (Phase::Pilot, 91), (Phase::Measured, 92)] {
+        let mut round = comparison.rounds[0].clone();
+        (round.phase, round.number) = (phase, number);
+        round.turns[0].time_s = 50.0;
+        if phase == Phase::Measured {
+            round.turns.truncate(1);
+        }
+        comparison.rounds.push(round);
+    }
+    assert_eq!(commands(&comparison, None), before);
+}
+
+#[test]
+fn a_comparison_that_was_stopped_claims_nothing_however_clear_it_is() {
+    let why = Missing::because("stopped");
+    let mut clear = comparison(Phase::Measured, &rounds(12, 0.5));
+    clear.rules.gates = vec![Gate::read_of_commands("time not worse by 5%").unwrap()];
+    assert_eq!(commands(&clear, None).gates[0].outcome, GateOutcome::Pass);
+    let results = commands(&clear, Some(why.clone()));
+    assert_eq!(results.pairs[0].verdict, Verdict::Inconclusive);
+    assert_eq!(results.pairs[0].rounds_needed, Err(why));
+    assert_eq!(results.gates[0].outcome, GateOutcome::Inconclusive);
+    let few = commands(&comparison(Phase::Measured, &rounds(5, 0.5)), None);
+    assert_eq!((few.pairs[0].verdict, few.pairs[0].rounds_needed.clone()), (Verdict::Inconclusive, Ok(6)));
+    let none = commands(&comparison(Phase::Pilot, &rounds(9, 0.5)), None);
+    assert!(
+        none.pairs[0].estimate.is_err()
+            && none.summaries[0].time.is_err()
+            && none.summaries[0].memory.is_err()
+    );
+}
+
+#[test]
+fn gates_judge_time_and_cpu_time_and_a_cpu_time_of_zero_decides_nothing() {
+    let mut comparison = comparison(Phase::Measured, &rounds(12, 1.2));
+    let gates = ["time not worse by 5%", "cpu not worse by 30%", "time <= 500ms", "cpu >= 1s"];
+    comparison.rules.gates = gates.map(|text| Gate::read_of_commands(text).unwrap()).into();
+    let outcomes: Vec<GateOutcome> = commands(&comparison, None).gates.iter().map(|g| g.outcome).collect();
+    assert_eq!(outcomes, [GateOutcome::Fail, GateOutcome::Pass, GateOutcome::Pass, GateOutcome::Fail]);
+    comparison.rounds[3].turns[1].user_s = 0.0;
+    let results = commands(&comparison, None);
+    assert_eq!(results.gates[1].outcome, GateOutcome::Inconclusive);
+    assert_eq!(results.gates[0].outcome, GateOutcome::Fail);
+}
+
+#[test]
+fn a_bound_of_memory_is_not_a_value() {
+    let known = Peak::Bytes(3e6);
+    assert_eq!(larger(known, Peak::AtMost(2e6)), known);
+    assert_eq!(larger(Peak::AtMost(4e6), known), Peak::AtMost(4e6));
+}
+
+#[test]
+fn a_clear_difference_takes_few_rounds_and_a_close_one_all_that_fit() {
+    let planned = |ratio: f64| rounds_to_measure(&comparison(Phase::Pilot, &rounds(8, ratio)), 300);
+    assert_eq!(planned(0.3), ROUNDS_MIN);
+    assert_eq!(planned(1.0), 300, "the edge of 1 % is within what the pilot leaves plausible");
+    assert!(planned(0.9) < 60, "{}", planned(0.9));
+    // A pilot of two rounds says nothing about the noise.
+    assert_eq!(rounds_to_measure(&comparison(Phase::Pilot, &rounds(2, 0.3)), 300), 300);
+    assert_eq!(rounds_to_measure(&comparison(Phase::Pilot, &rounds(8, 0.3)), 4), 4);
+    assert_eq!(rounds_to_measure(&comparison(Phase::Pilot, &rounds(8, 0.3)), 0), 2);
+}

@@ -1,0 +1,362 @@
+//! Archived runs against each other: each side is a sample of runs, measured at its own times.
+//!
+//! The samples are independent: no block holds what both sides share, so the noise between runs is all in the
+//! error, by Welch's test on logarithms. A verdict needs enough runs for the permutation test (4 of each side
+//! at 5 %). Two warnings go with the numbers. Runs of one side that were all measured before those of the
+//! other differ by everything that changed in between. The blocks of one bake-off share the time at which it
+//! ran.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use record::bakeoff::{Bakeoff, Levels, Metric};
+use record::commands::{Comparison, Phase};
+use record::gate::{Gate, GateRule};
+use record::missing::{Maybe, Missing};
+use record::run::{Run, RunState};
+
+use crate::gate::{self, GateResult, Sample};
+use crate::judge::{Estimate, Judged, Member, Rules, Verdict, blocks_needed, judge};
+use crate::metric::{Value, value};
+use crate::permutation;
+
+/// Name of the condition of a run that has only one.
+const WHOLE: &str = "";
+
+/// One side: runs with one name.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Side {
+    /// Name for people.
+    pub name: String,
+    /// Values of its runs.
+    pub observations: Vec<Observation>,
+    /// Runs or trials that cannot be used, with the reason of each.
+    pub lost: Vec<String>,
+    /// Bake-offs among its runs.
+    pub bakeoffs: usize,
+}
+
+/// A value of one run, or of one trial of a bake-off.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Observation {
+    /// The condition under which it holds: a cell of a bake-off, or a command; empty if there is only one.
+    pub condition: String,
+    /// The metric.
+    pub metric: Metric,
+    /// The value.
+    pub value: Maybe<Value>,
+    /// Start of the run.
+    pub unix_ns: u64,
+}
+
+/// One side against the reference, under one condition, by one metric.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SidePair {
+    /// Index of the side.
+    pub a: usize,
+    /// Index of the reference.
+    pub b: usize,
+    /// The condition; empty if there is only one.
+    pub condition: String,
+    /// The metric.
+    pub metric: Metric,
+    /// Values of A and of B.
+    pub n: (usize, usize),
+    /// Geometric means of A and of B.
+    pub means: (Maybe<f64>, Maybe<f64>),
+    /// A divided by B.
+    pub estimate: Maybe<Estimate>,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Runs of each side that would probably decide it; missing if it is decided, or refused.
+    pub runs_needed: Maybe<u32>,
+}
+
+/// Result of comparing sides.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sided {
+    /// All pairs: one family.
+    pub pairs: Vec<SidePair>,
+    /// The gates, judged.
+    pub gates: Vec<GateResult>,
+    /// Limits of the comparison, a sentence each.
+    pub caveats: Vec<String>,
+    /// Rules of judgement.
+    pub rules: Rules,
+}
+
+impl Side {
+    /// Adds a run, or the reason that it cannot be used.
+    pub fn add_run(&mut self, run: &Run) {
+        if run.header.state != RunState::Sealed {
+            let reason = run.header.reason.as_deref().unwrap_or("no reason is stored");
+            self.lost.push(format!("{} is {}: {reason}", run.header.id, run.header.state.word()));
+            return;
+        }
+        self.observations.extend(of_run(run));
+    }
+
+    /// Adds the sealed trials of a bake-off. Each trial that fell out counts as lost.
+    pub fn add_bakeoff(&mut self, bakeoff: &Bakeoff) {
+        self.bakeoffs += 1;
+        for (trial, run) in bakeoff.sealed() {
+            let condition = named(&trial.levels);
+            self.observations
+                .extend(of_run(run).into_iter().map(|o| Observation { condition: condition.clone(), ..o }));
+        }
+        let lost = bakeoff.trials.len() - bakeoff.sealed().count();
+        if lost > 0 {
+            self.lost.push(format!(
+                "{lost} of {} trials of {} are not sealed",
+                bakeoff.trials.len(),
+                bakeoff.header.id
+            ));
+        }
+    }
+
+    fn of(&self, condition: &str, metric: Metric) -> Vec<&Observation> {
+        self.observations.iter().filter(|o| o.condition == condition && o.metric == metric).collect()
+    }
+}
+
+fn named(levels: &Levels) -> String {
+    levels.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(", ")
+}
+
+/// The values of a run: of a load its metrics, of a comparison the times of its commands, of a recorded
+/// command its time.
+fn of_run(run: &Run) -> Vec<Observation> {
+    let unix_ns = run.header.anchor.unix_ns;
+    let one = |metric, value| Observation { condition: WHOLE.to_owned(), metric, value, unix_ns };
+    if let Some(Ok(comparison)) = Comparison::read(run) {
+        return of_comparison(&comparison, unix_ns);
+    }
+    if let Some(load) = &run.load {
+        // In an open loop the rate is offered, not achieved.
+        let is_open = load.settings.pace.as_open().is_some();
+        let metrics = Metric::OF_LOADS.into_iter().filter(|m| !is_open || *m != Metric::Throughput);
+        return metrics.map(|metric| one(metric, value(run, metric))).collect();
+    }
+    Metric::OF_COMMANDS.into_iter().map(|metric| one(metric, value(run, metric))).collect()
+}
+
+fn of_comparison(comparison: &Comparison, unix_ns: u64) -> Vec<Observation> {
+    let of = |(i, command): (usize, &record::commands::Compared)| {
+        let mean = |figure: fn(&record::commands::Turn) -> f64| {
+            let logs: Vec<f64> =
+                comparison.turns_of(i, Phase::Measured).map(|turn| figure(turn).ln()).collect();
+            let mean = (logs.iter().sum::<f64>() / logs.len() as f64).exp();
+            if mean.is_finite() && mean > 0.0 {
+                return Ok(Value::exact(mean));
+            }
+            Err(Missing::because("no round has a value over 0"))
+        };
+        let one = |metric, value| Observation { condition: command.text.clone(), metric, value, unix_ns };
+        [one(Metric::Time, mean(|t| t.time_s)), one(Metric::Cpu, mean(record::commands::Turn::cpu_s))]
+    };
+    comparison.commands.iter().enumerate().flat_map(of).collect()
+}
+
+/// Compares every side with the reference, for each condition and metric that both have.
+///
+/// - `reference`: index of the side that the others are compared with.
+pub fn sides(sides: &[Side], reference: usize, rules: Rules, gates: &[Gate]) -> Sided {
+    let mut contests: Vec<(usize, String, Metric)> = Vec::new();
+    for a in (0..sides.len()).filter(|i| *i != reference) {
+        for (condition, metric) in places(&sides[a]).intersection(&places(&sides[reference])) {
+            contests.push((a, condition.clone(), *metric));
+        }
+    }
+    let judgeable: Vec<_> = contests
+        .into_iter()
+        .map(|(a, condition, metric)| Contest::of(sides, (a, reference), condition, metric))
+        .collect();
+    // A metric that no run of one side has makes no other comparison harder.
+    let (family, left_out): (Vec<_>, Vec<_>) =
+        judgeable.into_iter().partition(|contest| contest.unable.is_none());
+    let members: Vec<Member> = family.iter().map(Contest::member).collect();
+    let judged = judge(&members, rules);
+    let size = family.len();
+    let pairs =
+        family.iter().zip(judged).map(|(contest, judged)| contest.pair(judged, size, rules)).collect();
+    let gate = |gate: &Gate| self::gate(sides, reference, gate, rules);
+    Sided {
+        pairs,
+        gates: gates.iter().map(gate).collect(),
+        caveats: caveats(sides, reference, &left_out),
+        rules,
+    }
+}
+
+fn places(side: &Side) -> BTreeSet<(String, Metric)> {
+    side.observations.iter().map(|o| (o.condition.clone(), o.metric)).collect()
+}
+
+/// A pair before judgement.
+struct Contest {
+    a: usize,
+    b: usize,
+    condition: String,
+    metric: Metric,
+    /// Bounds of the values of A and of B.
+    values: (Vec<(f64, f64)>, Vec<(f64, f64)>),
+    /// Reason that the metric cannot be judged at all.
+    unable: Option<Missing>,
+    /// Reason that no verdict is given, whatever the values are.
+    refused: Option<Missing>,
+}
+
+impl Contest {
+    fn of(sides: &[Side], (a, b): (usize, usize), condition: String, metric: Metric) -> Self {
+        let (one, other) = (known(&sides[a].of(&condition, metric)), known(&sides[b].of(&condition, metric)));
+        let unable = match (&one, &other) {
+            (Known { values, why: Some(why), .. }, _) | (_, Known { values, why: Some(why), .. })
+                if values.is_empty() =>
+            {
+                Some(why.clone())
+            }
+            _ => None,
+        };
+        let refused = uneven(&sides[a]).or_else(|| uneven(&sides[b])).or(one.why).or(other.why);
+        Self { a, b, condition, metric, values: (one.values, other.values), unable, refused }
+    }
+
+    fn logs(values: &[(f64, f64)]) -> Vec<(f64, f64)> {
+        values.iter().map(|(low, high)| (low.ln(), high.ln())).collect()
+    }
+
+    fn member(&self) -> Member {
+        Member {
+            metric: self.metric,
+            log_ratios: Self::logs(&self.values.0),
+            against: Some(Self::logs(&self.values.1)),
+            refused: self.refused.clone(),
+        }
+    }
+
+    fn pair(&self, judged: Judged, family: usize, rules: Rules) -> SidePair {
+        let (a, b) = (self.values.0.len(), self.values.1.len());
+        let least = permutation::least(rules.alpha);
+        let runs_needed = match (&self.refused, &judged.estimate) {
+            (Some(why), _) => Err(why.clone()),
+            (None, Err(_)) => Ok(least),
+            (None, Ok(_)) if permutation::smallest_p(a, b) > rules.alpha => Ok(least),
+            (None, Ok(_)) => blocks_needed(&judged, family, rules),
+        };
+        SidePair {
+            a: self.a,
+            b: self.b,
+            condition: self.condition.clone(),
+            metric: self.metric,
+            n: (a, b),
+            means: (mean(&self.values.0), mean(&self.values.1)),
+            estimate: judged.estimate,
+            verdict: judged.verdict,
+            runs_needed,
+        }
+    }
+}
+
+/// Values that may be judged, and the first reason that one may not.
+struct Known {
+    values: Vec<(f64, f64)>,
+    why: Option<Missing>,
+}
+
+fn known(observations: &[&Observation]) -> Known {
+    let (mut values, mut why) = (Vec::new(), None);
+    for observation in observations {
+        match &observation.value {
+            Ok(Value { unjudged: Some(reason), .. }) | Err(reason) => {
+                why.get_or_insert_with(|| reason.clone());
+            }
+            Ok(value) if !value.high.is_finite() => {
+                why.get_or_insert_with(|| Missing::because("events without an end leave a value open"));
+            }
+            Ok(value) => values.push((value.low, value.high)),
+        }
+    }
+    Known { values, why }
+}
+
+/// Reason to refuse a verdict on a side that lost runs: those that are left are a selection.
+fn uneven(side: &Side) -> Option<Missing> {
+    let first = side.lost.first()?;
+    let more = if side.lost.len() > 1 { format!(" and {} more", side.lost.len() - 1) } else { String::new() };
+    Some(Missing::because(format!("{} lost runs, so the others are a selection ({first}{more})", side.name)))
+}
+
+fn mean(values: &[(f64, f64)]) -> Maybe<f64> {
+    if values.is_empty() {
+        return Err(Missing::because("no run has a value"));
+    }
+    let logs: f64 = values.iter().map(|(low, high)| low.ln().midpoint(high.ln())).sum();
+    Ok((logs / values.len() as f64).exp())
+}
+
+fn gate(sides: &[Side], reference: usize, gate: &Gate, rules: Rules) -> GateResult {
+    let is_relative = matches!(gate.rule, GateRule::NotWorseBy { .. });
+    let mut samples = Vec::new();
+    let judged = sides.iter().enumerate().filter(|(i, _)| !is_relative || *i != reference);
+    for (_, side) in judged {
+        for (condition, _) in places(side).into_iter().filter(|(_, metric)| *metric == gate.metric) {
+            let (this, that) = (
+                known(&side.of(&condition, gate.metric)),
+                known(&sides[reference].of(&condition, gate.metric)),
+            );
+            let lost = uneven(side).or_else(|| is_relative.then(|| uneven(&sides[reference]))?);
+            let open = this.why.or_else(|| if is_relative { that.why.clone() } else { None });
+            samples.push(Sample {
+                configuration: Levels::from([("side".to_owned(), side.name.clone())]),
+                levels: if condition.is_empty() {
+                    Levels::new()
+                } else {
+                    Levels::from([("condition".to_owned(), condition)])
+                },
+                ends: this.values,
+                against: is_relative.then_some(that.values),
+                refused: lost.or(open),
+            });
+        }
+    }
+    gate::judged(*gate, samples, None, rules.alpha, rules.seed)
+}
+
+fn caveats(sides: &[Side], reference: usize, left_out: &[Contest]) -> Vec<String> {
+    let mut told = Vec::new();
+    let times = |side: &Side| -> Vec<u64> { side.observations.iter().map(|o| o.unix_ns).collect() };
+    let of_reference = times(&sides[reference]);
+    for side in sides.iter().enumerate().filter(|(i, _)| *i != reference).map(|(_, side)| side) {
+        let of_side = times(side);
+        let is_before = |a: &[u64], b: &[u64]| a.iter().max() < b.iter().min();
+        if of_side.is_empty() || of_reference.is_empty() {
+            continue;
+        }
+        if is_before(&of_side, &of_reference) || is_before(&of_reference, &of_side) {
+            told.push(format!(
+                "All runs of {} and of {} were measured one side after the other: a change of the machine in between looks \
+                 like a difference.",
+                side.name, sides[reference].name
+            ));
+        }
+    }
+    for side in sides.iter().filter(|side| side.bakeoffs == 1) {
+        told.push(format!(
+            "{} is one bake-off: its blocks share the time at which it ran, and noise between such times is not in the \
+             interval.",
+            side.name
+        ));
+    }
+    let mut reasons: BTreeMap<(Metric, String), usize> = BTreeMap::new();
+    for contest in left_out {
+        let why = contest.unable.as_ref().map_or_else(String::new, |why| why.reason.clone());
+        *reasons.entry((contest.metric, why)).or_default() += 1;
+    }
+    told.extend(reasons.into_iter().map(|((metric, why), n)| {
+        let times = if n == 1 { String::new() } else { format!(" in {n} comparisons") };
+        format!("{} is not judged{times}: {why}.", metric.word())
+    }));
+    told
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,98 @@
+use super::*;
+use crate::chance::SplitMix;
+use crate::gate::GateOutcome;
+use crate::paired::Paired;
+
+const RULES: Rules = Rules { rope_ratio: 0.01, alpha: 0.05, seed: 1 };
+
+/// A side with these times; run `i` began at second `from + i * every`.
+fn side(name: &str, times: &[f64], (from, every): (u64, u64)) -> Side {
+    let one = |(i, time): (u64, &f64)| Observation {
+        condition: WHOLE.to_owned(),
+        metric: Metric::Time,
+        value: Ok(Value::exact(*time)),
+        unix_ns: from + i * every,
+    };
+    Side { name: name.to_owned(), observations: (0..).zip(times).map(one).collect(), ..Side::default() }
+}
+
+/// scipy 1.17.1: `ttest_ind(a, b, equal_var=False)`.
+#[test]
+fn the_difference_of_two_samples_is_that_of_welch() {
+    let exact = |values: &[f64]| values.iter().map(|v| (*v, *v)).collect::<Vec<_>>();
+    let a = exact(&[0.31, 0.12, 0.54, 0.77, 0.45, 0.23]);
+    let b = exact(&[0.02, 0.18, 0.33, -0.11, 0.05]);
+    let welch = Paired::independent(&a, &b).unwrap();
+    assert!((welch.df() - 8.851_380_011_149_832).abs() < 1e-9, "{}", welch.df());
+    assert!((welch.p_beyond(0.0) - 0.031_747_063_462_738_6).abs() < 1e-9, "{}", welch.p_beyond(0.0));
+    let (low, high) = welch.interval(0.05);
+    assert!((low - 0.033_886_352_686_525_234).abs() < 1e-9 && (high - 0.584_780_313_980_141_5).abs() < 1e-9);
+    let back = Paired::independent(&b, &a).unwrap();
+    assert!((back.mean() + welch.mean()).abs() < 1e-15 && (back.df() - welch.df()).abs() < 1e-12);
+}
+
+#[test]
+fn four_runs_of_each_side_decide_a_clear_difference_and_three_do_not() {
+    let of = |n: usize| {
+        let (slow, fast) = ([2.0, 2.01, 1.99, 2.02], [1.0, 1.01, 0.99, 1.0]);
+        sides(&[side("a", &slow[..n], (0, 2)), side("b", &fast[..n], (1, 2))], 0, RULES, &[]).pairs.remove(0)
+    };
+    let four = of(4);
+    assert_eq!((four.verdict, four.n), (Verdict::Better, (4, 4)));
+    assert!((four.estimate.unwrap().ratio - 0.5).abs() < 0.01);
+    let three = of(3);
+    assert_eq!((three.verdict, three.runs_needed), (Verdict::Inconclusive, Ok(4)));
+    let one = of(1);
+    assert_eq!((one.verdict, one.runs_needed), (Verdict::Inconclusive, Ok(4)));
+    assert!(one.estimate.is_err() && one.means.0.is_ok());
+}
+
+#[test]
+fn a_side_that_lost_a_run_claims_nothing() {
+    let (slow, mut fast) = (side("a", &[2.0; 6], (0, 2)), side("b", &[1.0; 6], (1, 2)));
+    fast.lost.push("01X is invalid: the machine was busy".into());
+    let gate = Gate::read_of_any("time not worse by 5%").unwrap();
+    let found = sides(&[slow, fast], 0, RULES, &[gate]);
+    assert_eq!(found.pairs[0].verdict, Verdict::Inconclusive);
+    assert!(found.pairs[0].runs_needed.clone().unwrap_err().reason.contains("busy"));
+    assert_eq!(found.gates[0].outcome, GateOutcome::Inconclusive);
+}
+
+#[test]
+fn runs_in_sequence_are_named_and_interleaved_ones_are_not() {
+    let of = |from: u64| {
+        let both = [side("a", &[1.0; 5], (0, 2)), side("b", &[1.0; 5], (from, 2))];
+        sides(&both, 0, RULES, &[]).caveats
+    };
+    assert!(of(1).is_empty(), "{:?}", of(1));
+    assert!(of(100)[0].contains("one side after the other"));
+}
+
+#[test]
+fn gates_of_archived_runs_need_enough_runs_and_know_the_sense_of_the_metric() {
+    let outcome = |n: usize, text: &str| {
+        let (slow, fast) = ([1.2, 1.21, 1.19, 1.2, 1.22], [1.0, 1.01, 0.99, 1.0, 1.0]);
+        let both = [side("base", &fast[..n], (0, 2)), side("head", &slow[..n], (1, 2))];
+        sides(&both, 0, RULES, &[Gate::read_of_any(text).unwrap()]).gates[0].outcome
+    };
+    assert_eq!(outcome(5, "time not worse by 5%"), GateOutcome::Fail);
+    assert_eq!(outcome(5, "time not worse by 30%"), GateOutcome::Pass);
+    assert_eq!(outcome(3, "time not worse by 5%"), GateOutcome::Inconclusive);
+    assert_eq!(outcome(5, "p99 <= 1s"), GateOutcome::Inconclusive, "no side has a p99");
+}
+
+/// Welch's test holds for samples of different size and spread; the pooled test would not.
+#[test]
+fn equal_sides_of_different_spread_are_rarely_called_different() {
+    let (families, mut wrong) = (1_000_u32, 0);
+    for family in 0..families {
+        let mut chance = SplitMix(u64::from(family) << 8 | 0x21);
+        let mut draw =
+            |n: usize, sd: f64| -> Vec<f64> { (0..n).map(|_| (sd * chance.normal()).exp()).collect() };
+        let both = [side("a", &draw(5, 0.2), (0, 2)), side("b", &draw(15, 0.05), (1, 2))];
+        let found = sides(&both, 0, Rules { rope_ratio: 0.0, ..RULES }, &[]);
+        wrong += u32::from(found.pairs[0].verdict != Verdict::Inconclusive);
+    }
+    println!("seed 0x21: {wrong} of {families} equal pairs are called different");
+    assert!(wrong <= 64, "{wrong}: 5 % and two standard errors are 64");
+}

@@ -1,0 +1,180 @@
+//! Archived runs against each other.
+
+use std::io::Write;
+
+use analysis::Rules;
+use analysis::sides::{Side, Sided, sides};
+use archive::{Archive, Filter, PartOf};
+use record::run::{RunId, RunKind};
+use report::differing::{Properties, differing};
+
+use super::Args;
+use crate::cmd::{Global, experiment, gates, print_json};
+use crate::confine::Reader;
+use crate::exit::Exit;
+use crate::{cmd, screen};
+
+/// Seed of the permutation test if there are too many divisions to try: the verdict of the same runs is the
+/// same.
+const SEED: u64 = 1;
+/// Accepted rate of any false verdict.
+const ALPHA: f64 = 0.05;
+
+/// One side, with what its runs have in common.
+struct Loaded {
+    side: Side,
+    properties: Properties,
+    /// Subject of each of its runs: only equal ones can be compared.
+    subjects: Vec<String>,
+}
+
+pub(super) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let files = args.outputs.files().chain(args.badge.clone());
+    let reader = files.fold(Reader::default(), |reader, path| reader.writes_file(Some(&path)));
+    global.confine(reader, "compare", args.verbose)?;
+    let archive = global.archive()?;
+    if let [one] = &args.runs[..]
+        && let Some(exit) = alone(&archive, one, args, global, out)?
+    {
+        return Ok(exit);
+    }
+    let loaded = args.runs.iter().map(|text| load(&archive, text)).collect::<anyhow::Result<Vec<_>>>()?;
+    let reference = reference(args, &loaded)?;
+    refuse_unlike(args, &loaded)?;
+    let (all, properties): (Vec<Side>, Vec<(String, Properties)>) = loaded
+        .into_iter()
+        .map(|loaded| {
+            let named = (loaded.side.name.clone(), loaded.properties);
+            (loaded.side, named)
+        })
+        .unzip();
+    let rules = Rules { rope_ratio: args.rope, alpha: ALPHA, seed: SEED };
+    let sided = sides(&all, reference, rules, &args.gates);
+    let differing = differing(&properties);
+    if global.json {
+        print_json(out, &report::json::sides(&all, &differing, reference, &sided))?;
+    } else {
+        report::text::sides(out, &all, &differing, &sided, screen::style())?;
+    }
+    out.flush()?;
+    write_files(args, &all, &sided)?;
+    Ok(gates::exit_of(&sided.gates).unwrap_or(Exit::Good))
+}
+
+/// One run that is a comparison by itself: a bake-off, or commands.
+fn alone(
+    archive: &Archive,
+    text: &str,
+    args: &Args,
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<Option<Exit>> {
+    let one = || Exit::Usage.with(format!("`{text}` is one side, and a comparison needs two"));
+    if text.contains(',') || text.contains('=') {
+        return Err(one());
+    }
+    let id = cmd::runs::find(archive, text)?;
+    let kind = archive.header(id)?.kind;
+    if !matches!(kind, RunKind::Bakeoff | RunKind::Compare) {
+        return Err(one());
+    }
+    let detail = if args.verbose { report::text::Detail::Full } else { report::text::Detail::Brief };
+    cmd::runs::show(text, detail, global, out)?;
+    Ok(Some(Exit::Good))
+}
+
+/// The runs that a word of the command line names.
+fn load(archive: &Archive, text: &str) -> anyhow::Result<Loaded> {
+    let mut loaded = Loaded {
+        side: Side { name: text.to_owned(), ..Side::default() },
+        properties: Properties::default(),
+        subjects: Vec::new(),
+    };
+    for id in ids(archive, text)? {
+        if archive.is_bakeoff(id) {
+            let bakeoff = archive.bakeoff(id)?;
+            if experiment::is_kind(bakeoff.header.kind) {
+                return Err(Exit::Usage.with(format!(
+                    "{id} is a {} run: compare it with `bakeoff report {id} --compare OTHER`",
+                    bakeoff.header.kind.word()
+                )));
+            }
+            loaded.side.add_bakeoff(&bakeoff);
+            loaded.properties.add_environment(&bakeoff.environment);
+            loaded.properties.note("plan (sha256)", &bakeoff.plan_sha256);
+            loaded.properties.note("bakeoff", &bakeoff.header.tool_version);
+            loaded.subjects.push(RunKind::Bakeoff.word().to_owned());
+        } else {
+            let run = archive.run_for_drawing(id, report::PLACES_MAX)?;
+            loaded.side.add_run(&run);
+            loaded.properties.add_run(&run);
+            loaded.subjects.push(report::differing::subject(&run));
+        }
+    }
+    Ok(loaded)
+}
+
+fn ids(archive: &Archive, text: &str) -> anyhow::Result<Vec<RunId>> {
+    if let Some((name, value)) = text.split_once('=') {
+        let filter = Filter {
+            labels: vec![(name.to_owned(), Some(value.to_owned()))],
+            part_of: PartOf::Nothing,
+            ..Filter::default()
+        };
+        let mut found: Vec<RunId> =
+            archive.list(&filter)?.into_iter().map(|listed| listed.header.id).collect();
+        found.reverse();
+        if found.is_empty() {
+            return Err(
+                Exit::Usage.with(format!("no run has the label {text}: `bakeoff runs list` shows labels"))
+            );
+        }
+        return Ok(found);
+    }
+    let find = |name: &str| {
+        cmd::runs::find(archive, name).map_err(|error| {
+            let hint = if name.contains(' ') { "; commands come after `--`" } else { "" };
+            Exit::Usage.with(format!("{error:#}{hint}"))
+        })
+    };
+    text.split(',').map(find).collect()
+}
+
+fn reference(args: &Args, loaded: &[Loaded]) -> anyhow::Result<usize> {
+    let Some(wanted) = &args.reference else { return Ok(0) };
+    loaded.iter().position(|side| side.side.name == *wanted).ok_or_else(|| {
+        let names: Vec<&str> = loaded.iter().map(|side| side.side.name.as_str()).collect();
+        Exit::Usage.with(format!("--reference {wanted}: expected one of {}", names.join(", ")))
+    })
+}
+
+/// Refuses sides that measured different things, unless the user insists.
+fn refuse_unlike(args: &Args, loaded: &[Loaded]) -> anyhow::Result<()> {
+    let mut all: Vec<(&str, &String)> = Vec::new();
+    for side in loaded {
+        for subject in &side.subjects {
+            if !all.iter().any(|(_, known)| *known == subject) {
+                all.push((&side.side.name, subject));
+            }
+        }
+    }
+    if all.len() < 2 || args.force {
+        return Ok(());
+    }
+    let told: Vec<String> = all.iter().map(|(name, subject)| format!("{subject} ({name})")).collect();
+    Err(Exit::Usage.with(format!(
+        "these runs measured different things: {}. --force compares them anyway",
+        told.join(", ")
+    )))
+}
+
+fn write_files(args: &Args, all: &[Side], sided: &Sided) -> anyhow::Result<()> {
+    let answer = report::text::sides_answer(all, sided);
+    gates::write_badge(
+        args.badge.as_deref(),
+        &answer,
+        gates::sense(&sided.gates, record::run::RunState::Sealed),
+    )?;
+    let names: Vec<&str> = all.iter().map(|side| side.name.as_str()).collect();
+    args.outputs.write_gates(&names.join(" against "), None, &format!("**{answer}**"), &sided.gates)
+}

@@ -1,0 +1,244 @@
+//! Commands against each other: measured now, archived, printed.
+
+use std::io::Write;
+use std::path::Path;
+
+use analysis::commands::{Results, commands, rounds_to_measure};
+use anyhow::Context as _;
+use archive::whole_file;
+use plan::Expanded;
+use record::clock::WallAnchor;
+use record::commands::{Compared, Comparison, Phase, Rules};
+use record::environment::Environment;
+use record::gate::Gate;
+use record::missing::Missing;
+use record::run::{Run, RunHeader, RunId, RunKind, RunState};
+use report::text::Detail;
+use runner::{CommandPlan, CommandsEvent, CommandsPlan, Conducted, Early};
+
+use super::Args;
+use crate::cmd::{Global, command_line, experiment, gates, print_json};
+use crate::exit::Exit;
+use crate::screen::{self, Screen};
+use crate::signals;
+
+pub(super) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let expanded = args.expanded()?;
+    let plan = plan_of(args, &expanded)?;
+    let anchor = WallAnchor::now();
+    let environment = crate::cmd::load::environment(global);
+    let header = header(args, &expanded, anchor);
+    let writer =
+        if args.command.no_archive { None } else { Some(global.archive_for_writing()?.begin(&header)?) };
+
+    signals::stop_on_interrupt()?;
+    let mut progress = Progress { screen: Screen::new(), phase: "" };
+    let beside_others = args.command.alone.beside_others;
+    let conducted =
+        runner::commands(&plan, anchor, beside_others, &signals::STOP, &rounds_to_measure, &mut |event| {
+            progress.show(event)
+        });
+    progress.screen.clear();
+    let conducted = conducted.map_err(crate::cmd::run::of_runner)?;
+    for note in &conducted.notes {
+        progress.screen.line(&format!("bakeoff compare: {note}"));
+    }
+    let (run, comparison) = run_of(header, environment, conducted);
+    // The run is archived first, so a failure to print does not lose it.
+    let kept = writer.map(|writer| writer.seal(&run)).transpose();
+    let id = matches!(kept, Ok(Some(_))).then_some(run.header.id);
+    let results = results_of(&run.header, &comparison);
+    print_results(&run.header, &comparison, &results, id, detail(args), global, out)?;
+    kept?;
+    write_files(args, &run.header, &comparison, &results)?;
+    Ok(exit_of(&run.header, &results))
+}
+
+fn detail(args: &Args) -> Detail {
+    if args.verbose { Detail::Full } else { Detail::Brief }
+}
+
+fn plan_of(args: &Args, expanded: &Expanded) -> anyhow::Result<CommandsPlan> {
+    let options = &args.command;
+    let not_of_commands = args.gates.iter().map(|gate| Gate::read_of_commands(&gate.to_string()));
+    let gates = not_of_commands.collect::<Result<Vec<_>, _>>();
+    let gates = gates.map_err(|wrong| Exit::Usage.with(format!("--gate: {wrong}")))?;
+    let count = expanded.commands.len();
+    let command = |(i, line): (usize, &plan::CommandLine)| -> anyhow::Result<CommandPlan> {
+        Ok(CommandPlan {
+            words: line.words.clone(),
+            output: options.output(i, count)?,
+            setup: line.setup.clone(),
+            prepare: line.prepare.clone(),
+            conclude: line.conclude.clone(),
+            cleanup: line.cleanup.clone(),
+        })
+    };
+    let compared =
+        |line: &plan::CommandLine| Compared { text: line.text.clone(), parameters: line.parameters.clone() };
+    Ok(CommandsPlan {
+        comparison: Comparison {
+            commands: expanded.commands.iter().map(compared).collect(),
+            reference: expanded.reference,
+            rules: Rules { rope_ratio: args.rope, alpha: 0.05, seed: experiment::seed(options.seed), gates },
+            rounds_planned: 0,
+            settings: options.settings(&expanded.shell),
+            rounds: Vec::new(),
+        },
+        commands: expanded.commands.iter().enumerate().map(command).collect::<Result<_, _>>()?,
+        input: options.input(),
+        failures: options.failures(),
+        warmup: options.warmup,
+        rounds: options.blocks,
+        time: options.time,
+        timeout: options.timeout,
+        by_events: options.events,
+    })
+}
+
+fn header(args: &Args, expanded: &Expanded, anchor: WallAnchor) -> RunHeader {
+    let texts: Vec<&str> = expanded.commands.iter().map(|command| command.text.as_str()).collect();
+    let title = args.command.title.clone().unwrap_or_else(|| texts.join(" | "));
+    let labels = args.command.labels.iter().cloned().collect();
+    RunHeader { labels, ..RunHeader::running(RunKind::Compare, anchor, title, command_line(None)) }
+}
+
+fn run_of(header: RunHeader, environment: Environment, conducted: Conducted) -> (Run, Comparison) {
+    let Conducted { comparison, ended, throttled, shared, notes: _ } = conducted;
+    let quota = throttled.as_ref().ok().filter(|t| t.is_any()).map(ToString::to_string);
+    let mut header = match ended {
+        None => header.ended(quota),
+        Some(Early::Stopped) => header.interrupted(),
+        Some(Early::Failed(why)) => RunHeader { state: RunState::Failed, reason: Some(why), ..header },
+    };
+    if shared {
+        header.labels.insert("beside-others".to_owned(), "true".to_owned());
+    }
+    let host = environment.fact("host.name").unwrap_or("localhost").to_owned();
+    let mut environment = environment;
+    environment.facts.extend(comparison.facts());
+    let series = comparison.samples(&host);
+    (Run { series, throttled, ..Run::unmeasured(header, environment) }, comparison)
+}
+
+/// The verdicts; a comparison that is not whole has none.
+fn results_of(header: &RunHeader, comparison: &Comparison) -> Results {
+    let withheld = match header.state {
+        RunState::Sealed => None,
+        _ => Some(Missing::because(header.reason.as_deref().unwrap_or("the comparison is not whole"))),
+    };
+    commands(comparison, withheld)
+}
+
+/// Prints an archived comparison, as the command that measured it did.
+pub(crate) fn print(
+    run: &Run,
+    id: RunId,
+    detail: Detail,
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<Results> {
+    let comparison = read(run)?;
+    let results = results_of(&run.header, &comparison);
+    print_results(&run.header, &comparison, &results, Some(id), detail, global, out)?;
+    Ok(results)
+}
+
+/// The comparison of an archived run.
+pub(crate) fn read(run: &Run) -> anyhow::Result<Comparison> {
+    let missing = || Missing::because("the run is of another kind");
+    Comparison::read(run).unwrap_or_else(|| Err(missing())).map_err(|why| {
+        Exit::Bad.with(format!("{} does not read as a comparison of commands: {why}", run.header.id))
+    })
+}
+
+/// The page of an archived comparison.
+pub(crate) fn page(run: &Run) -> anyhow::Result<report::page::Page> {
+    let comparison = read(run)?;
+    let results = results_of(&run.header, &comparison);
+    Ok(report::page::commands(run, &comparison, &results))
+}
+
+fn print_results(
+    header: &RunHeader,
+    comparison: &Comparison,
+    results: &Results,
+    id: Option<RunId>,
+    detail: Detail,
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    if global.json {
+        print_json(out, &report::json::commands(id, header, comparison, results))?;
+    } else {
+        let name = id.map(|id| global.short_name(id));
+        let style = (detail, screen::style());
+        report::text::commands(out, header, comparison, results, name.as_deref(), style)?;
+    }
+    Ok(out.flush()?)
+}
+
+fn write_files(
+    args: &Args,
+    header: &RunHeader,
+    comparison: &Comparison,
+    results: &Results,
+) -> anyhow::Result<()> {
+    let write = |path: &Path, bytes: &[u8]| {
+        whole_file::write(path, bytes).with_context(|| format!("writing {}", path.display()))
+    };
+    if let Some(path) = &args.command.export_json {
+        let document = report::exports::hyperfine_json(comparison, results);
+        write(path, format!("{document:#}\n").as_bytes())?;
+    }
+    if let Some(path) = &args.command.export_csv {
+        let mut table = Vec::new();
+        report::exports::csv(&mut table, comparison, results)?;
+        write(path, &table)?;
+    }
+    if let Some(path) = &args.command.export_markdown {
+        write(path, report::exports::markdown(comparison, results).as_bytes())?;
+    }
+    let answer = report::text::commands_answer(header, comparison, results);
+    let sense = gates::sense(&results.gates, header.state);
+    gates::write_badge(args.badge.as_deref(), &answer, sense)?;
+    let table = report::exports::markdown(comparison, results);
+    let headline = format!("{table}\n**{answer}**");
+    args.outputs.write_gates(&header.title, Some(header), &headline, &results.gates)
+}
+
+fn exit_of(header: &RunHeader, results: &Results) -> Exit {
+    match header.state {
+        RunState::Interrupted => Exit::Interrupted,
+        RunState::Failed => Exit::ServerFailed,
+        RunState::Invalid => Exit::Invalid,
+        _ => gates::exit_of(&results.gates).unwrap_or(Exit::Good),
+    }
+}
+
+/// Progress for the user.
+struct Progress {
+    screen: Screen,
+    phase: &'static str,
+}
+
+impl Progress {
+    fn show(&mut self, event: &CommandsEvent<'_>) {
+        match event {
+            CommandsEvent::Doing(what) => self.screen.parts(what, 1),
+            CommandsEvent::Phase(phase, rounds) => {
+                self.phase = match phase {
+                    Phase::WarmUp => "warm-up",
+                    Phase::Pilot => "pilot",
+                    Phase::Measured => "rounds",
+                };
+                self.screen.parts(self.phase, (*rounds).into());
+                // Without a bar, one line tells how long it takes.
+                if *phase == Phase::Measured && !self.screen.is_bar() {
+                    self.screen.line(&format!("measuring {rounds} rounds"));
+                }
+            }
+            CommandsEvent::Rounds(done) => self.screen.at((*done).into()),
+        }
+    }
+}

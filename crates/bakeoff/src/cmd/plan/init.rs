@@ -1,0 +1,157 @@
+//! `bakeoff plan init`: a plan from a command line that already works.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use archive::whole_file;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, CommandFactory as _, Parser as _};
+use plan::init::{CommandsDraft, LoadDraft, of_commands, of_load};
+use record::load::settings::{self, Setting};
+use record::run::command_line;
+use serde_json::json;
+
+use crate::cli::Cli;
+use crate::cmd::{Global, print_json};
+use crate::exit::{EndsWith as _, Exit};
+use crate::screen::Screen;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// File to write instead of standard output; an existing file is not replaced
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// A line for people [default: from the command line]
+    #[arg(long, value_name = "TEXT")]
+    title: Option<String>,
+
+    /// After `--`: `load` and its options; or commands, or `compare` and its options
+    #[arg(last = true, required = true, value_name = "WORDS")]
+    words: Vec<String>,
+}
+
+pub(super) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let text = text(args)?;
+    // Checked here, so a mistake of ours is not left to the user.
+    plan::read(&text, "the written plan").ends_with(Exit::Usage)?;
+    match &args.output {
+        None if global.json => print_json(out, &json!({"schema": "bakeoff.plan-init/1", "plan": text}))?,
+        None => out.write_all(text.as_bytes())?,
+        Some(path) => {
+            if path.exists() {
+                return Err(Exit::Usage.with(format!("{} exists; name another file", path.display())));
+            }
+            whole_file::write(path, text.as_bytes())
+                .with_context(|| format!("writing {}", path.display()))?;
+            if global.json {
+                print_json(out, &json!({"schema": "bakeoff.plan-init/1", "wrote": path}))?;
+            } else {
+                Screen::new().line(&format!("wrote {0}; next: bakeoff plan explain {0}", path.display()));
+            }
+        }
+    }
+    Ok(Exit::Good)
+}
+
+fn text(args: &Args) -> anyhow::Result<String> {
+    let words: Vec<String> = match args.words[0].as_str() {
+        "load" | "compare" => args.words.clone(),
+        _ => ["compare".to_owned(), "--".to_owned()].into_iter().chain(args.words.clone()).collect(),
+    };
+    let line = || ["bakeoff".to_owned()].into_iter().chain(words.clone());
+    let written_from = command_line(line());
+    // Reads the words as the command itself would: its refusals are ours.
+    let cli = Cli::try_parse_from(line()).map_err(refused)?;
+    let mut command = Cli::command();
+    let matches = command.try_get_matches_from_mut(line()).map_err(refused)?;
+    match (&cli.command, matches.subcommand()) {
+        (crate::cli::Command::Load(load), Some((_, matches))) => {
+            let target = load.target().expose().to_owned();
+            let title = args.title.clone().unwrap_or_else(|| format!("A load on {}", load.target()));
+            Ok(of_load(&LoadDraft {
+                written_from: command_line(
+                    line().map(|word| if word == target { load.target().masked() } else { word }),
+                ),
+                title,
+                target,
+                given: given(matches),
+                observe: observed(matches),
+                left_out: left_out(matches, &["target", "title", "observe"]),
+            }))
+        }
+        (crate::cli::Command::Compare(compare), Some((_, matches))) => {
+            let expanded = compare.expanded()?;
+            let commands: Vec<String> = expanded.commands.iter().map(|c| c.text.clone()).collect();
+            Ok(of_commands(&CommandsDraft {
+                written_from,
+                title: args.title.clone().unwrap_or_else(|| commands.join(" | ")),
+                commands,
+                reference: expanded.reference,
+                left_out: left_out(
+                    matches,
+                    &["commands", "reference", "parameter_list", "parameter_scan", "title"],
+                ),
+            }))
+        }
+        _ => unreachable!("the first word is `load` or `compare`"),
+    }
+}
+
+fn refused(error: clap::Error) -> anyhow::Error {
+    let text = error.render().to_string();
+    let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    Exit::Usage.with(first.trim_start_matches("error: ").to_owned())
+}
+
+/// Ids of the arguments that the command line has.
+fn on_the_line(matches: &ArgMatches) -> impl Iterator<Item = &str> {
+    let is_given = |id: &&str| matches.value_source(id) == Some(ValueSource::CommandLine);
+    matches.ids().map(clap::Id::as_str).filter(is_given)
+}
+
+/// Texts of an argument.
+fn texts(matches: &ArgMatches, id: &str) -> Vec<String> {
+    let raw = matches.try_get_raw(id).ok().flatten();
+    raw.map(|values| values.map(|v| v.to_string_lossy().into_owned()).collect()).unwrap_or_default()
+}
+
+/// The settings that the command line has.
+fn given(matches: &ArgMatches) -> Vec<(&'static Setting, Vec<String>)> {
+    let on_the_line: Vec<&str> = on_the_line(matches).collect();
+    let id_of = |setting: &Setting| match setting.name {
+        "script" => "scripts",
+        "define" => "defines",
+        name => name,
+    };
+    let is_given = |setting: &&&'static Setting| on_the_line.contains(&id_of(setting));
+    let in_plans = settings::ALL.iter().filter(|setting| !matches!(setting.name, "script" | "events"));
+    in_plans.filter(is_given).map(|setting| (*setting, texts(matches, id_of(setting)))).collect()
+}
+
+fn observed(matches: &ArgMatches) -> Option<Vec<String>> {
+    let is_given = on_the_line(matches).any(|id| id == "observe");
+    let words = texts(matches, "observe").first()?.split(',').map(str::to_owned).collect::<Vec<_>>();
+    // `all` and `none` are no lists.
+    (is_given && !words.iter().any(|word| matches!(word.as_str(), "all" | "none"))).then_some(words)
+}
+
+/// The given options that a plan has no place for.
+fn left_out(matches: &ArgMatches, placed: &[&str]) -> Vec<String> {
+    let of_load = given(matches);
+    let has_place = |id: &str| {
+        placed.contains(&id)
+            || of_load.iter().any(|(setting, _)| setting.name == id || format!("{}s", setting.name) == id)
+    };
+    // Groups have ids too, and no option.
+    let is_option = |id: &str| !id.chars().next().is_some_and(char::is_uppercase);
+    let mut told: Vec<String> = on_the_line(matches)
+        .filter(|id| is_option(id) && !has_place(id))
+        .map(|id| {
+            format!("--{} {}", id.replace('_', "-"), texts(matches, id).join(" ")).trim_end().to_owned()
+        })
+        .collect();
+    told.sort_unstable();
+    told
+}

@@ -1,0 +1,236 @@
+//! The options that say what is measured when commands are compared, named as in hyperfine.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use plan::{Around, CommandLines, Parameter, Shell};
+use record::quantity;
+use runner::{CommandOutput, Failures};
+
+use crate::cmd::experiment::Exclusive;
+use crate::exit::{EndsWith as _, Exit};
+
+/// Commands and how they run.
+#[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch on the command line")]
+pub(crate) struct CommandOptions {
+    /// The commands, after `--`: one quoted text each
+    #[arg(last = true, value_name = "COMMAND")]
+    commands: Vec<String>,
+
+    /// Length of warm-up, pilot and rounds together
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = some_time)]
+    pub(crate) time: Duration,
+
+    /// Measure exactly this many rounds, and no pilot
+    #[arg(long, alias = "runs", short_alias = 'r', value_name = "N", value_parser = clap::value_parser!(u32).range(2..=2_000))]
+    pub(crate) blocks: Option<u32>,
+
+    /// Rounds before the others, which do not count
+    #[arg(short, long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(0..=1_000))]
+    pub(crate) warmup: u32,
+
+    /// Before each execution, by `sh`: once for all commands, or once for each
+    #[arg(short, long, value_name = "CMD")]
+    prepare: Vec<String>,
+
+    /// After each execution: once for all commands, or once for each
+    #[arg(short = 'C', long, value_name = "CMD")]
+    conclude: Vec<String>,
+
+    /// Before the first round, for each command
+    #[arg(short, long, value_name = "CMD")]
+    setup: Option<String>,
+
+    /// After the last round, for each command
+    #[arg(short, long, value_name = "CMD")]
+    cleanup: Option<String>,
+
+    /// The shell that reads the commands: default (`sh`, if one of them needs it), none, or a program
+    #[arg(short = 'S', long, value_name = "SHELL", default_value = "default")]
+    shell: String,
+
+    /// Same as `--shell none`
+    #[arg(short = 'N', conflicts_with = "shell")]
+    no_shell: bool,
+
+    /// A parameter `{VAR}` and its values, with commas
+    #[arg(short = 'L', long, num_args = 2, value_names = ["VAR", "VALUES"], allow_hyphen_values = true)]
+    parameter_list: Vec<String>,
+
+    /// A parameter `{VAR}` from MIN to MAX
+    #[arg(short = 'P', long, num_args = 3, value_names = ["VAR", "MIN", "MAX"], allow_hyphen_values = true)]
+    parameter_scan: Vec<String>,
+
+    /// Step of --parameter-scan
+    #[arg(short = 'D', long, value_name = "DELTA", requires = "parameter_scan")]
+    parameter_step_size: Option<String>,
+
+    /// Failures that do not end the comparison: all, or exit codes with commas
+    #[arg(short, long, value_name = "CODES", num_args = 0..=1, default_missing_value = "all", require_equals = true, value_parser = failures)]
+    ignore_failure: Option<Failed>,
+
+    /// Standard input of every execution: a file, or null
+    #[arg(long, value_name = "FILE", default_value = "null")]
+    input: String,
+
+    /// Standard output: null, pipe, inherit, or a file; once for all commands, or once for each
+    #[arg(long, value_name = "WHERE")]
+    output: Vec<String>,
+
+    /// `--output inherit`
+    #[arg(long, conflicts_with = "output")]
+    show_output: bool,
+
+    /// A name for a command, in their order
+    #[arg(short = 'n', long, value_name = "NAME")]
+    command_name: Vec<String>,
+
+    /// An execution that lasts longer has hung
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = some_time)]
+    pub(crate) timeout: Duration,
+
+    /// Measure CPU time by events too, which includes children that no command waited for; best as root
+    #[arg(long)]
+    pub(crate) events: bool,
+
+    /// Random seed of the order; by default drawn anew, and stored
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+
+    /// A line that says what this comparison is about
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) title: Option<String>,
+
+    /// A mark to find the run by; may be given more than once
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = crate::cmd::load::key_value)]
+    pub(crate) labels: Vec<(String, String)>,
+
+    /// Do not keep the comparison in the archive
+    #[arg(long)]
+    pub(crate) no_archive: bool,
+
+    /// Write every time in the form of hyperfine's --export-json
+    #[arg(long, value_name = "FILE")]
+    pub(crate) export_json: Option<PathBuf>,
+
+    /// Write the summary in the form of hyperfine's --export-csv
+    #[arg(long, value_name = "FILE")]
+    pub(crate) export_csv: Option<PathBuf>,
+
+    /// Write a table in Markdown
+    #[arg(long, value_name = "FILE")]
+    pub(crate) export_markdown: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) alone: Exclusive,
+}
+
+/// Failures to ignore.
+#[derive(Debug, Clone)]
+pub(crate) struct Failed(Failures);
+
+impl CommandOptions {
+    pub(crate) fn has_commands(&self) -> bool {
+        !self.commands.is_empty()
+    }
+
+    /// The commands with everything that belongs to them.
+    pub(crate) fn lines(&self, reference: Option<&str>) -> anyhow::Result<CommandLines> {
+        let mut parameters: Vec<Parameter> = Vec::new();
+        for given in self.parameter_list.chunks(2) {
+            parameters.push(Parameter::list(&given[0], &given[1]).ends_with(Exit::Usage)?);
+        }
+        for given in self.parameter_scan.chunks(3) {
+            let step = self.parameter_step_size.as_deref();
+            parameters.push(Parameter::scan(&given[0], &given[1], &given[2], step).ends_with(Exit::Usage)?);
+        }
+        let shell = if self.no_shell { Ok(Shell::Never) } else { Shell::read(&self.shell) };
+        Ok(CommandLines {
+            commands: self.commands.clone(),
+            names: self.command_name.clone(),
+            reference: reference.map(str::to_owned),
+            parameters,
+            shell: shell.ends_with(Exit::Usage)?,
+            around: Around {
+                setup: self.setup.clone(),
+                prepare: self.prepare.clone(),
+                conclude: self.conclude.clone(),
+                cleanup: self.cleanup.clone(),
+            },
+        })
+    }
+
+    pub(crate) fn input(&self) -> Option<PathBuf> {
+        (self.input != "null").then(|| PathBuf::from(&self.input))
+    }
+
+    /// Standard output of command `i` of `count`.
+    pub(crate) fn output(&self, i: usize, count: usize) -> anyhow::Result<CommandOutput> {
+        if self.show_output {
+            return Ok(CommandOutput::Inherit);
+        }
+        if self.output.len() > 1 && self.output.len() != count {
+            let given = self.output.len();
+            return Err(Exit::Usage.with(format!(
+                "--output is given {given} times: give it once, or once for each of the {count} commands"
+            )));
+        }
+        let one = if self.output.len() == 1 { self.output.first() } else { self.output.get(i) };
+        Ok(match one.map(String::as_str) {
+            None | Some("null") => CommandOutput::Null,
+            Some("pipe") => CommandOutput::Pipe,
+            Some("inherit") => CommandOutput::Inherit,
+            Some(path) => CommandOutput::File(path.into()),
+        })
+    }
+
+    pub(crate) fn failures(&self) -> Failures {
+        self.ignore_failure.as_ref().map_or(Failures::End, |failed| failed.0.clone())
+    }
+
+    /// Settings that the archive stores for people.
+    pub(crate) fn settings(&self, shell: &str) -> std::collections::BTreeMap<String, String> {
+        let mut told = std::collections::BTreeMap::from([
+            ("shell".to_owned(), shell.to_owned()),
+            ("input".to_owned(), self.input.clone()),
+            ("warmup".to_owned(), self.warmup.to_string()),
+        ]);
+        let mut tell = |name: &str, values: Vec<String>| {
+            if !values.is_empty() {
+                told.insert(name.to_owned(), values.join("; "));
+            }
+        };
+        tell("prepare", self.prepare.clone());
+        tell("conclude", self.conclude.clone());
+        tell("setup", self.setup.iter().cloned().collect());
+        tell("cleanup", self.cleanup.iter().cloned().collect());
+        tell("output", if self.show_output { vec!["inherit".to_owned()] } else { self.output.clone() });
+        tell(
+            "ignore-failure",
+            match self.failures() {
+                Failures::End => Vec::new(),
+                Failures::Ignored => vec!["all".to_owned()],
+                Failures::IgnoredCodes(codes) => codes.iter().map(ToString::to_string).collect(),
+            },
+        );
+        told
+    }
+}
+
+fn failures(text: &str) -> Result<Failed, String> {
+    if matches!(text, "all" | "all-non-zero") {
+        return Ok(Failed(Failures::Ignored));
+    }
+    let codes: Result<Vec<i32>, _> = text.split(',').map(|code| code.trim().parse::<i32>()).collect();
+    codes
+        .map(|codes| Failed(Failures::IgnoredCodes(codes)))
+        .map_err(|_| "expected all, or exit codes such as 1,2".to_owned())
+}
+
+fn some_time(text: &str) -> Result<Duration, String> {
+    match quantity::duration(text) {
+        Ok(Duration::ZERO) => Err("no time is too little".into()),
+        other => other.map_err(|e| e.to_string()),
+    }
+}

@@ -1,0 +1,425 @@
+//! Commands to compare, from the words of a command line to argument vectors.
+//!
+//! `{name}` in a command, and in the commands around it, stands for the value of a parameter. A command
+//! without shell metacharacters is executed directly; if one of the commands needs a shell, all of them get
+//! it, because its start takes time.
+
+use std::collections::BTreeMap;
+
+use record::command_line;
+use record::commands::COMMANDS_MAX;
+
+/// Shell metacharacters.
+const METACHARACTERS: &[char] = &[
+    '|', '&', ';', '<', '>', '(', ')', '$', '`', '\\', '"', '\'', '*', '?', '[', ']', '#', '~', '=', '%',
+    '{', '}', '!', '\n',
+];
+/// Most values of one parameter.
+const VALUES_MAX: usize = 1_000;
+
+/// Commands as the user wrote them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandLines {
+    /// The commands.
+    pub commands: Vec<String>,
+    /// Names for them; empty, or one for each command.
+    pub names: Vec<String>,
+    /// The command that the others are compared with: one of the commands, or a further one.
+    pub reference: Option<String>,
+    /// Parameters; every combination of their values is a command.
+    pub parameters: Vec<Parameter>,
+    /// The reader of the commands.
+    pub shell: Shell,
+    /// Commands around them.
+    pub around: Around,
+}
+
+/// Commands before and after the measured ones, read by `sh`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Around {
+    /// Before the first round of each command.
+    pub setup: Option<String>,
+    /// Before each execution: none, one, or one for each command.
+    pub prepare: Vec<String>,
+    /// After each execution: none, one, or one for each command.
+    pub conclude: Vec<String>,
+    /// After the last round of each command.
+    pub cleanup: Option<String>,
+}
+
+/// A parameter and its values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parameter {
+    /// Name, used as `{name}`.
+    pub name: String,
+    /// Values, each once.
+    pub values: Vec<String>,
+}
+
+/// The reader of the commands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Shell {
+    /// `sh` if one of the commands needs it.
+    IfNeeded,
+    /// Without a shell: words are split at blanks and quotes.
+    Never,
+    /// A program with its arguments; `-c` and the command follow.
+    Program(Vec<String>),
+}
+
+/// One command, ready to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandLine {
+    /// Text or name for people.
+    pub text: String,
+    /// Argument vector.
+    pub words: Vec<String>,
+    /// Value of each parameter.
+    pub parameters: BTreeMap<String, String>,
+    /// Before the first round.
+    pub setup: Option<String>,
+    /// Before each execution.
+    pub prepare: Option<String>,
+    /// After each execution.
+    pub conclude: Option<String>,
+    /// After the last round.
+    pub cleanup: Option<String>,
+}
+
+/// All commands, ready to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Expanded {
+    /// The commands.
+    pub commands: Vec<CommandLine>,
+    /// Index of the reference.
+    pub reference: usize,
+    /// The reader in use, for people.
+    pub shell: String,
+}
+
+/// Reason that the words name no comparison.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what}")]
+pub struct NotCommands {
+    /// The fault, and what to do.
+    pub what: String,
+}
+
+fn refuse<T>(what: impl Into<String>) -> Result<T, NotCommands> {
+    Err(NotCommands { what: what.into() })
+}
+
+impl Shell {
+    /// Parses `default`, `none`, or a program with its arguments.
+    pub fn read(text: &str) -> Result<Self, NotCommands> {
+        match text.trim() {
+            "default" => Ok(Self::IfNeeded),
+            "none" => Ok(Self::Never),
+            text => match command_line::split(text).filter(|words| !words.is_empty()) {
+                Some(words) => Ok(Self::Program(words)),
+                None => {
+                    refuse(format!("--shell `{text}`: expected default, none, or a program such as bash"))
+                }
+            },
+        }
+    }
+
+    fn words(&self, command: &str) -> Result<Vec<String>, NotCommands> {
+        match self {
+            Self::Program(program) => {
+                Ok(program.iter().cloned().chain(["-c".to_owned(), command.to_owned()]).collect())
+            }
+            Self::Never | Self::IfNeeded => match command_line::split(command) {
+                Some(words) if !words.is_empty() => Ok(words),
+                Some(_) => refuse("a command is empty"),
+                None => refuse(format!("`{command}`: a quote is not closed")),
+            },
+        }
+    }
+}
+
+impl Parameter {
+    /// Parses a list: `VAR` and `1,2,3`.
+    pub fn list(name: &str, values: &str) -> Result<Self, NotCommands> {
+        Self { name: name.to_owned(), values: values.split(',').map(str::to_owned).collect() }.checked()
+    }
+
+    /// Values from `first` to `last` in steps; the step is 1 if absent.
+    pub fn scan(name: &str, first: &str, last: &str, step: Option<&str>) -> Result<Self, NotCommands> {
+        let step = step.unwrap_or("1");
+        let number = |text: &str| match text.parse::<f64>() {
+            Ok(value) if value.is_finite() => Ok(value),
+            _ => refuse(format!("--parameter-scan {name}: `{text}` is not a number")),
+        };
+        let (from, to, by) = (number(first)?, number(last)?, number(step)?);
+        if by <= 0.0 || to < from {
+            return refuse(format!(
+                "--parameter-scan {name}: from {first} to {last} in steps of {step} has no values"
+            ));
+        }
+        let digits = |text: &str| text.split_once('.').map_or(0, |(_, digits)| digits.len());
+        let digits = [first, last, step].map(digits).into_iter().max().unwrap_or(0);
+        // Half a step in a million: sums of decimals are not exact.
+        let last = to + by * 0.5e-6;
+        let values: Vec<String> = (0..=VALUES_MAX)
+            .map(|i| from + by * i as f64)
+            .take_while(|value| *value <= last)
+            .map(|value| format!("{value:.digits$}"))
+            .collect();
+        Self { name: name.to_owned(), values }.checked()
+    }
+
+    fn checked(self) -> Result<Self, NotCommands> {
+        let is_word = |name: &str| name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'));
+        if self.name.is_empty() || !is_word(&self.name) {
+            return refuse(format!(
+                "`{}` is not the name of a parameter: letters, digits, _ and -",
+                self.name
+            ));
+        }
+        if self.values.len() > VALUES_MAX {
+            return refuse(format!("parameter {} has more than {VALUES_MAX} values", self.name));
+        }
+        let mut sorted: Vec<&String> = self.values.iter().collect();
+        sorted.sort_unstable();
+        if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+            return refuse(format!("parameter {} has the value `{}` twice", self.name, twice[0]));
+        }
+        Ok(self)
+    }
+}
+
+impl CommandLines {
+    /// The commands with all values in their places.
+    ///
+    /// # Errors
+    ///
+    /// [`NotCommands`] if there are not two commands to compare, or the options do not fit them.
+    pub fn expanded(&self) -> Result<Expanded, NotCommands> {
+        let (written, reference) = self.with_reference();
+        self.check(&written)?;
+        let combinations = combinations(&self.parameters);
+        let mut commands = Vec::new();
+        for (i, command) in written.iter().enumerate() {
+            let used: Vec<BTreeMap<String, String>> = used_in(&combinations, self.texts_of(i, command));
+            for values in used {
+                commands.push((i, filled(command, &values), values));
+            }
+        }
+        if commands.len() < 2 {
+            return refuse(format!(
+                "a comparison needs at least two commands, and `{}` is one: bakeoff compare -- 'A' 'B'",
+                commands.first().map_or("", |(_, text, _)| text)
+            ));
+        }
+        if commands.len() > COMMANDS_MAX {
+            return refuse(format!(
+                "{} commands, and a comparison has at most {COMMANDS_MAX}",
+                commands.len()
+            ));
+        }
+        let shell = self.shell_of(commands.iter().map(|(_, text, _)| text.as_str()));
+        let line = |(i, text, values): &(usize, String, BTreeMap<String, String>)| {
+            let fill = |text: Option<&String>| text.map(|text| filled(text, values));
+            Ok(CommandLine {
+                words: shell.words(text)?,
+                text: self.names.get(*i).map_or_else(|| text.clone(), |name| filled(name, values)),
+                setup: fill(self.around.setup.as_ref()),
+                prepare: fill(of_command(&self.around.prepare, *i)),
+                conclude: fill(of_command(&self.around.conclude, *i)),
+                cleanup: fill(self.around.cleanup.as_ref()),
+                parameters: values.clone(),
+            })
+        };
+        Ok(Expanded {
+            reference: commands.iter().position(|(i, ..)| *i == reference).unwrap_or(0),
+            shell: match &shell {
+                Shell::Program(words) => words.join(" "),
+                Shell::Never | Shell::IfNeeded => "none".to_owned(),
+            },
+            commands: commands.iter().map(line).collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// The commands with the reference among them, and its index.
+    fn with_reference(&self) -> (Vec<String>, usize) {
+        let mut written = self.commands.clone();
+        let Some(reference) = &self.reference else { return (written, 0) };
+        match written.iter().position(|command| command == reference) {
+            Some(i) => (written, i),
+            None => {
+                written.insert(0, reference.clone());
+                (written, 0)
+            }
+        }
+    }
+
+    fn check(&self, written: &[String]) -> Result<(), NotCommands> {
+        let around = [("--prepare", &self.around.prepare), ("--conclude", &self.around.conclude)];
+        for (option, given) in around {
+            if given.len() > 1 && given.len() != written.len() {
+                return refuse(format!(
+                    "{option} is given {} times: give it once, or once for each of the {} commands",
+                    given.len(),
+                    written.len()
+                ));
+            }
+        }
+        if self.names.len() > written.len() {
+            return refuse(format!("{} names for {} commands", self.names.len(), written.len()));
+        }
+        for parameter in &self.parameters {
+            let place = format!("{{{}}}", parameter.name);
+            let is_used =
+                (0..written.len()).any(|i| self.texts_of(i, &written[i]).any(|t| t.contains(&place)));
+            if !is_used {
+                return refuse(format!(
+                    "parameter {} is not used: write {place} in a command",
+                    parameter.name
+                ));
+            }
+        }
+        if let Some(empty) = written.iter().find(|command| command.trim().is_empty()) {
+            return refuse(format!("a command is empty: `{empty}`"));
+        }
+        Ok(())
+    }
+
+    /// The texts in which a command's parameters may stand.
+    fn texts_of<'a>(&'a self, i: usize, command: &'a str) -> impl Iterator<Item = &'a str> {
+        let around = [
+            self.around.setup.as_deref(),
+            of_command(&self.around.prepare, i).map(String::as_str),
+            of_command(&self.around.conclude, i).map(String::as_str),
+            self.around.cleanup.as_deref(),
+        ];
+        std::iter::once(command).chain(around.into_iter().flatten())
+    }
+
+    fn shell_of<'a>(&self, mut commands: impl Iterator<Item = &'a str>) -> Shell {
+        match &self.shell {
+            Shell::IfNeeded if commands.any(|text| text.contains(METACHARACTERS)) => {
+                Shell::Program(vec!["sh".to_owned()])
+            }
+            shell => shell.clone(),
+        }
+    }
+}
+
+/// The given text for command `i`: one for all, or one for each.
+fn of_command(given: &[String], i: usize) -> Option<&String> {
+    if given.len() == 1 { given.first() } else { given.get(i) }
+}
+
+/// Every combination of the values; the last parameter varies fastest.
+fn combinations(parameters: &[Parameter]) -> Vec<BTreeMap<String, String>> {
+    parameters.iter().fold(vec![BTreeMap::new()], |so_far, parameter| {
+        let with = |values: &BTreeMap<String, String>, value: &String| {
+            let mut values = values.clone();
+            values.insert(parameter.name.clone(), value.clone());
+            values
+        };
+        so_far.iter().flat_map(|values| parameter.values.iter().map(move |v| with(values, v))).collect()
+    })
+}
+
+/// The combinations, without the parameters that no text uses, each once.
+fn used_in<'a>(
+    combinations: &[BTreeMap<String, String>],
+    texts: impl Iterator<Item = &'a str>,
+) -> Vec<BTreeMap<String, String>> {
+    let texts: Vec<&str> = texts.collect();
+    let is_used = |name: &String| texts.iter().any(|text| text.contains(&format!("{{{name}}}")));
+    let mut found: Vec<BTreeMap<String, String>> = Vec::new();
+    for values in combinations {
+        let values: BTreeMap<String, String> =
+            values.iter().filter(|(name, _)| is_used(name)).map(|(n, v)| (n.clone(), v.clone())).collect();
+        if !found.contains(&values) {
+            found.push(values);
+        }
+    }
+    found
+}
+
+fn filled(text: &str, values: &BTreeMap<String, String>) -> String {
+    values.iter().fold(text.to_owned(), |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(commands: &[&str]) -> CommandLines {
+        CommandLines {
+            commands: commands.iter().map(|&c| c.to_owned()).collect(),
+            names: Vec::new(),
+            reference: None,
+            parameters: Vec::new(),
+            shell: Shell::IfNeeded,
+            around: Around::default(),
+        }
+    }
+
+    fn texts(lines: &CommandLines) -> Vec<String> {
+        lines.expanded().unwrap().commands.into_iter().map(|c| c.words.join("|")).collect()
+    }
+
+    #[test]
+    fn one_command_that_needs_a_shell_gives_all_of_them_one() {
+        assert_eq!(texts(&lines(&["gzip  -1 x", "zstd x"])), ["gzip|-1|x", "zstd|x"]);
+        assert_eq!(texts(&lines(&["gzip x", "zstd < x"])), ["sh|-c|gzip x", "sh|-c|zstd < x"]);
+        let never = CommandLines { shell: Shell::read("none").unwrap(), ..lines(&["a 'b c'", "d"]) };
+        assert_eq!(texts(&never), ["a|b c", "d"]);
+        let bash = CommandLines { shell: Shell::read("bash --norc").unwrap(), ..lines(&["a", "b"]) };
+        assert_eq!(texts(&bash), ["bash|--norc|-c|a", "bash|--norc|-c|b"]);
+    }
+
+    #[test]
+    fn parameters_multiply_the_commands_that_use_them() {
+        let mut with = lines(&["gzip -{level} x", "zstd x"]);
+        with.parameters = vec![Parameter::list("level", "1,9").unwrap()];
+        with.around.prepare = vec!["rm -f x.gz.{level}".into(), "true".into()];
+        let expanded = with.expanded().unwrap();
+        let told: Vec<_> =
+            expanded.commands.iter().map(|c| (c.text.as_str(), c.prepare.as_deref().unwrap())).collect();
+        assert_eq!(told, [("gzip -1 x", "rm -f x.gz.1"), ("gzip -9 x", "rm -f x.gz.9"), ("zstd x", "true")]);
+        let scan = |first, last, step| Parameter::scan("n", first, last, step).unwrap().values.join(" ");
+        assert_eq!(scan("1", "3", None), "1 2 3");
+        assert_eq!(scan("0.1", "0.5", Some("0.2")), "0.1 0.3 0.5");
+        assert_eq!(scan("-1", "1", Some("0.5")), "-1.0 -0.5 0.0 0.5 1.0");
+    }
+
+    #[test]
+    fn the_reference_is_one_of_the_commands_or_comes_first() {
+        let with = |reference: &str| {
+            let lines = CommandLines { reference: Some(reference.to_owned()), ..lines(&["a", "b"]) };
+            let expanded = lines.expanded().unwrap();
+            (expanded.reference, expanded.commands.len(), expanded.commands[expanded.reference].text.clone())
+        };
+        assert_eq!(with("b"), (1, 2, "b".to_owned()));
+        assert_eq!(with("c"), (0, 3, "c".to_owned()));
+    }
+
+    #[test]
+    fn what_is_no_comparison_is_refused_with_what_to_do() {
+        let said = |lines: &CommandLines| lines.expanded().unwrap_err().to_string();
+        assert!(said(&lines(&["a"])).contains("at least two commands"));
+        assert!(said(&lines(&["a", " "])).contains("empty"));
+        let never = CommandLines { shell: Shell::Never, ..lines(&["a 'b", "c"]) };
+        assert!(said(&never).contains("not closed"));
+        let mut unused = lines(&["a", "b"]);
+        unused.parameters = vec![Parameter::list("n", "1,2").unwrap()];
+        assert!(said(&unused).contains("write {n} in a command"));
+        let mut many = lines(&["a {n}", "b"]);
+        many.parameters = vec![Parameter::scan("n", "1", "30", None).unwrap()];
+        assert!(said(&many).contains("at most 26"));
+        let mut hooks = lines(&["a", "b", "c"]);
+        hooks.around.prepare = vec!["x".into(), "y".into()];
+        assert!(said(&hooks).contains("once for each of the 3 commands"));
+        assert!(Parameter::list("a b", "1").is_err() && Parameter::list("n", "1,1").is_err());
+        assert!(
+            Parameter::scan("n", "3", "1", None).is_err() && Parameter::scan("n", "1", "x", None).is_err()
+        );
+        assert!(Parameter::scan("n", "0", "1", Some("0.0001")).is_err());
+    }
+}

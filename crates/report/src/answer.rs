@@ -1,0 +1,228 @@
+//! The answer of a comparison in one sentence: `B is 22 % faster than A (95 %: 18 % to 26 %)`.
+//!
+//! *Faster* by 22 % means that A takes 1.22 times as long as B; *slower* by 22 % that B takes 1.22 times as
+//! long as A. So both words have one scale, and swapping the two commands changes the word alone.
+
+use analysis::{Estimate, Verdict};
+use record::bakeoff::Metric;
+use record::missing::Maybe;
+
+use crate::number::{MULTIPLES_FROM, share};
+use crate::words::metric as metric_name;
+
+/// A pair of which a sentence is made.
+#[derive(Debug, Clone)]
+pub(crate) struct Compared<'a> {
+    /// Name of the judged side.
+    pub(crate) a: &'a str,
+    /// Name of the reference.
+    pub(crate) b: &'a str,
+    /// The metric.
+    pub(crate) metric: Metric,
+    /// A divided by B.
+    pub(crate) estimate: &'a Maybe<Estimate>,
+    /// The verdict on A.
+    pub(crate) verdict: Verdict,
+    /// Number of replicates that would probably decide it.
+    pub(crate) needed: &'a Maybe<u32>,
+    /// Number of replicates that there are.
+    pub(crate) have: u32,
+}
+
+/// Unit of replication.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// Rounds of a comparison of commands.
+    Rounds,
+    /// Archived runs of each side.
+    Runs,
+}
+
+/// The sentence of a pair, without its full stop.
+///
+/// - `level`: confidence of the interval.
+pub(crate) fn sentence(of: &Compared<'_>, (level, rope_ratio): (f64, f64), unit: Unit) -> String {
+    let subject = match of.metric {
+        Metric::Time | Metric::Throughput => String::new(),
+        metric => format!("{}: ", metric_name(metric)),
+    };
+    match (of.verdict, of.estimate) {
+        (Verdict::Better | Verdict::Worse, Ok(estimate)) => {
+            format!("{subject}{}", claim(of, estimate, level))
+        }
+        (Verdict::Equivalent, _) => {
+            format!("{subject}no difference that matters: within {} of {}", share(rope_ratio), of.b)
+        }
+        _ => format!("{subject}cannot tell yet: {}", needed(of, unit)),
+    }
+}
+
+/// Need of an undecided pair: `about 40 more rounds`.
+fn needed(of: &Compared<'_>, unit: Unit) -> String {
+    match (of.needed, unit) {
+        (Ok(needed), Unit::Rounds) => {
+            let more = needed.saturating_sub(of.have).max(1);
+            format!("about {} more {}", rounded(more), if more == 1 { "round" } else { "rounds" })
+        }
+        (Ok(needed), Unit::Runs) => {
+            format!("about {} runs of each side, and {} there are", rounded(*needed), of.have)
+        }
+        (Err(why), _) => why.reason.clone(),
+    }
+}
+
+/// Two significant digits, upwards: a number of rounds is an estimate.
+fn rounded(n: u32) -> u32 {
+    let step = match n {
+        0..100 => 1,
+        100..1_000 => 10,
+        _ => 100,
+    };
+    n.div_ceil(step) * step
+}
+
+fn claim(of: &Compared<'_>, estimate: &Estimate, level: f64) -> String {
+    let ends = (estimate.ratio, estimate.low, estimate.high);
+    let inverse = (1.0 / estimate.ratio, 1.0 / estimate.high, 1.0 / estimate.low);
+    let (a, b) = (of.a, of.b);
+    if matches!(of.metric, Metric::Time | Metric::Throughput) {
+        let is_faster = of.verdict == Verdict::Better;
+        let times = if (of.metric == Metric::Time) == is_faster { inverse } else { ends };
+        let word = if is_faster { "fast" } else { "slow" };
+        return match amounts(times, level) {
+            Amounts::Times(times, evidence) => format!("{a} is {times} as {word} as {b} {evidence}"),
+            Amounts::Percent(percent, evidence) => {
+                let word = if is_faster { "faster" } else { "slower" };
+                format!("{a} is {percent} {word} than {b} {evidence}")
+            }
+        };
+    }
+    if estimate.ratio > 1.0 {
+        return match amounts(ends, level) {
+            Amounts::Times(times, evidence) => format!("{a} is {times} that of {b} {evidence}"),
+            Amounts::Percent(percent, evidence) => format!("{a} is {percent} higher than {b} {evidence}"),
+        };
+    }
+    let (of_point, evidence) = percents((1.0 - ends.0, 1.0 - ends.2, 1.0 - ends.1), level);
+    format!("{a} is {of_point} lower than {b} {evidence}")
+}
+
+/// A factor and its interval, both in one form.
+enum Amounts {
+    /// `6.8x`, and its interval.
+    Times(String, String),
+    /// `22 %`, and its interval.
+    Percent(String, String),
+}
+
+/// - `(times, low, high)`: a factor over 1 and its interval.
+fn amounts((times, low, high): (f64, f64, f64), level: f64) -> Amounts {
+    if times < MULTIPLES_FROM {
+        let (percent, evidence) = percents((times - 1.0, low - 1.0, high - 1.0), level);
+        return Amounts::Percent(percent, evidence);
+    }
+    let digits = match (high - low) / 2.0 {
+        half if half < 0.05 => 2,
+        half if half < 5.0 => 1,
+        _ => 0,
+    };
+    let write = |value: f64| format!("{value:.digits$}x");
+    Amounts::Times(write(times), format!("({}: {} to {})", share(level), write(low), write(high)))
+}
+
+/// A share and its interval as percentages, with the digits that the interval supports.
+fn percents((of, low, high): (f64, f64, f64), level: f64) -> (String, String) {
+    let half = (high - low) * 50.0;
+    let digits = match half {
+        half if half >= 1.0 => 0,
+        half if half >= 0.1 => 1,
+        _ => 2,
+    };
+    let write = |ratio: f64| {
+        let text = format!("{:.digits$} %", ratio * 100.0);
+        if text.trim_start_matches('-').chars().all(|c| matches!(c, '0' | '.' | ' ' | '%')) {
+            return text.trim_start_matches('-').to_owned();
+        }
+        text
+    };
+    (write(of), format!("({}: {} to {})", share(level), write(low), write(high)))
+}
+
+#[cfg(test)]
+mod tests {
+    use analysis::{Member, Rules, judge};
+    use record::missing::Missing;
+
+    use super::*;
+
+    fn said(metric: Metric, center: f64, spread: f64) -> String {
+        let noise = [1.0, -1.0, 0.5, -0.5, 0.8, -0.8, 0.2, -0.2];
+        let log_ratios: Vec<f64> = noise.iter().map(|n| center.ln() + n * spread).collect();
+        let rules = Rules { rope_ratio: 0.01, alpha: 0.05, seed: 1 };
+        let judged = judge(&[Member::exact(metric, &log_ratios)], rules).remove(0);
+        let compared = Compared {
+            a: "B",
+            b: "A",
+            metric,
+            estimate: &judged.estimate,
+            verdict: judged.verdict,
+            needed: &Ok(48),
+            have: 8,
+        };
+        sentence(&compared, (0.95, 0.01), Unit::Rounds)
+    }
+
+    #[test]
+    fn the_answer_has_one_of_four_forms() {
+        assert_eq!(said(Metric::Time, 1.0 / 1.22, 0.06), "B is 22 % faster than A (95 %: 17 % to 28 %)");
+        assert_eq!(said(Metric::Time, 1.22, 0.06), "B is 22 % slower than A (95 %: 17 % to 28 %)");
+        assert_eq!(said(Metric::Time, 1.0 / 6.75, 0.03), "B is 6.8x as fast as A (95 %: 6.6x to 6.9x)");
+        assert_eq!(said(Metric::Time, 6.75, 0.03), "B is 6.8x as slow as A (95 %: 6.6x to 6.9x)");
+        assert_eq!(said(Metric::Time, 1.001, 0.002), "no difference that matters: within 1 % of A");
+        assert_eq!(said(Metric::Time, 1.01, 0.05), "cannot tell yet: about 40 more rounds");
+    }
+
+    #[test]
+    fn digits_are_those_that_the_interval_supports() {
+        assert_eq!(said(Metric::Time, 1.034, 0.004), "B is 3.4 % slower than A (95 %: 3.1 % to 3.7 %)");
+        assert_eq!(said(Metric::Time, 2.5, 0.004), "B is 2.50x as slow as A (95 %: 2.49x to 2.51x)");
+        assert_eq!(said(Metric::Time, 900.0, 0.1), "B is 900x as slow as A (95 %: 844x to 960x)");
+        // The interval of a factor below 2 may reach over it: it keeps the form of the factor.
+        assert_eq!(said(Metric::Time, 1.95, 0.1), "B is 95 % slower than A (95 %: 83 % to 108 %)");
+    }
+
+    #[test]
+    fn throughput_is_speed_and_other_metrics_are_amounts() {
+        assert_eq!(said(Metric::Throughput, 1.22, 0.06), "B is 22 % faster than A (95 %: 17 % to 28 %)");
+        assert_eq!(
+            said(Metric::Throughput, 1.0 / 1.22, 0.06),
+            "B is 22 % slower than A (95 %: 17 % to 28 %)"
+        );
+        assert!(said(Metric::P99, 0.5, 0.06).starts_with("p99 latency: B is 50 % lower than A"));
+        assert!(said(Metric::Cpu, 3.0, 0.06).starts_with("CPU time: B is 3.0x that of A"));
+    }
+
+    #[test]
+    fn an_undecided_pair_says_what_it_needs_or_why_nothing_helps() {
+        let (estimate, why) = (Err(Missing::because("x")), Err(Missing::because("the run was stopped")));
+        let mut compared = Compared {
+            a: "B",
+            b: "A",
+            metric: Metric::Time,
+            estimate: &estimate,
+            verdict: Verdict::Inconclusive,
+            needed: &why,
+            have: 1,
+        };
+        let rules = (0.95, 0.01);
+        assert_eq!(sentence(&compared, rules, Unit::Rounds), "cannot tell yet: the run was stopped");
+        compared.needed = &Ok(4);
+        assert_eq!(
+            sentence(&compared, rules, Unit::Runs),
+            "cannot tell yet: about 4 runs of each side, and 1 there are"
+        );
+        compared.needed = &Ok(2);
+        assert_eq!(sentence(&compared, rules, Unit::Rounds), "cannot tell yet: about 1 more round");
+        assert_eq!([99, 101, 999, 1_001].map(rounded), [99, 110, 1_000, 1_100]);
+    }
+}

@@ -1,0 +1,142 @@
+//! Differences between archived runs besides what is compared: the machine, the settings, the version.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use record::environment::Environment;
+use record::run::Run;
+
+use crate::page::load_settings;
+
+/// One property that is not the same on all sides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// The property: a fact about the machine, a setting of the load.
+    pub what: String,
+    /// Whether it is a property of the machine or of the software on it.
+    pub of_machine: bool,
+    /// Values of each side, in the order of the sides; several if a side's own runs differ.
+    pub values: Vec<(String, Vec<String>)>,
+}
+
+/// Facts that change from run to run and say nothing about the machine.
+const FLEETING: [&str; 3] = ["trial.", "compare.seed", "compare.rounds_planned"];
+/// Most values of one side that a text names.
+const VALUES_SHOWN: usize = 3;
+
+impl Difference {
+    /// `kernel.release: 6.1 (night-1), 6.6 (night-2)`.
+    pub fn text(&self) -> String {
+        let side = |(name, values): &(String, Vec<String>)| {
+            let more = values.len().saturating_sub(VALUES_SHOWN);
+            let shown: Vec<&str> = values.iter().take(VALUES_SHOWN).map(String::as_str).collect();
+            let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+            let shown = if shown.is_empty() { "unknown".to_owned() } else { shown.join(" or ") };
+            format!("{shown}{more} ({name})")
+        };
+        format!("{}: {}", self.what, self.values.iter().map(side).collect::<Vec<_>>().join(", "))
+    }
+}
+
+/// Subject of a run, in a few words: runs of different subjects are not compared.
+pub fn subject(run: &Run) -> String {
+    match &run.load {
+        None => format!("a {} run", run.header.kind.word()),
+        Some(load) => {
+            let settings = &load.settings;
+            let pace = if settings.pace.as_open().is_some() { "an open loop" } else { "a closed loop" };
+            format!("{} on {} in {pace}", settings.workload.word(), settings.target.scheme())
+        }
+    }
+}
+
+/// The properties of the runs of each side.
+#[derive(Debug, Clone, Default)]
+pub struct Properties {
+    machine: BTreeMap<String, BTreeSet<String>>,
+    settings: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Properties {
+    /// Adds those of a run.
+    pub fn add_run(&mut self, run: &Run) {
+        self.add_environment(&run.environment);
+        self.note("bakeoff", &run.header.tool_version);
+        self.note("kind of run", run.header.kind.word());
+        if let Some(load) = &run.load {
+            for (name, value) in load_settings(&load.settings).into_iter().filter(|(name, _)| *name != "seed")
+            {
+                self.note(name, &value);
+            }
+        }
+    }
+
+    /// Adds the facts of a machine.
+    pub fn add_environment(&mut self, environment: &Environment) {
+        for (name, value) in &environment.facts {
+            let Ok(value) = value else { continue };
+            if FLEETING.iter().any(|prefix| name.starts_with(prefix)) {
+                continue;
+            }
+            let of = if name.starts_with("compare.") { &mut self.settings } else { &mut self.machine };
+            of.entry(name.clone()).or_default().insert(value.clone());
+        }
+    }
+
+    /// Adds a setting.
+    pub fn note(&mut self, name: &str, value: &str) {
+        self.settings.entry(name.to_owned()).or_default().insert(value.to_owned());
+    }
+}
+
+/// The properties that differ between the sides, or within one: those of the machine first.
+pub fn differing(sides: &[(String, Properties)]) -> Vec<Difference> {
+    let of = |which: fn(&Properties) -> &BTreeMap<String, BTreeSet<String>>, of_machine: bool| {
+        let names: BTreeSet<&String> = sides.iter().flat_map(|(_, p)| which(p).keys()).collect();
+        let found = names.into_iter().filter_map(move |what| {
+            let values: Vec<(String, Vec<String>)> = sides
+                .iter()
+                .map(|(name, p)| {
+                    (name.clone(), which(p).get(what).map_or_else(Vec::new, |v| v.iter().cloned().collect()))
+                })
+                .collect();
+            let all: BTreeSet<&Vec<String>> = values.iter().map(|(_, values)| values).collect();
+            let is_one = all.len() == 1 && values.iter().all(|(_, values)| values.len() == 1);
+            (!is_one).then(|| Difference { what: what.clone(), of_machine, values })
+        });
+        found.collect::<Vec<_>>()
+    };
+    let mut found = of(|p| &p.machine, true);
+    found.extend(of(|p| &p.settings, false));
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_between_or_within_sides_is_named_with_its_values() {
+        let mut one = Properties::default();
+        let mut other = Properties::default();
+        for (side, kernels) in [(&mut one, vec!["6.1"]), (&mut other, vec!["6.1", "6.6"])] {
+            for kernel in kernels {
+                let fact = |name: &str, value: &str| (name.to_owned(), Ok(value.to_owned()));
+                let facts = [
+                    fact("kernel.release", kernel),
+                    fact("cpu.count", "2"),
+                    fact("trial.busy_before_ratio", kernel),
+                ];
+                side.add_environment(&Environment { facts: facts.into(), ..Environment::default() });
+            }
+            side.note("threads", "8");
+        }
+        other.note("rate", "500");
+        let found = differing(&[("one".into(), one), ("other".into(), other)]);
+        let texts: Vec<String> = found.iter().map(Difference::text).collect();
+        assert_eq!(
+            texts,
+            ["kernel.release: 6.1 (one), 6.1 or 6.6 (other)", "rate: unknown (one), 500 (other)"]
+        );
+        assert!(found[0].of_machine && !found[1].of_machine);
+    }
+}

@@ -1,0 +1,261 @@
+//! A comparison of commands at a terminal; the last line is the answer.
+
+use std::io::{self, Write};
+
+use analysis::commands::{CommandPair, Results, Span, Summary};
+use analysis::{GateOutcome, Verdict};
+use record::bakeoff::Metric;
+use record::commands::{Comparison, Peak};
+use record::missing::Maybe;
+use record::run::{RunHeader, RunState};
+
+use super::gates::gate_table;
+use super::table::{Align, Table};
+use super::{Detail, Style, Tint, ending, paragraph};
+use crate::answer::{Compared, Unit, sentence};
+use crate::gates;
+use crate::number::{significant, significant_4, span};
+use crate::words::plural;
+
+/// Writes a row for each command, remarks, the gates, and the answer.
+///
+/// # Errors
+///
+/// Fails if writing to `out` fails.
+pub fn commands(
+    out: &mut dyn Write,
+    header: &RunHeader,
+    comparison: &Comparison,
+    results: &Results,
+    name: Option<&str>,
+    (detail, style): (Detail, Style),
+) -> io::Result<()> {
+    table(comparison, results).write_rows(out, style)?;
+    for remark in remarks(header, comparison, results) {
+        paragraph(out, &format!(" {remark}"), 2, style)?;
+    }
+    if detail == Detail::Full {
+        paragraph(out, &format!(" {}", method(comparison, results)), 2, style)?;
+    }
+    gate_table(out, &results.gates, style)?;
+    ending::stored(out, name, "compare.html", style)?;
+    ending::answer(out, &answer(header, comparison, results), style)
+}
+
+/// The answer: of the gates if one does not pass, and of the commands.
+pub fn answer(header: &RunHeader, comparison: &Comparison, results: &Results) -> String {
+    let reason = header.reason.as_deref();
+    let of_commands = match header.state {
+        RunState::Sealed => commands_answer(comparison, results),
+        RunState::Invalid | RunState::Failed => {
+            format!("INVALID: {}", reason.unwrap_or("the archive does not name the reason"))
+        }
+        RunState::Interrupted | RunState::Running | RunState::Abandoned => format!(
+            "INTERRUPTED: after {} of {}; no verdict before the last round",
+            results.rounds,
+            plural(comparison.rounds_planned as usize, "round")
+        ),
+    };
+    match gates::answer(&results.gates).filter(|_| gates::worst(&results.gates) != Some(GateOutcome::Pass)) {
+        Some(of_gates) if header.state == RunState::Sealed => format!("{of_gates}; {of_commands}"),
+        _ => of_commands,
+    }
+}
+
+/// The sentences of all pairs.
+fn commands_answer(comparison: &Comparison, results: &Results) -> String {
+    let several = results.pairs.len() > 1;
+    let told = |pair: &CommandPair| {
+        let text = pair_sentence(comparison, results, pair);
+        let is_subject = matches!(pair.verdict, Verdict::Better | Verdict::Worse);
+        if several && !is_subject { format!("{}: {text}", Comparison::letter(pair.a)) } else { text }
+    };
+    results.pairs.iter().map(told).collect::<Vec<_>>().join("; ")
+}
+
+/// The sentence of a pair.
+pub(crate) fn pair_sentence(comparison: &Comparison, results: &Results, pair: &CommandPair) -> String {
+    let (a, b) = (Comparison::letter(pair.a), Comparison::letter(pair.b));
+    let compared = Compared {
+        a: &a,
+        b: &b,
+        metric: Metric::Time,
+        estimate: &pair.estimate,
+        verdict: pair.verdict,
+        needed: &pair.rounds_needed,
+        have: results.rounds,
+    };
+    sentence(&compared, (1.0 - comparison.rules.alpha, comparison.rules.rope_ratio), Unit::Rounds)
+}
+
+/// ` A  gzip -6 -k -f x    412 ms   +-3   CPU 405 ms   1.9 MB   120 faults   38 rounds`
+fn table(comparison: &Comparison, results: &Results) -> Table {
+    let mut table = Table::default()
+        .column("", Align::Left, 0)
+        .column("", Align::Elastic, 0)
+        .column("", Align::Right, 0)
+        .column("", Align::Left, 0)
+        .column("", Align::Left, 2)
+        .column("", Align::Right, 3)
+        .column("", Align::Right, 4)
+        .column("", Align::Right, 1);
+    for (i, (command, summary)) in comparison.commands.iter().zip(&results.summaries).enumerate() {
+        let (time, around) = summary.time.as_ref().map_or(("-".to_owned(), String::new()), time_cells);
+        table.row(vec![
+            (format!(" {}", Comparison::letter(i)), Some(Tint::Strong)),
+            (command.text.clone(), None),
+            (time, None),
+            (around, None),
+            (cpu(summary), None),
+            (summary.memory.as_ref().map_or_else(|_| "-".to_owned(), |peak| memory(*peak)), None),
+            (faults(summary), None),
+            (plural(results.rounds as usize, "round"), None),
+        ]);
+    }
+    table
+}
+
+/// `412 ms` and `+-3`: the mean and the half width of its interval, in one unit.
+fn time_cells(span: &Span) -> (String, String) {
+    let (scale, unit) = scale_of(span.mean);
+    let Some((low, high)) = span.interval else { return (time(span.mean), String::new()) };
+    let half = (high - low) / 2.0 * scale;
+    // The mean has the digits that its interval supports, between three and five.
+    let value = span.mean * scale;
+    let digits = if half >= 3.0 || value >= 999.5 {
+        0
+    } else if half >= 0.3 || value >= 99.95 {
+        usize::from(half < 1.0)
+    } else if half >= 0.03 {
+        2
+    } else {
+        3
+    };
+    (format!("{value:.digits$} {unit}"), format!("+-{half:.digits$}"))
+}
+
+/// `412 ms`, `61.3 us`: three significant digits.
+fn time(seconds: f64) -> String {
+    let (scale, unit) = scale_of(seconds);
+    format!("{} {unit}", significant(seconds * scale))
+}
+
+fn scale_of(seconds: f64) -> (f64, &'static str) {
+    match seconds {
+        s if s < 999.5e-6 => (1e6, "us"),
+        s if s < 999.5e-3 => (1e3, "ms"),
+        _ => (1.0, "s"),
+    }
+}
+
+/// CPU time: by events if they were seen, else by the kernel's account of the process.
+fn cpu(summary: &Summary) -> String {
+    let by_process = summary.cpu.clone().map(|(user, system)| user + system);
+    match (&summary.cpu_by_events, by_process) {
+        (Ok(seconds), _) => format!("CPU {} (events)", time(*seconds)),
+        (Err(_), Ok(seconds)) => format!("CPU {}", time(seconds)),
+        (Err(_), Err(_)) => "CPU -".to_owned(),
+    }
+}
+
+/// `1.9 MB`, or `<=4.1 MB` if only a bound is known.
+fn memory(peak: Peak) -> String {
+    let megabytes = |bytes: f64| format!("{} MB", significant(bytes / 1e6));
+    match peak {
+        Peak::Bytes(bytes) => megabytes(bytes),
+        Peak::AtMost(bytes) if bytes.is_finite() => format!("<={}", megabytes(bytes)),
+        Peak::AtMost(_) => "-".to_owned(),
+    }
+}
+
+fn faults(summary: &Summary) -> String {
+    let count: Maybe<String> = summary
+        .faults
+        .clone()
+        .map(|faults| if faults < 999.5 { significant(faults) } else { significant_4(faults) });
+    count.map_or_else(|_| "-".to_owned(), |count| format!("{count} faults"))
+}
+
+/// Sentences that a reader needs besides the numbers.
+fn remarks(header: &RunHeader, comparison: &Comparison, results: &Results) -> Vec<String> {
+    let mut told = Vec::new();
+    for (i, summary) in results.summaries.iter().enumerate() {
+        let letter = Comparison::letter(i);
+        if summary.left > 0 {
+            told.push(format!(
+                "{letter} left processes behind after {}: they were ended, and their work is not in its time.",
+                plural(summary.left as usize, "round")
+            ));
+        }
+        if summary.failed > 0 {
+            told.push(format!(
+                "{letter} failed in {}, which was ignored.",
+                plural(summary.failed as usize, "round")
+            ));
+        }
+    }
+    if header.labels.contains_key("beside-others") {
+        told.push("Measured beside other measurements, which may have slowed any command.".to_owned());
+    }
+    let short = results.rounds < comparison.rounds_planned && header.state == RunState::Sealed;
+    if short {
+        told.push(format!(
+            "The time was over after {} of {}.",
+            results.rounds,
+            plural(comparison.rounds_planned as usize, "planned round")
+        ));
+    }
+    let undecided = results.pairs.iter().filter(|pair| pair.verdict == Verdict::Inconclusive);
+    let most = undecided.filter_map(|pair| pair.rounds_needed.as_ref().ok()).max();
+    if let (Some(needed), RunState::Sealed) = (most, header.state) {
+        let round_s: f64 = results.summaries.iter().filter_map(|s| Some(s.spread.as_ref().ok()?.mean)).sum();
+        let whole_s = round_s * f64::from(*needed);
+        told.push(format!(
+            "{needed} rounds of these commands take about {}: --blocks {needed}.",
+            span(whole_s)
+        ));
+    }
+    told
+}
+
+/// The path to the verdict.
+fn method(comparison: &Comparison, results: &Results) -> String {
+    let rules = &comparison.rules;
+    format!(
+        "{} of {} planned rounds, each with every command once in an order drawn from seed {}; the number was fixed before \
+         the first of them. Times are geometric means with their {:.0} % intervals; p by Holm over {}, alpha {}; within \
+         {} is no difference.",
+        results.rounds,
+        comparison.rounds_planned,
+        rules.seed,
+        (1.0 - rules.alpha) * 100.0,
+        plural(results.pairs.len(), "pair"),
+        rules.alpha,
+        crate::number::share(rules.rope_ratio),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_and_its_half_width_have_one_unit_and_matching_digits() {
+        let cells =
+            |mean: f64, half: f64| time_cells(&Span { mean, interval: Some((mean - half, mean + half)) });
+        let both = |mean, half| format!("{} {}", cells(mean, half).0, cells(mean, half).1);
+        assert_eq!(both(0.412, 0.003), "412 ms +-3");
+        assert_eq!(both(0.0612, 0.000_9), "61.2 ms +-0.9");
+        assert_eq!(both(0.000_85, 0.000_012), "850 us +-12");
+        assert_eq!(both(12.345, 0.021), "12.345 s +-0.021");
+        assert_eq!(both(0.001_234, 0.000_002), "1.234 ms +-0.002");
+        assert_eq!(time_cells(&Span { mean: 2.0, interval: None }), ("2.00 s".to_owned(), String::new()));
+    }
+
+    #[test]
+    fn a_bound_of_memory_reads_as_one() {
+        assert_eq!(memory(Peak::Bytes(1.9e6)), "1.90 MB");
+        assert_eq!(memory(Peak::AtMost(4.1e6)), "<=4.10 MB");
+        assert_eq!(memory(Peak::AtMost(f64::INFINITY)), "-");
+    }
+}

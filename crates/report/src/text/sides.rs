@@ -1,0 +1,136 @@
+//! Archived runs against each other at a terminal: what differs between them first, then the numbers; the
+//! last line is the answer.
+
+use std::io::{self, Write};
+
+use analysis::sides::{Side, SidePair, Sided};
+use analysis::{GateOutcome, Verdict};
+use record::bakeoff::Metric;
+
+use super::gates::gate_table;
+use super::table::{Align, Table};
+use super::{Style, Tint, ending, paragraph, tinted};
+use crate::answer::{Compared, Unit, sentence};
+use crate::differing::Difference;
+use crate::gates;
+use crate::number::{change, change_interval, metric_value, share};
+use crate::words::plural;
+
+/// Writes what differs between the sides, a row for each pair, the gates, and the answer.
+///
+/// # Errors
+///
+/// Fails if writing to `out` fails.
+pub fn sides(
+    out: &mut dyn Write,
+    sides: &[Side],
+    differing: &[Difference],
+    sided: &Sided,
+    style: Style,
+) -> io::Result<()> {
+    if differing.is_empty() {
+        paragraph(
+            out,
+            "The sides do not differ in machine, settings or version, as far as the archive knows.",
+            2,
+            style,
+        )?;
+    } else {
+        writeln!(out, "{}", tinted("what differs", Tint::Strong, style))?;
+        for difference in differing {
+            paragraph(out, &format!("  {}", difference.text()), 4, style)?;
+        }
+    }
+    for caveat in &sided.caveats {
+        paragraph(out, caveat, 2, style)?;
+    }
+    writeln!(out)?;
+    if !sided.pairs.is_empty() {
+        table(sides, sided).write(out, style)?;
+    }
+    gate_table(out, &sided.gates, style)?;
+    ending::answer(out, &answer(sides, sided), style)
+}
+
+/// The answer: of the gates if one does not pass, and of the pair that decides most.
+pub fn answer(sides: &[Side], sided: &Sided) -> String {
+    let of_pairs = match sided.pairs.iter().min_by_key(|pair| rank(pair)) {
+        None => "cannot tell: the sides have no metric in common that can be judged".to_owned(),
+        Some(first) => {
+            let more = sided.pairs.len() - 1;
+            let at =
+                if first.condition.is_empty() { String::new() } else { format!(" at {}", first.condition) };
+            let more = if more == 0 {
+                String::new()
+            } else {
+                format!("; {} above", plural(more, "more comparison"))
+            };
+            format!("{}{at}{more}", pair_sentence(sides, sided, first))
+        }
+    };
+    match gates::answer(&sided.gates).filter(|_| gates::worst(&sided.gates) != Some(GateOutcome::Pass)) {
+        Some(of_gates) => format!("{of_gates}; {of_pairs}"),
+        None => of_pairs,
+    }
+}
+
+/// Order of pairs for the answer: claims first, and of those the metric that a user feels.
+fn rank(pair: &SidePair) -> (u8, u8, usize) {
+    let verdict = match pair.verdict {
+        Verdict::Better | Verdict::Worse => 0,
+        Verdict::Equivalent => 1,
+        Verdict::Inconclusive => 2,
+    };
+    let metric = match pair.metric {
+        Metric::Throughput | Metric::Time => 0,
+        Metric::P99 => 1,
+        Metric::CpuPerEvent | Metric::Cpu => 2,
+    };
+    (verdict, metric, pair.a)
+}
+
+/// The sentence of a pair.
+pub(crate) fn pair_sentence(sides: &[Side], sided: &Sided, pair: &SidePair) -> String {
+    let compared = Compared {
+        a: &sides[pair.a].name,
+        b: &sides[pair.b].name,
+        metric: pair.metric,
+        estimate: &pair.estimate,
+        verdict: pair.verdict,
+        needed: &pair.runs_needed,
+        have: u32::try_from(pair.n.0.min(pair.n.1)).unwrap_or(u32::MAX),
+    };
+    sentence(&compared, (1.0 - sided.rules.alpha, sided.rules.rope_ratio), Unit::Runs)
+}
+
+fn table(sides: &[Side], sided: &Sided) -> Table {
+    let mut table = Table::default()
+        .column("side", Align::Elastic, 0)
+        .column("at", Align::Elastic, 5)
+        .column("metric", Align::Left, 0)
+        .column("value", Align::Right, 3)
+        .column("reference", Align::Right, 4)
+        .column("change", Align::Right, 0)
+        .column(format!("{} interval", share(1.0 - sided.rules.alpha)), Align::Right, 1)
+        .column("runs", Align::Right, 2)
+        .column("verdict", Align::Left, 0);
+    for pair in &sided.pairs {
+        let value = |of: &record::missing::Maybe<f64>| {
+            of.as_ref().map_or_else(|_| "-".to_owned(), |value| metric_value(pair.metric, *value))
+        };
+        let estimate =
+            |of: &dyn Fn(&analysis::Estimate) -> String| pair.estimate.as_ref().map_or("-".to_owned(), of);
+        table.row(vec![
+            (sides[pair.a].name.clone(), None),
+            (pair.condition.clone(), None),
+            (pair.metric.word().to_owned(), None),
+            (value(&pair.means.0), None),
+            (value(&pair.means.1), None),
+            (estimate(&|e| change(e.ratio)), None),
+            (estimate(&|e| change_interval(e.low, e.high)), None),
+            (format!("{} / {}", pair.n.0, pair.n.1), None),
+            (pair.verdict.word().to_owned(), Some(super::verdict_tint(pair.verdict))),
+        ]);
+    }
+    table
+}
