@@ -14,6 +14,7 @@ pub mod cycles;
 mod fallen_out;
 mod gate;
 pub mod growth;
+pub mod history;
 mod holm;
 mod judge;
 mod machine;

@@ -63,6 +63,7 @@ pub(super) fn assemble(parsed: ParsedPlan, text: &str, name: &str, parts: Parts)
         remarks: parts.remarks,
         unsupported: parts.unsupported,
         shortened: false,
+        against_itself: None,
     })
 }
 
