@@ -18,19 +18,18 @@ pub(super) struct Remembering {
 
 /// Upper bound of a correlation: beyond it, noise and changes of level are the same.
 pub(super) const AR1_MAX: f64 = 0.95;
-/// Bounds of values and of residuals, in standard deviations by the median.
+/// Bounds of values and of what is left of them, in standard deviations by the median.
 const WILD: f64 = 5.0;
 const WILD_FOR_MEMORY: f64 = 3.0;
 
 impl Remembering {
     /// - `values`: at least `2 * SIDE_MIN`.
     pub(super) fn of(values: &[f64]) -> Self {
-        let levels = candidate_levels(values);
-        let left: Vec<f64> = values.iter().zip(&levels.fit).map(|(v, level)| v - level).collect();
-        let spread = spread(&left);
-        let clip = |bound: f64| left.iter().map(move |r| r.clamp(-bound * spread, bound * spread));
-        let tamed = clip(WILD).zip(&levels.fit).map(|(r, level)| level + r).collect();
-        let ar1 = lag_1(&clip(WILD_FOR_MEMORY).collect::<Vec<_>>());
+        let tamed = tamed(values);
+        let levels = candidate_levels(&tamed);
+        let left: Vec<f64> = tamed.iter().zip(&levels.fit).map(|(v, level)| v - level).collect();
+        let bound = WILD_FOR_MEMORY * spread(&left);
+        let ar1 = lag_1(&left.iter().map(|r| r.clamp(-bound, bound)).collect::<Vec<_>>());
         let each = values.len() as f64 / (levels.steps + 1) as f64;
         Self { tamed, ar1: unbiased(ar1, each).clamp(0.0, AR1_MAX) }
     }
@@ -39,6 +38,25 @@ impl Remembering {
     pub(super) fn innovations(&self, ar1: f64) -> Vec<f64> {
         self.tamed.windows(2).map(|w| w[1] - ar1 * w[0]).collect()
     }
+}
+
+/// Values with outliers moved to a bound around the median of their neighborhood.
+///
+/// Fewer outliers in a row than the shortest level has values do not move that median; a level does.
+fn tamed(values: &[f64]) -> Vec<f64> {
+    const REACH: usize = SIDE_MIN - 1;
+    let around = |i: usize| {
+        let (from, to) = (i.saturating_sub(REACH), (i + REACH + 1).min(values.len()));
+        let mut near = [0.0; 2 * REACH + 1];
+        let near = &mut near[..to - from];
+        near.copy_from_slice(&values[from..to]);
+        near.sort_unstable_by(f64::total_cmp);
+        near[(to - from - 1) / 2].midpoint(near[(to - from) / 2])
+    };
+    let middles: Vec<f64> = (0..values.len()).map(around).collect();
+    let off: Vec<f64> = values.iter().zip(&middles).map(|(v, middle)| v - middle).collect();
+    let bound = WILD * spread(&off);
+    off.iter().zip(&middles).map(|(off, middle)| middle + off.clamp(-bound, bound)).collect()
 }
 
 /// Correlation of neighbors in `values` about their mean; 0 if they are equal.

@@ -121,6 +121,12 @@ pub fn of_import(run: &Run) -> Observations {
 type Measured = Maybe<(f64, Maybe<(f64, f64)>)>;
 
 impl Observations {
+    /// No value, and the reason: the run is not fit for comparison.
+    pub fn unfit(header: &RunHeader) -> Self {
+        let why = Missing::because(format!("the run is {}", header.state.word()));
+        Self { observed: Vec::new(), left_out: vec![("every metric".to_owned(), why)] }
+    }
+
     fn add(&mut self, run: &Run, metric: &str, subject: &str, value: Measured) {
         self.put(&run.header, facts(&run.header, &run.environment), (metric, subject), value);
     }

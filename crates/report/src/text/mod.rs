@@ -1,11 +1,13 @@
 //! Tables and sentences for terminals of at least 40 columns, and for pipes.
 
+mod aa;
 mod bakeoff;
 mod block_io;
 mod command;
 mod cpu;
 mod ending;
 mod gates;
+mod history;
 mod hosts;
 mod instruments;
 mod load;
@@ -13,6 +15,7 @@ mod locks;
 mod memory;
 mod nic;
 mod nic_peers;
+mod periods;
 mod power;
 mod profile;
 pub(crate) mod proofs;
@@ -29,10 +32,12 @@ use std::io::{self, Write};
 
 use record::printable::printable;
 
+pub use aa::aa;
 pub use bakeoff::{bakeoff, comparisons};
 pub use block_io::{IoHistogram, IoView, io_interval};
 pub use command::command;
 pub use cpu::cpu_interval;
+pub use history::{Left, history};
 pub use hosts::hosts;
 pub use instruments::instruments;
 pub(crate) use load::{P99, latency_cell, on_paper};
@@ -41,6 +46,7 @@ pub use locks::{LockView, lock_interval, user_lock_interval};
 pub use memory::memory_interval;
 pub use nic::{NicView, nic_interval, nic_list};
 pub use nic_peers::nic_peers;
+pub use periods::periods;
 pub use power::energy;
 pub use profile::{profile, profile_changes};
 pub(crate) use proofs::cited;
