@@ -17,6 +17,8 @@ pub(super) struct Found {
 
 /// Permutations of each test.
 const PERMUTATIONS: u32 = 999;
+/// Times that all changes are placed anew.
+const PLACINGS: usize = 2;
 /// Tests of a series; each has its share of alpha.
 const TESTS: f64 = 2.0;
 
@@ -29,18 +31,39 @@ const TESTS: f64 = 2.0;
 ///
 /// - `values`: in time order, finite.
 pub(super) fn changes(values: &[f64], alpha: f64, seed: u64) -> Vec<Found> {
-    let mut tester = Tester { alpha, chance: SplitMix(seed), energy: Energy::default(), sums: Vec::new() };
+    let mut tester = Tester {
+        alpha,
+        chance: SplitMix(seed),
+        energy: Energy::default(),
+        sums: Vec::new(),
+        ar1_max: AR1_MAX,
+    };
     let mut found = Vec::new();
     let mut open = vec![(0, values.len())];
     while let Some((from, to)) = open.pop() {
         if let Some(change) = tester.test(&values[from..to]) {
+            if found.is_empty() {
+                tester.ar1_max = most_memory(values);
+            }
             let at = from + change.at;
             found.push(Found { at, ..change });
             open.extend([(from, at), (at, to)]);
         }
     }
     found.sort_by_key(|change| change.at);
+    // Each was placed before the later ones were known.
+    for _ in 0..PLACINGS {
+        tester.place(values, &mut found);
+    }
     found
+}
+
+/// Upper bound of the memory in parts of a series: two standard errors above that of the whole.
+///
+/// A part is too short to show that what looks like a step is not a long memory; the whole shows it.
+fn most_memory(values: &[f64]) -> f64 {
+    let ar1 = Remembering::of(values).ar1;
+    (ar1 + 2.0 * ((1.0 - ar1 * ar1) / values.len() as f64).sqrt()).min(AR1_MAX)
 }
 
 struct Tester {
@@ -48,6 +71,7 @@ struct Tester {
     chance: SplitMix,
     energy: Energy,
     sums: Vec<f64>,
+    ar1_max: f64,
 }
 
 impl Tester {
@@ -55,16 +79,33 @@ impl Tester {
         if values.len() < 2 * SIDE_MIN + 1 {
             return None;
         }
-        let known = Remembering::of(values);
+        let known = self.remembering(values);
         // Of values without any spread no change can be told from a rounding error.
         self.energy.best_split(&known.innovations(known.ar1))?;
         self.step(&known).or_else(|| self.split(&known))
     }
 
+    fn remembering(&self, values: &[f64]) -> Remembering {
+        let known = Remembering::of(values);
+        Remembering { ar1: known.ar1.min(self.ar1_max), ..known }
+    }
+
+    /// Moves each change to the best step between its neighbors.
+    fn place(&mut self, values: &[f64], found: &mut [Found]) {
+        for i in 0..found.len() {
+            let from = if i == 0 { 0 } else { found[i - 1].at };
+            let to = found.get(i + 1).map_or(values.len(), |next| next.at);
+            if to - from >= 2 * SIDE_MIN {
+                let known = Remembering::of(&values[from..to]);
+                found[i].at = from + best_step(&known.tamed, self.ar1_max, &mut self.sums).at;
+            }
+        }
+    }
+
     /// Tests for one step.
     fn step(&mut self, known: &Remembering) -> Option<Found> {
-        let found = best_step(&known.tamed, &mut self.sums);
-        let ratio = |tester: &mut Self, values: &[f64]| best_step(values, &mut tester.sums).ratio;
+        let found = best_step(&known.tamed, self.ar1_max, &mut self.sums);
+        let ratio = |tester: &mut Self, values: &[f64]| best_step(values, tester.ar1_max, &mut tester.sums).ratio;
         let p = self.chance_of(found.ratio, known, found.ar1, ratio)?;
         Some(Found { at: found.at, p })
     }
@@ -77,11 +118,11 @@ impl Tester {
         let found = self.energy.best_split(&known.innovations(known.ar1))?;
         let error = ((1.0 - known.ar1 * known.ar1) / known.tamed.len() as f64).sqrt();
         let energy = |tester: &mut Self, values: &[f64]| {
-            let memory = Remembering::of(values);
+            let memory = tester.remembering(values);
             let split = tester.energy.best_split(&memory.innovations(memory.ar1));
             split.map_or(f64::INFINITY, |split| split.energy)
         };
-        let p = self.chance_of(found.energy, known, (known.ar1 + error).min(AR1_MAX), energy)?;
+        let p = self.chance_of(found.energy, known, (known.ar1 + error).min(self.ar1_max), energy)?;
         // The first innovation belongs to the second value.
         Some(Found { at: found.at + 1, p })
     }

@@ -22,12 +22,13 @@ const GRID: [f64; 11] = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95]
 /// Finds the step with the greatest likelihood.
 ///
 /// - `values`: at least `2 * SIDE_MIN`.
-/// - `sums`: memory that is reused.
-pub(super) fn best_step(values: &[f64], sums: &mut Vec<f64>) -> Step {
+/// - `ar1_max`: upper bound of the memory, 0 or more.
+/// - `sums`: buffer that is reused.
+pub(super) fn best_step(values: &[f64], ar1_max: f64, sums: &mut Vec<f64>) -> Step {
     let n = values.len() as f64;
     let mut without = f64::INFINITY;
     let mut best = Step { at: 0, ratio: f64::INFINITY, ar1: 0.0 };
-    for ar1 in GRID {
+    for ar1 in GRID.into_iter().take_while(|ar1| *ar1 <= ar1_max) {
         let (squares, gain, at) = fitted(values, ar1, sums);
         let determinant = -(1.0 - ar1 * ar1).ln();
         let deviance = |squares: f64| n * (squares / n).max(f64::MIN_POSITIVE).ln() + determinant;

@@ -260,7 +260,7 @@ fn statistics_are_those_of_scipy_statsmodels_and_ruptures() {
     };
     assert_eq!((steps(&values), steps(&values[..39])), (vec![14, 28], vec![14]));
 
-    let step = best_step(&values, &mut Vec::new());
+    let step = best_step(&values, 1.0, &mut Vec::new());
     assert_eq!((step.at, step.ar1), (14, 0.4));
     near(step.ratio, 14.050_577_467_901_7);
 
