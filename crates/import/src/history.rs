@@ -83,7 +83,7 @@ pub fn read(text: &str, path: &Path, zone: &TimeZone) -> Result<History, History
     if !text.trim_start_matches('\u{feff}').trim_start().starts_with(['{', '[']) {
         return Ok(of_table(table::read(text, zone)?));
     }
-    let document = match serde_json::from_str(text) {
+    let document: serde_json::Value = match serde_json::from_str(text) {
         Ok(document) => document,
         Err(_) if criterion::is_messages(text) => return criterion::of_messages(text),
         Err(error) => return Err(HistoryError::NotJson(error.to_string())),

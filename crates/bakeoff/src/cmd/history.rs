@@ -4,15 +4,18 @@ mod import;
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use analysis::Rules;
 use analysis::history::{Observations, Observed, histories, of_bakeoff, of_import, of_run};
-use archive::{Archive, ArchiveError, Filter, Listed, PartOf};
+use anyhow::Context as _;
+use archive::{Archive, ArchiveError, Filter, Listed, PartOf, whole_file};
 use record::clock::WallAnchor;
 use record::quantity::{duration, ratio};
 use record::run::{RunId, RunKind, RunState};
 
+use crate::cmd::report::form_of;
 use crate::cmd::{Global, print_json};
 use crate::confine::Reader;
 use crate::exit::{EndsWith as _, Exit};
@@ -30,6 +33,10 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     judge: Judge,
+
+    /// Write a page with a figure for each metric to this file: .html or .md
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
 
     /// Print one row for each run as comma-separated values
     #[arg(long, conflicts_with = "json")]
@@ -98,7 +105,8 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     if let Some(What::Import(import)) = &args.what {
         return import::run(import, args.verbose, global, out);
     }
-    global.confine(Reader::default(), "history", args.verbose)?;
+    let form = args.output.as_deref().map(form_of).transpose()?;
+    global.confine(Reader::default().writes_file(args.output.as_deref()), "history", args.verbose)?;
     let archive = global.archive()?;
     let mut found = Found::default();
     found.read(&archive, &args.select)?;
@@ -106,12 +114,17 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     let histories = histories(found.observed, rules);
     let left_out: Vec<(String, String, usize)> =
         found.left_out.into_iter().map(|((metric, why), runs)| (metric, why, runs)).collect();
+    let name = |id: RunId| global.short_name(id);
+    if let (Some(path), Some(form)) = (&args.output, form) {
+        let page = report::render(&report::page::history(&histories, &name), form);
+        whole_file::write(path, page.as_bytes()).with_context(|| format!("writing {}", path.display()))?;
+        Screen::new().line(&format!("wrote {}", path.display()));
+    }
     if args.csv {
         report::csv::history(out, &histories)?;
     } else if global.json {
         print_json(out, &report::json::history(&histories, &left_out))?;
     } else {
-        let name = |id: RunId| global.short_name(id);
         report::text::history(out, &histories, &left_out, &name, screen::style())?;
     }
     Ok(Exit::Good)

@@ -6,6 +6,7 @@ mod configuration;
 mod disclosure;
 mod figures;
 mod gates;
+mod history;
 mod hosts;
 mod instruments;
 mod lead;
@@ -20,6 +21,7 @@ mod sweep;
 mod values;
 
 pub use bakeoff::bakeoff;
+pub use history::history;
 pub use hosts::hosts;
 pub(crate) use hosts::{differs, facts};
 pub use load::load;

@@ -43,7 +43,7 @@ pub fn history(
     for (metric, why, runs) in left_out {
         paragraph(out, &format!("{metric} of {} is left out: {why}.", plural(*runs, "run")), 2, style)?;
     }
-    ending::answer(out, &answer(histories, name), style)
+    ending::answer(out, &history_answer(histories, name), style)
 }
 
 fn overview(histories: &[History]) -> Table {
@@ -58,7 +58,7 @@ fn overview(histories: &[History]) -> Table {
         let metric = &history.key.metric;
         let newest = history.points.last().map_or(String::new(), |p| named_value(metric, p.value));
         let last = match history.changes.last() {
-            Some(change) => (size(metric, change), tint(history, change)),
+            Some(change) => (size_of_change(metric, change), tint(history, change)),
             None if history.untested == history.points.len() => ("too few runs".to_owned(), Tint::Doubt),
             None => ("none".to_owned(), Tint::Quiet),
         };
@@ -94,7 +94,7 @@ fn one(
     }
     for found in &history.breaks {
         let run = name(history.points[found.at].run);
-        let text = format!("at run {run}: {}; not compared across it", all(&found.what));
+        let text = format!("at run {run}: {}; not compared across it", all_suspects(&found.what));
         labelled(out, ("break: ", Some(Tint::Doubt)), &text, 7, style)?;
     }
     if history.untested > 0 {
@@ -129,7 +129,7 @@ fn levels(history: &History, name: &dyn Fn(RunId) -> String) -> Table {
                 format!("{} -> {}", named_value(metric, change.before), named_value(metric, change.after)),
                 None,
             ),
-            (size(metric, change), Some(tint(history, change))),
+            (size_of_change(metric, change), Some(tint(history, change))),
             (interval, None),
             (p_value(change.p), None),
         ]);
@@ -138,7 +138,7 @@ fn levels(history: &History, name: &dyn Fn(RunId) -> String) -> Table {
 }
 
 /// `+8.1 %`; without a ratio, the difference.
-fn size(metric: &str, change: &Change) -> String {
+pub(crate) fn size_of_change(metric: &str, change: &Change) -> String {
     match &change.ratio {
         Ok((ratio, ..)) => as_change(*ratio),
         Err(_) => {
@@ -166,12 +166,13 @@ fn suspects(out: &mut dyn Write, number: usize, change: &Change, style: Style) -
             0 => String::new(),
             more => format!("; and {more} more (--json)"),
         };
-        all(shown) + &more
+        all_suspects(shown) + &more
     };
     labelled(out, (&label, Some(Tint::Quiet)), &text, 4, style)
 }
 
-fn all(suspects: &[Suspect]) -> String {
+/// Suspects in a line.
+pub(crate) fn all_suspects(suspects: &[Suspect]) -> String {
     suspects.iter().map(suspect).collect::<Vec<_>>().join("; ")
 }
 
@@ -243,7 +244,8 @@ fn ends(values: &[f64]) -> (f64, f64) {
     if high > low { (low, high) } else { (low - low.abs().max(1.0) * 0.05, high + high.abs().max(1.0) * 0.05) }
 }
 
-fn answer(histories: &[History], name: &dyn Fn(RunId) -> String) -> String {
+/// The newest change of all histories, in a line.
+pub(crate) fn history_answer(histories: &[History], name: &dyn Fn(RunId) -> String) -> String {
     let newest = histories.iter().flat_map(|h| h.changes.iter().map(move |c| (h, c)));
     let newest = newest.max_by_key(|(h, c)| h.points[c.at].at_unix_ns);
     let Some((history, change)) = newest else {
@@ -267,7 +269,7 @@ fn answer(histories: &[History], name: &dyn Fn(RunId) -> String) -> String {
     let version = point.version.as_ref().map_or_else(|| format!("run {}", name(point.run)), Clone::clone);
     format!(
         "{metric} {}{sense}{interval}, since {} ({version})",
-        size(metric, change),
+        size_of_change(metric, change),
         date_time(point.at_unix_ns)
     )
 }

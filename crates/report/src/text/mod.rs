@@ -38,6 +38,7 @@ pub use block_io::{IoHistogram, IoView, io_interval};
 pub use command::command;
 pub use cpu::cpu_interval;
 pub use history::{Left, history};
+pub(crate) use history::{all_suspects, history_answer, size_of_change};
 pub use hosts::hosts;
 pub use instruments::instruments;
 pub(crate) use load::{P99, latency_cell, on_paper};

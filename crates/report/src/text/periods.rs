@@ -25,7 +25,7 @@ pub fn periods(
 ) -> io::Result<()> {
     let steps = if found.even { "at even steps" } else { "at uneven steps" };
     let noise = match &found.background {
-        Ok(background) => format!("; noise whose neighbors correlate by {:.2}", background.ar1),
+        Ok(background) => format!("; noise with a correlation of neighbors of {:.2}", background.ar1),
         Err(missing) => format!("; noise unknown: {missing}"),
     };
     let values = plural(found.n, "value");

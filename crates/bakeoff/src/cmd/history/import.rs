@@ -39,7 +39,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
 
-    /// When it was measured, if the file has no dates (hyperfine, criterion); by default when the file was written
+    /// Time of the measurement, if the file has no dates (hyperfine, criterion); by default that of the file
     #[arg(long, value_name = "TIME")]
     at: Option<String>,
 
