@@ -19,8 +19,14 @@ impl SplitMix {
     }
 
     /// A number below `n`; the bias of the remainder is below `n` / 2^64.
-    #[cfg(test)]
     pub(crate) fn below(&mut self, n: usize) -> usize {
         usize::try_from(self.next() % n as u64).expect("below a usize")
+    }
+
+    /// Puts `values` into a random order (Fisher and Yates).
+    pub(crate) fn shuffle(&mut self, values: &mut [f64]) {
+        for last in (1..values.len()).rev() {
+            values.swap(last, self.below(last + 1));
+        }
     }
 }

@@ -49,10 +49,32 @@ pub struct Cycle {
     pub amplitude: f64,
     /// Share of the variance that the fundamental sine explains.
     pub strength: f64,
-    /// Time of the first crest, on the axis of the times.
+    /// Time of the first crest, on the axis of the times; of a daily or weekly cycle on the local clock.
     pub crest_s: f64,
+    /// Whether people's clocks set it: a cycle of a day or a week, in local time.
+    pub clock: Option<Clock>,
     /// Multiples of the frequency that stand out too.
     pub harmonics: Vec<u32>,
+}
+
+/// A cycle of people's clocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clock {
+    /// Every day.
+    Day,
+    /// Every week.
+    Week,
+}
+
+impl Clock {
+    const ALL: [Self; 2] = [Self::Day, Self::Week];
+
+    fn length_s(self) -> f64 {
+        match self {
+            Self::Day => 86_400.0,
+            Self::Week => 604_800.0,
+        }
+    }
 }
 
 /// A period for which the values have no answer.
@@ -79,6 +101,9 @@ const NEAR: usize = 16;
 const NEAR_MIN: usize = 3;
 /// Distance from a frequency, in independent frequencies, within which a wave is the same one.
 const SAME: f64 = 1.5;
+/// Distance from a multiple of a daily frequency, in independent frequencies, of the parts into which a change
+/// of the clock splits it.
+const PARTS: f64 = 3.0;
 /// Values beyond this many deviations (by the median of distances) are clipped.
 const WILD: f64 = 6.0;
 
@@ -127,6 +152,51 @@ pub fn cycles(points: &[(f64, f64)], alpha: f64) -> Cycles {
         search(&series, alpha, (start, step_s), &mut found);
     }
     too_long(&mut found);
+    found
+}
+
+/// Variant of [`cycles`] that finds daily and weekly cycles on the local clock.
+///
+/// At a change to or from daylight saving, what happens at nine by the clock moves by an hour in universal
+/// time. If the series contains such a change, these cycles and their harmonics are looked for in a second
+/// search, with times as the clock showed them; all others are those of the first.
+///
+/// - `offset_s`: seconds that the clock is ahead of universal time at a time.
+pub fn cycles_by_the_clock(points: &[(f64, f64)], alpha: f64, offset_s: &dyn Fn(f64) -> f64) -> Cycles {
+    let mut found = cycles(points, alpha);
+    let offsets: Vec<f64> = points.iter().map(|p| offset_s(p.0)).collect();
+    let one_offset = offsets.windows(2).all(|w| w[0].total_cmp(&w[1]).is_eq());
+    let span_s = found.span_s;
+    let clock_of = |cycle: &Cycle| {
+        let is_near = |clock: &Clock| (span_s / cycle.period_s - span_s / clock.length_s()).abs() <= SAME / 2.0;
+        Clock::ALL.into_iter().find(is_near)
+    };
+    if one_offset {
+        for cycle in &mut found.cycles {
+            cycle.clock = clock_of(cycle);
+            if cycle.clock.is_some() {
+                cycle.crest_s += offset_s(cycle.crest_s);
+            }
+        }
+        return found;
+    }
+    let local: Vec<(f64, f64)> = points.iter().zip(offsets).map(|(p, offset)| (p.0 + offset, p.1)).collect();
+    let by_clock = cycles(&local, alpha).cycles.into_iter();
+    let by_clock: Vec<Cycle> = by_clock
+        .map(|cycle| Cycle { clock: clock_of(&cycle), ..cycle })
+        .filter(|cycle| cycle.clock.is_some())
+        .collect();
+    // In universal time a daily cycle is split in two or more; none of them stands beside the whole one.
+    let is_part = |cycle: &Cycle| {
+        let near = |of: &Cycle| {
+            let times = (of.period_s / cycle.period_s).round().max(1.0);
+            (span_s / cycle.period_s - times * span_s / of.period_s).abs() <= PARTS
+        };
+        clock_of(cycle).is_some() || by_clock.iter().any(near)
+    };
+    found.cycles.retain(|cycle| !is_part(cycle));
+    found.cycles.extend(by_clock);
+    found.cycles.sort_by(|a, b| b.strength.total_cmp(&a.strength));
     found
 }
 
@@ -330,6 +400,7 @@ fn group(mut standing: Vec<Standing>, span: f64, (start, step_s): (f64, f64), fo
             amplitude: one.wave.amplitude(),
             strength: one.wave.strength,
             crest_s: start + one.wave.crest() * step_s,
+            clock: None,
             harmonics,
         });
     }

@@ -26,7 +26,7 @@ pub(crate) fn noise(values: &[f64]) -> Option<f64> {
 }
 
 /// 1 / the 75 % quantile of the normal distribution.
-const TO_SD: f64 = 1.482_602_218_505_602;
+pub(crate) const TO_SD: f64 = 1.482_602_218_505_602;
 
 /// Mean and its standard error.
 pub(crate) fn mean_and_error(values: &[f64]) -> (f64, f64) {

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use record::bakeoff::{Attempt, Bakeoff, Levels, TrialState};
-use record::run::{RunHeader, RunId, RunKind, RunState};
+use record::run::{Run, RunHeader, RunId, RunKind, RunState};
 use record::target;
 
 use crate::copies::{self, CopiedFile};
@@ -29,6 +29,9 @@ pub(crate) const EVENTS: &str = "events.jsonl";
 pub const TRIAL_LABEL: &str = "trial";
 /// Label with the number of the attempt at the trial, from 1.
 pub const ATTEMPT_LABEL: &str = "attempt";
+
+/// Reader of a bake-off's runs.
+type ReadRun = fn(&Archive, RunId) -> Result<Run, ArchiveError>;
 
 impl Archive {
     /// Writes a bake-off that is about to begin: plan, order, machine, and an empty journal.
@@ -68,6 +71,19 @@ impl Archive {
     /// No bake-off has that name, or it cannot be read, or its files have changed. A damaged run of it makes
     /// a damaged attempt, not an error.
     pub fn bakeoff(&self, id: RunId) -> Result<Bakeoff, ArchiveError> {
+        self.bakeoff_with(id, Self::run)
+    }
+
+    /// Variant of [`Self::bakeoff`] without the runs' numbers over time: [`Self::run_summary`] reads them.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::bakeoff`].
+    pub fn bakeoff_summary(&self, id: RunId) -> Result<Bakeoff, ArchiveError> {
+        self.bakeoff_with(id, Self::run_summary)
+    }
+
+    fn bakeoff_with(&self, id: RunId, read_run: ReadRun) -> Result<Bakeoff, ArchiveError> {
         let folder = self.tree.bakeoff(id);
         if !folder.is_dir() {
             return Err(ArchiveError::NotFound { text: id.to_string() });
@@ -96,7 +112,7 @@ impl Archive {
             if let Some(run) = told.run.filter(|run| !read.insert(*run)) {
                 return Err(ArchiveError::damaged(&folder.join(EVENTS), format!("it names run {run} twice")));
             }
-            bakeoff.attempts.push(self.attempt(told)?);
+            bakeoff.attempts.push(self.attempt(told, read_run)?);
         }
         Ok(bakeoff)
     }
@@ -142,9 +158,9 @@ impl Archive {
     }
 
     /// Reads an attempt with its run. An attempt with a damaged run is damaged, without numbers.
-    fn attempt(&self, told: AttemptRecord) -> Result<Attempt, ArchiveError> {
+    fn attempt(&self, told: AttemptRecord, read_run: ReadRun) -> Result<Attempt, ArchiveError> {
         let AttemptRecord { trial, state, reason, run, .. } = told;
-        match run.map(|id| (id, self.run(id))) {
+        match run.map(|id| (id, read_run(self, id))) {
             None => Ok(Attempt { trial, state, reason, run: None }),
             Some((_, Ok(run))) => Ok(Attempt { trial, state, reason, run: Some(run) }),
             Some((id, Err(error))) if error.is_damage() => {

@@ -71,6 +71,20 @@ impl Archive {
         manifest.load.map(|form| form.read(Vec::new())).transpose().map_err(in_file(&folder, MANIFEST))
     }
 
+    /// Variant of [`Self::run`] that reads the manifest alone: results of the whole run, without numbers over
+    /// time.
+    ///
+    /// # Errors
+    ///
+    /// No run has that name, or its manifest is missing or damaged.
+    pub fn run_summary(&self, id: RunId) -> Result<Run, ArchiveError> {
+        let folder = self.tree.run(id);
+        if !folder.is_dir() {
+            return Err(ArchiveError::NotFound { text: id.to_string() });
+        }
+        summary(read_manifest(&folder, id)?).map_err(in_file(&folder, MANIFEST))
+    }
+
     fn run_without_slices(
         &self,
         id: RunId,
@@ -80,46 +94,39 @@ impl Archive {
         if !folder.is_dir() {
             return Err(ArchiveError::NotFound { text: id.to_string() });
         }
-        let Stored { manifest, header } = read_manifest(&folder, id)?;
-        let cpu = intervals(&folder, &manifest)?;
+        let stored = read_manifest(&folder, id)?;
+        let manifest = &stored.manifest;
+        let cpu = intervals(&folder, manifest)?;
         let missing = manifest.not_observed.iter().map(|(name, why)| (name.clone(), Missing::because(why)));
         let mut instruments = Instruments { missing: missing.collect(), ..Instruments::default() };
-        visit_all(&mut Reading { folder: &folder, manifest: &manifest, into: &mut instruments })?;
+        visit_all(&mut Reading { folder: &folder, manifest, into: &mut instruments })?;
         let series = match manifest.file(SERIES) {
             None => Vec::new(),
-            Some(_) => series::read_samples(&checked(&folder, &manifest, SERIES)?)
-                .map_err(in_file(&folder, SERIES))?,
+            Some(_) => {
+                series::read_samples(&checked(&folder, manifest, SERIES)?).map_err(in_file(&folder, SERIES))?
+            }
         };
         if manifest.load.is_some() {
-            latencies(&folder, &manifest, each)?;
+            latencies(&folder, manifest, each)?;
         }
-        let load = manifest.load.map(|form| form.read(Vec::new())).transpose();
-        let load = load.map_err(in_file(&folder, MANIFEST))?;
-        let proofs = manifest.proofs.into_iter().map(ProofForm::read).collect::<Result<_, _>>();
-        let proofs = proofs.map_err(in_file(&folder, MANIFEST))?;
-        let environment = manifest.environment.read().map_err(in_file(&folder, MANIFEST))?;
-        let recorded = manifest.recorded.map(RecordedForm::read).transpose();
-        let recorded = recorded.map_err(in_file(&folder, MANIFEST))?;
-        let throttled = ThrottledForm::read(manifest.throttled);
-        let server_cpu = manifest.server_cpu.read().map_err(in_file(&folder, MANIFEST))?;
-        let resources = resources::read(manifest.resources).map_err(in_file(&folder, MANIFEST))?;
-        let warm_up = manifest.warm_up.map(WarmUpForm::read).transpose();
-        let warm_up = warm_up.map_err(in_file(&folder, MANIFEST))?;
-        Ok(Run {
-            header,
-            environment,
-            load,
-            cpu,
-            server_cpu,
-            resources,
-            warm_up,
-            instruments,
-            series,
-            proofs,
-            recorded,
-            throttled,
-        })
+        let whole = summary(stored).map_err(in_file(&folder, MANIFEST))?;
+        Ok(Run { cpu, instruments, series, ..whole })
     }
+}
+
+/// The part of a run that its manifest holds.
+fn summary(Stored { manifest, header }: Stored) -> Result<Run, Wrong> {
+    let proofs = manifest.proofs.into_iter().map(ProofForm::read).collect::<Result<_, _>>()?;
+    Ok(Run {
+        load: manifest.load.map(|form| form.read(Vec::new())).transpose()?,
+        proofs,
+        recorded: manifest.recorded.map(RecordedForm::read).transpose()?,
+        throttled: ThrottledForm::read(manifest.throttled),
+        server_cpu: manifest.server_cpu.read()?,
+        resources: resources::read(manifest.resources)?,
+        warm_up: manifest.warm_up.map(WarmUpForm::read).transpose()?,
+        ..Run::unmeasured(header, manifest.environment.read()?)
+    })
 }
 
 /// A manifest that agrees with its checksum and its folder.

@@ -58,7 +58,12 @@ impl Cli {
     /// Whether the command reads files that may be untrusted.
     pub(crate) fn reads_what_others_wrote(&self) -> bool {
         match &self.command {
-            Command::Report(_) | Command::Runs(_) | Command::Host(_) | Command::Import(_) => true,
+            Command::Report(_)
+            | Command::Runs(_)
+            | Command::History(_)
+            | Command::Periods(_)
+            | Command::Host(_)
+            | Command::Import(_) => true,
             Command::Profile(args) => args.compares(),
             Command::Compare(args) => args.reads_archive(),
             _ => false,
@@ -95,6 +100,9 @@ pub(crate) enum Command {
     Dder(cmd::dder::Args),
     Compare(Box<cmd::compare::Args>),
     Report(cmd::report::Args),
+    History(cmd::history::Args),
+    Periods(cmd::periods::Args),
+    Aa(cmd::aa::Args),
     Runs(cmd::runs::Args),
     Cpu(cmd::cpu::Args),
     Io(cmd::io::Args),

@@ -1,5 +1,6 @@
 //! One file per command.
 
+pub(crate) mod aa;
 pub(crate) mod compare;
 pub(crate) mod cpu;
 pub(crate) mod dder;
@@ -8,6 +9,7 @@ pub(crate) mod experiment;
 pub(crate) mod gates;
 pub(crate) mod generate;
 mod global;
+pub(crate) mod history;
 pub(crate) mod hog;
 pub(crate) mod host;
 pub(crate) mod import;
@@ -18,6 +20,7 @@ pub(crate) mod lock_options;
 pub(crate) mod locks;
 pub(crate) mod memory;
 pub(crate) mod nic;
+pub(crate) mod periods;
 pub(crate) mod plan;
 pub(crate) mod prepare;
 pub(crate) mod profile;
@@ -56,6 +59,9 @@ pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> anyhow::Result<Exit> {
         Command::Dder(args) => dder::run(args, &global, out),
         Command::Scale(args) => scale::run(args, &global, out),
         Command::Report(args) => report::run(args, &global, out),
+        Command::History(args) => history::run(args, &global, out),
+        Command::Periods(args) => periods::run(args, &global, out),
+        Command::Aa(args) => aa::run(args, &global, out),
         Command::Runs(args) => runs::run(args, &global, out),
         Command::Compare(args) => compare::run(args, &global, out),
         Command::Cpu(args) => cpu::run(args, &global, out),

@@ -10,10 +10,12 @@
 
 mod error;
 mod fields;
+pub mod history;
 mod lines;
 pub mod render;
 pub mod series;
 pub mod solaris;
+pub mod table;
 pub mod timeline;
 pub mod vmstat_s;
 pub mod watch;

@@ -53,6 +53,7 @@ pub struct Plan {
     pub(crate) shortened: bool,
     /// Rates that were found, by the levels of the other sub-plot factors.
     pub(crate) found: BTreeMap<Levels, f64>,
+    pub(crate) against_itself: Option<u32>,
 }
 
 /// A rate that is measured before the first trial, on the reference configuration.
@@ -461,6 +462,42 @@ impl Plan {
         let commands = self.setup.iter_mut().chain(prepare).chain(self.values.iter_mut().map(|v| &mut v.run));
         all.extend(commands.map(|run| &mut run.run.template));
         all
+    }
+
+    /// Variant of the plan that compares its reference configuration with itself, for the rate of false
+    /// verdicts.
+    ///
+    /// Each compared factor has its reference alone. A new whole-plot factor has two levels, which nothing in
+    /// the plan uses. The text stays the same; there are no gates.
+    ///
+    /// - `number`: distinguishes repetitions, which have different orders; from 1.
+    #[must_use]
+    pub fn against_itself(&self, number: u32) -> Self {
+        let mut plan = self.clone();
+        for factor in &mut plan.factors {
+            factor.values = factor.reference.take().map_or(factor.values.clone(), |only| vec![only]);
+        }
+        let is_taken = |name: &str| plan.factors.iter().any(|factor| factor.name == name);
+        let name = ["copy", "copy-of-reference"].into_iter().find(|name| !is_taken(name)).unwrap_or("copy-2");
+        // Names of one length: the size of the environment can change the speed of a program.
+        let copies = ["a", "b"].map(str::to_owned);
+        let factor = Factor {
+            name: name.to_owned(),
+            reference: Some(copies[0].clone()),
+            values: copies.into(),
+            plot: Plot::Whole,
+        };
+        plan.factors.insert(0, factor);
+        plan.seed = self.seed.wrapping_add(u64::from(number));
+        plan.judge.family = format!("{name} vs reference");
+        plan.judge.gates.clear();
+        plan.against_itself = Some(number);
+        plan
+    }
+
+    /// Number of the repetition, if the plan compares its reference with itself.
+    pub fn repetition(&self) -> Option<u32> {
+        self.against_itself
     }
 
     /// Variant of the plan that is just long enough to show that it works: two blocks, measured phases of 0.3

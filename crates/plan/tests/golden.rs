@@ -59,3 +59,19 @@ fn the_documentation_has_every_key() {
 }
 const BEGIN: &str = "<!-- keys: begin -->";
 const END: &str = "<!-- keys: end -->";
+
+#[test]
+fn a_plan_against_itself_has_its_reference_twice_and_its_own_text() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata");
+    let plan = read(&folder.join("good/model.toml")).expect("the plan is sound");
+    let (first, second) = (plan.against_itself(1), plan.against_itself(2));
+    let trials = first.trials();
+    let factor = plan.factors().iter().find(|f| f.reference.is_some()).expect("it compares a factor");
+    assert!(trials.iter().all(|t| Some(&t.levels[&factor.name]) == factor.reference.as_ref()));
+    let of = |copy: &str| trials.iter().filter(|t| t.levels["copy"] == copy).count();
+    assert_eq!((of("a"), of("b")), (trials.len() / 2, trials.len() / 2));
+    assert_eq!((first.text(), first.repetition()), (plan.text(), Some(1)));
+    assert_ne!(trials, second.trials(), "each repetition has another order");
+    assert_eq!(trials, plan.against_itself(1).trials());
+    assert!(first.gates().is_empty());
+}

@@ -21,6 +21,7 @@ pub mod gate;
 pub mod histogram;
 pub mod hosts;
 pub mod instruments;
+pub mod labels;
 pub mod limits;
 pub mod load;
 pub mod locks;

@@ -1,15 +1,18 @@
 //! Intervals as comma-separated values: a row for each CPU, interface or lock. A missing value is an empty
 //! cell.
 //!
-//! `t_s` counts from `start_ns`, the start of the first interval, to the end of a row's interval.
+//! Of intervals, `t_s` counts from `start_ns`, the start of the first interval, to the end of a row's interval.
 
 use std::io::{self, Write};
 
+use analysis::history::History;
 use record::cpu::CpuInterval;
 use record::csv::write_row;
 use record::locks::{LockInterval, UserLockInterval};
 use record::missing::Maybe;
 use record::nic::NicInterval;
+
+use crate::number::rfc3339;
 
 const CPU: [&str; 25] = [
     "t_s",
@@ -278,6 +281,46 @@ fn since_s(until_ns: u64, start_ns: u64) -> f64 {
 
 fn cell<T: ToString>(value: &Maybe<T>) -> String {
     value.as_ref().map_or_else(|_| String::new(), ToString::to_string)
+}
+
+/// Writes one row for each value of the histories, with the changes and breaks that begin at it.
+///
+/// # Errors
+///
+/// Fails if writing to `out` fails.
+pub fn history(out: &mut dyn Write, histories: &[History]) -> io::Result<()> {
+    let heads = ["time", "metric", "subject", "environment", "run", "version", "value", "low", "high", "event"];
+    write_row(out, heads)?;
+    for history in histories {
+        for (i, point) in history.points.iter().enumerate() {
+            let end = |of: fn(&(f64, f64)) -> f64| {
+                point.interval.as_ref().map_or(String::new(), |interval| of(interval).to_string())
+            };
+            let is_break = history.breaks.iter().any(|b| b.at == i);
+            let event = match history.changes.iter().find(|c| c.at == i) {
+                Some(change) if change.after > change.before => "rise",
+                Some(_) => "fall",
+                None if is_break => "break",
+                None => "",
+            };
+            write_row(
+                out,
+                [
+                    rfc3339(point.at_unix_ns),
+                    history.key.metric.clone(),
+                    history.key.subject.clone(),
+                    history.key.host.clone(),
+                    point.run.to_string(),
+                    point.version.clone().unwrap_or_default(),
+                    point.value.to_string(),
+                    end(|interval| interval.0),
+                    end(|interval| interval.1),
+                    event.to_owned(),
+                ],
+            )?;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -201,6 +201,29 @@ fn small(value: f64) -> String {
     if value.abs() < 0.001 { format!("{value:.2e}") } else { significant_4(value) }
 }
 
+/// A value of a metric by its name; of an imported metric, the number as it is.
+pub(crate) fn named_value(metric: &str, value: f64) -> String {
+    match Metric::from_word(metric) {
+        Some(metric) => metric_value(metric, value),
+        None if matches!(metric, "time" | "cpu-time") && value > 0.0 => latency(value * 1e9),
+        None if value != 0.0 && value.abs() < 0.1 => significant(value),
+        None => significant_4(value),
+    }
+}
+
+/// `90 s`, `5 min`, `13 h 20 min`, `1 day`, `7 days 2 h`: the length of a cycle or of a series.
+pub(crate) fn long_span(seconds: f64) -> String {
+    const DAY_S: f64 = 86_400.0;
+    if seconds < DAY_S - 30.0 {
+        return span(seconds);
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a span on paper")]
+    let hours = (seconds / 3_600.0).round() as u64;
+    let (days, hours) = (hours / 24, hours % 24);
+    let days = if days == 1 { "1 day".to_owned() } else { format!("{} days", count(days)) };
+    if hours == 0 { days } else { format!("{days} {hours} h") }
+}
+
 /// Four significant digits.
 pub(crate) fn significant_4(value: f64) -> String {
     match value.abs() {
@@ -305,6 +328,22 @@ mod tests {
             span,
         );
         assert_eq!(count(1_234_567), "1,234,567");
+    }
+
+    #[test]
+    fn long_spans_are_days_and_hours() {
+        check(
+            &[
+                (90.0, "90 s"),
+                (48_000.0, "13 h 20 min"),
+                (86_395.0, "1 day"),
+                (612_000.0, "7 days 2 h"),
+                (1_209_300.0, "14 days"),
+            ],
+            long_span,
+        );
+        check(&[(0.002, "2.00ms"), (0.0, "0.000")], |v| named_value("time", v));
+        check(&[(0.002, "0.00200"), (12.5, "12.50"), (-3.0, "-3.000")], |v| named_value("x", v));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Names and sentences for reports.
 
+use analysis::cycles::{Clock, Cycle};
 use analysis::sweep::{Cost, Estimate, Shape};
 use analysis::usl::{Cliff, Law, Scaling};
 use analysis::{Cell, Comparisons};
@@ -201,6 +202,18 @@ fn may_be(scaling: &Scaling, law: Law) -> String {
         }
         _ => ", which so few levels cannot tell".to_owned(),
     }
+}
+
+/// `highest about 14:30`, `highest about Tuesday 14:30`: the crest of a cycle that the clock sets.
+pub(crate) fn by_the_clock(cycle: &Cycle) -> Option<String> {
+    let form = match cycle.clock? {
+        Clock::Day => "%H:%M",
+        Clock::Week => "%A %H:%M",
+    };
+    #[expect(clippy::cast_possible_truncation, reason = "seconds of a date")]
+    let minutes = (cycle.crest_s / 60.0).round() as i64;
+    let crest = jiff::Timestamp::from_second(minutes.checked_mul(60)?).ok()?;
+    Some(format!("highest about {}", crest.strftime(form)))
 }
 
 /// A value with its interval, both formatted by `write`.

@@ -17,7 +17,7 @@ use crate::account::Account;
 use crate::beside::Beside;
 use crate::budget::Budget;
 use crate::error::RunnerError;
-use crate::ledger::{self, BESIDE_OTHERS, Ledger, Mark, SHORTENED, command_line, event, mark};
+use crate::ledger::{self, AGAINST_ITSELF, BESIDE_OTHERS, Ledger, Mark, SHORTENED, command_line, event, mark};
 use crate::machine::Machine;
 use crate::options::{Options, approve, own_text};
 use crate::preflight::{Finding, Severity, preflight};
@@ -358,7 +358,8 @@ pub(crate) fn observers(plan: &Plan) -> Beside {
 /// Returns the marks of a bake-off and of its runs.
 pub(crate) fn marks(plan: &Plan, beside_others: bool) -> impl Iterator<Item = Mark> {
     let marks = [(SHORTENED, plan.is_shortened()), (BESIDE_OTHERS, beside_others)];
-    marks.into_iter().filter(|(_, is)| *is).map(|(name, _)| mark(name))
+    let repetition = plan.repetition().map(|number| (AGAINST_ITSELF.to_owned(), number.to_string()));
+    marks.into_iter().filter(|(_, is)| *is).map(|(name, _)| mark(name)).chain(repetition)
 }
 
 /// Builds the bake-off before its first step.
@@ -434,6 +435,8 @@ fn archived_plan(
     let id = bakeoff.header.id;
     let (text, name) = plan_text(bakeoff, options, journal)?;
     let plan = plan::read(&text, &name).map_err(|source| RunnerError::ArchivedPlan { id, source })?;
+    let repetition = bakeoff.header.labels.get(AGAINST_ITSELF).and_then(|number| number.parse().ok());
+    let plan = repetition.map_or(plan.clone(), |number| plan.against_itself(number));
     let plan = if bakeoff.header.labels.contains_key(SHORTENED) { plan.shortened() } else { plan };
     if plan.trials() != bakeoff.trials {
         return Err(RunnerError::AnotherOrder { id, version: bakeoff.header.tool_version.clone() });

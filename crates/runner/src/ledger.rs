@@ -23,7 +23,10 @@ pub(crate) const SHORTENED: &str = "shortened";
 /// Label of a run, and of its bake-off, that other work on the machine may have disturbed.
 pub(crate) const BESIDE_OTHERS: &str = "beside-others";
 
-/// A label with the value `yes`.
+/// Label of a run, and of its bake-off, of a plan's reference against itself: the number of the repetition.
+pub(crate) const AGAINST_ITSELF: &str = "against-itself";
+
+/// A label; most have the value `yes`.
 pub(crate) type Mark = (String, String);
 
 /// Returns the mark `name`.

@@ -147,6 +147,56 @@ fn too_few_cycles_or_values_have_no_answer() {
     assert_eq!(cycles(&one_time, 0.01).n, 1);
 }
 
+/// An hour of daylight saving from `change_s` on.
+fn offset(change_s: f64) -> impl Fn(f64) -> f64 {
+    move |t| if t < change_s { 3_600.0 } else { 7_200.0 }
+}
+
+#[test]
+fn what_happens_at_nine_by_the_clock_is_one_daily_cycle_over_a_change_of_the_clock() {
+    let start = red(0, 1, 0.0)[0].0;
+    let offset = offset(start + 7.0 * DAY);
+    for seed in 0..5 {
+        let mut points = red(seed, WEEKS_2, 0.3);
+        for (t, y) in &mut points {
+            // From nine to eleven by the clock.
+            let hour = (*t + offset(*t)) % DAY / 3_600.0;
+            *y += if (9.0..11.0).contains(&hour) { 3.0 } else { 0.0 };
+        }
+        let found = cycles_by_the_clock(&points, 0.01, &offset);
+        let [day] = &found.cycles[..] else { panic!("{seed}: {found:?}") };
+        assert_eq!(day.clock, Some(Clock::Day));
+        let crest_h = day.crest_s % DAY / 3_600.0;
+        assert!((crest_h - 10.0).abs() < 0.5, "{seed}: {crest_h}");
+        assert!((day.period_s / DAY - 1.0).abs() < 0.01 && day.harmonics.contains(&2), "{day:?}");
+    }
+}
+
+#[test]
+fn a_cycle_that_ignores_the_clock_stays_as_it_is() {
+    let start = red(0, 1, 0.0)[0].0;
+    let mut points = red(1, WEEKS_2, 0.3);
+    wave(&mut points, 5_000.0, 1.0);
+    let found = cycles_by_the_clock(&points, 0.01, &offset(start + 7.0 * DAY));
+    assert_eq!(found.cycles, cycles(&points, 0.01).cycles);
+    // Without a change of the clock the crest is the clock's, too.
+    let mut points = red(1, WEEKS_2, 0.3);
+    wave(&mut points, DAY, 1.0);
+    let found = cycles_by_the_clock(&points, 0.01, &|_| 7_200.0);
+    assert_eq!(found.cycles[0].clock, Some(Clock::Day));
+    assert!((found.cycles[0].crest_s % DAY / 3_600.0 - 2.0).abs() < 0.5, "{found:?}");
+}
+
+#[test]
+fn noise_has_no_cycle_over_a_change_of_the_clock() {
+    let start = red(0, 1, 0.0)[0].0;
+    let offset = offset(start + 7.0 * DAY);
+    let claims = (0..60)
+        .filter(|seed| !cycles_by_the_clock(&red(*seed, 1_000, 0.8), 0.01, &offset).cycles.is_empty())
+        .count();
+    assert!(claims <= 3, "{claims} of 60");
+}
+
 #[test]
 fn order_and_doubled_times_change_nothing() {
     let mut points = red(4, 1_000, 0.5);

@@ -62,6 +62,7 @@ pub(super) fn assemble(parsed: ParsedPlan, text: &str, name: &str, parts: Parts)
         unsupported: parts.unsupported,
         shortened: false,
         found: std::collections::BTreeMap::new(),
+        against_itself: None,
     })
 }
 

@@ -1,5 +1,6 @@
 //! Tables and sentences for terminals of at least 40 columns, and for pipes.
 
+mod aa;
 mod bakeoff;
 mod block_io;
 mod command;
@@ -7,6 +8,7 @@ mod commands;
 mod cpu;
 mod ending;
 mod gates;
+mod history;
 mod hosts;
 mod instruments;
 mod load;
@@ -14,6 +16,7 @@ mod locks;
 mod memory;
 mod nic;
 mod nic_peers;
+mod periods;
 mod power;
 mod profile;
 pub(crate) mod proofs;
@@ -31,6 +34,7 @@ use std::io::{self, Write};
 
 use record::printable::printable;
 
+pub use aa::aa;
 use bakeoff::verdict_tint;
 pub use bakeoff::{bakeoff, comparisons};
 pub use block_io::{IoHistogram, IoView, io_interval};
@@ -38,6 +42,8 @@ pub use command::command;
 pub(crate) use commands::pair_sentence;
 pub use commands::{answer as commands_answer, commands};
 pub use cpu::cpu_interval;
+pub use history::{Left, history};
+pub(crate) use history::{all_suspects, history_answer, size_of_change};
 pub use hosts::hosts;
 pub use instruments::instruments;
 pub(crate) use load::{P99, latency_cell, on_paper};
@@ -46,6 +52,7 @@ pub use locks::{LockView, lock_interval, user_lock_interval};
 pub use memory::memory_interval;
 pub use nic::{NicView, nic_interval, nic_list};
 pub use nic_peers::nic_peers;
+pub use periods::periods;
 pub use power::energy;
 pub use profile::{profile, profile_changes};
 pub(crate) use proofs::cited;

@@ -1,0 +1,84 @@
+//! Sizes of changes: levels before and after, with an interval that allows for the memory of the noise.
+
+use super::divisive::Found;
+use super::memory::{AR1_MAX, lag_1, unbiased};
+use crate::robust::{mad, median};
+use crate::student::t_above;
+
+/// A change with its size, in the units of the values.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Sized {
+    /// The change.
+    pub(super) found: Found,
+    /// Mean of the values from the change before, without outliers.
+    pub(super) before: f64,
+    /// Mean of the values up to the next change, without outliers.
+    pub(super) after: f64,
+    /// 95 % interval of the difference.
+    pub(super) interval: (f64, f64),
+}
+
+/// Share of both tails of the interval.
+const TAILS: f64 = 0.05;
+/// Values beyond this many deviations from the median of their stretch are moved there.
+const WILD: f64 = 5.0;
+
+/// Sizes of the changes that move the level by at least `band`.
+///
+/// The smallest of the others is dropped first: the stretches on both sides of it become one, and the sizes
+/// of its neighbors change.
+pub(super) fn sizes(values: &[f64], mut found: Vec<Found>, band: f64) -> Vec<Sized> {
+    loop {
+        let sized = all(values, &found);
+        let by = |i: usize| (sized[i].after - sized[i].before).abs();
+        let smallest = (0..sized.len()).min_by(|a, b| by(*a).total_cmp(&by(*b)));
+        match smallest {
+            Some(smallest) if by(smallest) < band => drop(found.remove(smallest)),
+            _ => return sized,
+        }
+    }
+}
+
+fn all(values: &[f64], found: &[Found]) -> Vec<Sized> {
+    let ends: Vec<usize> =
+        std::iter::once(0).chain(found.iter().map(|f| f.at)).chain([values.len()]).collect();
+    let stretches: Vec<Vec<f64>> = ends.windows(2).map(|w| tamed(&values[w[0]..w[1]])).collect();
+    let means: Vec<f64> = stretches.iter().map(|s| s.iter().sum::<f64>() / s.len() as f64).collect();
+    let left: Vec<f64> =
+        stretches.iter().zip(&means).flat_map(|(stretch, mean)| stretch.iter().map(move |v| v - mean)).collect();
+    let n = left.len() as f64;
+    let ar1 = unbiased(lag_1(&left), n / stretches.len() as f64).clamp(0.0, AR1_MAX);
+    let inflations: Vec<f64> = stretches.iter().map(|s| inflation(s.len(), ar1)).collect();
+    // Means take up as many values as they have the variance of.
+    let free = (n - inflations.iter().sum::<f64>()).max(1.0);
+    let variance = left.iter().map(|r| r * r).sum::<f64>() / free;
+    let df = (free * (1.0 - ar1) / (1.0 + ar1)).max(1.0);
+    let of_mean = |i: usize| variance * inflations[i] / stretches[i].len() as f64;
+    let sized = |(i, found): (usize, &Found)| {
+        let difference = means[i + 1] - means[i];
+        let half = t_above(TAILS / 2.0, df) * (of_mean(i) + of_mean(i + 1)).sqrt();
+        Sized {
+            found: *found,
+            before: means[i],
+            after: means[i + 1],
+            interval: (difference - half, difference + half),
+        }
+    };
+    found.iter().enumerate().map(sized).collect()
+}
+
+/// Variance of the mean of `n` values over that of independent ones.
+fn inflation(n: usize, ar1: f64) -> f64 {
+    let n = n as f64;
+    // The sum over all pairs, in closed form.
+    let pairs = ar1 / (1.0 - ar1) - ar1 * (1.0 - ar1.powf(n)) / (n * (1.0 - ar1).powi(2));
+    1.0 + 2.0 * pairs
+}
+
+fn tamed(values: &[f64]) -> Vec<f64> {
+    let (Some(middle), Some(spread)) = (median(values), mad(values)) else { return Vec::new() };
+    if spread <= 0.0 {
+        return values.to_vec();
+    }
+    values.iter().map(|v| v.clamp(middle - WILD * spread, middle + WILD * spread)).collect()
+}

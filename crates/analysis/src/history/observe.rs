@@ -1,0 +1,199 @@
+//! Values of the runs of an archive, with the series that each belongs to.
+
+use std::collections::BTreeMap;
+
+use record::bakeoff::{Bakeoff, Levels, Metric};
+use record::command::CommandEnd;
+use record::environment::Environment;
+use record::labels;
+use record::load::LoadRecord;
+use record::missing::{Maybe, Missing};
+use record::run::{Run, RunHeader};
+
+use super::{Key, Observed, Point};
+use crate::metric::value;
+use crate::paired::Paired;
+
+/// Values of a run, and the metrics without one.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Observations {
+    /// Values.
+    pub observed: Vec<Observed>,
+    /// Metrics of the run that have no value, with the reason.
+    pub left_out: Vec<(String, Missing)>,
+}
+
+/// Label of an imported value with the name of the measured thing.
+pub const SUBJECT_LABEL: &str = "benchmark";
+/// Label, of a run or of an imported value, with the measured version.
+const VERSION_LABEL: &str = "commit";
+/// Host of a run that does not know its own.
+const UNKNOWN_HOST: &str = "unknown";
+
+/// Values of a single run: the metrics of a load, or the time of a recorded command.
+pub fn of_run(run: &Run) -> Observations {
+    let mut found = Observations::default();
+    if let Some(load) = &run.load {
+        let subject = subject_of(load);
+        for metric in Metric::ALL {
+            let value = value(run, *metric).and_then(|v| match (v.middle(), v.unjudged.clone()) {
+                (_, Some(why)) => Err(why),
+                (None, _) => Err(Missing::because("too many events have no end")),
+                (Some(middle), None) => Ok((middle, Ok((v.low, v.high)))),
+            });
+            found.add(run, metric.word(), &subject, value);
+        }
+    }
+    if let Some(recorded) = &run.recorded {
+        let subject = run.header.title.clone();
+        let ended = match recorded.end {
+            CommandEnd::Code(0) => Ok(()),
+            CommandEnd::Code(code) => Err(Missing::because(format!("the command ended with code {code}"))),
+            CommandEnd::Signal(signal) => {
+                Err(Missing::because(format!("signal {signal} ended the command")))
+            }
+            CommandEnd::NoCommand => Err(Missing::because("the run recorded a period, not a command")),
+        };
+        let none = || Err(Missing::because("one value has no interval"));
+        let time = recorded.window.as_ref().map_err(Clone::clone);
+        let time = time.map(|w| ((w.until_ns - w.from_ns) as f64 * 1e-9, none()));
+        let cpu = recorded.by_rusage.as_ref().map_err(Clone::clone);
+        let cpu = cpu.map(|split| (split.sum_ns() as f64 * 1e-9, none()));
+        found.add(run, "time", &subject, ended.clone().and(time));
+        found.add(run, "cpu-time", &subject, ended.and(cpu));
+    }
+    found
+}
+
+/// Values of a bake-off: for each metric and cell, the geometric mean over the blocks.
+pub fn of_bakeoff(bakeoff: &Bakeoff) -> Observations {
+    let mut cells: BTreeMap<&Levels, Vec<&Run>> = BTreeMap::new();
+    for (trial, run) in bakeoff.sealed() {
+        cells.entry(&trial.levels).or_default().push(run);
+    }
+    let mut found = Observations::default();
+    let plan = plan_keys(&bakeoff.plan_text);
+    for (levels, runs) in cells {
+        let named: Vec<String> = levels.iter().map(|(factor, level)| format!("{factor}={level}")).collect();
+        let subject = [&[bakeoff.header.title.clone()][..], &named].concat().join(" ");
+        for metric in &bakeoff.judge.metrics {
+            let judged = |run: &&Run| value(run, *metric).ok()?.judged();
+            let logs: Vec<f64> = runs.iter().filter_map(judged).map(f64::ln).collect();
+            let mean = mean_of(&logs).map(|(mean, interval)| {
+                (mean.exp(), interval.map(|(low, high)| (low.exp(), high.exp())))
+            });
+            let mut facts = facts(&bakeoff.header, &bakeoff.environment);
+            // The versions of server and commands are noted with each trial.
+            facts.extend(known(&runs[0].environment).filter(|(name, _)| !name.starts_with("trial.")));
+            facts.extend(plan.clone());
+            found.put(&bakeoff.header, facts, (metric.word(), &subject), mean);
+        }
+    }
+    found
+}
+
+/// Values of an imported history; none of another import.
+pub fn of_import(run: &Run) -> Observations {
+    let mut found = Observations::default();
+    for sample in &run.series {
+        let labels: BTreeMap<String, String> = labels::read(&sample.labels).into_iter().collect();
+        let (Some(subject), true) = (labels.get(SUBJECT_LABEL), sample.value.is_finite()) else { continue };
+        let mut facts = facts(&run.header, &run.environment);
+        facts.retain(|name, _| !name.starts_with("import.") && name != "command" && name != "bakeoff.version");
+        let own = labels.iter().filter(|(name, _)| *name != SUBJECT_LABEL);
+        facts.extend(own.map(|(name, value)| (name.clone(), value.clone())));
+        let at_ms = i128::from(run.header.anchor.unix_ns / 1_000_000) + i128::from(sample.t_ms);
+        found.observed.push(Observed {
+            key: Key { metric: sample.name.clone(), subject: subject.clone(), host: sample.host.clone() },
+            point: Point {
+                at_unix_ns: u64::try_from(at_ms * 1_000_000).unwrap_or(0),
+                run: run.header.id,
+                version: labels.get(VERSION_LABEL).or_else(|| labels.get("run")).cloned(),
+                value: sample.value,
+                interval: Err(Missing::because("the imported file has no interval")),
+                facts,
+            },
+        });
+    }
+    found
+}
+
+type Measured = Maybe<(f64, Maybe<(f64, f64)>)>;
+
+impl Observations {
+    /// No value, and the reason: the run is not fit for comparison.
+    pub fn unfit(header: &RunHeader) -> Self {
+        let why = Missing::because(format!("the run is {}", header.state.word()));
+        Self { observed: Vec::new(), left_out: vec![("every metric".to_owned(), why)] }
+    }
+
+    fn add(&mut self, run: &Run, metric: &str, subject: &str, value: Measured) {
+        self.put(&run.header, facts(&run.header, &run.environment), (metric, subject), value);
+    }
+
+    fn put(
+        &mut self,
+        header: &RunHeader,
+        facts: BTreeMap<String, String>,
+        (metric, subject): (&str, &str),
+        value: Measured,
+    ) {
+        let (value, interval) = match value {
+            Ok(measured) => measured,
+            Err(why) => return self.left_out.push((metric.to_owned(), why)),
+        };
+        let host = facts.get("host.name").cloned().unwrap_or_else(|| UNKNOWN_HOST.to_owned());
+        self.observed.push(Observed {
+            key: Key { metric: metric.to_owned(), subject: subject.to_owned(), host },
+            point: Point {
+                at_unix_ns: header.anchor.unix_ns,
+                run: header.id,
+                version: header.labels.get(VERSION_LABEL).cloned(),
+                value,
+                interval,
+                facts,
+            },
+        });
+    }
+}
+
+/// Target and workload of a load: what stays the same while settings change.
+fn subject_of(load: &LoadRecord) -> String {
+    format!("{} on {}", load.settings.workload.word(), load.settings.target.masked())
+}
+
+fn known(environment: &Environment) -> impl Iterator<Item = (String, String)> {
+    environment.facts.iter().filter_map(|(name, value)| Some((name.clone(), value.clone().ok()?)))
+}
+
+fn facts(header: &RunHeader, environment: &Environment) -> BTreeMap<String, String> {
+    let labels = header.labels.iter().map(|(name, value)| (format!("label.{name}"), value.clone()));
+    let of_run = [
+        ("command".to_owned(), header.command.clone()),
+        ("bakeoff.version".to_owned(), header.tool_version.clone()),
+    ];
+    known(environment).chain(labels).chain(of_run).collect()
+}
+
+/// Mean of logarithms and its 95 % interval over blocks.
+fn mean_of(logs: &[f64]) -> Measured {
+    if logs.is_empty() {
+        return Err(Missing::because("no sealed trial has a value that may be judged"));
+    }
+    let interval = Paired::of(logs).map(|paired| paired.interval(0.05));
+    let interval = interval.ok_or_else(|| Missing::because("one block has no spread"));
+    Ok((logs.iter().sum::<f64>() / logs.len() as f64, interval))
+}
+
+/// The keys of a plan by section, as far as they stand on one line each.
+fn plan_keys(text: &str) -> Vec<(String, String)> {
+    let (mut section, mut keys) = (String::new(), Vec::new());
+    for line in text.lines().map(str::trim).filter(|line| !line.starts_with('#')) {
+        if line.starts_with('[') && line.ends_with(']') && !line.contains('=') {
+            section = line.trim_matches(['[', ']']).to_owned() + ".";
+        } else if let Some((key, value)) = line.split_once('=') {
+            keys.push((format!("plan.{section}{}", key.trim()), value.trim().to_owned()));
+        }
+    }
+    keys
+}

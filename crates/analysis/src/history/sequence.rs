@@ -1,0 +1,173 @@
+//! From observed values to histories: sorted into series, cut at known breaks, tested for changes.
+
+use std::collections::BTreeMap;
+
+use record::bakeoff::Metric;
+use record::missing::Missing;
+
+use super::divisive::changes;
+use super::effect::{Sized, sizes};
+use super::suspect::{Suspect, suspects};
+use super::{Break, Change, History, Key, Observed, Point, VALUES_MAX, VALUES_MIN};
+use crate::judge::Rules;
+use crate::robust::median;
+
+/// Direction of a metric that is an improvement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sense {
+    /// More is better.
+    More,
+    /// Less is better.
+    Less,
+    /// The name does not tell.
+    Unknown,
+}
+
+impl Sense {
+    /// Sense of a metric of ours, or by the words of an imported name: `_per_s` and `throughput` are better
+    /// if there is more of them, times, sizes and costs if there is less.
+    pub fn of(metric: &str) -> Self {
+        if let Some(known) = Metric::from_word(metric) {
+            return if known.more_is_better() { Self::More } else { Self::Less };
+        }
+        let name = metric.to_lowercase().replace('-', "_");
+        let more = ["throughput", "bandwidth", "qps", "tps", "iops", "ops", "score"];
+        let less = ["latency", "duration", "elapsed", "time", "memory", "rss", "size", "errors", "cost"];
+        let has = |words: &[&str]| name.split('_').any(|part| words.contains(&part));
+        if has(&more) || ["_per_s", "_per_second", "/s"].iter().any(|end| name.ends_with(end)) {
+            Self::More
+        } else if has(&less) || ["_ns", "_us", "_ms", "_s", "_bytes"].iter().any(|end| name.ends_with(end)) {
+            Self::Less
+        } else {
+            Self::Unknown
+        }
+    }
+
+    /// Whether a change by `ratio` is an improvement; `None` if the sense is unknown.
+    pub fn is_better(self, before: f64, after: f64) -> Option<bool> {
+        match self {
+            Self::More => Some(after > before),
+            Self::Less => Some(after < before),
+            Self::Unknown => None,
+        }
+    }
+}
+
+/// Facts of a machine. A difference in one of them is a known break.
+const MACHINE: [&str; 7] = [
+    "cpu.model",
+    "cpu.count",
+    "cpu.sockets",
+    "cpu.cores",
+    "memory.bytes",
+    "numa.nodes",
+    "kernel.release",
+];
+
+/// Sorts values into histories, and finds the changes of each.
+///
+/// Each stretch between two breaks is tested at alpha. Its false changes: `docs/validation.md`.
+///
+/// - `observed`: in any order. Of values of one series at one time, the last one counts.
+/// - `rules`: alpha of a stretch; smaller changes than `rope_ratio` are left out.
+pub fn histories(observed: Vec<Observed>, rules: Rules) -> Vec<History> {
+    let mut series: BTreeMap<Key, BTreeMap<u64, Point>> = BTreeMap::new();
+    for Observed { key, point } in observed {
+        series.entry(key).or_default().insert(point.at_unix_ns, point);
+    }
+    series.into_iter().map(|(key, points)| history(key, points.into_values().collect(), rules)).collect()
+}
+
+fn history(key: Key, points: Vec<Point>, rules: Rules) -> History {
+    let breaks: Vec<Break> = (1..points.len()).filter_map(|at| break_at(&points, at)).collect();
+    let ends: Vec<usize> =
+        std::iter::once(0).chain(breaks.iter().map(|b| b.at)).chain([points.len()]).collect();
+    let (mut found, mut untested) = (Vec::new(), 0);
+    for stretch in ends.windows(2) {
+        let (from, to) = (stretch[0].max(stretch[1].saturating_sub(VALUES_MAX)), stretch[1]);
+        untested += from - stretch[0];
+        if to - from < VALUES_MIN {
+            untested += to - from;
+            continue;
+        }
+        found.extend(of_stretch(&points[from..to], rules).into_iter().map(|c| Change { at: from + c.at, ..c }));
+    }
+    for i in 0..found.len() {
+        let neighbor = |at: Option<usize>, or: usize| at.unwrap_or(or);
+        let at = found[i].at;
+        let from = neighbor(ends.iter().copied().rfind(|end| *end < at), 0)
+            .max(neighbor(i.checked_sub(1).map(|before| found[before].at), 0));
+        let to = neighbor(ends.iter().copied().find(|end| *end > at), points.len())
+            .min(neighbor(found.get(i + 1).map(|next| next.at), points.len()));
+        found[i].suspects = suspects(&points[from..at], &points[at..to]);
+    }
+    History { sense: Sense::of(&key.metric), key, points, breaks, changes: found, untested }
+}
+
+/// Facts of the machine that differ between a value and the one before.
+fn break_at(points: &[Point], at: usize) -> Option<Break> {
+    let (before, after) = (&points[at - 1].facts, &points[at].facts);
+    let differs = |name: &&str| {
+        // A fact that one side lacks is unknown, not different.
+        let (Some(a), Some(b)) = (before.get(*name), after.get(*name)) else { return false };
+        a != b && !(*name == "memory.bytes" && are_close(a, b))
+    };
+    let what: Vec<Suspect> = MACHINE
+        .into_iter()
+        .filter(differs)
+        .map(|name| Suspect {
+            what: name.to_owned(),
+            before: before.get(name).cloned(),
+            after: after.get(name).cloned(),
+        })
+        .collect();
+    (!what.is_empty()).then_some(Break { at, what })
+}
+
+/// Whether two sizes differ by at most 2 %, as one machine's memory does between kernels.
+fn are_close(a: &str, b: &str) -> bool {
+    let (Ok(a), Ok(b)) = (a.parse::<f64>(), b.parse::<f64>()) else { return false };
+    (a - b).abs() <= 0.02 * a.max(b)
+}
+
+/// Unit in which values are compared.
+enum Unit {
+    /// Logarithms: changes are ratios.
+    Log,
+    /// Multiples of the median size, for values that are not all positive.
+    Plain(f64),
+}
+
+fn of_stretch(points: &[Point], rules: Rules) -> Vec<Change> {
+    let raw: Vec<f64> = points.iter().map(|p| p.value).collect();
+    let unit = if raw.iter().all(|v| *v > 0.0) {
+        Unit::Log
+    } else {
+        let sizes: Vec<f64> = raw.iter().map(|v| v.abs()).filter(|size| *size > 0.0).collect();
+        Unit::Plain(median(&sizes).unwrap_or(1.0))
+    };
+    let values: Vec<f64> = raw
+        .iter()
+        .map(|v| match unit {
+            Unit::Log => v.ln(),
+            Unit::Plain(size) => v / size,
+        })
+        .collect();
+    let band = match unit {
+        Unit::Log => rules.rope_ratio.ln_1p(),
+        Unit::Plain(_) => rules.rope_ratio,
+    };
+    let found = changes(&values, rules.alpha, rules.seed);
+    sizes(&values, found, band).into_iter().map(|sized| change(sized, &unit)).collect()
+}
+
+fn change(Sized { found, before, after, interval: (low, high) }: Sized, unit: &Unit) -> Change {
+    let (before, after, ratio) = match unit {
+        Unit::Log => (before.exp(), after.exp(), Ok(((after - before).exp(), low.exp(), high.exp()))),
+        Unit::Plain(size) => {
+            let why = "values that are not all positive have no ratio";
+            (before * size, after * size, Err(Missing::because(why)))
+        }
+    };
+    Change { at: found.at, before, after, ratio, p: found.p, suspects: Vec::new() }
+}

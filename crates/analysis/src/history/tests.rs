@@ -1,0 +1,278 @@
+use record::run::RunId;
+
+use super::divisive::changes;
+use super::effect::sizes;
+use super::energy::Energy;
+use super::memory::{candidate_levels, lag_1, unbiased};
+use super::step::best_step;
+use super::*;
+use crate::chance::SplitMix;
+use crate::judge::Rules;
+
+const ALPHA: f64 = 0.01;
+
+/// Autoregressive noise of standard deviation 1.
+fn red(chance: &mut SplitMix, n: usize, ar1: f64) -> Vec<f64> {
+    let mut now = chance.normal();
+    let next = |_| {
+        let value = now;
+        now = ar1 * now + (1.0 - ar1 * ar1).sqrt() * chance.normal();
+        value
+    };
+    (0..n).map(next).collect()
+}
+
+fn changed(seeds: u64, make: impl Fn(&mut SplitMix) -> Vec<f64>, is: impl Fn(&[usize]) -> bool) -> usize {
+    let found = |seed| {
+        let values = make(&mut SplitMix(7 * seed + 1));
+        changes(&values, ALPHA, seed).iter().map(|found| found.at).collect::<Vec<_>>()
+    };
+    (0..seeds).filter(|seed| is(&found(*seed))).count()
+}
+
+#[test]
+fn noise_with_a_memory_rarely_changes() {
+    // 100 series each; the rates over more series are in docs/validation.md.
+    for (n, ar1, most) in [(40, 0.0, 4), (40, 0.5, 6), (100, 0.0, 4), (100, 0.5, 5), (100, 0.8, 7)] {
+        let wrong = changed(100, |chance| red(chance, n, ar1), |at| !at.is_empty());
+        assert!(wrong <= most, "{n} values, {ar1}: {wrong} of 100");
+    }
+}
+
+#[test]
+fn a_step_of_two_deviations_is_found_where_it_is() {
+    let step = |chance: &mut SplitMix| {
+        let mut values = red(chance, 60, 0.0);
+        values[30..].iter_mut().for_each(|v| *v += 2.0);
+        values
+    };
+    let found = changed(60, step, |at| at.len() == 1 && at[0].abs_diff(30) <= 4);
+    assert!(found >= 52, "{found} of 60");
+}
+
+#[test]
+fn a_level_that_moves_and_moves_back_has_two_changes() {
+    let bump = |chance: &mut SplitMix| {
+        let mut values = red(chance, 90, 0.0);
+        values[30..60].iter_mut().for_each(|v| *v += 2.0);
+        values
+    };
+    let found = changed(40, bump, |at| {
+        at.len() == 2 && at[0].abs_diff(30) <= 4 && at[1].abs_diff(60) <= 4
+    });
+    assert!(found >= 32, "{found} of 40");
+}
+
+#[test]
+fn spikes_and_heavy_tails_are_no_changes() {
+    let spikes = |chance: &mut SplitMix| {
+        let mut values = red(chance, 80, 0.0);
+        values[20] += 1e3;
+        values[21] += 1e3;
+        values[60] -= 50.0;
+        values
+    };
+    let wrong = changed(100, spikes, |at| !at.is_empty());
+    assert!(wrong <= 4, "{wrong} of 100 with spikes");
+    let heavy = |chance: &mut SplitMix| {
+        (0..80).map(|_| chance.normal() / chance.normal().abs().max(1e-3)).collect()
+    };
+    let wrong = changed(100, heavy, |at| !at.is_empty());
+    assert!(wrong <= 4, "{wrong} of 100 with heavy tails");
+}
+
+#[test]
+fn few_equal_or_rounded_values_have_no_change() {
+    assert!(changes(&[], ALPHA, 1).is_empty() && changes(&[1.0; 300], ALPHA, 1).is_empty());
+    let ten: Vec<f64> = (0..10).map(|i| if i < 5 { 0.0 } else { 100.0 }).collect();
+    assert!(changes(&ten, ALPHA, 1).is_empty(), "ten values are too few");
+    // Rounded to few levels: many ties.
+    let rounded = |chance: &mut SplitMix| red(chance, 80, 0.0).iter().map(|v| v.round()).collect();
+    let wrong = changed(60, rounded, |at| !at.is_empty());
+    assert!(wrong <= 3, "{wrong} of 60");
+    // All but one value are equal, and a clean step has no noise at all.
+    let mut one = vec![5.0; 50];
+    one[20] = 6.0;
+    assert!(changes(&one, ALPHA, 1).is_empty());
+    let step: Vec<f64> = (0..50).map(|i| if i < 25 { 5.0 } else { 6.0 }).collect();
+    assert_eq!(changes(&step, ALPHA, 1).iter().map(|c| c.at).collect::<Vec<_>>(), [25]);
+}
+
+#[test]
+fn one_seed_gives_one_answer() {
+    let values = red(&mut SplitMix(3), 80, 0.5);
+    assert_eq!(changes(&values, 0.5, 9), changes(&values, 0.5, 9));
+}
+
+#[test]
+fn an_interval_holds_its_difference_as_often_as_it_says() {
+    for (ar1, least) in [(0.0, 182), (0.5, 176)] {
+        let holds = |seed: &u64| {
+            let mut values = red(&mut SplitMix(*seed), 80, ar1);
+            values[40..].iter_mut().for_each(|v| *v += 3.0);
+            let known = vec![divisive::Found { at: 40, p: 0.002 }];
+            let sized = sizes(&values, known, 0.0)[0];
+            (sized.interval.0..=sized.interval.1).contains(&3.0)
+        };
+        let held = (0..200).filter(holds).count();
+        assert!(held >= least, "{ar1}: {held} of 200");
+    }
+}
+
+fn point(at_s: u64, value: f64, facts: &[(&str, &str)]) -> Observed {
+    let facts = facts.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    Observed {
+        key: Key { metric: "p99".into(), subject: "x".into(), host: "h".into() },
+        point: Point {
+            at_unix_ns: at_s * 1_000_000_000,
+            run: RunId::new(record::clock::WallAnchor { monotonic_ns: 0, unix_ns: at_s }, 1),
+            version: None,
+            value,
+            interval: Ok((value, value)),
+            facts,
+        },
+    }
+}
+
+const RULES: Rules = Rules { rope_ratio: 0.01, alpha: ALPHA, seed: 1 };
+
+#[test]
+fn a_change_of_the_kernel_is_a_break_and_not_a_change() {
+    let mut chance = SplitMix(5);
+    let value = |i: u64, chance: &mut SplitMix| {
+        let level = if i < 30 { 1.0 } else { 1.5 };
+        let kernel = if i < 30 { "6.1" } else { "6.12" };
+        point(i, level * (1.0 + 0.02 * chance.normal()), &[("kernel.release", kernel), ("memory.bytes", "1000")])
+    };
+    let observed = (0..60).map(|i| value(i, &mut chance)).collect();
+    let found = histories(observed, RULES);
+    assert_eq!((found.len(), found[0].breaks.len(), found[0].changes.len()), (1, 1, 0), "{found:?}");
+    assert_eq!(found[0].breaks[0].at, 30);
+    assert_eq!(found[0].breaks[0].what[0].what, "kernel.release");
+}
+
+#[test]
+fn a_change_names_what_is_new_with_it() {
+    let mut chance = SplitMix(6);
+    let value = |i: u64, chance: &mut SplitMix| {
+        let (level, governor) = if i < 30 { (1.0, "performance") } else { (1.2, "powersave") };
+        let (commit, alternating) = (format!("c{i}"), if i % 2 == 0 { "even" } else { "odd" });
+        let facts = [("label.commit", commit.as_str()), ("cpu.governor", governor), ("z", alternating)];
+        point(i, level * (1.0 + 0.01 * chance.normal()), &facts)
+    };
+    let found = histories((0..60).map(|i| value(i, &mut chance)).collect(), RULES);
+    let [change] = &found[0].changes[..] else { panic!("{found:?}") };
+    assert_eq!(change.at, 30);
+    let (ratio, low, high) = change.ratio.clone().unwrap();
+    assert!(low < 1.2 && 1.2 < high && (ratio - 1.2).abs() < 0.02, "{change:?}");
+    let names: Vec<&str> = change.suspects.iter().map(|s| s.what.as_str()).collect();
+    assert_eq!(names, ["cpu.governor", "label.commit"], "a fact that was there before is no suspect");
+    assert_eq!(found[0].sense.is_better(change.before, change.after), Some(false));
+}
+
+#[test]
+fn a_change_below_the_band_is_left_out() {
+    let mut chance = SplitMix(7);
+    let value = |i: u64, chance: &mut SplitMix| {
+        point(i, if i < 40 { 1.0 } else { 1.008 } + 0.001 * chance.normal(), &[])
+    };
+    let observed: Vec<Observed> = (0..80).map(|i| value(i, &mut chance)).collect();
+    assert!(histories(observed.clone(), RULES)[0].changes.is_empty());
+    assert_eq!(histories(observed, Rules { rope_ratio: 0.001, ..RULES })[0].changes.len(), 1);
+}
+
+#[test]
+fn values_that_are_not_positive_have_a_change_without_a_ratio() {
+    let mut chance = SplitMix(8);
+    let value = |i: u64, chance: &mut SplitMix| {
+        point(i, if i < 30 { 0.0 } else { 5.0 } + 0.1 * chance.normal(), &[])
+    };
+    let found = histories((0..60).map(|i| value(i, &mut chance)).collect(), RULES);
+    let [change] = &found[0].changes[..] else { panic!("{found:?}") };
+    assert!(change.ratio.is_err() && (change.after - 5.0).abs() < 0.1, "{change:?}");
+}
+
+#[test]
+fn short_stretches_are_counted_and_one_time_counts_once() {
+    let found = histories((0..10).map(|i| point(i, 1.0, &[])).collect(), RULES);
+    assert_eq!((found[0].untested, found[0].points.len()), (10, 10));
+    let twice = vec![point(1, 1.0, &[]), point(1, 2.0, &[])];
+    let found = histories(twice, RULES);
+    assert_eq!((found[0].points.len(), found[0].points[0].value), (1, 2.0));
+    assert!(histories(Vec::new(), RULES).is_empty());
+}
+
+#[test]
+fn names_tell_which_direction_is_better() {
+    for (name, sense) in [
+        ("throughput", Sense::More),
+        ("p99", Sense::Less),
+        ("cpu-per-event", Sense::Less),
+        ("requests_per_s", Sense::More),
+        ("latency_p50", Sense::Less),
+        ("build_ms", Sense::Less),
+        ("cpu-time", Sense::Less),
+        ("items_per_s", Sense::More),
+        ("answer", Sense::Unknown),
+        ("operations", Sense::Unknown),
+    ] {
+        assert_eq!(Sense::of(name), sense, "{name}");
+    }
+}
+
+/// Values of the known answers: `cos(0.9*i) + 0.5*sin(2.3*i) + (1.5 if i >= 14 else 0) + (0.8 if i >= 29 else
+/// 0)` for i of 0 to 39.
+fn known() -> Vec<f64> {
+    let of = |i: u32| {
+        let i = f64::from(i);
+        let steps = if i >= 14.0 { 1.5 } else { 0.0 } + if i >= 29.0 { 0.8 } else { 0.0 };
+        (0.9 * i).cos() + 0.5 * (2.3 * i).sin() + steps
+    };
+    (0..40).map(of).collect()
+}
+
+fn near(found: f64, known: f64) {
+    assert!((found - known).abs() <= 1e-9 * known.abs().max(1.0), "{found} instead of {known}");
+}
+
+#[test]
+fn statistics_are_those_of_scipy_statsmodels_and_ruptures() {
+    // testdata/history.py computed the numbers.
+    let values = known();
+    let mut energy = Energy::default();
+    energy.fill(&values);
+    for (at, until, statistic) in [
+        (14, 29, 9.966_947_769_084_356),
+        (14, 40, 16.612_328_825_183_614),
+        (5, 10, -0.086_946_729_512_882_02),
+        (29, 40, 7.123_790_524_251_471),
+    ] {
+        near(energy.statistic(at, until), statistic);
+    }
+    let best = energy.best_split(&values).unwrap();
+    assert_eq!((best.at, best.until), (14, 40));
+    near(best.energy, 11.775_940_766_956_54);
+
+    near(lag_1(&values), 0.686_456_733_400_961_8);
+    let steps = |values: &[f64]| {
+        let fit = candidate_levels(values).fit;
+        (1..fit.len()).filter(|i| fit[*i] != fit[i - 1]).collect::<Vec<_>>()
+    };
+    assert_eq!((steps(&values), steps(&values[..39])), (vec![14, 28], vec![14]));
+
+    let step = best_step(&values, 1.0, &mut Vec::new());
+    assert_eq!((step.at, step.ar1), (14, 0.4));
+    near(step.ratio, 14.050_577_467_901_7);
+
+    let found = [14, 29].map(|at| divisive::Found { at, p: 0.002 });
+    let sized = sizes(&values, found.into(), 0.0);
+    for (sized, (difference, low, high)) in sized.iter().zip([
+        (1.610_358_369_606_080_8, 0.208_807_418_761_023_82, 3.011_909_320_451_138),
+        (0.559_615_174_816_781, -0.920_818_861_196_415, 2.040_049_210_829_977_3),
+    ]) {
+        near(sized.after - sized.before, difference);
+        near(sized.interval.0, low);
+        near(sized.interval.1, high);
+    }
+    near(unbiased(0.370_035_282_287_190_3, 40.0 / 3.0), 0.574_239_073_918_955_2);
+}

@@ -1,0 +1,59 @@
+//! Numbers of one run over time, each under the name by which a user asks for it.
+
+use std::collections::BTreeMap;
+
+use record::load::LoadRecord;
+use record::run::Run;
+use record::series::LatencyKind;
+
+use crate::history::of_import;
+use crate::series::series;
+
+/// Numbers over time, by name. Times are seconds since 1970.
+///
+/// - Series of the run: their name; with labels, `cpu_event_ratio cpu=1`; of several machines, with the host.
+/// - A load: `throughput` and `p99` by interval. Intervals with fewer than 100 events have no p99.
+/// - An imported history: its metrics; with a subject, `time sort`.
+pub fn over_time(run: &Run) -> BTreeMap<String, Vec<(f64, f64)>> {
+    let start_s = run.header.anchor.unix_ns as f64 * 1e-9;
+    let mut named: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
+    let imported = of_import(run).observed;
+    if !imported.is_empty() {
+        for one in imported {
+            let (key, at_s) = (one.key, one.point.at_unix_ns as f64 * 1e-9);
+            let name = [key.metric, key.subject].join(" ").trim_end().to_owned();
+            named.entry(name).or_default().push((at_s, one.point.value));
+        }
+        return named;
+    }
+    if let Some(load) = &run.load {
+        let (throughput, p99) = of_load(load, start_s);
+        named.insert("throughput".to_owned(), throughput);
+        named.insert("p99".to_owned(), p99);
+    }
+    let all = series(&run.series);
+    for one in &all {
+        let hosts = all.iter().filter(|s| s.name == one.name && s.labels == one.labels).count();
+        let host = if hosts > 1 { one.host.as_str() } else { "" };
+        let parts = [one.name.as_str(), one.labels.as_str(), host];
+        let name = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ");
+        named.insert(name, one.points.iter().map(|(t, value)| (start_s + t, *value)).collect());
+    }
+    named.retain(|_, points| !points.is_empty());
+    named
+}
+
+type Points = Vec<(f64, f64)>;
+
+/// Events that ended per second, and their p99 in seconds, at the end of each interval.
+fn of_load(load: &LoadRecord, start_s: f64) -> (Points, Points) {
+    let kind = if load.response.is_ok() { LatencyKind::Response } else { LatencyKind::Service };
+    let (mut throughput, mut p99) = (Vec::new(), Vec::new());
+    for slice in load.slices.iter().filter(|s| s.kind == kind && s.operation.is_empty() && s.for_ns > 0) {
+        let at_s = start_s + (slice.from_ns + slice.for_ns) as f64 * 1e-9;
+        let histogram: record::histogram::Histogram = slice.histogram.buckets().collect();
+        throughput.push((at_s, histogram.count() as f64 / (slice.for_ns as f64 * 1e-9)));
+        p99.extend(histogram.held_quantile_ns(0.99).map(|ns| (at_s, ns as f64 * 1e-9)));
+    }
+    (throughput, p99)
+}

@@ -1,0 +1,216 @@
+//! `bakeoff history`: a metric over the runs of the archive, and the moments at which it changed.
+
+mod import;
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use analysis::Rules;
+use analysis::history::{Observations, Observed, histories, of_bakeoff, of_import, of_run};
+use anyhow::Context as _;
+use archive::{Archive, ArchiveError, Filter, Listed, PartOf, whole_file};
+use record::clock::WallAnchor;
+use record::quantity::{duration, ratio};
+use record::run::{RunId, RunKind, RunState};
+
+use crate::cmd::report::form_of;
+use crate::cmd::{Global, print_json};
+use crate::confine::Reader;
+use crate::exit::{EndsWith as _, Exit};
+use crate::screen::{self, Screen};
+
+/// Show a metric over all runs: where it changed, by how much, and what is new there
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: Option<What>,
+
+    #[command(flatten)]
+    select: Select,
+
+    #[command(flatten)]
+    judge: Judge,
+
+    /// Write a page with a figure for each metric to this file: .html or .md
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// Print one row for each run as comma-separated values
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
+
+    /// Say also which of the fences around reading what others wrote this kernel lacks
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    Import(import::Args),
+}
+
+/// Values of the history.
+#[derive(Debug, clap::Args)]
+struct Select {
+    /// The metric, such as throughput, p99 or cpu-per-event, or one of an imported file; by default all
+    metric: Option<String>,
+
+    /// Only runs with this mark
+    #[arg(long = "label", value_name = "KEY[=VALUE]")]
+    labels: Vec<String>,
+
+    /// Only what has this in its name: target, workload, title, benchmark
+    #[arg(long, value_name = "TEXT")]
+    of: Option<String>,
+
+    /// Only runs that are younger than this
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    since: Option<Duration>,
+
+    /// Compare runs of machines with other names: for containers, whose names change with each run
+    #[arg(long)]
+    any_host: bool,
+}
+
+/// Rules by which a change counts.
+#[derive(Debug, clap::Args)]
+struct Judge {
+    /// Changes smaller than this count as none
+    #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = ratio)]
+    rope: f64,
+
+    /// Accepted probability that noise alone makes a change, for each stretch on one machine
+    #[arg(long, value_name = "PERCENT", default_value = "2%", value_parser = super::aa::probability)]
+    alpha: f64,
+
+    /// Random seed of the permutations
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  bakeoff history                                  every metric of every target
+  bakeoff history p99 --label branch=main --since 90d
+  bakeoff history import nightly.csv               time, and a column for each metric
+  bakeoff history import hyperfine.json --at 2026-11-21T03:00:00Z
+
+Runs that are INVALID or failed are left out. A change of the machine or of its kernel is a break: runs before and
+after it are not compared.";
+
+pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    if let Some(What::Import(import)) = &args.what {
+        return import::run(import, args.verbose, global, out);
+    }
+    let form = args.output.as_deref().map(form_of).transpose()?;
+    global.confine(Reader::default().writes_file(args.output.as_deref()), "history", args.verbose)?;
+    let archive = global.archive()?;
+    let mut found = Found::default();
+    found.read(&archive, &args.select)?;
+    let rules = Rules { rope_ratio: args.judge.rope, alpha: args.judge.alpha, seed: args.judge.seed };
+    let histories = histories(found.observed, rules);
+    let left_out: Vec<(String, String, usize)> =
+        found.left_out.into_iter().map(|((metric, why), runs)| (metric, why, runs)).collect();
+    let name = |id: RunId| global.short_name(id);
+    if let (Some(path), Some(form)) = (&args.output, form) {
+        let page = report::render(&report::page::history(&histories, &name), form);
+        whole_file::write(path, page.as_bytes()).with_context(|| format!("writing {}", path.display()))?;
+        Screen::new().line(&format!("wrote {}", path.display()));
+    }
+    if args.csv {
+        report::csv::history(out, &histories)?;
+    } else if global.json {
+        print_json(out, &report::json::history(&histories, &left_out))?;
+    } else {
+        report::text::history(out, &histories, &left_out, &name, screen::style())?;
+    }
+    Ok(Exit::Good)
+}
+
+/// Values of the archive, and what has none.
+#[derive(Debug, Default)]
+struct Found {
+    observed: Vec<Observed>,
+    /// Number of runs by metric and reason.
+    left_out: BTreeMap<(String, String), usize>,
+}
+
+impl Found {
+    fn read(&mut self, archive: &Archive, select: &Select) -> anyhow::Result<()> {
+        let label = |text: &String| match text.split_once('=') {
+            Some((key, value)) => (key.to_owned(), Some(value.to_owned())),
+            None => (text.clone(), None),
+        };
+        let filter = Filter {
+            labels: select.labels.iter().map(label).collect(),
+            part_of: PartOf::Nothing,
+            ..Filter::default()
+        };
+        let from_unix_ns = select.since.map_or(0, |since| {
+            WallAnchor::now().unix_ns.saturating_sub(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+        });
+        // The oldest first: of two imports of one value, the newer counts.
+        for listed in archive.list(&filter)?.iter().rev() {
+            let is_import = listed.header.kind == RunKind::Import;
+            if !is_import && listed.header.anchor.unix_ns < from_unix_ns {
+                continue;
+            }
+            match observations(archive, listed) {
+                Ok(found) => self.add(found, listed, select, from_unix_ns),
+                Err(error) => {
+                    Screen::new().line(&format!("bakeoff history: {} is left out: {error}", listed.header.id));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, found: Observations, listed: &Listed, select: &Select, from_unix_ns: u64) {
+        let is_asked =
+            |metric: &str| select.metric.as_deref().is_none_or(|asked| asked == metric || metric == "every metric");
+        for (metric, why) in found.left_out.into_iter().filter(|(metric, _)| is_asked(metric)) {
+            *self.left_out.entry((metric, why.reason)).or_default() += 1;
+        }
+        if !matches!(listed.header.state, RunState::Sealed) {
+            return;
+        }
+        let is_of = |subject: &str| {
+            select.of.as_ref().is_none_or(|of| subject.to_lowercase().contains(&of.to_lowercase()))
+        };
+        self.observed.extend(
+            found
+                .observed
+                .into_iter()
+                .filter(|o| is_asked(&o.key.metric) && is_of(&o.key.subject))
+                .filter(|o| o.point.at_unix_ns >= from_unix_ns)
+                .map(|mut observed| {
+                    if select.any_host {
+                        "any machine".clone_into(&mut observed.key.host);
+                    }
+                    observed
+                }),
+        );
+    }
+}
+
+/// Values of a run, a bake-off or an import; of one that is not fit for comparison, the reason.
+fn observations(archive: &Archive, listed: &Listed) -> Result<Observations, ArchiveError> {
+    let header = &listed.header;
+    if header.state != RunState::Sealed {
+        return Ok(Observations::unfit(header));
+    }
+    Ok(match header.kind {
+        RunKind::Load | RunKind::Record => of_run(&archive.run_summary(header.id)?),
+        RunKind::Bakeoff => of_bakeoff(&archive.bakeoff_summary(header.id)?),
+        RunKind::Import => of_import(&archive.run(header.id)?),
+        RunKind::Scale | RunKind::Dder | RunKind::Prove => Observations::default(),
+    })
+}
+
+/// Marks an error of the command line.
+fn usage<T>(result: Result<T, String>) -> anyhow::Result<T> {
+    result.ends_with(Exit::Usage)
+}

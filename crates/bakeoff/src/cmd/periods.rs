@@ -1,0 +1,136 @@
+//! `bakeoff periods`: cycles in a file of values, or in the numbers of a run.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read as _, Write};
+use std::path::Path;
+
+use analysis::cycles::cycles_by_the_clock;
+use anyhow::Context as _;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use record::quantity::ratio;
+
+use crate::cmd::{Global, print_json, runs};
+use crate::confine::Reader;
+use crate::exit::{EndsWith as _, Exit};
+use crate::{screen, text_file};
+
+/// Find what repeats in time: every minute, every day at nine, every week
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// A CSV file with a column `time`, `-` for standard input, or a run of the archive
+    #[arg(value_name = "FILE.csv|RUN")]
+    source: String,
+
+    /// The metric, if there are several
+    #[arg(long, value_name = "NAME")]
+    metric: Option<String>,
+
+    /// Accepted probability that noise alone makes a cycle
+    #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = super::aa::probability)]
+    alpha: f64,
+
+    /// Time zone of the clock that daily and weekly cycles follow, such as Europe/Berlin; by default this machine's
+    #[arg(long, value_name = "ZONE")]
+    zone: Option<String>,
+
+    /// Say also which of the fences around reading what others wrote this kernel lacks
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  bakeoff periods latency.csv                      time,value; or time and a column for each metric
+  bakeoff periods latency.csv --metric p99 --zone Europe/Berlin
+  bakeoff periods latest --metric throughput       the intervals of a load
+
+A cycle needs three repetitions in the data. Noise in which neighbors are alike is not a cycle.";
+
+pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    global.confine(Reader::default().reads_named(), "periods", args.verbose)?;
+    let (zone, zone_name) = zone(args.zone.as_deref())?;
+    let series = read(&args.source, &zone, global)?;
+    let (metric, points) = chosen(series, args)?;
+    let offset_s = |at_s: f64| offset_s(&zone, at_s);
+    let found = cycles_by_the_clock(&points, args.alpha, &offset_s);
+    if global.json {
+        print_json(out, &report::json::periods(&metric, &zone_name, &found))?;
+    } else {
+        report::text::periods(out, (&metric, &zone_name), args.alpha, &found, screen::style())?;
+    }
+    Ok(Exit::Good)
+}
+
+/// The zone of that name, or this machine's, and its name.
+pub(crate) fn zone(name: Option<&str>) -> anyhow::Result<(TimeZone, String)> {
+    let Some(name) = name else {
+        let zone = TimeZone::system();
+        let name = zone.iana_name().unwrap_or("local time").to_owned();
+        return Ok((zone, name));
+    };
+    let found = TimeZone::get(name);
+    let found = found.map_err(|_| format!("--zone: there is no time zone `{name}`: expected a name such as Europe/Berlin or UTC"));
+    Ok((found.ends_with(Exit::Usage)?, name.to_owned()))
+}
+
+/// Seconds that clocks in the zone are ahead of universal time.
+fn offset_s(zone: &TimeZone, at_s: f64) -> f64 {
+    #[expect(clippy::cast_possible_truncation, reason = "seconds of a date")]
+    let at = Timestamp::from_second(at_s as i64);
+    at.map_or(0.0, |at| f64::from(zone.to_offset(at).seconds()))
+}
+
+type Series = BTreeMap<String, Vec<(f64, f64)>>;
+
+fn read(source: &str, zone: &TimeZone, global: &Global) -> anyhow::Result<Series> {
+    let path = Path::new(source);
+    if source == "-" || path.is_file() {
+        return of_table(&text(source)?, source, zone);
+    }
+    // The name of a run has none of these characters.
+    if source.contains(['/', '.']) {
+        return Err(Exit::Usage.with(format!("there is no file {source}")));
+    }
+    let archive = global.archive().with_context(|| format!("{source} is not a file; looking for a run"))?;
+    let id = runs::find(&archive, source)?;
+    if archive.is_bakeoff(id) {
+        return Err(Exit::Usage.with(format!("{id} is a bake-off: name one of its runs (`bakeoff runs list --all`)")));
+    }
+    Ok(analysis::over_time(&archive.run(id)?))
+}
+
+/// Text of a file, or of standard input.
+pub(crate) fn text(source: &str) -> anyhow::Result<String> {
+    let read = if source == "-" {
+        let mut text = String::new();
+        io::stdin().take(text_file::DOCUMENT_BYTES_MAX).read_to_string(&mut text).map(|_| text)
+    } else {
+        text_file::read(source.as_ref(), text_file::DOCUMENT_BYTES_MAX)
+    };
+    read.with_context(|| format!("reading {source}"))
+}
+
+fn of_table(text: &str, name: &str, zone: &TimeZone) -> anyhow::Result<Series> {
+    let read = import::table::read(text, zone);
+    let read = read.map_err(|error| format!("{name}:{error}")).ends_with(Exit::Usage)?;
+    let mut series = Series::new();
+    for entry in read.entries {
+        series.entry(entry.metric).or_default().push((entry.at_unix_ns as f64 * 1e-9, entry.value));
+    }
+    Ok(series)
+}
+
+fn chosen(mut series: Series, args: &Args) -> anyhow::Result<(String, Vec<(f64, f64)>)> {
+    let names = || series.keys().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    match (&args.metric, series.len()) {
+        (_, 0) => Err(Exit::Usage.with(format!("{} has no numbers over time", args.source))),
+        (None, 1) => Ok(series.pop_first().expect("there is one")),
+        (None, _) => Err(Exit::Usage.with(format!("--metric NAME is needed: one of {}", names()))),
+        (Some(name), _) => match series.remove_entry(name) {
+            Some(found) => Ok(found),
+            None => Err(Exit::Usage.with(format!("--metric: there is no `{name}`, only {}", names()))),
+        },
+    }
+}

@@ -1,0 +1,251 @@
+//! `history`, `periods` and `aa` as a user runs them.
+
+mod lab;
+
+use std::fmt::Write as _;
+
+use lab::Lab;
+
+/// Draws of a fixed generator, about normal, with standard deviation 1.
+struct Noise(u64);
+
+impl Noise {
+    fn next(&mut self) -> f64 {
+        let mut uniform = || {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (self.0 >> 11) as f64 / (1_u64 << 53) as f64
+        };
+        (0..12).map(|_| uniform()).sum::<f64>() - 6.0
+    }
+}
+
+const DAY: u64 = 86_400;
+
+/// 60 days; p99 rises by 10 % on day 30, throughput stays. Noise of 1 %.
+fn nightly() -> String {
+    let (mut noise, mut text) = (Noise(7), "time,commit,p99_ms,throughput\n".to_owned());
+    for day in 0..60 {
+        let level = if day < 30 { 20.0 } else { 22.0 };
+        let (p99, rate) = (level * (1.0 + 0.01 * noise.next()), 1_000.0 * (1.0 + 0.01 * noise.next()));
+        writeln!(text, "{},c{day},{p99},{rate}", 1_780_000_000 + DAY * day).expect("a string");
+    }
+    text
+}
+
+fn write(lab: &Lab, name: &str, text: &str) -> String {
+    let path = lab.path(name);
+    std::fs::write(&path, text).expect("a file");
+    path.to_str().expect("a plain path").to_owned()
+}
+
+#[test]
+fn an_imported_history_has_its_change_and_the_commit_that_is_new_with_it() {
+    let lab = Lab::new();
+    let file = write(&lab, "nightly.csv", &nightly());
+    let imported = lab.json(&["history", "import", &file]);
+    assert_eq!((imported["values"].as_u64(), imported["is_new"].as_bool()), (Some(120), Some(true)));
+    let found = lab.json(&["history"]);
+    assert_eq!(found["schema"], "bakeoff.history/1");
+    let series = found["series"].as_array().expect("a list");
+    assert_eq!(series.len(), 2, "{found}");
+    let (p99, rate) = (&series[0], &series[1]);
+    assert_eq!((&p99["metric"], &p99["subject"]), (&"p99_ms".into(), &"nightly".into()));
+    assert_eq!(rate["changes"].as_array().map(Vec::len), Some(0), "{rate}");
+    let changes = p99["changes"].as_array().expect("a list");
+    assert_eq!(changes.len(), 1, "{changes:?}");
+    let change = &changes[0];
+    let number = |name: &str| change[name].as_f64().expect("a number");
+    assert!(number("low") < 1.1 && 1.1 < number("high") && number("p") <= 0.02, "{change}");
+    assert_eq!(change["is_better"], false);
+    assert_eq!(p99["points"][30]["at"], change["at"]);
+    assert_eq!(change["suspects"][0]["what"], "commit");
+    assert_eq!(change["suspects"][0]["after"], "c30");
+
+    let text = lab.run(&["history", "p99_ms"]);
+    let last = text.out.lines().last().expect("an answer");
+    assert!(last.starts_with("p99_ms +") && last.contains("(worse)") && last.ends_with("(c30)"), "{last}");
+    assert!(text.out.lines().all(|line| line.chars().count() <= 120), "{}", text.out);
+    let csv = lab.run(&["history", "p99_ms", "--csv"]).out;
+    assert_eq!((csv.lines().count(), csv.matches(",rise\n").count()), (61, 1), "{csv}");
+}
+
+#[test]
+fn an_import_is_a_run_like_any_other_and_is_stored_once() {
+    let lab = Lab::new();
+    let file = write(&lab, "nightly.csv", &nightly());
+    let first = lab.json(&["history", "import", &file]);
+    let again = lab.json(&["history", "import", &file]);
+    assert_eq!((&again["run"], &again["is_new"]), (&first["run"], &false.into()));
+    // A longer file of the same series: the earlier values count once.
+    let longer = nightly() + &format!("{},c60,22,1000\n", 1_780_000_000 + DAY * 60);
+    let file = write(&lab, "nightly.csv", &longer);
+    assert_eq!(lab.json(&["history", "import", &file])["is_new"], true);
+    let found = lab.json(&["history", "p99_ms"]);
+    assert_eq!(found["series"][0]["points"].as_array().map(Vec::len), Some(61));
+
+    let verified = lab.json(&["runs", "verify"]);
+    assert_eq!((verified["verified"].as_u64(), verified["damaged"].as_u64()), (Some(2), Some(0)));
+    assert_eq!(lab.json(&["runs", "reindex"])["same"], true);
+    let run = first["run"].as_str().expect("an id");
+    assert_eq!(lab.json(&["runs", "show", run])["kind"], "import");
+    let exported = lab.run(&["runs", "export", run, "--format", "csv"]);
+    assert_eq!(exported.code, Some(0), "{}", exported.err);
+    assert!(exported.out.contains("p99_ms"), "{}", exported.out);
+}
+
+#[test]
+fn own_runs_have_their_metrics_and_invalid_ones_are_counted() {
+    let lab = Lab::new();
+    for _ in 0..2 {
+        lab.run(&["load", "null:", "--rate", "2000", "--time", "300ms", "--warmup", "0", "--observe", "none"]);
+    }
+    lab.run(&["record", "--", "true"]);
+    let found = lab.json(&["history"]);
+    let series = found["series"].as_array().expect("a list");
+    let left: u64 =
+        found["left_out"].as_array().expect("a list").iter().filter_map(|l| l["runs"].as_u64()).sum();
+    let points: usize = series.iter().filter_map(|s| s["points"].as_array().map(Vec::len)).sum();
+    assert!(points > 0 && left > 0, "{found}");
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
+    assert!(series.iter().all(|s| s["environment"] == host.trim()), "{found}");
+    let text = lab.run(&["history"]);
+    assert!(text.out.lines().last().expect("an answer").starts_with("cannot tell: "), "{}", text.out);
+    let none = lab.run(&["history", "no-such-metric"]);
+    assert_eq!(none.out.lines().last(), Some("no runs with such a metric"));
+}
+
+#[test]
+fn text_of_a_file_reaches_the_terminal_escaped() {
+    let lab = Lab::new();
+    let file = write(&lab, "x.csv", "time,metric,value\n1,a\u{1b}[2Jb,1\n2,a\u{1b}[2Jb,2\n");
+    for words in [&["history", "import", &file][..], &["history"], &["history", "--csv"], &["runs", "list"]] {
+        let ended = lab.run(words);
+        assert!(!(ended.out + &ended.err).contains('\u{1b}'), "{words:?}");
+    }
+}
+
+#[test]
+fn wrong_files_and_options_end_with_what_to_do() {
+    let lab = Lab::new();
+    let wrong = write(&lab, "wrong.csv", "time,v\nyesterday,1\n");
+    let json = write(&lab, "wrong.json", "{}");
+    let several = write(&lab, "several.csv", "time,a,b\n1,2,3\n");
+    for (words, code, says) in [
+        (&["history", "import", &wrong][..], 2, "wrong.csv:2:1: found `yesterday`, expected a time"),
+        (&["history", "import", &json], 2, "JSON of an unknown form"),
+        (&["history", "import", "/no/such/file"], 2, "No such file"),
+        (&["history", "--alpha", "0"], 2, "more than 0 %"),
+        (&["periods", &several], 2, "--metric NAME is needed: one of `a`, `b`"),
+        (&["periods", &several, "--metric", "c"], 2, "there is no `c`, only `a`, `b`"),
+        (&["periods", &several, "--metric", "a", "--zone", "Mars/Base"], 2, "no time zone `Mars/Base`"),
+        (&["periods", "/no/such.csv"], 2, "there is no file"),
+        (&["aa"], 2, "simulate"),
+        (&["aa", "--simulate", "0"], 2, "0"),
+        (&["aa", "/no/plan.toml"], 2, "/no/plan.toml"),
+    ] {
+        let ended = lab.run(words);
+        assert_eq!(ended.code, Some(code), "{words:?}: {}", ended.err);
+        assert!(ended.err.contains(says), "{words:?}: {}", ended.err);
+    }
+}
+
+/// Four weeks every ten minutes, busy from nine to eleven by the clock of Berlin, over the end of summer time.
+fn by_the_clock() -> String {
+    let (mut noise, mut text) = (Noise(3), "time,value\n".to_owned());
+    let start = 1_792_000_000_u64; // 14 October 2026
+    for i in 0..4_032 {
+        let at = start + 600 * i;
+        // Summer time ends on 25 October 2026, 01:00 UTC.
+        let offset = if at < 1_792_890_000 { 7_200 } else { 3_600 };
+        let hour = (at + offset) % DAY / 3_600;
+        let value = 50.0 + 5.0 * noise.next() + if (9..11).contains(&hour) { 20.0 } else { 0.0 };
+        writeln!(text, "{at},{value}").expect("a string");
+    }
+    text
+}
+
+#[test]
+fn a_daily_cycle_is_told_in_local_time_over_a_change_of_the_clock() {
+    let lab = Lab::new();
+    let file = write(&lab, "busy.csv", &by_the_clock());
+    let found = lab.json(&["periods", &file, "--zone", "Europe/Berlin"]);
+    assert_eq!((&found["schema"], found["n"].as_u64()), (&"bakeoff.periods/1".into(), Some(4_032)));
+    let periods = found["periods"].as_array().expect("a list");
+    assert_eq!(periods.len(), 1, "{found}");
+    let day = &periods[0];
+    assert!((day["period_s"].as_f64().expect("a number") / 86_400.0 - 1.0).abs() < 0.01, "{day}");
+    assert!(day["harmonics"].as_array().is_some_and(|all| all.contains(&2.into())), "{day}");
+    let local = day["local"].as_str().expect("a text");
+    assert!(local.starts_with("highest about 09:") || local.starts_with("highest about 10:"), "{local}");
+    let text = lab.run(&["periods", &file, "--zone", "Europe/Berlin"]);
+    let last = text.out.lines().last().expect("an answer");
+    assert!(last.starts_with("a daily cycle, highest about ") && last.contains("(Europe/Berlin)"), "{last}");
+}
+
+#[test]
+fn under_three_cycles_the_answer_is_that_nothing_can_be_told() {
+    let lab = Lab::new();
+    let mut noise = Noise(5);
+    let mut table = |n: u64, step: u64| {
+        (0..n).fold("time,v\n".to_owned(), |text, i| {
+            text + &format!("{},{}\n", 1_792_000_000 + step * i, 50.0 + noise.next())
+        })
+    };
+    let (few, short) = (table(20, 600), table(300, 600));
+    let last = |text: &str| {
+        let file = write(&lab, "v.csv", text);
+        lab.run(&["periods", &file, "--zone", "UTC"]).out.lines().last().unwrap_or_default().to_owned()
+    };
+    assert!(last(&few).starts_with("cannot tell: 20 values"), "{}", last(&few));
+    assert_eq!(last(&short), "no cycle at 1 %; cannot tell about 1 day");
+}
+
+#[test]
+fn the_rule_alone_keeps_its_promise() {
+    let lab = Lab::new();
+    let found = lab.json(&["aa", "--simulate", "400", "--seed", "1"]);
+    assert_eq!((&found["schema"], found["families"].as_u64()), (&"bakeoff.aa/1".into(), Some(400)));
+    assert!(found["rate"].as_f64().expect("a number") < 0.08 && found["is_broken"] == false, "{found}");
+    let text = lab.run(&["aa", "--simulate", "400", "--seed", "1"]);
+    assert_eq!(text.code, Some(0), "{}", text.err);
+    assert!(text.out.contains("400 simulated families (seed 1)"), "{}", text.out);
+}
+
+#[test]
+fn a_plan_is_run_against_itself_by_the_code_that_runs_it() {
+    let lab = Lab::new();
+    let plan = r#"
+schema = 1
+title  = "Naps"
+[factors.nap]
+values    = ["0.001", "0.5"]
+reference = "0.001"
+level     = "whole-plot"
+[design]
+blocks = 6
+[load]
+target = "exec:sleep {nap}"
+[phases]
+prepare = "none"
+warm-up = { min = "20ms" }
+measure = { time = "200ms" }
+cooldown = "0s"
+[judge]
+metrics = ["throughput"]
+"#;
+    let file = write(&lab, "plan.toml", plan);
+    let ended = lab.run(&["aa", &file, "--times", "1", "--json"]);
+    // A busy machine may make trials INVALID, and then the bake-off makes no claim.
+    assert!(matches!(ended.code, Some(0 | 1 | 3)), "{}", ended.err);
+    let runs = lab.json(&["runs", "list", "--label", "against-itself=1"]);
+    assert_eq!(runs["runs"].as_array().map(Vec::len), Some(1), "{runs}");
+    let id = runs["runs"][0]["run"].as_str().expect("an id");
+    let shown = lab.json(&["runs", "show", id]);
+    assert_eq!(shown["cells"]["planned"].as_u64().map(|n| n > 0), Some(true), "{shown}");
+    assert!(!ended.err.contains("nap=0.5"), "{}", ended.err);
+    assert!(ended.err.contains("copy=a") && ended.err.contains("copy=b"), "{}", ended.err);
+    let few = write(&lab, "few.toml", &plan.replace("blocks = 6", "blocks = 2"));
+    let refused = lab.run(&["aa", &few]);
+    assert_eq!(refused.code, Some(2), "{}", refused.err);
+    assert!(refused.err.contains("2 blocks make no claim"), "{}", refused.err);
+}

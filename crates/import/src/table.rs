@@ -1,0 +1,317 @@
+//! Tables of values over time as CSV: `time,metric,value`, or `time` and a column for each metric.
+
+use jiff::Timestamp;
+use jiff::civil::{Date, DateTime};
+use jiff::tz::TimeZone;
+
+use crate::error::{ImportError, Place};
+
+/// One value of a table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// Nanoseconds since 1970-01-01 UTC; 0 or more.
+    pub at_unix_ns: u64,
+    /// Metric: the head of its column, or the text in the column `metric`.
+    pub metric: String,
+    /// The value; finite.
+    pub value: f64,
+    /// Texts of the columns `run` and `commit`, if the table has them and they are not empty.
+    pub labels: Vec<(String, String)>,
+}
+
+/// Values of a table, and what was left out.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Entries {
+    /// Values, in the order of the lines.
+    pub entries: Vec<Entry>,
+    /// Number of empty cells and of cells such as `NaN`: missing values.
+    pub missing: usize,
+    /// Number of times without a zone, which were read in the zone of the caller.
+    pub without_zone: usize,
+}
+
+/// Heads of the column of times.
+const TIMES: [&str; 5] = ["time", "timestamp", "date", "datetime", "at"];
+/// Heads of columns that describe a line.
+const LABELS: [&str; 2] = ["run", "commit"];
+/// Cells that stand for a missing value.
+const NOTHING: [&str; 8] = ["", "nan", "na", "n/a", "null", "none", "-", "inf"];
+/// Times above this many seconds (the year 5138) are milliseconds of another program.
+const SECONDS_MAX: f64 = 1e11;
+
+/// Reads a table. The first line holds the heads; a table of two columns may begin with its values.
+///
+/// Times are RFC 3339, Unix seconds, or a date and a time of day without a zone.
+///
+/// - `zone`: zone of times that name none.
+///
+/// # Errors
+///
+/// The place of a cell that is neither a time nor a value, of a line with too few or too many cells, or of
+/// heads without a time.
+pub fn read(text: &str, zone: &TimeZone) -> Result<Entries, ImportError> {
+    let mut rows = rows(text.trim_start_matches('\u{feff}'))?.into_iter().peekable();
+    let Some(first) = rows.peek() else {
+        return Err(unexpected(Place { line: 1, column: 1 }, "an empty file", EXPECTED_HEADS));
+    };
+    let mut read = Entries::default();
+    let heads = if is_time_head(&first.cells[0].text) {
+        let first = rows.next().expect("it was peeked at");
+        Heads::of(&first)?
+    } else if first.cells.len() == 2 && time(&first.cells[0].text, zone).is_some() {
+        Heads { labels: Vec::new(), long: None, metrics: vec![(1, "value".to_owned())], width: 2 }
+    } else {
+        return Err(unexpected(first.cells[0].place, &quoted(&first.cells[0].text), EXPECTED_HEADS));
+    };
+    for row in rows {
+        heads.add(&row, zone, &mut read)?;
+    }
+    Ok(read)
+}
+
+const EXPECTED_HEADS: &str =
+    "the heads `time,metric,value`, or `time` and a head for each metric, such as `time,p99_ms`";
+
+struct Heads {
+    /// Columns that describe a line.
+    labels: Vec<(usize, &'static str)>,
+    /// Columns of the metric's name and of its value.
+    long: Option<(usize, usize)>,
+    /// Columns of values, with their metrics.
+    metrics: Vec<(usize, String)>,
+    width: usize,
+}
+
+impl Heads {
+    fn of(row: &Row) -> Result<Self, ImportError> {
+        let names: Vec<String> = row.cells.iter().map(|cell| cell.text.trim().to_owned()).collect();
+        let at = |name: &str| names.iter().position(|head| head.eq_ignore_ascii_case(name));
+        let labels: Vec<(usize, &'static str)> =
+            LABELS.into_iter().filter_map(|name| Some((at(name)?, name))).collect();
+        let long = at("metric").zip(at("value"));
+        let is_value = |(i, name): &(usize, String)| {
+            *i > 0 && !name.is_empty() && !labels.iter().any(|(column, _)| column == i)
+        };
+        let metrics: Vec<(usize, String)> =
+            if long.is_some() { Vec::new() } else { names.into_iter().enumerate().filter(is_value).collect() };
+        if long.is_none() && metrics.is_empty() {
+            return Err(unexpected(row.cells[0].place, "no column of values", EXPECTED_HEADS));
+        }
+        Ok(Self { labels, long, metrics, width: row.cells.len() })
+    }
+
+    fn add(&self, row: &Row, zone: &TimeZone, read: &mut Entries) -> Result<(), ImportError> {
+        if row.cells.len() != self.width {
+            let found = format!("{} cells", row.cells.len());
+            let expected = format!("{}, as many as there are heads", self.width);
+            return Err(unexpected(row.cells[0].place, &found, expected));
+        }
+        let cell = &row.cells[0];
+        let expected = || {
+            if cell.text.trim().parse::<f64>().is_ok_and(|s| s >= SECONDS_MAX) {
+                "Unix seconds: this looks like milliseconds or smaller units"
+            } else {
+                "a time such as 2026-11-21T09:52:00Z, or seconds since 1970"
+            }
+        };
+        let Some((at_unix_ns, is_zoned)) = time(&cell.text, zone) else {
+            return Err(unexpected(cell.place, &quoted(&cell.text), expected()));
+        };
+        read.without_zone += usize::from(!is_zoned);
+        let label = |(column, name): &(usize, &str)| {
+            let text = row.cells[*column].text.trim();
+            (!text.is_empty()).then(|| ((*name).to_owned(), text.to_owned()))
+        };
+        let labels: Vec<(String, String)> = self.labels.iter().filter_map(label).collect();
+        let long = self.long.map(|(metric, value)| (value, row.cells[metric].text.trim().to_owned()));
+        for (column, metric) in self.metrics.iter().cloned().chain(long) {
+            let cell = &row.cells[column];
+            if NOTHING.contains(&cell.text.trim().to_lowercase().as_str()) {
+                read.missing += 1;
+                continue;
+            }
+            let value = cell.text.trim().parse::<f64>().ok().filter(|value| value.is_finite());
+            let Some(value) = value else {
+                return Err(unexpected(cell.place, &quoted(&cell.text), "a number, or nothing"));
+            };
+            read.entries.push(Entry { at_unix_ns, metric, value, labels: labels.clone() });
+        }
+        Ok(())
+    }
+}
+
+fn is_time_head(text: &str) -> bool {
+    TIMES.iter().any(|head| text.trim().eq_ignore_ascii_case(head))
+}
+
+/// Reads a time; also returns whether it names its zone. `None` for other texts and for times before 1970.
+pub(crate) fn time(text: &str, zone: &TimeZone) -> Option<(u64, bool)> {
+    let text = text.trim();
+    if let Ok(seconds) = text.parse::<f64>() {
+        if !(0.0..SECONDS_MAX).contains(&seconds) {
+            return None;
+        }
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded above")]
+        return Some(((seconds * 1e6).round() as u64 * 1_000, true));
+    }
+    let (at, is_zoned) = if let Ok(at) = text.parse::<Timestamp>() {
+        (at, true)
+    } else {
+        let civil = text.parse::<DateTime>().or_else(|_| text.parse::<Date>().map(DateTime::from));
+        (zone.to_ambiguous_timestamp(civil.ok()?).compatible().ok()?, false)
+    };
+    Some((u64::try_from(at.as_nanosecond()).ok()?, is_zoned))
+}
+
+struct Row {
+    cells: Vec<Cell>,
+}
+
+struct Cell {
+    place: Place,
+    text: String,
+}
+
+/// Cells of each line that is not empty (RFC 4180): a quoted cell may hold commas, doubled quotes and breaks.
+fn rows(text: &str) -> Result<Vec<Row>, ImportError> {
+    let (mut rows, mut cells) = (Vec::new(), Vec::new());
+    let mut line = 1_u64;
+    let mut line_start = 0;
+    let mut at = 0;
+    let bytes = text.as_bytes();
+    while at < bytes.len() {
+        let place = Place { line, column: (at - line_start + 1) as u64 };
+        let mut content = String::new();
+        if bytes[at] == b'"' {
+            at += 1;
+            loop {
+                let rest = &text[at..];
+                let Some(quote) = rest.find('"') else {
+                    return Err(unexpected(place, "a quote that does not end", "a closing quote"));
+                };
+                let part = &rest[..quote];
+                line += part.matches('\n').count() as u64;
+                if let Some(last) = part.rfind('\n') {
+                    line_start = at + last + 1;
+                }
+                content += part;
+                at += quote + 1;
+                if bytes.get(at) != Some(&b'"') {
+                    break;
+                }
+                content.push('"');
+                at += 1;
+            }
+        }
+        let end = text[at..].find([',', '\n']).map_or(bytes.len(), |end| at + end);
+        content += text[at..end].trim_end_matches('\r');
+        at = end;
+        cells.push(Cell { place, text: content });
+        match bytes.get(at) {
+            Some(b',') => {
+                at += 1;
+                if at == bytes.len() {
+                    let place = Place { line, column: (at - line_start + 1) as u64 };
+                    cells.push(Cell { place, text: String::new() });
+                }
+            }
+            _ => {
+                at += 1;
+                line += 1;
+                line_start = at;
+                push(&mut rows, &mut cells);
+            }
+        }
+    }
+    push(&mut rows, &mut cells);
+    Ok(rows)
+}
+
+fn push(rows: &mut Vec<Row>, cells: &mut Vec<Cell>) {
+    let cells = std::mem::take(cells);
+    let is_comment = cells.first().is_some_and(|cell| cell.text.starts_with('#'));
+    if !is_comment && cells.iter().any(|cell| !cell.text.trim().is_empty()) {
+        rows.push(Row { cells });
+    }
+}
+
+fn quoted(text: &str) -> String {
+    let short: String = text.chars().take(40).collect();
+    if short.is_empty() { "nothing".to_owned() } else { format!("`{short}`") }
+}
+
+fn unexpected(place: Place, found: &str, expected: impl Into<std::borrow::Cow<'static, str>>) -> ImportError {
+    ImportError::Unexpected { place, found: found.to_owned(), expected: expected.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(text: &str) -> Vec<(u64, String, f64)> {
+        let read = read(text, &TimeZone::UTC).unwrap();
+        read.entries.into_iter().map(|e| (e.at_unix_ns / 1_000_000_000, e.metric, e.value)).collect()
+    }
+
+    fn wrong(text: &str) -> String {
+        read(text, &TimeZone::UTC).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn both_forms_of_a_table_give_the_same_values() {
+        let wide = "time,p99,rate\n2026-11-21T00:00:00Z,1.5,10\n1795219260,,11\n";
+        let long =
+            "time,metric,value\n2026-11-21T00:00:00+00:00,p99,1.5\n1795219200,rate,10\r\n1795219260,rate,11";
+        assert_eq!(values(wide), values(long));
+        assert_eq!(values(wide)[0], (1_795_219_200, "p99".to_owned(), 1.5));
+        assert_eq!(read(wide, &TimeZone::UTC).unwrap().missing, 1);
+    }
+
+    #[test]
+    fn run_and_commit_describe_a_line_and_are_no_metrics() {
+        let text = "Time,commit,latency_ms,run\n1,\"a\"\"b, c\",3,x\n2,,4,\n";
+        let read = read(text, &TimeZone::UTC).unwrap();
+        assert_eq!(read.entries.len(), 2);
+        let labels: Vec<(&str, &str)> =
+            read.entries[0].labels.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        assert_eq!(labels, [("run", "x"), ("commit", "a\"b, c")]);
+        assert!(read.entries[1].labels.is_empty());
+    }
+
+    #[test]
+    fn two_columns_need_no_heads() {
+        assert_eq!(values("0.5,1\n1,2\n").len(), 2);
+        assert_eq!(values("\u{feff}time,value\r\n0.5,1\r\n\r\n# a remark\r\n1,2\r\n").len(), 2);
+    }
+
+    #[test]
+    fn a_time_without_a_zone_is_read_in_the_callers() {
+        let berlin = jiff::tz::TimeZoneDatabase::bundled().get("Europe/Berlin").unwrap();
+        let text = "time,v\n2026-07-01 12:00:00,1\n2026-12-01 12:00,2\n2026-12-02,3\n";
+        let read = read(text, &berlin).unwrap();
+        let hours: Vec<u64> = read.entries.iter().map(|e| e.at_unix_ns / 1_000_000_000 % 86_400 / 3_600).collect();
+        assert_eq!((hours, read.without_zone), (vec![10, 11, 23], 3));
+    }
+
+    #[test]
+    fn what_is_no_table_is_refused_with_its_place() {
+        assert!(wrong("").starts_with("1:1: found an empty file, expected the heads"));
+        assert!(wrong("name,value\nx,1\n").starts_with("1:1: found `name`, expected the heads"));
+        assert!(wrong("time,v\nyesterday,1\n").starts_with("2:1: found `yesterday`, expected a time"));
+        assert!(wrong("time,v\n1795219200000,1\n").contains("looks like milliseconds"));
+        assert!(wrong("time,v\n1,fast\n").starts_with("2:3: found `fast`, expected a number"));
+        assert!(wrong("time,v\n1,2,3\n").starts_with("2:1: found 3 cells, expected 2"));
+        assert!(wrong("time,v\n-1,2\n").starts_with("2:1: found `-1`, expected a time"));
+        assert!(wrong("time\n1\n").contains("no column of values"));
+        assert!(wrong("time,v\n1,\"2\n").contains("a quote that does not end"));
+        // A quoted break counts as a line.
+        assert!(wrong("time,run,v\n1,\"a\nb\",2\n2,c,x\n").starts_with("4:5: found `x`"), "{}",
+            wrong("time,run,v\n1,\"a\nb\",2\n2,c,x\n"));
+    }
+
+    #[test]
+    fn missing_is_not_zero() {
+        let read = read("time,a,b\n1,NaN,\n2,inf,0\n", &TimeZone::UTC).unwrap();
+        assert_eq!((read.missing, read.entries.len(), read.entries[0].value), (3, 1, 0.0));
+    }
+}

@@ -1,0 +1,91 @@
+//! `bakeoff.history/1`: metrics over the runs of an archive.
+
+use analysis::history::{Break, Change, History, Point, Sense, Suspect};
+use record::missing::{Maybe, Missing};
+use serde_json::{Value, json};
+
+use super::object::Object;
+use crate::number::rfc3339;
+
+/// The document of histories.
+///
+/// - `left_out`: metrics of runs without a value: metric, reason, number of runs.
+pub fn history(histories: &[History], left_out: &[(String, String, usize)]) -> Value {
+    let left_out = left_out.iter().map(|(metric, why, runs)| json!({"metric": metric, "why": why, "runs": runs}));
+    json!({
+        "schema": "bakeoff.history/1",
+        "series": histories.iter().map(series).collect::<Vec<_>>(),
+        "left_out": left_out.collect::<Vec<_>>(),
+    })
+}
+
+fn series(history: &History) -> Value {
+    let sense = match history.sense {
+        Sense::More => Ok("more"),
+        Sense::Less => Ok("less"),
+        Sense::Unknown => Err(Missing::because("the metric's name does not tell")),
+    };
+    let at = |index: usize| &history.points[index];
+    Object::default()
+        .with("metric", history.key.metric.clone())
+        .with("subject", history.key.subject.clone())
+        .with("environment", history.key.host.clone())
+        .maybe("better", sense)
+        .with("points", history.points.iter().map(point).collect::<Vec<_>>())
+        .with("changes", history.changes.iter().map(|c| change(c, at(c.at), history)).collect::<Vec<_>>())
+        .with("breaks", history.breaks.iter().map(|b| of_break(b, at(b.at))).collect::<Vec<_>>())
+        .with("untested", history.untested)
+        .finish()
+}
+
+fn point(point: &Point) -> Value {
+    let end = |of: fn(&(f64, f64)) -> f64| -> Maybe<f64> {
+        point.interval.as_ref().map(of).map_err(Clone::clone)
+    };
+    let object = Object::default()
+        .with("run", point.run.to_string())
+        .with("at", rfc3339(point.at_unix_ns))
+        .with("value", point.value)
+        .maybe("low", end(|interval| interval.0))
+        .maybe("high", end(|interval| interval.1));
+    match &point.version {
+        Some(version) => object.with("version", version.clone()).finish(),
+        None => object.finish(),
+    }
+}
+
+fn change(change: &Change, at: &Point, history: &History) -> Value {
+    let part = |of: fn(&(f64, f64, f64)) -> f64| -> Maybe<f64> {
+        change.ratio.as_ref().map(of).map_err(Clone::clone)
+    };
+    let better = history.sense.is_better(change.before, change.after);
+    Object::default()
+        .with("run", at.run.to_string())
+        .with("at", rfc3339(at.at_unix_ns))
+        .with("before", change.before)
+        .with("after", change.after)
+        .maybe("ratio", part(|r| r.0))
+        .maybe("low", part(|r| r.1))
+        .maybe("high", part(|r| r.2))
+        .with("p", change.p)
+        .maybe("is_better", better.ok_or_else(|| Missing::because("the metric's name does not tell")))
+        .with("suspects", change.suspects.iter().map(suspect).collect::<Vec<_>>())
+        .finish()
+}
+
+fn of_break(found: &Break, at: &Point) -> Value {
+    json!({
+        "run": at.run.to_string(),
+        "at": rfc3339(at.at_unix_ns),
+        "what": found.what.iter().map(suspect).collect::<Vec<_>>(),
+    })
+}
+
+fn suspect(suspect: &Suspect) -> Value {
+    let none = |side: &Option<String>| side.clone().ok_or_else(|| Missing::because("the run does not tell it"));
+    Object::default()
+        .with("what", suspect.what.clone())
+        .maybe("before", none(&suspect.before))
+        .maybe("after", none(&suspect.after))
+        .finish()
+}

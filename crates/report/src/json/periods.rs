@@ -1,0 +1,44 @@
+//! `bakeoff.periods/1`: cycles in time.
+
+use analysis::cycles::{Cycle, Cycles};
+use record::missing::Missing;
+use serde_json::{Value, json};
+
+use super::object::Object;
+use crate::words::by_the_clock;
+
+/// The document of the cycles of a metric.
+pub fn periods(metric: &str, zone: &str, found: &Cycles) -> Value {
+    let background = found.background.as_ref().map_err(Clone::clone);
+    let background = background.map(|b| json!({"model": "ar1", "ar1": b.ar1, "variance": b.variance}));
+    let cannot_tell = found.cannot_tell.iter().map(|period| {
+        Object::default().maybe("period_s", period.period_s.clone()).with("why", period.why.clone()).finish()
+    });
+    Object::default()
+        .with("schema", "bakeoff.periods/1")
+        .with("metric", metric)
+        .with("zone", zone)
+        .with("n", found.n)
+        .with("same_time", found.doubled)
+        .with("span_s", found.span_s)
+        .with("even", found.even)
+        .maybe("background", background)
+        .with("periods", found.cycles.iter().map(|c| cycle(c, found.mean)).collect::<Vec<_>>())
+        .with("cannot_tell", cannot_tell.collect::<Vec<_>>())
+        .finish()
+}
+
+fn cycle(cycle: &Cycle, mean: f64) -> Value {
+    let ratio = cycle.amplitude / mean.abs();
+    let none = || Missing::because("a mean of 0 has no share");
+    let not_by_clock = || Missing::because("it is neither a day nor a week");
+    Object::default()
+        .with("period_s", cycle.period_s)
+        .with("p", cycle.p)
+        .with("amplitude", cycle.amplitude)
+        .maybe("amplitude_ratio", if ratio.is_finite() { Ok(ratio) } else { Err(none()) })
+        .with("strength_ratio", cycle.strength)
+        .with("harmonics", cycle.harmonics.clone())
+        .maybe("local", by_the_clock(cycle).ok_or_else(not_by_clock))
+        .finish()
+}

@@ -1,0 +1,150 @@
+//! Metrics over the runs of an archive: a figure for each, with its levels, changes and breaks.
+
+use analysis::history::{Break, Change, History};
+use record::run::RunId;
+
+use super::{Block, Figure, Page, Section, Table, Tone, Words};
+use crate::chart::{Kind, Line, Lines, Point, lines, round_values};
+use crate::number::{change_interval, date_time, named_value, p_value, significant};
+use crate::text::{all_suspects, history_answer, size_of_change};
+
+/// Figures on one page; histories with changes come first.
+const FIGURES_MAX: usize = 40;
+const DAY_NS: f64 = 86_400e9;
+
+/// Lays out histories; those with changes come first.
+///
+/// - `name`: short name of a run.
+pub fn history(histories: &[History], name: &dyn Fn(RunId) -> String) -> Page {
+    let mut drawn: Vec<&History> = histories.iter().filter(|h| h.points.len() > 1).collect();
+    drawn.sort_by_key(|history| history.changes.is_empty());
+    let changes: usize = histories.iter().map(|h| h.changes.len()).sum();
+    let mut blocks: Vec<Block> =
+        drawn.iter().take(FIGURES_MAX).map(|h| Block::Figure(figure(h, name))).collect();
+    if drawn.len() > FIGURES_MAX {
+        blocks.push(Block::Text(format!("{} more series are not drawn.", drawn.len() - FIGURES_MAX)));
+    }
+    Page {
+        title: "History".to_owned(),
+        question: String::new(),
+        standing: Words::from(if changes == 0 { "no change" } else { "changed" }),
+        claim: format!("{}.", history_answer(histories, name)),
+        lead: Vec::new(),
+        caveats: Vec::new(),
+        byline: Vec::new(),
+        sections: vec![Section { id: "history", title: "Metrics over all runs", blocks }],
+        folded: Vec::new(),
+    }
+}
+
+fn figure(history: &History, name: &dyn Fn(RunId) -> String) -> Figure {
+    let key = &history.key;
+    let of = if key.subject.is_empty() { String::new() } else { format!(" of {}", key.subject) };
+    let days = |index: usize| {
+        (history.points[index].at_unix_ns - history.points[0].at_unix_ns) as f64 / DAY_NS
+    };
+    let last = days(history.points.len() - 1).max(1e-9);
+    let at = |day: f64| {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time of the chart")]
+        let since = (day * DAY_NS) as u64;
+        date_time(history.points[0].at_unix_ns + since)
+    };
+    // Beyond ten days the hour does not matter.
+    let tick = |day: f64| (day, at(day).chars().take(if last > 10.0 { 10 } else { 16 }).collect::<String>());
+    let runs = Line {
+        name: "runs".to_owned(),
+        points: (0..history.points.len()).map(|i| point(days(i), history.points[i].value)).collect(),
+        banded: false,
+        joined: false,
+        gaps: Vec::new(),
+    };
+    let is_positive = history.points.iter().all(|p| p.value > 0.0);
+    let drawing = lines(&Lines {
+        x_title: "date (UTC)",
+        y_title: &key.metric,
+        x_kind: Kind::Linear,
+        y_kind: if is_positive { Kind::Log } else { Kind::Linear },
+        x_range: Some((0.0, last)),
+        x_ticks: round_values(0.0, last, 5).into_iter().map(tick).collect(),
+        y_label: significant,
+        series: std::iter::once(runs).chain(levels(history, &days)).collect(),
+    });
+    Figure {
+        title: format!("{}{of} on {}", key.metric, key.host),
+        caption: "A mark is a run; the line is the level between changes.".to_owned(),
+        description: format!(
+            "{} runs from {} to {}; the changes are in the table.",
+            history.points.len(),
+            at(0.0),
+            at(last)
+        ),
+        drawing,
+        data: events(history, name),
+    }
+}
+
+fn point(x: f64, y: f64) -> Point {
+    Point { x, y, interval: None, dots: Vec::new() }
+}
+
+/// The levels beside changes, if there are any.
+fn levels(history: &History, days: &dyn Fn(usize) -> f64) -> Option<Line> {
+    let first = history.changes.first()?;
+    let mut points: Vec<Point> = (0..first.at).map(|i| point(days(i), first.before)).collect();
+    for (change, next) in history.changes.iter().zip(
+        history.changes[1..].iter().map(|next| next.at).chain([history.points.len()]),
+    ) {
+        points.extend((change.at..next).map(|i| point(days(i), change.after)));
+    }
+    let gaps = history.changes.iter().map(|change| days(change.at - 1)).collect();
+    Some(Line { name: "level".to_owned(), points, banded: true, joined: true, gaps })
+}
+
+/// Changes and breaks in time order.
+fn events(history: &History, name: &dyn Fn(RunId) -> String) -> Table {
+    let heads = ["since", "first run", "version", "#before", "#after", "change", "95 %", "#p", "new with it"];
+    let mut table = Table::new("Changes and breaks", &heads);
+    let mut rows: Vec<(usize, Vec<Words>)> = history.changes.iter().map(|c| (c.at, change(history, c, name))).collect();
+    rows.extend(history.breaks.iter().map(|b| (b.at, of_break(history, b, name))));
+    rows.sort_by_key(|(at, _)| *at);
+    rows.into_iter().for_each(|(_, row)| table.row(row));
+    table
+}
+
+fn change(history: &History, change: &Change, name: &dyn Fn(RunId) -> String) -> Vec<Words> {
+    let (metric, at) = (&history.key.metric, &history.points[change.at]);
+    let size = size_of_change(metric, change);
+    let size = match history.sense.is_better(change.before, change.after) {
+        Some(true) => Words::toned(format!("{size}, better"), Tone::Good),
+        Some(false) => Words::toned(format!("{size}, worse"), Tone::Bad),
+        None => size.into(),
+    };
+    let interval = change.ratio.as_ref().map_or(String::new(), |(_, low, high)| change_interval(*low, *high));
+    vec![
+        date_time(at.at_unix_ns).into(),
+        name(at.run).into(),
+        at.version.clone().unwrap_or_default().into(),
+        named_value(metric, change.before).into(),
+        named_value(metric, change.after).into(),
+        size,
+        interval.into(),
+        p_value(change.p).into(),
+        all_suspects(&change.suspects).into(),
+    ]
+}
+
+fn of_break(history: &History, found: &Break, name: &dyn Fn(RunId) -> String) -> Vec<Words> {
+    let at = &history.points[found.at];
+    let none = || Words::from("");
+    vec![
+        date_time(at.at_unix_ns).into(),
+        name(at.run).into(),
+        at.version.clone().unwrap_or_default().into(),
+        none(),
+        none(),
+        Words::toned("break: not compared", Tone::Doubt),
+        none(),
+        none(),
+        all_suspects(&found.what).into(),
+    ]
+}

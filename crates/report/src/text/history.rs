@@ -1,0 +1,275 @@
+//! Metrics over the runs of an archive, at a terminal: a chart in characters, the levels, the changes.
+
+use std::io::{self, Write};
+
+use analysis::history::{Break, Change, History, Suspect, VALUES_MIN};
+use record::run::RunId;
+
+use super::table::{Align, Table};
+use super::{Style, Tint, ending, labelled, paragraph, tinted};
+use crate::number::{change as as_change, change_interval, date_time, named_value, p_value};
+use crate::words::plural;
+
+/// Metrics without a value, with the reason and the number of runs.
+pub type Left<'a> = &'a [(String, String, usize)];
+
+/// Histories that are drawn; of more, only those with changes.
+const DRAWN_MAX: usize = 3;
+/// Suspects that are named for a change.
+const SUSPECTS_MAX: usize = 6;
+
+/// Writes each history with its changes, and the newest change as last line.
+///
+/// - `name`: short name of a run.
+///
+/// # Errors
+///
+/// Fails if writing to `out` fails.
+pub fn history(
+    out: &mut dyn Write,
+    histories: &[History],
+    left_out: Left<'_>,
+    name: &dyn Fn(RunId) -> String,
+    style: Style,
+) -> io::Result<()> {
+    if histories.len() > 1 {
+        overview(histories).write(out, style)?;
+        writeln!(out)?;
+    }
+    let is_drawn = |history: &&History| histories.len() <= DRAWN_MAX || !history.changes.is_empty();
+    for history in histories.iter().filter(is_drawn) {
+        one(out, history, name, style)?;
+    }
+    for (metric, why, runs) in left_out {
+        paragraph(out, &format!("{metric} of {} is left out: {why}.", plural(*runs, "run")), 2, style)?;
+    }
+    ending::answer(out, &history_answer(histories, name), style)
+}
+
+fn overview(histories: &[History]) -> Table {
+    let mut table = Table::default()
+        .column("metric", Align::Left, 0)
+        .column("of", Align::Elastic, 1)
+        .column("on", Align::Elastic, 4)
+        .column("runs", Align::Right, 3)
+        .column("newest", Align::Right, 2)
+        .column("last change", Align::Left, 0);
+    for history in histories {
+        let metric = &history.key.metric;
+        let newest = history.points.last().map_or(String::new(), |p| named_value(metric, p.value));
+        let last = match history.changes.last() {
+            Some(change) => (size_of_change(metric, change), tint(history, change)),
+            None if history.untested == history.points.len() => ("too few runs".to_owned(), Tint::Doubt),
+            None => ("none".to_owned(), Tint::Quiet),
+        };
+        table.row(vec![
+            (metric.clone(), None),
+            (history.key.subject.clone(), None),
+            (history.key.host.clone(), None),
+            (history.points.len().to_string(), None),
+            (newest, None),
+            (last.0, Some(last.1)),
+        ]);
+    }
+    table
+}
+
+fn one(
+    out: &mut dyn Write,
+    history: &History,
+    name: &dyn Fn(RunId) -> String,
+    style: Style,
+) -> io::Result<()> {
+    let (Some(first), Some(last)) = (history.points.first(), history.points.last()) else { return Ok(()) };
+    let key = &history.key;
+    let of = if key.subject.is_empty() { String::new() } else { format!(" of {}", key.subject) };
+    let title = tinted(&key.metric, Tint::Strong, style);
+    writeln!(out, "{title}{}", tinted(&format!("{of} on {}", key.host), Tint::Quiet, style))?;
+    chart(out, history, style)?;
+    let (from, to) = (date_time(first.at_unix_ns), date_time(last.at_unix_ns));
+    paragraph(out, &format!("{} from {from} to {to}.", plural(history.points.len(), "run")), 2, style)?;
+    levels(history, name).write(out, style)?;
+    for (number, change) in history.changes.iter().enumerate() {
+        suspects(out, number + 1, change, style)?;
+    }
+    for found in &history.breaks {
+        let run = name(history.points[found.at].run);
+        let text = format!("at run {run}: {}; not compared across it", all_suspects(&found.what));
+        labelled(out, ("break: ", Some(Tint::Doubt)), &text, 7, style)?;
+    }
+    if history.untested > 0 {
+        let few = plural(history.untested, "run");
+        let text = format!("{few} not tested: a stretch on one machine needs {VALUES_MIN} runs.");
+        paragraph(out, &text, 2, style)?;
+    }
+    writeln!(out)
+}
+
+/// Levels between changes and breaks.
+fn levels(history: &History, name: &dyn Fn(RunId) -> String) -> Table {
+    let mut table = Table::default()
+        .column("", Align::Right, 0)
+        .column("since", Align::Left, 2)
+        .column("first run", Align::Left, 3)
+        .column("version", Align::Elastic, 4)
+        .column("level", Align::Right, 0)
+        .column("change", Align::Right, 0)
+        .column("95 %", Align::Left, 1)
+        .column("p", Align::Right, 3);
+    let metric = &history.key.metric;
+    for (number, change) in history.changes.iter().enumerate() {
+        let point = &history.points[change.at];
+        let interval = change.ratio.as_ref().map_or(String::new(), |(_, low, high)| change_interval(*low, *high));
+        table.row(vec![
+            ((number + 1).to_string(), None),
+            (date_time(point.at_unix_ns), None),
+            (name(point.run), None),
+            (point.version.clone().unwrap_or_default(), None),
+            (
+                format!("{} -> {}", named_value(metric, change.before), named_value(metric, change.after)),
+                None,
+            ),
+            (size_of_change(metric, change), Some(tint(history, change))),
+            (interval, None),
+            (p_value(change.p), None),
+        ]);
+    }
+    table
+}
+
+/// `+8.1 %`; without a ratio, the difference.
+pub(crate) fn size_of_change(metric: &str, change: &Change) -> String {
+    match &change.ratio {
+        Ok((ratio, ..)) => as_change(*ratio),
+        Err(_) => {
+            let by = change.after - change.before;
+            format!("{}{}", if by > 0.0 { "+" } else { "" }, named_value(metric, by))
+        }
+    }
+}
+
+fn tint(history: &History, change: &Change) -> Tint {
+    match history.sense.is_better(change.before, change.after) {
+        Some(true) => Tint::Good,
+        Some(false) => Tint::Bad,
+        None => Tint::Strong,
+    }
+}
+
+fn suspects(out: &mut dyn Write, number: usize, change: &Change, style: Style) -> io::Result<()> {
+    let label = format!("new with {number}: ");
+    let text = if change.suspects.is_empty() {
+        "nothing that the runs noted".to_owned()
+    } else {
+        let shown = &change.suspects[..change.suspects.len().min(SUSPECTS_MAX)];
+        let more = match change.suspects.len() - shown.len() {
+            0 => String::new(),
+            more => format!("; and {more} more (--json)"),
+        };
+        all_suspects(shown) + &more
+    };
+    labelled(out, (&label, Some(Tint::Quiet)), &text, 4, style)
+}
+
+/// Suspects in a line.
+pub(crate) fn all_suspects(suspects: &[Suspect]) -> String {
+    suspects.iter().map(suspect).collect::<Vec<_>>().join("; ")
+}
+
+/// `cpu.governor performance -> powersave`; long values are cut.
+fn suspect(suspect: &Suspect) -> String {
+    let side = |value: &Option<String>| {
+        let value = value.as_deref().unwrap_or("unknown");
+        let short: String = value.chars().take(48).collect();
+        if short.len() < value.len() { short + "..." } else { short }
+    };
+    format!("{} {} -> {}", suspect.what, side(&suspect.before), side(&suspect.after))
+}
+
+const ROWS: usize = 9;
+/// Columns for the numbers beside the chart.
+const AXIS: usize = 11;
+
+/// Values in the order of the runs, with the levels; `^` marks a change, `:` a break of the machine.
+fn chart(out: &mut dyn Write, history: &History, style: Style) -> io::Result<()> {
+    let columns = style.width.min(100).saturating_sub(AXIS + 1);
+    let n = history.points.len();
+    if columns < 20 || n < 2 {
+        return Ok(());
+    }
+    let values: Vec<f64> = history.points.iter().map(|p| p.value).collect();
+    let (low, high) = ends(&values);
+    // Few runs get several columns each.
+    let column = |i: usize| if n > columns { i * columns / n } else { i * (columns / n) };
+    let row = |value: f64| {
+        let share = ((high - value) / (high - low)).clamp(0.0, 1.0);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place among the rows")]
+        let row = (share * (ROWS - 1) as f64).round() as usize;
+        row
+    };
+    let mut marks = vec![vec![' '; columns]; ROWS];
+    for change in &history.changes {
+        let before = history.changes.iter().map(|c| c.at).rfind(|at| *at < change.at);
+        let from = before.into_iter().chain(history.breaks.iter().map(|b| b.at).rfind(|at| *at < change.at));
+        let from = from.max().unwrap_or(0);
+        let next = history.changes.iter().map(|c| c.at).find(|at| *at > change.at);
+        let to = next.into_iter().chain(history.breaks.iter().map(|b| b.at).find(|at| *at > change.at));
+        let to = to.min().unwrap_or(n);
+        marks[row(change.before)][column(from)..column(change.at)].fill('-');
+        marks[row(change.after)][column(change.at)..=column(to - 1)].fill('-');
+    }
+    for (i, value) in values.iter().enumerate() {
+        let mark = &mut marks[row(*value)][column(i)];
+        *mark = if matches!(*mark, 'o' | '#') { '#' } else { 'o' };
+    }
+    for (i, line) in marks.iter().enumerate() {
+        let value = high - (high - low) * i as f64 / (ROWS - 1) as f64;
+        let label = if i % 4 == 0 { named_value(&history.key.metric, value) } else { String::new() };
+        writeln!(out, "{label:>AXIS$}|{}", line.iter().collect::<String>().trim_end())?;
+    }
+    let mut axis = vec!['-'; columns];
+    history.breaks.iter().for_each(|Break { at, .. }| axis[column(*at)] = ':');
+    history.changes.iter().for_each(|change| axis[column(change.at)] = '^');
+    writeln!(out, "{:>AXIS$}+{}", "", axis.iter().collect::<String>())
+}
+
+/// Ends of the axis: of all values but outliers, which stand at its edge.
+fn ends(values: &[f64]) -> (f64, f64) {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let n = sorted.len();
+    let (near, far) = (sorted[n / 50], sorted[n - 1 - n / 50]);
+    let reach = (far - near) / 2.0;
+    let (low, high) = (sorted[0].max(near - reach), sorted[n - 1].min(far + reach));
+    if high > low { (low, high) } else { (low - low.abs().max(1.0) * 0.05, high + high.abs().max(1.0) * 0.05) }
+}
+
+/// The newest change of all histories, in a line.
+pub(crate) fn history_answer(histories: &[History], name: &dyn Fn(RunId) -> String) -> String {
+    let newest = histories.iter().flat_map(|h| h.changes.iter().map(move |c| (h, c)));
+    let newest = newest.max_by_key(|(h, c)| h.points[c.at].at_unix_ns);
+    let Some((history, change)) = newest else {
+        let tested: usize = histories.iter().map(|h| h.points.len() - h.untested).sum();
+        let all: usize = histories.iter().map(|h| h.points.len()).sum();
+        return match (all, tested) {
+            (0, _) => "no runs with such a metric".to_owned(),
+            (_, 0) => format!("cannot tell: {}, {VALUES_MIN} on one machine needed", plural(all, "value")),
+            _ => format!("no change in {} of {} series", plural(tested, "value"), histories.len()),
+        };
+    };
+    let (metric, point) = (&history.key.metric, &history.points[change.at]);
+    let sense = match history.sense.is_better(change.before, change.after) {
+        Some(true) => " (better)",
+        Some(false) => " (worse)",
+        None => "",
+    };
+    let interval = change.ratio.as_ref().map_or(String::new(), |(_, low, high)| {
+        format!(", 95 %: {}", change_interval(*low, *high).trim_matches(['[', ']']).replace(", ", " to "))
+    });
+    let version = point.version.as_ref().map_or_else(|| format!("run {}", name(point.run)), Clone::clone);
+    format!(
+        "{metric} {}{sense}{interval}, since {} ({version})",
+        size_of_change(metric, change),
+        date_time(point.at_unix_ns)
+    )
+}

@@ -1,0 +1,103 @@
+//! Cycles at a terminal.
+
+use std::io::{self, Write};
+
+use analysis::cycles::{Clock, Cycle, Cycles};
+
+use super::table::{Align, Table};
+use super::{Style, Tint, ending, labelled, paragraph};
+use crate::number::{long_span, p_value, percent, share, significant};
+use crate::words::{by_the_clock, list, plural};
+
+/// Writes the cycles, what the values cannot tell, and the answer as last line.
+///
+/// - `zone`: name of the time zone of the local times.
+///
+/// # Errors
+///
+/// Fails if writing to `out` fails.
+pub fn periods(
+    out: &mut dyn Write,
+    (metric, zone): (&str, &str),
+    alpha: f64,
+    found: &Cycles,
+    style: Style,
+) -> io::Result<()> {
+    let steps = if found.even { "at even steps" } else { "at uneven steps" };
+    let noise = match &found.background {
+        Ok(background) => format!("; noise with a correlation of neighbors of {:.2}", background.ar1),
+        Err(missing) => format!("; noise unknown: {missing}"),
+    };
+    let values = plural(found.n, "value");
+    let text = format!("{metric}: {values} {steps} over {}{noise}.", long_span(found.span_s));
+    paragraph(out, &text, 2, style)?;
+    if found.doubled > 0 {
+        let same = format!("{} shared their time with another one, and were averaged.", found.doubled);
+        paragraph(out, &same, 2, style)?;
+    }
+    if !found.cycles.is_empty() {
+        table(&found.cycles, found.mean).write(out, style)?;
+    }
+    for period in &found.cannot_tell {
+        let of = period.period_s.as_ref().map_or(String::new(), |s| format!("{}: ", long_span(*s)));
+        labelled(out, ("cannot tell ", Some(Tint::Doubt)), &format!("{of}{}", period.why), 13, style)?;
+    }
+    ending::answer(out, &answer(found, alpha, zone), style)
+}
+
+fn table(cycles: &[Cycle], mean: f64) -> Table {
+    let mut table = Table::default()
+        .column("period", Align::Left, 0)
+        .column("p", Align::Right, 0)
+        .column("amplitude", Align::Right, 1)
+        .column("of mean", Align::Right, 2)
+        .column("of variance", Align::Right, 4)
+        .column("harmonics", Align::Left, 3)
+        .column("local time", Align::Left, 1);
+    for cycle in cycles {
+        let harmonics: Vec<String> = cycle.harmonics.iter().map(ToString::to_string).collect();
+        table.row(vec![
+            (long_span(cycle.period_s), Some(Tint::Strong)),
+            (p_value(cycle.p), None),
+            (significant(cycle.amplitude), None),
+            (of_mean(cycle, mean).unwrap_or_else(|| "-".to_owned()), None),
+            (percent(cycle.strength), None),
+            (harmonics.join(" "), None),
+            (by_the_clock(cycle).unwrap_or_default(), None),
+        ]);
+    }
+    table
+}
+
+fn of_mean(cycle: &Cycle, mean: f64) -> Option<String> {
+    let ratio = cycle.amplitude / mean.abs();
+    ratio.is_finite().then(|| percent(ratio))
+}
+
+fn answer(found: &Cycles, alpha: f64, zone: &str) -> String {
+    if found.cycles.is_empty() {
+        // A reason about the values themselves stands before one about long periods.
+        let no_period = found.cannot_tell.iter().find(|c| c.period_s.is_err());
+        if let Some(no_period) = no_period {
+            return format!("cannot tell: {}", no_period.why);
+        }
+        let unknown: Vec<String> =
+            found.cannot_tell.iter().filter_map(|c| c.period_s.as_ref().ok()).map(|s| long_span(*s)).collect();
+        let but = match unknown[..] {
+            [] => String::new(),
+            _ => format!("; cannot tell about {}", list(&unknown)),
+        };
+        return format!("no cycle at {}{but}", share(alpha));
+    }
+    let told = |cycle: &Cycle| {
+        let name = match cycle.clock {
+            Some(Clock::Day) => "a daily cycle".to_owned(),
+            Some(Clock::Week) => "a weekly cycle".to_owned(),
+            None => format!("a cycle of {}", long_span(cycle.period_s)),
+        };
+        let local = by_the_clock(cycle).map_or(String::new(), |crest| format!(", {crest} ({zone})"));
+        let size = of_mean(cycle, found.mean).map_or(String::new(), |of| format!(", +-{of} of the mean"));
+        format!("{name}{local}{size}")
+    };
+    found.cycles.iter().map(told).collect::<Vec<_>>().join("; ")
+}
