@@ -34,6 +34,7 @@ mod experiment;
 mod feasibility;
 mod file;
 mod keys;
+pub mod like;
 mod listing;
 mod load;
 mod matrix;
