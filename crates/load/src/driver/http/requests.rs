@@ -17,6 +17,7 @@
 
 use std::io::Write as _;
 
+use record::replay::Method;
 use record::requests::HttpSettings;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -100,6 +101,14 @@ impl Request {
             body_checksum: None,
             written: None,
         }
+    }
+}
+
+impl Request {
+    /// The request of a method in a log that is replayed, for the path `/`.
+    pub(super) fn of_method(authority: &Authority<'_>, http: &HttpSettings, method: Method) -> Self {
+        let http = HttpSettings { method: method.name().to_owned(), body: String::new(), ..http.clone() };
+        Self { name: method.name().to_ascii_lowercase(), ..Self::of(authority, "/", &http) }
     }
 }
 
