@@ -305,7 +305,7 @@ mod tests {
             }
             for word in &mut words {
                 if word.ends_with(".sql") || word.contains(".sql@") {
-                    *word = "builtin:select-only".to_owned();
+                    *word = "builtin-select-only".to_owned();
                 }
             }
             if translation.is_whole() {

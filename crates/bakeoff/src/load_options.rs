@@ -429,7 +429,7 @@ impl PaceOptions {
     }
 }
 
-/// Reads `FILE` or `FILE@WEIGHT`, as in pgbench, and the file; `builtin:NAME` is one of pgbench's own scripts.
+/// Reads `FILE` or `FILE@WEIGHT`, as in pgbench, and the file; `builtin-NAME` is one of pgbench's own scripts.
 fn script(text: &str) -> Result<ScriptFile, String> {
     let (name, weight) = match text.rsplit_once('@') {
         Some((name, weight)) if !weight.contains('/') => {

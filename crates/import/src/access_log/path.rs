@@ -89,14 +89,14 @@ fn is_secret_name(name: &[u8]) -> bool {
     // `user[password]`
     let last = name.trim_end_matches(']').rsplit('[').next().unwrap_or(&name).to_owned();
     let lower = last.to_ascii_lowercase();
-    let ends = ["key", "session", "sessid", "otp", "pin", "passcode", "ticket", "pass"];
+    let ends = ["key", "session", "sessid", "sessionid", "otp", "pin", "passcode", "ticket", "pass"];
     is_secret_parameter(&last) || ends.iter().any(|end| is_last_word(&lower, end))
 }
 
 /// Whether a name ends with this word: `api_key`, `api-key`, `key`, and `phpsessid`, but not `monkey`.
 fn is_last_word(name: &str, word: &str) -> bool {
     let before = name.strip_suffix(word);
-    before.is_some_and(|before| before.is_empty() || before.ends_with(['_', '-', '.']) || word == "sessid")
+    before.is_some_and(|before| before.is_empty() || before.ends_with(['_', '-', '.']) || word.starts_with("sess"))
 }
 
 /// Whether a text is a signed token: three parts of base64, the first of which begins a JSON object.

@@ -61,7 +61,10 @@ pub(super) fn unix(text: &str) -> Option<Stamp> {
         return None;
     }
     let (mut fraction_ns, mut resolution_ns) = (0, unit_ns);
-    for digit in digits.bytes().take_while(|_| resolution_ns >= 10) {
+    for digit in digits.bytes() {
+        if resolution_ns < 10 {
+            break;
+        }
         resolution_ns /= 10;
         fraction_ns += i64::from(digit - b'0') * resolution_ns;
     }

@@ -232,7 +232,7 @@ fn seed(given: &Given<'_>, draft: &mut Draft) {
 }
 
 /// Prefix of the names of pgbench's scripts.
-pub const BUILTIN: &str = "builtin:";
+const BUILTIN: &str = "builtin-";
 
 /// pgbench's scripts by name, in the words of its manual.
 const SCRIPTS: [(&str, &str); 3] = [
@@ -272,7 +272,7 @@ SELECT abalance FROM pgbench_accounts WHERE aid = :aid;
     ),
 ];
 
-/// Text of one of pgbench's scripts, by `builtin:NAME`.
+/// Text of one of pgbench's scripts, by `builtin-NAME`.
 pub fn script(name: &str) -> Option<&'static str> {
     let name = name.strip_prefix(BUILTIN)?;
     SCRIPTS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)

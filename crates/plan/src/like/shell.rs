@@ -48,16 +48,22 @@ pub(super) fn read(line: &str) -> Result<Said, LikeError> {
     let mut said =
         Said { tool: "", words: Vec::new(), variables: Vec::new(), left_out: Vec::new(), unknown_variables: Vec::new() };
     let mut before = Vec::new();
-    let mut rest = String::new();
+    let (mut rest, mut unknown) = (String::new(), 0);
     while let Some(token) = splitter.next_token()? {
         match token {
-            _ if !rest.is_empty() => push(&mut rest, token.text()),
+            _ if !rest.is_empty() => {
+                push(&mut rest, token.text());
+                // What the shell does with a variable is not the tool's.
+                splitter.unknown.truncate(unknown);
+            }
             // An image or a folder may have the tool's name: the last name before the options counts.
             Token::Word(word) if said.words.is_empty() && !said.tool.is_empty() && tool_of(&word).is_some() => {
                 before.push(std::mem::replace(&mut said.tool, tool_of(&word).unwrap_or_default()).to_owned());
             }
             Token::Word(word) if !said.tool.is_empty() => said.words.push(word),
-            Token::Operator(operator) if !said.tool.is_empty() => rest = operator,
+            Token::Operator(operator) if !said.tool.is_empty() => {
+                (rest, unknown) = (operator, splitter.unknown.len());
+            }
             // A command before the tool's own: `export PGPASSWORD=x; pgbench ...`.
             Token::Operator(_) => before.clear(),
             Token::Word(word) => match (tool_of(&word), assignment(&word)) {
@@ -99,6 +105,10 @@ fn push(rest: &mut String, text: &str) {
 
 /// The tool that a word names, with or without a folder.
 fn tool_of(word: &str) -> Option<&'static str> {
+    // `http://host/hey` is a URL, `/tools/wrk:/wrk` a volume.
+    if word.contains(":/") {
+        return None;
+    }
     let name = word.rsplit('/').next().unwrap_or(word);
     // An image in a registry has a version: `memtier_benchmark:edge`.
     let name = name.split(':').next().unwrap_or(name);

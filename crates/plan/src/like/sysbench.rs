@@ -158,7 +158,11 @@ fn known(test: &str) -> Result<Test<'_>, LikeError> {
     let file = test.rsplit('/').next().unwrap_or(test);
     let name = file.strip_suffix(".lua").unwrap_or(file);
     // A script of that name elsewhere may have been changed.
-    let is_bundled = file == test || test.contains("sysbench/") && !test.contains("tpcc");
+    let folder = test.strip_suffix(file).unwrap_or_default();
+    let is_bundled = folder.is_empty()
+        || folder.ends_with("tests/db/")
+        || folder.ends_with("oltp_legacy/")
+        || folder.contains("sysbench/") && !folder.contains("tpcc");
     let not_a_load = |instead| LikeError::NotALoad { tool: "sysbench", what: format!("the test `{name}`"), instead };
     match name {
         "cpu" | "threads" | "mutex" | "memory" if is_bundled => {
@@ -206,7 +210,7 @@ fn pace(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
             draft.put("arrivals", "poisson");
         }
         let text = "latency counts from the time at which an event was due; sysbench counts from the time at which it \
-                    was queued, and ends if 100,000 events wait";
+                    was queued, and ends if its queue is full";
         draft.differs("--rate", text);
     }
     length(given, draft)?;

@@ -71,7 +71,7 @@ fn a_part_that_changes_the_load_is_missing_and_one_that_is_printed_only_is_left_
     for (line, is_whole) in [
         ("wrk http://h/", true),
         ("wrk -s post.lua http://h/", false),
-        ("wrk -c$N http://h/", false),
+        ("wrk -H \"a: $N\" http://h/", false),
         ("sysbench oltp_insert --rand-type=gaussian run", false),
         ("sysbench oltp_insert --rand-type=pareto --rand-pareto-h=0.2 run", true),
         ("sysbench oltp_insert --rand-type=pareto --rand-pareto-h=0.3 run", false),

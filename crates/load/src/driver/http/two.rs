@@ -305,10 +305,11 @@ impl Dialogue for DialogueTwo {
 
     fn ask(&mut self, mut random: Random, out: &mut Vec<u8>) {
         let asked = self.writer.choose(&self.requests, self.weights, &mut random);
-        let lane = &mut self.lanes[self.turned_to];
+        let turned_to = self.turned_to;
+        let lane = &mut self.lanes[turned_to];
         (lane.body, lane.answer) = (Checksum::default(), Part::None);
         let begun = asked.and_then(|asked| {
-            lane.asked = asked;
+            self.lanes[turned_to].asked = asked;
             self.begin(&mut random)
         });
         match begun {
