@@ -311,7 +311,8 @@ impl PaceOptions {
     ) -> anyhow::Result<Meant> {
         let base = data.settings(self.prepare);
         let replay = replayed.as_ref().map(|replayed| replayed.replay.clone());
-        let usual_warmup = if replay.is_some() { Duration::ZERO } else { settings::WARMUP.default_duration() };
+        let usual_warmup =
+            if replay.is_some() { Duration::ZERO } else { settings::WARMUP.default_duration() };
         let (arrivals, recorded) = self.arrivals(replayed)?;
         let time = self.time_of(arrivals.as_ref());
         let refused = |violation: Violation| {
@@ -398,10 +399,7 @@ impl PaceOptions {
     }
 
     /// The given arrivals; recorded ones with their due times.
-    fn arrivals(
-        &self,
-        replayed: Option<Replayed>,
-    ) -> anyhow::Result<(Option<Arrivals>, Option<DueTimes>)> {
+    fn arrivals(&self, replayed: Option<Replayed>) -> anyhow::Result<(Option<Arrivals>, Option<DueTimes>)> {
         if let Some(Replayed { schedule, .. }) = replayed {
             return Ok((Some(Arrivals::File(schedule.recorded)), Some(schedule.due_ns)));
         }

@@ -34,8 +34,22 @@ pub(crate) struct ReplayOptions {
 
 /// Options that define the requests or the schedule, as a replay does.
 const EXCLUDED: [&str; 16] = [
-    "rate", "arrivals", "jitter", "tx_jitter", "think", "search", "control", "ramp_up", "ramp_down", "method", "body",
-    "expect_status", "requests", "data", "workload", "verify",
+    "rate",
+    "arrivals",
+    "jitter",
+    "tx_jitter",
+    "think",
+    "search",
+    "control",
+    "ramp_up",
+    "ramp_down",
+    "method",
+    "body",
+    "expect_status",
+    "requests",
+    "data",
+    "workload",
+    "verify",
 ];
 
 /// The schedule and the requests of a log.
@@ -78,7 +92,8 @@ impl ReplayOptions {
             }
         };
         let methods = if self.replay_unsafe { Methods::All } else { Methods::Safe };
-        let AccessLog { due_ns, account } = access_log::read(&mut from, methods, &mut store).map_err(of_log)?;
+        let AccessLog { due_ns, account } =
+            access_log::read(&mut from, methods, &mut store).map_err(of_log)?;
         let stored = store.finish().map_err(|source| of_log(AccessLogError::Store { source }))?;
         let speed = self.speed.unwrap_or(1.0);
         let schedule = Schedule::of(log, faster(due_ns, speed));
@@ -141,7 +156,9 @@ fn notices(log: &str, account: &Account, speed: f64, span: Duration) -> Vec<Stri
 fn speed(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix(['x', 'X']).unwrap_or(text).parse().ok();
     let is_speed = |n: &f64| (1e-3..=1e6).contains(n);
-    number.filter(is_speed).ok_or_else(|| "expected a multiple such as 2 or 0.5, from 0.001 to 1000000".to_owned())
+    number
+        .filter(is_speed)
+        .ok_or_else(|| "expected a multiple such as 2 or 0.5, from 0.001 to 1000000".to_owned())
 }
 
 #[cfg(test)]

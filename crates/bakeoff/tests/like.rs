@@ -24,13 +24,29 @@ fn a_line_runs_with_the_options_beside_it() {
     let lab = Lab::new();
     let target = lab.sqlite();
     let line = "sysbench oltp_point_select --table-size=100 --tables=2 --threads=2 --rate=50 --time=60 run";
-    let words = ["load", &target, "--like", line, "--time", "1s", "--warmup", "100ms", "--json", "--arrivals", "period"];
+    let words = [
+        "load",
+        &target,
+        "--like",
+        line,
+        "--time",
+        "1s",
+        "--warmup",
+        "100ms",
+        "--json",
+        "--arrivals",
+        "period",
+    ];
     let ended = lab.run(&words);
     assert_eq!(ended.code, Some(0), "{}", ended.err);
     let load: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
     assert_eq!((&load["workload"], &load["threads"]), (&"oltp-point-select".into(), &2.into()), "{load}");
     assert_eq!(load["planned"], 50);
-    assert!(ended.err.contains("like sysbench: bakeoff load mysql://sbtest@localhost/sbtest"), "{}", ended.err);
+    assert!(
+        ended.err.contains("like sysbench: bakeoff load mysql://sbtest@localhost/sbtest"),
+        "{}",
+        ended.err
+    );
 }
 
 #[test]
@@ -55,12 +71,14 @@ fn a_line_with_a_missing_part_is_not_run() {
 fn a_password_is_neither_printed_nor_stored_when_a_line_runs() {
     let lab = Lab::new();
     let target = lab.sqlite();
-    let line = "sysbench oltp_point_select --mysql-password=geheim1 --table-size=10 --time=1 --unheard=geheim2 run";
+    let line =
+        "sysbench oltp_point_select --mysql-password=geheim1 --table-size=10 --time=1 --unheard=geheim2 run";
     let refused = lab.run(&["load", "--like", line]);
     assert_eq!(refused.code, Some(2));
     assert!(!refused.err.contains("geheim1"), "{}", refused.err);
     let line = line.replace(" --unheard=geheim2", "");
-    let ended = lab.run(&["load", &target, "--like", &line, "--time", "200ms", "--warmup", "0s", "--rate", "20"]);
+    let ended =
+        lab.run(&["load", &target, "--like", &line, "--time", "200ms", "--warmup", "0s", "--rate", "20"]);
     assert_eq!(ended.code, Some(0), "{}", ended.err);
     assert!(!ended.err.contains("geheim1") && !ended.out.contains("geheim1"), "{}{}", ended.out, ended.err);
     for (path, bytes) in lab.archived_bytes() {

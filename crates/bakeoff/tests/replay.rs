@@ -124,9 +124,7 @@ fn a_status_that_the_log_has_too_is_no_failure() {
 #[test]
 fn methods_that_change_data_need_an_option() {
     let (lab, server) = (Lab::new(), Server::new());
-    let line = |method: &str| {
-        format!("h - - [10/Oct/2000:13:55:36 +0000] \"{method} /x HTTP/1.1\" 200 1\n")
-    };
+    let line = |method: &str| format!("h - - [10/Oct/2000:13:55:36 +0000] \"{method} /x HTTP/1.1\" 200 1\n");
     let text = line("GET") + &line("POST") + &line("DELETE") + &line("GET");
     std::fs::write(lab.path("access.log"), text).unwrap();
     let log = lab.path("access.log");
@@ -138,7 +136,10 @@ fn methods_that_change_data_need_an_option() {
     let all = lab.json(&[&words[..], &["--replay-unsafe"]].concat());
     assert_eq!(all["done"], 4);
     assert_eq!(all["operations"]["delete"]["count"], 1, "{all}");
-    assert_eq!(server.asked()[2..], ["GET /x HTTP/1.1", "POST /x HTTP/1.1", "DELETE /x HTTP/1.1", "GET /x HTTP/1.1"]);
+    assert_eq!(
+        server.asked()[2..],
+        ["GET /x HTTP/1.1", "POST /x HTTP/1.1", "DELETE /x HTTP/1.1", "GET /x HTTP/1.1"]
+    );
 }
 
 #[test]
@@ -165,7 +166,13 @@ fn a_log_on_standard_input_is_replayed() {
     let (log, paths) = combined(&[2, 2]);
     let target = server.target();
     let words = ["load", &target, "--replay", "-", "--speed", "100x", "--no-archive"];
-    let mut child = lab.command(&words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = lab
+        .command(&words)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     child.stdin.take().unwrap().write_all(log.as_bytes()).unwrap();
     let ended = Ended::of(child.wait_with_output().unwrap());
     assert_eq!(ended.code, Some(0), "{}", ended.err);
@@ -180,7 +187,8 @@ fn what_cannot_be_replayed_is_refused_with_a_reason() {
     std::fs::write(lab.path("access.log.gz"), b"\x1f\x8b\x08\x00\x00").unwrap();
     std::fs::write(lab.path("junk"), b"\x00\x01\xff").unwrap();
     let path = |name: &str| lab.path(name).to_str().unwrap().to_owned();
-    let (log, packed, junk, absent) = (path("access.log"), path("access.log.gz"), path("junk"), path("absent"));
+    let (log, packed, junk, absent) =
+        (path("access.log"), path("access.log.gz"), path("junk"), path("absent"));
     let target = server.target();
     for (words, reason) in [
         (&["load", &target, "--replay", &packed][..], "gunzip -c FILE"),

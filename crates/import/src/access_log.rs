@@ -29,7 +29,7 @@ use record::replay::{Logged, Method};
 
 pub use self::due::DISORDER_S;
 use self::due::DueTimes;
-pub use self::store::{Stored, Store};
+pub use self::store::{Store, Stored};
 use self::time::Stamp;
 
 /// Maximum length of a line. Servers accept no longer requests.
@@ -132,7 +132,9 @@ pub enum AccessLogError {
         source: io::Error,
     },
     /// The log is compressed.
-    #[error("the log is compressed ({format}): unpack it first, as in `{unpack} FILE | bakeoff load ... --replay -`")]
+    #[error(
+        "the log is compressed ({format}): unpack it first, as in `{unpack} FILE | bakeoff load ... --replay -`"
+    )]
     Packed {
         /// Compression format.
         format: &'static str,
@@ -170,7 +172,9 @@ impl Account {
 
     /// Reasons of the lines that are left out, with their numbers: `12 without a path (first: line 7)`.
     pub fn reasons(&self) -> String {
-        let reason = |(reason, (count, first)): (&Reason, &(u64, u64))| format!("{count} {reason} (first: line {first})");
+        let reason = |(reason, (count, first)): (&Reason, &(u64, u64))| {
+            format!("{count} {reason} (first: line {first})")
+        };
         self.left_out.iter().map(reason).collect::<Vec<_>>().join(", ")
     }
 
@@ -201,7 +205,8 @@ pub fn read(from: &mut dyn Read, methods: Methods, store: &mut Store) -> Result<
     let (mut line, mut path) = (Vec::new(), Vec::new());
     for number in 1.. {
         line.clear();
-        let ending = next_line(&mut from, &mut line).map_err(|source| AccessLogError::Read { line: number, source })?;
+        let ending = next_line(&mut from, &mut line)
+            .map_err(|source| AccessLogError::Read { line: number, source })?;
         if number == 1 {
             refuse_packed(&line)?;
         }
@@ -216,8 +221,12 @@ pub fn read(from: &mut dyn Read, methods: Methods, store: &mut Store) -> Result<
             } else {
                 entry(text, methods, &mut path)
             };
-            let is_half = |reason: &Reason| matches!(reason, Reason::Unreadable | Reason::Time | Reason::NoRequest);
-            let found = found.map_err(|reason| if ending == Ending::End && is_half(&reason) { Reason::Cut } else { reason });
+            let is_half =
+                |reason: &Reason| matches!(reason, Reason::Unreadable | Reason::Time | Reason::NoRequest);
+            let found =
+                found.map_err(
+                    |reason| if ending == Ending::End && is_half(&reason) { Reason::Cut } else { reason },
+                );
             match found {
                 Ok(entry) => {
                     account.secrets += path::hide_secrets(&mut path);
@@ -262,11 +271,8 @@ fn finished(mut account: Account, due: DueTimes) -> Result<AccessLog, AccessLogE
 
 /// Parses a line; its path goes to `path`.
 fn entry(text: &[u8], methods: Methods, path: &mut Vec<u8>) -> Result<Entry, Reason> {
-    let (stamp, method, status) = if text.first() == Some(&b'{') {
-        json::read(text, path)?
-    } else {
-        combined::read(text, path)?
-    };
+    let (stamp, method, status) =
+        if text.first() == Some(&b'{') { json::read(text, path)? } else { combined::read(text, path)? };
     let method = Method::named(&method).ok_or(Reason::OtherMethod)?;
     if methods == Methods::Safe && !method.is_safe() {
         return Err(Reason::UnsafeMethod);

@@ -132,6 +132,15 @@ pub fn translate(line: &str) -> Result<Translation, LikeError> {
     Ok(draft.into_translation())
 }
 
+/// Splits a line into words as a shell does, without running anything. Operators are words.
+///
+/// # Errors
+///
+/// [`LikeError::Unclosed`], [`LikeError::TooLong`].
+pub fn split(line: &str) -> Result<Vec<String>, LikeError> {
+    shell::split(line)
+}
+
 impl Translation {
     /// Whether every part that defines the load has an equal.
     pub fn is_whole(&self) -> bool {

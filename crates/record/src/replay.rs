@@ -64,16 +64,8 @@ pub enum Method {
 
 impl Method {
     /// All methods, in the order of their numbers.
-    pub const ALL: [Self; 8] = [
-        Self::Get,
-        Self::Head,
-        Self::Options,
-        Self::Trace,
-        Self::Post,
-        Self::Put,
-        Self::Patch,
-        Self::Delete,
-    ];
+    pub const ALL: [Self; 8] =
+        [Self::Get, Self::Head, Self::Options, Self::Trace, Self::Post, Self::Put, Self::Patch, Self::Delete];
 
     /// Method of this name.
     pub fn named(name: &[u8]) -> Option<Self> {

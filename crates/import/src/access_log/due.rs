@@ -26,7 +26,8 @@ pub(super) struct DueTimes {
 impl DueTimes {
     /// Adds the request of line `line`.
     pub(super) fn push(&mut self, stamp: &Stamp, line: u64) {
-        let finest_ns = self.resolution_ns.map_or(stamp.resolution_ns, |known| known.min(stamp.resolution_ns));
+        let finest_ns =
+            self.resolution_ns.map_or(stamp.resolution_ns, |known| known.min(stamp.resolution_ns));
         let mut ns = stamp.ns.saturating_add(self.shift_ns);
         if self.first_ns.is_none() {
             (self.first_ns, self.at_ns) = (Some(ns), ns);
@@ -116,7 +117,8 @@ mod tests {
         let (found, ..) = due(&[(0, us), (250_000, us), (250_000, us), (251_000, us), (SECOND, us)]);
         assert_eq!(found, [0, 250_000, 250_500, 251_000, 1_000_000_000]);
         // A log that leaves out zeros: the second request is at 0.5 s exactly.
-        let (found, ..) = due(&[(0, us), (SECOND / 2, 100_000_000), (SECOND / 2, us), (SECOND / 2 + 1_000, us)]);
+        let (found, ..) =
+            due(&[(0, us), (SECOND / 2, 100_000_000), (SECOND / 2, us), (SECOND / 2 + 1_000, us)]);
         assert_eq!(found, [0, 500_000_000, 500_000_500, 500_001_000]);
         let (found, ..) = due(&[(0, 1_000_000_000), (0, 1_000_000_000), (10_000, us)]);
         assert_eq!(found, [0, 5_000, 10_000], "the first lines of such a log may look coarse");

@@ -11,13 +11,25 @@ use super::{Parts, Reason, split_request, status};
 
 /// Names of a time, the more exact first.
 const TIMES: &[&str] = &[
-    "msec", "ts", "timestamp", "starttime", "startutc", "timeiso8601", "time", "datetime", "timelocal", "date", "start",
+    "msec",
+    "ts",
+    "timestamp",
+    "starttime",
+    "startutc",
+    "timeiso8601",
+    "time",
+    "datetime",
+    "timelocal",
+    "date",
+    "start",
 ];
 const METHODS: &[&str] = &["requestmethod", "method", "httpmethod", "verb"];
 /// Names of a path, the one as the client sent it first.
-const PATHS: &[&str] = &["requesturi", "requestpath", "requesturl", "originalpath", "uri", "url", "path", "target"];
+const PATHS: &[&str] =
+    &["requesturi", "requestpath", "requesturl", "originalpath", "uri", "url", "path", "target"];
 const QUERIES: &[&str] = &["args", "querystring", "query"];
-const STATUSES: &[&str] = &["status", "statuscode", "responsecode", "downstreamstatus", "responsestatus", "code"];
+const STATUSES: &[&str] =
+    &["status", "statuscode", "responsecode", "downstreamstatus", "responsestatus", "code"];
 
 /// Parses a line; its path goes to `path`.
 pub(super) fn read(line: &[u8], path: &mut Vec<u8>) -> Result<Parts, Reason> {
@@ -47,7 +59,10 @@ pub(super) fn read(line: &[u8], path: &mut Vec<u8>) -> Result<Parts, Reason> {
 fn find<'a>(object: &'a Map<String, Value>, names: &[&str]) -> Option<&'a Value> {
     names.iter().find_map(|wanted| {
         let of = |object: &'a Map<String, Value>| {
-            object.iter().find(|(name, value)| is_named(name, wanted) && !value.is_object()).map(|(_, value)| value)
+            object
+                .iter()
+                .find(|(name, value)| is_named(name, wanted) && !value.is_object())
+                .map(|(_, value)| value)
         };
         of(object).or_else(|| object.values().filter_map(Value::as_object).find_map(of))
     })
@@ -62,9 +77,9 @@ fn is_named(name: &str, wanted: &str) -> bool {
 fn stamp(value: &Value) -> Option<Stamp> {
     match value {
         Value::Number(number) => time::unix(&number.to_string()),
-        Value::String(text) => time::iso(text.as_bytes())
-            .or_else(|| time::clf(text.as_bytes()))
-            .or_else(|| time::unix(text)),
+        Value::String(text) => {
+            time::iso(text.as_bytes()).or_else(|| time::clf(text.as_bytes())).or_else(|| time::unix(text))
+        }
         _ => None,
     }
 }

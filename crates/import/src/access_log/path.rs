@@ -1,5 +1,7 @@
 //! Paths of logged requests: without hosts, without secrets, and with no byte that a request line excludes.
 
+use std::io::Write as _;
+
 use record::target::is_secret_parameter;
 
 use super::Reason;
@@ -28,7 +30,8 @@ pub(super) fn clean(path: &mut Vec<u8>) -> Result<(), Reason> {
         let mut encoded = Vec::with_capacity(path.len() + 16);
         for byte in &*path {
             if is_excluded(byte) {
-                encoded.extend_from_slice(format!("%{byte:02X}").as_bytes());
+                // Writing into memory does not fail.
+                let _ = write!(encoded, "%{byte:02X}");
             } else {
                 encoded.push(*byte);
             }
@@ -96,7 +99,9 @@ fn is_secret_name(name: &[u8]) -> bool {
 /// Whether a name ends with this word: `api_key`, `api-key`, `key`, and `phpsessid`, but not `monkey`.
 fn is_last_word(name: &str, word: &str) -> bool {
     let before = name.strip_suffix(word);
-    before.is_some_and(|before| before.is_empty() || before.ends_with(['_', '-', '.']) || word.starts_with("sess"))
+    before.is_some_and(|before| {
+        before.is_empty() || before.ends_with(['_', '-', '.']) || word.starts_with("sess")
+    })
 }
 
 /// Whether a text is a signed token: three parts of base64, the first of which begins a JSON object.

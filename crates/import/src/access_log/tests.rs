@@ -22,7 +22,11 @@ fn request(stored: &Stored, number: u64) -> String {
 }
 
 fn nameless() -> File {
-    let path = std::env::temp_dir().join(format!("access-log-{}-{:?}", std::process::id(), std::thread::current().id()));
+    let path = std::env::temp_dir().join(format!(
+        "access-log-{}-{:?}",
+        std::process::id(),
+        std::thread::current().id()
+    ));
     let file = File::options().create(true).truncate(true).read(true).write(true).open(&path).unwrap();
     std::fs::remove_file(path).unwrap();
     file
@@ -101,11 +105,9 @@ fn every_line_is_a_request_or_counted() {
         assert_eq!(log.account.left_out.get(&reason), Some(&(1, 2)), "{reason:?}: {:?}", log.account);
         assert_eq!((log.account.lines, log.account.left_out_in_all()), (3, 1), "{reason:?}");
     }
-    let (log, requests) = read_all(
-        b"h - - [10/Oct/2000:13:55:36 +0000] \"DELETE /x HTTP/1.1\" 200 0\n\r\n\n",
-        Methods::All,
-    )
-    .unwrap();
+    let (log, requests) =
+        read_all(b"h - - [10/Oct/2000:13:55:36 +0000] \"DELETE /x HTTP/1.1\" 200 0\n\r\n\n", Methods::All)
+            .unwrap();
     assert_eq!((requests, log.account.lines), (vec!["DELETE 200 /x".to_owned()], 1));
 }
 
@@ -119,7 +121,11 @@ fn a_log_that_is_cut_anywhere_loses_at_most_its_last_line() {
                 let Account { lines, requests, .. } = log.account;
                 assert!(requests == complete || requests == complete + 1, "{end}");
                 assert_eq!(lines, requests + log.account.left_out_in_all(), "{end}");
-                assert!(log.account.left_out.keys().all(|reason| *reason == Reason::Cut), "{end}: {:?}", log.account);
+                assert!(
+                    log.account.left_out.keys().all(|reason| *reason == Reason::Cut),
+                    "{end}: {:?}",
+                    log.account
+                );
             }
             Err(AccessLogError::Empty { .. }) => assert_eq!(complete, 0, "{end}"),
             Err(error) => panic!("{end}: {error}"),

@@ -106,13 +106,8 @@ fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, Failure> {
     let path_bytes = replay.as_ref().map_or(0, |replay| replay.path_bytes_max);
     let longest = longest.saturating_add(usize::try_from(path_bytes).unwrap_or(usize::MAX));
     held::allow(longest.saturating_mul(settings.in_flight_max() as usize));
-    let requests = Set {
-        keeps_cookies: settings.http.cookies,
-        data,
-        replay,
-        streams,
-        ..Set::new(requests, &site)
-    };
+    let requests =
+        Set { keeps_cookies: settings.http.cookies, data, replay, streams, ..Set::new(requests, &site) };
     let tls = site.tls(&settings.http).map_err(wrong)?;
     Ok(Arc::new(Net(Arc::new(Web { place, tls, version, look, requests, timeout: settings.http.timeout }))))
 }

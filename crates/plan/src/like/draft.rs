@@ -1,5 +1,6 @@
 //! A translated command line while it is written.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -130,7 +131,9 @@ impl<'a> Given<'a> {
     /// Values of an option that may be repeated, and their written forms.
     pub(super) fn all(&self, wanted: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.items.iter().filter_map(move |item| match item {
-            Item::Option { name, written, value } if *name == wanted => Some((value.as_str(), written.as_str())),
+            Item::Option { name, written, value } if *name == wanted => {
+                Some((value.as_str(), written.as_str()))
+            }
             _ => None,
         })
     }
@@ -256,7 +259,8 @@ pub(super) fn encoded(text: &str) -> String {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             out.push(char::from(byte));
         } else {
-            out.push_str(&format!("%{byte:02X}"));
+            // Writing into memory does not fail.
+            let _ = write!(out, "%{byte:02X}");
         }
     }
     out

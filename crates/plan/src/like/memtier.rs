@@ -31,17 +31,53 @@ const OPTIONS: &[Spec] = specs! {
 
 /// Options that concern only what memtier prints or writes.
 const LEFT_OUT: &[&str] = &[
-    "out-file", "json-out-file", "hdr-file-prefix", "client-stats", "print-percentiles", "statsd-host", "statsd-port",
-    "statsd-prefix", "statsd-run-label", "graphite-port", "debug", "show-config", "hide-histogram", "print-all-runs",
-    "command-stats-breakdown", "random-data", "distinct-client-seed", "randomize", "reconnect-on-error",
-    "max-reconnect-attempts", "reconnect-backoff-factor", "connection-timeout", "help", "version", "sni",
+    "out-file",
+    "json-out-file",
+    "hdr-file-prefix",
+    "client-stats",
+    "print-percentiles",
+    "statsd-host",
+    "statsd-port",
+    "statsd-prefix",
+    "statsd-run-label",
+    "graphite-port",
+    "debug",
+    "show-config",
+    "hide-histogram",
+    "print-all-runs",
+    "command-stats-breakdown",
+    "random-data",
+    "distinct-client-seed",
+    "randomize",
+    "reconnect-on-error",
+    "max-reconnect-attempts",
+    "reconnect-backoff-factor",
+    "connection-timeout",
+    "help",
+    "version",
+    "sni",
 ];
 
 /// Options of which bakeoff has no equal.
 const MISSING: &[&str] = &[
-    "cluster-mode", "reconnect-interval", "data-offset", "data-import", "verify-only", "generate-keys", "no-expiry",
-    "wait-ratio", "num-slaves", "wait-timeout", "key-stddev", "key-median", "key-zipf-exp", "monitor-input",
-    "monitor-pattern", "scan-incremental-max-iterations", "tls-protocols", "thread-conn-start-min-jitter-micros",
+    "cluster-mode",
+    "reconnect-interval",
+    "data-offset",
+    "data-import",
+    "verify-only",
+    "generate-keys",
+    "no-expiry",
+    "wait-ratio",
+    "num-slaves",
+    "wait-timeout",
+    "key-stddev",
+    "key-median",
+    "key-zipf-exp",
+    "monitor-input",
+    "monitor-pattern",
+    "scan-incremental-max-iterations",
+    "tls-protocols",
+    "thread-conn-start-min-jitter-micros",
     "thread-conn-start-max-jitter-micros",
 ];
 
@@ -58,7 +94,10 @@ pub(super) fn translate(said: &Said, draft: &mut Draft) -> Result<(), LikeError>
         commands(&given, draft)?;
     } else if fills(&given)? {
         draft.verb(["prepare"]);
-        draft.differs("--key-pattern", "a load that only writes every key once is the filling of the cache: `prepare`");
+        draft.differs(
+            "--key-pattern",
+            "a load that only writes every key once is the filling of the cache: `prepare`",
+        );
         return values(&given, draft);
     } else {
         keys(&given, draft)?;
@@ -69,7 +108,8 @@ pub(super) fn translate(said: &Said, draft: &mut Draft) -> Result<(), LikeError>
 /// Whether the line writes each key once, in order, and reads nothing.
 fn fills(given: &Given<'_>) -> Result<bool, LikeError> {
     let (set, get) = ratio(given)?;
-    let in_order = given.value("key-pattern").is_some_and(|pattern| matches!(pattern.as_bytes(), [b'P' | b'S', ..]));
+    let in_order =
+        given.value("key-pattern").is_some_and(|pattern| matches!(pattern.as_bytes(), [b'P' | b'S', ..]));
     Ok(get == 0 && set > 0 && in_order && given.value("requests") == Some("allkeys"))
 }
 
@@ -82,13 +122,21 @@ fn target(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
             parameters.extend(protocol.strip_prefix("resp").map(|version| format!("resp={version}")));
             if is_secure { "rediss" } else { "redis" }
         }
-        "memcache_text" => if is_secure { "memcaches" } else { "memcached" },
+        "memcache_text" => {
+            if is_secure {
+                "memcaches"
+            } else {
+                "memcached"
+            }
+        }
         "memcache_binary" => {
             let text = "memcached's binary protocol is obsolete; the text protocol replaces it here";
             given.remark(draft, RemarkKind::Missing, &["protocol"], text);
             if is_secure { "memcaches" } else { "memcached" }
         }
-        other => return Err(draft.malformed(format!("-P {other}: expected redis, resp2, resp3 or memcache_text"))),
+        other => {
+            return Err(draft.malformed(format!("-P {other}: expected redis, resp2, resp3 or memcache_text")));
+        }
     };
     if given.has("tls-skip-verify") && is_secure {
         parameters.push("tls=require".to_owned());
@@ -106,11 +154,16 @@ fn target(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
     let db = given.whole("select-db")?.filter(|db| *db > 0 && is_redis);
     if let Some(path) = given.value("unix-socket") {
         parameters.extend(db.map(|db| format!("db={db}")));
-        draft.target(format!("{}+unix:{path}{}", if is_redis { "redis" } else { "memcached" }, query(&parameters)));
+        draft.target(format!(
+            "{}+unix:{path}{}",
+            if is_redis { "redis" } else { "memcached" },
+            query(&parameters)
+        ));
         return Ok(());
     }
     // memtier's port is that of Redis for both.
-    let port = given.read("port", "a port", |text| text.parse().ok().filter(|n: &u16| *n > 0))?.unwrap_or(6379);
+    let port =
+        given.read("port", "a port", |text| text.parse().ok().filter(|n: &u16| *n > 0))?.unwrap_or(6379);
     let host = given.value("server").unwrap_or("localhost");
     let host = if host.contains(':') { format!("[{host}]") } else { encoded(host) };
     let login = match given.value("authenticate").map(|text| (text, text.split_once(':'))) {
@@ -139,7 +192,8 @@ fn keys(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
     draft.put("mix", format!("get={get},set={set}"));
     let pattern = given.value("key-pattern").unwrap_or("R:R");
     let (of_set, of_get) = pattern.split_once(':').unwrap_or((pattern, pattern));
-    let used: Vec<&str> = [(set, of_set), (get, of_get)].iter().filter(|(n, _)| *n > 0).map(|(_, law)| *law).collect();
+    let used: Vec<&str> =
+        [(set, of_set), (get, of_get)].iter().filter(|(n, _)| *n > 0).map(|(_, law)| *law).collect();
     match used[..] {
         ["R"] | ["R", "R"] => draft.put("key-distribution", "uniform"),
         ["Z"] | ["Z", "Z"] => {
@@ -156,7 +210,9 @@ fn keys(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
     }
     if let Some((range, written)) = given.last("expiry-range") {
         match range.split_once('-') {
-            Some((from, to)) if from == to && from.parse().is_ok_and(|s: u64| s > 0) => draft.put("ttl", format!("{from}s")),
+            Some((from, to)) if from == to && from.parse().is_ok_and(|s: u64| s > 0) => {
+                draft.put("ttl", format!("{from}s"))
+            }
             _ => draft.missing(written, "every value has the same time to live (--ttl)"),
         }
     }
@@ -164,7 +220,10 @@ fn keys(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
         draft.flag("verify");
     }
     draft.put("prepare", "never");
-    draft.differs("filling", "the cache is as it is found, as with memtier: reads of keys that were never written are misses");
+    draft.differs(
+        "filling",
+        "the cache is as it is found, as with memtier: reads of keys that were never written are misses",
+    );
     Ok(())
 }
 
@@ -175,7 +234,12 @@ fn values(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
     let keys = last.checked_sub(first).and_then(|n| n.checked_add(1));
     let keys = keys.ok_or_else(|| draft.malformed("--key-minimum is over --key-maximum"))?;
     draft.put("keys", keys);
-    given.remark(draft, RemarkKind::Differs, &["key-prefix", "key-minimum"], "keys have the names that bakeoff gives them");
+    given.remark(
+        draft,
+        RemarkKind::Differs,
+        &["key-prefix", "key-minimum"],
+        "keys have the names that bakeoff gives them",
+    );
     let sizes = match (given.value("data-size-list"), given.value("data-size-range")) {
         (Some(list), _) => {
             let class = |class: &str| class.split_once(':').map(|(n, weight)| format!("{n}-{n}:{weight}"));
@@ -193,13 +257,19 @@ fn values(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
     } else {
         draft.put("sizes", sizes);
     }
-    given.remark(draft, RemarkKind::Differs, &["data-size-pattern"], "each key has its own length, by chance");
+    given.remark(
+        draft,
+        RemarkKind::Differs,
+        &["data-size-pattern"],
+        "each key has its own length, by chance",
+    );
     Ok(())
 }
 
 /// Arbitrary commands, with memtier's placeholders.
 fn commands(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
-    let (first, last) = (given.whole("key-minimum")?.unwrap_or(0), given.whole("key-maximum")?.unwrap_or(10_000_000));
+    let (first, last) =
+        (given.whole("key-minimum")?.unwrap_or(0), given.whole("key-maximum")?.unwrap_or(10_000_000));
     let bytes = given.whole("data-size")?.unwrap_or(32);
     let prefix = given.value("key-prefix").unwrap_or("memtier-");
     let mut ratios = given.all("command-ratio");
@@ -210,7 +280,11 @@ fn commands(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
         let command = literal(command).replace("__key__", &format!("{prefix}${{random({first}, {last})}}"));
         if command.contains("__data__") {
             let text = "__data__ is the same text in each command; in memtier, it differs";
-            if bytes > 4_096 { draft.missing("__data__", "too long to be written out") } else { draft.differs("__data__", text) }
+            if bytes > 4_096 {
+                draft.missing("__data__", "too long to be written out")
+            } else {
+                draft.differs("__data__", text)
+            }
         }
         let data = "x".repeat(usize::try_from(bytes.min(4_096)).unwrap_or(0));
         let weight = ratios.next().map_or("1", |(weight, _)| weight);

@@ -119,7 +119,8 @@ fn named(specs: &'static [Spec], name: &str, style: Style) -> Option<&'static Sp
     if exact.is_some() || style == Style::Go || name.is_empty() {
         return exact;
     }
-    let mut begun = specs.iter().filter(|spec| spec.names.iter().filter(is_long).any(|n| n.starts_with(name)));
+    let mut begun =
+        specs.iter().filter(|spec| spec.names.iter().filter(is_long).any(|n| n.starts_with(name)));
     begun.next().filter(|_| begun.next().is_none())
 }
 
@@ -136,7 +137,11 @@ fn short(
         let mut buffer = [0; 4];
         let letter: &str = letter.encode_utf8(&mut buffer);
         let Some(spec) = specs.iter().find(|spec| spec.names.contains(&letter)) else {
-            items.push(Item::Unknown(if word.len() == 2 { word.to_owned() } else { format!("-{letter} in {word}") }));
+            items.push(Item::Unknown(if word.len() == 2 {
+                word.to_owned()
+            } else {
+                format!("-{letter} in {word}")
+            }));
             // The letters after it may be its value.
             return Ok(());
         };
@@ -201,7 +206,10 @@ mod tests {
     #[test]
     fn options_are_read_as_go_reads_them() {
         let go = |line| items(line, Style::Go);
-        assert_eq!(go("-c 4 --c=5 -no-vacuum -x http://h -c 6"), "client= ?-x http://h -c 6".replace("client=", "client=4 client=5 no-vacuum="));
+        assert_eq!(
+            go("-c 4 --c=5 -no-vacuum -x http://h -c 6"),
+            "client= ?-x http://h -c 6".replace("client=", "client=4 client=5 no-vacuum=")
+        );
         assert_eq!(go("-cl 4"), "?-cl 4");
     }
 }

@@ -86,14 +86,28 @@ pub(super) fn translate(said: &Said, draft: &mut Draft) -> Result<(), LikeError>
 
 fn rest(given: &Given<'_>, draft: &mut Draft) {
     given.remark(draft, RemarkKind::LeftOut, LEFT_OUT, "");
-    given.remark(draft, RemarkKind::LeftOut, &["log"], "--log FILE.parquet writes a row for each transaction");
+    given.remark(
+        draft,
+        RemarkKind::LeftOut,
+        &["log"],
+        "--log FILE.parquet writes a row for each transaction",
+    );
     given.remark(draft, RemarkKind::Missing, &["connect"], "connections last for the whole load");
     given.remark(draft, RemarkKind::Missing, &["vacuum-all"], "run VACUUM before the load");
-    let init = ["fillfactor", "init-steps", "tablespace", "index-tablespace", "partitions", "partition-method"];
+    let init =
+        ["fillfactor", "init-steps", "tablespace", "index-tablespace", "partitions", "partition-method"];
     given.remark(draft, RemarkKind::LeftOut, &init, "it concerns `pgbench -i` only");
-    given.remark(draft, RemarkKind::LeftOut, &["foreign-keys", "unlogged-tables"], "it concerns `pgbench -i` only");
+    given.remark(
+        draft,
+        RemarkKind::LeftOut,
+        &["foreign-keys", "unlogged-tables"],
+        "it concerns `pgbench -i` only",
+    );
     if !given.has("no-vacuum") && !given.has("file") {
-        draft.differs("VACUUM", "pgbench vacuums its tables and empties pgbench_history first; bakeoff does not");
+        draft.differs(
+            "VACUUM",
+            "pgbench vacuums its tables and empties pgbench_history first; bakeoff does not",
+        );
     }
     given.remark_unknown(draft);
 }
@@ -101,7 +115,9 @@ fn rest(given: &Given<'_>, draft: &mut Draft) {
 /// The server, from options, from variables before the command, or from libpq's defaults.
 fn target(said: &Said, given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
     let name = given.words().next().or_else(|| given.value("dbname"));
-    if let Some(url) = name.and_then(|n| n.strip_prefix("postgresql://").or_else(|| n.strip_prefix("postgres://"))) {
+    if let Some(url) =
+        name.and_then(|n| n.strip_prefix("postgresql://").or_else(|| n.strip_prefix("postgres://")))
+    {
         draft.target(format!("postgres://{url}"));
         return Ok(());
     }
@@ -122,10 +138,12 @@ fn target(said: &Said, given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeE
         return Err(draft.malformed(format!("port `{port}`: expected a number from 1 to 65535")));
     }
     let database = pair("dbname").or(name.filter(|_| pairs.is_empty())).map(str::to_owned);
-    let database = database.or_else(|| said.variable("PGDATABASE").map(str::to_owned)).or_else(|| user.clone());
+    let database =
+        database.or_else(|| said.variable("PGDATABASE").map(str::to_owned)).or_else(|| user.clone());
     let password = pair("password").or_else(|| said.variable("PGPASSWORD")).map(str::to_owned);
     if host.is_none() {
-        let text = "libpq has its default folder of sockets; the target here names Debian's, /var/run/postgresql";
+        let text =
+            "libpq has its default folder of sockets; the target here names Debian's, /var/run/postgresql";
         draft.differs("host", text);
     }
     if user.is_none() || database.is_none() {
@@ -183,7 +201,10 @@ fn scripts(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
         Some(scale) => draft.put("define", format!("scale={scale}")),
         None if has_builtin => {
             draft.put("define", "scale=1");
-            draft.differs("scale", "pgbench counts its branches; write the scale of the tables in --define scale=N");
+            draft.differs(
+                "scale",
+                "pgbench counts its branches; write the scale of the tables in --define scale=N",
+            );
         }
         None => {}
     }

@@ -41,12 +41,14 @@ enum Token {
 
 /// Reads a command line: the first known tool in it, and the words up to the next operator.
 pub(super) fn read(line: &str) -> Result<Said, LikeError> {
-    if line.len() > LINE_BYTES_MAX {
-        return Err(LikeError::TooLong);
-    }
-    let mut splitter = Splitter { letters: line.chars().peekable(), variables: Vec::new(), unknown: Vec::new() };
-    let mut said =
-        Said { tool: "", words: Vec::new(), variables: Vec::new(), left_out: Vec::new(), unknown_variables: Vec::new() };
+    let mut splitter = Splitter::new(line)?;
+    let mut said = Said {
+        tool: "",
+        words: Vec::new(),
+        variables: Vec::new(),
+        left_out: Vec::new(),
+        unknown_variables: Vec::new(),
+    };
     let mut before = Vec::new();
     let (mut rest, mut unknown) = (String::new(), 0);
     while let Some(token) = splitter.next_token()? {
@@ -57,7 +59,9 @@ pub(super) fn read(line: &str) -> Result<Said, LikeError> {
                 splitter.unknown.truncate(unknown);
             }
             // An image or a folder may have the tool's name: the last name before the options counts.
-            Token::Word(word) if said.words.is_empty() && !said.tool.is_empty() && tool_of(&word).is_some() => {
+            Token::Word(word)
+                if said.words.is_empty() && !said.tool.is_empty() && tool_of(&word).is_some() =>
+            {
                 before.push(std::mem::replace(&mut said.tool, tool_of(&word).unwrap_or_default()).to_owned());
             }
             Token::Word(word) if !said.tool.is_empty() => said.words.push(word),
@@ -94,6 +98,16 @@ pub(super) fn read(line: &str) -> Result<Said, LikeError> {
     }
     said.unknown_variables = splitter.unknown;
     Ok(said)
+}
+
+/// Splits a line into words; operators are words.
+pub(super) fn split(line: &str) -> Result<Vec<String>, LikeError> {
+    let mut splitter = Splitter::new(line)?;
+    let mut words = Vec::new();
+    while let Some(token) = splitter.next_token()? {
+        words.push(token.text().to_owned());
+    }
+    Ok(words)
 }
 
 fn push(rest: &mut String, text: &str) {
@@ -138,6 +152,15 @@ struct Splitter<'a> {
     variables: Vec<(String, String)>,
     /// Variables without a known value.
     unknown: Vec<String>,
+}
+
+impl<'a> Splitter<'a> {
+    fn new(line: &'a str) -> Result<Self, LikeError> {
+        if line.len() > LINE_BYTES_MAX {
+            return Err(LikeError::TooLong);
+        }
+        Ok(Self { letters: line.chars().peekable(), variables: Vec::new(), unknown: Vec::new() })
+    }
 }
 
 impl Splitter<'_> {
@@ -221,7 +244,8 @@ impl Splitter<'_> {
             self.letters.next();
         }
         while let Some(&letter) = self.letters.peek() {
-            let belongs = if is_braced { letter != '}' } else { letter.is_ascii_alphanumeric() || letter == '_' };
+            let belongs =
+                if is_braced { letter != '}' } else { letter.is_ascii_alphanumeric() || letter == '_' };
             if !belongs {
                 break;
             }

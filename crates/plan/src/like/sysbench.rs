@@ -93,7 +93,8 @@ pub(super) fn translate(said: &Said, draft: &mut Draft) -> Result<(), LikeError>
     let given = Given::new(&items, draft.tool());
     let mut words = given.words();
     let test = given.value("test").or_else(|| words.next());
-    let test = test.ok_or_else(|| draft.malformed("the name of a test is missing, such as oltp_read_write"))?;
+    let test =
+        test.ok_or_else(|| draft.malformed("the name of a test is missing, such as oltp_read_write"))?;
     let command = words.next().unwrap_or("run");
     let test = known(test)?;
     verb(draft, &test, command);
@@ -138,19 +139,91 @@ fn item(word: &str) -> Item {
 
 /// Options that this module translates or explains; others are those of a script.
 const NAMES: &[&str] = &[
-    "test", "threads", "time", "events", "rate", "report_interval", "warmup_time", "forced_shutdown", "db_driver",
-    "db_ps_mode", "rand_type", "rand_seed", "rand_spec_pct", "rand_spec_res", "rand_pareto_h", "rand_zipfian_exp",
-    "table_size", "tables", "point_selects", "range_size", "range_selects", "simple_ranges", "sum_ranges",
-    "order_ranges", "distinct_ranges", "index_updates", "non_index_updates", "delete_inserts", "skip_trx",
-    "secondary", "create_secondary", "auto_inc", "mysql_storage_engine", "create_table_options", "reconnect",
-    "mysql_host", "mysql_port", "mysql_socket", "mysql_user", "mysql_password", "mysql_db", "mysql_ssl",
-    "mysql_ssl_ca", "mysql_ssl_cert", "mysql_ssl_key", "mysql_ssl_cipher", "mysql_compression",
-    "mysql_ignore_errors", "mysql_dry_run", "mysql_table_engine", "mysql_engine_trx", "pgsql_host", "pgsql_port",
-    "pgsql_user", "pgsql_password", "pgsql_db", "pgsql_sslmode", "pgsql_sslcert", "pgsql_sslkey",
-    "pgsql_sslrootcert", "pgsql_variant", "random_points", "number_of_ranges", "delta", "tx_rate", "tx_jitter",
-    "config_file", "oltp_read_only", "percentile", "histogram", "verbosity", "debug", "report_checkpoints",
-    "thread_stack_size", "thread_init_timeout", "luajit_cmd", "db_debug", "mysql_debug", "validate", "rand_init",
-    "init_rng", "rand_spec_iter", "rand_seq", "oltp_test_mode", "help",
+    "test",
+    "threads",
+    "time",
+    "events",
+    "rate",
+    "report_interval",
+    "warmup_time",
+    "forced_shutdown",
+    "db_driver",
+    "db_ps_mode",
+    "rand_type",
+    "rand_seed",
+    "rand_spec_pct",
+    "rand_spec_res",
+    "rand_pareto_h",
+    "rand_zipfian_exp",
+    "table_size",
+    "tables",
+    "point_selects",
+    "range_size",
+    "range_selects",
+    "simple_ranges",
+    "sum_ranges",
+    "order_ranges",
+    "distinct_ranges",
+    "index_updates",
+    "non_index_updates",
+    "delete_inserts",
+    "skip_trx",
+    "secondary",
+    "create_secondary",
+    "auto_inc",
+    "mysql_storage_engine",
+    "create_table_options",
+    "reconnect",
+    "mysql_host",
+    "mysql_port",
+    "mysql_socket",
+    "mysql_user",
+    "mysql_password",
+    "mysql_db",
+    "mysql_ssl",
+    "mysql_ssl_ca",
+    "mysql_ssl_cert",
+    "mysql_ssl_key",
+    "mysql_ssl_cipher",
+    "mysql_compression",
+    "mysql_ignore_errors",
+    "mysql_dry_run",
+    "mysql_table_engine",
+    "mysql_engine_trx",
+    "pgsql_host",
+    "pgsql_port",
+    "pgsql_user",
+    "pgsql_password",
+    "pgsql_db",
+    "pgsql_sslmode",
+    "pgsql_sslcert",
+    "pgsql_sslkey",
+    "pgsql_sslrootcert",
+    "pgsql_variant",
+    "random_points",
+    "number_of_ranges",
+    "delta",
+    "tx_rate",
+    "tx_jitter",
+    "config_file",
+    "oltp_read_only",
+    "percentile",
+    "histogram",
+    "verbosity",
+    "debug",
+    "report_checkpoints",
+    "thread_stack_size",
+    "thread_init_timeout",
+    "luajit_cmd",
+    "db_debug",
+    "mysql_debug",
+    "validate",
+    "rand_init",
+    "init_rng",
+    "rand_spec_iter",
+    "rand_seq",
+    "oltp_test_mode",
+    "help",
 ];
 
 /// The meaning of a test's name.
@@ -163,11 +236,12 @@ fn known(test: &str) -> Result<Test<'_>, LikeError> {
         || folder.ends_with("tests/db/")
         || folder.ends_with("oltp_legacy/")
         || folder.contains("sysbench/") && !folder.contains("tpcc");
-    let not_a_load = |instead| LikeError::NotALoad { tool: "sysbench", what: format!("the test `{name}`"), instead };
+    let not_a_load =
+        |instead| LikeError::NotALoad { tool: "sysbench", what: format!("the test `{name}`"), instead };
     match name {
-        "cpu" | "threads" | "mutex" | "memory" if is_bundled => {
-            Err(not_a_load("`bakeoff scale -- COMMAND` runs copies of any command and finds when the machine is full"))
-        }
+        "cpu" | "threads" | "mutex" | "memory" if is_bundled => Err(not_a_load(
+            "`bakeoff scale -- COMMAND` runs copies of any command and finds when the machine is full",
+        )),
         "fileio" if is_bundled => Err(not_a_load("`bakeoff dder` reads a file with blocks of every size")),
         _ => match TESTS.iter().find(|(known, _)| is_bundled && *known == name) {
             Some((_, workload)) => Ok(Test::Workload(workload)),
@@ -197,7 +271,9 @@ fn pace(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
     draft.put("threads", given.count("threads")?.unwrap_or(1));
     let per_s = match given.value("rate").or_else(|| given.value("tx_rate")) {
         None | Some("0") => None,
-        Some(text) => Some(rate(text).ok_or_else(|| draft.malformed(format!("--rate={text}: expected a rate")))?),
+        Some(text) => {
+            Some(rate(text).ok_or_else(|| draft.malformed(format!("--rate={text}: expected a rate")))?)
+        }
     };
     if let Some(per_s) = per_s {
         draft.put("rate", per_s);
@@ -220,10 +296,20 @@ fn pace(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
     if let Some(seed) = given.whole("rand_seed")?.filter(|seed| *seed > 0) {
         draft.put("seed", seed);
     }
-    given.remark(draft, RemarkKind::LeftOut, &["forced_shutdown"], "--drain bounds the wait for events in flight");
+    given.remark(
+        draft,
+        RemarkKind::LeftOut,
+        &["forced_shutdown"],
+        "--drain bounds the wait for events in flight",
+    );
     given.remark(draft, RemarkKind::LeftOut, LEFT_OUT, "");
     given.remark(draft, RemarkKind::Missing, &["config_file"], "write its options out");
-    given.remark(draft, RemarkKind::Missing, &["mysql_dry_run"], "the target `null:` measures the client alone");
+    given.remark(
+        draft,
+        RemarkKind::Missing,
+        &["mysql_dry_run"],
+        "the target `null:` measures the client alone",
+    );
     if given.value("reconnect").is_some_and(|n| n != "0") {
         given.remark(draft, RemarkKind::Missing, &["reconnect"], "connections last for the whole load");
     }
@@ -348,8 +434,21 @@ fn ranges(given: &Given<'_>, draft: &mut Draft) {
 fn of_script(given: &Given<'_>, draft: &mut Draft) {
     // The script declares these; sysbench's own are translated above.
     const OF_PACE: &[&str] = &[
-        "test", "threads", "time", "events", "rate", "tx_rate", "tx_jitter", "report_interval", "warmup_time",
-        "rand_seed", "db_driver", "db_ps_mode", "reconnect", "config_file", "forced_shutdown",
+        "test",
+        "threads",
+        "time",
+        "events",
+        "rate",
+        "tx_rate",
+        "tx_jitter",
+        "report_interval",
+        "warmup_time",
+        "rand_seed",
+        "db_driver",
+        "db_ps_mode",
+        "reconnect",
+        "config_file",
+        "forced_shutdown",
     ];
     for item in given.items() {
         match item {

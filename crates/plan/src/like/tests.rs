@@ -47,7 +47,10 @@ fn command_lines_of_documentation_and_issues_are_translated_or_the_missing_part_
 fn no_password_is_shown() {
     for (line, secrets) in [
         ("sysbench oltp_insert --mysql-password=geheim1 --mysql-user=u run", &["geheim1"][..]),
-        ("sysbench oltp_insert --db-driver=pgsql --pgsql-password='ge heim1' run", &["ge heim1", "ge%20heim1"]),
+        (
+            "sysbench oltp_insert --db-driver=pgsql --pgsql-password='ge heim1' run",
+            &["ge heim1", "ge%20heim1"],
+        ),
         ("PGPASSWORD=geheim1 pgbench -U u db", &["geheim1"]),
         ("pgbench 'postgresql://u:geheim1@h/db'", &["geheim1"]),
         ("memtier_benchmark -a geheim1", &["geheim1"]),

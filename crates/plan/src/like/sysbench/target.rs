@@ -7,7 +7,8 @@ use crate::like::{LikeError, RemarkKind};
 pub(super) fn put(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
     let driver = given.value("db_driver").unwrap_or_else(|| {
         // Without a driver, sysbench takes the first that it was built with: MySQL.
-        let is_pgsql = ["pgsql_host", "pgsql_user", "pgsql_db", "pgsql_port"].iter().any(|name| given.has(name));
+        let is_pgsql =
+            ["pgsql_host", "pgsql_user", "pgsql_db", "pgsql_port"].iter().any(|name| given.has(name));
         if is_pgsql { "pgsql" } else { "mysql" }
     });
     match driver {

@@ -45,7 +45,10 @@ pub(in crate::like) fn translate(said: &Said, draft: &mut Draft) -> Result<(), L
     if !given.has("k") {
         closes(draft, "without -k");
     }
-    draft.duration("timeout", given.read("s", "seconds from 1", positive)?.unwrap_or(std::time::Duration::from_secs(30)));
+    draft.duration(
+        "timeout",
+        given.read("s", "seconds from 1", positive)?.unwrap_or(std::time::Duration::from_secs(30)),
+    );
     draft.differs("HTTP", "ab sends HTTP/1.0, bakeoff HTTP/1.1");
     let text = "bakeoff counts failed requests and continues, and accepts answers of any length";
     given.remark(draft, RemarkKind::LeftOut, &["r", "l"], text);

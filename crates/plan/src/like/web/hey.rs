@@ -36,7 +36,10 @@ pub(in crate::like) fn translate(said: &Said, draft: &mut Draft) -> Result<(), L
     // Each worker sends the same number.
     length(draft, time, time.is_none().then_some(requests / workers * workers));
     if time.is_none() && requests % workers != 0 {
-        draft.differs("-n", "each worker of hey sends the same number, so the sum may be lower than asked for");
+        draft.differs(
+            "-n",
+            "each worker of hey sends the same number, so the sum may be lower than asked for",
+        );
     }
     request(&given, draft)?;
     given.remark(draft, RemarkKind::Missing, &["x"], "bakeoff uses no proxy");

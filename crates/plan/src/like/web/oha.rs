@@ -21,13 +21,39 @@ const OPTIONS: &[Spec] = specs! {
 };
 
 const LEFT_OUT: &[&str] = &[
-    "fps", "db-url", "output", "output-format", "time-unit", "no-tui", "json", "stats-success-breakdown",
-    "disable-color", "no-color", "no-pre-lookup", "ipv4", "ipv6", "connect-timeout",
+    "fps",
+    "db-url",
+    "output",
+    "output-format",
+    "time-unit",
+    "no-tui",
+    "json",
+    "stats-success-breakdown",
+    "disable-color",
+    "no-color",
+    "no-pre-lookup",
+    "ipv4",
+    "ipv6",
+    "connect-timeout",
 ];
 
 const MISSING: &[&str] = &[
-    "burst-delay", "burst-rate", "body-path-lines", "F", "Z", "aws-session", "aws-sigv4", "x", "proxy-header",
-    "proxy-http-version", "proxy-http2", "connect-to", "vsock-addr", "http3", "debug", "dump-urls",
+    "burst-delay",
+    "burst-rate",
+    "body-path-lines",
+    "F",
+    "Z",
+    "aws-session",
+    "aws-sigv4",
+    "x",
+    "proxy-header",
+    "proxy-http-version",
+    "proxy-http2",
+    "connect-to",
+    "vsock-addr",
+    "http3",
+    "debug",
+    "dump-urls",
 ];
 
 /// Translates the words after `oha`.
@@ -48,7 +74,12 @@ pub(in crate::like) fn translate(said: &Said, draft: &mut Draft) -> Result<(), L
     if let Some(per_s) = given.rate("q")? {
         draft.put("rate", per_s);
         draft.put("arrivals", "period");
-        given.remark(draft, RemarkKind::LeftOut, &["latency-correction"], "latencies always count from the due time");
+        given.remark(
+            draft,
+            RemarkKind::LeftOut,
+            &["latency-correction"],
+            "latencies always count from the due time",
+        );
         if !given.has("latency-correction") {
             draft.differs("-q", "latencies count from the due time, as with oha --latency-correction");
         }
@@ -96,7 +127,8 @@ fn request(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
     if given.has("insecure") {
         draft.flag("insecure");
     }
-    for (option, ours) in [("cacert", "ca"), ("cert", "cert"), ("key", "key"), ("unix-socket", "unix-socket")] {
+    for (option, ours) in [("cacert", "ca"), ("cert", "cert"), ("key", "key"), ("unix-socket", "unix-socket")]
+    {
         if let Some(path) = given.value(option) {
             draft.put(ours, path);
         }

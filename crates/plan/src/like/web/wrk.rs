@@ -19,17 +19,22 @@ pub(in crate::like) fn translate(said: &Said, draft: &mut Draft) -> Result<(), L
     let items = scan(draft.tool(), &said.words[..end], OPTIONS, Style::Getopt)?;
     let given = Given::new(&items, draft.tool());
     target(draft, given.words().next(), None)?;
-    let count = |name: &str, usual: u64| Ok(given.read(name, "a whole number from 1", metric)?.unwrap_or(usual));
+    let count =
+        |name: &str, usual: u64| Ok(given.read(name, "a whole number from 1", metric)?.unwrap_or(usual));
     let (connections, threads) = (count("connections", 10)?, count("threads", 2)?);
     if connections < threads {
         return Err(draft.malformed("the number of connections must be at least that of threads"));
     }
     if !connections.is_multiple_of(threads) {
-        draft.differs("-c", "wrk opens the same number on each thread, so up to one less a thread than asked for");
+        draft.differs(
+            "-c",
+            "wrk opens the same number on each thread, so up to one less a thread than asked for",
+        );
     }
     draft.put("connections", connections / threads * threads);
     draft.put("threads", threads);
-    let per_s = given.read("rate", "a rate over 0", |text| metric(text).map(|n| n as f64).or_else(|| rate(text)))?;
+    let per_s =
+        given.read("rate", "a rate over 0", |text| metric(text).map(|n| n as f64).or_else(|| rate(text)))?;
     if let Some(per_s) = per_s {
         draft.put("rate", per_s);
         draft.put("arrivals", "period");
@@ -48,7 +53,8 @@ pub(in crate::like) fn translate(said: &Said, draft: &mut Draft) -> Result<(), L
     headers(draft, &given, "header")?;
     let text = "write its requests with --method, --header, --body and ${...} values, or as --requests FILE";
     given.remark(draft, RemarkKind::Missing, &["script"], text);
-    let text = "wrk only counts the answers that take longer; read the percentiles (--timeout would give them up)";
+    let text =
+        "wrk only counts the answers that take longer; read the percentiles (--timeout would give them up)";
     given.remark(draft, RemarkKind::LeftOut, &["timeout"], text);
     let text = "latencies are always printed";
     given.remark(draft, RemarkKind::LeftOut, &["latency", "u_latency", "batch_latency", "version"], text);
