@@ -305,7 +305,7 @@ mod tests {
             for word in &translation.words {
                 words.push(if reads_a_file(word) { "body".to_owned() } else { text_of(word).unwrap() });
             }
-            // The files of scripts are not here, and scripts in Lua have options of their own.
+            // The files of scripts are not here, and scripts in Lua declare options.
             if words.iter().any(|word| word.contains(".lua")) {
                 continue;
             }

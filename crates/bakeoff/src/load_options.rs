@@ -78,7 +78,7 @@ pub(crate) struct PaceOptions {
     #[arg(long, value_name = "N", value_parser = whole::<u32>(&settings::CONNECTIONS))]
     connections: Option<u32>,
 
-    /// Length of the measured phase [default: 10s; as long as --events takes; of file: arrivals and logs, their own]
+    /// Length of the measured phase [default: 10s; as long as --events takes; of recorded arrivals, their own]
     #[arg(long, value_name = "DURATION", value_parser = amount(&settings::TIME, quantity::duration))]
     time: Option<Duration>,
 
@@ -427,7 +427,7 @@ impl PaceOptions {
     }
 }
 
-/// Reads `FILE` or `FILE@WEIGHT`, as in pgbench, and the file; `builtin-NAME` is one of pgbench's own scripts.
+/// Reads `FILE` or `FILE@WEIGHT`, as in pgbench, and the file; `builtin-NAME` is a script of pgbench itself.
 fn script(text: &str) -> Result<ScriptFile, String> {
     let (name, weight) = match text.rsplit_once('@') {
         Some((name, weight)) if !weight.contains('/') => {

@@ -18,8 +18,8 @@ use crate::exit::{EndsWith as _, Exit};
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Replay of an access log")]
 pub(crate) struct ReplayOptions {
-    /// Send the requests of this access log at its times: common or combined format (Apache, nginx) or lines of JSON; `-`
-    /// reads standard input. The target is http://HOST:PORT or https://HOST:PORT. Needs no rate; --warmup is 0
+    /// Send the requests of this access log at its times: common or combined format (Apache, nginx) or lines
+    /// of JSON; `-` reads standard input. The target is a host without a path
     #[arg(long, value_name = "ACCESS.LOG", conflicts_with_all = EXCLUDED)]
     replay: Option<String>,
 
@@ -27,7 +27,7 @@ pub(crate) struct ReplayOptions {
     #[arg(long, value_name = "TIMES", requires = "replay", value_parser = speed)]
     speed: Option<f64>,
 
-    /// Also replay POST, PUT, PATCH and DELETE, which may change data; without bodies, which logs do not have
+    /// Replay POST, PUT, PATCH and DELETE, too, which may change data; without bodies, which logs do not have
     #[arg(long, requires = "replay")]
     replay_unsafe: bool,
 }
@@ -123,7 +123,7 @@ fn faster(mut due_ns: Vec<u64>, speed: f64) -> Vec<u64> {
     due_ns
 }
 
-/// What was read of a log, a line each.
+/// Account of a log for the user, a line each.
 fn notices(log: &str, account: &Account, speed: f64, span: Duration) -> Vec<String> {
     let Account { lines, requests, resolution_ns, late_lines, secrets, set_back, .. } = account;
     let resolution = written_duration(Duration::from_nanos(*resolution_ns));

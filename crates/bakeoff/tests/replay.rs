@@ -192,7 +192,7 @@ fn what_cannot_be_replayed_is_refused_with_a_reason() {
     let target = server.target();
     for (words, reason) in [
         (&["load", &target, "--replay", &packed][..], "gunzip -c FILE"),
-        (&["load", &target, "--replay", &junk], "neither in the combined format nor JSON"),
+        (&["load", &target, "--replay", &junk], "1 cut off at the end"),
         (&["load", &target, "--replay", &absent], "cannot read"),
         (&["load", "null:", "--replay", &log], "is for web servers"),
         (&["load", &format!("{target}/app"), "--replay", &log], "leave `/app` out of the target"),

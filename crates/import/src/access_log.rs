@@ -18,17 +18,19 @@ mod combined;
 mod due;
 mod json;
 mod path;
+mod reason;
+mod request;
 mod store;
 mod time;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
 
 use record::replay::{Logged, Method};
 
 pub use self::due::DISORDER_S;
 use self::due::DueTimes;
+pub use self::reason::Reason;
 pub use self::store::{Store, Stored};
 use self::time::Stamp;
 
@@ -78,42 +80,6 @@ pub struct Account {
     pub set_back: Option<(u64, u64, u64)>,
 }
 
-/// Reason that a line is left out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reason {
-    /// The line is in none of the formats.
-    Unreadable,
-    /// The line has no valid time.
-    Time,
-    /// The last line of the log ends within its request.
-    Cut,
-    /// The line has more bytes than any server accepts.
-    TooLong,
-    /// The client sent no valid request.
-    NoRequest,
-    /// The method may change data.
-    UnsafeMethod,
-    /// The method is none that can be replayed.
-    OtherMethod,
-    /// The request has no path, as in `OPTIONS *`, or one with a blank.
-    NoPath,
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Unreadable => "neither in the combined format nor JSON",
-            Self::Time => "without a valid time",
-            Self::Cut => "cut off at the end",
-            Self::TooLong => "longer than 64 KiB",
-            Self::NoRequest => "without a valid request",
-            Self::UnsafeMethod => "with a method that may change data",
-            Self::OtherMethod => "with another method",
-            Self::NoPath => "without a path",
-        })
-    }
-}
-
 /// Reason that a log cannot be replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum AccessLogError {
@@ -141,7 +107,7 @@ pub enum AccessLogError {
         /// Command that decompresses it.
         unpack: &'static str,
     },
-    /// No line is a request that may be sent.
+    /// The log has no request that may be sent.
     #[error("no line of {lines} is a request that can be replayed: {reasons}")]
     Empty {
         /// Number of lines.
@@ -279,29 +245,6 @@ fn entry(text: &[u8], methods: Methods, path: &mut Vec<u8>) -> Result<Entry, Rea
     }
     path::clean(path)?;
     Ok(Entry { stamp, logged: Logged { method, status } })
-}
-
-/// Parts of a line: time, method and status.
-type Parts = (Stamp, Vec<u8>, Option<u16>);
-
-/// Splits `METHOD PATH HTTP/x.y` and copies the path.
-fn split_request(request: &[u8], path: &mut Vec<u8>) -> Result<Vec<u8>, Reason> {
-    let first = request.iter().position(|b| *b == b' ').ok_or(Reason::NoRequest)?;
-    let last = request.iter().rposition(|b| *b == b' ').ok_or(Reason::NoRequest)?;
-    let (method, version) = (&request[..first], &request[last + 1..]);
-    let is_method = !method.is_empty() && method.iter().all(|b| b.is_ascii_uppercase() || *b == b'-');
-    if !is_method || !version.starts_with(b"HTTP/") || first == last {
-        return Err(Reason::NoRequest);
-    }
-    path.clear();
-    path.extend_from_slice(&request[first + 1..last]);
-    Ok(method.to_vec())
-}
-
-/// Reads a status; `None` if it is not one.
-fn status(text: &[u8]) -> Option<u16> {
-    let number: u16 = std::str::from_utf8(text).ok()?.parse().ok()?;
-    (100..600).contains(&number).then_some(number)
 }
 
 /// The way in which a line ended.

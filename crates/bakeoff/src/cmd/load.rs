@@ -43,8 +43,9 @@ pub(crate) struct Args {
     #[command(flatten)]
     replay: ReplayOptions,
 
-    /// Translate a command line of sysbench, pgbench, `memtier_benchmark`, wrk, wrk2, hey, oha or ab and run it; needs no
-    /// TARGET. Options beside it replace the translated ones. `-` translates the lines of standard input, and runs none
+    /// Translate a command line of sysbench, pgbench, `memtier_benchmark`, wrk, wrk2, hey, oha or ab and run
+    /// it; needs no TARGET. Options beside it replace the translated ones. `-` translates the lines of
+    /// standard input, and runs none
     // `crate::like` replaces the option before the command line is parsed.
     #[arg(long, value_name = "COMMAND LINE", allow_hyphen_values = true)]
     like: Option<String>,

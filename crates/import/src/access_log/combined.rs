@@ -4,7 +4,9 @@
 //!
 //! Apache httpd, `mod_log_config` (`common`, `combined`, `vhost_combined`); nginx, `ngx_http_log_module`.
 
-use super::{Parts, Reason, split_request, status, time};
+use super::reason::Reason;
+use super::request::{Parts, split_request, status};
+use super::time;
 
 /// Parses a line; its path goes to `path`.
 pub(super) fn read(line: &[u8], path: &mut Vec<u8>) -> Result<Parts, Reason> {

@@ -6,8 +6,9 @@
 
 use serde_json::{Map, Value};
 
+use super::reason::Reason;
+use super::request::{Parts, split_request, status};
 use super::time::{self, Stamp};
-use super::{Parts, Reason, split_request, status};
 
 /// Names of a time, the more exact first.
 const TIMES: &[&str] = &[

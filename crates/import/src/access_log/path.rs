@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use record::target::is_secret_parameter;
 
-use super::Reason;
+use super::reason::Reason;
 
 /// Replacement of a secret.
 const HIDDEN: &[u8] = b"***";

@@ -62,7 +62,7 @@ impl Store {
 }
 
 impl Stored {
-    /// Where request `number` begins and ends among the texts.
+    /// Offsets of the beginning and the end of request `number` among the texts.
     fn span(&self, number: u64) -> io::Result<(u64, u64)> {
         let mut ends = [0; 2 * END_BYTES];
         let (skipped, from) = if number == 0 { (END_BYTES, 0) } else { (0, (number - 1) * END_BYTES as u64) };

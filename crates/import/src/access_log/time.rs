@@ -32,8 +32,8 @@ pub(super) fn clf(text: &[u8]) -> Option<Stamp> {
     stamp(date, clock - offset_s, fraction_ns, resolution_ns)
 }
 
-/// Parses ISO 8601: `2024-03-31T02:15:00.123+02:00`, with a blank in place of the `T`, with a comma in place of
-/// the point, and without a zone.
+/// Parses ISO 8601: `2024-03-31T02:15:00.123+02:00`, with a blank in place of the `T`, with a comma in place
+/// of the point, and without a zone.
 pub(super) fn iso(text: &[u8]) -> Option<Stamp> {
     let (head, rest) = text.trim_ascii().split_at_checked(19)?;
     let separators = [(4, b'-'), (7, b'-'), (13, b':'), (16, b':')];

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use record::quantity::written_duration;
 
+use super::error::LikeError;
 use super::options::Item;
-use super::{LikeError, Remark, RemarkKind, Translation, Word};
+use super::translation::{Remark, RemarkKind, Translation, Word};
 
 /// A translated command line while it is written: verb, target, then options in the order of their calls.
 #[derive(Debug)]

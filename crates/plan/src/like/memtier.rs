@@ -5,10 +5,11 @@
 //! `memtier_benchmark --help` and its man page.
 
 use super::draft::{Draft, Given, encoded, literal, seconds, times};
+use super::error::LikeError;
 use super::options::{Spec, Style, scan, specs};
 use super::shell::Said;
 use super::sysbench::{path_of, query};
-use super::{LikeError, RemarkKind};
+use super::translation::RemarkKind;
 
 const OPTIONS: &[Spec] = specs! {
     Value: ["server" "s" "host" "h"] ["port" "p"] ["unix-socket" "S"] ["protocol" "P"] ["uri" "u"]

@@ -1,6 +1,6 @@
 //! Options of a command line in the forms of `getopt_long`, of Go's `flag`, and of sysbench.
 
-use super::LikeError;
+use super::error::LikeError;
 
 /// Option of a tool.
 #[derive(Debug, Clone, Copy)]

@@ -7,10 +7,11 @@
 use std::time::Duration;
 
 use super::draft::{Draft, Given, encoded, seconds, times};
+use super::error::LikeError;
 use super::options::{Spec, Style, scan, specs};
 use super::shell::Said;
 use super::sysbench::{path_of, query};
-use super::{LikeError, RemarkKind};
+use super::translation::RemarkKind;
 
 const OPTIONS: &[Spec] = specs! {
     Value: ["client" "c"] ["jobs" "j"] ["time" "T"] ["transactions" "t"] ["rate" "R"] ["latency-limit" "L"]

@@ -4,7 +4,7 @@
 //!
 //! POSIX.1-2017, Shell Command Language, sections 2.2 (quoting) and 2.3 (token recognition).
 
-use super::{LikeError, TOOLS};
+use super::error::{LikeError, TOOLS};
 
 /// Maximum length of a command line; the kernel's limit for one argument is 128 KiB.
 const LINE_BYTES_MAX: usize = 128 * 1024;
@@ -300,17 +300,9 @@ impl Splitter<'_> {
     }
 }
 
-/// A word in shell syntax.
-pub(super) fn quoted(text: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,+@%".contains(c);
-    if !text.is_empty() && text.chars().all(is_plain) {
-        return text.to_owned();
-    }
-    format!("'{}'", text.replace('\'', r"'\''"))
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::translation::quoted;
     use super::*;
 
     fn words(line: &str) -> String {

@@ -11,11 +11,12 @@ pub(super) use self::target::{path_of, query};
 use record::load::settings;
 
 use super::draft::{Draft, Given, rate, seconds};
+use super::error::LikeError;
 use super::options::Item;
 use super::shell::Said;
-use super::{LikeError, RemarkKind};
+use super::translation::RemarkKind;
 
-/// What a test is to bakeoff.
+/// Meaning of a test.
 enum Test<'a> {
     /// A workload of the same name.
     Workload(&'static str),

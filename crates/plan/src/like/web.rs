@@ -16,8 +16,8 @@ pub(super) use self::wrk::translate as wrk;
 
 use std::time::Duration;
 
-use super::LikeError;
 use super::draft::{Draft, Given, encoded, literal};
+use super::error::LikeError;
 
 /// Text about answers that send the client elsewhere.
 const REDIRECTS: &str = "bakeoff counts redirects and does not follow them";

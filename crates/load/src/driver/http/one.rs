@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use super::checksum::Checksum;
-use super::requests::Request;
-use super::writer::{Asked, Writer, judge, path_of};
+use super::requests::{Asked, Request};
+use super::writer::{Writer, judge, path_of};
 use crate::connection::{Failure, FailureClass};
 use crate::net::{Dialogue, Go, Parsed, line};
 use crate::schedule::random::Random;

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use record::replay::{Method, Replay, ReplaySource};
 
-use super::requests::Request;
-use super::writer::Asked;
+use super::requests::{Asked, Request};
 
 /// Requests of an access log, as one connection sends them.
 #[derive(Debug)]

@@ -44,6 +44,15 @@ pub(super) struct Request {
     pub(super) written: Option<Written>,
 }
 
+/// The request of an event.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Asked {
+    /// Index of the request.
+    pub(super) request: usize,
+    /// Status in the log that is replayed.
+    pub(super) logged_status: Option<u16>,
+}
+
 impl Request {
     /// The request, with its templates parsed if it has values that differ from event to event.
     pub(super) fn with_values(self, data: Option<&Data>) -> Result<Self, String> {

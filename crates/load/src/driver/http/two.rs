@@ -17,8 +17,8 @@ use http::{HeaderName, HeaderValue, Method, Request as HttpRequest};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::checksum::Checksum;
-use super::requests::Request;
-use super::writer::{Asked, Writer, judge, path_of};
+use super::requests::{Asked, Request};
+use super::writer::{Writer, judge, path_of};
 use crate::connection::Answer;
 use crate::connection::{Failure, FailureClass};
 use crate::net::{Dialogue, Go, Parsed};

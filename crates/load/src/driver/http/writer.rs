@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::checksum::Checksum;
 use super::cookies::Jar;
 use super::replayed::Replayed;
-use super::requests::Request;
+use super::requests::{Asked, Request};
 use crate::connection::{Answer, Failure, FailureClass};
 use crate::schedule::random::Random;
 use crate::workload::values::Data;
@@ -52,15 +52,6 @@ pub(super) fn judge(
         return Err(Failure { outcome, ..Failure::new(FailureClass::Verify, text) });
     }
     Ok(Answer { operation: asked, outcome, keys: None })
-}
-
-/// The request of an event.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Asked {
-    /// Index of the request.
-    pub(super) request: usize,
-    /// Status in the log that is replayed.
-    pub(super) logged_status: Option<u16>,
 }
 
 /// State that a connection needs to write requests.

@@ -1,7 +1,8 @@
 //! The target of a sysbench command line.
 
 use crate::like::draft::{Draft, Given, encoded};
-use crate::like::{LikeError, RemarkKind};
+use crate::like::error::LikeError;
+use crate::like::translation::RemarkKind;
 
 /// Writes the target that the options of the driver name.
 pub(super) fn put(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {

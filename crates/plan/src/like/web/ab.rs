@@ -2,9 +2,10 @@
 
 use super::{closes, headers, length, method, target};
 use crate::like::draft::{Draft, Given, seconds};
+use crate::like::error::LikeError;
 use crate::like::options::{Spec, Style, scan, specs};
 use crate::like::shell::Said;
-use crate::like::{LikeError, RemarkKind};
+use crate::like::translation::RemarkKind;
 
 const OPTIONS: &[Spec] = specs! {
     Value: ["n"] ["c"] ["t"] ["s"] ["b"] ["B"] ["p"] ["u"] ["T"] ["v"] ["x"] ["y"] ["z"] ["C"] ["H"] ["A"] ["P"]

@@ -2,9 +2,10 @@
 
 use super::{REDIRECTS, body, closes, headers, length, method, target};
 use crate::like::draft::{Draft, Given, duration, rate};
+use crate::like::error::LikeError;
 use crate::like::options::{Spec, Style, scan, specs};
 use crate::like::shell::Said;
-use crate::like::{LikeError, RemarkKind};
+use crate::like::translation::RemarkKind;
 
 const OPTIONS: &[Spec] = specs! {
     Value: ["n"] ["c"] ["q"] ["z"] ["o"] ["m"] ["H"] ["t"] ["A"] ["d"] ["D"] ["T"] ["a"] ["x"] ["U"] ["host"]

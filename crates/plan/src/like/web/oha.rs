@@ -2,9 +2,10 @@
 
 use super::{REDIRECTS, body, closes, headers, length, method, target};
 use crate::like::draft::{Draft, Given, duration};
+use crate::like::error::LikeError;
 use crate::like::options::{Spec, Style, scan, specs};
 use crate::like::shell::Said;
-use crate::like::{LikeError, RemarkKind};
+use crate::like::translation::RemarkKind;
 
 const OPTIONS: &[Spec] = specs! {
     Value: ["n" "n-requests"] ["c" "n-connections"] ["p" "n-http2-parallel"] ["z" "duration"] ["q" "query-per-second"]

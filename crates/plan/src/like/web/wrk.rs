@@ -2,9 +2,10 @@
 
 use super::{headers, length, target};
 use crate::like::draft::{Draft, Given, duration, rate};
+use crate::like::error::LikeError;
 use crate::like::options::{Spec, Style, scan, specs};
 use crate::like::shell::Said;
-use crate::like::{LikeError, RemarkKind};
+use crate::like::translation::RemarkKind;
 
 const OPTIONS: &[Spec] = specs! {
     Value: ["connections" "c"] ["threads" "t"] ["duration" "d"] ["script" "s"] ["header" "H"] ["timeout"]
