@@ -45,3 +45,70 @@ impl Replayed {
         out.extend_from_slice(&head[path + 1..]);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use record::replay::Logged;
+
+    use super::*;
+
+    /// A log of three requests; the third cannot be read.
+    #[derive(Debug)]
+    struct Three;
+
+    impl ReplaySource for Three {
+        fn read(&self, number: u64, path: &mut Vec<u8>) -> Result<Logged, String> {
+            let (method, text) = match number {
+                0 => (Method::Get, "/first?x=1"),
+                1 => (Method::Delete, "/second"),
+                _ => return Err("the disk is gone".to_owned()),
+            };
+            path.clear();
+            path.extend_from_slice(text.as_bytes());
+            Ok(Logged { method, status: Some(404) })
+        }
+    }
+
+    fn replayed(methods: &[Method]) -> Replayed {
+        let replay = Replay {
+            log: "access.log".to_owned(),
+            speed: 1.0,
+            requests: 3,
+            methods: methods.to_vec(),
+            left_out: 0,
+            path_bytes_max: 10,
+            source: Some(Arc::new(Three)),
+        };
+        Replayed::of(&replay).unwrap()
+    }
+
+    fn request(method: Method) -> Request {
+        let authority = super::super::authority::Authority::read("h:1").unwrap();
+        Request::of_method(&authority, &record::requests::HttpSettings::plain(), method)
+    }
+
+    #[test]
+    fn an_event_has_the_request_of_its_number_however_often_it_is_tried() {
+        let mut replayed = replayed(&[Method::Get, Method::Delete]);
+        for (event, index, head) in [
+            (1, 1, "DELETE /second HTTP/1.1\r\nHost: h:1\r\n"),
+            (0, 0, "GET /first?x=1 HTTP/1.1\r\nHost: h:1\r\n"),
+            (0, 0, "GET /first?x=1 HTTP/1.1\r\nHost: h:1\r\n"),
+            // A warm-up that is longer than the log begins again.
+            (4, 1, "DELETE /second HTTP/1.1\r\nHost: h:1\r\n"),
+        ] {
+            let asked = replayed.take(event).unwrap();
+            assert_eq!((asked.request, asked.logged_status), (index, Some(404)), "{event}");
+            let mut out = Vec::new();
+            let method = [Method::Get, Method::Delete][asked.request];
+            replayed.write(&request(method), &mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), head, "{event}");
+        }
+    }
+
+    #[test]
+    fn a_request_that_cannot_be_read_is_an_error_of_its_event() {
+        assert_eq!(replayed(&[Method::Get, Method::Delete]).take(2).unwrap_err(), "the disk is gone");
+        assert!(replayed(&[Method::Get]).take(1).is_err(), "a method that was not announced");
+    }
+}
