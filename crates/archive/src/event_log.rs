@@ -139,14 +139,25 @@ pub fn schedule(path: &str) -> Result<Schedule, ArchiveError> {
     for ns in &mut due_ns {
         *ns -= first_ns;
     }
-    let bytes: Vec<u8> = due_ns.iter().flat_map(|ns| ns.to_le_bytes()).collect();
-    let recorded = Recorded {
-        path: path.to_owned(),
-        events: due_ns.len() as u64,
-        span: Duration::from_nanos(*due_ns.last().expect("there is a first one")),
-        sha256: checksum::of(&bytes),
-    };
-    Ok(Schedule { recorded, due_ns: due_ns.into() })
+    Ok(Schedule::of(path, due_ns))
+}
+
+impl Schedule {
+    /// The schedule of these due times.
+    ///
+    /// - `path`: the file that they come from, as the user wrote it.
+    /// - `due_ns`: in order, the first of them 0.
+    pub fn of(path: &str, due_ns: Vec<u64>) -> Self {
+        assert!(due_ns.first() == Some(&0) && due_ns.is_sorted(), "due times come in order, from 0 on");
+        let bytes: Vec<u8> = due_ns.iter().flat_map(|ns| ns.to_le_bytes()).collect();
+        let recorded = Recorded {
+            path: path.to_owned(),
+            events: due_ns.len() as u64,
+            span: Duration::from_nanos(*due_ns.last().expect("there is a first one")),
+            sha256: checksum::of(&bytes),
+        };
+        Self { recorded, due_ns: due_ns.into() }
+    }
 }
 
 enum ReadError {

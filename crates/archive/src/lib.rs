@@ -47,7 +47,7 @@ pub use journal::Journal;
 pub use listing::{Damage, Filter, Listed, PartOf};
 pub use remove::Leftovers;
 pub use schema::event::{JournalEvent, Step};
-pub use spool::Spool;
+pub use spool::{Spool, temporary_file};
 pub use verify::{Problem, Reindexed, Verified};
 pub use writer::RunWriter;
 

@@ -216,6 +216,15 @@ impl Read for PositionedReader<'_> {
     }
 }
 
+/// Creates a file without a name in the folder for temporary files: it is gone when it is closed.
+///
+/// # Errors
+///
+/// The file cannot be created.
+pub fn temporary_file() -> io::Result<File> {
+    nameless(&std::env::temp_dir())
+}
+
 /// Creates a file in `folder` and unlinks its name.
 fn nameless(folder: &Path) -> io::Result<File> {
     // Keyed by the system's randomness: another user cannot guess it.

@@ -1,6 +1,7 @@
 //! The command line as a user types it. One variant per command; each command's options are defined beside
 //! its code.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::error::ErrorKind;
@@ -34,9 +35,9 @@ impl Cli {
     /// # Errors
     ///
     /// A command line that clap rejects, or an option that does not apply to the target.
-    pub(crate) fn read() -> Result<Self, clap::Error> {
+    pub(crate) fn read_from(words: &[OsString]) -> Result<Self, clap::Error> {
         let mut command = Self::command();
-        let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+        let matches = command.try_get_matches_from_mut(words)?;
         let cli = Self::from_arg_matches(&matches)?;
         let Some((name, matches)) = matches.subcommand() else { return Ok(cli) };
         let of_target = match &cli.command {
@@ -82,7 +83,7 @@ impl Cli {
 }
 
 /// Whether the command line has the option of a setting.
-fn is_given(command: &clap::Command, matches: &clap::ArgMatches, name: &str) -> bool {
+pub(crate) fn is_given(command: &clap::Command, matches: &clap::ArgMatches, name: &str) -> bool {
     let option = name.replace('_', "-");
     let argument = command.get_arguments().find(|a| a.get_long() == Some(&option));
     argument.is_some_and(|a| matches.value_source(a.get_id().as_str()) == Some(ValueSource::CommandLine))

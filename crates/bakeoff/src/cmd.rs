@@ -37,6 +37,7 @@ use std::io::Write;
 
 pub(crate) use self::global::{
     ByGroup, Global, cgroup, check_cgroups, command_line, local_time, of_archive, print_json, process,
+    remember_words,
 };
 use crate::cli::{Cli, Command};
 use crate::confine;

@@ -10,9 +10,11 @@ use record::load::{
 };
 use record::loops::LoopOptions;
 use record::quantity;
+use record::requests::HttpSettings;
 use record::target::Target;
 
 use crate::exit::{EndsWith as _, Exit};
+use crate::replay_options::Replayed;
 use crate::request_options::RequestOptions;
 use crate::setting_values::{amount, default_of, option, whole, word};
 use crate::text_file;
@@ -76,7 +78,7 @@ pub(crate) struct PaceOptions {
     #[arg(long, value_name = "N", value_parser = whole::<u32>(&settings::CONNECTIONS))]
     connections: Option<u32>,
 
-    /// Length of the measured phase [default: 10s; as long as --events takes; of file: arrivals, their own]
+    /// Length of the measured phase [default: 10s; as long as --events takes; of recorded arrivals, their own]
     #[arg(long, value_name = "DURATION", value_parser = amount(&settings::TIME, quantity::duration))]
     time: Option<Duration>,
 
@@ -84,9 +86,9 @@ pub(crate) struct PaceOptions {
     #[arg(long, value_name = "N", value_parser = whole::<u64>(&settings::EVENTS))]
     events: Option<u64>,
 
-    /// Load before the measured phase, not counted
-    #[arg(long, value_name = "DURATION", default_value = settings::WARMUP.default_text(), value_parser = amount(&settings::WARMUP, quantity::duration))]
-    warmup: Duration,
+    /// Load before the measured phase, not counted [default: 1s; of a replay: 0]
+    #[arg(long, value_name = "DURATION", value_parser = amount(&settings::WARMUP, quantity::duration))]
+    warmup: Option<Duration>,
 
     /// Raise the load from zero over this time, before the warm-up; not counted
     #[arg(long, value_name = "DURATION", default_value = settings::RAMP_UP.default_text(), value_parser = amount(&settings::RAMP_UP, quantity::duration))]
@@ -301,9 +303,17 @@ impl PaceOptions {
     /// # Errors
     ///
     /// Options that break a rule, and `file:` arrivals that cannot be read.
-    pub(crate) fn meant(&self, data: &DataOptions, rate_per_s: Option<f64>) -> anyhow::Result<Meant> {
+    pub(crate) fn meant(
+        &self,
+        data: &DataOptions,
+        rate_per_s: Option<f64>,
+        replayed: Option<Replayed>,
+    ) -> anyhow::Result<Meant> {
         let base = data.settings(self.prepare);
-        let (arrivals, recorded) = self.arrivals()?;
+        let replay = replayed.as_ref().map(|replayed| replayed.replay.clone());
+        let usual_warmup =
+            if replay.is_some() { Duration::ZERO } else { settings::WARMUP.default_duration() };
+        let (arrivals, recorded) = self.arrivals(replayed)?;
         let time = self.time_of(arrivals.as_ref());
         let refused = |violation: Violation| {
             // In a search, `--search` sets the rate.
@@ -334,7 +344,7 @@ impl PaceOptions {
             threads: self.threads,
             connections: self.connections,
             pace,
-            warmup: self.warmup,
+            warmup: self.warmup.unwrap_or(usual_warmup),
             time,
             events_max: self.events,
             interval: self.interval,
@@ -345,6 +355,7 @@ impl PaceOptions {
             errors_ratio_max: self.max_errors,
             ramp_up: self.ramp_up,
             ramp_down: self.ramp_down,
+            http: HttpSettings { replay, ..base.http },
             client: ClientSettings { spin: Duration::from_micros(self.spin_us), keep_awake: self.keep_awake },
             ..base
         };
@@ -388,7 +399,10 @@ impl PaceOptions {
     }
 
     /// The given arrivals; recorded ones with their due times.
-    fn arrivals(&self) -> anyhow::Result<(Option<Arrivals>, Option<DueTimes>)> {
+    fn arrivals(&self, replayed: Option<Replayed>) -> anyhow::Result<(Option<Arrivals>, Option<DueTimes>)> {
+        if let Some(Replayed { schedule, .. }) = replayed {
+            return Ok((Some(Arrivals::File(schedule.recorded)), Some(schedule.due_ns)));
+        }
         let Some(Arrivals::File(file)) = &self.arrivals else { return Ok((self.arrivals.clone(), None)) };
         let schedule = archive::event_log::schedule(&file.path).ends_with(Exit::Usage)?;
         Ok((Some(Arrivals::File(schedule.recorded)), Some(schedule.due_ns)))
@@ -413,7 +427,7 @@ impl PaceOptions {
     }
 }
 
-/// Reads `FILE` or `FILE@WEIGHT`, as in pgbench, and the file.
+/// Reads `FILE` or `FILE@WEIGHT`, as in pgbench, and the file; `builtin-NAME` is a script of pgbench itself.
 fn script(text: &str) -> Result<ScriptFile, String> {
     let (name, weight) = match text.rsplit_once('@') {
         Some((name, weight)) if !weight.contains('/') => {
@@ -426,8 +440,11 @@ fn script(text: &str) -> Result<ScriptFile, String> {
         }
         _ => (text, 1),
     };
-    let text = text_file::read(name.as_ref(), text_file::DOCUMENT_BYTES_MAX);
-    let text = text.map_err(|e| format!("cannot read {name}: {e}"))?;
+    let text = match plan::like::builtin_script(name) {
+        Some(text) => text.to_owned(),
+        None => text_file::read(name.as_ref(), text_file::DOCUMENT_BYTES_MAX)
+            .map_err(|e| format!("cannot read {name}: {e}"))?,
+    };
     Ok(ScriptFile { name: name.to_owned(), weight, text })
 }
 

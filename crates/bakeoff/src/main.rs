@@ -8,9 +8,11 @@ mod command_options;
 mod confine;
 mod exit;
 mod impossible;
+mod like;
 mod load_options;
 mod load_screen;
 mod own_cost;
+mod replay_options;
 mod request_options;
 mod screen;
 mod setting_values;
@@ -21,13 +23,21 @@ mod watch_screen;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use record::printable::{Guarded, printable_lines};
+use record::printable::{Form, Guarded, printable_lines};
 
 fn main() -> ExitCode {
-    let cli = match cli::Cli::read() {
+    let typed = std::env::args_os().collect();
+    let words = match like::expanded(typed, &mut Guarded::new(std::io::stdout().lock(), Form::Plain)) {
+        Ok(like::Arguments::Words(words)) => words,
+        Ok(like::Arguments::Printed(exit)) => return exit.into(),
+        Err(error) if exit::reader_has_gone(&error) => return exit::Exit::Good.into(),
+        Err(error) => return failed(&error),
+    };
+    let cli = match cli::Cli::read_from(&words) {
         Ok(cli) => cli,
         Err(error) => return exit::of_command_line(&error),
     };
+    cmd::remember_words(words);
     let result = match cli.output() {
         None => run(&cli, &mut std::io::stdout().lock()),
         Some(form) => run(&cli, &mut Guarded::new(std::io::stdout().lock(), form)),
@@ -35,12 +45,15 @@ fn main() -> ExitCode {
     match result {
         Ok(exit) => exit.into(),
         Err(error) if exit::reader_has_gone(&error) => exit::Exit::Good.into(),
-        Err(error) => {
-            // Standard error may be closed too; the message is then lost.
-            let _ = writeln!(std::io::stderr(), "bakeoff: {}", printable_lines(&format!("{error:#}")));
-            exit::Exit::of(&error).into()
-        }
+        Err(error) => failed(&error),
     }
+}
+
+/// Prints an error; its exit code.
+fn failed(error: &anyhow::Error) -> ExitCode {
+    // Standard error may be closed too; the message is then lost.
+    let _ = writeln!(std::io::stderr(), "bakeoff: {}", printable_lines(&format!("{error:#}")));
+    exit::Exit::of(error).into()
 }
 
 fn run(cli: &cli::Cli, out: &mut dyn std::io::Write) -> anyhow::Result<exit::Exit> {

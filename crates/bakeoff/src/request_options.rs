@@ -150,6 +150,7 @@ impl RequestOptions {
             body: self.body.clone(),
             expected_status: self.expect_status,
             requests: self.requests.clone(),
+            replay: None,
             version: self.http_version,
             ca: self.ca.clone(),
             insecure: self.insecure,

@@ -8,6 +8,7 @@
 //!
 //! [`render`] prints each import as a table, as CSV and as JSON.
 
+pub mod access_log;
 mod error;
 mod fields;
 pub mod history;

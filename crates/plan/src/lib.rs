@@ -36,6 +36,7 @@ mod feasibility;
 mod file;
 pub mod init;
 mod keys;
+pub mod like;
 mod listing;
 mod load;
 mod matrix;

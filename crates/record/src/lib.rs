@@ -36,6 +36,7 @@ pub mod printable;
 pub mod profile;
 pub mod proof;
 pub mod quantity;
+pub mod replay;
 pub mod requests;
 pub mod resources;
 pub mod run;

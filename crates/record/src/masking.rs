@@ -17,7 +17,8 @@ use self::names::announces_secret;
 use self::quotes::{Quotes, Value};
 use self::words::mask_words;
 
-pub(crate) use self::names::{is_reference, is_secret, is_secret_parameter};
+pub use self::names::is_secret_parameter;
+pub(crate) use self::names::{is_reference, is_secret};
 
 /// Masks the passwords that are recognizable in a text: in URLs, in `password=...`, in `MYSQL_PWD = "..."`,
 /// after `--token`, in `Authorization: ...`.

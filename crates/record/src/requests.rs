@@ -8,6 +8,7 @@ pub use crate::load::choices::HttpVersion;
 use crate::load::settings;
 use crate::masking::{is_secret, mask_text};
 use crate::quantity::duration;
+use crate::replay::Replay;
 
 /// Keys and values of a cache, and the events on them.
 #[derive(Debug, Clone, PartialEq)]
@@ -178,6 +179,8 @@ pub struct HttpSettings {
     pub expected_status: Option<u16>,
     /// File of requests, which replace the one that the target and the settings above define.
     pub requests: Option<String>,
+    /// Access log with the requests of the load, which replace all of the above but the headers.
+    pub replay: Option<Replay>,
     /// HTTP version.
     pub version: HttpVersion,
     /// File of certificates that TLS trusts instead of this machine's.
@@ -217,6 +220,7 @@ impl HttpSettings {
             body: String::new(),
             expected_status: None,
             requests: None,
+            replay: None,
             version: version.expect("our own word"),
             ca: None,
             insecure: false,

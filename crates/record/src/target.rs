@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::masking::{is_reference, is_secret_parameter};
-pub use crate::masking::{mask_text, whole_lines};
+use crate::masking::is_reference;
+pub use crate::masking::{is_secret_parameter, mask_text, whole_lines};
 
 /// A target as the user wrote it: `mysql://app:secret@localhost/bench`.
 ///

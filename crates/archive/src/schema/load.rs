@@ -1,6 +1,7 @@
 //! A load, as stored in the manifest, without the distributions by interval, which have their own files.
 
 mod pace;
+mod replay;
 mod settings;
 
 use std::collections::BTreeMap;

@@ -8,6 +8,7 @@ use record::load::{
     LoadRecord, LoadSettings, Loop, OfHost, OltpMix, OltpSettings, OpenLoop, Operation, Outage,
     PreparePolicy, RateChange, Schedule, ScriptFile, ScriptSettings, Think, WakeUp, Workload,
 };
+use record::replay::{Method, Replay};
 use record::requests::{
     CacheCommand, ClientFiles, ExecSettings, HttpSettings, HttpVersion, KvSettings, SizeClass,
 };
@@ -200,6 +201,7 @@ fn http(dice: &mut Dice) -> HttpSettings {
         body: "{}".to_owned(),
         expected_status: dice.option(|_| 204),
         requests: dice.option(Dice::text),
+        replay: dice.option(replay),
         version: dice.one_of(HttpVersion::ALL),
         ca: dice.option(Dice::text),
         insecure: dice.flip(),
@@ -209,6 +211,18 @@ fn http(dice: &mut Dice) -> HttpSettings {
         cookies: dice.flip(),
         data: dice.option(Dice::text),
         streams: 1,
+    }
+}
+
+fn replay(dice: &mut Dice) -> Replay {
+    Replay {
+        log: dice.text(),
+        speed: dice.real(),
+        requests: dice.next(),
+        methods: vec![Method::Get, Method::Delete],
+        left_out: dice.next(),
+        path_bytes_max: dice.next(),
+        source: None,
     }
 }
 

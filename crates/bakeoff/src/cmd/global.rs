@@ -1,7 +1,9 @@
 //! Options, arguments and output that several commands share.
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use archive::Archive;
 use jiff::Timestamp;
@@ -103,13 +105,22 @@ pub(crate) fn print_json(out: &mut dyn Write, document: &serde_json::Value) -> a
     Ok(writeln!(out)?)
 }
 
+/// Words of the command that runs, after the translation of `--like`.
+static WORDS: OnceLock<Vec<OsString>> = OnceLock::new();
+
+/// Stores the words of the command that runs. Only the first call has an effect.
+pub(crate) fn remember_words(words: Vec<OsString>) {
+    let _ = WORDS.set(words);
+}
+
 /// The command line in shell syntax, with the target's password masked.
 pub(crate) fn command_line(target: Option<&Target>) -> String {
     let masked = |word: String| match target {
         Some(target) if word == target.expose() => target.masked(),
         _ => word,
     };
-    record::run::command_line(std::env::args().map(masked))
+    let words = WORDS.get_or_init(|| std::env::args_os().collect());
+    record::run::command_line(words.iter().map(|word| masked(word.to_string_lossy().into_owned())))
 }
 
 /// Marks an error of the archive: a wrong name is a wrong command line.

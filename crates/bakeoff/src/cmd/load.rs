@@ -27,6 +27,7 @@ use crate::cmd::{Global, command_line, print_json};
 use crate::exit::{EndsWith as _, Exit};
 use crate::load_options::{DataOptions, Meant, PaceOptions};
 use crate::load_screen::LoadScreen;
+use crate::replay_options::ReplayOptions;
 use crate::{screen, signals};
 
 /// Drive one target with a steady load, print and archive the run
@@ -38,6 +39,20 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     pace: PaceOptions,
+
+    #[command(flatten)]
+    replay: ReplayOptions,
+
+    /// Translate a command line of sysbench, pgbench, `memtier_benchmark`, wrk, wrk2, hey, oha or ab and run
+    /// it; needs no TARGET. Options beside it replace the translated ones. `-` translates the lines of
+    /// standard input, and runs none
+    // `crate::like` replaces the option before the command line is parsed.
+    #[arg(long, value_name = "COMMAND LINE", allow_hyphen_values = true)]
+    like: Option<String>,
+
+    /// With --like: print the translated command line, and do not run it
+    #[arg(long, requires = "like")]
+    dry_run: bool,
 
     /// Instruments that are recorded beside the load, separated by commas: cpu, locks, ulocks...; all, or none
     #[arg(long, value_name = "WHAT", default_value = "cpu", value_parser = observed)]
@@ -138,11 +153,15 @@ Examples:
   bakeoff load 'mysql://root@localhost/test?socket=/run/mysqld/mysqld.sock' --rate 500 --threads 8
   bakeoff load 'exec:gzip -1 -k -f big.log' --rate 10
   bakeoff load null: --rate 10000 --threads 4        the generator's own cost
-  bakeoff load sqlite:/tmp/bench.db --threads 4 --search 'p99<10ms' --time 5s";
+  bakeoff load sqlite:/tmp/bench.db --threads 4 --search 'p99<10ms' --time 5s
+  bakeoff load --like 'wrk -t2 -c100 -d30s http://localhost/' --dry-run
+  bakeoff load http://localhost:8080 --replay access.log --speed 2 --connections 50";
 
 pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let start_per_s = args.search.as_ref().map(|_| SEARCH_FROM_PER_S);
-    let Meant { settings, recorded } = args.pace.meant(&args.data, start_per_s)?;
+    let mut replayed = args.replay.read(&args.data.target())?;
+    let read = replayed.as_mut().map(|replayed| std::mem::take(&mut replayed.notices)).unwrap_or_default();
+    let Meant { settings, recorded } = args.pace.meant(&args.data, start_per_s, replayed)?;
     load::check_target(&settings.target).map_err(of_load)?;
     if let Some(promise) = &args.search {
         return search::run(args, promise, &settings, global, out);
@@ -159,7 +178,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     let control = args.control.as_deref().map(control).transpose()?;
     let mut screen = LoadScreen::new(&settings);
     let mut beside = args.observe.open();
-    for notice in load::notices(&settings) {
+    for notice in read.into_iter().chain(load::notices(&settings)) {
         screen.line(&format!("bakeoff load: {notice}"));
     }
     let notes = beside.notes();

@@ -173,7 +173,8 @@ fn generator(args: &Args, screen: &mut Screen, proofs: &mut Vec<Proof>) -> anyho
         tell(screen, load::prove::SUBJECT, name, number, LOADS.len());
         let line = format!("load null: {words} --time {}s", args.seconds);
         let options = LoadOptions::try_parse_from(line.split(' '))?;
-        match load::run(&options.pace.meant(&options.data, None)?.settings, &signals::STOP, &mut |_| {}) {
+        match load::run(&options.pace.meant(&options.data, None, None)?.settings, &signals::STOP, &mut |_| {})
+        {
             Ok(record) => proofs.extend(load::prove::prove(name, &record)),
             Err(_) if signals::STOP.is_requested() => {}
             Err(error) => proofs.push(cannot(name, &error)),

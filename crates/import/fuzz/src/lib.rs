@@ -1,6 +1,7 @@
 //! Reads any bytes as each tool's text and prints them in each form: a result or an error, never a panic.
 
 use import::Input;
+use import::access_log::{self, Methods, Store};
 use import::render::{
     Intervals, LockstatView, MpstatView, PlockstatLog, PlockstatView, Runs, Samples, csv, json, text,
 };
@@ -8,7 +9,10 @@ use import::solaris::lockstat::{self, By, Machine};
 use import::solaris::mpstat::{self, Rates};
 use import::solaris::plockstat;
 use import::vmstat_s::{self, Clockwork};
+use record::replay::ReplaySource as _;
+use std::fs::File;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Reads `bytes` with every parser.
 ///
@@ -20,6 +24,38 @@ pub fn check(bytes: &[u8]) {
     read_lockstat(bytes);
     read_plockstat(bytes);
     read_vmstat(bytes);
+    read_access_log(bytes);
+}
+
+/// Every line of a log is a request that a server can be sent, or counted.
+fn read_access_log(bytes: &[u8]) {
+    for methods in [Methods::Safe, Methods::All] {
+        let (texts, ends) = (nameless().expect("a file"), nameless().expect("a file"));
+        let mut store = Store::new(texts, ends);
+        let Ok(log) = access_log::read(&mut &bytes[..], methods, &mut store) else { continue };
+        let stored = store.finish().expect("the store is written");
+        let account = &log.account;
+        assert_eq!(account.lines, account.requests + account.left_out_in_all(), "{account:?}");
+        assert_eq!(log.due_ns.len() as u64, account.requests);
+        assert!(log.due_ns.first() == Some(&0) && log.due_ns.is_sorted(), "{:?}", log.due_ns);
+        let mut path = Vec::new();
+        for number in 0..account.requests {
+            let logged = stored.read(number, &mut path).expect("a stored request");
+            assert!(methods == Methods::All || logged.method.is_safe());
+            assert!(path.first() == Some(&b'/') && path.len() as u64 <= account.path_bytes_max);
+            assert!(path.iter().all(|b| (0x21..0x7f).contains(b)), "{}", String::from_utf8_lossy(&path));
+        }
+    }
+}
+
+/// A file without a name in the folder for temporary files.
+fn nameless() -> io::Result<File> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let path = std::env::temp_dir().join(format!("import-fuzz-{}-{number}", std::process::id()));
+    let file = File::options().create(true).truncate(true).read(true).write(true).open(&path)?;
+    std::fs::remove_file(path)?;
+    Ok(file)
 }
 
 fn whole(bytes: &[u8]) -> Input<'_> {
@@ -121,6 +157,28 @@ mod tests {
                 files(&path, found);
             } else {
                 found.push(path);
+            }
+        }
+    }
+
+    /// The formats of an access log, and lines that no server can be sent.
+    const ACCESS_LOG: &str = "\
+h - - [10/Oct/2000:13:55:36 -0700] \"GET /a?token=b HTTP/1.1\" 200 23 \"-\" \"-\"
+h - - [10/Oct/2000:13:55:36 -0700] \"POST /\\x22\\xC3 HTTP/1.1\" 404 - \"-\" \"-\"
+h:80 ::1 - a [b] [10/Oct/2000:13:55:30 -0700] \"HEAD http://u:p@h/x#y HTTP/1.0\" 301 0
+{\"ts\":971211337.25,\"request\":{\"method\":\"GET\",\"uri\":\"/c\"},\"status\":200}
+{\"time\":\"2000-10-10T20:55:38.000001Z\",\"request\":\"DELETE /d HTTP/2.0\",\"status\":\"204\"}
+";
+
+    #[test]
+    fn access_logs_cut_and_with_a_byte_changed_keep_their_account() {
+        let sample = ACCESS_LOG.as_bytes();
+        for at in 0..sample.len() {
+            read_access_log(&sample[..at]);
+            for bit in [0x01, 0x15, 0x20, 0x80] {
+                let mut changed = sample.to_vec();
+                changed[at] ^= bit;
+                read_access_log(&changed);
             }
         }
     }

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use record::load::{LoadSettings, Workload};
 use record::missing::Missing;
+use record::replay::{Method, Replay};
 use record::requests::{HttpSettings, HttpVersion};
 use record::target::Target;
 
@@ -31,6 +32,7 @@ mod authority;
 mod checksum;
 mod cookies;
 mod one;
+mod replayed;
 mod requests;
 mod two;
 mod writer;
@@ -39,6 +41,7 @@ mod written;
 use authority::Authority;
 use cookies::Jar;
 use one::DialogueOne;
+use replayed::Replayed;
 use requests::{Request, bytes_of};
 use two::{DialogueTwo, RequestHead};
 use writer::{OUTCOMES, Writer};
@@ -99,8 +102,12 @@ fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, Failure> {
     let streams = streams as usize;
     // Request bodies that the server has not read yet count as replies too.
     let longest = requests.iter().map(|request| request.bytes.len()).max().unwrap_or_default();
+    let replay = settings.http.replay.clone().map(Arc::new);
+    let path_bytes = replay.as_ref().map_or(0, |replay| replay.path_bytes_max);
+    let longest = longest.saturating_add(usize::try_from(path_bytes).unwrap_or(usize::MAX));
     held::allow(longest.saturating_mul(settings.in_flight_max() as usize));
-    let requests = Set { keeps_cookies: settings.http.cookies, data, streams, ..Set::new(requests, &site) };
+    let requests =
+        Set { keeps_cookies: settings.http.cookies, data, replay, streams, ..Set::new(requests, &site) };
     let tls = site.tls(&settings.http).map_err(wrong)?;
     Ok(Arc::new(Net(Arc::new(Web { place, tls, version, look, requests, timeout: settings.http.timeout }))))
 }
@@ -171,6 +178,8 @@ struct Set {
     is_secure: bool,
     /// Source of values that differ from event to event.
     data: Option<Arc<Data>>,
+    /// Log that is replayed.
+    replay: Option<Arc<Replay>>,
     /// Largest number of requests in flight on a connection.
     streams: usize,
 }
@@ -186,6 +195,7 @@ impl Set {
             looks: false,
             keeps_cookies: false,
             data: None,
+            replay: None,
             is_secure: site.is_secure,
             streams: 1,
         }
@@ -198,6 +208,7 @@ impl Set {
             jar: self.keeps_cookies.then(|| Jar::new(self.is_secure)),
             data: self.data.clone(),
             body: Vec::new(),
+            replay: self.replay.as_deref().and_then(Replayed::of),
         };
         if self.streams > 1 && !is_two {
             let text = "the server does not speak HTTP/2: leave --streams out";
@@ -221,6 +232,14 @@ impl HttpTarget<'_> {
 /// All requests that events choose from, encoded.
 fn requests(place: &HttpTarget<'_>, settings: &LoadSettings) -> Result<Vec<Request>, String> {
     let http = &settings.http;
+    if let Some(replay) = &http.replay {
+        if !matches!(place.path, "" | "/") {
+            return Err(format!("the log names the paths: leave `{}` out of the target", around(place.path)));
+        }
+        // One request for each method, in the order of the methods; the log fills in the paths.
+        let of = |method: &Method| Request::of_method(&place.authority, http, *method);
+        return Ok(replay.methods.iter().map(of).collect());
+    }
     let requests = match &http.requests {
         Some(file) => requests::read_file(file, &place.authority, settings.verify)?,
         None => {
@@ -286,7 +305,8 @@ impl Exchange for Web {
         let weights: f64 = requests.iter().map(|r| r.weight).sum();
         let share = |r: &Request| OperationShare {
             name: r.name.clone().into(),
-            per_event: Some(r.weight / weights),
+            // The log decides how often each method comes.
+            per_event: self.requests.replay.is_none().then_some(r.weight / weights),
             per_event_max: 1,
         };
         requests.iter().map(share).collect()

@@ -9,20 +9,32 @@
 ///
 /// `SplitMix64`: Steele, Lea and Flood, *Fast splittable pseudorandom number generators*, OOPSLA 2014.
 #[derive(Debug, Clone)]
-pub struct Random(u64);
+pub struct Random {
+    state: u64,
+    event: u64,
+}
+
+/// Bits of an event's number; those above mark the phases that do not count.
+const EVENT_NUMBER: u64 = (1 << 62) - 1;
 
 const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Random {
     /// The stream of event `number` under `seed`.
     pub fn of(seed: u64, number: u64) -> Self {
-        Self(mix(seed.wrapping_add(GOLDEN_GAMMA) ^ mix(number.wrapping_add(GOLDEN_GAMMA))))
+        let state = mix(seed.wrapping_add(GOLDEN_GAMMA) ^ mix(number.wrapping_add(GOLDEN_GAMMA)));
+        Self { state, event: number }
+    }
+
+    /// Number of the event in its phase.
+    pub(crate) fn event(&self) -> u64 {
+        self.event & EVENT_NUMBER
     }
 
     /// 64 uniform bits.
     pub fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(GOLDEN_GAMMA);
-        mix(self.0)
+        self.state = self.state.wrapping_add(GOLDEN_GAMMA);
+        mix(self.state)
     }
 
     /// Uniform in [0, 1), all 53 bits of it.

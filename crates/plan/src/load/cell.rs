@@ -206,6 +206,8 @@ impl LoadKeys {
             body: cell.some(self.body.as_ref()).unwrap_or_default(),
             expected_status: cell.some(self.expect_status.as_ref()),
             requests: cell.some(self.requests.as_ref()),
+            // The requests of a log are read by the command line.
+            replay: None,
             version: cell.of(self.http_version.as_ref()),
             ca: cell.some(self.ca.as_ref()),
             insecure: cell.of(self.insecure.as_ref()),

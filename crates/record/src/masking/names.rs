@@ -159,7 +159,7 @@ pub(super) fn is_secret_field(name: &str) -> bool {
 }
 
 /// Whether a URL parameter of that name holds a secret; signatures of URLs count too.
-pub(crate) fn is_secret_parameter(name: &str) -> bool {
+pub fn is_secret_parameter(name: &str) -> bool {
     let name = plain(name);
     let ends = ["sig", "signature", "hmac", "sessionid", "session_id", "sid"];
     is_secret(&name) || ends.iter().any(|end| is_last_word(&name, end))

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::{Real, Wrong, ns, word};
 use super::pace::{Late, Pace, Paced, Spread};
+use super::replay::ReplayForm;
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Settings {
@@ -203,6 +204,9 @@ struct Http {
     data: Option<String>,
     #[serde(default = "one", skip_serializing_if = "is_one")]
     streams: u32,
+    /// Absent before access logs could be replayed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    replay: Option<ReplayForm>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde asks")]
@@ -443,6 +447,7 @@ impl Http {
             body,
             expected_status,
             requests,
+            replay,
             version,
             ca,
             insecure,
@@ -472,6 +477,7 @@ impl Http {
             cookies,
             data,
             streams,
+            replay: replay.as_ref().map(ReplayForm::of),
         }
     }
 
@@ -486,6 +492,7 @@ impl Http {
             body: self.body,
             expected_status: self.expected_status,
             requests: self.requests,
+            replay: self.replay.map(ReplayForm::read).transpose()?,
             version,
             ca: self.ca,
             insecure: self.insecure,

@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use super::checksum::Checksum;
-use super::requests::Request;
-use super::writer::{Writer, choose, judge, path_of};
+use super::requests::{Asked, Request};
+use super::writer::{Writer, judge, path_of};
 use crate::connection::{Failure, FailureClass};
 use crate::net::{Dialogue, Go, Parsed, line};
 use crate::schedule::random::Random;
@@ -20,7 +20,7 @@ const HEAD_MAX: usize = 64 * 1024;
 pub(super) struct DialogueOne {
     requests: Arc<Vec<Request>>,
     weights: f64,
-    asked: usize,
+    asked: Asked,
     part: Part,
     status: u16,
     closes: bool,
@@ -57,9 +57,12 @@ impl Dialogue for DialogueOne {
     }
 
     fn ask(&mut self, mut random: Random, out: &mut Vec<u8>) {
-        self.asked = choose(&self.requests, self.weights, &mut random);
         (self.part, self.closes, self.body) = (Part::Head, false, Checksum::default());
-        let (request, start) = (&self.requests[self.asked], out.len());
+        match self.writer.choose(&self.requests, self.weights, &mut random) {
+            Ok(asked) => self.asked = asked,
+            Err(problem) => return self.problem = Some(problem),
+        }
+        let (request, start) = (&self.requests[self.asked.request], out.len());
         if let Err(text) = self.writer.write(request, &mut random, out) {
             out.truncate(start);
             let text = format!("{}: {text}", request.name);
@@ -106,11 +109,11 @@ impl Dialogue for DialogueOne {
     }
 
     fn asked(&self) -> Option<usize> {
-        Some(self.asked)
+        Some(self.asked.request)
     }
 
     fn may_repeat(&self) -> bool {
-        self.requests[self.asked].may_repeat
+        self.requests[self.asked.request].may_repeat
     }
 
     fn closes(&self) -> bool {
@@ -139,7 +142,7 @@ impl DialogueOne {
         Self {
             requests,
             weights,
-            asked: 0,
+            asked: Asked::default(),
             part: Part::Head,
             status: 0,
             closes: false,
@@ -231,7 +234,7 @@ impl DialogueOne {
                 jar.take(cookie, &self.path);
             }
         }
-        let has_body = self.requests[self.asked].has_answer_body && !matches!(head.status, 204 | 304);
+        let has_body = self.requests[self.asked.request].has_answer_body && !matches!(head.status, 204 | 304);
         self.part = match (head.length, head.is_chunked) {
             _ if !has_body => return Step::Whole(head.bytes),
             (_, true) => Part::ChunkHead,
@@ -248,7 +251,7 @@ impl DialogueOne {
     /// Adds to the checksum, but only if the body is checked: an unchecked body costs nothing but its
     /// reading.
     fn sum(&mut self, body: &[u8]) {
-        if self.requests[self.asked].body_checksum.is_some() {
+        if self.requests[self.asked.request].body_checksum.is_some() {
             self.body.add(body);
         }
     }

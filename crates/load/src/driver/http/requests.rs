@@ -17,6 +17,7 @@
 
 use std::io::Write as _;
 
+use record::replay::Method;
 use record::requests::HttpSettings;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -41,6 +42,15 @@ pub(super) struct Request {
     pub(super) body_checksum: Option<u64>,
     /// Templates of the request, if it has values that differ from event to event.
     pub(super) written: Option<Written>,
+}
+
+/// The request of an event.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Asked {
+    /// Index of the request.
+    pub(super) request: usize,
+    /// Status in the log that is replayed.
+    pub(super) logged_status: Option<u16>,
 }
 
 impl Request {
@@ -100,6 +110,14 @@ impl Request {
             body_checksum: None,
             written: None,
         }
+    }
+}
+
+impl Request {
+    /// The request of a method in a log that is replayed, for the path `/`.
+    pub(super) fn of_method(authority: &Authority<'_>, http: &HttpSettings, method: Method) -> Self {
+        let http = HttpSettings { method: method.name().to_owned(), body: String::new(), ..http.clone() };
+        Self { name: method.name().to_ascii_lowercase(), ..Self::of(authority, "/", &http) }
     }
 }
 

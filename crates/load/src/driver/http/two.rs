@@ -17,8 +17,8 @@ use http::{HeaderName, HeaderValue, Method, Request as HttpRequest};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::checksum::Checksum;
-use super::requests::Request;
-use super::writer::{Writer, choose, judge, path_of};
+use super::requests::{Asked, Request};
+use super::writer::{Writer, judge, path_of};
 use crate::connection::Answer;
 use crate::connection::{Failure, FailureClass};
 use crate::net::{Dialogue, Go, Parsed};
@@ -60,7 +60,7 @@ pub(super) struct DialogueTwo {
 /// One request in flight.
 #[derive(Default)]
 struct Lane {
-    asked: usize,
+    asked: Asked,
     answer: Part,
     status: u16,
     body: Checksum,
@@ -178,9 +178,9 @@ impl DialogueTwo {
     /// Builds the request of the event.
     fn next_ask(&mut self, random: &mut Random) -> Result<RequestHead, Failure> {
         let lane = &mut self.lanes[self.turned_to];
-        let request = &self.requests[lane.asked];
+        let request = &self.requests[lane.asked.request];
         if self.writer.is_plain(request) {
-            return Ok(self.asks[lane.asked].clone());
+            return Ok(self.asks[lane.asked.request].clone());
         }
         self.room.clear();
         let written = self.writer.write(request, random, &mut self.room);
@@ -218,7 +218,7 @@ impl DialogueTwo {
                     Poll::Pending => return Ok(false),
                     Poll::Ready(Some(Err(e))) => return Err(failure(&e)),
                     Poll::Ready(Some(Ok(bytes))) => {
-                        if self.requests[lane.asked].body_checksum.is_some() {
+                        if self.requests[lane.asked.request].body_checksum.is_some() {
                             lane.body.add(&bytes);
                         }
                         // The window grows again by the bytes that were read.
@@ -304,10 +304,15 @@ impl Dialogue for DialogueTwo {
     }
 
     fn ask(&mut self, mut random: Random, out: &mut Vec<u8>) {
-        let asked = choose(&self.requests, self.weights, &mut random);
-        let lane = &mut self.lanes[self.turned_to];
-        (lane.asked, lane.body, lane.answer) = (asked, Checksum::default(), Part::None);
-        match self.begin(&mut random) {
+        let asked = self.writer.choose(&self.requests, self.weights, &mut random);
+        let turned_to = self.turned_to;
+        let lane = &mut self.lanes[turned_to];
+        (lane.body, lane.answer) = (Checksum::default(), Part::None);
+        let begun = asked.and_then(|asked| {
+            self.lanes[turned_to].asked = asked;
+            self.begin(&mut random)
+        });
+        match begun {
             Ok(()) => self.reply(out),
             // Nothing is written: the caller checks the result immediately.
             Err(problem) => self.lanes[self.turned_to].answer = Part::Failed(problem),
@@ -367,11 +372,11 @@ impl Dialogue for DialogueTwo {
     }
 
     fn asked(&self) -> Option<usize> {
-        Some(self.lanes[self.turned_to].asked)
+        Some(self.lanes[self.turned_to].asked.request)
     }
 
     fn may_repeat(&self) -> bool {
-        self.requests[self.lanes[self.turned_to].asked].may_repeat
+        self.requests[self.lanes[self.turned_to].asked.request].may_repeat
     }
 
     fn closes(&self) -> bool {

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use super::checksum::Checksum;
 use super::cookies::Jar;
-use super::requests::Request;
+use super::replayed::Replayed;
+use super::requests::{Asked, Request};
 use crate::connection::{Answer, Failure, FailureClass};
 use crate::schedule::random::Random;
 use crate::workload::values::Data;
 
 /// Index of the request that an event sends, drawn by weight.
-pub(super) fn choose(requests: &[Request], weights: f64, random: &mut Random) -> usize {
+fn choose(requests: &[Request], weights: f64, random: &mut Random) -> usize {
     if requests.len() == 1 {
         return 0;
     }
@@ -27,15 +28,17 @@ pub(super) fn choose(requests: &[Request], weights: f64, random: &mut Random) ->
 /// Checks an answer against the request's expectations.
 pub(super) fn judge(
     requests: &[Request],
-    asked: usize,
+    asked: Asked,
     status: u16,
     body: Checksum,
 ) -> Result<Answer, Failure> {
+    let Asked { request: asked, logged_status } = asked;
     let request = &requests[asked];
     let outcome = Some(usize::from(status / 100).clamp(1, OUTCOMES.len()) - 1);
     let is_expected = match request.expected_status {
         Some(expected) => status == expected,
-        None => status < 400,
+        // A replayed request may fail as it did when the log was written.
+        None => status < 400 || logged_status == Some(status),
     };
     if !is_expected {
         let wanted = request.expected_status.map_or("one below 400".to_owned(), |s| s.to_string());
@@ -59,12 +62,30 @@ pub(super) struct Writer {
     pub(super) data: Option<Arc<Data>>,
     /// Buffer for a body.
     pub(super) body: Vec<u8>,
+    /// The log that is replayed.
+    pub(super) replay: Option<Replayed>,
 }
 
 impl Writer {
     /// Whether a request is the same at each event.
     pub(super) fn is_plain(&self, request: &Request) -> bool {
-        self.jar.is_none() && request.written.is_none()
+        self.jar.is_none() && request.written.is_none() && self.replay.is_none()
+    }
+
+    /// The request that an event sends: the one of the log, or one drawn by weight.
+    pub(super) fn choose(
+        &mut self,
+        requests: &[Request],
+        weights: f64,
+        random: &mut Random,
+    ) -> Result<Asked, Failure> {
+        match &mut self.replay {
+            Some(replay) => {
+                let asked = replay.take(random.event());
+                asked.map_err(|text| Failure::new(FailureClass::Application, text))
+            }
+            None => Ok(Asked { request: choose(requests, weights, random), logged_status: None }),
+        }
     }
 
     /// Writes the request of one event.
@@ -79,13 +100,17 @@ impl Writer {
             return Ok(());
         }
         let start = out.len();
-        let body = match &request.written {
-            None => {
+        let body = match (&request.written, &self.replay) {
+            (_, Some(replay)) => {
+                replay.write(request, out);
+                &[][..]
+            }
+            (None, None) => {
                 let (head, rest) = request.bytes.split_at(request.head_bytes());
                 out.extend_from_slice(head);
                 &rest[2..]
             }
-            Some(written) => {
+            (Some(written), None) => {
                 written.write(self.data.as_deref(), random, &mut self.body, out)?;
                 &self.body
             }

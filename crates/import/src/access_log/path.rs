@@ -1,0 +1,165 @@
+//! Paths of logged requests: without hosts, without secrets, and with no byte that a request line excludes.
+
+use std::io::Write as _;
+
+use record::target::is_secret_parameter;
+
+use super::reason::Reason;
+
+/// Replacement of a secret.
+const HIDDEN: &[u8] = b"***";
+
+/// Removes the host, and encodes the bytes that a request line excludes.
+pub(super) fn clean(path: &mut Vec<u8>) -> Result<(), Reason> {
+    for scheme in [&b"http://"[..], b"https://"] {
+        if path.len() > scheme.len() && path[..scheme.len()].eq_ignore_ascii_case(scheme) {
+            let host = &path[scheme.len()..];
+            let end = host.iter().position(|b| matches!(b, b'/' | b'?')).unwrap_or(host.len());
+            path.drain(..scheme.len() + end);
+            if path.first() != Some(&b'/') {
+                path.insert(0, b'/');
+            }
+            break;
+        }
+    }
+    if path.first() != Some(&b'/') || path.contains(&b' ') {
+        return Err(Reason::NoPath);
+    }
+    let is_excluded = |b: &u8| *b <= b' ' || *b >= 0x7f || *b == b'#';
+    if path.iter().any(is_excluded) {
+        let mut encoded = Vec::with_capacity(path.len() + 16);
+        for byte in &*path {
+            if is_excluded(byte) {
+                // Writing into memory does not fail.
+                let _ = write!(encoded, "%{byte:02X}");
+            } else {
+                encoded.push(*byte);
+            }
+        }
+        *path = encoded;
+    }
+    Ok(())
+}
+
+/// Replaces values that look like credentials; their number.
+pub(super) fn hide_secrets(path: &mut Vec<u8>) -> u64 {
+    // Most paths have neither parameters nor a token.
+    if !path.contains(&b'=') && !path.windows(3).any(|w| w == b"eyJ") {
+        return 0;
+    }
+    let mut hidden = 0;
+    let mut out = Vec::with_capacity(path.len());
+    let is_separator = |b: &u8| matches!(b, b'/' | b'?' | b'&' | b';');
+    for (index, part) in path.split(is_separator).enumerate() {
+        if index > 0 {
+            // The separator stands before the part, at the same place as in the original.
+            let at = original_offset(path, part);
+            out.push(path[at - 1]);
+        }
+        let name_end = part.iter().position(|b| *b == b'=');
+        match name_end {
+            Some(end) if end + 1 < part.len() && is_secret_name(&part[..end]) => {
+                out.extend_from_slice(&part[..=end]);
+                out.extend_from_slice(HIDDEN);
+                hidden += 1;
+            }
+            Some(end) if is_token(&part[end + 1..]) => {
+                out.extend_from_slice(&part[..=end]);
+                out.extend_from_slice(HIDDEN);
+                hidden += 1;
+            }
+            None if is_token(part) => {
+                out.extend_from_slice(HIDDEN);
+                hidden += 1;
+            }
+            _ => out.extend_from_slice(part),
+        }
+    }
+    if hidden > 0 {
+        *path = out;
+    }
+    hidden
+}
+
+/// Offset of a part of `whole`.
+fn original_offset(whole: &[u8], part: &[u8]) -> usize {
+    part.as_ptr() as usize - whole.as_ptr() as usize
+}
+
+/// Whether a parameter of this name holds a credential.
+fn is_secret_name(name: &[u8]) -> bool {
+    let name = String::from_utf8_lossy(&decoded(name)).into_owned();
+    // `user[password]`
+    let last = name.trim_end_matches(']').rsplit('[').next().unwrap_or(&name).to_owned();
+    let lower = last.to_ascii_lowercase();
+    let ends = ["key", "session", "sessid", "sessionid", "otp", "pin", "passcode", "ticket", "pass"];
+    is_secret_parameter(&last) || ends.iter().any(|end| is_last_word(&lower, end))
+}
+
+/// Whether a name ends with this word: `api_key`, `api-key`, `key`, and `phpsessid`, but not `monkey`.
+fn is_last_word(name: &str, word: &str) -> bool {
+    let before = name.strip_suffix(word);
+    before.is_some_and(|before| {
+        before.is_empty() || before.ends_with(['_', '-', '.']) || word.starts_with("sess")
+    })
+}
+
+/// Whether a text is a signed token: three parts of base64, the first of which begins a JSON object.
+fn is_token(text: &[u8]) -> bool {
+    text.starts_with(b"eyJ") && text.len() > 20 && text.contains(&b'.')
+}
+
+/// A name with `%XX` decoded: `pass%77ord` is `password`.
+fn decoded(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((first, after)) = rest.split_first() {
+        let code = after.get(..2).and_then(|code| std::str::from_utf8(code).ok());
+        let byte = code.filter(|_| *first == b'%').and_then(|code| u8::from_str_radix(code, 16).ok());
+        out.push(byte.unwrap_or(*first));
+        rest = if byte.is_some() { &after[2..] } else { after };
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cleaned(path: &str) -> Result<String, Reason> {
+        let mut path = path.as_bytes().to_vec();
+        clean(&mut path)?;
+        hide_secrets(&mut path);
+        Ok(String::from_utf8(path).unwrap())
+    }
+
+    #[test]
+    fn hosts_and_secrets_are_left_out() {
+        for (path, expected) in [
+            ("/", "/"),
+            ("/a/b?c=d&e", "/a/b?c=d&e"),
+            ("http://user:pw@h.example:8080/x?y", "/x?y"),
+            ("HTTPS://h", "/"),
+            ("http://h?q=1", "/?q=1"),
+            ("/login?user=ann&password=geheim&x=1", "/login?user=ann&password=***&x=1"),
+            ("/a?api_key=1;b=2&token=3", "/a?api_key=***;b=2&token=***"),
+            ("/a?key=AIza1&monkey=2", "/a?key=***&monkey=2"),
+            ("/a?X-Amz-Signature=ff&accessToken=q", "/a?X-Amz-Signature=***&accessToken=***"),
+            ("/a?pass%77ord=geheim", "/a?pass%77ord=***"),
+            ("/a?user[password]=geheim", "/a?user[password]=***"),
+            ("/a?user%5Bpassword%5D=geheim", "/a?user%5Bpassword%5D=***"),
+            ("/a;jsessionid=AB12?x=1", "/a;jsessionid=***?x=1"),
+            ("/a?PHPSESSID=ab&session=cd&sid=ef", "/a?PHPSESSID=***&session=***&sid=***"),
+            ("/v/eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln/x", "/v/***/x"),
+            ("/a?q=eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln", "/a?q=***"),
+            ("/a?token=", "/a?token="),
+            ("/a?token", "/a?token"),
+            ("/\u{e4}#x\t", "/%C3%A4%23x%09"),
+        ] {
+            assert_eq!(cleaned(path).as_deref(), Ok(expected), "{path}");
+        }
+        for path in ["", "*", "host:443", "a/b", "/a b", "ftp://h/x"] {
+            assert_eq!(cleaned(path), Err(Reason::NoPath), "{path}");
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! pgbench: `pgbench [OPTIONS] [DATABASE]`.
+//!
+//! # Source
+//!
+//! PostgreSQL documentation, pgbench.
+
+use std::time::Duration;
+
+use super::draft::{Draft, Given, encoded, seconds, times};
+use super::error::LikeError;
+use super::options::{Spec, Style, scan, specs};
+use super::shell::Said;
+use super::sysbench::{path_of, query};
+use super::translation::RemarkKind;
+
+const OPTIONS: &[Spec] = specs! {
+    Value: ["client" "c"] ["jobs" "j"] ["time" "T"] ["transactions" "t"] ["rate" "R"] ["latency-limit" "L"]
+        ["file" "f"] ["builtin" "b"] ["protocol" "M"] ["scale" "s"] ["define" "D"] ["progress" "P"]
+        ["host" "h"] ["port" "p"] ["username" "U"] ["dbname" "d"] ["max-tries"] ["random-seed"] ["sampling-rate"]
+        ["aggregate-interval"] ["log-prefix"] ["fillfactor" "F"] ["init-steps" "I"] ["tablespace"]
+        ["index-tablespace"] ["partitions"] ["partition-method"];
+    Nothing: ["select-only" "S"] ["skip-some-updates" "N"] ["connect" "C"] ["log" "l"] ["no-vacuum" "n"]
+        ["vacuum-all" "v"] ["report-per-command" "r"] ["report-latencies"] ["initialize" "i"] ["quiet" "q"]
+        ["progress-timestamp"] ["failures-detailed"] ["verbose-errors"] ["exit-on-abort"] ["debug"]
+        ["foreign-keys"] ["unlogged-tables"] ["continue-on-error"];
+};
+
+/// Options that concern only what pgbench prints or writes.
+const LEFT_OUT: &[&str] = &[
+    "sampling-rate",
+    "aggregate-interval",
+    "log-prefix",
+    "report-per-command",
+    "report-latencies",
+    "quiet",
+    "progress-timestamp",
+    "failures-detailed",
+    "verbose-errors",
+    "exit-on-abort",
+    "debug",
+    "continue-on-error",
+];
+
+/// Translates the words after `pgbench`.
+pub(super) fn translate(said: &Said, draft: &mut Draft) -> Result<(), LikeError> {
+    let items = scan(draft.tool(), &said.words, OPTIONS, Style::Getopt)?;
+    let given = Given::new(&items, draft.tool());
+    if given.has("initialize") {
+        return Err(LikeError::NotALoad {
+            tool: "pgbench",
+            what: "`-i` (building its tables)".to_owned(),
+            instead: "run it as it is: bakeoff's scripts then use these tables",
+        });
+    }
+    target(said, &given, draft)?;
+    scripts(&given, draft)?;
+    let clients = given.count("client")?.unwrap_or(1);
+    draft.put("connections", clients);
+    draft.put("threads", given.count("jobs")?.unwrap_or(1).min(clients));
+    let rate = given.rate("rate")?;
+    if let Some(per_s) = rate {
+        draft.put("rate", per_s);
+        draft.put("arrivals", "poisson");
+    }
+    late(&given, draft, rate.is_some())?;
+    length(&given, draft, clients)?;
+    match given.value("protocol").unwrap_or("simple") {
+        "simple" => draft.put("prepared", "no"),
+        "prepared" => draft.put("prepared", "yes"),
+        _ => {
+            let text = "statements are prepared once (--prepared yes) or sent as text (no)";
+            given.remark(draft, RemarkKind::Missing, &["protocol"], text);
+        }
+    }
+    let tries = given.whole("max-tries")?.unwrap_or(1);
+    if tries == 0 {
+        given.remark(draft, RemarkKind::Differs, &["max-tries"], "bakeoff tries at most 1,001 times");
+    }
+    draft.put("retry", if tries == 0 { 1_000 } else { tries - 1 });
+    if let Some(s) = given.count("progress")? {
+        draft.put("interval", format!("{s}s"));
+    }
+    seed(&given, draft);
+    rest(&given, draft);
+    Ok(())
+}
+
+fn rest(given: &Given<'_>, draft: &mut Draft) {
+    given.remark(draft, RemarkKind::LeftOut, LEFT_OUT, "");
+    given.remark(
+        draft,
+        RemarkKind::LeftOut,
+        &["log"],
+        "--log FILE.parquet writes a row for each transaction",
+    );
+    given.remark(draft, RemarkKind::Missing, &["connect"], "connections last for the whole load");
+    given.remark(draft, RemarkKind::Missing, &["vacuum-all"], "run VACUUM before the load");
+    let init =
+        ["fillfactor", "init-steps", "tablespace", "index-tablespace", "partitions", "partition-method"];
+    given.remark(draft, RemarkKind::LeftOut, &init, "it concerns `pgbench -i` only");
+    given.remark(
+        draft,
+        RemarkKind::LeftOut,
+        &["foreign-keys", "unlogged-tables"],
+        "it concerns `pgbench -i` only",
+    );
+    if !given.has("no-vacuum") && !given.has("file") {
+        draft.differs(
+            "VACUUM",
+            "pgbench vacuums its tables and empties pgbench_history first; bakeoff does not",
+        );
+    }
+    given.remark_unknown(draft);
+}
+
+/// The server, from options, from variables before the command, or from libpq's defaults.
+fn target(said: &Said, given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
+    let name = given.words().next().or_else(|| given.value("dbname"));
+    if let Some(url) =
+        name.and_then(|n| n.strip_prefix("postgresql://").or_else(|| n.strip_prefix("postgres://")))
+    {
+        draft.target(format!("postgres://{url}"));
+        return Ok(());
+    }
+    // A connection string: `host=h dbname=d`.
+    let pairs = name.filter(|name| name.contains('=')).unwrap_or_default();
+    let pairs: Vec<(&str, &str)> = pairs.split_whitespace().filter_map(|pair| pair.split_once('=')).collect();
+    let pair = |wanted: &str| {
+        let found = pairs.iter().rev().find(|(name, _)| *name == wanted);
+        found.map(|(_, value)| value.trim_matches('\''))
+    };
+    let of = |name: &str, option: &str, variable: &str| {
+        pair(name).or_else(|| given.value(option)).or_else(|| said.variable(variable)).map(str::to_owned)
+    };
+    let host = of("host", "host", "PGHOST").filter(|host| !host.is_empty());
+    let user = of("user", "username", "PGUSER");
+    let port = of("port", "port", "PGPORT");
+    if let Some(port) = port.as_ref().filter(|port| !port.parse().is_ok_and(|n: u16| n > 0)) {
+        return Err(draft.malformed(format!("port `{port}`: expected a number from 1 to 65535")));
+    }
+    let database = pair("dbname").or(name.filter(|_| pairs.is_empty())).map(str::to_owned);
+    let database =
+        database.or_else(|| said.variable("PGDATABASE").map(str::to_owned)).or_else(|| user.clone());
+    let password = pair("password").or_else(|| said.variable("PGPASSWORD")).map(str::to_owned);
+    if host.is_none() {
+        let text =
+            "libpq has its default folder of sockets; the target here names Debian's, /var/run/postgresql";
+        draft.differs("host", text);
+    }
+    if user.is_none() || database.is_none() {
+        draft.differs("user", "without a user or database, libpq takes the name of the user of the system");
+    }
+    let host = host.unwrap_or_else(|| "/var/run/postgresql".to_owned());
+    let host = if host.contains(':') { format!("[{host}]") } else { encoded(&host) };
+    let port = port.map(|port| format!(":{port}")).unwrap_or_default();
+    let login = match (user, password) {
+        (Some(user), Some(password)) => format!("{}:{}@", encoded(&user), encoded(&password)),
+        (Some(user), None) => format!("{}@", encoded(&user)),
+        (None, Some(password)) => format!(":{}@", encoded(&password)),
+        (None, None) => String::new(),
+    };
+    let parameters: Vec<String> = ["sslmode", "sslrootcert", "sslcert", "sslkey"]
+        .iter()
+        .filter_map(|name| Some(format!("{name}={}", path_of(pair(name)?))))
+        .collect();
+    let database = database.map(|name| encoded(&name)).unwrap_or_default();
+    draft.target(format!("postgres://{login}{host}{port}/{database}{}", query(&parameters)));
+    Ok(())
+}
+
+/// Scripts of the user or of pgbench, and their variables.
+fn scripts(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
+    let mut has_builtin = false;
+    for (name, _) in given.all("builtin") {
+        let (name, weight) = name.split_once('@').map_or((name, None), |(name, weight)| (name, Some(weight)));
+        let known = SCRIPTS.iter().filter(|(known, _)| known.starts_with(name)).collect::<Vec<_>>();
+        let [(known, _)] = known[..] else {
+            let problem = "expected tpcb-like, simple-update or select-only";
+            return Err(draft.malformed(format!("-b {name}: {problem}")));
+        };
+        let weight = weight.map(|weight| format!("@{weight}")).unwrap_or_default();
+        draft.put("script", format!("{BUILTIN}{known}{weight}"));
+        has_builtin = true;
+    }
+    for (option, known) in [("select-only", "select-only"), ("skip-some-updates", "simple-update")] {
+        if given.has(option) {
+            draft.put("script", format!("{BUILTIN}{known}"));
+            has_builtin = true;
+        }
+    }
+    for (file, written) in given.all("file") {
+        if file == "-" {
+            draft.missing(written, "write the script into a file");
+        }
+        draft.put("script", file);
+    }
+    if !has_builtin && !given.has("file") {
+        draft.put("script", format!("{BUILTIN}tpcb-like"));
+        has_builtin = true;
+    }
+    match given.count("scale")? {
+        Some(scale) => draft.put("define", format!("scale={scale}")),
+        None if has_builtin => {
+            draft.put("define", "scale=1");
+            draft.differs(
+                "scale",
+                "pgbench counts its branches; write the scale of the tables in --define scale=N",
+            );
+        }
+        None => {}
+    }
+    for (define, _) in given.all("define") {
+        draft.put("define", define);
+    }
+    Ok(())
+}
+
+/// Transactions that are later than the limit.
+fn late(given: &Given<'_>, draft: &mut Draft, is_open: bool) -> Result<(), LikeError> {
+    let ms = |text: &str| text.parse().ok().and_then(|ms: f64| Duration::try_from_secs_f64(ms / 1e3).ok());
+    let Some(limit) = given.read("latency-limit", "milliseconds", ms)? else { return Ok(()) };
+    if is_open {
+        draft.put("late", format!("skip={}", record::quantity::written_duration(limit)));
+    } else {
+        let text = "without -R it only counts transactions; read the percentiles";
+        given.remark(draft, RemarkKind::LeftOut, &["latency-limit"], text);
+    }
+    Ok(())
+}
+
+/// Length of the load: a time, or a number of transactions of each client.
+fn length(given: &Given<'_>, draft: &mut Draft, clients: u64) -> Result<(), LikeError> {
+    if let Some(time) = given.read("time", "seconds from 1", |text| seconds(text).filter(|t| !t.is_zero()))? {
+        draft.duration("time", time);
+        draft.warms_up();
+        return Ok(());
+    }
+    // Each client does 10 transactions by default.
+    let events = times(draft, given.count("transactions")?.unwrap_or(10), clients)?;
+    draft.put("events", events);
+    draft.put("warmup", "0s");
+    draft.differs("-t", "the connections share the events; in pgbench each client has its own number");
+    Ok(())
+}
+
+fn seed(given: &Given<'_>, draft: &mut Draft) {
+    match given.value("random-seed") {
+        Some("time" | "rand") => {
+            given.remark(draft, RemarkKind::Differs, &["random-seed"], "runs repeat: the seed is 1");
+        }
+        Some(seed) => draft.put("seed", seed),
+        None => {}
+    }
+}
+
+/// Prefix of the names of pgbench's scripts.
+const BUILTIN: &str = "builtin-";
+
+/// pgbench's scripts by name, in the words of its manual.
+const SCRIPTS: [(&str, &str); 3] = [
+    (
+        "tpcb-like",
+        "\\set aid random(1, 100000 * :scale)
+\\set bid random(1, 1 * :scale)
+\\set tid random(1, 10 * :scale)
+\\set delta random(-5000, 5000)
+BEGIN;
+UPDATE pgbench_accounts SET abalance = abalance + :delta WHERE aid = :aid;
+SELECT abalance FROM pgbench_accounts WHERE aid = :aid;
+UPDATE pgbench_tellers SET tbalance = tbalance + :delta WHERE tid = :tid;
+UPDATE pgbench_branches SET bbalance = bbalance + :delta WHERE bid = :bid;
+INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) VALUES (:tid, :bid, :aid, :delta, CURRENT_TIMESTAMP);
+END;
+",
+    ),
+    (
+        "simple-update",
+        "\\set aid random(1, 100000 * :scale)
+\\set bid random(1, 1 * :scale)
+\\set tid random(1, 10 * :scale)
+\\set delta random(-5000, 5000)
+BEGIN;
+UPDATE pgbench_accounts SET abalance = abalance + :delta WHERE aid = :aid;
+SELECT abalance FROM pgbench_accounts WHERE aid = :aid;
+INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) VALUES (:tid, :bid, :aid, :delta, CURRENT_TIMESTAMP);
+END;
+",
+    ),
+    (
+        "select-only",
+        "\\set aid random(1, 100000 * :scale)
+SELECT abalance FROM pgbench_accounts WHERE aid = :aid;
+",
+    ),
+];
+
+/// Text of one of pgbench's scripts, by `builtin-NAME`.
+pub fn script(name: &str) -> Option<&'static str> {
+    let name = name.strip_prefix(BUILTIN)?;
+    SCRIPTS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+}

@@ -1,0 +1,478 @@
+//! sysbench: `sysbench [OPTIONS] TEST COMMAND`, and the names that versions before 1.0 had.
+//!
+//! # Source
+//!
+//! sysbench 1.0, README and `sysbench TEST help`; the names of 0.4 and 0.5 are those that 1.0 still accepts.
+
+mod target;
+
+pub(super) use self::target::{path_of, query};
+
+use record::load::settings;
+
+use super::draft::{Draft, Given, rate, seconds};
+use super::error::LikeError;
+use super::options::Item;
+use super::shell::Said;
+use super::translation::RemarkKind;
+
+/// Meaning of a test.
+enum Test<'a> {
+    /// A workload of the same name.
+    Workload(&'static str),
+    /// A script of the user.
+    Script(&'a str),
+}
+
+/// Names of sysbench's tests, and the workload of the same meaning.
+const TESTS: [(&str, &str); 17] = [
+    ("oltp_read_write", "oltp-read-write"),
+    ("oltp_read_only", "oltp-read-only"),
+    ("oltp_write_only", "oltp-write-only"),
+    ("oltp_point_select", "oltp-point-select"),
+    ("oltp_insert", "oltp-insert"),
+    ("oltp_delete", "oltp-delete"),
+    ("oltp_update_index", "oltp-update-index"),
+    ("oltp_update_non_index", "oltp-update-non-index"),
+    ("bulk_insert", "bulk-insert"),
+    ("select_random_points", "select-random-points"),
+    ("select_random_ranges", "select-random-ranges"),
+    // Versions 0.4 and 0.5.
+    ("oltp", "oltp-read-write"),
+    ("oltp_simple", "oltp-point-select"),
+    ("select", "oltp-point-select"),
+    ("insert", "oltp-insert"),
+    ("delete", "oltp-delete"),
+    ("update_index", "oltp-update-index"),
+];
+
+/// Options of versions before 1.0, and their names since.
+const OLD_NAMES: [(&str, &str); 17] = [
+    ("num_threads", "threads"),
+    ("max_time", "time"),
+    ("max_requests", "events"),
+    ("oltp_table_size", "table_size"),
+    ("oltp_tables_count", "tables"),
+    ("oltp_point_selects", "point_selects"),
+    ("oltp_range_size", "range_size"),
+    ("oltp_simple_ranges", "simple_ranges"),
+    ("oltp_sum_ranges", "sum_ranges"),
+    ("oltp_order_ranges", "order_ranges"),
+    ("oltp_distinct_ranges", "distinct_ranges"),
+    ("oltp_index_updates", "index_updates"),
+    ("oltp_non_index_updates", "non_index_updates"),
+    ("oltp_skip_trx", "skip_trx"),
+    ("oltp_secondary", "secondary"),
+    ("oltp_auto_inc", "auto_inc"),
+    ("oltp_dist_type", "rand_type"),
+];
+
+/// Options that concern only what sysbench prints, or how it runs its own threads.
+const LEFT_OUT: &[&str] = &[
+    "percentile",
+    "histogram",
+    "verbosity",
+    "debug",
+    "report_checkpoints",
+    "thread_stack_size",
+    "thread_init_timeout",
+    "luajit_cmd",
+    "db_debug",
+    "mysql_debug",
+    "validate",
+    "rand_init",
+    "init_rng",
+    "rand_spec_iter",
+    "rand_seq",
+    "oltp_test_mode",
+    "help",
+];
+
+/// Translates the words after `sysbench`.
+pub(super) fn translate(said: &Said, draft: &mut Draft) -> Result<(), LikeError> {
+    let items: Vec<Item> = said.words.iter().map(|word| item(word)).collect();
+    let given = Given::new(&items, draft.tool());
+    let mut words = given.words();
+    let test = given.value("test").or_else(|| words.next());
+    let test =
+        test.ok_or_else(|| draft.malformed("the name of a test is missing, such as oltp_read_write"))?;
+    let command = words.next().unwrap_or("run");
+    let test = known(test)?;
+    verb(draft, &test, command);
+    target::put(&given, draft)?;
+    if let Test::Workload(name) = test
+        && command == "run"
+    {
+        draft.put("workload", of_mode(&given, name));
+    }
+    if let (Test::Script(path), true) = (&test, command == "run") {
+        draft.put("script", path);
+    }
+    if command == "run" {
+        pace(&given, draft)?;
+    } else if let Some(threads) = given.count("threads")?.filter(|_| command == "prepare") {
+        draft.put("threads", threads);
+    }
+    match test {
+        Test::Workload(_) => dataset(&given, draft, command)?,
+        Test::Script(_) => of_script(&given, draft),
+    }
+    Ok(())
+}
+
+/// Reads `--name=value`; sysbench treats `-` and `_` in names alike, and an option without a value is on.
+fn item(word: &str) -> Item {
+    let Some(bare) = word.strip_prefix("--").filter(|bare| !bare.is_empty()) else {
+        return if word.len() > 1 && word.starts_with('-') {
+            Item::Unknown(word.to_owned())
+        } else {
+            Item::Word(word.to_owned())
+        };
+    };
+    let (name, value) = bare.split_once('=').unwrap_or((bare, "on"));
+    let name = name.replace('-', "_");
+    let name = OLD_NAMES.iter().find(|(old, _)| *old == name).map_or(name.as_str(), |(_, new)| new);
+    match NAMES.iter().find(|known| **known == name) {
+        Some(name) => Item::Option { name, written: word.to_owned(), value: value.to_owned() },
+        None => Item::Unknown(word.to_owned()),
+    }
+}
+
+/// Options that this module translates or explains; others are those of a script.
+const NAMES: &[&str] = &[
+    "test",
+    "threads",
+    "time",
+    "events",
+    "rate",
+    "report_interval",
+    "warmup_time",
+    "forced_shutdown",
+    "db_driver",
+    "db_ps_mode",
+    "rand_type",
+    "rand_seed",
+    "rand_spec_pct",
+    "rand_spec_res",
+    "rand_pareto_h",
+    "rand_zipfian_exp",
+    "table_size",
+    "tables",
+    "point_selects",
+    "range_size",
+    "range_selects",
+    "simple_ranges",
+    "sum_ranges",
+    "order_ranges",
+    "distinct_ranges",
+    "index_updates",
+    "non_index_updates",
+    "delete_inserts",
+    "skip_trx",
+    "secondary",
+    "create_secondary",
+    "auto_inc",
+    "mysql_storage_engine",
+    "create_table_options",
+    "reconnect",
+    "mysql_host",
+    "mysql_port",
+    "mysql_socket",
+    "mysql_user",
+    "mysql_password",
+    "mysql_db",
+    "mysql_ssl",
+    "mysql_ssl_ca",
+    "mysql_ssl_cert",
+    "mysql_ssl_key",
+    "mysql_ssl_cipher",
+    "mysql_compression",
+    "mysql_ignore_errors",
+    "mysql_dry_run",
+    "mysql_table_engine",
+    "mysql_engine_trx",
+    "pgsql_host",
+    "pgsql_port",
+    "pgsql_user",
+    "pgsql_password",
+    "pgsql_db",
+    "pgsql_sslmode",
+    "pgsql_sslcert",
+    "pgsql_sslkey",
+    "pgsql_sslrootcert",
+    "pgsql_variant",
+    "random_points",
+    "number_of_ranges",
+    "delta",
+    "tx_rate",
+    "tx_jitter",
+    "config_file",
+    "oltp_read_only",
+    "percentile",
+    "histogram",
+    "verbosity",
+    "debug",
+    "report_checkpoints",
+    "thread_stack_size",
+    "thread_init_timeout",
+    "luajit_cmd",
+    "db_debug",
+    "mysql_debug",
+    "validate",
+    "rand_init",
+    "init_rng",
+    "rand_spec_iter",
+    "rand_seq",
+    "oltp_test_mode",
+    "help",
+];
+
+/// The meaning of a test's name.
+fn known(test: &str) -> Result<Test<'_>, LikeError> {
+    let file = test.rsplit('/').next().unwrap_or(test);
+    let name = file.strip_suffix(".lua").unwrap_or(file);
+    // A script of that name elsewhere may have been changed.
+    let folder = test.strip_suffix(file).unwrap_or_default();
+    let is_bundled = folder.is_empty()
+        || folder.ends_with("tests/db/")
+        || folder.ends_with("oltp_legacy/")
+        || folder.contains("sysbench/") && !folder.contains("tpcc");
+    let not_a_load =
+        |instead| LikeError::NotALoad { tool: "sysbench", what: format!("the test `{name}`"), instead };
+    match name {
+        "cpu" | "threads" | "mutex" | "memory" if is_bundled => Err(not_a_load(
+            "`bakeoff scale -- COMMAND` runs copies of any command and finds when the machine is full",
+        )),
+        "fileio" if is_bundled => Err(not_a_load("`bakeoff dder` reads a file with blocks of every size")),
+        _ => match TESTS.iter().find(|(known, _)| is_bundled && *known == name) {
+            Some((_, workload)) => Ok(Test::Workload(workload)),
+            None if name == "update_non_index" && is_bundled => Ok(Test::Workload("oltp-update-non-index")),
+            None => Ok(Test::Script(test)),
+        },
+    }
+}
+
+/// The workload, which `--oltp-read-only` changes in versions before 1.0.
+fn of_mode(given: &Given<'_>, workload: &'static str) -> &'static str {
+    let is_read_only = given.value("oltp_read_only") == Some("on") && workload == "oltp-read-write";
+    if is_read_only { "oltp-read-only" } else { workload }
+}
+
+fn verb(draft: &mut Draft, test: &Test<'_>, command: &str) {
+    match (test, command) {
+        (_, "run") => {}
+        (Test::Workload(_), "prepare" | "cleanup") => draft.verb([command]),
+        (Test::Workload(_), _) => draft.missing(command, "bakeoff has `prepare`, `load` and `cleanup`"),
+        (Test::Script(path), _) => draft.verb(["script", path, command]),
+    }
+}
+
+/// Options of the load's rate and length, and of its threads.
+fn pace(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
+    draft.put("threads", given.count("threads")?.unwrap_or(1));
+    let per_s = match given.value("rate").or_else(|| given.value("tx_rate")) {
+        None | Some("0") => None,
+        Some(text) => {
+            Some(rate(text).ok_or_else(|| draft.malformed(format!("--rate={text}: expected a rate")))?)
+        }
+    };
+    if let Some(per_s) = per_s {
+        draft.put("rate", per_s);
+        if given.has("tx_rate") {
+            if let Some(jitter_us) = given.whole("tx_jitter")? {
+                draft.put("tx-jitter", jitter_us);
+            }
+            draft.put("schedule", "own");
+        } else {
+            draft.put("arrivals", "poisson");
+        }
+        let text = "latency counts from the time at which an event was due; sysbench counts from the time at which it \
+                    was queued, and ends if its queue is full";
+        draft.differs("--rate", text);
+    }
+    length(given, draft)?;
+    if let Some(s) = given.whole("report_interval")?.filter(|s| *s > 0) {
+        draft.put("interval", format!("{s}s"));
+    }
+    if let Some(seed) = given.whole("rand_seed")?.filter(|seed| *seed > 0) {
+        draft.put("seed", seed);
+    }
+    given.remark(
+        draft,
+        RemarkKind::LeftOut,
+        &["forced_shutdown"],
+        "--drain bounds the wait for events in flight",
+    );
+    given.remark(draft, RemarkKind::LeftOut, LEFT_OUT, "");
+    given.remark(draft, RemarkKind::Missing, &["config_file"], "write its options out");
+    given.remark(
+        draft,
+        RemarkKind::Missing,
+        &["mysql_dry_run"],
+        "the target `null:` measures the client alone",
+    );
+    if given.value("reconnect").is_some_and(|n| n != "0") {
+        given.remark(draft, RemarkKind::Missing, &["reconnect"], "connections last for the whole load");
+    }
+    if given.value("mysql_ignore_errors") == Some("all") {
+        draft.put("max-errors", "100%");
+    }
+    let text = "bakeoff retries transient errors, and counts all others instead of ending";
+    given.remark(draft, RemarkKind::Differs, &["mysql_ignore_errors"], text);
+    Ok(())
+}
+
+/// Length of the load: sysbench ends by time, by events, or by the earlier of both.
+fn length(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
+    let time = given.read("time", "seconds", seconds)?;
+    let events = given.whole("events")?.filter(|n| *n > 0);
+    let warmup = given.read("warmup_time", "seconds", seconds)?;
+    match (time, events) {
+        (Some(time), None) if time.is_zero() => {
+            return Err(draft.malformed("--time=0 without --events never ends: give the load an end"));
+        }
+        (Some(time), _) if !time.is_zero() => draft.duration("time", time),
+        (None, None) => draft.put("time", settings::TIME.default_text()),
+        // sysbench 1.0 measures for 10 s unless the time is 0.
+        (None, Some(_)) if !given.has("test") => draft.put("time", "10s"),
+        _ => {}
+    }
+    if let Some(events) = events {
+        draft.put("events", events);
+    }
+    match (warmup, events) {
+        (Some(warmup), _) => draft.duration("warmup", warmup),
+        (None, Some(_)) => draft.put("warmup", "0s"),
+        (None, None) => draft.warms_up(),
+    }
+    Ok(())
+}
+
+/// Options of the data set and of its transactions.
+fn dataset(given: &Given<'_>, draft: &mut Draft, command: &str) -> Result<(), LikeError> {
+    for (option, ours) in [("tables", "tables"), ("table_size", "rows")] {
+        if let Some(n) = given.count(option)? {
+            draft.put(ours, n);
+        }
+    }
+    let seen = "concerns the table: bakeoff builds it with an index and automatic numbers";
+    let is_other = |name: &str, usual: &[&str]| given.value(name).is_some_and(|v| !usual.contains(&v));
+    for (name, usual) in [
+        ("secondary", &["off"][..]),
+        ("create_secondary", &["on", "true"]),
+        ("auto_inc", &["on", "true"]),
+        ("mysql_storage_engine", &["innodb", "InnoDB", "INNODB"]),
+        ("mysql_table_engine", &["innodb", "InnoDB", "INNODB"]),
+        ("create_table_options", &[""]),
+        ("pgsql_variant", &[""]),
+    ] {
+        if is_other(name, usual) {
+            let kind = if command == "prepare" { RemarkKind::Missing } else { RemarkKind::Differs };
+            given.remark(draft, kind, &[name], seen);
+        }
+    }
+    given.remark_unknown(draft);
+    if command == "run" { transaction(given, draft) } else { Ok(()) }
+}
+
+fn transaction(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
+    for (option, ours) in [
+        ("point_selects", "point-selects"),
+        ("range_size", "range-size"),
+        ("index_updates", "index-updates"),
+        ("non_index_updates", "non-index-updates"),
+        ("delete_inserts", "delete-inserts"),
+        ("random_points", "random-points"),
+        ("number_of_ranges", "number-of-ranges"),
+        ("delta", "delta"),
+    ] {
+        if let Some(n) = given.whole(option)? {
+            draft.put(ours, n);
+        }
+    }
+    ranges(given, draft);
+    if given.value("skip_trx").is_some_and(is_on) {
+        draft.flag("skip-trx");
+    }
+    match given.value("db_ps_mode") {
+        Some("disable") => draft.put("prepared", "no"),
+        Some("auto") | None => {}
+        Some(_) => given.remark(draft, RemarkKind::Missing, &["db_ps_mode"], "expected auto or disable"),
+    }
+    match given.value("rand_type") {
+        Some(law @ ("uniform" | "special" | "pareto" | "zipfian")) => draft.put("distribution", law),
+        Some(_) => {
+            let text = "rows are drawn by --distribution uniform, special, pareto or zipfian";
+            given.remark(draft, RemarkKind::Missing, &["rand_type"], text);
+        }
+        None => {}
+    }
+    for (name, usual) in
+        [("rand_spec_pct", 1.0), ("rand_spec_res", 75.0), ("rand_pareto_h", 0.2), ("rand_zipfian_exp", 0.8)]
+    {
+        let is_usual = |text: &str| text.parse().is_ok_and(|n: f64| (n - usual).abs() < 1e-9);
+        if given.value(name).is_some_and(|text| !is_usual(text)) {
+            let text = format!("the distribution has the fixed parameter {usual}");
+            given.remark(draft, RemarkKind::Missing, &[name], &text);
+        }
+    }
+    Ok(())
+}
+
+/// The four range queries, which bakeoff has all or not at all.
+fn ranges(given: &Given<'_>, draft: &mut Draft) {
+    const NAMES: [&str; 4] = ["simple_ranges", "sum_ranges", "order_ranges", "distinct_ranges"];
+    let counts = NAMES.map(|name| given.value(name).unwrap_or("1"));
+    if given.value("range_selects").is_some_and(|text| !is_on(text)) || counts == ["0"; 4] {
+        draft.put("range-selects", "off");
+    } else if counts != ["1"; 4] {
+        let text = "a transaction has all four range queries once, or none of them (--range-selects off)";
+        given.remark(draft, RemarkKind::Missing, &NAMES, text);
+    }
+}
+
+/// Passes the options that bakeoff does not have to the script.
+fn of_script(given: &Given<'_>, draft: &mut Draft) {
+    // The script declares these; sysbench's own are translated above.
+    const OF_PACE: &[&str] = &[
+        "test",
+        "threads",
+        "time",
+        "events",
+        "rate",
+        "tx_rate",
+        "tx_jitter",
+        "report_interval",
+        "warmup_time",
+        "rand_seed",
+        "db_driver",
+        "db_ps_mode",
+        "reconnect",
+        "config_file",
+        "forced_shutdown",
+    ];
+    for item in given.items() {
+        match item {
+            Item::Unknown(written) => match written.strip_prefix("--") {
+                Some(text) => draft.script_option(text),
+                None => draft.missing(written, "bakeoff does not know this option"),
+            },
+            Item::Option { name, written, .. }
+                if !OF_PACE.contains(name)
+                    && !LEFT_OUT.contains(name)
+                    && !name.starts_with("mysql_")
+                    && !name.starts_with("pgsql_") =>
+            {
+                draft.script_option(written.trim_start_matches('-'));
+            }
+            _ => {}
+        }
+    }
+    if given.value("db_ps_mode") == Some("disable") {
+        draft.put("prepared", "no");
+    }
+}
+
+fn is_on(text: &str) -> bool {
+    matches!(text, "on" | "true" | "1" | "yes")
+}

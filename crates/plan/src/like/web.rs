@@ -1,0 +1,88 @@
+//! wrk, wrk2, hey, oha and ab: load generators for web servers.
+//!
+//! # Source
+//!
+//! `--help` of wrk, wrk2, hey and oha, and the manual of ab.
+
+mod ab;
+mod hey;
+mod oha;
+mod wrk;
+
+pub(super) use self::ab::translate as ab;
+pub(super) use self::hey::translate as hey;
+pub(super) use self::oha::translate as oha;
+pub(super) use self::wrk::translate as wrk;
+
+use std::time::Duration;
+
+use super::draft::{Draft, Given, encoded, literal};
+use super::error::LikeError;
+
+/// Text about answers that send the client elsewhere.
+const REDIRECTS: &str = "bakeoff counts redirects and does not follow them";
+
+/// Writes the target: the URL, with the login of Basic authentication.
+fn target(draft: &mut Draft, url: Option<&str>, login: Option<&str>) -> Result<(), LikeError> {
+    let url = url.ok_or_else(|| draft.malformed("the URL is missing"))?;
+    let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
+    if !matches!(scheme, "http" | "https") {
+        return Err(draft.malformed(format!("{scheme}://: expected a URL of http or https")));
+    }
+    // A fragment never reaches a server.
+    let rest = rest.split('#').next().unwrap_or_default();
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    if authority.is_empty() {
+        return Err(draft.malformed(format!("{url}: the URL has no host")));
+    }
+    let login = match login.map(|text| text.split_once(':').unwrap_or((text, ""))) {
+        Some((user, password)) => format!("{}:{}@", encoded(user), encoded(password)),
+        None => String::new(),
+    };
+    let slash = if path.starts_with('/') { "" } else { "/" };
+    draft.target(format!("{scheme}://{login}{authority}{slash}{}", literal(path)));
+    Ok(())
+}
+
+/// Writes a body that was given as a text.
+fn body(draft: &mut Draft, text: &str) {
+    draft.put("body", literal(text));
+}
+
+/// Writes the method, if it is not GET.
+fn method(draft: &mut Draft, method: &str) {
+    if !method.eq_ignore_ascii_case("GET") {
+        draft.put("method", method.to_ascii_uppercase());
+    }
+}
+
+/// Writes the length of the load: a time, or a number of requests.
+fn length(draft: &mut Draft, time: Option<Duration>, requests: Option<u64>) {
+    if let Some(time) = time {
+        draft.duration("time", time);
+    }
+    if let Some(requests) = requests {
+        draft.put("events", requests);
+        draft.put("warmup", "0s");
+    } else {
+        draft.warms_up();
+    }
+}
+
+/// Remarks that a connection for each request costs time that no event contains.
+fn closes(draft: &mut Draft, part: &str) {
+    draft.header("Connection: close");
+    draft.differs(part, "the time to connect is no part of a request's latency here; see connect_ns");
+}
+
+/// Headers as they were given.
+fn headers(draft: &mut Draft, given: &Given<'_>, name: &str) -> Result<(), LikeError> {
+    for (header, written) in given.all(name) {
+        match header.split_once(':') {
+            Some((name, _)) if !name.trim().is_empty() => draft.header(header),
+            _ => return Err(draft.malformed(format!("{written}: expected `Name: value`"))),
+        }
+    }
+    Ok(())
+}
