@@ -12,6 +12,7 @@ mod load_screen;
 mod own_cost;
 mod request_options;
 mod screen;
+mod script_options;
 mod setting_values;
 mod signals;
 mod text_file;
@@ -22,10 +23,13 @@ use std::process::ExitCode;
 
 use record::printable::{Guarded, printable_lines};
 
+use crate::script_options::Unread;
+
 fn main() -> ExitCode {
     let cli = match cli::Cli::read() {
         Ok(cli) => cli,
-        Err(error) => return exit::of_command_line(&error),
+        Err(Unread::CommandLine(error)) => return exit::of_command_line(&error),
+        Err(Unread::Script(error)) => return failed(&error),
     };
     let result = match cli.output() {
         None => run(&cli, &mut std::io::stdout().lock()),
@@ -34,12 +38,14 @@ fn main() -> ExitCode {
     match result {
         Ok(exit) => exit.into(),
         Err(error) if exit::reader_has_gone(&error) => exit::Exit::Good.into(),
-        Err(error) => {
-            // Standard error may be closed too; the message is then lost.
-            let _ = writeln!(std::io::stderr(), "bakeoff: {}", printable_lines(&format!("{error:#}")));
-            exit::Exit::of(&error).into()
-        }
+        Err(error) => failed(&error),
     }
+}
+
+fn failed(error: &anyhow::Error) -> ExitCode {
+    // Standard error may be closed too; the message is then lost.
+    let _ = writeln!(std::io::stderr(), "bakeoff: {}", printable_lines(&format!("{error:#}")));
+    exit::Exit::of(error).into()
 }
 
 fn run(cli: &cli::Cli, out: &mut dyn std::io::Write) -> anyhow::Result<exit::Exit> {

@@ -130,6 +130,7 @@ impl Host {
                 LoadError::DataSet { target, doing, text: said(text) }
             }
             LoadError::Machine { target, text } => LoadError::Machine { target, text: said(text) },
+            LoadError::Script { text } => LoadError::Script { text: said(text) },
             other => other,
         }
     }

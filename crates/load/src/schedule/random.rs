@@ -8,7 +8,7 @@
 /// # Source
 ///
 /// `SplitMix64`: Steele, Lea and Flood, *Fast splittable pseudorandom number generators*, OOPSLA 2014.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Random(u64);
 
 const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
