@@ -13,7 +13,7 @@ use crate::driver::hosts::Hosts;
 use crate::error::LoadError;
 use crate::lua::commands::{self, Hooks, Looked, Reporter};
 use crate::lua::context::{Context, Counts};
-use crate::lua::program::{Output, Program};
+use crate::lua::program::{Failed, Output, Program};
 use crate::lua::state::Report;
 use crate::workload::tables::Prepared;
 
@@ -42,7 +42,7 @@ pub(super) fn ensure(
         PreparePolicy::Auto if settings.check == DataCheck::None => false,
         PreparePolicy::Auto => match commands::look(program, &cuts) {
             Ok(Looked::Well) => false,
-            Ok(Looked::Misses(_)) => true,
+            Ok(Looked::Misses) => true,
             Err(failure) => return Err(setup_error(settings, &failure)),
         },
     };
@@ -212,7 +212,7 @@ impl ScriptSide {
     fn wait(&mut self, stop: &Stop) {
         match self.reporter.answer(&|| stop.level() == StopLevel::Now) {
             Some(Ok(_)) => {}
-            Some(Err(Failure { text, .. })) => self.program.fail(text),
+            Some(Err(Failure { text, .. })) => self.program.fail(Failed { text, is_usage: false }),
             None => self.cut.cut(),
         }
     }
@@ -236,6 +236,9 @@ fn percentile(settings: &LoadSettings) -> f64 {
 
 /// Failure of a load's script itself.
 pub(super) fn failure(hosts: &Hosts) -> Option<LoadError> {
-    let of = |text: &str| LoadError::Script { text: text.to_owned() };
+    let of = |failed: &Failed| match failed.clone() {
+        Failed { text, is_usage: true } => LoadError::ScriptText { text },
+        Failed { text, is_usage: false } => LoadError::Script { text },
+    };
     hosts.all().iter().find_map(|host| host.driver.script()?.failure().map(of))
 }

@@ -60,8 +60,8 @@ fn load_error(error: ScriptError) -> LoadError {
 pub(crate) enum Looked {
     /// Nothing shows that anything is missing.
     Well,
-    /// A table is missing; the server's message.
-    Misses(String),
+    /// A table is missing.
+    Misses,
 }
 
 /// Looks whether the tables of a script exist: initializes a thread, and has the server check the statements of an
@@ -72,7 +72,7 @@ pub(crate) fn look(program: &Program, cuts: &Arc<Mutex<Vec<Cut>>>) -> Result<Loo
     let mut state = State::new(program, &seat).map_err(failure)?;
     if let Err(error) = state.call_global("thread_init", Some(0)) {
         return match error {
-            ScriptError::Sql(failure) if state.calls.context.misses_table => Ok(Looked::Misses(failure.text)),
+            ScriptError::Sql(_) if state.calls.context.misses_table => Ok(Looked::Misses),
             error => Err(failure(error)),
         };
     }
@@ -80,9 +80,7 @@ pub(crate) fn look(program: &Program, cuts: &Arc<Mutex<Vec<Cut>>>) -> Result<Loo
     let ended = state.run_event(0);
     state.calls.context.is_dry = false;
     let looked = match ended {
-        Ended::Failed(ScriptError::Sql(failure)) if state.calls.context.misses_table => {
-            Looked::Misses(failure.text)
-        }
+        Ended::Failed(ScriptError::Sql(_)) if state.calls.context.misses_table => Looked::Misses,
         // Without rows, an event may fail in any way: the load will show it.
         _ => Looked::Well,
     };

@@ -266,6 +266,8 @@ function Connection:check_error(rs, text)
       (type(ignores) == "function" and ignores(description))
    then
       description.errcode = sysbench.error.RESTART_EVENT
+      local at = debug.getinfo(2, "Sl")
+      description.place = at and string.format("%s:%d: ", at.short_src, at.currentline) or ""
       error(description, 3)
    end
    error(string.format("SQL error, errno = %d, state = '%s': %s", description.sql_errno,
@@ -551,8 +553,8 @@ end
 
 local function text_of(problem)
    if type(problem) == "table" and problem.sql_errmsg then
-      return string.format("SQL error, errno = %d, state = '%s': %s", problem.sql_errno, problem.sql_state,
-         problem.sql_errmsg)
+      return string.format("%sSQL error, errno = %d, state = '%s': %s", problem.place or "", problem.sql_errno,
+         problem.sql_state, problem.sql_errmsg)
    end
    return tostring(problem)
 end
@@ -563,6 +565,7 @@ local function restart()
    local hook = sysbench.hooks.before_restart_event
    if hook == nil or restarted == nil then return nil end
    local is_well, problem = xpcall(hook, with_place, restarted)
+   restarted = nil
    return not is_well and text_of(problem) or nil
 end
 

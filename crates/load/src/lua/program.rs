@@ -71,7 +71,15 @@ pub(crate) struct Program {
     seed: u64,
     states: AtomicU64,
     counters: Mutex<Vec<Arc<Counters>>>,
-    failed: OnceLock<String>,
+    failed: OnceLock<Failed>,
+}
+
+/// Failure of a script itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failed {
+    pub(crate) text: String,
+    /// Whether its text or its options are wrong, and nothing has run.
+    pub(crate) is_usage: bool,
 }
 
 impl Program {
@@ -151,13 +159,13 @@ impl Program {
     }
 
     /// Records that the script itself has failed; the first failure is reported.
-    pub(crate) fn fail(&self, text: String) {
-        let _ = self.failed.set(text);
+    pub(crate) fn fail(&self, failed: Failed) {
+        let _ = self.failed.set(failed);
     }
 
     /// Failure of the script itself.
-    pub(crate) fn failure(&self) -> Option<&str> {
-        self.failed.get().map(String::as_str)
+    pub(crate) fn failure(&self) -> Option<&Failed> {
+        self.failed.get()
     }
 
     /// Words of the command line, as sysbench would have them.

@@ -9,7 +9,7 @@ use crate::connection::{Cut, Failure, FailureClass};
 use crate::lua::calls::{ADDRESSES, Calls};
 use crate::lua::context::{Context, Counts};
 use crate::lua::options::{Declared, Kind, OptionValue, OptionValues, usual};
-use crate::lua::program::{Output, Program};
+use crate::lua::program::{Failed, Output, Program};
 
 const PRELUDE: &str = include_str!("prelude.lua");
 
@@ -215,7 +215,7 @@ impl State {
 
     /// Runs one event. Allocates nothing if it ends well.
     pub(crate) fn run_event(&mut self, thread: usize) -> Ended {
-        let (code, text): (i64, Option<mlua::String>) = match self.event.call(thread) {
+        let (code, text): (i64, Option<mlua::LuaString>) = match self.event.call(thread) {
             Ok(ended) => ended,
             Err(error) => return Ended::Failed(of_lua(error)),
         };
@@ -356,10 +356,13 @@ impl ScriptError {
     /// The failure that stops a load before it begins.
     pub(crate) fn failure(self, program: &Program) -> Failure {
         match self {
-            Self::Syntax(text) | Self::Options(text) => Failure::new(FailureClass::Configuration, text),
             Self::Sql(failure) => failure,
+            Self::Syntax(text) | Self::Options(text) => {
+                program.fail(Failed { text: text.clone(), is_usage: true });
+                Failure::new(FailureClass::Configuration, text)
+            }
             Self::Script(text) => {
-                program.fail(text.clone());
+                program.fail(Failed { text: text.clone(), is_usage: false });
                 Failure::new(FailureClass::Configuration, text)
             }
         }

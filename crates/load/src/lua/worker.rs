@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::connection::{Attempt, Connection, Cut, Failure, FailureClass, Idle, seat};
 use crate::lua::context::Context;
-use crate::lua::program::Program;
+use crate::lua::program::{Failed, Program};
 use crate::lua::state::{Ended, ScriptError, Seat, State};
 
 thread_local! {
@@ -51,7 +51,7 @@ fn begin(program: &Program, cut: &Cut, thread: usize) -> Result<State, Failure> 
     let mut state = State::new(program, &seat).map_err(failure)?;
     if !state.defines("event").map_err(failure)? {
         let text = format!("{} has no function event()", program.name);
-        return Err(Failure::new(FailureClass::Configuration, text));
+        return Err(failure(ScriptError::Options(text)));
     }
     state.call_global("thread_init", Some(thread)).map_err(failure)?;
     Ok(state)
@@ -81,7 +81,7 @@ impl Connection for ScriptWorker {
             }
             ScriptError::Script(text) | ScriptError::Syntax(text) | ScriptError::Options(text) => {
                 *is_over = true;
-                program.fail(text.clone());
+                program.fail(Failed { text: text.clone(), is_usage: false });
                 Err(Failure::new(FailureClass::Application, text))
             }
         }
@@ -107,9 +107,9 @@ fn restart(program: &Program, state: &mut State, text: String, is_over: &mut boo
     state.calls.roll_back();
     if let Err(error) = state.restart() {
         *is_over = true;
-        let failure = error.failure(program);
-        program.fail(failure.text.clone());
-        return Failure { class: FailureClass::Application, ..failure };
+        let Failure { text, .. } = error.failure(program);
+        program.fail(Failed { text: text.clone(), is_usage: false });
+        return Failure::new(FailureClass::Application, text);
     }
     Failure::new(FailureClass::Transient, text)
 }
@@ -125,7 +125,7 @@ impl Drop for ScriptWorker {
         let ended = state.call_global("thread_done", Some(self.thread));
         // A server that is gone cannot be told; what the script itself does wrong is reported.
         if let (Err(ScriptError::Script(text)), false) = (ended, is_cut) {
-            self.program.fail(text);
+            self.program.fail(Failed { text, is_usage: false });
         }
     }
 }

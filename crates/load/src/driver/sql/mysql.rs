@@ -17,7 +17,7 @@ use std::fmt::Write as _;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use record::load::{DataCheck, LoadSettings};
+use record::load::DataCheck;
 use record::missing::Missing;
 use record::target::Target;
 use socket2::Socket;

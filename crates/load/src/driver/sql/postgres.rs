@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use postgres_protocol::message::frontend;
-use record::load::{DataCheck, LoadSettings};
+use record::load::DataCheck;
 use record::missing::Missing;
 use record::target::Target;
 use socket2::Socket;
