@@ -9,8 +9,8 @@ use clap::{CommandFactory as _, FromArgMatches as _};
 use record::load::rules;
 use record::printable::Form;
 
-use crate::setting_values::refusal;
 use crate::script_options::Unread;
+use crate::setting_values::refusal;
 use crate::{cmd, screen, script_options};
 
 /// A performance lab in one binary: steady load, true observation, fair bake-offs, a page at the end.

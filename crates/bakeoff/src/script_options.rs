@@ -1,5 +1,5 @@
-//! The options of a script in Lua, which its author names: they are taken out of the command line before ours are
-//! read.
+//! The options of a script in Lua, which its author names: they are taken out of the command line before ours
+//! are read.
 
 use std::ffi::OsString;
 
@@ -59,7 +59,8 @@ fn named(words: &[OsString]) -> Option<Named> {
             _ => break at,
         }
     };
-    let is_lua = |file: &&str| ScriptFile { name: (*file).to_owned(), weight: 1, text: String::new() }.is_lua();
+    let is_lua =
+        |file: &&str| ScriptFile { name: (*file).to_owned(), weight: 1, text: String::new() }.is_lua();
     match word(command_at)? {
         "load" => {
             let mut rest = command_at + 1..words.len();
@@ -153,7 +154,8 @@ fn split(
             None => ("", None),
         };
         let all = declarations.options.iter().chain(&declarations.usual);
-        let Some(declared) = all.into_iter().find(|declared| !name.is_empty() && declared.is_named(name)) else {
+        let Some(declared) = all.into_iter().find(|declared| !name.is_empty() && declared.is_named(name))
+        else {
             ours.push(word.clone());
             continue;
         };
@@ -181,7 +183,8 @@ fn split(
 #[cfg(feature = "lua")]
 fn add_help(command: &mut clap::Command, name: &str, file: &str, declarations: &load::Declarations) {
     let Some(ours) = command.find_subcommand_mut(name) else { return };
-    let list = |options: &[load::Declared]| options.iter().map(load::Declared::help).collect::<Vec<_>>().join("\n");
+    let list =
+        |options: &[load::Declared]| options.iter().map(load::Declared::help).collect::<Vec<_>>().join("\n");
     let examples = ours.get_after_help().map(ToString::to_string).unwrap_or_default();
     let own = match declarations.options.as_slice() {
         [] => "  none".to_owned(),

@@ -1,7 +1,7 @@
 //! The engine alone, without observers and archive, for `scripts/bench-load`: one run, one line.
 //!
-//! `drive TARGET WORKLOAD|FILE.sql|FILE.lua RATE|max THREADS SECONDS ROWS TABLES [connections=N] [fifo] [spin=USEC]
-//! [budget=PERCENT] [keep-awake] [--OPTION=VALUE of FILE.lua]...`
+//! `drive TARGET WORKLOAD|FILE.sql|FILE.lua RATE|max THREADS SECONDS ROWS TABLES [connections=N] [fifo]
+//! [spin=USEC] [budget=PERCENT] [keep-awake] [--OPTION=VALUE of FILE.lua]...`
 //!
 //! Prints the number of events, their rate, the rate offered, lateness at p50, p99 and p99.9 in microseconds,
 //! the CPU time of a report in microseconds (the median of all), and that of the threads that keep the CPUs

@@ -26,9 +26,9 @@ pub use self::attachments::Attachments;
 pub(crate) use self::look::{cleanup, look, setup_error};
 use self::pauses::Pauses;
 #[cfg(feature = "lua")]
-pub(crate) use self::script::script_command;
+use self::script::ScriptSide;
 #[cfg(feature = "lua")]
-use self::script::{ScriptSide, failure as script_failure};
+pub(crate) use self::script::script_command;
 use self::worker_threads::{POLL_NS, WorkerThreads};
 use crate::conduct::books::Books;
 use crate::control::Control;
@@ -81,7 +81,7 @@ pub(crate) fn run(
     stop: &Stop,
     on_event: OnEvent<'_>,
 ) -> Result<LoadRecord, LoadError> {
-    let failed = |error: LoadError| script_failure(hosts).unwrap_or(error);
+    let failed = |error: LoadError| hosts.script_failure().unwrap_or(error);
     let mut side = ScriptSide::begin(settings, hosts, stop).map_err(failed)?;
     let record = drive(settings, attachments, hosts, clock, stop, &mut |event| {
         if let Some(side) = &mut side {
@@ -96,7 +96,7 @@ pub(crate) fn run(
     if let Some(side) = &mut side {
         side.end(&record, stop);
     }
-    match script_failure(hosts) {
+    match hosts.script_failure() {
         Some(error) if !stop.is_requested() => Err(error),
         _ => Ok(record),
     }
@@ -379,7 +379,7 @@ impl<'a> Conductor<'a> {
 
     fn wait_until(&mut self, deadline_ns: u64, phase: Phase) -> Woken {
         loop {
-            if self.stop.is_requested() || self.has_failed() {
+            if self.stop.is_requested() || self.engine.hosts.script_failure().is_some() {
                 return Woken::ByStop;
             }
             let now_ns = self.engine.clock.now_ns();
@@ -414,15 +414,6 @@ impl<'a> Conductor<'a> {
             self.hand_over_log();
             self.answer();
         }
-    }
-
-    /// Whether the script of the load has failed: the load is of no use then.
-    fn has_failed(&self) -> bool {
-        #[cfg(feature = "lua")]
-        let has_failed = script_failure(&self.engine.hosts).is_some();
-        #[cfg(not(feature = "lua"))]
-        let has_failed = false;
-        has_failed
     }
 
     /// Updates the lead's budget with the number of idle CPUs.

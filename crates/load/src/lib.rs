@@ -40,7 +40,8 @@ use record::clock::Monotonic;
 use record::load::rules::{self, Family};
 use record::load::settings::{self, Setting};
 use record::load::{
-    Arrivals, Distribution, LatePolicy, LoadRecord, LoadSettings, OpenLoop, PreparePolicy, ScriptFile, Workload,
+    Arrivals, Distribution, LatePolicy, LoadRecord, LoadSettings, OpenLoop, PreparePolicy, ScriptFile,
+    Workload,
 };
 use record::target::Target;
 
@@ -51,17 +52,17 @@ pub use control::{Control, ControlError};
 use driver::Scheme;
 pub use driver::dd;
 pub use driver::exec::words_of as exec_words;
+#[cfg(any(test, feature = "fuzz"))]
+pub use driver::fuzz;
+use driver::hosts::Hosts;
+pub use error::{ErrorClass, LoadError};
+pub use judge::{prove, search};
 #[cfg(feature = "lua")]
 pub use lua::commands::{Declarations, declarations};
 #[cfg(feature = "lua")]
 pub use lua::options::{Declared, Kind as OptionKind};
 #[cfg(feature = "lua")]
 pub use lua::program::{Output as ScriptOutput, print_to as scripts_print_to};
-#[cfg(any(test, feature = "fuzz"))]
-pub use driver::fuzz;
-use driver::hosts::Hosts;
-pub use error::{ErrorClass, LoadError};
-pub use judge::{prove, search};
 pub use net::address::ServerAddress;
 use schedule::pace::RATE_MAX;
 pub use schedule::{pace, random};

@@ -84,7 +84,8 @@ fn each_function_of_a_script_is_called_as_often_as_sysbench_calls_it() {
 
 #[test]
 fn an_error_of_the_script_has_file_line_and_traceback() {
-    let run_time = failure_of("local function inner()\n  return nil + 1\nend\nfunction event()\n  inner()\nend");
+    let run_time =
+        failure_of("local function inner()\n  return nil + 1\nend\nfunction event()\n  inner()\nend");
     let text = run_time.to_string();
     assert_eq!(run_time.class(), ErrorClass::Server, "{text}");
     assert!(text.starts_with("folder/own.lua:2: attempt to perform arithmetic on a nil value"), "{text}");
@@ -93,10 +94,22 @@ fn an_error_of_the_script_has_file_line_and_traceback() {
         ("function event(\n", ErrorClass::Usage, "folder/own.lua:2: "),
         ("function run() end", ErrorClass::Usage, "event()"),
         ("error('in the body')", ErrorClass::Server, "folder/own.lua:1: in the body"),
-        ("function init() error('in init') end function event() end", ErrorClass::Server, "own.lua:1: in init"),
+        (
+            "function init() error('in init') end function event() end",
+            ErrorClass::Server,
+            "own.lua:1: in init",
+        ),
         ("function thread_init() x.y = 1 end function event() end", ErrorClass::Server, "own.lua:1: attempt"),
-        ("function event() end function thread_done() error('late') end", ErrorClass::Server, "own.lua:1: late"),
-        ("sysbench.cmdline.options = { {} } function event() end", ErrorClass::Usage, "wrong table structure"),
+        (
+            "function event() end function thread_done() error('late') end",
+            ErrorClass::Server,
+            "own.lua:1: late",
+        ),
+        (
+            "sysbench.cmdline.options = { {} } function event() end",
+            ErrorClass::Usage,
+            "wrong table structure",
+        ),
         ("function event() sysbench.sql.driver() end", ErrorClass::Server, "no SQL server"),
     ] {
         let error = failure_of(text);
@@ -199,11 +212,8 @@ fn check_server(target: &str, sum: &dyn Fn() -> i64) {
 
     // Transfers in both directions deadlock, and begin again.
     let options = [("accounts", "3"), ("sorted", "off")];
-    let settings = LoadSettings {
-        threads: 6,
-        prepare: PreparePolicy::Never,
-        ..script(target, BANK, &options, 1_500)
-    };
+    let settings =
+        LoadSettings { threads: 6, prepare: PreparePolicy::Never, ..script(target, BANK, &options, 1_500) };
     let record = support::run(&settings);
     support::assert_books(&record);
     assert_eq!((record.counts.done, record.counts.failed), (1_500, 0), "{:?}", record.error_samples);

@@ -11,9 +11,10 @@ use crate::load_options::{DataOptions, script};
 use crate::script_options::ScriptOptions;
 use crate::setting_values::{default_of, whole};
 
-/// Run a command of a sysbench script: prepare, prewarm, cleanup, help or one of its own
+/// Run a command of a sysbench script: prepare, prewarm, cleanup, help or its own
 ///
-/// The script's options follow as --NAME VALUE; `--help` after FILE.lua lists them. What the script prints is printed.
+/// The script's options follow as --NAME VALUE; `--help` after FILE.lua lists them. What the script prints is
+/// printed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, override_usage = "bakeoff script <FILE.lua> [COMMAND] <TARGET> [OPTIONS]")]
 pub(crate) struct Args {
@@ -21,8 +22,8 @@ pub(crate) struct Args {
     #[arg(value_name = "FILE.lua", value_parser = script)]
     file: ScriptFile,
 
-    /// The command, and the target: `mysql://user:pw@host:port/db`, `postgres://user:pw@host:port/db`, or `null:` for a
-    /// script without SQL. Without a command, the script is only loaded
+    /// The command, and the target: `mysql://user:pw@host:port/db`, `postgres://user:pw@host:port/db`, or
+    /// `null:` for a script without SQL. Without a command, the script is only loaded
     #[arg(value_name = "COMMAND> <TARGET", num_args = 1..=2, required = true)]
     words: Vec<String>,
 
@@ -82,7 +83,9 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         _ => unreachable!("one or two words"),
     };
     if !args.file.is_lua() {
-        return Err(Exit::Usage.with(format!("{}: only scripts in Lua (FILE.lua) have commands", args.file.name)));
+        return Err(
+            Exit::Usage.with(format!("{}: only scripts in Lua (FILE.lua) have commands", args.file.name))
+        );
     }
     let settings = args.settings(target);
     load::check_target(&Target::new(target)).map_err(of_load)?;

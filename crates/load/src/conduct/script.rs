@@ -233,12 +233,3 @@ fn percentile(settings: &LoadSettings) -> f64 {
     let given = settings.scripts.defines.iter().rev().find(|(name, _)| name == "percentile");
     given.and_then(|(_, value)| value.parse().ok()).unwrap_or(95.0)
 }
-
-/// Failure of a load's script itself.
-pub(super) fn failure(hosts: &Hosts) -> Option<LoadError> {
-    let of = |failed: &Failed| match failed.clone() {
-        Failed { text, is_usage: true } => LoadError::ScriptText { text },
-        Failed { text, is_usage: false } => LoadError::Script { text },
-    };
-    hosts.all().iter().find_map(|host| host.driver.script()?.failure().map(of))
-}

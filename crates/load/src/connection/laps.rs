@@ -52,8 +52,8 @@ impl Laps {
         self.last_ns = now_ns;
     }
 
-    /// Variant of [`Self::end_operation`] for an event of any number of operations: allocates memory for those
-    /// beyond the announced ones.
+    /// Variant of [`Self::end_operation`] for an event of any number of operations: allocates memory for
+    /// those beyond the announced ones.
     #[cfg(feature = "lua")]
     pub(crate) fn end_operation_of_many(&mut self, operation: usize) {
         let now_ns = self.clock.now_ns();

@@ -52,7 +52,8 @@ fn value_of<'a>(parameter: Bound) -> Result<Parameter<'a>, Refused> {
         _ => {
             let length = head.length.min(head.max_length) as usize;
             // SAFETY: the text has room for `max_length` bytes, and is as old as its head.
-            let text = unsafe { std::slice::from_raw_parts((&raw const (*parameter).text).cast::<u8>(), length) };
+            let text =
+                unsafe { std::slice::from_raw_parts((&raw const (*parameter).text).cast::<u8>(), length) };
             let text = std::str::from_utf8(text);
             Parameter::Text(text.map_err(|_| Refused::unsendable("a parameter is not UTF-8"))?)
         }

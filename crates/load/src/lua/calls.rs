@@ -1,7 +1,7 @@
 //! The functions that the prelude calls by their addresses.
 //!
-//! A call through LuaJIT's FFI is part of a compiled trace and costs a few nanoseconds. No function here calls
-//! Lua or unwinds into it: an error is a value, and the prelude raises it.
+//! A call through LuaJIT's FFI is part of a compiled trace and costs a few nanoseconds. No function here
+//! calls Lua or unwinds into it: an error is a value, and the prelude raises it.
 
 use std::ffi::{c_char, c_void};
 use std::ptr;
@@ -13,7 +13,8 @@ use crate::lua::context::{Context, Counter};
 use crate::lua::laws;
 use crate::lua::link::{Added, Link, ResultHead};
 
-/// The state behind a script's functions, and the connections that the script owns. Boxed: Lua has its address.
+/// The state behind a script's functions, and the connections that the script owns. Boxed: Lua has its
+/// address.
 pub(crate) struct Calls {
     pub(crate) context: Context,
     links: Vec<*mut Link>,
@@ -90,9 +91,10 @@ pub(crate) const ADDRESSES: &[(&str, *const c_void)] = &[
     ("count", count as *const c_void),
 ];
 
-// SAFETY, for all functions below: the prelude passes the address of the `Calls` of its state, of a connection
-// that `connect` returned and `free` has not freed, or of a result within one; lengths are those of Lua's
-// strings. A state runs on one thread, and no function calls back into Lua, so each reference is the only one.
+// SAFETY, for all functions below: the prelude passes the address of the `Calls` of its state, of a
+// connection that `connect` returned and `free` has not freed, or of a result within one; lengths are those
+// of Lua's strings. A state runs on one thread, and no function calls back into Lua, so each reference is the
+// only one.
 
 unsafe fn context_of<'a>(calls: *mut Calls) -> &'a mut Context {
     // SAFETY: see above.

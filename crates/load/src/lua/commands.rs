@@ -1,5 +1,5 @@
-//! What is done with a script outside of a load's events: reading its declarations, its commands, the look at its
-//! tables, and the state that reports.
+//! What is done with a script outside of a load's events: reading its declarations, its commands, the look at
+//! its tables, and the state that reports.
 
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -64,12 +64,16 @@ pub(crate) enum Looked {
     Misses,
 }
 
-/// Looks whether the tables of a script exist: initializes a thread, and has the server check the statements of an
-/// event without executing them.
+/// Looks whether the tables of a script exist: initializes a thread, and has the server check the statements
+/// of an event without executing them.
 pub(crate) fn look(program: &Program, cuts: &Arc<Mutex<Vec<Cut>>>) -> Result<Looked, Failure> {
     let failure = |error: ScriptError| error.failure(program);
     let seat = Seat { cuts: Arc::clone(cuts), is_silent: true, ..Seat::default() };
     let mut state = State::new(program, &seat).map_err(failure)?;
+    // Without its command, the script itself has to make what it needs.
+    if state.command_kind("prepare").map_err(failure)?.is_none() {
+        return Ok(Looked::Well);
+    }
     if let Err(error) = state.call_global("thread_init", Some(0)) {
         return match error {
             ScriptError::Sql(_) if state.calls.context.misses_table => Ok(Looked::Misses),
@@ -122,8 +126,8 @@ pub(crate) fn execute(program: &Program, cuts: &Arc<Mutex<Vec<Cut>>>) -> Result<
     failed.map_or(Ok(()), |error| Err(load_error(error)))
 }
 
-/// The state beside those of the workers: it has `init`, `done` and the report hooks. It lives on its own thread,
-/// since it may wait for a server.
+/// The state beside those of the workers: it has `init`, `done` and the report hooks. It lives on its own
+/// thread, since it may wait for a server.
 pub(crate) struct Reporter {
     asks: Sender<Ask>,
     answers: Receiver<Result<Hooks, Failure>>,

@@ -159,7 +159,8 @@ pub(crate) struct Context {
 impl Context {
     /// Begins a try of an event.
     ///
-    /// - `random`: the numbers of the event. A further try of the same event continues with other numbers, as in
+    /// - `random`: the numbers of the event. A further try of the same event continues with other numbers, as
+    ///   in
     ///   sysbench: a script that ignores duplicate keys relies on it.
     pub(crate) fn begin(&mut self, random: &Random, laps: &mut Laps) {
         if self.of_event.as_ref() != Some(random) {

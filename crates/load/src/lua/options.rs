@@ -152,15 +152,50 @@ pub(crate) fn usual() -> Vec<Declared> {
     };
     let laws = Laws::USUAL;
     vec![
-        option("rand-type", Kind::Text, "special", "Law of sysbench.rand.default: uniform, gaussian, special, pareto or zipfian"),
-        option("rand-spec-iter", Kind::Whole, &laws.iterations.to_string(), "Uniform numbers that are averaged for a Gaussian one"),
-        option("rand-spec-pct", Kind::Whole, &laws.special_pct.to_string(), "Percentage of the values that are special"),
-        option("rand-spec-res", Kind::Whole, &laws.special_draws_pct.to_string(), "Percentage of the draws that yield special values"),
+        option(
+            "rand-type",
+            Kind::Text,
+            "special",
+            "Law of sysbench.rand.default: uniform, gaussian, special, pareto or zipfian",
+        ),
+        option(
+            "rand-spec-iter",
+            Kind::Whole,
+            &laws.iterations.to_string(),
+            "Uniform numbers that are averaged for a Gaussian one",
+        ),
+        option(
+            "rand-spec-pct",
+            Kind::Whole,
+            &laws.special_pct.to_string(),
+            "Percentage of the values that are special",
+        ),
+        option(
+            "rand-spec-res",
+            Kind::Whole,
+            &laws.special_draws_pct.to_string(),
+            "Percentage of the draws that yield special values",
+        ),
         option("rand-pareto-h", Kind::Number, &laws.pareto_h.to_string(), "Shape of the law of Pareto"),
-        option("rand-zipfian-exp", Kind::Number, &laws.zipfian_exponent.to_string(), "Exponent of the law of Zipf"),
-        option("mysql-ignore-errors", Kind::List, "1213,1020,1205", "Errors of MySQL after which an event begins again, or \"all\""),
+        option(
+            "rand-zipfian-exp",
+            Kind::Number,
+            &laws.zipfian_exponent.to_string(),
+            "Exponent of the law of Zipf",
+        ),
+        option(
+            "mysql-ignore-errors",
+            Kind::List,
+            "1213,1020,1205",
+            "Errors of MySQL after which an event begins again, or \"all\"",
+        ),
         option("percentile", Kind::Whole, "95", "Percentile of the latency that report hooks get"),
-        option("db-ps-mode", Kind::Text, "auto", "Prepared statements: auto, or disable (the same as --prepared no)"),
+        option(
+            "db-ps-mode",
+            Kind::Text,
+            "auto",
+            "Prepared statements: auto, or disable (the same as --prepared no)",
+        ),
         option("verbosity", Kind::Whole, "3", "Read by some scripts; it changes nothing here"),
         option("db-debug", Kind::Switch, "off", "Read by some scripts; it changes nothing here"),
     ]
@@ -285,7 +320,8 @@ mod tests {
             ("room", OptionValue::Number(2048.0)),
         ];
         assert_eq!(values, expected.map(|(name, value)| (name.to_owned(), value)));
-        for (name, wrong) in [("table-size", "five"), ("table-size", "nan"), ("skip-trx", "5"), ("room", "K")] {
+        for (name, wrong) in [("table-size", "five"), ("table-size", "nan"), ("skip-trx", "5"), ("room", "K")]
+        {
             let problem = OptionValues::of(&options, &[(name.to_owned(), wrong.to_owned())]).unwrap_err();
             assert!(problem.contains(wrong) && problem.contains("--"), "{problem}");
         }

@@ -95,9 +95,8 @@ impl Program {
     ) -> Self {
         let file = settings.scripts.files.first().expect("a load of a script has one");
         let mut random = Random::of(settings.seed ^ STATE_SALT, u64::MAX);
-        let is_off = |(name, value): &(String, String)| {
-            name.replace('_', "-") == "db-ps-mode" && value == "disable"
-        };
+        let is_off =
+            |(name, value): &(String, String)| name.replace('_', "-") == "db-ps-mode" && value == "disable";
         let is_prepared = settings.oltp.prepared && !settings.scripts.defines.iter().any(is_off);
         Self {
             name: file.name.clone(),

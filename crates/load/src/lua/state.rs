@@ -20,7 +20,8 @@ const VERSION: &str = "1.0.20";
 const SQL_ERRORS: [&str; 3] = ["SQL error, errno = ", "SQL API error", "connection creation failed"];
 
 /// A Lua state with the script loaded.
-// The order matters: the functions and Lua are dropped before the connections that Lua owns lose their context.
+// The order matters: the functions and Lua are dropped before the connections that Lua owns lose their
+// context.
 pub(crate) struct State {
     pub(crate) event: Function,
     interface: Table,
@@ -299,7 +300,11 @@ impl State {
                 let class = if self.calls.has_lost() { FailureClass::Connection } else { failure.class };
                 // The message is in the text if the script was given it.
                 let message = failure.text.split(" (").next().unwrap_or_default();
-                let text = if place.contains(message) { place.to_owned() } else { format!("{place}: {}", failure.text) };
+                let text = if place.contains(message) {
+                    place.to_owned()
+                } else {
+                    format!("{place}: {}", failure.text)
+                };
                 ScriptError::Sql(Failure { class, text, ..failure })
             }
             _ => ScriptError::Script(text),
@@ -307,12 +312,7 @@ impl State {
     }
 }
 
-fn interface(
-    lua: &Lua,
-    program: &Program,
-    seat: &Seat,
-    calls: LightUserData,
-) -> mlua::Result<Table> {
+fn interface(lua: &Lua, program: &Program, seat: &Seat, calls: LightUserData) -> mlua::Result<Table> {
     let native = lua.create_table()?;
     for (name, address) in ADDRESSES {
         native.set(*name, LightUserData(address.cast_mut()))?;

@@ -99,7 +99,7 @@ impl Connection for ScriptWorker {
     }
 }
 
-/// The failure of an event that begins again. The script is told now, unless its connection comes first.
+/// The failure of an event that begins again. The script knows now, unless its connection comes first.
 fn restart(program: &Program, state: &mut State, text: String, is_over: &mut bool) -> Failure {
     if state.calls.has_lost() {
         return Failure::new(FailureClass::Connection, text);

@@ -355,8 +355,8 @@ impl Protocol for MysqlProtocol {
     }
 }
 
-/// Reads unrequested input. An error gives the reason why the server ends the session; the server sends nothing
-/// else unrequested.
+/// Reads unrequested input. An error gives the reason why the server ends the session; the server sends
+/// nothing else unrequested.
 fn read_unasked(input: &[u8]) -> (usize, Option<Failure>) {
     let (taken, failure) = match answer::packet(input, ASIDE_BYTES_MAX) {
         Ok(None) => (0, None),

@@ -217,7 +217,8 @@ impl Driver for Postgres {
 
     fn look(&self, cut: &Cut) -> Result<Look, Failure> {
         let (wire, welcome) = self.place.connect(cut)?;
-        let version = server_version(&wire, &welcome).ok_or_else(|| Missing::because("the server does not say"));
+        let version =
+            server_version(&wire, &welcome).ok_or_else(|| Missing::because("the server does not say"));
         let tables = || Box::new(Tables { wire, request: Vec::new(), sql: String::new() }) as Box<dyn Store>;
         Ok(Look { version, store: self.sessions.work.has_data_set().then(tables) })
     }
@@ -444,8 +445,8 @@ impl Protocol for PostgresProtocol {
     }
 }
 
-/// Reads unrequested input. A server may send settings, notifications and warnings at any time; an error gives
-/// the reason why it ends the session.
+/// Reads unrequested input. A server may send settings, notifications and warnings at any time; an error
+/// gives the reason why it ends the session.
 fn read_unasked(input: &[u8]) -> (usize, Option<Failure>) {
     let mut taken = 0;
     loop {

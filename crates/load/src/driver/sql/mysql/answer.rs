@@ -703,7 +703,8 @@ mod tests {
         let refused = b"\xff\xbd\x04#40001Deadlock found";
         for payloads in [&[&refused[..]][..], &[&[1], COLUMN, END, &[0, 0, 1, 0, 0, 0], &refused[..]]] {
             for step in [1, 5, 1000] {
-                let Err(Broken::Refused { code, message, state }) = end_of(&packets(payloads), step, None) else {
+                let Err(Broken::Refused { code, message, state }) = end_of(&packets(payloads), step, None)
+                else {
                     panic!()
                 };
                 assert_eq!((code, message.as_str(), &state), (1213, "Deadlock found", b"40001"));

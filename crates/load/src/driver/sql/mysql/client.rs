@@ -233,7 +233,8 @@ mod tests {
         let some = |text: &str| Some(text.to_owned());
         assert_eq!(decoded(text), [some("ab"), None, some(""), some("1")]);
         let bytes = b"\0\x08\xff\xff\xff\xff\x02hi\x07\0\0\0\0\0\0\0";
-        let kinds = [(kind::LONG, false), (kind::LONG, true), (kind::VAR_STRING, false), (kind::LONGLONG, true)];
+        let kinds =
+            [(kind::LONG, false), (kind::LONG, true), (kind::VAR_STRING, false), (kind::LONGLONG, true)];
         let binary = RawRow { bytes, fields: 4, kinds: &kinds };
         assert_eq!(decoded(binary), [some("-1"), None, some("hi"), some("7")]);
         for cut in 0..bytes.len() {

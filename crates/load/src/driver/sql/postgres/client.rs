@@ -56,8 +56,8 @@ struct PostgresClient {
     reader: Reader,
     request: Vec<u8>,
     ready: Ready,
-    /// Fields in the answer to each statement, 0 if it has no rows; indexed by the statement's number. `None` for a
-    /// closed statement.
+    /// Fields in the answer to each statement, 0 if it has no rows; indexed by the statement's number. `None`
+    /// for a closed statement.
     statements: Vec<Option<usize>>,
     /// Names of columns, which are not stored.
     no_names: Vec<String>,
