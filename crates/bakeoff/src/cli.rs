@@ -10,8 +10,9 @@ use clap::{CommandFactory as _, FromArgMatches as _};
 use record::load::rules;
 use record::printable::Form;
 
+use crate::script_options::Unread;
 use crate::setting_values::refusal;
-use crate::{cmd, screen};
+use crate::{cmd, screen, script_options};
 
 /// A performance lab in one binary: steady load, true observation, fair bake-offs, a page at the end.
 #[derive(Debug, clap::Parser)]
@@ -34,11 +35,17 @@ impl Cli {
     ///
     /// # Errors
     ///
-    /// A command line that clap rejects, or an option that does not apply to the target.
-    pub(crate) fn read_from(words: &[OsString]) -> Result<Self, clap::Error> {
+    /// A command line that clap rejects, an option that does not apply to the target, or a script that fails.
+    pub(crate) fn read_from(words: &[OsString]) -> Result<Self, Unread> {
         let mut command = Self::command();
+        let (words, lua) = script_options::take(words.to_vec(), &mut command)?;
         let matches = command.try_get_matches_from_mut(words)?;
-        let cli = Self::from_arg_matches(&matches)?;
+        let mut cli = Self::from_arg_matches(&matches)?;
+        match &mut cli.command {
+            Command::Load(args) => args.give(lua),
+            Command::Script(args) => args.give(lua),
+            _ => {}
+        }
         let Some((name, matches)) = matches.subcommand() else { return Ok(cli) };
         let of_target = match &cli.command {
             Command::Load(args) => Some(args.target()),
@@ -49,7 +56,7 @@ impl Cli {
         if let (Some(target), Some(command)) = (of_target, command.find_subcommand_mut(name))
             && let Some(violation) = rules::violation(&target, |name| is_given(command, matches, name))
         {
-            return Err(command.error(ErrorKind::ArgumentConflict, refusal(&violation)));
+            return Err(command.error(ErrorKind::ArgumentConflict, refusal(&violation)).into());
         }
         Ok(cli)
     }
@@ -94,6 +101,7 @@ pub(crate) enum Command {
     Load(Box<cmd::load::Args>),
     Prepare(cmd::prepare::PrepareArgs),
     Cleanup(cmd::prepare::CleanupArgs),
+    Script(cmd::script::Args),
     Run(cmd::run::RunArgs),
     Resume(cmd::run::ResumeArgs),
     Plan(cmd::plan::Args),

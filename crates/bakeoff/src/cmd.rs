@@ -30,6 +30,7 @@ pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod runs;
 pub(crate) mod scale;
+pub(crate) mod script;
 pub(crate) mod ulocks;
 pub(crate) mod watch;
 
@@ -54,6 +55,7 @@ pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> anyhow::Result<Exit> {
         Command::Load(args) => load::run(args, &global, out),
         Command::Prepare(args) => prepare::prepare(args, &global, out),
         Command::Cleanup(args) => prepare::cleanup(args, &global, out),
+        Command::Script(args) => script::run(args, &global, out),
         Command::Run(args) => run::run(args, &global, out),
         Command::Resume(args) => run::resume(args, &global, out),
         Command::Plan(args) => plan::run(args, &global, out),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap::{Args as _, FromArgMatches as _};
 use record::load::rules::{self, Violation};
 use record::load::{
     Arrivals, ClientSettings, DataCheck, Distribution, LatePolicy, LoadSettings, Loop, OltpMix, OltpSettings,
@@ -16,6 +17,7 @@ use record::target::Target;
 use crate::exit::{EndsWith as _, Exit};
 use crate::replay_options::Replayed;
 use crate::request_options::RequestOptions;
+use crate::script_options::ScriptOptions;
 use crate::setting_values::{amount, default_of, option, whole, word};
 use crate::text_file;
 
@@ -31,8 +33,8 @@ pub(crate) struct DataOptions {
     #[arg(long, value_parser = word(&settings::WORKLOAD, Workload::from_word), value_name = "NAME")]
     workload: Option<Workload>,
 
-    /// Run this SQL script, in pgbench's language, instead of a workload; of several scripts, each event runs one,
-    /// drawn by weight
+    /// Run this script instead of a workload: FILE.lua is one of sysbench, and its options follow as --NAME VALUE; any
+    /// other is SQL in pgbench's language. Of several scripts of SQL, each event runs one, drawn by weight
     #[arg(long = "script", value_name = "FILE[@WEIGHT]", value_parser = script)]
     scripts: Vec<ScriptFile>,
 
@@ -58,6 +60,10 @@ pub(crate) struct DataOptions {
 
     #[command(flatten)]
     requests: RequestOptions,
+
+    /// Options of a script in Lua, which are not ours.
+    #[arg(skip)]
+    lua: ScriptOptions,
 }
 
 /// The rate of a load, its length, and the policies for late and failed events.
@@ -235,6 +241,24 @@ impl DataOptions {
         Target::new(&self.target)
     }
 
+    /// The options of a target with all defaults.
+    pub(crate) fn plain(target: &str) -> Self {
+        let command = Self::augment_args(clap::Command::new("data").no_binary_name(true));
+        let matches = command.try_get_matches_from(["--", target]).expect("a target is all that is required");
+        Self::from_arg_matches(&matches).expect("its own arguments")
+    }
+
+    /// Sets the options of a script in Lua.
+    pub(crate) fn give(&mut self, lua: ScriptOptions) {
+        self.lua = lua;
+    }
+
+    fn script_settings(&self) -> ScriptSettings {
+        let files = self.scripts.iter().chain(&self.lua.modules).cloned().collect();
+        let defines = self.defines.iter().chain(&self.lua.given).cloned().collect();
+        ScriptSettings { files, defines }
+    }
+
     pub(crate) fn has_scripts(&self) -> bool {
         !self.scripts.is_empty()
     }
@@ -255,7 +279,7 @@ impl DataOptions {
             workload: self.workload(&target),
             target,
             oltp: OltpSettings { tables: self.tables, rows: self.rows, ..OltpSettings::usual() },
-            scripts: ScriptSettings { files: self.scripts.clone(), defines: self.defines.clone() },
+            scripts: self.script_settings(),
             kv: self.requests.kv(),
             http: self.requests.http(),
             exec: self.requests.exec(),
@@ -428,7 +452,7 @@ impl PaceOptions {
 }
 
 /// Reads `FILE` or `FILE@WEIGHT`, as in pgbench, and the file; `builtin-NAME` is a script of pgbench itself.
-fn script(text: &str) -> Result<ScriptFile, String> {
+pub(crate) fn script(text: &str) -> Result<ScriptFile, String> {
     let (name, weight) = match text.rsplit_once('@') {
         Some((name, weight)) if !weight.contains('/') => {
             let weight = weight.parse();

@@ -15,6 +15,7 @@ mod own_cost;
 mod replay_options;
 mod request_options;
 mod screen;
+mod script_options;
 mod setting_values;
 mod signals;
 mod text_file;
@@ -24,6 +25,8 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use record::printable::{Form, Guarded, printable_lines};
+
+use crate::script_options::Unread;
 
 fn main() -> ExitCode {
     let typed = std::env::args_os().collect();
@@ -35,7 +38,8 @@ fn main() -> ExitCode {
     };
     let cli = match cli::Cli::read_from(&words) {
         Ok(cli) => cli,
-        Err(error) => return exit::of_command_line(&error),
+        Err(Unread::CommandLine(error)) => return exit::of_command_line(&error),
+        Err(Unread::Script(error)) => return failed(&error),
     };
     cmd::remember_words(words);
     let result = match cli.output() {

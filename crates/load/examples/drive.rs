@@ -1,7 +1,7 @@
 //! The engine alone, without observers and archive, for `scripts/bench-load`: one run, one line.
 //!
-//! `drive TARGET WORKLOAD|FILE.sql RATE|max THREADS SECONDS ROWS TABLES [connections=N] [fifo] [spin=USEC]
-//! [budget=PERCENT] [keep-awake]`
+//! `drive TARGET WORKLOAD|FILE.sql|FILE.lua RATE|max THREADS SECONDS ROWS TABLES [connections=N] [fifo]
+//! [spin=USEC] [budget=PERCENT] [keep-awake] [--OPTION=VALUE of FILE.lua]...`
 //!
 //! Prints the number of events, their rate, the rate offered, lateness at p50, p99 and p99.9 in microseconds,
 //! the CPU time of a report in microseconds (the median of all), and that of the threads that keep the CPUs
@@ -55,10 +55,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         prepared: true,
     };
     let mut scripts = ScriptSettings::default();
-    if Path::new(workload).extension().is_some_and(|e| e == "sql") {
+    if Path::new(workload).extension().is_some_and(|e| e == "sql" || e == "lua") {
         let text = std::fs::read_to_string(workload)?;
         scripts.files.push(ScriptFile { name: workload.clone(), weight: 1, text });
     }
+    let options = switches.iter().filter_map(|switch| switch.strip_prefix("--")?.split_once('='));
+    scripts.defines.extend(options.map(|(name, value)| (name.to_owned(), value.to_owned())));
     let word = if scripts.files.is_empty() { workload } else { Workload::Script.word() };
     let settings = LoadSettings {
         target: Target::new(target),

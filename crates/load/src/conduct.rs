@@ -8,6 +8,8 @@ mod books;
 pub(crate) mod dataset;
 mod look;
 mod pauses;
+#[cfg(feature = "lua")]
+mod script;
 mod worker_threads;
 
 use std::sync::Arc;
@@ -23,6 +25,10 @@ use self::account::{Measured, Over, closed_loop, seconds};
 pub use self::attachments::Attachments;
 pub(crate) use self::look::{cleanup, look, setup_error};
 use self::pauses::Pauses;
+#[cfg(feature = "lua")]
+use self::script::ScriptSide;
+#[cfg(feature = "lua")]
+pub(crate) use self::script::script_command;
 use self::worker_threads::{POLL_NS, WorkerThreads};
 use crate::conduct::books::Books;
 use crate::control::Control;
@@ -66,7 +72,42 @@ const AWAY_MAX_NS: u64 = 60_000_000_000;
 const CHANGES_MAX: usize = 1_000;
 
 /// Drives the load.
+#[cfg(feature = "lua")]
 pub(crate) fn run(
+    settings: &LoadSettings,
+    attachments: &Attachments,
+    hosts: &Arc<Hosts>,
+    clock: SharedClock,
+    stop: &Stop,
+    on_event: OnEvent<'_>,
+) -> Result<LoadRecord, LoadError> {
+    let failed = |error: LoadError| hosts.script_failure().unwrap_or(error);
+    let mut side = ScriptSide::begin(settings, hosts, stop).map_err(failed)?;
+    let record = drive(settings, attachments, hosts, clock, stop, &mut |event| {
+        if let Some(side) = &mut side {
+            side.follow(event, stop);
+        }
+        on_event(event);
+    });
+    let record = match record {
+        Err(LoadError::Interrupted) if stop.is_requested() => return Err(LoadError::Interrupted),
+        record => record.map_err(failed)?,
+    };
+    if let Some(side) = &mut side {
+        side.end(&record, stop);
+    }
+    match hosts.script_failure() {
+        Some(error) if !stop.is_requested() => Err(error),
+        _ => Ok(record),
+    }
+}
+
+/// Drives the load.
+#[cfg(not(feature = "lua"))]
+pub(crate) use self::drive as run;
+
+/// Drives the load, from its data set to its record.
+pub(crate) fn drive(
     settings: &LoadSettings,
     attachments: &Attachments,
     hosts: &Arc<Hosts>,
@@ -338,7 +379,7 @@ impl<'a> Conductor<'a> {
 
     fn wait_until(&mut self, deadline_ns: u64, phase: Phase) -> Woken {
         loop {
-            if self.stop.is_requested() {
+            if self.stop.is_requested() || self.engine.hosts.script_failure().is_some() {
                 return Woken::ByStop;
             }
             let now_ns = self.engine.clock.now_ns();

@@ -6,6 +6,7 @@ mod cut;
 mod failure;
 mod laps;
 mod operation;
+pub(crate) mod seat;
 
 pub(crate) use self::answer::{Answer, Keys};
 pub(crate) use self::attempt::{Attempt, Connection, Idle};

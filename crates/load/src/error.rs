@@ -81,6 +81,18 @@ pub enum LoadError {
         /// The server's message, and what to do.
         text: String,
     },
+    /// A script has an error that shows before it runs: in its text, or in its options.
+    #[error("{text}")]
+    ScriptText {
+        /// Place and message.
+        text: String,
+    },
+    /// A script failed while it ran.
+    #[error("{text}")]
+    Script {
+        /// Place, message and traceback.
+        text: String,
+    },
     /// Some workers have no connection.
     #[error("{made} of {of} connected to {target}: {text}")]
     NotConnected {
@@ -150,8 +162,9 @@ impl LoadError {
             | Self::OutOfBounds { .. }
             | Self::Setting { .. }
             | Self::Refused { .. }
+            | Self::ScriptText { .. }
             | Self::NoDataSet { .. } => ErrorClass::Usage,
-            Self::NotConnected { .. } | Self::DataSet { .. } => ErrorClass::Server,
+            Self::NotConnected { .. } | Self::DataSet { .. } | Self::Script { .. } => ErrorClass::Server,
             Self::Machine { .. } | Self::Thread { .. } | Self::RealTime { .. } => ErrorClass::Environment,
             Self::Interrupted => ErrorClass::Interrupted,
         }

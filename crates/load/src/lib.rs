@@ -27,6 +27,8 @@ mod driver;
 mod engine;
 mod error;
 mod judge;
+#[cfg(feature = "lua")]
+mod lua;
 mod measure;
 mod net;
 mod schedule;
@@ -38,7 +40,8 @@ use record::clock::Monotonic;
 use record::load::rules::{self, Family};
 use record::load::settings::{self, Setting};
 use record::load::{
-    Arrivals, Distribution, LatePolicy, LoadRecord, LoadSettings, OpenLoop, PreparePolicy, Workload,
+    Arrivals, Distribution, LatePolicy, LoadRecord, LoadSettings, OpenLoop, PreparePolicy, ScriptFile,
+    Workload,
 };
 use record::target::Target;
 
@@ -54,6 +57,12 @@ pub use driver::fuzz;
 use driver::hosts::Hosts;
 pub use error::{ErrorClass, LoadError};
 pub use judge::{prove, search};
+#[cfg(feature = "lua")]
+pub use lua::commands::{Declarations, declarations};
+#[cfg(feature = "lua")]
+pub use lua::options::{Declared, Kind as OptionKind};
+#[cfg(feature = "lua")]
+pub use lua::program::{Output as ScriptOutput, print_to as scripts_print_to};
 pub use net::address::ServerAddress;
 use schedule::pace::RATE_MAX;
 pub use schedule::{pace, random};
@@ -135,6 +144,17 @@ pub fn cleanup(settings: &LoadSettings) -> Result<Cleaned, LoadError> {
     conduct::cleanup(&settings, &hosts)
 }
 
+/// Executes a command of a script in Lua; without a command, only loads the script.
+///
+/// # Errors
+///
+/// [`LoadError`] if the script lacks the command, or if it fails.
+#[cfg(feature = "lua")]
+pub fn script_command(settings: &LoadSettings, command: Option<&str>, stop: &Stop) -> Result<(), LoadError> {
+    let hosts = open(settings)?;
+    conduct::script_command(settings, &hosts, command, stop)
+}
+
 /// Names of the operations of a load's events, indexed by [`record::event::EventRow::operation`].
 ///
 /// # Errors
@@ -213,6 +233,7 @@ fn open(settings: &LoadSettings) -> Result<Arc<Hosts>, LoadError> {
         return Err(LoadError::UnsupportedWorkload { target, workload: settings.workload, expected });
     }
     check_settings(settings)?;
+    check_scripts(settings)?;
     let hosts = Hosts::open(settings, scheme).map_err(|failure| conduct::setup_error(settings, &failure))?;
     if settings.has_loops() && hosts.driver().multiplex().is_none() {
         return Err(LoadError::Setting {
@@ -222,6 +243,19 @@ fn open(settings: &LoadSettings) -> Result<Arc<Hosts>, LoadError> {
         });
     }
     Ok(Arc::new(hosts))
+}
+
+/// Checks that a script in Lua is the only one: others are its modules, which have no weight.
+fn check_scripts(settings: &LoadSettings) -> Result<(), LoadError> {
+    let files = &settings.scripts.files;
+    if files.len() > 1 && files.iter().any(ScriptFile::is_lua) {
+        let is_alone = files[0].is_lua() && files[0].weight == 1 && files[1..].iter().all(|f| f.weight == 0);
+        if !is_alone {
+            let text = "a script in Lua runs alone and has no weight: give one --script".to_owned();
+            return Err(LoadError::ScriptText { text });
+        }
+    }
+    Ok(())
 }
 
 /// Checks that a recorded schedule is present, sorted, and as long as the settings say, and that a load with

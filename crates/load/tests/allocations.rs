@@ -55,6 +55,18 @@ fn assert_free(settings: &LoadSettings, few: u64, many: u64) {
     assert!(most < least + 100, "{few} events: {least} allocations, {many} events: {most}");
 }
 
+/// The load of a script in Lua: Lua's own memory is not counted, since it has its own allocator.
+#[cfg(feature = "lua")]
+fn bank(on: &LoadSettings) -> LoadSettings {
+    use record::load::{ScriptFile, ScriptSettings};
+    let text = include_str!("scripts/bank.lua").to_owned();
+    let files = vec![ScriptFile { name: "bank.lua".to_owned(), weight: 1, text }];
+    let mut settings = LoadSettings { workload: Workload::Script, ..on.clone() };
+    settings.scripts = ScriptSettings { files, defines: Vec::new() };
+    settings.oltp.prepared = true;
+    settings
+}
+
 // One test, so that no other test allocates meanwhile.
 #[test]
 fn an_event_allocates_nothing() {
@@ -98,6 +110,8 @@ fn an_event_allocates_nothing() {
         let mut text = server;
         text.oltp.prepared = false;
         assert_free(&text, 100, 1_100);
+        #[cfg(feature = "lua")]
+        assert_free(&bank(&text), 200, 2_200);
     }
 
     let (memcached, redis, nginx) = (Cache::memcached(64), Cache::redis(&[]), Nginx::start());

@@ -118,11 +118,16 @@ impl OltpMix {
 pub struct ScriptSettings {
     /// Each event runs one of them, drawn by weight.
     pub files: Vec<ScriptFile>,
-    /// Variables that are set at the beginning of an event, by name.
+    /// Variables that are set at the beginning of an event, by name; options of a script in Lua.
     pub defines: Vec<(String, String)>,
 }
 
 impl ScriptSettings {
+    /// Whether the script is in Lua, with sysbench's interface; the other files are then its modules.
+    pub fn is_lua(&self) -> bool {
+        self.files.first().is_some_and(ScriptFile::is_lua)
+    }
+
     /// Parses `scale=10`: a name of letters, digits and underscores, and a value.
     pub fn parse_define(text: &str) -> Option<(String, String)> {
         let (name, value) = text.split_once('=')?;
@@ -136,10 +141,17 @@ impl ScriptSettings {
 pub struct ScriptFile {
     /// File name, as the user gave it.
     pub name: String,
-    /// Weight of the draw, relative to the weights of the other scripts.
+    /// Weight of the draw, relative to the weights of the other scripts; 0 for a module of a script in Lua.
     pub weight: u32,
     /// Text.
     pub text: String,
+}
+
+impl ScriptFile {
+    /// Whether the file is a script in Lua, by its name.
+    pub fn is_lua(&self) -> bool {
+        self.name.ends_with(".lua")
+    }
 }
 
 /// All settings of a load, every default resolved.

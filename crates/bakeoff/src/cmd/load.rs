@@ -28,6 +28,7 @@ use crate::exit::{EndsWith as _, Exit};
 use crate::load_options::{DataOptions, Meant, PaceOptions};
 use crate::load_screen::LoadScreen;
 use crate::replay_options::ReplayOptions;
+use crate::script_options::{self, ScriptOptions};
 use crate::{screen, signals};
 
 /// Drive one target with a steady load, print and archive the run
@@ -102,6 +103,11 @@ impl Args {
         if self.verbose { Detail::Full } else { Detail::Brief }
     }
 
+    /// Sets the options of a script in Lua.
+    pub(crate) fn give(&mut self, lua: ScriptOptions) {
+        self.data.give(lua);
+    }
+
     /// Target of the load.
     pub(crate) fn target(&self) -> Target {
         self.data.target()
@@ -151,6 +157,7 @@ const EXAMPLES: &str = "\
 Examples:
   bakeoff load sqlite:/tmp/bench.db?journal_mode=wal --rate 500 --threads 8 --time 20s
   bakeoff load 'mysql://root@localhost/test?socket=/run/mysqld/mysqld.sock' --rate 500 --threads 8
+  bakeoff load mysql://root@localhost/test --script oltp_read_write.lua --tables 4 --threads 8
   bakeoff load 'exec:gzip -1 -k -f big.log' --rate 10
   bakeoff load null: --rate 10000 --threads 4        the generator's own cost
   bakeoff load sqlite:/tmp/bench.db --threads 4 --search 'p99<10ms' --time 5s
@@ -163,6 +170,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     let read = replayed.as_mut().map(|replayed| std::mem::take(&mut replayed.notices)).unwrap_or_default();
     let Meant { settings, recorded } = args.pace.meant(&args.data, start_per_s, replayed)?;
     load::check_target(&settings.target).map_err(of_load)?;
+    script_options::print_beside(global.json);
     if let Some(promise) = &args.search {
         return search::run(args, promise, &settings, global, out);
     }

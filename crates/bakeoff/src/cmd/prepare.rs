@@ -103,5 +103,5 @@ fn refuse_scripts(data: &DataOptions) -> anyhow::Result<()> {
     if !data.has_scripts() {
         return Ok(());
     }
-    Err(Exit::Usage.with("a script has no data set of its own: leave --script out, or make its tables with the server's client"))
+    Err(Exit::Usage.with("a script has no data set of its own: leave --script out; `bakeoff script FILE.lua prepare TARGET` runs the command of a script in Lua"))
 }

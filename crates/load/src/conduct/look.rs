@@ -62,6 +62,10 @@ fn look_at_data(
     on_event: &dyn Fn(Event),
 ) -> Result<(Prepared, Vec<Check>), LoadError> {
     let is_stopped = || aside.is_stopped();
+    #[cfg(feature = "lua")]
+    if let Some(program) = host.driver.script() {
+        return super::script::ensure(program, settings, aside).map(|prepared| (prepared, Vec::new()));
+    }
     let prepared = match store {
         Some(mut store) => dataset::ensure(&mut *store, &*host.driver, settings, &is_stopped, on_event)?,
         None => Prepared { found: 0, built: 0, rows: 0 },

@@ -11,7 +11,7 @@ use record::load::Loop;
 
 use super::look::setup_error;
 use crate::conduct::books::Books;
-use crate::connection::{Failure, FailureClass};
+use crate::connection::{Failure, FailureClass, seat};
 use crate::control::progress::{Event, OnEvent};
 use crate::control::stop::Stop;
 use crate::engine::Engine;
@@ -182,6 +182,7 @@ fn worker_thread(
     report: &Sender<Connected>,
 ) {
     let worker_state = &engine.workers[index];
+    seat::take(index);
     worker_state.thread_id.store(nix::unistd::gettid().as_raw(), Ordering::SeqCst);
     // Sleeps end on time, not up to 50 us later. If the kernel refuses, the lateness shows it.
     let _ = nix::sys::prctl::set_timerslack(1);

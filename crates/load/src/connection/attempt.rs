@@ -15,6 +15,11 @@ pub(crate) trait Connection {
     fn idle(&mut self, _has_rested: bool) -> Idle {
         Idle::Stands
     }
+
+    /// Whether the worker is to take no more events: the script of its events ends the worker.
+    fn is_over(&self) -> bool {
+        false
+    }
 }
 
 /// State of a connection between two events.

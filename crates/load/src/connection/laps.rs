@@ -52,6 +52,15 @@ impl Laps {
         self.last_ns = now_ns;
     }
 
+    /// Variant of [`Self::end_operation`] for an event of any number of operations: allocates memory for
+    /// those beyond the announced ones.
+    #[cfg(feature = "lua")]
+    pub(crate) fn end_operation_of_many(&mut self, operation: usize) {
+        let now_ns = self.clock.now_ns();
+        self.taken.push((operation, now_ns - self.last_ns));
+        self.last_ns = now_ns;
+    }
+
     /// Records the outcome of the event.
     pub(crate) fn note_outcome(&mut self, answer: &Answer) {
         self.outcomes = match (answer.keys, answer.outcome) {

@@ -92,6 +92,22 @@ impl Hosts {
     }
 }
 
+impl Hosts {
+    /// Failure of the load's script itself: the load is of no use then.
+    pub(crate) fn script_failure(&self) -> Option<LoadError> {
+        #[cfg(feature = "lua")]
+        let failure = self.0.iter().find_map(|host| host.driver.script()?.failure().cloned());
+        #[cfg(feature = "lua")]
+        let failure = failure.map(|failed| match failed.is_usage {
+            true => LoadError::ScriptText { text: failed.text },
+            false => LoadError::Script { text: failed.text },
+        });
+        #[cfg(not(feature = "lua"))]
+        let failure = None;
+        failure
+    }
+}
+
 impl Host {
     /// Adds the host to the failure's text if there are several.
     pub(crate) fn names(&self, failure: Failure) -> Failure {
@@ -130,6 +146,7 @@ impl Host {
                 LoadError::DataSet { target, doing, text: said(text) }
             }
             LoadError::Machine { target, text } => LoadError::Machine { target, text: said(text) },
+            LoadError::Script { text } => LoadError::Script { text: said(text) },
             other => other,
         }
     }

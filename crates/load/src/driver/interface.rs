@@ -10,6 +10,8 @@ use record::missing::Maybe;
 use record::target::Target;
 
 use crate::connection::{Connection, Cut, Failure, OperationShare};
+#[cfg(feature = "lua")]
+use crate::lua::program::Program;
 use crate::net::Multiplex;
 use crate::net::address::ServerAddress;
 use crate::workload::tables::{Cache, Store};
@@ -63,6 +65,12 @@ pub(crate) trait Driver: Send + Sync {
     /// Number of sockets that this many connections need in this process.
     fn sockets(&self, connections: u32) -> u32 {
         connections
+    }
+
+    /// The script in Lua that the driver runs, if it runs one.
+    #[cfg(feature = "lua")]
+    fn script(&self) -> Option<&Arc<Program>> {
+        None
     }
 
     /// Drives many connections on one thread; `None` if each connection needs a thread.

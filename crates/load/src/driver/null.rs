@@ -6,18 +6,28 @@ use record::load::Workload;
 use record::missing::Missing;
 
 use super::{Driver, Look, Scheme};
-use crate::connection::{Attempt, Connection, Cut, Failure, OperationShare};
+use crate::connection::{Attempt, Connection, Cut, Failure, FailureClass, OperationShare};
 
 pub(super) const SCHEME: Scheme = Scheme {
     name: "null",
     form: "null:",
-    workloads: &[Workload::Native],
+    workloads: &[Workload::Native, Workload::Script],
     check: |target| match target.expose() {
         "null:" => Ok(()),
         _ => Err("nothing may follow the colon: write `null:`".to_owned()),
     },
     address: |_| None,
-    open: |_| Ok(Arc::new(Null)),
+    open: |settings| {
+        if settings.workload != Workload::Script {
+            return Ok(Arc::new(Null));
+        }
+        #[cfg(feature = "lua")]
+        if settings.scripts.is_lua() {
+            return Ok(super::sql::scripted::without_server(settings));
+        }
+        let text = "only a script in Lua (FILE.lua) runs without a server";
+        Err(Failure::new(FailureClass::Configuration, text))
+    },
 };
 
 struct Null;

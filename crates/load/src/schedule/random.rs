@@ -8,7 +8,7 @@
 /// # Source
 ///
 /// `SplitMix64`: Steele, Lea and Flood, *Fast splittable pseudorandom number generators*, OOPSLA 2014.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Random {
     state: u64,
     event: u64,

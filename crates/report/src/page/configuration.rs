@@ -134,7 +134,11 @@ pub(crate) fn settings(s: &LoadSettings) -> Vec<(&'static str, String)> {
         ]),
     }
     for file in &s.scripts.files {
-        told.push(("script", format!("{}, weight {}", file.name, file.weight)));
+        told.push(match file.weight {
+            0 => ("module", file.name.clone()),
+            _ if file.is_lua() => ("script", file.name.clone()),
+            weight => ("script", format!("{}, weight {weight}", file.name)),
+        });
     }
     for command in &s.kv.commands {
         told.push(("command", format!("{}, weight {}", command.text, command.weight)));

@@ -42,6 +42,9 @@ fn benchmark(bakeoff: &Bakeoff) -> [Block; 2] {
                 "Each event counts the rows in {} ranges of the indexed column",
                 s.oltp.mix.number_of_ranges
             ),
+            Workload::Script if s.scripts.is_lua() => {
+                format!("Each event is a call of event() in {}", s.scripts.files[0].name)
+            }
             Workload::Script => format!("Each event does one of {} SQL scripts", s.scripts.files.len()),
             Workload::Kv => format!(
                 "Each event reads a value of a cache, or with a chance of {} % writes one",

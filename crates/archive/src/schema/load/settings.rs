@@ -146,6 +146,9 @@ struct ScriptText {
     name: String,
     weight: u32,
     text: String,
+    /// Of the text, to find runs of the same script. Absent before scripts in Lua existed.
+    #[serde(default)]
+    sha256: String,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -352,13 +355,14 @@ impl Scripts {
         let ScriptSettings { files, defines } = scripts;
         let of_file = |file: &ScriptFile| {
             let ScriptFile { name, weight, text } = file.clone();
-            ScriptText { name, weight, text }
+            let sha256 = crate::checksum::of(text.as_bytes());
+            ScriptText { name, weight, text, sha256 }
         };
         Self { files: files.iter().map(of_file).collect(), defines: defines.clone() }
     }
 
     fn read(self) -> ScriptSettings {
-        let file = |ScriptText { name, weight, text }| ScriptFile { name, weight, text };
+        let file = |ScriptText { name, weight, text, sha256: _ }| ScriptFile { name, weight, text };
         ScriptSettings { files: self.files.into_iter().map(file).collect(), defines: self.defines }
     }
 }

@@ -9,7 +9,7 @@ pub(crate) enum Broken<Code> {
     /// The connection is gone.
     Lost(Failure),
     /// The server refuses the request; the code shows whether the connection remains usable.
-    Refused { code: Code, message: String },
+    Refused { code: Code, state: [u8; 5], message: String },
     /// The bytes are not an answer to the request: the connection is unusable.
     Garbled(&'static str),
     /// The server announces more bytes than the limit: the connection is unusable.
@@ -36,6 +36,11 @@ pub(crate) fn text_of(bytes: &[u8]) -> String {
         Ok(text) => text.to_owned(),
         Err(_) => bytes.iter().map(|b| if b.is_ascii() { char::from(*b) } else { '?' }).collect(),
     }
+}
+
+/// The SQLSTATE of an error; `HY000` if the server gives none.
+pub(crate) fn state_of(bytes: &[u8]) -> [u8; 5] {
+    bytes.first_chunk().copied().unwrap_or(*b"HY000")
 }
 
 /// Length limit of a server's message.

@@ -5,6 +5,8 @@
 //! when it next needs it.
 
 mod answer;
+#[cfg(feature = "lua")]
+mod client;
 mod codec;
 mod format;
 mod login;
@@ -20,7 +22,7 @@ use record::missing::Missing;
 use record::target::Target;
 use socket2::Socket;
 
-use self::answer::{Broken, Column, Form, Reader, Wanted};
+use self::answer::{Broken, Column, Form, Keep, Reader, Wanted};
 use self::codec::Prepared;
 use self::login::Credentials;
 use self::refusal::{NO_SUCH_TABLE, broken_failure};
@@ -47,6 +49,12 @@ pub(crate) const SCHEME: Scheme = Scheme {
         let place = MysqlTarget::read(&settings.target).map_err(wrong)?;
         let tls = place.security.plan(&place.host, &[]).map_err(wrong)?;
         let peer = Endpoint::of(place.address.clone())?;
+        if settings.scripts.is_lua() {
+            #[cfg(feature = "lua")]
+            return client::driver(settings, (place, peer, tls));
+            #[cfg(not(feature = "lua"))]
+            return Err(super::without_lua());
+        }
         Ok(Arc::new(MySql { place, peer, tls, sessions: Sessions::new(settings)? }))
     },
 };
@@ -111,21 +119,30 @@ struct MySql {
 impl MySql {
     /// Opens a session; also returns the server's version.
     fn log_in(&self, cut: &Cut) -> Result<(Wire, String), Failure> {
-        let mut wire = Wire::connect(&self.peer, cut)?;
-        let who = Credentials {
-            user: &self.place.user,
-            password: self.place.password.as_deref().unwrap_or_default(),
-            database: &self.place.database,
-            is_private: wire.is_private(&self.peer),
-        };
-        let silent = |within| {
-            let text = format!("{}: is this a MariaDB or MySQL server?", no_answer(within));
-            Failure::new(FailureClass::Connection, text)
-        };
-        let log_in = |wire: &mut Wire| login::log_in(wire, &who, self.tls.as_ref());
-        let version = within(&mut wire, CONNECT_TIMEOUT, silent, log_in)?;
-        Ok((wire, version))
+        log_in(&self.place, &self.peer, self.tls.as_ref(), cut)
     }
+}
+
+/// Opens a session; also returns the server's version.
+fn log_in(
+    place: &MysqlTarget,
+    peer: &Endpoint,
+    tls: Option<&Plan>,
+    cut: &Cut,
+) -> Result<(Wire, String), Failure> {
+    let mut wire = Wire::connect(peer, cut)?;
+    let who = Credentials {
+        user: &place.user,
+        password: place.password.as_deref().unwrap_or_default(),
+        database: &place.database,
+        is_private: wire.is_private(peer),
+    };
+    let silent = |within| {
+        let text = format!("{}: is this a MariaDB or MySQL server?", no_answer(within));
+        Failure::new(FailureClass::Connection, text)
+    };
+    let version = within(&mut wire, CONNECT_TIMEOUT, silent, |wire| login::log_in(wire, &who, tls))?;
+    Ok((wire, version))
 }
 
 impl Driver for MySql {
@@ -200,7 +217,7 @@ pub(crate) fn reader(form: ReadForm, bytes_max: usize) -> impl FnMut(&[u8]) -> (
             ReadForm::Binary => Some(Form::Binary),
             ReadForm::Text => Some(Form::Text),
         };
-        let mut wanted = form.map(|form| Wanted { row: &mut row, columns: &mut columns, form });
+        let mut wanted = form.map(|form| Wanted { keep: Keep::Last(&mut row), columns: &mut columns, form });
         let (taken, end) = reader.hear(input, &mut wanted);
         (taken, end.map(|end| end.is_ok()))
     }
@@ -305,7 +322,7 @@ impl Protocol for MysqlProtocol {
             Some(Ready::Text(columns)) => (Form::Text, columns),
             None => (Form::Text, of_none),
         };
-        let mut wanted = wanted.map(|row| Wanted { row, columns, form });
+        let mut wanted = wanted.map(|row| Wanted { keep: Keep::Last(row), columns, form });
         let (taken, end) = reader.hear(input, &mut wanted);
         let answer = match end {
             None => None,
@@ -324,20 +341,8 @@ impl Protocol for MysqlProtocol {
         (taken, answer)
     }
 
-    /// An error gives the reason why the server ends the session; the server sends nothing else unrequested.
     fn hear_unasked(&mut self, input: &[u8]) -> (usize, Option<Failure>) {
-        let (taken, failure) = match answer::packet(input, ASIDE_BYTES_MAX) {
-            Ok(None) => (0, None),
-            Ok(Some((payload @ [answer::ERR, ..], taken))) => {
-                (taken, Some(broken_failure(answer::refusal(payload))))
-            }
-            Ok(Some(_)) => {
-                let unasked = Broken::Garbled("the server sent something that nobody asked for");
-                (0, Some(broken_failure(unasked)))
-            }
-            Err(broken) => (0, Some(broken_failure(broken))),
-        };
-        (taken, failure.map(|failure| Failure { class: FailureClass::Connection, ..failure }))
+        read_unasked(input)
     }
 
     fn is_in_transaction(&self) -> bool {
@@ -348,6 +353,23 @@ impl Protocol for MysqlProtocol {
     fn may_be_in_transaction(&self) -> bool {
         true
     }
+}
+
+/// Reads unrequested input. An error gives the reason why the server ends the session; the server sends
+/// nothing else unrequested.
+fn read_unasked(input: &[u8]) -> (usize, Option<Failure>) {
+    let (taken, failure) = match answer::packet(input, ASIDE_BYTES_MAX) {
+        Ok(None) => (0, None),
+        Ok(Some((payload @ [answer::ERR, ..], taken))) => {
+            (taken, Some(broken_failure(answer::refusal(payload))))
+        }
+        Ok(Some(_)) => {
+            let unasked = Broken::Garbled("the server sent something that nobody asked for");
+            (0, Some(broken_failure(unasked)))
+        }
+        Err(broken) => (0, Some(broken_failure(broken))),
+    };
+    (taken, failure.map(|failure| Failure { class: FailureClass::Connection, ..failure }))
 }
 
 /// Prepares a statement; blocks.
@@ -365,7 +387,7 @@ fn ask(wire: &mut Wire, sql: &str, request: &mut Vec<u8>, row: Option<&mut Resul
     codec::write_query(sql, request);
     wire.send(request)?;
     let mut columns = Vec::new();
-    let mut wanted = row.map(|row| Wanted { row, columns: &mut columns, form: Form::Text });
+    let mut wanted = row.map(|row| Wanted { keep: Keep::Last(row), columns: &mut columns, form: Form::Text });
     let mut reader = Reader::new(ASIDE_BYTES_MAX);
     let mut bytes = 0;
     let end = wire.hear(|input, _| {

@@ -6,6 +6,8 @@
 //! and the server is asked to cancel the statement.
 
 mod answer;
+#[cfg(feature = "lua")]
+mod client;
 mod codec;
 mod login;
 mod refusal;
@@ -24,7 +26,7 @@ use record::missing::Missing;
 use record::target::Target;
 use socket2::Socket;
 
-use self::answer::{ASIDE_BYTES_MAX, Broken, Reader, Ready, Wanted};
+use self::answer::{ASIDE_BYTES_MAX, Broken, Keep, Reader, Ready, Wanted};
 use self::codec::TooLong;
 use self::login::{Credentials, Welcome};
 use self::refusal::broken_failure;
@@ -51,7 +53,14 @@ pub(crate) const SCHEME: Scheme = Scheme {
         let place = PostgresTarget::read(&settings.target).map_err(wrong)?;
         let tls = place.security.plan(place.address.host(), &[]).map_err(wrong)?;
         let peer = Endpoint::of(place.address.clone())?;
-        Ok(Arc::new(Postgres { place: Reached { place, peer, tls }, sessions: Sessions::new(settings)? }))
+        let place = Reached { place, peer, tls };
+        if settings.scripts.is_lua() {
+            #[cfg(feature = "lua")]
+            return client::driver(settings, place);
+            #[cfg(not(feature = "lua"))]
+            return Err(super::without_lua());
+        }
+        Ok(Arc::new(Postgres { place, sessions: Sessions::new(settings)? }))
     },
 };
 
@@ -208,10 +217,8 @@ impl Driver for Postgres {
 
     fn look(&self, cut: &Cut) -> Result<Look, Failure> {
         let (wire, welcome) = self.place.connect(cut)?;
-        // `15.18 (Debian 15.18-0+deb12u1)`
-        let number = welcome.server_version.as_deref().and_then(|v| v.split(' ').next());
-        let version = number.map(|v| format!("PostgreSQL {v}{}", wire.tls_version()));
-        let version = version.ok_or_else(|| Missing::because("the server does not say"));
+        let version =
+            server_version(&wire, &welcome).ok_or_else(|| Missing::because("the server does not say"));
         let tables = || Box::new(Tables { wire, request: Vec::new(), sql: String::new() }) as Box<dyn Store>;
         Ok(Look { version, store: self.sessions.work.has_data_set().then(tables) })
     }
@@ -242,6 +249,13 @@ impl Multiplex for Postgres {
     fn closes_idle(&self) -> bool {
         false
     }
+}
+
+/// Product and version of the server.
+fn server_version(wire: &Wire, welcome: &Welcome) -> Option<String> {
+    // `15.18 (Debian 15.18-0+deb12u1)`
+    let number = welcome.server_version.as_deref()?.split(' ').next()?;
+    Some(format!("PostgreSQL {number}{}", wire.tls_version()))
 }
 
 /// Sends the encoded request and reads its answer.
@@ -275,7 +289,7 @@ pub(crate) fn reader(keeps: bool, bytes_max: usize) -> impl FnMut(&[u8], bool) -
     let mut reader = Reader::new(bytes_max);
     let (mut row, mut columns) = (ResultRow::default(), Vec::new());
     move |input, is_end| {
-        let mut wanted = keeps.then_some(Wanted { row: &mut row, columns: &mut columns });
+        let mut wanted = keeps.then_some(Wanted { keep: Keep::Last(&mut row), columns: &mut columns });
         let (taken, end) = reader.hear(input, is_end, &mut wanted);
         (taken, end.map(|end| end.is_ok()))
     }
@@ -349,7 +363,7 @@ impl Protocol for PostgresProtocol {
         if self.is_prepared {
             let sql = self.work.statements()[statement].with_marks(|number| format!("${number}"));
             let written = codec::write_prepare(statement, &sql, &mut request);
-            let wanted = Wanted { row: &mut row, columns: &mut columns };
+            let wanted = Wanted { keep: Keep::Last(&mut row), columns: &mut columns };
             // Assume the worst until the server answers: if the request is refused, its transaction fails
             // too.
             self.ready = Ready::InFailedTransaction;
@@ -390,10 +404,13 @@ impl Protocol for PostgresProtocol {
         wanted: Option<&mut ResultRow>,
     ) -> (usize, Option<Result<(), Failure>>) {
         let columns = self.asked.and_then(|statement| self.columns[statement].as_mut());
-        let mut wanted = wanted.zip(columns).map(|(row, columns)| Wanted { row, columns });
-        if let (Some(wanted), true) = (&mut wanted, std::mem::take(&mut self.begins)) {
-            wanted.row.clear();
-        }
+        let begins = std::mem::take(&mut self.begins);
+        let mut wanted = wanted.zip(columns).map(|(row, columns)| {
+            if begins {
+                row.clear();
+            }
+            Wanted { keep: Keep::Last(row), columns }
+        });
         let (taken, end) = self.reader.hear(input, is_end, &mut wanted);
         let answer = match end {
             None => None,
@@ -411,25 +428,8 @@ impl Protocol for PostgresProtocol {
         (taken, answer)
     }
 
-    /// A server may send settings, notifications and warnings at any time; an error gives the reason why it
-    /// ends the session.
     fn hear_unasked(&mut self, input: &[u8]) -> (usize, Option<Failure>) {
-        let mut taken = 0;
-        loop {
-            match answer::message(&input[taken..], ASIDE_BYTES_MAX) {
-                Ok(None) => return (taken, None),
-                Ok(Some((b'S' | b'A' | b'N', _, bytes))) => taken += bytes,
-                Ok(Some((b'E', body, _))) => {
-                    let failure = broken_failure(answer::refusal(body));
-                    return (taken, Some(Failure { class: FailureClass::Connection, ..failure }));
-                }
-                Ok(Some(_)) => {
-                    let unasked = Broken::Garbled("the server sent something that nobody asked for");
-                    return (taken, Some(broken_failure(unasked)));
-                }
-                Err(broken) => return (taken, Some(broken_failure(broken))),
-            }
-        }
+        read_unasked(input)
     }
 
     fn is_in_transaction(&self) -> bool {
@@ -442,6 +442,27 @@ impl Protocol for PostgresProtocol {
 
     fn give_up(&self) {
         self.place.cancel(self.process_id, self.secret_key);
+    }
+}
+
+/// Reads unrequested input. A server may send settings, notifications and warnings at any time; an error
+/// gives the reason why it ends the session.
+fn read_unasked(input: &[u8]) -> (usize, Option<Failure>) {
+    let mut taken = 0;
+    loop {
+        match answer::message(&input[taken..], ASIDE_BYTES_MAX) {
+            Ok(None) => return (taken, None),
+            Ok(Some((b'S' | b'A' | b'N', _, bytes))) => taken += bytes,
+            Ok(Some((b'E', body, _))) => {
+                let failure = broken_failure(answer::refusal(body));
+                return (taken, Some(Failure { class: FailureClass::Connection, ..failure }));
+            }
+            Ok(Some(_)) => {
+                let unasked = Broken::Garbled("the server sent something that nobody asked for");
+                return (taken, Some(broken_failure(unasked)));
+            }
+            Err(broken) => return (taken, Some(broken_failure(broken))),
+        }
     }
 }
 
@@ -469,7 +490,7 @@ impl Tables {
 
     fn number_or_null(&mut self, sql: &str) -> Result<Option<u64>, Failure> {
         let (mut row, mut columns) = (ResultRow::default(), Vec::new());
-        self.query(sql, Some(Wanted { row: &mut row, columns: &mut columns }))?;
+        self.query(sql, Some(Wanted { keep: Keep::Last(&mut row), columns: &mut columns }))?;
         match row.values.first() {
             Some(None) => Ok(None),
             Some(Some(text)) => text.parse().map(Some).map_err(|_| no_number(sql)),

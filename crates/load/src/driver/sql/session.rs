@@ -75,11 +75,17 @@ pub(super) struct Sessions {
     first_connects: AtomicU32,
 }
 
+/// Length limit of a message or row. All connections together may hold a multiple of it.
+pub(super) fn answer_bytes_max(settings: &LoadSettings) -> usize {
+    let bytes = usize::try_from(settings.answer_bytes_max).unwrap_or(usize::MAX);
+    held::allow(bytes);
+    bytes
+}
+
 impl Sessions {
     pub(super) fn new(settings: &LoadSettings) -> Result<Self, Failure> {
         let work = Arc::new(Work::new(settings)?);
-        let answer_bytes_max = usize::try_from(settings.answer_bytes_max).unwrap_or(usize::MAX);
-        held::allow(answer_bytes_max);
+        let answer_bytes_max = answer_bytes_max(settings);
         Ok(Self {
             work,
             is_prepared: settings.oltp.prepared,

@@ -32,6 +32,11 @@ pub(crate) const SCHEME: Scheme = Scheme {
     open: |settings| {
         let wrong = |text| Failure::new(FailureClass::Configuration, text);
         let place = SqliteTarget::read(&settings.target).map_err(wrong)?;
+        if settings.scripts.is_lua() {
+            let text =
+                "scripts in Lua use MySQL or PostgreSQL: use a target mysql:// or postgres://".to_owned();
+            return Err(wrong(text));
+        }
         Ok(Arc::new(Sqlite::new(place, settings)?))
     },
 };

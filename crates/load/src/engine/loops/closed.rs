@@ -31,6 +31,9 @@ pub(crate) fn work(worker: &mut Worker) {
     while worker.is_ready() {
         let Some((taken, now_ns)) = take(worker, leaves_after_ns) else { return };
         worker.perform(&Started { taken, claim_ns: now_ns, start_ns: now_ns });
+        if worker.is_over() {
+            return;
+        }
         if think != Think::None {
             let rest_ns = rest_ns(think, &mut chance);
             if worker.wait_until(engine.clock.now_ns() + rest_ns).is_none() {

@@ -29,7 +29,12 @@ pub(crate) fn work(worker: &mut Worker) {
         // An event that is already due starts with the stamp of its taking: nothing happens in between.
         let start = if waits { wait(worker, &mut taken, &mut claim_ns) } else { Start::At(claim_ns) };
         match start {
-            Start::At(start_ns) => worker.perform(&Started { taken, claim_ns, start_ns }),
+            Start::At(start_ns) => {
+                worker.perform(&Started { taken, claim_ns, start_ns });
+                if worker.is_over() {
+                    return;
+                }
+            }
             Start::NotInThisPhase => {}
             Start::Never => return,
         }

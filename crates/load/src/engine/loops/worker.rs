@@ -65,6 +65,11 @@ impl Worker {
         false
     }
 
+    /// Whether the script of the events ends this worker.
+    pub(crate) fn is_over(&self) -> bool {
+        self.connection.as_ref().is_some_and(|connection| connection.is_over())
+    }
+
     /// Waits until `due_ns`, and returns the time then; `None` if the run ends before.
     pub(crate) fn wait_until(&mut self, due_ns: u64) -> Option<u64> {
         loop {

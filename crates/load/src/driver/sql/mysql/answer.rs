@@ -11,7 +11,9 @@
 use std::fmt::Write as _;
 
 use super::format::{HEADER_BYTES, PAYLOAD_MAX, kind};
-use crate::driver::sql::broken::{self, shortened, text_of};
+use crate::driver::sql::broken::{self, shortened, state_of, text_of};
+#[cfg(feature = "lua")]
+use crate::lua::rows::Rows;
 use crate::net::held::HeldBytes;
 use crate::workload::statement::ResultRow;
 
@@ -50,11 +52,19 @@ impl Status {
     }
 }
 
-/// Destination of the last row of an answer.
+/// Destination of the rows of an answer.
 pub(super) struct Wanted<'a> {
-    pub(super) row: &'a mut ResultRow,
+    pub(super) keep: Keep<'a>,
     pub(super) columns: &'a mut Vec<Column>,
     pub(super) form: Form,
+}
+
+/// The rows of an answer that are stored.
+pub(super) enum Keep<'a> {
+    Last(&'a mut ResultRow),
+    /// All, as the server sent them.
+    #[cfg(feature = "lua")]
+    All(&'a mut Rows),
 }
 
 /// Encoding of the values in a row.
@@ -172,15 +182,14 @@ impl Reader {
             Part::Columns { left } => {
                 self.bytes_before += payload.len();
                 if let Some(wanted) = wanted {
-                    wanted.columns.push(read_column(payload)?);
+                    wanted.columns.push(wanted.keep.column(payload)?);
                 }
                 self.part = if left == 1 { Part::ColumnsEnd } else { Part::Columns { left: left - 1 } };
             }
             Part::ColumnsEnd => {
                 (self.part, self.bytes_before) = (Part::Rows, 0);
                 if let Some(wanted) = wanted {
-                    wanted.row.clear();
-                    wanted.row.names.extend(wanted.columns.iter().map(|c| c.name.clone()));
+                    wanted.begin();
                 }
             }
             Part::Rows => return self.take_row(payload, wanted),
@@ -194,7 +203,13 @@ impl Reader {
         wanted: &mut Option<Wanted<'_>>,
     ) -> Result<Option<Status>, Broken> {
         match payload.first() {
-            Some(&OK) => return Ok(self.end_result(status_of_ok(payload)?)),
+            Some(&OK) => {
+                let (affected, status) = status_of_ok(payload)?;
+                if let Some(wanted) = wanted {
+                    wanted.keep.done(affected);
+                }
+                return Ok(self.end_result(status));
+            }
             Some(&ERR) => return Err(refusal(payload)),
             Some(&LOCAL_INFILE) => {
                 return Err(Broken::Garbled("the server asks for a file of this machine"));
@@ -252,9 +267,8 @@ impl Reader {
             }
         }
         if let Some(wanted) = wanted {
-            wanted.row.rows += 1;
             let payload = if self.joined.is_empty() { payload } else { &self.joined };
-            read_row(payload, wanted)?;
+            wanted.take(payload, self.bytes_max)?;
         }
         // A row that spans several packets is rare: its buffer is freed.
         (self.joined, self.held, self.bytes_before) = (Vec::new(), HeldBytes::default(), 0);
@@ -265,6 +279,59 @@ impl Reader {
     fn end_result(&mut self, status: Status) -> Option<Status> {
         (self.part, self.bytes_before) = (Part::Head, 0);
         (status.0 & STATUS_MORE_RESULTS == 0).then_some(status)
+    }
+}
+
+impl Wanted<'_> {
+    /// Begins the rows, after the descriptions of their columns.
+    fn begin(&mut self) {
+        match &mut self.keep {
+            Keep::Last(row) => {
+                row.clear();
+                row.names.extend(self.columns.iter().map(|c| c.name.clone()));
+            }
+            #[cfg(feature = "lua")]
+            Keep::All(rows) => {
+                rows.begin_set(self.columns.len());
+                if self.form == Form::Binary {
+                    self.columns.iter().for_each(|column| rows.push_kind(column.kind, column.is_unsigned));
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, payload: &[u8], bytes_max: usize) -> Result<(), Broken> {
+        match &mut self.keep {
+            Keep::Last(row) => {
+                row.rows += 1;
+                read_row(payload, row, self.columns, self.form)
+            }
+            #[cfg(feature = "lua")]
+            Keep::All(rows) => match rows.push_row(payload) {
+                bytes if bytes > bytes_max => Err(Broken::too_long(bytes, bytes_max)),
+                _ => Ok(()),
+            },
+        }
+    }
+}
+
+impl Keep<'_> {
+    /// Reads the description of a column; its name, only if it is of use.
+    fn column(&self, payload: &[u8]) -> Result<Column, Broken> {
+        let column = read_column(payload)?;
+        match self {
+            Self::Last(_) => Ok(Column { name: text_of(column.0), kind: column.1, is_unsigned: column.2 }),
+            #[cfg(feature = "lua")]
+            Self::All(_) => Ok(Column { name: String::new(), kind: column.1, is_unsigned: column.2 }),
+        }
+    }
+
+    /// Notes an answer without rows.
+    fn done(&mut self, _affected: u64) {
+        #[cfg(feature = "lua")]
+        if let Self::All(rows) = self {
+            rows.push_done(_affected);
+        }
     }
 }
 
@@ -282,10 +349,11 @@ pub(super) fn packet(input: &[u8], bytes_max: usize) -> Result<Option<(&[u8], us
     Ok(rest.get(..length).map(|payload| (payload, HEADER_BYTES + length)))
 }
 
-fn status_of_ok(payload: &[u8]) -> Result<Status, Broken> {
+/// Number of rows that a statement changed, and the status.
+fn status_of_ok(payload: &[u8]) -> Result<(u64, Status), Broken> {
     let mut rest = Cursor(&payload[1..]);
-    let (_affected, _last_id) = (rest.length()?, rest.length()?);
-    Ok(Status(u16::from_le_bytes(rest.array()?)))
+    let (affected, _last_id) = (rest.length()?, rest.length()?);
+    Ok((affected, Status(u16::from_le_bytes(rest.array()?))))
 }
 
 /// The error in a packet.
@@ -293,29 +361,33 @@ pub(super) fn refusal(payload: &[u8]) -> Broken {
     let mut rest = Cursor(&payload[1..]);
     let Ok(code) = rest.array() else { return Broken::Garbled("an error is cut short") };
     // A `#` and five characters of SQLSTATE precede the message.
-    let message = if rest.0.first() == Some(&b'#') { rest.0.get(6..).unwrap_or_default() } else { rest.0 };
-    Broken::Refused { code: u16::from_le_bytes(code), message: shortened(message) }
+    let (state, message) = match rest.0.split_first() {
+        Some((b'#', after)) => (state_of(after), after.get(5..).unwrap_or_default()),
+        _ => (state_of(&[]), rest.0),
+    };
+    Broken::Refused { code: u16::from_le_bytes(code), state, message: shortened(message) }
 }
 
-pub(super) fn read_column(payload: &[u8]) -> Result<Column, Broken> {
+/// Name and type of a column, and whether it is unsigned.
+fn read_column(payload: &[u8]) -> Result<(&[u8], u8, bool), Broken> {
     let mut rest = Cursor(payload);
     for _catalog_schema_table_original in 0..4 {
         rest.bytes()?;
     }
-    let name = text_of(rest.bytes()?);
+    let name = rest.bytes()?;
     rest.bytes()?;
     let _length_of_the_rest = rest.length()?;
     let [_, _, _, _, _, _, kind, low, high] = rest.array()?;
-    Ok(Column { name, kind, is_unsigned: u16::from_le_bytes([low, high]) & UNSIGNED != 0 })
+    Ok((name, kind, u16::from_le_bytes([low, high]) & UNSIGNED != 0))
 }
 
-fn read_row(payload: &[u8], wanted: &mut Wanted<'_>) -> Result<(), Broken> {
-    let values = &mut wanted.row.values;
+fn read_row(payload: &[u8], row: &mut ResultRow, columns: &[Column], form: Form) -> Result<(), Broken> {
+    let values = &mut row.values;
     values.clear();
-    match wanted.form {
+    match form {
         Form::Text => {
             let mut rest = Cursor(payload);
-            for _ in wanted.columns.iter() {
+            for _ in columns {
                 values.push(if rest.0.first() == Some(&0xfb) {
                     rest.0 = &rest.0[1..];
                     None
@@ -328,8 +400,8 @@ fn read_row(payload: &[u8], wanted: &mut Wanted<'_>) -> Result<(), Broken> {
             let mut rest = Cursor(payload);
             let [_] = rest.array()?;
             // The first two bits of the map are unused.
-            let nulls = rest.split((wanted.columns.len() + 9) / 8)?;
-            for (i, column) in wanted.columns.iter().enumerate() {
+            let nulls = rest.split((columns.len() + 9) / 8)?;
+            for (i, column) in columns.iter().enumerate() {
                 let is_null = nulls[(i + 2) / 8] >> ((i + 2) % 8) & 1 == 1;
                 values.push(if is_null { None } else { Some(rest.value(column)?) });
             }
@@ -400,7 +472,8 @@ impl PreparedReader {
             self.ends_left = self.ends_left.saturating_sub(1);
         } else if self.columns_left > 0 {
             self.columns_left -= 1;
-            self.columns.push(read_column(payload)?);
+            let (name, kind, is_unsigned) = read_column(payload)?;
+            self.columns.push(Column { name: text_of(name), kind, is_unsigned });
         } else {
             return Err(Broken::Garbled("a prepared statement has more columns than it says"));
         }
@@ -445,26 +518,47 @@ impl<'a> Cursor<'a> {
 
     /// A value of a prepared statement's row, as text.
     fn value(&mut self, column: &Column) -> Result<String, Broken> {
-        let is_unsigned = column.is_unsigned;
-        Ok(match column.kind {
-            kind::TINY if is_unsigned => u8::from_le_bytes(self.array()?).to_string(),
-            kind::TINY => i8::from_le_bytes(self.array()?).to_string(),
-            kind::SHORT | kind::YEAR if is_unsigned => u16::from_le_bytes(self.array()?).to_string(),
-            kind::SHORT | kind::YEAR => i16::from_le_bytes(self.array()?).to_string(),
-            kind::LONG | kind::INT24 if is_unsigned => u32::from_le_bytes(self.array()?).to_string(),
-            kind::LONG | kind::INT24 => i32::from_le_bytes(self.array()?).to_string(),
-            kind::LONGLONG if is_unsigned => u64::from_le_bytes(self.array()?).to_string(),
-            kind::LONGLONG => i64::from_le_bytes(self.array()?).to_string(),
-            kind::FLOAT => f32::from_le_bytes(self.array()?).to_string(),
-            kind::DOUBLE => f64::from_le_bytes(self.array()?).to_string(),
-            kind::DATE | kind::DATETIME | kind::TIMESTAMP => self.moment(column.kind == kind::DATE)?,
-            kind::TIME => self.span()?,
-            _ => text_of(self.bytes()?),
-        })
+        let mut text = String::new();
+        match self.raw_value(column.kind, column.is_unsigned, &mut text)? {
+            Some(bytes) => Ok(text_of(bytes)),
+            None => Ok(text),
+        }
+    }
+
+    /// The bytes of a value that the row has as text; otherwise appends its text to `out`.
+    pub(super) fn raw_value(
+        &mut self,
+        kind: u8,
+        is_unsigned: bool,
+        out: &mut String,
+    ) -> Result<Option<&'a [u8]>, Broken> {
+        // A write to a string cannot fail.
+        let _ = match kind {
+            kind::TINY if is_unsigned => write!(out, "{}", u8::from_le_bytes(self.array()?)),
+            kind::TINY => write!(out, "{}", i8::from_le_bytes(self.array()?)),
+            kind::SHORT | kind::YEAR if is_unsigned => write!(out, "{}", u16::from_le_bytes(self.array()?)),
+            kind::SHORT | kind::YEAR => write!(out, "{}", i16::from_le_bytes(self.array()?)),
+            kind::LONG | kind::INT24 if is_unsigned => write!(out, "{}", u32::from_le_bytes(self.array()?)),
+            kind::LONG | kind::INT24 => write!(out, "{}", i32::from_le_bytes(self.array()?)),
+            kind::LONGLONG if is_unsigned => write!(out, "{}", u64::from_le_bytes(self.array()?)),
+            kind::LONGLONG => write!(out, "{}", i64::from_le_bytes(self.array()?)),
+            kind::FLOAT => write!(out, "{}", f32::from_le_bytes(self.array()?)),
+            kind::DOUBLE => write!(out, "{}", f64::from_le_bytes(self.array()?)),
+            kind::DATE | kind::DATETIME | kind::TIMESTAMP => {
+                self.moment(kind == kind::DATE, out)?;
+                Ok(())
+            }
+            kind::TIME => {
+                self.span(out)?;
+                Ok(())
+            }
+            _ => return self.bytes().map(Some),
+        };
+        Ok(None)
     }
 
     /// A date, or a date and a time; omitted parts are zero.
-    fn moment(&mut self, is_date: bool) -> Result<String, Broken> {
+    fn moment(&mut self, is_date: bool, text: &mut String) -> Result<(), Broken> {
         let [length] = self.array()?;
         let mut bytes = [0; 11];
         bytes
@@ -472,17 +566,17 @@ impl<'a> Cursor<'a> {
             .ok_or(Broken::Garbled("a date is too long"))?
             .copy_from_slice(self.split(length.into())?);
         let [year_low, year_high, month, day, hour, minute, second, micros @ ..] = bytes;
-        let mut text = format!("{:04}-{month:02}-{day:02}", u16::from_le_bytes([year_low, year_high]));
+        // A write to a string cannot fail.
+        let _ = write!(text, "{:04}-{month:02}-{day:02}", u16::from_le_bytes([year_low, year_high]));
         if !is_date {
-            // A write to a string cannot fail.
             let _ = write!(text, " {hour:02}:{minute:02}:{second:02}");
-            write_micros(micros, &mut text);
+            write_micros(micros, text);
         }
-        Ok(text)
+        Ok(())
     }
 
     /// A duration, which may be longer than a day.
-    fn span(&mut self) -> Result<String, Broken> {
+    fn span(&mut self, text: &mut String) -> Result<(), Broken> {
         let [length] = self.array()?;
         let mut bytes = [0; 12];
         bytes
@@ -492,9 +586,10 @@ impl<'a> Cursor<'a> {
         let [is_negative, d0, d1, d2, d3, hour, minute, second, micros @ ..] = bytes;
         let hours = u64::from(u32::from_le_bytes([d0, d1, d2, d3])) * 24 + u64::from(hour);
         let sign = if is_negative == 0 { "" } else { "-" };
-        let mut text = format!("{sign}{hours:02}:{minute:02}:{second:02}");
-        write_micros(micros, &mut text);
-        Ok(text)
+        // A write to a string cannot fail.
+        let _ = write!(text, "{sign}{hours:02}:{minute:02}:{second:02}");
+        write_micros(micros, text);
+        Ok(())
     }
 }
 
@@ -547,7 +642,7 @@ mod tests {
         let whole = packets(&[&[1], COLUMN, END, &row(5), &row(9), END]);
         for step in [1, 3, 4, 7, 1000] {
             let (mut kept, mut columns) = (ResultRow::default(), Vec::new());
-            let wanted = Wanted { row: &mut kept, columns: &mut columns, form: Form::Binary };
+            let wanted = Wanted { keep: Keep::Last(&mut kept), columns: &mut columns, form: Form::Binary };
             assert!(!end_of(&whole, step, Some(wanted)).unwrap().is_in_transaction());
             assert_eq!(
                 (kept.rows, kept.names, kept.values),
@@ -569,7 +664,7 @@ mod tests {
         let (first, second) = row.split_at(PAYLOAD_MAX);
         let whole = packets(&[&[1], COLUMN, END, first, second, END]);
         let (mut kept, mut columns) = (ResultRow::default(), Vec::new());
-        let wanted = Wanted { row: &mut kept, columns: &mut columns, form: Form::Text };
+        let wanted = Wanted { keep: Keep::Last(&mut kept), columns: &mut columns, form: Form::Text };
         end_of(&whole, 1 << 20, Some(wanted)).unwrap();
         assert_eq!(kept.rows, 1);
         // A value that is too long for a variable is stored with one byte more than the limit.
@@ -608,10 +703,11 @@ mod tests {
         let refused = b"\xff\xbd\x04#40001Deadlock found";
         for payloads in [&[&refused[..]][..], &[&[1], COLUMN, END, &[0, 0, 1, 0, 0, 0], &refused[..]]] {
             for step in [1, 5, 1000] {
-                let Err(Broken::Refused { code, message }) = end_of(&packets(payloads), step, None) else {
+                let Err(Broken::Refused { code, message, state }) = end_of(&packets(payloads), step, None)
+                else {
                     panic!()
                 };
-                assert_eq!((code, message.as_str()), (1213, "Deadlock found"));
+                assert_eq!((code, message.as_str(), &state), (1213, "Deadlock found", b"40001"));
             }
         }
     }

@@ -12,6 +12,8 @@ use crate::workload::statement::Parameter;
 const COM_QUERY: u8 = 0x03;
 const COM_STMT_PREPARE: u8 = 0x16;
 const COM_STMT_EXECUTE: u8 = 0x17;
+#[cfg(feature = "lua")]
+const COM_STMT_CLOSE: u8 = 0x19;
 
 /// A statement prepared on the server.
 #[derive(Debug)]
@@ -45,6 +47,14 @@ pub(super) fn write_query(sql: &str, out: &mut Vec<u8>) {
 pub(super) fn write_prepare(sql: &str, out: &mut Vec<u8>) {
     begin(COM_STMT_PREPARE, out);
     out.extend_from_slice(sql.as_bytes());
+    finish(out);
+}
+
+/// Writes a request that closes a prepared statement; the server does not answer.
+#[cfg(feature = "lua")]
+pub(super) fn write_close(id: u32, out: &mut Vec<u8>) {
+    begin(COM_STMT_CLOSE, out);
+    out.extend_from_slice(&id.to_le_bytes());
     finish(out);
 }
 

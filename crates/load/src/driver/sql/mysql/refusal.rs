@@ -8,7 +8,7 @@ use crate::workload::oltp;
 pub(super) fn broken_failure(broken: Broken) -> Failure {
     match broken {
         Broken::Lost(failure) => failure,
-        Broken::Refused { code, message } => refused(code, &message),
+        Broken::Refused { code, message, .. } => refused(code, &message),
         Broken::Garbled(what) => Failure::new(FailureClass::Connection, what),
         Broken::TooLong { bytes, bytes_max } => {
             Failure::new(FailureClass::Connection, too_long_text(bytes, bytes_max))

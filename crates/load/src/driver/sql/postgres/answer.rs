@@ -7,7 +7,9 @@
 //!
 //! <https://www.postgresql.org/docs/current/protocol-message-formats.html>
 
-use crate::driver::sql::broken::{self, shortened, text_of};
+use crate::driver::sql::broken::{self, shortened, state_of, text_of};
+#[cfg(feature = "lua")]
+use crate::lua::rows::Rows;
 use crate::workload::statement::ResultRow;
 
 /// Length limit of a message in a login, and in an answer to a request outside of events.
@@ -28,11 +30,30 @@ pub(super) enum Ready {
     InFailedTransaction,
 }
 
-/// Destination of the last row of an answer.
+/// Destination of the rows of an answer.
 pub(super) struct Wanted<'a> {
-    pub(super) row: &'a mut ResultRow,
+    pub(super) keep: Keep<'a>,
     /// Names of the columns; an answer that describes them replaces them.
     pub(super) columns: &'a mut Vec<String>,
+}
+
+/// The rows of an answer that are stored.
+pub(super) enum Keep<'a> {
+    Last(&'a mut ResultRow),
+    /// All, as the server sent them.
+    #[cfg(feature = "lua")]
+    All(&'a mut Rows),
+}
+
+impl Keep<'_> {
+    /// Whether the number of rows that a statement changed is of use.
+    fn counts(&self) -> bool {
+        match self {
+            Self::Last(_) => false,
+            #[cfg(feature = "lua")]
+            Self::All(_) => true,
+        }
+    }
 }
 
 /// Reads one answer, until the server is ready for the next request.
@@ -92,6 +113,7 @@ impl Reader {
         let Some((kind, length)) = header(input, self.bytes_max)? else { return Ok(Step::More) };
         let is_unseen = match kind {
             b'D' | b'T' => wanted.is_none(),
+            b'C' => !wanted.as_ref().is_some_and(|wanted| wanted.keep.counts()),
             // Completions, notices, settings, notifications, rows of a COPY.
             b'Z' | b'E' | b'G' | b'W' => false,
             _ => true,
@@ -112,8 +134,9 @@ impl Reader {
                 return Ok(Step::Ready(bytes, ready));
             }
             (b'E', _) => self.refused = self.refused.take().or(Some(refusal(body))),
-            (b'D', Some(wanted)) => read_row(body, wanted)?,
-            (b'T', Some(wanted)) => read_names(body, wanted.columns)?,
+            (b'D', Some(wanted)) => wanted.take_row(body, self.bytes_max)?,
+            (b'T', Some(wanted)) => wanted.take_names(body)?,
+            (b'C', Some(wanted)) => wanted.take_end(body),
             _ => return Err(Broken::Garbled("the server wants rows to copy: there are none")),
         }
         Ok(Step::Took(bytes))
@@ -157,7 +180,8 @@ pub(super) fn refusal(body: &[u8]) -> Broken {
         let found = fields.find(|f| f.first() == Some(&wanted));
         found.map_or_else(String::new, |f| shortened(&f[1..]))
     };
-    Broken::Refused { code: field(b'C'), message: field(b'M') }
+    let code = field(b'C');
+    Broken::Refused { state: state_of(code.as_bytes()), code, message: field(b'M') }
 }
 
 const CUT_SHORT: Broken = Broken::Garbled("a message is cut short");
@@ -174,10 +198,46 @@ fn read_names(body: &[u8], names: &mut Vec<String>) -> Result<(), Broken> {
     Ok(())
 }
 
-fn read_row(body: &[u8], wanted: &mut Wanted<'_>) -> Result<(), Broken> {
-    let row = &mut *wanted.row;
+impl Wanted<'_> {
+    fn take_names(&mut self, body: &[u8]) -> Result<(), Broken> {
+        match &mut self.keep {
+            Keep::Last(_) => read_names(body, self.columns),
+            #[cfg(feature = "lua")]
+            Keep::All(rows) => {
+                let (count, _) = body.split_first_chunk().ok_or(CUT_SHORT)?;
+                rows.begin_set(u16::from_be_bytes(*count).into());
+                Ok(())
+            }
+        }
+    }
+
+    fn take_row(&mut self, body: &[u8], _bytes_max: usize) -> Result<(), Broken> {
+        match &mut self.keep {
+            Keep::Last(row) => read_row(body, row, self.columns),
+            #[cfg(feature = "lua")]
+            Keep::All(rows) => match rows.push_row(body) {
+                bytes if bytes > _bytes_max => Err(Broken::too_long(bytes, _bytes_max)),
+                _ => Ok(()),
+            },
+        }
+    }
+
+    /// Reads the end of a statement, such as `UPDATE 3`: the last word is a number of rows, if there is any.
+    fn take_end(&mut self, _tag: &[u8]) {
+        #[cfg(feature = "lua")]
+        if let Keep::All(rows) = &mut self.keep {
+            if !rows.close_set() {
+                let tag = std::str::from_utf8(_tag).unwrap_or_default().trim_end_matches('\0');
+                rows.push_done(tag.rsplit(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0));
+            }
+        }
+    }
+}
+
+fn read_row(body: &[u8], row: &mut ResultRow, columns: &[String]) -> Result<(), Broken> {
     if row.rows == 0 {
-        row.names.clone_from(wanted.columns);
+        row.names.clear();
+        row.names.extend_from_slice(columns);
     }
     row.rows += 1;
     row.values.clear();
@@ -222,7 +282,7 @@ mod tests {
             b"2\0\0\0\x04D\0\0\0\x0f\0\x02\0\0\0\x01\x37\xff\xff\xff\xffC\0\0\0\x0dSELECT 1\0Z\0\0\0\x05T";
         for step in [1, 2, 5, 7, 1000] {
             let (mut row, mut columns) = (ResultRow::default(), vec!["n".to_owned(), "t".to_owned()]);
-            let wanted = Wanted { row: &mut row, columns: &mut columns };
+            let wanted = Wanted { keep: Keep::Last(&mut row), columns: &mut columns };
             assert_eq!(end_of(sent, step, Some(wanted)).unwrap().unwrap(), Ready::InTransaction);
             assert_eq!((row.rows, row.names, row.values), (1, columns, vec![Some("7".to_owned()), None]));
             assert_eq!(end_of(sent, step, None).unwrap().unwrap(), Ready::InTransaction);
@@ -253,7 +313,7 @@ mod tests {
         let error = b"E\0\0\0\x23SERROR\0C40P01\0Mdeadlock found\0\0";
         for after in [&b"Z\0\0\0\x05I"[..], b"", b"Z\0"] {
             let sent = [&error[..], after].concat();
-            let Some(Err(Broken::Refused { code, message })) = end_of(&sent, 3, None) else { panic!() };
+            let Some(Err(Broken::Refused { code, message, .. })) = end_of(&sent, 3, None) else { panic!() };
             assert_eq!((code.as_str(), message.as_str()), ("40P01", "deadlock found"));
         }
         assert!(end_of(b"Z\0\0", 1, None).is_none());

@@ -64,6 +64,17 @@ pub(super) fn write_execute(
     message(b'S', out, |_| {})
 }
 
+/// Writes a request that closes statement `number`.
+#[cfg(feature = "lua")]
+pub(super) fn write_close(number: usize, out: &mut Vec<u8>) -> Result<(), TooLong> {
+    out.clear();
+    message(b'C', out, |out| {
+        out.push(b'S');
+        write_name(number, out);
+    })?;
+    message(b'S', out, |_| {})
+}
+
 fn message(kind: u8, out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) -> Result<(), TooLong> {
     let from = out.len() + 1;
     out.extend_from_slice(&[kind, 0, 0, 0, 0]);

@@ -8,7 +8,7 @@ use crate::workload::oltp;
 pub(super) fn broken_failure(broken: Broken) -> Failure {
     match broken {
         Broken::Lost(failure) => failure,
-        Broken::Refused { code, message } => {
+        Broken::Refused { code, message, .. } => {
             let (class, advice) = class_of(&code);
             let advice = if code == NO_SUCH_TABLE { oltp::advice_on_missing(&message) } else { advice };
             Failure::new(class, format!("{message} (SQLSTATE {code}){advice}"))

@@ -1,0 +1,235 @@
+//! A script in Lua beside its workers: its tables, its commands, `init` and `done`, its report hooks.
+
+use std::sync::{Arc, Mutex};
+
+use record::load::{DataCheck, LoadRecord, LoadSettings, Phase, PreparePolicy, Progress};
+
+use super::aside::{self, Aside};
+use super::look::setup_error;
+use crate::connection::{Cut, Failure};
+use crate::control::progress::Event;
+use crate::control::stop::{Stop, StopLevel};
+use crate::driver::hosts::Hosts;
+use crate::error::LoadError;
+use crate::lua::commands::{self, Hooks, Looked, Reporter};
+use crate::lua::context::{Context, Counts};
+use crate::lua::program::{Failed, Output, Program};
+use crate::lua::state::Report;
+use crate::workload::tables::Prepared;
+
+/// Prepares the tables of a script by the script's own command, by the policy.
+pub(super) fn ensure(
+    program: &Program,
+    settings: &LoadSettings,
+    aside: &Aside,
+) -> Result<Prepared, LoadError> {
+    let mut prepared = Prepared { found: 0, built: 0, rows: 0 };
+    if program.server.is_none() {
+        return Ok(prepared);
+    }
+    let cuts = armed(&aside.cut);
+    let does_prepare = match settings.prepare {
+        PreparePolicy::Never => false,
+        PreparePolicy::Always => {
+            if let Err(error) = execute(program, settings, "cleanup", &cuts) {
+                // A script without that command has nothing to remove.
+                if !matches!(error, LoadError::ScriptText { .. }) {
+                    return Err(error);
+                }
+            }
+            true
+        }
+        PreparePolicy::Auto if settings.check == DataCheck::None => false,
+        PreparePolicy::Auto => match commands::look(program, &cuts) {
+            Ok(Looked::Well) => false,
+            Ok(Looked::Misses) => true,
+            Err(failure) => return Err(setup_error(settings, &failure)),
+        },
+    };
+    if does_prepare {
+        execute(program, settings, "prepare", &cuts)?;
+        prepared.built = 1;
+    }
+    Ok(prepared)
+}
+
+/// Executes a command of the script before a load; what it prints is a message, not a result.
+fn execute(
+    program: &Program,
+    settings: &LoadSettings,
+    command: &str,
+    cuts: &Arc<Mutex<Vec<Cut>>>,
+) -> Result<(), LoadError> {
+    let mut of_command = Program::new(settings, Some(command), program.server.clone());
+    if of_command.output == Output::Stdout {
+        of_command.output = Output::Stderr;
+    }
+    commands::execute(&of_command, cuts)
+}
+
+/// A list of cuts that the cut of a worker cuts.
+fn armed(cut: &Cut) -> Arc<Mutex<Vec<Cut>>> {
+    let cuts: Arc<Mutex<Vec<Cut>>> = Arc::default();
+    let theirs = Arc::clone(&cuts);
+    cut.arm(move || Context::cut_all(&theirs));
+    cuts
+}
+
+/// Executes a command of a script on each host; without a command, only loads the script.
+pub(crate) fn script_command(
+    settings: &LoadSettings,
+    hosts: &Arc<Hosts>,
+    command: Option<&str>,
+    stop: &Stop,
+) -> Result<(), LoadError> {
+    let (settings, hosts) = (settings.clone(), Arc::clone(hosts));
+    let command = command.map(str::to_owned);
+    aside::run(stop, &mut |_| {}, move |aside, _| {
+        let cuts = armed(&aside.cut);
+        for host in hosts.all() {
+            let server = host.driver.script().and_then(|program| program.server.clone());
+            let program = Program::new(&settings, command.as_deref(), server);
+            commands::execute(&program, &cuts).map_err(|error| host.fails(error))?;
+        }
+        Ok(())
+    })
+}
+
+/// The script's state beside the workers.
+pub(super) struct ScriptSide {
+    program: Arc<Program>,
+    reporter: Reporter,
+    hooks: Hooks,
+    /// Cuts the connections of that state.
+    cut: Cut,
+    threads: u32,
+    interval_s: f64,
+    percentile: f64,
+    is_open_loop: bool,
+    /// Counts at the end of the last interval, and at the beginning of the measured phase.
+    last: Counts,
+    first: Counts,
+}
+
+impl ScriptSide {
+    /// Loads the script of a load and calls `init`; `None` if the load has no script in Lua.
+    pub(super) fn begin(
+        settings: &LoadSettings,
+        hosts: &Hosts,
+        stop: &Stop,
+    ) -> Result<Option<Self>, LoadError> {
+        let Some(program) = hosts.driver().script() else { return Ok(None) };
+        let cut = Cut::default();
+        let reporter = Reporter::start(Arc::clone(program), armed(&cut))?;
+        let mut side = Self {
+            program: Arc::clone(program),
+            reporter,
+            hooks: Hooks::default(),
+            cut,
+            threads: settings.threads,
+            interval_s: settings.interval.as_secs_f64(),
+            percentile: percentile(settings),
+            is_open_loop: settings.pace.as_open().is_some(),
+            last: Counts::default(),
+            first: Counts::default(),
+        };
+        match side.reporter.answer(&|| stop.is_requested()) {
+            Some(Ok(hooks)) => side.hooks = hooks,
+            Some(Err(failure)) => return Err(setup_error(settings, &failure)),
+            None => {
+                side.cut.cut();
+                return Err(LoadError::Interrupted);
+            }
+        }
+        Ok(Some(side))
+    }
+
+    /// Passes an event of the run on to the report hooks.
+    pub(super) fn follow(&mut self, event: &Event, stop: &Stop) {
+        match event {
+            Event::PhaseStarts { phase: Phase::Measure, .. } => {
+                self.first = self.program.counts();
+                self.last = self.first;
+            }
+            Event::Interval(progress) if progress.phase == Phase::Measure => self.interval(progress, stop),
+            _ => {}
+        }
+    }
+
+    fn interval(&mut self, progress: &Progress, stop: &Stop) {
+        let counts = self.program.counts();
+        let before = std::mem::replace(&mut self.last, counts);
+        // The rest at the end of a phase is part of the whole, and no interval.
+        if !self.hooks.intermediate || progress.interval_s < 0.99 * self.interval_s {
+            return;
+        }
+        let latency_ns = progress.latency.quantile_ns(self.percentile / 100.0).unwrap_or(0);
+        let report = Report {
+            threads: self.threads,
+            interval_s: progress.interval_s,
+            total_s: progress.t_s,
+            events: (progress.achieved_per_s * progress.interval_s).round(),
+            counts: difference(counts, before),
+            latency_pct_s: latency_ns as f64 * 1e-9,
+            latency_s: None,
+            queue: self.is_open_loop.then_some((progress.backlog, u64::from(self.threads))),
+        };
+        self.call("report_intermediate", report, stop);
+    }
+
+    /// Calls the cumulative hook and `done`.
+    pub(super) fn end(&mut self, record: &LoadRecord, stop: &Stop) {
+        if self.hooks.cumulative {
+            let latency = record.response.as_ref().unwrap_or(&record.service);
+            let latency = &latency.known;
+            let summary = latency.summary();
+            let seconds = |ns: f64| ns * 1e-9;
+            let sum = |mean_ns: f64| seconds(mean_ns * latency.count() as f64);
+            let report = Report {
+                threads: 0,
+                interval_s: record.measured.as_secs_f64(),
+                total_s: record.measured.as_secs_f64(),
+                events: record.counts.done as f64,
+                counts: difference(self.program.counts(), self.first),
+                latency_pct_s: latency.quantile_ns(self.percentile / 100.0).unwrap_or(0) as f64 * 1e-9,
+                latency_s: summary.map(|s| {
+                    [seconds(s.min_ns as f64), seconds(s.max_ns as f64), seconds(s.mean_ns), sum(s.mean_ns)]
+                }),
+                queue: None,
+            };
+            self.call("report_cumulative", report, stop);
+        }
+        self.reporter.done();
+        self.wait(stop);
+    }
+
+    fn call(&mut self, hook: &'static str, report: Report, stop: &Stop) {
+        self.reporter.report(hook, report);
+        self.wait(stop);
+    }
+
+    /// Waits for the script; a stop at once does not wait, and cuts its connections.
+    fn wait(&mut self, stop: &Stop) {
+        match self.reporter.answer(&|| stop.level() == StopLevel::Now) {
+            Some(Ok(_)) => {}
+            Some(Err(Failure { text, .. })) => self.program.fail(Failed { text, is_usage: false }),
+            None => self.cut.cut(),
+        }
+    }
+}
+
+fn difference(after: Counts, before: Counts) -> Counts {
+    Counts {
+        other: after.other - before.other,
+        reads: after.reads - before.reads,
+        writes: after.writes - before.writes,
+        errors: after.errors - before.errors,
+        reconnects: after.reconnects - before.reconnects,
+    }
+}
+
+/// The percentile that report hooks get.
+fn percentile(settings: &LoadSettings) -> f64 {
+    let given = settings.scripts.defines.iter().rev().find(|(name, _)| name == "percentile");
+    given.and_then(|(_, value)| value.parse().ok()).unwrap_or(95.0)
+}

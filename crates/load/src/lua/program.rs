@@ -1,0 +1,252 @@
+//! A script with its options, shared by all states that run it.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use record::load::LoadSettings;
+
+use crate::lua::context::{Counters, Counts};
+use crate::lua::laws::Unique;
+use crate::lua::options::{OptionValue, OptionValues};
+use crate::lua::server::Server;
+use crate::schedule::random::Random;
+
+/// Separates the random streams of states from those of events.
+const STATE_SALT: u64 = 0x006c_7561;
+
+/// Place of the text that scripts print.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Output {
+    /// Standard output.
+    Stdout,
+    /// Standard error: standard output has a document.
+    Stderr,
+    /// Discarded.
+    Nowhere,
+}
+
+impl Output {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Stdout => "stdout",
+            Self::Stderr => "stderr",
+            Self::Nowhere => "nowhere",
+        }
+    }
+}
+
+/// Where the scripts of this process print.
+static OUTPUT: AtomicU64 = AtomicU64::new(0);
+
+/// Sets where the scripts of this process print.
+pub fn print_to(output: Output) {
+    OUTPUT.store(output as u64, Ordering::SeqCst);
+}
+
+fn output() -> Output {
+    match OUTPUT.load(Ordering::SeqCst) {
+        1 => Output::Stderr,
+        2 => Output::Nowhere,
+        _ => Output::Stdout,
+    }
+}
+
+/// A script, what it was given, and what its states share.
+pub(crate) struct Program {
+    /// Name of the file, as the user wrote it.
+    pub(crate) name: String,
+    pub(crate) text: String,
+    /// Options that were given: name and value.
+    pub(crate) given: Vec<(String, String)>,
+    /// Options that every script has, from the settings of the load.
+    pub(crate) common: OptionValues,
+    /// `run`, or another command; `None` if the script is only loaded.
+    pub(crate) command: Option<String>,
+    pub(crate) output: Output,
+    pub(crate) server: Option<Arc<dyn Server>>,
+    pub(crate) is_prepared: bool,
+    pub(crate) threads: u32,
+    pub(crate) unique: Arc<Unique>,
+    seed: u64,
+    states: AtomicU64,
+    counters: Mutex<Vec<Arc<Counters>>>,
+    failed: OnceLock<Failed>,
+}
+
+/// Failure of a script itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failed {
+    pub(crate) text: String,
+    /// Whether its text or its options are wrong, and nothing has run.
+    pub(crate) is_usage: bool,
+}
+
+impl Program {
+    /// The script of a load, to run it or to execute a command.
+    ///
+    /// # Panics
+    ///
+    /// The settings have no script.
+    pub(crate) fn new(
+        settings: &LoadSettings,
+        command: Option<&str>,
+        server: Option<Arc<dyn Server>>,
+    ) -> Self {
+        let file = settings.scripts.files.first().expect("a load of a script has one");
+        let mut random = Random::of(settings.seed ^ STATE_SALT, u64::MAX);
+        let is_off =
+            |(name, value): &(String, String)| name.replace('_', "-") == "db-ps-mode" && value == "disable";
+        let is_prepared = settings.oltp.prepared && !settings.scripts.defines.iter().any(is_off);
+        Self {
+            name: file.name.clone(),
+            text: without_shebang(&file.text),
+            given: settings.scripts.defines.clone(),
+            common: common(settings, server.as_deref()),
+            command: command.map(str::to_owned),
+            output: output(),
+            server,
+            is_prepared,
+            threads: settings.threads,
+            unique: Arc::new(Unique::new(&mut random)),
+            seed: settings.seed,
+            states: AtomicU64::new(0),
+            counters: Mutex::default(),
+            failed: OnceLock::new(),
+        }
+    }
+
+    /// A script of which only the declarations matter.
+    pub(crate) fn to_describe(name: &str, text: &str, command: Option<&str>) -> Self {
+        Self {
+            name: name.to_owned(),
+            text: without_shebang(text),
+            given: Vec::new(),
+            common: OptionValues::default(),
+            command: command.map(str::to_owned),
+            output: Output::Nowhere,
+            server: None,
+            is_prepared: true,
+            threads: 1,
+            unique: Arc::new(Unique::new(&mut Random::of(0, 0))),
+            seed: 0,
+            states: AtomicU64::new(0),
+            counters: Mutex::default(),
+            failed: OnceLock::new(),
+        }
+    }
+
+    /// Random numbers of a new state, outside of events.
+    pub(crate) fn random_of_state(&self) -> Random {
+        Random::of(self.seed ^ STATE_SALT, self.states.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Counters of a new state.
+    pub(crate) fn counters(&self) -> Arc<Counters> {
+        let counters = Arc::new(Counters::default());
+        self.counters.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&counters));
+        counters
+    }
+
+    /// Counts of all states.
+    pub(crate) fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        for counters in &*self.counters.lock().unwrap_or_else(PoisonError::into_inner) {
+            counters.add_to(&mut counts);
+        }
+        counts
+    }
+
+    /// Records that the script itself has failed; the first failure is reported.
+    pub(crate) fn fail(&self, failed: Failed) {
+        let _ = self.failed.set(failed);
+    }
+
+    /// Failure of the script itself.
+    pub(crate) fn failure(&self) -> Option<&Failed> {
+        self.failed.get()
+    }
+
+    /// Words of the command line, as sysbench would have them.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let options = self.given.iter().map(|(name, value)| format!("--{name}={value}"));
+        options.chain([self.name.clone()]).chain(self.command.clone()).collect()
+    }
+
+    /// Search path of `require`: sysbench's, and the script's own folder at the end.
+    pub(crate) fn path(&self, variable: impl Fn(&str) -> Option<String>) -> (String, String) {
+        let home = variable("HOME");
+        let (mut path, mut native) = (vec!["./?.lua".to_owned(), "./?/init.lua".to_owned()], Vec::new());
+        path.push("./src/lua/?.lua".to_owned());
+        native.push("./?.so".to_owned());
+        if let Some(home) = home {
+            for version in ["5.1/", ""] {
+                path.push(format!("{home}/.luarocks/share/lua/{version}?.lua"));
+                path.push(format!("{home}/.luarocks/share/lua/{version}?/init.lua"));
+                native.push(format!("{home}/.luarocks/lib/lua/{version}?.so"));
+            }
+        }
+        for folder in ["/usr/local/share/lua/5.1", "/usr/share/lua/5.1", "/usr/share/sysbench"] {
+            path.push(format!("{folder}/?.lua"));
+        }
+        native.extend(["/usr/local/lib/lua/5.1/?.so", "/usr/lib/lua/5.1/?.so"].map(str::to_owned));
+        let folder = self.name.rsplit_once('/').map_or(".", |(folder, _)| folder);
+        path.push(format!("{folder}/?.lua"));
+        let with = |name: &str, usual: String| match variable(name) {
+            Some(own) if own.contains(";;") => own.replace(";;", &format!(";{usual};")),
+            Some(own) => own,
+            None => usual,
+        };
+        let unique: Vec<String> = {
+            let mut seen = BTreeSet::new();
+            path.into_iter().filter(|p| seen.insert(p.clone())).collect()
+        };
+        (with("LUA_PATH", unique.join(";")), with("LUA_CPATH", native.join(";")))
+    }
+}
+
+/// The text without a first line that names an interpreter; the other lines keep their numbers.
+fn without_shebang(text: &str) -> String {
+    if text.starts_with('#') { format!("--{text}") } else { text.to_owned() }
+}
+
+/// Options that sysbench has itself, as far as scripts read them.
+fn common(settings: &LoadSettings, server: Option<&dyn Server>) -> OptionValues {
+    let mut values = OptionValues::default();
+    let mut number = |name: &str, number: f64| values.push(name, OptionValue::Number(number));
+    number("threads", settings.threads.into());
+    number("events", settings.events_max.unwrap_or(0) as f64);
+    number("time", settings.time.as_secs_f64());
+    number("warmup_time", settings.warmup.as_secs_f64());
+    number("rate", settings.pace.per_s().unwrap_or(0.0));
+    number("report_interval", settings.interval.as_secs_f64());
+    number("rand_seed", settings.seed as f64);
+    let driver = server.map_or("", |server| server.driver()).to_owned();
+    values.push("db_driver", OptionValue::Text(driver));
+    let mode = if settings.oltp.prepared { "auto" } else { "disable" };
+    values.push("db_ps_mode", OptionValue::Text(mode.to_owned()));
+    for name in ["debug", "validate", "histogram"] {
+        values.push(name, OptionValue::Switch(false));
+    }
+    values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modules_are_found_where_sysbench_finds_them_and_beside_the_script() {
+        let program = Program::to_describe("a/b/tpcc.lua", "#!/usr/bin/env sysbench\nx()", Some("run"));
+        assert_eq!(program.text, "--#!/usr/bin/env sysbench\nx()");
+        let (path, native) = program.path(|name| (name == "HOME").then(|| "/home/ann".to_owned()));
+        for expected in ["./?.lua", "/home/ann/.luarocks/share/lua/5.1/?.lua", "/usr/share/sysbench/?.lua"] {
+            assert!(path.split(';').any(|p| p == expected), "{path}");
+        }
+        assert!(path.ends_with(";a/b/?.lua") && native.contains("./?.so"), "{path} {native}");
+        let (path, _) = program.path(|name| (name == "LUA_PATH").then(|| "/x/?.lua;;/y".to_owned()));
+        assert!(path.starts_with("/x/?.lua;./?.lua;") && path.ends_with(";/y"), "{path}");
+        let (path, _) = program.path(|name| (name == "LUA_PATH").then(|| "/x/?.lua".to_owned()));
+        assert_eq!(path, "/x/?.lua");
+    }
+}

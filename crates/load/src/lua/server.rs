@@ -1,0 +1,113 @@
+//! A server as a script sees it: connections that execute any statement.
+
+use crate::connection::{Cut, Failure, FailureClass, Idle};
+use crate::lua::rows::{RawRow, Rows};
+use crate::workload::statement::{Parameter, Quoting, StatementText};
+
+/// The server of a script.
+pub(crate) trait Server: Send + Sync {
+    /// Name of the driver, as scripts know it: `mysql` or `pgsql`.
+    fn driver(&self) -> &'static str;
+
+    /// Opens a connection.
+    fn open(&self, cut: &Cut) -> Result<Box<dyn Client>, Failure>;
+
+    /// Name and version of the server.
+    fn version(&self, cut: &Cut) -> Result<String, Failure>;
+}
+
+/// A connection of a script. Stores each answer whole, as scripts may read it in any order.
+pub(crate) trait Client {
+    /// Executes a statement given as text.
+    fn query(&mut self, sql: &str, rows: &mut Rows) -> Result<(), Refused>;
+
+    /// Prepares a statement and returns its number.
+    fn prepare(&mut self, statement: &StatementText) -> Result<usize, Refused>;
+
+    /// Executes a prepared statement.
+    fn execute(
+        &mut self,
+        statement: usize,
+        parameters: &[Parameter<'_>],
+        rows: &mut Rows,
+    ) -> Result<(), Refused>;
+
+    /// Forgets a prepared statement.
+    fn close(&mut self, statement: usize);
+
+    /// Characters that are doubled in a quoted text.
+    fn quoting(&self) -> Quoting;
+
+    /// Decodes the values of a row.
+    fn decode(&self, row: RawRow<'_>, values: &mut Values) -> Result<(), Failure>;
+
+    /// Whether a transaction may be open after a failure.
+    fn may_be_in_transaction(&self) -> bool;
+
+    /// State of the connection, without waiting.
+    fn idle(&mut self) -> Idle;
+}
+
+/// A statement that a server refused, or a connection that failed.
+#[derive(Debug, Clone)]
+pub(crate) struct Refused {
+    /// The server's number; 0 if it has none.
+    pub(crate) errno: i32,
+    pub(crate) state: [u8; 5],
+    /// The server's message alone.
+    pub(crate) message: String,
+    /// Class and message with advice.
+    pub(crate) failure: Failure,
+    /// Whether an event begins again after this error, whatever the script ignores.
+    pub(crate) restarts: bool,
+    /// Whether this kind of statement can only be sent as text.
+    pub(crate) is_unpreparable: bool,
+}
+
+impl Refused {
+    /// The connection is gone.
+    ///
+    /// - `errno`: the number by which scripts recognize it.
+    pub(crate) fn lost(errno: i32, failure: Failure) -> Self {
+        let class = FailureClass::Connection;
+        let message = failure.text.clone();
+        let failure = Failure { class, ..failure };
+        Self { errno, state: *b"08S01", message, failure, restarts: true, is_unpreparable: false }
+    }
+
+    /// A statement that cannot be sent.
+    pub(crate) fn unsendable(text: &str) -> Self {
+        let failure = Failure::new(FailureClass::Application, text);
+        let message = text.to_owned();
+        Self { errno: 0, state: *b"HY000", message, failure, restarts: false, is_unpreparable: false }
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        self.failure.class == FailureClass::Connection
+    }
+}
+
+/// Decoded values of a row: text within the row, or text written here.
+#[derive(Debug, Default)]
+pub(crate) struct Values {
+    /// Text of values that the row has in another form.
+    pub(crate) text: String,
+    pub(crate) each: Vec<Value>,
+}
+
+/// Position of a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Value {
+    Null,
+    /// Offset and length in the row.
+    InRow(usize, usize),
+    /// Offset and length in [`Values::text`].
+    Written(usize, usize),
+}
+
+impl Values {
+    pub(crate) fn clear(&mut self) {
+        self.text.clear();
+        self.each.clear();
+    }
+}
