@@ -10,11 +10,11 @@ use record::load::rules;
 use record::printable::Form;
 
 use crate::setting_values::refusal;
-use crate::{cmd, screen};
+use crate::{cmd, help, screen};
 
 /// A performance lab in one binary: steady load, true observation, fair bake-offs, a page at the end.
 #[derive(Debug, clap::Parser)]
-#[command(name = "bakeoff", version, propagate_version = true, after_help = EXIT_CODES)]
+#[command(name = "bakeoff", version, propagate_version = true, after_long_help = EXIT_CODES)]
 pub(crate) struct Cli {
     /// Where runs are kept; by default the folder that the variable `BAKEOFF_ARCHIVE` names, else the XDG data folder
     #[arg(long, global = true, value_name = "DIR")]
@@ -35,7 +35,7 @@ impl Cli {
     ///
     /// A command line that clap rejects, or an option that does not apply to the target.
     pub(crate) fn read() -> Result<Self, clap::Error> {
-        let mut command = Self::command();
+        let mut command = help::arranged(Self::command());
         let matches = command.try_get_matches_from_mut(std::env::args_os())?;
         let cli = Self::from_arg_matches(&matches)?;
         let Some((name, matches)) = matches.subcommand() else { return Ok(cli) };

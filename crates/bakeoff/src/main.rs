@@ -6,6 +6,7 @@ mod cli;
 mod cmd;
 mod confine;
 mod exit;
+mod help;
 mod impossible;
 mod load_options;
 mod load_screen;

@@ -6,7 +6,7 @@ pub mod junit;
 use analysis::{GateComparison, GateOutcome, GateResult};
 use record::gate::{Gate, GateRule, OnInconclusive};
 
-use crate::number::{change, change_interval, metric_value};
+use crate::number::{change, change_interval, metric_value, outward};
 use crate::words::{at, configuration, plural};
 
 /// `p99 <= 20ms`.
@@ -36,7 +36,8 @@ pub(crate) fn measured(gate: &Gate, of: &GateComparison) -> String {
             format!("{} {}", change(*middle), change_interval(*low, *high))
         }
         (Ok(middle), Ok(low), Ok(high)) => {
-            format!("{} [{}, {}]", value(*middle), value(*low), value(*high))
+            let (low, high) = outward((*low, *high), value);
+            format!("{} [{low}, {high}]", value(*middle))
         }
         (_, Ok(low), Err(_)) => format!("at least {}", value(*low)),
         _ => "no value".to_owned(),

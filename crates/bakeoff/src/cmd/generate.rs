@@ -18,11 +18,13 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum What {
     /// The man page of bakeoff, or of one of its commands
+    #[command(after_help = "Examples:\n  bakeoff generate man > bakeoff.1\n  bakeoff generate man load > bakeoff-load.1")]
     Man {
         /// A command, such as `load`
         command: Option<String>,
     },
     /// Completions for a shell
+    #[command(after_help = "Examples:\n  bakeoff generate completions bash > bakeoff.bash")]
     Completions {
         /// The shell
         shell: clap_complete::Shell,

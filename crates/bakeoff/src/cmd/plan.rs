@@ -21,16 +21,19 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum What {
     /// Say everything that is wrong with a plan, with line and column
+    #[command(after_help = "Examples:\n  bakeoff plan check plans/sqlite-journal.toml")]
     Check {
         /// The plan
         plan: PathBuf,
     },
     /// Say what a plan will do: every value, the order drawn, time and power
+    #[command(after_help = "Examples:\n  bakeoff plan explain plans/sqlite-journal.toml")]
     Explain {
         /// The plan
         plan: PathBuf,
     },
     /// Print the JSON Schema of a plan, for editors
+    #[command(after_help = "Examples:\n  bakeoff plan schema > bakeoff-plan.json")]
     Schema,
 }
 

@@ -91,7 +91,12 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         return compare(args, [&files[0], &files[1]], global, out);
     }
     signals::stop_on_interrupt()?;
-    let (profile, is_whole) = take(args)?;
+    let mut screen = Screen::new();
+    let countdown = Countdown::of(&mut screen, "sampling", args.time);
+    let taken = take(args);
+    drop(countdown);
+    screen.clear();
+    let (profile, is_whole) = taken?;
     if global.json {
         print_json(out, &report::json::profile(&profile))?;
     } else if args.folded {

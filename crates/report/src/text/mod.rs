@@ -33,7 +33,7 @@ pub use bakeoff::{bakeoff, comparisons};
 pub use block_io::{IoHistogram, IoView, io_interval};
 pub use command::command;
 pub use cpu::cpu_interval;
-pub use hosts::hosts;
+pub use hosts::{Facts, hosts};
 pub use instruments::instruments;
 pub(crate) use load::{P99, latency_cell, on_paper};
 pub use load::{load_record, progress_header, progress_line, rate_change};
