@@ -58,7 +58,11 @@ impl Cli {
     /// Whether the command reads files that may be untrusted.
     pub(crate) fn reads_what_others_wrote(&self) -> bool {
         match &self.command {
-            Command::Report(_) | Command::Runs(_) | Command::Host(_) | Command::Import(_) => true,
+            Command::Report(_)
+            | Command::Reproduce(_)
+            | Command::Runs(_)
+            | Command::Host(_)
+            | Command::Import(_) => true,
             Command::Profile(args) => args.compares(),
             _ => false,
         }
@@ -93,6 +97,7 @@ pub(crate) enum Command {
     Scale(cmd::scale::Args),
     Dder(cmd::dder::Args),
     Report(cmd::report::Args),
+    Reproduce(cmd::reproduce::Args),
     Runs(cmd::runs::Args),
     Cpu(cmd::cpu::Args),
     Io(cmd::io::Args),

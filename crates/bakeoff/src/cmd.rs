@@ -23,6 +23,7 @@ pub(crate) mod profile;
 pub(crate) mod prove;
 pub(crate) mod record;
 pub(crate) mod report;
+pub(crate) mod reproduce;
 pub(crate) mod run;
 pub(crate) mod runs;
 pub(crate) mod scale;
@@ -55,6 +56,7 @@ pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> anyhow::Result<Exit> {
         Command::Dder(args) => dder::run(args, &global, out),
         Command::Scale(args) => scale::run(args, &global, out),
         Command::Report(args) => report::run(args, &global, out),
+        Command::Reproduce(args) => reproduce::run(args, &global, out),
         Command::Runs(args) => runs::run(args, &global, out),
         Command::Cpu(args) => cpu::run(args, &global, out),
         Command::Io(args) => io::run(args, &global, out),

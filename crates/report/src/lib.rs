@@ -9,6 +9,8 @@ pub mod gates;
 pub mod identity;
 pub mod json;
 pub mod page;
+pub mod proofread;
+pub mod provenance;
 pub mod text;
 
 mod chart;

@@ -1,34 +1,52 @@
-//! `bakeoff report`: the page of a bake-off or of a load.
+//! `bakeoff report`: the page of one run or of several bake-offs, and the check of a page.
+
+mod proofread;
+mod view;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use archive::whole_file;
+use archive::{Archive, whole_file};
 use record::run::{RunId, RunKind};
 use report::Form;
 use report::identity::Hidden;
+use report::page::Member;
+use report::provenance::{Provenance, Repeat};
 use serde_json::json;
 
+use self::view::Viewer;
 use crate::cmd::runs::{find_of, show};
 use crate::cmd::{Global, experiment, print_json};
 use crate::confine::Reader;
 use crate::exit::Exit;
 use crate::screen::Screen;
 
-/// Write the page of a bake-off or of a load: one offline file, HTML or Markdown
+/// Write the page of a run, or of several bake-offs: one offline file, HTML or Markdown
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = EXAMPLES,
+    group = clap::ArgGroup::new("what").required(true).multiple(true).args(["run", "compare", "verify"])
+)]
 pub(crate) struct Args {
-    /// A whole name, a beginning that only it has, or `latest`
-    run: String,
+    /// Short name, id, its unique prefix, or `latest`
+    run: Option<String>,
 
     /// Where to: a name that ends in .html or .md; without it, Markdown on standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Of a scale or dder run: also hold it against this one
-    #[arg(long, value_name = "RUN")]
-    compare: Option<String>,
+    /// Put these bake-offs on one page, or two scale or dder runs
+    #[arg(long, value_name = "RUN", num_args = 1..)]
+    compare: Vec<String>,
+
+    /// Show the page in a browser ($BROWSER, else xdg-open); without -o it is NAME.html here
+    #[arg(long)]
+    open: bool,
+
+    /// Write nothing: compare every number of this page with the archive
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["run", "compare", "output", "open", "identify"])]
+    verify: Option<PathBuf>,
 
     /// Also the host's name, the kernel's and our own command line, and whole home paths: left out of pages otherwise
     #[arg(long)]
@@ -43,85 +61,164 @@ pub(crate) struct Args {
     force: bool,
 }
 
+const EXAMPLES: &str = "\
+Examples:
+  bakeoff report latest -o page.html
+  bakeoff report latest --open
+  bakeoff report latest                             Markdown, on standard output
+  bakeoff report --compare 8c1fe2 9d02aa -o both.html    several bake-offs on one page
+  bakeoff report --verify page.html                 each number of a page against the archive";
+
 /// Kinds of runs that have a page; `latest` is the newest of these.
 const HAVE_PAGES: [RunKind; 4] = [RunKind::Bakeoff, RunKind::Load, RunKind::Scale, RunKind::Dder];
 
 pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    if global.json && args.output.is_none() {
-        return show(&args.run, report::text::Detail::Brief, global, out);
+    if let Some(page) = &args.verify {
+        return proofread::run(page, args.verbose, global, out);
     }
-    let form = args.output.as_deref().map_or(Ok(Form::Markdown), form_of)?;
-    global.confine(Reader::default().writes_file(args.output.as_deref()), "report", args.verbose)?;
-    let archive = global.archive()?;
-    let id = find_of(&archive, &args.run, &HAVE_PAGES)?;
-    let mut hidden = Hidden::default();
-    let page = if archive.is_bakeoff(id) {
-        let mut bakeoff = archive.bakeoff(id)?;
-        if !args.identify {
-            hidden = Hidden::in_bakeoff(&mut bakeoff);
-        }
-        if experiment::is_kind(bakeoff.header.kind) {
-            let other =
-                args.compare.as_deref().map(|text| experiment::find(&archive, text, bakeoff.header.kind));
-            let mut other = other.transpose()?;
-            if let Some(other) = &other {
-                // The archived run, with the facts that its page hides: the comparison needs them.
-                let this = archive.bakeoff(id)?;
-                let plan = runner::archived_plan(&this).map_err(crate::cmd::run::of_runner)?;
-                experiment::comparable(&plan, &this.environment.facts, None, other, args.force)?;
-            }
-            if let Some(other) = other.as_mut().filter(|_| !args.identify) {
-                hidden.also(Hidden::in_bakeoff(other));
-            }
-            let page = report::render(&experiment::page(&bakeoff, other.as_ref()), form);
-            return write(args, &page, &hidden, id, global, out);
-        }
-        refuse_compare(args, id)?;
-        let comparisons = analysis::compare(&bakeoff);
-        report::render(&report::page::bakeoff(&bakeoff, &comparisons), form)
-    } else {
-        refuse_compare(args, id)?;
-        let mut run = archive.run_for_drawing(id, report::PLACES_MAX)?;
-        if !args.identify {
-            hidden = Hidden::in_run(&mut run);
-        }
-        report::render(&report::page::load(&run), form)
+    let names: Vec<&String> = args.run.iter().chain(&args.compare).collect();
+    if let [name] = names[..]
+        && global.json
+        && args.output.is_none()
+        && !args.open
+    {
+        return show(name, report::text::Detail::Brief, global, out);
+    }
+    // Only the archive knows the name of a page that the user did not name.
+    let own_name = || Ok::<_, anyhow::Error>(PathBuf::from(format!("{}.html", global.short_name(found(names[0], global)?))));
+    let path = match &args.output {
+        Some(path) => Some(path.clone()),
+        None if args.open => Some(own_name()?),
+        None => None,
     };
-    write(args, &page, &hidden, id, global, out)
+    let form = path.as_deref().map_or(Ok(Form::Markdown), form_of)?;
+    // A confined process starts no program: the viewer waits for the page.
+    let viewer = path.as_deref().filter(|_| args.open).map(Viewer::waiting).transpose()?;
+    global.confine(Reader::default().writes_file(path.as_deref()), "report", args.verbose)?;
+    let archive = global.archive()?;
+    let ids = ids(&archive, &names)?;
+    let page = made(&archive, &ids, Made { identify: args.identify, force: args.force, form })?;
+    write(path.as_deref(), &page, &ids, global, out)?;
+    if let (Some(viewer), Some(path)) = (viewer, &path) {
+        viewer.show(path);
+    }
+    Ok(Exit::Good)
 }
 
-fn refuse_compare(args: &Args, id: RunId) -> anyhow::Result<()> {
-    if args.compare.is_none() {
-        return Ok(());
+fn found(name: &str, global: &Global) -> anyhow::Result<RunId> {
+    find_of(&global.archive()?, name, &HAVE_PAGES)
+}
+
+/// The runs of these names; `latest` among the others is of the first one's kind.
+fn ids(archive: &Archive, names: &[&String]) -> anyhow::Result<Vec<RunId>> {
+    let Some((first, others)) = names.split_first() else { return Ok(Vec::new()) };
+    let first = find_of(archive, first, &HAVE_PAGES)?;
+    let kind = if archive.is_bakeoff(first) { archive.bakeoff(first)?.header.kind } else { RunKind::Load };
+    let mut ids = vec![first];
+    for name in others {
+        ids.push(find_of(archive, name, &[kind])?);
     }
-    Err(Exit::Usage.with(format!("--compare: {id} is not a scale or dder run")))
+    Ok(ids)
+}
+
+/// How a page is made.
+#[derive(Debug, Clone, Copy)]
+struct Made {
+    /// Whether it names the machine.
+    identify: bool,
+    /// Whether runs that differ in more than the machine are compared.
+    force: bool,
+    form: Form,
+}
+
+/// The page of these runs, with its provenance.
+fn made(archive: &Archive, ids: &[RunId], how: Made) -> anyhow::Result<String> {
+    let (page, kind, repeat, hidden) = match ids {
+        [id] if !archive.is_bakeoff(*id) => of_run(archive, *id, how)?,
+        [first, rest @ ..] if archive.is_bakeoff(*first) => of_bakeoffs(archive, *first, rest, how)?,
+        _ => return Err(Exit::Usage.with("--compare: a load has a page of its own; bake-offs can share one")),
+    };
+    let provenance = Provenance {
+        runs: ids.iter().map(ToString::to_string).collect(),
+        kind: kind.word().to_owned(),
+        identify: how.identify,
+        written_by: env!("CARGO_PKG_VERSION").to_owned(),
+        repeat,
+    };
+    let page = provenance.put_into(&page, how.form);
+    Ok(if how.identify { page } else { hidden.from_page(&page) })
+}
+
+type Parts = (String, RunKind, Repeat, Hidden);
+
+fn of_run(archive: &Archive, id: RunId, how: Made) -> anyhow::Result<Parts> {
+    let mut run = archive.run_for_drawing(id, report::PLACES_MAX)?;
+    let hidden = if how.identify { Hidden::default() } else { Hidden::in_run(&mut run) };
+    let page = report::render(&report::page::load(&run), how.form);
+    Ok((page, run.header.kind, Repeat::run(&run), hidden))
+}
+
+fn of_bakeoffs(archive: &Archive, first: RunId, rest: &[RunId], how: Made) -> anyhow::Result<Parts> {
+    let mut hidden = Hidden::default();
+    let mut bakeoffs = Vec::new();
+    for id in [first].iter().chain(rest) {
+        let Some(mut bakeoff) = archive.is_bakeoff(*id).then(|| archive.bakeoff(*id)).transpose()? else {
+            return Err(Exit::Usage.with(format!("--compare: {id} is a single run; bake-offs can share a page")));
+        };
+        if !how.identify {
+            hidden.also(Hidden::in_bakeoff(&mut bakeoff));
+        }
+        bakeoffs.push(bakeoff);
+    }
+    let kind = bakeoffs[0].header.kind;
+    if let Some(other) = bakeoffs.iter().find(|b| b.header.kind != kind) {
+        let (id, of) = (other.header.id, other.header.kind.word());
+        return Err(Exit::Usage.with(format!("--compare: {id} is a {of} run, and {first} a {} run", kind.word())));
+    }
+    let page = match &bakeoffs[..] {
+        [this, others @ ..] if experiment::is_kind(kind) => {
+            let other = match others {
+                [] => None,
+                [other] => Some(other),
+                _ => return Err(Exit::Usage.with(format!("--compare: a page holds two {} runs", kind.word()))),
+            };
+            if let [other] = rest {
+                // The archived runs, with the facts that their page hides: the comparison needs them.
+                let (this, other) = (archive.bakeoff(first)?, archive.bakeoff(*other)?);
+                let plan = runner::archived_plan(&this).map_err(crate::cmd::run::of_runner)?;
+                experiment::comparable(&plan, &this.environment.facts, None, &other, how.force)?;
+            }
+            experiment::page(this, other)
+        }
+        [bakeoff] => report::page::bakeoff(bakeoff, &analysis::compare(bakeoff)),
+        several => {
+            let comparisons: Vec<_> = several.iter().map(analysis::compare).collect();
+            let names: Vec<String> = several.iter().map(|b| b.header.id.to_string()).collect();
+            let all = several.iter().zip(&comparisons).zip(&names);
+            let members: Vec<Member<'_>> = all
+                .map(|((bakeoff, comparisons), name)| Member { name: name.as_str(), bakeoff, comparisons })
+                .collect();
+            report::page::several(&members)
+        }
+    };
+    Ok((report::render(&page, how.form), kind, Repeat::bakeoff(&bakeoffs[0]), hidden))
 }
 
 fn write(
-    args: &Args,
+    path: Option<&Path>,
     page: &str,
-    hidden: &Hidden,
-    id: RunId,
+    ids: &[RunId],
     global: &Global,
     out: &mut dyn Write,
-) -> anyhow::Result<Exit> {
-    let page = if args.identify { page.to_owned() } else { hidden.from_page(page) };
-    match &args.output {
-        None => out.write_all(page.as_bytes())?,
-        Some(path) => {
-            whole_file::write(path, page.as_bytes())
-                .with_context(|| format!("writing {}", path.display()))?;
-            if global.json {
-                print_json(
-                    out,
-                    &json!({"schema": "bakeoff.report/1", "run": id.to_string(), "wrote": path}),
-                )?;
-            } else {
-                Screen::new().line(&format!("wrote {}", path.display()));
-            }
-        }
+) -> anyhow::Result<()> {
+    let Some(path) = path else { return Ok(out.write_all(page.as_bytes())?) };
+    whole_file::write(path, page.as_bytes()).with_context(|| format!("writing {}", path.display()))?;
+    if global.json {
+        let runs: Vec<String> = ids.iter().map(ToString::to_string).collect();
+        return print_json(out, &json!({"schema": "bakeoff.report/1", "run": runs[0], "runs": runs, "wrote": path}));
     }
-    Ok(Exit::Good)
+    Screen::new().line(&format!("wrote {}", path.display()));
+    Ok(())
 }
 
 /// The form of the page for a file name.
