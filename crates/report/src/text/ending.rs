@@ -83,7 +83,7 @@ fn trials(n: usize) -> String {
 pub(super) fn nothing_valid(bakeoff: &Bakeoff) -> String {
     let all = trials(bakeoff.trials.len());
     match fallen(bakeoff) {
-        Some((_, why)) => format!("0 of {all} are valid, at least 1 needed; the first: {why}"),
+        Some((_, why)) => format!("0 of {all} valid, at least 1 needed; the first: {why}"),
         None => {
             let reason = bakeoff.header.reason.as_deref();
             reason.unwrap_or("the archive does not name the reason").to_owned()
