@@ -38,7 +38,10 @@ const GROUPS: [(&str, &[Line]); 5] = [
             (&["history", "periods"], "a metric over time: changes, cycles"),
         ],
     ),
-    ("Keep", &[(&["runs"], "the archive: list, show, export, verify"), (&["archive"], "copies of the archive")]),
+    (
+        "Keep",
+        &[(&["runs"], "the archive: list, show, export, verify"), (&["archive"], "copies of the archive")],
+    ),
     (
         "Read",
         &[
@@ -60,39 +63,65 @@ const OPTIONS: [(&str, &[Options]); 3] = [
             (
                 "Rate and length",
                 &["rate", "threads", "connections", "time", "warmup", "arrivals", "late", "search"],
-                &["events", "ramp-up", "ramp-down", "interval", "jitter", "tx-jitter", "schedule", "think", "control"],
+                &[
+                    "events",
+                    "ramp-up",
+                    "ramp-down",
+                    "interval",
+                    "jitter",
+                    "tx-jitter",
+                    "schedule",
+                    "think",
+                    "control",
+                ],
             ),
             (
                 "Data",
                 &["workload", "script", "tables", "rows", "prepare"],
                 &["define", "seed", "check", "answer-max"],
             ),
-            (
-                "Results",
-                &["observe", "title", "strict", "verbose", "no-archive"],
-                &["label", "hlog", "log"],
-            ),
+            ("Results", &["observe", "title", "strict", "verbose", "no-archive"], &["label", "hlog", "log"]),
             (
                 "Generator and errors",
                 &[],
                 &[
-                    "spin-us", "spin-budget", "fifo", "keep-awake", "retry", "drain", "connects-at-once", "max-errors",
+                    "spin-us",
+                    "spin-budget",
+                    "fifo",
+                    "keep-awake",
+                    "retry",
+                    "drain",
+                    "connects-at-once",
+                    "max-errors",
                 ],
             ),
             (
                 "SQL workloads",
                 &[],
                 &[
-                    "point-selects", "range-size", "range-selects", "index-updates", "non-index-updates",
-                    "delete-inserts", "random-points", "number-of-ranges", "delta", "bulk-rows", "distribution",
-                    "skip-trx", "prepared",
+                    "point-selects",
+                    "range-size",
+                    "range-selects",
+                    "index-updates",
+                    "non-index-updates",
+                    "delete-inserts",
+                    "random-points",
+                    "number-of-ranges",
+                    "delta",
+                    "bulk-rows",
+                    "distribution",
+                    "skip-trx",
+                    "prepared",
                 ],
             ),
         ],
     ),
     (
         "prepare",
-        &[("Data", &["workload", "tables", "rows", "seed", "keys", "sizes"], &[]), ("Build", &["from-scratch", "threads"], &[])],
+        &[
+            ("Data", &["workload", "tables", "rows", "seed", "keys", "sizes"], &[]),
+            ("Build", &["from-scratch", "threads"], &[]),
+        ],
     ),
     ("cleanup", &[("Data", &["workload", "tables", "keys"], &[])]),
 ];
@@ -138,8 +167,10 @@ fn groups(command: &Command) -> String {
             }
         }
     }
-    let is_grouped = |name: &str| GROUPS.iter().any(|(_, lines)| lines.iter().any(|(names, _)| names.contains(&name)));
-    let others: Vec<&str> = command.get_subcommands().map(Command::get_name).filter(|name| !is_grouped(name)).collect();
+    let is_grouped =
+        |name: &str| GROUPS.iter().any(|(_, lines)| lines.iter().any(|(names, _)| names.contains(&name)));
+    let others: Vec<&str> =
+        command.get_subcommands().map(Command::get_name).filter(|name| !is_grouped(name)).collect();
     if !others.is_empty() {
         text += &format!("More:\n  {}\n", others.join(", "));
     }
@@ -149,7 +180,8 @@ fn groups(command: &Command) -> String {
 /// Arranges the help of one command and of its subcommands.
 fn of_command(command: Command) -> Command {
     let subcommands: Vec<String> = command.get_subcommands().map(|c| c.get_name().to_owned()).collect();
-    let command = subcommands.into_iter().fold(command, |command, name| command.mut_subcommand(name, of_command));
+    let command =
+        subcommands.into_iter().fold(command, |command, name| command.mut_subcommand(name, of_command));
     let options = OPTIONS.iter().find(|(name, _)| *name == command.get_name()).map(|(_, options)| *options);
     let Some(options) = options else { return command.mut_args(shortened) };
     let hint = format!("More options: bakeoff {} --help", command.get_name());
@@ -197,15 +229,17 @@ fn clause(help: &str) -> &str {
     if fits(help) {
         return help;
     }
-    let longest = |of: Vec<&'_ str>| of.into_iter().filter(|text| fits(text)).max_by_key(|text| text.len()).map(str::len);
+    let longest = |of: Vec<&'_ str>| {
+        of.into_iter().filter(|text| fits(text)).max_by_key(|text| text.len()).map(str::len)
+    };
     let end = longest(ends(&["; ", ". "])).or_else(|| longest(ends(&[": ", ", ", " ("])));
     end.map_or(help, |end| &help[..end])
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::error::ErrorKind;
     use clap::CommandFactory as _;
+    use clap::error::ErrorKind;
 
     use super::*;
     use crate::cli::Cli;
@@ -255,7 +289,10 @@ mod tests {
         for (command, groups) in OPTIONS {
             let command = definition.find_subcommand(command).expect("a command");
             for name in groups.iter().flat_map(|(_, shown, more)| shown.iter().chain(*more)) {
-                assert!(command.get_arguments().any(|arg| arg.get_long() == Some(name)), "{command} --{name}");
+                assert!(
+                    command.get_arguments().any(|arg| arg.get_long() == Some(name)),
+                    "{command} --{name}"
+                );
             }
         }
     }
@@ -303,7 +340,9 @@ mod tests {
             for example in examples {
                 match definition.clone().try_get_matches_from(&example) {
                     // Its files and processes need not exist here.
-                    Err(error) if error.kind() != ErrorKind::ValueValidation => wrong.push(format!("{example:?}: {error}")),
+                    Err(error) if error.kind() != ErrorKind::ValueValidation => {
+                        wrong.push(format!("{example:?}: {error}"))
+                    }
                     _ => {}
                 }
             }
@@ -313,7 +352,8 @@ mod tests {
 
     #[test]
     fn a_help_is_cut_between_its_clauses() {
-        let long = "Events per second over all threads: 500, 0.5, 500/s, 30/m; without a rate, the loop is closed";
+        let long =
+            "Events per second over all threads: 500, 0.5, 500/s, 30/m; without a rate, the loop is closed";
         assert_eq!(clause(long), "Events per second over all threads: 500, 0.5, 500/s, 30/m");
         assert_eq!(clause("Short; and whole"), "Short; and whole");
         let one = "A clause without an end that is longer than any line of the screen can hold by far";

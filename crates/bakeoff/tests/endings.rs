@@ -49,12 +49,18 @@ fn the_last_line_of_every_experiment_is_its_answer() {
 #[test]
 fn an_experiment_without_a_valid_round_says_so_with_number_limit_and_mend() {
     let lab = Lab::new();
-    let words = ["scale", "--copies", "1", "--rounds", "2", "--time", "100ms", "--no-observe", "--", "sh", "-c"];
+    let words =
+        ["scale", "--copies", "1", "--rounds", "2", "--time", "100ms", "--no-observe", "--", "sh", "-c"];
     // It fails in every round but not in the trial of the command.
     let flaky = format!("test -e {0} && exit 7; touch {0}", lab.path("once").display());
     let scale = lab.run(&[&words[..], &[&flaky]].concat());
     let answer = last(&scale);
-    assert!(answer.starts_with("INVALID: 0 of 2 trials valid, at least 1 needed; the first: "), "{}{}", scale.out, scale.err);
+    assert!(
+        answer.starts_with("INVALID: 0 of 2 trials valid, at least 1 needed; the first: "),
+        "{}{}",
+        scale.out,
+        scale.err
+    );
     assert!(answer.contains('7'), "the exit code: {answer}");
     assert!(matches!(scale.code, Some(3 | 5)), "{:?}", scale.code);
 
@@ -65,14 +71,31 @@ fn an_experiment_without_a_valid_round_says_so_with_number_limit_and_mend() {
     std::fs::write(&plan, text).expect("a plan");
     let run = lab.run(&["run", plan.to_str().expect("text")]);
     let answer = last(&run);
-    assert!(answer.starts_with("INVALID: 0 of 1 trial valid, at least 1 needed; the first: "), "{}{}", run.out, run.err);
+    assert!(
+        answer.starts_with("INVALID: 0 of 1 trial valid, at least 1 needed; the first: "),
+        "{}{}",
+        run.out,
+        run.err
+    );
     assert!(answer.contains("% needed") && answer.contains("; mend: ") && !answer.contains("--"), "{answer}");
 }
 
 #[test]
 fn an_overloaded_command_is_not_said_to_have_done_nothing() {
     let lab = Lab::new();
-    let load = ["load", "exec:sleep 0.5", "--rate", "10", "--threads", "1", "--time", "3s", "--warmup", "3s", "--no-archive"];
+    let load = [
+        "load",
+        "exec:sleep 0.5",
+        "--rate",
+        "10",
+        "--threads",
+        "1",
+        "--time",
+        "3s",
+        "--warmup",
+        "3s",
+        "--no-archive",
+    ];
     let ended = lab.run(&load);
     let answer = last(&ended);
     assert!(answer.starts_with("INVALID: ") && !answer.contains("kept up"), "{answer}");

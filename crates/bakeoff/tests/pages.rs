@@ -57,7 +57,11 @@ fn a_fresh_page_agrees_with_the_archive_and_a_changed_one_does_not() {
         assert_eq!(lab.run(&["report", "latest", "-o", text(&page)]).code, Some(0));
         let verified = lab.run(&["report", "--verify", text(&page)]);
         assert_eq!(verified.code, Some(0), "{}{}", verified.out, verified.err);
-        assert!(last(&verified).starts_with("VALID: ") && last(&verified).contains("every byte"), "{}", verified.out);
+        assert!(
+            last(&verified).starts_with("VALID: ") && last(&verified).contains("every byte"),
+            "{}",
+            verified.out
+        );
 
         // More runs in the archive change nothing for this page.
         lab.run(&["load", "null:", "--rate", "100", "--time", "100ms", "--warmup", "0"]);
@@ -69,7 +73,11 @@ fn a_fresh_page_agrees_with_the_archive_and_a_changed_one_does_not() {
             fs::write(&page, written.replacen(found, instead, 1)).expect("it can be written");
             let verified = lab.run(&["report", "--verify", text(&page)]);
             assert_eq!(verified.code, Some(1), "{found}: {}", verified.out);
-            assert!(last(&verified).starts_with("INVALID: ") && verified.out.contains(instead), "{}", verified.out);
+            assert!(
+                last(&verified).starts_with("INVALID: ") && verified.out.contains(instead),
+                "{}",
+                verified.out
+            );
         }
     }
     let document = lab.run(&["report", "--verify", text(&lab.path("page.html")), "--json"]);
@@ -93,7 +101,12 @@ fn a_page_with_the_names_of_the_machine_and_one_of_a_load_agree_too() {
     // Its command is on the page by request only.
     let page = lab.path("load.html");
     let again = lab.run(&["reproduce", text(&page)]);
-    assert!(again.code == Some(0) && last(&again).contains("load null: --rate 100"), "{}{}", again.out, again.err);
+    assert!(
+        again.code == Some(0) && last(&again).contains("load null: --rate 100"),
+        "{}{}",
+        again.out,
+        again.err
+    );
     lab.run(&["report", "latest", "-o", text(&page)]);
     let again = lab.run(&["reproduce", text(&page)]);
     assert!(again.code == Some(2) && again.err.contains("--identify"), "{}{}", again.out, again.err);
@@ -115,7 +128,8 @@ fn damage_and_foreign_pages_are_told() {
     assert!(told.code == Some(1) && told.err.contains("does not name its runs"), "{}", told.err);
     // A file of a run that was changed after the page was written.
     let archived = lab.archived_bytes();
-    let (path, bytes) = archived.iter().find(|(path, _)| path.ends_with("hist.parquet")).expect("a histogram");
+    let (path, bytes) =
+        archived.iter().find(|(path, _)| path.ends_with("hist.parquet")).expect("a histogram");
     let mut bytes = bytes.clone();
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
@@ -138,7 +152,8 @@ fn several_bakeoffs_share_a_page() {
     let verified = lab.run(&["report", "--verify", text(&page)]);
     assert_eq!(verified.code, Some(0), "{}{}", verified.out, verified.err);
     lab.run(&["load", "null:", "--rate", "100", "--time", "100ms", "--warmup", "0"]);
-    let load = lab.json(&["runs", "list", "--kind", "load"])["runs"][0]["run"].as_str().expect("an id").to_owned();
+    let load =
+        lab.json(&["runs", "list", "--kind", "load"])["runs"][0]["run"].as_str().expect("an id").to_owned();
     let mixed = lab.run(&["report", "--compare", &first, &load]);
     assert!(mixed.code == Some(2) && mixed.err.contains("single run"), "{}", mixed.err);
 }
@@ -169,7 +184,8 @@ fn a_page_gives_its_plan_and_the_command_that_repeats_it() {
     fs::write(&page, old).expect("it can be written");
     let document = lab.json(&["reproduce", text(&page), "-o", text(&again), "--force"]);
     assert_eq!(document["schema"], "bakeoff.reproduce/1");
-    let what: Vec<&str> = document["differing"].as_array().expect("a list").iter().filter_map(|d| d["what"].as_str()).collect();
+    let what: Vec<&str> =
+        document["differing"].as_array().expect("a list").iter().filter_map(|d| d["what"].as_str()).collect();
     assert_eq!(what, ["bakeoff", "kernel.release"], "{document}");
 }
 

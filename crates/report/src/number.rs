@@ -153,7 +153,8 @@ pub(crate) fn outward((low, high): (f64, f64), write: impl Fn(f64) -> String) ->
 /// - `sign`: -1 for a lower end, 1 for an upper end.
 fn widened(value: f64, sign: f64, write: impl Fn(f64) -> String) -> String {
     let text = write(value);
-    let end = text.find(|c: char| !c.is_ascii_digit() && !matches!(c, '.' | ',' | '-' | '+')).unwrap_or(text.len());
+    let end =
+        text.find(|c: char| !c.is_ascii_digit() && !matches!(c, '.' | ',' | '-' | '+')).unwrap_or(text.len());
     let digits = text[..end].replace(',', "");
     let (Ok(shown), false) = (digits.parse::<f64>(), text[end..].starts_with('e')) else { return text };
     if shown == 0.0 || value == 0.0 || !value.is_finite() {

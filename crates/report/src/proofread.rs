@@ -39,7 +39,8 @@ struct Piece {
 /// must be equal. Drawings are compared as a whole.
 pub fn compare(page: &str, archive: &str) -> Proof {
     let same_bytes = page == archive;
-    let [ours, theirs] = [page, archive].map(|text| pieces(&split(text).map_or_else(|| text.to_owned(), |(_, rest)| rest)));
+    let [ours, theirs] =
+        [page, archive].map(|text| pieces(&split(text).map_or_else(|| text.to_owned(), |(_, rest)| rest)));
     let numbers = ours.iter().filter(|piece| has_number(&piece.text)).count();
     let mut differing = Vec::new();
     let mut given: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -123,7 +124,11 @@ impl Html {
 
     /// Handles a tag; returns the text behind what belongs to it.
     fn tag<'a>(&mut self, tag: &str, rest: &'a str) -> &'a str {
-        let name: String = tag.trim_start_matches('<').chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '/').collect();
+        let name: String = tag
+            .trim_start_matches('<')
+            .chars()
+            .take_while(|c| c.is_ascii_alphanumeric() || *c == '/')
+            .collect();
         let until = |end: &str| rest.find(end).map_or((rest, ""), |at| (&rest[..at], &rest[at..]));
         match name.as_str() {
             // A script or a style can change what a reader sees, and so can a drawing.
@@ -190,7 +195,8 @@ impl Html {
     }
 
     fn put(&mut self, place: &str, text: &str) {
-        let place = [self.section.as_str(), place].iter().filter(|p| !p.is_empty()).copied().collect::<Vec<_>>();
+        let place =
+            [self.section.as_str(), place].iter().filter(|p| !p.is_empty()).copied().collect::<Vec<_>>();
         self.found.push(Piece { place: place.join(": "), text: text.trim().to_owned() });
     }
 }
@@ -250,7 +256,10 @@ mod tests {
         assert!(proof.numbers >= 5, "{proof:?}");
         let markdown = "# A\n\n| arm | change |\n| --- | ---: |\n| wal | +16 % |\n";
         assert_eq!(compare(markdown, markdown).differing, []);
-        assert_eq!(compare(&markdown.replace("16", "61"), markdown).differing[0].place, "# A, row wal, change");
+        assert_eq!(
+            compare(&markdown.replace("16", "61"), markdown).differing[0].place,
+            "# A, row wal, change"
+        );
     }
 
     #[test]
@@ -264,7 +273,10 @@ mod tests {
         // A row that is removed, and one that is added.
         assert_eq!(changed("<tr><td>wal</td><td class=\"n\">+16 %</td></tr>", "").len(), 2);
         assert_eq!(changed("</tbody>", "<tr><td>mmap</td><td>+99 %</td></tr></tbody>").len(), 2);
-        assert!(changed("<p>2", "<script>alert(1)</script><p>2").contains(&"numbers: a script element".to_owned()));
+        assert!(
+            changed("<p>2", "<script>alert(1)</script><p>2")
+                .contains(&"numbers: a script element".to_owned())
+        );
         assert!(!changed("</body></html>", "</body>").iter().any(|place| place.contains("p99")));
     }
 

@@ -195,7 +195,9 @@ impl Provenance {
                 servers: texts(&document["servers"])?,
                 command: text(&document["command"]),
                 plan,
-                facts: facts.map(|(name, value)| Some((name.clone(), text(value)?))).collect::<Option<_>>()?,
+                facts: facts
+                    .map(|(name, value)| Some((name.clone(), text(value)?)))
+                    .collect::<Option<_>>()?,
             },
         })
     }
@@ -249,7 +251,9 @@ mod tests {
     fn another_page_has_none_and_a_changed_one_is_damaged() {
         assert_eq!(Provenance::of_page("<html></html>"), Err(NoProvenance::Absent));
         let with = provenance().put_into(&format!("x{BODY_END}"), Form::Html);
-        for (found, instead) in [("bakeoff.page/1", "bakeoff.page/9"), ("\"runs\":[", "\"runs\":[1,"), ("{", "")] {
+        for (found, instead) in
+            [("bakeoff.page/1", "bakeoff.page/9"), ("\"runs\":[", "\"runs\":[1,"), ("{", "")]
+        {
             let changed = with.replacen(found, instead, 1);
             assert_eq!(Provenance::of_page(&changed), Err(NoProvenance::Damaged), "{changed}");
         }

@@ -28,7 +28,9 @@ enum What {
         folder: PathBuf,
     },
     /// The man page of bakeoff, or of one of its commands
-    #[command(after_help = "Examples:\n  bakeoff generate man > bakeoff.1\n  bakeoff generate man load > bakeoff-load.1")]
+    #[command(
+        after_help = "Examples:\n  bakeoff generate man > bakeoff.1\n  bakeoff generate man load > bakeoff-load.1"
+    )]
     Man {
         /// A command, such as `load`
         command: Option<String>,
@@ -51,7 +53,9 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<Exit> {
     match &args.what {
         What::Man { command } => {
             let page = match command {
-                Some(name) => definition.find_subcommand(name).cloned().ok_or_else(|| unknown(name, &definition))?,
+                Some(name) => {
+                    definition.find_subcommand(name).cloned().ok_or_else(|| unknown(name, &definition))?
+                }
                 None => definition,
             };
             clap_mangen::Man::new(page).render(out)?;
@@ -64,7 +68,8 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<Exit> {
 
 fn unknown(name: &str, definition: &clap::Command) -> anyhow::Error {
     let names = definition.get_subcommands().map(clap::Command::get_name);
-    Exit::Usage.with(format!("unknown command `{name}`: `bakeoff -h` lists them{}", did_you_mean(name, names)))
+    Exit::Usage
+        .with(format!("unknown command `{name}`: `bakeoff -h` lists them{}", did_you_mean(name, names)))
 }
 
 fn completions(shell: Shell, definition: &mut clap::Command) -> Vec<u8> {

@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use archive::whole_file;
 use record::environment::Environment;
 use record::missing::Missing;
+use report::text::Facts;
 use serde_json::{Value, json};
 
 use crate::cmd::report::form_of;
@@ -26,7 +27,9 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum What {
     /// One machine, this one unless told otherwise
-    #[command(after_help = "Examples:\n  bakeoff host show\n  bakeoff host show --json > here.json\n  bakeoff host show latest")]
+    #[command(
+        after_help = "Examples:\n  bakeoff host show\n  bakeoff host show --json > here.json\n  bakeoff host show latest"
+    )]
     Show {
         /// A run of the archive, or a file that `bakeoff host show --json` wrote; without it this machine
         host: Option<String>,
@@ -40,7 +43,9 @@ enum What {
         identify: bool,
     },
     /// Facts in which two machines or more differ, side by side
-    #[command(after_help = "Examples:\n  bakeoff host compare here db7.json\n  bakeoff host compare --all 8c1fe2 9d02aa")]
+    #[command(
+        after_help = "Examples:\n  bakeoff host compare here db7.json\n  bakeoff host compare --all 8c1fe2 9d02aa"
+    )]
     Compare {
         /// Each a run of the archive, a file that `bakeoff host show --json` wrote, or `here` for this machine
         #[arg(required = true, num_args = 2.., value_name = "HOST")]

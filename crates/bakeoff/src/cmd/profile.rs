@@ -16,7 +16,7 @@ use record::profile::{Profile, ProfileKind};
 use crate::cmd::{self, Global, intervals, print_json};
 use crate::confine::{self, Reader};
 use crate::exit::{EndsWith as _, Exit};
-use crate::screen::{self, Screen};
+use crate::screen::{self, Countdown, Screen};
 use crate::{signals, text_file};
 
 /// Show in which functions threads spend their time: on a CPU, by samples, or off it, by context switches

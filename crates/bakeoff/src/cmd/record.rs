@@ -183,7 +183,8 @@ pub(crate) fn observed(text: &str) -> Result<Observed, String> {
         return Ok(Observed(KINDS.to_vec()));
     }
     named(text.split(',')).map(Observed).map_err(|word| {
-        let known: Vec<&str> = ["cpu"].into_iter().chain(KINDS.iter().map(|k| k.name)).chain(["all"]).collect();
+        let known: Vec<&str> =
+            ["cpu"].into_iter().chain(KINDS.iter().map(|k| k.name)).chain(["all"]).collect();
         let meant = did_you_mean(&word, known.iter().copied());
         format!("unknown instrument `{word}`: expected {}{meant}", known.join(", "))
     })

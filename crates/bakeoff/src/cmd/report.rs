@@ -85,7 +85,9 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         return show(name, report::text::Detail::Brief, global, out);
     }
     // Only the archive knows the name of a page that the user did not name.
-    let own_name = || Ok::<_, anyhow::Error>(PathBuf::from(format!("{}.html", global.short_name(found(names[0], global)?))));
+    let own_name = || {
+        Ok::<_, anyhow::Error>(PathBuf::from(format!("{}.html", global.short_name(found(names[0], global)?))))
+    };
     let path = match &args.output {
         Some(path) => Some(path.clone()),
         None if args.open => Some(own_name()?),
@@ -163,7 +165,9 @@ fn of_bakeoffs(archive: &Archive, first: RunId, rest: &[RunId], how: Made) -> an
     let mut bakeoffs = Vec::new();
     for id in [first].iter().chain(rest) {
         let Some(mut bakeoff) = archive.is_bakeoff(*id).then(|| archive.bakeoff(*id)).transpose()? else {
-            return Err(Exit::Usage.with(format!("--compare: {id} is a single run; bake-offs can share a page")));
+            return Err(
+                Exit::Usage.with(format!("--compare: {id} is a single run; bake-offs can share a page"))
+            );
         };
         if !how.identify {
             hidden.also(Hidden::in_bakeoff(&mut bakeoff));
@@ -173,14 +177,18 @@ fn of_bakeoffs(archive: &Archive, first: RunId, rest: &[RunId], how: Made) -> an
     let kind = bakeoffs[0].header.kind;
     if let Some(other) = bakeoffs.iter().find(|b| b.header.kind != kind) {
         let (id, of) = (other.header.id, other.header.kind.word());
-        return Err(Exit::Usage.with(format!("--compare: {id} is a {of} run, and {first} a {} run", kind.word())));
+        return Err(
+            Exit::Usage.with(format!("--compare: {id} is a {of} run, and {first} a {} run", kind.word()))
+        );
     }
     let page = match &bakeoffs[..] {
         [this, others @ ..] if experiment::is_kind(kind) => {
             let other = match others {
                 [] => None,
                 [other] => Some(other),
-                _ => return Err(Exit::Usage.with(format!("--compare: a page holds two {} runs", kind.word()))),
+                _ => {
+                    return Err(Exit::Usage.with(format!("--compare: a page holds two {} runs", kind.word())));
+                }
             };
             if let [other] = rest {
                 // The archived runs, with the facts that their page hides: the comparison needs them.
@@ -215,7 +223,10 @@ fn write(
     whole_file::write(path, page.as_bytes()).with_context(|| format!("writing {}", path.display()))?;
     if global.json {
         let runs: Vec<String> = ids.iter().map(ToString::to_string).collect();
-        return print_json(out, &json!({"schema": "bakeoff.report/1", "run": runs[0], "runs": runs, "wrote": path}));
+        return print_json(
+            out,
+            &json!({"schema": "bakeoff.report/1", "run": runs[0], "runs": runs, "wrote": path}),
+        );
     }
     Screen::new().line(&format!("wrote {}", path.display()));
     Ok(())

@@ -63,7 +63,8 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         (Some(plan), _) => {
             if plan_path.exists() && !args.force {
                 let path = plan_path.display();
-                return Err(Exit::Usage.with(format!("{path} exists: name another file with -o, or replace it with --force")));
+                return Err(Exit::Usage
+                    .with(format!("{path} exists: name another file with -o, or replace it with --force")));
             }
             whole_file::write(&plan_path, plan.text.as_bytes())
                 .with_context(|| format!("writing {}", plan_path.display()))?;
@@ -77,7 +78,8 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         }
     };
     if global.json {
-        let differing = differing.iter().map(|(name, there, here)| json!({"what": name, "page": there, "here": here}));
+        let differing =
+            differing.iter().map(|(name, there, here)| json!({"what": name, "page": there, "here": here}));
         let document = json!({
             "schema": "bakeoff.reproduce/1",
             "runs": provenance.runs,
@@ -98,12 +100,20 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     Ok(Exit::Good)
 }
 
-fn text(out: &mut dyn Write, repeat: &Repeat, plan_path: &Path, differing: &[Difference]) -> anyhow::Result<()> {
+fn text(
+    out: &mut dyn Write,
+    repeat: &Repeat,
+    plan_path: &Path,
+    differing: &[Difference],
+) -> anyhow::Result<()> {
     let style = screen::style();
     let mut line = |label: &str, text: &str| report::text::folded(out, label, text, 10, style);
     line(" page     ", &format!("{}, measured by bakeoff {}", repeat.title, repeat.measured_by))?;
     if !repeat.servers.is_empty() {
-        line(" server   ", &format!("{}: what is installed here is known when it runs", repeat.servers.join(", ")))?;
+        line(
+            " server   ",
+            &format!("{}: what is installed here is known when it runs", repeat.servers.join(", ")),
+        )?;
     }
     for (name, there, here) in differing {
         line(" differs  ", &format!("{name}: {there} there, {here} here"))?;
@@ -128,7 +138,9 @@ fn differences(there: &BTreeMap<String, String>, here: impl Fn(&str) -> Option<S
     let is_of_the_machine = |name: &str| !OF_THE_MOMENT.iter().any(|kind| name.starts_with(kind));
     let known = there.iter().filter(|(name, _)| is_of_the_machine(name));
     let both = known.filter_map(|(name, value)| Some((name, value, here(name)?)));
-    both.filter(|(_, there, here)| *there != here).map(|(name, there, here)| (name.clone(), there.clone(), here)).collect()
+    both.filter(|(_, there, here)| *there != here)
+        .map(|(name, there, here)| (name.clone(), there.clone(), here))
+        .collect()
 }
 
 #[cfg(test)]
@@ -137,7 +149,12 @@ mod tests {
 
     #[test]
     fn only_facts_of_both_machines_can_differ() {
-        let there = [("cpu.model", "A"), ("kernel.release", "6.1"), ("numa.nodes", "2"), ("trial.busy_before_ratio", "0.5")];
+        let there = [
+            ("cpu.model", "A"),
+            ("kernel.release", "6.1"),
+            ("numa.nodes", "2"),
+            ("trial.busy_before_ratio", "0.5"),
+        ];
         let there = there.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         let here = |name: &str| match name {
             "cpu.model" => Some("A".to_owned()),

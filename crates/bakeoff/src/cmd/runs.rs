@@ -31,7 +31,9 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum What {
     /// List runs and bake-offs, newest first
-    #[command(after_help = "Examples:\n  bakeoff runs list\n  bakeoff runs list --kind load --state invalid\n  bakeoff runs list --label branch=main sqlite")]
+    #[command(
+        after_help = "Examples:\n  bakeoff runs list\n  bakeoff runs list --kind load --state invalid\n  bakeoff runs list --label branch=main sqlite"
+    )]
     List(List),
     /// Show one run or bake-off
     #[command(after_help = "Examples:\n  bakeoff runs show latest\n  bakeoff runs show -v 8c1fe2")]
@@ -47,7 +49,9 @@ enum What {
         runs: Vec<String>,
     },
     /// Write a run's numbers for another program, to standard output
-    #[command(after_help = "Examples:\n  bakeoff runs export latest --format csv > run.csv\n  bakeoff runs export 8c1fe2 --format parquet > run.parquet")]
+    #[command(
+        after_help = "Examples:\n  bakeoff runs export latest --format csv > run.csv\n  bakeoff runs export 8c1fe2 --format parquet > run.parquet"
+    )]
     Export {
         /// Which one
         run: String,

@@ -32,19 +32,28 @@ pub struct Member<'a> {
 pub fn several(members: &[Member<'_>]) -> Page {
     let titles: Vec<String> = titles(members);
     let metrics = metrics(members);
-    let lead = metrics.iter().filter_map(|metric| figure(members, &titles, *metric).map(Block::Figure)).take(1);
+    let lead =
+        metrics.iter().filter_map(|metric| figure(members, &titles, *metric).map(Block::Figure)).take(1);
     let grids: Vec<Grid> = metrics.iter().map(|metric| grid(members, &titles, *metric)).collect();
     let grids = (!grids.is_empty()).then_some(Block::Grids(grids));
-    let others: Vec<Block> =
-        metrics.iter().skip(1).filter_map(|metric| figure(members, &titles, *metric).map(Block::Figure)).collect();
-    let charts = (!others.is_empty()).then_some(Section { id: "charts", title: "Other metrics", blocks: others });
+    let others: Vec<Block> = metrics
+        .iter()
+        .skip(1)
+        .filter_map(|metric| figure(members, &titles, *metric).map(Block::Figure))
+        .collect();
+    let charts =
+        (!others.is_empty()).then_some(Section { id: "charts", title: "Other metrics", blocks: others });
     let found = found(members, &titles);
     let sections = [Some(found), charts].into_iter().flatten().collect();
     let (differing, of) = difference_table(members, &titles);
     let count = differing.rows.len();
     let folded = vec![
-        Section { id: "differences", title: "What differs between them", blocks: vec![Block::Table(differing)] }
-            .folded(format!("{count} of {of} facts of plans and machines")),
+        Section {
+            id: "differences",
+            title: "What differs between them",
+            blocks: vec![Block::Table(differing)],
+        }
+        .folded(format!("{count} of {of} facts of plans and machines")),
         cells(members, &titles),
     ];
     Page {
@@ -67,7 +76,10 @@ pub fn several(members: &[Member<'_>]) -> Page {
 fn titles(members: &[Member<'_>]) -> Vec<String> {
     let title = |m: &Member<'_>| m.bakeoff.header.title.clone();
     let is_alone = |m: &Member<'_>| members.iter().filter(|other| title(other) == title(m)).count() == 1;
-    members.iter().map(|m| if is_alone(m) { title(m) } else { format!("{} ({})", title(m), m.name) }).collect()
+    members
+        .iter()
+        .map(|m| if is_alone(m) { title(m) } else { format!("{} ({})", title(m), m.name) })
+        .collect()
 }
 
 fn byline(member: &Member<'_>, title: &str) -> String {
@@ -104,7 +116,9 @@ fn rows<'a>(members: &[Member<'a>], metric: Metric) -> Vec<Row<'a>> {
     for (i, member) in members.iter().enumerate() {
         let names = Names::of(member.comparisons);
         for pair in member.comparisons.pairs.iter().filter(|pair| pair.metric == metric) {
-            let same = rows.iter_mut().find(|(a, b, levels, _)| **a == pair.a && **b == pair.b && **levels == pair.levels);
+            let same = rows
+                .iter_mut()
+                .find(|(a, b, levels, _)| **a == pair.a && **b == pair.b && **levels == pair.levels);
             if let Some((.., row)) = same {
                 row.of.push((i, pair));
                 continue;
@@ -127,7 +141,11 @@ fn figure(members: &[Member<'_>], titles: &[String], metric: Metric) -> Option<F
         &["comparison", "condition", "bake-off", "#change", "#interval", "verdict", "#blocks"],
     );
     for row in &rows {
-        let group = if row.condition.is_empty() { row.name.clone() } else { format!("{}, {}", row.name, row.condition) };
+        let group = if row.condition.is_empty() {
+            row.name.clone()
+        } else {
+            format!("{}, {}", row.name, row.condition)
+        };
         for (i, pair) in &row.of {
             let estimate = pair.estimate.as_ref().ok();
             let ratio = estimate.map_or("-".to_owned(), |e| change(e.ratio));
@@ -162,8 +180,7 @@ fn figure(members: &[Member<'_>], titles: &[String], metric: Metric) -> Option<F
     let levels: Vec<String> = rules.map(|rules| share(1.0 - rules.alpha)).collect();
     let mut level = levels.clone();
     level.dedup();
-    let drawing =
-        forest(&Forest { rope_ratio, x_title: format!("change ({})", sense(metric)), rows: drawn });
+    let drawing = forest(&Forest { rope_ratio, x_title: format!("change ({})", sense(metric)), rows: drawn });
     let caption = format!(
         "Thick bar: {} interval; thin bar: the one that decides. Small marks: single blocks. Each interval holds within \
          its bake-off.",
@@ -177,10 +194,19 @@ fn grid(members: &[Member<'_>], titles: &[String], metric: Metric) -> Grid {
     let rows = rows(members, metric);
     let cell = |pair: &Pair| {
         let (sign, word, tone) = mark(pair.verdict);
-        GridCell { ratio: pair.estimate.as_ref().map_or("-".to_owned(), |e| change(e.ratio)), sign, word, tone }
+        GridCell {
+            ratio: pair.estimate.as_ref().map_or("-".to_owned(), |e| change(e.ratio)),
+            sign,
+            word,
+            tone,
+        }
     };
     let row = |(series, row): (usize, &Row<'_>)| GridRow {
-        name: if row.condition.is_empty() { row.name.clone() } else { format!("{}, {}", row.name, row.condition) },
+        name: if row.condition.is_empty() {
+            row.name.clone()
+        } else {
+            format!("{}, {}", row.name, row.condition)
+        },
         series,
         cells: (0..members.len())
             .map(|i| row.of.iter().find(|(of, _)| *of == i).map(|(_, pair)| cell(pair)))
@@ -209,7 +235,10 @@ fn caveats(members: &[Member<'_>], titles: &[String], differing: usize) -> Vec<S
             .to_owned(),
     ];
     if differing > 0 {
-        caveats.push(format!("{} of their plans and machines differ; they are listed below.", plural(differing, "fact")));
+        caveats.push(format!(
+            "{} of their plans and machines differ; they are listed below.",
+            plural(differing, "fact")
+        ));
     }
     for (member, title) in members.iter().zip(titles) {
         let own = claim(member.bakeoff, member.comparisons).caveats;
@@ -227,7 +256,8 @@ fn difference_table(members: &[Member<'_>], titles: &[String]) -> (Table, usize)
     let mut table = Table::new("What differs", &heads);
     let all = facts(&hosts);
     for fact in all.iter().filter(|fact| differs(&hosts, fact)) {
-        let value = |(_, host): &(String, &Environment)| host.fact(fact).unwrap_or("unknown").to_owned().into();
+        let value =
+            |(_, host): &(String, &Environment)| host.fact(fact).unwrap_or("unknown").to_owned().into();
         table.row(std::iter::once((*fact).into()).chain(hosts.iter().map(value)).collect());
     }
     (table, all.len())

@@ -122,7 +122,13 @@ fn failures(record: &LoadRecord) -> Vec<&Check> {
 pub(super) fn other_failures(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Result<()> {
     let answered = usize::from(record.verdict.state == Validity::Invalid);
     for check in failures(record).into_iter().skip(answered) {
-        labelled(out, (" also", Some(Tint::Bad)), &with_mend(check, record, Written::CommandLine), 11, style)?;
+        labelled(
+            out,
+            (" also", Some(Tint::Bad)),
+            &with_mend(check, record, Written::CommandLine),
+            11,
+            style,
+        )?;
     }
     Ok(())
 }
@@ -131,7 +137,9 @@ pub(super) fn other_failures(out: &mut dyn Write, record: &LoadRecord, style: St
 pub(super) fn of_load(record: &LoadRecord) -> String {
     match (record.verdict.state, failures(record).first()) {
         (Validity::Interrupted, _) => interrupted(record),
-        (Validity::Invalid, Some(check)) => format!("INVALID: {}", with_mend(check, record, Written::CommandLine)),
+        (Validity::Invalid, Some(check)) => {
+            format!("INVALID: {}", with_mend(check, record, Written::CommandLine))
+        }
         (Validity::Invalid, None) => "INVALID: the record does not name the check that failed".to_owned(),
         (Validity::Valid, _) => format!("VALID: {}", achievement(record)),
     }

@@ -76,7 +76,8 @@ fn several(
     for (name, fact) in long {
         stacked(out, name, fact, hosts, style)?;
     }
-    let rest = if shown == Facts::Differing && !same.is_empty() { "; --all shows the others too" } else { "" };
+    let rest =
+        if shown == Facts::Differing && !same.is_empty() { "; --all shows the others too" } else { "" };
     paragraph(out, &format!("{mark}{} of {of} facts differ{rest}", differing.len()), 2, style)
 }
 

@@ -24,7 +24,8 @@ pub(super) fn run(path: &Path, verbose: bool, global: &Global, out: &mut dyn Wri
     global.confine(Reader::default().reads(path), "report", verbose)?;
     let page = text_file::read(path, text_file::DOCUMENT_BYTES_MAX);
     let page = page.ends_with(Exit::Usage).with_context(|| format!("reading {}", path.display()))?;
-    let provenance = Provenance::of_page(&page).map_err(|why| Exit::Bad.with(format!("{}: {why}", path.display())))?;
+    let provenance =
+        Provenance::of_page(&page).map_err(|why| Exit::Bad.with(format!("{}: {why}", path.display())))?;
     let archive = global.archive()?;
     let ids = provenance.runs.iter().map(|text| known(&archive, text)).collect::<anyhow::Result<Vec<_>>>()?;
     let checked = checksums(&archive, &ids)?;
@@ -41,8 +42,13 @@ pub(super) fn run(path: &Path, verbose: bool, global: &Global, out: &mut dyn Wri
 }
 
 fn known(archive: &Archive, text: &str) -> anyhow::Result<RunId> {
-    let id: RunId = text.parse().map_err(|_| Exit::Bad.with(format!("the page names `{text}`, which is not a run's id")))?;
-    archive.find(&id.to_string()).map_err(of_archive).context("looking for the page's runs: --archive names their archive")
+    let id: RunId = text
+        .parse()
+        .map_err(|_| Exit::Bad.with(format!("the page names `{text}`, which is not a run's id")))?;
+    archive
+        .find(&id.to_string())
+        .map_err(of_archive)
+        .context("looking for the page's runs: --archive names their archive")
 }
 
 /// Runs behind the page, and what is wrong with their files.
@@ -80,12 +86,18 @@ fn text(
         writeln!(out, "          this is bakeoff {here}: words and layout may differ by the version")?;
     }
     let damaged = checked.damaged.len();
-    writeln!(out, " archive  {} runs and bake-offs, {} files, {damaged} damaged", checked.runs, checked.files)?;
+    writeln!(
+        out,
+        " archive  {} runs and bake-offs, {} files, {damaged} damaged",
+        checked.runs, checked.files
+    )?;
     for problem in &checked.damaged {
         writeln!(out, "  {problem}")?;
     }
     for Differing { place, page, archive } in proof.differing.iter().take(SHOWN) {
-        let told = |text: &Option<String>| text.as_deref().map_or("nothing".to_owned(), |t| format!("`{}`", readable(t)));
+        let told = |text: &Option<String>| {
+            text.as_deref().map_or("nothing".to_owned(), |t| format!("`{}`", readable(t)))
+        };
         writeln!(out, " differs  {}: page {}, archive {}", readable(place), told(page), told(archive))?;
     }
     if proof.differing.len() > SHOWN {
@@ -93,7 +105,10 @@ fn text(
     }
     let numbers = proof.numbers;
     match (proof.differing.len(), damaged, proof.same_bytes) {
-        (0, 0, true) => writeln!(out, "VALID: {numbers} texts with numbers, and every byte, are as the archive gives them")?,
+        (0, 0, true) => writeln!(
+            out,
+            "VALID: {numbers} texts with numbers, and every byte, are as the archive gives them"
+        )?,
         (0, 0, false) => writeln!(out, "VALID: {numbers} texts with numbers are as the archive gives them")?,
         (0, damaged, _) => writeln!(out, "INVALID: the archive is damaged in {damaged} places, 0 allowed")?,
         (n, ..) => writeln!(out, "INVALID: {n} texts differ from what the archive gives, 0 allowed")?,
@@ -102,7 +117,8 @@ fn text(
 }
 
 fn document(provenance: &Provenance, checked: &Checked, proof: &Proof) -> Value {
-    let differing = proof.differing.iter().map(|d| json!({"place": d.place, "page": d.page, "archive": d.archive}));
+    let differing =
+        proof.differing.iter().map(|d| json!({"place": d.place, "page": d.page, "archive": d.archive}));
     json!({
         "schema": "bakeoff.report-verify/1",
         "runs": provenance.runs,
