@@ -34,7 +34,7 @@ mod programs {
                     "-Werror",
                     "-mcpu=v3",
                     &format!("-I{}", shared.display()),
-                    // Line numbers name their file: without the folder of the build, two builds have the same bytes.
+                    // Line numbers name their file: without the folder, two builds have the same bytes.
                     &format!("-ffile-prefix-map={here}=."),
                 ])
                 .build_and_generate(out.join(format!("{name}.skel.rs")));

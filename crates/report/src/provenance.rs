@@ -1,4 +1,4 @@
-//! The data that a page carries about itself: the runs behind it, so that its numbers can be compared with the
+//! The data that a page carries about itself: the runs behind it, to compare its numbers with the
 //! archive, and the plan, so that the bake-off can be repeated.
 //!
 //! HTML holds it in a script element of type JSON, which no browser runs; Markdown holds it in a comment.
@@ -14,7 +14,7 @@ use crate::Form;
 use crate::identity::is_left_out;
 
 const SCHEMA: &str = "bakeoff.page/1";
-/// What stands before and after the JSON in HTML and in Markdown.
+/// Text before and after the JSON in HTML and in Markdown.
 const HTML: [&str; 2] = ["<script type=\"application/json\" id=\"provenance\">", "</script>\n"];
 const MARKDOWN: [&str; 2] = ["\n<!-- provenance: ", " -->\n"];
 const BODY_END: &str = "</body>\n</html>\n";
@@ -30,11 +30,11 @@ pub struct Provenance {
     pub identify: bool,
     /// Version of the program that wrote the page.
     pub written_by: String,
-    /// What repeats the first run.
+    /// The means to repeat the first run.
     pub repeat: Repeat,
 }
 
-/// What repeats a run, as far as a page may tell it.
+/// The means to repeat a run, as far as a page may show them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Repeat {
     /// Title of the run.
@@ -54,7 +54,7 @@ pub struct Repeat {
 /// A plan on a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// Its text, perhaps with names left out.
+    /// Text of the plan, perhaps with names left out.
     pub text: String,
     /// Checksum of the archived plan.
     pub sha256: String,
@@ -63,9 +63,9 @@ pub struct Plan {
 /// A page without readable provenance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoProvenance {
-    /// It has none: another program or an older version wrote it.
+    /// None: another program or an older version wrote the page.
     Absent,
-    /// It has one that cannot be read.
+    /// One that cannot be read.
     Damaged,
 }
 
@@ -79,7 +79,7 @@ impl std::fmt::Display for NoProvenance {
 }
 
 impl Repeat {
-    /// What repeats a bake-off, a scale or a dder run.
+    /// The means to repeat a bake-off, a scale or a dder run.
     pub fn bakeoff(bakeoff: &Bakeoff) -> Self {
         let mut servers: Vec<String> = bakeoff
             .sealed()
@@ -101,7 +101,7 @@ impl Repeat {
         }
     }
 
-    /// What repeats a single run.
+    /// The means to repeat a single run.
     pub fn run(run: &Run) -> Self {
         let server = run.load.as_ref().and_then(|load| load.server_version.as_deref().ok());
         Self {

@@ -32,7 +32,7 @@ pub(crate) struct Args {
     /// Short name, id, its unique prefix, or `latest`
     run: Option<String>,
 
-    /// Where to: a name that ends in .html or .md; without it, Markdown on standard output
+    /// File to write: a name that ends in .html or .md; without it, Markdown on standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
@@ -48,7 +48,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["run", "compare", "output", "open", "identify"])]
     verify: Option<PathBuf>,
 
-    /// Also the host's name, the kernel's and our own command line, and whole home paths: left out of pages otherwise
+    /// Include the host's name, the kernel's and our own command line, and whole home paths
     #[arg(long)]
     identify: bool,
 
@@ -123,7 +123,7 @@ fn ids(archive: &Archive, names: &[&String]) -> anyhow::Result<Vec<RunId>> {
     Ok(ids)
 }
 
-/// How a page is made.
+/// The way a page is made.
 #[derive(Debug, Clone, Copy)]
 struct Made {
     /// Whether it names the machine.

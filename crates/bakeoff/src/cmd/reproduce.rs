@@ -22,7 +22,7 @@ pub(crate) struct Args {
     /// The page, as `bakeoff report` wrote it
     page: PathBuf,
 
-    /// Where the plan is written; without it, beside the page under its name with .toml
+    /// File for the plan; without it, beside the page under its name with .toml
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 

@@ -24,7 +24,7 @@ pub struct Member<'a> {
     pub name: &'a str,
     /// The bake-off.
     pub bakeoff: &'a Bakeoff,
-    /// Its verdicts.
+    /// The verdicts of the bake-off.
     pub comparisons: &'a Comparisons,
 }
 

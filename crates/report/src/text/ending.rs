@@ -192,7 +192,7 @@ fn subject(settings: &LoadSettings) -> &'static str {
     }
 }
 
-/// Where the settings of a load are written, and must be changed.
+/// Place of the settings of a load, which must be changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Written {
     CommandLine,

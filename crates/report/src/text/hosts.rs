@@ -11,7 +11,7 @@ use crate::page::{differs, facts};
 /// Facts of several machines that are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Facts {
-    /// Those that differ.
+    /// Facts that differ.
     Differing,
     /// All, those that differ first and marked.
     All,
