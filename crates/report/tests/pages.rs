@@ -96,7 +96,11 @@ static PAGES: LazyLock<Vec<(&'static str, String)>> = LazyLock::new(|| {
     let members: Vec<page::Member<'_>> = [&journal, &elsewhere, &many]
         .into_iter()
         .zip(&verdicts)
-        .map(|(bakeoff, comparisons)| page::Member { name: "01ARZ3NDEKTSV4RRFFQ69G5FAV", bakeoff, comparisons })
+        .map(|(bakeoff, comparisons)| page::Member {
+            name: "01ARZ3NDEKTSV4RRFFQ69G5FAV",
+            bakeoff,
+            comparisons,
+        })
         .collect();
     vec![
         ("several", html(&page::several(&members))),

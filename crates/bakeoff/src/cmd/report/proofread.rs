@@ -10,7 +10,7 @@ use report::proofread::{Differing, Proof, compare, readable};
 use report::provenance::Provenance;
 use serde_json::{Value, json};
 
-use super::{Made, form_of, made};
+use super::made::{Made, form_of, made};
 use crate::cmd::{Global, of_archive, print_json};
 use crate::confine::Reader;
 use crate::exit::{EndsWith as _, Exit};
