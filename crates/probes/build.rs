@@ -20,6 +20,7 @@ mod programs {
     pub(crate) fn build() {
         let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it for build scripts"));
         let shared = Path::new("bpf");
+        let here = env::var("CARGO_MANIFEST_DIR").expect("cargo sets it for build scripts");
         println!("cargo::rerun-if-changed={}", shared.display());
         for name in PROGRAMS {
             let folder = Path::new("src").join(name);
@@ -28,7 +29,14 @@ mod programs {
                 .source(folder.join(format!("{name}.bpf.c")))
                 .obj(out.join(format!("{name}.bpf.o")))
                 // v3: with compare-and-swap, which Linux 5.12 has.
-                .clang_args(["-Wall", "-Werror", "-mcpu=v3", &format!("-I{}", shared.display())])
+                .clang_args([
+                    "-Wall",
+                    "-Werror",
+                    "-mcpu=v3",
+                    &format!("-I{}", shared.display()),
+                    // Line numbers name their file: without the folder, two builds have the same bytes.
+                    &format!("-ffile-prefix-map={here}=."),
+                ])
                 .build_and_generate(out.join(format!("{name}.skel.rs")));
             if let Err(error) = built {
                 panic!(

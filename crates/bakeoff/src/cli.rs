@@ -12,11 +12,11 @@ use record::printable::Form;
 
 use crate::script_options::Unread;
 use crate::setting_values::refusal;
-use crate::{cmd, screen, script_options};
+use crate::{cmd, help, screen, script_options};
 
 /// A performance lab in one binary: steady load, true observation, fair bake-offs, a page at the end.
 #[derive(Debug, clap::Parser)]
-#[command(name = "bakeoff", version, propagate_version = true, after_help = EXIT_CODES)]
+#[command(name = "bakeoff", version, propagate_version = true, after_long_help = EXIT_CODES)]
 pub(crate) struct Cli {
     /// Where runs are kept; by default the folder that the variable `BAKEOFF_ARCHIVE` names, else the XDG data folder
     #[arg(long, global = true, value_name = "DIR")]
@@ -37,7 +37,7 @@ impl Cli {
     ///
     /// A command line that clap rejects, an option that does not apply to the target, or a script that fails.
     pub(crate) fn read_from(words: &[OsString]) -> Result<Self, Unread> {
-        let mut command = Self::command();
+        let mut command = help::arranged(Self::command());
         let (words, lua) = script_options::take(words.to_vec(), &mut command)?;
         let matches = command.try_get_matches_from_mut(words)?;
         let mut cli = Self::from_arg_matches(&matches)?;
@@ -67,6 +67,7 @@ impl Cli {
     pub(crate) fn reads_what_others_wrote(&self) -> bool {
         match &self.command {
             Command::Report(_)
+            | Command::Reproduce(_)
             | Command::Runs(_)
             | Command::History(_)
             | Command::Periods(_)
@@ -112,6 +113,7 @@ pub(crate) enum Command {
     History(cmd::history::Args),
     Periods(cmd::periods::Args),
     Aa(cmd::aa::Args),
+    Reproduce(cmd::reproduce::Args),
     Runs(cmd::runs::Args),
     Cpu(cmd::cpu::Args),
     Io(cmd::io::Args),

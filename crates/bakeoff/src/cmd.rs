@@ -27,6 +27,7 @@ pub(crate) mod profile;
 pub(crate) mod prove;
 pub(crate) mod record;
 pub(crate) mod report;
+pub(crate) mod reproduce;
 pub(crate) mod run;
 pub(crate) mod runs;
 pub(crate) mod scale;
@@ -65,6 +66,7 @@ pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> anyhow::Result<Exit> {
         Command::History(args) => history::run(args, &global, out),
         Command::Periods(args) => periods::run(args, &global, out),
         Command::Aa(args) => aa::run(args, &global, out),
+        Command::Reproduce(args) => reproduce::run(args, &global, out),
         Command::Runs(args) => runs::run(args, &global, out),
         Command::Compare(args) => compare::run(args, &global, out),
         Command::Cpu(args) => cpu::run(args, &global, out),

@@ -1,5 +1,6 @@
 //! Exit codes: the same for every command, so a script can distinguish a bad result from a bad plan.
 
+use std::borrow::Cow;
 use std::io::Write as _;
 use std::process::ExitCode;
 
@@ -106,13 +107,21 @@ pub(crate) fn of_command_line(error: &clap::Error) -> ExitCode {
         .lines()
         .map(str::trim)
         .filter(|line| !line.is_empty() && !line.starts_with("For more information"));
-    let mut said = said.map(|line| line.trim_start_matches("error: "));
-    let first = said.next().unwrap_or("the command line is not understood");
+    let mut said = said.map(|line| suggestion(line.trim_start_matches("error: ")));
+    let first = said.next().unwrap_or("the command line is not understood".into());
     let mut told = format!("bakeoff: {first}\n");
-    said.for_each(|line| told.extend(["  ", line, "\n"]));
+    said.for_each(|line| told.extend(["  ", &*line, "\n"]));
     // Standard error may be closed too.
     let _ = writeln!(std::io::stderr(), "{told}  --help lists every option");
     Exit::Usage.into()
+}
+
+/// Puts the tip of the command line's parser into the words of other messages.
+fn suggestion(line: &str) -> Cow<'_, str> {
+    let Some(tip) = line.strip_prefix("tip: ") else { return line.into() };
+    let similar = tip.strip_prefix("a similar ").or_else(|| tip.strip_prefix("some similar "));
+    let Some((_, names)) = similar.and_then(|tip| tip.split_once(": ")) else { return tip.into() };
+    format!("did you mean {}?", names.replace('\'', "`")).into()
 }
 
 /// Whether the error only means that the reader of standard output has closed its end, as `head` does.
@@ -141,6 +150,18 @@ mod tests {
     #[test]
     fn an_unmarked_error_means_that_it_could_not_be_done_here() {
         assert_eq!(Exit::of(&anyhow::anyhow!("anything")), Exit::CannotHere);
+    }
+
+    #[test]
+    fn a_tip_is_a_question() {
+        for (tip, asked) in [
+            ("tip: a similar argument exists: '--rate'", "did you mean `--rate`?"),
+            ("tip: some similar values exist: 'bash', 'dash'", "did you mean `bash`, `dash`?"),
+            ("tip: to pass '--x' as a value, use '-- --x'", "to pass '--x' as a value, use '-- --x'"),
+            ("Usage: bakeoff", "Usage: bakeoff"),
+        ] {
+            assert_eq!(suggestion(tip), asked);
+        }
     }
 
     #[test]

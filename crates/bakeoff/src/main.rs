@@ -7,6 +7,7 @@ mod cmd;
 mod command_options;
 mod confine;
 mod exit;
+mod help;
 mod impossible;
 mod like;
 mod load_options;

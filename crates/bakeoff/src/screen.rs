@@ -1,6 +1,9 @@
 //! Progress on standard error: a bar with the time left on a terminal, plain lines elsewhere.
 
 use std::io::{IsTerminal as _, Write as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -74,6 +77,50 @@ impl Screen {
         }
     }
 }
+
+/// Moves a bar with the time, on a thread; ends when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Countdown {
+    is_over: Arc<AtomicBool>,
+    mover: Option<JoinHandle<()>>,
+}
+
+impl Countdown {
+    /// Shows `what` with the time left of `total`; without a terminal, one line. Short work shows nothing.
+    pub(crate) fn of(screen: &mut Screen, what: &str, total: Duration) -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        if total <= WORTH_A_BAR {
+            return Self { is_over, mover: None };
+        }
+        let Some(bar) = screen.bar.clone() else {
+            screen.line(&format!("{what} for {} s", total.as_secs_f64()));
+            return Self { is_over, mover: None };
+        };
+        screen.phase(what, total);
+        let seen = Arc::clone(&is_over);
+        let mover = thread::spawn(move || {
+            while !seen.load(Ordering::Relaxed) {
+                bar.set_position(bar.elapsed().as_secs().min(total.as_secs()));
+                thread::park_timeout(Duration::from_millis(200));
+            }
+        });
+        Self { is_over, mover: Some(mover) }
+    }
+}
+
+impl Drop for Countdown {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        if let Some(mover) = self.mover.take() {
+            mover.thread().unpark();
+            // The thread draws only; if it panicked, the command goes on without the bar.
+            let _ = mover.join();
+        }
+    }
+}
+
+/// Work that takes longer than this shows its progress.
+const WORTH_A_BAR: Duration = Duration::from_secs(2);
 
 impl Drop for Screen {
     fn drop(&mut self) {

@@ -5,7 +5,8 @@ use std::fmt::Display;
 use std::str::FromStr;
 
 use record::load::rules::Violation;
-use record::load::settings::Setting;
+use record::load::settings::{Setting, Values};
+use record::nearest::did_you_mean;
 
 /// The option of a setting: `--point-selects`.
 pub(crate) fn option(name: &str) -> String {
@@ -29,7 +30,15 @@ pub(crate) fn word<T: 'static>(
     setting: &'static Setting,
     read: fn(&str) -> Option<T>,
 ) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
-    move |text| read(text).filter(|_| setting.values.takes(text)).ok_or_else(|| expected(setting))
+    move |text| {
+        read(text).filter(|_| setting.values.takes(text)).ok_or_else(|| {
+            let meant = match setting.values {
+                Values::Word(words) => did_you_mean(text, words().iter().copied()),
+                _ => String::new(),
+            };
+            expected(setting) + &meant
+        })
+    }
 }
 
 /// Reads an amount.

@@ -47,6 +47,63 @@ fn the_last_line_of_every_experiment_is_its_answer() {
 }
 
 #[test]
+fn an_experiment_without_a_valid_round_says_so_with_number_limit_and_mend() {
+    let lab = Lab::new();
+    let words =
+        ["scale", "--copies", "1", "--rounds", "2", "--time", "100ms", "--no-observe", "--", "sh", "-c"];
+    // It fails in every round but not in the trial of the command.
+    let flaky = format!("test -e {0} && exit 7; touch {0}", lab.path("once").display());
+    let scale = lab.run(&[&words[..], &[&flaky]].concat());
+    let answer = last(&scale);
+    assert!(
+        answer.starts_with("INVALID: 0 of 2 trials valid, at least 1 needed; the first: "),
+        "{}{}",
+        scale.out,
+        scale.err
+    );
+    assert!(answer.contains('7'), "the exit code: {answer}");
+    assert!(matches!(scale.code, Some(3 | 5)), "{:?}", scale.code);
+
+    // A bake-off with a rate that its command cannot keep.
+    let plan = lab.path("plan.toml");
+    let text = "schema = 1\ntitle = \"Too fast\"\n[design]\nblocks = 1\n[load]\ntarget = \"exec:sleep 0.2\"\nrate = 20\nthreads = 1\n\
+        [phases]\nwarm-up = { min = \"50ms\" }\nmeasure = { time = \"1s\", interval = \"500ms\" }\n";
+    std::fs::write(&plan, text).expect("a plan");
+    let run = lab.run(&["run", plan.to_str().expect("text")]);
+    let answer = last(&run);
+    assert!(
+        answer.starts_with("INVALID: 0 of 1 trial valid, at least 1 needed; the first: "),
+        "{}{}",
+        run.out,
+        run.err
+    );
+    assert!(answer.contains("% needed") && answer.contains("; mend: ") && !answer.contains("--"), "{answer}");
+}
+
+#[test]
+fn an_overloaded_command_is_not_said_to_have_done_nothing() {
+    let lab = Lab::new();
+    let load = [
+        "load",
+        "exec:sleep 0.5",
+        "--rate",
+        "10",
+        "--threads",
+        "1",
+        "--time",
+        "3s",
+        "--warmup",
+        "3s",
+        "--no-archive",
+    ];
+    let ended = lab.run(&load);
+    let answer = last(&ended);
+    assert!(answer.starts_with("INVALID: ") && !answer.contains("kept up"), "{answer}");
+    assert!(answer.contains("of the events due in the phase ended in it"), "{answer}");
+    assert!(answer.contains("the others that ended had been due before"), "{answer}");
+}
+
+#[test]
 fn an_answer_does_not_need_a_terminal_a_reader_or_events() {
     let lab = Lab::new();
     let failing =

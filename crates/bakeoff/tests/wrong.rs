@@ -67,6 +67,33 @@ fn a_wrong_command_line_is_told_and_ends_with_2() {
 }
 
 #[test]
+fn a_misspelled_name_gets_a_suggestion() {
+    let lab = Lab::new();
+    for (words, meant) in [
+        (&["laod", "null:"][..], "`load`"),
+        (&["load", "nul:"], "`null:`"),
+        (&["load", "nul"], "`null:`"),
+        (&["load", "mysq://u@h/b"], "`mysql:`"),
+        (&["load", "null:", "--rat", "5"], "`--rate`"),
+        (&["load", "null:", "--observe", "cpu,lokcs"], "`locks`"),
+        (&["load", "sqlite:x?jurnal_mode=wal"], "`journal_mode`"),
+        (&["load", "null:", "--prepare", "neverr"], "`never`"),
+        (&["prove", "lcoks"], "`locks`"),
+        (&["runs", "lst"], "`list`"),
+        (&["runs", "list", "--kind", "laod"], "`load`"),
+        (&["runs", "export", "latest", "--format", "cvs"], "`csv`"),
+        (&["generate", "man", "laod"], "`load`"),
+    ] {
+        let err = fails(&lab, words, 2);
+        assert!(err.contains(&format!("did you mean {meant}")), "{words:?}: {err}");
+    }
+    // A password is not repeated, and nothing similar is not suggested.
+    let err = fails(&lab, &["load", "mysq://u:secret@h/b"], 2);
+    assert!(!err.contains("secret"), "{err}");
+    assert!(!fails(&lab, &["load", "oracle://x"], 2).contains("did you mean"));
+}
+
+#[test]
 fn a_load_that_fails_leaves_the_users_files_as_they_were() {
     let lab = Lab::new();
     let (hlog, database) = (lab.path("old.hlog"), lab.path("typo.db"));

@@ -24,12 +24,12 @@ pub enum ErrorClass {
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The scheme has no driver.
-    #[error("`{target}` names no target: expected one of {expected}")]
+    #[error("unknown target `{target}`{advice}")]
     UnknownScheme {
         /// The target as written.
         target: Target,
-        /// The known forms.
-        expected: String,
+        /// A clause: the scheme that was probably meant, or the known forms.
+        advice: String,
     },
     /// The target is malformed.
     #[error("`{target}`: {problem}")]

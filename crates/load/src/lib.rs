@@ -43,6 +43,7 @@ use record::load::{
     Arrivals, Distribution, LatePolicy, LoadRecord, LoadSettings, OpenLoop, PreparePolicy, ScriptFile,
     Workload,
 };
+use record::nearest::nearest;
 use record::target::Target;
 
 pub use conduct::Attachments;
@@ -213,10 +214,22 @@ pub fn notices(settings: &LoadSettings) -> Vec<String> {
     notices
 }
 
+/// Names the scheme that the target probably misspells, or all forms of targets.
+fn unknown_scheme(target: &Target) -> LoadError {
+    // Without a colon, the whole text may be the name of a scheme.
+    let name = if target.scheme().is_empty() { target.expose() } else { target.scheme() };
+    let meant = nearest(name, driver::SCHEMES.iter().map(|s| s.name));
+    let forms = driver::SCHEMES.iter().map(|s| s.form).filter(|form| !form.is_empty());
+    let advice = meant.map_or_else(
+        || format!(": expected one of {}", forms.collect::<Vec<_>>().join(", ")),
+        |name| format!("; did you mean `{name}:`?"),
+    );
+    LoadError::UnknownScheme { target: target.clone(), advice }
+}
+
 fn scheme(target: &Target) -> Result<&'static Scheme, LoadError> {
     let Some(scheme) = driver::scheme_of(target) else {
-        let forms: Vec<_> = driver::SCHEMES.iter().map(|s| s.form).filter(|form| !form.is_empty()).collect();
-        return Err(LoadError::UnknownScheme { target: target.clone(), expected: forms.join(", ") });
+        return Err(unknown_scheme(target));
     };
     let malformed = |problem| LoadError::Malformed { target: target.clone(), problem };
     for target in driver::hosts::targets(target).map_err(malformed)? {

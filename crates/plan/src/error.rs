@@ -4,6 +4,9 @@ use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
+use record::nearest::nearest;
+use record::quantity;
+
 /// Position in the text of a plan; line and column count from 1, the column in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
@@ -315,34 +318,9 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// Known name that `found` probably misspells: at most a third of its letters differ.
+/// Known name that `found` probably misspells.
 pub(crate) fn closest<'a>(found: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    let close = |name: &&str| distance(found, name) <= found.chars().count().max(3) / 3;
-    known.into_iter().filter(close).min_by_key(|name| distance(found, name)).map(str::to_owned)
-}
-
-/// Edit distance of two words: letters to insert, delete or replace, or neighbors to swap; `-` and `_` are
-/// equal.
-fn distance(a: &str, b: &str) -> usize {
-    let letters = |s: &str| s.to_lowercase().replace('-', "_").chars().collect::<Vec<_>>();
-    let (a, b) = (letters(a), letters(b));
-    let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];
-    for i in 0..=a.len() {
-        for j in 0..=b.len() {
-            rows[i][j] = if i == 0 || j == 0 {
-                i + j
-            } else {
-                let replaced = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
-                let swapped = if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                    rows[i - 2][j - 2] + 1
-                } else {
-                    usize::MAX
-                };
-                replaced.min(swapped).min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1)
-            };
-        }
-    }
-    rows[a.len()][b.len()]
+    nearest(found, known).map(str::to_owned)
 }
 
 fn suggestion(closest: Option<&str>, known: &[String]) -> String {
@@ -352,14 +330,9 @@ fn suggestion(closest: Option<&str>, known: &[String]) -> String {
     }
 }
 
-/// Formats a duration for people: `4h 40m`, `3m 5s`, `1.5s`.
+/// The duration as people say it.
 pub(crate) fn human(time: Duration) -> String {
-    let s = time.as_secs();
-    match s {
-        3_600.. => format!("{}h {}m", s / 3_600, s % 3_600 / 60),
-        60.. => format!("{}m {}s", s / 60, s % 60),
-        _ => format!("{}s", (time.as_secs_f64() * 10.0).round() / 10.0),
-    }
+    quantity::span(time.as_secs_f64())
 }
 
 #[cfg(test)]
@@ -373,21 +346,5 @@ mod tests {
         assert_eq!(lines.position(&(2..3)), Position { line: 2, column: 1 });
         assert_eq!(lines.position(&(4..5)), Position { line: 2, column: 2 });
         assert_eq!(lines.position(&(99..99)), Position { line: 3, column: 1 });
-    }
-
-    #[test]
-    fn a_misspelled_name_finds_its_neighbor_and_a_strange_one_finds_none() {
-        let known = ["blocks", "seed", "time_budget"];
-        assert_eq!(closest("blcoks", known).as_deref(), Some("blocks"));
-        assert_eq!(closest("time-budget", known).as_deref(), Some("time_budget"));
-        assert_eq!(closest("sede", known).as_deref(), Some("seed"));
-        assert_eq!(closest("colour", known), None);
-    }
-
-    #[test]
-    fn time_is_told_in_the_two_units_that_matter() {
-        assert_eq!(human(Duration::from_mins(280)), "4h 40m");
-        assert_eq!(human(Duration::from_secs(185)), "3m 5s");
-        assert_eq!(human(Duration::from_millis(1_540)), "1.5s");
     }
 }

@@ -30,6 +30,7 @@ mod masking;
 pub mod memory;
 pub mod metric;
 pub mod missing;
+pub mod nearest;
 pub mod nic;
 pub mod power;
 pub mod printable;

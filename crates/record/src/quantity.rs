@@ -12,6 +12,33 @@ pub struct NotAQuantity {
     pub expected: &'static str,
 }
 
+/// A span of time as people say it: `250 ms`, `1.5 s`, `3 min 20 s`, `2 h 5 min`.
+pub fn span(seconds: f64) -> String {
+    if seconds < 0.0995 {
+        return format!("{} ms", short(seconds * 1e3, 2));
+    }
+    if seconds < 1.0 {
+        return format!("{} ms", short(seconds * 1e3, 0));
+    }
+    if seconds < 120.0 {
+        return format!("{} s", short(seconds, 1));
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a span of seconds on paper")]
+    let whole = seconds.round() as u64;
+    let (big, big_unit, small, small_unit) = if whole < 7_200 {
+        (whole / 60, "min", whole % 60, "s")
+    } else {
+        (whole / 3_600, "h", whole % 3_600 / 60, "min")
+    };
+    if small == 0 { format!("{big} {big_unit}") } else { format!("{big} {big_unit} {small} {small_unit}") }
+}
+
+/// The value with at most this number of decimals.
+fn short(value: f64, decimals: usize) -> String {
+    let text = format!("{value:.decimals$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
 /// Parses `500us`, `10ms`, `5s`, `2m`, `1.5h`, `1d`; `0` needs no unit.
 ///
 /// # Errors
@@ -219,6 +246,25 @@ mod tests {
         }
         for text in ["10", "0Gbit", "-1Gbit", "Gbit", "10GB", "9999999Tbit"] {
             assert!(bits_per_s(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn spans_read_as_people_say_them() {
+        for (seconds, text) in [
+            (0.0, "0 ms"),
+            (0.000_25, "0.25 ms"),
+            (0.25, "250 ms"),
+            (1.0, "1 s"),
+            (1.54, "1.5 s"),
+            (59.0, "59 s"),
+            (60.0, "60 s"),
+            (180.0, "3 min"),
+            (200.0, "3 min 20 s"),
+            (7_500.0, "2 h 5 min"),
+            (16_800.0, "4 h 40 min"),
+        ] {
+            assert_eq!(span(seconds), text, "{seconds}");
         }
     }
 

@@ -4,7 +4,7 @@ use analysis::{Comparisons, Estimate, Pair, Verdict};
 use record::bakeoff::{Levels, Metric};
 
 use crate::names::Names;
-use crate::number::{MULTIPLES_FROM, count, multiple, share};
+use crate::number::{MULTIPLES_FROM, Toward, count, fixed, multiple, share};
 use crate::words::{list, metric as metric_name, plural};
 
 /// One sentence about one configuration and one metric: first the differences that are claimed, then the
@@ -107,8 +107,8 @@ fn claim(comparisons: &Comparisons, reference: &str, group: &[&Pair]) -> String 
     let level = share(1.0 - comparisons.rules.alpha);
     // One form for the range and its interval, so that they can be compared at a glance.
     if is_more && interval.1 >= MULTIPLES_FROM {
-        let evidence = format!("({level}: {})", range(interval, multiple));
-        let times = range(ratio, multiple);
+        let evidence = format!("({level}: {})", outwards(interval, multiple));
+        let times = range(ratio, |ratio| multiple(ratio, Toward::Nearest));
         return match group[0].metric {
             Metric::Throughput => format!("is {times} times as fast as {reference} {evidence}"),
             metric => format!(
@@ -118,11 +118,10 @@ fn claim(comparisons: &Comparisons, reference: &str, group: &[&Pair]) -> String 
             ),
         };
     }
-    let of = |(low, high): (f64, f64)| {
-        let ends = if is_more { (low - 1.0, high - 1.0) } else { (1.0 - high, 1.0 - low) };
-        format!("{} %", range(ends, percent))
-    };
-    let (percent, evidence) = (of(ratio), format!("({level}: {})", of(interval)));
+    let ends =
+        |(low, high): (f64, f64)| if is_more { (low - 1.0, high - 1.0) } else { (1.0 - high, 1.0 - low) };
+    let evidence = format!("({level}: {} %)", outwards(ends(interval), percent));
+    let percent = format!("{} %", range(ends(ratio), |share| percent(share, Toward::Nearest)));
     match (group[0].metric, is_more) {
         (Metric::Throughput, true) => format!("is {percent} faster than {reference} {evidence}"),
         (Metric::Throughput, false) => format!("is {percent} slower than {reference} {evidence}"),
@@ -151,17 +150,23 @@ fn verb(metric: Metric) -> &'static str {
 }
 
 /// `6.6 to 7.3`, or one value if both read the same.
-fn range((low, high): (f64, f64), write: fn(f64) -> String) -> String {
+fn range((low, high): (f64, f64), write: impl Fn(f64) -> String) -> String {
     let (low, high) = (write(low), write(high));
     if low == high { low } else { format!("{low} to {high}") }
 }
 
+/// An interval that covers the true one: its ends are rounded outwards.
+fn outwards((low, high): (f64, f64), write: fn(f64, Toward) -> String) -> String {
+    let (low, high) = (write(low, Toward::Down), write(high, Toward::Up));
+    if low == high { low } else { format!("{low} to {high}") }
+}
+
 /// A share as a percentage without its sign.
-fn percent(share: f64) -> String {
+fn percent(share: f64, toward: Toward) -> String {
     match share * 100.0 {
-        p if p.abs() < 0.995 || (99.5..99.995).contains(&p) => format!("{p:.2}"),
-        p if p.abs() < 9.95 => format!("{p:.1}"),
-        p => format!("{p:.0}"),
+        p if p.abs() < 0.995 || (99.5..99.995).contains(&p) => fixed(p, 2, toward),
+        p if p.abs() < 9.95 => fixed(p, 1, toward),
+        p => fixed(p, 0, toward),
     }
 }
 

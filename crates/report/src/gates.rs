@@ -6,7 +6,7 @@ pub mod junit;
 use analysis::{GateComparison, GateOutcome, GateResult};
 use record::gate::{Gate, GateRule, OnInconclusive};
 
-use crate::number::{change_interval_of, change_of, metric_value};
+use crate::number::{change_interval_of, change_of, metric_ends, metric_value};
 use crate::words::{at, configuration, plural};
 
 /// `p99 <= 20ms`.
@@ -38,7 +38,8 @@ pub(crate) fn measured(gate: &Gate, of: &GateComparison) -> String {
             format!("{} {}", change_of(gate.metric, *middle), change_interval_of(gate.metric, *low, *high))
         }
         (Ok(middle), Ok(low), Ok(high)) => {
-            format!("{} [{}, {}]", value(*middle), value(*low), value(*high))
+            let (low, high) = metric_ends(gate.metric, (*low, *high));
+            format!("{} [{low}, {high}]", value(*middle))
         }
         (_, Ok(low), Err(_)) => format!("at least {}", value(*low)),
         _ => "no value".to_owned(),

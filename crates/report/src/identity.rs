@@ -33,6 +33,11 @@ pub fn hide_in_environment(environment: &mut Environment) {
     Hidden::default().take(environment);
 }
 
+/// Whether a value is replaced because it names the machine.
+pub(crate) fn is_left_out(value: &str) -> bool {
+    value == LEFT_OUT
+}
+
 impl Hidden {
     /// Removes names of the machine from a bake-off and its runs.
     pub fn in_bakeoff(bakeoff: &mut Bakeoff) -> Self {

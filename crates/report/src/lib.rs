@@ -12,6 +12,8 @@ pub mod gates;
 pub mod identity;
 pub mod json;
 pub mod page;
+pub mod proofread;
+pub mod provenance;
 pub mod text;
 
 mod answer;

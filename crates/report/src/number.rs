@@ -61,19 +61,53 @@ pub(crate) fn share(ratio: f64) -> String {
     format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
+/// Direction in which the last digit is rounded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Toward {
+    /// A value.
+    Nearest,
+    /// The lower end of an interval: what is printed covers it.
+    Down,
+    /// The upper end of an interval.
+    Up,
+}
+
+/// The value with this number of decimals.
+pub(crate) fn fixed(value: f64, decimals: usize, toward: Toward) -> String {
+    let scale = [1.0, 10.0, 100.0, 1_000.0, 10_000.0][decimals];
+    let scaled = value * scale;
+    // A value with this number of decimals is not exact in binary, and stays as it is.
+    let fuzz = scaled.abs() * 1e-9;
+    let rounded = match toward {
+        Toward::Nearest => value,
+        Toward::Down => (scaled + fuzz).floor() / scale,
+        Toward::Up => (scaled - fuzz).ceil() / scale,
+    };
+    format!("{rounded:.decimals$}")
+}
+
 /// A ratio as a change: `+16 %`, `-0.34 %`; from twice on as a multiple, `6.6x`.
 pub(crate) fn change(ratio: f64) -> String {
     if ratio >= MULTIPLES_FROM {
-        return format!("{}x", multiple(ratio));
+        return format!("{}x", multiple(ratio, Toward::Nearest));
     }
+    small_change(ratio, Toward::Nearest)
+}
+
+fn small_change(ratio: f64, toward: Toward) -> String {
     let pct = (ratio - 1.0) * 100.0;
-    match pct.abs() {
-        p if p < 0.005 => "0 %".to_owned(),
-        p if p < 0.995 => format!("{pct:+.2} %"),
-        p if p < 9.95 => format!("{pct:+.1} %"),
+    let decimals = match pct.abs() {
+        p if p < 0.995 => 2,
+        p if p < 9.95 => 1,
         // A remainder of under half a percent must not read as nothing at all.
-        _ if ratio < 0.005 => format!("{pct:+.2} %"),
-        _ => format!("{pct:+.0} %"),
+        _ if ratio < 0.005 => 2,
+        _ => 0,
+    };
+    let text = fixed(pct, decimals, toward);
+    match text.as_str() {
+        "0.00" | "-0.00" => "0 %".to_owned(),
+        text if text.starts_with('-') => format!("{text} %"),
+        text => format!("+{text} %"),
     }
 }
 
@@ -81,7 +115,7 @@ pub(crate) fn change(ratio: f64) -> String {
 pub(crate) fn change_of(metric: Metric, ratio: f64) -> String {
     match metric.scale() {
         Scale::Ratio => change(ratio),
-        Scale::Points => points(ratio),
+        Scale::Points => points(ratio, Toward::Nearest),
     }
 }
 
@@ -89,40 +123,59 @@ pub(crate) fn change_of(metric: Metric, ratio: f64) -> String {
 pub(crate) fn change_interval_of(metric: Metric, low: f64, high: f64) -> String {
     match metric.scale() {
         Scale::Ratio => change_interval(low, high),
-        Scale::Points => format!("[{}, {}]", points(low), points(high)),
+        Scale::Points => format!("[{}, {}]", points(low, Toward::Down), points(high, Toward::Up)),
+    }
+}
+
+/// The ends of an interval of a metric's values, rounded outwards.
+pub(crate) fn metric_ends(metric: Metric, (low, high): (f64, f64)) -> (String, String) {
+    match metric.scale() {
+        Scale::Ratio => outward((low, high), |value| metric_value(metric, value)),
+        Scale::Points => (stored_share(low, Toward::Down), stored_share(high, Toward::Up)),
     }
 }
 
 /// `+0.31 pp`, with at least two digits that are not 0.
-fn points(ratio: f64) -> String {
+fn points(ratio: f64, toward: Toward) -> String {
     let points = (ratio - 1.0) * 100.0;
-    match points.abs() {
-        p if p < 0.000_5 => "0 pp".to_owned(),
-        p if p < 0.095 => format!("{points:+.3} pp"),
-        p if p < 9.95 => format!("{points:+.2} pp"),
-        _ => format!("{points:+.1} pp"),
+    let decimals = match points.abs() {
+        p if p < 0.095 => 3,
+        p if p < 9.95 => 2,
+        _ => 1,
+    };
+    match fixed(points, decimals, toward) {
+        text if is_zero(&text) => "0 pp".to_owned(),
+        text if text.starts_with('-') => format!("{text} pp"),
+        text => format!("+{text} pp"),
     }
 }
 
 /// A share that is stored as 1 plus the share: `0.31 %`.
-fn stored_share(value: f64) -> String {
+fn stored_share(value: f64, toward: Toward) -> String {
     let percent = (value - 1.0) * 100.0;
-    match percent.abs() {
-        p if p < 0.000_05 => "0 %".to_owned(),
-        p if p < 0.095 => format!("{percent:.4} %"),
-        p if p < 9.95 => format!("{percent:.2} %"),
-        _ => format!("{percent:.1} %"),
+    let decimals = match percent.abs() {
+        p if p < 0.095 => 4,
+        p if p < 9.95 => 2,
+        _ => 1,
+    };
+    match fixed(percent, decimals, toward) {
+        text if is_zero(&text) => "0 %".to_owned(),
+        text => format!("{text} %"),
     }
 }
 
+fn is_zero(text: &str) -> bool {
+    text.chars().all(|c| matches!(c, '0' | '.' | '-'))
+}
+
 /// `6.6`, `0.31`, `0.086`: a ratio before the word `times` or the letter `x`.
-pub(crate) fn multiple(ratio: f64) -> String {
+pub(crate) fn multiple(ratio: f64, toward: Toward) -> String {
     match ratio {
         r if r > RATIO_SHOWN_MAX => format!("over {}", significant(RATIO_SHOWN_MAX)),
-        r if r >= 99.95 => grouped(&format!("{r:.0}")),
-        r if r >= 1.995 => format!("{r:.1}"),
-        r if r >= 0.0995 => format!("{r:.2}"),
-        r if r >= 0.001 => format!("{r:.3}"),
+        r if r >= 99.95 => grouped(&fixed(r, 0, toward)),
+        r if r >= 1.995 => fixed(r, 1, toward),
+        r if r >= 0.0995 => fixed(r, 2, toward),
+        r if r >= 0.001 => fixed(r, 3, toward),
         r if r >= 1.0 / RATIO_SHOWN_MAX => format!("{r:.1e}"),
         _ => "0.000".to_owned(),
     }
@@ -134,12 +187,44 @@ pub(crate) const MULTIPLES_FROM: f64 = 1.995;
 /// Largest ratio that is printed; a larger one means only that the value is unknown.
 const RATIO_SHOWN_MAX: f64 = 1e6;
 
-/// Two changes as an interval, both in the same form: `[+7.0 %, +9.2 %]`, `[0.086x, 14.6x]`.
+/// Two changes as an interval, both in the same form and rounded outwards: `[+7.0 %, +9.2 %]`,
+/// `[0.086x, 14.6x]`.
 pub(crate) fn change_interval(low: f64, high: f64) -> String {
-    let form = |ratio: f64| {
-        if high >= MULTIPLES_FROM { format!("{}x", multiple(ratio)) } else { change(ratio) }
+    let form = |ratio: f64, toward: Toward| {
+        if high >= MULTIPLES_FROM {
+            format!("{}x", multiple(ratio, toward))
+        } else {
+            small_change(ratio, toward)
+        }
     };
-    format!("[{}, {}]", form(low), form(high))
+    format!("[{}, {}]", form(low, Toward::Down), form(high, Toward::Up))
+}
+
+/// The ends of an interval as `write` prints them, rounded outwards.
+///
+/// `write` prints a number first, in the value's unit or in a unit that is a power of ten of it.
+pub(crate) fn outward((low, high): (f64, f64), write: impl Fn(f64) -> String) -> (String, String) {
+    (widened(low, -1.0, &write), widened(high, 1.0, &write))
+}
+
+/// - `sign`: -1 for a lower end, 1 for an upper end.
+fn widened(value: f64, sign: f64, write: impl Fn(f64) -> String) -> String {
+    let text = write(value);
+    let end =
+        text.find(|c: char| !c.is_ascii_digit() && !matches!(c, '.' | ',' | '-' | '+')).unwrap_or(text.len());
+    let digits = text[..end].replace(',', "");
+    let (Ok(shown), false) = (digits.parse::<f64>(), text[end..].starts_with('e')) else { return text };
+    if shown == 0.0 || value == 0.0 || !value.is_finite() {
+        return text;
+    }
+    let unit = 10.0_f64.powf((value / shown).abs().log10().round());
+    let short = sign * (value - shown * unit);
+    if short <= value.abs() * 1e-9 {
+        return text;
+    }
+    let decimals = digits.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+    let step = 10.0_f64.powi(-i32::try_from(decimals).unwrap_or(0));
+    write((shown + sign * step) * unit)
 }
 
 /// `0.031`, `<0.001`.
@@ -151,24 +236,7 @@ pub(crate) fn p_value(p: f64) -> String {
     }
 }
 
-/// `60 s`, `250 ms`, `3 min 20 s`, `2 h 5 min`.
-pub(crate) fn span(seconds: f64) -> String {
-    if seconds < 1.0 {
-        return format!("{} ms", significant(seconds * 1e3));
-    }
-    if seconds < 120.0 {
-        let text = format!("{seconds:.1}");
-        return format!("{} s", text.strip_suffix(".0").unwrap_or(&text));
-    }
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a span of seconds on paper")]
-    let whole = seconds.round() as u64;
-    let (big, big_unit, small, small_unit) = if whole < 7_200 {
-        (whole / 60, "min", whole % 60, "s")
-    } else {
-        (whole / 3_600, "h", whole % 3_600 / 60, "min")
-    };
-    if small == 0 { format!("{big} {big_unit}") } else { format!("{big} {big_unit} {small} {small_unit}") }
-}
+pub(crate) use record::quantity::span;
 
 /// `2026-11-21 09:52 UTC`.
 pub(crate) fn date_time(unix_ns: u64) -> String {
@@ -190,7 +258,7 @@ pub(crate) fn metric_value(metric: Metric, value: f64) -> String {
     match metric {
         Metric::Throughput => format!("{}/s", significant_4(value)),
         Metric::P99 | Metric::CpuPerEvent | Metric::Time | Metric::Cpu => latency(value * 1e9),
-        Metric::LockCpu | Metric::MemoryGrowth => stored_share(value),
+        Metric::LockCpu | Metric::MemoryGrowth => stored_share(value, Toward::Nearest),
         Metric::IoPerEvent => format!("{} B", significant_4(value)),
         Metric::EnergyPerEvent => format!("{} J", small(value)),
     }
@@ -353,11 +421,28 @@ mod tests {
     }
 
     #[test]
+    fn an_interval_is_rounded_outwards() {
+        // The unkind end: one that nearest rounding would move inwards.
+        assert_eq!(change_interval(1.0706, 1.0914), "[+7.0 %, +9.2 %]");
+        assert_eq!(change_interval(0.8849, 0.9951), "[-12 %, -0.49 %]");
+        assert_eq!(change_interval(1.165, 1.174), "[+16 %, +18 %]");
+        assert_eq!(change_interval(5.26, 10.12), "[5.2x, 10.2x]");
+        assert_eq!(change_interval(0.999_97, 1.000_03), "[-0.01 %, +0.01 %]");
+        let ends = |low, high| outward((low, high), latency);
+        assert_eq!(ends(4_566_000.0, 4_561_000.0), ("4.56ms".to_owned(), "4.57ms".to_owned()));
+        assert_eq!(ends(4_560_000.0, 4_560_000.0), ("4.56ms".to_owned(), "4.56ms".to_owned()));
+        assert_eq!(ends(999_700.0, 999_600.0), ("990us".to_owned(), "1.00ms".to_owned()));
+        let rates = outward((1_234.6, 1_234.4), significant);
+        assert_eq!(rates, ("1,234".to_owned(), "1,235".to_owned()));
+        assert_eq!(outward((0.0, 850e6), bandwidth), ("0 kB/s".to_owned(), "850 MB/s".to_owned()));
+    }
+
+    #[test]
     fn both_ends_of_an_interval_have_one_form() {
         assert_eq!(change_interval(1.07, 1.092), "[+7.0 %, +9.2 %]");
         assert_eq!(change_interval(0.086, 14.6), "[0.086x, 14.6x]");
         assert_eq!(change_interval(0.5, 2e6), "[0.50x, over 1,000,000x]");
-        assert_eq!(change_interval(1.9, 1.994), "[+90 %, +99 %]");
+        assert_eq!(change_interval(1.9, 1.99), "[+90 %, +99 %]");
         assert_eq!(change_interval(0.0, f64::INFINITY), "[0.000x, over 1,000,000x]");
     }
 }

@@ -6,7 +6,7 @@ use analysis::usl::{Cliff, Law, Scaling};
 use analysis::{Cell, Comparisons};
 use record::bakeoff::{Levels, Metric, Scale};
 
-use crate::number::{bandwidth, metric_value, percent, significant};
+use crate::number::{bandwidth, metric_value, outward, percent, significant};
 
 /// One configuration or condition: its value if there is one factor, otherwise `factor=value` for each.
 pub(crate) fn configuration(levels: &Levels) -> String {
@@ -150,8 +150,9 @@ pub(crate) fn law_sentence(scaling: &Scaling) -> Vec<String> {
         Ok(law) => {
             let fitted = scaling.laws.iter().find(|f| f.law == *law).expect("it was fitted");
             let intervals = fitted.intervals.as_ref().expect("a law without intervals is not chosen");
-            let part = |name: &str, value: f64, (low, high): (f64, f64)| {
-                format!("{name} {} [{}, {}]", significant(value), significant(low), significant(high))
+            let part = |name: &str, value: f64, interval: (f64, f64)| {
+                let (low, high) = outward(interval, significant);
+                format!("{name} {} [{low}, {high}]", significant(value))
             };
             let mut parts = Vec::new();
             if *law != Law::Linear {
@@ -173,7 +174,8 @@ pub(crate) fn law_sentence(scaling: &Scaling) -> Vec<String> {
             });
             match &scaling.peak {
                 Ok((at, (low, high))) => {
-                    told.push(format!("Its peak is at {at:.0} copies [{low:.0}, {high:.0}]."));
+                    let (low, high) = outward((*low, *high), |copies| format!("{copies:.0}"));
+                    told.push(format!("Its peak is at {at:.0} copies [{low}, {high}]."));
                 }
                 Err(missing) => told.push(format!("No peak: {missing}.")),
             }
@@ -219,7 +221,10 @@ pub(crate) fn by_the_clock(cycle: &Cycle) -> Option<String> {
 /// A value with its interval, both formatted by `write`.
 pub(crate) fn with_interval(e: Estimate, write: impl Fn(f64) -> String) -> String {
     match e.interval {
-        Some((low, high)) => format!("{} [{}, {}]", write(e.value), write(low), write(high)),
+        Some(interval) => {
+            let (low, high) = outward(interval, &write);
+            format!("{} [{low}, {high}]", write(e.value))
+        }
         None => write(e.value),
     }
 }

@@ -89,7 +89,21 @@ static PAGES: LazyLock<Vec<(&'static str, String)>> = LazyLock::new(|| {
     let mut locked = empty.clone();
     locked.instruments.locks = (0..5).map(locks).collect();
     locked.instruments.ulocks = (0..5).map(user_locks).collect();
+    let mut elsewhere = Recipe { blocks: 8, ..Recipe::journal() }.bake();
+    elsewhere.header.title = "The same <elsewhere>".into();
+    elsewhere.environment.facts.insert("kernel.release".into(), Ok("5.10 & older".into()));
+    let verdicts = [compare(&journal), compare(&elsewhere), compare(&many)];
+    let members: Vec<page::Member<'_>> = [&journal, &elsewhere, &many]
+        .into_iter()
+        .zip(&verdicts)
+        .map(|(bakeoff, comparisons)| page::Member {
+            name: "01ARZ3NDEKTSV4RRFFQ69G5FAV",
+            bakeoff,
+            comparisons,
+        })
+        .collect();
     vec![
+        ("several", html(&page::several(&members))),
         ("locked", html(&page::load(&locked))),
         ("journal", of(&journal)),
         ("open", of(&open)),
@@ -176,6 +190,23 @@ fn locks_have_a_section_each_with_the_top_lines_one_figure_and_what_was_lost() {
     }
     // All forty callers are in the sum: 10 waits times (1 + ... + 40) times (1 + ... + 5).
     assert!(text.contains("≥\u{202f}123,000"), "the sum of all");
+}
+
+#[test]
+fn several_bakeoffs_stand_side_by_side_and_nothing_is_claimed_between_them() {
+    let text = page("several");
+    for words in [
+        "3 bake-offs, each with its own claims; between them nothing is claimed.",
+        "not randomized",
+        "The same &lt;elsewhere&gt;",
+        "5.10 &amp; older",
+        "wal against delete, threads 4",
+        "The claim of each",
+    ] {
+        assert!(text.contains(words), "{words}");
+    }
+    // A comparison of one bake-off alone has an empty cell for the others.
+    assert!(text.contains("jemalloc against libc") && text.contains("<td>-</td>"), "{text}");
 }
 
 /// The bake-off with a value in every sealed run, by its configuration.

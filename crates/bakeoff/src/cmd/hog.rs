@@ -42,6 +42,7 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum What {
     /// Work between the clock's ticks only: what counts ticks sees nothing of it
+    #[command(after_help = "Examples:\n  bakeoff hog hide --share 70% --time 10s")]
     Hide {
         /// The CPU; by default the last one that may be used
         #[arg(long, value_name = "N")]
@@ -52,12 +53,14 @@ enum What {
         share: f64,
     },
     /// Work around the clock's ticks only: what counts ticks takes it for many times as much
+    #[command(after_help = "Examples:\n  bakeoff hog antihide --time 10s")]
     Antihide {
         /// The CPU; by default the last one that may be used
         #[arg(long, value_name = "N")]
         cpu: Option<u32>,
     },
     /// Spin: as many threads as you want on the CPUs that you name, in turn
+    #[command(after_help = "Examples:\n  bakeoff hog spin --threads 4 --cpus 1 --time 10s")]
     Spin {
         /// Threads; by default one on each of the CPUs
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
@@ -72,6 +75,7 @@ enum What {
         core_of: Option<u32>,
     },
     /// Threads that wait for one lock: of the program (a futex), or of the kernel (an inode's or a pipe's)
+    #[command(after_help = "Examples:\n  bakeoff hog lock inode --hold 20ms --time 10s")]
     Lock {
         /// Whose: futex, inode or pipe
         #[arg(value_name = "LOCK", default_value = "futex", value_parser = lock)]
@@ -86,6 +90,7 @@ enum What {
         hold: Duration,
     },
     /// Packets that one CPU receives by softirq: work that is no thread's (needs root)
+    #[command(after_help = "Examples:\n  bakeoff hog packets --rate 50000 --time 10s")]
     Packets {
         /// The CPU that receives; by default the last one that may be used
         #[arg(long, value_name = "N")]
@@ -104,6 +109,7 @@ enum What {
         spin: bool,
     },
     /// One thread that fills one CPU of the many: what an average over all of them hides
+    #[command(after_help = "Examples:\n  bakeoff hog cpus --cpu 1 --time 10s")]
     Cpus {
         /// The CPU; by default the last one that may be used
         #[arg(long, value_name = "N")]

@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use archive::whole_file;
 use record::environment::Environment;
 use record::missing::Missing;
+use report::text::Facts;
 use serde_json::{Value, json};
 
 use crate::cmd::report::form_of;
@@ -26,6 +27,9 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum What {
     /// One machine, this one unless told otherwise
+    #[command(
+        after_help = "Examples:\n  bakeoff host show\n  bakeoff host show --json > here.json\n  bakeoff host show latest"
+    )]
     Show {
         /// A run of the archive, or a file that `bakeoff host show --json` wrote; without it this machine
         host: Option<String>,
@@ -38,11 +42,18 @@ enum What {
         #[arg(long, requires = "output")]
         identify: bool,
     },
-    /// Two machines or more, side by side, what differs first
+    /// Facts in which two machines or more differ, side by side
+    #[command(
+        after_help = "Examples:\n  bakeoff host compare here db7.json\n  bakeoff host compare --all 8c1fe2 9d02aa"
+    )]
     Compare {
         /// Each a run of the archive, a file that `bakeoff host show --json` wrote, or `here` for this machine
         #[arg(required = true, num_args = 2.., value_name = "HOST")]
         hosts: Vec<String>,
+
+        /// Show equal facts too
+        #[arg(long)]
+        all: bool,
 
         /// Write a page instead: a name that ends in .html or .md
         #[arg(short, long, value_name = "FILE")]
@@ -67,7 +78,11 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         Some(What::Show { host, output, identify }) => {
             (host.as_ref().map_or(&here[..], std::slice::from_ref), output.as_deref(), *identify)
         }
-        Some(What::Compare { hosts, output, identify }) => (hosts, output.as_deref(), *identify),
+        Some(What::Compare { hosts, output, identify, .. }) => (hosts, output.as_deref(), *identify),
+    };
+    let facts = match &args.what {
+        Some(What::Compare { all: false, .. }) => Facts::Differing,
+        _ => Facts::All,
     };
     let mut environments: Vec<Environment> =
         names.iter().map(|name| named(name, global)).collect::<anyhow::Result<_>>()?;
@@ -86,7 +101,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         };
         print_json(out, &document)?;
     } else {
-        report::text::hosts(out, &hosts, screen::style())?;
+        report::text::hosts(out, &hosts, facts, screen::style())?;
     }
     Ok(Exit::Good)
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use plan::Plan;
+use record::quantity;
 use serde_json::json;
 
 use crate::cmd::{Global, print_json};
@@ -23,11 +24,13 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum What {
     /// Say everything that is wrong with a plan, with line and column
+    #[command(after_help = "Examples:\n  bakeoff plan check plans/sqlite-journal.toml")]
     Check {
         /// The plan
         plan: PathBuf,
     },
     /// Say what a plan will do: every value, the order drawn, time and power
+    #[command(after_help = "Examples:\n  bakeoff plan explain plans/sqlite-journal.toml")]
     Explain {
         /// The plan
         plan: PathBuf,
@@ -36,6 +39,7 @@ enum What {
     #[command(after_help = INIT_EXAMPLES)]
     Init(init::Args),
     /// Print the JSON Schema of a plan, for editors
+    #[command(after_help = "Examples:\n  bakeoff plan schema > bakeoff-plan.json")]
     Schema,
 }
 
@@ -92,7 +96,7 @@ pub(crate) fn summary(out: &mut dyn Write, plan: &Plan) -> std::io::Result<()> {
         estimate.cells_per_series,
         estimate.blocks,
         plan.seed(),
-        span(estimate.time_min.as_secs()),
+        quantity::span(estimate.time_min.as_secs_f64()),
     );
     line(out, "", &size, 2)?;
     if let (Some(found), Some(alike)) = power(plan) {
@@ -221,26 +225,4 @@ fn explained(plan: &Plan) -> serde_json::Value {
         .map(|t| json!({"trial": t.index, "block": t.block, "series": t.series, "position": t.position, "levels": t.levels}))
         .collect();
     document
-}
-
-/// Seconds in words: `3 min 20 s`.
-fn span(seconds: u64) -> String {
-    match (seconds / 3_600, seconds / 60 % 60, seconds % 60) {
-        (0, 0, s) => format!("{s} s"),
-        (0, m, s) => format!("{m} min {s} s"),
-        (h, m, _) => format!("{h} h {m} min"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn spans_read_as_people_say_them() {
-        assert_eq!(
-            [0, 59, 60, 200, 3_725].map(span),
-            ["0 s", "59 s", "1 min 0 s", "3 min 20 s", "1 h 2 min"]
-        );
-    }
 }

@@ -15,6 +15,7 @@ use crate::signals;
 
 /// Build a workload's data set where it is missing or not whole
 #[derive(Debug, clap::Args)]
+#[command(after_help = PREPARE_EXAMPLES)]
 pub(crate) struct PrepareArgs {
     #[command(flatten)]
     data: DataOptions,
@@ -30,10 +31,21 @@ pub(crate) struct PrepareArgs {
 
 /// Remove a workload's data set
 #[derive(Debug, clap::Args)]
+#[command(after_help = CLEANUP_EXAMPLES)]
 pub(crate) struct CleanupArgs {
     #[command(flatten)]
     data: DataOptions,
 }
+
+const PREPARE_EXAMPLES: &str = "\
+Examples:
+  bakeoff prepare sqlite:/tmp/bench.db --tables 4 --rows 100000
+  bakeoff prepare 'mysql://root@localhost/test?socket=/run/mysqld/mysqld.sock' --threads 4";
+
+const CLEANUP_EXAMPLES: &str = "\
+Examples:
+  bakeoff cleanup sqlite:/tmp/bench.db --tables 4
+  bakeoff cleanup redis://localhost --keys 10000";
 
 impl PrepareArgs {
     /// Target of the data set.

@@ -16,7 +16,7 @@ use record::profile::{Profile, ProfileKind};
 use crate::cmd::{self, Global, intervals, print_json};
 use crate::confine::{self, Reader};
 use crate::exit::{EndsWith as _, Exit};
-use crate::screen::{self, Screen};
+use crate::screen::{self, Countdown, Screen};
 use crate::{signals, text_file};
 
 /// Show in which functions threads spend their time: on a CPU, by samples, or off it, by context switches
@@ -91,7 +91,12 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         return compare(args, [&files[0], &files[1]], global, out);
     }
     signals::stop_on_interrupt()?;
-    let (profile, is_whole) = take(args)?;
+    let mut screen = Screen::new();
+    let countdown = Countdown::of(&mut screen, "sampling", args.time);
+    let taken = take(args);
+    drop(countdown);
+    screen.clear();
+    let (profile, is_whole) = taken?;
     if global.json {
         print_json(out, &report::json::profile(&profile))?;
     } else if args.folded {

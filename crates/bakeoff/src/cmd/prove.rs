@@ -8,6 +8,7 @@ use clap::Parser as _;
 use probes::prove::{Bench, Event, SUBJECTS, Settings, Subject};
 use record::clock::WallAnchor;
 use record::missing::Missing;
+use record::nearest::did_you_mean;
 use record::proof::{Proof, ProofVerdict, Unit};
 use record::run::{Run, RunHeader, RunId, RunKind};
 
@@ -226,9 +227,10 @@ impl What {
 fn what(text: &str) -> Result<What, String> {
     let probe = SUBJECTS.iter().find(|s| s.name == text).map(What::Probe);
     let found = probe.or_else(|| (text == load::prove::SUBJECT).then_some(What::Load));
-    let known =
-        || SUBJECTS.iter().map(|s| s.name).chain([load::prove::SUBJECT]).collect::<Vec<_>>().join(", ");
-    found.ok_or_else(|| format!("expected one of {}", known()))
+    found.ok_or_else(|| {
+        let known: Vec<&str> = SUBJECTS.iter().map(|s| s.name).chain([load::prove::SUBJECT]).collect();
+        format!("expected one of {}{}", known.join(", "), did_you_mean(text, known.iter().copied()))
+    })
 }
 
 fn long_about() -> String {

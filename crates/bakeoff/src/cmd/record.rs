@@ -8,13 +8,14 @@ use std::time::Duration;
 use record::clock::WallAnchor;
 use record::command::{CommandEnd, Recorded};
 use record::environment::Environment;
+use record::nearest::did_you_mean;
 use record::quantity;
 use record::run::{Run, RunHeader, RunId, RunKind, RunState};
 use runner::{Around, RecordError, RecordSettings, Recording};
 
 use crate::cmd::{Global, command_line, print_json};
 use crate::exit::Exit;
-use crate::screen::{self, Screen};
+use crate::screen::{self, Countdown, Screen};
 use crate::signals;
 
 /// Record what a command, or the machine for some time, took: CPU time by events, /proc and rusage; archived
@@ -75,8 +76,13 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         host: environment.fact("host.name").unwrap_or("localhost").to_owned(),
         anchor,
     };
-    let recording = runner::record(around(args, global)?, &settings, &signals::STOP).map_err(of_record)?;
     let mut screen = Screen::new();
+    // A command has the terminal for itself.
+    let countdown = args.time.map(|time| Countdown::of(&mut screen, "recording", time));
+    let recording = runner::record(around(args, global)?, &settings, &signals::STOP).map_err(of_record);
+    drop(countdown);
+    screen.clear();
+    let recording = recording?;
     for note in &recording.notes {
         screen.line(&format!("bakeoff record: {note}"));
     }
@@ -176,8 +182,10 @@ pub(crate) fn observed(text: &str) -> Result<Observed, String> {
     if text == "all" {
         return Ok(Observed(KINDS.to_vec()));
     }
-    let known = || ["cpu"].into_iter().chain(KINDS.iter().map(|k| k.name)).collect::<Vec<_>>().join(", ");
-    named(text.split(','))
-        .map(Observed)
-        .map_err(|word| format!("`{word}` is no instrument: expected {} or all", known()))
+    named(text.split(',')).map(Observed).map_err(|word| {
+        let known: Vec<&str> =
+            ["cpu"].into_iter().chain(KINDS.iter().map(|k| k.name)).chain(["all"]).collect();
+        let meant = did_you_mean(&word, known.iter().copied());
+        format!("unknown instrument `{word}`: expected {}{meant}", known.join(", "))
+    })
 }

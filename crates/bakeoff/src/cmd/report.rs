@@ -1,36 +1,54 @@
-//! `bakeoff report`: the page of a bake-off or of a load.
+//! `bakeoff report`: the page of one run or of several bake-offs, and the check of a page.
+
+mod made;
+mod proofread;
+mod view;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use archive::whole_file;
+use archive::{Archive, whole_file};
 use record::run::{RunId, RunKind};
 use report::Form;
-use report::identity::Hidden;
 use serde_json::json;
 
+pub(crate) use self::made::form_of;
+use self::made::{Made, made};
+use self::view::Viewer;
 use crate::cmd::runs::{find_of, show};
-use crate::cmd::{Global, experiment, print_json};
+use crate::cmd::{Global, print_json};
 use crate::confine::Reader;
 use crate::exit::Exit;
 use crate::screen::Screen;
 
-/// Write the page of a bake-off or of a load: one offline file, HTML or Markdown
+/// Write the page of a run, or of several bake-offs: one offline file, HTML or Markdown
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = EXAMPLES,
+    group = clap::ArgGroup::new("what").required(true).multiple(true).args(["run", "compare", "verify"])
+)]
 pub(crate) struct Args {
-    /// A whole name, a beginning that only it has, or `latest`
-    run: String,
+    /// Short name, id, its unique prefix, or `latest`
+    run: Option<String>,
 
-    /// Where to: a name that ends in .html or .md; without it, Markdown on standard output
+    /// File to write: a name that ends in .html or .md; without it, Markdown on standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Of a scale or dder run: also hold it against this one
-    #[arg(long, value_name = "RUN")]
-    compare: Option<String>,
+    /// Put these bake-offs on one page, or two scale or dder runs
+    #[arg(long, value_name = "RUN", num_args = 1..)]
+    compare: Vec<String>,
 
-    /// Also the host's name, the kernel's and our own command line, and whole home paths: left out of pages otherwise
+    /// Show the page in a browser ($BROWSER, else xdg-open); without -o it is NAME.html here
+    #[arg(long)]
+    open: bool,
+
+    /// Write nothing: compare every number of this page with the archive
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["run", "compare", "output", "open", "identify"])]
+    verify: Option<PathBuf>,
+
+    /// Include the host's name, the kernel's and our own command line, and whole home paths
     #[arg(long)]
     identify: bool,
 
@@ -43,95 +61,85 @@ pub(crate) struct Args {
     force: bool,
 }
 
+const EXAMPLES: &str = "\
+Examples:
+  bakeoff report latest -o page.html
+  bakeoff report latest --open
+  bakeoff report latest                             Markdown, on standard output
+  bakeoff report --compare 8c1fe2 9d02aa -o both.html    several bake-offs on one page
+  bakeoff report --verify page.html                 each number of a page against the archive";
+
 /// Kinds of runs that have a page; `latest` is the newest of these.
 const HAVE_PAGES: [RunKind; 5] =
     [RunKind::Bakeoff, RunKind::Load, RunKind::Scale, RunKind::Dder, RunKind::Compare];
 
 pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    if global.json && args.output.is_none() {
-        return show(&args.run, report::text::Detail::Brief, global, out);
+    if let Some(page) = &args.verify {
+        return proofread::run(page, args.verbose, global, out);
     }
-    let form = args.output.as_deref().map_or(Ok(Form::Markdown), form_of)?;
-    global.confine(Reader::default().writes_file(args.output.as_deref()), "report", args.verbose)?;
-    let archive = global.archive()?;
-    let id = find_of(&archive, &args.run, &HAVE_PAGES)?;
-    let mut hidden = Hidden::default();
-    let page = if archive.is_bakeoff(id) {
-        let mut bakeoff = archive.bakeoff(id)?;
-        if !args.identify {
-            hidden = Hidden::in_bakeoff(&mut bakeoff);
-        }
-        if experiment::is_kind(bakeoff.header.kind) {
-            let other =
-                args.compare.as_deref().map(|text| experiment::find(&archive, text, bakeoff.header.kind));
-            let mut other = other.transpose()?;
-            if let Some(other) = &other {
-                // The archived run, with the facts that its page hides: the comparison needs them.
-                let this = archive.bakeoff(id)?;
-                let plan = runner::archived_plan(&this).map_err(crate::cmd::run::of_runner)?;
-                experiment::comparable(&plan, &this.environment.facts, None, other, args.force)?;
-            }
-            if let Some(other) = other.as_mut().filter(|_| !args.identify) {
-                hidden.also(Hidden::in_bakeoff(other));
-            }
-            let page = report::render(&experiment::page(&bakeoff, other.as_ref()), form);
-            return write(args, &page, &hidden, id, global, out);
-        }
-        refuse_compare(args, id)?;
-        let comparisons = analysis::compare(&bakeoff);
-        report::render(&report::page::bakeoff(&bakeoff, &comparisons), form)
-    } else {
-        refuse_compare(args, id)?;
-        let mut run = archive.run_for_drawing(id, report::PLACES_MAX)?;
-        if !args.identify {
-            hidden = Hidden::in_run(&mut run);
-        }
-        let page = if run.header.kind == RunKind::Compare {
-            crate::cmd::compare::page(&run)?
-        } else {
-            report::page::load(&run)
-        };
-        report::render(&page, form)
+    let names: Vec<&String> = args.run.iter().chain(&args.compare).collect();
+    if let [name] = names[..]
+        && global.json
+        && args.output.is_none()
+        && !args.open
+    {
+        return show(name, report::text::Detail::Brief, global, out);
+    }
+    // Only the archive knows the name of a page that the user did not name.
+    let own_name = || {
+        Ok::<_, anyhow::Error>(PathBuf::from(format!("{}.html", global.short_name(found(names[0], global)?))))
     };
-    write(args, &page, &hidden, id, global, out)
-}
-
-fn refuse_compare(args: &Args, id: RunId) -> anyhow::Result<()> {
-    if args.compare.is_none() {
-        return Ok(());
-    }
-    Err(Exit::Usage.with(format!("--compare: {id} is not a scale or dder run")))
-}
-
-fn write(
-    args: &Args,
-    page: &str,
-    hidden: &Hidden,
-    id: RunId,
-    global: &Global,
-    out: &mut dyn Write,
-) -> anyhow::Result<Exit> {
-    let page = if args.identify { page.to_owned() } else { hidden.from_page(page) };
-    match &args.output {
-        None => out.write_all(page.as_bytes())?,
-        Some(path) => {
-            whole_file::write(path, page.as_bytes())
-                .with_context(|| format!("writing {}", path.display()))?;
-            if global.json {
-                print_json(
-                    out,
-                    &json!({"schema": "bakeoff.report/1", "run": id.to_string(), "wrote": path}),
-                )?;
-            } else {
-                Screen::new().line(&format!("wrote {}", path.display()));
-            }
-        }
+    let path = match &args.output {
+        Some(path) => Some(path.clone()),
+        None if args.open => Some(own_name()?),
+        None => None,
+    };
+    let form = path.as_deref().map_or(Ok(Form::Markdown), form_of)?;
+    // A confined process starts no program: the viewer waits for the page.
+    let viewer = path.as_deref().filter(|_| args.open).map(Viewer::waiting).transpose()?;
+    global.confine(Reader::default().writes_file(path.as_deref()), "report", args.verbose)?;
+    let archive = global.archive()?;
+    let ids = ids(&archive, &names)?;
+    let page = made(&archive, &ids, Made { identify: args.identify, force: args.force, form })?;
+    write(path.as_deref(), &page, &ids, global, out)?;
+    if let (Some(viewer), Some(path)) = (viewer, &path) {
+        viewer.show(path);
     }
     Ok(Exit::Good)
 }
 
-/// The form of the page for a file name.
-pub(crate) fn form_of(path: &Path) -> anyhow::Result<Form> {
-    let unknown = || Exit::Usage.with(format!("{}: a page's name ends in .html or .md", path.display()));
-    Form::of_path(path).ok_or_else(unknown)
+fn found(name: &str, global: &Global) -> anyhow::Result<RunId> {
+    find_of(&global.archive()?, name, &HAVE_PAGES)
+}
+
+/// The runs of these names; `latest` among the others is of the first one's kind.
+fn ids(archive: &Archive, names: &[&String]) -> anyhow::Result<Vec<RunId>> {
+    let Some((first, others)) = names.split_first() else { return Ok(Vec::new()) };
+    let first = find_of(archive, first, &HAVE_PAGES)?;
+    let kind = if archive.is_bakeoff(first) { archive.bakeoff(first)?.header.kind } else { RunKind::Load };
+    let mut ids = vec![first];
+    for name in others {
+        ids.push(find_of(archive, name, &[kind])?);
+    }
+    Ok(ids)
+}
+
+fn write(
+    path: Option<&Path>,
+    page: &str,
+    ids: &[RunId],
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let Some(path) = path else { return Ok(out.write_all(page.as_bytes())?) };
+    whole_file::write(path, page.as_bytes()).with_context(|| format!("writing {}", path.display()))?;
+    if global.json {
+        let runs: Vec<String> = ids.iter().map(ToString::to_string).collect();
+        return print_json(
+            out,
+            &json!({"schema": "bakeoff.report/1", "run": runs[0], "runs": runs, "wrote": path}),
+        );
+    }
+    Screen::new().line(&format!("wrote {}", path.display()));
+    Ok(())
 }

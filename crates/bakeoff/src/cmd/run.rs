@@ -20,9 +20,7 @@ use crate::signals;
 
 /// Run a bake-off: every configuration of a plan, in blocks, in random order
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Ctrl-C ends the trial that is being measured and leaves a bake-off that `bakeoff resume` goes on with."
-)]
+#[command(after_help = RUN_EXAMPLES)]
 pub(crate) struct RunArgs {
     /// The plan
     plan: PathBuf,
@@ -44,6 +42,7 @@ pub(crate) struct RunArgs {
 
 /// Go on with a bake-off that was interrupted or killed
 #[derive(Debug, clap::Args)]
+#[command(after_help = RESUME_EXAMPLES)]
 pub(crate) struct ResumeArgs {
     /// A whole name, a beginning that only it has, or `latest`
     run: String,
@@ -62,6 +61,19 @@ pub(crate) struct ResumeArgs {
     #[command(flatten)]
     alone: Exclusive,
 }
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  bakeoff run plans/sqlite-journal.toml
+  bakeoff run plans/sqlite-journal.toml --quick
+  bakeoff run plans/sqlite-journal.toml --gate 'p99 not worse by 5%' --junit gates.xml
+
+Ctrl-C ends the trial that is being measured; `bakeoff resume` continues the bake-off.";
+
+const RESUME_EXAMPLES: &str = "\
+Examples:
+  bakeoff resume latest
+  bakeoff resume 8c1fe2";
 
 /// Kinds of runs that can be resumed.
 const RESUMABLE: [RunKind; 3] = [RunKind::Bakeoff, RunKind::Scale, RunKind::Dder];

@@ -3,6 +3,7 @@
 use std::io::{IsTerminal as _, Write};
 
 use archive::{Archive, Filter, Format, PartOf};
+use record::nearest::did_you_mean;
 use record::printable::printable;
 use record::run::{RunHeader, RunId, RunKind, RunState};
 use report::text::{Detail, RunLine};
@@ -30,19 +31,27 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum What {
     /// List runs and bake-offs, newest first
+    #[command(
+        after_help = "Examples:\n  bakeoff runs list\n  bakeoff runs list --kind load --state invalid\n  bakeoff runs list --label branch=main sqlite"
+    )]
     List(List),
     /// Show one run or bake-off
+    #[command(after_help = "Examples:\n  bakeoff runs show latest\n  bakeoff runs show -v 8c1fe2")]
     Show {
         /// Which one
         run: String,
     },
     /// Remove runs or bake-offs
+    #[command(after_help = "Examples:\n  bakeoff runs rm 8c1fe2 9d02aa")]
     Rm {
         /// Which ones
         #[arg(required = true)]
         runs: Vec<String>,
     },
     /// Write a run's numbers for another program, to standard output
+    #[command(
+        after_help = "Examples:\n  bakeoff runs export latest --format csv > run.csv\n  bakeoff runs export 8c1fe2 --format parquet > run.parquet"
+    )]
     Export {
         /// Which one
         run: String,
@@ -51,11 +60,13 @@ enum What {
         format: Format,
     },
     /// Read every file and compare checksums: of these runs, or of all
+    #[command(after_help = "Examples:\n  bakeoff runs verify\n  bakeoff runs verify latest")]
     Verify {
         /// Which ones
         runs: Vec<String>,
     },
     /// Build the index anew from the folders
+    #[command(after_help = "Examples:\n  bakeoff runs reindex")]
     Reindex,
 }
 
@@ -180,9 +191,6 @@ pub(crate) fn show(text: &str, detail: Detail, global: &Global, out: &mut dyn Wr
     }
     let run = archive.run_for_drawing(id, report::PLACES_MAX)?;
     if run.header.kind == RunKind::Prove {
-        if !global.json {
-            writeln!(out, "{id}  {}\n", printable(&run.header.title))?;
-        }
         prove::print(&run.proofs, Some(id), global, out)?;
         return Ok(Exit::Good);
     }
@@ -191,9 +199,6 @@ pub(crate) fn show(text: &str, detail: Detail, global: &Global, out: &mut dyn Wr
         return Ok(Exit::Good);
     }
     if run.recorded.is_some() {
-        if !global.json {
-            writeln!(out, "{id}  {}\n", printable(&run.header.title))?;
-        }
         crate::cmd::record::print(&run, Some(id), global, out)?;
         return Ok(Exit::Good);
     }
@@ -307,19 +312,23 @@ pub(crate) fn find_of(archive: &Archive, text: &str, kinds: &[RunKind]) -> anyho
 }
 
 fn kind(text: &str) -> Result<RunKind, String> {
-    RunKind::from_word(text).ok_or_else(|| format!("expected one of {}", words(RunKind::ALL, RunKind::word)))
+    RunKind::from_word(text).ok_or_else(|| expected(text, RunKind::ALL, RunKind::word))
 }
 
 fn state(text: &str) -> Result<RunState, String> {
-    RunState::from_word(text)
-        .ok_or_else(|| format!("expected one of {}", words(RunState::ALL, RunState::word)))
+    RunState::from_word(text).ok_or_else(|| expected(text, RunState::ALL, RunState::word))
 }
 
-fn words<T: Copy>(all: &[T], word: fn(T) -> &'static str) -> String {
-    all.iter().map(|t| word(*t)).collect::<Vec<_>>().join(", ")
+fn expected<T: Copy>(found: &str, all: &[T], word: fn(T) -> &'static str) -> String {
+    let words: Vec<&str> = all.iter().map(|t| word(*t)).collect();
+    format!("expected one of {}{}", words.join(", "), did_you_mean(found, words.iter().copied()))
 }
 
 fn format(text: &str) -> Result<Format, String> {
     let known = Format::ALL.iter().find(|(word, _)| *word == text).map(|(_, format)| *format);
-    known.ok_or_else(|| "expected one of parquet, csv, json, openmetrics".into())
+    known.ok_or_else(|| {
+        let words = Format::ALL.iter().map(|(word, _)| *word);
+        let meant = did_you_mean(text, words.clone());
+        format!("expected one of {}{meant}", words.collect::<Vec<_>>().join(", "))
+    })
 }

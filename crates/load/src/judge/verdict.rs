@@ -344,6 +344,9 @@ fn forgiven(f: &Findings<'_>, rate_per_s: f64) -> u64 {
     f.drained.min(most)
 }
 
+/// Share of the offered rate from which events of an earlier phase are worth a mention.
+const OF_BACKLOG_MIN: f64 = 0.01;
+
 fn achieved(f: &Findings<'_>, rate_per_s: f64) -> Check {
     let forgiven = forgiven(f, rate_per_s);
     let kept_up = f.counts.done + forgiven;
@@ -357,10 +360,14 @@ fn achieved(f: &Findings<'_>, rate_per_s: f64) -> Check {
         Some(LatePolicy::Pace { .. }) => ", late ones paced".to_owned(),
     };
     let mut text = format!(
-        "{per_s:.2}/s done of {offered_per_s:.2}/s offered{policy}: {} kept up, {} needed",
+        "{per_s:.2}/s done of {offered_per_s:.2}/s offered{policy}: {} of the events due in the phase ended in it, {} needed",
         percent(found),
         percent(ACHIEVED_MIN)
     );
+    // An overloaded target spends the phase on events of the warm-up.
+    if f.counts.planned > 0 && per_s / offered_per_s > found + OF_BACKLOG_MIN {
+        text += "; the others that ended had been due before";
+    }
     if f.drained > forgiven {
         let drained = f.drained;
         let _ =

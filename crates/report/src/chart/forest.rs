@@ -4,7 +4,7 @@
 use super::scale::{Kind, Scale};
 use super::svg::{Anchor, Canvas};
 use super::{Drawing, Svg};
-use crate::number::{MULTIPLES_FROM, change, multiple};
+use crate::number::{MULTIPLES_FROM, Toward, change, multiple};
 
 /// A chart of ratios.
 #[derive(Debug)]
@@ -152,7 +152,7 @@ fn tick_label(ratio: f64, in_multiples: bool) -> String {
     if (ratio - 1.0).abs() < 1e-8 {
         "same".to_owned()
     } else if in_multiples {
-        let text = multiple(ratio);
+        let text = multiple(ratio, Toward::Nearest);
         let short = text.trim_end_matches('0').trim_end_matches('.');
         format!("{}x", if text.contains('.') { short } else { &text })
     } else {

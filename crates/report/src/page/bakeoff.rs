@@ -16,7 +16,7 @@ use super::values::against_throughput;
 use super::{Block, Page, Section, Table, Tone, Words};
 use crate::claim::{Claim, Standing, claim};
 use crate::names::Names;
-use crate::number::{change_interval_of, change_of, date_time, metric_value, p_value, share, significant};
+use crate::number::{change_interval_of, change_of, date_time, metric_ends, metric_value, outward, p_value, share, significant};
 use crate::words::{
     cell_mean, configuration, metric as metric_name, named, not_judged, only, plural, sense, values_of,
 };
@@ -170,7 +170,10 @@ fn slopes(comparisons: &Comparisons) -> Option<Table> {
             named(&slope.levels).into(),
             slope.value_s.as_ref().map_or_else(|m| m.reason.clone(), |s| seconds(*s)).into(),
             interval
-                .map_or("-".to_owned(), |(low, high)| format!("{} to {}", seconds(*low), seconds(*high)))
+                .map_or("-".to_owned(), |interval| {
+                    let (low, high) = outward(*interval, seconds);
+                    format!("{low} to {high}")
+                })
                 .into(),
             slope.background_ratio.as_ref().map_or("-".to_owned(), |b| significant(*b)).into(),
         ]);
@@ -260,9 +263,9 @@ fn landscape_row(levels: &Levels, comparisons: &Comparisons, cpus: Option<f64>) 
     };
     let interval = |metric: Metric| -> Words {
         let ends = summary(metric).and_then(|s| s.interval.as_ref().ok());
-        let told = |(low, high): &(f64, f64)| {
-            let low = metric_value(metric, *low);
-            format!("{} to {}", low.trim_end_matches("/s"), metric_value(metric, *high))
+        let told = |ends: &(f64, f64)| {
+            let (low, high) = metric_ends(metric, *ends);
+            format!("{} to {high}", low.trim_end_matches("/s"))
         };
         ends.map_or("-".to_owned(), told).into()
     };

@@ -6,7 +6,9 @@ use record::bakeoff::{Bakeoff, Factor, Levels, Metric};
 use super::{Figure, Table, Tone, Words};
 use crate::chart::{Forest, ForestRow, Kind, Line, Lines, Point, forest, lines};
 use crate::names::Names;
-use crate::number::{change_interval_of, change_of, count, latency, metric_value, share, significant_4};
+use crate::number::{
+    change_interval_of, change_of, count, latency, metric_value, outward, share, significant_4,
+};
 use crate::words::{
     at, capital, configuration, difference_word, list, metric as metric_name, only, sense, short,
 };
@@ -335,7 +337,7 @@ fn spectrum_figure(bakeoff: &Bakeoff, comparisons: &Comparisons, condition: &Lev
             let (low, high) = p
                 .interval_ns
                 .as_ref()
-                .map_or(("-".to_owned(), "-".to_owned()), |(low, high)| (latency(*low), latency(*high)));
+                .map_or(("-".to_owned(), "-".to_owned()), |(low, high)| outward((*low, *high), latency));
             let at_least = if p.at_least { ">=" } else { "" };
             data.row(vec![
                 name.clone().into(),

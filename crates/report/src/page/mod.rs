@@ -19,6 +19,7 @@ mod proofs;
 mod resources;
 mod scale;
 mod series;
+mod several;
 mod sweep;
 mod values;
 
@@ -32,6 +33,7 @@ pub use load::load;
 pub use over_time::PLACES_MAX;
 pub use scale::scale;
 pub(crate) use series::written as series_value;
+pub use several::{Member, several};
 pub use sweep::sweep;
 
 /// The color of a word. The word alone has the same meaning.

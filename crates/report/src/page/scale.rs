@@ -8,7 +8,7 @@ use super::disclosure::{disclosure, plan};
 use super::{Block, Figure, Page, Section, Table, Tone, Words};
 use crate::chart::{Kind, Line, Lines, Point, lines};
 use crate::claim::beside_others;
-use crate::number::{date_time, percent, significant, significant_4, span};
+use crate::number::{date_time, outward, percent, significant, significant_4, span};
 use crate::words::{cliff_sentence, law_sentence, plural};
 
 /// Lays out the page.
@@ -104,7 +104,10 @@ fn row(level: &Level) -> Vec<Words> {
     vec![
         level.copies.to_string().into(),
         work,
-        or_why(interval.map(|(low, high)| format!("{} .. {}", significant_4(low), significant_4(high)))),
+        or_why(interval.map(|ends| {
+            let (low, high) = outward(ends, significant_4);
+            format!("{low} .. {high}")
+        })),
         or_why(level.per_copy_per_s.clone().map(significant_4)),
         or_why(level.efficiency.clone().map(percent)),
         or_why(level.fairness.clone().map(percent)),
@@ -250,7 +253,8 @@ fn laws(scale: &Scale) -> Section {
             match &fitted.intervals {
                 Ok(all) => {
                     let (low, high) = all[place];
-                    format!("{} [{}, {}]", significant(value), significant(low), significant(high)).into()
+                    let (low, high) = outward((low, high), significant);
+                    format!("{} [{low}, {high}]", significant(value)).into()
                 }
                 Err(_) => significant(value).into(),
             }

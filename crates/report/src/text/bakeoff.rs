@@ -43,6 +43,9 @@ pub fn bakeoff(
     ending::stored(out, name, "page.html", style)?;
     let headline = &claim.headline;
     let answer = match claim.standing {
+        Standing::Invalid if bakeoff.sealed().next().is_none() => {
+            format!("INVALID: {}", ending::nothing_valid(bakeoff))
+        }
         Standing::Invalid => format!("INVALID: {headline}"),
         Standing::Unfinished => format!("INTERRUPTED: {headline}"),
         Standing::Exploratory | Standing::NotCompared => format!("VALID: {headline}"),

@@ -256,9 +256,9 @@ fn time(ns: i128) -> String {
 
 fn size(bytes: i128) -> String {
     match bytes {
-        b if b >= 1 << 30 => format!("{}GiB", b >> 30),
-        b if b >= 1 << 20 => format!("{}MiB", b >> 20),
-        b if b >= 1 << 10 => format!("{}KiB", b >> 10),
+        b if b >= 1 << 30 => format!("{} GiB", b >> 30),
+        b if b >= 1 << 20 => format!("{} MiB", b >> 20),
+        b if b >= 1 << 10 => format!("{} KiB", b >> 10),
         b => b.to_string(),
     }
 }

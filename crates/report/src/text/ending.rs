@@ -1,10 +1,12 @@
 //! The last lines of a result: where it is stored, and its answer.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
+use record::bakeoff::{Attempt, Bakeoff, TrialState};
 use record::load::{LoadRecord, LoadSettings, Loop};
 use record::printable::printable;
-use record::run::{RunHeader, RunState};
+use record::run::RunState;
 use record::verdict::{Check, Validity};
 
 use super::{Style, Tint, labelled, tinted};
@@ -54,18 +56,56 @@ pub(super) fn answer(out: &mut dyn Write, text: &str, style: Style) -> io::Resul
     writeln!(out, "{}{}", tinted(word, tint, style), printable(rest))
 }
 
-/// The answer of an experiment: `answer` if it is whole.
-pub(super) fn of_experiment(header: &RunHeader, answer: &str) -> String {
-    let reason = header.reason.as_deref();
+/// The answer of an experiment: `answer` if every round is valid.
+pub(super) fn of_experiment(bakeoff: &Bakeoff, answer: &str) -> String {
+    let header = &bakeoff.header;
     match header.state {
-        RunState::Sealed => format!("VALID: {answer}"),
-        RunState::Invalid | RunState::Failed => {
-            format!("INVALID: {}", reason.unwrap_or("the archive does not name the reason"))
-        }
+        RunState::Sealed => match fallen(bakeoff) {
+            Some((n, why)) => {
+                let of = bakeoff.trials.len();
+                format!("INVALID: {n} of {} fell out, the first: {why}; the others: {answer}", trials(of))
+            }
+            None => format!("VALID: {answer}"),
+        },
+        RunState::Invalid | RunState::Failed => format!("INVALID: {}", nothing_valid(bakeoff)),
         RunState::Interrupted | RunState::Running | RunState::Abandoned => {
+            let reason = header.reason.as_deref();
             format!("INTERRUPTED: {}; so far {answer}", reason.unwrap_or("not all rounds were measured"))
         }
     }
+}
+
+fn trials(n: usize) -> String {
+    plural(n, "trial")
+}
+
+/// The reason that a bake-off without a valid trial has no result.
+pub(super) fn nothing_valid(bakeoff: &Bakeoff) -> String {
+    let all = trials(bakeoff.trials.len());
+    match fallen(bakeoff) {
+        Some((_, why)) => format!("0 of {all} valid, at least 1 needed; the first: {why}"),
+        None => {
+            let reason = bakeoff.header.reason.as_deref();
+            reason.unwrap_or("the archive does not name the reason").to_owned()
+        }
+    }
+}
+
+/// Number of trials that were measured and are not valid, and the reason of the first; `None` without one.
+fn fallen(bakeoff: &Bakeoff) -> Option<(usize, String)> {
+    let sealed: BTreeSet<u32> = bakeoff.sealed().map(|(trial, _)| trial.index).collect();
+    let is_fallen = |a: &&Attempt| {
+        matches!(a.state, TrialState::Invalid | TrialState::Failed) && !sealed.contains(&a.trial)
+    };
+    let fallen: Vec<&Attempt> = bakeoff.attempts.iter().filter(is_fallen).collect();
+    let trials: BTreeSet<u32> = fallen.iter().map(|attempt| attempt.trial).collect();
+    let first = fallen.first()?;
+    let of_load = first.run.as_ref().and_then(|run| {
+        let load = run.load.as_ref()?;
+        Some(with_mend(failures(load).first()?, load, Written::Plan))
+    });
+    let why = of_load.or_else(|| first.reason.clone());
+    Some((trials.len(), why.unwrap_or_else(|| "the archive does not name the reason".to_owned())))
 }
 
 /// Checks of a load that fail, causes first.
@@ -82,7 +122,13 @@ fn failures(record: &LoadRecord) -> Vec<&Check> {
 pub(super) fn other_failures(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Result<()> {
     let answered = usize::from(record.verdict.state == Validity::Invalid);
     for check in failures(record).into_iter().skip(answered) {
-        labelled(out, (" also", Some(Tint::Bad)), &with_mend(check, record), 11, style)?;
+        labelled(
+            out,
+            (" also", Some(Tint::Bad)),
+            &with_mend(check, record, Written::CommandLine),
+            11,
+            style,
+        )?;
     }
     Ok(())
 }
@@ -91,7 +137,9 @@ pub(super) fn other_failures(out: &mut dyn Write, record: &LoadRecord, style: St
 pub(super) fn of_load(record: &LoadRecord) -> String {
     match (record.verdict.state, failures(record).first()) {
         (Validity::Interrupted, _) => interrupted(record),
-        (Validity::Invalid, Some(check)) => format!("INVALID: {}", with_mend(check, record)),
+        (Validity::Invalid, Some(check)) => {
+            format!("INVALID: {}", with_mend(check, record, Written::CommandLine))
+        }
         (Validity::Invalid, None) => "INVALID: the record does not name the check that failed".to_owned(),
         (Validity::Valid, _) => format!("VALID: {}", achievement(record)),
     }
@@ -144,13 +192,25 @@ fn subject(settings: &LoadSettings) -> &'static str {
     }
 }
 
-fn with_mend(check: &Check, record: &LoadRecord) -> String {
+/// Place of the settings of a load, which must be changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Written {
+    CommandLine,
+    Plan,
+}
+
+fn with_mend(check: &Check, record: &LoadRecord, written: Written) -> String {
     let text = check.text.trim_end_matches('.');
-    mend(check, record).map_or_else(|| text.to_owned(), |mend| format!("{text}; mend: {mend}"))
+    let mend = mend(check, record, written).map(|mend| match written {
+        Written::CommandLine => mend,
+        // A key of a plan has the name of the option.
+        Written::Plan => mend.replace("--", ""),
+    });
+    mend.map_or_else(|| text.to_owned(), |mend| format!("{text}; mend: {mend}"))
 }
 
 /// The change that would make a check pass; `None` if the check's own text names it.
-fn mend(check: &Check, record: &LoadRecord) -> Option<String> {
+fn mend(check: &Check, record: &LoadRecord, written: Written) -> Option<String> {
     let s = &record.settings;
     let mend = match check.name {
         "counts-balance" => "report it as a defect of bakeoff, with the file of --log",
@@ -170,7 +230,7 @@ fn mend(check: &Check, record: &LoadRecord) -> Option<String> {
             "an idle machine; `bakeoff doctor` says what delays its timers"
         }
         "lateness" => "an idle machine, or --fifo; `bakeoff doctor` says what delays its timers",
-        "achieved-rate" => return Some(rate_mend(record)),
+        "achieved-rate" => return Some(rate_mend(record, written)),
         "events" if !check.text.contains("use more") => "more --events, or a longer --time",
         "phase-length" if !check.text.contains("use a") => "a --time longer than one event",
         "stuck" => "a longer --drain, or a --timeout",
@@ -182,11 +242,16 @@ fn mend(check: &Check, record: &LoadRecord) -> Option<String> {
 }
 
 /// The rate that was achieved is an upper bound of the rate that this many connections can keep.
-fn rate_mend(record: &LoadRecord) -> String {
+fn rate_mend(record: &LoadRecord, written: Written) -> String {
     let below = if record.achieved_per_s > 0.0 {
         format!("a --rate below {}", rate(record.achieved_per_s))
     } else {
         "a lower --rate".to_owned()
     };
-    format!("{below}, more --threads, or --search to find the highest rate that it keeps")
+    match written {
+        Written::CommandLine => {
+            format!("{below}, more --threads, or --search to find the highest rate that it keeps")
+        }
+        Written::Plan => format!("{below}, or more --threads"),
+    }
 }

@@ -44,7 +44,7 @@ pub use commands::{answer as commands_answer, commands};
 pub use cpu::cpu_interval;
 pub use history::{Left, history};
 pub(crate) use history::{all_suspects, history_answer, size_of_change};
-pub use hosts::hosts;
+pub use hosts::{Facts, hosts};
 pub use instruments::instruments;
 pub(crate) use load::{P99, latency_cell, on_paper};
 pub use load::{load_record, progress_header, progress_line, rate_change};

@@ -9,7 +9,7 @@ use record::missing::Maybe;
 use super::table::{Align, Table};
 use super::{Style, Tint, ending, paragraph, tinted};
 use crate::claim::beside_others;
-use crate::number::{percent, percent_digits, significant, significant_4};
+use crate::number::{outward, percent, percent_digits, significant, significant_4};
 use crate::words::{cliff_sentence, law_sentence, plural};
 
 /// Writes a table of the levels, the fitted laws, and what one copy alone would have suggested.
@@ -59,7 +59,7 @@ pub fn scale(
         paragraph(out, &capital(&versus.sentence), 2, style)?;
     }
     ending::stored(out, name, "scale.html", style)?;
-    ending::answer(out, &ending::of_experiment(&bakeoff.header, &answer(scale)), style)
+    ending::answer(out, &ending::of_experiment(bakeoff, &answer(scale)), style)
 }
 
 /// Work of the most copies against the work of one.
@@ -109,7 +109,10 @@ fn row(level: &Level) -> Vec<(String, Option<Tint>)> {
         Err(_) => ("INVALID".to_owned(), Some(Tint::Bad)),
     };
     let interval = level.work_per_s.clone().and_then(|(_, interval)| interval);
-    let interval = interval.map(|(low, high)| format!("{}..{}", significant_4(low), significant_4(high)));
+    let interval = interval.map(|ends| {
+        let (low, high) = outward(ends, significant_4);
+        format!("{low}..{high}")
+    });
     vec![
         (level.copies.to_string(), None),
         work,

@@ -45,7 +45,7 @@ pub fn sweep(
         paragraph(out, &format!("{name} against the other run: {}.", versus.verdict), 2, style)?;
     }
     ending::stored(out, name, "dder.html", style)?;
-    ending::answer(out, &ending::of_experiment(&bakeoff.header, &answer(sweep)), style)
+    ending::answer(out, &ending::of_experiment(bakeoff, &answer(sweep)), style)
 }
 
 /// The highest bandwidth, and the first finding there.

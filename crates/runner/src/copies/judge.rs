@@ -61,7 +61,8 @@ pub(super) fn unfair(rates: &[f64], cpus: u32) -> Option<String> {
     let slowest = rates.iter().copied().fold(f64::INFINITY, f64::min);
     (slowest < limit * fastest).then(|| {
         format!(
-            "copy {} does {:.1} % of what copy {} does (limit {:.0} %): they do different work, or the machine treats them differently",
+            "copy {} does {:.1} % of what copy {} does (limit {:.0} %): they do different work, or the machine treats them differently: \
+             give --units of equal work, or --bind cpu",
             place(slowest),
             slowest / fastest * 100.0,
             place(fastest),
@@ -89,7 +90,7 @@ mod tests {
         assert_eq!(unfair(&[10.0, 6.0], 2), None);
         assert_eq!(
             unfair(&[10.0, 0.1], 2).unwrap(),
-            "copy 2 does 1.0 % of what copy 1 does (limit 50 %): they do different work, or the machine treats them differently"
+            "copy 2 does 1.0 % of what copy 1 does (limit 50 %): they do different work, or the machine treats them differently: give --units of equal work, or --bind cpu"
         );
         // Three on two CPUs: one may have half the rate of the others, but not less than half of that.
         assert_eq!((unfair(&[10.0, 5.0, 5.0], 2), unfair(&[10.0, 3.0, 3.0], 2)), (None, None));

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use record::load::{DataCheck, LoadSettings, OltpMix, PreparePolicy};
+use record::nearest::did_you_mean;
 use record::target::Target;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection as Database, ErrorCode, OpenFlags, Statement as Prepared};
@@ -92,7 +93,8 @@ impl SqliteTarget {
             let known = PRAGMAS.iter().position(|(pragma, _)| *pragma == name);
             let known = known.ok_or_else(|| {
                 let names: Vec<_> = PRAGMAS.iter().map(|(pragma, _)| *pragma).collect();
-                format!("unknown parameter `{name}`: expected one of {}", names.join(", "))
+                let meant = did_you_mean(name, names.iter().copied());
+                format!("unknown parameter `{name}`: expected one of {}{meant}", names.join(", "))
             })?;
             let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
             if value.is_empty() || !value.chars().all(is_word) {

@@ -1,0 +1,362 @@
+//! Help in two lengths: `-h` is one screen with the options that most people need, `--help` is everything.
+
+use clap::{Arg, Command};
+
+/// Commands of a group, with what they are for.
+type Line = (&'static [&'static str], &'static str);
+
+/// The commands as `-h` shows them. A command that this program lacks is left out of its line.
+const GROUPS: [(&str, &[Line]); 5] = [
+    (
+        "Drive",
+        &[
+            (&["load"], "one target at a steady rate: latency from the due time, a verdict"),
+            (&["prepare", "cleanup"], "build or remove a workload's data set"),
+            (&["script"], "a command of a script: prepare, cleanup and others"),
+            (&["run", "resume", "plan"], "a bake-off: configurations by load levels by blocks"),
+            (&["scale"], "1, 2, 4 ... copies of a command: what does a full machine do?"),
+            (&["dder"], "reads of a file at every buffer size"),
+        ],
+    ),
+    (
+        "Watch",
+        &[
+            (&["cpu"], "busy time by events and by ticks, each full CPU by name"),
+            (&["io", "nic", "memory"], "block requests, network interfaces, processes' memory"),
+            (&["locks", "ulocks"], "waits for the kernel's locks, for locks of programs"),
+            (&["profile"], "functions by CPU time or by waiting time, flame graphs"),
+            (&["watch"], "all of these on one live screen"),
+            (&["record"], "all of these around a command, stored"),
+            (&["prove", "hog"], "each instrument's error on this machine; work of known truth"),
+        ],
+    ),
+    (
+        "Judge",
+        &[
+            (&["compare", "aa"], "which is faster, and how sure; rate of false alarms"),
+            (&["report", "reproduce"], "the page of a run; the run of a page once more"),
+            (&["history", "periods"], "a metric over time: changes, cycles"),
+        ],
+    ),
+    (
+        "Keep",
+        &[(&["runs"], "the archive: list, show, export, verify"), (&["archive"], "copies of the archive")],
+    ),
+    (
+        "Read",
+        &[
+            (&["host", "doctor"], "this machine's facts; what it can measure, and what mends it"),
+            (&["import"], "logs of mpstat, vmstat, lockstat, plockstat, made exact"),
+            (&["generate"], "man pages and shell completions"),
+        ],
+    ),
+];
+
+/// A group of a command's options: its heading, the options of `-h`, and those of `--help` only.
+type Options = (&'static str, &'static [&'static str], &'static [&'static str]);
+
+/// Options of commands with more than a screen of them. An option in no group is shown by `--help` only.
+const OPTIONS: [(&str, &[Options]); 3] = [
+    (
+        "load",
+        &[
+            (
+                "Rate and length",
+                &["rate", "threads", "connections", "time", "warmup", "arrivals", "late", "search"],
+                &[
+                    "events",
+                    "ramp-up",
+                    "ramp-down",
+                    "interval",
+                    "jitter",
+                    "tx-jitter",
+                    "schedule",
+                    "think",
+                    "control",
+                ],
+            ),
+            (
+                "Data",
+                &["workload", "script", "tables", "rows", "prepare"],
+                &["define", "seed", "check", "answer-max"],
+            ),
+            ("Results", &["observe", "title", "strict", "verbose", "no-archive"], &["label", "hlog", "log"]),
+            (
+                "Generator and errors",
+                &[],
+                &[
+                    "spin-us",
+                    "spin-budget",
+                    "fifo",
+                    "keep-awake",
+                    "retry",
+                    "drain",
+                    "connects-at-once",
+                    "max-errors",
+                ],
+            ),
+            (
+                "SQL workloads",
+                &[],
+                &[
+                    "point-selects",
+                    "range-size",
+                    "range-selects",
+                    "index-updates",
+                    "non-index-updates",
+                    "delete-inserts",
+                    "random-points",
+                    "number-of-ranges",
+                    "delta",
+                    "bulk-rows",
+                    "distribution",
+                    "skip-trx",
+                    "prepared",
+                ],
+            ),
+        ],
+    ),
+    (
+        "prepare",
+        &[
+            ("Data", &["workload", "tables", "rows", "seed", "keys", "sizes"], &[]),
+            ("Build", &["from-scratch", "threads"], &[]),
+        ],
+    ),
+    ("cleanup", &[("Data", &["workload", "tables", "keys"], &[])]),
+];
+
+/// Longest help of an option in `-h`, unless its first clause is longer.
+const BRIEF_CHARS: usize = 60;
+/// Examples of `-h`, for commands that do not show all of their options there.
+const EXAMPLES_SHOWN: usize = 2;
+
+/// The definition of the command line with its help in both lengths.
+pub(crate) fn arranged(command: Command) -> Command {
+    let commands = groups(&command);
+    let names: Vec<String> = command.get_subcommands().map(|c| c.get_name().to_owned()).collect();
+    let command = names.into_iter().fold(command, |command, name| command.mut_subcommand(name, of_command));
+    command
+        .mut_args(|arg| arg.hide_short_help(true))
+        .help_template(TEMPLATE)
+        .before_help(commands.clone())
+        .before_long_help(commands)
+        .after_help(AFTER)
+}
+
+const TEMPLATE: &str = "{name} {version}: {about}
+
+{usage-heading} {usage}
+
+{before-help}Options:
+{options}{after-help}";
+
+const AFTER: &str = "\
+Every command takes --archive DIR and --json. A screen on one: bakeoff COMMAND -h; all of it, with examples: --help.";
+
+/// The commands in their groups; those in no group come last.
+fn groups(command: &Command) -> String {
+    let exists = |name: &str| command.find_subcommand(name).is_some();
+    let mut text = String::new();
+    for (head, lines) in GROUPS {
+        text += &format!("{head}:\n");
+        for (names, about) in lines {
+            let names: Vec<&str> = names.iter().copied().filter(|name| exists(name)).collect();
+            if !names.is_empty() {
+                text += &format!("  {:<20}{about}\n", names.join(", "));
+            }
+        }
+    }
+    let is_grouped =
+        |name: &str| GROUPS.iter().any(|(_, lines)| lines.iter().any(|(names, _)| names.contains(&name)));
+    let others: Vec<&str> =
+        command.get_subcommands().map(Command::get_name).filter(|name| !is_grouped(name)).collect();
+    if !others.is_empty() {
+        text += &format!("More:\n  {}\n", others.join(", "));
+    }
+    text
+}
+
+/// Arranges the help of one command and of its subcommands.
+fn of_command(command: Command) -> Command {
+    let subcommands: Vec<String> = command.get_subcommands().map(|c| c.get_name().to_owned()).collect();
+    let command =
+        subcommands.into_iter().fold(command, |command, name| command.mut_subcommand(name, of_command));
+    let options = OPTIONS.iter().find(|(name, _)| *name == command.get_name()).map(|(_, options)| *options);
+    let Some(options) = options else { return command.mut_args(shortened) };
+    let hint = format!("More options: bakeoff {} --help", command.get_name());
+    let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    command
+        .mut_args(|arg| grouped(shortened(arg), options))
+        .after_help(format!("{}{hint}", examples(&after, EXAMPLES_SHOWN)))
+        .after_long_help(after)
+}
+
+/// The head and the first examples of a text, with an empty line; empty if it has none.
+fn examples(text: &str, count: usize) -> String {
+    let Some(at) = text.find("Examples:\n") else { return String::new() };
+    let lines: Vec<&str> = text[at..].lines().take(1 + count).collect();
+    format!("{}\n\n", lines.join("\n"))
+}
+
+/// Puts an option under its heading, and hides it in `-h` unless its group shows it there.
+fn grouped(arg: Arg, options: &[Options]) -> Arg {
+    let Some(name) = arg.get_long().map(str::to_owned) else { return arg };
+    let name = name.as_str();
+    match options.iter().find(|(_, shown, more)| shown.contains(&name) || more.contains(&name)) {
+        Some((heading, shown, _)) => arg.help_heading(*heading).hide_short_help(!shown.contains(&name)),
+        None => arg.hide_short_help(true),
+    }
+}
+
+/// Gives a long help a short form for `-h`, unless it has one.
+fn shortened(arg: Arg) -> Arg {
+    let Some(help) = arg.get_help().map(ToString::to_string) else { return arg };
+    if arg.get_long_help().is_some() {
+        return arg;
+    }
+    let short = clause(&help).to_owned();
+    if short == help { arg } else { arg.help(short).long_help(help) }
+}
+
+/// The part of a help that fits on a line: its first clauses.
+fn clause(help: &str) -> &str {
+    let fits = |text: &str| text.chars().count() <= BRIEF_CHARS;
+    let ends = |marks: &[&str]| {
+        let all = marks.iter().flat_map(|mark| help.match_indices(mark)).map(|(at, _)| &help[..at]);
+        all.collect::<Vec<_>>()
+    };
+    if fits(help) {
+        return help;
+    }
+    let longest = |of: Vec<&'_ str>| {
+        of.into_iter().filter(|text| fits(text)).max_by_key(|text| text.len()).map(str::len)
+    };
+    let end = longest(ends(&["; ", ". "])).or_else(|| longest(ends(&[": ", ", ", " ("])));
+    end.map_or(help, |end| &help[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+    use clap::error::ErrorKind;
+
+    use super::*;
+    use crate::cli::Cli;
+
+    /// Lines of a usual terminal, and a few that scroll away without loss.
+    const SCREEN: usize = 40;
+
+    fn definition() -> Command {
+        let mut definition = arranged(Cli::command()).term_width(80);
+        definition.build();
+        definition
+    }
+
+    /// Calls `check` with every command and its words.
+    fn each(command: &Command, words: &str, check: &mut dyn FnMut(&str, &Command)) {
+        check(words, command);
+        for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
+            each(sub, &format!("{words} {}", sub.get_name()), check);
+        }
+    }
+
+    #[test]
+    fn short_help_is_one_screen_of_80_columns() {
+        let mut too_long = Vec::new();
+        each(&definition(), "bakeoff", &mut |words, command| {
+            let text = command.clone().render_help().to_string();
+            let (lines, widest) = (text.lines().count(), text.lines().map(|l| l.chars().count()).max());
+            if lines > SCREEN || widest > Some(80) {
+                too_long.push(format!("{words}: {lines} lines of up to {widest:?}\n{text}"));
+            }
+        });
+        assert!(too_long.is_empty(), "{}", too_long.join("\n"));
+        let first = definition().render_help().to_string();
+        assert!(first.lines().count() >= 24, "{first}");
+    }
+
+    #[test]
+    fn every_command_is_in_one_group_and_every_option_in_long_help() {
+        let mut definition = definition();
+        let screen = definition.render_help().to_string();
+        assert!(!screen.contains("More:"), "add it to GROUPS: {screen}");
+        let load = definition.find_subcommand_mut("load").expect("there is load");
+        let help = load.render_long_help().to_string();
+        for arg in load.get_arguments().filter(|arg| !arg.is_hide_set()) {
+            assert!(arg.get_long().is_none_or(|name| help.contains(&format!("--{name}"))), "{arg}");
+        }
+        for (command, groups) in OPTIONS {
+            let command = definition.find_subcommand(command).expect("a command");
+            for name in groups.iter().flat_map(|(_, shown, more)| shown.iter().chain(*more)) {
+                assert!(
+                    command.get_arguments().any(|arg| arg.get_long() == Some(name)),
+                    "{command} --{name}"
+                );
+            }
+        }
+    }
+
+    /// Words of an example; `None` if the line is another program's.
+    fn words(line: &str) -> Option<Vec<String>> {
+        let line = line.trim().strip_prefix("sudo ").unwrap_or(line.trim());
+        let (mut words, mut word, mut quote, mut blanks) = (Vec::new(), None::<String>, None, 0);
+        for letter in line.chars() {
+            match (letter, quote) {
+                ('\'' | '"', None) => (quote, word) = (Some(letter), Some(word.unwrap_or_default())),
+                (c, Some(q)) if c == q => quote = None,
+                (' ', None) => {
+                    words.extend(word.take());
+                    blanks += 1;
+                    // A remark stands behind two blanks.
+                    if blanks > 1 {
+                        break;
+                    }
+                    continue;
+                }
+                ('>' | '|' | '&' | ';' | '<', None) if word.is_none() => break,
+                (';', None) => break,
+                (c, _) => word.get_or_insert_default().push(c),
+            }
+            blanks = 0;
+        }
+        words.extend(word);
+        words.retain(|word: &String| !word.is_empty());
+        (words.first().map(String::as_str) == Some("bakeoff")).then_some(words)
+    }
+
+    #[test]
+    fn every_command_has_examples_that_it_accepts() {
+        let definition = definition();
+        let mut wrong = Vec::new();
+        each(&definition, "bakeoff", &mut |path, command| {
+            let is_leaf = command.get_subcommands().all(|sub| sub.get_name() == "help");
+            let after = command.get_after_long_help().or(command.get_after_help());
+            let text = after.map(ToString::to_string).unwrap_or_default();
+            let examples: Vec<Vec<String>> = text.lines().filter_map(words).collect();
+            if examples.is_empty() && is_leaf {
+                wrong.push(format!("{path} --help has no example"));
+            }
+            for example in examples {
+                match definition.clone().try_get_matches_from(&example) {
+                    // Its files and processes need not exist here.
+                    Err(error) if error.kind() != ErrorKind::ValueValidation => {
+                        wrong.push(format!("{example:?}: {error}"))
+                    }
+                    _ => {}
+                }
+            }
+        });
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
+    #[test]
+    fn a_help_is_cut_between_its_clauses() {
+        let long =
+            "Events per second over all threads: 500, 0.5, 500/s, 30/m; without a rate, the loop is closed";
+        assert_eq!(clause(long), "Events per second over all threads: 500, 0.5, 500/s, 30/m");
+        assert_eq!(clause("Short; and whole"), "Short; and whole");
+        let one = "A clause without an end that is longer than any line of the screen can hold by far";
+        assert_eq!(clause(one), one);
+    }
+}
