@@ -7,6 +7,7 @@ mod cmd;
 mod confine;
 mod exit;
 mod impossible;
+mod live;
 mod load_options;
 mod load_screen;
 mod own_cost;
