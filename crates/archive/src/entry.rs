@@ -193,6 +193,9 @@ mod tests {
         for state in QueueState::ALL {
             assert_eq!(QueueState::from_word(state.word()), Some(state));
         }
-        assert_eq!(Wish::from_word("pause").zip(Wish::from_word("cancel")), Some((Wish::Pause, Wish::Cancel)));
+        assert_eq!(
+            Wish::from_word("pause").zip(Wish::from_word("cancel")),
+            Some((Wish::Pause, Wish::Cancel))
+        );
     }
 }

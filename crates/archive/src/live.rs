@@ -1,7 +1,7 @@
 //! The state of a bake-off while it runs: its journal, and the intervals of its load in `live/<id>.jsonl`.
 //!
-//! The live file is for viewers only. It ends with the run, whose series then hold the same intervals; nothing
-//! is read from it that a result depends on.
+//! The live file is for viewers only. It is removed at the end of the run; the series then hold the same
+//! intervals. No result depends on it.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};

@@ -37,7 +37,8 @@ fn assert_each_ran_once(lab: &Lab, entries: usize) {
     let runs: BTreeSet<&str> = all.iter().map(|entry| text(entry, "run")).collect();
     assert_eq!(runs.len(), entries, "each has its own run");
     let listed = lab.json(&["runs", "list", "--kind", "bakeoff"]);
-    let found: BTreeSet<&str> = listed["runs"].as_array().unwrap().iter().map(|run| text(run, "run")).collect();
+    let found: BTreeSet<&str> =
+        listed["runs"].as_array().unwrap().iter().map(|run| text(run, "run")).collect();
     assert_eq!(found, runs, "the archive has these bake-offs and no other");
     for entry in all {
         assert_eq!(text(entry, "state"), "done", "{entry}");
@@ -63,7 +64,8 @@ impl Chance {
 
 #[test]
 fn a_queue_whose_server_is_killed_at_any_moment_runs_each_plan_once() {
-    let set = |name: &str, default: u64| std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default);
+    let set =
+        |name: &str, default: u64| std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default);
     let (kills, plans) = (set("BAKEOFF_KILLS", 10), set("BAKEOFF_PLANS", 3));
     let mut chance = Chance(set("BAKEOFF_KILL_SEED", 20_261_125));
     let lab = lab_with_plan();
@@ -113,7 +115,11 @@ fn a_paused_entry_continues_and_a_cancelled_one_does_not() {
     assert_eq!(lab.run(&["queue", "cancel", text(&second, "id")]).code, Some(0));
     assert_eq!(lab.run(&["queue", "wait", text(&second, "id")]).code, Some(130));
     let again = lab.run(&["queue", "resume", text(&second, "id")]);
-    assert!(again.code == Some(2) && again.err.contains("cannot resume an entry that is cancelled"), "{}", again.err);
+    assert!(
+        again.code == Some(2) && again.err.contains("cannot resume an entry that is cancelled"),
+        "{}",
+        again.err
+    );
     assert_eq!(lab.run(&["queue", "resume", text(&first, "id")]).code, Some(0));
     until(&first, "running");
     assert_eq!(lab.run(&["queue", "cancel", text(&first, "id")]).code, Some(0));
@@ -205,7 +211,10 @@ fn a_list_finds_by_words_kind_and_label_and_compares_what_is_ticked() {
     }
     let house = House::open(&lab, &[]);
     let found = |query: &str| house.get(&format!("/api/v1/runs?{query}")).json()["found"].as_u64().unwrap();
-    assert_eq!(["", "text=ALPHA", "label=colour", "label=colour%3Dbeta", "kind=bakeoff"].map(found), [2, 1, 2, 1, 0]);
+    assert_eq!(
+        ["", "text=ALPHA", "label=colour", "label=colour%3Dbeta", "kind=bakeoff"].map(found),
+        [2, 1, 2, 1, 0]
+    );
     let listed = lab.json(&["runs", "list"]);
     let ids: Vec<&str> = listed["runs"].as_array().unwrap().iter().map(|run| text(run, "run")).collect();
     let page = house.get(&format!("/compare?runs={}&runs={}", ids[0], ids[1]));

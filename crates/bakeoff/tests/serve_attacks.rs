@@ -88,9 +88,18 @@ fn no_text_of_others_becomes_markup() {
     lab.run(&["run", lab.path("plan.toml").to_str().unwrap()]);
     let house = House::open(&lab, &["--queue"]);
     let plan = lab.path("plan.toml");
-    let submitted = lab.json(&["queue", "submit", plan.to_str().unwrap(), "--not-before", "2099-01-01T00:00:00Z", "--by", EVIL]);
+    let submitted = lab.json(&[
+        "queue",
+        "submit",
+        plan.to_str().unwrap(),
+        "--not-before",
+        "2099-01-01T00:00:00Z",
+        "--by",
+        EVIL,
+    ]);
     let listed = lab.json(&["runs", "list"]);
-    let ids: Vec<&str> = listed["runs"].as_array().unwrap().iter().map(|run| run["run"].as_str().unwrap()).collect();
+    let ids: Vec<&str> =
+        listed["runs"].as_array().unwrap().iter().map(|run| run["run"].as_str().unwrap()).collect();
     assert_eq!(ids.len(), 2, "{listed}");
     let evil = "%3Cscript%3Ealert(1)%3C/script%3E%22'%3E%3Cimg%20src=x%20onerror=alert(2)%3E";
     let pages = [
@@ -111,7 +120,10 @@ fn no_text_of_others_becomes_markup() {
         assert_inert(&house.get(path), path);
     }
     let form = |plan: &str, by: &str| {
-        let body = format!("csrf={}&do=submit&plan={plan}&by={by}&priority={evil}&not_before={evil}", house.csrf(&[]));
+        let body = format!(
+            "csrf={}&do=submit&plan={plan}&by={by}&priority={evil}&not_before={evil}",
+            house.csrf(&[])
+        );
         house.ask("POST", "/plans/new", &[("Content-Type", "application/x-www-form-urlencoded")], &body)
     };
     assert_inert(&form(evil, evil), "a plan with faults");
@@ -144,8 +156,16 @@ fn a_page_of_another_site_changes_nothing() {
         ("a wrong token", vec![("Content-Type", form)], "0123456789abcdef"),
         ("another origin", vec![("Content-Type", form), ("Origin", "http://evil.example")], csrf.as_str()),
         ("no origin to speak of", vec![("Content-Type", form), ("Origin", "null")], csrf.as_str()),
-        ("the origin with another port", vec![("Content-Type", form), ("Origin", "http://127.0.0.1:1")], csrf.as_str()),
-        ("a cross-site request", vec![("Content-Type", form), ("Sec-Fetch-Site", "cross-site")], csrf.as_str()),
+        (
+            "the origin with another port",
+            vec![("Content-Type", form), ("Origin", "http://127.0.0.1:1")],
+            csrf.as_str(),
+        ),
+        (
+            "a cross-site request",
+            vec![("Content-Type", form), ("Sec-Fetch-Site", "cross-site")],
+            csrf.as_str(),
+        ),
         ("a same-site request", vec![("Content-Type", form), ("Sec-Fetch-Site", "same-site")], csrf.as_str()),
     ] {
         assert_eq!(submit(&headers, csrf), 403, "{what}");
@@ -155,13 +175,23 @@ fn a_page_of_another_site_changes_nothing() {
         let reply = house.ask("POST", "/api/v1/queue", &[("Content-Type", kind)], PLAN);
         assert_eq!(reply.status, 415, "{kind}");
     }
-    let crossed = house.ask("POST", "/api/v1/queue", &[("Content-Type", "application/toml"), ("Origin", "http://evil.example")], PLAN);
+    let crossed = house.ask(
+        "POST",
+        "/api/v1/queue",
+        &[("Content-Type", "application/toml"), ("Origin", "http://evil.example")],
+        PLAN,
+    );
     assert_eq!(crossed.status, 403);
     // A name of another site that resolves to this machine.
     for host in ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80", ""] {
         assert_eq!(house.ask("GET", "/", &[("Host", host)], "").status, 421, "{host}");
     }
-    let preflight = house.ask("OPTIONS", "/api/v1/queue", &[("Origin", "http://evil.example"), ("Access-Control-Request-Method", "POST")], "");
+    let preflight = house.ask(
+        "OPTIONS",
+        "/api/v1/queue",
+        &[("Origin", "http://evil.example"), ("Access-Control-Request-Method", "POST")],
+        "",
+    );
     assert!(!preflight.head.contains("access-control-allow"), "{}", preflight.head);
     assert_eq!(entries(&lab), 0);
 }
@@ -175,18 +205,35 @@ fn a_request_that_is_too_large_or_malformed_is_refused() {
     let large = "#".repeat(2 << 20);
     assert_eq!(house.ask("POST", "/api/v1/queue", &[toml], &large).status, 413, "an announced length");
     let chunk = format!("{:x}\r\n{large}\r\n0\r\n\r\n", large.len());
-    let head = format!("POST /api/v1/queue HTTP/1.1\r\nHost: {}\r\nContent-Type: application/toml\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n", house.address);
+    let head = format!(
+        "POST /api/v1/queue HTTP/1.1\r\nHost: {}\r\nContent-Type: application/toml\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n",
+        house.address
+    );
     let answer = house.raw(&[head.as_bytes(), chunk.as_bytes()].concat());
-    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 413"), "a length that is not announced: {answer}");
+    assert!(
+        answer.is_empty() || answer.starts_with("HTTP/1.1 413"),
+        "a length that is not announced: {answer}"
+    );
     let plan = format!("{PLAN}# {}", "x".repeat(300 << 10));
-    assert_eq!(house.ask("POST", "/api/v1/queue", &[toml], &plan).status, 422, "a plan is smaller than a body");
+    assert_eq!(
+        house.ask("POST", "/api/v1/queue", &[toml], &plan).status,
+        422,
+        "a plan is smaller than a body"
+    );
     assert_eq!(house.get(&format!("/runs?text={}", "x".repeat(8 << 10))).status, 414);
     let long = "x".repeat(256 << 10);
     assert_eq!(house.ask("GET", "/", &[("X-Long", &long)], "").status, 431);
     let many: Vec<(String, String)> = (0..500).map(|n| (format!("X-{n}"), "y".to_owned())).collect();
     let many: Vec<(&str, &str)> = many.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     assert_eq!(house.ask("GET", "/", &many, "").status, 431);
-    for body in ["\u{0}\u{0}", "{", "[]", "{\"plan\":1e999}", "{\"plan\":\"x\",\"shell\":\"y\"}", &"[".repeat(100_000)] {
+    for body in [
+        "\u{0}\u{0}",
+        "{",
+        "[]",
+        "{\"plan\":1e999}",
+        "{\"plan\":\"x\",\"shell\":\"y\"}",
+        &"[".repeat(100_000),
+    ] {
         let reply = house.ask("POST", "/api/v1/queue", &[("Content-Type", "application/json")], body);
         assert!(matches!(reply.status, 400 | 422), "{}: {}", &body[..body.len().min(20)], reply.status);
     }
@@ -197,13 +244,24 @@ fn a_request_that_is_too_large_or_malformed_is_refused() {
         assert!((400..500).contains(&status), "{method}: {status}");
     }
     // Two lengths, or a length and chunks: two readers could disagree on where the request ends.
-    for lines in ["Content-Length: 5\r\nContent-Length: 6\r\n", "Content-Length: 5\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n"] {
-        let text = format!("POST /api/v1/queue HTTP/1.1\r\nHost: {}\r\n{lines}Connection: close\r\n\r\nhello", house.address);
+    for lines in [
+        "Content-Length: 5\r\nContent-Length: 6\r\n",
+        "Content-Length: 5\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n",
+    ] {
+        let text = format!(
+            "POST /api/v1/queue HTTP/1.1\r\nHost: {}\r\n{lines}Connection: close\r\n\r\nhello",
+            house.address
+        );
         let answer = house.raw(text.as_bytes());
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
     }
     // A line break in a path does not become a header.
-    let split = house.ask("POST", "/queue/x%0d%0aSet-Cookie:%20a=b/pause", &[("Content-Type", "application/x-www-form-urlencoded")], &format!("csrf={}", house.csrf(&[])));
+    let split = house.ask(
+        "POST",
+        "/queue/x%0d%0aSet-Cookie:%20a=b/pause",
+        &[("Content-Type", "application/x-www-form-urlencoded")],
+        &format!("csrf={}", house.csrf(&[])),
+    );
     assert!(!split.head.contains("set-cookie"), "{}", split.head);
     assert_eq!(entries(&lab), 0);
     assert_eq!(house.get("/healthz").status, 200, "it still answers");
@@ -218,7 +276,10 @@ fn a_slow_request_ends_and_others_are_answered_meanwhile() {
     for stream in &mut heads {
         stream.write_all(b"GET / HT").unwrap();
     }
-    let head = format!("POST /api/v1/queue HTTP/1.1\r\nHost: {}\r\nContent-Type: application/toml\r\nContent-Length: 100\r\n\r\n#", house.address);
+    let head = format!(
+        "POST /api/v1/queue HTTP/1.1\r\nHost: {}\r\nContent-Type: application/toml\r\nContent-Length: 100\r\n\r\n#",
+        house.address
+    );
     let mut slow = TcpStream::connect(&house.address).unwrap();
     slow.write_all(head.as_bytes()).unwrap();
     assert_eq!(house.get("/healthz").status, 200);
@@ -249,12 +310,17 @@ fn a_wrong_token_gets_nothing_and_guessing_is_slowed_down() {
         ("another scheme", vec![("Authorization", format!("Basic {RUN}"))]),
         ("an empty one", vec![("Authorization", bearer(""))]),
     ] {
-        let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let headers: Vec<(&str, &str)> =
+            headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let reply = get(&headers);
         assert_eq!(reply.status, 401, "{what}");
         assert!(!reply.body.contains("runs\":"), "{what}: {}", reply.body);
     }
-    assert_eq!(house.get(&format!("/api/v1/runs?token={RUN}")).status, 401, "a token in an address lands in logs");
+    assert_eq!(
+        house.get(&format!("/api/v1/runs?token={RUN}")).status,
+        401,
+        "a token in an address lands in logs"
+    );
     for path in ["/", "/runs", "/events", "/hosts", "/plans/new"] {
         let reply = house.get(path);
         assert!(reply.status == 303 && reply.head.contains("location: /login"), "{path}: {}", reply.head);
@@ -265,7 +331,12 @@ fn a_wrong_token_gets_nothing_and_guessing_is_slowed_down() {
     let statuses: Vec<u16> =
         (0..30).map(|n| get(&[("Authorization", &bearer(&format!("guess-{n}")))]).status).collect();
     assert!(statuses.contains(&429), "{statuses:?}");
-    let login = house.ask("POST", "/login", &[("Content-Type", "application/x-www-form-urlencoded")], &format!("token={RUN}"));
+    let login = house.ask(
+        "POST",
+        "/login",
+        &[("Content-Type", "application/x-www-form-urlencoded")],
+        &format!("token={RUN}"),
+    );
     assert_eq!(login.status, 429, "the form is slowed down too: {}", login.head);
 }
 
@@ -306,18 +377,23 @@ fn a_role_that_reads_runs_and_removes_nothing() {
     let entry = made.json()["id"].as_str().unwrap().to_owned();
     for action in ["pause", "resume", "cancel", "prioritize"] {
         let path = format!("/api/v1/queue/{entry}/{action}");
-        assert_eq!(house.ask("POST", &path, &[("Authorization", &reader), json], "{}").status, 403, "{action}");
+        assert_eq!(
+            house.ask("POST", &path, &[("Authorization", &reader), json], "{}").status,
+            403,
+            "{action}"
+        );
     }
     assert_eq!(ask(&reader, "DELETE", &format!("/api/v1/runs/{run}"), "").status, 403);
     assert_eq!(ask(&reader, "GET", &format!("/api/v1/queue/{entry}/output"), "").status, 403);
     let csrf = house.csrf(&[("Authorization", &reader)]);
     let form = ("Content-Type", "application/x-www-form-urlencoded");
-    let page = |path: &str, body: &str| house.ask("POST", path, &[("Authorization", &reader), form], body).status;
+    let page =
+        |path: &str, body: &str| house.ask("POST", path, &[("Authorization", &reader), form], body).status;
     assert_eq!(page("/plans/new", &format!("csrf={csrf}&do=submit&plan=x")), 403);
     assert_eq!(page(&format!("/queue/{entry}/cancel"), &format!("csrf={csrf}")), 403);
     assert_eq!(page(&format!("/runs/{run}/delete"), &format!("csrf={csrf}&confirm={run}")), 403);
     assert!(!ask(&reader, "GET", "/", "").body.contains("<button"), "its pages offer no actions");
-    // What is allowed, and by whom it was done, stands in the audit log.
+    // The audit log has the changes that were made, each with a name.
     assert_eq!(ask(&runner, "DELETE", &format!("/api/v1/runs/{run}"), "").status, 200);
     let audit = std::fs::read_to_string(lab.path("archive/audit.jsonl")).unwrap();
     assert!(audit.lines().count() == 3 && !audit.contains("ann"), "{audit}");
@@ -387,7 +463,10 @@ fn other_users_of_the_machine_get_no_answer() {
     let socket = lab.path("archive/serve.sock");
     assert_eq!(std::fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o600);
     let (host, port) = house.address.rsplit_once(':').unwrap();
-    let script = format!("exec 3<>/dev/tcp/{host}/{port}; printf 'GET /api/v1/runs HTTP/1.1\\r\\nHost: {}\\r\\nConnection: close\\r\\n\\r\\n' >&3; cat <&3", house.address);
+    let script = format!(
+        "exec 3<>/dev/tcp/{host}/{port}; printf 'GET /api/v1/runs HTTP/1.1\\r\\nHost: {}\\r\\nConnection: close\\r\\n\\r\\n' >&3; cat <&3",
+        house.address
+    );
     let as_nobody = Command::new("setpriv")
         .args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "bash", "-c", &script])
         .output();

@@ -136,8 +136,7 @@ pub fn resume(
     let is_over = ledger.next().is_none();
     let secrets = if is_over { Secrets::default() } else { Secrets::read(&plan)? };
     let revealed = secrets.reveal(&plan);
-    let machine_lock =
-        if is_over { None } else { Some(take_machine(options, stop, on_event, &|| None)?) };
+    let machine_lock = if is_over { None } else { Some(take_machine(options, stop, on_event, &|| None)?) };
     let found = if is_over { Vec::new() } else { look(&revealed, &secrets, archive, on_event)? };
     let account = if is_over { None } else { account_of(&plan)? };
     let beside = Beside::new(observes_cpu(&plan) && !is_over);
@@ -238,7 +237,9 @@ fn take_machine(
         match Machine::take(options.beside_others) {
             Err(RunnerError::MachineBusy { holder, .. }) if options.wait => {
                 if !has_told {
-                    on_event(&Event::Note(&format!("waits for another measurement on this machine: {holder}")));
+                    on_event(&Event::Note(&format!(
+                        "waits for another measurement on this machine: {holder}"
+                    )));
                     has_told = true;
                 }
             }

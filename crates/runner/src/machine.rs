@@ -40,8 +40,8 @@ pub(crate) struct Machine {
     presence: Presence,
 }
 
-/// Process that measures on this machine now, with its name and user; `None` if no process does, or if the lock
-/// cannot be read.
+/// Process that measures on this machine now, with its name and user; `None` if no process does, or if the
+/// lock cannot be read.
 pub fn holder_of_machine() -> Option<String> {
     let path = place();
     let file = open_existing(&path)?;
@@ -217,7 +217,7 @@ fn sign(file: &mut File) {
     });
 }
 
-/// Opens a lock file for reading; `None` if there is none.
+/// Opens a lock file for reading; `None` if it cannot be opened.
 fn open_existing(path: &Path) -> Option<File> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     OpenOptions::new().read(true).custom_flags(flags).open(path).ok()

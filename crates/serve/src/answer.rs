@@ -6,7 +6,7 @@ use axum::http::header::{
     X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
 use crate::app::ChangeError;
@@ -14,7 +14,7 @@ use crate::app::ChangeError;
 /// Policy of our pages: everything from this server, and no script or style within a page.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
-/// Policy of a run's page, whose style is in it. It has no script and sends nothing.
+/// Policy of a run's page, which contains its style. It has no script and sends nothing.
 const PAGE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox allow-popups; \
                            form-action 'none'; base-uri 'none'; frame-ancestors 'none'";
 
@@ -23,6 +23,22 @@ const PAGE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-sr
 pub(crate) enum Format {
     Page,
     Document,
+}
+
+/// An answer that ends the handling of a request.
+#[derive(Debug)]
+pub(crate) struct Refusal(Box<Response>);
+
+impl From<Response> for Refusal {
+    fn from(response: Response) -> Self {
+        Self(Box::new(response))
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        *self.0
+    }
 }
 
 /// An answer with the usual headers.
@@ -84,7 +100,9 @@ pub(crate) fn see(place: &str) -> Response {
 /// An error in the form of the request.
 pub(crate) fn error(format: Format, status: StatusCode, text: &str) -> Response {
     let mut response = match format {
-        Format::Document => document(status, &json!({"schema": "bakeoff.error/1", "status": status.as_u16(), "error": text})),
+        Format::Document => {
+            document(status, &json!({"schema": "bakeoff.error/1", "status": status.as_u16(), "error": text}))
+        }
         Format::Page => html(status, crate::view_page::message(status, text)),
     };
     if status == StatusCode::TOO_MANY_REQUESTS {

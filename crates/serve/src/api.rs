@@ -13,8 +13,8 @@ use axum::response::Response;
 use record::run::RunId;
 use serde_json::{Value, json};
 
-use crate::answer::{Format, answer, document, error, of_archive, refused};
-use crate::app::App;
+use crate::answer::{Format, Refusal, answer, document, error, of_archive, refused};
+use crate::app::{App, ChangeError};
 use crate::compare::{machines, machines_document};
 use crate::guard::{Fields, body, has_type, may_run};
 use crate::identity::{Identity, Peer, Role};
@@ -23,7 +23,7 @@ use crate::queue::{Fault, Terms, check, problems, submission};
 use crate::view;
 use crate::view_page::Shown;
 
-type Answer = Result<Response, Box<Response>>;
+type Answer = Result<Response, Refusal>;
 type Shared = State<Arc<App>>;
 
 /// Runs in one document, if the query does not say.
@@ -38,14 +38,17 @@ pub(crate) async fn queue(State(app): Shared) -> Response {
     aside(&app, |app| {
         let now = app.monitor.look();
         let entries = now.entries.iter().zip(&now.expected).map(|(entry, at)| view::entry(entry, *at));
-        document(StatusCode::OK, &json!({"schema": "bakeoff.queue/1", "entries": entries.collect::<Vec<_>>()}))
+        document(
+            StatusCode::OK,
+            &json!({"schema": "bakeoff.queue/1", "entries": entries.collect::<Vec<_>>()}),
+        )
     })
     .await
 }
 
 /// `GET /api/v1/queue/ID`.
 pub(crate) async fn entry(State(app): Shared, Path(id): Path<String>) -> Response {
-    let read = move |app: &App| {
+    let read = move |app: &App| -> Result<Response, ChangeError> {
         let entry = app.queue()?.find(&id)?;
         let now = app.monitor.look();
         let place = now.entries.iter().position(|other| other.id == entry.id);
@@ -61,7 +64,7 @@ pub(crate) async fn entry(State(app): Shared, Path(id): Path<String>) -> Respons
 
 /// `GET /api/v1/queue/ID/plan`: the plan as TOML.
 pub(crate) async fn entry_plan(State(app): Shared, Path(id): Path<String>) -> Response {
-    let read = move |app: &App| {
+    let read = move |app: &App| -> Result<Response, ChangeError> {
         let queue = app.queue()?;
         let entry = queue.find(&id)?;
         Ok(answer(StatusCode::OK, "application/toml", queue.plan(entry.id)?))
@@ -76,7 +79,7 @@ pub(crate) async fn entry_output(
     Path(id): Path<String>,
 ) -> Answer {
     may_run(&app, &who, Format::Document)?;
-    let read = move |app: &App| {
+    let read = move |app: &App| -> Result<Response, ChangeError> {
         let queue = app.queue()?;
         let entry = queue.find(&id)?;
         Ok(answer(StatusCode::OK, "text/plain; charset=utf-8", queue.output_text(entry.id)))
@@ -128,7 +131,7 @@ fn wrong_plan(faults: &[Fault]) -> Response {
 }
 
 /// Whether the body is TOML, else JSON. A form of another site can send neither type.
-fn is_toml(request: &Request) -> Result<bool, Box<Response>> {
+fn is_toml(request: &Request) -> Result<bool, Refusal> {
     if has_type(request.headers(), &["application/toml"]) {
         return Ok(true);
     }
@@ -136,21 +139,23 @@ fn is_toml(request: &Request) -> Result<bool, Box<Response>> {
         return Ok(false);
     }
     let text = "expected application/toml or application/json";
-    Err(Box::new(error(Format::Document, StatusCode::UNSUPPORTED_MEDIA_TYPE, text)))
+    Err(error(Format::Document, StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into())
 }
 
-fn bad_request(text: &str) -> Box<Response> {
-    Box::new(error(Format::Document, StatusCode::BAD_REQUEST, text))
+fn bad_request(text: &str) -> Refusal {
+    error(Format::Document, StatusCode::BAD_REQUEST, text).into()
 }
 
-fn utf8(bytes: &Bytes) -> Result<String, Box<Response>> {
+fn utf8(bytes: &Bytes) -> Result<String, Refusal> {
     String::from_utf8(bytes.to_vec()).map_err(|_| bad_request("the body is not UTF-8"))
 }
 
-fn of_document(bytes: &Bytes) -> Result<(String, Terms), Box<Response>> {
+fn of_document(bytes: &Bytes) -> Result<(String, Terms), Refusal> {
     let value: Value = serde_json::from_slice(bytes).map_err(|e| bad_request(&format!("not JSON: {e}")))?;
     let Some(fields) = value.as_object() else { return Err(bad_request("expected an object")) };
-    if let Some(name) = fields.keys().find(|name| !["plan", "priority", "not_before", "by"].contains(&name.as_str())) {
+    if let Some(name) =
+        fields.keys().find(|name| !["plan", "priority", "not_before", "by"].contains(&name.as_str()))
+    {
         return Err(bad_request(&format!("unknown field `{name}`: expected plan, priority, not_before, by")));
     }
     let text = |name: &str| match &value[name] {
@@ -175,12 +180,12 @@ pub(crate) async fn act(
     // A form of another site cannot send this type, and a browser asks before a script of one does.
     if !has_type(request.headers(), &["application/json"]) {
         let text = "expected application/json";
-        return Err(Box::new(error(Format::Document, StatusCode::UNSUPPORTED_MEDIA_TYPE, text)));
+        return Err(error(Format::Document, StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into());
     }
     let bytes = body(request.into_body(), Format::Document).await?;
     let priority = serde_json::from_slice::<Value>(&bytes).ok().and_then(|value| value["priority"].as_i64());
     let priority = priority.and_then(|n| i32::try_from(n).ok()).filter(|n| n.abs() <= 100);
-    let change = move |app: &App| {
+    let change = move |app: &App| -> Result<Option<archive::Entry>, ChangeError> {
         let (id, from) = (app.queue()?.find(&id)?.id, peer.key());
         match (action_of(&action), priority) {
             (Some(action), _) => app.act(id, action, &who, &from).map(Some),
@@ -190,7 +195,9 @@ pub(crate) async fn act(
     };
     Ok(match aside(&app, change).await {
         Ok(Some(entry)) => document(StatusCode::OK, &view::entry(&entry, None)),
-        Ok(None) => *bad_request("expected pause, resume, cancel, or prioritize with {\"priority\": N}"),
+        Ok(None) => {
+            return Err(bad_request("expected pause, resume, cancel, or prioritize with {\"priority\": N}"));
+        }
         Err(why) => refused(Format::Document, &why),
     })
 }
@@ -201,7 +208,8 @@ pub(crate) async fn runs(State(app): Shared, RawQuery(query): RawQuery) -> Respo
     aside(&app, move |app| {
         let snapshot = app.listing.snapshot();
         let rows = snapshot.select(&wanted(&fields));
-        let number = |name: &str, default: usize| fields.get(name).and_then(|n| n.parse().ok()).unwrap_or(default);
+        let number =
+            |name: &str, default: usize| fields.get(name).and_then(|n| n.parse().ok()).unwrap_or(default);
         let (from, limit) = (number("from", 0), number("limit", RUNS_DEFAULT).min(RUNS_MAX));
         let shown = rows.iter().skip(from).take(limit);
         let mut value = report::json::runs(shown.map(|row| &row.header));
@@ -271,10 +279,9 @@ pub(crate) async fn page_events(State(app): Shared, Extension(who): Extension<Id
 /// A stream of states. A slow reader gets the latest one, not all.
 fn stream(app: &Arc<App>, form: impl Fn(&Shown) -> String + Send + Sync + 'static) -> Answer {
     let Ok(place) = app.viewers.clone().try_acquire_owned() else {
-        return Err(Box::new(error(Format::Document, StatusCode::TOO_MANY_REQUESTS, "too many viewers")));
+        return Err(error(Format::Document, StatusCode::TOO_MANY_REQUESTS, "too many viewers").into());
     };
     let mut now = app.now.subscribe();
-    now.mark_changed();
     let (sender, receiver) = tokio::sync::mpsc::channel::<Bytes>(1);
     tokio::spawn(async move {
         let _place = place;
@@ -289,7 +296,8 @@ fn stream(app: &Arc<App>, form: impl Fn(&Shown) -> String + Send + Sync + 'stati
             }
         }
     });
-    let mut response = answer(StatusCode::OK, "text/event-stream", Body::new(crate::stream::Stream(receiver)));
+    let mut response =
+        answer(StatusCode::OK, "text/event-stream", Body::new(crate::stream::Stream(receiver)));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     Ok(response)
 }

@@ -98,7 +98,13 @@ impl App {
     }
 
     /// Pauses, continues or cancels an entry.
-    pub(crate) fn act(&self, id: RunId, action: Action, who: &Identity, from: &str) -> Result<Entry, ChangeError> {
+    pub(crate) fn act(
+        &self,
+        id: RunId,
+        action: Action,
+        who: &Identity,
+        from: &str,
+    ) -> Result<Entry, ChangeError> {
         let mut queue = self.queue()?;
         queue.audit(&audited(action.word(), &json!({"id": id.to_string()}), who, from))?;
         let entry = queue.act(id, action)?;
@@ -108,7 +114,13 @@ impl App {
     }
 
     /// Changes the priority of an entry.
-    pub(crate) fn prioritize(&self, id: RunId, to: i32, who: &Identity, from: &str) -> Result<Entry, ChangeError> {
+    pub(crate) fn prioritize(
+        &self,
+        id: RunId,
+        to: i32,
+        who: &Identity,
+        from: &str,
+    ) -> Result<Entry, ChangeError> {
         let mut queue = self.queue()?;
         queue.audit(&audited("prioritize", &json!({"id": id.to_string(), "priority": to}), who, from))?;
         let entry = queue.prioritize(id, to)?;

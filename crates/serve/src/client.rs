@@ -168,7 +168,8 @@ impl Client {
     }
 
     fn send(&self, method: &str, path: &str, document: Option<&Value>) -> Result<Value, ServeError> {
-        let unreachable = |source: io::Error| ServeError::Unreachable { server: self.server.to_string(), source };
+        let unreachable =
+            |source: io::Error| ServeError::Unreachable { server: self.server.to_string(), source };
         let body = document.map(ToString::to_string).unwrap_or_default();
         let authority = match &self.server {
             Server::Unix(_) => "localhost",
@@ -184,7 +185,9 @@ impl Client {
         let request = request.body(Full::new(Bytes::from(body)));
         let request = request.map_err(|e| unreachable(io::Error::new(io::ErrorKind::InvalidInput, e)))?;
         let tls = match &self.server {
-            Server::Https { authority } => Some((tls::client(self.ca.as_deref())?, host_of(authority).to_owned())),
+            Server::Https { authority } => {
+                Some((tls::client(self.ca.as_deref())?, host_of(authority).to_owned()))
+            }
             _ => None,
         };
         let exchange = async {
@@ -201,13 +204,15 @@ impl Client {
                 }
             }
         };
-        let timed = async { tokio::time::timeout(TIME, exchange).await.unwrap_or_else(|late| Err(late.into())) };
+        let timed =
+            async { tokio::time::timeout(TIME, exchange).await.unwrap_or_else(|late| Err(late.into())) };
         let (status, bytes) = self.runtime.block_on(timed).map_err(unreachable)?;
         let value: Value = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
         if (200..300).contains(&status) {
             return Ok(value);
         }
-        let told = value["error"].as_str().map_or_else(|| format!("the server answered {status}"), str::to_owned);
+        let told =
+            value["error"].as_str().map_or_else(|| format!("the server answered {status}"), str::to_owned);
         let problems = value["problems"].as_array().map(Vec::as_slice).unwrap_or_default();
         let lines = problems.iter().skip(1).filter_map(|problem| {
             Some(format!("\n{}:{}: {}", problem["line"], problem["column"], problem["text"].as_str()?))
@@ -224,7 +229,8 @@ async fn ask(
     let running = tokio::spawn(connection);
     let response = sender.send_request(request).await.map_err(io::Error::other)?;
     let status = response.status().as_u16();
-    let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await.map_err(io::Error::other)?;
+    let body =
+        Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await.map_err(io::Error::other)?;
     running.abort();
     Ok((status, body.to_bytes()))
 }
@@ -242,13 +248,21 @@ mod tests {
     #[test]
     fn a_server_is_a_socket_or_an_address_and_plain_text_stays_on_this_machine() {
         let read = |text: &str| text.parse::<Server>().ok().map(|server| server.to_string());
-        for good in ["unix:/a/serve.sock", "http://127.0.0.1:8420", "http://[::1]:8420", "https://lab.example:8420"] {
+        for good in
+            ["unix:/a/serve.sock", "http://127.0.0.1:8420", "http://[::1]:8420", "https://lab.example:8420"]
+        {
             assert_eq!(read(good).as_deref(), Some(good));
         }
         assert_eq!(read("http://localhost:8420/").as_deref(), Some("http://localhost:8420"));
         for wrong in [
-            "", "unix:", "lab:8420", "http://lab.example:8420", "http://127.0.0.1@evil.example", "ftp://localhost",
-            "https://lab/x", "http://127.0.0.1.evil.example:80",
+            "",
+            "unix:",
+            "lab:8420",
+            "http://lab.example:8420",
+            "http://127.0.0.1@evil.example",
+            "ftp://localhost",
+            "https://lab/x",
+            "http://127.0.0.1.evil.example:80",
         ] {
             assert_eq!(read(wrong), None, "{wrong}");
         }
@@ -258,7 +272,10 @@ mod tests {
     fn an_address_without_a_port_gets_the_usual_one() {
         assert_eq!(with_port("lab.example", 443), "lab.example:443");
         assert_eq!(with_port("lab.example:8420", 443), "lab.example:8420");
-        assert_eq!((host_of("[::1]:8420"), host_of("lab.example:1"), host_of("lab")), ("::1", "lab.example", "lab"));
+        assert_eq!(
+            (host_of("[::1]:8420"), host_of("lab.example:1"), host_of("lab")),
+            ("::1", "lab.example", "lab")
+        );
     }
 
     #[test]

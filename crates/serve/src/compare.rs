@@ -69,7 +69,8 @@ impl Compared {
 
     /// Facts that differ, each with its value on every machine; `None` where it is unknown.
     fn differing(&self) -> Vec<(String, Vec<Option<String>>)> {
-        let names: BTreeSet<&String> = self.machines.iter().flat_map(|machine| machine.facts.keys()).collect();
+        let names: BTreeSet<&String> =
+            self.machines.iter().flat_map(|machine| machine.facts.keys()).collect();
         let values = |name: &String| -> Vec<Option<String>> {
             self.machines.iter().map(|machine| machine.fact(name).map(str::to_owned)).collect()
         };
@@ -118,7 +119,9 @@ impl Compared {
             here: "/runs",
             columns: columns.collect(),
             rows,
-            verdicts: verdicts.map(|(header, document)| (header.title.clone(), verdicts_of(document))).collect(),
+            verdicts: verdicts
+                .map(|(header, document)| (header.title.clone(), verdicts_of(document)))
+                .collect(),
             differing: differing.map(|(name, all)| (name, all.into_iter().map(shown).collect())).collect(),
         }
     }
@@ -142,7 +145,9 @@ fn cell(document: &Value, path: &[&str], form: Form) -> String {
 
 fn verdicts_of(document: &Value) -> Vec<String> {
     let pairs = document["comparisons"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let percent = |value: &Value| value.as_f64().map_or("-".to_owned(), |ratio| format!("{:+.1} %", (ratio - 1.0) * 100.0));
+    let percent = |value: &Value| {
+        value.as_f64().map_or("-".to_owned(), |ratio| format!("{:+.1} %", (ratio - 1.0) * 100.0))
+    };
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
     let line = |pair: &Value| {
         format!(
@@ -164,7 +169,7 @@ pub(crate) fn machines(archive: &Archive, snapshot: &Snapshot) -> (usize, Vec<Ho
     let mut found: BTreeMap<String, HostView> = BTreeMap::new();
     let looked: Vec<_> = snapshot.rows.iter().take(LOOKED_MAX).collect();
     for row in &looked {
-        // A run whose machine does not read is in the list of damage.
+        // An unreadable run is in the list of damage.
         let Ok(machine) = archive.environment(row.header.id) else { continue };
         let fact = |name: &str| machine.fact(name).unwrap_or("unknown").to_owned();
         let host = HostView {

@@ -1,4 +1,4 @@
-//! Checks that every request passes before it reaches a page: its host, its rate, its identity and its origin.
+//! Checks that every request passes before it reaches a page: host, rate, identity and origin.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use record::clock::{Clock as _, Monotonic};
 
-use crate::answer::{Format, error, see};
+use crate::answer::{Format, Refusal, error, see};
 use crate::app::App;
 use crate::identity::{Identity, Peer, Role, Unknown};
 
@@ -120,7 +120,7 @@ fn is_same_origin(app: &App, headers: &HeaderMap) -> bool {
 }
 
 /// Refuses an identity that may only read.
-pub(crate) fn may_run(app: &App, identity: &Identity, format: Format) -> Result<(), Box<Response>> {
+pub(crate) fn may_run(app: &App, identity: &Identity, format: Format) -> Result<(), Refusal> {
     if identity.role >= Role::Run {
         return Ok(());
     }
@@ -129,27 +129,27 @@ pub(crate) fn may_run(app: &App, identity: &Identity, format: Format) -> Result<
     } else {
         "this server is read-only: start it with --queue"
     };
-    Err(Box::new(error(format, StatusCode::FORBIDDEN, text)))
+    Err(error(format, StatusCode::FORBIDDEN, text).into())
 }
 
 /// The body of a request, in full.
-pub(crate) async fn body(body: Body, format: Format) -> Result<Bytes, Box<Response>> {
+pub(crate) async fn body(body: Body, format: Format) -> Result<Bytes, Refusal> {
     let whole = axum::body::to_bytes(body, BODY_BYTES_MAX);
     match tokio::time::timeout(BODY_TIME, whole).await {
         Ok(Ok(bytes)) => Ok(bytes),
         Ok(Err(_)) => {
-            Err(Box::new(error(format, StatusCode::PAYLOAD_TOO_LARGE, "the body is too large or was cut off")))
+            Err(error(format, StatusCode::PAYLOAD_TOO_LARGE, "the body is too large or was cut off").into())
         }
-        Err(_) => Err(Box::new(error(format, StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time"))),
+        Err(_) => Err(error(format, StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time").into()),
     }
 }
 
 /// The fields of a form of ours; refused without the value that every such form holds.
-pub(crate) async fn form(app: &App, request: Request) -> Result<Fields, Box<Response>> {
+pub(crate) async fn form(app: &App, request: Request) -> Result<Fields, Refusal> {
     let is_form = has_type(request.headers(), &["application/x-www-form-urlencoded"]);
     if !is_form {
         let text = "expected a form";
-        return Err(Box::new(error(Format::Page, StatusCode::UNSUPPORTED_MEDIA_TYPE, text)));
+        return Err(error(Format::Page, StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into());
     }
     let bytes = body(request.into_body(), Format::Page).await?;
     let fields = Fields::of(&bytes);
@@ -157,7 +157,7 @@ pub(crate) async fn form(app: &App, request: Request) -> Result<Fields, Box<Resp
         return Ok(fields);
     }
     let text = "the form is not ours, or the server was started again since: reload the page";
-    Err(Box::new(error(Format::Page, StatusCode::FORBIDDEN, text)))
+    Err(error(Format::Page, StatusCode::FORBIDDEN, text).into())
 }
 
 /// Whether the body has one of these types.
@@ -199,7 +199,8 @@ impl Fields {
 }
 
 fn decoded(bytes: &[u8]) -> String {
-    let digit = |b: Option<&u8>| b.and_then(|b| char::from(*b).to_digit(16)).and_then(|d| u8::try_from(d).ok());
+    let digit =
+        |b: Option<&u8>| b.and_then(|b| char::from(*b).to_digit(16)).and_then(|d| u8::try_from(d).ok());
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;
     while at < bytes.len() {
@@ -235,7 +236,8 @@ mod tests {
 
     #[test]
     fn the_type_of_a_body_is_read_without_its_parameters() {
-        let headers = |value: &str| -> HeaderMap { [(CONTENT_TYPE, value.parse().unwrap())].into_iter().collect() };
+        let headers =
+            |value: &str| -> HeaderMap { [(CONTENT_TYPE, value.parse().unwrap())].into_iter().collect() };
         assert!(has_type(&headers("Application/TOML; charset=utf-8"), &["application/toml"]));
         assert!(!has_type(&headers("text/plain"), &["application/toml"]));
         assert!(!has_type(&HeaderMap::new(), &["application/toml"]));

@@ -1,5 +1,5 @@
-//! Identity and role of a request: from a token, a client certificate, or the user at the other end of a local
-//! connection.
+//! Identity and role of a request: from a token, a client certificate, or the user at the other end of a
+//! local connection.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -32,7 +32,7 @@ pub(crate) const SESSION_COOKIE: &str = "__Host-bakeoff";
 pub(crate) enum Role {
     /// Looks at the archive and the queue.
     Read,
-    /// Also submits plans, which run commands, and removes runs.
+    /// The same, and submits plans, which run commands, and removes runs.
     Run,
 }
 
@@ -72,9 +72,9 @@ impl Peer {
 /// Reason that a request has no identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unknown {
-    /// It needs a token.
+    /// A request without a token.
     NoToken,
-    /// Its token is wrong.
+    /// A request with a wrong token.
     WrongToken,
     /// Another user of this machine sent it.
     OtherUser,
@@ -142,7 +142,8 @@ impl Access {
             return given.and_then(|given| holder(tokens, given)).ok_or(Unknown::WrongToken);
         }
         let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-        let mut pairs = cookies.flat_map(|text| text.split(';')).filter_map(|pair| pair.trim().split_once('='));
+        let mut pairs =
+            cookies.flat_map(|text| text.split(';')).filter_map(|pair| pair.trim().split_once('='));
         let session = pairs.find(|(name, _)| *name == SESSION_COOKIE).ok_or(Unknown::NoToken)?.1;
         let sessions = self.sessions.lock().expect(LOCK);
         let found = sessions.get(&digest(session)).filter(|(_, until)| *until > Monotonic.now_ns());
@@ -218,7 +219,9 @@ fn tokens(text: &str) -> Result<Vec<Token>, String> {
     let read = |(number, line): (usize, &str)| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let [role, name, token] = words[..] else {
-            return Err(format!("line {number}: expected a role, a name and a token, as in `read ann TOKEN`"));
+            return Err(format!(
+                "line {number}: expected a role, a name and a token, as in `read ann TOKEN`"
+            ));
         };
         let role = match role {
             "read" => Role::Read,
@@ -240,7 +243,8 @@ fn tokens(text: &str) -> Result<Vec<Token>, String> {
 ///
 /// `proc_net_tcp.rst` of the kernel: local address, remote address, and uid in the eighth field.
 pub(crate) fn uid_of(peer: SocketAddr, own: SocketAddr) -> Option<u32> {
-    let table = std::fs::read_to_string(if peer.is_ipv4() { "/proc/net/tcp" } else { "/proc/net/tcp6" }).ok()?;
+    let table =
+        std::fs::read_to_string(if peer.is_ipv4() { "/proc/net/tcp" } else { "/proc/net/tcp6" }).ok()?;
     uid_in(&table, peer, own)
 }
 

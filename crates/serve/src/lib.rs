@@ -1,4 +1,5 @@
-//! The lab as a place: a queue of plans, a monitor of what runs, and the archive, in a browser and over an API.
+//! The lab as a place: a queue of plans, a monitor of what runs, and the archive, in a browser and over an
+//! API.
 //!
 //! ```text
 //! listen ──► guard ──► pages, api, metrics ──► app ──► listing, monitor, queue

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-/// Most peers that are told apart; beyond that, idle ones are forgotten.
+/// Most peers in the table; beyond that, idle ones are forgotten.
 const PEERS_MAX: usize = 4_096;
 
 /// Allowance of a peer.

@@ -46,8 +46,8 @@ pub(crate) struct LocalSocket {
 }
 
 impl LocalSocket {
-    /// Listens on the socket of the archive in `folder`. The caller has the right to run its queue, so a socket
-    /// that is there was left by a process that died.
+    /// Listens on the socket of the archive in `folder`. The caller has the right to run its queue, so an
+    /// existing socket was left by a process that died.
     pub(crate) fn bind(folder: &Path) -> Result<Self, ServeError> {
         let path = folder.join(SOCKET);
         let failed = |source| ServeError::Listen { place: path.display().to_string(), source };
@@ -87,8 +87,11 @@ pub(crate) async fn serve_tcp(listener: TcpListener, acceptor: Option<TlsAccepto
                 let uid = own.filter(|_| address.ip().is_loopback()).and_then(|own| uid_of(address, own));
                 return answer(stream, Peer::Tcp { address, uid, certificate: None }, router).await;
             };
-            let Ok(Ok(stream)) = tokio::time::timeout(HEAD_TIME, acceptor.accept(stream)).await else { return };
-            let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first()).map(fingerprint);
+            let Ok(Ok(stream)) = tokio::time::timeout(HEAD_TIME, acceptor.accept(stream)).await else {
+                return;
+            };
+            let certificate =
+                stream.get_ref().1.peer_certificates().and_then(|chain| chain.first()).map(fingerprint);
             answer(stream, Peer::Tcp { address, uid: None, certificate }, router).await;
         });
     }

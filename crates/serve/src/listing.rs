@@ -98,7 +98,9 @@ impl Listing {
         while !is_over() {
             std::thread::sleep(LOOK_EVERY);
             let old = self.snapshot();
-            if Monotonic.now_ns() < next_ns || (old.stamp.is_some() && stamp(&self.archive, &old.rows) == old.stamp) {
+            if Monotonic.now_ns() < next_ns
+                || (old.stamp.is_some() && stamp(&self.archive, &old.rows) == old.stamp)
+            {
                 continue;
             }
             let began_ns = Monotonic.now_ns();
@@ -116,8 +118,8 @@ impl Snapshot {
         self.rows.iter().filter(|row| wanted.takes(row)).collect()
     }
 
-    /// The run that `text` names: an id, a unique beginning, or a short name. Runs of a bake-off are not in the
-    /// list; only their whole id names them.
+    /// The run that `text` names: an id, a unique beginning, or a short name. Runs of a bake-off are not in
+    /// the list; only their whole id names them.
     pub(crate) fn find(&self, text: &str) -> Option<RunId> {
         let name = text.to_ascii_uppercase();
         if let Ok(id) = name.parse::<RunId>()
@@ -254,15 +256,22 @@ mod tests {
             labels: vec![(name.to_owned(), value.map(str::to_owned))],
             ..Wanted::default()
         };
-        assert_eq!([label("host", None), label("host", Some("db")), label("hos", None)].map(count), [1, 0, 0]);
+        assert_eq!(
+            [label("host", None), label("host", Some("db")), label("hos", None)].map(count),
+            [1, 0, 0]
+        );
         let days = |since: &str, until: &str| Wanted {
             since: Some(since.to_owned()),
             until: Some(until.to_owned()),
             ..Wanted::default()
         };
         assert_eq!(
-            [days("2025-11-24", "2025-11-24"), days("2025-11-25", "2026-01-01"), days("2025-01-01", "2025-11-23")]
-                .map(count),
+            [
+                days("2025-11-24", "2025-11-24"),
+                days("2025-11-25", "2026-01-01"),
+                days("2025-01-01", "2025-11-23")
+            ]
+            .map(count),
             [1, 0, 0]
         );
     }

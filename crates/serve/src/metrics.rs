@@ -17,6 +17,36 @@ use crate::pages::aside;
 
 const TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
+/// Numbers of the last interval of a load: name, meaning, path in its line, and factor to the unit.
+const OF_LOADS: [(&str, &str, &[&str], f64); 6] = [
+    (
+        "bakeoff_load_offered_per_second",
+        "Events due per second in the last interval.",
+        &["offered_per_s"],
+        1.0,
+    ),
+    (
+        "bakeoff_load_done_per_second",
+        "Events done per second in the last interval.",
+        &["achieved_per_s"],
+        1.0,
+    ),
+    ("bakeoff_load_backlog", "Events due and not ended.", &["backlog"], 1.0),
+    ("bakeoff_load_errors", "Failed tries in the last interval.", &["errors"], 1.0),
+    (
+        "bakeoff_load_latency_p50_seconds",
+        "Median latency of the last interval.",
+        &["latency_ns", "p50"],
+        1e-9,
+    ),
+    (
+        "bakeoff_load_latency_p99_seconds",
+        "99th percentile of the last interval.",
+        &["latency_ns", "p99"],
+        1e-9,
+    ),
+];
+
 /// `GET /metrics`.
 pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Response {
     aside(&app, |app| {
@@ -50,18 +80,17 @@ fn text(now: &Now, runs: usize) -> String {
         let samples: Vec<_> = now
             .running
             .iter()
-            .map(|running| (of(&running.standing.header.id.to_string()), running.standing.count(state) as f64))
+            .map(|running| {
+                (of(&running.standing.header.id.to_string()), running.standing.count(state) as f64)
+            })
             .collect();
-        family(&format!("bakeoff_trials_{word}"), &format!("Trials of a running bake-off that are {word}."), &samples);
+        family(
+            &format!("bakeoff_trials_{word}"),
+            &format!("Trials of a running bake-off that are {word}."),
+            &samples,
+        );
     }
-    for (name, help, path, scale) in [
-        ("bakeoff_load_offered_per_second", "Events due per second in the last interval.", &["offered_per_s"][..], 1.0),
-        ("bakeoff_load_done_per_second", "Events done per second in the last interval.", &["achieved_per_s"], 1.0),
-        ("bakeoff_load_backlog", "Events due and not ended.", &["backlog"], 1.0),
-        ("bakeoff_load_errors", "Failed tries in the last interval.", &["errors"], 1.0),
-        ("bakeoff_load_latency_p50_seconds", "Median latency of the last interval.", &["latency_ns", "p50"], 1e-9),
-        ("bakeoff_load_latency_p99_seconds", "99th percentile of the last interval.", &["latency_ns", "p99"], 1e-9),
-    ] {
+    for (name, help, path, scale) in OF_LOADS {
         let value = |interval: &Value| path.iter().fold(interval, |value, name| &value[*name]).as_f64();
         let samples: Vec<_> = now
             .running

@@ -51,7 +51,7 @@ pub(crate) struct Monitor {
     followed: Mutex<HashMap<RunId, Followed>>,
 }
 
-/// What was read of a run so far.
+/// Facts read about a run so far.
 #[derive(Debug, Default)]
 struct Followed {
     /// Position in its live file.
@@ -59,7 +59,7 @@ struct Followed {
     intervals: Vec<Value>,
     notes: Vec<String>,
     step: String,
-    /// Its state, and the length of the journal from which it was read.
+    /// State of the run, and the length of the journal from which it was read.
     standing: Option<(u64, bool, Arc<Standing>)>,
 }
 
@@ -104,7 +104,8 @@ impl Monitor {
     fn running(&self, id: RunId, followed: &mut Followed) -> Option<Running> {
         let is_held = self.archive.is_held(id);
         let journal = fs::metadata(self.archive.bakeoff_dir(id).join("events.jsonl")).ok()?.len();
-        let known = followed.standing.as_ref().filter(|(bytes, held, _)| (*bytes, *held) == (journal, is_held));
+        let known =
+            followed.standing.as_ref().filter(|(bytes, held, _)| (*bytes, *held) == (journal, is_held));
         let standing = match known {
             Some((.., standing)) => standing.clone(),
             None => {

@@ -11,8 +11,8 @@ use axum::response::Response;
 use record::clock::{Clock as _, Monotonic};
 use record::run::{RunId, RunKind, RunState};
 
-use crate::answer::{Format, error, html, of_archive, refused, run_page, see};
-use crate::app::App;
+use crate::answer::{Format, Refusal, error, html, of_archive, refused, run_page, see};
+use crate::app::{App, ChangeError};
 use crate::compare::{Compared, RUNS_MAX, RUNS_MIN, machines};
 use crate::guard::{Fields, body, form, may_run};
 use crate::identity::{Identity, Peer, Role, SESSION_COOKIE};
@@ -26,7 +26,7 @@ use crate::view_page::{
 /// Rows on a page of the list.
 const ROWS: usize = 50;
 
-type Answer = Result<Response, Box<Response>>;
+type Answer = Result<Response, Refusal>;
 type Shared = State<Arc<App>>;
 
 /// Runs work that reads files away from the connections.
@@ -70,7 +70,7 @@ pub(crate) async fn entry(
     Path(id): Path<String>,
 ) -> Response {
     let may_run = who.role >= Role::Run;
-    let read = move |app: &App| {
+    let read = move |app: &App| -> Result<Response, ChangeError> {
         let now = app.monitor.look();
         let queue = app.queue()?;
         let entry = queue.find(&id)?;
@@ -104,7 +104,7 @@ pub(crate) async fn act(
 ) -> Answer {
     may_run(&app, &who, Format::Page)?;
     let fields = form(&app, request).await?;
-    let change = move |app: &App| {
+    let change = move |app: &App| -> Result<String, ChangeError> {
         let id = app.queue()?.find(&id)?.id;
         let from = peer.key();
         match action_of(&action) {
@@ -171,7 +171,9 @@ pub(crate) fn wanted(fields: &Fields) -> Wanted {
     Wanted {
         kind: given("kind").and_then(|word| RunKind::from_word(&word)),
         state: given("state").and_then(|word| RunState::from_word(&word)),
-        words: given("text").map(|text| text.to_lowercase().split_whitespace().map(str::to_owned).collect()).unwrap_or_default(),
+        words: given("text")
+            .map(|text| text.to_lowercase().split_whitespace().map(str::to_owned).collect())
+            .unwrap_or_default(),
         labels: fields.all("label").map(str::trim).filter(|text| !text.is_empty()).map(label).collect(),
         since: given("since"),
         until: given("until"),
@@ -207,7 +209,7 @@ pub(crate) async fn about(
     Path(id): Path<String>,
 ) -> Response {
     let may_run = who.role >= Role::Run;
-    let read = move |app: &App| {
+    let read = move |app: &App| -> Result<Response, ArchiveError> {
         let id = find(app, &id)?;
         let snapshot = app.listing.snapshot();
         let listed = snapshot.rows.iter().find(|row| row.header.id == id).cloned();
@@ -222,7 +224,7 @@ pub(crate) async fn about(
         };
         Ok(html(StatusCode::OK, text(&page)))
     };
-    aside(&app, read).await.unwrap_or_else(|why: ArchiveError| of_archive(Format::Page, &why))
+    aside(&app, read).await.unwrap_or_else(|why| of_archive(Format::Page, &why))
 }
 
 /// `POST /runs/ID/delete`, with the short name as a confirmation.
@@ -235,7 +237,7 @@ pub(crate) async fn delete(
 ) -> Answer {
     may_run(&app, &who, Format::Page)?;
     let fields = form(&app, request).await?;
-    let id = find(&app, &id).map_err(|why| Box::new(of_archive(Format::Page, &why)))?;
+    let id = find(&app, &id).map_err(|why| Refusal::from(of_archive(Format::Page, &why)))?;
     let confirm = fields.given("confirm").unwrap_or_default().to_uppercase();
     if confirm.len() < RunId::SHORT_MIN || !id.is_named(&confirm) {
         let why = "nothing was removed: the name that confirms it is another";
@@ -261,7 +263,8 @@ pub(crate) const HOW_MANY: &str = "a comparison needs 2 to 8 runs: /compare?runs
 
 /// The runs that a query names; `None` as the error if they are too few or too many.
 pub(crate) fn compared(app: &App, fields: &Fields) -> Result<Compared, Option<ArchiveError>> {
-    let names = fields.all("runs").flat_map(|text| text.split(',')).map(str::trim).filter(|text| !text.is_empty());
+    let names =
+        fields.all("runs").flat_map(|text| text.split(',')).map(str::trim).filter(|text| !text.is_empty());
     let names: Vec<&str> = names.take(RUNS_MAX + 1).collect();
     if !(RUNS_MIN..=RUNS_MAX).contains(&names.len()) {
         return Err(None);
@@ -329,7 +332,8 @@ fn plan_page(
         Some(Ok(outline)) => (Some(outline), Vec::new()),
         Some(Err(faults)) => (None, faults),
     };
-    let place = |fault: &Fault| fault.place.map_or(String::new(), |(line, column)| format!("{line}:{column}"));
+    let place =
+        |fault: &Fault| fault.place.map_or(String::new(), |(line, column)| format!("{line}:{column}"));
     let page = PlanPage {
         here: "/plans/new",
         has_queue: app.queue.is_some(),
@@ -355,11 +359,7 @@ pub(crate) async fn login_form(State(app): Shared) -> Response {
 }
 
 /// `POST /login`: a session for the holder of a token.
-pub(crate) async fn login(
-    State(app): Shared,
-    Extension(peer): Extension<Peer>,
-    request: Request,
-) -> Answer {
+pub(crate) async fn login(State(app): Shared, Extension(peer): Extension<Peer>, request: Request) -> Answer {
     let now_ns = Monotonic.now_ns();
     if !app.wrong_tokens.has(&peer.key(), now_ns) {
         return Ok(error(Format::Page, StatusCode::TOO_MANY_REQUESTS, "too many wrong tokens"));
@@ -371,7 +371,8 @@ pub(crate) async fn login(
         return Ok(html(StatusCode::UNAUTHORIZED, text(&LoginPage { here: "", wrong: true })));
     };
     let mut response = see("/");
-    let cookie = format!("{SESSION_COOKIE}={session}; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=43200");
+    let cookie =
+        format!("{SESSION_COOKIE}={session}; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=43200");
     response.headers_mut().insert(SET_COOKIE, HeaderValue::from_str(&cookie).expect("hexadecimal digits"));
     Ok(response)
 }

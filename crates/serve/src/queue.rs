@@ -55,21 +55,25 @@ pub(crate) fn submission(text: &str, terms: &Terms, name: &str) -> Result<Submis
     let plan = read(text)?;
     let mut faults = Vec::new();
     let mut fault = |text: String| faults.push(Fault { place: None, text });
-    let given = |value: &Option<String>| value.as_deref().map(str::trim).filter(|v| !v.is_empty()).map(str::to_owned);
+    let given =
+        |value: &Option<String>| value.as_deref().map(str::trim).filter(|v| !v.is_empty()).map(str::to_owned);
     let priority = given(&terms.priority).map_or(Some(0), |text| {
         let read = text.parse().ok().filter(|n: &i32| n.abs() <= PRIORITY_MAX);
         if read.is_none() {
-            fault(format!("`{text}` is not a priority: expected a whole number from -{PRIORITY_MAX} to {PRIORITY_MAX}"));
+            fault(format!(
+                "`{text}` is not a priority: expected a whole number from -{PRIORITY_MAX} to {PRIORITY_MAX}"
+            ));
         }
         read
     });
-    let not_before_unix_ns = given(&terms.not_before).and_then(|text| match crate::view::read_moment(&text) {
-        Ok(at) => Some(at),
-        Err(why) => {
-            fault(why);
-            None
-        }
-    });
+    let not_before_unix_ns =
+        given(&terms.not_before).and_then(|text| match crate::view::read_moment(&text) {
+            Ok(at) => Some(at),
+            Err(why) => {
+                fault(why);
+                None
+            }
+        });
     let by = given(&terms.by);
     if by.as_ref().is_some_and(|by| by.chars().count() > BY_LENGTH_MAX) {
         fault(format!("a submitter's name has at most {BY_LENGTH_MAX} letters"));
@@ -99,7 +103,10 @@ fn read(text: &str) -> Result<plan::Plan, Vec<Fault>> {
         errors.problems().iter().map(of).collect::<Vec<_>>()
     })?;
     if let Some(path) = plan.notes_path() {
-        return Err(fault(format!("the plan names the file {}, and a queue has only the plan's text", path.display())));
+        return Err(fault(format!(
+            "the plan names the file {}, and a queue has only the plan's text",
+            path.display()
+        )));
     }
     let unbuilt: Vec<Fault> = plan
         .unsupported()
@@ -212,9 +219,12 @@ mod tests {
         };
         let good = submission(PLAN, &terms(" 7 ", "", "job 4"), "ann").unwrap();
         assert_eq!((good.priority, good.not_before_unix_ns, good.by.as_str()), (7, None, "job 4 (ann)"));
-        for wrong in
-            [terms("101", "", ""), terms("high", "", ""), terms("", "soon", ""), terms("", "", &"x".repeat(81))]
-        {
+        for wrong in [
+            terms("101", "", ""),
+            terms("high", "", ""),
+            terms("", "soon", ""),
+            terms("", "", &"x".repeat(81)),
+        ] {
             assert_eq!(submission(PLAN, &wrong, "ann").unwrap_err().len(), 1, "{wrong:?}");
         }
     }

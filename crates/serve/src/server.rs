@@ -42,9 +42,9 @@ pub fn serve(
     say: &mut dyn FnMut(&str),
 ) -> Result<(), ServeError> {
     settings.check()?;
-    let config = settings.tls.as_ref().map(|files| tls::server(files, settings.client_ca.as_deref())).transpose()?;
-    let access =
-        Access::new(settings.token_file.as_deref(), settings.client_ca.is_some(), settings.queue)?;
+    let config =
+        settings.tls.as_ref().map(|files| tls::server(files, settings.client_ca.as_deref())).transpose()?;
+    let access = Access::new(settings.token_file.as_deref(), settings.client_ca.is_some(), settings.queue)?;
     let lock = if settings.queue { Some(worker_lock(settings)?) } else { None };
     let queue = lock.as_ref().map(|_| settings.archive.queue()).transpose()?;
     let queue = queue.map(|queue| Arc::new(Mutex::new(queue)));

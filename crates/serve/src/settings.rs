@@ -33,7 +33,7 @@ pub struct Settings {
     pub client_ca: Option<PathBuf>,
     /// Host names, besides those of loopback, under which a browser may reach the server.
     pub names: Vec<String>,
-    /// This program, which conducts the entries of the queue.
+    /// Program that conducts the entries of the queue: this one.
     pub program: PathBuf,
 }
 

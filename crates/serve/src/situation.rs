@@ -18,7 +18,7 @@ pub(crate) enum Situation {
     NotBegun,
     /// A living process conducts it.
     Held {
-        /// Its id, according to the journal.
+        /// Process id, according to the journal.
         pid: Option<u32>,
     },
     /// A process left it before its end.
@@ -42,7 +42,7 @@ pub(crate) enum Verb {
 /// End of the last process of the entry that this server knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Last {
-    /// There was none.
+    /// None yet.
     Nothing,
     /// A process of an earlier server, or of a user.
     Watched,
@@ -74,9 +74,9 @@ pub(crate) enum Why {
     Wanted,
     /// Something else stopped its process: a signal, or the plan's budget of time.
     Stopped,
-    /// Its process ended with an error, which its output describes.
+    /// The process ended with an error, which its output describes.
     Error,
-    /// Its process was killed too often.
+    /// The process was killed too often.
     Killed,
 }
 
@@ -147,7 +147,11 @@ mod tests {
         let of = |situation| next(situation, None, Last::Nothing, false, 0);
         assert_eq!(of(Situation::NotBegun), Next::Start(Verb::Run));
         assert_eq!(of(LEFT), Next::Start(Verb::Resume));
-        assert_eq!(of(STOPPED), Next::Start(Verb::Resume), "the server that stopped it wanted to go on later");
+        assert_eq!(
+            of(STOPPED),
+            Next::Start(Verb::Resume),
+            "the server that stopped it wanted to go on later"
+        );
         assert_eq!(of(Situation::Held { pid: Some(7) }), Next::Watch(Some(7)));
         assert_eq!(of(Situation::Over), Next::End(QueueState::Done, Why::Wanted));
     }
@@ -184,7 +188,10 @@ mod tests {
             Next::End(QueueState::Failed, Why::Error)
         );
         assert_eq!(next(LEFT, None, own(Verb::Run, None), false, 2), Next::Start(Verb::Resume));
-        assert_eq!(next(LEFT, None, own(Verb::Run, None), false, 3), Next::End(QueueState::Failed, Why::Killed));
+        assert_eq!(
+            next(LEFT, None, own(Verb::Run, None), false, 3),
+            Next::End(QueueState::Failed, Why::Killed)
+        );
         assert_eq!(next(STOPPED, None, own(Verb::Run, Some(130)), true, 0), Next::Leave);
         assert_eq!(
             next(STOPPED, None, own(Verb::Run, Some(130)), false, 0),

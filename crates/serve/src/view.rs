@@ -168,6 +168,10 @@ mod tests {
             expected.into_iter().map(|at| at.map(|ns| ns / 1_000_000_000)).collect()
         };
         assert_eq!(seconds(6), [None, Some(15), Some(60), None]);
-        assert_eq!(seconds(100), [None, Some(100), Some(103), None], "one that takes longer is not in the past");
+        assert_eq!(
+            seconds(100),
+            [None, Some(100), Some(103), None],
+            "one that takes longer is not in the past"
+        );
     }
 }

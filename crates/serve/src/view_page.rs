@@ -156,7 +156,8 @@ impl RunningView {
 }
 
 fn name(told: &TrialStanding) -> String {
-    let levels: Vec<String> = told.trial.levels.iter().map(|(name, level)| format!("{name}={level}")).collect();
+    let levels: Vec<String> =
+        told.trial.levels.iter().map(|(name, level)| format!("{name}={level}")).collect();
     format!("block {} {}", told.trial.block, levels.join(" "))
 }
 
@@ -189,7 +190,13 @@ pub(crate) fn duration(ns: u64) -> String {
         100_000..1_000_000_000 => (ns as f64 / 1e6, "ms"),
         _ => (ns as f64 / 1e9, "s"),
     };
-    let digits = if value < 1.0 { 2 } else if value < 100.0 { 1 } else { 0 };
+    let digits = if value < 1.0 {
+        2
+    } else if value < 100.0 {
+        1
+    } else {
+        0
+    };
     format!("{value:.digits$} {unit}")
 }
 
@@ -215,7 +222,11 @@ fn chart(intervals: &[Value]) -> String {
     )
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "nanoseconds that were whole numbers")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "nanoseconds that were whole numbers"
+)]
 fn whole(ns: f64) -> u64 {
     ns as u64
 }
@@ -335,7 +346,8 @@ pub(crate) struct RowView {
 impl RowView {
     pub(crate) fn of(row: &Row) -> Self {
         let header = &row.header;
-        let labels: Vec<String> = header.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let labels: Vec<String> =
+            header.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
         Self {
             id: header.id.to_string(),
             short: row.short.clone(),
@@ -457,7 +469,8 @@ mod tests {
 
     #[test]
     fn spans_keep_their_digits() {
-        let found: Vec<String> = [0, 999, 1_500, 99_900, 410_000, 12_345_678, 1_500_000_000].map(duration).into();
+        let found: Vec<String> =
+            [0, 999, 1_500, 99_900, 410_000, 12_345_678, 1_500_000_000].map(duration).into();
         assert_eq!(found, ["0 ns", "999 ns", "1.5 \u{b5}s", "99.9 \u{b5}s", "0.41 ms", "12.3 ms", "1.5 s"]);
     }
 

@@ -47,7 +47,7 @@ impl Bell {
 
 const LOCK: &str = "no thread panics with this lock";
 
-/// How urgently the server ends: 0 not at all, 1 after the current trial, 2 at once.
+/// Urgency of the server's end: 0 not at all, 1 after the current trial, 2 at once.
 pub(crate) type StopLevel = Arc<dyn Fn() -> u8 + Send + Sync>;
 
 /// The worker of a queue.
@@ -126,7 +126,9 @@ impl Worker {
         let mut queue = self.queue();
         let reason = match why {
             Why::Wanted => None,
-            Why::Stopped => Some("its process was stopped by a signal, or by the plan's budget of time".to_owned()),
+            Why::Stopped => {
+                Some("its process was stopped by a signal, or by the plan's budget of time".to_owned())
+            }
             Why::Killed => Some("its process was killed three times".to_owned()),
             Why::Error => Some(reason_in(&queue.output_text(id))),
         };
@@ -154,7 +156,7 @@ impl Worker {
         Ok(command.spawn().map_err(unstarted)?)
     }
 
-    /// Waits for a process that this server started, and passes on what users and signals ask for; returns its
+    /// Waits for a process that this server started, and passes on requests of users and signals; returns its
     /// exit code, `None` if a signal killed it.
     fn attend(&self, mut child: Child, id: RunId) -> Result<Option<i32>, QueueError> {
         let mut urged = Urged::default();
@@ -194,8 +196,8 @@ impl Worker {
         Ok(wished.max((self.stop)()))
     }
 
-    /// Waits until no child of the process that ended has the journal any more: one that is about to execute a
-    /// program has it for a moment.
+    /// Waits until no child of the ended process has the journal: a child that is about to execute a program
+    /// has it for a moment.
     fn wait_for_lock(&self, run: RunId) {
         for _ in 0..100 {
             if !self.archive.is_held(run) {
@@ -258,7 +260,11 @@ mod tests {
     fn only_a_process_with_the_runs_id_is_signalled() {
         let run = RunId::fresh(WallAnchor::now());
         assert!(!conducts(std::process::id(), run));
-        let mut child = Command::new("sh").args(["-c", "read x", &run.to_string()]).stdin(Stdio::piped()).spawn().unwrap();
+        let mut child = Command::new("sh")
+            .args(["-c", "read x", &run.to_string()])
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
         assert!(conducts(child.id(), run));
         drop(child.stdin.take());
         child.wait().unwrap();

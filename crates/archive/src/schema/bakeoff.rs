@@ -205,13 +205,7 @@ impl TrialForm {
 
     fn trial(&self) -> Trial {
         let Self { trial, block, series, position, levels } = self;
-        Trial {
-            index: *trial,
-            block: *block,
-            series: *series,
-            position: *position,
-            levels: levels.clone(),
-        }
+        Trial { index: *trial, block: *block, series: *series, position: *position, levels: levels.clone() }
     }
 
     fn read(self) -> Trial {

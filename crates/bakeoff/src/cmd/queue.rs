@@ -59,27 +59,27 @@ enum What {
     List,
     /// Show one entry
     Show {
-        /// Its id, a unique beginning or end of it, or that of its run
+        /// The entry: its id or that of its run, or a unique beginning or end of one
         id: String,
     },
     /// Wait until an entry has ended; the exit code is that of its bake-off
     Wait {
-        /// Its id, a unique beginning or end of it, or that of its run
+        /// The entry: its id or that of its run, or a unique beginning or end of one
         id: String,
     },
     /// Stop an entry for good
     Cancel {
-        /// Its id, a unique beginning or end of it, or that of its run
+        /// The entry: its id or that of its run, or a unique beginning or end of one
         id: String,
     },
     /// Stop an entry after the trial that is being measured
     Pause {
-        /// Its id, a unique beginning or end of it, or that of its run
+        /// The entry: its id or that of its run, or a unique beginning or end of one
         id: String,
     },
     /// Let a paused entry take its turn again
     Resume {
-        /// Its id, a unique beginning or end of it, or that of its run
+        /// The entry: its id or that of its run, or a unique beginning or end of one
         id: String,
     },
 }
@@ -101,7 +101,8 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         What::Submit { plan, priority, not_before, by, wait } => {
             let text = text_file::read(plan, text_file::PLAN_BYTES_MAX);
             let text = text.with_context(|| format!("reading {}", plan.display())).ends_with(Exit::Usage)?;
-            let entry = client.submit(&text, *priority, not_before.as_deref(), by.as_deref()).map_err(of_server)?;
+            let entry =
+                client.submit(&text, *priority, not_before.as_deref(), by.as_deref()).map_err(of_server)?;
             if *wait {
                 Screen::new().line(&format!("submitted {}", word(&entry, "id")));
                 return self::wait(&client, &word(&entry, "id"), global, out);
@@ -126,7 +127,8 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
 }
 
 fn client(args: &Args, global: &Global) -> anyhow::Result<Client> {
-    let named = args.server.clone().or_else(|| std::env::var("BAKEOFF_SERVER").ok().filter(|s| !s.is_empty()));
+    let named =
+        args.server.clone().or_else(|| std::env::var("BAKEOFF_SERVER").ok().filter(|s| !s.is_empty()));
     let server = match named {
         Some(text) => text.parse::<Server>().map_err(of_server)?,
         None => Server::of_archive(&global.archive_folder()?),

@@ -83,7 +83,8 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         // Programs wait for this line; later ones are for people.
         if is_address && global.json {
             let address = line.split_whitespace().next().unwrap_or_default();
-            let _ = print_json(out, &json!({"schema": "bakeoff.serve/1", "url": address})).and_then(|()| Ok(out.flush()?));
+            let _ = print_json(out, &json!({"schema": "bakeoff.serve/1", "url": address}))
+                .and_then(|()| Ok(out.flush()?));
         } else {
             Screen::new().line(line);
         }
@@ -97,7 +98,7 @@ pub(crate) fn of_server(error: ServeError) -> anyhow::Error {
     if error.is_usage() { Exit::Usage.with(error) } else { error.into() }
 }
 
-/// This program, also after its file was replaced by a new version.
+/// Path of the running program, also after its file was replaced by a new version.
 fn own_program() -> anyhow::Result<PathBuf> {
     let path = std::env::current_exe().context("finding this program")?;
     Ok(if path.exists() { path } else { Path::new("/proc/self/exe").to_owned() })
