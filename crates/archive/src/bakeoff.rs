@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use record::bakeoff::{Attempt, Bakeoff, Levels, TrialState};
+use record::environment::Environment;
 use record::run::{Run, RunHeader, RunId, RunKind, RunState};
 use record::target;
 
@@ -215,6 +216,14 @@ pub(crate) fn order_sum(folder: &Path) -> Result<String, ArchiveError> {
 fn checked(folder: &Path, order: &Order, name: &str) -> Result<CopiedFile, ArchiveError> {
     let sha256 = order.files.iter().find(|file| file.name == name).map_or("", |file| &file.sha256);
     copies::read(folder, name, sha256, ORDER)
+}
+
+/// Machine on which a bake-off began.
+pub(crate) fn environment(folder: &Path) -> Result<Environment, ArchiveError> {
+    let StoredOrder { order, .. } = read_order(folder)?;
+    let bytes = checked(folder, &order, ENVIRONMENT)?.bytes;
+    let machine: EnvironmentFile = environment::FORM.read(&bytes, &folder.join(ENVIRONMENT))?;
+    machine.facts.read().map_err(in_file(folder, ENVIRONMENT))
 }
 
 /// Whether each file that a bake-off begins with has a copy. Earlier versions stored none.

@@ -4,6 +4,8 @@
 //! bakeoffs/<id>/  plan.toml  order.json  order.sha256  env.json  events.jsonl
 //! runs/<id>/      manifest.json  manifest.sha256  latency.hlog.zst  hist.parquet  series.parquet
 //!                 {cpu,io,nic,locks,ulocks}.jsonl.zst
+//! queue.sqlite    plans that wait for their turn; with queue/<id>/ and audit.jsonl
+//! live/<id>.jsonl intervals of a load that runs now, for viewers
 //! index.sqlite    for finding and listing; rebuilt whenever it differs from the folders
 //! ```
 //!
@@ -19,6 +21,7 @@ mod catalog;
 mod checksum;
 mod copies;
 mod disk;
+mod entry;
 mod error;
 pub mod event_log;
 mod export;
@@ -26,10 +29,12 @@ pub mod hlog;
 mod intervals;
 mod journal;
 mod listing;
+mod live;
 mod lock;
 mod masking;
 mod pages;
 mod panics;
+mod queue;
 mod reader;
 mod remove;
 mod schema;
@@ -41,10 +46,13 @@ pub mod whole_file;
 mod writer;
 
 pub use bakeoff::{ATTEMPT_LABEL, TRIAL_LABEL};
+pub use entry::{Action, Entry, QueueState, Refusal, Wish};
 pub use error::ArchiveError;
 pub use export::Format;
 pub use journal::Journal;
 pub use listing::{Damage, Filter, Listed, PartOf};
+pub use live::{Live, Standing, TrialStanding};
+pub use queue::{OPEN_MAX, Queue, QueueError, Submission, WorkerLock};
 pub use remove::Leftovers;
 pub use schema::event::{JournalEvent, Step};
 pub use spool::{Spool, temporary_file};

@@ -85,6 +85,23 @@ impl Archive {
         summary(read_manifest(&folder, id)?).map_err(in_file(&folder, MANIFEST))
     }
 
+    /// Machine of a run or bake-off, without its measurements.
+    ///
+    /// # Errors
+    ///
+    /// No run has that id, or its manifest is damaged.
+    pub fn environment(&self, id: RunId) -> Result<Environment, ArchiveError> {
+        if self.is_bakeoff(id) {
+            return crate::bakeoff::environment(&self.tree.bakeoff(id));
+        }
+        let folder = self.tree.run(id);
+        if !folder.is_dir() {
+            return Err(ArchiveError::NotFound { text: id.to_string() });
+        }
+        let Stored { manifest, .. } = read_manifest(&folder, id)?;
+        manifest.environment.read().map_err(in_file(&folder, MANIFEST))
+    }
+
     fn run_without_slices(
         &self,
         id: RunId,

@@ -129,6 +129,10 @@ pub(crate) enum Command {
     Doctor(cmd::doctor::Args),
     Hog(cmd::hog::Args),
     Import(cmd::import::Args),
+    #[cfg(feature = "serve")]
+    Serve(cmd::serve::Args),
+    #[cfg(feature = "serve")]
+    Queue(cmd::queue::Args),
     /// Print the man page or shell completions
     Generate(cmd::generate::Args),
 }

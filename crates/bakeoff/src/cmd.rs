@@ -25,6 +25,8 @@ pub(crate) mod plan;
 pub(crate) mod prepare;
 pub(crate) mod profile;
 pub(crate) mod prove;
+#[cfg(feature = "serve")]
+pub(crate) mod queue;
 pub(crate) mod record;
 pub(crate) mod report;
 pub(crate) mod reproduce;
@@ -32,6 +34,8 @@ pub(crate) mod run;
 pub(crate) mod runs;
 pub(crate) mod scale;
 pub(crate) mod script;
+#[cfg(feature = "serve")]
+pub(crate) mod serve;
 pub(crate) mod ulocks;
 pub(crate) mod watch;
 
@@ -83,6 +87,10 @@ pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> anyhow::Result<Exit> {
         Command::Host(args) => host::run(args, &global, out),
         Command::Hog(args) => hog::run(args, &global, out),
         Command::Import(args) => import::run(args, &global, out),
+        #[cfg(feature = "serve")]
+        Command::Serve(args) => serve::run(args, &global, out),
+        #[cfg(feature = "serve")]
+        Command::Queue(args) => queue::run(args, &global, out),
         Command::Generate(args) => generate::run(args, out),
     }
 }

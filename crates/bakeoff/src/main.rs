@@ -10,6 +10,7 @@ mod exit;
 mod help;
 mod impossible;
 mod like;
+mod live;
 mod load_options;
 mod load_screen;
 mod own_cost;

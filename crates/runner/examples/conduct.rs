@@ -19,7 +19,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Tests run in parallel. The lock applies to tests that name one.
     let beside_others =
         std::env::var_os("BAKEOFF_MACHINE_LOCK").is_none() || std::env::var_os("BESIDE").is_some();
-    let options = Options { beside_others, plan_file: None, trust: |_| std::env::var_os("TRUST").is_some() };
+    let options = Options {
+        beside_others,
+        plan_file: None,
+        wait: false,
+        id: None,
+        trust: |_| std::env::var_os("TRUST").is_some(),
+    };
     let mut out = std::io::stdout().lock();
     let mut tell = |event: &Event<'_>| {
         if let Event::Started { id, .. } = event {

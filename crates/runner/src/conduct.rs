@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use archive::{Archive, JournalEvent, Step};
+use archive::{Archive, ArchiveError, JournalEvent, Step};
 use load::Stop;
 use nix::unistd::geteuid;
 use plan::Plan;
@@ -21,12 +22,16 @@ use crate::ledger::{self, AGAINST_ITSELF, BESIDE_OTHERS, Ledger, Mark, SHORTENED
 use crate::machine::Machine;
 use crate::options::{Options, approve, own_text};
 use crate::preflight::{Finding, Severity, preflight};
+use crate::process::{Waited, wait_for};
 use crate::secrets::Secrets;
 use crate::series::SeriesEnd;
 use crate::{Event, Outcome, account, rates, rounds, series, workspace};
 
 /// Fact that names the account of the plan's server and commands.
 const COMMANDS_RUN_AS: &str = "plan.commands_run_as";
+
+/// Interval between two looks at a machine that another measurement holds.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 /// Fact that holds the findings of preflight.
 const FINDINGS: &str = "preflight.findings";
@@ -71,7 +76,9 @@ pub fn run(
 ) -> Result<Outcome, RunnerError> {
     let secrets = Secrets::read(plan)?;
     let revealed = secrets.reveal(plan);
-    let machine_lock = Some(Machine::take(options.beside_others)?);
+    // Another process may have begun the same entry of a queue.
+    let is_vain = || options.id.filter(|id| archive.is_bakeoff(*id));
+    let machine_lock = Some(take_machine(options, stop, on_event, &is_vain)?);
     let found = look(&revealed, &secrets, archive, on_event)?;
     let account = account_of(plan)?;
     tell_commands_of_root(plan, account, on_event);
@@ -129,8 +136,7 @@ pub fn resume(
     let is_over = ledger.next().is_none();
     let secrets = if is_over { Secrets::default() } else { Secrets::read(&plan)? };
     let revealed = secrets.reveal(&plan);
-    let take = || Machine::take(options.beside_others);
-    let machine_lock = if is_over { None } else { Some(take()?) };
+    let machine_lock = if is_over { None } else { Some(take_machine(options, stop, on_event, &|| None)?) };
     let found = if is_over { Vec::new() } else { look(&revealed, &secrets, archive, on_event)? };
     let account = if is_over { None } else { account_of(&plan)? };
     let beside = if is_over { Beside::new(false) } else { observers(&plan) };
@@ -239,6 +245,37 @@ impl Conductor<'_> {
             end => end,
         };
         self.ledger.end(trial, end, self.on_event)
+    }
+}
+
+/// Registers the measurement on this machine; waits for others to end if the options say so.
+///
+/// - `is_vain`: the id that another process has used meanwhile.
+fn take_machine(
+    options: &Options,
+    stop: &Stop,
+    on_event: &mut dyn FnMut(&Event<'_>),
+    is_vain: &dyn Fn() -> Option<RunId>,
+) -> Result<Machine, RunnerError> {
+    let mut has_told = false;
+    loop {
+        if let Some(id) = is_vain() {
+            return Err(ArchiveError::Exists { id }.into());
+        }
+        match Machine::take(options.beside_others) {
+            Err(RunnerError::MachineBusy { holder, .. }) if options.wait => {
+                if !has_told {
+                    on_event(&Event::Note(&format!(
+                        "waits for another measurement on this machine: {holder}"
+                    )));
+                    has_told = true;
+                }
+            }
+            taken => return taken,
+        }
+        if wait_for(LOOK_AGAIN, stop, || false) == Waited::Stopped {
+            return Err(RunnerError::StoppedBefore);
+        }
     }
 }
 
@@ -367,7 +404,7 @@ fn planned(plan: &Plan, options: &Options, environment: Environment) -> Result<B
     let anchor = WallAnchor::now();
     let labels = marks(plan, options.beside_others).collect();
     let begun = RunHeader::running(RunKind::Bakeoff, anchor, plan.title().to_owned(), command_line());
-    let header = RunHeader { labels, ..begun };
+    let header = RunHeader { id: options.id.unwrap_or(begun.id), labels, ..begun };
     Ok(Bakeoff {
         header,
         question: plan.question().to_owned(),

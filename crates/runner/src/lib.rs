@@ -62,6 +62,7 @@ pub use comparable::{differing, facts_of};
 pub use conduct::{resume, run};
 pub use doctor::{Ability, Symptom, examine, mount_tracing};
 pub use error::RunnerError;
+pub use machine::holder_of_machine;
 pub use options::{Foreign, Options};
 pub use preflight::{Finding, Severity, preflight};
 pub use rounds::{archived_plan, experiment};

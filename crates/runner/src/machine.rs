@@ -40,6 +40,20 @@ pub(crate) struct Machine {
     presence: Presence,
 }
 
+/// Process that measures on this machine now, with its name and user; `None` if no process does, or if the
+/// lock cannot be read.
+pub fn holder_of_machine() -> Option<String> {
+    let path = place();
+    let file = open_existing(&path)?;
+    let alone = lock_of(&file).map(name_of);
+    alone.or_else(|| {
+        let mut present = path.into_os_string();
+        present.push(PRESENCE);
+        let presence = Presence { file: open_existing(Path::new(&present))? };
+        presence.other().ok().flatten().map(name_of)
+    })
+}
+
 /// State that [`Machine::look`] found before a trial.
 #[derive(Debug, Clone)]
 pub(crate) struct Look {
@@ -203,17 +217,24 @@ fn sign(file: &mut File) {
     });
 }
 
+/// Opens a lock file for reading; `None` if it cannot be opened.
+fn open_existing(path: &Path) -> Option<File> {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    OpenOptions::new().read(true).custom_flags(flags).open(path).ok()
+}
+
 /// Returns the process that holds the lock on a file, from the kernel's list: any user could have written the
 /// file's content.
 fn holder(file: &File) -> String {
-    let pid = file.metadata().ok().and_then(|found| {
-        let (major, minor) = (stat::major(found.dev()), stat::minor(found.dev()));
-        holder_in(
-            &fs::read_to_string("/proc/locks").ok()?,
-            &format!("{major:02x}:{minor:02x}:{}", found.ino()),
-        )
-    });
-    pid.map_or_else(unknown, name_of)
+    lock_of(file).map_or_else(unknown, name_of)
+}
+
+/// Returns the process id of the holder of the lock on a file.
+fn lock_of(file: &File) -> Option<i64> {
+    let found = file.metadata().ok()?;
+    let (major, minor) = (stat::major(found.dev()), stat::minor(found.dev()));
+    let place = format!("{major:02x}:{minor:02x}:{}", found.ino());
+    holder_in(&fs::read_to_string("/proc/locks").ok()?, &place)
 }
 
 /// Returns the process id of the holder.

@@ -19,6 +19,11 @@ pub struct Options {
     pub beside_others: bool,
     /// File from which `resume` reads the plan, if the archive masked it and its own file has moved.
     pub plan_file: Option<PathBuf>,
+    /// Waits for the machine while another measurement holds it, instead of refusing.
+    pub wait: bool,
+    /// Id of the new bake-off; `None` for a fresh one. A queue chooses it before it starts a process, so that
+    /// two processes for one entry cannot both begin.
+    pub id: Option<RunId>,
     /// Shows what another user could have written, and returns whether to run it.
     pub trust: fn(&Foreign) -> bool,
 }

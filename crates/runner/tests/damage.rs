@@ -16,7 +16,8 @@ use load::Stop;
 use record::bakeoff::{Bakeoff, TrialState};
 
 /// Tests run in parallel.
-const BESIDE: Options = Options { beside_others: true, plan_file: None, trust: |_| false };
+const BESIDE: Options =
+    Options { beside_others: true, plan_file: None, wait: false, id: None, trust: |_| false };
 
 const PLAN: &str = r#"
 schema = 1

@@ -129,6 +129,11 @@ impl Order {
         self.trials.iter().map(|cell| (cell.trial, &cell.levels))
     }
 
+    /// All trials, in the order drawn.
+    pub(crate) fn trials(&self) -> Vec<Trial> {
+        self.trials.iter().map(TrialForm::trial).collect()
+    }
+
     /// The bake-off without its attempts; its header has the state at the beginning.
     pub(crate) fn read(self, plan_text: String, environment: Environment) -> Result<Bakeoff, Wrong> {
         let PageForm { sponsor, tuning, notes } = self.page;
@@ -196,6 +201,11 @@ impl TrialForm {
     fn of(trial: &Trial) -> Self {
         let Trial { index, block, series, position, levels } = trial.clone();
         Self { trial: index, block, series, position, levels }
+    }
+
+    fn trial(&self) -> Trial {
+        let Self { trial, block, series, position, levels } = self;
+        Trial { index: *trial, block: *block, series: *series, position: *position, levels: levels.clone() }
     }
 
     fn read(self) -> Trial {

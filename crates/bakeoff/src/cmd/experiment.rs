@@ -55,7 +55,13 @@ pub(crate) fn run(
     }
     let mut told = Progress::default();
     signals::stop_on_interrupt()?;
-    let options = Options { beside_others: alone.beside_others, plan_file: None, trust: |_| false };
+    let options = Options {
+        beside_others: alone.beside_others,
+        plan_file: None,
+        wait: false,
+        id: None,
+        trust: |_| false,
+    };
     let outcome = runner::experiment(plan, &archive, &options, &signals::STOP, &mut |event| told.show(event));
     told.screen.clear();
     end(&archive, outcome, other.as_ref(), global, out)

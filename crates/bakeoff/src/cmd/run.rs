@@ -15,6 +15,7 @@ use crate::cmd::plan::{read, summary};
 use crate::cmd::runs::find_of;
 use crate::cmd::{Global, of_archive, print_json};
 use crate::exit::Exit;
+use crate::live::Viewers;
 use crate::screen::{self, Screen};
 use crate::signals;
 
@@ -38,6 +39,14 @@ pub(crate) struct RunArgs {
 
     #[command(flatten)]
     alone: Exclusive,
+
+    /// Wait while another measurement holds the machine, instead of refusing
+    #[arg(long, conflicts_with = "beside_others")]
+    wait: bool,
+
+    /// The id of the new bake-off, which a queue has chosen
+    #[arg(long = "as", value_name = "ID", hide = true)]
+    id: Option<RunId>,
 }
 
 /// Go on with a bake-off that was interrupted or killed
@@ -60,6 +69,10 @@ pub(crate) struct ResumeArgs {
 
     #[command(flatten)]
     alone: Exclusive,
+
+    /// Wait while another measurement holds the machine, instead of refusing
+    #[arg(long, conflicts_with = "beside_others")]
+    wait: bool,
 }
 
 const RUN_EXAMPLES: &str = "\
@@ -87,8 +100,20 @@ pub(crate) fn run(args: &RunArgs, global: &Global, out: &mut dyn Write) -> anyho
     let mut told = Progress::default();
     told.before(&plan)?;
     signals::stop_on_interrupt()?;
-    let options = Options { beside_others: args.alone.beside_others, plan_file: None, trust: |_| false };
-    let outcome = runner::run(&plan, &archive, &options, &signals::STOP, &mut |event| told.show(event));
+    let options = Options {
+        beside_others: args.alone.beside_others,
+        plan_file: None,
+        wait: args.wait,
+        id: args.id,
+        trust: |_| false,
+    };
+    let mut viewers = Viewers::of(&archive);
+    let mut on_event = |event: &Event<'_>| {
+        viewers.tell(event);
+        told.show(event);
+    };
+    let outcome = runner::run(&plan, &archive, &options, &signals::STOP, &mut on_event);
+    drop(viewers);
     told.screen.clear();
     end(&archive, outcome, &args.outputs, global, out)
 }
@@ -105,10 +130,18 @@ pub(crate) fn resume(args: &ResumeArgs, global: &Global, out: &mut dyn Write) ->
     let options = Options {
         beside_others: args.alone.beside_others,
         plan_file: args.plan.clone(),
+        wait: args.wait,
+        id: None,
         trust: if args.trust { shown } else { asked },
     };
     let mut told = Progress::default();
-    let outcome = runner::resume(&archive, id, &options, &signals::STOP, &mut |event| told.show(event));
+    let mut viewers = Viewers::of(&archive);
+    let mut on_event = |event: &Event<'_>| {
+        viewers.tell(event);
+        told.show(event);
+    };
+    let outcome = runner::resume(&archive, id, &options, &signals::STOP, &mut on_event);
+    drop(viewers);
     told.screen.clear();
     if matches!(outcome, Err(RunnerError::Untrusted { .. })) && signals::STOP.is_requested() {
         return Err(Exit::Interrupted.with(format!("interrupted; nothing of {id} was run")));

@@ -1,0 +1,268 @@
+//! The state of a bake-off while it runs: its journal, and the intervals of its load in `live/<id>.jsonl`.
+//!
+//! The live file is for viewers only. It is removed at the end of the run; the series then hold the same
+//! intervals. No result depends on it.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+
+use record::bakeoff::{Trial, TrialState};
+use record::clock::WallAnchor;
+use record::run::{RunHeader, RunId, RunState};
+use serde_json::Value;
+
+use crate::error::ArchiveError;
+use crate::reader::in_file;
+use crate::schema::event::Step;
+use crate::{Archive, bakeoff, disk, masking};
+
+/// Longest live file: a day of intervals of 1 s. Later ones are left out.
+const LIVE_BYTES_MAX: u64 = 64 << 20;
+/// Longest part of a live file or a log that is read at a time.
+const READ_BYTES_MAX: u64 = 4 << 20;
+/// Longest part of a server's log that is shown.
+const LOG_BYTES_MAX: u64 = 16 << 10;
+/// Version of the lines.
+const SCHEMA: &str = "bakeoff.live/1";
+
+/// Writer of a live file. Errors are ignored: a viewer that sees nothing must not end a measurement.
+#[derive(Debug)]
+pub struct Live {
+    path: PathBuf,
+    file: Option<File>,
+    bytes: u64,
+}
+
+/// A bake-off according to its journal.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Standing {
+    /// Name, state and origin.
+    pub header: RunHeader,
+    /// Process that has the journal, or had it last.
+    pub pid: Option<u32>,
+    /// Whether a process has it now.
+    pub is_held: bool,
+    /// Trials in the order drawn.
+    pub trials: Vec<TrialStanding>,
+    /// Scratch folder of the current series.
+    scratch: Option<PathBuf>,
+}
+
+/// A trial of a [`Standing`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrialStanding {
+    /// The trial.
+    pub trial: Trial,
+    /// Outcome: that of the attempt that measured it, else of the last one.
+    pub state: TrialState,
+    /// Reason if it is not sealed.
+    pub reason: Option<String>,
+    /// Run, if it was measured.
+    pub run: Option<RunId>,
+    /// Whether it is being measured now.
+    pub is_current: bool,
+}
+
+impl Archive {
+    /// Begins the live file of a run.
+    pub fn live(&self, id: RunId) -> Live {
+        let folder = self.dir().join("live");
+        let path = live_path(&folder, id);
+        let make = || -> io::Result<File> {
+            disk::make_folder(&folder)?;
+            let _ = fs::remove_file(&path);
+            disk::new_file().open(&path)
+        };
+        let mut live = Live { file: make().ok(), path, bytes: 0 };
+        live.add(serde_json::json!({"schema": SCHEMA, "run": id.to_string()}));
+        live
+    }
+
+    /// Complete lines of a live file from the byte `from` on, and the position after them; no lines if the
+    /// run has no live file.
+    pub fn live_lines(&self, id: RunId, from: u64) -> (Vec<Value>, u64) {
+        read_lines(&live_path(&self.dir().join("live"), id), from).unwrap_or_default()
+    }
+
+    /// Runs that have a live file; the process of some may have died.
+    pub fn live_runs(&self) -> Vec<RunId> {
+        let entries = fs::read_dir(self.dir().join("live")).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        let mut ids: Vec<RunId> =
+            names.filter_map(|name| name.strip_suffix(".jsonl")?.parse().ok()).collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    /// Whether a living process conducts the bake-off.
+    pub fn is_held(&self, id: RunId) -> bool {
+        bakeoff::is_running(&self.tree.bakeoff(id))
+    }
+
+    /// State of a bake-off according to its journal.
+    ///
+    /// # Errors
+    ///
+    /// No bake-off has that id, or its files cannot be read.
+    pub fn standing(&self, id: RunId) -> Result<Standing, ArchiveError> {
+        let folder = self.tree.bakeoff(id);
+        if !folder.is_dir() {
+            return Err(ArchiveError::NotFound { text: id.to_string() });
+        }
+        // The lock first: a process that ends in between has written its last line by then.
+        let is_held = bakeoff::is_running(&folder);
+        let order = bakeoff::read_order(&folder)?.order;
+        let events = bakeoff::read_journal(&folder)?.events;
+        let story = bakeoff::story(&events, is_held);
+        let wrong = |e| in_file(&folder, bakeoff::ORDER)(e);
+        let begun = order.header.read().map_err(wrong)?;
+        let (mut pid, mut current, mut scratch) = (None, None, None);
+        for event in &events {
+            match &event.step {
+                Step::Opened { pid: new } => (pid, current, scratch) = (Some(*new), None, None),
+                Step::Workspace { folder, .. } => scratch = Some(PathBuf::from(folder)),
+                Step::TrialWarming | Step::TrialMeasuring => current = event.trial,
+                Step::TrialSealed { .. }
+                | Step::TrialInvalid { .. }
+                | Step::TrialFailed { .. }
+                | Step::TrialAbandoned { .. } => current = None,
+                Step::SeriesTeardown => scratch = None,
+                _ => {}
+            }
+        }
+        let counts = |state| matches!(state, TrialState::Sealed | TrialState::Invalid);
+        let trials = order.trials().into_iter().map(|trial| {
+            let mut of = story.attempts.iter().filter(|a| a.trial == trial.index);
+            let measured = of.clone().find(|a| counts(a.state));
+            let told = measured.or_else(|| of.next_back());
+            TrialStanding {
+                state: told.map_or(TrialState::Planned, |a| a.state),
+                reason: told.and_then(|a| a.reason.clone()),
+                run: told.and_then(|a| a.run),
+                is_current: is_held && current == Some(trial.index),
+                trial,
+            }
+        });
+        let trials = trials.collect();
+        let header = RunHeader { state: story.state, reason: story.reason, ..begun };
+        Ok(Standing { header, pid, is_held, trials, scratch: scratch.filter(|_| is_held) })
+    }
+
+    /// End of the log of the server that a bake-off measures now, at most 16 KiB, passwords masked; `None`
+    /// without a server, or if this user may not read it.
+    pub fn server_log(&self, standing: &Standing) -> Option<String> {
+        let mut file = disk::open(&standing.scratch.as_ref()?.join("server.log")).ok()?;
+        let end = file.metadata().ok()?.len();
+        file.seek(SeekFrom::Start(end.saturating_sub(LOG_BYTES_MAX))).ok()?;
+        let mut bytes = Vec::new();
+        file.take(LOG_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+        Some(record::target::mask_text(&String::from_utf8_lossy(&bytes)))
+    }
+}
+
+impl Standing {
+    /// Number of trials in that state.
+    pub fn count(&self, state: TrialState) -> usize {
+        self.trials.iter().filter(|trial| trial.state == state).count()
+    }
+
+    /// Whether every trial has its end.
+    pub fn is_over(&self) -> bool {
+        matches!(self.header.state, RunState::Sealed | RunState::Invalid | RunState::Failed)
+    }
+}
+
+impl Live {
+    /// Appends a line, with its time and with passwords masked.
+    pub fn add(&mut self, mut line: Value) {
+        let Some(file) = &mut self.file else { return };
+        if let Some(object) = line.as_object_mut() {
+            object.insert("at_unix_ns".to_owned(), WallAnchor::now().unix_ns.into());
+        }
+        let mut bytes = masking::mask(line.to_string().into_bytes(), None);
+        bytes.push(b'\n');
+        self.bytes += bytes.len() as u64;
+        if self.bytes > LIVE_BYTES_MAX || file.write_all(&bytes).is_err() {
+            self.file = None;
+        }
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+fn live_path(folder: &Path, id: RunId) -> PathBuf {
+    folder.join(format!("{id}.jsonl"))
+}
+
+fn read_lines(path: &Path, from: u64) -> io::Result<(Vec<Value>, u64)> {
+    let mut file = disk::open(path)?;
+    // A file that was begun anew is shorter than before.
+    let mut at = if file.metadata()?.len() < from { 0 } else { from };
+    file.seek(SeekFrom::Start(at))?;
+    let mut lines = Vec::new();
+    let mut reader = BufReader::new(file.take(READ_BYTES_MAX));
+    let mut line = Vec::new();
+    while reader.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
+        at += line.len() as u64;
+        lines.extend(serde_json::from_slice::<Value>(&line).ok());
+        line.clear();
+    }
+    Ok((lines, at))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_viewer_reads_whole_lines_only_and_each_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let archive = Archive::open(folder.path()).unwrap();
+        let id = RunId::fresh(WallAnchor::now());
+        assert_eq!(archive.live_lines(id, 0), (Vec::new(), 0));
+        let mut live = archive.live(id);
+        live.add(json!({"n": 1}));
+        let (lines, at) = archive.live_lines(id, 0);
+        assert_eq!((lines.len(), &lines[1]["n"]), (2, &json!(1)));
+        // Half a line, as a writer that is interrupted leaves it.
+        live.file.as_mut().unwrap().write_all(b"{\"n\":").unwrap();
+        assert_eq!(archive.live_lines(id, at), (Vec::new(), at));
+        live.file.as_mut().unwrap().write_all(b"2}\n").unwrap();
+        let (lines, end) = archive.live_lines(id, at);
+        assert_eq!((lines, end > at), (vec![json!({"n": 2})], true));
+        drop(live);
+        assert_eq!(archive.live_lines(id, end), (Vec::new(), 0));
+    }
+
+    #[test]
+    fn a_file_that_was_begun_anew_is_read_from_its_beginning() {
+        let folder = tempfile::tempdir().unwrap();
+        let archive = Archive::open(folder.path()).unwrap();
+        let id = RunId::fresh(WallAnchor::now());
+        let mut live = archive.live(id);
+        (0..50).for_each(|n| live.add(json!({"n": n})));
+        let (_, at) = archive.live_lines(id, 0);
+        // A process that died left its file.
+        std::mem::forget(live);
+        let mut live = archive.live(id);
+        live.add(json!({"n": 99}));
+        assert_eq!(archive.live_lines(id, at).0[1]["n"], json!(99));
+    }
+
+    #[test]
+    fn a_live_file_holds_no_password() {
+        let folder = tempfile::tempdir().unwrap();
+        let archive = Archive::open(folder.path()).unwrap();
+        let id = RunId::fresh(WallAnchor::now());
+        let mut live = archive.live(id);
+        live.add(json!({"note": "cannot connect to mysql://app:S3CR3T@localhost/test"}));
+        assert!(!format!("{:?}", archive.live_lines(id, 0)).contains("S3CR3T"));
+    }
+}

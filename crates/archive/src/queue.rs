@@ -1,0 +1,548 @@
+//! The queue of plans: `queue.sqlite`, which is authoritative, and a folder for each entry.
+//!
+//! Every change is on disk before it is acted on. An entry gets the id of its bake-off when it begins, before
+//! a process runs it. The archive holds an id once, so an entry never runs twice, whichever process dies.
+
+use std::fs::{self, File};
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nix::libc;
+use record::clock::WallAnchor;
+use record::run::RunId;
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use serde_json::Value;
+
+use crate::entry::{Action, Entry, QueueState, Refusal, Wish, change};
+use crate::error::ArchiveError;
+use crate::{Archive, disk, lock};
+
+/// Version of the tables.
+const VERSION: i64 = 1;
+/// Maximum wait for another process's transaction.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Most entries that have not ended.
+pub const OPEN_MAX: u32 = 1_000;
+/// Entries that ended and are listed; older ones are removed.
+const ENDED_MAX: u32 = 10_000;
+/// Longest part of an entry's output that is read.
+const OUTPUT_BYTES_MAX: u64 = 64 << 10;
+
+const TABLES: &str = "
+CREATE TABLE entry (
+    number             INTEGER PRIMARY KEY AUTOINCREMENT,
+    id                 TEXT NOT NULL UNIQUE,
+    plan               TEXT NOT NULL,
+    plan_sha256        TEXT NOT NULL,
+    title              TEXT NOT NULL,
+    by                 TEXT NOT NULL,
+    priority           INTEGER NOT NULL,
+    not_before_unix_ns INTEGER,
+    state              TEXT NOT NULL,
+    wish               TEXT,
+    run                TEXT UNIQUE,
+    estimate_s         REAL NOT NULL,
+    submitted_unix_ns  INTEGER NOT NULL,
+    started_unix_ns    INTEGER,
+    ended_unix_ns      INTEGER,
+    exit_code          INTEGER,
+    reason             TEXT
+) STRICT;
+CREATE INDEX entry_by_state ON entry (state);
+";
+
+/// Every column but the plan's text.
+const COLUMNS: &str = "id, plan_sha256, title, by, priority, not_before_unix_ns, state, wish, run, estimate_s, \
+                       submitted_unix_ns, started_unix_ns, ended_unix_ns, exit_code, reason";
+
+/// Condition for entries that have not ended.
+const IS_OPEN: &str = "state IN ('waiting', 'running', 'paused')";
+
+/// A plan that is about to enter the queue.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Submission {
+    /// The plan's text.
+    pub plan: String,
+    /// Checksum of the plan.
+    pub plan_sha256: String,
+    /// Title of the plan.
+    pub title: String,
+    /// Submitter.
+    pub by: String,
+    /// Higher runs earlier.
+    pub priority: i32,
+    /// Earliest start.
+    pub not_before_unix_ns: Option<u64>,
+    /// Least duration according to the plan.
+    pub estimate_s: f64,
+}
+
+/// Reason that the queue did not change.
+#[derive(Debug, thiserror::Error)]
+pub enum QueueError {
+    /// An unknown id.
+    #[error("no entry `{id}` in the queue: `bakeoff queue list` shows them")]
+    NotFound {
+        /// Text that was searched for.
+        id: String,
+    },
+    /// Several entries have that name.
+    #[error("`{id}` names several entries of the queue: write more of it")]
+    Ambiguous {
+        /// Text that was searched for.
+        id: String,
+    },
+    /// The entry's state does not allow the action.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// Too many entries wait.
+    #[error("the queue is full: {OPEN_MAX} entries wait; cancel some")]
+    Full,
+    /// The plan contains a password.
+    #[error(
+        "the plan has a secret written out, which the archive does not store: write {{env:NAME}} or {{file:PATH}}"
+    )]
+    Secret,
+    /// The queue's file cannot be used.
+    #[error("cannot use the queue {}", path.display())]
+    Database {
+        /// File.
+        path: PathBuf,
+        /// Error of SQLite.
+        source: rusqlite::Error,
+    },
+    /// A file beside the queue cannot be used.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+}
+
+/// The queue of an archive.
+#[derive(Debug)]
+pub struct Queue {
+    db: Connection,
+    path: PathBuf,
+    folder: PathBuf,
+    audit: PathBuf,
+}
+
+/// Right to run the entries of a queue, until it is dropped. One process has it.
+#[derive(Debug)]
+pub struct WorkerLock {
+    _file: File,
+}
+
+impl Archive {
+    /// Opens the queue, or creates it.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written, or is not a queue of this version.
+    pub fn queue(&self) -> Result<Queue, QueueError> {
+        Queue::open(self.dir())
+    }
+
+    /// Takes the right to run the queue's entries; `None` if another process has it.
+    ///
+    /// # Errors
+    ///
+    /// The lock file cannot be used.
+    pub fn queue_worker(&self) -> Result<Option<WorkerLock>, ArchiveError> {
+        let path = self.dir().join(".queue.lock");
+        let mut options = fs::OpenOptions::new();
+        options
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .custom_flags(libc::O_NOFOLLOW);
+        let file = options.open(&path).map_err(ArchiveError::writing(&path))?;
+        let is_ours = lock::take_soon(&file).map_err(ArchiveError::writing(&path))?;
+        Ok(is_ours.then_some(WorkerLock { _file: file }))
+    }
+}
+
+impl Queue {
+    fn open(root: &Path) -> Result<Self, QueueError> {
+        let path = root.join("queue.sqlite");
+        let folder = root.join("queue");
+        disk::make_folder(&folder).map_err(ArchiveError::writing(&folder))?;
+        if fs::symlink_metadata(&path).is_err() {
+            match disk::new_file().open(&path) {
+                Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => {
+                    return Err(ArchiveError::writing(&path)(e).into());
+                }
+                _ => {}
+            }
+        }
+        // SQLite follows links and reads pipes.
+        disk::open(&path).map_err(ArchiveError::reading(&path))?;
+        let opened = connect(&path);
+        let db = opened.map_err(|source| QueueError::Database { path: path.clone(), source })?;
+        Ok(Self { db, path, folder, audit: root.join("audit.jsonl") })
+    }
+
+    /// Adds an entry; it is on disk when this returns.
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError::Full`], [`QueueError::Secret`], or the disk refuses.
+    pub fn submit(&mut self, new: &Submission) -> Result<Entry, QueueError> {
+        if record::target::mask_text(&new.plan) != new.plan {
+            return Err(QueueError::Secret);
+        }
+        let now = WallAnchor::now();
+        let id = RunId::fresh(now);
+        let path = self.path.clone();
+        let wrong = |source| QueueError::Database { path: path.clone(), source };
+        let tx = self.db.transaction().map_err(wrong)?;
+        let count = |condition: &str| -> rusqlite::Result<u32> {
+            tx.query_row(&format!("SELECT count(*) FROM entry WHERE {condition}"), [], |row| row.get(0))
+        };
+        if count(IS_OPEN).map_err(wrong)? >= OPEN_MAX {
+            return Err(QueueError::Full);
+        }
+        tx.execute(
+            "INSERT INTO entry (id, plan, plan_sha256, title, by, priority, not_before_unix_ns, state, estimate_s, \
+             submitted_unix_ns) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'waiting', ?8, ?9)",
+            params![
+                id.to_string(),
+                new.plan,
+                new.plan_sha256,
+                new.title,
+                new.by,
+                new.priority,
+                new.not_before_unix_ns.map(u64::cast_signed),
+                new.estimate_s,
+                now.unix_ns.cast_signed(),
+            ],
+        )
+        .map_err(wrong)?;
+        let old = format!(
+            "NOT {IS_OPEN} AND number NOT IN (SELECT number FROM entry WHERE NOT {IS_OPEN} \
+             ORDER BY number DESC LIMIT {ENDED_MAX})"
+        );
+        let mut removed = Vec::new();
+        {
+            let mut rows = tx.prepare(&format!("SELECT id FROM entry WHERE {old}")).map_err(wrong)?;
+            let ids = rows.query_map([], |row| row.get::<_, String>(0)).map_err(wrong)?;
+            for id in ids {
+                removed.push(id.map_err(wrong)?);
+            }
+        }
+        tx.execute(&format!("DELETE FROM entry WHERE {old}"), []).map_err(wrong)?;
+        tx.commit().map_err(wrong)?;
+        for id in removed {
+            // A leftover folder wastes a few kilobytes and does nothing else.
+            let _ = fs::remove_dir_all(self.folder.join(id));
+        }
+        self.entry(id)
+    }
+
+    /// All entries: running, then waiting in the order in which they will run, then paused, then ended ones,
+    /// newest first.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read.
+    pub fn entries(&self) -> Result<Vec<Entry>, QueueError> {
+        self.select(
+            "1 ORDER BY CASE state WHEN 'running' THEN 0 WHEN 'waiting' THEN 1 WHEN 'paused' THEN 2 ELSE 3 END, \
+             CASE WHEN state IN ('running', 'waiting', 'paused') THEN -priority ELSE 0 END, \
+             CASE WHEN state IN ('running', 'waiting', 'paused') THEN number ELSE -number END",
+        )
+    }
+
+    /// The entry with this id.
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError::NotFound`], or the file cannot be read.
+    pub fn entry(&self, id: RunId) -> Result<Entry, QueueError> {
+        let sql = format!("SELECT {COLUMNS} FROM entry WHERE id = ?1");
+        let found = self.db.query_row(&sql, [id.to_string()], entry).optional();
+        found.map_err(|e| self.wrong(e))?.ok_or_else(|| QueueError::NotFound { id: id.to_string() })
+    }
+
+    /// The entry that `text` names: its id or the run's, a unique beginning, or a short name.
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError::NotFound`], [`QueueError::Ambiguous`], or the file cannot be read.
+    pub fn find(&self, text: &str) -> Result<Entry, QueueError> {
+        let name = text.to_ascii_uppercase();
+        let is_named = |id: &RunId| !name.is_empty() && id.is_named(&name);
+        let mut found = self.entries()?;
+        found.retain(|entry| is_named(&entry.id) || entry.run.as_ref().is_some_and(is_named));
+        match found.len() {
+            0 => Err(QueueError::NotFound { id: text.to_owned() }),
+            1 => Ok(found.remove(0)),
+            _ => Err(QueueError::Ambiguous { id: text.to_owned() }),
+        }
+    }
+
+    /// The plan's text of an entry.
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError::NotFound`], or the file cannot be read.
+    pub fn plan(&self, id: RunId) -> Result<String, QueueError> {
+        let found =
+            self.db.query_row("SELECT plan FROM entry WHERE id = ?1", [id.to_string()], |row| row.get(0));
+        let found = found.optional().map_err(|e| self.wrong(e))?;
+        found.ok_or_else(|| QueueError::NotFound { id: id.to_string() })
+    }
+
+    /// The entry that has begun and not ended, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read.
+    pub fn current(&self) -> Result<Option<Entry>, QueueError> {
+        Ok(self.select("state = 'running' ORDER BY number")?.into_iter().next())
+    }
+
+    /// The entry that is next to run at that time.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read.
+    pub fn next(&self, now_unix_ns: u64) -> Result<Option<Entry>, QueueError> {
+        let mut waiting = self.select("state = 'waiting' ORDER BY priority DESC, number")?;
+        waiting.retain(|entry| entry.not_before_unix_ns.is_none_or(|at| at <= now_unix_ns));
+        Ok(waiting.into_iter().next())
+    }
+
+    /// Records that an entry begins, with the id of its bake-off: the one of an earlier beginning, or `run`.
+    ///
+    /// # Errors
+    ///
+    /// The disk refuses, or the entry does not wait any more.
+    pub fn begin(&mut self, id: RunId, run: RunId) -> Result<Entry, QueueError> {
+        let now = WallAnchor::now().unix_ns.cast_signed();
+        let changed = self.execute(
+            "UPDATE entry SET state = 'running', wish = NULL, reason = NULL, run = coalesce(run, ?2), \
+             started_unix_ns = coalesce(started_unix_ns, ?3) WHERE id = ?1 AND state = 'waiting'",
+            params![id.to_string(), run.to_string(), now],
+        )?;
+        let entry = self.entry(id)?;
+        if changed == 1 {
+            return Ok(entry);
+        }
+        Err(Refusal { action: Action::Begin, state: entry.state }.into())
+    }
+
+    /// Records that the process of a running entry has ended.
+    ///
+    /// - `state`: its new state; not running.
+    /// - `exit_code`: of the process, if it is known.
+    ///
+    /// # Errors
+    ///
+    /// The disk refuses.
+    pub fn end(
+        &mut self,
+        id: RunId,
+        state: QueueState,
+        exit_code: Option<i32>,
+        reason: Option<&str>,
+    ) -> Result<(), QueueError> {
+        assert!(state != QueueState::Running, "an entry that ends does not run");
+        let ended = state.is_end().then(|| WallAnchor::now().unix_ns.cast_signed());
+        self.execute(
+            "UPDATE entry SET state = ?2, wish = NULL, exit_code = ?3, reason = ?4, ended_unix_ns = ?5 \
+             WHERE id = ?1 AND state = 'running'",
+            params![id.to_string(), state.word(), exit_code, reason, ended],
+        )?;
+        Ok(())
+    }
+
+    /// Does what a user asks for. For a running entry this is a wish, which its process fulfils.
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError::Refused`] if the entry's state does not allow it, or the disk refuses.
+    pub fn act(&mut self, id: RunId, action: Action) -> Result<Entry, QueueError> {
+        let found = self.entry(id)?;
+        let (state, wish) = change(found.state, found.wish, action)?;
+        let ended = state.is_end().then(|| WallAnchor::now().unix_ns.cast_signed());
+        let changed = self.execute(
+            "UPDATE entry SET state = ?2, wish = ?3, ended_unix_ns = ?4 WHERE id = ?1 AND state = ?5",
+            params![id.to_string(), state.word(), wish.map(Wish::word), ended, found.state.word()],
+        )?;
+        if changed == 1 {
+            return self.entry(id);
+        }
+        // Its process ended between the two statements.
+        let now = self.entry(id)?;
+        Err(Refusal { action, state: now.state }.into())
+    }
+
+    /// Changes the priority of an entry that waits or is paused.
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError::Refused`] if the entry has begun or ended, or the disk refuses.
+    pub fn prioritize(&mut self, id: RunId, priority: i32) -> Result<Entry, QueueError> {
+        let changed = self.execute(
+            "UPDATE entry SET priority = ?2 WHERE id = ?1 AND state IN ('waiting', 'paused')",
+            params![id.to_string(), priority],
+        )?;
+        let entry = self.entry(id)?;
+        if changed == 1 {
+            Ok(entry)
+        } else {
+            Err(Refusal { action: Action::Prioritize, state: entry.state }.into())
+        }
+    }
+
+    /// Whether the queue's file can be written.
+    ///
+    /// # Errors
+    ///
+    /// It cannot.
+    pub fn check(&mut self) -> Result<(), QueueError> {
+        let path = self.path.clone();
+        let wrong = |source| QueueError::Database { path: path.clone(), source };
+        let behavior = rusqlite::TransactionBehavior::Immediate;
+        let tx = self.db.transaction_with_behavior(behavior).map_err(wrong)?;
+        tx.execute("UPDATE entry SET state = state WHERE number = 0", []).map_err(wrong)?;
+        tx.rollback().map_err(wrong)
+    }
+
+    /// Folder of an entry, created if missing, with its plan in `plan.toml`.
+    ///
+    /// # Errors
+    ///
+    /// The disk refuses.
+    pub fn workplace(&self, id: RunId) -> Result<PathBuf, QueueError> {
+        let folder = self.folder.join(id.to_string());
+        disk::make_folder(&folder).map_err(ArchiveError::writing(&folder))?;
+        let plan = folder.join("plan.toml");
+        let text = self.plan(id)?;
+        crate::whole_file::write(&plan, text.as_bytes()).map_err(ArchiveError::writing(&plan))?;
+        Ok(folder)
+    }
+
+    /// File for the output of an entry's process, opened for appending.
+    ///
+    /// # Errors
+    ///
+    /// The disk refuses.
+    pub fn output(&self, id: RunId) -> Result<File, QueueError> {
+        let path = self.output_path(id);
+        let mut options = fs::OpenOptions::new();
+        options.append(true).create(true).mode(0o600).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+        Ok(options.open(&path).map_err(ArchiveError::writing(&path))?)
+    }
+
+    /// End of the output of an entry's process, at most 64 KiB; empty if it printed nothing.
+    pub fn output_text(&self, id: RunId) -> String {
+        let read = || -> std::io::Result<String> {
+            let mut file = disk::open(&self.output_path(id))?;
+            let end = file.metadata()?.len();
+            file.seek(SeekFrom::Start(end.saturating_sub(OUTPUT_BYTES_MAX)))?;
+            let mut bytes = Vec::new();
+            file.take(OUTPUT_BYTES_MAX).read_to_end(&mut bytes)?;
+            Ok(String::from_utf8_lossy(&bytes).into_owned())
+        };
+        record::target::mask_text(&read().unwrap_or_default())
+    }
+
+    /// Appends a line to `audit.jsonl`; it is on disk when this returns.
+    ///
+    /// # Errors
+    ///
+    /// The disk refuses.
+    pub fn audit(&self, line: &Value) -> Result<(), ArchiveError> {
+        let append = || {
+            let mut options = fs::OpenOptions::new();
+            options.append(true).create(true).mode(0o600).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+            let mut file = options.open(&self.audit)?;
+            file.write_all(format!("{line}\n").as_bytes())?;
+            file.sync_data()
+        };
+        append().map_err(ArchiveError::writing(&self.audit))
+    }
+
+    fn output_path(&self, id: RunId) -> PathBuf {
+        self.folder.join(id.to_string()).join("output.log")
+    }
+
+    fn select(&self, condition: &str) -> Result<Vec<Entry>, QueueError> {
+        let select = || -> rusqlite::Result<Vec<Entry>> {
+            let mut rows =
+                self.db.prepare_cached(&format!("SELECT {COLUMNS} FROM entry WHERE {condition}"))?;
+            rows.query_map([], entry)?.collect()
+        };
+        select().map_err(|e| self.wrong(e))
+    }
+
+    fn execute(&self, sql: &str, values: impl rusqlite::Params) -> Result<usize, QueueError> {
+        self.db.execute(sql, values).map_err(|e| self.wrong(e))
+    }
+
+    fn wrong(&self, source: rusqlite::Error) -> QueueError {
+        QueueError::Database { path: self.path.clone(), source }
+    }
+}
+
+fn connect(path: &Path) -> rusqlite::Result<Connection> {
+    let mut db = Connection::open(path)?;
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
+    db.busy_timeout(PATIENCE)?;
+    db.pragma_update(None, "journal_mode", "WAL")?;
+    // A change must survive a power failure: it may have started a process.
+    db.pragma_update(None, "synchronous", "FULL")?;
+    let behavior = rusqlite::TransactionBehavior::Immediate;
+    let tx = db.transaction_with_behavior(behavior)?;
+    let version: i64 = tx.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    match version {
+        0 => {
+            tx.execute_batch(TABLES)?;
+            tx.pragma_update(None, "user_version", VERSION)?;
+        }
+        VERSION => {}
+        // The queue is data, not an index: it is never rebuilt.
+        other => return Err(rusqlite::Error::IntegralValueOutOfRange(0, other)),
+    }
+    tx.commit()?;
+    Ok(db)
+}
+
+fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
+    let unknown = |name: &str| rusqlite::Error::InvalidColumnName(name.to_owned());
+    let time = |name: &str| -> rusqlite::Result<Option<u64>> {
+        Ok(row.get::<_, Option<i64>>(name)?.map(i64::cast_unsigned))
+    };
+    let id: String = row.get("id")?;
+    let state: String = row.get("state")?;
+    let wish: Option<String> = row.get("wish")?;
+    let run: Option<String> = row.get("run")?;
+    Ok(Entry {
+        id: id.parse().map_err(|_| unknown("id"))?,
+        plan_sha256: row.get("plan_sha256")?,
+        title: row.get("title")?,
+        by: row.get("by")?,
+        priority: row.get("priority")?,
+        not_before_unix_ns: time("not_before_unix_ns")?,
+        state: QueueState::from_word(&state).ok_or_else(|| unknown("state"))?,
+        wish: wish.map(|word| Wish::from_word(&word).ok_or_else(|| unknown("wish"))).transpose()?,
+        run: run.map(|run| run.parse().map_err(|_| unknown("run"))).transpose()?,
+        estimate_s: row.get("estimate_s")?,
+        submitted_unix_ns: time("submitted_unix_ns")?.unwrap_or_default(),
+        started_unix_ns: time("started_unix_ns")?,
+        ended_unix_ns: time("ended_unix_ns")?,
+        exit_code: row.get("exit_code")?,
+        reason: row.get("reason")?,
+    })
+}
+
+#[cfg(test)]
+mod tests;

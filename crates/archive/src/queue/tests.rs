@@ -1,0 +1,117 @@
+use super::*;
+
+fn archive() -> (tempfile::TempDir, Archive) {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = Archive::open(folder.path()).unwrap();
+    (folder, archive)
+}
+
+fn plan(title: &str, priority: i32) -> Submission {
+    Submission {
+        plan: format!("title = \"{title}\"\n"),
+        plan_sha256: "0".repeat(64),
+        title: title.to_owned(),
+        by: "ann".to_owned(),
+        priority,
+        not_before_unix_ns: None,
+        estimate_s: 1.5,
+    }
+}
+
+fn titles(queue: &Queue) -> Vec<String> {
+    queue.entries().unwrap().into_iter().map(|entry| entry.title).collect()
+}
+
+fn fresh() -> RunId {
+    RunId::fresh(WallAnchor::now())
+}
+
+#[test]
+fn entries_run_by_priority_and_then_by_submission() {
+    let (_folder, archive) = archive();
+    let mut queue = archive.queue().unwrap();
+    for (title, priority) in [("a", 0), ("b", 5), ("c", 0), ("d", 5)] {
+        queue.submit(&plan(title, priority)).unwrap();
+    }
+    assert_eq!(titles(&queue), ["b", "d", "a", "c"]);
+    let late = Submission { not_before_unix_ns: Some(1_000), ..plan("late", 9) };
+    let late = queue.submit(&late).unwrap();
+    assert_eq!(queue.next(999).unwrap().unwrap().title, "b", "not yet");
+    assert_eq!(queue.next(1_000).unwrap().unwrap().id, late.id);
+    queue.prioritize(late.id, -1).unwrap();
+    assert_eq!(queue.next(1_000).unwrap().unwrap().title, "b");
+}
+
+#[test]
+fn an_entry_keeps_the_run_that_it_got_first() {
+    let (_folder, archive) = archive();
+    let mut queue = archive.queue().unwrap();
+    let id = queue.submit(&plan("a", 0)).unwrap().id;
+    let first = fresh();
+    assert_eq!(queue.begin(id, first).unwrap().run, Some(first));
+    assert!(matches!(queue.begin(id, fresh()), Err(QueueError::Refused(_))), "it runs already");
+    queue.end(id, QueueState::Paused, Some(130), None).unwrap();
+    queue.act(id, Action::Resume).unwrap();
+    assert_eq!(queue.begin(id, fresh()).unwrap().run, Some(first), "a second run would double it");
+}
+
+#[test]
+fn what_was_written_is_there_after_the_process_is_gone() {
+    let (_folder, archive) = archive();
+    let mut queue = archive.queue().unwrap();
+    let id = queue.submit(&plan("a", 3)).unwrap().id;
+    let begun = queue.begin(id, fresh()).unwrap();
+    let asked = queue.act(id, Action::Pause).unwrap();
+    assert_eq!((asked.state, asked.wish), (QueueState::Running, Some(Wish::Pause)), "its process decides");
+    // Another connection stands for the next process; the first one is never closed in order.
+    let next = archive.queue().unwrap();
+    assert_eq!(next.current().unwrap(), Some(asked.clone()));
+    assert_eq!((asked.run, asked.submitted_unix_ns), (begun.run, begun.submitted_unix_ns));
+    assert_eq!(next.plan(id).unwrap(), "title = \"a\"\n");
+}
+
+#[test]
+fn a_plan_with_a_password_is_refused_since_the_archive_holds_none() {
+    let (folder, archive) = archive();
+    let mut queue = archive.queue().unwrap();
+    let text = "target = \"mysql://app:S3CR3T@localhost/test\"\n".to_owned();
+    let new = Submission { plan: text, ..plan("a", 0) };
+    assert!(matches!(queue.submit(&new), Err(QueueError::Secret)));
+    drop(queue);
+    for name in ["queue.sqlite", "queue.sqlite-wal"] {
+        let bytes = fs::read(folder.path().join(name)).unwrap_or_default();
+        assert!(!bytes.windows(6).any(|part| part == b"S3CR3T"), "{name}");
+    }
+}
+
+#[test]
+fn one_process_runs_the_queue() {
+    let (_folder, archive) = archive();
+    let first = archive.queue_worker().unwrap();
+    assert!(first.is_some() && archive.queue_worker().unwrap().is_none());
+    drop(first);
+    assert!(archive.queue_worker().unwrap().is_some());
+}
+
+#[test]
+fn a_link_in_place_of_the_queue_is_refused() {
+    let (folder, archive) = archive();
+    let other = folder.path().join("precious");
+    fs::write(&other, "x").unwrap();
+    std::os::unix::fs::symlink(&other, folder.path().join("queue.sqlite")).unwrap();
+    assert!(archive.queue().is_err());
+    assert_eq!(fs::read_to_string(&other).unwrap(), "x");
+}
+
+#[test]
+fn an_entry_is_found_by_any_unique_name_and_no_other() {
+    let (_folder, archive) = archive();
+    let mut queue = archive.queue().unwrap();
+    let (a, b) = (queue.submit(&plan("a", 0)).unwrap(), queue.submit(&plan("b", 0)).unwrap());
+    assert_eq!(queue.find(&a.id.short(8).to_lowercase()).unwrap().id, a.id);
+    assert_eq!(queue.find(&b.id.to_string()).unwrap().id, b.id);
+    assert!(matches!(queue.find("01"), Err(QueueError::Ambiguous { .. })));
+    for none in ["", "ZZZZZZ", "../x"] {
+        assert!(matches!(queue.find(none), Err(QueueError::NotFound { .. })), "{none}");
+    }
+}

@@ -1,0 +1,250 @@
+//! `bakeoff queue`: the queue of a `bakeoff serve`.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use record::clock::{Clock as _, Monotonic};
+use record::printable::printable;
+use serde_json::Value;
+use serve::{Client, Server};
+
+use crate::cmd::serve::of_server;
+use crate::cmd::{Global, print_json};
+use crate::exit::{EndsWith as _, Exit};
+use crate::screen::Screen;
+use crate::{signals, text_file};
+
+/// Submit plans to a `bakeoff serve --queue`, and follow them
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+
+    /// The server: unix:PATH, http://127.0.0.1:PORT or https://HOST:PORT; default: $BAKEOFF_SERVER, else that of the archive
+    #[arg(long, global = true, value_name = "URL")]
+    server: Option<String>,
+
+    /// File with a token; default: the token in $BAKEOFF_TOKEN
+    #[arg(long, global = true, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+
+    /// Authority of the server's certificate, in PEM; default: those of this machine
+    #[arg(long, global = true, value_name = "FILE")]
+    ca: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// Add a plan to the queue
+    Submit {
+        /// The plan
+        plan: PathBuf,
+        /// Higher runs earlier, from -100 to 100
+        #[arg(long, default_value_t = 0, allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(-100..=100))]
+        priority: i32,
+        /// Earliest start, such as 2026-11-25T22:00:00Z
+        #[arg(long, value_name = "TIME")]
+        not_before: Option<String>,
+        /// A name besides your own, such as that of a job
+        #[arg(long, value_name = "NAME")]
+        by: Option<String>,
+        /// Wait for its end, as `queue wait` does
+        #[arg(long)]
+        wait: bool,
+    },
+    /// List the entries: running, waiting in their order, paused, ended
+    List,
+    /// Show one entry
+    Show {
+        /// The entry: its id or that of its run, or a unique beginning or end of one
+        id: String,
+    },
+    /// Wait until an entry has ended; the exit code is that of its bake-off
+    Wait {
+        /// The entry: its id or that of its run, or a unique beginning or end of one
+        id: String,
+    },
+    /// Stop an entry for good
+    Cancel {
+        /// The entry: its id or that of its run, or a unique beginning or end of one
+        id: String,
+    },
+    /// Stop an entry after the trial that is being measured
+    Pause {
+        /// The entry: its id or that of its run, or a unique beginning or end of one
+        id: String,
+    },
+    /// Let a paused entry take its turn again
+    Resume {
+        /// The entry: its id or that of its run, or a unique beginning or end of one
+        id: String,
+    },
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  bakeoff queue submit plan.toml --priority 5 --wait
+  bakeoff queue list
+  bakeoff queue --server https://lab.example:8420 --ca lab.pem --token-file token submit plan.toml";
+
+/// Interval between two questions of `wait`.
+const ASK_EVERY_NS: u64 = 500_000_000;
+/// Time for which `wait` bears a server that does not answer: it may be starting again.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let client = client(args, global)?;
+    match &args.what {
+        What::Submit { plan, priority, not_before, by, wait } => {
+            let text = text_file::read(plan, text_file::PLAN_BYTES_MAX);
+            let text = text.with_context(|| format!("reading {}", plan.display())).ends_with(Exit::Usage)?;
+            let entry =
+                client.submit(&text, *priority, not_before.as_deref(), by.as_deref()).map_err(of_server)?;
+            if *wait {
+                Screen::new().line(&format!("submitted {}", word(&entry, "id")));
+                return self::wait(&client, &word(&entry, "id"), global, out);
+            }
+            show(&entry, global, out)
+        }
+        What::List => {
+            let document = client.entries().map_err(of_server)?;
+            if global.json {
+                print_json(out, &document)?;
+            } else {
+                list(&document, out)?;
+            }
+            Ok(Exit::Good)
+        }
+        What::Show { id } => show(&client.entry(id).map_err(of_server)?, global, out),
+        What::Wait { id } => wait(&client, id, global, out),
+        What::Cancel { id } => show(&client.act(id, "cancel").map_err(of_server)?, global, out),
+        What::Pause { id } => show(&client.act(id, "pause").map_err(of_server)?, global, out),
+        What::Resume { id } => show(&client.act(id, "resume").map_err(of_server)?, global, out),
+    }
+}
+
+fn client(args: &Args, global: &Global) -> anyhow::Result<Client> {
+    let named =
+        args.server.clone().or_else(|| std::env::var("BAKEOFF_SERVER").ok().filter(|s| !s.is_empty()));
+    let server = match named {
+        Some(text) => text.parse::<Server>().map_err(of_server)?,
+        None => Server::of_archive(&global.archive_folder()?),
+    };
+    let token = match &args.token_file {
+        Some(path) => {
+            let text = text_file::read(path, text_file::PLAN_BYTES_MAX);
+            let text = text.with_context(|| format!("reading {}", path.display())).ends_with(Exit::Usage)?;
+            // The last word of a line of the server's own file, too.
+            Some(text.split_whitespace().last().unwrap_or_default().to_owned())
+        }
+        None => std::env::var("BAKEOFF_TOKEN").ok().filter(|token| !token.is_empty()),
+    };
+    Client::new(server, token, args.ca.clone()).map_err(of_server)
+}
+
+fn word(entry: &Value, name: &str) -> String {
+    let text = entry[name].as_str().map_or("-".to_owned(), str::to_owned);
+    printable(&text).into_owned()
+}
+
+/// End of an id, as lists show it.
+fn short(id: &str) -> String {
+    id.get(id.len().saturating_sub(6)..).unwrap_or(id).to_lowercase()
+}
+
+fn list(document: &Value, out: &mut dyn Write) -> anyhow::Result<()> {
+    let entries = document["entries"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if entries.is_empty() {
+        writeln!(out, "the queue is empty")?;
+        return Ok(());
+    }
+    writeln!(out, " entry   state      prio  by          run     title")?;
+    for entry in entries {
+        writeln!(
+            out,
+            " {:6}  {:9} {:>5}  {:10}  {:6}  {}",
+            short(&word(entry, "id")),
+            word(entry, "state"),
+            entry["priority"].to_string(),
+            word(entry, "by"),
+            short(&word(entry, "run")),
+            word(entry, "title"),
+        )?;
+    }
+    Ok(())
+}
+
+fn show(entry: &Value, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    if global.json {
+        print_json(out, entry)?;
+        return Ok(Exit::Good);
+    }
+    for (name, label) in [
+        ("title", "title"),
+        ("by", "by"),
+        ("not_before", "not before"),
+        ("expected_start", "expected"),
+        ("run", "run"),
+        ("wish", "asked to"),
+        ("reason", "reason"),
+    ] {
+        if entry[name].is_string() {
+            writeln!(out, " {label:11} {}", word(entry, name))?;
+        }
+    }
+    writeln!(out, "{} is {}", word(entry, "id"), word(entry, "state"))?;
+    Ok(Exit::Good)
+}
+
+fn wait(client: &Client, id: &str, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    signals::stop_on_interrupt()?;
+    let mut id = id.to_owned();
+    let mut answered_ns = Monotonic.now_ns();
+    loop {
+        match client.entry(&id) {
+            Ok(entry) => {
+                answered_ns = Monotonic.now_ns();
+                if let Some(exit) = end_of(&entry) {
+                    show(&entry, global, out)?;
+                    return Ok(exit);
+                }
+                // A short name may be that of a later entry, too.
+                id = word(&entry, "id");
+            }
+            Err(error) if error.is_usage() => return Err(of_server(error)),
+            Err(error) => {
+                let silent = Duration::from_nanos(Monotonic.now_ns() - answered_ns);
+                if silent > PATIENCE {
+                    return Err(of_server(error));
+                }
+            }
+        }
+        if !signals::wait_until(Monotonic.now_ns() + ASK_EVERY_NS) {
+            Screen::new().line(&format!("the entry goes on; wait again with: bakeoff queue wait {id}"));
+            return Ok(Exit::Interrupted);
+        }
+    }
+}
+
+/// Exit code for an entry that has ended: that of its process, or of the state of its bake-off.
+fn end_of(entry: &Value) -> Option<Exit> {
+    match entry["state"].as_str()? {
+        "done" => Some(match (entry["exit_code"].as_i64(), entry["run_state"].as_str()) {
+            (Some(1), _) => Exit::Bad,
+            (Some(3), _) | (None, Some("invalid")) => Exit::Invalid,
+            (Some(4), _) => Exit::Inconclusive,
+            (Some(5), _) | (None, Some("failed")) => Exit::ServerFailed,
+            _ => Exit::Good,
+        }),
+        "failed" => Some(match entry["exit_code"].as_i64() {
+            Some(2) => Exit::Usage,
+            Some(5) => Exit::ServerFailed,
+            _ => Exit::CannotHere,
+        }),
+        "cancelled" => Some(Exit::Interrupted),
+        _ => None,
+    }
+}

@@ -1,0 +1,288 @@
+//! The queue and the pages of `bakeoff serve`, against the binary.
+
+#![cfg(feature = "serve")]
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use house::{House, PLAN, processes};
+use lab::Lab;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+mod house;
+mod lab;
+
+fn lab_with_plan() -> Lab {
+    let lab = Lab::new();
+    std::fs::write(lab.path("plan.toml"), PLAN).unwrap();
+    lab
+}
+
+fn submit(lab: &Lab, more: &[&str]) -> Value {
+    let plan = lab.path("plan.toml");
+    lab.json(&[&["queue", "submit", plan.to_str().unwrap()], more].concat())
+}
+
+fn text<'a>(value: &'a Value, name: &str) -> &'a str {
+    value[name].as_str().unwrap_or_else(|| panic!("{name} is a text: {value}"))
+}
+
+/// Checks that every entry has run to its end, once.
+fn assert_each_ran_once(lab: &Lab, entries: usize) {
+    let queue = lab.json(&["queue", "list"]);
+    let all = queue["entries"].as_array().unwrap();
+    assert_eq!(all.len(), entries, "no entry is lost or doubled");
+    let runs: BTreeSet<&str> = all.iter().map(|entry| text(entry, "run")).collect();
+    assert_eq!(runs.len(), entries, "each has its own run");
+    let listed = lab.json(&["runs", "list", "--kind", "bakeoff"]);
+    let found: BTreeSet<&str> =
+        listed["runs"].as_array().unwrap().iter().map(|run| text(run, "run")).collect();
+    assert_eq!(found, runs, "the archive has these bake-offs and no other");
+    for entry in all {
+        assert_eq!(text(entry, "state"), "done", "{entry}");
+        let run = lab.json(&["runs", "show", text(entry, "run")]);
+        let count = |of: &str, name: &str| run[of][name].as_u64().unwrap();
+        assert_eq!(count("cells", "sealed") + count("cells", "invalid"), count("cells", "planned"), "{run}");
+        let measured = count("attempts", "sealed") + count("attempts", "invalid");
+        assert_eq!(measured, count("cells", "planned"), "no trial is measured twice: {run}");
+    }
+    let verified = lab.run(&["runs", "verify"]);
+    assert_eq!(verified.code, Some(0), "{}{}", verified.out, verified.err);
+}
+
+/// Pseudo-random numbers, so that a failure can be repeated.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % n
+    }
+}
+
+#[test]
+fn a_queue_whose_server_is_killed_at_any_moment_runs_each_plan_once() {
+    let set =
+        |name: &str, default: u64| std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default);
+    let (kills, plans) = (set("BAKEOFF_KILLS", 10), set("BAKEOFF_PLANS", 3));
+    let mut chance = Chance(set("BAKEOFF_KILL_SEED", 20_261_125));
+    let lab = lab_with_plan();
+    let mut house = House::open(&lab, &["--queue"]);
+    for _ in 0..plans {
+        submit(&lab, &[]);
+    }
+    for n in 0..kills {
+        // The moment of the kill is the experiment: nothing is waited for.
+        std::thread::sleep(Duration::from_millis(chance.below(1_200)));
+        let children = [processes(&lab, "run"), processes(&lab, "resume")].concat();
+        house.kill();
+        // Every other time the machine goes down, and takes what the server started with it.
+        if n % 2 == 1 {
+            for pid in children {
+                let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+            }
+        }
+        house = House::open(&lab, &["--queue"]);
+    }
+    for entry in lab.json(&["queue", "list"])["entries"].as_array().unwrap() {
+        let waited = lab.run(&["queue", "wait", text(entry, "id")]);
+        assert!(matches!(waited.code, Some(0 | 3)), "{:?} {} {}", waited.code, waited.out, waited.err);
+    }
+    assert_each_ran_once(&lab, usize::try_from(plans).unwrap());
+    drop(house);
+}
+
+#[test]
+fn a_paused_entry_continues_and_a_cancelled_one_does_not() {
+    let lab = Lab::new();
+    std::fs::write(lab.path("plan.toml"), PLAN.replace("blocks = 2", "blocks = 20")).unwrap();
+    let house = House::open(&lab, &["--queue"]);
+    let (first, second) = (submit(&lab, &["--priority", "5"]), submit(&lab, &[]));
+    let state = |entry: &Value| lab.json(&["queue", "show", text(entry, "id")]);
+    let until = |entry: &Value, wanted: &str| {
+        while text(&state(entry), "state") != wanted {
+            std::thread::yield_now();
+        }
+    };
+    assert_eq!(lab.run(&["queue", "pause", text(&second, "id")]).code, Some(0));
+    until(&first, "running");
+    while !house.get("/api/v1/queue").json()["entries"][0]["run"].is_string() {}
+    assert_eq!(lab.run(&["queue", "pause", text(&first, "id")]).code, Some(0));
+    until(&first, "paused");
+    let run = state(&first)["run"].clone();
+    assert_eq!(lab.run(&["queue", "cancel", text(&second, "id")]).code, Some(0));
+    assert_eq!(lab.run(&["queue", "wait", text(&second, "id")]).code, Some(130));
+    let again = lab.run(&["queue", "resume", text(&second, "id")]);
+    assert!(
+        again.code == Some(2) && again.err.contains("cannot resume an entry that is cancelled"),
+        "{}",
+        again.err
+    );
+    assert_eq!(lab.run(&["queue", "resume", text(&first, "id")]).code, Some(0));
+    until(&first, "running");
+    assert_eq!(lab.run(&["queue", "cancel", text(&first, "id")]).code, Some(0));
+    until(&first, "cancelled");
+    assert_eq!(state(&first)["run"], run, "it went on with the same bake-off");
+    let shown = lab.json(&["runs", "list", "--kind", "bakeoff"]);
+    assert_eq!(text(&shown["runs"][0], "state"), "interrupted");
+}
+
+#[test]
+fn a_plan_with_a_fault_is_refused_with_its_place_and_leaves_no_entry() {
+    let lab = Lab::new();
+    std::fs::write(lab.path("plan.toml"), PLAN.replace("blocks = 2", "blocs = 2")).unwrap();
+    let _house = House::open(&lab, &["--queue"]);
+    let refused = lab.run(&["queue", "submit", lab.path("plan.toml").to_str().unwrap()]);
+    assert_eq!(refused.code, Some(2));
+    assert!(refused.err.contains("9:1: unknown key `blocs`"), "{}", refused.err);
+    assert_eq!(lab.json(&["queue", "list"])["entries"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn without_a_server_the_command_says_how_to_start_one() {
+    let lab = lab_with_plan();
+    lab.run(&["load", "null:", "--rate", "100", "--time", "200ms"]);
+    let ended = lab.run(&["queue", "list"]);
+    assert_eq!(ended.code, Some(6));
+    assert!(ended.err.contains("bakeoff serve --queue"), "{}", ended.err);
+    let wrong = lab.run(&["queue", "list", "--server", "http://lab.example"]);
+    assert_eq!(wrong.code, Some(2), "a token never crosses a network in plain text: {}", wrong.err);
+}
+
+#[test]
+fn a_plan_that_cannot_run_fails_with_its_reason_and_the_next_one_runs() {
+    let lab = lab_with_plan();
+    let broken = PLAN.replace("target = \"null:\"", "target = \"sqlite:/nonexistent/folder/x.db\"");
+    std::fs::write(lab.path("broken.toml"), broken).unwrap();
+    let _house = House::open(&lab, &["--queue"]);
+    let bad = lab.json(&["queue", "submit", lab.path("broken.toml").to_str().unwrap()]);
+    let good = submit(&lab, &[]);
+    let ended = lab.run(&["queue", "wait", text(&bad, "id")]);
+    assert!(matches!(ended.code, Some(5 | 6)), "{:?} {}", ended.code, ended.err);
+    let shown = lab.json(&["queue", "show", text(&bad, "id")]);
+    assert!(!text(&shown, "reason").is_empty(), "{shown}");
+    assert!(matches!(lab.run(&["queue", "wait", text(&good, "id")]).code, Some(0 | 3)));
+}
+
+#[test]
+fn a_run_that_waits_begins_when_the_machine_is_free() {
+    let lab = lab_with_plan();
+    let long = PLAN.replace("blocks = 2", "blocks = 6");
+    std::fs::write(lab.path("long.toml"), long).unwrap();
+    let mut first = lab.command(&["run", lab.path("long.toml").to_str().unwrap()]).spawn().unwrap();
+    while lab.run(&["runs", "list", "--kind", "bakeoff", "--json"]).out.matches("running").count() == 0 {}
+    let refused = lab.run(&["run", lab.path("plan.toml").to_str().unwrap()]);
+    assert_eq!(refused.code, Some(6), "{}", refused.err);
+    let waited = lab.run(&["run", "--wait", lab.path("plan.toml").to_str().unwrap()]);
+    assert!(matches!(waited.code, Some(0 | 3)), "{:?} {}", waited.code, waited.err);
+    assert!(waited.err.contains("waits for another measurement"), "{}", waited.err);
+    assert!(first.try_wait().unwrap().is_some(), "it began after the other had ended");
+}
+
+#[test]
+fn the_page_of_a_run_is_the_reports_byte_for_byte() {
+    let lab = lab_with_plan();
+    lab.run(&["load", "null:", "--rate", "200", "--time", "500ms", "--label", "a=<b>"]);
+    lab.run(&["run", lab.path("plan.toml").to_str().unwrap()]);
+    lab.run(&["scale", "--copies", "1,2", "--rounds", "2", "--", "true"]);
+    let house = House::open(&lab, &[]);
+    let listed = lab.json(&["runs", "list"]);
+    let runs = listed["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 3, "{listed}");
+    for run in runs {
+        let (id, file) = (text(run, "run"), lab.path("page.html"));
+        let written = lab.run(&["report", id, "-o", file.to_str().unwrap()]);
+        assert_eq!(written.code, Some(0), "{}", written.err);
+        let reply = house.get(&format!("/runs/{id}"));
+        assert_eq!(reply.status, 200);
+        assert!(reply.body == std::fs::read_to_string(&file).unwrap(), "{} differs", text(run, "kind"));
+        assert_eq!(house.get(&format!("/api/v1/runs/{id}")).json(), lab.json(&["runs", "show", id]));
+    }
+}
+
+#[test]
+fn a_list_finds_by_words_kind_and_label_and_compares_what_is_ticked() {
+    let lab = Lab::new();
+    for name in ["alpha", "beta"] {
+        let label = format!("colour={name}");
+        lab.run(&["load", "null:", "--rate", "200", "--time", "300ms", "--label", &label]);
+    }
+    let house = House::open(&lab, &[]);
+    let found = |query: &str| house.get(&format!("/api/v1/runs?{query}")).json()["found"].as_u64().unwrap();
+    assert_eq!(
+        ["", "text=ALPHA", "label=colour", "label=colour%3Dbeta", "kind=bakeoff"].map(found),
+        [2, 1, 2, 1, 0]
+    );
+    let listed = lab.json(&["runs", "list"]);
+    let ids: Vec<&str> = listed["runs"].as_array().unwrap().iter().map(|run| text(run, "run")).collect();
+    let page = house.get(&format!("/compare?runs={}&runs={}", ids[0], ids[1]));
+    assert_eq!(page.status, 200);
+    assert!(page.body.contains("label colour") && page.body.contains("response p99"), "{}", page.body);
+    assert_eq!(house.get(&format!("/compare?runs={}", ids[0])).status, 400);
+    let document = house.get(&format!("/api/v1/compare?runs={}", ids.join(","))).json();
+    assert_eq!(document["runs"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn metrics_and_health_describe_the_queue() {
+    let lab = lab_with_plan();
+    let house = House::open(&lab, &["--queue"]);
+    let entry = submit(&lab, &["--not-before", "2099-01-01T00:00:00Z"]);
+    let metrics = house.get("/metrics");
+    assert!(metrics.head.contains("application/openmetrics-text"), "{}", metrics.head);
+    assert!(metrics.body.contains("bakeoff_queue_entries{state=\"waiting\"} 1\n"), "{}", metrics.body);
+    assert_eq!(house.get("/healthz").status, 200);
+    assert_eq!(text(&lab.json(&["queue", "show", text(&entry, "id")]), "state"), "waiting");
+    let documented = house.get("/openapi.json").json();
+    for path in documented["paths"].as_object().unwrap().keys() {
+        let real = path.replace("{id}", text(&entry, "id")).replace("{action}", "pause");
+        assert_ne!(house.get(&real).status, 404, "{path} is documented and does not exist");
+    }
+}
+
+#[test]
+fn a_viewer_sees_trials_end_while_the_bake_off_runs() {
+    let lab = Lab::new();
+    std::fs::write(lab.path("plan.toml"), PLAN.replace("200ms", "1500ms")).unwrap();
+    let house = House::open(&lab, &["--queue"]);
+    let entry = submit(&lab, &[]);
+    let head = format!("GET /api/v1/events HTTP/1.1\r\nHost: {}\r\n\r\n", house.address);
+    let mut stream = std::net::TcpStream::connect(&house.address).unwrap();
+    std::io::Write::write_all(&mut stream, head.as_bytes()).unwrap();
+    let (mut intervals, mut most) = (0, 0);
+    for line in std::io::BufRead::lines(std::io::BufReader::new(stream)) {
+        let line = line.unwrap();
+        let Some(data) = line.strip_prefix("data: ") else { continue };
+        let now: Value = serde_json::from_str(data).unwrap();
+        if let Some(running) = now["running"].as_array().and_then(|all| all.first()) {
+            most = most.max(running["sealed"].as_u64().unwrap() + running["invalid"].as_u64().unwrap());
+            intervals += u32::from(running["interval"]["achieved_per_s"].is_number());
+        }
+        if text(&now["entries"][0], "state") == "done" {
+            break;
+        }
+    }
+    assert!(most >= 1 && intervals >= 1, "{most} trials and {intervals} intervals were shown");
+    assert_eq!(lab.json(&["queue", "show", text(&entry, "id")])["state"], "done");
+}
+
+#[test]
+fn a_server_that_is_told_to_end_leaves_its_entry_to_the_next() {
+    let lab = Lab::new();
+    std::fs::write(lab.path("plan.toml"), PLAN.replace("blocks = 2", "blocks = 12")).unwrap();
+    let house = House::open(&lab, &["--queue"]);
+    let entry = submit(&lab, &[]);
+    while processes(&lab, "run").is_empty() {}
+    while lab.run(&["runs", "list", "--kind", "bakeoff", "--json"]).out.matches("running").count() == 0 {}
+    kill(Pid::from_raw(i32::try_from(house.pid()).unwrap()), Signal::SIGTERM).unwrap();
+    while !processes(&lab, "serve").is_empty() {
+        std::thread::yield_now();
+    }
+    assert!(processes(&lab, "run").is_empty(), "its process has ended before it");
+    drop(house);
+    let _next = House::open(&lab, &["--queue"]);
+    assert!(matches!(lab.run(&["queue", "wait", text(&entry, "id")]).code, Some(0 | 3)));
+    assert_each_ran_once(&lab, 1);
+}

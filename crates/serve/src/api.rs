@@ -1,0 +1,323 @@
+//! `/api/v1`: everything that the pages do, as JSON.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use archive::ArchiveError;
+use axum::Extension;
+use axum::body::{Body, Bytes};
+use axum::extract::{Path, RawQuery, Request, State};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::Response;
+use record::run::RunId;
+use serde_json::{Value, json};
+
+use crate::answer::{Format, Refusal, answer, document, error, of_archive, refused};
+use crate::app::{App, ChangeError};
+use crate::compare::{machines, machines_document};
+use crate::guard::{Fields, body, has_type, may_run};
+use crate::identity::{Identity, Peer, Role};
+use crate::pages::{HOW_MANY, action_of, alone, aside, compared, find, wanted};
+use crate::queue::{Fault, Terms, check, problems, submission};
+use crate::view;
+use crate::view_page::Shown;
+
+type Answer = Result<Response, Refusal>;
+type Shared = State<Arc<App>>;
+
+/// Runs in one document, if the query does not say.
+const RUNS_DEFAULT: usize = 100;
+/// Most runs in one document.
+const RUNS_MAX: usize = 1_000;
+/// Silence after which a stream of events sends a comment, so that a connection that is gone is noticed.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// `GET /api/v1/queue`.
+pub(crate) async fn queue(State(app): Shared) -> Response {
+    aside(&app, |app| {
+        let now = app.monitor.look();
+        let entries = now.entries.iter().zip(&now.expected).map(|(entry, at)| view::entry(entry, *at));
+        document(
+            StatusCode::OK,
+            &json!({"schema": "bakeoff.queue/1", "entries": entries.collect::<Vec<_>>()}),
+        )
+    })
+    .await
+}
+
+/// `GET /api/v1/queue/ID`.
+pub(crate) async fn entry(State(app): Shared, Path(id): Path<String>) -> Response {
+    let read = move |app: &App| -> Result<Response, ChangeError> {
+        let entry = app.queue()?.find(&id)?;
+        let now = app.monitor.look();
+        let place = now.entries.iter().position(|other| other.id == entry.id);
+        let mut value = view::entry(&entry, place.and_then(|place| now.expected[place]));
+        value["schema"] = json!("bakeoff.queue-entry/1");
+        // A bake-off that has begun has a state, which is not that of the entry.
+        let state = entry.run.and_then(|run| app.archive.header(run).ok()).map(|header| header.state.word());
+        value["run_state"] = json!(state);
+        Ok(document(StatusCode::OK, &value))
+    };
+    aside(&app, read).await.unwrap_or_else(|why| refused(Format::Document, &why))
+}
+
+/// `GET /api/v1/queue/ID/plan`: the plan as TOML.
+pub(crate) async fn entry_plan(State(app): Shared, Path(id): Path<String>) -> Response {
+    let read = move |app: &App| -> Result<Response, ChangeError> {
+        let queue = app.queue()?;
+        let entry = queue.find(&id)?;
+        Ok(answer(StatusCode::OK, "application/toml", queue.plan(entry.id)?))
+    };
+    aside(&app, read).await.unwrap_or_else(|why| refused(Format::Document, &why))
+}
+
+/// `GET /api/v1/queue/ID/output`: the end of its process's output.
+pub(crate) async fn entry_output(
+    State(app): Shared,
+    Extension(who): Extension<Identity>,
+    Path(id): Path<String>,
+) -> Answer {
+    may_run(&app, &who, Format::Document)?;
+    let read = move |app: &App| -> Result<Response, ChangeError> {
+        let queue = app.queue()?;
+        let entry = queue.find(&id)?;
+        Ok(answer(StatusCode::OK, "text/plain; charset=utf-8", queue.output_text(entry.id)))
+    };
+    Ok(aside(&app, read).await.unwrap_or_else(|why| refused(Format::Document, &why)))
+}
+
+/// `POST /api/v1/queue`: a plan as TOML, or a document `{"plan", "priority", "not_before", "by"}`.
+pub(crate) async fn submit(
+    State(app): Shared,
+    Extension(who): Extension<Identity>,
+    Extension(peer): Extension<Peer>,
+    request: Request,
+) -> Answer {
+    may_run(&app, &who, Format::Document)?;
+    let is_toml = is_toml(&request)?;
+    let bytes = body(request.into_body(), Format::Document).await?;
+    let (plan, terms) = if is_toml { (utf8(&bytes)?, Terms::default()) } else { of_document(&bytes)? };
+    let done = move |app: &App| match submission(&plan, &terms, &who.name) {
+        Err(faults) => wrong_plan(&faults),
+        Ok(new) => match app.submit(&new, &who, &peer.key()) {
+            Ok(entry) => document(StatusCode::CREATED, &view::entry(&entry, None)),
+            Err(why) => refused(Format::Document, &why),
+        },
+    };
+    Ok(alone(&app, done).await)
+}
+
+/// `POST /api/v1/plans/check`: what a plan would do, or its faults with line and column.
+pub(crate) async fn plan_check(State(app): Shared, request: Request) -> Answer {
+    let is_toml = is_toml(&request)?;
+    let bytes = body(request.into_body(), Format::Document).await?;
+    let plan = if is_toml { utf8(&bytes)? } else { of_document(&bytes)?.0 };
+    Ok(alone(&app, move |_| document(StatusCode::OK, &crate::queue::document(&check(&plan)))).await)
+}
+
+fn wrong_plan(faults: &[Fault]) -> Response {
+    let first = faults.first().map_or(String::new(), |fault| match fault.place {
+        Some((line, column)) => format!("{line}:{column}: {}", fault.text),
+        None => fault.text.clone(),
+    });
+    let value = json!({
+        "schema": "bakeoff.error/1",
+        "status": StatusCode::UNPROCESSABLE_ENTITY.as_u16(),
+        "error": first,
+        "problems": problems(faults),
+    });
+    document(StatusCode::UNPROCESSABLE_ENTITY, &value)
+}
+
+/// Whether the body is TOML, else JSON. A form of another site can send neither type.
+fn is_toml(request: &Request) -> Result<bool, Refusal> {
+    if has_type(request.headers(), &["application/toml"]) {
+        return Ok(true);
+    }
+    if has_type(request.headers(), &["application/json"]) {
+        return Ok(false);
+    }
+    let text = "expected application/toml or application/json";
+    Err(error(Format::Document, StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into())
+}
+
+fn bad_request(text: &str) -> Refusal {
+    error(Format::Document, StatusCode::BAD_REQUEST, text).into()
+}
+
+fn utf8(bytes: &Bytes) -> Result<String, Refusal> {
+    String::from_utf8(bytes.to_vec()).map_err(|_| bad_request("the body is not UTF-8"))
+}
+
+fn of_document(bytes: &Bytes) -> Result<(String, Terms), Refusal> {
+    let value: Value = serde_json::from_slice(bytes).map_err(|e| bad_request(&format!("not JSON: {e}")))?;
+    let Some(fields) = value.as_object() else { return Err(bad_request("expected an object")) };
+    if let Some(name) =
+        fields.keys().find(|name| !["plan", "priority", "not_before", "by"].contains(&name.as_str()))
+    {
+        return Err(bad_request(&format!("unknown field `{name}`: expected plan, priority, not_before, by")));
+    }
+    let text = |name: &str| match &value[name] {
+        Value::Null => Ok(None),
+        Value::String(text) => Ok(Some(text.clone())),
+        Value::Number(number) => Ok(Some(number.to_string())),
+        _ => Err(bad_request(&format!("`{name}` is not a text"))),
+    };
+    let Some(plan) = text("plan")? else { return Err(bad_request("`plan` is missing")) };
+    Ok((plan, Terms { priority: text("priority")?, not_before: text("not_before")?, by: text("by")? }))
+}
+
+/// `POST /api/v1/queue/ID/ACTION`.
+pub(crate) async fn act(
+    State(app): Shared,
+    Extension(who): Extension<Identity>,
+    Extension(peer): Extension<Peer>,
+    Path((id, action)): Path<(String, String)>,
+    request: Request,
+) -> Answer {
+    may_run(&app, &who, Format::Document)?;
+    // A form of another site cannot send this type, and a browser asks before a script of one does.
+    if !has_type(request.headers(), &["application/json"]) {
+        let text = "expected application/json";
+        return Err(error(Format::Document, StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into());
+    }
+    let bytes = body(request.into_body(), Format::Document).await?;
+    let priority = serde_json::from_slice::<Value>(&bytes).ok().and_then(|value| value["priority"].as_i64());
+    let priority = priority.and_then(|n| i32::try_from(n).ok()).filter(|n| n.abs() <= 100);
+    let change = move |app: &App| -> Result<Option<archive::Entry>, ChangeError> {
+        let (id, from) = (app.queue()?.find(&id)?.id, peer.key());
+        match (action_of(&action), priority) {
+            (Some(action), _) => app.act(id, action, &who, &from).map(Some),
+            (None, Some(to)) if action == "prioritize" => app.prioritize(id, to, &who, &from).map(Some),
+            _ => Ok(None),
+        }
+    };
+    Ok(match aside(&app, change).await {
+        Ok(Some(entry)) => document(StatusCode::OK, &view::entry(&entry, None)),
+        Ok(None) => {
+            return Err(bad_request("expected pause, resume, cancel, or prioritize with {\"priority\": N}"));
+        }
+        Err(why) => refused(Format::Document, &why),
+    })
+}
+
+/// `GET /api/v1/runs`.
+pub(crate) async fn runs(State(app): Shared, RawQuery(query): RawQuery) -> Response {
+    let fields = Fields::of(query.unwrap_or_default().as_bytes());
+    aside(&app, move |app| {
+        let snapshot = app.listing.snapshot();
+        let rows = snapshot.select(&wanted(&fields));
+        let number =
+            |name: &str, default: usize| fields.get(name).and_then(|n| n.parse().ok()).unwrap_or(default);
+        let (from, limit) = (number("from", 0), number("limit", RUNS_DEFAULT).min(RUNS_MAX));
+        let shown = rows.iter().skip(from).take(limit);
+        let mut value = report::json::runs(shown.map(|row| &row.header));
+        value["found"] = json!(rows.len());
+        value["from"] = json!(from);
+        value["damaged"] = json!(snapshot.damaged);
+        document(StatusCode::OK, &value)
+    })
+    .await
+}
+
+/// `GET /api/v1/runs/ID`.
+pub(crate) async fn run(State(app): Shared, Path(id): Path<String>) -> Response {
+    let read = move |app: &App| crate::render::document(&app.archive, find(app, &id)?);
+    let found = alone(&app, read).await;
+    found.map_or_else(|why| of_archive(Format::Document, &why), |value| document(StatusCode::OK, &value))
+}
+
+/// `DELETE /api/v1/runs/ID`; the id is written out in full.
+pub(crate) async fn remove(
+    State(app): Shared,
+    Extension(who): Extension<Identity>,
+    Extension(peer): Extension<Peer>,
+    Path(id): Path<String>,
+) -> Answer {
+    may_run(&app, &who, Format::Document)?;
+    let Ok(id) = id.parse::<RunId>() else { return Err(bad_request("expected the whole id of a run")) };
+    let removed = aside(&app, move |app| app.remove(id, &who, &peer.key())).await;
+    Ok(match removed {
+        Ok(()) => {
+            document(StatusCode::OK, &json!({"schema": "bakeoff.runs-rm/1", "removed": [id.to_string()]}))
+        }
+        Err(why) => refused(Format::Document, &why),
+    })
+}
+
+/// `GET /api/v1/compare?runs=A,B`.
+pub(crate) async fn compare(State(app): Shared, RawQuery(query): RawQuery) -> Response {
+    let fields = Fields::of(query.unwrap_or_default().as_bytes());
+    aside(&app, move |app| match compared(app, &fields) {
+        Ok(compared) => document(StatusCode::OK, &compared.document()),
+        Err(Some(why)) => of_archive(Format::Document, &why),
+        Err(None) => error(Format::Document, StatusCode::BAD_REQUEST, HOW_MANY),
+    })
+    .await
+}
+
+/// `GET /api/v1/hosts`.
+pub(crate) async fn hosts(State(app): Shared) -> Response {
+    alone(&app, |app| {
+        document(StatusCode::OK, &machines_document(&machines(&app.archive, &app.listing.snapshot())))
+    })
+    .await
+}
+
+/// `GET /api/v1/events`: the state of each moment, as server-sent events.
+pub(crate) async fn events(State(app): Shared) -> Answer {
+    stream(&app, |shown| shown.document().to_owned())
+}
+
+/// `GET /events`: the same as a part of a page.
+pub(crate) async fn page_events(State(app): Shared, Extension(who): Extension<Identity>) -> Answer {
+    let (may_run, csrf) = (who.role >= Role::Run, app.access.csrf.clone());
+    stream(&app, move |shown| json!({"html": shown.html(may_run, &csrf)}).to_string())
+}
+
+/// A stream of states. A slow reader gets the latest one, not all.
+fn stream(app: &Arc<App>, form: impl Fn(&Shown) -> String + Send + Sync + 'static) -> Answer {
+    let Ok(place) = app.viewers.clone().try_acquire_owned() else {
+        return Err(error(Format::Document, StatusCode::TOO_MANY_REQUESTS, "too many viewers").into());
+    };
+    let mut now = app.now.subscribe();
+    let (sender, receiver) = tokio::sync::mpsc::channel::<Bytes>(1);
+    tokio::spawn(async move {
+        let _place = place;
+        loop {
+            let text = match tokio::time::timeout(HEARTBEAT, now.changed()).await {
+                Ok(Ok(())) => format!("event: now\ndata: {}\n\n", form(&now.borrow_and_update().clone())),
+                Ok(Err(_)) => return,
+                Err(_) => ":\n\n".to_owned(),
+            };
+            if sender.send(text.into()).await.is_err() {
+                return;
+            }
+        }
+    });
+    let mut response =
+        answer(StatusCode::OK, "text/event-stream", Body::new(crate::stream::Stream(receiver)));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    Ok(response)
+}
+
+/// `GET /openapi.json`.
+pub(crate) async fn openapi() -> Response {
+    answer(StatusCode::OK, "application/json", include_str!("../assets/openapi.json"))
+}
+
+/// `GET /healthz`: 200 while the queue can be written, or the archive be read.
+pub(crate) async fn healthz(State(app): Shared) -> Response {
+    let check = |app: &App| match app.queue() {
+        Ok(mut queue) => queue.check().map_err(|_| "the queue cannot be written"),
+        Err(_) => {
+            let listed = archive::Archive::open_existing(app.archive.dir());
+            listed.map(drop).map_err(|_: ArchiveError| "the archive cannot be read")
+        }
+    };
+    match aside(&app, check).await {
+        Ok(()) => document(StatusCode::OK, &json!({"schema": "bakeoff.health/1", "ok": true})),
+        Err(why) => error(Format::Document, StatusCode::SERVICE_UNAVAILABLE, why),
+    }
+}

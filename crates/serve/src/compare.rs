@@ -1,0 +1,222 @@
+//! Archived runs side by side, and the machines of the archive.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use archive::{Archive, ArchiveError};
+use record::environment::Environment;
+use record::run::{RunHeader, RunId};
+use serde_json::{Value, json};
+
+use crate::listing::Snapshot;
+use crate::render;
+use crate::view_page::{Column, ComparePage, HostView, duration};
+
+/// Runs of a comparison.
+pub(crate) const RUNS_MIN: usize = 2;
+pub(crate) const RUNS_MAX: usize = 8;
+/// Runs in which machines are looked for, newest first.
+const LOOKED_MAX: usize = 100;
+
+/// Numbers of a load that stand in the table: path in the document, name, and form.
+const NUMBERS: [(&[&str], &str, Form); 13] = [
+    (&["workload"], "workload", Form::Text),
+    (&["threads"], "threads", Form::Count),
+    (&["offered_per_s"], "offered", Form::Rate),
+    (&["achieved_per_s"], "done", Form::Rate),
+    (&["done"], "events done", Form::Count),
+    (&["failed"], "failed", Form::Count),
+    (&["skipped"], "skipped", Form::Count),
+    (&["unfinished"], "unfinished", Form::Count),
+    (&["response_ns", "p50"], "response p50", Form::Span),
+    (&["response_ns", "p99"], "response p99", Form::Span),
+    (&["service_ns", "p50"], "service p50", Form::Span),
+    (&["service_ns", "p99"], "service p99", Form::Span),
+    (&["verdict", "state"], "verdict", Form::Text),
+];
+
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    Text,
+    Count,
+    Rate,
+    Span,
+}
+
+/// Runs that are held against each other.
+pub(crate) struct Compared {
+    headers: Vec<RunHeader>,
+    documents: Vec<Value>,
+    machines: Vec<Environment>,
+}
+
+impl Compared {
+    /// Reads the runs.
+    pub(crate) fn read(archive: &Archive, ids: &[RunId]) -> Result<Self, ArchiveError> {
+        Ok(Self {
+            headers: ids.iter().map(|id| archive.header(*id)).collect::<Result<_, _>>()?,
+            documents: ids.iter().map(|id| render::brief(archive, *id)).collect::<Result<_, _>>()?,
+            machines: ids
+                .iter()
+                .map(|id| {
+                    let mut machine = archive.environment(*id)?;
+                    // As on the pages of runs: nothing that identifies a machine or its user.
+                    report::identity::hide_in_environment(&mut machine);
+                    Ok(machine)
+                })
+                .collect::<Result<_, ArchiveError>>()?,
+        })
+    }
+
+    /// Facts that differ, each with its value on every machine; `None` where it is unknown.
+    fn differing(&self) -> Vec<(String, Vec<Option<String>>)> {
+        let names: BTreeSet<&String> =
+            self.machines.iter().flat_map(|machine| machine.facts.keys()).collect();
+        let values = |name: &String| -> Vec<Option<String>> {
+            self.machines.iter().map(|machine| machine.fact(name).map(str::to_owned)).collect()
+        };
+        let all = names.into_iter().map(|name| (name.clone(), values(name)));
+        all.filter(|(_, values)| values.windows(2).any(|pair| pair[0] != pair[1])).collect()
+    }
+
+    pub(crate) fn document(&self) -> Value {
+        let runs = self.headers.iter().zip(&self.documents).map(|(header, numbers)| {
+            let mut listed = report::json::listed(header);
+            listed["numbers"] = numbers.clone();
+            listed
+        });
+        let differing = self.differing();
+        let facts: serde_json::Map<String, Value> =
+            differing.into_iter().map(|(name, values)| (name, json!(values))).collect();
+        json!({"schema": "bakeoff.side-by-side/1", "runs": runs.collect::<Vec<_>>(), "differing_facts": facts})
+    }
+
+    pub(crate) fn page(&self) -> ComparePage {
+        let columns = self.headers.iter().map(|header| Column {
+            id: header.id.to_string(),
+            short: header.id.short(RunId::SHORT_MIN).to_lowercase(),
+            title: header.title.clone(),
+        });
+        let is_load = |document: &Value| document["schema"] == "bakeoff.load/1";
+        let mut rows = vec![
+            ("kind".to_owned(), self.headers.iter().map(|h| h.kind.word().to_owned()).collect()),
+            ("state".to_owned(), self.headers.iter().map(|h| h.state.word().to_owned()).collect()),
+        ];
+        if self.documents.iter().any(is_load) {
+            for (path, name, form) in NUMBERS {
+                rows.push((name.to_owned(), self.documents.iter().map(|d| cell(d, path, form)).collect()));
+            }
+        }
+        let labels: BTreeSet<&String> = self.headers.iter().flat_map(|header| header.labels.keys()).collect();
+        for label in labels {
+            let of = |header: &RunHeader| header.labels.get(label).cloned().unwrap_or_else(|| "-".to_owned());
+            rows.push((format!("label {label}"), self.headers.iter().map(of).collect()));
+        }
+        let of_bakeoffs = self.headers.iter().zip(&self.documents);
+        let verdicts = of_bakeoffs.filter(|(_, document)| document["comparisons"].is_array());
+        let shown = |value: Option<String>| value.unwrap_or_else(|| "unknown".to_owned());
+        let differing = self.differing().into_iter();
+        ComparePage {
+            here: "/runs",
+            columns: columns.collect(),
+            rows,
+            verdicts: verdicts
+                .map(|(header, document)| (header.title.clone(), verdicts_of(document)))
+                .collect(),
+            differing: differing.map(|(name, all)| (name, all.into_iter().map(shown).collect())).collect(),
+        }
+    }
+}
+
+fn cell(document: &Value, path: &[&str], form: Form) -> String {
+    let value = path.iter().fold(document, |value, name| &value[*name]);
+    let is_bound = path.last().is_some_and(|name| {
+        let bounds = document[path[0]]["lower_bounds"].as_array();
+        bounds.is_some_and(|bounds| bounds.iter().any(|bound| bound.as_str() == Some(*name)))
+    });
+    let text = match form {
+        Form::Text => value.as_str().map(str::to_owned),
+        Form::Count => value.as_u64().map(|n| n.to_string()),
+        Form::Rate => value.as_f64().map(|per_s| format!("{per_s:.1}/s")),
+        Form::Span => value.as_u64().map(duration),
+    };
+    // An event that had not ended can only raise it.
+    text.map_or("-".to_owned(), |text| if is_bound { format!(">= {text}") } else { text })
+}
+
+fn verdicts_of(document: &Value) -> Vec<String> {
+    let pairs = document["comparisons"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let percent = |value: &Value| {
+        value.as_f64().map_or("-".to_owned(), |ratio| format!("{:+.1} %", (ratio - 1.0) * 100.0))
+    };
+    let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+    let line = |pair: &Value| {
+        format!(
+            "{} against {}, {}: {} ({} to {}), {}",
+            text(&pair["a"]),
+            text(&pair["b"]),
+            text(&pair["metric"]),
+            percent(&pair["ratio"]),
+            percent(&pair["low"]),
+            percent(&pair["high"]),
+            text(&pair["verdict"])
+        )
+    };
+    pairs.iter().map(line).collect()
+}
+
+/// Machines of the newest runs: how many runs were looked at, and the machines.
+pub(crate) fn machines(archive: &Archive, snapshot: &Snapshot) -> (usize, Vec<HostView>) {
+    let mut found: BTreeMap<String, HostView> = BTreeMap::new();
+    let looked: Vec<_> = snapshot.rows.iter().take(LOOKED_MAX).collect();
+    for row in &looked {
+        // An unreadable run is in the list of damage.
+        let Ok(machine) = archive.environment(row.header.id) else { continue };
+        let fact = |name: &str| machine.fact(name).unwrap_or("unknown").to_owned();
+        let host = HostView {
+            name: fact("host.name"),
+            cpu: fact("cpu.model"),
+            cpus: fact("cpu.count"),
+            memory: machine.fact("memory.bytes").map_or("unknown".to_owned(), gibibytes),
+            kernel: fact("kernel.release"),
+            runs: 0,
+            last: crate::view::moment(row.header.anchor.unix_ns),
+        };
+        let key = format!("{}\n{}\n{}\n{}\n{}", host.name, host.cpu, host.cpus, host.memory, host.kernel);
+        found.entry(key).or_insert(host).runs += 1;
+    }
+    (looked.len(), found.into_values().collect())
+}
+
+fn gibibytes(bytes: &str) -> String {
+    let bytes: Option<f64> = bytes.parse().ok();
+    bytes.map_or("unknown".to_owned(), |bytes| format!("{:.1} GiB", bytes / f64::from(1 << 30)))
+}
+
+/// Document of the machines.
+pub(crate) fn machines_document(found: &(usize, Vec<HostView>)) -> Value {
+    let host = |host: &HostView| {
+        json!({
+            "name": host.name, "cpu": host.cpu, "cpus": host.cpus, "memory": host.memory, "kernel": host.kernel,
+            "runs": host.runs, "last": host.last,
+        })
+    };
+    json!({"schema": "bakeoff.hosts/1", "looked_at": found.0, "hosts": found.1.iter().map(host).collect::<Vec<_>>()})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_that_is_missing_or_a_bound_reads_so() {
+        let document = json!({
+            "offered_per_s": null, "done": 0,
+            "response_ns": {"p50": 410_000, "p99": 2_000_000, "lower_bounds": ["p99"]},
+        });
+        assert_eq!(cell(&document, &["offered_per_s"], Form::Rate), "-");
+        assert_eq!(cell(&document, &["done"], Form::Count), "0");
+        assert_eq!(cell(&document, &["response_ns", "p50"], Form::Span), "0.41 ms");
+        assert_eq!(cell(&document, &["response_ns", "p99"], Form::Span), ">= 2.0 ms");
+        assert_eq!(cell(&document, &["service_ns", "p99"], Form::Span), "-");
+    }
+}

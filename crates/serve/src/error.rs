@@ -1,0 +1,91 @@
+//! Errors of the server and of its client.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Reason that the server cannot run, or that a request to one failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// An address off this machine without encryption and credentials.
+    #[error(
+        "{listen} is reachable from other machines: add --tls-cert, --tls-key, and --token-file or --client-ca, or listen on 127.0.0.1"
+    )]
+    Open {
+        /// The address.
+        listen: SocketAddr,
+    },
+    /// The address cannot be listened on.
+    #[error("cannot listen on {place}")]
+    Listen {
+        /// Address or socket.
+        place: String,
+        /// Error of the system.
+        source: io::Error,
+    },
+    /// A certificate, key or token file cannot be used.
+    #[error("{}: {why}", path.display())]
+    Credential {
+        /// File.
+        path: PathBuf,
+        /// Reason.
+        why: String,
+    },
+    /// The settings of TLS do not fit together.
+    #[error("the certificate and the key do not fit: {why}")]
+    Tls {
+        /// Reason.
+        why: String,
+    },
+    /// Another process serves this archive's queue.
+    #[error("another `bakeoff serve --queue` runs the queue of {}: stop it, or leave out --queue", folder.display())]
+    SecondWorker {
+        /// Archive.
+        folder: PathBuf,
+    },
+    /// The archive fails.
+    #[error(transparent)]
+    Archive(#[from] archive::ArchiveError),
+    /// The queue fails.
+    #[error(transparent)]
+    Queue(#[from] archive::QueueError),
+    /// The system refuses a thread or a timer.
+    #[error("cannot start the server's threads")]
+    Threads {
+        /// Error of the system.
+        source: io::Error,
+    },
+    /// The name of a server cannot be read.
+    #[error("`{text}` is not a server: write unix:PATH, http://127.0.0.1:PORT or https://HOST:PORT")]
+    NoServer {
+        /// The name.
+        text: String,
+    },
+    /// The server cannot be reached.
+    #[error("cannot reach {server}: start `bakeoff serve --queue`, or name another with --server")]
+    Unreachable {
+        /// The server.
+        server: String,
+        /// Error of the system.
+        source: io::Error,
+    },
+    /// The server answered with an error.
+    #[error("{text}")]
+    Refused {
+        /// Status of the answer.
+        status: u16,
+        /// Text of the answer.
+        text: String,
+    },
+}
+
+impl ServeError {
+    /// Whether the command line or its input is wrong, rather than this machine.
+    pub fn is_usage(&self) -> bool {
+        match self {
+            Self::Open { .. } | Self::Credential { .. } | Self::Tls { .. } | Self::NoServer { .. } => true,
+            Self::Refused { status, .. } => (400..500).contains(status),
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! The lab as a place: a queue of plans, a monitor of what runs, and the archive, in a browser and over an
+//! API.
+//!
+//! ```text
+//! listen ──► guard ──► pages, api, metrics ──► app ──► listing, monitor, queue
+//!                                               ▲
+//! worker: one entry at a time, as a process of the same binary
+//! ```
+//!
+//! A process of `bakeoff run` conducts each entry. It outlives this one: if `serve` dies, the next `serve`
+//! finds the bake-off by the id in the queue, and waits for it or resumes it.
+
+mod answer;
+mod api;
+mod app;
+mod client;
+mod compare;
+mod error;
+mod guard;
+mod identity;
+mod limits;
+mod listen;
+mod listing;
+mod metrics;
+mod monitor;
+mod pages;
+mod queue;
+mod render;
+mod server;
+mod settings;
+mod situation;
+mod stream;
+mod tls;
+mod view;
+mod view_page;
+mod worker;
+
+pub use client::{Client, Server};
+pub use error::ServeError;
+pub use server::serve;
+pub use settings::{Settings, TlsFiles};

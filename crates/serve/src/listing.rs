@@ -1,0 +1,293 @@
+//! The list of runs in memory, so a page of an archive of 20,000 runs needs no reading.
+//!
+//! A thread reads the archive again when its folders change. It rests after each reading in proportion to the
+//! reading's time, so watching a large archive costs at most a twentieth of a CPU.
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use archive::{Archive, ArchiveError, Filter};
+use record::clock::{Clock as _, Monotonic, WallAnchor};
+use record::run::{RunHeader, RunId, RunKind, RunState};
+
+/// Interval between two looks at the folders.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Rest after a reading, in times of its duration.
+const REST: u64 = 20;
+/// A folder that changed this recently may change again within the same tick of the file system's clock.
+const RECENT_NS: u64 = 100_000_000;
+
+/// A run in the list.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Row {
+    pub(crate) header: RunHeader,
+    pub(crate) short: String,
+    /// Title, command, id and labels in lower case.
+    text: String,
+}
+
+impl Row {
+    /// A run that is not in the list: one of a bake-off.
+    pub(crate) fn alone(header: RunHeader) -> Self {
+        let short = header.id.to_string();
+        row(header, short)
+    }
+}
+
+/// State of the archive at a moment.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Snapshot {
+    /// Newest first; runs that are part of a bake-off are left out.
+    pub(crate) rows: Vec<Row>,
+    /// Number of unreadable folders.
+    pub(crate) damaged: usize,
+    stamp: Stamp,
+}
+
+/// Times at which the folders changed, and the lengths of journals that are still written.
+type Stamp = Option<(i128, i128, u64)>;
+
+/// Selection of rows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    pub(crate) kind: Option<RunKind>,
+    pub(crate) state: Option<RunState>,
+    /// Words that must all occur.
+    pub(crate) words: Vec<String>,
+    /// Labels: a name, and optionally a value.
+    pub(crate) labels: Vec<(String, Option<String>)>,
+    /// First and last day, as text that sorts by time: `2026-11-25`.
+    pub(crate) since: Option<String>,
+    pub(crate) until: Option<String>,
+}
+
+/// The list, kept up to date.
+#[derive(Debug)]
+pub(crate) struct Listing {
+    archive: Archive,
+    current: Mutex<Arc<Snapshot>>,
+}
+
+impl Listing {
+    /// Reads the archive.
+    pub(crate) fn new(archive: Archive) -> Result<Self, ArchiveError> {
+        let current = Mutex::new(Arc::new(read(&archive)?));
+        Ok(Self { archive, current })
+    }
+
+    /// The latest state.
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        self.current.lock().expect(LOCK).clone()
+    }
+
+    /// Reads the archive now: after a change of our own.
+    pub(crate) fn refresh(&self) {
+        // An unreadable archive leaves the last state; the pages of its runs then say what is wrong.
+        if let Ok(new) = read(&self.archive) {
+            *self.current.lock().expect(LOCK) = Arc::new(new);
+        }
+    }
+
+    /// Follows the archive until `is_over`.
+    pub(crate) fn follow(&self, is_over: impl Fn() -> bool) {
+        let mut next_ns = 0;
+        while !is_over() {
+            std::thread::sleep(LOOK_EVERY);
+            let old = self.snapshot();
+            if Monotonic.now_ns() < next_ns
+                || (old.stamp.is_some() && stamp(&self.archive, &old.rows) == old.stamp)
+            {
+                continue;
+            }
+            let began_ns = Monotonic.now_ns();
+            self.refresh();
+            next_ns = Monotonic.now_ns() + REST * (Monotonic.now_ns() - began_ns);
+        }
+    }
+}
+
+const LOCK: &str = "no thread panics with this lock";
+
+impl Snapshot {
+    /// The rows that `wanted` selects, newest first.
+    pub(crate) fn select(&self, wanted: &Wanted) -> Vec<&Row> {
+        self.rows.iter().filter(|row| wanted.takes(row)).collect()
+    }
+
+    /// The run that `text` names: an id, a unique beginning, or a short name. Runs of a bake-off are not in
+    /// the list; only their whole id names them.
+    pub(crate) fn find(&self, text: &str) -> Option<RunId> {
+        let name = text.to_ascii_uppercase();
+        if let Ok(id) = name.parse::<RunId>()
+            && id.to_string() == name
+        {
+            return Some(id);
+        }
+        let mut named = self.rows.iter().filter(|row| !name.is_empty() && row.header.id.is_named(&name));
+        let found = named.next()?;
+        named.next().is_none().then_some(found.header.id)
+    }
+}
+
+impl Wanted {
+    fn takes(&self, row: &Row) -> bool {
+        let header = &row.header;
+        let has_label = |(name, value): &(String, Option<String>)| {
+            header.labels.get(name).is_some_and(|found| value.as_ref().is_none_or(|value| found == value))
+        };
+        let day = || crate::view::day(header.anchor.unix_ns);
+        self.kind.is_none_or(|kind| header.kind == kind)
+            && self.state.is_none_or(|state| header.state == state)
+            && self.labels.iter().all(has_label)
+            && self.words.iter().all(|word| row.text.contains(word))
+            && self.since.as_ref().is_none_or(|since| day() >= *since)
+            && self.until.as_ref().is_none_or(|until| day() <= *until)
+    }
+}
+
+fn read(archive: &Archive) -> Result<Snapshot, ArchiveError> {
+    // The stamp first: a change during the reading is found by the next look.
+    let before = folders(archive);
+    let listed = archive.list(&Filter { part_of: archive::PartOf::Nothing, ..Filter::default() })?;
+    let headers: Vec<RunHeader> = listed.into_iter().map(|listed| listed.header).collect();
+    let shorts = short_names(&headers);
+    let rows: Vec<Row> = headers.into_iter().zip(shorts).map(|(header, short)| row(header, short)).collect();
+    let stamp = before.map(|(runs, bakeoffs)| (runs, bakeoffs, journals(archive, &rows)));
+    Ok(Snapshot { stamp, rows, damaged: archive.damage()?.len() })
+}
+
+fn row(header: RunHeader, short: String) -> Row {
+    let labels = header.labels.iter().map(|(name, value)| format!("{name}={value}"));
+    let parts = [header.title.clone(), header.command.clone(), header.id.to_string()];
+    let text = parts.into_iter().chain(labels).collect::<Vec<_>>().join("\n").to_lowercase();
+    Row { header, short, text }
+}
+
+/// Shortest ends of the ids that no other run of the list has.
+fn short_names(headers: &[RunHeader]) -> Vec<String> {
+    let mut names = vec![String::new(); headers.len()];
+    let mut left: Vec<usize> = (0..headers.len()).collect();
+    for length in RunId::SHORT_MIN..=RunId::LENGTH {
+        let mut counts: HashMap<String, u32> = HashMap::new();
+        for &at in &left {
+            *counts.entry(headers[at].id.short(length)).or_default() += 1;
+        }
+        left.retain(|&at| {
+            let name = headers[at].id.short(length);
+            let is_unique = counts[&name] == 1;
+            if is_unique {
+                names[at] = name.to_ascii_lowercase();
+            }
+            !is_unique
+        });
+    }
+    names
+}
+
+fn stamp(archive: &Archive, rows: &[Row]) -> Stamp {
+    folders(archive).map(|(runs, bakeoffs)| (runs, bakeoffs, journals(archive, rows)))
+}
+
+/// Times at which the two folders changed; `None` if one changed just now.
+fn folders(archive: &Archive) -> Option<(i128, i128)> {
+    let now_ns = i128::from(WallAnchor::now().unix_ns);
+    let changed = |name: &str| -> Option<i128> {
+        let found = fs::metadata(archive.dir().join(name)).ok()?;
+        let at_ns = i128::from(found.mtime()) * 1_000_000_000 + i128::from(found.mtime_nsec());
+        (at_ns + i128::from(RECENT_NS) < now_ns).then_some(at_ns)
+    };
+    Some((changed("runs")?, changed("bakeoffs")?))
+}
+
+/// Sum over the journals that can still grow: a change of any shows.
+fn journals(archive: &Archive, rows: &[Row]) -> u64 {
+    let can_grow = |state| matches!(state, RunState::Running | RunState::Interrupted | RunState::Abandoned);
+    let length = |folder: &Path| fs::metadata(folder.join("events.jsonl")).map_or(0, |found| found.len());
+    let open = rows.iter().filter(|row| can_grow(row.header.state));
+    open.map(|row| length(&archive.bakeoff_dir(row.header.id))).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(id: &str, title: &str, labels: &[(&str, &str)]) -> RunHeader {
+        let anchor = WallAnchor { monotonic_ns: 0, unix_ns: 1_764_000_000_000_000_000 };
+        let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let running = RunHeader::running(RunKind::Load, anchor, title.to_owned(), "bakeoff load".to_owned());
+        RunHeader { id: id.parse().unwrap(), labels, ..running }
+    }
+
+    fn snapshot(headers: Vec<RunHeader>) -> Snapshot {
+        let shorts = short_names(&headers);
+        Snapshot {
+            rows: headers.into_iter().zip(shorts).map(|(header, short)| row(header, short)).collect(),
+            ..Snapshot::default()
+        }
+    }
+
+    #[test]
+    fn short_names_are_unique_even_if_the_ends_are_alike() {
+        let ids = ["01ARZ3NDEKTSV4RRFFQ69G5FAV", "01ARZ3NDEKTSV4RRFFA69G5FAV", "01ARZ3NDEKTSV4RRFFQ6000000"];
+        let found = snapshot(ids.iter().map(|id| header(id, "t", &[])).collect());
+        let names: Vec<&str> = found.rows.iter().map(|row| row.short.as_str()).collect();
+        assert_eq!(names, ["q69g5fav", "a69g5fav", "000000"]);
+        assert_eq!(found.find("Q69G5FAV"), Some(ids[0].parse().unwrap()));
+        for none in ["69g5fav", "", "..", "01ARZ", "q69g5fav/", "%2e%2e"] {
+            assert_eq!(found.find(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn a_row_must_satisfy_every_condition() {
+        let id = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
+        let found = snapshot(vec![header(id, "Büffer pool", &[("host", "db7"), ("note", "a b")])]);
+        let count = |wanted: Wanted| found.select(&wanted).len();
+        let words = |words: &[&str]| Wanted {
+            words: words.iter().map(|word| word.to_lowercase()).collect(),
+            ..Wanted::default()
+        };
+        assert_eq!([words(&["BÜFFER", "db7"]), words(&["pool", "db8"]), words(&[])].map(count), [1, 0, 1]);
+        let label = |name: &str, value: Option<&str>| Wanted {
+            labels: vec![(name.to_owned(), value.map(str::to_owned))],
+            ..Wanted::default()
+        };
+        assert_eq!(
+            [label("host", None), label("host", Some("db")), label("hos", None)].map(count),
+            [1, 0, 0]
+        );
+        let days = |since: &str, until: &str| Wanted {
+            since: Some(since.to_owned()),
+            until: Some(until.to_owned()),
+            ..Wanted::default()
+        };
+        assert_eq!(
+            [
+                days("2025-11-24", "2025-11-24"),
+                days("2025-11-25", "2026-01-01"),
+                days("2025-01-01", "2025-11-23")
+            ]
+            .map(count),
+            [1, 0, 0]
+        );
+    }
+
+    #[test]
+    fn a_run_that_appears_is_found_by_the_next_look() {
+        let folder = tempfile::tempdir().unwrap();
+        let archive = Archive::open(folder.path()).unwrap();
+        let listing = Listing::new(archive.clone()).unwrap();
+        let old = listing.snapshot();
+        assert_eq!(old.rows.len(), 0);
+        // A folder that changed just now is never taken as known.
+        assert!(old.stamp.is_none() || stamp(&archive, &old.rows) == old.stamp);
+        fs::create_dir(folder.path().join("runs/01ARZ3NDEKTSV4RRFFQ69G5FAV")).unwrap();
+        assert!(stamp(&archive, &old.rows).is_none() || stamp(&archive, &old.rows) != old.stamp);
+        listing.refresh();
+        assert_eq!(listing.snapshot().damaged, 1, "a folder without a manifest is damage");
+    }
+}

@@ -1,0 +1,378 @@
+//! The pages.
+
+use std::sync::Arc;
+
+use archive::{Action, ArchiveError};
+use axum::Extension;
+use axum::extract::{Path, RawQuery, Request, State};
+use axum::http::header::SET_COOKIE;
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::Response;
+use record::clock::{Clock as _, Monotonic};
+use record::run::{RunId, RunKind, RunState};
+
+use crate::answer::{Format, Refusal, error, html, of_archive, refused, run_page, see};
+use crate::app::{App, ChangeError};
+use crate::compare::{Compared, RUNS_MAX, RUNS_MIN, machines};
+use crate::guard::{Fields, body, form, may_run};
+use crate::identity::{Identity, Peer, Role, SESSION_COOKIE};
+use crate::listing::{Row, Wanted};
+use crate::queue::{Fault, Outline, Terms, check, submission, summary};
+use crate::view::moment;
+use crate::view_page::{
+    AboutPage, EntryPage, EntryView, HomePage, HostsPage, LoginPage, PlanPage, RowView, RunsPage, Shown, text,
+};
+
+/// Rows on a page of the list.
+const ROWS: usize = 50;
+
+type Answer = Result<Response, Refusal>;
+type Shared = State<Arc<App>>;
+
+/// Runs work that reads files away from the connections.
+pub(crate) async fn aside<T: Send + 'static>(
+    app: &Arc<App>,
+    work: impl FnOnce(&App) -> T + Send + 'static,
+) -> T {
+    let app = app.clone();
+    tokio::task::spawn_blocking(move || work(&app)).await.expect("the work does not panic")
+}
+
+/// Variant of [`aside`] for work that takes a CPU for a while: one at a time.
+pub(crate) async fn alone<T: Send + 'static>(
+    app: &Arc<App>,
+    work: impl FnOnce(&App) -> T + Send + 'static,
+) -> T {
+    let _turn = app.rendering.acquire().await.expect("the turns are never closed");
+    aside(app, work).await
+}
+
+/// `/`: the queue, and what runs now.
+pub(crate) async fn home(State(app): Shared, Extension(who): Extension<Identity>) -> Response {
+    let may_run = who.role >= Role::Run;
+    aside(&app, move |app| {
+        let shown = Shown::new(app.monitor.look());
+        let page = HomePage {
+            here: "/",
+            has_queue: app.queue.is_some(),
+            now: shown.html(may_run, &app.access.csrf),
+            at: moment(shown.now.at_unix_ns),
+        };
+        html(StatusCode::OK, text(&page))
+    })
+    .await
+}
+
+/// `/queue/ID`: an entry with its plan.
+pub(crate) async fn entry(
+    State(app): Shared,
+    Extension(who): Extension<Identity>,
+    Path(id): Path<String>,
+) -> Response {
+    let may_run = who.role >= Role::Run;
+    let read = move |app: &App| -> Result<Response, ChangeError> {
+        let now = app.monitor.look();
+        let queue = app.queue()?;
+        let entry = queue.find(&id)?;
+        let plan = queue.plan(entry.id)?;
+        let output = if may_run { queue.output_text(entry.id) } else { String::new() };
+        drop(queue);
+        let place = now.entries.iter().position(|other| other.id == entry.id);
+        let page = EntryPage {
+            here: "/",
+            submitted: moment(entry.submitted_unix_ns),
+            sha256: &entry.plan_sha256,
+            plan: &plan,
+            output: &output,
+            may_run,
+            can_prioritize: !entry.state.is_end() && entry.state != archive::QueueState::Running,
+            csrf: &app.access.csrf,
+            entry: EntryView::of(&entry, place.and_then(|place| now.expected[place])),
+        };
+        Ok(html(StatusCode::OK, text(&page)))
+    };
+    aside(&app, read).await.unwrap_or_else(|why| refused(Format::Page, &why))
+}
+
+/// `POST /queue/ID/ACTION`.
+pub(crate) async fn act(
+    State(app): Shared,
+    Extension(who): Extension<Identity>,
+    Extension(peer): Extension<Peer>,
+    Path((id, action)): Path<(String, String)>,
+    request: Request,
+) -> Answer {
+    may_run(&app, &who, Format::Page)?;
+    let fields = form(&app, request).await?;
+    let change = move |app: &App| -> Result<String, ChangeError> {
+        let id = app.queue()?.find(&id)?.id;
+        let from = peer.key();
+        match action_of(&action) {
+            Some(action) => app.act(id, action, &who, &from).map(|_| "/".to_owned()),
+            None => match fields.get("priority").and_then(|text| text.parse().ok()) {
+                Some(to) if action == "prioritize" => {
+                    app.prioritize(id, to, &who, &from).map(|entry| format!("/queue/{}", entry.id))
+                }
+                _ => Ok(format!("/queue/{id}")),
+            },
+        }
+    };
+    Ok(match aside(&app, change).await {
+        Ok(place) => see(&place),
+        Err(why) => refused(Format::Page, &why),
+    })
+}
+
+/// The action of a word in a path.
+pub(crate) fn action_of(word: &str) -> Option<Action> {
+    [Action::Pause, Action::Resume, Action::Cancel].into_iter().find(|action| action.word() == word)
+}
+
+/// `/runs`: the archive.
+pub(crate) async fn runs(State(app): Shared, RawQuery(query): RawQuery) -> Response {
+    let fields = Fields::of(query.unwrap_or_default().as_bytes());
+    aside(&app, move |app| {
+        let snapshot = app.listing.snapshot();
+        let rows = snapshot.select(&wanted(&fields));
+        let pages = rows.len().div_ceil(ROWS).max(1);
+        let page = fields.get("page").and_then(|n| n.parse().ok()).unwrap_or(1).clamp(1, pages);
+        let shown = rows.iter().skip((page - 1) * ROWS).take(ROWS);
+        let value = |name: &str| fields.given(name).unwrap_or_default();
+        let (kind, state) = (value("kind"), value("state"));
+        let page = RunsPage {
+            here: "/runs",
+            text: value("text"),
+            label: value("label"),
+            since: value("since"),
+            until: value("until"),
+            kinds: RunKind::ALL.iter().map(|k| (k.word(), k.word() == kind)).collect(),
+            states: RunState::ALL.iter().map(|s| (s.word(), s.word() == state)).collect(),
+            rows: shown.map(|row| RowView::of(row)).collect(),
+            found: rows.len(),
+            all: snapshot.rows.len(),
+            damaged: snapshot.damaged,
+            page,
+            pages,
+            previous: (page > 1).then(|| page_link(&fields, page - 1)),
+            next: (page < pages).then(|| page_link(&fields, page + 1)),
+        };
+        html(StatusCode::OK, text(&page))
+    })
+    .await
+}
+
+/// The selection of a query.
+pub(crate) fn wanted(fields: &Fields) -> Wanted {
+    let label = |text: &str| match text.split_once('=') {
+        Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
+        None => (text.to_owned(), None),
+    };
+    let given = |name: &str| fields.given(name);
+    Wanted {
+        kind: given("kind").and_then(|word| RunKind::from_word(&word)),
+        state: given("state").and_then(|word| RunState::from_word(&word)),
+        words: given("text")
+            .map(|text| text.to_lowercase().split_whitespace().map(str::to_owned).collect())
+            .unwrap_or_default(),
+        labels: fields.all("label").map(str::trim).filter(|text| !text.is_empty()).map(label).collect(),
+        since: given("since"),
+        until: given("until"),
+    }
+}
+
+fn page_link(fields: &Fields, page: usize) -> String {
+    let names = ["text", "kind", "state", "label", "since", "until"];
+    let pairs = names.iter().filter_map(|name| Some(format!("{name}={}&", encoded(&fields.given(name)?))));
+    format!("/runs?{}page={page}", pairs.collect::<String>())
+}
+
+fn encoded(text: &str) -> String {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.~".contains(&b);
+    text.bytes().map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()
+}
+
+/// The run that a path names.
+pub(crate) fn find(app: &App, text: &str) -> Result<RunId, ArchiveError> {
+    app.listing.snapshot().find(text).ok_or_else(|| ArchiveError::NotFound { text: text.to_owned() })
+}
+
+/// `/runs/ID`: the page of a run, as `bakeoff report` writes it.
+pub(crate) async fn run(State(app): Shared, Path(id): Path<String>) -> Response {
+    let page = alone(&app, move |app| app.pages.page(&app.archive, find(app, &id)?)).await;
+    page.map_or_else(|why| of_archive(Format::Page, &why), |page| run_page(&page))
+}
+
+/// `/runs/ID/about`.
+pub(crate) async fn about(
+    State(app): Shared,
+    Extension(who): Extension<Identity>,
+    Path(id): Path<String>,
+) -> Response {
+    let may_run = who.role >= Role::Run;
+    let read = move |app: &App| -> Result<Response, ArchiveError> {
+        let id = find(app, &id)?;
+        let snapshot = app.listing.snapshot();
+        let listed = snapshot.rows.iter().find(|row| row.header.id == id).cloned();
+        let row = listed.map_or_else(|| app.archive.header(id).map(Row::alone), Ok)?;
+        let page = AboutPage {
+            here: "/runs",
+            reason: row.header.reason.clone().unwrap_or_default(),
+            command: &row.header.command,
+            may_run: may_run && row.header.bakeoff.is_none(),
+            csrf: &app.access.csrf,
+            row: RowView::of(&row),
+        };
+        Ok(html(StatusCode::OK, text(&page)))
+    };
+    aside(&app, read).await.unwrap_or_else(|why| of_archive(Format::Page, &why))
+}
+
+/// `POST /runs/ID/delete`, with the short name as a confirmation.
+pub(crate) async fn delete(
+    State(app): Shared,
+    Extension(who): Extension<Identity>,
+    Extension(peer): Extension<Peer>,
+    Path(id): Path<String>,
+    request: Request,
+) -> Answer {
+    may_run(&app, &who, Format::Page)?;
+    let fields = form(&app, request).await?;
+    let id = find(&app, &id).map_err(|why| Refusal::from(of_archive(Format::Page, &why)))?;
+    let confirm = fields.given("confirm").unwrap_or_default().to_uppercase();
+    if confirm.len() < RunId::SHORT_MIN || !id.is_named(&confirm) {
+        let why = "nothing was removed: the name that confirms it is another";
+        return Ok(error(Format::Page, StatusCode::CONFLICT, why));
+    }
+    let removed = aside(&app, move |app| app.remove(id, &who, &peer.key())).await;
+    Ok(removed.map_or_else(|why| refused(Format::Page, &why), |()| see("/runs")))
+}
+
+/// `/compare?runs=A,B`.
+pub(crate) async fn compare(State(app): Shared, RawQuery(query): RawQuery) -> Response {
+    let fields = Fields::of(query.unwrap_or_default().as_bytes());
+    aside(&app, move |app| match compared(app, &fields) {
+        Ok(compared) => html(StatusCode::OK, text(&compared.page())),
+        Err(Some(why)) => of_archive(Format::Page, &why),
+        Err(None) => error(Format::Page, StatusCode::BAD_REQUEST, HOW_MANY),
+    })
+    .await
+}
+
+/// Message for a comparison of too few or too many runs.
+pub(crate) const HOW_MANY: &str = "a comparison needs 2 to 8 runs: /compare?runs=A,B";
+
+/// The runs that a query names; `None` as the error if they are too few or too many.
+pub(crate) fn compared(app: &App, fields: &Fields) -> Result<Compared, Option<ArchiveError>> {
+    let names =
+        fields.all("runs").flat_map(|text| text.split(',')).map(str::trim).filter(|text| !text.is_empty());
+    let names: Vec<&str> = names.take(RUNS_MAX + 1).collect();
+    if !(RUNS_MIN..=RUNS_MAX).contains(&names.len()) {
+        return Err(None);
+    }
+    let ids: Vec<RunId> = names.into_iter().map(|name| find(app, name)).collect::<Result<_, _>>()?;
+    Ok(Compared::read(&app.archive, &ids)?)
+}
+
+/// `/hosts`.
+pub(crate) async fn hosts(State(app): Shared) -> Response {
+    alone(&app, move |app| {
+        let (looked, hosts) = machines(&app.archive, &app.listing.snapshot());
+        html(StatusCode::OK, text(&HostsPage { here: "/hosts", looked, hosts }))
+    })
+    .await
+}
+
+/// `/plans/new`.
+pub(crate) async fn plan_form(State(app): Shared, Extension(who): Extension<Identity>) -> Response {
+    plan_page(&app, &who, &Fields::default(), StatusCode::OK, None)
+}
+
+/// `POST /plans/new`: checks a plan, or submits it.
+pub(crate) async fn plan(
+    State(app): Shared,
+    Extension(who): Extension<Identity>,
+    Extension(peer): Extension<Peer>,
+    request: Request,
+) -> Answer {
+    let fields = form(&app, request).await?;
+    if fields.get("do") == Some("submit") {
+        may_run(&app, &who, Format::Page)?;
+    }
+    let done = move |app: &App| {
+        let plan = fields.get("plan").unwrap_or_default().replace("\r\n", "\n");
+        if fields.get("do") != Some("submit") {
+            return plan_page(app, &who, &fields, StatusCode::OK, Some(check(&plan)));
+        }
+        let terms = Terms {
+            priority: fields.given("priority"),
+            not_before: fields.given("not_before"),
+            by: fields.given("by"),
+        };
+        match submission(&plan, &terms, &who.name) {
+            Err(faults) => plan_page(app, &who, &fields, StatusCode::UNPROCESSABLE_ENTITY, Some(Err(faults))),
+            Ok(new) => match app.submit(&new, &who, &peer.key()) {
+                Ok(entry) => see(&format!("/queue/{}", entry.id)),
+                Err(why) => refused(Format::Page, &why),
+            },
+        }
+    };
+    Ok(alone(&app, done).await)
+}
+
+fn plan_page(
+    app: &App,
+    who: &Identity,
+    fields: &Fields,
+    status: StatusCode,
+    checked: Option<Result<Outline, Vec<Fault>>>,
+) -> Response {
+    let value = |name: &str| fields.given(name).unwrap_or_default();
+    let (outline, faults) = match checked {
+        None => (None, Vec::new()),
+        Some(Ok(outline)) => (Some(outline), Vec::new()),
+        Some(Err(faults)) => (None, faults),
+    };
+    let place =
+        |fault: &Fault| fault.place.map_or(String::new(), |(line, column)| format!("{line}:{column}"));
+    let page = PlanPage {
+        here: "/plans/new",
+        has_queue: app.queue.is_some(),
+        may_run: who.role >= Role::Run,
+        csrf: &app.access.csrf,
+        text: fields.get("plan").unwrap_or_default().to_owned(),
+        priority: fields.given("priority").unwrap_or_else(|| "0".to_owned()),
+        not_before: value("not_before"),
+        by: value("by"),
+        summary: outline.as_ref().map(summary),
+        commands: outline.map(|outline| outline.commands).unwrap_or_default(),
+        faults: faults.iter().map(|fault| (place(fault), fault.text.clone())).collect(),
+    };
+    html(status, text(&page))
+}
+
+/// `/login`.
+pub(crate) async fn login_form(State(app): Shared) -> Response {
+    if app.access.has_tokens() {
+        return html(StatusCode::OK, text(&LoginPage { here: "", wrong: false }));
+    }
+    see("/")
+}
+
+/// `POST /login`: a session for the holder of a token.
+pub(crate) async fn login(State(app): Shared, Extension(peer): Extension<Peer>, request: Request) -> Answer {
+    let now_ns = Monotonic.now_ns();
+    if !app.wrong_tokens.has(&peer.key(), now_ns) {
+        return Ok(error(Format::Page, StatusCode::TOO_MANY_REQUESTS, "too many wrong tokens"));
+    }
+    let bytes = body(request.into_body(), Format::Page).await?;
+    let fields = Fields::of(&bytes);
+    let Some(session) = app.access.log_in(fields.get("token").unwrap_or_default().trim()) else {
+        app.wrong_tokens.take(&peer.key(), now_ns);
+        return Ok(html(StatusCode::UNAUTHORIZED, text(&LoginPage { here: "", wrong: true })));
+    };
+    let mut response = see("/");
+    let cookie =
+        format!("{SESSION_COOKIE}={session}; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=43200");
+    response.headers_mut().insert(SET_COOKIE, HeaderValue::from_str(&cookie).expect("hexadecimal digits"));
+    Ok(response)
+}

@@ -1,0 +1,206 @@
+//! The server: its threads, its routes, and its end.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use archive::WorkerLock;
+use axum::Router;
+use axum::http::{StatusCode, Uri};
+use axum::middleware::from_fn_with_state;
+use axum::response::Response;
+use axum::routing::{get, post};
+use tokio_rustls::TlsAcceptor;
+
+use crate::answer::{asset, error};
+use crate::app::App;
+use crate::error::ServeError;
+use crate::guard::{format_of, guard};
+use crate::identity::Access;
+use crate::listen::{LocalSocket, serve_local, serve_tcp, tcp};
+use crate::settings::Settings;
+use crate::view_page::Shown;
+use crate::worker::{StopLevel, Worker};
+use crate::{api, metrics, pages, tls};
+
+/// Interval between two states that viewers get.
+const NOW_EVERY: Duration = Duration::from_millis(500);
+/// Interval between two looks at the request to stop.
+const STOP_LOOK: Duration = Duration::from_millis(100);
+
+/// Serves until `stop` says to end.
+///
+/// - `stop`: 0 to go on, 1 to end after the current trial, 2 to end at once.
+/// - `say`: gets lines for the user.
+///
+/// # Errors
+///
+/// [`ServeError`] if the settings are unsafe, or the address, a credential or the archive cannot be used.
+pub fn serve(
+    settings: &Settings,
+    stop: Arc<dyn Fn() -> u8 + Send + Sync>,
+    say: &mut dyn FnMut(&str),
+) -> Result<(), ServeError> {
+    settings.check()?;
+    let config =
+        settings.tls.as_ref().map(|files| tls::server(files, settings.client_ca.as_deref())).transpose()?;
+    let access = Access::new(settings.token_file.as_deref(), settings.client_ca.is_some(), settings.queue)?;
+    let lock = if settings.queue { Some(worker_lock(settings)?) } else { None };
+    let queue = lock.as_ref().map(|_| settings.archive.queue()).transpose()?;
+    let queue = queue.map(|queue| Arc::new(Mutex::new(queue)));
+    let trouble: Arc<Mutex<Option<String>>> = Arc::default();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(8).build();
+    let runtime = runtime.map_err(|source| ServeError::Threads { source })?;
+    let listener = runtime.block_on(tcp(settings.listen))?;
+    let address = listener.local_addr().map_err(|source| ServeError::Threads { source })?;
+    let mut app = App::new(settings.archive.clone(), queue.clone(), access, trouble.clone())?;
+    app.is_tls = config.is_some();
+    app.hosts = hosts(settings, address.port());
+    let app = Arc::new(app);
+    let is_over = Arc::new(AtomicBool::new(false));
+    let threads = threads(&app, settings, queue, trouble, &stop, &is_over)?;
+    say(&announcement(settings, address, config.is_some()));
+    let served = runtime.block_on(async {
+        let local = if settings.queue { Some(LocalSocket::bind(settings.archive.dir())?) } else { None };
+        let router = router(&app);
+        let acceptor = config.map(TlsAcceptor::from);
+        tokio::spawn(serve_tcp(listener, acceptor, router.clone()));
+        let local = local.map(|socket| tokio::spawn(serve_local(socket, router)));
+        while stop() == 0 {
+            tokio::time::sleep(STOP_LOOK).await;
+        }
+        if let Some(local) = local {
+            local.abort();
+            let _ = local.await;
+        }
+        Ok(())
+    });
+    is_over.store(true, Ordering::Release);
+    if served.is_ok() && settings.queue {
+        say("ends after the trial that is being measured; Ctrl-C again ends it at once");
+    }
+    app.bell.ring();
+    for thread in threads {
+        // A thread that panicked has said so.
+        let _ = thread.join();
+    }
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    served
+}
+
+fn worker_lock(settings: &Settings) -> Result<WorkerLock, ServeError> {
+    let lock = settings.archive.queue_worker()?;
+    lock.ok_or_else(|| ServeError::SecondWorker { folder: settings.archive.dir().to_owned() })
+}
+
+fn announcement(settings: &Settings, address: std::net::SocketAddr, is_tls: bool) -> String {
+    let scheme = if is_tls { "https" } else { "http" };
+    let what = if settings.queue { "queue and archive" } else { "archive, read-only" };
+    format!("{scheme}://{address}/  {what}: {}", settings.archive.dir().display())
+}
+
+/// Names under which a browser may reach a server on loopback. Over TLS the certificate says which names are
+/// ours, and a page of another site cannot use them.
+fn hosts(settings: &Settings, port: u16) -> Vec<String> {
+    if settings.tls.is_some() {
+        return Vec::new();
+    }
+    let names = ["localhost", "127.0.0.1", "[::1]"].map(str::to_owned).into_iter();
+    let own = std::iter::once(match settings.listen.ip() {
+        std::net::IpAddr::V4(ip) => ip.to_string(),
+        std::net::IpAddr::V6(ip) => format!("[{ip}]"),
+    });
+    let names = names.chain(own).chain(settings.names.iter().cloned());
+    names.flat_map(|name| [format!("{name}:{port}"), name]).collect()
+}
+
+type Threads = Vec<std::thread::JoinHandle<()>>;
+
+fn threads(
+    app: &Arc<App>,
+    settings: &Settings,
+    queue: Option<Arc<Mutex<archive::Queue>>>,
+    trouble: Arc<Mutex<Option<String>>>,
+    stop: &StopLevel,
+    is_over: &Arc<AtomicBool>,
+) -> Result<Threads, ServeError> {
+    let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work);
+        thread.map_err(|source| ServeError::Threads { source })
+    };
+    let (of_listing, over) = (app.clone(), is_over.clone());
+    let (of_now, over_too) = (app.clone(), is_over.clone());
+    let mut threads = vec![
+        spawn("listing", Box::new(move || of_listing.listing.follow(|| over.load(Ordering::Acquire))))?,
+        spawn("now", Box::new(move || follow(&of_now, &over_too)))?,
+    ];
+    if let Some(queue) = queue {
+        let worker = Worker {
+            archive: settings.archive.clone(),
+            queue,
+            bell: app.bell.clone(),
+            program: settings.program.clone(),
+            stop: stop.clone(),
+            trouble,
+        };
+        threads.push(spawn("worker", Box::new(move || worker.work()))?);
+    }
+    Ok(threads)
+}
+
+/// Hands the state of each moment to the viewers, if there are any.
+fn follow(app: &App, is_over: &AtomicBool) {
+    while !is_over.load(Ordering::Acquire) {
+        std::thread::sleep(NOW_EVERY);
+        if app.now.receiver_count() > 0 {
+            app.now.send_replace(Arc::new(Shown::new(app.monitor.look())));
+        }
+    }
+}
+
+/// Routes of all pages and documents.
+pub(crate) fn router(app: &Arc<App>) -> Router {
+    let css = || async { asset("text/css; charset=utf-8", include_str!("../assets/style.css")) };
+    let script = || async { asset("text/javascript; charset=utf-8", include_str!("../assets/page.js")) };
+    Router::new()
+        .route("/", get(pages::home))
+        .route("/events", get(api::page_events))
+        .route("/queue/{id}", get(pages::entry))
+        .route("/queue/{id}/{action}", post(pages::act))
+        .route("/runs", get(pages::runs))
+        .route("/runs/{id}", get(pages::run))
+        .route("/runs/{id}/about", get(pages::about))
+        .route("/runs/{id}/delete", post(pages::delete))
+        .route("/compare", get(pages::compare))
+        .route("/hosts", get(pages::hosts))
+        .route("/plans/new", get(pages::plan_form).post(pages::plan))
+        .route("/login", get(pages::login_form).post(pages::login))
+        .route("/assets/style.css", get(css))
+        .route("/assets/page.js", get(script))
+        .route("/api/v1/queue", get(api::queue).post(api::submit))
+        .route("/api/v1/queue/{id}", get(api::entry))
+        .route("/api/v1/queue/{id}/plan", get(api::entry_plan))
+        .route("/api/v1/queue/{id}/output", get(api::entry_output))
+        .route("/api/v1/queue/{id}/{action}", post(api::act))
+        .route("/api/v1/runs", get(api::runs))
+        .route("/api/v1/runs/{id}", get(api::run).delete(api::remove))
+        .route("/api/v1/compare", get(api::compare))
+        .route("/api/v1/hosts", get(api::hosts))
+        .route("/api/v1/events", get(api::events))
+        .route("/api/v1/plans/check", post(api::plan_check))
+        .route("/openapi.json", get(api::openapi))
+        .route("/metrics", get(metrics::metrics))
+        .route("/healthz", get(api::healthz))
+        .fallback(nothing)
+        .method_not_allowed_fallback(not_so)
+        .layer(from_fn_with_state(app.clone(), guard))
+        .with_state(app.clone())
+}
+
+async fn nothing(uri: Uri) -> Response {
+    error(format_of(&uri), StatusCode::NOT_FOUND, "there is no such page")
+}
+
+async fn not_so(uri: Uri) -> Response {
+    error(format_of(&uri), StatusCode::METHOD_NOT_ALLOWED, "this address takes another method")
+}

@@ -1,0 +1,49 @@
+//! Settings of the server.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use archive::Archive;
+
+use crate::error::ServeError;
+
+/// Files of a certificate and its key, in PEM.
+#[derive(Debug, Clone)]
+pub struct TlsFiles {
+    /// Certificate chain.
+    pub cert: PathBuf,
+    /// Private key.
+    pub key: PathBuf,
+}
+
+/// Settings of the server.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The archive.
+    pub archive: Archive,
+    /// Address to listen on.
+    pub listen: SocketAddr,
+    /// Whether plans may be submitted, and are run.
+    pub queue: bool,
+    /// Certificate and key; required off loopback.
+    pub tls: Option<TlsFiles>,
+    /// File of tokens and their roles.
+    pub token_file: Option<PathBuf>,
+    /// Certificates that sign those of clients.
+    pub client_ca: Option<PathBuf>,
+    /// Host names, besides those of loopback, under which a browser may reach the server.
+    pub names: Vec<String>,
+    /// Program that conducts the entries of the queue: this one.
+    pub program: PathBuf,
+}
+
+impl Settings {
+    /// Refuses an address that other machines reach without encryption and a credential.
+    pub(crate) fn check(&self) -> Result<(), ServeError> {
+        let has_credential = self.token_file.is_some() || self.client_ca.is_some();
+        if self.listen.ip().is_loopback() || (self.tls.is_some() && has_credential) {
+            return Ok(());
+        }
+        Err(ServeError::Open { listen: self.listen })
+    }
+}

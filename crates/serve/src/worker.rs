@@ -1,0 +1,280 @@
+//! Conducts the entries of the queue, one at a time, each as a process of this program.
+
+use std::fs;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+
+use archive::{Archive, Entry, Queue, QueueError, QueueState, Wish};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use record::clock::WallAnchor;
+use record::run::RunId;
+
+use crate::situation::{Last, Next, Situation, Verb, Why, next, situation};
+
+/// Interval between two looks at a process.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// Interval between two looks at an idle queue: an entry's earliest start may come.
+const IDLE: Duration = Duration::from_secs(1);
+/// Pause after an error of the archive, such as a full disk.
+const AFTER_ERROR: Duration = Duration::from_secs(5);
+/// Longest part of a process's output that becomes the reason of a failure.
+const REASON_LENGTH_MAX: usize = 600;
+
+/// Wakes the worker when the queue changes.
+#[derive(Debug, Default)]
+pub(crate) struct Bell {
+    rung: Mutex<bool>,
+    condition: Condvar,
+}
+
+impl Bell {
+    /// Wakes the worker.
+    pub(crate) fn ring(&self) {
+        *self.rung.lock().expect(LOCK) = true;
+        self.condition.notify_all();
+    }
+
+    fn wait(&self, at_most: Duration) {
+        let rung = self.rung.lock().expect(LOCK);
+        let (mut rung, _) = self.condition.wait_timeout_while(rung, at_most, |rung| !*rung).expect(LOCK);
+        *rung = false;
+    }
+}
+
+const LOCK: &str = "no thread panics with this lock";
+
+/// Urgency of the server's end: 0 not at all, 1 after the current trial, 2 at once.
+pub(crate) type StopLevel = Arc<dyn Fn() -> u8 + Send + Sync>;
+
+/// The worker of a queue.
+pub(crate) struct Worker {
+    pub(crate) archive: Archive,
+    pub(crate) queue: Arc<Mutex<Queue>>,
+    pub(crate) bell: Arc<Bell>,
+    pub(crate) program: PathBuf,
+    pub(crate) stop: StopLevel,
+    /// Last error of the archive, for pages.
+    pub(crate) trouble: Arc<Mutex<Option<String>>>,
+}
+
+impl Worker {
+    /// Conducts entries until the server ends.
+    pub(crate) fn work(&self) {
+        while (self.stop)() == 0 {
+            let worked = self.one();
+            let trouble = worked.as_ref().err().map(ToString::to_string);
+            *self.trouble.lock().expect(LOCK) = trouble;
+            match worked {
+                Ok(true) => {}
+                Ok(false) => self.bell.wait(IDLE),
+                Err(_) => self.bell.wait(AFTER_ERROR),
+            }
+        }
+    }
+
+    /// Conducts the current entry, or the next one; `false` if there is nothing to do.
+    fn one(&self) -> Result<bool, QueueError> {
+        let now = WallAnchor::now();
+        let found = {
+            let mut queue = self.queue();
+            match queue.current()? {
+                Some(entry) => Some(entry),
+                None => match queue.next(now.unix_ns)? {
+                    Some(entry) => Some(queue.begin(entry.id, RunId::fresh(now))?),
+                    None => None,
+                },
+            }
+        };
+        let Some(entry) = found else { return Ok(false) };
+        self.conduct(&entry)?;
+        Ok(true)
+    }
+
+    fn conduct(&self, entry: &Entry) -> Result<(), QueueError> {
+        let run = entry.run.expect("an entry that has begun has a run");
+        let (mut last, mut deaths) = (Last::Nothing, 0);
+        loop {
+            let found = situation(&self.archive, run)?;
+            let wish = self.queue().entry(entry.id)?.wish;
+            match next(found, wish, last, (self.stop)() > 0, deaths) {
+                Next::Start(verb) => {
+                    let code = self.attend(self.start(entry.id, run, verb)?, entry.id)?;
+                    self.wait_for_lock(run);
+                    deaths += u32::from(code.is_none());
+                    last = Last::Own { verb, code };
+                }
+                Next::Watch(pid) => {
+                    self.watch(entry.id, run, pid)?;
+                    if (self.stop)() > 0 && self.archive.is_held(run) {
+                        return Ok(());
+                    }
+                    deaths += 1;
+                    last = Last::Watched;
+                }
+                Next::Leave => return Ok(()),
+                Next::End(state, why) => return self.end(entry.id, state, why, last),
+            }
+        }
+    }
+
+    fn end(&self, id: RunId, state: QueueState, why: Why, last: Last) -> Result<(), QueueError> {
+        let code = if let Last::Own { code, .. } = last { code } else { None };
+        let mut queue = self.queue();
+        let reason = match why {
+            Why::Wanted => None,
+            Why::Stopped => {
+                Some("its process was stopped by a signal, or by the plan's budget of time".to_owned())
+            }
+            Why::Killed => Some("its process was killed three times".to_owned()),
+            Why::Error => Some(reason_in(&queue.output_text(id))),
+        };
+        queue.end(id, state, code, reason.as_deref())
+    }
+
+    fn start(&self, id: RunId, run: RunId, verb: Verb) -> Result<Child, QueueError> {
+        let (folder, output) = {
+            let queue = self.queue();
+            (queue.workplace(id)?, queue.output(id)?)
+        };
+        let unstarted = |source| archive::ArchiveError::Unreadable { path: self.program.clone(), source };
+        let mut command = Command::new(&self.program);
+        command.arg("--archive").arg(self.archive.dir());
+        match verb {
+            Verb::Run => command.arg("run").arg(folder.join("plan.toml")).arg("--as").arg(run.to_string()),
+            Verb::Resume => command.arg("resume").arg(run.to_string()),
+        };
+        command.arg("--wait").current_dir(&folder).stdin(Stdio::null());
+        command.stderr(output.try_clone().map_err(unstarted)?).stdout(output);
+        // The result of a queue's entry is not the step that this server runs in.
+        command.env_remove("GITHUB_ACTIONS").env_remove("GITHUB_STEP_SUMMARY");
+        // Ctrl-C in the server's terminal reaches the process through the server only, once.
+        command.process_group(0);
+        Ok(command.spawn().map_err(unstarted)?)
+    }
+
+    /// Waits for a process that this server started, and passes on requests of users and signals; returns its
+    /// exit code, `None` if a signal killed it.
+    fn attend(&self, mut child: Child, id: RunId) -> Result<Option<i32>, QueueError> {
+        let mut urged = Urged::default();
+        loop {
+            match child.try_wait() {
+                Ok(None) => {}
+                Ok(Some(status)) => return Ok(if status.signal().is_some() { None } else { status.code() }),
+                Err(_) => return Ok(None),
+            }
+            urged.up_to(self.urgency(id)?, child.id());
+            self.bell.wait(LOOK_EVERY);
+        }
+    }
+
+    /// Waits for a process that this server did not start.
+    fn watch(&self, id: RunId, run: RunId, pid: Option<u32>) -> Result<(), QueueError> {
+        let mut urged = Urged::default();
+        while self.archive.is_held(run) {
+            if let Some(pid) = pid.filter(|pid| conducts(*pid, run)) {
+                urged.up_to(self.urgency(id)?, pid);
+            } else if (self.stop)() > 0 {
+                // It cannot be told; the next server watches it.
+                return Ok(());
+            }
+            self.bell.wait(LOOK_EVERY);
+        }
+        Ok(())
+    }
+
+    fn urgency(&self, id: RunId) -> Result<u8, QueueError> {
+        let wish = self.queue().entry(id)?.wish;
+        let wished = match wish {
+            None => 0,
+            Some(Wish::Pause) => 1,
+            Some(Wish::Cancel) => 2,
+        };
+        Ok(wished.max((self.stop)()))
+    }
+
+    /// Waits until no child of the ended process has the journal: a child that is about to execute a program
+    /// has it for a moment.
+    fn wait_for_lock(&self, run: RunId) {
+        for _ in 0..100 {
+            if !self.archive.is_held(run) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().expect(LOCK)
+    }
+}
+
+/// Signals that a process got: the first asks it to end after the current trial, the second at once.
+#[derive(Debug, Default)]
+struct Urged(u8);
+
+impl Urged {
+    fn up_to(&mut self, level: u8, pid: u32) {
+        let Ok(pid) = i32::try_from(pid) else { return };
+        while self.0 < level.min(2) {
+            // Two signals of one kind that arrive together count as one.
+            let signal = if self.0 == 0 { Signal::SIGTERM } else { Signal::SIGINT };
+            let _ = kill(Pid::from_raw(pid), signal);
+            self.0 += 1;
+        }
+    }
+}
+
+/// Whether a process conducts that bake-off: the journal may name a process that ended, and its number may be
+/// that of another by now.
+fn conducts(pid: u32, run: RunId) -> bool {
+    let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let run = run.to_string();
+    command.split(|byte| *byte == 0).any(|word| word == run.as_bytes())
+}
+
+/// Last lines of an output, as a reason.
+fn reason_in(output: &str) -> String {
+    let lines: Vec<&str> = output.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let told = lines.iter().rev().find(|line| line.starts_with("bakeoff: ")).or(lines.last());
+    let told = told.map_or("its process ended with an error and printed nothing", |line| line);
+    told.trim_start_matches("bakeoff: ").chars().take(REASON_LENGTH_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_of_a_failure_is_what_the_process_said_last() {
+        assert_eq!(reason_in("note: x\nbakeoff: no such table\n  3/6 trials\n"), "no such table");
+        assert_eq!(reason_in("killed\n\n"), "killed");
+        assert!(reason_in("").contains("printed nothing"));
+        assert_eq!(reason_in(&"x".repeat(5_000)).len(), REASON_LENGTH_MAX);
+    }
+
+    #[test]
+    fn only_a_process_with_the_runs_id_is_signalled() {
+        let run = RunId::fresh(WallAnchor::now());
+        assert!(!conducts(std::process::id(), run));
+        let mut child = Command::new("sh")
+            .args(["-c", "read x", &run.to_string()])
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        assert!(conducts(child.id(), run));
+        drop(child.stdin.take());
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn the_situation_of_a_run_that_the_archive_lacks_is_its_beginning() {
+        let folder = tempfile::tempdir().unwrap();
+        let archive = Archive::open(folder.path()).unwrap();
+        let found = situation(&archive, RunId::fresh(WallAnchor::now())).unwrap();
+        assert_eq!(found, Situation::NotBegun);
+    }
+}

@@ -1,0 +1,175 @@
+// A user's way through the pages of `bakeoff serve`, in chromium. See scripts/check-serve.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+
+const require = createRequire(`${process.env.TOOLS}/`);
+const { chromium } = require("playwright-core");
+const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
+const url = process.env.URL.replace(/\/$/, "");
+const shots = process.env.SHOTS;
+
+const PLAN = (title, blocks) => `schema = 1
+title = "${title}"
+[factors.rate]
+values = [200, 400]
+level = "sub-plot"
+[design]
+blocks = ${blocks}
+[load]
+target = "null:"
+threads = 1
+rate = "{rate}"
+[phases]
+prepare = "none"
+warm-up = { min = "100ms" }
+measure = { time = "1500ms", interval = "500ms" }
+`;
+
+const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"] });
+const problems = [];
+let checks = 0;
+
+async function open(options) {
+  const context = await browser.newContext(options);
+  const page = await context.newPage();
+  page.on("console", (message) => { if (["error", "warning"].includes(message.type())) problems.push(`console: ${message.text()}`); });
+  page.on("pageerror", (error) => problems.push(`script: ${error.message}`));
+  page.on("request", (request) => {
+    if (!request.url().startsWith(url) && !request.url().startsWith("data:")) problems.push(`request to ${request.url()}`);
+  });
+  return { context, page };
+}
+
+// axe-core is evaluated by the debugger, which the policy of the pages does not bind.
+async function accessible(page, name) {
+  await page.evaluate(axe);
+  const found = await page.evaluate(async () => {
+    const result = await globalThis.axe.run(document, { resultTypes: ["violations"] });
+    return result.violations.map((v) => `${v.id} (${v.nodes.length}): ${v.nodes[0].html.slice(0, 120)} ${v.nodes[0].failureSummary?.slice(0, 200)}`);
+  });
+  found.forEach((violation) => problems.push(`axe: ${name}: ${violation}`));
+  checks += 1;
+}
+
+async function fits(page, name) {
+  const [width, view] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
+  if (width > view) problems.push(`${name}: ${width} px wide in a window of ${view} px`);
+}
+
+// The way of a user with a mouse.
+{
+  const { context, page } = await open({ viewport: { width: 1280, height: 900 } });
+  await page.goto(`${url}/plans/new`);
+  await page.fill("#plan", PLAN("wrong", 2).replace("blocks", "blocs"));
+  await page.waitForSelector("#problems li");
+  assert.match(await page.textContent("#problems"), /7:1: unknown key `blocs`/);
+  await accessible(page, "a plan with a fault");
+  await page.screenshot({ path: `${shots}/plan-fault.png`, fullPage: true });
+  await page.fill("#plan", PLAN("two rates of nothing", 8));
+  await page.waitForSelector("#problems p.good");
+  await page.click("text=Submit");
+  await page.waitForURL(/\/queue\//);
+  await accessible(page, "entry");
+  await page.screenshot({ path: `${shots}/entry.png`, fullPage: true });
+  await page.goto(`${url}/`);
+  await page.waitForFunction(() => document.getElementById("live-state").textContent === "Live");
+  await page.waitForSelector(".order .sealed, .order .invalid", { timeout: 60_000 });
+  await page.waitForSelector("dl.numbers", { timeout: 30_000 });
+  await page.screenshot({ path: `${shots}/home-live.png`, fullPage: true });
+  await accessible(page, "home");
+  await page.click("button[aria-label='pause two rates of nothing']");
+  await page.waitForFunction(() => /paused/.test(document.body.textContent), null, { timeout: 60_000 });
+  await page.screenshot({ path: `${shots}/home-paused.png`, fullPage: true });
+  await page.click("button[aria-label='resume two rates of nothing']");
+  await page.waitForSelector(".order", { timeout: 60_000 });
+  await page.click("button[aria-label='cancel two rates of nothing']");
+  await page.waitForFunction(() => /cancelled/.test(document.body.textContent), null, { timeout: 60_000 });
+  await page.goto(`${url}/runs?kind=load`);
+  await page.check("tbody tr:nth-child(1) input[type=checkbox]");
+  await page.check("tbody tr:nth-child(2) input[type=checkbox]");
+  await page.click("text=Compare the ticked runs");
+  await page.waitForURL(/\/compare/);
+  assert.match(await page.textContent("main"), /response p99/);
+  await page.screenshot({ path: `${shots}/compare.png`, fullPage: true });
+  await accessible(page, "compare");
+  await page.goto(`${url}/runs?kind=load`);
+  const name = await page.textContent("tbody tr:nth-child(1) td:nth-child(2) a");
+  await page.click("tbody tr:nth-child(1) td:nth-child(2) a");
+  await page.click("text=Remove this run");
+  await accessible(page, "about");
+  await page.fill("input[name=confirm]", name);
+  await page.click("button.danger");
+  await page.waitForURL(`${url}/runs`);
+  assert.ok(!(await page.textContent("main")).includes(name), "the removed run is gone");
+  await page.goto(`${url}/runs`);
+  await page.click("tbody th a");
+  await page.waitForSelector("h1");
+  await page.screenshot({ path: `${shots}/run.png` });
+  await context.close();
+}
+
+// By keyboard alone: a visible focus on each stop, and a plan submitted.
+{
+  const { context, page } = await open({ viewport: { width: 1000, height: 800 } });
+  await page.goto(`${url}/`);
+  await page.keyboard.press("Tab");
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), "Skip to the content");
+  const until = async (test, limit = 60) => {
+    for (let i = 0; i < limit; i += 1) {
+      await page.keyboard.press("Tab");
+      const [text, outline] = await page.evaluate(() => [
+        document.activeElement.id || document.activeElement.textContent.trim(), getComputedStyle(document.activeElement).outlineStyle,
+      ]);
+      if (outline === "none") problems.push(`no visible focus on ${text}`);
+      if (test(text)) return;
+    }
+    throw new Error("the keyboard does not reach it");
+  };
+  await until((text) => text === "New plan");
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/plans\/new/);
+  await until((text) => text === "plan");
+  await page.keyboard.insertText(PLAN("by keyboard", 2));
+  await until((text) => text === "Submit");
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/\/queue\//);
+  await context.close();
+}
+
+// Dark, and on a telephone.
+for (const [name, options] of [
+  ["dark", { colorScheme: "dark", viewport: { width: 1280, height: 900 } }],
+  ["phone", { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true }],
+  ["phone-dark", { colorScheme: "dark", viewport: { width: 390, height: 844 }, isMobile: true }],
+]) {
+  const { context, page } = await open(options);
+  for (const path of ["/", "/runs", "/plans/new", "/hosts", "/nothing"]) {
+    await page.goto(`${url}${path}`).catch(() => {});
+    const of = `${name}${path.replaceAll("/", "-")}`;
+    await fits(page, of);
+    await accessible(page, of);
+    await page.screenshot({ path: `${shots}/${of}.png`, fullPage: true });
+  }
+  await context.close();
+}
+
+// Without script.
+{
+  const { context, page } = await open({ javaScriptEnabled: false, viewport: { width: 1000, height: 800 } });
+  await page.goto(`${url}/plans/new`);
+  await page.fill("#plan", "schema = 2");
+  await page.click("text=Submit");
+  await page.waitForSelector("#problems li");
+  assert.match(await page.textContent("#problems"), /\d+:\d+/);
+  await page.goto(`${url}/`);
+  assert.match(await page.textContent("main"), /by keyboard/);
+  await context.close();
+}
+
+await browser.close();
+// The page that does not exist is reported as such, and a refused plan too; nothing else is.
+const left = problems.filter((text) => !/status of (404|422)/.test(text));
+left.forEach((text) => console.error(text));
+console.log(`${checks} pages checked by axe-core, ${left.length} problems`);
+process.exit(left.length === 0 ? 0 : 1);
