@@ -209,6 +209,44 @@ fn check_attempts(bakeoff: &Bakeoff) -> usize {
     failed
 }
 
+/// The plan with everything that a trial may have: rates that are found first, instruments in half of the
+/// blocks, values of the server, a configuration file.
+fn plan_in_full(nonce: &str) -> String {
+    let text = plan(nonce)
+        .replace("threads = \"{threads}\"", "threads = \"{threads}\"\nrate    = [\"10%\"]")
+        .replace("[phases]", "[server.files]\nnote = \"{name}\"\n[phases]");
+    format!(
+        "{text}\n[observe]\ninstruments = [\"cpu\", \"memory\"]\ncontrol_arm = true\n[values.note]\nrun = \"echo x \
+         1\"\nwhen = \"interval\"\n"
+    )
+}
+
+#[test]
+fn killed_at_any_moment_a_plan_in_full_keeps_its_rates_and_measures_every_trial_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (dir, file) = (folder.path().join("archive"), folder.path().join("plan.toml"));
+    let nonce = format!("4000.1{}", std::process::id());
+    std::fs::write(&file, plan_in_full(&nonce)).unwrap();
+    let (dir, file) = (dir.to_str().unwrap(), file.to_str().unwrap());
+    let (bakeoffs, _) = kill_and_resume(dir, file, &nonce, kills_wanted() / 2);
+    let archive = Archive::open(Path::new(dir)).unwrap();
+    for id in &bakeoffs {
+        check_no_remains(dir, *id);
+        let bakeoff = archive.bakeoff(*id).unwrap();
+        check_attempts(&bakeoff);
+        // One rate for each number of threads, whichever process measured.
+        let mut rates: std::collections::BTreeMap<&str, std::collections::BTreeSet<u64>> = Default::default();
+        for run in bakeoff.attempts.iter().filter_map(|a| a.run.as_ref()) {
+            let per_s = run.load.as_ref().unwrap().settings.pace.per_s().unwrap();
+            rates.entry(&run.header.labels["threads"]).or_default().insert(per_s.to_bits());
+        }
+        assert!(rates.values().all(|of_threads| of_threads.len() == 1), "{rates:?}");
+        let journal = std::fs::read_to_string(format!("{dir}/bakeoffs/{id}/events.jsonl")).unwrap();
+        assert_eq!(journal.matches("\"step\":\"rate-found\"").count(), 2, "{journal}");
+    }
+    assert_eq!(living_with(&[nonce]), [], "no server, wrapper or helper is left");
+}
+
 #[test]
 fn killed_at_any_moment_every_trial_is_sealed_exactly_once_and_nothing_is_left() {
     let wanted = kills_wanted();
