@@ -267,7 +267,8 @@ fn archived_runs_are_compared_by_label_with_what_differs_first() {
         "{}",
         ended.out
     );
-    assert!(ended.out.starts_with("The sides do not differ"), "{}", ended.out);
+    assert!(ended.out.starts_with("what differs\n"), "{}", ended.out);
+    assert!(ended.out.contains("recorded: sleep 0.1 (build=old), sleep 0.01 (build=new)"), "{}", ended.out);
     assert!(!ended.out.contains("one side after the other"), "{}", ended.out);
     let json = lab.json(&["compare", "build=old", "build=new"]);
     let time =

@@ -62,6 +62,9 @@ impl Properties {
         self.add_environment(&run.environment);
         self.note("bakeoff", &run.header.tool_version);
         self.note("kind of run", run.header.kind.word());
+        if run.recorded.is_some() {
+            self.note("recorded", &run.header.title);
+        }
         if let Some(load) = &run.load {
             for (name, value) in load_settings(&load.settings).into_iter().filter(|(name, _)| *name != "seed")
             {

@@ -362,6 +362,8 @@ mod tests {
 
     #[test]
     fn a_process_that_the_command_leaves_behind_is_counted_and_ended() {
+        let _alone = strays::alone();
+        strays::adopt().unwrap();
         let ran = run("sleep 1000 & sleep 1000 & exit 0");
         assert_eq!((ran.left, ran.end), (2, CommandEnd::Code(0)));
         assert_eq!(run("true &").end, CommandEnd::Code(0));

@@ -66,6 +66,7 @@ fn text(args: &Args) -> anyhow::Result<String> {
     let cli = Cli::try_parse_from(line()).map_err(refused)?;
     let mut command = Cli::command();
     let matches = command.try_get_matches_from_mut(line()).map_err(refused)?;
+    let definition = command.find_subcommand(&words[0]).expect("it was just read").clone();
     match (&cli.command, matches.subcommand()) {
         (crate::cli::Command::Load(load), Some((_, matches))) => {
             let target = load.target().expose().to_owned();
@@ -78,7 +79,7 @@ fn text(args: &Args) -> anyhow::Result<String> {
                 target,
                 given: given(matches),
                 observe: observed(matches),
-                left_out: left_out(matches, &["target", "title", "observe"]),
+                left_out: left_out(&definition, matches, &["target", "title", "observe"]),
             }))
         }
         (crate::cli::Command::Compare(compare), Some((_, matches))) => {
@@ -90,6 +91,7 @@ fn text(args: &Args) -> anyhow::Result<String> {
                 commands,
                 reference: expanded.reference,
                 left_out: left_out(
+                    &definition,
                     matches,
                     &["commands", "reference", "parameter_list", "parameter_scan", "title"],
                 ),
@@ -138,20 +140,18 @@ fn observed(matches: &ArgMatches) -> Option<Vec<String>> {
 }
 
 /// The given options that a plan has no place for.
-fn left_out(matches: &ArgMatches, placed: &[&str]) -> Vec<String> {
+fn left_out(definition: &clap::Command, matches: &ArgMatches, placed: &[&str]) -> Vec<String> {
     let of_load = given(matches);
     let has_place = |id: &str| {
-        placed.contains(&id)
-            || of_load.iter().any(|(setting, _)| setting.name == id || format!("{}s", setting.name) == id)
+        let is_setting = |setting: &Setting| setting.name == id || format!("{}s", setting.name) == id;
+        placed.contains(&id) || of_load.iter().any(|(setting, _)| is_setting(setting))
     };
-    // Groups have ids too, and no option.
-    let is_option = |id: &str| !id.chars().next().is_some_and(char::is_uppercase);
-    let mut told: Vec<String> = on_the_line(matches)
-        .filter(|id| is_option(id) && !has_place(id))
-        .map(|id| {
-            format!("--{} {}", id.replace('_', "-"), texts(matches, id).join(" ")).trim_end().to_owned()
-        })
-        .collect();
-    told.sort_unstable();
-    told
+    let on_the_line: Vec<&str> = on_the_line(matches).collect();
+    let is_left_out = |id: &str| on_the_line.contains(&id) && !has_place(id);
+    let arguments = definition.get_arguments().filter(|argument| is_left_out(argument.get_id().as_str()));
+    let told = arguments.filter_map(|argument| {
+        let values = texts(matches, argument.get_id().as_str()).join(" ");
+        Some(format!("--{} {values}", argument.get_long()?).trim_end().to_owned())
+    });
+    told.collect()
 }
