@@ -97,7 +97,18 @@ fn an_import_is_a_run_like_any_other_and_is_stored_once() {
 fn own_runs_have_their_metrics_and_invalid_ones_are_counted() {
     let lab = Lab::new();
     for _ in 0..2 {
-        lab.run(&["load", "null:", "--rate", "2000", "--time", "300ms", "--warmup", "0", "--observe", "none"]);
+        lab.run(&[
+            "load",
+            "null:",
+            "--rate",
+            "2000",
+            "--time",
+            "300ms",
+            "--warmup",
+            "0",
+            "--observe",
+            "none",
+        ]);
     }
     lab.run(&["record", "--", "true"]);
     let found = lab.json(&["history"]);
@@ -139,7 +150,7 @@ fn wrong_files_and_options_end_with_what_to_do() {
         (&["periods", &several, "--metric", "c"], 2, "there is no `c`, only `a`, `b`"),
         (&["periods", &several, "--metric", "a", "--zone", "Mars/Base"], 2, "no time zone `Mars/Base`"),
         (&["periods", "/no/such.csv"], 2, "there is no file"),
-        (&["aa"], 2, "simulate"),
+        (&["aa"], 2, "PLAN"),
         (&["aa", "--simulate", "0"], 2, "0"),
         (&["aa", "/no/plan.toml"], 2, "/no/plan.toml"),
     ] {

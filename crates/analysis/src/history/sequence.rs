@@ -54,15 +54,8 @@ impl Sense {
 }
 
 /// Facts of a machine. A difference in one of them is a known break.
-const MACHINE: [&str; 7] = [
-    "cpu.model",
-    "cpu.count",
-    "cpu.sockets",
-    "cpu.cores",
-    "memory.bytes",
-    "numa.nodes",
-    "kernel.release",
-];
+const MACHINE: [&str; 7] =
+    ["cpu.model", "cpu.count", "cpu.sockets", "cpu.cores", "memory.bytes", "numa.nodes", "kernel.release"];
 
 /// Sorts values into histories, and finds the changes of each.
 ///
@@ -90,7 +83,9 @@ fn history(key: Key, points: Vec<Point>, rules: Rules) -> History {
             untested += to - from;
             continue;
         }
-        found.extend(of_stretch(&points[from..to], rules).into_iter().map(|c| Change { at: from + c.at, ..c }));
+        found.extend(
+            of_stretch(&points[from..to], rules).into_iter().map(|c| Change { at: from + c.at, ..c }),
+        );
     }
     for i in 0..found.len() {
         let neighbor = |at: Option<usize>, or: usize| at.unwrap_or(or);

@@ -31,7 +31,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = super::aa::probability)]
     alpha: f64,
 
-    /// Time zone of the clock that daily and weekly cycles follow, such as Europe/Berlin; by default this machine's
+    /// Time zone of daily and weekly cycles, such as Europe/Berlin; by default that of this machine
     #[arg(long, value_name = "ZONE")]
     zone: Option<String>,
 
@@ -71,7 +71,9 @@ pub(crate) fn zone(name: Option<&str>) -> anyhow::Result<(TimeZone, String)> {
         return Ok((zone, name));
     };
     let found = TimeZone::get(name);
-    let found = found.map_err(|_| format!("--zone: there is no time zone `{name}`: expected a name such as Europe/Berlin or UTC"));
+    let found = found.map_err(|_| {
+        format!("--zone: there is no time zone `{name}`: expected a name such as Europe/Berlin or UTC")
+    });
     Ok((found.ends_with(Exit::Usage)?, name.to_owned()))
 }
 
@@ -96,7 +98,9 @@ fn read(source: &str, zone: &TimeZone, global: &Global) -> anyhow::Result<Series
     let archive = global.archive().with_context(|| format!("{source} is not a file; looking for a run"))?;
     let id = runs::find(&archive, source)?;
     if archive.is_bakeoff(id) {
-        return Err(Exit::Usage.with(format!("{id} is a bake-off: name one of its runs (`bakeoff runs list --all`)")));
+        return Err(
+            Exit::Usage.with(format!("{id} is a bake-off: name one of its runs (`bakeoff runs list --all`)"))
+        );
     }
     Ok(analysis::over_time(&archive.run(id)?))
 }

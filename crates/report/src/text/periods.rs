@@ -81,8 +81,12 @@ fn answer(found: &Cycles, alpha: f64, zone: &str) -> String {
         if let Some(no_period) = no_period {
             return format!("cannot tell: {}", no_period.why);
         }
-        let unknown: Vec<String> =
-            found.cannot_tell.iter().filter_map(|c| c.period_s.as_ref().ok()).map(|s| long_span(*s)).collect();
+        let unknown: Vec<String> = found
+            .cannot_tell
+            .iter()
+            .filter_map(|c| c.period_s.as_ref().ok())
+            .map(|s| long_span(*s))
+            .collect();
         let but = match unknown[..] {
             [] => String::new(),
             _ => format!("; cannot tell about {}", list(&unknown)),
