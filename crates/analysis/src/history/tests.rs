@@ -198,7 +198,11 @@ fn short_stretches_are_counted_and_one_time_counts_once() {
     assert_eq!((found[0].untested, found[0].points.len()), (10, 10));
     let twice = vec![point(1, 1.0, &[]), point(1, 2.0, &[])];
     let found = histories(twice, RULES);
-    assert_eq!((found[0].points.len(), found[0].points[0].value), (1, 2.0));
+    assert_eq!((found[0].points.len(), found[0].points[0].value), (1, 1.5), "of one run: the mean");
+    let mut later = point(1, 3.0, &[]);
+    later.point.run = RunId::new(record::clock::WallAnchor { monotonic_ns: 0, unix_ns: 9 }, 2);
+    let found = histories(vec![point(1, 1.0, &[]), later], RULES);
+    assert_eq!((found[0].points.len(), found[0].points[0].value), (1, 3.0), "of two runs: the later");
     assert!(histories(Vec::new(), RULES).is_empty());
 }
 

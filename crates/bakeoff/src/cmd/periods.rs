@@ -109,7 +109,11 @@ fn read(source: &str, zone: &TimeZone, global: &Global) -> anyhow::Result<Series
 pub(crate) fn text(source: &str) -> anyhow::Result<String> {
     let read = if source == "-" {
         let mut text = String::new();
-        io::stdin().take(text_file::DOCUMENT_BYTES_MAX).read_to_string(&mut text).map(|_| text)
+        let max = text_file::DOCUMENT_BYTES_MAX;
+        io::stdin().take(max + 1).read_to_string(&mut text).and_then(|bytes| {
+            let why = || format!("it has more than {max} bytes, the most that such a file may have");
+            if bytes as u64 > max { Err(io::Error::other(why())) } else { Ok(text) }
+        })
     } else {
         text_file::read(source.as_ref(), text_file::DOCUMENT_BYTES_MAX)
     };
