@@ -8,7 +8,6 @@ use analysis::cycles::cycles_by_the_clock;
 use anyhow::Context as _;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use record::quantity::ratio;
 
 use crate::cmd::{Global, print_json, runs};
 use crate::confine::Reader;
@@ -131,14 +130,15 @@ fn of_table(text: &str, name: &str, zone: &TimeZone) -> anyhow::Result<Series> {
 }
 
 fn chosen(mut series: Series, args: &Args) -> anyhow::Result<(String, Vec<(f64, f64)>)> {
-    let names = || series.keys().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    let names: Vec<String> = series.keys().map(|name| format!("`{name}`")).collect();
+    let names = names.join(", ");
     match (&args.metric, series.len()) {
         (_, 0) => Err(Exit::Usage.with(format!("{} has no numbers over time", args.source))),
         (None, 1) => Ok(series.pop_first().expect("there is one")),
-        (None, _) => Err(Exit::Usage.with(format!("--metric NAME is needed: one of {}", names()))),
+        (None, _) => Err(Exit::Usage.with(format!("--metric NAME is needed: one of {names}"))),
         (Some(name), _) => match series.remove_entry(name) {
             Some(found) => Ok(found),
-            None => Err(Exit::Usage.with(format!("--metric: there is no `{name}`, only {}", names()))),
+            None => Err(Exit::Usage.with(format!("--metric: there is no `{name}`, only {names}"))),
         },
     }
 }
