@@ -52,7 +52,7 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "\
 Examples:
   bakeoff aa --simulate 1000            the rule of judgement alone, in a second
-  bakeoff aa plan.toml --times 20       this machine, server and plan: at most 5 % should get a verdict
+  bakeoff aa plan.toml --times 20       the plan on this machine: at most 5 % may get a verdict
 
 A rate needs many bake-offs: with none false of 5, up to 52 % are possible; of 60, up to 6 %.
 Exit code 1: the rate is above the promise for certain; 3: no bake-off could be judged.";

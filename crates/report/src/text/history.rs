@@ -88,7 +88,9 @@ fn one(
     chart(out, history, style)?;
     let (from, to) = (date_time(first.at_unix_ns), date_time(last.at_unix_ns));
     paragraph(out, &format!("{} from {from} to {to}.", plural(history.points.len(), "run")), 2, style)?;
-    levels(history, name).write(out, style)?;
+    if !history.changes.is_empty() {
+        levels(history, name).write(out, style)?;
+    }
     for (number, change) in history.changes.iter().enumerate() {
         suspects(out, number + 1, change, style)?;
     }
