@@ -168,7 +168,8 @@ pub fn cycles_by_the_clock(points: &[(f64, f64)], alpha: f64, offset_s: &dyn Fn(
     let one_offset = offsets.windows(2).all(|w| w[0].total_cmp(&w[1]).is_eq());
     let span_s = found.span_s;
     let clock_of = |cycle: &Cycle| {
-        let is_near = |clock: &Clock| (span_s / cycle.period_s - span_s / clock.length_s()).abs() <= SAME / 2.0;
+        let is_near =
+            |clock: &Clock| (span_s / cycle.period_s - span_s / clock.length_s()).abs() <= SAME / 2.0;
         Clock::ALL.into_iter().find(is_near)
     };
     if one_offset {

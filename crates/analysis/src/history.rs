@@ -34,7 +34,7 @@ pub struct Point {
     pub version: Option<String>,
     /// The value.
     pub value: f64,
-    /// Its interval.
+    /// Interval of the value.
     pub interval: Maybe<(f64, f64)>,
     /// Facts of the run by name: machine, versions, plan, labels.
     pub facts: BTreeMap<String, String>,

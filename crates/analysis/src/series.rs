@@ -1,8 +1,11 @@
 //! Numbers over time, one series after another.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use record::series::Sample;
+
+use crate::history::SUBJECT_LABEL;
 
 /// One series: the values of one name with one set of labels on one machine.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,20 +33,33 @@ pub fn series(samples: &[Sample]) -> Vec<Series> {
     let mut sorted: BTreeMap<_, Vec<&Sample>> = BTreeMap::new();
     for sample in samples {
         assert!(sample.value.is_finite(), "{} is {}", sample.name, sample.value);
-        sorted.entry((&sample.name, &sample.host, &sample.labels)).or_default().push(sample);
+        let labels = of_series(&sample.labels);
+        sorted.entry((&sample.name, &sample.host, labels)).or_default().push(sample);
     }
-    sorted.into_values().map(of).collect()
+    sorted.into_iter().map(|((_, _, labels), samples)| of(samples, labels.into_owned())).collect()
+}
+
+/// Labels that distinguish a series. In an imported history the others describe a single value, such as its
+/// commit.
+fn of_series(labels: &str) -> Cow<'_, str> {
+    if !labels.contains(SUBJECT_LABEL) {
+        return labels.into();
+    }
+    match record::labels::read(labels).iter().find(|(name, _)| name == SUBJECT_LABEL) {
+        Some((name, subject)) => record::labels::written([(name.as_str(), subject.as_str())]).into(),
+        None => labels.into(),
+    }
 }
 
 /// - `samples`: of one series; at least one.
-fn of(mut samples: Vec<&Sample>) -> Series {
+fn of(mut samples: Vec<&Sample>, labels: String) -> Series {
     samples.sort_by_key(|s| s.t_ms);
     let only = || samples.iter().map(|s| s.value);
     let first = samples[0];
     Series {
         name: first.name.clone(),
         host: first.host.clone(),
-        labels: first.labels.clone(),
+        labels,
         mean: only().sum::<f64>() / samples.len() as f64,
         min: only().fold(f64::INFINITY, f64::min),
         max: only().fold(f64::NEG_INFINITY, f64::max),
@@ -72,6 +88,17 @@ mod tests {
         assert_eq!(told, [("a_ratio", "cpu=0", 1), ("a_ratio", "cpu=1", 1), ("b_per_s", "", 2)]);
         assert_eq!(found[2].points, [(1.0, 1.0), (2.0, 3.0)]);
         assert_eq!((found[2].mean, found[2].min, found[2].max), (2.0, 1.0, 3.0));
+    }
+
+    #[test]
+    fn values_of_an_imported_history_with_their_own_commits_are_one_series() {
+        let found = series(&[
+            sample(0, "time", "benchmark=sort%2C10,commit=a", 1.0),
+            sample(1, "time", "benchmark=sort%2C10,commit=b", 2.0),
+            sample(1, "time", "benchmark=hash,commit=b", 3.0),
+        ]);
+        let told: Vec<_> = found.iter().map(|s| (s.labels.as_str(), s.points.len())).collect();
+        assert_eq!(told, [("benchmark=hash", 1), ("benchmark=sort%2C10", 2)]);
     }
 
     #[test]

@@ -119,9 +119,8 @@ impl Archive {
         visit_all(&mut Reading { folder: &folder, manifest, into: &mut instruments })?;
         let series = match manifest.file(SERIES) {
             None => Vec::new(),
-            Some(_) => {
-                series::read_samples(&checked(&folder, manifest, SERIES)?).map_err(in_file(&folder, SERIES))?
-            }
+            Some(_) => series::read_samples(&checked(&folder, manifest, SERIES)?)
+                .map_err(in_file(&folder, SERIES))?,
         };
         if manifest.load.is_some() {
             latencies(&folder, manifest, each)?;

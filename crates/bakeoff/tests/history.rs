@@ -87,7 +87,8 @@ fn an_import_is_a_run_like_any_other_and_is_stored_once() {
     assert_eq!((verified["verified"].as_u64(), verified["damaged"].as_u64()), (Some(2), Some(0)));
     assert_eq!(lab.json(&["runs", "reindex"])["same"], true);
     let run = first["run"].as_str().expect("an id");
-    assert_eq!(lab.json(&["runs", "show", run])["kind"], "import");
+    let shown = lab.json(&["runs", "show", run]);
+    assert_eq!((&shown["kind"], shown["series"].as_array().map(Vec::len)), (&"import".into(), Some(2)));
     let exported = lab.run(&["runs", "export", run, "--format", "csv"]);
     assert_eq!(exported.code, Some(0), "{}", exported.err);
     assert!(exported.out.contains("p99_ms"), "{}", exported.out);
@@ -97,7 +98,18 @@ fn an_import_is_a_run_like_any_other_and_is_stored_once() {
 fn own_runs_have_their_metrics_and_invalid_ones_are_counted() {
     let lab = Lab::new();
     for _ in 0..2 {
-        lab.run(&["load", "null:", "--rate", "2000", "--time", "300ms", "--warmup", "0", "--observe", "none"]);
+        lab.run(&[
+            "load",
+            "null:",
+            "--rate",
+            "2000",
+            "--time",
+            "300ms",
+            "--warmup",
+            "0",
+            "--observe",
+            "none",
+        ]);
     }
     lab.run(&["record", "--", "true"]);
     let found = lab.json(&["history"]);
@@ -139,7 +151,7 @@ fn wrong_files_and_options_end_with_what_to_do() {
         (&["periods", &several, "--metric", "c"], 2, "there is no `c`, only `a`, `b`"),
         (&["periods", &several, "--metric", "a", "--zone", "Mars/Base"], 2, "no time zone `Mars/Base`"),
         (&["periods", "/no/such.csv"], 2, "there is no file"),
-        (&["aa"], 2, "simulate"),
+        (&["aa"], 2, "PLAN"),
         (&["aa", "--simulate", "0"], 2, "0"),
         (&["aa", "/no/plan.toml"], 2, "/no/plan.toml"),
     ] {

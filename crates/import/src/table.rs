@@ -92,8 +92,11 @@ impl Heads {
         let is_value = |(i, name): &(usize, String)| {
             *i > 0 && !name.is_empty() && !labels.iter().any(|(column, _)| column == i)
         };
-        let metrics: Vec<(usize, String)> =
-            if long.is_some() { Vec::new() } else { names.into_iter().enumerate().filter(is_value).collect() };
+        let metrics: Vec<(usize, String)> = if long.is_some() {
+            Vec::new()
+        } else {
+            names.into_iter().enumerate().filter(is_value).collect()
+        };
         if long.is_none() && metrics.is_empty() {
             return Err(unexpected(row.cells[0].place, "no column of values", EXPECTED_HEADS));
         }
@@ -289,7 +292,8 @@ mod tests {
         let berlin = jiff::tz::TimeZoneDatabase::bundled().get("Europe/Berlin").unwrap();
         let text = "time,v\n2026-07-01 12:00:00,1\n2026-12-01 12:00,2\n2026-12-02,3\n";
         let read = read(text, &berlin).unwrap();
-        let hours: Vec<u64> = read.entries.iter().map(|e| e.at_unix_ns / 1_000_000_000 % 86_400 / 3_600).collect();
+        let hours: Vec<u64> =
+            read.entries.iter().map(|e| e.at_unix_ns / 1_000_000_000 % 86_400 / 3_600).collect();
         assert_eq!((hours, read.without_zone), (vec![10, 11, 23], 3));
     }
 
@@ -305,8 +309,11 @@ mod tests {
         assert!(wrong("time\n1\n").contains("no column of values"));
         assert!(wrong("time,v\n1,\"2\n").contains("a quote that does not end"));
         // A quoted break counts as a line.
-        assert!(wrong("time,run,v\n1,\"a\nb\",2\n2,c,x\n").starts_with("4:5: found `x`"), "{}",
-            wrong("time,run,v\n1,\"a\nb\",2\n2,c,x\n"));
+        assert!(
+            wrong("time,run,v\n1,\"a\nb\",2\n2,c,x\n").starts_with("4:5: found `x`"),
+            "{}",
+            wrong("time,run,v\n1,\"a\nb\",2\n2,c,x\n")
+        );
     }
 
     #[test]

@@ -70,11 +70,14 @@ mod tests {
 
     #[test]
     fn text_of_another_program_stays_as_it_is() {
-        assert_eq!(read("50%,a=%zz,%"), [
-            ("50%".to_owned(), String::new()),
-            ("a".to_owned(), "%zz".to_owned()),
-            ("%".to_owned(), String::new())
-        ]);
+        assert_eq!(
+            read("50%,a=%zz,%"),
+            [
+                ("50%".to_owned(), String::new()),
+                ("a".to_owned(), "%zz".to_owned()),
+                ("%".to_owned(), String::new())
+            ]
+        );
         assert!(read("").is_empty());
     }
 }

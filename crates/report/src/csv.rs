@@ -289,7 +289,8 @@ fn cell<T: ToString>(value: &Maybe<T>) -> String {
 ///
 /// Fails if writing to `out` fails.
 pub fn history(out: &mut dyn Write, histories: &[History]) -> io::Result<()> {
-    let heads = ["time", "metric", "subject", "environment", "run", "version", "value", "low", "high", "event"];
+    let heads =
+        ["time", "metric", "subject", "environment", "run", "version", "value", "low", "high", "event"];
     write_row(out, heads)?;
     for history in histories {
         for (i, point) in history.points.iter().enumerate() {

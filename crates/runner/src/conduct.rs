@@ -18,7 +18,9 @@ use crate::account::Account;
 use crate::beside::Beside;
 use crate::budget::Budget;
 use crate::error::RunnerError;
-use crate::ledger::{self, AGAINST_ITSELF, BESIDE_OTHERS, Ledger, Mark, SHORTENED, command_line, event, mark};
+use crate::ledger::{
+    self, AGAINST_ITSELF, BESIDE_OTHERS, Ledger, Mark, SHORTENED, command_line, event, mark,
+};
 use crate::machine::Machine;
 use crate::options::{Options, approve, own_text};
 use crate::preflight::{Finding, Severity, preflight};

@@ -105,7 +105,8 @@ impl Tester {
     /// Tests for one step.
     fn step(&mut self, known: &Remembering) -> Option<Found> {
         let found = best_step(&known.tamed, self.ar1_max, &mut self.sums);
-        let ratio = |tester: &mut Self, values: &[f64]| best_step(values, tester.ar1_max, &mut tester.sums).ratio;
+        let ratio =
+            |tester: &mut Self, values: &[f64]| best_step(values, tester.ar1_max, &mut tester.sums).ratio;
         let p = self.chance_of(found.ratio, known, found.ar1, ratio)?;
         Some(Found { at: found.at, p })
     }

@@ -44,8 +44,11 @@ fn all(values: &[f64], found: &[Found]) -> Vec<Sized> {
         std::iter::once(0).chain(found.iter().map(|f| f.at)).chain([values.len()]).collect();
     let stretches: Vec<Vec<f64>> = ends.windows(2).map(|w| tamed(&values[w[0]..w[1]])).collect();
     let means: Vec<f64> = stretches.iter().map(|s| s.iter().sum::<f64>() / s.len() as f64).collect();
-    let left: Vec<f64> =
-        stretches.iter().zip(&means).flat_map(|(stretch, mean)| stretch.iter().map(move |v| v - mean)).collect();
+    let left: Vec<f64> = stretches
+        .iter()
+        .zip(&means)
+        .flat_map(|(stretch, mean)| stretch.iter().map(move |v| v - mean))
+        .collect();
     let n = left.len() as f64;
     let ar1 = unbiased(lag_1(&left), n / stretches.len() as f64).clamp(0.0, AR1_MAX);
     let inflations: Vec<f64> = stretches.iter().map(|s| inflation(s.len(), ar1)).collect();

@@ -1,8 +1,8 @@
 //! Memory of the noise around levels: a first-order autoregression.
 //!
 //! What a machine does in one run resembles what it did in the run before. Such noise wanders, and a test for
-//! independent values calls its wandering a change. The memory cannot be read from the values alone, because a
-//! change of level looks like memory: it is read from what is left after the best candidate levels.
+//! independent values calls its wandering a change. The memory cannot be read from the values alone, because
+//! a change of level looks like memory: it is read from what is left after the best candidate levels.
 
 use super::energy::SIDE_MIN;
 use crate::robust::TO_SD;

@@ -49,9 +49,7 @@ pub fn of_run(run: &Run) -> Observations {
         let ended = match recorded.end {
             CommandEnd::Code(0) => Ok(()),
             CommandEnd::Code(code) => Err(Missing::because(format!("the command ended with code {code}"))),
-            CommandEnd::Signal(signal) => {
-                Err(Missing::because(format!("signal {signal} ended the command")))
-            }
+            CommandEnd::Signal(signal) => Err(Missing::because(format!("signal {signal} ended the command"))),
             CommandEnd::NoCommand => Err(Missing::because("the run recorded a period, not a command")),
         };
         let none = || Err(Missing::because("one value has no interval"));
@@ -79,9 +77,8 @@ pub fn of_bakeoff(bakeoff: &Bakeoff) -> Observations {
         for metric in &bakeoff.judge.metrics {
             let judged = |run: &&Run| value(run, *metric).ok()?.judged();
             let logs: Vec<f64> = runs.iter().filter_map(judged).map(f64::ln).collect();
-            let mean = mean_of(&logs).map(|(mean, interval)| {
-                (mean.exp(), interval.map(|(low, high)| (low.exp(), high.exp())))
-            });
+            let mean = mean_of(&logs)
+                .map(|(mean, interval)| (mean.exp(), interval.map(|(low, high)| (low.exp(), high.exp()))));
             let mut facts = facts(&bakeoff.header, &bakeoff.environment);
             // The versions of server and commands are noted with each trial.
             facts.extend(known(&runs[0].environment).filter(|(name, _)| !name.starts_with("trial.")));
@@ -99,7 +96,8 @@ pub fn of_import(run: &Run) -> Observations {
         let labels: BTreeMap<String, String> = labels::read(&sample.labels).into_iter().collect();
         let (Some(subject), true) = (labels.get(SUBJECT_LABEL), sample.value.is_finite()) else { continue };
         let mut facts = facts(&run.header, &run.environment);
-        facts.retain(|name, _| !name.starts_with("import.") && name != "command" && name != "bakeoff.version");
+        facts
+            .retain(|name, _| !name.starts_with("import.") && name != "command" && name != "bakeoff.version");
         let own = labels.iter().filter(|(name, _)| *name != SUBJECT_LABEL);
         facts.extend(own.map(|(name, value)| (name.clone(), value.clone())));
         let at_ms = i128::from(run.header.anchor.unix_ns / 1_000_000) + i128::from(sample.t_ms);
@@ -121,7 +119,7 @@ pub fn of_import(run: &Run) -> Observations {
 type Measured = Maybe<(f64, Maybe<(f64, f64)>)>;
 
 impl Observations {
-    /// No value, and the reason: the run is not fit for comparison.
+    /// Result of a run that is not fit for comparison.
     pub fn unfit(header: &RunHeader) -> Self {
         let why = Missing::because(format!("the run is {}", header.state.word()));
         Self { observed: Vec::new(), left_out: vec![("every metric".to_owned(), why)] }

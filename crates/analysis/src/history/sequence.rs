@@ -54,28 +54,36 @@ impl Sense {
 }
 
 /// Facts of a machine. A difference in one of them is a known break.
-const MACHINE: [&str; 7] = [
-    "cpu.model",
-    "cpu.count",
-    "cpu.sockets",
-    "cpu.cores",
-    "memory.bytes",
-    "numa.nodes",
-    "kernel.release",
-];
+const MACHINE: [&str; 7] =
+    ["cpu.model", "cpu.count", "cpu.sockets", "cpu.cores", "memory.bytes", "numa.nodes", "kernel.release"];
 
 /// Sorts values into histories, and finds the changes of each.
 ///
 /// Each stretch between two breaks is tested at alpha. Its false changes: `docs/validation.md`.
 ///
-/// - `observed`: in any order. Of values of one series at one time, the last one counts.
+/// - `observed`: values of one series and time that come later replace those of an earlier run; several of one
+///   run are averaged.
 /// - `rules`: alpha of a stretch; smaller changes than `rope_ratio` are left out.
 pub fn histories(observed: Vec<Observed>, rules: Rules) -> Vec<History> {
-    let mut series: BTreeMap<Key, BTreeMap<u64, Point>> = BTreeMap::new();
+    let mut series: BTreeMap<Key, BTreeMap<u64, Vec<Point>>> = BTreeMap::new();
     for Observed { key, point } in observed {
-        series.entry(key).or_default().insert(point.at_unix_ns, point);
+        let same = series.entry(key).or_default().entry(point.at_unix_ns).or_default();
+        same.retain(|earlier| earlier.run == point.run);
+        same.push(point);
     }
-    series.into_iter().map(|(key, points)| history(key, points.into_values().collect(), rules)).collect()
+    let whole = |points: BTreeMap<u64, Vec<Point>>| points.into_values().filter_map(averaged).collect();
+    series.into_iter().map(|(key, points)| history(key, whole(points), rules)).collect()
+}
+
+/// One value for the values of one time.
+fn averaged(mut points: Vec<Point>) -> Option<Point> {
+    let mean = points.iter().map(|p| p.value).sum::<f64>() / points.len() as f64;
+    let last = points.pop()?;
+    if points.is_empty() {
+        return Some(last);
+    }
+    let interval = Err(Missing::because("it is the mean of several values of one time"));
+    Some(Point { value: mean, interval, ..last })
 }
 
 fn history(key: Key, points: Vec<Point>, rules: Rules) -> History {
@@ -90,7 +98,9 @@ fn history(key: Key, points: Vec<Point>, rules: Rules) -> History {
             untested += to - from;
             continue;
         }
-        found.extend(of_stretch(&points[from..to], rules).into_iter().map(|c| Change { at: from + c.at, ..c }));
+        found.extend(
+            of_stretch(&points[from..to], rules).into_iter().map(|c| Change { at: from + c.at, ..c }),
+        );
     }
     for i in 0..found.len() {
         let neighbor = |at: Option<usize>, or: usize| at.unwrap_or(or);

@@ -57,9 +57,7 @@ fn a_level_that_moves_and_moves_back_has_two_changes() {
         values[30..60].iter_mut().for_each(|v| *v += 2.0);
         values
     };
-    let found = changed(40, bump, |at| {
-        at.len() == 2 && at[0].abs_diff(30) <= 4 && at[1].abs_diff(60) <= 4
-    });
+    let found = changed(40, bump, |at| at.len() == 2 && at[0].abs_diff(30) <= 4 && at[1].abs_diff(60) <= 4);
     assert!(found >= 32, "{found} of 40");
 }
 
@@ -74,9 +72,8 @@ fn spikes_and_heavy_tails_are_no_changes() {
     };
     let wrong = changed(100, spikes, |at| !at.is_empty());
     assert!(wrong <= 4, "{wrong} of 100 with spikes");
-    let heavy = |chance: &mut SplitMix| {
-        (0..80).map(|_| chance.normal() / chance.normal().abs().max(1e-3)).collect()
-    };
+    let heavy =
+        |chance: &mut SplitMix| (0..80).map(|_| chance.normal() / chance.normal().abs().max(1e-3)).collect();
     let wrong = changed(100, heavy, |at| !at.is_empty());
     assert!(wrong <= 4, "{wrong} of 100 with heavy tails");
 }
@@ -142,7 +139,11 @@ fn a_change_of_the_kernel_is_a_break_and_not_a_change() {
     let value = |i: u64, chance: &mut SplitMix| {
         let level = if i < 30 { 1.0 } else { 1.5 };
         let kernel = if i < 30 { "6.1" } else { "6.12" };
-        point(i, level * (1.0 + 0.02 * chance.normal()), &[("kernel.release", kernel), ("memory.bytes", "1000")])
+        point(
+            i,
+            level * (1.0 + 0.02 * chance.normal()),
+            &[("kernel.release", kernel), ("memory.bytes", "1000")],
+        )
     };
     let observed = (0..60).map(|i| value(i, &mut chance)).collect();
     let found = histories(observed, RULES);
@@ -184,9 +185,8 @@ fn a_change_below_the_band_is_left_out() {
 #[test]
 fn values_that_are_not_positive_have_a_change_without_a_ratio() {
     let mut chance = SplitMix(8);
-    let value = |i: u64, chance: &mut SplitMix| {
-        point(i, if i < 30 { 0.0 } else { 5.0 } + 0.1 * chance.normal(), &[])
-    };
+    let value =
+        |i: u64, chance: &mut SplitMix| point(i, if i < 30 { 0.0 } else { 5.0 } + 0.1 * chance.normal(), &[]);
     let found = histories((0..60).map(|i| value(i, &mut chance)).collect(), RULES);
     let [change] = &found[0].changes[..] else { panic!("{found:?}") };
     assert!(change.ratio.is_err() && (change.after - 5.0).abs() < 0.1, "{change:?}");
@@ -198,7 +198,11 @@ fn short_stretches_are_counted_and_one_time_counts_once() {
     assert_eq!((found[0].untested, found[0].points.len()), (10, 10));
     let twice = vec![point(1, 1.0, &[]), point(1, 2.0, &[])];
     let found = histories(twice, RULES);
-    assert_eq!((found[0].points.len(), found[0].points[0].value), (1, 2.0));
+    assert_eq!((found[0].points.len(), found[0].points[0].value), (1, 1.5), "of one run: the mean");
+    let mut later = point(1, 3.0, &[]);
+    later.point.run = RunId::new(record::clock::WallAnchor { monotonic_ns: 0, unix_ns: 9 }, 2);
+    let found = histories(vec![point(1, 1.0, &[]), later], RULES);
+    assert_eq!((found[0].points.len(), found[0].points[0].value), (1, 3.0), "of two runs: the later");
     assert!(histories(Vec::new(), RULES).is_empty());
 }
 

@@ -52,7 +52,7 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "\
 Examples:
   bakeoff aa --simulate 1000            the rule of judgement alone, in a second
-  bakeoff aa plan.toml --times 20       this machine, server and plan: at most 5 % should get a verdict
+  bakeoff aa plan.toml --times 20       the plan on this machine: at most 5 % may get a verdict
 
 A rate needs many bake-offs: with none false of 5, up to 52 % are possible; of 60, up to 6 %.
 Exit code 1: the rate is above the promise for certain; 3: no bake-off could be judged.";
@@ -78,7 +78,12 @@ struct Judged {
     not_judged: u32,
 }
 
-fn of_plan(path: &std::path::Path, args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+fn of_plan(
+    path: &std::path::Path,
+    args: &Args,
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<Exit> {
     let plan = read(path)?;
     let repetition = plan.against_itself(1);
     if repetition.exploratory() {
@@ -109,7 +114,10 @@ fn of_plan(path: &std::path::Path, args: &Args, global: &Global, out: &mut dyn W
     let families = u32::try_from(bakeoffs.len()).unwrap_or(u32::MAX);
     if families == 0 {
         let (exit, why) = if is_interrupted {
-            (Exit::Interrupted, "interrupted before a bake-off was complete; `bakeoff resume latest` completes it")
+            (
+                Exit::Interrupted,
+                "interrupted before a bake-off was complete; `bakeoff resume latest` completes it",
+            )
         } else {
             (Exit::Invalid, "no bake-off could be judged: `bakeoff runs show latest` says why")
         };
@@ -129,8 +137,7 @@ fn measured(
     archive: &Archive,
 ) -> anyhow::Result<(RunId, Option<Option<bool>>)> {
     let mut told = Progress::default();
-    let options =
-        Options { beside_others: args.alone.beside_others, plan_file: None, trust: |_| false };
+    let options = Options { beside_others: args.alone.beside_others, plan_file: None, trust: |_| false };
     let outcome = runner::run(plan, archive, &options, &signals::STOP, &mut |event| told.show(event));
     told.screen.clear();
     let outcome = outcome.map_err(of_runner)?;
@@ -155,5 +162,9 @@ fn print(judged: &Judged, what: &str, global: &Global, out: &mut dyn Write) -> a
 /// Reads a share over 0 and under 1.
 pub(crate) fn probability(text: &str) -> Result<f64, String> {
     let share = ratio(text).map_err(|e| e.to_string())?;
-    if share > 0.0 && share < 1.0 { Ok(share) } else { Err("expected more than 0 % and less than 100 %".into()) }
+    if share > 0.0 && share < 1.0 {
+        Ok(share)
+    } else {
+        Err("expected more than 0 % and less than 100 %".into())
+    }
 }

@@ -70,7 +70,7 @@ struct Select {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     since: Option<Duration>,
 
-    /// Compare runs of machines with other names: for containers, whose names change with each run
+    /// Compare runs of machines with other names: for containers with a new name in each run
     #[arg(long)]
     any_host: bool,
 }
@@ -113,7 +113,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     let rules = Rules { rope_ratio: args.judge.rope, alpha: args.judge.alpha, seed: args.judge.seed };
     let histories = histories(found.observed, rules);
     let left_out: Vec<(String, String, usize)> =
-        found.left_out.into_iter().map(|((metric, why), runs)| (metric, why, runs)).collect();
+        found.left_out.into_iter().map(|((metric, _), (why, runs))| (metric, why, runs)).collect();
     let name = |id: RunId| global.short_name(id);
     if let (Some(path), Some(form)) = (&args.output, form) {
         let page = report::render(&report::page::history(&histories, &name), form);
@@ -134,8 +134,8 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
 #[derive(Debug, Default)]
 struct Found {
     observed: Vec<Observed>,
-    /// Number of runs by metric and reason.
-    left_out: BTreeMap<(String, String), usize>,
+    /// The first reason and the number of runs, by metric and reason; reasons that differ in numbers are one.
+    left_out: BTreeMap<(String, String), (String, usize)>,
 }
 
 impl Found {
@@ -161,7 +161,8 @@ impl Found {
             match observations(archive, listed) {
                 Ok(found) => self.add(found, listed, select, from_unix_ns),
                 Err(error) => {
-                    Screen::new().line(&format!("bakeoff history: {} is left out: {error}", listed.header.id));
+                    Screen::new()
+                        .line(&format!("bakeoff history: {} is left out: {error}", listed.header.id));
                 }
             }
         }
@@ -169,10 +170,12 @@ impl Found {
     }
 
     fn add(&mut self, found: Observations, listed: &Listed, select: &Select, from_unix_ns: u64) {
-        let is_asked =
-            |metric: &str| select.metric.as_deref().is_none_or(|asked| asked == metric || metric == "every metric");
+        let is_asked = |metric: &str| {
+            select.metric.as_deref().is_none_or(|asked| asked == metric || metric == "every metric")
+        };
         for (metric, why) in found.left_out.into_iter().filter(|(metric, _)| is_asked(metric)) {
-            *self.left_out.entry((metric, why.reason)).or_default() += 1;
+            let kind = why.reason.replace(|c: char| c.is_ascii_digit(), "");
+            self.left_out.entry((metric, kind)).or_insert((why.reason, 0)).1 += 1;
         }
         if !matches!(listed.header.state, RunState::Sealed) {
             return;

@@ -8,7 +8,6 @@ use analysis::cycles::cycles_by_the_clock;
 use anyhow::Context as _;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use record::quantity::ratio;
 
 use crate::cmd::{Global, print_json, runs};
 use crate::confine::Reader;
@@ -31,7 +30,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = super::aa::probability)]
     alpha: f64,
 
-    /// Time zone of the clock that daily and weekly cycles follow, such as Europe/Berlin; by default this machine's
+    /// Time zone of daily and weekly cycles, such as Europe/Berlin; by default that of this machine
     #[arg(long, value_name = "ZONE")]
     zone: Option<String>,
 
@@ -71,7 +70,9 @@ pub(crate) fn zone(name: Option<&str>) -> anyhow::Result<(TimeZone, String)> {
         return Ok((zone, name));
     };
     let found = TimeZone::get(name);
-    let found = found.map_err(|_| format!("--zone: there is no time zone `{name}`: expected a name such as Europe/Berlin or UTC"));
+    let found = found.map_err(|_| {
+        format!("--zone: there is no time zone `{name}`: expected a name such as Europe/Berlin or UTC")
+    });
     Ok((found.ends_with(Exit::Usage)?, name.to_owned()))
 }
 
@@ -96,7 +97,9 @@ fn read(source: &str, zone: &TimeZone, global: &Global) -> anyhow::Result<Series
     let archive = global.archive().with_context(|| format!("{source} is not a file; looking for a run"))?;
     let id = runs::find(&archive, source)?;
     if archive.is_bakeoff(id) {
-        return Err(Exit::Usage.with(format!("{id} is a bake-off: name one of its runs (`bakeoff runs list --all`)")));
+        return Err(
+            Exit::Usage.with(format!("{id} is a bake-off: name one of its runs (`bakeoff runs list --all`)"))
+        );
     }
     Ok(analysis::over_time(&archive.run(id)?))
 }
@@ -105,7 +108,11 @@ fn read(source: &str, zone: &TimeZone, global: &Global) -> anyhow::Result<Series
 pub(crate) fn text(source: &str) -> anyhow::Result<String> {
     let read = if source == "-" {
         let mut text = String::new();
-        io::stdin().take(text_file::DOCUMENT_BYTES_MAX).read_to_string(&mut text).map(|_| text)
+        let max = text_file::DOCUMENT_BYTES_MAX;
+        io::stdin().take(max + 1).read_to_string(&mut text).and_then(|bytes| {
+            let why = || format!("it has more than {max} bytes, the most that such a file may have");
+            if bytes as u64 > max { Err(io::Error::other(why())) } else { Ok(text) }
+        })
     } else {
         text_file::read(source.as_ref(), text_file::DOCUMENT_BYTES_MAX)
     };
@@ -123,14 +130,15 @@ fn of_table(text: &str, name: &str, zone: &TimeZone) -> anyhow::Result<Series> {
 }
 
 fn chosen(mut series: Series, args: &Args) -> anyhow::Result<(String, Vec<(f64, f64)>)> {
-    let names = || series.keys().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    let names: Vec<String> = series.keys().map(|name| format!("`{name}`")).collect();
+    let names = names.join(", ");
     match (&args.metric, series.len()) {
         (_, 0) => Err(Exit::Usage.with(format!("{} has no numbers over time", args.source))),
         (None, 1) => Ok(series.pop_first().expect("there is one")),
-        (None, _) => Err(Exit::Usage.with(format!("--metric NAME is needed: one of {}", names()))),
+        (None, _) => Err(Exit::Usage.with(format!("--metric NAME is needed: one of {names}"))),
         (Some(name), _) => match series.remove_entry(name) {
             Some(found) => Ok(found),
-            None => Err(Exit::Usage.with(format!("--metric: there is no `{name}`, only {}", names()))),
+            None => Err(Exit::Usage.with(format!("--metric: there is no `{name}`, only {names}"))),
         },
     }
 }

@@ -22,7 +22,8 @@ pub(super) fn read(document: &Value) -> Result<History, HistoryError> {
     ];
     history.facts.extend(known.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
     // Dates without an offset are UTC.
-    let at_unix_ns = text(&document["datetime"]).and_then(|date| time(&date, &TimeZone::UTC)).map(|(at, _)| at);
+    let at_unix_ns =
+        text(&document["datetime"]).and_then(|date| time(&date, &TimeZone::UTC)).map(|(at, _)| at);
     let commit = text(&document["commit_info"]["id"]);
     let labels: Vec<(String, String)> = commit.into_iter().map(|id| ("commit".to_owned(), id)).collect();
     if document["commit_info"]["dirty"].as_bool() == Some(true) {

@@ -11,7 +11,8 @@ use crate::number::rfc3339;
 ///
 /// - `left_out`: metrics of runs without a value: metric, reason, number of runs.
 pub fn history(histories: &[History], left_out: &[(String, String, usize)]) -> Value {
-    let left_out = left_out.iter().map(|(metric, why, runs)| json!({"metric": metric, "why": why, "runs": runs}));
+    let left_out =
+        left_out.iter().map(|(metric, why, runs)| json!({"metric": metric, "why": why, "runs": runs}));
     json!({
         "schema": "bakeoff.history/1",
         "series": histories.iter().map(series).collect::<Vec<_>>(),
@@ -39,9 +40,8 @@ fn series(history: &History) -> Value {
 }
 
 fn point(point: &Point) -> Value {
-    let end = |of: fn(&(f64, f64)) -> f64| -> Maybe<f64> {
-        point.interval.as_ref().map(of).map_err(Clone::clone)
-    };
+    let end =
+        |of: fn(&(f64, f64)) -> f64| -> Maybe<f64> { point.interval.as_ref().map(of).map_err(Clone::clone) };
     let object = Object::default()
         .with("run", point.run.to_string())
         .with("at", rfc3339(point.at_unix_ns))
@@ -82,7 +82,8 @@ fn of_break(found: &Break, at: &Point) -> Value {
 }
 
 fn suspect(suspect: &Suspect) -> Value {
-    let none = |side: &Option<String>| side.clone().ok_or_else(|| Missing::because("the run does not tell it"));
+    let none =
+        |side: &Option<String>| side.clone().ok_or_else(|| Missing::because("the run does not tell it"));
     Object::default()
         .with("what", suspect.what.clone())
         .maybe("before", none(&suspect.before))

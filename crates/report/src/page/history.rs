@@ -40,9 +40,8 @@ pub fn history(histories: &[History], name: &dyn Fn(RunId) -> String) -> Page {
 fn figure(history: &History, name: &dyn Fn(RunId) -> String) -> Figure {
     let key = &history.key;
     let of = if key.subject.is_empty() { String::new() } else { format!(" of {}", key.subject) };
-    let days = |index: usize| {
-        (history.points[index].at_unix_ns - history.points[0].at_unix_ns) as f64 / DAY_NS
-    };
+    let days =
+        |index: usize| (history.points[index].at_unix_ns - history.points[0].at_unix_ns) as f64 / DAY_NS;
     let last = days(history.points.len() - 1).max(1e-9);
     let at = |day: f64| {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time of the chart")]
@@ -91,9 +90,11 @@ fn point(x: f64, y: f64) -> Point {
 fn levels(history: &History, days: &dyn Fn(usize) -> f64) -> Option<Line> {
     let first = history.changes.first()?;
     let mut points: Vec<Point> = (0..first.at).map(|i| point(days(i), first.before)).collect();
-    for (change, next) in history.changes.iter().zip(
-        history.changes[1..].iter().map(|next| next.at).chain([history.points.len()]),
-    ) {
+    for (change, next) in history
+        .changes
+        .iter()
+        .zip(history.changes[1..].iter().map(|next| next.at).chain([history.points.len()]))
+    {
         points.extend((change.at..next).map(|i| point(days(i), change.after)));
     }
     let gaps = history.changes.iter().map(|change| days(change.at - 1)).collect();
@@ -104,7 +105,8 @@ fn levels(history: &History, days: &dyn Fn(usize) -> f64) -> Option<Line> {
 fn events(history: &History, name: &dyn Fn(RunId) -> String) -> Table {
     let heads = ["since", "first run", "version", "#before", "#after", "change", "95 %", "#p", "new with it"];
     let mut table = Table::new("Changes and breaks", &heads);
-    let mut rows: Vec<(usize, Vec<Words>)> = history.changes.iter().map(|c| (c.at, change(history, c, name))).collect();
+    let mut rows: Vec<(usize, Vec<Words>)> =
+        history.changes.iter().map(|c| (c.at, change(history, c, name))).collect();
     rows.extend(history.breaks.iter().map(|b| (b.at, of_break(history, b, name))));
     rows.sort_by_key(|(at, _)| *at);
     rows.into_iter().for_each(|(_, row)| table.row(row));

@@ -88,7 +88,9 @@ fn one(
     chart(out, history, style)?;
     let (from, to) = (date_time(first.at_unix_ns), date_time(last.at_unix_ns));
     paragraph(out, &format!("{} from {from} to {to}.", plural(history.points.len(), "run")), 2, style)?;
-    levels(history, name).write(out, style)?;
+    if !history.changes.is_empty() {
+        levels(history, name).write(out, style)?;
+    }
     for (number, change) in history.changes.iter().enumerate() {
         suspects(out, number + 1, change, style)?;
     }
@@ -119,7 +121,8 @@ fn levels(history: &History, name: &dyn Fn(RunId) -> String) -> Table {
     let metric = &history.key.metric;
     for (number, change) in history.changes.iter().enumerate() {
         let point = &history.points[change.at];
-        let interval = change.ratio.as_ref().map_or(String::new(), |(_, low, high)| change_interval(*low, *high));
+        let interval =
+            change.ratio.as_ref().map_or(String::new(), |(_, low, high)| change_interval(*low, *high));
         table.row(vec![
             ((number + 1).to_string(), None),
             (date_time(point.at_unix_ns), None),
@@ -241,7 +244,11 @@ fn ends(values: &[f64]) -> (f64, f64) {
     let (near, far) = (sorted[n / 50], sorted[n - 1 - n / 50]);
     let reach = (far - near) / 2.0;
     let (low, high) = (sorted[0].max(near - reach), sorted[n - 1].min(far + reach));
-    if high > low { (low, high) } else { (low - low.abs().max(1.0) * 0.05, high + high.abs().max(1.0) * 0.05) }
+    if high > low {
+        (low, high)
+    } else {
+        (low - low.abs().max(1.0) * 0.05, high + high.abs().max(1.0) * 0.05)
+    }
 }
 
 /// The newest change of all histories, in a line.

@@ -39,7 +39,10 @@ pub fn periods(
         table(&found.cycles, found.mean).write(out, style)?;
     }
     for period in &found.cannot_tell {
-        let of = period.period_s.as_ref().map_or(String::new(), |s| format!("{}: ", long_span(*s)));
+        // The reason names a usual period by its word.
+        let named = period.why.starts_with("a ");
+        let of = period.period_s.as_ref().ok().filter(|_| !named);
+        let of = of.map_or(String::new(), |s| format!("{}: ", long_span(*s)));
         labelled(out, ("cannot tell ", Some(Tint::Doubt)), &format!("{of}{}", period.why), 13, style)?;
     }
     ending::answer(out, &answer(found, alpha, zone), style)
@@ -81,8 +84,12 @@ fn answer(found: &Cycles, alpha: f64, zone: &str) -> String {
         if let Some(no_period) = no_period {
             return format!("cannot tell: {}", no_period.why);
         }
-        let unknown: Vec<String> =
-            found.cannot_tell.iter().filter_map(|c| c.period_s.as_ref().ok()).map(|s| long_span(*s)).collect();
+        let unknown: Vec<String> = found
+            .cannot_tell
+            .iter()
+            .filter_map(|c| c.period_s.as_ref().ok())
+            .map(|s| long_span(*s))
+            .collect();
         let but = match unknown[..] {
             [] => String::new(),
             _ => format!("; cannot tell about {}", list(&unknown)),

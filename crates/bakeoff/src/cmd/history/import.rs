@@ -5,16 +5,16 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
+use ::import::history::{History, HistoryValue};
 use analysis::history::SUBJECT_LABEL;
 use anyhow::Context as _;
 use archive::{Archive, Filter};
-use ::import::history::{History, HistoryValue};
 use record::clock::WallAnchor;
 use record::environment::Environment;
+use record::labels;
 use record::printable::printable;
 use record::run::{Run, RunHeader, RunId, RunKind};
 use record::series::Sample;
-use record::labels;
 use serde_json::json;
 
 use super::usage;
@@ -58,12 +58,7 @@ const CHECKSUM: &str = "import.sha256";
 /// Most values of one file.
 const VALUES_MAX: usize = 1_000_000;
 
-pub(super) fn run(
-    args: &Args,
-    verbose: bool,
-    global: &Global,
-    out: &mut dyn Write,
-) -> anyhow::Result<Exit> {
+pub(super) fn run(args: &Args, verbose: bool, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
     global.confine(Reader::default().reads_named(), "history", verbose)?;
     let file = args.file.display().to_string();
     let (zone, _) = zone(args.zone.as_deref())?;
@@ -105,7 +100,8 @@ fn run_of(args: &Args, history: &History, file: &str, sha256: String, undated_un
     // Times of series are whole milliseconds.
     let anchor = WallAnchor { monotonic_ns: 0, unix_ns: first - first % 1_000_000 };
     let host = args.host.clone().or_else(|| history.host.clone()).unwrap_or_else(|| "unknown".to_owned());
-    let stem = Path::new(file).file_stem().map_or_else(|| file.to_owned(), |s| s.to_string_lossy().into_owned());
+    let stem =
+        Path::new(file).file_stem().map_or_else(|| file.to_owned(), |s| s.to_string_lossy().into_owned());
     let name = args.name.clone().unwrap_or(stem);
     let commit = args.labels.iter().find(|(key, _)| key == "commit");
     let sample = |value: &HistoryValue| {
