@@ -60,10 +60,15 @@ fn unescaped(text: &[u8]) -> Vec<u8> {
                 out.push(16 * digit(*high) + digit(*low));
                 rest = tail;
             }
-            [b'n', tail @ ..] => (rest, _) = (tail, out.push(b'\n')),
-            [b'r', tail @ ..] => (rest, _) = (tail, out.push(b'\r')),
-            [b't', tail @ ..] => (rest, _) = (tail, out.push(b'\t')),
-            [other, tail @ ..] => (rest, _) = (tail, out.push(*other)),
+            [letter, tail @ ..] => {
+                out.push(match letter {
+                    b'n' => b'\n',
+                    b'r' => b'\r',
+                    b't' => b'\t',
+                    other => *other,
+                });
+                rest = tail;
+            }
             [] => out.push(b'\\'),
         }
     }
