@@ -7,6 +7,7 @@ use analysis::Machine;
 use record::histogram::{CensoredHistogram, Histogram, QUANTILES, Summary};
 use record::load::{LoadRecord, LoadSettings, Loop, OpenLoop, Phase, Progress, RateChange, Think};
 use record::missing::Maybe;
+use record::replay::Replay;
 
 use super::table::{Align, Table};
 use super::{Detail, Style, Tint, ending, folded, labelled, paragraph, tinted};
