@@ -45,11 +45,19 @@ fn the_combined_format_is_read() {
     let (log, requests) = read_all(COMBINED.as_bytes(), Methods::Safe).unwrap();
     assert_eq!(
         requests,
-        ["GET 200 /apache_pb.gif", "GET 404 /a?token=***", "HEAD 301 /b", "GET 200 /c\"d%C3%A4"]
+        ["GET 200 /apache_pb.gif", "GET 404 /a?token=***", "HEAD 301 /b", "GET 200 /c%22d%C3%A4"]
     );
     assert_eq!(log.due_ns, [0, 500_000_000, 1_000_000_000, 3_000_000_000]);
     let Account { lines, requests, secrets, resolution_ns, path_bytes_max, .. } = log.account;
     assert_eq!((lines, requests, secrets, resolution_ns, path_bytes_max), (4, 4, 1, 1_000_000_000, 14));
+}
+
+#[test]
+fn a_time_in_brackets_may_be_iso_8601() {
+    let line = |time: &str| format!("h - - [{time}] \"GET / HTTP/1.1\" 200 0\n");
+    let text = line("2024-03-31T02:15:00+02:00") + &line("2024-03-31T00:15:01.250Z");
+    let (log, _) = read_all(text.as_bytes(), Methods::Safe).unwrap();
+    assert_eq!((log.due_ns, log.account.resolution_ns), (vec![0, 1_250_000_000], 1_000_000));
 }
 
 #[test]
