@@ -3,7 +3,7 @@
 //! A separate thread compresses and writes, because the thread that hands over the rows conducts the load.
 
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -21,7 +21,7 @@ use parquet::schema::types::ColumnPath;
 use record::arrivals::Recorded;
 use record::event::EventRow;
 
-use crate::checksum;
+use crate::checksum::Summing;
 use crate::error::ArchiveError;
 use crate::series::{self, of_writing};
 use crate::whole_file::{BeginError, SlowFile};
@@ -149,12 +149,16 @@ impl Schedule {
     /// - `due_ns`: in order, the first of them 0.
     pub fn of(path: &str, due_ns: Vec<u64>) -> Self {
         assert!(due_ns.first() == Some(&0) && due_ns.is_sorted(), "due times come in order, from 0 on");
-        let bytes: Vec<u8> = due_ns.iter().flat_map(|ns| ns.to_le_bytes()).collect();
+        // Summed piece by piece: a log may have many millions of due times.
+        let mut sum = Summing::new(io::sink());
+        for ns in &due_ns {
+            sum.write_all(&ns.to_le_bytes()).expect("a sink takes everything");
+        }
         let recorded = Recorded {
             path: path.to_owned(),
             events: due_ns.len() as u64,
             span: Duration::from_nanos(*due_ns.last().expect("there is a first one")),
-            sha256: checksum::of(&bytes),
+            sha256: sum.finish().1,
         };
         Self { recorded, due_ns: due_ns.into() }
     }

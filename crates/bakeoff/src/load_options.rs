@@ -84,7 +84,7 @@ pub(crate) struct PaceOptions {
     #[arg(long, value_name = "N", value_parser = whole::<u32>(&settings::CONNECTIONS))]
     connections: Option<u32>,
 
-    /// Length of the measured phase [default: 10s; as long as --events takes; of recorded arrivals, their own]
+    /// Length of the measured phase [default: 10s; as long as --events takes; of a recording, its own]
     #[arg(long, value_name = "DURATION", value_parser = amount(&settings::TIME, quantity::duration))]
     time: Option<Duration>,
 

@@ -92,6 +92,7 @@ fn a_replay_sends_each_request_once_in_order_and_is_due_when_the_log_says() {
     let load = lab.json(&words);
     assert_eq!((load["planned"].as_u64(), load["done"].as_u64()), (Some(51), Some(51)), "{load}");
     assert_balanced(&load);
+    assert_eq!((&load["replay"]["requests"], &load["replay"]["speed"]), (&51.into(), &4.0.into()));
     // One connection keeps the order.
     assert_eq!(server.asked(), paths);
     // A second of the log has its requests evenly; at four times the speed a second is 250 ms.
@@ -156,8 +157,7 @@ fn no_secret_of_a_log_is_sent_stored_or_printed() {
     for (path, bytes) in lab.archived_bytes() {
         assert!(hidden(&bytes), "{}", path.display());
     }
-    let shown = lab.run(&["runs", "list"]);
-    assert!(shown.out.contains("load"), "{}", shown.out);
+    assert!(ended.out.contains("1 requests of"), "{}", ended.out);
 }
 
 #[test]

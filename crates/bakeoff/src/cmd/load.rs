@@ -34,6 +34,7 @@ use crate::{screen, signals};
 /// Drive one target with a steady load, print and archive the run
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch on the command line")]
 pub(crate) struct Args {
     #[command(flatten)]
     data: DataOptions,

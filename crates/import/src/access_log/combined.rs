@@ -15,7 +15,9 @@ pub(super) fn read(line: &[u8], path: &mut Vec<u8>) -> Result<Parts, Reason> {
     let has_brackets = line.contains(&b'[') && line.contains(&b'"');
     let found = after_bracket.find_map(|text| {
         let end = text.iter().take(MOMENT_BYTES_MAX).position(|b| *b == b']')?;
-        Some((time::clf(&text[..end])?, &text[end + 1..]))
+        // nginx also has `$time_iso8601`.
+        let stamp = time::clf(&text[..end]).or_else(|| time::iso(&text[..end]))?;
+        Some((stamp, &text[end + 1..]))
     });
     let Some((stamp, rest)) = found else {
         return Err(if has_brackets { Reason::Time } else { Reason::Unreadable });
@@ -60,10 +62,15 @@ fn unescaped(text: &[u8]) -> Vec<u8> {
                 out.push(16 * digit(*high) + digit(*low));
                 rest = tail;
             }
-            [b'n', tail @ ..] => (rest, _) = (tail, out.push(b'\n')),
-            [b'r', tail @ ..] => (rest, _) = (tail, out.push(b'\r')),
-            [b't', tail @ ..] => (rest, _) = (tail, out.push(b'\t')),
-            [other, tail @ ..] => (rest, _) = (tail, out.push(*other)),
+            [letter, tail @ ..] => {
+                out.push(match letter {
+                    b'n' => b'\n',
+                    b'r' => b'\r',
+                    b't' => b'\t',
+                    other => *other,
+                });
+                rest = tail;
+            }
             [] => out.push(b'\\'),
         }
     }

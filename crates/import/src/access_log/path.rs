@@ -25,7 +25,8 @@ pub(super) fn clean(path: &mut Vec<u8>) -> Result<(), Reason> {
     if path.first() != Some(&b'/') || path.contains(&b' ') {
         return Err(Reason::NoPath);
     }
-    let is_excluded = |b: &u8| *b <= b' ' || *b >= 0x7f || *b == b'#';
+    // Also the characters that a URL excludes: HTTP/2 refuses them.
+    let is_excluded = |b: &u8| *b <= b' ' || *b >= 0x7f || b"#\"<>`".contains(b);
     if path.iter().any(is_excluded) {
         let mut encoded = Vec::with_capacity(path.len() + 16);
         for byte in &*path {
@@ -155,6 +156,7 @@ mod tests {
             ("/a?token=", "/a?token="),
             ("/a?token", "/a?token"),
             ("/\u{e4}#x\t", "/%C3%A4%23x%09"),
+            ("/<a>`\"?q={b}|c", "/%3Ca%3E%60%22?q={b}|c"),
         ] {
             assert_eq!(cleaned(path).as_deref(), Ok(expected), "{path}");
         }

@@ -1,3 +1,4 @@
+use std::fmt::Write as _;
 use std::fs::File;
 
 use record::replay::ReplaySource as _;
@@ -44,11 +45,19 @@ fn the_combined_format_is_read() {
     let (log, requests) = read_all(COMBINED.as_bytes(), Methods::Safe).unwrap();
     assert_eq!(
         requests,
-        ["GET 200 /apache_pb.gif", "GET 404 /a?token=***", "HEAD 301 /b", "GET 200 /c\"d%C3%A4"]
+        ["GET 200 /apache_pb.gif", "GET 404 /a?token=***", "HEAD 301 /b", "GET 200 /c%22d%C3%A4"]
     );
     assert_eq!(log.due_ns, [0, 500_000_000, 1_000_000_000, 3_000_000_000]);
     let Account { lines, requests, secrets, resolution_ns, path_bytes_max, .. } = log.account;
     assert_eq!((lines, requests, secrets, resolution_ns, path_bytes_max), (4, 4, 1, 1_000_000_000, 14));
+}
+
+#[test]
+fn a_time_in_brackets_may_be_iso_8601() {
+    let line = |time: &str| format!("h - - [{time}] \"GET / HTTP/1.1\" 200 0\n");
+    let text = line("2024-03-31T02:15:00+02:00") + &line("2024-03-31T00:15:01.250Z");
+    let (log, _) = read_all(text.as_bytes(), Methods::Safe).unwrap();
+    assert_eq!((log.due_ns, log.account.resolution_ns), (vec![0, 1_250_000_000], 1_000_000));
 }
 
 #[test]
@@ -115,7 +124,7 @@ fn every_line_is_a_request_or_counted() {
 fn a_log_that_is_cut_anywhere_loses_at_most_its_last_line() {
     let whole = COMBINED.as_bytes();
     for end in 0..whole.len() {
-        let complete = whole[..end].iter().filter(|b| **b == b'\n').count() as u64;
+        let complete = whole[..end].split(|b| *b == b'\n').count() as u64 - 1;
         match read_all(&whole[..end], Methods::Safe) {
             Ok((log, _)) => {
                 let Account { lines, requests, .. } = log.account;
@@ -148,7 +157,7 @@ fn a_log_that_cannot_be_replayed_says_why() {
     let mut mixed = String::new();
     for second in 0..200 {
         let minute = if second % 2 == 0 { 10 } else { 9 };
-        mixed.push_str(&format!("h - - [10/Oct/2000:13:{minute:02}:00 +0000] \"GET / HTTP/1.1\" 200 0\n"));
+        let _ = writeln!(mixed, "h - - [10/Oct/2000:13:{minute:02}:00 +0000] \"GET / HTTP/1.1\" 200 0");
     }
     assert!(why(mixed.as_bytes()).contains("sort the log by time"), "{}", why(mixed.as_bytes()));
 }

@@ -133,8 +133,7 @@ fn offset(text: &[u8]) -> Option<i64> {
         _ => return None,
     };
     let (hours, minutes) = match digits {
-        [a, b, c, d] => (number(&[*a, *b])?, number(&[*c, *d])?),
-        [a, b, b':', c, d] => (number(&[*a, *b])?, number(&[*c, *d])?),
+        [a, b, c, d] | [a, b, b':', c, d] => (number(&[*a, *b])?, number(&[*c, *d])?),
         [a, b] => (number(&[*a, *b])?, 0),
         _ => return None,
     };

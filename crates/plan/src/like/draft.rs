@@ -41,6 +41,7 @@ impl Draft {
     }
 
     /// Adds an option with its value.
+    #[expect(clippy::needless_pass_by_value, reason = "calls write texts and numbers alike")]
     pub(super) fn put(&mut self, name: &str, value: impl ToString) {
         self.flag(name);
         self.options.push(Word::Plain(value.to_string()));

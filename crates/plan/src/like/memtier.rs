@@ -212,7 +212,7 @@ fn keys(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
     if let Some((range, written)) = given.last("expiry-range") {
         match range.split_once('-') {
             Some((from, to)) if from == to && from.parse().is_ok_and(|s: u64| s > 0) => {
-                draft.put("ttl", format!("{from}s"))
+                draft.put("ttl", format!("{from}s"));
             }
             _ => draft.missing(written, "every value has the same time to live (--ttl)"),
         }
@@ -282,9 +282,9 @@ fn commands(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
         if command.contains("__data__") {
             let text = "__data__ is the same text in each command; in memtier, it differs";
             if bytes > 4_096 {
-                draft.missing("__data__", "too long to be written out")
+                draft.missing("__data__", "too long to be written out");
             } else {
-                draft.differs("__data__", text)
+                draft.differs("__data__", text);
             }
         }
         let data = "x".repeat(usize::try_from(bytes.min(4_096)).unwrap_or(0));

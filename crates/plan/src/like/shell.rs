@@ -169,7 +169,7 @@ impl Splitter<'_> {
         while let Some(&letter) = self.letters.peek() {
             match letter {
                 '|' | '&' | ';' | '<' | '>' | '\n' => {
-                    let Some(word) = word else { return Ok(self.operator()) };
+                    let Some(word) = word else { return Ok(Some(self.operator())) };
                     return Ok(Some(self.redirected(word)));
                 }
                 '#' if word.is_none() && self.begins_comment() => self.skip_comment(),
@@ -260,21 +260,20 @@ impl Splitter<'_> {
             word.push('$');
             return;
         }
-        match self.variables.iter().rev().find(|(known, _)| *known == name) {
-            Some((_, value)) => word.push_str(value),
-            None => {
-                word.push_str(&written);
-                self.unknown.push(if name.is_empty() { "(...)".to_owned() } else { name });
-            }
+        if let Some((_, value)) = self.variables.iter().rev().find(|(known, _)| *known == name) {
+            word.push_str(value);
+        } else {
+            word.push_str(&written);
+            self.unknown.push(if name.is_empty() { "(...)".to_owned() } else { name });
         }
     }
 
-    fn operator(&mut self) -> Option<Token> {
+    fn operator(&mut self) -> Token {
         let mut operator = String::new();
         while let Some(letter) = self.letters.next_if(|c| matches!(c, '|' | '&' | ';' | '<' | '>' | '\n')) {
             operator.push(if letter == '\n' { ';' } else { letter });
         }
-        Some(Token::Operator(operator))
+        Token::Operator(operator)
     }
 
     /// The word before an operator: the number of `2>file` belongs to the operator.
@@ -282,7 +281,7 @@ impl Splitter<'_> {
         let is_number = !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
         if is_number && matches!(self.letters.peek(), Some('<' | '>')) {
             let operator = self.operator();
-            return Token::Operator(format!("{word}{}", operator.as_ref().map_or("", Token::text)));
+            return Token::Operator(format!("{word}{}", operator.text()));
         }
         Token::Word(word)
     }

@@ -5,6 +5,7 @@ use record::histogram::{CensoredHistogram, Histogram, QUANTILES, Summary};
 use record::limits::Throttled;
 use record::load::{ErrorCounts, LoadRecord, LoadSettings, OfHost, OpenLoop, Outage, Progress};
 use record::missing::{Maybe, Missing};
+use record::replay::Replay;
 use record::run::RunId;
 use record::verdict::{Check, Verdict};
 use serde_json::{Value, json};
@@ -102,7 +103,16 @@ pub fn load(
     } else {
         object.with("hosts", record.hosts.iter().map(of_host).collect::<Vec<_>>())
     };
-    object.finish()
+    match &settings.http.replay {
+        Some(replay) => object.with("replay", of_replay(replay)).finish(),
+        None => object.finish(),
+    }
+}
+
+fn of_replay(replay: &Replay) -> Value {
+    let Replay { log, speed, requests, methods, left_out, .. } = replay;
+    let methods: Vec<&str> = methods.iter().map(|method| method.name()).collect();
+    json!({ "log": log, "speed": speed, "requests": requests, "methods": methods, "left_out": left_out })
 }
 
 /// The document of one interval of a running load: a line of a stream.

@@ -7,6 +7,7 @@ use analysis::Machine;
 use record::histogram::{CensoredHistogram, Histogram, QUANTILES, Summary};
 use record::load::{LoadRecord, LoadSettings, Loop, OpenLoop, Phase, Progress, RateChange, Think};
 use record::missing::Maybe;
+use record::replay::Replay;
 
 use super::table::{Align, Table};
 use super::{Detail, Style, Tint, ending, folded, labelled, paragraph, tinted};
@@ -230,6 +231,11 @@ fn what(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Result<()
     labelled(out, ("target", None), &format!("{} {}", s.target, s.workload.word()), 10, style)?;
     if let Ok(version) = &record.server_version {
         labelled(out, ("server", None), version, 10, style)?;
+    }
+    if let Some(Replay { log, speed, requests, left_out, .. }) = &s.http.replay {
+        let text =
+            format!("{requests} requests of {log} at {speed} times its speed, {left_out} lines left out");
+        labelled(out, ("replay", None), &text, 10, style)?;
     }
     let threads = plural(s.threads as usize, "thread");
     let connections = match s.connections_in_all() {

@@ -85,6 +85,7 @@ fn rank(pair: &SidePair) -> (u8, u8, usize) {
         Metric::Throughput | Metric::Time => 0,
         Metric::P99 => 1,
         Metric::CpuPerEvent | Metric::Cpu => 2,
+        Metric::LockCpu | Metric::IoPerEvent | Metric::MemoryGrowth | Metric::EnergyPerEvent => 3,
     };
     (verdict, metric, pair.a)
 }

@@ -20,14 +20,14 @@ pub(in crate::like) fn translate(said: &Said, draft: &mut Draft) -> Result<(), L
     target(draft, given.words().next(), given.value("a"))?;
     let workers = given.count("c")?.unwrap_or(50);
     draft.put("connections", workers);
-    if let Some(per_s) = given.read("q", "a rate", |text| text.parse().ok().filter(|n: &f64| *n >= 0.0))? {
-        if let Some(per_s) = rate(&(per_s * workers as f64).to_string()) {
-            draft.put("rate", per_s);
-            draft.put("arrivals", "period");
-            let text = "hey limits each of its workers, and a worker waits for the answer; the rate here is that of all, \
-                        and requests are due without waiting";
-            draft.differs("-q", text);
-        }
+    let per_worker = given.read("q", "a rate", |text| text.parse().ok().filter(|n: &f64| *n >= 0.0))?;
+    // A rate of 0 is no limit.
+    if let Some(per_s) = per_worker.and_then(|per_s| rate(&(per_s * workers as f64).to_string())) {
+        draft.put("rate", per_s);
+        draft.put("arrivals", "period");
+        let text = "hey limits each of its workers, and a worker waits for the answer; the rate here is that of all, \
+                    and requests are due without waiting";
+        draft.differs("-q", text);
     }
     let time = given.read("z", "a time such as 30s", duration)?.filter(|time| !time.is_zero());
     let requests = given.count("n")?.unwrap_or(200);
