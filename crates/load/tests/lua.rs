@@ -1,5 +1,6 @@
 //! Scripts in Lua, with sysbench's interface.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "it is test code, though no test function")]
+#![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "Lua's numbers are counts here")]
 
 mod support;
 
@@ -159,20 +160,28 @@ fn declarations_are_read_without_a_server_and_without_output() {
     assert_eq!(read("error('x')").unwrap_err().class(), ErrorClass::Server);
 }
 
-/// The checks that are the same on each server.
+/// Checks that are the same on each server.
 ///
 /// - `sum`: the sum of the balances of [`BANK`].
 fn check_server(target: &str, sum: &dyn Fn() -> i64) {
-    let dir = tempfile::tempdir().unwrap();
+    check_values(target);
+    check_transfers(target, sum);
+    check_errors(target, sum);
+    check_commands(target);
+}
+
+fn check_values(target: &str) {
     let values = support::run(&LoadSettings { threads: 1, ..script(target, VALUES, &[], 3) });
     assert_eq!((values.counts.done, values.counts.failed), (3, 0), "{:?}", values.error_samples);
     let mut as_text = LoadSettings { threads: 1, ..script(target, VALUES, &[], 2) };
     as_text.oltp.prepared = false;
-    let is_postgres = target.starts_with("postgres");
     let values = load::run(&as_text, &Stop::new(), &mut |_| {});
     // Without prepared statements, nothing is prepared that could be refused.
     assert!(matches!(values, Err(LoadError::Script { .. })), "{values:?}");
+}
 
+fn check_transfers(target: &str, sum: &dyn Fn() -> i64) {
+    let dir = tempfile::tempdir().unwrap();
     // Nothing exists: the script's own command prepares.
     let never = LoadSettings { prepare: PreparePolicy::Never, ..script(target, BANK, &[], 10) };
     let error = support::error_of(&never).to_string();
@@ -199,7 +208,10 @@ fn check_server(target: &str, sum: &dyn Fn() -> i64) {
         of(&notes, "whole")[0].split(' ').map(|n| n.parse::<f64>().unwrap() as u64).collect();
     assert_eq!(whole[0], 400);
     assert!(whole[1] >= 400 && whole[2] >= 1_200 && whole[3] >= 800, "{notes:?}");
+}
 
+fn check_errors(target: &str, sum: &dyn Fn() -> i64) {
+    let is_postgres = target.starts_with("postgres");
     // A transfer that breaks off in its middle leaves nothing behind.
     let options = [("accounts", "50"), ("crash-every", "10")];
     let settings = LoadSettings { retries_max: 0, threads: 1, ..script(target, BANK, &options, 100) };
@@ -219,7 +231,9 @@ fn check_server(target: &str, sum: &dyn Fn() -> i64) {
     assert_eq!((record.counts.done, record.counts.failed), (1_500, 0), "{:?}", record.error_samples);
     assert!(record.counts.retries > 0 && record.errors.transient == record.counts.retries, "{record:?}");
     assert_eq!(sum(), 50_000);
+}
 
+fn check_commands(target: &str) {
     let run = |command: &str, options: &[(&str, &str)]| {
         load::script_command(&script(target, BANK, options, 1), Some(command), &Stop::new())
     };

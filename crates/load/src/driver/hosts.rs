@@ -16,6 +16,8 @@ use super::{Driver, Scheme};
 use crate::connection::{Connection, Cut, Failure, FailureClass};
 use crate::control::progress::Event;
 use crate::error::LoadError;
+#[cfg(feature = "lua")]
+use crate::lua::program::Failed;
 use crate::net::address::ServerAddress;
 
 /// The hosts of a target: one or several.
@@ -98,10 +100,12 @@ impl Hosts {
         #[cfg(feature = "lua")]
         let failure = self.0.iter().find_map(|host| host.driver.script()?.failure().cloned());
         #[cfg(feature = "lua")]
-        let failure = failure.map(|failed| match failed.is_usage {
-            true => LoadError::ScriptText { text: failed.text },
-            false => LoadError::Script { text: failed.text },
-        });
+        let failure =
+            failure.map(
+                |Failed { text, is_usage }| {
+                    if is_usage { LoadError::ScriptText { text } } else { LoadError::Script { text } }
+                },
+            );
         #[cfg(not(feature = "lua"))]
         let failure = None;
         failure

@@ -130,7 +130,7 @@ impl Ignored {
     }
 }
 
-/// What the functions of a state share. Its address stays the same while the state lives.
+/// State that the functions of a Lua state share. Its address stays the same while the state lives.
 pub(crate) struct Context {
     pub(crate) random: Random,
     /// The numbers of the last event, from its beginning.

@@ -127,8 +127,9 @@ pub(crate) fn write_form(random: &mut Random, form: &[u8], out: &mut [u8]) {
         }
         left -= 1;
         let product = u128::from(bits) * many;
-        bits = product as u64;
-        *out = first + (product >> 64) as u8;
+        let (upper, lower) = (product >> 64, product & u128::from(u64::MAX));
+        bits = u64::try_from(lower).expect("the lower half");
+        *out = first + u8::try_from(upper).expect("below 26");
     }
 }
 
@@ -137,7 +138,8 @@ pub(crate) fn write_any(random: &mut Random, least: u32, out: &mut [u8]) -> u32 
     let most = u32::try_from(out.len()).unwrap_or(u32::MAX);
     let many = uniform(random, least, most);
     for c in &mut out[..many as usize] {
-        *c = b'0' + random.below(u64::from(b'z' - b'0') + 1) as u8;
+        let drawn = random.below(u64::from(b'z' - b'0') + 1);
+        *c = b'0' + u8::try_from(drawn).expect("below 75");
     }
     many
 }
@@ -165,7 +167,7 @@ pub(crate) struct Unique {
 
 impl Unique {
     pub(crate) fn new(random: &mut Random) -> Self {
-        let half = |random: &mut Random| (random.bits() >> 32) as u32;
+        let half = |random: &mut Random| u32::try_from(random.bits() >> 32).expect("32 bits");
         let next = permuted(permuted(half(random)).wrapping_add(0x682f_0161));
         let offset = permuted(permuted(half(random)).wrapping_add(0x4679_0905));
         Self { next: AtomicU32::new(next), offset }

@@ -36,7 +36,7 @@ impl Output {
     }
 }
 
-/// Where the scripts of this process print.
+/// Place where the scripts of this process print.
 static OUTPUT: AtomicU64 = AtomicU64::new(0);
 
 /// Sets where the scripts of this process print.

@@ -53,7 +53,7 @@ pub(crate) struct Seat {
     pub(crate) is_silent: bool,
 }
 
-/// How an event ended.
+/// Ending of an event.
 pub(crate) enum Ended {
     Well,
     /// The script ends its thread.

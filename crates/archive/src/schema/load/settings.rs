@@ -146,7 +146,7 @@ struct ScriptText {
     name: String,
     weight: u32,
     text: String,
-    /// Of the text, to find runs of the same script. Absent before scripts in Lua existed.
+    /// SHA-256 of the text, to find runs of the same script. Absent before scripts in Lua existed.
     #[serde(default)]
     sha256: String,
 }
