@@ -41,6 +41,7 @@ pub mod steady;
 mod student;
 pub mod sweep;
 pub mod usl;
+mod value;
 
 pub use cell::{BlockValue, Cell, CellSummary};
 pub use compare::{Comparisons, Pair, compare};

@@ -10,43 +10,8 @@ use record::run::Run;
 use record::server_cpu::ServerTasks;
 
 use crate::resources;
-
-/// Value of a metric in one run: events per second, seconds, CPU seconds, bytes or joules per event; of a
-/// metric that is compared in points, 1 plus the share.
-///
-/// Both ends are positive. They differ if events have no end, or if a histogram's bucket hides the exact
-/// value.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Value {
-    /// Lower bound; finite.
-    pub low: f64,
-    /// Upper bound; infinite if events in flight or lost ones leave it open.
-    pub high: f64,
-    /// Reason that the value is shown and not judged.
-    pub unjudged: Option<Missing>,
-}
-
-impl Value {
-    /// Exact value.
-    pub fn exact(value: f64) -> Self {
-        Self { low: value, high: value, unjudged: None }
-    }
-
-    /// Geometric middle of the interval; `None` if it is open.
-    pub fn middle(&self) -> Option<f64> {
-        self.high.is_finite().then(|| (self.low * self.high).sqrt())
-    }
-
-    /// The middle, if the value may be judged.
-    pub fn judged(&self) -> Option<f64> {
-        if self.unjudged.is_some() { None } else { self.middle() }
-    }
-
-    /// Half the width of the interval in logs.
-    pub fn half_ln(&self) -> f64 {
-        (self.high / self.low).ln() / 2.0
-    }
-}
+pub use crate::value::Value;
+use crate::value::check_span;
 
 /// Value of a metric in a run. The 99th percentile is that of response time if it was measured, else (closed
 /// loop) of service time.
@@ -67,7 +32,12 @@ pub fn value(run: &Run, metric: Metric) -> Maybe<Value> {
         Metric::P99 => p99(load)?,
         Metric::CpuPerEvent => cpu_per_event(run, load)?,
         Metric::LockCpu => resources::lock_cpu(run)?,
-        Metric::IoPerEvent => resources::io_per_event(run, load)?,
+        Metric::IoPerEvent => {
+            // The I/O of commands counts when they end, as their CPU time does.
+            let counted_per_s = counted_per_s(run, load).unwrap_or(load.achieved_per_s);
+            let doubt_per_s = events_in_doubt_per_s(run, load).unwrap_or(0.0);
+            resources::io_per_event(run, load, (counted_per_s - doubt_per_s, counted_per_s + doubt_per_s))?
+        }
         Metric::MemoryGrowth => resources::memory_growth(run, load)?,
         Metric::EnergyPerEvent => resources::energy_per_event(run, load)?,
         Metric::Time | Metric::Cpu => unreachable!("metrics of a command are read above"),
@@ -77,20 +47,6 @@ pub fn value(run: &Run, metric: Metric) -> Maybe<Value> {
     } else {
         Err(Missing::because(format!("{} is {}, which has no logarithm", metric.word(), value.low)))
     }
-}
-
-/// Readings over a span that differs more than this from the measured phase were not taken at its ends.
-const SPAN_OFF_RATIO_MAX: f64 = 0.1;
-
-/// Refuses readings that were not taken at the ends of the measured phase.
-pub(crate) fn check_span(what: &str, span_s: f64, load: &LoadRecord) -> Maybe<()> {
-    let measured_s = load.measured.as_secs_f64();
-    if (span_s - measured_s).abs() <= SPAN_OFF_RATIO_MAX * measured_s {
-        return Ok(());
-    }
-    Err(Missing::because(format!(
-        "{what} was read over {span_s:.2} s of a measured phase of {measured_s:.2} s"
-    )))
 }
 
 /// Time or CPU time of a recorded command; CPU time by events if they were seen, else by rusage.

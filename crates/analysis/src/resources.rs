@@ -6,7 +6,7 @@ use record::resources::{Resource, SERVER_MEMORY, Used, UsedBy};
 use record::run::Run;
 
 use crate::growth::theil_sen;
-use crate::metric::{Value, check_span};
+use crate::value::{Value, check_span};
 
 /// Fewest levels of memory in a measured phase for a slope that is judged.
 const LEVELS_MIN: usize = 8;
@@ -20,7 +20,9 @@ pub(crate) fn lock_cpu(run: &Run) -> Maybe<Value> {
 }
 
 /// Bytes that the server read from and wrote to storage per event done.
-pub(crate) fn io_per_event(run: &Run, load: &LoadRecord) -> Maybe<Value> {
+///
+/// - `events_per_s`: least and most events per second that the bytes may belong to.
+pub(crate) fn io_per_event(run: &Run, load: &LoadRecord, events_per_s: (f64, f64)) -> Maybe<Value> {
     let absent = "the server's own I/O was not read";
     let (read, written) = (used(run, Resource::Read, absent)?, used(run, Resource::Written, absent)?);
     check_span("the server's I/O", read.span_s(), load)?;
@@ -28,7 +30,9 @@ pub(crate) fn io_per_event(run: &Run, load: &LoadRecord) -> Maybe<Value> {
     if bytes <= 0.0 {
         return Err(Missing::because("io-per-event is 0 (the server did no I/O), which has no ratio"));
     }
-    Ok(Value::exact(bytes / read.span_s() / load.achieved_per_s))
+    let (bytes_per_s, (least, most)) = (bytes / read.span_s(), events_per_s);
+    let high = if least > 0.0 { bytes_per_s / least } else { f64::INFINITY };
+    Ok(Value { low: bytes_per_s / most, high, unjudged: None })
 }
 
 /// Joules of the machine per event done.

@@ -50,7 +50,7 @@ pub enum Steadiness {
 /// Judges a series of batches so far.
 ///
 /// - `batches`: means over equal spans, in time order, finite.
-/// - `rope_ratio`: a step within this share of the level is none.
+/// - `rope_ratio`: a smaller step, as a share of the level, does not count.
 pub fn steadiness(batches: &[f64], rope_ratio: f64) -> Steadiness {
     assert!(batches.iter().all(|z| z.is_finite()), "batches are finite");
     let n = batches.len();

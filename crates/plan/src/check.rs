@@ -70,7 +70,7 @@ pub(crate) fn check(
 }
 
 impl Checker<'_> {
-    /// Adds the factor whose values are shares of the capacity.
+    /// Adds the factor for shares of the capacity.
     fn shares(&mut self, parsed: &mut ParsedPlan) {
         let Some(ParsedRate::Shares(shares)) = &parsed.load.rate else { return };
         let position = shares.position;

@@ -59,7 +59,7 @@ impl Feasibility {
     }
 }
 
-/// Fewest intervals whose levels have a slope that is judged.
+/// Fewest intervals for a slope of memory that is judged.
 const MEMORY_LEVELS_MIN: f64 = 8.0;
 
 impl Plan {

@@ -31,7 +31,7 @@ pub(crate) enum ParsedRate {
     Promise(Promise),
 }
 
-/// Name of the factor whose values are shares of the capacity.
+/// Name of the factor for shares of the capacity.
 pub(crate) const RATE: &str = "rate";
 
 /// Declares the keys that may differ from trial to trial: name, type, parser.

@@ -21,7 +21,7 @@ pub(crate) enum PreparePlan {
     Run(RunPlan),
 }
 
-/// When the command of a value runs.
+/// Time at which the command of a value runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum When {
     /// After the measured phase.

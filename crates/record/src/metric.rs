@@ -40,9 +40,9 @@ words!(Metric {
 /// Scale on which two values of a metric are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
-    /// By their ratio.
+    /// Ratio of the values.
     Ratio,
-    /// By their difference, in percentage points: the metric is a share that may be 0, which has no
+    /// Difference of the values, in percentage points: the metric is a share that may be 0, which has no
     /// logarithm. A value is stored as 1 plus the share, so that the ratio of two values is their difference.
     Points,
 }

@@ -105,7 +105,7 @@ pub(crate) fn capital(text: &str) -> String {
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// What a ratio of two values of a metric means: `change`, `difference in percentage points`.
+/// Meaning of a ratio of two values of a metric: `change`, `difference in percentage points`.
 pub(crate) fn difference_word(metric: Metric) -> &'static str {
     match metric.scale() {
         Scale::Ratio => "change",

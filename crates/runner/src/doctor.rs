@@ -79,7 +79,7 @@ const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 /// - `archive`: folder of the archive.
 pub fn examine(archive: &Path) -> Vec<Symptom> {
     let mut found = vec![cpu()];
-    // Power has a symptom of its own.
+    // Power has a separate symptom.
     found.extend(probes::observe::KINDS.iter().filter(|kind| kind.name != "power").map(instrument));
     found.extend([power(), btf(), capabilities(), tracing(), cgroups(), pid_namespace(), paranoid()]);
     found.extend([fifo(), wake_up(), clock_source(), governor(), steal(), huge_pages(), swap(), files()]);

@@ -48,11 +48,11 @@ impl From<RunnerError> for Trouble {
     }
 }
 
-/// What is done with a trial on a server that is ready.
+/// Action for a trial on a server that is ready.
 pub(crate) type OnTrial<'a> =
     &'a mut dyn FnMut(&mut Conductor<'_>, &Trial, &Workspace, &mut [Server]) -> Result<TrialEnd, RunnerError>;
 
-/// What a series is for.
+/// Purpose of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Purpose {
     /// To measure its trials.

@@ -3,7 +3,7 @@
 //! *Memory* is anonymous memory and swap of each process, and the shared memory of the process that has most
 //! of it: processes of one server share one segment. Pages that a process shares with its parent since a fork
 //! count in both. *I/O* is what the kernel charges to a process: bytes that it caused to be read from
-//! storage, and bytes that it dirtied for storage, whoever writes them back.
+//! storage, and bytes that it dirtied for storage, even if another task writes them back.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,7 +18,7 @@ use record::missing::{Maybe, Missing};
 use record::resources::{Resource, Resources, SERVER_MEMORY, Used, UsedBy};
 use record::series::Sample;
 
-/// Where the processes are found.
+/// Source of the processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Whose {
     /// Processes of the series.
@@ -99,8 +99,8 @@ impl<'a> ServerUse<'a> {
         }
     }
 
-    /// Returns the amounts, and adds the levels of memory to `series`; the reason goes to `missing` if there
-    /// are none.
+    /// Returns the amounts, and adds the levels of memory to `series`; without levels, the reason goes to
+    /// `missing`.
     pub(crate) fn end(
         mut self,
         (host, anchor): (&str, WallAnchor),

@@ -1,4 +1,4 @@
-//! The server's own numbers over time: a command at the end of each interval, on a thread of its own, so that
+//! The server's own numbers over time: a command at the end of each interval, on a separate thread, so that
 //! a slow command delays nothing.
 //!
 //! The commands are not in the server's control group: what they use is not the server's.
@@ -30,7 +30,7 @@ struct Number {
     value: f64,
 }
 
-/// What the thread has read.
+/// Readings of the thread.
 #[derive(Debug, Default)]
 struct Found {
     numbers: Vec<Number>,
@@ -42,7 +42,7 @@ struct Found {
 pub(crate) struct Reader<'scope> {
     ticks: Option<SyncSender<()>>,
     thread: ScopedJoinHandle<'scope, Found>,
-    /// Intervals whose values were not read, because the commands before them were not done.
+    /// Intervals without a reading, because the commands before them were not done.
     skipped: u32,
 }
 

@@ -192,7 +192,7 @@ fn warm_up(
     Ok(Some(warmed.warm_up))
 }
 
-/// Ends a trial whose warm-up failed, or whose server died in it.
+/// Ends a trial after a failed warm-up, or after a warm-up in which the server died.
 fn fail_warming(
     conductor: &mut Conductor<'_>,
     trial: &Trial,

@@ -1,6 +1,6 @@
 //! A warm-up that is judged: a load before the load, until throughput, latency, CPU and memory are steady.
 //!
-//! The warm-up is a load of its own, with other random numbers: with the same, the measured phase would find
+//! The warm-up is a separate load, with other random numbers: with the same, the measured phase would find
 //! exactly its rows in every cache. Then the connections are made anew, and a short rest of the warm-up lets
 //! them settle.
 
@@ -132,7 +132,7 @@ struct Judge<'a> {
     /// Intervals in a batch.
     parts: u32,
     strands: Vec<Strand>,
-    /// Of the batch at hand: intervals, seconds, events, latencies.
+    /// Current batch: intervals, seconds, events, latencies.
     intervals: u32,
     seconds: f64,
     events: f64,

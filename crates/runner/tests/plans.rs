@@ -47,7 +47,7 @@ fn the_same_is_compared_with_itself() {
     check("same.toml");
 }
 
-/// Executes a plan whose server may not be installed.
+/// Executes a plan if its server is installed.
 fn check_if_possible(name: &str) {
     let folder = tempfile::tempdir().expect("there is room for an archive");
     let archive = Archive::open(folder.path()).expect("the archive is ours");
@@ -86,7 +86,7 @@ fn the_commits_of_postgresql_are_compared() {
     check_if_possible("postgres-wal.toml");
 }
 
-/// Plans whose notes are their point: levels that are options, and one configuration under two names.
+/// Plans with notes on purpose: levels that are options, and one configuration under two names.
 const NOTED: [&str; 2] = ["compressors.toml", "same.toml"];
 
 #[test]

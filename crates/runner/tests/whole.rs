@@ -137,7 +137,7 @@ metrics = ["throughput", "io-per-event", "memory-growth"]
             run.resources
         );
         assert_eq!(used(Resource::LockSpin).is_some(), !is_control, "{:?}", run.resources);
-        // This machine may have no counters; then that is said, and nothing else.
+        // This machine may have no counters; then the reason is stored.
         assert_eq!(used(Resource::Energy).is_some(), !is_control, "{:?}", run.resources);
         if is_control {
             continue;

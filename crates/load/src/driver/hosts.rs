@@ -173,7 +173,7 @@ fn said_of<'a>(name: &str, text: &'a str) -> Cow<'a, str> {
 pub(crate) fn targets(target: &Target) -> Result<Vec<Target>, String> {
     let text = target.expose();
     if text.contains('\n') {
-        // Several servers of a plan, each with a target of its own.
+        // Several servers of a plan, each with its own target.
         return Ok(target.lines().collect());
     }
     let Some(span) = host_span(target) else { return Ok(vec![target.clone()]) };

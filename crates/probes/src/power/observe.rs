@@ -22,7 +22,7 @@ struct Observer {
     probe: Maybe<PowerProbe>,
     from_ns: u64,
     until_ns: u64,
-    /// Of all zones since the start.
+    /// Energy of all zones since the start.
     energy_j: Maybe<f64>,
 }
 

@@ -82,7 +82,7 @@ pub fn comparisons(out: &mut dyn Write, comparisons: &Comparisons, style: Style)
     paragraph(out, &method(comparisons), 0, style)
 }
 
-/// What watching cost in throughput, or in the first metric with a value; `None` without a control arm.
+/// Cost of watching in throughput, or in the first metric with a value; `None` without a control arm.
 fn observing(bakeoff: &Bakeoff) -> Option<String> {
     let costs = analysis::observing::costs(bakeoff);
     let cost = costs.iter().find(|cost| cost.ratio.is_ok()).or(costs.first())?;

@@ -1,0 +1,55 @@
+//! The value of a metric: an interval, and whether it may be judged.
+
+use record::load::LoadRecord;
+use record::missing::{Maybe, Missing};
+
+/// Value of a metric in one run: events per second, seconds, CPU seconds, bytes or joules per event; of a
+/// metric that is compared in points, 1 plus the share.
+///
+/// Both ends are positive. They differ if events have no end, or if a histogram's bucket hides the exact
+/// value.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Value {
+    /// Lower bound; finite.
+    pub low: f64,
+    /// Upper bound; infinite if events in flight or lost ones leave it open.
+    pub high: f64,
+    /// Reason that the value is shown and not judged.
+    pub unjudged: Option<Missing>,
+}
+
+impl Value {
+    /// Exact value.
+    pub fn exact(value: f64) -> Self {
+        Self { low: value, high: value, unjudged: None }
+    }
+
+    /// Geometric middle of the interval; `None` if it is open.
+    pub fn middle(&self) -> Option<f64> {
+        self.high.is_finite().then(|| (self.low * self.high).sqrt())
+    }
+
+    /// The middle, if the value may be judged.
+    pub fn judged(&self) -> Option<f64> {
+        if self.unjudged.is_some() { None } else { self.middle() }
+    }
+
+    /// Half the width of the interval in logs.
+    pub fn half_ln(&self) -> f64 {
+        (self.high / self.low).ln() / 2.0
+    }
+}
+
+/// Readings over a span that differs more than this from the measured phase were not taken at its ends.
+const SPAN_OFF_RATIO_MAX: f64 = 0.1;
+
+/// Refuses readings that were not taken at the ends of the measured phase.
+pub(crate) fn check_span(what: &str, span_s: f64, load: &LoadRecord) -> Maybe<()> {
+    let measured_s = load.measured.as_secs_f64();
+    if (span_s - measured_s).abs() <= SPAN_OFF_RATIO_MAX * measured_s {
+        return Ok(());
+    }
+    Err(Missing::because(format!(
+        "{what} was read over {span_s:.2} s of a measured phase of {measured_s:.2} s"
+    )))
+}
