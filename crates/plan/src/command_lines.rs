@@ -14,6 +14,11 @@ const METACHARACTERS: &[char] = &[
     '|', '&', ';', '<', '>', '(', ')', '$', '`', '\\', '"', '\'', '*', '?', '[', ']', '#', '~', '=', '%',
     '{', '}', '!', '\n',
 ];
+/// Words at the beginning of a command that only a shell knows.
+const OF_SHELLS: [&str; 24] = [
+    ".", ":", "case", "cd", "eval", "exec", "exit", "export", "for", "if", "local", "read", "readonly",
+    "return", "set", "shift", "source", "trap", "ulimit", "umask", "unset", "until", "wait", "while",
+];
 /// Most values of one parameter.
 const VALUES_MAX: usize = 1_000;
 
@@ -298,12 +303,15 @@ impl CommandLines {
 
     fn shell_of<'a>(&self, mut commands: impl Iterator<Item = &'a str>) -> Shell {
         match &self.shell {
-            Shell::IfNeeded if commands.any(|text| text.contains(METACHARACTERS)) => {
-                Shell::Program(vec!["sh".to_owned()])
-            }
+            Shell::IfNeeded if commands.any(needs_shell) => Shell::Program(vec!["sh".to_owned()]),
             shell => shell.clone(),
         }
     }
+}
+
+fn needs_shell(command: &str) -> bool {
+    let first = command.split_whitespace().next().unwrap_or_default();
+    command.contains(METACHARACTERS) || OF_SHELLS.contains(&first)
 }
 
 /// The given text for command `i`: one for all, or one for each.
@@ -367,6 +375,7 @@ mod tests {
     #[test]
     fn one_command_that_needs_a_shell_gives_all_of_them_one() {
         assert_eq!(texts(&lines(&["gzip  -1 x", "zstd x"])), ["gzip|-1|x", "zstd|x"]);
+        assert_eq!(texts(&lines(&["gzip x", "exit 1"])), ["sh|-c|gzip x", "sh|-c|exit 1"]);
         assert_eq!(texts(&lines(&["gzip x", "zstd < x"])), ["sh|-c|gzip x", "sh|-c|zstd < x"]);
         let never = CommandLines { shell: Shell::read("none").unwrap(), ..lines(&["a 'b c'", "d"]) };
         assert_eq!(texts(&never), ["a|b c", "d"]);

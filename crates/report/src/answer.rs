@@ -67,7 +67,14 @@ fn needed(of: &Compared<'_>, unit: Unit) -> String {
         (Ok(needed), Unit::Runs) => {
             format!("about {} runs of each side, and {} there are", rounded(*needed), of.have)
         }
-        (Err(why), _) => why.reason.clone(),
+        // Too many for any number: the reason names the limit.
+        (Err(why), unit) => match why.reason.split_once(": ") {
+            Some((limit, reason)) if limit.starts_with("more than ") => {
+                let unit = if unit == Unit::Rounds { "rounds" } else { "runs of each side" };
+                format!("{limit} {unit}, because {reason}")
+            }
+            _ => why.reason.clone(),
+        },
     }
 }
 
@@ -220,6 +227,12 @@ mod tests {
         assert_eq!(
             sentence(&compared, rules, Unit::Runs),
             "cannot tell yet: about 4 runs of each side, and 1 there are"
+        );
+        let edge = Err(Missing::because("more than 1000: the difference is small"));
+        let of_edge = Compared { needed: &edge, ..compared.clone() };
+        assert_eq!(
+            sentence(&of_edge, rules, Unit::Rounds),
+            "cannot tell yet: more than 1000 rounds, because the difference is small"
         );
         compared.needed = &Ok(2);
         assert_eq!(sentence(&compared, rules, Unit::Rounds), "cannot tell yet: about 1 more round");

@@ -120,16 +120,13 @@ fn time_cells(span: &Span) -> (String, String) {
     let (scale, unit) = scale_of(span.mean);
     let Some((low, high)) = span.interval else { return (time(span.mean), String::new()) };
     let half = (high - low) / 2.0 * scale;
-    // The mean has the digits that its interval supports, between three and five.
+    // The mean has the digits that its interval supports.
     let value = span.mean * scale;
-    let digits = if half >= 3.0 || value >= 999.5 {
-        0
-    } else if half >= 0.3 || value >= 99.95 {
-        usize::from(half < 1.0)
-    } else if half >= 0.03 {
-        2
-    } else {
-        3
+    let digits = match half {
+        half if half >= 10.0 || (half >= 1.0 && value >= 99.95) => 0,
+        half if half >= 0.1 => 1,
+        half if half >= 0.01 => 2,
+        _ => 3,
     };
     (format!("{value:.digits$} {unit}"), format!("+-{half:.digits$}"))
 }
@@ -247,7 +244,8 @@ mod tests {
         assert_eq!(both(0.412, 0.003), "412 ms +-3");
         assert_eq!(both(0.0612, 0.000_9), "61.2 ms +-0.9");
         assert_eq!(both(0.000_85, 0.000_012), "850 us +-12");
-        assert_eq!(both(12.345, 0.021), "12.345 s +-0.021");
+        assert_eq!(both(12.345, 0.021), "12.35 s +-0.02");
+        assert_eq!(both(0.003_2, 0.001_2), "3.2 ms +-1.2");
         assert_eq!(both(0.001_234, 0.000_002), "1.234 ms +-0.002");
         assert_eq!(time_cells(&Span { mean: 2.0, interval: None }), ("2.00 s".to_owned(), String::new()));
     }
