@@ -3,11 +3,12 @@
 import csv
 import json
 import logging
+import os
 import sys
 
 import numpy as np
 
-SEED = 20261125
+SEED = int(os.environ.get("SEED", "20261125"))
 EACH = 40  # series of each kind
 NEAR = 5  # a step counts as found by a change at most this many values away
 SIGMA = 3.0  # of a level of 100: a step of 2 sigma is 6 %
