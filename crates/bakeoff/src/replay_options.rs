@@ -128,26 +128,25 @@ fn notices(log: &str, account: &Account, speed: f64, span: Duration) -> Vec<Stri
     let Account { lines, requests, resolution_ns, late_lines, secrets, set_back, .. } = account;
     let resolution = written_duration(Duration::from_nanos(*resolution_ns));
     let seconds = span.as_secs_f64();
-    let mut said = vec![format!(
-        "{log}: {requests} of {lines} lines are replayed in {seconds:.3} s, at {speed} times the log's speed; its times are \
-         exact to {resolution}, and requests of the same time are spread evenly over it"
-    )];
+    let mut said = vec![
+        format!("{log}: {requests} of {lines} lines, {seconds:.3} s at {speed} times its speed"),
+        format!("{log}: times are exact to {resolution}; equal ones are spread evenly over it"),
+    ];
     if !account.left_out.is_empty() {
-        said.push(format!("{log}: {} lines are left out: {}", account.left_out_in_all(), account.reasons()));
+        said.push(format!("{log}: {} lines left out: {}", account.left_out_in_all(), account.reasons()));
     }
     if *secrets > 0 {
-        said.push(format!("{log}: {secrets} values that look like credentials are replaced by ***"));
+        said.push(format!("{log}: {secrets} values that look like credentials are now ***"));
     }
     if *late_lines > 0 {
         said.push(format!(
-            "{log}: {late_lines} lines are up to {DISORDER_S} s older than a line before them: due together with it"
+            "{log}: {late_lines} lines up to {DISORDER_S} s older than a line before: due with it"
         ));
     }
     if let Some((steps, first, longest_ns)) = set_back {
         let longest = Duration::from_nanos(*longest_ns).as_secs();
         said.push(format!(
-            "{log}: the clock was set back {steps} times, by up to {longest} s (first: line {first}): the replay continues \
-             without a gap"
+            "{log}: clock set back {steps} times, up to {longest} s (first: line {first}): no gap"
         ));
     }
     said
