@@ -19,14 +19,15 @@ title  = "{title}"
 [factors.name]
 values    = ["{}", "{}"]
 reference = "{}"
+level     = "whole-plot"
 [design]
 blocks = 2
 [load]
-target = "null:"
-rate   = 500
+target = "exec:true"
+rate   = "max"
 [phases]
 warm-up = {{ min = "20ms" }}
-measure = {{ time = "150ms", interval = "50ms" }}
+measure = {{ time = "300ms", interval = "100ms" }}
 [judge]
 family = "name vs reference"
 "#,
