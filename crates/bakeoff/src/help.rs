@@ -166,7 +166,7 @@ const OPTIONS: [(&str, &[Options]); 3] = [
 /// Targets, as short as `-h` needs them.
 const TARGETS: &str = "sqlite:FILE, mysql://, postgres://, redis://, http://, exec:CMD, null:";
 
-/// Commands whose remarks and examples are too long for `-h`.
+/// Commands with remarks and examples that are too long for `-h`.
 const LONG_REMARKS: [&str; 5] = ["cpu", "io", "scale", "load", "prepare"];
 
 /// Longest help of an option in `-h`, unless its first clause is longer.
@@ -344,7 +344,10 @@ mod tests {
         }
         for (command, groups) in OPTIONS {
             let command = definition.find_subcommand(command).expect("a command");
-            for name in groups.iter().flat_map(|(_, shown, more)| shown.iter().chain(*more)) {
+            let names = |(_, shown, more): &Options| -> Vec<&str> {
+                shown.iter().map(|(name, _)| *name).chain(more.iter().copied()).collect()
+            };
+            for name in groups.iter().flat_map(names) {
                 assert!(
                     command.get_arguments().any(|arg| arg.get_long() == Some(name)),
                     "{command} --{name}"
