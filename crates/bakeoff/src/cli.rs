@@ -14,7 +14,7 @@ use crate::script_options::Unread;
 use crate::setting_values::refusal;
 use crate::{cmd, help, screen, script_options};
 
-/// A performance lab in one binary: steady load, true observation, fair bake-offs, a page at the end.
+/// A performance lab: steady load, true observation, fair bake-offs
 #[derive(Debug, clap::Parser)]
 #[command(name = "bakeoff", version, propagate_version = true, after_long_help = EXIT_CODES)]
 pub(crate) struct Cli {

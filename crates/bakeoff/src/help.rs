@@ -10,24 +10,24 @@ const GROUPS: [(&str, &[Line]); 5] = [
     (
         "Drive",
         &[
-            (&["load"], "one target at a steady rate: latency from the due time, a verdict"),
+            (&["load"], "one target at a steady rate: latency and a verdict"),
             (&["prepare", "cleanup"], "build or remove a workload's data set"),
             (&["script"], "a command of a script: prepare, cleanup and others"),
             (&["run", "resume", "plan"], "a bake-off: configurations by load levels by blocks"),
-            (&["scale"], "1, 2, 4 ... copies of a command: what does a full machine do?"),
+            (&["scale"], "1, 2, 4 ... copies of a command: a full machine"),
             (&["dder"], "reads of a file at every buffer size"),
         ],
     ),
     (
         "Watch",
         &[
-            (&["cpu"], "busy time by events and by ticks, each full CPU by name"),
+            (&["cpu"], "busy time by events and by ticks, full CPUs by name"),
             (&["io", "nic", "memory"], "block requests, network interfaces, processes' memory"),
             (&["locks", "ulocks"], "waits for the kernel's locks, for locks of programs"),
             (&["profile"], "functions by CPU time or by waiting time, flame graphs"),
             (&["watch"], "all of these on one live screen"),
             (&["record"], "all of these around a command, stored"),
-            (&["prove", "hog"], "each instrument's error on this machine; work of known truth"),
+            (&["prove", "hog"], "each instrument's error here; work of known truth"),
         ],
     ),
     (
@@ -45,15 +45,18 @@ const GROUPS: [(&str, &[Line]); 5] = [
     (
         "Read",
         &[
-            (&["host", "doctor"], "this machine's facts; what it can measure, and what mends it"),
-            (&["import"], "logs of mpstat, vmstat, lockstat, plockstat, made exact"),
+            (&["host", "doctor"], "this machine's facts; what it can measure"),
+            (&["import"], "logs of mpstat, vmstat, lockstat, plockstat"),
             (&["generate"], "man pages and shell completions"),
         ],
     ),
 ];
 
+/// An option of `-h` with its help there; none if the first clause of its help will do.
+type Shown = (&'static str, &'static str);
+
 /// A group of a command's options: its heading, the options of `-h`, and those of `--help` only.
-type Options = (&'static str, &'static [&'static str], &'static [&'static str]);
+type Options = (&'static str, &'static [Shown], &'static [&'static str]);
 
 /// Options of commands with more than a screen of them. An option in no group is shown by `--help` only.
 const OPTIONS: [(&str, &[Options]); 3] = [
@@ -62,7 +65,16 @@ const OPTIONS: [(&str, &[Options]); 3] = [
         &[
             (
                 "Rate and length",
-                &["rate", "threads", "connections", "time", "warmup", "arrivals", "late", "search"],
+                &[
+                    ("rate", "events per second: 500, 30/m; else a closed loop"),
+                    ("threads", "threads, each with one connection"),
+                    ("connections", "connections of all threads together"),
+                    ("time", "length of the measured phase: 10s, 2m"),
+                    ("warmup", "load before it, not counted"),
+                    ("arrivals", "jitter, period, poisson, ramp:100-1000, ..."),
+                    ("late", "late events: queue, skip=100ms, drop, pace=2x"),
+                    ("search", "the highest rate that keeps p99<10ms"),
+                ],
                 &[
                     "events",
                     "ramp-up",
@@ -77,10 +89,24 @@ const OPTIONS: [(&str, &[Options]); 3] = [
             ),
             (
                 "Data",
-                &["workload", "script", "tables", "rows", "prepare"],
-                &["define", "seed", "check", "answer-max"],
+                &[
+                    ("workload", "oltp-read-write, oltp-read-only, kv, ..."),
+                    ("script", "SQL in pgbench's language"),
+                    ("rows", "rows in each table"),
+                    ("prepare", "build missing data: auto, always, never"),
+                ],
+                &["tables", "define", "seed", "check", "answer-max"],
             ),
-            ("Results", &["observe", "title", "strict", "verbose", "no-archive"], &["label", "hlog", "log"]),
+            (
+                "Results",
+                &[
+                    ("observe", "instruments beside it: cpu,io,nic,locks; all; none"),
+                    ("strict", "exit code 3 if the verdict is INVALID"),
+                    ("verbose", "every percentile, setting and check"),
+                    ("no-archive", "do not store the run"),
+                ],
+                &["title", "label", "hlog", "log"],
+            ),
             (
                 "Generator and errors",
                 &[],
@@ -119,17 +145,34 @@ const OPTIONS: [(&str, &[Options]); 3] = [
     (
         "prepare",
         &[
-            ("Data", &["workload", "tables", "rows", "seed", "keys", "sizes"], &[]),
-            ("Build", &["from-scratch", "threads"], &[]),
+            (
+                "Data",
+                &[
+                    ("workload", "oltp-read-write, kv, ..."),
+                    ("tables", ""),
+                    ("rows", ""),
+                    ("seed", ""),
+                    ("keys", ""),
+                    ("sizes", ""),
+                ],
+                &[],
+            ),
+            ("Build", &[("from-scratch", ""), ("threads", "tables that are built at the same time")], &[]),
         ],
     ),
-    ("cleanup", &[("Data", &["workload", "tables", "keys"], &[])]),
+    ("cleanup", &[("Data", &[("workload", "oltp-read-write, kv, ..."), ("tables", ""), ("keys", "")], &[])]),
 ];
+
+/// Targets, as short as `-h` needs them.
+const TARGETS: &str = "sqlite:FILE, mysql://, postgres://, redis://, http://, exec:CMD, null:";
+
+/// Commands with remarks and examples that are too long for `-h`.
+const LONG_REMARKS: [&str; 5] = ["cpu", "io", "scale", "load", "prepare"];
 
 /// Longest help of an option in `-h`, unless its first clause is longer.
 const BRIEF_CHARS: usize = 60;
 /// Examples of `-h`, for commands that do not show all of their options there.
-const EXAMPLES_SHOWN: usize = 2;
+const EXAMPLES_SHOWN: usize = 1;
 
 /// The definition of the command line with its help in both lengths.
 pub(crate) fn arranged(command: Command) -> Command {
@@ -182,31 +225,44 @@ fn of_command(command: Command) -> Command {
     let subcommands: Vec<String> = command.get_subcommands().map(|c| c.get_name().to_owned()).collect();
     let command =
         subcommands.into_iter().fold(command, |command, name| command.mut_subcommand(name, of_command));
-    let options = OPTIONS.iter().find(|(name, _)| *name == command.get_name()).map(|(_, options)| *options);
-    let Some(options) = options else { return command.mut_args(shortened) };
-    let hint = format!("More options: bakeoff {} --help", command.get_name());
+    let name = command.get_name().to_owned();
+    let options = OPTIONS.iter().find(|(of, _)| *of == name).map(|(_, options)| *options);
+    let command = match options {
+        Some(options) => command.mut_args(|arg| grouped(shortened(arg), options)),
+        None => command.mut_args(shortened),
+    };
+    let is_long = LONG_REMARKS.contains(&name.as_str());
+    if options.is_none() && !is_long {
+        return command;
+    }
     let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-    command
-        .mut_args(|arg| grouped(shortened(arg), options))
-        .after_help(format!("{}{hint}", examples(&after, EXAMPLES_SHOWN)))
-        .after_long_help(after)
+    let few = if is_long { examples(&after, EXAMPLES_SHOWN) } else { format!("{after}\n") };
+    command.after_help(format!("{few}More: bakeoff {name} --help")).after_long_help(after)
 }
 
 /// The head and the first examples of a text, with an empty line; empty if it has none.
 fn examples(text: &str, count: usize) -> String {
     let Some(at) = text.find("Examples:\n") else { return String::new() };
     let lines: Vec<&str> = text[at..].lines().take(1 + count).collect();
-    format!("{}\n\n", lines.join("\n"))
+    format!("{}\n", lines.join("\n"))
 }
 
 /// Puts an option under its heading, and hides it in `-h` unless its group shows it there.
 fn grouped(arg: Arg, options: &[Options]) -> Arg {
-    let Some(name) = arg.get_long().map(str::to_owned) else { return arg };
-    let name = name.as_str();
-    match options.iter().find(|(_, shown, more)| shown.contains(&name) || more.contains(&name)) {
-        Some((heading, shown, _)) => arg.help_heading(*heading).hide_short_help(!shown.contains(&name)),
-        None => arg.hide_short_help(true),
+    let Some(name) = arg.get_long().map(str::to_owned) else {
+        return if arg.get_id() == "target" { arg.help(TARGETS) } else { arg };
+    };
+    for (heading, shown, more) in options {
+        if let Some((_, help)) = shown.iter().find(|(of, _)| *of == name) {
+            let full = arg.get_long_help().or(arg.get_help()).map(ToString::to_string).unwrap_or_default();
+            let arg = arg.help_heading(*heading);
+            return if help.is_empty() { arg } else { arg.help(*help).long_help(full) };
+        }
+        if more.contains(&name.as_str()) {
+            return arg.help_heading(*heading).hide_short_help(true);
+        }
     }
+    arg.hide_short_help(true)
 }
 
 /// Gives a long help a short form for `-h`, unless it has one.
@@ -232,7 +288,7 @@ fn clause(help: &str) -> &str {
     let longest = |of: Vec<&'_ str>| {
         of.into_iter().filter(|text| fits(text)).max_by_key(|text| text.len()).map(str::len)
     };
-    let end = longest(ends(&["; ", ". "])).or_else(|| longest(ends(&[": ", ", ", " ("])));
+    let end = longest(ends(&["; ", ". ", " [default"])).or_else(|| longest(ends(&[": ", " ("])));
     end.map_or(help, |end| &help[..end])
 }
 
@@ -288,7 +344,10 @@ mod tests {
         }
         for (command, groups) in OPTIONS {
             let command = definition.find_subcommand(command).expect("a command");
-            for name in groups.iter().flat_map(|(_, shown, more)| shown.iter().chain(*more)) {
+            let names = |(_, shown, more): &Options| -> Vec<&str> {
+                shown.iter().map(|(name, _)| *name).chain(more.iter().copied()).collect()
+            };
+            for name in groups.iter().flat_map(names) {
                 assert!(
                     command.get_arguments().any(|arg| arg.get_long() == Some(name)),
                     "{command} --{name}"

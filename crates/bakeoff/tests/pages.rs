@@ -19,14 +19,15 @@ title  = "{title}"
 [factors.name]
 values    = ["{}", "{}"]
 reference = "{}"
+level     = "whole-plot"
 [design]
 blocks = 2
 [load]
-target = "null:"
-rate   = 500
+target = "exec:true"
+rate   = "max"
 [phases]
 warm-up = {{ min = "20ms" }}
-measure = {{ time = "150ms", interval = "50ms" }}
+measure = {{ time = "300ms", interval = "100ms" }}
 [judge]
 family = "name vs reference"
 "#,
@@ -51,10 +52,10 @@ fn text(path: &std::path::Path) -> &str {
 #[test]
 fn a_fresh_page_agrees_with_the_archive_and_a_changed_one_does_not() {
     let lab = Lab::new();
-    bake(&lab, "Two names");
+    let id = bake(&lab, "Two names");
     for name in ["page.html", "page.md"] {
         let page = lab.path(name);
-        assert_eq!(lab.run(&["report", "latest", "-o", text(&page)]).code, Some(0));
+        assert_eq!(lab.run(&["report", &id, "-o", text(&page)]).code, Some(0));
         let verified = lab.run(&["report", "--verify", text(&page)]);
         assert_eq!(verified.code, Some(0), "{}{}", verified.out, verified.err);
         assert!(

@@ -14,11 +14,9 @@ pub struct NotAQuantity {
 
 /// A span of time as people say it: `250 ms`, `1.5 s`, `3 min 20 s`, `2 h 5 min`.
 pub fn span(seconds: f64) -> String {
-    if seconds < 0.0995 {
-        return format!("{} ms", short(seconds * 1e3, 2));
-    }
     if seconds < 1.0 {
-        return format!("{} ms", short(seconds * 1e3, 0));
+        let decimals = [(0.009_95, 2), (0.099_5, 1)].iter().find(|(below, _)| seconds < *below);
+        return format!("{} ms", short(seconds * 1e3, decimals.map_or(0, |(_, decimals)| *decimals)));
     }
     if seconds < 120.0 {
         return format!("{} s", short(seconds, 1));
@@ -254,6 +252,7 @@ mod tests {
         for (seconds, text) in [
             (0.0, "0 ms"),
             (0.000_25, "0.25 ms"),
+            (0.012_34, "12.3 ms"),
             (0.25, "250 ms"),
             (1.0, "1 s"),
             (1.54, "1.5 s"),

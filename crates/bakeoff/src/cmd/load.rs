@@ -135,7 +135,9 @@ fn observed(text: &str) -> Result<Observe, String> {
     if text == "none" {
         return Ok(Observe::Nothing);
     }
-    super::record::observed(text).map(Observe::CpuAnd).map_err(|why| why + ", or none")
+    super::record::observed(text)
+        .map(Observe::CpuAnd)
+        .map_err(|why| if why.ends_with('?') { why } else { why + ", none" })
 }
 
 /// Reads the path of a Parquet file. Another extension is refused, because the format does not depend on the

@@ -185,7 +185,11 @@ pub(crate) fn observed(text: &str) -> Result<Observed, String> {
     named(text.split(',')).map(Observed).map_err(|word| {
         let known: Vec<&str> =
             ["cpu"].into_iter().chain(KINDS.iter().map(|k| k.name)).chain(["all"]).collect();
-        let meant = did_you_mean(&word, known.iter().copied());
-        format!("unknown instrument `{word}`: expected {}{meant}", known.join(", "))
+        match did_you_mean(&word, known.iter().copied()) {
+            meant if meant.is_empty() => {
+                format!("unknown instrument `{word}`: expected {}", known.join(", "))
+            }
+            meant => format!("unknown instrument `{word}`{meant}"),
+        }
     })
 }
