@@ -317,7 +317,7 @@ mod tests {
             if translation.is_whole() {
                 let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
                 let read = Cli::read_from(&words);
-                assert!(read.is_ok(), "{line}\n{words:?}\n{}", read.unwrap_err());
+                assert!(read.is_ok(), "{line}\n{words:?}\n{:?}", read.err());
                 accepted += 1;
             }
         }

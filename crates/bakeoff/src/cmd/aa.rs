@@ -137,7 +137,8 @@ fn measured(
     archive: &Archive,
 ) -> anyhow::Result<(RunId, Option<Option<bool>>)> {
     let mut told = Progress::default();
-    let options = Options { beside_others: args.alone.beside_others, plan_file: None, trust: |_| false };
+    let beside_others = args.alone.beside_others;
+    let options = Options { beside_others, wait: false, plan_file: None, id: None, trust: |_| false };
     let outcome = runner::run(plan, archive, &options, &signals::STOP, &mut |event| told.show(event));
     told.screen.clear();
     let outcome = outcome.map_err(of_runner)?;

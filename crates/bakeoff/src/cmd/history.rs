@@ -209,7 +209,7 @@ fn observations(archive: &Archive, listed: &Listed) -> Result<Observations, Arch
         RunKind::Load | RunKind::Record => of_run(&archive.run_summary(header.id)?),
         RunKind::Bakeoff => of_bakeoff(&archive.bakeoff_summary(header.id)?),
         RunKind::Import => of_import(&archive.run(header.id)?),
-        RunKind::Scale | RunKind::Dder | RunKind::Prove => Observations::default(),
+        RunKind::Scale | RunKind::Dder | RunKind::Prove | RunKind::Compare => Observations::default(),
     })
 }
 
