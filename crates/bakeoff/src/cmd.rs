@@ -19,6 +19,7 @@ pub(crate) mod locks;
 pub(crate) mod memory;
 pub(crate) mod nic;
 pub(crate) mod plan;
+mod plan_init;
 pub(crate) mod prepare;
 pub(crate) mod profile;
 pub(crate) mod prove;
@@ -52,7 +53,7 @@ pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> anyhow::Result<Exit> {
         Command::Cleanup(args) => prepare::cleanup(args, &global, out),
         Command::Run(args) => run::run(args, &global, out),
         Command::Resume(args) => run::resume(args, &global, out),
-        Command::Plan(args) => plan::run(args, &global, out),
+        Command::Plan(args) => plan::run(args, plan_init::text, &global, out),
         Command::Dder(args) => dder::run(args, &global, out),
         Command::Scale(args) => scale::run(args, &global, out),
         Command::Report(args) => report::run(args, &global, out),

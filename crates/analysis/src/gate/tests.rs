@@ -9,6 +9,7 @@ fn sample(i: usize, values: impl IntoIterator<Item = (f64, f64)>) -> Sample {
         configuration: Levels::from([("configuration".to_owned(), i.to_string())]),
         levels: Levels::new(),
         ends: values.into_iter().collect(),
+        against: None,
         refused: None,
     }
 }

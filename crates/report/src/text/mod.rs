@@ -31,7 +31,6 @@ use std::io::{self, Write};
 
 use record::printable::printable;
 
-use bakeoff::verdict_tint;
 pub use bakeoff::{bakeoff, comparisons};
 pub use block_io::{IoHistogram, IoView, io_interval};
 pub use command::command;
