@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use analysis::commands::{Results, commands, rounds_to_measure};
+use analysis::commands::{Results, rounds_to_measure};
 use anyhow::Context as _;
 use archive::whole_file;
 use plan::Expanded;
@@ -11,16 +11,15 @@ use record::clock::WallAnchor;
 use record::commands::{Compared, Comparison, Phase, Rules};
 use record::environment::Environment;
 use record::gate::Gate;
-use record::missing::Missing;
-use record::run::{Run, RunHeader, RunId, RunKind, RunState};
+use record::run::{Run, RunHeader, RunKind, RunState};
 use report::text::Detail;
 use runner::{CommandPlan, CommandsEvent, CommandsPlan, Conducted, Early};
 
 use super::args::Args;
 use super::shown::{print_results, results_of};
-use crate::cmd::{Global, command_line, experiment, gates, print_json};
+use crate::cmd::{Global, command_line, experiment, gates};
 use crate::exit::Exit;
-use crate::screen::{self, Screen};
+use crate::screen::Screen;
 use crate::signals;
 
 pub(super) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
