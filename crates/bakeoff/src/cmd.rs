@@ -22,6 +22,7 @@ pub(crate) mod memory;
 pub(crate) mod nic;
 pub(crate) mod periods;
 pub(crate) mod plan;
+mod plan_init;
 pub(crate) mod prepare;
 pub(crate) mod profile;
 pub(crate) mod prove;
@@ -63,7 +64,7 @@ pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> anyhow::Result<Exit> {
         Command::Script(args) => script::run(args, &global, out),
         Command::Run(args) => run::run(args, &global, out),
         Command::Resume(args) => run::resume(args, &global, out),
-        Command::Plan(args) => plan::run(args, &global, out),
+        Command::Plan(args) => plan::run(args, plan_init::text, &global, out),
         Command::Dder(args) => dder::run(args, &global, out),
         Command::Scale(args) => scale::run(args, &global, out),
         Command::Report(args) => report::run(args, &global, out),

@@ -192,7 +192,8 @@ mod tests {
         // A spreadsheet must not read a command as a formula.
         assert!(lines[2].starts_with("'=zstd,") && lines[2].ends_with(",\"a,b\""), "{}", lines[2]);
         let table = markdown(&comparison, &results);
-        assert!(table.lines().all(|line| line.matches(" | ").count() == 5), "{table}");
+        let mut rows = table.lines().filter(|line| !line.starts_with("|:"));
+        assert!(rows.all(|line| line.matches(" | ").count() == 5), "{table}");
         assert!(table.contains("B is 2.2x as fast as A"), "{table}");
     }
 }

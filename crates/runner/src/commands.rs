@@ -76,8 +76,8 @@ pub enum Early {
 
 /// Conducts a comparison to its end, or until `stop` is requested.
 ///
-/// - `rounds`: computes the number of rounds to measure from the comparison with its pilot, and from the number
-///   that fits into the time.
+/// - `rounds`: computes the number of rounds to measure from the comparison with its pilot, and from the
+///   number that fits into the time.
 ///
 /// # Errors
 ///

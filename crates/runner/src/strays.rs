@@ -54,7 +54,7 @@ pub(crate) fn end_group_and_count(leader: &mut Process) -> io::Result<(ExitStatu
     }
 }
 
-/// Whether this process has children. While it waits for none of its own, they are orphans that it adopted.
+/// Whether this process has children. If it has reaped all that it started, they are adopted orphans.
 ///
 /// Cheap, as it reads no other process. If the kernel has no such list, the answer is `true`.
 pub(crate) fn may_have_orphans() -> bool {

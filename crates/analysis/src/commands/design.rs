@@ -13,8 +13,8 @@ use crate::paired::Paired;
 use crate::power::{self, Truth};
 use crate::student::t_above;
 
-/// Fewest rounds that are measured if they fit: their interval of a 5 % difference is then worth printing.
-pub const ROUNDS_MIN: u32 = 10;
+/// Fewest rounds that are measured if they fit: from here on the power of a design needs no simulation.
+pub const ROUNDS_MIN: u32 = 13;
 /// Power at which a number of rounds is enough.
 const POWER: f64 = 0.9;
 /// Share of the pilot's distribution beyond each plausible end: mean and standard deviation.
@@ -60,7 +60,7 @@ fn needed(log_ratios: &[f64], pilot: &Comparison, fit: u32) -> u32 {
     let plausible = [paired.mean() - reach, paired.mean(), paired.mean() + reach];
     plausible
         .into_iter()
-        .map(|mean| first(blocks_min(rules.alpha), fit, |n| enough(mean, n)))
+        .map(|mean| first(ROUNDS_MIN.max(blocks_min(rules.alpha)), fit, |n| enough(mean, n)))
         .max()
         .unwrap_or(fit)
 }

@@ -95,7 +95,7 @@ fn simulate(world: World, repetitions: u32, fit: u32) -> (u32, u32, f64) {
 fn extent() -> (u32, u32) {
     let given = std::env::var("BAKEOFF_SIMULATE").ok();
     let parts = given.as_deref().and_then(|text| text.split_once(','));
-    parts.map_or((14, 400), |(fit, n)| (fit.parse().expect("rounds"), n.parse().expect("repetitions")))
+    parts.map_or((14, 200), |(fit, n)| (fit.parse().expect("rounds"), n.parse().expect("repetitions")))
 }
 
 #[test]

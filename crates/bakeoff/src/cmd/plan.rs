@@ -1,17 +1,17 @@
 //! `bakeoff plan`: the check of a plan, its explanation, and its power.
 
-mod init;
-
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use archive::whole_file;
 use plan::Plan;
 use record::quantity;
 use serde_json::json;
 
 use crate::cmd::{Global, print_json};
 use crate::exit::{EndsWith as _, Exit};
+use crate::screen::Screen;
 use crate::{screen, text_file};
 
 /// Write a plan, check it, explain what it will do, or print the JSON Schema of plans
@@ -37,10 +37,25 @@ enum What {
     },
     /// Write a commented plan from a load, or from commands to compare
     #[command(after_help = INIT_EXAMPLES)]
-    Init(init::Args),
+    Init(InitArgs),
     /// Print the JSON Schema of a plan, for editors
     #[command(after_help = "Examples:\n  bakeoff plan schema > bakeoff-plan.json")]
     Schema,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct InitArgs {
+    /// File to write instead of standard output; an existing file is not replaced
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// A line for people [default: from the command line]
+    #[arg(long, value_name = "TEXT")]
+    title: Option<String>,
+
+    /// After `--`: `load` and its options; or commands, or `compare` and its options
+    #[arg(last = true, required = true, value_name = "WORDS")]
+    words: Vec<String>,
 }
 
 const INIT_EXAMPLES: &str = "\
@@ -48,7 +63,11 @@ Examples:
   bakeoff plan init -- load sqlite:/tmp/bench.db --rate 500 --threads 8
   bakeoff plan init -o gzip.toml -- 'gzip -6 -k -f x' 'zstd -3 -k -f x'";
 
-pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+/// Writes the text of a plan from the words of a command line, and a title.
+pub(crate) type Draft = fn(&[String], Option<&str>) -> anyhow::Result<String>;
+
+/// - `draft`: writes the plans of `init`.
+pub(crate) fn run(args: &Args, draft: Draft, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
     match &args.what {
         What::Check { plan } => {
             let plan = read(plan)?;
@@ -69,12 +88,35 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
             }
             Ok(Exit::Good)
         }
-        What::Init(args) => init::run(args, global, out),
+        What::Init(args) => init(args, draft, global, out),
         What::Schema => {
             writeln!(out, "{}", plan::json_schema())?;
             Ok(Exit::Good)
         }
     }
+}
+
+fn init(args: &InitArgs, draft: Draft, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let text = draft(&args.words, args.title.as_deref())?;
+    // Checked here, so a mistake of ours is not left to the user.
+    plan::read(&text, "the written plan").ends_with(Exit::Usage)?;
+    match &args.output {
+        None if global.json => print_json(out, &json!({"schema": "bakeoff.plan-init/1", "plan": text}))?,
+        None => out.write_all(text.as_bytes())?,
+        Some(path) => {
+            if path.exists() {
+                return Err(Exit::Usage.with(format!("{} exists; name another file", path.display())));
+            }
+            whole_file::write(path, text.as_bytes())
+                .with_context(|| format!("writing {}", path.display()))?;
+            if global.json {
+                print_json(out, &json!({"schema": "bakeoff.plan-init/1", "wrote": path}))?;
+            } else {
+                Screen::new().line(&format!("wrote {0}; next: bakeoff plan explain {0}", path.display()));
+            }
+        }
+    }
+    Ok(Exit::Good)
 }
 
 /// Reads the plan in a file.

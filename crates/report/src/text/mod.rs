@@ -35,7 +35,6 @@ use std::io::{self, Write};
 use record::printable::printable;
 
 pub use aa::aa;
-use bakeoff::verdict_tint;
 pub use bakeoff::{bakeoff, comparisons};
 pub use block_io::{IoHistogram, IoView, io_interval};
 pub use command::command;

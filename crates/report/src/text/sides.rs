@@ -130,7 +130,7 @@ fn table(sides: &[Side], sided: &Sided) -> Table {
             (estimate(&|e| change(e.ratio)), None),
             (estimate(&|e| change_interval(e.low, e.high)), None),
             (format!("{} / {}", pair.n.0, pair.n.1), None),
-            (pair.verdict.word().to_owned(), Some(super::verdict_tint(pair.verdict))),
+            (pair.verdict.word().to_owned(), Some(super::bakeoff::verdict_tint(pair.verdict))),
         ]);
     }
     table

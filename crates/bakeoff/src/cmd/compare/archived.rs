@@ -8,7 +8,7 @@ use archive::{Archive, Filter, PartOf};
 use record::run::{RunId, RunKind};
 use report::differing::{Properties, differing};
 
-use super::Args;
+use super::args::Args;
 use crate::cmd::{Global, experiment, gates, print_json};
 use crate::confine::Reader;
 use crate::exit::Exit;

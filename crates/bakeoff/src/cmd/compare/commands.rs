@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use analysis::commands::{Results, commands, rounds_to_measure};
+use analysis::commands::{Results, rounds_to_measure};
 use anyhow::Context as _;
 use archive::whole_file;
 use plan::Expanded;
@@ -11,15 +11,15 @@ use record::clock::WallAnchor;
 use record::commands::{Compared, Comparison, Phase, Rules};
 use record::environment::Environment;
 use record::gate::Gate;
-use record::missing::Missing;
-use record::run::{Run, RunHeader, RunId, RunKind, RunState};
+use record::run::{Run, RunHeader, RunKind, RunState};
 use report::text::Detail;
 use runner::{CommandPlan, CommandsEvent, CommandsPlan, Conducted, Early};
 
-use super::Args;
-use crate::cmd::{Global, command_line, experiment, gates, print_json};
+use super::args::Args;
+use super::shown::{print_results, results_of};
+use crate::cmd::{Global, command_line, experiment, gates};
 use crate::exit::Exit;
-use crate::screen::{self, Screen};
+use crate::screen::Screen;
 use crate::signals;
 
 pub(super) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
@@ -119,63 +119,6 @@ fn run_of(header: RunHeader, environment: Environment, conducted: Conducted) -> 
     environment.facts.extend(comparison.facts());
     let series = comparison.samples(&host);
     (Run { series, throttled, ..Run::unmeasured(header, environment) }, comparison)
-}
-
-/// The verdicts; a comparison that is not whole has none.
-fn results_of(header: &RunHeader, comparison: &Comparison) -> Results {
-    let withheld = match header.state {
-        RunState::Sealed => None,
-        _ => Some(Missing::because(header.reason.as_deref().unwrap_or("the comparison is not whole"))),
-    };
-    commands(comparison, withheld)
-}
-
-/// Prints an archived comparison, as the command that measured it did.
-pub(crate) fn print(
-    run: &Run,
-    id: RunId,
-    detail: Detail,
-    global: &Global,
-    out: &mut dyn Write,
-) -> anyhow::Result<Results> {
-    let comparison = read(run)?;
-    let results = results_of(&run.header, &comparison);
-    print_results(&run.header, &comparison, &results, Some(id), detail, global, out)?;
-    Ok(results)
-}
-
-/// The comparison of an archived run.
-pub(crate) fn read(run: &Run) -> anyhow::Result<Comparison> {
-    let missing = || Missing::because("the run is of another kind");
-    Comparison::read(run).unwrap_or_else(|| Err(missing())).map_err(|why| {
-        Exit::Bad.with(format!("{} does not read as a comparison of commands: {why}", run.header.id))
-    })
-}
-
-/// The page of an archived comparison.
-pub(crate) fn page(run: &Run) -> anyhow::Result<report::page::Page> {
-    let comparison = read(run)?;
-    let results = results_of(&run.header, &comparison);
-    Ok(report::page::commands(run, &comparison, &results))
-}
-
-fn print_results(
-    header: &RunHeader,
-    comparison: &Comparison,
-    results: &Results,
-    id: Option<RunId>,
-    detail: Detail,
-    global: &Global,
-    out: &mut dyn Write,
-) -> anyhow::Result<()> {
-    if global.json {
-        print_json(out, &report::json::commands(id, header, comparison, results))?;
-    } else {
-        let name = id.map(|id| global.short_name(id));
-        let style = (detail, screen::style());
-        report::text::commands(out, header, comparison, results, name.as_deref(), style)?;
-    }
-    Ok(out.flush()?)
 }
 
 fn write_files(

@@ -1,64 +1,21 @@
-//! `bakeoff plan init`: a plan from a command line that already works.
+//! The draft of `bakeoff plan init`: a plan from a command line that already works.
 
-use std::io::Write;
-use std::path::PathBuf;
-
-use anyhow::Context as _;
-use archive::whole_file;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory as _, Parser as _};
 use plan::init::{CommandsDraft, LoadDraft, of_commands, of_load};
 use record::load::settings::{self, Setting};
 use record::run::command_line;
-use serde_json::json;
 
 use crate::cli::Cli;
-use crate::cmd::{Global, print_json};
-use crate::exit::{EndsWith as _, Exit};
-use crate::screen::Screen;
+use crate::exit::Exit;
 
-#[derive(Debug, clap::Args)]
-pub(super) struct Args {
-    /// File to write instead of standard output; an existing file is not replaced
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
-
-    /// A line for people [default: from the command line]
-    #[arg(long, value_name = "TEXT")]
-    title: Option<String>,
-
-    /// After `--`: `load` and its options; or commands, or `compare` and its options
-    #[arg(last = true, required = true, value_name = "WORDS")]
-    words: Vec<String>,
-}
-
-pub(super) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    let text = text(args)?;
-    // Checked here, so a mistake of ours is not left to the user.
-    plan::read(&text, "the written plan").ends_with(Exit::Usage)?;
-    match &args.output {
-        None if global.json => print_json(out, &json!({"schema": "bakeoff.plan-init/1", "plan": text}))?,
-        None => out.write_all(text.as_bytes())?,
-        Some(path) => {
-            if path.exists() {
-                return Err(Exit::Usage.with(format!("{} exists; name another file", path.display())));
-            }
-            whole_file::write(path, text.as_bytes())
-                .with_context(|| format!("writing {}", path.display()))?;
-            if global.json {
-                print_json(out, &json!({"schema": "bakeoff.plan-init/1", "wrote": path}))?;
-            } else {
-                Screen::new().line(&format!("wrote {0}; next: bakeoff plan explain {0}", path.display()));
-            }
-        }
-    }
-    Ok(Exit::Good)
-}
-
-fn text(args: &Args) -> anyhow::Result<String> {
-    let words: Vec<String> = match args.words[0].as_str() {
-        "load" | "compare" => args.words.clone(),
-        _ => ["compare".to_owned(), "--".to_owned()].into_iter().chain(args.words.clone()).collect(),
+/// The text of a plan from these words.
+///
+/// - `title`: a line for people, if the user gave one.
+pub(crate) fn text(words: &[String], title: Option<&str>) -> anyhow::Result<String> {
+    let words: Vec<String> = match words[0].as_str() {
+        "load" | "compare" => words.to_vec(),
+        _ => ["compare".to_owned(), "--".to_owned()].into_iter().chain(words.to_vec()).collect(),
     };
     let line = || ["bakeoff".to_owned()].into_iter().chain(words.clone());
     let written_from = command_line(line());
@@ -70,7 +27,7 @@ fn text(args: &Args) -> anyhow::Result<String> {
     match (&cli.command, matches.subcommand()) {
         (crate::cli::Command::Load(load), Some((_, matches))) => {
             let target = load.target().expose().to_owned();
-            let title = args.title.clone().unwrap_or_else(|| format!("A load on {}", load.target()));
+            let title = title.map(str::to_owned).unwrap_or_else(|| format!("A load on {}", load.target()));
             Ok(of_load(&LoadDraft {
                 written_from: command_line(
                     line().map(|word| if word == target { load.target().masked() } else { word }),
@@ -87,7 +44,7 @@ fn text(args: &Args) -> anyhow::Result<String> {
             let commands: Vec<String> = expanded.commands.iter().map(|c| c.text.clone()).collect();
             Ok(of_commands(&CommandsDraft {
                 written_from,
-                title: args.title.clone().unwrap_or_else(|| commands.join(" | ")),
+                title: title.map(str::to_owned).unwrap_or_else(|| commands.join(" | ")),
                 commands,
                 reference: expanded.reference,
                 left_out: left_out(

@@ -1,0 +1,79 @@
+//! The options of `bakeoff compare`.
+
+use std::path::PathBuf;
+
+use record::gate::Gate;
+use record::quantity;
+
+use crate::cmd::gates::Outputs;
+use crate::command_options::CommandOptions;
+use crate::exit::{EndsWith as _, Exit};
+
+/// Compare commands, in rounds in random order; or archived runs, labels and bake-offs
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Archived runs, each a side, the first the reference: a name or its unique beginning, several with
+    /// commas, `latest`, or KEY=VALUE for all runs with that label
+    #[arg(value_name = "RUN", conflicts_with = "commands")]
+    pub(super) runs: Vec<String>,
+
+    #[command(flatten)]
+    pub(super) command: CommandOptions,
+
+    /// The command, or the side, that the others are compared with; by default the first
+    #[arg(long, value_name = "COMMAND")]
+    pub(super) reference: Option<String>,
+
+    /// Differences within this share do not matter
+    #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = quantity::ratio)]
+    pub(super) rope: f64,
+
+    /// Condition for exit code 0: 'time not worse by 5%', 'cpu <= 20ms'; of archived loads also throughput,
+    /// p99 and cpu-per-event
+    #[arg(long = "gate", value_name = "CONDITION", value_parser = gate)]
+    pub(super) gates: Vec<Gate>,
+
+    #[command(flatten)]
+    pub(super) outputs: Outputs,
+
+    /// Write the answer as a badge: SVG where FILE ends in .svg, else the JSON of a Shields endpoint
+    #[arg(long, value_name = "FILE")]
+    pub(super) badge: Option<PathBuf>,
+
+    /// Compare archived runs that differ in what they measure
+    #[arg(long)]
+    pub(super) force: bool,
+
+    /// Print how the verdict was reached
+    #[arg(short, long)]
+    pub(super) verbose: bool,
+}
+
+impl Args {
+    /// Whether archived runs are compared, instead of commands.
+    pub(crate) fn reads_archive(&self) -> bool {
+        !self.command.has_commands()
+    }
+
+    /// The commands with all values in their places.
+    pub(crate) fn expanded(&self) -> anyhow::Result<plan::Expanded> {
+        self.command.lines(self.reference.as_deref())?.expanded().ends_with(Exit::Usage)
+    }
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  bakeoff compare -- 'gzip -6 -k -f x' 'zstd -3 -k -f x'
+  bakeoff compare --time 20s --prepare 'sync' -- 'cp -r a b' 'rsync -a a/ b'
+  bakeoff compare --parameter-list level 1,6,9 -- 'gzip -{level} -k -f x'
+  bakeoff compare --gate 'time not worse by 3%' --junit gates.xml -- ./base ./head
+  bakeoff compare build=old build=new        all runs with these labels
+  bakeoff compare 01JA 01JB,01JC             runs by name, several on one side
+Warm-up and pilot come first; the pilot fixes the number of rounds, and is not part of the verdict. FASTER by 22 % means
+that the other takes 1.22 times as long. Ends with 5 if a command fails, 3 if the result is INVALID, 1 and 4 as the gates
+say.";
+
+fn gate(text: &str) -> Result<Gate, String> {
+    Gate::read_of_any(text).map_err(|wrong| wrong.to_string())
+}
