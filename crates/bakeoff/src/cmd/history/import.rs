@@ -55,6 +55,8 @@ pub(super) struct Args {
 /// Facts that describe an imported history.
 const FORM: (&str, &str) = ("import.form", "history/1");
 const CHECKSUM: &str = "import.sha256";
+/// Most metrics that are named.
+const NAMED_MAX: usize = 6;
 /// Most values of one file.
 const VALUES_MAX: usize = 1_000_000;
 
@@ -181,7 +183,10 @@ fn told(
     }
     let how = if is_new { "stored as" } else { "already stored as" };
     let (values, name) = (history.values.len(), global.short_name(id));
-    let metrics = metrics.join(", ");
+    let metrics = match metrics.len() {
+        0..=NAMED_MAX => metrics.join(", "),
+        many => format!("{many} metrics"),
+    };
     writeln!(out, "{values} values of {} ({}): {how} {name}", printable(&metrics), history.tool)?;
     Ok(Exit::Good)
 }
