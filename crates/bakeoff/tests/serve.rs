@@ -98,7 +98,7 @@ fn a_queue_whose_server_is_killed_at_any_moment_runs_each_plan_once() {
 fn a_paused_entry_continues_and_a_cancelled_one_does_not() {
     let lab = Lab::new();
     std::fs::write(lab.path("plan.toml"), PLAN.replace("blocks = 2", "blocks = 20")).unwrap();
-    let house = House::open(&lab, &["--queue"]);
+    let _house = House::open(&lab, &["--queue"]);
     let (first, second) = (submit(&lab, &["--priority", "5"]), submit(&lab, &[]));
     let state = |entry: &Value| lab.json(&["queue", "show", text(entry, "id")]);
     let until = |entry: &Value, wanted: &str| {
@@ -108,7 +108,7 @@ fn a_paused_entry_continues_and_a_cancelled_one_does_not() {
     };
     assert_eq!(lab.run(&["queue", "pause", text(&second, "id")]).code, Some(0));
     until(&first, "running");
-    while !house.get("/api/v1/queue").json()["entries"][0]["run"].is_string() {}
+    while lab.run(&["runs", "list", "--kind", "bakeoff", "--json"]).out.matches("running").count() == 0 {}
     assert_eq!(lab.run(&["queue", "pause", text(&first, "id")]).code, Some(0));
     until(&first, "paused");
     let run = state(&first)["run"].clone();
@@ -121,12 +121,13 @@ fn a_paused_entry_continues_and_a_cancelled_one_does_not() {
         again.err
     );
     assert_eq!(lab.run(&["queue", "resume", text(&first, "id")]).code, Some(0));
-    until(&first, "running");
+    while lab.run(&["runs", "list", "--kind", "bakeoff", "--json"]).out.matches("running").count() == 0 {}
     assert_eq!(lab.run(&["queue", "cancel", text(&first, "id")]).code, Some(0));
     until(&first, "cancelled");
     assert_eq!(state(&first)["run"], run, "it went on with the same bake-off");
     let shown = lab.json(&["runs", "list", "--kind", "bakeoff"]);
-    assert_eq!(text(&shown["runs"][0], "state"), "interrupted");
+    // A process that had not begun to listen for signals dies of the first one.
+    assert!(matches!(text(&shown["runs"][0], "state"), "interrupted" | "abandoned"), "{shown}");
 }
 
 #[test]
@@ -186,7 +187,7 @@ fn the_page_of_a_run_is_the_reports_byte_for_byte() {
     let lab = lab_with_plan();
     lab.run(&["load", "null:", "--rate", "200", "--time", "500ms", "--label", "a=<b>"]);
     lab.run(&["run", lab.path("plan.toml").to_str().unwrap()]);
-    lab.run(&["scale", "--copies", "1,2", "--rounds", "2", "--", "true"]);
+    lab.run(&["scale", "--copies", "1,2", "--rounds", "2", "--time", "200ms", "--", "true"]);
     let house = House::open(&lab, &[]);
     let listed = lab.json(&["runs", "list"]);
     let runs = listed["runs"].as_array().unwrap();
@@ -276,12 +277,8 @@ fn a_server_that_is_told_to_end_leaves_its_entry_to_the_next() {
     let entry = submit(&lab, &[]);
     while processes(&lab, "run").is_empty() {}
     while lab.run(&["runs", "list", "--kind", "bakeoff", "--json"]).out.matches("running").count() == 0 {}
-    kill(Pid::from_raw(i32::try_from(house.pid()).unwrap()), Signal::SIGTERM).unwrap();
-    while !processes(&lab, "serve").is_empty() {
-        std::thread::yield_now();
-    }
+    house.end();
     assert!(processes(&lab, "run").is_empty(), "its process has ended before it");
-    drop(house);
     let _next = House::open(&lab, &["--queue"]);
     assert!(matches!(lab.run(&["queue", "wait", text(&entry, "id")]).code, Some(0 | 3)));
     assert_each_ran_once(&lab, 1);

@@ -6,6 +6,8 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Stdio};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 
 use crate::lab::Lab;
@@ -62,14 +64,17 @@ impl House {
         Self { child, address: address.to_owned(), scheme: scheme.to_owned() }
     }
 
-    pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
     /// SIGKILL, as the kernel sends it for want of memory.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
+    }
+
+    /// SIGTERM, and the end of the server.
+    pub(crate) fn end(mut self) {
+        let pid = i32::try_from(self.child.id()).unwrap();
+        kill(Pid::from_raw(pid), Signal::SIGTERM).unwrap();
+        assert!(self.child.wait().unwrap().success());
     }
 
     /// Bytes as they are, and everything that comes back.
@@ -137,7 +142,7 @@ fn unchunked(mut rest: &str) -> String {
     whole
 }
 
-/// Processes of the lab's archive: the server and those that it started.
+/// Processes that a server of the lab's archive started, with `word` in their command line.
 pub(crate) fn processes(lab: &Lab, word: &str) -> Vec<i32> {
     let archive = lab.path("archive").display().to_string();
     let folders = std::fs::read_dir("/proc").unwrap().flatten();
