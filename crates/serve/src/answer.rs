@@ -113,7 +113,7 @@ pub(crate) fn error(format: Format, status: StatusCode, text: &str) -> Response 
 
 /// The answer to a change that was not made.
 pub(crate) fn refused(format: Format, why: &ChangeError) -> Response {
-    use archive::{ArchiveError, QueueError};
+    use archive::QueueError;
     let status = match why {
         ChangeError::NoQueue => StatusCode::FORBIDDEN,
         ChangeError::Queue(QueueError::NotFound { .. }) => StatusCode::NOT_FOUND,

@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 use record::clock::WallAnchor;
 use record::run::RunId;
 
-use crate::situation::{Last, Next, Situation, Verb, Why, next, situation};
+use crate::situation::{Last, Next, Verb, Why, next, situation};
 
 /// Interval between two looks at a process.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -247,6 +247,7 @@ fn reason_in(output: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::situation::Situation;
 
     #[test]
     fn the_reason_of_a_failure_is_what_the_process_said_last() {
