@@ -17,7 +17,10 @@ fn values(history: &History) -> Vec<(String, Option<&str>, f64, Option<u64>)> {
     history.values.iter().map(|v| (v.metric.clone(), v.subject.as_deref(), v.value, of(v))).collect()
 }
 
-fn check(found: &[(String, Option<&str>, f64, Option<u64>)], expected: &[(&str, Option<&str>, f64, Option<u64>)]) {
+fn check(
+    found: &[(String, Option<&str>, f64, Option<u64>)],
+    expected: &[(&str, Option<&str>, f64, Option<u64>)],
+) {
     assert_eq!(found.len(), expected.len(), "{found:?}");
     for ((metric, subject, value, at), known) in found.iter().zip(expected) {
         assert_eq!((metric.as_str(), *subject, *at), (known.0, known.1, known.3), "{found:?}");
@@ -29,12 +32,15 @@ fn check(found: &[(String, Option<&str>, f64, Option<u64>)], expected: &[(&str, 
 fn hyperfine_has_means_by_command_and_no_dates() {
     let history = sample("hyperfine-two-commands-one-failed.json");
     assert_eq!(history.tool, "hyperfine");
-    check(&values(&history), &[
-        ("time", Some("sort words.txt"), 0.4125, None),
-        ("cpu-time", Some("sort words.txt"), 0.4103, None),
-        ("time", Some("sort, 'odd' = %"), 0.2, None),
-        ("cpu-time", Some("sort, 'odd' = %"), 0.2, None),
-    ]);
+    check(
+        &values(&history),
+        &[
+            ("time", Some("sort words.txt"), 0.4125, None),
+            ("cpu-time", Some("sort words.txt"), 0.4103, None),
+            ("time", Some("sort, 'odd' = %"), 0.2, None),
+            ("cpu-time", Some("sort, 'odd' = %"), 0.2, None),
+        ],
+    );
     assert!(history.notes[0].contains("1 runs ended with an error"), "{:?}", history.notes);
 }
 
@@ -42,20 +48,26 @@ fn hyperfine_has_means_by_command_and_no_dates() {
 fn google_benchmark_has_the_median_of_repetitions_or_their_mean() {
     let history = sample("google-benchmark-repetitions.json");
     let at = Some(1_795_251_123);
-    check(&values(&history), &[
-        ("time", Some("BM_Sort/1000"), 102.5e-6, at),
-        ("cpu-time", Some("BM_Sort/1000"), 99.5e-6, at),
-        ("items_per_s", Some("BM_Sort/1000"), 9_801.0, at),
-        ("time", Some("BM_Hash"), 41e-9, at),
-        ("cpu-time", Some("BM_Hash"), 40.5e-9, at),
-    ]);
+    check(
+        &values(&history),
+        &[
+            ("time", Some("BM_Sort/1000"), 102.5e-6, at),
+            ("cpu-time", Some("BM_Sort/1000"), 99.5e-6, at),
+            ("items_per_s", Some("BM_Sort/1000"), 9_801.0, at),
+            ("time", Some("BM_Hash"), 41e-9, at),
+            ("cpu-time", Some("BM_Hash"), 40.5e-9, at),
+        ],
+    );
     assert_eq!((history.host.as_deref(), history.facts["cpu.count"].as_str()), (Some("lab1"), "8"));
     assert_eq!(history.notes, ["BM_Broken ended with an error and is left out"]);
     let old = sample("google-benchmark-old-date.json");
-    check(&values(&old), &[
-        ("time", Some("BM_Old"), 7e-3, Some(1_795_254_723)),
-        ("cpu-time", Some("BM_Old"), 7e-3, Some(1_795_254_723)),
-    ]);
+    check(
+        &values(&old),
+        &[
+            ("time", Some("BM_Old"), 7e-3, Some(1_795_254_723)),
+            ("cpu-time", Some("BM_Old"), 7e-3, Some(1_795_254_723)),
+        ],
+    );
     assert_eq!(old.notes, ["the benchmark library is a debug build"]);
 }
 
@@ -70,10 +82,13 @@ fn criterion_has_the_slope_in_both_forms() {
 fn pytest_benchmark_has_commit_machine_and_utc_dates() {
     let history = sample("pytest-benchmark-two-tests.json");
     let at = Some(1_795_254_723);
-    check(&values(&history), &[
-        ("time", Some("tests/test_x.py::test_sort"), 0.002, at),
-        ("time", Some("tests/test_x.py::test_hash[10]"), 2e-6, at),
-    ]);
+    check(
+        &values(&history),
+        &[
+            ("time", Some("tests/test_x.py::test_sort"), 0.002, at),
+            ("time", Some("tests/test_x.py::test_hash[10]"), 2e-6, at),
+        ],
+    );
     assert_eq!(history.values[0].labels, [("commit".to_owned(), "0123abcd".to_owned())]);
     assert_eq!(history.facts["kernel.release"], "6.12.4");
     assert_eq!(history.notes.len(), 1);
@@ -82,12 +97,15 @@ fn pytest_benchmark_has_commit_machine_and_utc_dates() {
 #[test]
 fn a_table_has_a_value_for_each_cell_with_a_number() {
     let history = sample("csv-two-metrics-with-commits.csv");
-    check(&values(&history), &[
-        ("p99_ms", None, 1.5, Some(1_795_219_200)),
-        ("throughput", None, 1_000.0, Some(1_795_219_200)),
-        ("throughput", None, 1_010.0, Some(1_795_305_600)),
-        ("p99_ms", None, 1.52, Some(1_795_392_000)),
-    ]);
+    check(
+        &values(&history),
+        &[
+            ("p99_ms", None, 1.5, Some(1_795_219_200)),
+            ("throughput", None, 1_000.0, Some(1_795_219_200)),
+            ("throughput", None, 1_010.0, Some(1_795_305_600)),
+            ("p99_ms", None, 1.52, Some(1_795_392_000)),
+        ],
+    );
     assert_eq!(history.notes, ["2 cells have no value and are left out"]);
 }
 

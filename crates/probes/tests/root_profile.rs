@@ -117,7 +117,11 @@ fn root_shares_of_functions_are_those_of_their_own_clocks() {
     // what a hypervisor took, which samples count as the thread's.
     let (total, truth) = (profile.total_ns() as f64, took.iter().sum::<u64>() as f64);
     let stolen = stolen_ns() - stolen_before;
-    assert!(total > 0.9 * truth && total < 1.05 * truth + stolen, "{total} {truth} {stolen} {:?}", profile.lost);
+    assert!(
+        total > 0.9 * truth && total < 1.05 * truth + stolen,
+        "{total} {truth} {stolen} {:?}",
+        profile.lost
+    );
     assert!(profile.cost.is_ok_and(|c| c.events > 5_000));
 }
 

@@ -174,7 +174,9 @@ impl GateRule {
         let (Self::AtMost(amount) | Self::AtLeast(amount)) = self else { return Ok(()) };
         let (unit, expected) = match metric {
             Metric::Throughput => (Unit::Rate, "a rate such as 10000/s"),
-            Metric::P99 | Metric::CpuPerEvent | Metric::Time | Metric::Cpu => (Unit::Time, "a time such as 20ms"),
+            Metric::P99 | Metric::CpuPerEvent | Metric::Time | Metric::Cpu => {
+                (Unit::Time, "a time such as 20ms")
+            }
             Metric::IoPerEvent => (Unit::Bytes, "a size such as 64KiB"),
             Metric::EnergyPerEvent => (Unit::Energy, "an energy such as 0.5J"),
             Metric::LockCpu | Metric::MemoryGrowth => (Unit::Share, "a share such as 2%"),

@@ -180,7 +180,9 @@ fn ticks() -> ProcStat {
 fn stolen(before: &ProcStat, after: &ProcStat) -> Option<String> {
     let percent = proc_stat::stolen_ratio(before, after)? * 100.0;
     (percent >= 1.0).then(|| {
-        format!("the hypervisor took {percent:.1} % of the CPUs' time; samples count that as time of the threads")
+        format!(
+            "the hypervisor took {percent:.1} % of the CPUs' time; samples count that as time of the threads"
+        )
     })
 }
 
