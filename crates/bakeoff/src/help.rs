@@ -1,5 +1,7 @@
 //! Help in two lengths: `-h` is one screen with the options that most people need, `--help` is everything.
 
+use std::fmt::Write as _;
+
 use clap::{Arg, Command};
 
 /// Commands of a group, with what they are for.
@@ -202,11 +204,11 @@ fn groups(command: &Command) -> String {
     let exists = |name: &str| command.find_subcommand(name).is_some();
     let mut text = String::new();
     for (head, lines) in GROUPS {
-        text += &format!("{head}:\n");
+        put(&mut text, format_args!("{head}:\n"));
         for (names, about) in lines {
             let names: Vec<&str> = names.iter().copied().filter(|name| exists(name)).collect();
             if !names.is_empty() {
-                text += &format!("  {:<20}{about}\n", names.join(", "));
+                put(&mut text, format_args!("  {:<20}{about}\n", names.join(", ")));
             }
         }
     }
@@ -215,9 +217,13 @@ fn groups(command: &Command) -> String {
     let others: Vec<&str> =
         command.get_subcommands().map(Command::get_name).filter(|name| !is_grouped(name)).collect();
     if !others.is_empty() {
-        text += &format!("More:\n  {}\n", others.join(", "));
+        put(&mut text, format_args!("More:\n  {}\n", others.join(", ")));
     }
     text
+}
+
+fn put(text: &mut String, part: std::fmt::Arguments<'_>) {
+    text.write_fmt(part).expect("writing to a String cannot fail");
 }
 
 /// Arranges the help of one command and of its subcommands.
@@ -400,7 +406,7 @@ mod tests {
                 match definition.clone().try_get_matches_from(&example) {
                     // Its files and processes need not exist here.
                     Err(error) if error.kind() != ErrorKind::ValueValidation => {
-                        wrong.push(format!("{example:?}: {error}"))
+                        wrong.push(format!("{example:?}: {error}"));
                     }
                     _ => {}
                 }

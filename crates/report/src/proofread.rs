@@ -138,7 +138,7 @@ impl Html {
                 return behind;
             }
             "section" | "main" | "header" => {
-                self.section = attribute(tag, "id").unwrap_or(&name).to_owned();
+                attribute(tag, "id").unwrap_or(&name).clone_into(&mut self.section);
                 self.caption.clear();
             }
             "caption" | "h1" | "h2" | "figcaption" | "th" | "td" => {

@@ -28,6 +28,7 @@ use crate::screen::Screen;
     after_help = EXAMPLES,
     group = clap::ArgGroup::new("what").required(true).multiple(true).args(["run", "compare", "verify"])
 )]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch on the command line")]
 pub(crate) struct Args {
     /// Short name, id, its unique prefix, or `latest`
     run: Option<String>,

@@ -82,13 +82,11 @@ fn trials(n: usize) -> String {
 /// The reason that a bake-off without a valid trial has no result.
 pub(super) fn nothing_valid(bakeoff: &Bakeoff) -> String {
     let all = trials(bakeoff.trials.len());
-    match fallen(bakeoff) {
-        Some((_, why)) => format!("0 of {all} valid, at least 1 needed; the first: {why}"),
-        None => {
-            let reason = bakeoff.header.reason.as_deref();
-            reason.unwrap_or("the archive does not name the reason").to_owned()
-        }
+    if let Some((_, why)) = fallen(bakeoff) {
+        return format!("0 of {all} valid, at least 1 needed; the first: {why}");
     }
+    let reason = bakeoff.header.reason.as_deref();
+    reason.unwrap_or("the archive does not name the reason").to_owned()
 }
 
 /// Number of trials that were measured and are not valid, and the reason of the first; `None` without one.
