@@ -191,6 +191,9 @@ fn places(side: &Side) -> BTreeSet<(String, Metric)> {
     side.observations.iter().map(|o| (o.condition.clone(), o.metric)).collect()
 }
 
+/// Lower and upper bound of each value.
+type Ends = Vec<(f64, f64)>;
+
 /// A pair before judgement.
 struct Contest {
     a: usize,
@@ -198,7 +201,7 @@ struct Contest {
     condition: String,
     metric: Metric,
     /// Bounds of the values of A and of B.
-    values: (Vec<(f64, f64)>, Vec<(f64, f64)>),
+    values: (Ends, Ends),
     /// Reason that the metric cannot be judged at all.
     unable: Option<Missing>,
     /// Reason that no verdict is given, whatever the values are.

@@ -116,6 +116,10 @@ fn refuse<T>(what: impl Into<String>) -> Result<T, NotCommands> {
 
 impl Shell {
     /// Parses `default`, `none`, or a program with its arguments.
+    ///
+    /// # Errors
+    ///
+    /// [`NotCommands`] if a quote is not closed, or there is no program.
     pub fn read(text: &str) -> Result<Self, NotCommands> {
         match text.trim() {
             "default" => Ok(Self::IfNeeded),
@@ -145,11 +149,19 @@ impl Shell {
 
 impl Parameter {
     /// Parses a list: `VAR` and `1,2,3`.
+    ///
+    /// # Errors
+    ///
+    /// [`NotCommands`] if the name is not a word, or a value stands twice.
     pub fn list(name: &str, values: &str) -> Result<Self, NotCommands> {
         Self { name: name.to_owned(), values: values.split(',').map(str::to_owned).collect() }.checked()
     }
 
     /// Values from `first` to `last` in steps; the step is 1 if absent.
+    ///
+    /// # Errors
+    ///
+    /// [`NotCommands`] if a text is not a number, or there are no values or too many.
     pub fn scan(name: &str, first: &str, last: &str, step: Option<&str>) -> Result<Self, NotCommands> {
         let step = step.unwrap_or("1");
         let number = |text: &str| match text.parse::<f64>() {
@@ -187,8 +199,8 @@ impl Parameter {
         }
         let mut sorted: Vec<&String> = self.values.iter().collect();
         sorted.sort_unstable();
-        if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-            return refuse(format!("parameter {} has the value `{}` twice", self.name, twice[0]));
+        if let Some([twice, ..]) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+            return refuse(format!("parameter {} has the value `{}` twice", self.name, twice));
         }
         Ok(self)
     }
@@ -250,13 +262,11 @@ impl CommandLines {
     fn with_reference(&self) -> (Vec<String>, usize) {
         let mut written = self.commands.clone();
         let Some(reference) = &self.reference else { return (written, 0) };
-        match written.iter().position(|command| command == reference) {
-            Some(i) => (written, i),
-            None => {
-                written.insert(0, reference.clone());
-                (written, 0)
-            }
+        if let Some(i) = written.iter().position(|command| command == reference) {
+            return (written, i);
         }
+        written.insert(0, reference.clone());
+        (written, 0)
     }
 
     fn check(&self, written: &[String]) -> Result<(), NotCommands> {

@@ -73,13 +73,13 @@ pub fn svg(label: &str, message: &str, sense: Sense) -> String {
     let (left, right) = (width(label), width(&message));
     let (label, message) = (escape(label), escape(&message));
     let mut out = String::new();
-    write!(
+    writeln!(
         out,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{all:.0}\" height=\"20\" role=\"img\" \
          aria-label=\"{label}: {message}\"><title>{label}: {message}</title><rect width=\"{all:.0}\" height=\"20\" rx=\"3\" \
          fill=\"#555\"/><rect x=\"{left:.0}\" width=\"{right:.0}\" height=\"20\" rx=\"3\" fill=\"{color}\"/><g fill=\"#fff\" \
          font-family=\"Verdana,DejaVu Sans,sans-serif\" font-size=\"11\" text-anchor=\"middle\"><text x=\"{x:.1}\" \
-         y=\"14\">{label}</text><text x=\"{y:.1}\" y=\"14\">{message}</text></g></svg>\n",
+         y=\"14\">{label}</text><text x=\"{y:.1}\" y=\"14\">{message}</text></g></svg>",
         all = left + right,
         color = sense.color(),
         x = left / 2.0,

@@ -37,7 +37,7 @@ pub fn rounds_to_measure(pilot: &Comparison, fit: u32) -> u32 {
 /// Rounds for one pair; `fit` if the pilot is too short to tell, or no number is enough.
 fn needed(log_ratios: &[f64], pilot: &Comparison, fit: u32) -> u32 {
     let rules = rules(pilot);
-    let fit = fit.min(ROUNDS_MAX).max(2);
+    let fit = fit.clamp(2, ROUNDS_MAX);
     // Two values have a spread that says next to nothing.
     let Some(paired) = Paired::of(log_ratios).filter(|paired| paired.n() > 2) else { return fit };
     let df = paired.df();

@@ -20,14 +20,14 @@ pub(crate) fn text(words: &[String], title: Option<&str>) -> anyhow::Result<Stri
     let line = || ["bakeoff".to_owned()].into_iter().chain(words.clone());
     let written_from = command_line(line());
     // Reads the words as the command itself would: its refusals are ours.
-    let cli = Cli::try_parse_from(line()).map_err(refused)?;
+    let cli = Cli::try_parse_from(line()).map_err(|error| refused(&error))?;
     let mut command = Cli::command();
-    let matches = command.try_get_matches_from_mut(line()).map_err(refused)?;
+    let matches = command.try_get_matches_from_mut(line()).map_err(|error| refused(&error))?;
     let definition = command.find_subcommand(&words[0]).expect("it was just read").clone();
     match (&cli.command, matches.subcommand()) {
         (crate::cli::Command::Load(load), Some((_, matches))) => {
             let target = load.target().expose().to_owned();
-            let title = title.map(str::to_owned).unwrap_or_else(|| format!("A load on {}", load.target()));
+            let title = title.map_or_else(|| format!("A load on {}", load.target()), str::to_owned);
             Ok(of_load(&LoadDraft {
                 written_from: command_line(
                     line().map(|word| if word == target { load.target().masked() } else { word }),
@@ -44,7 +44,7 @@ pub(crate) fn text(words: &[String], title: Option<&str>) -> anyhow::Result<Stri
             let commands: Vec<String> = expanded.commands.iter().map(|c| c.text.clone()).collect();
             Ok(of_commands(&CommandsDraft {
                 written_from,
-                title: title.map(str::to_owned).unwrap_or_else(|| commands.join(" | ")),
+                title: title.map_or_else(|| commands.join(" | "), str::to_owned),
                 commands,
                 reference: expanded.reference,
                 left_out: left_out(
@@ -58,7 +58,7 @@ pub(crate) fn text(words: &[String], title: Option<&str>) -> anyhow::Result<Stri
     }
 }
 
-fn refused(error: clap::Error) -> anyhow::Error {
+fn refused(error: &clap::Error) -> anyhow::Error {
     let text = error.render().to_string();
     let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
     Exit::Usage.with(first.trim_start_matches("error: ").to_owned())

@@ -29,8 +29,8 @@ fn plan(scripts: &[&str]) -> CommandsPlan {
         failures: Failures::End,
         warmup: 1,
         rounds: Some(4),
-        time: Duration::from_secs(60),
-        timeout: Duration::from_secs(60),
+        time: Duration::from_mins(1),
+        timeout: Duration::from_mins(1),
         by_events: false,
     }
 }
@@ -149,9 +149,9 @@ fn a_stop_before_the_first_round_measures_nothing_and_still_cleans_up() {
 
 #[test]
 fn slow_commands_get_no_pilot_and_what_fits_is_at_least_two_rounds() {
-    assert_eq!(fit(Duration::from_secs(60), 40_000_000_000, 40_000_000_000), 2);
-    assert_eq!(fit(Duration::from_secs(60), 10_000_000_000, 10_000_000_000), 5);
-    assert_eq!(fit(Duration::from_secs(60), 0, 0), ROUNDS_MAX);
+    assert_eq!(fit(Duration::from_mins(1), 40_000_000_000, 40_000_000_000), 2);
+    assert_eq!(fit(Duration::from_mins(1), 10_000_000_000, 10_000_000_000), 5);
+    assert_eq!(fit(Duration::from_mins(1), 0, 0), ROUNDS_MAX);
     let plan = CommandsPlan { rounds: None, time: Duration::from_millis(1), ..plan(&["true", "true"]) };
     let found = conducted(&plan, &Stop::new()).unwrap();
     assert_eq!(found.comparison.whole_rounds(Phase::Pilot).count(), 0);

@@ -330,7 +330,7 @@ mod tests {
             cleanup: None,
         };
         let mut pipes = Pipes::new().unwrap();
-        pipes.run(&plan, None, ("mark", Duration::from_secs(60)), &Stop::new()).unwrap()
+        pipes.run(&plan, None, ("mark", Duration::from_mins(1)), &Stop::new()).unwrap()
     }
 
     #[test]
@@ -388,7 +388,7 @@ mod tests {
         assert_eq!((ran.waited, ran.time), (Waited::TimedOut, None));
         let stop = Stop::new();
         stop.request();
-        let ran = pipes.run(&plan, None, ("mark", Duration::from_secs(60)), &stop).unwrap();
+        let ran = pipes.run(&plan, None, ("mark", Duration::from_mins(1)), &stop).unwrap();
         assert_eq!((ran.waited, ran.time), (Waited::Stopped, None));
     }
 }

@@ -36,7 +36,7 @@ pub(super) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     let beside_others = args.command.alone.beside_others;
     let conducted =
         runner::commands(&plan, anchor, beside_others, &signals::STOP, &rounds_to_measure, &mut |event| {
-            progress.show(event)
+            progress.show(event);
         });
     progress.screen.clear();
     let conducted = conducted.map_err(crate::cmd::run::of_runner)?;
