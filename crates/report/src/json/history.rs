@@ -86,7 +86,7 @@ fn suspect(suspect: &Suspect) -> Value {
         |side: &Option<String>| side.clone().ok_or_else(|| Missing::because("the run does not tell it"));
     Object::default()
         .with("what", suspect.what.clone())
-        .maybe("before", none(&suspect.before))
-        .maybe("after", none(&suspect.after))
+        .maybe("before", none(suspect.before.as_ref()))
+        .maybe("after", none(suspect.after.as_ref()))
         .finish()
 }

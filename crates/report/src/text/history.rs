@@ -181,11 +181,11 @@ pub(crate) fn all_suspects(suspects: &[Suspect]) -> String {
 
 /// `cpu.governor performance -> powersave`; of long values, what differs.
 fn suspect(suspect: &Suspect) -> String {
-    let side = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
-    let (before, after) = (side(&suspect.before), side(&suspect.after));
+    let (before, after) = (suspect.before.as_deref(), suspect.after.as_deref());
+    let (before, after) = (before.unwrap_or("unknown"), after.unwrap_or("unknown"));
     let is_long = before.chars().count().max(after.chars().count()) > VALUE_MAX;
-    let from = if is_long { first_difference(&before, &after) } else { 0 };
-    format!("{} {} -> {}", suspect.what, cut(&before, from), cut(&after, from))
+    let from = if is_long { first_difference(before, after) } else { 0 };
+    format!("{} {} -> {}", suspect.what, cut(before, from), cut(after, from))
 }
 
 /// Most characters of a value that are shown.
