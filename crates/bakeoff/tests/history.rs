@@ -256,6 +256,9 @@ metrics = ["throughput"]
     assert_eq!(shown["cells"]["planned"].as_u64().map(|n| n > 0), Some(true), "{shown}");
     assert!(!ended.err.contains("nap=0.5"), "{}", ended.err);
     assert!(ended.err.contains("copy=a") && ended.err.contains("copy=b"), "{}", ended.err);
+    // The text of the plan has other trials: `resume` builds the same variant of it again.
+    let resumed = lab.run(&["resume", id]);
+    assert!(matches!(resumed.code, Some(0 | 3)), "{:?}: {}", resumed.code, resumed.err);
     let few = write(&lab, "few.toml", &plan.replace("blocks = 6", "blocks = 2"));
     let refused = lab.run(&["aa", &few]);
     assert_eq!(refused.code, Some(2), "{}", refused.err);

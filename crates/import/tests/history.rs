@@ -7,9 +7,9 @@ use jiff::tz::TimeZone;
 
 fn sample(name: &str) -> History {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/history");
-    let text = std::fs::read_to_string(folder.join(name)).unwrap();
+    let text = std::fs::read_to_string(folder.join(name)).expect("a sample");
     let path = Path::new("target/criterion/sort/quick/new").join(name);
-    read(&text, &path, &TimeZone::UTC).unwrap()
+    read(&text, &path, &TimeZone::UTC).expect("a history")
 }
 
 fn values(history: &History) -> Vec<(String, Option<&str>, f64, Option<u64>)> {

@@ -33,7 +33,9 @@ pub(super) fn sizes(values: &[f64], mut found: Vec<Found>, band: f64) -> Vec<Siz
         let by = |i: usize| (sized[i].after - sized[i].before).abs();
         let smallest = (0..sized.len()).min_by(|a, b| by(*a).total_cmp(&by(*b)));
         match smallest {
-            Some(smallest) if by(smallest) < band => drop(found.remove(smallest)),
+            Some(smallest) if by(smallest) < band => {
+                found.remove(smallest);
+            }
             _ => return sized,
         }
     }

@@ -100,15 +100,15 @@ fn of_plan(
     let mut is_interrupted = false;
     for number in 1..=args.times {
         match measured(&plan.against_itself(number), args, &archive)? {
-            (_, None) => {
-                is_interrupted = true;
-                break;
-            }
-            (id, Some(Some(is_wrong))) => {
+            Family::Judged { id, is_wrong } => {
                 bakeoffs.push(id);
                 wrong += u32::from(is_wrong);
             }
-            (_, Some(None)) => not_judged += 1,
+            Family::NotJudged => not_judged += 1,
+            Family::Stopped => {
+                is_interrupted = true;
+                break;
+            }
         }
     }
     let families = u32::try_from(bakeoffs.len()).unwrap_or(u32::MAX);
@@ -129,13 +129,18 @@ fn of_plan(
     Ok(if is_interrupted { Exit::Interrupted } else { exit })
 }
 
-/// Runs one bake-off. Returns whether it has a false verdict: `None` if the user stopped it, `Some(None)` if
-/// it makes no claim.
-fn measured(
-    plan: &plan::Plan,
-    args: &Args,
-    archive: &Archive,
-) -> anyhow::Result<(RunId, Option<Option<bool>>)> {
+/// End of one bake-off.
+enum Family {
+    /// It makes claims, and may have a false verdict.
+    Judged { id: RunId, is_wrong: bool },
+    /// It makes no claim.
+    NotJudged,
+    /// The user stopped it.
+    Stopped,
+}
+
+/// Runs and judges one bake-off.
+fn measured(plan: &plan::Plan, args: &Args, archive: &Archive) -> anyhow::Result<Family> {
     let mut told = Progress::default();
     let beside_others = args.alone.beside_others;
     let options = Options { beside_others, wait: false, plan_file: None, id: None, trust: |_| false };
@@ -143,12 +148,14 @@ fn measured(
     told.screen.clear();
     let outcome = outcome.map_err(of_runner)?;
     if outcome.state == RunState::Interrupted {
-        return Ok((outcome.id, None));
+        return Ok(Family::Stopped);
     }
     let comparisons = analysis::compare(&archive.bakeoff(outcome.id)?);
+    if !comparisons.pairs.iter().any(|pair| pair.estimate.is_ok()) {
+        return Ok(Family::NotJudged);
+    }
     let is_wrong = comparisons.count(Verdict::Better) + comparisons.count(Verdict::Worse) > 0;
-    let is_judged = comparisons.pairs.iter().any(|pair| pair.estimate.is_ok());
-    Ok((outcome.id, Some(is_judged.then_some(is_wrong))))
+    Ok(Family::Judged { id: outcome.id, is_wrong })
 }
 
 fn print(judged: &Judged, what: &str, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {

@@ -36,7 +36,9 @@ pub(super) fn read(document: &Value, zone: &TimeZone) -> Result<History, History
             continue;
         }
         match (text(&entry["run_type"]).as_deref(), text(&entry["aggregate_name"]).as_deref()) {
-            (Some("aggregate"), Some("median")) => drop(medians.insert(name.clone(), entry)),
+            (Some("aggregate"), Some("median")) => {
+                medians.insert(name.clone(), entry);
+            }
             (Some("aggregate"), _) => continue,
             _ => runs.entry(name.clone()).or_default().push(entry),
         }

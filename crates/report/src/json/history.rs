@@ -83,10 +83,10 @@ fn of_break(found: &Break, at: &Point) -> Value {
 
 fn suspect(suspect: &Suspect) -> Value {
     let none =
-        |side: &Option<String>| side.clone().ok_or_else(|| Missing::because("the run does not tell it"));
+        |side: Option<&String>| side.cloned().ok_or_else(|| Missing::because("the run does not tell it"));
     Object::default()
         .with("what", suspect.what.clone())
-        .maybe("before", none(&suspect.before))
-        .maybe("after", none(&suspect.after))
+        .maybe("before", none(suspect.before.as_ref()))
+        .maybe("after", none(suspect.after.as_ref()))
         .finish()
 }

@@ -179,14 +179,37 @@ pub(crate) fn all_suspects(suspects: &[Suspect]) -> String {
     suspects.iter().map(suspect).collect::<Vec<_>>().join("; ")
 }
 
-/// `cpu.governor performance -> powersave`; long values are cut.
+/// `cpu.governor performance -> powersave`; of long values, what differs.
 fn suspect(suspect: &Suspect) -> String {
-    let side = |value: &Option<String>| {
-        let value = value.as_deref().unwrap_or("unknown");
-        let short: String = value.chars().take(48).collect();
-        if short.len() < value.len() { short + "..." } else { short }
-    };
-    format!("{} {} -> {}", suspect.what, side(&suspect.before), side(&suspect.after))
+    let (before, after) = (suspect.before.as_deref(), suspect.after.as_deref());
+    let (before, after) = (before.unwrap_or("unknown"), after.unwrap_or("unknown"));
+    let is_long = before.chars().count().max(after.chars().count()) > VALUE_MAX;
+    let from = if is_long { first_difference(before, after) } else { 0 };
+    format!("{} {} -> {}", suspect.what, cut(before, from), cut(after, from))
+}
+
+/// Most characters of a value that are shown.
+const VALUE_MAX: usize = 48;
+
+/// Start of the first word that differs, in bytes.
+fn first_difference(a: &str, b: &str) -> usize {
+    let mut start = 0;
+    for ((at, x), y) in a.char_indices().zip(b.chars()) {
+        if x != y {
+            break;
+        }
+        if x == ' ' {
+            start = at + 1;
+        }
+    }
+    start
+}
+
+fn cut(value: &str, from: usize) -> String {
+    let short: String = value[from..].chars().take(VALUE_MAX).collect();
+    let (before, after) =
+        (if from > 0 { "..." } else { "" }, if from + short.len() < value.len() { "..." } else { "" });
+    format!("{before}{short}{after}")
 }
 
 const ROWS: usize = 9;
@@ -279,4 +302,31 @@ pub(crate) fn history_answer(histories: &[History], name: &dyn Fn(RunId) -> Stri
         size_of_change(metric, change),
         date_time(point.at_unix_ns)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_long_values_the_first_word_that_differs_is_shown() {
+        let told = |before: &str, after: &str| {
+            let side = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+            suspect(&Suspect { what: "command".into(), before: side(before), after: side(after) })
+        };
+        assert_eq!(told("a", ""), "command a -> unknown");
+        let long = "bakeoff record --title 'a nightly run of everything' -- sleep ";
+        assert_eq!(told(&format!("{long}1"), &format!("{long}2")), "command ...1 -> ...2");
+        assert_eq!(told(&"ä".repeat(60), "b"), format!("command {}... -> b", "ä".repeat(48)));
+        assert_eq!(told(long, &format!("{long}ü")), "command ... -> ...ü");
+    }
+
+    #[test]
+    fn an_outlier_does_not_flatten_the_chart() {
+        let mut values: Vec<f64> = (0..100).map(|i| 10.0 + f64::from(i % 5)).collect();
+        values[7] = 1e6;
+        let (low, high) = ends(&values);
+        assert!(low <= 10.0 && high < 20.0, "{low} {high}");
+        assert_eq!(ends(&[5.0, 5.0]), (4.75, 5.25));
+    }
 }
