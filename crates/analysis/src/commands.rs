@@ -13,6 +13,7 @@ use record::command::CommandEnd;
 use record::commands::{Comparison, Peak, Phase, Turn};
 use record::gate::{Gate, GateRule};
 use record::missing::{Maybe, Missing};
+use record::run::{RunHeader, RunState};
 
 pub use self::design::{ROUNDS_MIN, rounds_to_measure};
 use crate::gate::{self, GateResult, Sample};
@@ -92,6 +93,15 @@ pub struct CommandPair {
     pub verdict: Verdict,
     /// Number of rounds that would probably decide it; missing if it is decided, or if no claim is made.
     pub rounds_needed: Maybe<u32>,
+}
+
+/// Judges an archived comparison; one that is not whole makes no claim.
+pub fn of_run(header: &RunHeader, comparison: &Comparison) -> Results {
+    let withheld = match header.state {
+        RunState::Sealed => None,
+        _ => Some(Missing::because(header.reason.as_deref().unwrap_or("the comparison is not whole"))),
+    };
+    commands(comparison, withheld)
 }
 
 /// Judges a comparison.

@@ -101,8 +101,8 @@ const NEAR: usize = 16;
 const NEAR_MIN: usize = 3;
 /// Distance from a frequency, in independent frequencies, within which a wave is the same one.
 const SAME: f64 = 1.5;
-/// Distance from a multiple of a daily frequency, in independent frequencies, of the parts into which a change
-/// of the clock splits it.
+/// Distance from a multiple of a daily frequency, in independent frequencies, of the parts into which a
+/// change of the clock splits it.
 const PARTS: f64 = 3.0;
 /// Values beyond this many deviations (by the median of distances) are clipped.
 const WILD: f64 = 6.0;

@@ -18,7 +18,7 @@ use crate::{cmd, help, screen, script_options};
 #[derive(Debug, clap::Parser)]
 #[command(name = "bakeoff", version, propagate_version = true, after_long_help = EXIT_CODES)]
 pub(crate) struct Cli {
-    /// Where runs are kept; by default the folder that the variable `BAKEOFF_ARCHIVE` names, else the XDG data folder
+    /// Folder of the archive; by default that of the variable `BAKEOFF_ARCHIVE`, else the XDG data folder
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) archive: Option<PathBuf>,
 

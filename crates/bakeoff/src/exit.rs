@@ -133,6 +133,11 @@ pub(crate) fn reader_has_gone(error: &anyhow::Error) -> bool {
     error.chain().filter_map(kind_of).any(|kind| kind == std::io::ErrorKind::BrokenPipe)
 }
 
+/// Marks an error of a load with its exit code.
+pub(crate) fn of_load(error: load::LoadError) -> anyhow::Error {
+    Exit::from(error.class()).with(error)
+}
+
 #[cfg(test)]
 mod tests {
     use anyhow::Context as _;

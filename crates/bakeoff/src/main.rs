@@ -17,6 +17,7 @@ mod own_cost;
 mod replay_options;
 mod request_options;
 mod screen;
+mod script_file;
 mod script_options;
 mod setting_values;
 mod signals;

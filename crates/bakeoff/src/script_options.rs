@@ -7,6 +7,9 @@ use std::ffi::OsString;
 use clap::error::ErrorKind;
 use record::load::ScriptFile;
 
+#[cfg(feature = "lua")]
+use crate::{exit, script_file};
+
 /// Options that a script in Lua was given, and the modules that it loads.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ScriptOptions {
@@ -102,21 +105,21 @@ pub(crate) fn take(
         ours.error(ErrorKind::ValueValidation, problem)
     };
     // A file that cannot be read is reported with the option that names it.
-    let Ok(ScriptFile { text, .. }) = crate::load_options::script(&file) else {
+    let Ok(ScriptFile { text, .. }) = script_file::script(&file) else {
         return Ok((words, ScriptOptions::default()));
     };
     let declarations = match load::declarations(&file, &text, of_script.as_deref()) {
         Ok(declarations) => declarations,
         // A script that fails while it runs is not a matter of the command line.
         Err(error) if error.class() != load::ErrorClass::Usage => {
-            return Err(Unread::Script(crate::cmd::load::of_load(error)));
+            return Err(Unread::Script(exit::of_load(error)));
         }
         Err(error) => return Err(wrong(command, error.to_string()).into()),
     };
     let (before, after) = words.split_at(command_at + 1);
     let (rest, given) = split(after, &declarations).map_err(|problem| wrong(command, problem))?;
     let modules = declarations.modules.iter().filter_map(|path| {
-        let read = crate::load_options::script(path).ok()?;
+        let read = script_file::script(path).ok()?;
         Some(ScriptFile { weight: 0, ..read })
     });
     let options = ScriptOptions { given, modules: modules.collect() };

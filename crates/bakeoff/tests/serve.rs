@@ -237,7 +237,8 @@ fn metrics_and_health_describe_the_queue() {
     assert_eq!(house.get("/healthz").status, 200);
     assert_eq!(text(&lab.json(&["queue", "show", text(&entry, "id")]), "state"), "waiting");
     let documented = house.get("/openapi.json").json();
-    for path in documented["paths"].as_object().unwrap().keys() {
+    // A stream of events has no end; another test reads it.
+    for path in documented["paths"].as_object().unwrap().keys().filter(|path| !path.ends_with("/events")) {
         let real = path.replace("{id}", text(&entry, "id")).replace("{action}", "pause");
         assert_ne!(house.get(&real).status, 404, "{path} is documented and does not exist");
     }

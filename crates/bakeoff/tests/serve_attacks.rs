@@ -428,7 +428,8 @@ fn an_address_that_others_reach_needs_encryption_and_a_credential() {
     assert!(refused(&["--token-file", &tokens]).contains("chmod 600"));
     let made = Command::new("openssl")
         .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"])
-        .args(["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout"])
+        .args(["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"])
+        .args(["-addext", "basicConstraints=critical,CA:FALSE", "-keyout"])
         .arg(lab.path("key.pem"))
         .arg("-out")
         .arg(lab.path("cert.pem"))

@@ -10,6 +10,7 @@ mod look;
 mod pauses;
 #[cfg(feature = "lua")]
 mod script;
+mod setup_error;
 mod worker_threads;
 
 use std::sync::Arc;
@@ -23,12 +24,13 @@ use record::missing::{Maybe, Missing};
 
 use self::account::{Measured, Over, closed_loop, seconds};
 pub use self::attachments::Attachments;
-pub(crate) use self::look::{cleanup, look, setup_error};
+pub(crate) use self::look::{cleanup, look};
 use self::pauses::Pauses;
 #[cfg(feature = "lua")]
 use self::script::ScriptSide;
 #[cfg(feature = "lua")]
 pub(crate) use self::script::script_command;
+pub(crate) use self::setup_error::setup_error;
 use self::worker_threads::{POLL_NS, WorkerThreads};
 use crate::conduct::books::Books;
 use crate::control::Control;

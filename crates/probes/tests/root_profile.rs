@@ -113,8 +113,8 @@ fn root_shares_of_functions_are_those_of_their_own_clocks() {
     for i in 0..3 {
         assert!((share(found, i) - share(took, i)).abs() < 0.02, "{found:?} {took:?} {:?}", profile.lost);
     }
-    // All of the thread's time. Its own clock has what interrupts took from it, which no sample sees, and lacks
-    // what a hypervisor took, which samples count as the thread's.
+    // All of the thread's time. Its own clock includes interrupts, which no sample sees, and omits what a
+    // hypervisor took, which samples count as the thread's.
     let (total, truth) = (profile.total_ns() as f64, took.iter().sum::<u64>() as f64);
     let stolen = stolen_ns() - stolen_before;
     assert!(

@@ -1,7 +1,8 @@
 //! Intervals as comma-separated values: a row for each CPU, interface or lock. A missing value is an empty
 //! cell.
 //!
-//! Of intervals, `t_s` counts from `start_ns`, the start of the first interval, to the end of a row's interval.
+//! Of intervals, `t_s` counts from `start_ns`, the start of the first interval, to the end of a row's
+//! interval.
 
 use std::io::{self, Write};
 

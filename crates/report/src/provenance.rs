@@ -124,10 +124,23 @@ fn facts(environment: &Environment) -> BTreeMap<String, String> {
     known.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
+/// The same JSON in printable ASCII: a terminal that shows the page finds no order in a title.
+fn escaped(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for c in json.chars() {
+        if matches!(c, ' '..='~') {
+            text.push(c);
+            continue;
+        }
+        text.extend(c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")));
+    }
+    text
+}
+
 impl Provenance {
     /// The page with this at its end.
     pub fn put_into(&self, page: &str, form: Form) -> String {
-        let text = self.document().to_string();
+        let text = escaped(&self.document().to_string());
         match form {
             Form::Html => {
                 let [before, after] = HTML;

@@ -5,10 +5,12 @@ use std::sync::{Arc, Mutex};
 
 use archive::{Archive, ArchiveError};
 use record::bakeoff::Bakeoff;
+use record::commands::Comparison;
 use record::missing::Missing;
-use record::run::{RunId, RunKind};
+use record::run::{Run, RunId, RunKind};
 use report::Form;
 use report::identity::Hidden;
+use report::provenance::{Provenance, Repeat};
 use serde_json::Value;
 
 /// Pages in memory. Each has at most about 1.5 MB.
@@ -54,16 +56,34 @@ fn stamp(archive: &Archive, id: RunId) -> u64 {
 
 /// The page of a run as `bakeoff report` writes it.
 pub(crate) fn page(archive: &Archive, id: RunId) -> Result<String, ArchiveError> {
-    let (page, hidden) = if archive.is_bakeoff(id) {
+    let (page, kind, repeat, hidden) = if archive.is_bakeoff(id) {
         let mut bakeoff = archive.bakeoff(id)?;
         let hidden = Hidden::in_bakeoff(&mut bakeoff);
-        (page_of(&bakeoff), hidden)
+        (page_of(&bakeoff), bakeoff.header.kind, Repeat::bakeoff(&bakeoff), hidden)
     } else {
         let mut run = archive.run_for_drawing(id, report::PLACES_MAX)?;
         let hidden = Hidden::in_run(&mut run);
-        (report::page::load(&run), hidden)
+        (page_of_run(&run), run.header.kind, Repeat::run(&run), hidden)
     };
-    Ok(hidden.from_page(&report::render(&page, Form::Html)))
+    let provenance = Provenance {
+        runs: vec![id.to_string()],
+        kind: kind.word().to_owned(),
+        identify: false,
+        written_by: env!("CARGO_PKG_VERSION").to_owned(),
+        repeat,
+    };
+    let page = provenance.put_into(&report::render(&page, Form::Html), Form::Html);
+    Ok(hidden.from_page(&page))
+}
+
+fn page_of_run(run: &Run) -> report::page::Page {
+    match Comparison::read(run) {
+        Some(Ok(comparison)) => {
+            let results = analysis::commands::of_run(&run.header, &comparison);
+            report::page::commands(run, &comparison, &results)
+        }
+        _ => report::page::load(run),
+    }
 }
 
 fn page_of(bakeoff: &Bakeoff) -> report::page::Page {
@@ -85,6 +105,10 @@ pub(crate) fn document(archive: &Archive, id: RunId) -> Result<Value, ArchiveErr
         });
     }
     let run = archive.run_for_drawing(id, report::PLACES_MAX)?;
+    if let Some(Ok(comparison)) = Comparison::read(&run) {
+        let results = analysis::commands::of_run(&run.header, &comparison);
+        return Ok(report::json::commands(Some(id), &run.header, &comparison, &results));
+    }
     Ok(match &run.load {
         Some(record) => {
             report::json::load(Some(id), record, &analysis::machine(record, &run.cpu), &run.throttled)

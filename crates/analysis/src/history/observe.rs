@@ -10,7 +10,7 @@ use record::load::LoadRecord;
 use record::missing::{Maybe, Missing};
 use record::run::{Run, RunHeader};
 
-use super::{Key, Observed, Point};
+use super::point::{Key, Observed, Point};
 use crate::metric::value;
 use crate::paired::Paired;
 

@@ -7,21 +7,11 @@ use record::missing::Missing;
 
 use super::divisive::changes;
 use super::effect::{Sized, sizes};
+use super::point::{Key, Observed, Point};
+use super::series::{Break, Change, History, Sense, VALUES_MAX, VALUES_MIN};
 use super::suspect::{Suspect, suspects};
-use super::{Break, Change, History, Key, Observed, Point, VALUES_MAX, VALUES_MIN};
 use crate::judge::Rules;
 use crate::robust::median;
-
-/// Direction of a metric that is an improvement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sense {
-    /// More is better.
-    More,
-    /// Less is better.
-    Less,
-    /// The name does not tell.
-    Unknown,
-}
 
 impl Sense {
     /// Sense of a metric of ours, or by the words of an imported name: `_per_s` and `throughput` are better
@@ -61,8 +51,8 @@ const MACHINE: [&str; 7] =
 ///
 /// Each stretch between two breaks is tested at alpha. Its false changes: `docs/validation.md`.
 ///
-/// - `observed`: values of one series and time that come later replace those of an earlier run; several of one
-///   run are averaged.
+/// - `observed`: values of one series and time that come later replace those of an earlier run; several of
+///   one run are averaged.
 /// - `rules`: alpha of a stretch; smaller changes than `rope_ratio` are left out.
 pub fn histories(observed: Vec<Observed>, rules: Rules) -> Vec<History> {
     let mut series: BTreeMap<Key, BTreeMap<u64, Vec<Point>>> = BTreeMap::new();

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Point;
+use super::point::Point;
 
 /// A fact that differs between the last value before a change and the first one after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub struct Suspect {
     pub what: String,
     /// Value before; `None` if there was none.
     pub before: Option<String>,
-    /// Value after; `None` if there is none.
+    /// Value after; `None` if the fact is absent.
     pub after: Option<String>,
 }
 

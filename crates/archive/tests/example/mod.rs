@@ -461,7 +461,7 @@ pub(crate) fn bakeoff(dice: &mut Dice, blocks: u32) -> Bakeoff {
             rope_ratio: dice.real(),
             alpha: 0.05,
             family: dice.text(),
-            metrics: Metric::ALL.to_vec(),
+            metrics: Metric::OF_LOADS.to_vec(),
             gates: gates(),
         },
         page: Page {

@@ -131,9 +131,9 @@ fn of_plan(
 
 /// End of one bake-off.
 enum Family {
-    /// It makes claims, and may have a false verdict.
+    /// With claims, perhaps a false one.
     Judged { id: RunId, is_wrong: bool },
-    /// It makes no claim.
+    /// Without a claim.
     NotJudged,
     /// The user stopped it.
     Stopped,

@@ -212,8 +212,3 @@ fn observations(archive: &Archive, listed: &Listed) -> Result<Observations, Arch
         RunKind::Scale | RunKind::Dder | RunKind::Prove | RunKind::Compare => Observations::default(),
     })
 }
-
-/// Marks an error of the command line.
-fn usage<T>(result: Result<T, String>) -> anyhow::Result<T> {
-    result.ends_with(Exit::Usage)
-}

@@ -24,7 +24,7 @@ use report::text::Detail;
 use runner::{Beside, Spooled};
 
 use crate::cmd::{Global, command_line, print_json};
-use crate::exit::{EndsWith as _, Exit};
+use crate::exit::{EndsWith as _, Exit, of_load};
 use crate::load_options::{DataOptions, Meant, PaceOptions};
 use crate::load_screen::LoadScreen;
 use crate::replay_options::ReplayOptions;
@@ -335,11 +335,6 @@ fn exit_of(run: &Run, strict: bool) -> Exit {
 fn server_failed(run: &Run) -> bool {
     let Some(load) = &run.load else { return false };
     load.outages.iter().any(|outage| !outage.ended) || (load.counts.done == 0 && load.counts.failed > 0)
-}
-
-/// Marks an error of a load with its exit code.
-pub(crate) fn of_load(error: load::LoadError) -> anyhow::Error {
-    Exit::from(error.class()).with(error)
 }
 
 /// Opens the socket that controls the load.

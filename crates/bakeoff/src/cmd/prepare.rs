@@ -6,9 +6,9 @@ use record::load::{LoadSettings, PreparePolicy, Workload};
 use record::target::Target;
 use serde_json::json;
 
-use crate::cmd::load::of_load;
 use crate::cmd::{Global, print_json};
 use crate::exit::Exit;
+use crate::exit::of_load;
 use crate::load_options::DataOptions;
 use crate::load_screen::LoadScreen;
 use crate::signals;

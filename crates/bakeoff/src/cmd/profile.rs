@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use archive::whole_file;
 use probes::cgroups::Cgroup;
 use probes::process_time::Watched;
-use probes::profile::{self, Options};
+use probes::profile::{self, Options, Profiler};
 use record::clock::{Clock as _, Monotonic};
 use record::profile::{Profile, ProfileKind};
 
@@ -91,9 +91,10 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         return compare(args, [&files[0], &files[1]], global, out);
     }
     signals::stop_on_interrupt()?;
+    let profiler = opened(args)?;
     let mut screen = Screen::new();
     let countdown = Countdown::of(&mut screen, "sampling", args.time);
-    let taken = take(args);
+    let taken = take(args, profiler);
     drop(countdown);
     screen.clear();
     let (profile, is_whole) = taken?;
@@ -108,8 +109,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     Ok(if is_whole { Exit::Good } else { Exit::Interrupted })
 }
 
-/// The profile, and whether it ran to its end.
-fn take(args: &Args) -> anyhow::Result<(Profile, bool)> {
+fn opened(args: &Args) -> anyhow::Result<Profiler> {
     let kind = if args.off_cpu { ProfileKind::OffCpu } else { ProfileKind::OnCpu };
     let options = Options {
         pid: args.pid,
@@ -117,8 +117,13 @@ fn take(args: &Args) -> anyhow::Result<(Profile, bool)> {
         cgroup: args.cgroup.clone(),
         ..Options::of_everyone(kind)
     };
-    let mut profiler = profile::open(&options).ends_with(Exit::CannotHere)?;
+    let profiler = profile::open(&options).ends_with(Exit::CannotHere)?;
     confine::after_setup();
+    Ok(profiler)
+}
+
+/// The profile, and whether it ran to its end.
+fn take(args: &Args, mut profiler: Profiler) -> anyhow::Result<(Profile, bool)> {
     let only = args.pid.map(Watched::of);
     let until_ns = profiler.start() + u64::try_from(args.time.as_nanos()).unwrap_or(u64::MAX / 2);
     let mut is_whole;

@@ -39,6 +39,7 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum What {
     /// Add a plan to the queue
+    #[command(after_help = "Example:\n  bakeoff queue submit plan.toml --priority 5 --wait")]
     Submit {
         /// The plan
         plan: PathBuf,
@@ -56,28 +57,34 @@ enum What {
         wait: bool,
     },
     /// List the entries: running, waiting in their order, paused, ended
+    #[command(after_help = "Example:\n  bakeoff queue list")]
     List,
     /// Show one entry
+    #[command(after_help = "Example:\n  bakeoff queue show 8c1fe2")]
     Show {
         /// The entry: its id or that of its run, or a unique beginning or end of one
         id: String,
     },
     /// Wait until an entry has ended; the exit code is that of its bake-off
+    #[command(after_help = "Example:\n  bakeoff queue wait 8c1fe2")]
     Wait {
         /// The entry: its id or that of its run, or a unique beginning or end of one
         id: String,
     },
     /// Stop an entry for good
+    #[command(after_help = "Example:\n  bakeoff queue cancel 8c1fe2")]
     Cancel {
         /// The entry: its id or that of its run, or a unique beginning or end of one
         id: String,
     },
     /// Stop an entry after the trial that is being measured
+    #[command(after_help = "Example:\n  bakeoff queue pause 8c1fe2")]
     Pause {
         /// The entry: its id or that of its run, or a unique beginning or end of one
         id: String,
     },
     /// Let a paused entry take its turn again
+    #[command(after_help = "Example:\n  bakeoff queue resume 8c1fe2")]
     Resume {
         /// The entry: its id or that of its run, or a unique beginning or end of one
         id: String,

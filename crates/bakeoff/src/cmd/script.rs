@@ -7,7 +7,8 @@ use record::target::Target;
 
 use crate::cmd::Global;
 use crate::exit::Exit;
-use crate::load_options::{DataOptions, script};
+use crate::load_options::DataOptions;
+use crate::script_file::script;
 use crate::script_options::ScriptOptions;
 use crate::setting_values::{default_of, whole};
 
@@ -73,8 +74,8 @@ impl Args {
 
 #[cfg(feature = "lua")]
 pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    use crate::cmd::load::of_load;
     use crate::cmd::print_json;
+    use crate::exit::of_load;
     use crate::{script_options, signals};
 
     let (command, target) = match args.words.as_slice() {

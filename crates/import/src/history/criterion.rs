@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::json::{number, text, unusable};
-use super::{History, HistoryError, HistoryValue};
+use super::value::{History, HistoryError, HistoryValue};
 
 const TOOL: &str = "criterion";
 

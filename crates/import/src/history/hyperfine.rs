@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::json::{list, number, text, unusable};
-use super::{History, HistoryError, HistoryValue};
+use super::value::{History, HistoryError, HistoryValue};
 
 const TOOL: &str = "hyperfine";
 

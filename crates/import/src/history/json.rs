@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::HistoryError;
+use super::value::HistoryError;
 
 /// A finite number.
 pub(super) fn number(value: &Value) -> Option<f64> {

@@ -4,7 +4,7 @@ use jiff::tz::TimeZone;
 use serde_json::Value;
 
 use super::json::{list, number, text, unusable};
-use super::{History, HistoryError, HistoryValue};
+use super::value::{History, HistoryError, HistoryValue};
 use crate::table::time;
 
 const TOOL: &str = "pytest-benchmark";

@@ -8,7 +8,8 @@ use record::verdict::Check;
 
 use crate::conduct::aside::{self, Aside};
 use crate::conduct::dataset;
-use crate::connection::{Failure, FailureClass};
+use crate::conduct::setup_error::setup_error;
+use crate::connection::Failure;
 use crate::control::progress::{Event, OnEvent};
 use crate::control::stop::Stop;
 use crate::driver::hosts::{Host, Hosts};
@@ -122,17 +123,6 @@ pub(crate) fn cleanup(settings: &LoadSettings, hosts: &Arc<Hosts>) -> Result<Cle
 /// The error for a host's failure before the first event.
 fn host_error(settings: &LoadSettings, host: &Host, failure: Failure) -> LoadError {
     setup_error(settings, &host.names(failure))
-}
-
-/// The error for a failure before the first event.
-pub(crate) fn setup_error(settings: &LoadSettings, failure: &Failure) -> LoadError {
-    let target = settings.target.clone();
-    let text = target.hide_in(&failure.text);
-    match failure.class {
-        FailureClass::Configuration => LoadError::Refused { target, text },
-        FailureClass::Machine => LoadError::Machine { target, text },
-        _ => LoadError::NotConnected { target, made: 0, of: settings.connections_in_all(), text },
-    }
 }
 
 #[cfg(test)]

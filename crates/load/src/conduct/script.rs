@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use record::load::{DataCheck, LoadRecord, LoadSettings, Phase, PreparePolicy, Progress};
 
 use super::aside::{self, Aside};
-use super::look::setup_error;
+use super::setup_error::setup_error;
 use crate::connection::{Cut, Failure};
 use crate::control::progress::Event;
 use crate::control::stop::{Stop, StopLevel};

@@ -9,7 +9,7 @@ use std::time::Duration;
 use confine::capabilities;
 use record::load::Loop;
 
-use super::look::setup_error;
+use super::setup_error::setup_error;
 use crate::conduct::books::Books;
 use crate::connection::{Failure, FailureClass, seat};
 use crate::control::progress::{Event, OnEvent};

@@ -292,7 +292,7 @@ impl Link {
         if set.has_rows { &raw mut self.result } else { ptr::null_mut() }
     }
 
-    /// Decodes the next row; false if there is none.
+    /// Decodes the next row; false after the last.
     pub(crate) fn fetch(&mut self, context: &mut Context) -> bool {
         let Self { client: Some(client), rows, values, cells, .. } = self else { return false };
         if !self.has_result {
@@ -314,7 +314,7 @@ impl Link {
         true
     }
 
-    /// Frees the result; false if there is none.
+    /// Frees the result; false without one.
     pub(crate) fn free_result(&mut self) -> bool {
         std::mem::take(&mut self.has_result)
     }

@@ -77,7 +77,7 @@ impl Rows {
         self.sets.push(ResultSet { affected, first_row, first_kind, ..ResultSet::default() });
     }
 
-    /// Ends a set of rows; false if there is none to end.
+    /// Ends a set of rows; false if all have ended.
     pub(crate) fn close_set(&mut self) -> bool {
         std::mem::take(&mut self.is_open)
     }
@@ -92,7 +92,7 @@ impl Rows {
         self.current + 1 < self.sets.len()
     }
 
-    /// Moves to the next set; `None` if there is none.
+    /// Moves to the next set; `None` after the last.
     pub(crate) fn next_set(&mut self) -> Option<ResultSet> {
         self.current += 1;
         self.fetched = 0;

@@ -192,7 +192,7 @@ impl State {
         self.call("defines", name)
     }
 
-    /// How a command is defined: `parallel`, `serial` or `function`; `None` if it is not.
+    /// Form of a command: `parallel`, `serial` or `function`; `None` if it is not.
     pub(crate) fn command_kind(&self, name: &str) -> Result<Option<String>, ScriptError> {
         self.call("command_kind", name)
     }

@@ -176,7 +176,7 @@ fn ticks() -> ProcStat {
 
 /// Note on the time that a hypervisor took from the CPUs, if that is 1 % or more of theirs.
 ///
-/// A sample cannot tell it from the time of the interrupted thread, whose own clock leaves it out.
+/// A sample cannot tell it from the time of the interrupted thread; that thread's own clock omits it.
 fn stolen(before: &ProcStat, after: &ProcStat) -> Option<String> {
     let percent = proc_stat::stolen_ratio(before, after)? * 100.0;
     (percent >= 1.0).then(|| {

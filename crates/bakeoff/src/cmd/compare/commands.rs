@@ -16,7 +16,7 @@ use report::text::Detail;
 use runner::{CommandPlan, CommandsEvent, CommandsPlan, Conducted, Early};
 
 use super::args::Args;
-use super::shown::{print_results, results_of};
+use super::shown::print_results;
 use crate::cmd::{Global, command_line, experiment, gates};
 use crate::exit::Exit;
 use crate::screen::Screen;
@@ -47,7 +47,7 @@ pub(super) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     // The run is archived first, so a failure to print does not lose it.
     let kept = writer.map(|writer| writer.seal(&run)).transpose();
     let id = matches!(kept, Ok(Some(_))).then_some(run.header.id);
-    let results = results_of(&run.header, &comparison);
+    let results = analysis::commands::of_run(&run.header, &comparison);
     print_results(&run.header, &comparison, &results, id, detail(args), global, out)?;
     kept?;
     write_files(args, &run.header, &comparison, &results)?;

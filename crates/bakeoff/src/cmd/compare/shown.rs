@@ -2,24 +2,15 @@
 
 use std::io::Write;
 
-use analysis::commands::{Results, commands};
+use analysis::commands::{Results, of_run};
 use record::commands::Comparison;
 use record::missing::Missing;
-use record::run::{Run, RunHeader, RunId, RunState};
+use record::run::{Run, RunHeader, RunId};
 use report::text::Detail;
 
 use crate::cmd::{Global, print_json};
 use crate::exit::Exit;
 use crate::screen;
-
-/// The verdicts; a comparison that is not whole has none.
-pub(super) fn results_of(header: &RunHeader, comparison: &Comparison) -> Results {
-    let withheld = match header.state {
-        RunState::Sealed => None,
-        _ => Some(Missing::because(header.reason.as_deref().unwrap_or("the comparison is not whole"))),
-    };
-    commands(comparison, withheld)
-}
 
 /// Prints an archived comparison, as the command that measured it did.
 pub(crate) fn print(
@@ -30,7 +21,7 @@ pub(crate) fn print(
     out: &mut dyn Write,
 ) -> anyhow::Result<Results> {
     let comparison = read(run)?;
-    let results = results_of(&run.header, &comparison);
+    let results = of_run(&run.header, &comparison);
     print_results(&run.header, &comparison, &results, Some(id), detail, global, out)?;
     Ok(results)
 }
@@ -46,7 +37,7 @@ fn read(run: &Run) -> anyhow::Result<Comparison> {
 /// The page of an archived comparison.
 pub(crate) fn page(run: &Run) -> anyhow::Result<report::page::Page> {
     let comparison = read(run)?;
-    let results = results_of(&run.header, &comparison);
+    let results = of_run(&run.header, &comparison);
     Ok(report::page::commands(run, &comparison, &results))
 }
 

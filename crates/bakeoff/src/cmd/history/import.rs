@@ -17,7 +17,6 @@ use record::run::{Run, RunHeader, RunId, RunKind};
 use record::series::Sample;
 use serde_json::json;
 
-use super::usage;
 use crate::cmd::load::key_value;
 use crate::cmd::periods::{text, zone};
 use crate::cmd::{Global, command_line, of_archive, print_json};
@@ -27,6 +26,7 @@ use crate::screen::Screen;
 
 /// Store a history of CSV, hyperfine, Google Benchmark, criterion or pytest-benchmark beside the runs
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     /// The file; its form follows from its content
     file: PathBuf,
@@ -52,6 +52,11 @@ pub(super) struct Args {
     labels: Vec<(String, String)>,
 }
 
+const EXAMPLES: &str = "\
+Examples:
+  bakeoff history import nightly.csv               time, and a column for each metric
+  bakeoff history import hyperfine.json --at 2026-11-21T03:00:00Z --label commit=8c1fe2";
+
 /// Facts that describe an imported history.
 const FORM: (&str, &str) = ("import.form", "history/1");
 const CHECKSUM: &str = "import.sha256";
@@ -67,7 +72,7 @@ pub(super) fn run(args: &Args, verbose: bool, global: &Global, out: &mut dyn Wri
     let written = std::fs::metadata(&args.file).and_then(|found| found.modified());
     let content = text(&file).ends_with(Exit::Usage)?;
     let read = ::import::history::read(&content, &args.file, &zone);
-    let history = usage(read.map_err(|error| format!("{file}:{error}")))?;
+    let history = read.map_err(|error| format!("{file}:{error}")).ends_with(Exit::Usage)?;
     if history.values.is_empty() || history.values.len() > VALUES_MAX {
         let found = history.values.len();
         return Err(Exit::Usage.with(format!("{file} has {found} values; expected 1 to {VALUES_MAX}")));
@@ -78,7 +83,7 @@ pub(super) fn run(args: &Args, verbose: bool, global: &Global, out: &mut dyn Wri
     });
     let written = written.ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
     let written = written.and_then(|since| u64::try_from(since.as_nanos()).ok());
-    let undated = match usage(asked.transpose())? {
+    let undated = match asked.transpose().ends_with(Exit::Usage)? {
         Some(at_unix_ns) => at_unix_ns,
         None => written.unwrap_or_else(|| WallAnchor::now().unix_ns),
     };

@@ -9,9 +9,9 @@ use record::run::{Run, RunId};
 use record::search::{Answer, Probe, Promise, SearchRecord, Stage};
 use record::verdict::Validity;
 
-use super::{Args, ended, environment, header, of_load};
+use super::{Args, ended, environment, header};
 use crate::cmd::{Global, print_json};
-use crate::exit::Exit;
+use crate::exit::{Exit, of_load};
 use crate::screen::{self, Screen};
 use crate::signals;
 

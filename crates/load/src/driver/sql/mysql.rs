@@ -8,10 +8,12 @@ mod answer;
 #[cfg(feature = "lua")]
 mod client;
 mod codec;
+mod cursor;
 mod format;
 mod login;
 mod proof;
 mod refusal;
+mod server;
 
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
@@ -19,28 +21,27 @@ use std::sync::Arc;
 
 use record::load::DataCheck;
 use record::missing::Missing;
-use record::target::Target;
 use socket2::Socket;
 
 use self::answer::{Broken, Column, Form, Keep, Reader, Wanted};
 use self::codec::Prepared;
-use self::login::Credentials;
 use self::refusal::{NO_SUCH_TABLE, broken_failure};
+use self::server::{
+    ASIDE_BYTES_MAX, CANNOT_BE_PREPARED, MysqlTarget, log_in, prepare, read_unasked, version_name,
+};
 use super::session::{Protocol, Sessions};
 use crate::connection::{Connection, Cut, Failure, FailureClass, OperationShare};
 use crate::driver::{Driver, Look, Scheme};
-use crate::net::address::{Address, ServerAddress};
-use crate::net::security::Security;
 use crate::net::tls::Plan;
-use crate::net::{CONNECT_TIMEOUT, Dialogue, Endpoint, Multiplex, Opening, Wire, no_answer, within};
+use crate::net::{Dialogue, Endpoint, Multiplex, Opening, Wire};
 use crate::workload::oltp;
 use crate::workload::sql::Work;
 use crate::workload::statement::{Parameter, Quoting, ResultRow};
 use crate::workload::tables::{RowGenerator, Store, TableState, rows_between};
 
 pub(crate) const SCHEME: Scheme = Scheme {
-    name: "mysql",
-    form: "mysql://USER:PASSWORD@HOST:PORT/DATABASE[?socket=PATH&tls=verify-full]",
+    name: server::NAME,
+    form: server::FORM,
     workloads: oltp::WORKLOADS,
     check: |target| MysqlTarget::read(target).map(|_| ()),
     address: |settings| MysqlTarget::read(&settings.target).ok().map(|place| place.address),
@@ -59,55 +60,10 @@ pub(crate) const SCHEME: Scheme = Scheme {
     },
 };
 
-const PORT: u16 = 3306;
-/// Length limit of an unrequested message, and of an answer to a request outside of events.
-const ASIDE_BYTES_MAX: usize = 1 << 20;
 /// Rows per INSERT of a build, about 200 KiB.
 const ROWS_AN_INSERT: u64 = 1_000;
-/// Error code for a kind of statement that cannot be prepared.
-const CANNOT_BE_PREPARED: u16 = 1295;
 /// Inserts per transaction of a build.
 const INSERTS_A_TRANSACTION: u64 = 10;
-
-/// A parsed target.
-#[derive(Clone, PartialEq, Eq)]
-struct MysqlTarget {
-    user: String,
-    password: Option<String>,
-    /// Name that the certificate must contain, even if `address` is a socket.
-    host: String,
-    address: ServerAddress,
-    database: String,
-    security: Security,
-}
-
-impl MysqlTarget {
-    fn read(target: &Target) -> Result<Self, String> {
-        let Address { user, password, host, port, path: database, parameters } =
-            Address::of_database(target, SCHEME.name, SCHEME.form)?;
-        let (mut socket, mut security) = (None, Security::default());
-        for (name, value) in parameters {
-            match name.as_str() {
-                "socket" if !value.is_empty() => socket = Some(value),
-                _ if security.take(&name, &value)? => {}
-                _ => {
-                    return Err(format!(
-                        "unknown parameter `{name}`: expected one of socket=PATH, {}",
-                        Security::PARAMETERS
-                    ));
-                }
-            }
-        }
-        security.check()?;
-        let user = user.unwrap_or_else(|| "root".to_owned());
-        let host = if host.is_empty() { "127.0.0.1".to_owned() } else { host };
-        let address = match socket {
-            Some(path) => ServerAddress::Unix(path.into()),
-            None => ServerAddress::Tcp(host.clone(), port.unwrap_or(PORT)),
-        };
-        Ok(Self { user, password, host, address, database, security })
-    }
-}
 
 struct MySql {
     place: MysqlTarget,
@@ -121,28 +77,6 @@ impl MySql {
     fn log_in(&self, cut: &Cut) -> Result<(Wire, String), Failure> {
         log_in(&self.place, &self.peer, self.tls.as_ref(), cut)
     }
-}
-
-/// Opens a session; also returns the server's version.
-fn log_in(
-    place: &MysqlTarget,
-    peer: &Endpoint,
-    tls: Option<&Plan>,
-    cut: &Cut,
-) -> Result<(Wire, String), Failure> {
-    let mut wire = Wire::connect(peer, cut)?;
-    let who = Credentials {
-        user: &place.user,
-        password: place.password.as_deref().unwrap_or_default(),
-        database: &place.database,
-        is_private: wire.is_private(peer),
-    };
-    let silent = |within| {
-        let text = format!("{}: is this a MariaDB or MySQL server?", no_answer(within));
-        Failure::new(FailureClass::Connection, text)
-    };
-    let version = within(&mut wire, CONNECT_TIMEOUT, silent, |wire| login::log_in(wire, &who, tls))?;
-    Ok((wire, version))
 }
 
 impl Driver for MySql {
@@ -187,14 +121,6 @@ impl Multiplex for MySql {
     fn closes_idle(&self) -> bool {
         false
     }
-}
-
-/// Product and version: `10.11.6-MariaDB-0+deb12u1` becomes `MariaDB 10.11.6`.
-fn version_name(version: &str) -> String {
-    let product = if version.contains("MariaDB") { "MariaDB" } else { "MySQL" };
-    // Some versions begin with this prefix for old clients, which only accepted 5.x.
-    let version = version.strip_prefix("5.5.5-").unwrap_or(version);
-    format!("{product} {}", version.split('-').next().unwrap_or(version))
 }
 
 /// Treatment of rows by a reader, for [`crate::driver::readers`].
@@ -355,33 +281,6 @@ impl Protocol for MysqlProtocol {
     }
 }
 
-/// Reads unrequested input. An error gives the reason why the server ends the session; the server sends
-/// nothing else unrequested.
-fn read_unasked(input: &[u8]) -> (usize, Option<Failure>) {
-    let (taken, failure) = match answer::packet(input, ASIDE_BYTES_MAX) {
-        Ok(None) => (0, None),
-        Ok(Some((payload @ [answer::ERR, ..], taken))) => {
-            (taken, Some(broken_failure(answer::refusal(payload))))
-        }
-        Ok(Some(_)) => {
-            let unasked = Broken::Garbled("the server sent something that nobody asked for");
-            (0, Some(broken_failure(unasked)))
-        }
-        Err(broken) => (0, Some(broken_failure(broken))),
-    };
-    (taken, failure.map(|failure| Failure { class: FailureClass::Connection, ..failure }))
-}
-
-/// Prepares a statement; blocks.
-fn prepare(wire: &mut Wire, sql: &str) -> Result<Prepared, Broken> {
-    let mut request = Vec::new();
-    codec::write_prepare(sql, &mut request);
-    wire.send(&request)?;
-    let mut reader = answer::PreparedReader::new(ASIDE_BYTES_MAX);
-    let (id, columns) = wire.hear(|input, _| reader.hear(input))??;
-    Ok(Prepared::new(id, columns))
-}
-
 /// Sends a statement as text and reads its answer to the end.
 fn ask(wire: &mut Wire, sql: &str, request: &mut Vec<u8>, row: Option<&mut ResultRow>) -> Result<(), Broken> {
     codec::write_query(sql, request);
@@ -503,6 +402,8 @@ mod tests {
     use std::io::Write as _;
     use std::os::unix::net::UnixStream;
     use std::thread;
+
+    use record::target::Target;
 
     use super::*;
 

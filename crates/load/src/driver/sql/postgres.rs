@@ -11,40 +11,33 @@ mod client;
 mod codec;
 mod login;
 mod refusal;
+mod server;
 
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
-use std::path::Path;
 use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
 
-use bytes::BytesMut;
-use postgres_protocol::message::frontend;
 use record::load::DataCheck;
 use record::missing::Missing;
-use record::target::Target;
 use socket2::Socket;
 
 use self::answer::{ASIDE_BYTES_MAX, Broken, Keep, Reader, Ready, Wanted};
 use self::codec::TooLong;
-use self::login::{Credentials, Welcome};
+use self::login::Welcome;
 use self::refusal::broken_failure;
+use self::server::{PostgresTarget, Reached, UNIQUE_VIOLATION, read_unasked, server_version, too_long};
 use super::session::{Protocol, Sessions};
 use crate::connection::{Connection, Cut, Failure, FailureClass, OperationShare};
 use crate::driver::{Driver, Look, Scheme};
-use crate::net::address::{Address, ServerAddress};
-use crate::net::security::Security;
-use crate::net::tls::Plan;
-use crate::net::{CONNECT_TIMEOUT, Dialogue, Endpoint, Multiplex, Opening, Wire, no_answer, within};
+use crate::net::{Dialogue, Endpoint, Multiplex, Opening, Wire};
 use crate::workload::oltp;
 use crate::workload::sql::Work;
 use crate::workload::statement::{Parameter, Quoting, ResultRow};
 use crate::workload::tables::{RowGenerator, Store, TableState, rows_between};
 
 pub(crate) const SCHEME: Scheme = Scheme {
-    name: "postgres",
-    form: "postgres://USER:PASSWORD@HOST:PORT/DATABASE",
+    name: server::NAME,
+    form: server::FORM,
     workloads: oltp::WORKLOADS,
     check: |target| PostgresTarget::read(target).map(|_| ()),
     address: |settings| PostgresTarget::read(&settings.target).ok().map(|place| place.address),
@@ -64,145 +57,10 @@ pub(crate) const SCHEME: Scheme = Scheme {
     },
 };
 
-const PORT: u16 = 5432;
-const UNIQUE_VIOLATION: &str = "23505";
 /// Rows per INSERT of a build, about 200 KiB.
 const ROWS_AN_INSERT: u64 = 1_000;
 /// Rows between two checks whether to stop building.
 const ROWS_AT_ONCE: u64 = 10_000;
-
-/// A parsed target.
-#[derive(Clone, PartialEq, Eq)]
-struct PostgresTarget {
-    user: String,
-    password: Option<String>,
-    address: ServerAddress,
-    database: String,
-    options: Option<String>,
-    /// Whether the password may be sent in cleartext.
-    may_be_cleartext: bool,
-    security: Security,
-}
-
-/// A target with its resolved address and TLS settings.
-#[derive(Clone)]
-struct Reached {
-    place: PostgresTarget,
-    peer: Endpoint,
-    tls: Option<Plan>,
-}
-
-impl PostgresTarget {
-    fn read(target: &Target) -> Result<Self, String> {
-        let Address { user, password, mut host, mut port, path: database, parameters } =
-            Address::of_database(target, SCHEME.name, SCHEME.form)?;
-        let (mut options, mut may_be_cleartext, mut security) = (None, false, Security::default());
-        for (name, value) in parameters {
-            match name.as_str() {
-                "host" if !value.is_empty() => host = value,
-                "port" => {
-                    let problem = |_| format!("`{value}` is no port: expected a number up to 65535");
-                    port = Some(value.parse().map_err(problem)?);
-                }
-                "options" => options = Some(value),
-                // Names of libpq.
-                "sslmode" => take_ssl_mode(&value, &mut security)?,
-                "sslrootcert" => security.take("ca", &value).map(drop)?,
-                "sslcert" => security.take("cert", &value).map(drop)?,
-                "sslkey" => security.take("key", &value).map(drop)?,
-                "cleartext" => may_be_cleartext = is_yes(&name, &value)?,
-                _ if security.take(&name, &value)? => {}
-                _ => {
-                    return Err(format!(
-                        "unknown parameter `{name}`: expected one of host, port, sslmode, options, cleartext, {}",
-                        Security::PARAMETERS
-                    ));
-                }
-            }
-        }
-        security.check()?;
-        let port = port.unwrap_or(PORT);
-        let address = match host.as_str() {
-            "" => ServerAddress::Tcp("127.0.0.1".to_owned(), port),
-            // Directory of the server's socket.
-            folder if folder.starts_with('/') => {
-                ServerAddress::Unix(Path::new(folder).join(format!(".s.PGSQL.{port}")))
-            }
-            _ => ServerAddress::Tcp(host, port),
-        };
-        let user = user.unwrap_or_else(|| "postgres".to_owned());
-        // TLS protects a cleartext password.
-        let may_be_cleartext = may_be_cleartext || security.is_on();
-        Ok(Self { user, password, address, database, options, may_be_cleartext, security })
-    }
-}
-
-impl Reached {
-    /// Starts TLS on a new connection if the target asks for it.
-    fn secure(&self, wire: &mut Wire) -> Result<(), Failure> {
-        let Some(plan) = &self.tls else { return Ok(()) };
-        login::ask_for_tls(wire)?;
-        wire.start_tls(plan)
-    }
-
-    /// Opens a session.
-    fn connect(&self, cut: &Cut) -> Result<(Wire, Welcome), Failure> {
-        let (mut wire, place) = (Wire::connect(&self.peer, cut)?, &self.place);
-        let who = Credentials {
-            user: &place.user,
-            password: place.password.as_deref(),
-            database: &place.database,
-            options: place.options.as_deref(),
-            may_be_cleartext: place.may_be_cleartext || wire.is_private(&self.peer),
-        };
-        let welcome = within(&mut wire, CONNECT_TIMEOUT, silent, |wire| {
-            self.secure(wire)?;
-            login::log_in(wire, &who)
-        })?;
-        let to_cut = wire.try_clone()?;
-        let (reached, process_id, secret_key) = (self.clone(), welcome.process_id, welcome.secret_key);
-        cut.arm_socket_and(to_cut, move || reached.cancel(process_id, secret_key));
-        Ok((wire, welcome))
-    }
-
-    /// Asks the server to cancel the session's statement, on a separate thread, since the server may hang.
-    fn cancel(&self, process_id: i32, secret_key: i32) {
-        let reached = self.clone();
-        let ask = move || -> Result<(), Failure> {
-            let mut out = BytesMut::new();
-            frontend::cancel_request(process_id, secret_key, &mut out);
-            within(&mut Wire::connect(&reached.peer, &Cut::default())?, CONNECT_TIMEOUT, silent, |wire| {
-                reached.secure(wire)?;
-                wire.send(&out)
-            })
-        };
-        // A failure is harmless: without the request, the server notices the closed connection when it next
-        // sends something.
-        let _ = thread::Builder::new().name("load-cancel".to_owned()).spawn(ask);
-    }
-}
-
-fn is_yes(name: &str, value: &str) -> Result<bool, String> {
-    match value {
-        "1" | "yes" | "true" => Ok(true),
-        "0" | "no" | "false" => Ok(false),
-        _ => Err(format!("`{value}` is no value of {name}: expected 1 or 0")),
-    }
-}
-
-/// With `allow` and `prefer`, libpq may continue without TLS; this driver does not try TLS then.
-fn take_ssl_mode(mode: &str, security: &mut Security) -> Result<(), String> {
-    let tls = match mode {
-        "disable" | "allow" | "prefer" => "off",
-        "require" | "verify-ca" | "verify-full" => mode,
-        _ => {
-            return Err(format!(
-                "`{mode}` is no sslmode: expected disable, allow, prefer, require, verify-ca or verify-full"
-            ));
-        }
-    };
-    security.take("tls", tls).map(drop)
-}
 
 struct Postgres {
     place: Reached,
@@ -251,13 +109,6 @@ impl Multiplex for Postgres {
     }
 }
 
-/// Product and version of the server.
-fn server_version(wire: &Wire, welcome: &Welcome) -> Option<String> {
-    // `15.18 (Debian 15.18-0+deb12u1)`
-    let number = welcome.server_version.as_deref()?.split(' ').next()?;
-    Some(format!("PostgreSQL {number}{}", wire.tls_version()))
-}
-
 /// Sends the encoded request and reads its answer.
 fn ask(
     wire: &mut Wire,
@@ -277,10 +128,6 @@ fn ask(
         (taken, if is_endless { Some(Err(Broken::Garbled("an answer has no end"))) } else { end })
     });
     heard?.map_err(broken_failure)
-}
-
-fn too_long(_: TooLong) -> Failure {
-    Failure::new(FailureClass::Application, "a statement of more than 2 GiB was not sent")
 }
 
 /// The reader of answers without a connection, for [`crate::driver::readers`].
@@ -445,27 +292,6 @@ impl Protocol for PostgresProtocol {
     }
 }
 
-/// Reads unrequested input. A server may send settings, notifications and warnings at any time; an error
-/// gives the reason why it ends the session.
-fn read_unasked(input: &[u8]) -> (usize, Option<Failure>) {
-    let mut taken = 0;
-    loop {
-        match answer::message(&input[taken..], ASIDE_BYTES_MAX) {
-            Ok(None) => return (taken, None),
-            Ok(Some((b'S' | b'A' | b'N', _, bytes))) => taken += bytes,
-            Ok(Some((b'E', body, _))) => {
-                let failure = broken_failure(answer::refusal(body));
-                return (taken, Some(Failure { class: FailureClass::Connection, ..failure }));
-            }
-            Ok(Some(_)) => {
-                let unasked = Broken::Garbled("the server sent something that nobody asked for");
-                return (taken, Some(broken_failure(unasked)));
-            }
-            Err(broken) => return (taken, Some(broken_failure(broken))),
-        }
-    }
-}
-
 /// The tables in the database. Each is built in one transaction: completely or not at all.
 struct Tables {
     wire: Wire,
@@ -588,11 +414,6 @@ impl Store for Tables {
 
 fn no_number(sql: &str) -> Failure {
     Failure::new(FailureClass::Application, format!("no number answers `{sql}`"))
-}
-
-fn silent(within: Duration) -> Failure {
-    let text = format!("{}: is this a PostgreSQL server?", no_answer(within));
-    Failure::new(FailureClass::Connection, text)
 }
 
 #[cfg(test)]

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use record::load::LoadSettings;
 
-use super::answer::{Broken, Column, Cursor, Form, Keep, Reader, Wanted};
+use super::answer::{Broken, Column, Form, Keep, Reader, Wanted};
 use super::codec::{self, Prepared};
+use super::cursor::Cursor;
 use super::refusal::broken_failure;
-use super::{CANNOT_BE_PREPARED, MysqlTarget, log_in, prepare, read_unasked, version_name};
+use super::server::{CANNOT_BE_PREPARED, MysqlTarget, log_in, prepare, read_unasked, version_name};
 use crate::connection::{Cut, Failure, FailureClass, Idle};
 use crate::driver::Driver;
 use crate::driver::sql::scripted;

@@ -1,5 +1,7 @@
 //! Constants of packets and types, shared by requests and answers.
 
+use crate::driver::sql::broken;
+
 /// A payload of this length continues in the next packet.
 pub(super) const PAYLOAD_MAX: usize = 0xff_ffff;
 
@@ -21,4 +23,15 @@ pub(super) mod kind {
     pub(in crate::driver::sql::mysql) const DATETIME: u8 = 12;
     pub(in crate::driver::sql::mysql) const YEAR: u8 = 13;
     pub(in crate::driver::sql::mysql) const VAR_STRING: u8 = 253;
+}
+
+/// Reason why there is no usable answer, with the server's error number.
+pub(super) type Broken = broken::Broken<u16>;
+
+/// A column of an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Column {
+    pub(super) name: String,
+    pub(super) kind: u8,
+    pub(super) is_unsigned: bool,
 }

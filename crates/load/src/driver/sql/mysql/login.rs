@@ -8,8 +8,9 @@
 //! <https://mariadb.com/kb/en/connection/>,
 //! <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_connection_phase.html>
 
-use super::answer::{self, Broken, Cursor, ERR, OK, packet};
+use super::answer::{self, Broken, ERR, OK, packet};
 use super::codec::write_header;
+use super::cursor::Cursor;
 use super::format::HEADER_BYTES;
 use super::proof;
 use super::refusal::broken_failure;

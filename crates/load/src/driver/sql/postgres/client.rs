@@ -5,8 +5,9 @@ use std::sync::Arc;
 use record::load::LoadSettings;
 
 use super::answer::{Broken, Keep, Reader, Ready, Wanted};
+use super::codec;
 use super::refusal::broken_failure;
-use super::{Reached, UNIQUE_VIOLATION, codec, read_unasked, server_version, too_long};
+use super::server::{Reached, UNIQUE_VIOLATION, read_unasked, server_version, too_long};
 use crate::connection::{Cut, Failure, FailureClass, Idle};
 use crate::driver::Driver;
 use crate::driver::sql::scripted;

@@ -2,6 +2,9 @@ use std::io::Write as _;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
+use record::target::Target;
+
+use super::login::Credentials;
 use super::*;
 
 fn read(written: &str) -> Result<PostgresTarget, String> {

@@ -1,0 +1,65 @@
+//! A metric over time, with its breaks and changes.
+
+use record::missing::Maybe;
+
+use super::point::{Key, Point};
+use super::suspect::Suspect;
+
+/// A metric over time on one machine.
+#[derive(Debug, Clone, PartialEq)]
+pub struct History {
+    /// Identity.
+    pub key: Key,
+    /// Direction that is an improvement.
+    pub sense: Sense,
+    /// Values in time order.
+    pub points: Vec<Point>,
+    /// Changes of the machine, in time order.
+    pub breaks: Vec<Break>,
+    /// Changes of the level, in time order.
+    pub changes: Vec<Change>,
+    /// Number of values that lie in stretches too short to be tested.
+    pub untested: usize,
+}
+
+/// A change of the machine between two values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Break {
+    /// Index of the first value on the changed machine.
+    pub at: usize,
+    /// Facts that differ.
+    pub what: Vec<Suspect>,
+}
+
+/// A change of level.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Change {
+    /// Index of the first value after the change. The true change may lie some values earlier or later.
+    pub at: usize,
+    /// Level before it.
+    pub before: f64,
+    /// Level after it.
+    pub after: f64,
+    /// Level after it over the level before, with its 95 % interval; missing if values are not positive.
+    pub ratio: Maybe<(f64, f64, f64)>,
+    /// Probability that a series without a change shows one at least as clear anywhere.
+    pub p: f64,
+    /// Facts that are new with the change, the most telling first.
+    pub suspects: Vec<Suspect>,
+}
+
+/// Fewest values in which a change can be found: five on each side, and one to learn the memory from.
+pub const VALUES_MIN: usize = 11;
+/// Most values of a stretch that are tested; of a longer one, the newest.
+pub const VALUES_MAX: usize = 1_000;
+
+/// Direction of a metric that is an improvement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sense {
+    /// More is better.
+    More,
+    /// Less is better.
+    Less,
+    /// The name does not tell.
+    Unknown,
+}
