@@ -18,7 +18,7 @@ use record::run::{RunId, RunKind, RunState};
 use crate::cmd::report::form_of;
 use crate::cmd::{Global, print_json};
 use crate::confine::Reader;
-use crate::exit::{EndsWith as _, Exit};
+use crate::exit::Exit;
 use crate::screen::{self, Screen};
 
 /// Show a metric over all runs: where it changed, by how much, and what is new there
