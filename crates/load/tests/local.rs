@@ -473,7 +473,8 @@ fn a_command_runs_in_the_environment_and_to_the_exit_status_asked_for() {
 #[test]
 fn what_cannot_be_is_refused_before_anything_runs() {
     for (target, class, says) in [
-        ("mysqll://x/y", ErrorClass::Usage, "expected one of sqlite:PATH"),
+        ("mysqll://x/y", ErrorClass::Usage, "did you mean `mysql:`?"),
+        ("elsewhere://x/y", ErrorClass::Usage, "expected one of sqlite:PATH"),
         ("null:x", ErrorClass::Usage, "write `null:`"),
         ("exec:", ErrorClass::Usage, "no command after the colon"),
         ("exec:no-such-program-anywhere", ErrorClass::Usage, "no program `no-such-program-anywhere`"),

@@ -410,7 +410,7 @@ mod tests {
             ],
             long_span,
         );
-        check(&[(0.002, "2.00ms"), (0.0, "0.000")], |v| named_value("time", v));
+        check(&[(0.002, "2.00ms"), (0.0, "0ns")], |v| named_value("time", v));
         check(&[(0.002, "0.00200"), (12.5, "12.50"), (-3.0, "-3.000")], |v| named_value("x", v));
     }
 

@@ -40,6 +40,7 @@ fn check(name: &str) {
 #[test]
 fn the_journal_modes_of_sqlite_are_compared() {
     check("sqlite-journal.toml");
+    check("wal.toml");
 }
 
 #[test]
@@ -112,6 +113,7 @@ fn every_example_plan_is_sound_and_supports_a_claim() {
             "same.toml",
             "schedulers.toml",
             "sqlite-journal.toml",
+            "wal.toml",
         ],
         "each has a test above; the compressors need programs built before, and scripts/bench-compressors executes \
          them; mariadb-allocators takes hours, and its short form has the same parts"

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use record::clock::WallAnchor;
 use record::load::LoadSettings;
 
 use crate::lua::context::{Counters, Counts};
@@ -94,7 +95,8 @@ impl Program {
         server: Option<Arc<dyn Server>>,
     ) -> Self {
         let file = settings.scripts.files.first().expect("a load of a script has one");
-        let mut random = Random::of(settings.seed ^ STATE_SALT, u64::MAX);
+        // Unique numbers become keys. With the seed alone, a second load would meet the keys of the first.
+        let mut random = Random::of(settings.seed ^ STATE_SALT, WallAnchor::now().unix_ns);
         let is_off =
             |(name, value): &(String, String)| name.replace('_', "-") == "db-ps-mode" && value == "disable";
         let is_prepared = settings.oltp.prepared && !settings.scripts.defines.iter().any(is_off);
