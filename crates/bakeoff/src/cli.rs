@@ -41,6 +41,7 @@ impl Cli {
         let (words, lua) = script_options::take(words.to_vec(), &mut command)?;
         let matches = command.try_get_matches_from_mut(words)?;
         let mut cli = Self::from_arg_matches(&matches)?;
+        let is_lua = lua.is_lua;
         match &mut cli.command {
             Command::Load(args) => args.give(lua),
             Command::Script(args) => args.give(lua),
@@ -54,7 +55,11 @@ impl Cli {
             _ => None,
         };
         if let (Some(target), Some(command)) = (of_target, command.find_subcommand_mut(name))
-            && let Some(violation) = rules::violation(&target, |name| is_given(command, matches, name))
+            && let Some(violation) = rules::violation(&target, |name| {
+                // A script in Lua may do without a server; a script of SQL is for databases.
+                let needs_none = is_lua && name == "script" && target.scheme() == "null";
+                !needs_none && is_given(command, matches, name)
+            })
         {
             return Err(command.error(ErrorKind::ArgumentConflict, refusal(&violation)).into());
         }

@@ -13,6 +13,8 @@ use crate::{exit, script_file};
 /// Options that a script in Lua was given, and the modules that it loads.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ScriptOptions {
+    /// Whether the command line names a script in Lua.
+    pub(crate) is_lua: bool,
     /// Name and value, in the order of the command line.
     pub(crate) given: Vec<(String, String)>,
     /// Its modules, as part of the record of a run.
@@ -122,7 +124,7 @@ pub(crate) fn take(
         let read = script_file::script(path).ok()?;
         Some(ScriptFile { weight: 0, ..read })
     });
-    let options = ScriptOptions { given, modules: modules.collect() };
+    let options = ScriptOptions { is_lua: true, given, modules: modules.collect() };
     add_help(command, &name, &file, &declarations);
     Ok((before.iter().cloned().chain(rest).collect(), options))
 }

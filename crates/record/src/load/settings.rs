@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::choices::{DataCheck, Distribution, HttpVersion, PreparePolicy, Schedule, Workload};
-use super::family::Family::{self, Cache, Command, Database, Nothing, Web};
+use super::family::Family::{self, Cache, Command, Database, Web};
 use crate::quantity;
 
 /// One setting of a load.
@@ -107,7 +107,7 @@ macro_rules! settings {
 
 settings! {
     WORKLOAD: "workload", ALL_TARGETS, Word(workloads), NONE;
-    SCRIPT: "script", &[Database, Nothing], Text, NONE;
+    SCRIPT: "script", DATABASES, Text, NONE;
     DEFINE: "define", DATABASES, Form("variables such as \"scale=10, users=5\""), NONE;
     TABLES: "tables", DATABASES, Whole { min: 1, max: 10_000 }, Some("1");
     ROWS: "rows", DATABASES, Whole { min: 1, max: ROWS_MAX }, Some("10000");
