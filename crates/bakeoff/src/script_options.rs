@@ -143,12 +143,13 @@ pub(crate) fn take(
     Ok((words, ScriptOptions::default()))
 }
 
+/// Names and values of options.
+#[cfg(feature = "lua")]
+type Given = Vec<(String, String)>;
+
 /// Splits words into ours and the script's options.
 #[cfg(feature = "lua")]
-fn split(
-    words: &[OsString],
-    declarations: &load::Declarations,
-) -> Result<(Vec<OsString>, Vec<(String, String)>), String> {
+fn split(words: &[OsString], declarations: &load::Declarations) -> Result<(Vec<OsString>, Given), String> {
     let (mut ours, mut given) = (Vec::new(), Vec::new());
     let mut words = words.iter().peekable();
     while let Some(word) = words.next() {

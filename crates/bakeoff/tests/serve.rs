@@ -1,6 +1,7 @@
 //! The queue and the pages of `bakeoff serve`, against the binary.
 
 #![cfg(feature = "serve")]
+#![expect(clippy::unwrap_used, reason = "this whole file is tests")]
 
 use std::collections::BTreeSet;
 use std::time::Duration;

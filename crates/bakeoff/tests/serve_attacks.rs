@@ -1,6 +1,7 @@
 //! Attacks on `bakeoff serve`: none may reach a file, an account or a browser.
 
 #![cfg(feature = "serve")]
+#![expect(clippy::unwrap_used, reason = "this whole file is tests")]
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;

@@ -210,20 +210,15 @@ fn rows(text: &str) -> Result<Vec<Row>, ImportError> {
         content += text[at..end].trim_end_matches('\r');
         at = end;
         cells.push(Cell { place, text: content });
-        match bytes.get(at) {
-            Some(b',') => {
-                at += 1;
-                if at == bytes.len() {
-                    let place = Place { line, column: (at - line_start + 1) as u64 };
-                    cells.push(Cell { place, text: String::new() });
-                }
-            }
-            _ => {
-                at += 1;
-                line += 1;
-                line_start = at;
-                push(&mut rows, &mut cells);
-            }
+        let is_comma = bytes.get(at) == Some(&b',');
+        at += 1;
+        if !is_comma {
+            line += 1;
+            line_start = at;
+            push(&mut rows, &mut cells);
+        } else if at == bytes.len() {
+            let place = Place { line, column: (at - line_start + 1) as u64 };
+            cells.push(Cell { place, text: String::new() });
         }
     }
     push(&mut rows, &mut cells);

@@ -1,7 +1,7 @@
 //! Scripts in Lua with sysbench's interface.
 //!
 //! Each worker has a Lua state, and no lock is shared by them: a state is created and used on one thread. The
-//! interface is `prelude.lua`, which calls the functions in `calls.rs` by their addresses, so that LuaJIT
+//! interface is `prelude.lua`, which calls the functions in `calls.rs` by their addresses, so that `LuaJIT`
 //! compiles them into its traces. Servers are behind the trait `Server`.
 
 mod bound;

@@ -150,7 +150,7 @@ pub struct ScriptFile {
 impl ScriptFile {
     /// Whether the file is a script in Lua, by its name.
     pub fn is_lua(&self) -> bool {
-        self.name.ends_with(".lua")
+        std::path::Path::new(&self.name).extension().is_some_and(|extension| extension == "lua")
     }
 }
 

@@ -21,7 +21,7 @@ use crate::error::RunnerError;
 use crate::fingerprint;
 use crate::ledger::{BESIDE_OTHERS, event, mark};
 use crate::listener::Address;
-use crate::machine::Machine;
+use crate::machine::{Look, Machine};
 use crate::process::wait_for;
 use crate::secrets::Secrets;
 use crate::series::{log_name, told};
@@ -56,7 +56,7 @@ pub(crate) fn conduct(
     (conductor.on_event)(&Event::Trial(trial));
     record_machine(conductor, trial, workspace);
     let machine = conductor.machine.as_ref().map(Machine::look);
-    let mut header = header(conductor, trial);
+    let header = header(conductor, trial);
     let writer = conductor.archive.begin(&header)?;
     conductor.ledger.say_of_trial(trial, Step::TrialWarming)?;
 
@@ -83,12 +83,7 @@ pub(crate) fn conduct(
             Ok(TrialEnd::Over)
         }
         (Ok(_), None) => {
-            if let Some((machine, before)) = conductor.machine.as_ref().zip(machine)
-                && machine.was_shared_since(&before)
-            {
-                header.labels.extend([mark(BESIDE_OTHERS)]);
-            }
-            store(conductor, trial, workspace, measured, (writer, header, warmed), servers)
+            store(conductor, trial, workspace, measured, (writer, header, warmed, machine), servers)
         }
     }
 }
@@ -99,7 +94,7 @@ fn store(
     trial: &Trial,
     workspace: &Workspace,
     mut measured: Measured,
-    (writer, header, warm_up): (RunWriter, RunHeader, Option<WarmUp>),
+    (writer, mut header, warm_up, machine): (RunWriter, RunHeader, Option<WarmUp>, Option<Look>),
     servers: &mut [Server],
 ) -> Result<TrialEnd, RunnerError> {
     let (throttled, used) = (conductor.beside.take_throttled(), conductor.beside.take_used());
@@ -120,6 +115,12 @@ fn store(
             conductor.end(trial, Step::TrialFailed { reason })?;
             return Ok(TrialEnd::Over);
         }
+    }
+    // The plan's commands for values belong to the trial.
+    if let Some((machine, before)) = conductor.machine.as_ref().zip(machine)
+        && machine.was_shared_since(&before)
+    {
+        header.labels.extend([mark(BESIDE_OTHERS)]);
     }
     let run = Run {
         load: Some(record),

@@ -235,7 +235,8 @@ fn killed_at_any_moment_a_plan_in_full_keeps_its_rates_and_measures_every_trial_
         let bakeoff = archive.bakeoff(*id).unwrap();
         check_attempts(&bakeoff);
         // One rate for each number of threads, whichever process measured.
-        let mut rates: std::collections::BTreeMap<&str, std::collections::BTreeSet<u64>> = Default::default();
+        let mut rates: std::collections::BTreeMap<&str, std::collections::BTreeSet<u64>> =
+            std::collections::BTreeMap::default();
         for run in bakeoff.attempts.iter().filter_map(|a| a.run.as_ref()) {
             let per_s = run.load.as_ref().unwrap().settings.pace.per_s().unwrap();
             rates.entry(&run.header.labels["threads"]).or_default().insert(per_s.to_bits());

@@ -413,7 +413,7 @@ measure = { time = "500ms", interval = "100ms" }
         _ => println!("skipped: zstd is not installed"),
     }
     let command = run.environment.fact("server.command").unwrap();
-    assert!(command.contains("memcached -u nobody -s {scratch}/m.sock"), "{command}");
+    assert!(command.contains("memcached -u nobody -s {scratch}/1/m.sock"), "{command}");
     assert_eq!(run.environment.fact("server.file.note"), Some("number 1\n"));
     assert!(run.server_cpu.is_ok() || run.server_cpu.as_ref().is_err_and(|m| m.reason.contains("several")));
     assert!(matches!(found.bakeoff.attempts[0].state, TrialState::Sealed | TrialState::Invalid));

@@ -309,12 +309,12 @@ pub(crate) async fn openapi() -> Response {
 
 /// `GET /healthz`: 200 while the queue can be written, or the archive be read.
 pub(crate) async fn healthz(State(app): Shared) -> Response {
-    let check = |app: &App| match app.queue() {
-        Ok(mut queue) => queue.check().map_err(|_| "the queue cannot be written"),
-        Err(_) => {
-            let listed = archive::Archive::open_existing(app.archive.dir());
-            listed.map(drop).map_err(|_: ArchiveError| "the archive cannot be read")
+    let check = |app: &App| {
+        if let Ok(mut queue) = app.queue() {
+            return queue.check().map_err(|_| "the queue cannot be written");
         }
+        let listed = archive::Archive::open_existing(app.archive.dir());
+        listed.map(drop).map_err(|_: ArchiveError| "the archive cannot be read")
     };
     match aside(&app, check).await {
         Ok(()) => document(StatusCode::OK, &json!({"schema": "bakeoff.health/1", "ok": true})),

@@ -24,7 +24,7 @@ use crate::listen::SOCKET;
 use crate::tls;
 
 /// Time for a request and its answer.
-const TIME: Duration = Duration::from_secs(60);
+const TIME: Duration = Duration::from_mins(1);
 /// Largest answer, in bytes.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 

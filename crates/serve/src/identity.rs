@@ -189,7 +189,7 @@ fn digest(text: &str) -> String {
 
 /// Bytes as hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
 /// A random text that cannot be guessed.
@@ -264,7 +264,7 @@ fn in_table(address: SocketAddr) -> String {
         SocketAddr::V6(v6) => v6.ip().octets().to_vec(),
     };
     let word = |four: &[u8]| u32::from_ne_bytes(four.try_into().expect("four bytes"));
-    let words: String = octets.chunks(4).map(|four| format!("{:08X}", word(four))).collect();
+    let words = octets.chunks(4).fold(String::new(), |text, four| text + &format!("{:08X}", word(four)));
     format!("{words}:{:04X}", address.port())
 }
 

@@ -106,13 +106,12 @@ impl Monitor {
         let journal = fs::metadata(self.archive.bakeoff_dir(id).join("events.jsonl")).ok()?.len();
         let known =
             followed.standing.as_ref().filter(|(bytes, held, _)| (*bytes, *held) == (journal, is_held));
-        let standing = match known {
-            Some((.., standing)) => standing.clone(),
-            None => {
-                let standing = Arc::new(self.archive.standing(id).ok()?);
-                followed.standing = Some((journal, is_held, standing.clone()));
-                standing
-            }
+        let standing = if let Some((.., standing)) = known {
+            standing.clone()
+        } else {
+            let standing = Arc::new(self.archive.standing(id).ok()?);
+            followed.standing = Some((journal, is_held, standing.clone()));
+            standing
         };
         if !standing.is_held {
             return None;

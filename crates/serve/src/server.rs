@@ -36,6 +36,7 @@ const STOP_LOOK: Duration = Duration::from_millis(100);
 /// # Errors
 ///
 /// [`ServeError`] if the settings are unsafe, or the address, a credential or the archive cannot be used.
+#[expect(clippy::needless_pass_by_value, reason = "threads that outlive the call share it")]
 pub fn serve(
     settings: &Settings,
     stop: Arc<dyn Fn() -> u8 + Send + Sync>,

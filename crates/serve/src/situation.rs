@@ -118,7 +118,6 @@ pub(crate) fn next(
     }
     let is_left_in_order = situation == Situation::Left { in_order: true };
     match last {
-        Last::Nothing => Next::Start(verb),
         Last::Watched if is_left_in_order => Next::End(QueueState::Paused, Why::Stopped),
         Last::Own { code: Some(INTERRUPTED), .. } => Next::End(QueueState::Paused, Why::Stopped),
         // A process of an earlier server began it in between.
@@ -127,7 +126,7 @@ pub(crate) fn next(
         Last::Watched | Last::Own { code: None, .. } if deaths >= DEATHS_MAX => {
             Next::End(QueueState::Failed, Why::Killed)
         }
-        Last::Watched | Last::Own { code: None, .. } => Next::Start(verb),
+        Last::Nothing | Last::Watched | Last::Own { code: None, .. } => Next::Start(verb),
     }
 }
 

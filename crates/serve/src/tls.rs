@@ -40,13 +40,12 @@ pub(crate) fn server(files: &TlsFiles, client_ca: Option<&Path>) -> Result<Arc<S
 ///
 /// - `ca`: authority of the server's certificate; `None` for those of this machine.
 pub(crate) fn client(ca: Option<&Path>) -> Result<Arc<ClientConfig>, ServeError> {
-    let roots = match ca {
-        Some(path) => roots(path)?,
-        None => {
-            let mut roots = RootCertStore::empty();
-            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-            roots
-        }
+    let roots = if let Some(path) = ca {
+        roots(path)?
+    } else {
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        roots
     };
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let builder = builder.with_safe_default_protocol_versions().map_err(|e| unfit(&e))?;

@@ -190,12 +190,10 @@ pub(crate) fn duration(ns: u64) -> String {
         100_000..1_000_000_000 => (ns as f64 / 1e6, "ms"),
         _ => (ns as f64 / 1e9, "s"),
     };
-    let digits = if value < 1.0 {
-        2
-    } else if value < 100.0 {
-        1
-    } else {
-        0
+    let digits = match value {
+        v if v < 1.0 => 2,
+        v if v < 100.0 => 1,
+        _ => 0,
     };
     format!("{value:.digits$} {unit}")
 }
@@ -250,7 +248,8 @@ fn polylines(class: &str, values: &[Option<f64>], top: f64) -> String {
     }
     lines.push(line);
     let drawn = lines.into_iter().filter(|line| !line.is_empty());
-    drawn.map(|line| format!("<polyline class=\"{class}\" points=\"{}\"/>", line.join(" "))).collect()
+    let line = |line: Vec<String>| format!("<polyline class=\"{class}\" points=\"{}\"/>", line.join(" "));
+    drawn.map(line).collect::<Vec<String>>().concat()
 }
 
 /// An entry of the queue on a page.

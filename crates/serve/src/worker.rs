@@ -266,6 +266,10 @@ mod tests {
             .stdin(Stdio::piped())
             .spawn()
             .unwrap();
+        // The kernel shows the command line some time after the program has begun.
+        while fs::read(format!("/proc/{}/cmdline", child.id())).unwrap().is_empty() {
+            std::thread::yield_now();
+        }
         assert!(conducts(child.id(), run));
         drop(child.stdin.take());
         child.wait().unwrap();

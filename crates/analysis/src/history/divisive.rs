@@ -140,7 +140,9 @@ impl Tester {
         let most = (self.alpha / TESTS * all).floor();
         let mut innovations = known.innovations(ar1);
         let mean = innovations.iter().sum::<f64>() / innovations.len() as f64;
-        innovations.iter_mut().for_each(|e| *e -= mean);
+        for e in &mut innovations {
+            *e -= mean;
+        }
         let (mut as_great, mut series) = (1.0, vec![0.0; known.tamed.len()]);
         for _ in 0..PERMUTATIONS {
             if as_great > most {

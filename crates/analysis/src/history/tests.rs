@@ -157,7 +157,7 @@ fn a_change_names_what_is_new_with_it() {
     let mut chance = SplitMix(6);
     let value = |i: u64, chance: &mut SplitMix| {
         let (level, governor) = if i < 30 { (1.0, "performance") } else { (1.2, "powersave") };
-        let (commit, alternating) = (format!("c{i}"), if i % 2 == 0 { "even" } else { "odd" });
+        let (commit, alternating) = (format!("c{i}"), if i.is_multiple_of(2) { "even" } else { "odd" });
         let facts = [("label.commit", commit.as_str()), ("cpu.governor", governor), ("z", alternating)];
         point(i, level * (1.0 + 0.01 * chance.normal()), &facts)
     };

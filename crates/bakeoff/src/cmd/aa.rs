@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
             let rules = Rules { rope_ratio: args.rope, alpha: args.alpha, seed };
             let found = simulate(families, rules);
             let what = format!("simulated families (seed {seed})");
-            print(&Judged { found, bakeoffs: Vec::new(), not_judged: 0 }, &what, global, out)
+            print(&Judged { found, bakeoffs: Vec::new(), left_out: 0 }, &what, global, out)
         }
         (Some(plan), None) => of_plan(plan, args, global, out),
         (None, None) => Err(Exit::Usage.with("expected a plan, or --simulate N")),
@@ -75,7 +75,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
 struct Judged {
     found: FalseVerdicts,
     bakeoffs: Vec<RunId>,
-    not_judged: u32,
+    left_out: u32,
 }
 
 fn of_plan(
@@ -125,7 +125,7 @@ fn of_plan(
     }
     let found = FalseVerdicts::new(families, wrong, plan.judge().alpha);
     let what = "bake-offs of the reference against itself";
-    let exit = print(&Judged { found, bakeoffs, not_judged }, what, global, out)?;
+    let exit = print(&Judged { found, bakeoffs, left_out: not_judged }, what, global, out)?;
     Ok(if is_interrupted { Exit::Interrupted } else { exit })
 }
 
@@ -160,9 +160,9 @@ fn measured(plan: &plan::Plan, args: &Args, archive: &Archive) -> anyhow::Result
 
 fn print(judged: &Judged, what: &str, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
     if global.json {
-        print_json(out, &report::json::aa(&judged.found, &judged.bakeoffs, judged.not_judged))?;
+        print_json(out, &report::json::aa(&judged.found, &judged.bakeoffs, judged.left_out))?;
     } else {
-        report::text::aa(out, &judged.found, what, judged.not_judged, screen::style())?;
+        report::text::aa(out, &judged.found, what, judged.left_out, screen::style())?;
     }
     Ok(if judged.found.is_broken() { Exit::Bad } else { Exit::Good })
 }

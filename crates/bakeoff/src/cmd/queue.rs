@@ -23,11 +23,11 @@ pub(crate) struct Args {
     #[command(subcommand)]
     what: What,
 
-    /// The server: unix:PATH, http://127.0.0.1:PORT or https://HOST:PORT; default: $BAKEOFF_SERVER, else that of the archive
+    /// The server: unix:PATH, http://127.0.0.1:PORT or https://HOST:PORT; default: `$BAKEOFF_SERVER`, else that of the archive
     #[arg(long, global = true, value_name = "URL")]
     server: Option<String>,
 
-    /// File with a token; default: the token in $BAKEOFF_TOKEN
+    /// File with a token; default: the token in `$BAKEOFF_TOKEN`
     #[arg(long, global = true, value_name = "FILE")]
     token_file: Option<PathBuf>,
 
@@ -100,7 +100,7 @@ Examples:
 /// Interval between two questions of `wait`.
 const ASK_EVERY_NS: u64 = 500_000_000;
 /// Time for which `wait` bears a server that does not answer: it may be starting again.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let client = client(args, global)?;

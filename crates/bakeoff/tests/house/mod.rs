@@ -90,7 +90,8 @@ impl House {
     pub(crate) fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Reply {
         let has_host = headers.iter().any(|(name, _)| *name == "Host");
         let host = if has_host { String::new() } else { format!("Host: {}\r\n", self.address) };
-        let lines: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let lines = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n"));
+        let lines = lines.collect::<Vec<String>>().concat();
         let length = format!("Content-Length: {}\r\n", body.len());
         let head = format!("{method} {path} HTTP/1.1\r\n{host}{lines}{length}Connection: close\r\n\r\n");
         Reply::of(&self.raw(&[head.as_bytes(), body.as_bytes()].concat()))

@@ -1,6 +1,6 @@
 //! The functions that the prelude calls by their addresses.
 //!
-//! A call through LuaJIT's FFI is part of a compiled trace and costs a few nanoseconds. No function here
+//! A call through `LuaJIT`'s FFI is part of a compiled trace and costs a few nanoseconds. No function here
 //! calls Lua or unwinds into it: an error is a value, and the prelude raises it.
 
 use std::ffi::{c_char, c_void};

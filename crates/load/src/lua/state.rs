@@ -348,6 +348,7 @@ pub(crate) fn first_line(text: &str) -> &str {
 }
 
 /// An error that Lua itself reports: no memory, or an error outside of the script.
+#[expect(clippy::needless_pass_by_value, reason = "it stands in `map_err`")]
 fn of_lua(error: mlua::Error) -> ScriptError {
     ScriptError::Script(error.to_string())
 }

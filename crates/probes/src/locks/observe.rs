@@ -56,7 +56,7 @@ struct Observer {
 struct Spun {
     /// Beginning and end of what was read.
     span: Option<(u64, u64)>,
-    spun_s: f64,
+    burned_s: f64,
     all_s: f64,
     lost: u64,
 }
@@ -69,7 +69,7 @@ impl Spun {
         };
         let spun_ns: u64 = interval.locks.iter().filter(of_server).map(|l| l.spin_ns_total).sum();
         self.span = Some((self.span.map_or(interval.from_ns, |(from, _)| from), interval.until_ns));
-        self.spun_s += spun_ns as f64 * 1e-9;
+        self.burned_s += spun_ns as f64 * 1e-9;
         self.all_s += interval.seconds() * interval.cpus.max(1) as f64;
         self.lost += interval.lost.values().sum::<u64>();
     }
@@ -80,7 +80,7 @@ impl Spun {
             let why = format!("{} waits for locks were lost: what is known is a lower bound", self.lost);
             return Err(Missing::because(why));
         }
-        Ok(Used { amount: self.spun_s / self.all_s, by, from_ns, until_ns })
+        Ok(Used { amount: self.burned_s / self.all_s, by, from_ns, until_ns })
     }
 }
 

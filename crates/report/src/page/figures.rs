@@ -180,10 +180,9 @@ fn figure(comparisons: &Comparisons, metric: Metric, cells: &[&Cell], axis: &Axi
         y_kind: Kind::Linear,
         x_ticks: axis.ticks.clone(),
         y_label: match metric {
-            Metric::Throughput => tick_rate,
             Metric::P99 | Metric::CpuPerEvent | Metric::Time | Metric::Cpu => tick_seconds,
             Metric::LockCpu | Metric::MemoryGrowth => tick_share,
-            Metric::IoPerEvent | Metric::EnergyPerEvent => tick_rate,
+            Metric::Throughput | Metric::IoPerEvent | Metric::EnergyPerEvent => tick_rate,
         },
         series: drawn,
     });

@@ -109,7 +109,9 @@ fn events(history: &History, name: &dyn Fn(RunId) -> String) -> Table {
         history.changes.iter().map(|c| (c.at, change(history, c, name))).collect();
     rows.extend(history.breaks.iter().map(|b| (b.at, of_break(history, b, name))));
     rows.sort_by_key(|(at, _)| *at);
-    rows.into_iter().for_each(|(_, row)| table.row(row));
+    for (_, row) in rows {
+        table.row(row);
+    }
     table
 }
 

@@ -142,13 +142,11 @@ fn levels(history: &History, name: &dyn Fn(RunId) -> String) -> Table {
 
 /// `+8.1 %`; without a ratio, the difference.
 pub(crate) fn size_of_change(metric: &str, change: &Change) -> String {
-    match &change.ratio {
-        Ok((ratio, ..)) => as_change(*ratio),
-        Err(_) => {
-            let by = change.after - change.before;
-            format!("{}{}", if by > 0.0 { "+" } else { "" }, named_value(metric, by))
-        }
+    if let Ok((ratio, ..)) = &change.ratio {
+        return as_change(*ratio);
     }
+    let by = change.after - change.before;
+    format!("{}{}", if by > 0.0 { "+" } else { "" }, named_value(metric, by))
 }
 
 fn tint(history: &History, change: &Change) -> Tint {

@@ -92,7 +92,7 @@ pub(super) fn run(args: &Args, verbose: bool, global: &Global, out: &mut dyn Wri
     }
     let archive = global.archive_for_writing()?;
     let sha256 = archive::sha256(&mut content.as_bytes())?;
-    let run = run_of(args, &history, &file, sha256, undated);
+    let run = run_of(args, &history, &file, &sha256, undated);
     let id = match same(&archive, &run)? {
         Some(id) => id,
         None => seal(&archive, &run, &history, &content)?,
@@ -101,7 +101,7 @@ pub(super) fn run(args: &Args, verbose: bool, global: &Global, out: &mut dyn Wri
 }
 
 /// The run that holds the values as series.
-fn run_of(args: &Args, history: &History, file: &str, sha256: String, undated_unix_ns: u64) -> Run {
+fn run_of(args: &Args, history: &History, file: &str, sha256: &str, undated_unix_ns: u64) -> Run {
     let at = |value: &HistoryValue| value.at_unix_ns.unwrap_or(undated_unix_ns);
     let first = history.values.iter().map(at).min().unwrap_or(undated_unix_ns);
     // Times of series are whole milliseconds.
@@ -128,7 +128,7 @@ fn run_of(args: &Args, history: &History, file: &str, sha256: String, undated_un
         FORM,
         ("import.source", file),
         ("import.host", &host),
-        (CHECKSUM, &sha256),
+        (CHECKSUM, sha256),
     ];
     let own = own.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let facts: BTreeMap<String, String> = history.facts.clone().into_iter().chain(own).collect();

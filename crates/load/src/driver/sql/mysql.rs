@@ -52,7 +52,7 @@ pub(crate) const SCHEME: Scheme = Scheme {
         let peer = Endpoint::of(place.address.clone())?;
         if settings.scripts.is_lua() {
             #[cfg(feature = "lua")]
-            return client::driver(settings, (place, peer, tls));
+            return Ok(client::driver(settings, (place, peer, tls)));
             #[cfg(not(feature = "lua"))]
             return Err(super::without_lua());
         }

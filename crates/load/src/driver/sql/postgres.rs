@@ -49,7 +49,7 @@ pub(crate) const SCHEME: Scheme = Scheme {
         let place = Reached { place, peer, tls };
         if settings.scripts.is_lua() {
             #[cfg(feature = "lua")]
-            return client::driver(settings, place);
+            return Ok(client::driver(settings, place));
             #[cfg(not(feature = "lua"))]
             return Err(super::without_lua());
         }

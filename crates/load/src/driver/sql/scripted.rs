@@ -18,8 +18,8 @@ struct Scripted {
 }
 
 /// The driver of a script on that server.
-pub(crate) fn driver(settings: &LoadSettings, server: Arc<dyn Server>) -> Result<Arc<dyn Driver>, Failure> {
-    Ok(Arc::new(Scripted { program: Arc::new(Program::new(settings, Some("run"), Some(server))) }))
+pub(crate) fn driver(settings: &LoadSettings, server: Arc<dyn Server>) -> Arc<dyn Driver> {
+    Arc::new(Scripted { program: Arc::new(Program::new(settings, Some("run"), Some(server))) })
 }
 
 /// The driver of a script that uses no server.

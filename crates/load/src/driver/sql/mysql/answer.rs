@@ -316,10 +316,11 @@ impl Keep<'_> {
     }
 
     /// Notes an answer without rows.
-    fn done(&mut self, _affected: u64) {
+    #[cfg_attr(not(feature = "lua"), expect(unused_variables, reason = "only Lua keeps whole answers"))]
+    fn done(&mut self, affected: u64) {
         #[cfg(feature = "lua")]
         if let Self::All(rows) = self {
-            rows.push_done(_affected);
+            rows.push_done(affected);
         }
     }
 }

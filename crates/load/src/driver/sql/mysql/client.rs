@@ -33,7 +33,7 @@ struct LuaServer {
 pub(super) fn driver(
     settings: &LoadSettings,
     (place, peer, tls): (MysqlTarget, Endpoint, Option<Plan>),
-) -> Result<Arc<dyn Driver>, Failure> {
+) -> Arc<dyn Driver> {
     let answer_bytes_max = answer_bytes_max(settings);
     scripted::driver(settings, Arc::new(LuaServer { place, peer, tls, answer_bytes_max }))
 }
@@ -107,7 +107,7 @@ fn refused(broken: Broken) -> Refused {
     };
     let failure = broken_failure(broken);
     if failure.class == FailureClass::Connection {
-        return Refused { message, state, ..Refused::lost(i32::from(code), failure) };
+        return Refused { state, message, ..Refused::lost(i32::from(code), failure) };
     }
     let is_unpreparable = code == CANNOT_BE_PREPARED;
     Refused { errno: i32::from(code), state, message, failure, restarts: false, is_unpreparable }
@@ -123,16 +123,12 @@ impl Client for MysqlClient {
         let sql = statement.with_marks(|_| "?".to_owned());
         let prepared = prepare(&mut self.wire, &sql).map_err(refused)?;
         let free = self.statements.iter().position(Option::is_none);
-        Ok(match free {
-            Some(number) => {
-                self.statements[number] = Some(prepared);
-                number
-            }
-            None => {
-                self.statements.push(Some(prepared));
-                self.statements.len() - 1
-            }
-        })
+        let Some(number) = free else {
+            self.statements.push(Some(prepared));
+            return Ok(self.statements.len() - 1);
+        };
+        self.statements[number] = Some(prepared);
+        Ok(number)
     }
 
     fn execute(

@@ -211,25 +211,27 @@ impl Wanted<'_> {
         }
     }
 
-    fn take_row(&mut self, body: &[u8], _bytes_max: usize) -> Result<(), Broken> {
+    #[cfg_attr(not(feature = "lua"), expect(unused_variables, reason = "only Lua keeps whole answers"))]
+    fn take_row(&mut self, body: &[u8], bytes_max: usize) -> Result<(), Broken> {
         match &mut self.keep {
             Keep::Last(row) => read_row(body, row, self.columns),
             #[cfg(feature = "lua")]
             Keep::All(rows) => match rows.push_row(body) {
-                bytes if bytes > _bytes_max => Err(Broken::too_long(bytes, _bytes_max)),
+                bytes if bytes > bytes_max => Err(Broken::too_long(bytes, bytes_max)),
                 _ => Ok(()),
             },
         }
     }
 
     /// Reads the end of a statement, such as `UPDATE 3`: the last word is a number of rows, if there is any.
-    fn take_end(&mut self, _tag: &[u8]) {
+    #[cfg_attr(not(feature = "lua"), expect(unused_variables, reason = "only Lua keeps whole answers"))]
+    fn take_end(&mut self, tag: &[u8]) {
         #[cfg(feature = "lua")]
-        if let Keep::All(rows) = &mut self.keep {
-            if !rows.close_set() {
-                let tag = std::str::from_utf8(_tag).unwrap_or_default().trim_end_matches('\0');
-                rows.push_done(tag.rsplit(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0));
-            }
+        if let Keep::All(rows) = &mut self.keep
+            && !rows.close_set()
+        {
+            let tag = std::str::from_utf8(tag).unwrap_or_default().trim_end_matches('\0');
+            rows.push_done(tag.rsplit(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0));
         }
     }
 }

@@ -23,7 +23,7 @@ struct LuaServer {
 }
 
 /// The driver of a script.
-pub(super) fn driver(settings: &LoadSettings, place: Reached) -> Result<Arc<dyn Driver>, Failure> {
+pub(super) fn driver(settings: &LoadSettings, place: Reached) -> Arc<dyn Driver> {
     let answer_bytes_max = answer_bytes_max(settings);
     scripted::driver(settings, Arc::new(LuaServer { place, answer_bytes_max }))
 }
@@ -79,7 +79,7 @@ impl PostgresClient {
             let restarts = matches!(code.as_str(), "40P01" | "40001" | UNIQUE_VIOLATION);
             let failure = broken_failure(broken);
             if failure.class == FailureClass::Connection {
-                return Refused { message, state, ..Refused::lost(0, failure) };
+                return Refused { state, message, ..Refused::lost(0, failure) };
             }
             Refused { errno: 0, state, message, failure, restarts, is_unpreparable: false }
         })
