@@ -171,7 +171,7 @@ const OPTIONS: [(&str, &[Options]); 4] = [
             (
                 "Length",
                 &[
-                    ("time", "warm-up, pilot and rounds together [default: 1m]"),
+                    ("time", "warm-up, pilot and rounds together"),
                     ("blocks", "this many rounds, instead of a length"),
                     ("warmup", "executions of each command that do not count"),
                 ],
@@ -183,14 +183,14 @@ const OPTIONS: [(&str, &[Options]); 4] = [
                     ("prepare", "before each execution, not timed"),
                     ("setup", "once before the first execution of a command"),
                     ("cleanup", "once after its last execution"),
-                    ("shell", "the shell; none: without one"),
                     ("parameter-list", "{VAR} in a command: one command for each value"),
                     ("ignore-failure", "measure commands that fail too"),
-                    ("input", "standard input of the commands"),
                     ("command-name", "the name of a command in the results"),
                 ],
                 &[
                     "conclude",
+                    "shell",
+                    "input",
                     "parameter-scan",
                     "parameter-step-size",
                     "output",
@@ -203,7 +203,7 @@ const OPTIONS: [(&str, &[Options]); 4] = [
                 "Verdict",
                 &[
                     ("reference", "the command that the others are compared with"),
-                    ("rope", "a smaller difference does not matter [default: 1%]"),
+                    ("rope", "a smaller difference does not matter"),
                     ("gate", "time not worse by 5%; exit code 1 if it fails"),
                 ],
                 &["junit", "summary", "badge", "force", "seed"],

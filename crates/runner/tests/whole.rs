@@ -149,7 +149,7 @@ metrics = ["throughput", "io-per-event", "memory-growth"]
         let locks = used(Resource::LockSpin).unwrap();
         if let Ok(locks) = locks {
             assert!((0.0..1.0).contains(&locks.amount), "{locks:?}");
-            assert!((locks.span_s() - 1.0).abs() < 0.2, "{locks:?}");
+            assert!(locks.span_s() > 0.8, "the measured phase of 1 s, or more on a busy machine: {locks:?}");
             assert!(!run.instruments.missing.contains_key("locks"));
         } else {
             assert!(run.instruments.missing.contains_key("locks"), "{:?}", run.instruments.missing);
@@ -197,9 +197,14 @@ warm-up = { min = "100ms", max = "2s", judge = ["rss"] }
 measure = { time = "300ms", interval = "100ms" }
 "#;
 
+/// Some 2 MB more, fifty times a second. Each string has its own length, so none shares memory.
+const LEAK: &str = r#"push(@x, "x" x (2000000 + @x)), select(undef, undef, undef, 0.02) while 1;"#;
+
 fn warm_up(server: &str) -> (Run, Option<String>) {
-    let text =
-        format!("[server]\ncommand = \"sh -c '{server}'\"\nready = \"test -e {{scratch}}/ready\"\n{JUDGED}");
+    let text = format!(
+        "[server]\ncommand = \"sh -c '{server}'\"\nready = \"test -e {{scratch}}/ready\"\n\
+         [server.files]\nleak = '{LEAK}'\n{JUDGED}"
+    );
     let found = conduct(&one_trial(&text));
     let attempt = &found.bakeoff.attempts[0];
     (attempt.run.clone().expect("it was measured"), attempt.reason.clone())
@@ -216,9 +221,7 @@ fn a_level_that_stays_is_flat_and_the_warm_up_ends_early() {
 
 #[test]
 fn a_leak_is_never_steady_and_its_trial_is_invalid() {
-    // Some 2 MB more, fifty times a second.
-    let leak = "touch {scratch}/ready; x=; while :; do x=$x$(printf %2000000s); sleep 0.02; done";
-    let (run, reason) = warm_up(leak);
+    let (run, reason) = warm_up("touch {scratch}/ready; exec perl leak");
     let warm_up = run.warm_up.unwrap();
     assert_eq!(warm_up.course, Course::NoSteadyState, "{warm_up:?}");
     assert!((warm_up.took_s - 2.0).abs() < 0.3, "{warm_up:?}");
@@ -351,7 +354,7 @@ fn a_promise_is_kept_at_the_rate_that_a_search_found() {
 
 #[test]
 fn a_rate_that_cannot_be_found_ends_the_bakeoff_and_it_can_be_resumed() {
-    let text = shares().text().replace("exec:sleep 0.01", "exec:exit 7");
+    let text = shares().text().replace("exec:sleep 0.01", "exec:sh -c 'exit 7'");
     let folder = tempfile::tempdir().unwrap();
     let archive = Archive::open(folder.path()).unwrap();
     let mut id = None;

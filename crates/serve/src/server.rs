@@ -60,13 +60,14 @@ pub fn serve(
     let app = Arc::new(app);
     let is_over = Arc::new(AtomicBool::new(false));
     let threads = threads(&app, settings, queue, trouble, &stop, &is_over)?;
-    say(&announcement(settings, address, config.is_some()));
+    let announced = announcement(settings, address, config.is_some());
     let served = runtime.block_on(async {
         let local = if settings.queue { Some(LocalSocket::bind(settings.archive.dir())?) } else { None };
         let router = router(&app);
         let acceptor = config.map(TlsAcceptor::from);
         tokio::spawn(serve_tcp(listener, acceptor, router.clone()));
         let local = local.map(|socket| tokio::spawn(serve_local(socket, router)));
+        say(&announced);
         while stop() == 0 {
             tokio::time::sleep(STOP_LOOK).await;
         }
