@@ -237,10 +237,14 @@ fn metrics_and_health_describe_the_queue() {
     assert!(metrics.body.contains("bakeoff_queue_entries{state=\"waiting\"} 1\n"), "{}", metrics.body);
     assert_eq!(house.get("/healthz").status, 200);
     assert_eq!(text(&lab.json(&["queue", "show", text(&entry, "id")]), "state"), "waiting");
+    lab.run(&["load", "null:", "--rate", "100", "--time", "200ms"]);
+    let runs = lab.json(&["runs", "list"]);
+    let run = text(&runs["runs"][0], "run");
     let documented = house.get("/openapi.json").json();
     // A stream of events has no end; another test reads it.
     for path in documented["paths"].as_object().unwrap().keys().filter(|path| !path.ends_with("/events")) {
-        let real = path.replace("{id}", text(&entry, "id")).replace("{action}", "pause");
+        let id = if path.contains("/runs/") { run } else { text(&entry, "id") };
+        let real = path.replace("{id}", id).replace("{action}", "pause");
         assert_ne!(house.get(&real).status, 404, "{path} is documented and does not exist");
     }
 }

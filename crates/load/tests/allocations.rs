@@ -49,10 +49,18 @@ fn allocations_of(settings: &LoadSettings) -> u64 {
 
 /// Compares a run of few events with one of many: the difference is what the events allocate.
 fn assert_free(settings: &LoadSettings, few: u64, many: u64) {
+    assert_at_most(0, settings, few, many);
+}
+
+/// Variant of [`assert_free`] that allows a number of allocations for each event.
+fn assert_at_most(each: u64, settings: &LoadSettings, few: u64, many: u64) {
     let of = |events| allocations_of(&LoadSettings { events_max: Some(events), ..settings.clone() });
     of(few); // Whatever is only made once.
     let (least, most) = (of(few), of(many));
-    assert!(most < least + 100, "{few} events: {least} allocations, {many} events: {most}");
+    assert!(
+        most < least + 100 + each * (many - few),
+        "{few} events: {least} allocations, {many} events: {most}"
+    );
 }
 
 /// The load of a script in Lua: Lua's own memory is not counted, since it has its own allocator.
@@ -110,8 +118,9 @@ fn an_event_allocates_nothing() {
         let mut text = server;
         text.oltp.prepared = false;
         assert_free(&text, 100, 1_100);
+        // A transfer has ten statements; two or three of its values are texts that we allocate.
         #[cfg(feature = "lua")]
-        assert_free(&bank(&text), 200, 2_200);
+        assert_at_most(4, &bank(&text), 200, 2_200);
     }
 
     let (memcached, redis, nginx) = (Cache::memcached(64), Cache::redis(&[]), Nginx::start());
