@@ -27,6 +27,10 @@ pub(crate) enum Unread {
     /// The command line itself, or a request for help.
     CommandLine(clap::Error),
     /// The script that it names has failed.
+    #[cfg_attr(
+        not(feature = "lua"),
+        expect(dead_code, reason = "without Lua, no script runs before the load")
+    )]
     Script(anyhow::Error),
 }
 
@@ -135,6 +139,7 @@ pub(crate) fn take(
 ///
 /// None.
 #[cfg(not(feature = "lua"))]
+#[expect(clippy::unnecessary_wraps, reason = "the variant with Lua may fail")]
 pub(crate) fn take(
     words: Vec<OsString>,
     _: &mut clap::Command,

@@ -96,6 +96,7 @@ impl Hosts {
 
 impl Hosts {
     /// Failure of the load's script itself: the load is of no use then.
+    #[cfg_attr(not(feature = "lua"), expect(clippy::unused_self, reason = "only scripts in Lua fail so"))]
     pub(crate) fn script_failure(&self) -> Option<LoadError> {
         #[cfg(feature = "lua")]
         let failure = self.0.iter().find_map(|host| host.driver.script()?.failure().cloned());

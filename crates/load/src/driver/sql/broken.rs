@@ -9,7 +9,12 @@ pub(crate) enum Broken<Code> {
     /// The connection is gone.
     Lost(Failure),
     /// The server refuses the request; the code shows whether the connection remains usable.
-    Refused { code: Code, state: [u8; 5], message: String },
+    Refused {
+        code: Code,
+        #[cfg_attr(not(feature = "lua"), expect(dead_code, reason = "only scripts in Lua read it"))]
+        state: [u8; 5],
+        message: String,
+    },
     /// The bytes are not an answer to the request: the connection is unusable.
     Garbled(&'static str),
     /// The server announces more bytes than the limit: the connection is unusable.

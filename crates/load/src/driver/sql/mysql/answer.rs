@@ -289,6 +289,7 @@ impl Wanted<'_> {
         }
     }
 
+    #[cfg_attr(not(feature = "lua"), expect(unused_variables, reason = "only Lua keeps whole answers"))]
     fn take(&mut self, payload: &[u8], bytes_max: usize) -> Result<(), Broken> {
         match &mut self.keep {
             Keep::Last(row) => {
@@ -316,7 +317,10 @@ impl Keep<'_> {
     }
 
     /// Notes an answer without rows.
-    #[cfg_attr(not(feature = "lua"), expect(unused_variables, reason = "only Lua keeps whole answers"))]
+    #[cfg_attr(
+        not(feature = "lua"),
+        expect(unused_variables, clippy::unused_self, reason = "only Lua keeps whole answers")
+    )]
     fn done(&mut self, affected: u64) {
         #[cfg(feature = "lua")]
         if let Self::All(rows) = self {

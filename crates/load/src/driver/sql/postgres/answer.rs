@@ -224,7 +224,10 @@ impl Wanted<'_> {
     }
 
     /// Reads the end of a statement, such as `UPDATE 3`: the last word is a number of rows, if there is any.
-    #[cfg_attr(not(feature = "lua"), expect(unused_variables, reason = "only Lua keeps whole answers"))]
+    #[cfg_attr(
+        not(feature = "lua"),
+        expect(unused_variables, clippy::unused_self, reason = "only Lua keeps whole answers")
+    )]
     fn take_end(&mut self, tag: &[u8]) {
         #[cfg(feature = "lua")]
         if let Keep::All(rows) = &mut self.keep
