@@ -182,13 +182,13 @@ const OPTIONS: [(&str, &[Options]); 4] = [
                 &[
                     ("prepare", "before each execution, not timed"),
                     ("setup", "once before the first execution of a command"),
-                    ("cleanup", "once after its last execution"),
-                    ("parameter-list", "{VAR} in a command: one command for each value"),
                     ("ignore-failure", "measure commands that fail too"),
-                    ("command-name", "the name of a command in the results"),
                 ],
                 &[
+                    "cleanup",
+                    "command-name",
                     "conclude",
+                    "parameter-list",
                     "shell",
                     "input",
                     "parameter-scan",
