@@ -1,7 +1,7 @@
 //! Verdicts of a comparison of commands, and the number of rounds that it needs.
 //!
 //! A round is a block: every command once, in random order. The number of measured rounds is fixed before the
-//! first of them, from a pilot that is no part of the verdict ([`rounds_to_measure`]); so the verdict is the
+//! first of them, from a pilot that the verdict leaves out ([`rounds_to_measure`]); so the verdict is the
 //! one of `judge`, at its error rate. Decision 0830 gives the reason.
 
 mod design;

@@ -19,7 +19,7 @@ const CYCLE_VALUES_MIN: usize = 32;
 const CYCLES_MIN: f64 = 3.0;
 /// Rate of false alarms of the search for a cycle.
 const CYCLE_ALPHA: f64 = 0.01;
-/// Distance of the initial part from the steady one, in its standard errors, that is no accident.
+/// Distance of the initial part from the steady one, in its standard errors, that counts as real.
 const INITIAL_ERRORS: f64 = 4.0;
 /// Fewest batches of a segment of PELT.
 const SEGMENT_MIN: usize = 2;

@@ -1,6 +1,6 @@
 //! The number of rounds to measure, from a pilot.
 //!
-//! The pilot is no part of the verdict, so its values may decide how many rounds follow. The number must be
+//! The verdict leaves out the pilot, so its values may decide how many rounds follow. The number must be
 //! enough for the truths that the pilot leaves plausible, not only for the one that it found: otherwise a
 //! comparison would end undecided with most of its time unused.
 

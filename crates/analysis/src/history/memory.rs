@@ -2,12 +2,12 @@
 //!
 //! What a machine does in one run resembles what it did in the run before. Such noise wanders, and a test for
 //! independent values calls its wandering a change. The memory cannot be read from the values alone, because
-//! a change of level looks like memory: it is read from what is left after the best candidate levels.
+//! a change of level looks like memory: it is estimated from the residuals around the best candidate levels.
 
 use super::energy::SIDE_MIN;
 use crate::robust::TO_SD;
 
-/// Values around candidate levels, and the memory of what is left.
+/// Values around candidate levels, and the memory of the residuals.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Remembering {
     /// Values, with outliers moved to a bound.
@@ -18,7 +18,7 @@ pub(super) struct Remembering {
 
 /// Upper bound of a correlation: beyond it, noise and changes of level are the same.
 pub(super) const AR1_MAX: f64 = 0.95;
-/// Bounds of values and of what is left of them, in standard deviations by the median.
+/// Bounds of values and of their residuals, in standard deviations by the median.
 const WILD: f64 = 5.0;
 const WILD_FOR_MEMORY: f64 = 3.0;
 
