@@ -39,6 +39,13 @@ fn the_last_line_says_which_command_is_faster_and_the_run_is_archived() {
     assert!(page.out.contains(&answer) && page.out.contains("## Rounds"), "{}", page.out);
     let json = lab.json(&["report", "latest"]);
     assert_eq!((json["schema"].as_str(), json["seed"].as_u64()), (Some("bakeoff.compare/1"), Some(7)));
+    // `sleep` has less than 4 MB; this program, of which each command begins as a copy, has more.
+    let memory = |command: &Value| command["max_memory_bytes"].as_f64();
+    let commands = json["commands"].as_array().expect("a list");
+    assert!(
+        commands.len() == 2 && commands.iter().all(|c| memory(c).is_none_or(|bytes| bytes < 4e6)),
+        "{json}"
+    );
     let pair = &json["pairs"][0];
     assert_eq!((pair["a"].as_str(), pair["b"].as_str()), (Some("B"), Some("A")));
     assert_eq!((pair["verdict"].as_str(), pair["blocks"].as_u64()), (Some("better"), Some(10)));

@@ -111,7 +111,7 @@ impl Pipes {
             // The account of a process is complete at its exit.
             let _ = nix::sys::signal::killpg(process.pid(), Signal::SIGKILL);
         }
-        let usage = usage(&process, floor_bytes)?;
+        let usage = usage(&process, floor_bytes.map(|floor| floor.max(own_peak_bytes())))?;
         let (status, left) = strays::end_group_and_count(&mut process)?;
         self.errors.read()?;
         let end = match (status.code(), status.signal()) {
@@ -245,6 +245,18 @@ fn end_of(process: &Process) -> io::Result<OwnedFd> {
     let fd = RawFd::try_from(fd).map_err(|_| io::Error::from(Errno::EBADF))?;
     // SAFETY: the kernel just created the descriptor, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Largest resident memory of this process so far, in bytes.
+///
+/// A copy of it touches pages of programs and libraries between its report and the execution of the command; it
+/// has at most what this process has, and a few pages.
+fn own_peak_bytes() -> u64 {
+    // SAFETY: all zeros is a value of the structure; the kernel fills it in.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the structure lives until the call returns.
+    unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
+    u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024
 }
 
 /// Reads the account of a process that has ended, or waits for its end. It stays a zombie.
