@@ -7,7 +7,7 @@ use analysis::{Estimate, Verdict};
 use record::bakeoff::Metric;
 use record::missing::Maybe;
 
-use crate::number::{MULTIPLES_FROM, share};
+use crate::number::{MULTIPLES_FROM, Toward, fixed, share};
 use crate::words::metric as metric_name;
 
 /// A pair of which a sentence is made.
@@ -133,11 +133,13 @@ fn amounts((times, low, high): (f64, f64, f64), level: f64) -> Amounts {
         half if half < 5.0 => 1,
         _ => 0,
     };
-    let write = |value: f64| format!("{value:.digits$}x");
-    Amounts::Times(write(times), format!("({}: {} to {})", share(level), write(low), write(high)))
+    let write = |value: f64, toward: Toward| format!("{}x", fixed(value, digits, toward));
+    let (low, high) = (write(low, Toward::Down), write(high, Toward::Up));
+    Amounts::Times(write(times, Toward::Nearest), format!("({}: {low} to {high})", share(level)))
 }
 
-/// A share and its interval as percentages, with the digits that the interval supports.
+/// A share and its interval as percentages, with the digits that the interval supports. The interval is rounded
+/// outwards.
 fn percents((of, low, high): (f64, f64, f64), level: f64) -> (String, String) {
     let half = (high - low) * 50.0;
     let digits = match half {
@@ -145,14 +147,15 @@ fn percents((of, low, high): (f64, f64, f64), level: f64) -> (String, String) {
         half if half >= 0.1 => 1,
         _ => 2,
     };
-    let write = |ratio: f64| {
-        let text = format!("{:.digits$} %", ratio * 100.0);
+    let write = |ratio: f64, toward: Toward| {
+        let text = format!("{} %", fixed(ratio * 100.0, digits, toward));
         if text.trim_start_matches('-').chars().all(|c| matches!(c, '0' | '.' | ' ' | '%')) {
             return text.trim_start_matches('-').to_owned();
         }
         text
     };
-    (write(of), format!("({}: {} to {})", share(level), write(low), write(high)))
+    let (low, high) = (write(low, Toward::Down), write(high, Toward::Up));
+    (write(of, Toward::Nearest), format!("({}: {low} to {high})", share(level)))
 }
 
 #[cfg(test)]
@@ -181,8 +184,8 @@ mod tests {
 
     #[test]
     fn the_answer_has_one_of_four_forms() {
-        assert_eq!(said(Metric::Time, 1.0 / 1.22, 0.06), "B is 22 % faster than A (95 %: 18 % to 27 %)");
-        assert_eq!(said(Metric::Time, 1.22, 0.06), "B is 22 % slower than A (95 %: 18 % to 27 %)");
+        assert_eq!(said(Metric::Time, 1.0 / 1.22, 0.06), "B is 22 % faster than A (95 %: 17 % to 27 %)");
+        assert_eq!(said(Metric::Time, 1.22, 0.06), "B is 22 % slower than A (95 %: 17 % to 27 %)");
         assert_eq!(said(Metric::Time, 1.0 / 6.75, 0.03), "B is 6.8x as fast as A (95 %: 6.6x to 6.9x)");
         assert_eq!(said(Metric::Time, 6.75, 0.03), "B is 6.8x as slow as A (95 %: 6.6x to 6.9x)");
         assert_eq!(said(Metric::Time, 1.001, 0.002), "no difference that matters: within 1 % of A");
@@ -193,17 +196,17 @@ mod tests {
     fn digits_are_those_that_the_interval_supports() {
         assert_eq!(said(Metric::Time, 1.034, 0.004), "B is 3.4 % slower than A (95 %: 3.1 % to 3.7 %)");
         assert_eq!(said(Metric::Time, 2.5, 0.004), "B is 2.50x as slow as A (95 %: 2.49x to 2.51x)");
-        assert_eq!(said(Metric::Time, 900.0, 0.1), "B is 900x as slow as A (95 %: 846x to 958x)");
+        assert_eq!(said(Metric::Time, 900.0, 0.1), "B is 900x as slow as A (95 %: 845x to 958x)");
         // The interval of a factor below 2 may reach over it: it keeps the form of the factor.
-        assert_eq!(said(Metric::Time, 1.95, 0.1), "B is 95 % slower than A (95 %: 83 % to 107 %)");
+        assert_eq!(said(Metric::Time, 1.95, 0.1), "B is 95 % slower than A (95 %: 83 % to 108 %)");
     }
 
     #[test]
     fn throughput_is_speed_and_other_metrics_are_amounts() {
-        assert_eq!(said(Metric::Throughput, 1.22, 0.06), "B is 22 % faster than A (95 %: 18 % to 27 %)");
+        assert_eq!(said(Metric::Throughput, 1.22, 0.06), "B is 22 % faster than A (95 %: 17 % to 27 %)");
         assert_eq!(
             said(Metric::Throughput, 1.0 / 1.22, 0.06),
-            "B is 22 % slower than A (95 %: 18 % to 27 %)"
+            "B is 22 % slower than A (95 %: 17 % to 27 %)"
         );
         assert!(said(Metric::P99, 0.5, 0.06).starts_with("p99 latency: B is 50 % lower than A"));
         assert!(said(Metric::Cpu, 3.0, 0.06).starts_with("CPU time: B is 3.0x that of A"));
