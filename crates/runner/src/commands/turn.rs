@@ -249,8 +249,8 @@ fn end_of(process: &Process) -> io::Result<OwnedFd> {
 
 /// Largest resident memory of this process so far, in bytes.
 ///
-/// A copy of it touches pages of programs and libraries between its report and the execution of the command; it
-/// has at most what this process has, and a few pages.
+/// A copy of it touches pages of programs and libraries between its report and the execution of the command;
+/// it has at most what this process has, and a few pages.
 fn own_peak_bytes() -> u64 {
     // SAFETY: all zeros is a value of the structure; the kernel fills it in.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
