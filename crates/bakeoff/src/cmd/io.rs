@@ -70,7 +70,7 @@ pub(crate) struct Args {
 enum By {
     /// The device
     Device,
-    /// The file, where it can be known: of the page cache, and of direct I/O by way of iomap (ext4, xfs)
+    /// The file, where the kernel knows it: requests of the page cache, and direct I/O through iomap (ext4, xfs)
     File,
     /// The name of the thread that started it
     Comm,

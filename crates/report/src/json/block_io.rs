@@ -74,7 +74,7 @@ fn group(g: &IoGroup, events: IoEvents, aliases: &BTreeMap<String, Vec<String>>)
         if g.inode.is_none() {
             set(
                 "missing",
-                json!({ "file": "what is read or written is no page of a file, nor direct I/O by way of iomap" }),
+                json!({ "file": "the request carries no page of a file, and is not direct I/O through the kernel's iomap" }),
             );
         }
     }
