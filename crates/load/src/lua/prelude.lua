@@ -33,6 +33,7 @@ typedef struct {
   double real;
   char text[?];
 } bakeoff_parameter;
+typedef struct { int32_t number; } bakeoff_statement;
 ]]
 
 context = ffi.cast("void *", context)
@@ -138,7 +139,7 @@ local next_result = call("next_result", "bakeoff_result *(*)(bakeoff_connection 
 local fetch = call("fetch", "int (*)(bakeoff_result *)")
 local free_result = call("free_result", "int (*)(bakeoff_result *)")
 local prepare = call("prepare", "int32_t (*)(bakeoff_connection *, const char *, size_t)")
-local close = call("close", "int (*)(bakeoff_connection *, int32_t)")
+local close = call("close", "void (*)(void *, bakeoff_connection *, int32_t)")
 local execute = call("execute",
    "bakeoff_result *(*)(bakeoff_connection *, int32_t, bakeoff_parameter **, size_t)")
 local bulk_init = call("bulk_init", "int (*)(bakeoff_connection *, const char *, size_t)")
@@ -180,6 +181,7 @@ function Parameter:set_rand_str(form)
 end
 
 local new_parameter = ffi.metatype("bakeoff_parameter", Parameter)
+local new_handle = ffi.typeof("bakeoff_statement")
 
 local Statement = {}
 Statement.__index = Statement
@@ -218,7 +220,15 @@ function Statement:next_result()
    return connection:check_error(rs, "<prepared statement>")
 end
 
-function Statement:close() return close(self.connection, self.number) end
+-- The number of a closed statement may be that of another one.
+function Statement:close()
+   if self.number >= 0 then
+      ffi.gc(self.handle, nil)
+      close(context, self.connection, self.number)
+      self.number = -1
+   end
+   return 0
+end
 
 local Result = {}
 Result.__index = Result
@@ -250,10 +260,19 @@ ffi.metatype("bakeoff_result", Result)
 
 local Connection = {}
 
--- The place of an error is that of the caller's caller: the script.
+-- The place in the script: that of the first function outside of this file.
+local function place()
+   local level, at = 3, nil
+   repeat
+      at = debug.getinfo(level, "Sl")
+      level = level + 1
+   until at == nil or at.source ~= "=bakeoff"
+   return at and at.currentline > 0 and string.format("%s:%d: ", at.short_src, at.currentline) or ""
+end
+
 function Connection:check_error(rs, text)
    if rs ~= nil or self.error == 0 then return rs end
-   if self.sql_state == nil or self.sql_errmsg == nil then error("SQL API error", 3) end
+   if self.sql_state == nil or self.sql_errmsg == nil then error(place() .. "SQL API error", 0) end
    local description = {
       connection = self,
       query = text,
@@ -266,12 +285,11 @@ function Connection:check_error(rs, text)
       (type(ignores) == "function" and ignores(description))
    then
       description.errcode = sysbench.error.RESTART_EVENT
-      local at = debug.getinfo(2, "Sl")
-      description.place = at and string.format("%s:%d: ", at.short_src, at.currentline) or ""
-      error(description, 3)
+      description.place = place()
+      error(description, 0)
    end
-   error(string.format("SQL error, errno = %d, state = '%s': %s", description.sql_errno,
-      description.sql_state, description.sql_errmsg), 2)
+   error(string.format("%sSQL error, errno = %d, state = '%s': %s", place(), description.sql_errno,
+      description.sql_state, description.sql_errmsg), 0)
 end
 
 function Connection:query(text)
@@ -300,7 +318,9 @@ function Connection:prepare(text)
       self:check_error(nil, text)
       return nil
    end
-   return setmetatable({ connection = self, number = number, count = 0 }, Statement)
+   -- A statement that the script forgets is closed with its handle.
+   local handle = ffi.gc(new_handle(number), function(handle) close(context, self, handle.number) end)
+   return setmetatable({ connection = self, number = number, handle = handle, count = 0 }, Statement)
 end
 
 function Connection:bulk_insert_init(text)
@@ -502,7 +522,7 @@ local function declared()
       end
       assert(kind ~= nil, "cannot determine type for option " .. name)
       options[#options + 1] =
-         { name = name, text = tostring(text), kind = kind, default = default_text(default), validate = definition[4] }
+         { name = name, text = tostring(text), kind = kind, default = default_text(default) }
    end
    table.sort(options, function(a, b) return a.name < b.name end)
    return options
