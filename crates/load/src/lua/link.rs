@@ -21,7 +21,7 @@ const IGNORABLE: i32 = 1;
 const FATAL: i32 = 2;
 
 /// A dry event that sends more statements than this waits for rows that never come.
-const DRY_STATEMENTS_MAX: u32 = 10_000;
+const DRY_STATEMENTS_MAX: u32 = 1_000;
 
 /// SQLSTATEs of MySQL and PostgreSQL for a table that does not exist.
 const TABLE_MISSING: [&[u8; 5]; 2] = [b"42S02", b"42P01"];
