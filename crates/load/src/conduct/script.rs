@@ -102,7 +102,8 @@ const WAITING_MAX: u32 = 10;
 
 /// The script's state beside the workers.
 pub(super) struct ScriptSide {
-    program: Arc<Program>,
+    /// The program of the reports, and those of the other hosts.
+    programs: Vec<Arc<Program>>,
     reporter: Reporter,
     hooks: Hooks,
     /// Cuts the connections of that state.
@@ -128,8 +129,9 @@ impl ScriptSide {
         let Some(program) = hosts.driver().script() else { return Ok(None) };
         let cut = Cut::default();
         let reporter = Reporter::start(Arc::clone(program), armed(&cut))?;
+        let programs = hosts.all().iter().filter_map(|host| host.driver.script().cloned());
         let mut side = Self {
-            program: Arc::clone(program),
+            programs: programs.collect(),
             reporter,
             hooks: Hooks::default(),
             cut,
@@ -156,7 +158,7 @@ impl ScriptSide {
     pub(super) fn follow(&mut self, event: &Event) {
         match event {
             Event::PhaseStarts { phase: Phase::Measure, .. } => {
-                self.first = self.program.counts();
+                self.first = self.counts();
                 self.last = self.first;
             }
             Event::Interval(progress) if progress.phase == Phase::Measure => self.interval(progress),
@@ -168,7 +170,7 @@ impl ScriptSide {
         if !self.hooks.intermediate {
             return;
         }
-        let counts = self.program.counts();
+        let counts = self.counts();
         let before = std::mem::replace(&mut self.last, counts);
         while self.reporter.answered().is_some() {
             self.waiting -= 1;
@@ -196,7 +198,7 @@ impl ScriptSide {
         let until = Instant::now() + self.drain;
         if !self.settle(&|| stop.level() == StopLevel::Now || Instant::now() >= until) {
             let text = format!("the hook report_intermediate does not return: waited {:?}", self.drain);
-            self.program.fail(Failed { text, is_usage: false });
+            self.programs[0].fail(Failed { text, is_usage: false });
             return self.cut.cut();
         }
         if self.hooks.cumulative {
@@ -208,7 +210,7 @@ impl ScriptSide {
                 interval_s: record.measured.as_secs_f64(),
                 total_s: record.measured.as_secs_f64(),
                 events: record.counts.done as f64,
-                counts: difference(self.program.counts(), self.first),
+                counts: difference(self.counts(), self.first),
                 latency_pct_s: self.percentile_s(latency),
                 latency_s: latency.summary().map(|s| {
                     [seconds(s.min_ns as f64), seconds(s.max_ns as f64), seconds(s.mean_ns), sum(s.mean_ns)]
@@ -223,6 +225,13 @@ impl ScriptSide {
         if !self.settle(&|| stop.level() == StopLevel::Now) {
             self.cut.cut();
         }
+    }
+
+    /// Counts of all hosts.
+    fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        self.programs.iter().for_each(|program| program.add_counts(&mut counts));
+        counts
     }
 
     fn percentile_s(&self, latency: &Histogram) -> f64 {

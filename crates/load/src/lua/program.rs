@@ -150,13 +150,11 @@ impl Program {
         counters
     }
 
-    /// Counts of all states.
-    pub(crate) fn counts(&self) -> Counts {
-        let mut counts = Counts::default();
+    /// Adds the counts of all states.
+    pub(crate) fn add_counts(&self, counts: &mut Counts) {
         for counters in &*self.counters.lock().unwrap_or_else(PoisonError::into_inner) {
-            counters.add_to(&mut counts);
+            counters.add_to(counts);
         }
-        counts
     }
 
     /// Records that the script itself has failed; the first failure is reported.
