@@ -133,6 +133,38 @@ fn a_value_from_an_event_ends_its_thread() {
 }
 
 #[test]
+fn a_script_may_have_its_own_loop_over_the_events() {
+    let dir = tempfile::tempdir().unwrap();
+    let notes = dir.path().join("notes");
+    let text = format!(
+        "ffi.cdef[[bool sb_more_events(int); void sb_event_start(int); void sb_event_stop(int);]]
+        local function note(text) local f = io.open('{}', 'a'); f:write(text, '\\n'); f:close() end
+        function event() error('not called') end
+        function thread_run(thread)
+          local n = 0
+          while ffi.C.sb_more_events(thread) do
+            ffi.C.sb_event_start(thread)
+            n = n + 1
+            if n == 100 then error('the loop fails') end
+            ffi.C.sb_event_stop(thread)
+          end
+          note('loop ' .. n)
+        end
+        function thread_done() note('thread_done') end",
+        notes.display()
+    );
+    let record = support::run(&LoadSettings { threads: 1, ..script("null:", &text, &[], 20) });
+    assert_eq!(record.counts.done, 20);
+    assert_eq!(lines(&notes), ["loop 20", "thread_done"]);
+    let error = support::error_of(&LoadSettings { threads: 1, ..script("null:", &text, &[], 200) });
+    let error = error.to_string();
+    assert!(error.contains("own.lua:9: the loop fails") && error.contains("stack traceback"), "{error}");
+    let once = "function event() end function thread_run() end";
+    let record = support::run(&LoadSettings { threads: 1, ..script("null:", once, &[], 20) });
+    assert_eq!(record.counts.done, 1);
+}
+
+#[test]
 fn a_script_that_never_returns_does_not_keep_the_load() {
     let text = "function event() while true do end end";
     let settings = LoadSettings {

@@ -86,7 +86,8 @@ impl Kind {
     /// Value of an option that was not given and has no default.
     fn absent(self) -> OptionValue {
         match self {
-            Self::Switch => OptionValue::Switch(false),
+            // So it is in sysbench.
+            Self::Switch => OptionValue::Switch(true),
             Self::Whole | Self::Number | Self::Size => OptionValue::Number(0.0),
             Self::Text => OptionValue::Text(String::new()),
             Self::List => OptionValue::List(Vec::new()),

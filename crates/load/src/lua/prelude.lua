@@ -260,13 +260,14 @@ ffi.metatype("bakeoff_result", Result)
 
 local Connection = {}
 
--- The place in the script: that of the first function outside of this file.
+-- The place in the script: that of the first function outside of this file, or of a `pcall(con.query, ...)`.
 local function place()
-   local level, at = 3, nil
+   local level, at = 2, nil
    repeat
-      at = debug.getinfo(level, "Sl")
       level = level + 1
+      at = debug.getinfo(level, "Sl")
    until at == nil or at.source ~= "=bakeoff"
+   if at and at.currentline < 0 and level == 3 then at = debug.getinfo(4, "Sl") end
    return at and at.currentline > 0 and string.format("%s:%d: ", at.short_src, at.currentline) or ""
 end
 
@@ -390,6 +391,7 @@ do
       sb_rand_special = sb_rand_special, sb_rand_pareto = sb_rand_pareto, sb_rand_zipfian = sb_rand_zipfian,
       sb_rand_unique = sb_rand_uniq, sb_rand_uniform_double = sysbench.rand.uniform_double,
       sb_rand_uniform_uint64 = sysbench.rand.uniform_uint64,
+      sb_more_events = coroutine.yield, sb_event_start = function() end, sb_event_stop = function() end,
    }
    ffi.C = setmetatable({}, {
       __index = function(_, name) return own[name] or program[name] end,
@@ -593,8 +595,40 @@ local OVER, STOP, RESTART, FAILED = 0, 1, 2, 3
 
 local calls = { declared = declared, restart = restart, close = close_list }
 
+-- A script may have its own loop over the events. It is a coroutine, which waits when it asks for the next event.
+local loop
+
+-- Returns whether it went well, and the error or whether the loop has ended.
+local function continue_loop(answer)
+   local is_well, problem = coroutine.resume(loop, answer)
+   if is_well then return true, coroutine.status(loop) == "dead" end
+   if type(problem) ~= "table" then problem = debug.traceback(loop, tostring(problem)) end
+   loop = nil
+   return false, problem
+end
+
+local function event_of_loop(thread_run, thread)
+   if loop == nil then
+      loop = coroutine.create(thread_run)
+      local is_well, outcome = continue_loop(thread)
+      if not is_well or outcome then return is_well, outcome end
+   end
+   return continue_loop(true)
+end
+
+local function end_loop()
+   if loop == nil or coroutine.status(loop) == "dead" then return nil end
+   local is_well, problem = continue_loop(false)
+   return not is_well and problem or nil
+end
+
 function calls.event(thread)
-   local is_well, outcome = xpcall(event, with_place, thread)
+   local thread_run, is_well, outcome = rawget(_G, "thread_run"), nil, nil
+   if thread_run then
+      is_well, outcome = event_of_loop(thread_run, thread)
+   else
+      is_well, outcome = xpcall(event, with_place, thread)
+   end
    if is_well then return outcome and STOP or OVER end
    if type(outcome) == "table" and outcome.errcode == sysbench.error.RESTART_EVENT then
       restarted = outcome
@@ -604,6 +638,8 @@ function calls.event(thread)
 end
 
 function calls.call(name, ...)
+   local problem = name == "thread_done" and end_loop()
+   if problem then return text_of(problem) end
    local of = _G[name]
    if of == nil then return nil end
    local is_well, problem = xpcall(of, with_place, ...)
@@ -632,6 +668,7 @@ end
 function calls.command_kind(name)
    if cmdline.command_parallel(name) then return "parallel" end
    if cmdline.command_defined(name) then return "serial" end
+   if name == "help" and type(cmdline.options) == "table" then return "function" end
    local is_usual = name == "prepare" or name == "cleanup" or name == "help"
    if is_usual and type(_G[name]) == "function" then return "function" end
    return nil
@@ -640,7 +677,12 @@ end
 function calls.command(name)
    local run = function()
       if cmdline.command_defined(name) then return cmdline.call_command(name) end
-      _G[name]()
+      if _G[name] == nil then
+         print(facts.script:match("[^/]*$") .. " options:")
+         cmdline.print_test_options()
+      else
+         _G[name]()
+      end
       return true
    end
    local is_well, outcome = xpcall(run, with_place)
@@ -663,6 +705,8 @@ end
 function calls.hooked(name) return type(sysbench.hooks[name]) == "function" end
 
 function calls.hook(name, stat)
+   -- In sysbench, another state has this hook, and a list of its own.
+   if name == "report_cumulative" then close_list() end
    local is_well, problem = xpcall(sysbench.hooks[name], with_place, stat)
    return not is_well and text_of(problem) or nil
 end

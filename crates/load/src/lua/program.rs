@@ -169,7 +169,10 @@ impl Program {
 
     /// Words of the command line, as sysbench would have them.
     pub(crate) fn words(&self) -> Vec<String> {
-        let options = self.given.iter().map(|(name, value)| format!("--{name}={value}"));
+        let options = self.given.iter().map(|(name, value)| match value.as_str() {
+            "" => format!("--{name}"),
+            value => format!("--{name}={value}"),
+        });
         options.chain([self.name.clone()]).chain(self.command.clone()).collect()
     }
 
