@@ -182,6 +182,8 @@ fn split(words: &[OsString], declarations: &load::Declarations) -> Result<(Vec<O
                 words.next();
                 next
             }
+            // In sysbench, a text that is not given is empty.
+            (None, load::OptionKind::Text | load::OptionKind::List, _) => String::new(),
             (None, kind, _) => return Err(format!("a value is required for '--{name} <{}>'", kind.form())),
         };
         declared.check(&value)?;

@@ -318,3 +318,50 @@ fn a_load_may_rise_before_and_fall_after_what_counts() {
     let load = lab.json(&["load", "null:", "--rate", "2000", "--events", "700", "--warmup", "0"]);
     assert_eq!((&load["planned"], &load["done"]), (&700.into(), &700.into()));
 }
+
+/// A plan beside a script and its module; the script notes what it reads of its option.
+fn plan_of_script(lab: &Lab, define: &str) -> String {
+    let notes = lab.path("notes").display().to_string();
+    let script = format!(
+        "sysbench.cmdline.options = {{ size = {{'the size', 1}} }}\nlocal own = require('own_module')\n\
+         function thread_init()\n  local f = io.open('{notes}', 'a')\n  f:write(own.double(sysbench.opt.size), ' ')\n  \
+         f:close()\n  print('a line of the script')\nend\nfunction event() end\n"
+    );
+    std::fs::write(lab.path("own.lua"), script).unwrap();
+    let module = "return { double = function(n) return 2 * n end }";
+    std::fs::write(lab.path("own_module.lua"), module).unwrap();
+    let plan = format!(
+        "schema = 1\ntitle = \"t\"\n[factors.size]\nvalues = [\"1\", \"3\"]\nlevel = \"sub-plot\"\n[design]\nblocks = 1\n\
+         [load]\ntarget = \"null:\"\nscript = \"own.lua\"\ndefine = \"{define}\"\nrate = 100\n[phases]\n\
+         warm-up = {{ min = \"20ms\" }}\nmeasure = {{ time = \"200ms\" }}\n"
+    );
+    std::fs::write(lab.path("plan.toml"), plan).unwrap();
+    lab.path("plan.toml").to_str().unwrap().to_owned()
+}
+
+#[cfg(feature = "lua")]
+#[test]
+fn a_plan_runs_a_script_in_lua_with_the_options_of_each_level() {
+    let lab = Lab::new();
+    let plan = plan_of_script(&lab, "size={size}");
+    let checked = lab.run(&["plan", "explain", &plan]);
+    assert!(checked.out.contains("needs a whole-plot factor"), "{}", checked.out);
+    let ended = lab.run(&["run", &plan, "--json"]);
+    let run: serde_json::Value =
+        serde_json::from_str(&ended.out).unwrap_or_else(|e| panic!("{e}: {}", ended.err));
+    assert_eq!(run["cells"]["failed"], 0, "{}", ended.err);
+    assert!(ended.err.contains("a line of the script"), "{}", ended.err);
+    let notes = std::fs::read_to_string(lab.path("notes")).unwrap();
+    assert!(notes.contains("2 ") && notes.contains("6 "), "{notes}");
+    // The archive has both files, as they were.
+    for text in ["sysbench.opt.size", "return { double"] {
+        let has = |(_, bytes): &(_, Vec<u8>)| String::from_utf8_lossy(bytes).contains(text);
+        assert!(lab.archived_bytes().iter().any(has), "{text}");
+    }
+    for (define, reason) in [("colour={size}", "has no option `colour`"), ("size=big", "invalid value 'big'")]
+    {
+        let ended = lab.run(&["run", &plan_of_script(&lab, define)]);
+        assert_eq!(ended.code, Some(2), "{}", ended.err);
+        assert!(ended.err.contains(reason), "{}", ended.err);
+    }
+}

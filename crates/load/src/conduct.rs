@@ -87,7 +87,7 @@ pub(crate) fn run(
     let mut side = ScriptSide::begin(settings, hosts, stop).map_err(failed)?;
     let record = drive(settings, attachments, hosts, clock, stop, &mut |event| {
         if let Some(side) = &mut side {
-            side.follow(event, stop);
+            side.follow(event);
         }
         on_event(event);
     });

@@ -32,6 +32,7 @@ mod lua;
 mod measure;
 mod net;
 mod schedule;
+mod scripts;
 mod workload;
 
 use std::sync::Arc;
@@ -67,6 +68,7 @@ pub use lua::program::{Output as ScriptOutput, print_to as scripts_print_to};
 pub use net::address::ServerAddress;
 use schedule::pace::RATE_MAX;
 pub use schedule::{pace, random};
+pub use scripts::LuaScript;
 pub use workload::tables::{Cleaned, Prepared};
 
 /// Drives one load, from its data set to its record.

@@ -10,6 +10,8 @@ pub(crate) mod commands;
 pub(crate) mod context;
 mod laws;
 mod link;
+mod machine;
+mod marks;
 pub(crate) mod options;
 pub(crate) mod program;
 pub(crate) mod rows;

@@ -22,16 +22,22 @@ use support::web::Nginx;
 struct Counting;
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+/// Bytes in use, and the most so far.
+static BYTES: AtomicU64 = AtomicU64::new(0);
+static BYTES_MAX: AtomicU64 = AtomicU64::new(0);
 
 // SAFETY: every call is passed on to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        let bytes = BYTES.fetch_add(layout.size() as u64, Ordering::Relaxed) + layout.size() as u64;
+        BYTES_MAX.fetch_max(bytes, Ordering::Relaxed);
         // SAFETY: the caller's promise.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        BYTES.fetch_sub(layout.size() as u64, Ordering::Relaxed);
         // SAFETY: the caller's promise.
         unsafe { System.dealloc(block, layout) }
     }
@@ -49,21 +55,43 @@ fn allocations_of(settings: &LoadSettings) -> u64 {
 
 /// Compares a run of few events with one of many: the difference is what the events allocate.
 fn assert_free(settings: &LoadSettings, few: u64, many: u64) {
-    assert_at_most(0, settings, few, many);
-}
-
-/// Variant of [`assert_free`] that allows a number of allocations for each event.
-fn assert_at_most(each: u64, settings: &LoadSettings, few: u64, many: u64) {
     let of = |events| allocations_of(&LoadSettings { events_max: Some(events), ..settings.clone() });
     of(few); // Whatever is only made once.
     let (least, most) = (of(few), of(many));
-    assert!(
-        most < least + 100 + each * (many - few),
-        "{few} events: {least} allocations, {many} events: {most}"
-    );
+    assert!(most < least + 100, "{few} events: {least} allocations, {many} events: {most}");
 }
 
-/// The load of a script in Lua: Lua's own memory is not counted, since it has its own allocator.
+/// Checks that the most memory that is in use does not grow with the number of events.
+#[cfg(feature = "lua")]
+fn assert_flat(settings: &LoadSettings, few: u64, many: u64) {
+    let of = |events| {
+        BYTES_MAX.store(BYTES.load(Ordering::SeqCst), Ordering::SeqCst);
+        let before = BYTES.load(Ordering::SeqCst);
+        allocations_of(&LoadSettings { events_max: Some(events), ..settings.clone() });
+        BYTES_MAX.load(Ordering::SeqCst) - before
+    };
+    of(few);
+    let (least, most) = (of(few), of(many));
+    assert!(most < least + (64 << 10), "{few} events: {least} bytes, {many} events: {most}");
+}
+
+/// The load of a script in Lua. Lua's own memory is not counted, since Lua has its own allocator; the script
+/// checks that it does not grow.
+#[cfg(feature = "lua")]
+fn memory(on: &LoadSettings) -> LoadSettings {
+    let mut settings = bank(on);
+    settings.scripts.files[0].text = "local n = 0
+        function event()
+          n = n + 1
+          local row = { sysbench.rand.default(1, 1000), sysbench.rand.string('@@@-###'), tostring(n) }
+          text = table.concat(row, ' ') .. sysbench.rand.varstring(1, 50)
+          if n % 10000 == 0 and collectgarbage('count') > 4096 then error('Lua has ' .. collectgarbage('count')) end
+        end"
+    .to_owned();
+    settings
+}
+
+/// The load of a script in Lua.
 #[cfg(feature = "lua")]
 fn bank(on: &LoadSettings) -> LoadSettings {
     use record::load::{ScriptFile, ScriptSettings};
@@ -71,7 +99,6 @@ fn bank(on: &LoadSettings) -> LoadSettings {
     let files = vec![ScriptFile { name: "bank.lua".to_owned(), weight: 1, text }];
     let mut settings = LoadSettings { workload: Workload::Script, ..on.clone() };
     settings.scripts = ScriptSettings { files, defines: Vec::new() };
-    settings.oltp.prepared = true;
     settings
 }
 
@@ -82,6 +109,13 @@ fn an_event_allocates_nothing() {
     let base = LoadSettings { time: hour, interval: hour, threads: 2, ..support::settings("null:") };
     assert_free(&LoadSettings { pace: Loop::CLOSED, ..base.clone() }, 1_000, 1_001_000);
     assert_free(&LoadSettings { pace: support::jittered(20_000.0), ..base.clone() }, 1_000, 21_000);
+
+    #[cfg(feature = "lua")]
+    {
+        let memory = memory(&LoadSettings { pace: Loop::CLOSED, ..base.clone() });
+        assert_free(&memory, 1_000, 201_000);
+        assert_flat(&memory, 1_000, 201_000);
+    }
 
     let dir = tempfile::tempdir().unwrap();
     let target = format!("sqlite:{}?journal_mode=wal&synchronous=off", dir.path().join("x.db").display());
@@ -118,9 +152,13 @@ fn an_event_allocates_nothing() {
         let mut text = server;
         text.oltp.prepared = false;
         assert_free(&text, 100, 1_100);
-        // A transfer has ten statements; two or three of its values are texts that we allocate.
         #[cfg(feature = "lua")]
-        assert_at_most(4, &bank(&text), 200, 2_200);
+        for prepared in [true, false] {
+            let mut bank = bank(&text);
+            bank.oltp.prepared = prepared;
+            assert_free(&bank, 200, 2_200);
+            assert_flat(&bank, 200, 2_200);
+        }
     }
 
     let (memcached, redis, nginx) = (Cache::memcached(64), Cache::redis(&[]), Nginx::start());

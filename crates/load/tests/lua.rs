@@ -133,6 +133,38 @@ fn a_value_from_an_event_ends_its_thread() {
 }
 
 #[test]
+fn a_script_may_have_its_own_loop_over_the_events() {
+    let dir = tempfile::tempdir().unwrap();
+    let notes = dir.path().join("notes");
+    let text = format!(
+        "ffi.cdef[[bool sb_more_events(int); void sb_event_start(int); void sb_event_stop(int);]]
+        local function note(text) local f = io.open('{}', 'a'); f:write(text, '\\n'); f:close() end
+        function event() error('not called') end
+        function thread_run(thread)
+          local n = 0
+          while ffi.C.sb_more_events(thread) do
+            ffi.C.sb_event_start(thread)
+            n = n + 1
+            if n == 100 then error('the loop fails') end
+            ffi.C.sb_event_stop(thread)
+          end
+          note('loop ' .. n)
+        end
+        function thread_done() note('thread_done') end",
+        notes.display()
+    );
+    let record = support::run(&LoadSettings { threads: 1, ..script("null:", &text, &[], 20) });
+    assert_eq!(record.counts.done, 20);
+    assert_eq!(lines(&notes), ["loop 20", "thread_done"]);
+    let error = support::error_of(&LoadSettings { threads: 1, ..script("null:", &text, &[], 200) });
+    let error = error.to_string();
+    assert!(error.contains("own.lua:9: the loop fails") && error.contains("stack traceback"), "{error}");
+    let once = "function event() end function thread_run() end";
+    let record = support::run(&LoadSettings { threads: 1, ..script("null:", once, &[], 20) });
+    assert_eq!(record.counts.done, 1);
+}
+
+#[test]
 fn a_script_that_never_returns_does_not_keep_the_load() {
     let text = "function event() while true do end end";
     let settings = LoadSettings {
@@ -143,6 +175,40 @@ fn a_script_that_never_returns_does_not_keep_the_load() {
     };
     let record = load::run(&settings, &Stop::new(), &mut |_| {}).unwrap();
     assert_eq!((record.counts.done, record.counts.unfinished), (0, 2));
+}
+
+/// A hook that takes longer than the intervals delays neither them nor the end of the load.
+#[test]
+fn a_slow_report_hook_does_not_hold_up_the_load() {
+    let text = "function event() end
+        function sysbench.hooks.report_intermediate() local till = os.clock() + 0.12; while os.clock() < till do end end";
+    let settings = LoadSettings {
+        events_max: None,
+        pace: support::jittered(200.0),
+        time: Duration::from_secs(1),
+        interval: Duration::from_millis(100),
+        ..script("null:", text, &[], 1)
+    };
+    let mut done = Vec::new();
+    let record = load::run(&settings, &Stop::new(), &mut |event| {
+        if let load::Event::Interval(progress) = event
+            && progress.phase == record::load::Phase::Measure
+        {
+            done.push(progress.latency.count());
+        }
+    });
+    assert_eq!(record.unwrap().counts.done, 200);
+    assert_eq!(done.iter().sum::<u64>(), 200);
+    // Each interval has the events of its own tenth of a second, and not those of the hook's time.
+    assert!(done.len() == 10 && done.iter().all(|n| (12..=28).contains(n)), "{done:?}");
+    let endless = "function event() end function sysbench.hooks.report_intermediate() while true do end end";
+    let files = vec![ScriptFile { name: "own.lua".to_owned(), weight: 1, text: endless.to_owned() }];
+    let scripts = ScriptSettings { files, defines: Vec::new() };
+    let endless = LoadSettings { scripts, drain: Duration::from_millis(100), ..settings };
+    let error = support::error_of(&endless).to_string();
+    assert!(error.contains("report_intermediate does not return"), "{error}");
+    let percentile = script("null:", "function event() end", &[("percentile", "200")], 1);
+    assert!(support::error_of(&percentile).to_string().contains("expected 0 to 100"));
 }
 
 #[test]
@@ -168,6 +234,33 @@ fn check_server(target: &str, sum: &dyn Fn() -> i64) {
     check_transfers(target, sum);
     check_errors(target, sum);
     check_commands(target);
+    check_statements(target);
+}
+
+/// Statements that a script forgets are closed, and a look at the tables ends also if an event waits for rows.
+fn check_statements(target: &str) {
+    let is_postgres = target.starts_with("postgres");
+    let count = if is_postgres {
+        "SELECT COUNT(*) FROM pg_prepared_statements"
+    } else {
+        "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'PREPARED_STMT_COUNT'"
+    };
+    let text = format!(
+        "function thread_init() con = sysbench.sql.driver():connect() end
+         function event() con:prepare('SELECT 1'); con:prepare('SELECT 2'):execute() end
+         function thread_done()
+           collectgarbage() collectgarbage()
+           local left = tonumber((con:query_row(\"{count}\")))
+           assert(left == 0, left .. ' statements are left')
+         end"
+    );
+    let record = support::run(&LoadSettings { threads: 1, ..script(target, &text, &[], 500) });
+    assert_eq!((record.counts.done, record.counts.failed), (500, 0), "{:?}", record.error_samples);
+    let waits = "function prepare() error('not called') end
+        function thread_init() con = sysbench.sql.driver():connect() end
+        function event() while con:query('SELECT 1') == nil do end end";
+    let settings = LoadSettings { prepare: PreparePolicy::Auto, ..script(target, waits, &[], 5) };
+    assert_eq!(support::run(&settings).counts.done, 5);
 }
 
 fn check_values(target: &str) {
@@ -275,6 +368,17 @@ fn scripts_run_on_mariadb() {
         let operation = name.trim_start_matches("Com_");
         assert_eq!(after - before - own, count(&record, operation), "{name}");
     }
+    // A script that catches the loss of its connection gets another one for the event after it.
+    let catches = "function thread_init() con = sysbench.sql.driver():connect(); n = 0 end
+        function event()
+          n = n + 1
+          if n == 5 then assert(not pcall(con.query, con, 'KILL CONNECTION_ID()')) return end
+          con:query('SELECT 1')
+        end";
+    let settings = LoadSettings { threads: 1, ..script(&server.url(), catches, &[], 20) };
+    let record = support::run(&settings);
+    assert_eq!((record.counts.done, record.counts.failed), (20, 0), "{:?}", record.error_samples);
+    assert_eq!((record.errors.connection, count(&record, "select")), (1, 19), "{:?}", record.errors);
     crash(&mut server);
 }
 

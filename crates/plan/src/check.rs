@@ -296,6 +296,20 @@ impl Checker<'_> {
         let cells = matrix::cells(factors, Plot::Whole);
         let mut all = cells.iter().flat_map(|whole| subs.iter().map(|sub| matrix::merged(whole, sub)));
         self.problems.extend(all.find_map(|levels| parsed.load.conflict(&levels)));
+        self.script(parsed, factors);
+    }
+
+    /// Remarks that options of a script in Lua that vary within a series do not change its tables.
+    fn script(&mut self, parsed: &ParsedPlan, factors: &[Factor]) {
+        let (Some(define), Some(_)) = (&parsed.load.define, parsed.load.script_path()) else { return };
+        let is_sub = |name: &str| factors.iter().any(|f| f.name == name && f.plot == Plot::Sub);
+        if let Some(name) = define.template.names().find(|name| is_sub(name)) {
+            let text = format!(
+                "the script's `prepare` runs once a series, with its first trial's options: an option that \
+                 changes the tables needs a whole-plot factor, and `{name}` is none"
+            );
+            self.remark(define.position, text);
+        }
     }
 
     /// Whether the number of trials is known and not too large.

@@ -7,6 +7,7 @@
 //!
 //! Pure: text in, words out. A file that an option names is not read; its place is a [`Word::File`].
 
+mod address;
 mod draft;
 mod error;
 mod memtier;

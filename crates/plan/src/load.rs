@@ -7,7 +7,7 @@ mod values;
 use std::time::Duration;
 
 use record::arrivals::Arrivals;
-use record::load::{DataCheck, Distribution, LatePolicy, Schedule, Think, Workload};
+use record::load::{DataCheck, Distribution, LatePolicy, Schedule, ScriptFile, Think, Workload};
 use record::quantity;
 use record::requests::{HttpVersion, SizeClass};
 use record::search::Promise;
@@ -42,8 +42,10 @@ macro_rules! load_keys {
         pub(crate) struct LoadKeys {
             $(pub(crate) $name: Option<Templated<$type>>,)*
             pub(crate) rate: Option<ParsedRate>,
-            /// A single script.
+            /// Statements, or the path of a script in Lua.
             pub(crate) script: Option<Located<String>>,
+            /// The script in Lua and its modules, once it was read.
+            pub(crate) script_files: Vec<ScriptFile>,
             pub(crate) header: Option<Located<Vec<String>>>,
             pub(crate) env: Option<Located<Vec<String>>>,
             pub(crate) command: Option<Located<Vec<String>>>,
@@ -55,6 +57,7 @@ macro_rules! load_keys {
                     $($name: reader.template(section, stringify!($name), $read),)*
                     rate: rate_written(reader, section),
                     script: reader.take(section, "script", text),
+                    script_files: Vec::new(),
                     header: reader.list(section, "header"),
                     env: reader.list(section, "env"),
                     command: reader.list(section, "command"),
@@ -182,6 +185,12 @@ impl LoadKeys {
     pub(crate) fn whole(self) -> Option<Self> {
         let is_whole = self.target.is_some() && self.rate.is_some();
         is_whole.then_some(self)
+    }
+
+    /// Path of the script in Lua, as written.
+    pub(crate) fn script_path(&self) -> Option<&str> {
+        let path = self.script.as_ref()?.value.trim();
+        (cell::script_file(path).is_lua() && !path.contains('\n')).then_some(path)
     }
 
     /// Secrets that the load refers to.

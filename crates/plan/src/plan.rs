@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use record::bakeoff::{Factor, Judge, Levels, Page, Plot, Trial, blocks_min};
 use record::gate::{Gate, GateRule};
-use record::load::{LoadSettings, PreparePolicy};
+use record::load::{LoadSettings, PreparePolicy, ScriptFile};
 use record::quantity;
 use record::search::Promise;
 use record::target::Target;
@@ -206,6 +206,24 @@ impl Plan {
     /// File with the author's key points, relative to the plan's directory.
     pub fn notes_path(&self) -> Option<&Path> {
         self.notes_path.as_deref().map(Path::new)
+    }
+
+    /// Path of the script in Lua that an event runs, relative to the plan's directory; `None` without one.
+    pub fn script_path(&self) -> Option<&Path> {
+        self.load.script_path().map(Path::new)
+    }
+
+    /// Plan with the text of its script in Lua, and of the modules that the script loads: a plan reads no
+    /// files.
+    #[must_use]
+    pub fn with_script(mut self, files: Vec<ScriptFile>) -> Self {
+        self.load.script_files = files;
+        self
+    }
+
+    /// The script in Lua and its modules; empty before [`Plan::with_script`].
+    pub fn script_files(&self) -> &[ScriptFile] {
+        &self.load.script_files
     }
 
     /// All keys with their values, in reading order.

@@ -25,6 +25,7 @@ use crate::machine::Machine;
 use crate::options::{Options, approve, own_text};
 use crate::preflight::{Finding, Severity, preflight};
 use crate::process::{Waited, wait_for};
+use crate::script::{resumed_script, with_script};
 use crate::secrets::Secrets;
 use crate::series::SeriesEnd;
 use crate::{Event, Outcome, account, rates, rounds, series, workspace};
@@ -76,6 +77,7 @@ pub fn run(
     stop: &Stop,
     on_event: &mut dyn FnMut(&Event<'_>),
 ) -> Result<Outcome, RunnerError> {
+    let plan = &with_script(plan.clone(), Path::new(plan.name()))?;
     let secrets = Secrets::read(plan)?;
     let revealed = secrets.reveal(plan);
     // Another process may have begun the same entry of a queue.
@@ -128,6 +130,7 @@ pub fn resume(
     let bakeoff = archive.bakeoff(id)?;
     let plan = archived_plan(&bakeoff, options, journal.before())?;
     approve(archive, id, plan.text(), options.trust)?;
+    let file = options.plan_file.clone().or_else(|| plan_file(journal.before()));
     for note in ledger::mended(&journal) {
         on_event(&Event::Note(&note));
     }
@@ -136,6 +139,7 @@ pub fn resume(
     }
     let ledger = Ledger::go_on(archive, &bakeoff, journal)?;
     let is_over = ledger.next().is_none();
+    let plan = if is_over { plan } else { resumed_script(plan, file.as_deref(), &bakeoff)? };
     let secrets = if is_over { Secrets::default() } else { Secrets::read(&plan)? };
     let revealed = secrets.reveal(&plan);
     let machine_lock = if is_over { None } else { Some(take_machine(options, stop, on_event, &|| None)?) };
@@ -445,15 +449,23 @@ fn plan_text(
     if plan::sha256(&bakeoff.plan_text) == sha256 {
         return Ok((bakeoff.plan_text.clone(), format!("the plan of {id}")));
     }
-    let own = journal.iter().rev().find_map(|event| match &event.step {
-        Step::PlanFile { path } => Some(path.clone()),
-        _ => None,
-    });
-    let text = own.as_ref().and_then(|path| own_text(Path::new(path)));
+    let own = plan_file(journal);
+    let text = own.as_ref().and_then(|path| own_text(path));
     match (text.filter(|text| plan::sha256(text) == sha256), own) {
-        (Some(text), Some(file)) => Ok((text, file)),
-        (_, tried) => Err(RunnerError::PlanMasked { id, tried, sha256 }),
+        (Some(text), Some(file)) => Ok((text, file.display().to_string())),
+        (_, tried) => {
+            let tried = tried.map(|path| path.display().to_string());
+            Err(RunnerError::PlanMasked { id, tried, sha256 })
+        }
     }
+}
+
+/// Returns the path of the plan's own file, as the journal has it.
+fn plan_file(journal: &[JournalEvent]) -> Option<PathBuf> {
+    journal.iter().rev().find_map(|event| match &event.step {
+        Step::PlanFile { path } => Some(PathBuf::from(path)),
+        _ => None,
+    })
 }
 
 /// Returns the author's key points. They are read now, so the page can be rendered again without the file.

@@ -80,6 +80,22 @@ pub enum RunnerError {
         /// Error of the system.
         source: io::Error,
     },
+    /// The script in Lua that the plan names cannot be used.
+    #[error("the plan's script: {source}")]
+    Script {
+        /// Its error.
+        source: LoadError,
+    },
+    /// The script in Lua, or a module of it, has changed.
+    #[error(
+        "{id} cannot be resumed: {name}, or a module that it loads, is not as it was when the bake-off began"
+    )]
+    AnotherScript {
+        /// Id of the bake-off.
+        id: RunId,
+        /// Path of the script.
+        name: String,
+    },
     /// The archive fails.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
@@ -226,6 +242,7 @@ impl RunnerError {
             | Self::Secret { .. }
             | Self::Untrusted { .. }
             | Self::AnotherOrder { .. }
+            | Self::AnotherScript { .. }
             | Self::NoCommand { .. }
             | Self::ArchivedExperiment { .. } => ErrorClass::Usage,
             Self::BlockFailed { .. }
@@ -233,6 +250,7 @@ impl RunnerError {
             | Self::Rehearsal { .. }
             | Self::Command { .. } => ErrorClass::Server,
             Self::StoppedBefore => ErrorClass::Interrupted,
+            Self::Script { source } => source.class(),
             Self::NotFit { .. }
             | Self::Data { .. }
             | Self::Archive(_)

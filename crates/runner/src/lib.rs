@@ -35,6 +35,7 @@ mod random;
 mod rates;
 mod rounds;
 mod scratch;
+mod script;
 mod secrets;
 mod series;
 mod server;

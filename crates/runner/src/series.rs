@@ -238,7 +238,9 @@ impl Series<'_, '_> {
         let mut built = Vec::new();
         for trial in &self.work.trials {
             let mut settings = self.conductor.plan.load_settings(trial, self.workspace.folder());
-            settings.prepare = PreparePolicy::Auto;
+            // Of a script's tables, only the script knows whether they are those of its options.
+            let is_lua = settings.scripts.is_lua();
+            settings.prepare = if is_lua { PreparePolicy::Always } else { PreparePolicy::Auto };
             if built.contains(&settings.target) {
                 continue;
             }

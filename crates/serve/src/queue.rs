@@ -102,7 +102,8 @@ fn read(text: &str) -> Result<plan::Plan, Vec<Fault>> {
         };
         errors.problems().iter().map(of).collect::<Vec<_>>()
     })?;
-    if let Some(path) = plan.notes_path() {
+    let script = plan.script_path().filter(|path| path.is_relative());
+    if let Some(path) = plan.notes_path().or(script) {
         return Err(fault(format!(
             "the plan names the file {}, and a queue has only the plan's text",
             path.display()

@@ -17,7 +17,7 @@ use crate::cmd::{Global, of_archive, print_json};
 use crate::exit::Exit;
 use crate::live::Viewers;
 use crate::screen::{self, Screen};
-use crate::signals;
+use crate::{script_options, signals};
 
 /// Run a bake-off: every configuration of a plan, in blocks, in random order
 #[derive(Debug, clap::Args)]
@@ -100,6 +100,8 @@ pub(crate) fn run(args: &RunArgs, global: &Global, out: &mut dyn Write) -> anyho
     let mut told = Progress::default();
     told.before(&plan)?;
     signals::stop_on_interrupt()?;
+    // Standard output has the result.
+    script_options::print_beside(true);
     let options = Options {
         beside_others: args.alone.beside_others,
         plan_file: None,
@@ -121,6 +123,8 @@ pub(crate) fn run(args: &RunArgs, global: &Global, out: &mut dyn Write) -> anyho
 pub(crate) fn resume(args: &ResumeArgs, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
     args.outputs.check()?;
     signals::stop_on_interrupt()?;
+    // Standard output has the result.
+    script_options::print_beside(true);
     let archive = archive_of(args, global)?;
     let id = find_of(&archive, &args.run, &RESUMABLE)?;
     if !archive.is_bakeoff(id) {

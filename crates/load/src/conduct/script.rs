@@ -1,12 +1,14 @@
 //! A script in Lua beside its workers: its tables, its commands, `init` and `done`, its report hooks.
 
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
+use record::histogram::Histogram;
 use record::load::{DataCheck, LoadRecord, LoadSettings, Phase, PreparePolicy, Progress};
 
 use super::aside::{self, Aside};
 use super::setup_error::setup_error;
-use crate::connection::{Cut, Failure};
+use crate::connection::Cut;
 use crate::control::progress::Event;
 use crate::control::stop::{Stop, StopLevel};
 use crate::driver::hosts::Hosts;
@@ -95,17 +97,23 @@ pub(crate) fn script_command(
     })
 }
 
+/// Reports that may wait for their hook: a hook that is slower than the intervals misses the others.
+const WAITING_MAX: u32 = 10;
+
 /// The script's state beside the workers.
 pub(super) struct ScriptSide {
-    program: Arc<Program>,
+    /// The program of the reports, and those of the other hosts.
+    programs: Vec<Arc<Program>>,
     reporter: Reporter,
     hooks: Hooks,
     /// Cuts the connections of that state.
     cut: Cut,
     threads: u32,
     interval_s: f64,
-    percentile: f64,
+    drain: Duration,
     is_open_loop: bool,
+    /// Requests without an answer.
+    waiting: u32,
     /// Counts at the end of the last interval, and at the beginning of the measured phase.
     last: Counts,
     first: Counts,
@@ -121,15 +129,17 @@ impl ScriptSide {
         let Some(program) = hosts.driver().script() else { return Ok(None) };
         let cut = Cut::default();
         let reporter = Reporter::start(Arc::clone(program), armed(&cut))?;
+        let programs = hosts.all().iter().filter_map(|host| host.driver.script().cloned());
         let mut side = Self {
-            program: Arc::clone(program),
+            programs: programs.collect(),
             reporter,
             hooks: Hooks::default(),
             cut,
             threads: settings.threads,
             interval_s: settings.interval.as_secs_f64(),
-            percentile: percentile(settings),
+            drain: settings.drain,
             is_open_loop: settings.pace.as_open().is_some(),
+            waiting: 0,
             last: Counts::default(),
             first: Counts::default(),
         };
@@ -144,45 +154,55 @@ impl ScriptSide {
         Ok(Some(side))
     }
 
-    /// Passes an event of the run on to the report hooks.
-    pub(super) fn follow(&mut self, event: &Event, stop: &Stop) {
+    /// Passes an event of the run on to the report hooks, without waiting for them.
+    pub(super) fn follow(&mut self, event: &Event) {
         match event {
             Event::PhaseStarts { phase: Phase::Measure, .. } => {
-                self.first = self.program.counts();
+                self.first = self.counts();
                 self.last = self.first;
             }
-            Event::Interval(progress) if progress.phase == Phase::Measure => self.interval(progress, stop),
+            Event::Interval(progress) if progress.phase == Phase::Measure => self.interval(progress),
             _ => {}
         }
     }
 
-    fn interval(&mut self, progress: &Progress, stop: &Stop) {
-        let counts = self.program.counts();
-        let before = std::mem::replace(&mut self.last, counts);
-        // The rest at the end of a phase is part of the whole, and no interval.
-        if !self.hooks.intermediate || progress.interval_s < 0.99 * self.interval_s {
+    fn interval(&mut self, progress: &Progress) {
+        if !self.hooks.intermediate {
             return;
         }
-        let latency_ns = progress.latency.quantile_ns(self.percentile / 100.0).unwrap_or(0);
+        let counts = self.counts();
+        let before = std::mem::replace(&mut self.last, counts);
+        while self.reporter.answered().is_some() {
+            self.waiting -= 1;
+        }
+        // The rest at the end of a phase is part of the whole, and no interval.
+        if progress.interval_s < 0.99 * self.interval_s || self.waiting >= WAITING_MAX {
+            return;
+        }
         let report = Report {
             threads: self.threads,
             interval_s: progress.interval_s,
             total_s: progress.t_s,
             events: (progress.achieved_per_s * progress.interval_s).round(),
             counts: difference(counts, before),
-            latency_pct_s: latency_ns as f64 * 1e-9,
+            latency_pct_s: self.percentile_s(&progress.latency),
             latency_s: None,
             queue: self.is_open_loop.then_some((progress.backlog, u64::from(self.threads))),
         };
-        self.call("report_intermediate", report, stop);
+        self.reporter.report("report_intermediate", report);
+        self.waiting += 1;
     }
 
     /// Calls the cumulative hook and `done`.
     pub(super) fn end(&mut self, record: &LoadRecord, stop: &Stop) {
+        let until = Instant::now() + self.drain;
+        if !self.settle(&|| stop.level() == StopLevel::Now || Instant::now() >= until) {
+            let text = format!("the hook report_intermediate does not return: waited {:?}", self.drain);
+            self.programs[0].fail(Failed { text, is_usage: false });
+            return self.cut.cut();
+        }
         if self.hooks.cumulative {
-            let latency = record.response.as_ref().unwrap_or(&record.service);
-            let latency = &latency.known;
-            let summary = latency.summary();
+            let latency = &record.response.as_ref().unwrap_or(&record.service).known;
             let seconds = |ns: f64| ns * 1e-9;
             let sum = |mean_ns: f64| seconds(mean_ns * latency.count() as f64);
             let report = Report {
@@ -190,31 +210,43 @@ impl ScriptSide {
                 interval_s: record.measured.as_secs_f64(),
                 total_s: record.measured.as_secs_f64(),
                 events: record.counts.done as f64,
-                counts: difference(self.program.counts(), self.first),
-                latency_pct_s: latency.quantile_ns(self.percentile / 100.0).unwrap_or(0) as f64 * 1e-9,
-                latency_s: summary.map(|s| {
+                counts: difference(self.counts(), self.first),
+                latency_pct_s: self.percentile_s(latency),
+                latency_s: latency.summary().map(|s| {
                     [seconds(s.min_ns as f64), seconds(s.max_ns as f64), seconds(s.mean_ns), sum(s.mean_ns)]
                 }),
                 queue: None,
             };
-            self.call("report_cumulative", report, stop);
+            self.reporter.report("report_cumulative", report);
+            self.waiting += 1;
         }
         self.reporter.done();
-        self.wait(stop);
-    }
-
-    fn call(&mut self, hook: &'static str, report: Report, stop: &Stop) {
-        self.reporter.report(hook, report);
-        self.wait(stop);
-    }
-
-    /// Waits for the script; a stop at once does not wait, and cuts its connections.
-    fn wait(&mut self, stop: &Stop) {
-        match self.reporter.answer(&|| stop.level() == StopLevel::Now) {
-            Some(Ok(_)) => {}
-            Some(Err(Failure { text, .. })) => self.program.fail(Failed { text, is_usage: false }),
-            None => self.cut.cut(),
+        self.waiting += 1;
+        if !self.settle(&|| stop.level() == StopLevel::Now) {
+            self.cut.cut();
         }
+    }
+
+    /// Counts of all hosts.
+    fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        self.programs.iter().for_each(|program| program.add_counts(&mut counts));
+        counts
+    }
+
+    fn percentile_s(&self, latency: &Histogram) -> f64 {
+        latency.quantile_ns(self.hooks.percentile / 100.0).unwrap_or(0) as f64 * 1e-9
+    }
+
+    /// Waits for all answers; false if `is_over` says so before. The script's thread reports its failures.
+    fn settle(&mut self, is_over: &dyn Fn() -> bool) -> bool {
+        while self.waiting > 0 {
+            if self.reporter.answer(is_over).is_none() {
+                return false;
+            }
+            self.waiting -= 1;
+        }
+        true
     }
 }
 
@@ -226,10 +258,4 @@ fn difference(after: Counts, before: Counts) -> Counts {
         errors: after.errors - before.errors,
         reconnects: after.reconnects - before.reconnects,
     }
-}
-
-/// The percentile that report hooks get.
-fn percentile(settings: &LoadSettings) -> f64 {
-    let given = settings.scripts.defines.iter().rev().find(|(name, _)| name == "percentile");
-    given.and_then(|(_, value)| value.parse().ok()).unwrap_or(95.0)
 }

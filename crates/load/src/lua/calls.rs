@@ -11,7 +11,7 @@ use crate::connection::{Failure, Idle};
 use crate::lua::bound::Bound;
 use crate::lua::context::{Context, Counter};
 use crate::lua::laws;
-use crate::lua::link::{Added, Link, ResultHead};
+use crate::lua::link::{Link, ResultHead};
 
 /// The state behind a script's functions, and the connections that the script owns. Boxed: Lua has its
 /// address.
@@ -264,10 +264,14 @@ unsafe extern "C" fn prepare(link: *mut Link, sql: *const c_char, length: usize)
     link.prepare(context, sql)
 }
 
-unsafe extern "C" fn close(link: *mut Link, number: i32) -> i32 {
-    // SAFETY: see above.
-    unsafe { &mut *link }.close_statement(number);
-    0
+/// The connection may be gone: at the end of a state, Lua frees it and its statements in any order.
+unsafe extern "C" fn close(calls: *mut Calls, link: *mut Link, number: i32) {
+    // SAFETY: see above; the connection is only used if it is still there.
+    unsafe {
+        if (*calls).links.contains(&link) {
+            (*link).close_statement(number);
+        }
+    }
 }
 
 unsafe extern "C" fn execute(
@@ -293,11 +297,7 @@ unsafe extern "C" fn bulk_init(link: *mut Link, sql: *const c_char, length: usiz
 unsafe extern "C" fn bulk_next(link: *mut Link, row: *const c_char, length: usize) -> i32 {
     // SAFETY: see above.
     let ((link, context), row) = unsafe { (parts_of(link), bytes_of(row, length)) };
-    match link.bulk_next(context, row) {
-        Added::Well => 0,
-        Added::Failed => 1,
-        Added::NotBegun => 2,
-    }
+    link.bulk_next(context, row) as i32
 }
 
 unsafe extern "C" fn bulk_done(link: *mut Link) -> i32 {

@@ -8,7 +8,7 @@ use std::thread;
 use crate::connection::{Cut, Failure, FailureClass};
 use crate::error::LoadError;
 use crate::lua::options::{Declared, usual};
-use crate::lua::program::Program;
+use crate::lua::program::{Failed, Program};
 use crate::lua::state::{Ended, NO_DRIVER, Report, ScriptError, Seat, State};
 
 /// Declarations of a script.
@@ -138,6 +138,8 @@ pub(crate) struct Reporter {
 pub(crate) struct Hooks {
     pub(crate) intermediate: bool,
     pub(crate) cumulative: bool,
+    /// Percentile of the latency that they get.
+    pub(crate) percentile: f64,
 }
 
 enum Ask {
@@ -167,7 +169,11 @@ impl Reporter {
                     Ask::Report(hook, report) => (state.report(hook, &report), false),
                     Ask::Done => (state.end_reports().and_then(|()| state.call_global("done", None)), true),
                 };
-                let answer = done.map(|()| Hooks::default()).map_err(|error| error.failure(&program));
+                let answer = done.map(|()| Hooks::default()).map_err(|error| {
+                    let failure = error.failure(&program);
+                    program.fail(Failed { text: failure.text.clone(), is_usage: false });
+                    failure
+                });
                 // There is no receiver any more if the run was left behind.
                 if told.send(answer).is_err() || is_last {
                     return;
@@ -195,6 +201,11 @@ impl Reporter {
         }
     }
 
+    /// The answer to a request, if it is there.
+    pub(crate) fn answered(&self) -> Option<Result<Hooks, Failure>> {
+        self.answers.try_recv().ok()
+    }
+
     /// Has a hook called.
     pub(crate) fn report(&self, hook: &'static str, report: Report) {
         let _ = self.asks.send(Ask::Report(hook, report));
@@ -216,6 +227,7 @@ fn begin_reports(program: &Program, seat: &Seat) -> Result<(State, Hooks), Scrip
     let hooks = Hooks {
         intermediate: state.is_hooked("report_intermediate")?,
         cumulative: state.is_hooked("report_cumulative")?,
+        percentile: state.percentile,
     };
     Ok((state, hooks))
 }

@@ -144,6 +144,8 @@ pub(crate) struct Context {
     pub(crate) is_prepared: bool,
     /// Statements are checked by the server, and not executed.
     pub(crate) is_dry: bool,
+    /// Number of statements that were only checked.
+    pub(crate) dry_statements: u32,
     /// Timer of the event in progress; null outside of events.
     pub(crate) laps: *mut Laps,
     /// Cuts of the open connections.

@@ -7,6 +7,7 @@ use std::sync::{Arc, PoisonError};
 use crate::connection::{Cut, Failure, FailureClass, Idle};
 use crate::lua::bound::{Bound, PARAMETERS_INLINE, with_parameters};
 use crate::lua::context::{Context, Counter, operation_of};
+use crate::lua::marks::pieces;
 use crate::lua::rows::Rows;
 use crate::lua::server::{Client, Refused, Value, Values};
 use crate::workload::statement::StatementText;
@@ -18,6 +19,9 @@ const BULK_BYTES_MAX: usize = 512 << 10;
 const NONE: i32 = 0;
 const IGNORABLE: i32 = 1;
 const FATAL: i32 = 2;
+
+/// A dry event that sends more statements than this waits for rows that never come.
+const DRY_STATEMENTS_MAX: u32 = 1_000;
 
 /// SQLSTATEs of MySQL and PostgreSQL for a table that does not exist.
 const TABLE_MISSING: [&[u8; 5]; 2] = [b"42S02", b"42P01"];
@@ -40,7 +44,7 @@ pub(crate) struct Link {
     values: Values,
     cells: Vec<Cell>,
     statements: Vec<Option<Statement>>,
-    bulk: Option<Bulk>,
+    bulk: Bulk,
     cut: Cut,
     state_text: [u8; 6],
     message: Vec<u8>,
@@ -80,18 +84,32 @@ enum Form {
     Unprepared,
 }
 
-/// An INSERT of several rows.
+/// An INSERT of several rows; its buffer stays for the next one.
+#[derive(Default)]
 struct Bulk {
-    sql: String,
+    sql: Vec<u8>,
+    /// Length of the text before the rows; 0 if none is begun.
     head: usize,
     operation: usize,
 }
 
-/// Outcome of adding a row to an INSERT.
+impl Bulk {
+    fn has_rows(&self) -> bool {
+        self.sql.len() > self.head
+    }
+
+    fn end(&mut self) {
+        self.sql.clear();
+        self.head = 0;
+    }
+}
+
+/// Outcome of adding a row to an INSERT; the prelude reads its number.
+#[derive(Clone, Copy)]
 pub(crate) enum Added {
-    Well,
-    Failed,
-    NotBegun,
+    Well = 0,
+    Failed = 1,
+    NotBegun = 2,
 }
 
 impl Link {
@@ -115,7 +133,7 @@ impl Link {
             values: Values::default(),
             cells: Vec::new(),
             statements: Vec::new(),
-            bulk: None,
+            bulk: Bulk::default(),
             cut,
             state_text: [0; 6],
             message: Vec::new(),
@@ -157,7 +175,8 @@ impl Link {
     pub(crate) fn disconnect(&mut self, context: &Context) -> bool {
         let was_open = self.client.take().is_some();
         forget(context, &self.cut);
-        (self.has_result, self.is_lost, self.bulk) = (false, false, None);
+        (self.has_result, self.is_lost) = (false, false);
+        self.bulk.end();
         was_open
     }
 
@@ -178,21 +197,13 @@ impl Link {
 
     /// Executes a statement; returns its result, or null if it has no rows or failed.
     pub(crate) fn query(&mut self, context: &mut Context, sql: &[u8]) -> *mut ResultHead {
-        let Ok(sql) = std::str::from_utf8(sql) else {
-            self.fail(context, Refused::unsendable("a statement is not UTF-8"));
-            return ptr::null_mut();
-        };
-        if !self.begins() {
+        if !self.begins(context) {
             return ptr::null_mut();
         }
         let Some(client) = &mut self.client else { return ptr::null_mut() };
-        if context.is_dry {
-            let outcome = check(&mut **client, sql);
-            return self.answered(context, outcome, None);
-        }
-        context.begin_statement();
-        let outcome = client.query(sql, &mut self.rows);
-        self.answered(context, outcome, Some(operation_of(sql)))
+        let outcome = ask(&mut **client, sql, &mut self.rows, context);
+        let operation = (!context.is_dry).then(|| operation_of(beginning(sql)));
+        self.answered(context, outcome, operation)
     }
 
     /// Prepares a statement; returns its number, or a negative one if that failed.
@@ -201,11 +212,11 @@ impl Link {
             self.fail(context, Refused::unsendable("a statement is not UTF-8"));
             return -1;
         };
-        if !self.begins() {
+        if !self.begins(context) {
             return -1;
         }
-        let text = StatementText::new(pieces(sql));
         let Some(client) = &mut self.client else { return -1 };
+        let text = StatementText::new(pieces(sql, client.quoting()));
         let form = if context.is_prepared {
             match client.prepare(&text) {
                 Ok(number) => Form::Prepared(number),
@@ -232,7 +243,7 @@ impl Link {
 
     /// Executes a prepared statement; returns its result, or null if it has no rows or failed.
     pub(crate) fn execute(&mut self, context: &mut Context, number: i32, bound: &[Bound]) -> *mut ResultHead {
-        if !self.begins() {
+        if !self.begins(context) {
             return ptr::null_mut();
         }
         let Self { client: Some(client), statements, rows, sql, .. } = self else { return ptr::null_mut() };
@@ -260,7 +271,7 @@ impl Link {
                 Form::Prepared(number) => client.execute(number, parameters, rows),
                 Form::Text | Form::Unprepared => {
                     statement.text.write_values(parameters, client.quoting(), sql);
-                    client.query(sql, rows)
+                    client.query(sql.as_bytes(), rows)
                 }
             }
         });
@@ -320,54 +331,52 @@ impl Link {
     }
 
     pub(crate) fn bulk_init(&mut self, context: &mut Context, sql: &[u8]) -> bool {
-        let Ok(sql) = std::str::from_utf8(sql) else {
-            self.fail(context, Refused::unsendable("a statement is not UTF-8"));
-            return false;
-        };
-        if !self.begins() {
+        if !self.begins(context) {
             return false;
         }
-        let (sql, operation) = (format!("{sql} "), operation_of(sql));
-        self.bulk = Some(Bulk { head: sql.len(), sql, operation });
+        let Bulk { sql: text, head, operation } = &mut self.bulk;
+        text.clear();
+        text.extend_from_slice(sql);
+        text.push(b' ');
+        (*head, *operation) = (text.len(), operation_of(beginning(sql)));
         true
     }
 
     pub(crate) fn bulk_next(&mut self, context: &mut Context, row: &[u8]) -> Added {
-        let Ok(row) = std::str::from_utf8(row) else {
-            self.fail(context, Refused::unsendable("a row is not UTF-8"));
-            return Added::Failed;
-        };
-        let Some(bulk) = &mut self.bulk else { return Added::NotBegun };
-        let is_full = bulk.sql.len() > bulk.head && bulk.sql.len() + row.len() >= BULK_BYTES_MAX;
-        if is_full && !self.send_bulk(context) {
+        if self.bulk.head == 0 {
+            return Added::NotBegun;
+        }
+        if self.bulk.has_rows()
+            && self.bulk.sql.len() + row.len() >= BULK_BYTES_MAX
+            && !self.send_bulk(context)
+        {
             return Added::Failed;
         }
-        let Some(bulk) = &mut self.bulk else { return Added::NotBegun };
-        if bulk.sql.len() > bulk.head {
-            bulk.sql.push(',');
+        if self.bulk.has_rows() {
+            self.bulk.sql.push(b',');
         }
-        bulk.sql.push_str(row);
+        self.bulk.sql.extend_from_slice(row);
         Added::Well
     }
 
     pub(crate) fn bulk_done(&mut self, context: &mut Context) -> bool {
         let is_well = self.send_bulk(context);
-        self.bulk = None;
+        self.bulk.end();
         is_well
     }
 
     fn send_bulk(&mut self, context: &mut Context) -> bool {
-        let Some(bulk) = self.bulk.as_ref().filter(|bulk| bulk.sql.len() > bulk.head) else { return true };
-        let operation = bulk.operation;
-        if !self.begins() {
+        if !self.bulk.has_rows() {
+            return true;
+        }
+        if !self.begins(context) {
             return false;
         }
-        let Self { client: Some(client), bulk: Some(bulk), rows, .. } = self else { return false };
-        context.begin_statement();
-        let outcome =
-            if context.is_dry { check(&mut **client, &bulk.sql) } else { client.query(&bulk.sql, rows) };
+        let Self { client: Some(client), bulk, rows, .. } = self else { return false };
+        let outcome = ask(&mut **client, &bulk.sql, rows, context);
         bulk.sql.truncate(bulk.head);
-        self.answered(context, outcome, Some(operation));
+        let operation = (!context.is_dry).then_some(bulk.operation);
+        self.answered(context, outcome, operation);
         self.error == NONE
     }
 
@@ -380,17 +389,31 @@ impl Link {
         let Some(client) = &mut self.client else { return };
         if client.may_be_in_transaction() {
             // If this fails, so will the next statement, and that failure is recorded.
-            let _ = client.query("ROLLBACK", &mut self.rows);
+            let _ = client.query(b"ROLLBACK", &mut self.rows);
         }
     }
 
-    /// Prepares for the next statement; false if there is no connection.
-    fn begins(&mut self) -> bool {
+    /// Prepares for the next statement; false if it cannot be sent.
+    fn begins(&mut self, context: &mut Context) -> bool {
         (self.sql_errno, self.sql_state, self.sql_errmsg) = (0, ptr::null(), ptr::null());
-        self.has_result = false;
-        let is_open = self.client.is_some() && !self.is_lost;
-        self.error = if is_open { NONE } else { FATAL };
-        is_open
+        (self.error, self.has_result) = (NONE, false);
+        if self.client.is_none() || self.is_lost {
+            self.error = FATAL;
+            if self.is_lost {
+                // The script has caught the error that told it.
+                let lost = || Failure::new(FailureClass::Connection, "the connection was lost");
+                context.failure.get_or_insert_with(lost);
+            }
+            return false;
+        }
+        if context.is_dry {
+            context.dry_statements += 1;
+            if context.dry_statements > DRY_STATEMENTS_MAX {
+                self.fail(context, Refused::unsendable("the event does not end without rows"));
+                return false;
+            }
+        }
+        true
     }
 
     fn answered(
@@ -451,6 +474,12 @@ impl Link {
 
 const _: () = assert!(PARAMETERS_INLINE >= 32, "a statement of the usual scripts allocates nothing");
 
+/// The beginning of a statement, as far as it is UTF-8: enough to know its operation.
+fn beginning(sql: &[u8]) -> &str {
+    let sql = &sql[..sql.len().min(1_024)];
+    sql.utf8_chunks().next().map_or("", |chunk| chunk.valid())
+}
+
 fn connect(context: &mut Context, cut: &Cut) -> Result<Box<dyn Client>, Failure> {
     let server = Arc::clone(context.server.as_ref().expect("a script has no driver without a server"));
     context.cuts.lock().unwrap_or_else(PoisonError::into_inner).push(cut.clone());
@@ -470,6 +499,15 @@ fn forget(context: &Context, cut: &Cut) {
     cuts.retain(|other| !Arc::ptr_eq(&other.is_cut(), &is_cut));
 }
 
+/// Sends a statement given as text; a dry one is only checked.
+fn ask(client: &mut dyn Client, sql: &[u8], rows: &mut Rows, context: &mut Context) -> Result<(), Refused> {
+    if context.is_dry {
+        return std::str::from_utf8(sql).map_or(Ok(()), |sql| check(client, sql));
+    }
+    context.begin_statement();
+    client.query(sql, rows)
+}
+
 /// Has the server check a statement without executing it.
 fn check(client: &mut dyn Client, sql: &str) -> Result<(), Refused> {
     match client.prepare(&StatementText::new(vec![sql.to_owned()])) {
@@ -482,35 +520,15 @@ fn check(client: &mut dyn Client, sql: &str) -> Result<(), Refused> {
     }
 }
 
-/// The texts around the question marks of a statement, except those in quotes.
-fn pieces(sql: &str) -> Vec<String> {
-    let (mut pieces, mut piece, mut quote) = (Vec::new(), String::new(), None);
-    for c in sql.chars() {
-        match (c, quote) {
-            ('?', None) => pieces.push(std::mem::take(&mut piece)),
-            ('\'' | '"' | '`', None) => {
-                quote = Some(c);
-                piece.push(c);
-            }
-            (c, Some(q)) if c == q => {
-                quote = None;
-                piece.push(c);
-            }
-            (c, _) => piece.push(c),
-        }
-    }
-    pieces.push(piece);
-    pieces
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_question_mark_is_a_parameter_unless_it_is_quoted() {
-        assert_eq!(pieces("SELECT ? FROM t WHERE a = ?"), ["SELECT ", " FROM t WHERE a = ", ""]);
-        assert_eq!(pieces("SELECT '?', `a?`, \"it''s ?\", ?"), ["SELECT '?', `a?`, \"it''s ?\", ", ""]);
-        assert_eq!(pieces(""), [""]);
+    fn the_beginning_of_a_statement_is_its_text_up_to_what_is_none() {
+        assert_eq!(beginning(b"INSERT \xff"), "INSERT ");
+        assert_eq!(beginning(b""), "");
+        assert_eq!(beginning("ä".repeat(600).as_bytes()).len(), 1_024);
+        assert_eq!(beginning(format!("a{}", "ä".repeat(600)).as_bytes()).len(), 1_023);
     }
 }

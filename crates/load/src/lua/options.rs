@@ -86,7 +86,8 @@ impl Kind {
     /// Value of an option that was not given and has no default.
     fn absent(self) -> OptionValue {
         match self {
-            Self::Switch => OptionValue::Switch(false),
+            // So it is in sysbench.
+            Self::Switch => OptionValue::Switch(true),
             Self::Whole | Self::Number | Self::Size => OptionValue::Number(0.0),
             Self::Text => OptionValue::Text(String::new()),
             Self::List => OptionValue::List(Vec::new()),
@@ -281,6 +282,16 @@ impl OptionValues {
         })
     }
 
+    /// Percentile of the latency that report hooks get.
+    pub(crate) fn percentile(&self) -> Result<f64, String> {
+        let percentile = self.number("percentile");
+        if (0.0..=100.0).contains(&percentile) {
+            Ok(percentile)
+        } else {
+            Err(format!("--percentile is {percentile}: expected 0 to 100"))
+        }
+    }
+
     pub(crate) fn ignored(&self) -> Ignored {
         let Some(OptionValue::List(list)) = self.get("mysql_ignore_errors") else {
             return Ignored::Numbers(Vec::new());
@@ -340,6 +351,12 @@ mod tests {
         {
             assert!(of(name, value).is_err(), "{name} {value}");
         }
+        let percentile = |text: &str| {
+            let given = [("percentile".to_owned(), text.to_owned())];
+            OptionValues::of(&usual(), &given).unwrap().percentile()
+        };
+        assert_eq!((percentile("99"), percentile("0")), (Ok(99.0), Ok(0.0)));
+        assert!(percentile("101").is_err() && percentile("-1").is_err());
         let given = [("mysql_ignore_errors".to_owned(), "1213, 1062".to_owned())];
         let values = OptionValues::of(&usual(), &given).unwrap();
         assert_eq!(values.ignored(), Ignored::Numbers(vec![1213, 1062]));

@@ -33,6 +33,7 @@ typedef struct {
   double real;
   char text[?];
 } bakeoff_parameter;
+typedef struct { int32_t number; } bakeoff_statement;
 ]]
 
 context = ffi.cast("void *", context)
@@ -138,7 +139,7 @@ local next_result = call("next_result", "bakeoff_result *(*)(bakeoff_connection 
 local fetch = call("fetch", "int (*)(bakeoff_result *)")
 local free_result = call("free_result", "int (*)(bakeoff_result *)")
 local prepare = call("prepare", "int32_t (*)(bakeoff_connection *, const char *, size_t)")
-local close = call("close", "int (*)(bakeoff_connection *, int32_t)")
+local close = call("close", "void (*)(void *, bakeoff_connection *, int32_t)")
 local execute = call("execute",
    "bakeoff_result *(*)(bakeoff_connection *, int32_t, bakeoff_parameter **, size_t)")
 local bulk_init = call("bulk_init", "int (*)(bakeoff_connection *, const char *, size_t)")
@@ -180,6 +181,7 @@ function Parameter:set_rand_str(form)
 end
 
 local new_parameter = ffi.metatype("bakeoff_parameter", Parameter)
+local new_handle = ffi.typeof("bakeoff_statement")
 
 local Statement = {}
 Statement.__index = Statement
@@ -218,7 +220,15 @@ function Statement:next_result()
    return connection:check_error(rs, "<prepared statement>")
 end
 
-function Statement:close() return close(self.connection, self.number) end
+-- The number of a closed statement may be that of another one.
+function Statement:close()
+   if self.number >= 0 then
+      ffi.gc(self.handle, nil)
+      close(context, self.connection, self.number)
+      self.number = -1
+   end
+   return 0
+end
 
 local Result = {}
 Result.__index = Result
@@ -250,10 +260,20 @@ ffi.metatype("bakeoff_result", Result)
 
 local Connection = {}
 
--- The place of an error is that of the caller's caller: the script.
+-- The place in the script: that of the first function outside of this file, or of a `pcall(con.query, ...)`.
+local function place()
+   local level, at = 2, nil
+   repeat
+      level = level + 1
+      at = debug.getinfo(level, "Sl")
+   until at == nil or at.source ~= "=bakeoff"
+   if at and at.currentline < 0 and level == 3 then at = debug.getinfo(4, "Sl") end
+   return at and at.currentline > 0 and string.format("%s:%d: ", at.short_src, at.currentline) or ""
+end
+
 function Connection:check_error(rs, text)
    if rs ~= nil or self.error == 0 then return rs end
-   if self.sql_state == nil or self.sql_errmsg == nil then error("SQL API error", 3) end
+   if self.sql_state == nil or self.sql_errmsg == nil then error(place() .. "SQL API error", 0) end
    local description = {
       connection = self,
       query = text,
@@ -266,12 +286,11 @@ function Connection:check_error(rs, text)
       (type(ignores) == "function" and ignores(description))
    then
       description.errcode = sysbench.error.RESTART_EVENT
-      local at = debug.getinfo(2, "Sl")
-      description.place = at and string.format("%s:%d: ", at.short_src, at.currentline) or ""
-      error(description, 3)
+      description.place = place()
+      error(description, 0)
    end
-   error(string.format("SQL error, errno = %d, state = '%s': %s", description.sql_errno,
-      description.sql_state, description.sql_errmsg), 2)
+   error(string.format("%sSQL error, errno = %d, state = '%s': %s", place(), description.sql_errno,
+      description.sql_state, description.sql_errmsg), 0)
 end
 
 function Connection:query(text)
@@ -300,7 +319,9 @@ function Connection:prepare(text)
       self:check_error(nil, text)
       return nil
    end
-   return setmetatable({ connection = self, number = number, count = 0 }, Statement)
+   -- A statement that the script forgets is closed with its handle.
+   local handle = ffi.gc(new_handle(number), function(handle) close(context, self, handle.number) end)
+   return setmetatable({ connection = self, number = number, handle = handle, count = 0 }, Statement)
 end
 
 function Connection:bulk_insert_init(text)
@@ -370,6 +391,7 @@ do
       sb_rand_special = sb_rand_special, sb_rand_pareto = sb_rand_pareto, sb_rand_zipfian = sb_rand_zipfian,
       sb_rand_unique = sb_rand_uniq, sb_rand_uniform_double = sysbench.rand.uniform_double,
       sb_rand_uniform_uint64 = sysbench.rand.uniform_uint64,
+      sb_more_events = coroutine.yield, sb_event_start = function() end, sb_event_stop = function() end,
    }
    ffi.C = setmetatable({}, {
       __index = function(_, name) return own[name] or program[name] end,
@@ -502,7 +524,7 @@ local function declared()
       end
       assert(kind ~= nil, "cannot determine type for option " .. name)
       options[#options + 1] =
-         { name = name, text = tostring(text), kind = kind, default = default_text(default), validate = definition[4] }
+         { name = name, text = tostring(text), kind = kind, default = default_text(default) }
    end
    table.sort(options, function(a, b) return a.name < b.name end)
    return options
@@ -573,8 +595,40 @@ local OVER, STOP, RESTART, FAILED = 0, 1, 2, 3
 
 local calls = { declared = declared, restart = restart, close = close_list }
 
+-- A script may have its own loop over the events. It is a coroutine, which waits when it asks for the next event.
+local loop
+
+-- Returns whether it went well, and the error or whether the loop has ended.
+local function continue_loop(answer)
+   local is_well, problem = coroutine.resume(loop, answer)
+   if is_well then return true, coroutine.status(loop) == "dead" end
+   if type(problem) ~= "table" then problem = debug.traceback(loop, tostring(problem)) end
+   loop = nil
+   return false, problem
+end
+
+local function event_of_loop(thread_run, thread)
+   if loop == nil then
+      loop = coroutine.create(thread_run)
+      local is_well, outcome = continue_loop(thread)
+      if not is_well or outcome then return is_well, outcome end
+   end
+   return continue_loop(true)
+end
+
+local function end_loop()
+   if loop == nil or coroutine.status(loop) == "dead" then return nil end
+   local is_well, problem = continue_loop(false)
+   return not is_well and problem or nil
+end
+
 function calls.event(thread)
-   local is_well, outcome = xpcall(event, with_place, thread)
+   local thread_run, is_well, outcome = rawget(_G, "thread_run"), nil, nil
+   if thread_run then
+      is_well, outcome = event_of_loop(thread_run, thread)
+   else
+      is_well, outcome = xpcall(event, with_place, thread)
+   end
    if is_well then return outcome and STOP or OVER end
    if type(outcome) == "table" and outcome.errcode == sysbench.error.RESTART_EVENT then
       restarted = outcome
@@ -584,6 +638,8 @@ function calls.event(thread)
 end
 
 function calls.call(name, ...)
+   local problem = name == "thread_done" and end_loop()
+   if problem then return text_of(problem) end
    local of = _G[name]
    if of == nil then return nil end
    local is_well, problem = xpcall(of, with_place, ...)
@@ -612,6 +668,7 @@ end
 function calls.command_kind(name)
    if cmdline.command_parallel(name) then return "parallel" end
    if cmdline.command_defined(name) then return "serial" end
+   if name == "help" and type(cmdline.options) == "table" then return "function" end
    local is_usual = name == "prepare" or name == "cleanup" or name == "help"
    if is_usual and type(_G[name]) == "function" then return "function" end
    return nil
@@ -620,7 +677,12 @@ end
 function calls.command(name)
    local run = function()
       if cmdline.command_defined(name) then return cmdline.call_command(name) end
-      _G[name]()
+      if _G[name] == nil then
+         print(facts.script:match("[^/]*$") .. " options:")
+         cmdline.print_test_options()
+      else
+         _G[name]()
+      end
       return true
    end
    local is_well, outcome = xpcall(run, with_place)
@@ -643,6 +705,8 @@ end
 function calls.hooked(name) return type(sysbench.hooks[name]) == "function" end
 
 function calls.hook(name, stat)
+   -- In sysbench, another state has this hook, and a list of its own.
+   if name == "report_cumulative" then close_list() end
    local is_well, problem = xpcall(sysbench.hooks[name], with_place, stat)
    return not is_well and text_of(problem) or nil
 end

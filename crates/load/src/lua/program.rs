@@ -150,13 +150,11 @@ impl Program {
         counters
     }
 
-    /// Counts of all states.
-    pub(crate) fn counts(&self) -> Counts {
-        let mut counts = Counts::default();
+    /// Adds the counts of all states.
+    pub(crate) fn add_counts(&self, counts: &mut Counts) {
         for counters in &*self.counters.lock().unwrap_or_else(PoisonError::into_inner) {
-            counters.add_to(&mut counts);
+            counters.add_to(counts);
         }
-        counts
     }
 
     /// Records that the script itself has failed; the first failure is reported.
@@ -171,7 +169,10 @@ impl Program {
 
     /// Words of the command line, as sysbench would have them.
     pub(crate) fn words(&self) -> Vec<String> {
-        let options = self.given.iter().map(|(name, value)| format!("--{name}={value}"));
+        let options = self.given.iter().map(|(name, value)| match value.as_str() {
+            "" => format!("--{name}"),
+            value => format!("--{name}={value}"),
+        });
         options.chain([self.name.clone()]).chain(self.command.clone()).collect()
     }
 

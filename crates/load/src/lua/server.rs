@@ -19,7 +19,7 @@ pub(crate) trait Server: Send + Sync {
 /// A connection of a script. Stores each answer whole, as scripts may read it in any order.
 pub(crate) trait Client {
     /// Executes a statement given as text.
-    fn query(&mut self, sql: &str, rows: &mut Rows) -> Result<(), Refused>;
+    fn query(&mut self, sql: &[u8], rows: &mut Rows) -> Result<(), Refused>;
 
     /// Prepares a statement and returns its number.
     fn prepare(&mut self, statement: &StatementText) -> Result<usize, Refused>;

@@ -3,11 +3,12 @@
 use std::ptr;
 use std::sync::{Arc, Mutex};
 
-use mlua::{Function, LightUserData, Lua, LuaOptions, StdLib, Table, Value};
+use mlua::{Function, LightUserData, Lua, Table, Value};
 
 use crate::connection::{Cut, Failure, FailureClass};
 use crate::lua::calls::{ADDRESSES, Calls};
 use crate::lua::context::{Context, Counts};
+use crate::lua::machine::Machine;
 use crate::lua::options::{Declared, Kind, OptionValue, OptionValues, usual};
 use crate::lua::program::{Failed, Output, Program};
 
@@ -20,12 +21,14 @@ const VERSION: &str = "1.0.20";
 const SQL_ERRORS: [&str; 3] = ["SQL error, errno = ", "SQL API error", "connection creation failed"];
 
 /// A Lua state with the script loaded.
-// The order matters: the functions and Lua are dropped before the connections that Lua owns lose their
-// context.
+// The order matters: functions are dropped before Lua, and Lua before the connections that it owns lose
+// their context.
 pub(crate) struct State {
-    pub(crate) event: Function,
+    event: Function,
     interface: Table,
-    lua: Lua,
+    machine: Machine,
+    /// Percentile of the latency that report hooks get.
+    pub(crate) percentile: f64,
     pub(crate) calls: Box<Calls>,
 }
 
@@ -100,6 +103,7 @@ impl State {
         }
         let mut state = state;
         state.calls.context.laws = values.laws().map_err(ScriptError::Options)?;
+        state.percentile = values.percentile().map_err(ScriptError::Options)?;
         state.calls.context.ignored = values.ignored();
         state.set_options(&values).map_err(of_lua)?;
         Ok(state)
@@ -120,6 +124,7 @@ impl State {
             counters: program.counters(),
             is_prepared: program.is_prepared,
             is_dry: false,
+            dry_statements: 0,
             laps: ptr::null_mut(),
             cuts: Arc::clone(&seat.cuts),
             failure: None,
@@ -127,13 +132,10 @@ impl State {
             text: Vec::new(),
         });
         let address = LightUserData((&raw mut *calls).cast());
-        // Rust code is never called back, so no panic has to be caught; LuaJIT compiles its own `pcall`.
-        let options = LuaOptions::new().catch_rust_panics(false);
-        // SAFETY: the user's script may do what the user may do; it may also call C.
-        let lua = unsafe { Lua::unsafe_new_with(StdLib::ALL, options) };
-        let interface = interface(&lua, program, seat, address).map_err(of_lua)?;
+        let machine = Machine::new();
+        let interface = interface(machine.lua(), program, seat, address).map_err(of_lua)?;
         let event = interface.get("event").map_err(of_lua)?;
-        let mut state = Self { event, interface, lua, calls };
+        let mut state = Self { event, interface, machine, percentile: 0.0, calls };
         let outcome = state.load_text(program);
         Ok((state, outcome))
     }
@@ -168,7 +170,7 @@ impl State {
     }
 
     fn set_options(&self, values: &OptionValues) -> mlua::Result<()> {
-        let table = self.lua.create_table()?;
+        let table = self.machine.lua().create_table()?;
         for (name, value) in &values.0 {
             match value {
                 OptionValue::Switch(is_on) => table.set(name.as_str(), *is_on)?,
@@ -253,7 +255,7 @@ impl State {
     }
 
     fn report_table(&self, report: &Report) -> mlua::Result<Table> {
-        let table = self.lua.create_table()?;
+        let table = self.machine.lua().create_table()?;
         table.set("threads_running", report.threads)?;
         table.set("time_interval", report.interval_s)?;
         table.set("time_total", report.total_s)?;

@@ -3,5 +3,5 @@
 mod data;
 mod template;
 
-pub(crate) use self::data::Data;
+pub(crate) use self::data::{Data, text_of};
 pub(crate) use self::template::{Part, Template, around, is_template};

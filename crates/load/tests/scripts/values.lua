@@ -67,6 +67,12 @@ local function parameters()
    same(texts[1], "a'b\\c?", "a text with quotes")
    same(texts[2], "nil", "NULL")
    select:close()
+   local next = con:prepare("SELECT 7")
+   -- The number of the closed statement is now that of the next one.
+   select:close()
+   same(pcall(select.execute, select), false, "a closed statement")
+   same(next:execute():fetch_row()[1], "7", "the statement after it")
+   next:close()
    local many, marks, values = {}, {}, {}
    for i = 1, 100 do marks[i] = "?" end
    -- In a list, the server knows the type of each.
@@ -90,6 +96,9 @@ local function long_values()
    con:bulk_insert_done()
    same(con:query_row("SELECT COUNT(DISTINCT a) FROM w"), "5000", "rows of a long insert")
    con:query("DROP TABLE w")
+   if is_mysql then
+      same(con:query_row("SELECT HEX(_binary'\xfe\xff')"), "FEFF", "a statement that is not UTF-8")
+   end
 end
 
 local function errors()
@@ -97,6 +106,16 @@ local function errors()
    same(is_well, false, "a refused statement")
    same(problem:match("SQL error, errno = %d+, state = '42[SP]0[12]'") ~= nil, true, problem)
    same(con.sql_errno, is_mysql and 1146 or 0, "errno")
+   for _, ask in ipairs({
+      function () con:query("SELECT * FROM missing_table") end,
+      function () con:query_row("SELECT * FROM missing_table") end,
+      function () con:prepare("SELECT * FROM missing_table") end,
+      function () con:bulk_insert_init("INSERT INTO missing_table VALUES") con:bulk_insert_next("(1)") con:bulk_insert_done() end,
+   }) do
+      local place = debug.getinfo(ask, "S")
+      local text = select(2, pcall(ask))
+      same(text:match("own%.lua:(%d+): SQL"), tostring(place.linedefined), "the line of an error: " .. text)
+   end
    is_well, problem = pcall(con.prepare, con, "SELECT * FROM missing_table")
    same(is_well, false, "a statement that cannot be prepared")
    same(problem:match("SQL API error") ~= nil, true, problem)

@@ -4,11 +4,11 @@
 //!
 //! `memtier_benchmark --help` and its man page.
 
-use super::draft::{Draft, Given, encoded, literal, seconds, times};
+use super::address::{self, path_of, query};
+use super::draft::{Draft, Given, literal, seconds, times};
 use super::error::LikeError;
-use super::options::{Spec, Style, scan, specs};
+use super::options::{Item, Spec, Style, scan, specs};
 use super::shell::Said;
-use super::sysbench::{path_of, query};
 use super::translation::RemarkKind;
 
 const OPTIONS: &[Spec] = specs! {
@@ -148,7 +148,8 @@ fn target(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
         }
     }
     if let Some(uri) = given.value("uri") {
-        draft.target(uri.to_owned());
+        let query = query(&parameters);
+        draft.target(format!("{uri}{}", if uri.contains('?') { query.replacen('?', "&", 1) } else { query }));
         return Ok(());
     }
     let is_redis = scheme.starts_with("redis");
@@ -163,15 +164,12 @@ fn target(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
         return Ok(());
     }
     // memtier's port is that of Redis for both.
-    let port =
-        given.read("port", "a port", |text| text.parse().ok().filter(|n: &u16| *n > 0))?.unwrap_or(6379);
-    let host = given.value("server").unwrap_or("localhost");
-    let host = if host.contains(':') { format!("[{host}]") } else { encoded(host) };
-    let login = match given.value("authenticate").map(|text| (text, text.split_once(':'))) {
-        Some((_, Some((user, password)))) => format!("{}:{}@", encoded(user), encoded(password)),
-        Some((password, None)) => format!(":{}@", encoded(password)),
-        None => String::new(),
-    };
+    let port = given.value("port").map_or(Ok(6379), |text| address::port(draft, text))?;
+    let host = address::host(given.value("server").unwrap_or("localhost"));
+    let login = given.value("authenticate").map_or_else(String::new, |text| match text.split_once(':') {
+        Some((user, password)) => address::login(Some(user), Some(password)),
+        None => address::login(None, Some(text)),
+    });
     let db = db.map(|db| format!("/{db}")).unwrap_or_default();
     draft.target(format!("{scheme}://{login}{host}:{port}{db}{}", query(&parameters)));
     Ok(())
@@ -273,8 +271,7 @@ fn commands(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
         (given.whole("key-minimum")?.unwrap_or(0), given.whole("key-maximum")?.unwrap_or(10_000_000));
     let bytes = given.whole("data-size")?.unwrap_or(32);
     let prefix = given.value("key-prefix").unwrap_or("memtier-");
-    let mut ratios = given.all("command-ratio");
-    for (command, written) in given.all("command") {
+    for (command, written, weight) in weighted(given) {
         if command.contains("__monitor") {
             draft.missing(written, "bakeoff does not read the output of MONITOR");
         }
@@ -288,7 +285,6 @@ fn commands(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
             }
         }
         let data = "x".repeat(usize::try_from(bytes.min(4_096)).unwrap_or(0));
-        let weight = ratios.next().map_or("1", |(weight, _)| weight);
         draft.put("command", format!("{}@{weight}", command.replace("__data__", &data)));
     }
     if given.all("command-key-pattern").any(|(pattern, _)| pattern != "R") {
@@ -296,6 +292,25 @@ fn commands(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
         given.remark(draft, RemarkKind::Missing, &["command-key-pattern"], text);
     }
     Ok(())
+}
+
+/// Commands, their written forms, and the ratio that follows each.
+fn weighted<'a>(given: &Given<'a>) -> Vec<(&'a str, &'a str, &'a str)> {
+    let mut commands = Vec::new();
+    for item in given.items() {
+        match item {
+            Item::Option { name: "command", written, value } => {
+                commands.push((value.as_str(), written.as_str(), "1"));
+            }
+            Item::Option { name: "command-ratio", value, .. } => {
+                if let Some((_, _, weight)) = commands.last_mut() {
+                    *weight = value;
+                }
+            }
+            _ => {}
+        }
+    }
+    commands
 }
 
 fn pace(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {

@@ -6,11 +6,11 @@
 
 use std::time::Duration;
 
+use super::address::{self, path_of, query};
 use super::draft::{Draft, Given, encoded, seconds, times};
 use super::error::LikeError;
 use super::options::{Spec, Style, scan, specs};
 use super::shell::Said;
-use super::sysbench::{path_of, query};
 use super::translation::RemarkKind;
 
 const OPTIONS: &[Spec] = specs! {
@@ -39,6 +39,18 @@ const LEFT_OUT: &[&str] = &[
     "exit-on-abort",
     "debug",
     "continue-on-error",
+];
+
+/// Options of `pgbench -i`.
+const OF_INIT: &[&str] = &[
+    "fillfactor",
+    "init-steps",
+    "tablespace",
+    "index-tablespace",
+    "partitions",
+    "partition-method",
+    "foreign-keys",
+    "unlogged-tables",
 ];
 
 /// Translates the words after `pgbench`.
@@ -95,15 +107,7 @@ fn rest(given: &Given<'_>, draft: &mut Draft) {
     );
     given.remark(draft, RemarkKind::Missing, &["connect"], "connections last for the whole load");
     given.remark(draft, RemarkKind::Missing, &["vacuum-all"], "run VACUUM before the load");
-    let init =
-        ["fillfactor", "init-steps", "tablespace", "index-tablespace", "partitions", "partition-method"];
-    given.remark(draft, RemarkKind::LeftOut, &init, "it concerns `pgbench -i` only");
-    given.remark(
-        draft,
-        RemarkKind::LeftOut,
-        &["foreign-keys", "unlogged-tables"],
-        "it concerns `pgbench -i` only",
-    );
+    given.remark(draft, RemarkKind::LeftOut, OF_INIT, "it concerns `pgbench -i` only");
     if !given.has("no-vacuum") && !given.has("file") {
         draft.differs(
             "VACUUM",
@@ -135,8 +139,8 @@ fn target(said: &Said, given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeE
     let host = of("host", "host", "PGHOST").filter(|host| !host.is_empty());
     let user = of("user", "username", "PGUSER");
     let port = of("port", "port", "PGPORT");
-    if let Some(port) = port.as_ref().filter(|port| !port.parse().is_ok_and(|n: u16| n > 0)) {
-        return Err(draft.malformed(format!("port `{port}`: expected a number from 1 to 65535")));
+    if let Some(port) = &port {
+        address::port(draft, port)?;
     }
     let database = pair("dbname").or(name.filter(|_| pairs.is_empty())).map(str::to_owned);
     let database =
@@ -151,14 +155,9 @@ fn target(said: &Said, given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeE
         draft.differs("user", "without a user or database, libpq takes the name of the user of the system");
     }
     let host = host.unwrap_or_else(|| "/var/run/postgresql".to_owned());
-    let host = if host.contains(':') { format!("[{host}]") } else { encoded(&host) };
+    let host = address::host(&host);
     let port = port.map(|port| format!(":{port}")).unwrap_or_default();
-    let login = match (user, password) {
-        (Some(user), Some(password)) => format!("{}:{}@", encoded(&user), encoded(&password)),
-        (Some(user), None) => format!("{}@", encoded(&user)),
-        (None, Some(password)) => format!(":{}@", encoded(&password)),
-        (None, None) => String::new(),
-    };
+    let login = address::login(user.as_deref(), password.as_deref());
     let parameters: Vec<String> = ["sslmode", "sslrootcert", "sslcert", "sslkey"]
         .iter()
         .filter_map(|name| Some(format!("{name}={}", path_of(pair(name)?))))
@@ -256,42 +255,59 @@ fn seed(given: &Given<'_>, draft: &mut Draft) {
 /// Prefix of the names of pgbench's scripts.
 const BUILTIN: &str = "builtin-";
 
-/// pgbench's scripts by name, in the words of its manual.
+/// Parts of pgbench's scripts, in the words of its manual.
+macro_rules! part {
+    (draw_account) => {
+        "\\set aid random(1, 100000 * :scale)\n"
+    };
+    (draw_others) => {
+        "\\set bid random(1, 1 * :scale)
+\\set tid random(1, 10 * :scale)
+\\set delta random(-5000, 5000)\n"
+    };
+    (read) => {
+        "SELECT abalance FROM pgbench_accounts WHERE aid = :aid;\n"
+    };
+    (change) => {
+        "UPDATE pgbench_accounts SET abalance = abalance + :delta WHERE aid = :aid;\n"
+    };
+    (change_others) => {
+        "UPDATE pgbench_tellers SET tbalance = tbalance + :delta WHERE tid = :tid;
+UPDATE pgbench_branches SET bbalance = bbalance + :delta WHERE bid = :bid;\n"
+    };
+    (write) => {
+        "INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) VALUES (:tid, :bid, :aid, :delta, CURRENT_TIMESTAMP);\n"
+    };
+}
+
+/// pgbench's scripts by name.
 const SCRIPTS: [(&str, &str); 3] = [
     (
         "tpcb-like",
-        "\\set aid random(1, 100000 * :scale)
-\\set bid random(1, 1 * :scale)
-\\set tid random(1, 10 * :scale)
-\\set delta random(-5000, 5000)
-BEGIN;
-UPDATE pgbench_accounts SET abalance = abalance + :delta WHERE aid = :aid;
-SELECT abalance FROM pgbench_accounts WHERE aid = :aid;
-UPDATE pgbench_tellers SET tbalance = tbalance + :delta WHERE tid = :tid;
-UPDATE pgbench_branches SET bbalance = bbalance + :delta WHERE bid = :bid;
-INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) VALUES (:tid, :bid, :aid, :delta, CURRENT_TIMESTAMP);
-END;
-",
+        concat!(
+            part!(draw_account),
+            part!(draw_others),
+            "BEGIN;\n",
+            part!(change),
+            part!(read),
+            part!(change_others),
+            part!(write),
+            "END;\n"
+        ),
     ),
     (
         "simple-update",
-        "\\set aid random(1, 100000 * :scale)
-\\set bid random(1, 1 * :scale)
-\\set tid random(1, 10 * :scale)
-\\set delta random(-5000, 5000)
-BEGIN;
-UPDATE pgbench_accounts SET abalance = abalance + :delta WHERE aid = :aid;
-SELECT abalance FROM pgbench_accounts WHERE aid = :aid;
-INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) VALUES (:tid, :bid, :aid, :delta, CURRENT_TIMESTAMP);
-END;
-",
+        concat!(
+            part!(draw_account),
+            part!(draw_others),
+            "BEGIN;\n",
+            part!(change),
+            part!(read),
+            part!(write),
+            "END;\n"
+        ),
     ),
-    (
-        "select-only",
-        "\\set aid random(1, 100000 * :scale)
-SELECT abalance FROM pgbench_accounts WHERE aid = :aid;
-",
-    ),
+    ("select-only", concat!(part!(draw_account), part!(read))),
 ];
 
 /// Text of one of pgbench's scripts, by `builtin-NAME`.

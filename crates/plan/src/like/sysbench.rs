@@ -6,9 +6,7 @@
 
 mod target;
 
-pub(super) use self::target::{path_of, query};
-
-use record::load::settings;
+use record::load::{Workload, settings};
 
 use super::draft::{Draft, Given, rate, seconds};
 use super::error::LikeError;
@@ -24,26 +22,15 @@ enum Test<'a> {
     Script(&'a str),
 }
 
-/// Names of sysbench's tests, and the workload of the same meaning.
-const TESTS: [(&str, &str); 17] = [
-    ("oltp_read_write", "oltp-read-write"),
-    ("oltp_read_only", "oltp-read-only"),
-    ("oltp_write_only", "oltp-write-only"),
-    ("oltp_point_select", "oltp-point-select"),
-    ("oltp_insert", "oltp-insert"),
-    ("oltp_delete", "oltp-delete"),
-    ("oltp_update_index", "oltp-update-index"),
-    ("oltp_update_non_index", "oltp-update-non-index"),
-    ("bulk_insert", "bulk-insert"),
-    ("select_random_points", "select-random-points"),
-    ("select_random_ranges", "select-random-ranges"),
-    // Versions 0.4 and 0.5.
+/// Tests of versions before 1.0, and the workload of the same meaning. Since 1.0, names are those of workloads.
+const OLD_TESTS: [(&str, &str); 7] = [
     ("oltp", "oltp-read-write"),
     ("oltp_simple", "oltp-point-select"),
     ("select", "oltp-point-select"),
     ("insert", "oltp-insert"),
     ("delete", "oltp-delete"),
     ("update_index", "oltp-update-index"),
+    ("update_non_index", "oltp-update-non-index"),
 ];
 
 /// Options of versions before 1.0, and their names since.
@@ -67,26 +54,124 @@ const OLD_NAMES: [(&str, &str); 17] = [
     ("oltp_dist_type", "rand_type"),
 ];
 
-/// Options that concern only what sysbench prints, or how it runs its own threads.
-const LEFT_OUT: &[&str] = &[
-    "percentile",
-    "histogram",
-    "verbosity",
-    "debug",
-    "report_checkpoints",
-    "thread_stack_size",
-    "thread_init_timeout",
-    "luajit_cmd",
-    "db_debug",
-    "mysql_debug",
-    "validate",
-    "rand_init",
-    "init_rng",
-    "rand_spec_iter",
-    "rand_seq",
-    "oltp_test_mode",
-    "help",
+/// Use of an option.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    /// The server, the rate, the length, the threads.
+    Load,
+    /// The data set and its transactions; a script reads it.
+    Data,
+    /// What sysbench prints; a script may read it.
+    Report,
+    /// What sysbench prints, or how it runs its own threads.
+    Own,
+}
+
+/// The options that this module knows; others are those of a script.
+const OPTIONS: [(Use, &[&str]); 4] = [
+    (
+        Use::Load,
+        &[
+            "test",
+            "threads",
+            "time",
+            "events",
+            "rate",
+            "report_interval",
+            "warmup_time",
+            "forced_shutdown",
+            "db_driver",
+            "db_ps_mode",
+            "rand_seed",
+            "tx_rate",
+            "tx_jitter",
+            "config_file",
+            "mysql_host",
+            "mysql_port",
+            "mysql_socket",
+            "mysql_user",
+            "mysql_password",
+            "mysql_db",
+            "mysql_ssl",
+            "mysql_ssl_ca",
+            "mysql_ssl_cert",
+            "mysql_ssl_key",
+            "mysql_ssl_cipher",
+            "mysql_compression",
+            "mysql_dry_run",
+            "pgsql_host",
+            "pgsql_port",
+            "pgsql_user",
+            "pgsql_password",
+            "pgsql_db",
+            "pgsql_sslmode",
+            "pgsql_sslcert",
+            "pgsql_sslkey",
+            "pgsql_sslrootcert",
+        ],
+    ),
+    (
+        Use::Data,
+        &[
+            "rand_type",
+            "rand_spec_pct",
+            "rand_spec_res",
+            "rand_pareto_h",
+            "rand_zipfian_exp",
+            "table_size",
+            "tables",
+            "point_selects",
+            "range_size",
+            "range_selects",
+            "simple_ranges",
+            "sum_ranges",
+            "order_ranges",
+            "distinct_ranges",
+            "index_updates",
+            "non_index_updates",
+            "delete_inserts",
+            "skip_trx",
+            "secondary",
+            "create_secondary",
+            "auto_inc",
+            "mysql_storage_engine",
+            "mysql_table_engine",
+            "create_table_options",
+            "pgsql_variant",
+            "reconnect",
+            "random_points",
+            "number_of_ranges",
+            "delta",
+            "oltp_read_only",
+            "mysql_ignore_errors",
+        ],
+    ),
+    (Use::Report, &["percentile", "verbosity", "db_debug", "rand_spec_iter"]),
+    (
+        Use::Own,
+        &[
+            "histogram",
+            "debug",
+            "report_checkpoints",
+            "thread_stack_size",
+            "thread_init_timeout",
+            "luajit_cmd",
+            "mysql_debug",
+            "mysql_engine_trx",
+            "validate",
+            "rand_init",
+            "init_rng",
+            "rand_seq",
+            "oltp_test_mode",
+            "help",
+        ],
+    ),
 ];
+
+/// Names of the options of one use.
+fn names(of: Use) -> &'static [&'static str] {
+    OPTIONS.iter().find(|(other, _)| *other == of).map(|(_, names)| *names).unwrap_or_default()
+}
 
 /// Translates the words after `sysbench`.
 pub(super) fn translate(said: &Said, draft: &mut Draft) -> Result<(), LikeError> {
@@ -132,100 +217,11 @@ fn item(word: &str) -> Item {
     let (name, value) = bare.split_once('=').unwrap_or((bare, "on"));
     let name = name.replace('-', "_");
     let name = OLD_NAMES.iter().find(|(old, _)| *old == name).map_or(name.as_str(), |(_, new)| new);
-    match NAMES.iter().find(|known| **known == name) {
+    match OPTIONS.iter().flat_map(|(_, names)| *names).find(|known| **known == name) {
         Some(name) => Item::Option { name, written: word.to_owned(), value: value.to_owned() },
         None => Item::Unknown(word.to_owned()),
     }
 }
-
-/// Options that this module translates or explains; others are those of a script.
-const NAMES: &[&str] = &[
-    "test",
-    "threads",
-    "time",
-    "events",
-    "rate",
-    "report_interval",
-    "warmup_time",
-    "forced_shutdown",
-    "db_driver",
-    "db_ps_mode",
-    "rand_type",
-    "rand_seed",
-    "rand_spec_pct",
-    "rand_spec_res",
-    "rand_pareto_h",
-    "rand_zipfian_exp",
-    "table_size",
-    "tables",
-    "point_selects",
-    "range_size",
-    "range_selects",
-    "simple_ranges",
-    "sum_ranges",
-    "order_ranges",
-    "distinct_ranges",
-    "index_updates",
-    "non_index_updates",
-    "delete_inserts",
-    "skip_trx",
-    "secondary",
-    "create_secondary",
-    "auto_inc",
-    "mysql_storage_engine",
-    "create_table_options",
-    "reconnect",
-    "mysql_host",
-    "mysql_port",
-    "mysql_socket",
-    "mysql_user",
-    "mysql_password",
-    "mysql_db",
-    "mysql_ssl",
-    "mysql_ssl_ca",
-    "mysql_ssl_cert",
-    "mysql_ssl_key",
-    "mysql_ssl_cipher",
-    "mysql_compression",
-    "mysql_ignore_errors",
-    "mysql_dry_run",
-    "mysql_table_engine",
-    "mysql_engine_trx",
-    "pgsql_host",
-    "pgsql_port",
-    "pgsql_user",
-    "pgsql_password",
-    "pgsql_db",
-    "pgsql_sslmode",
-    "pgsql_sslcert",
-    "pgsql_sslkey",
-    "pgsql_sslrootcert",
-    "pgsql_variant",
-    "random_points",
-    "number_of_ranges",
-    "delta",
-    "tx_rate",
-    "tx_jitter",
-    "config_file",
-    "oltp_read_only",
-    "percentile",
-    "histogram",
-    "verbosity",
-    "debug",
-    "report_checkpoints",
-    "thread_stack_size",
-    "thread_init_timeout",
-    "luajit_cmd",
-    "db_debug",
-    "mysql_debug",
-    "validate",
-    "rand_init",
-    "init_rng",
-    "rand_spec_iter",
-    "rand_seq",
-    "oltp_test_mode",
-    "help",
-];
 
 /// The meaning of a test's name.
 fn known(test: &str) -> Result<Test<'_>, LikeError> {
@@ -244,12 +240,18 @@ fn known(test: &str) -> Result<Test<'_>, LikeError> {
             "`bakeoff scale -- COMMAND` runs copies of any command and finds when the machine is full",
         )),
         "fileio" if is_bundled => Err(not_a_load("`bakeoff dder` reads a file with blocks of every size")),
-        _ => match TESTS.iter().find(|(known, _)| is_bundled && *known == name) {
-            Some((_, workload)) => Ok(Test::Workload(workload)),
-            None if name == "update_non_index" && is_bundled => Ok(Test::Workload("oltp-update-non-index")),
-            None => Ok(Test::Script(test)),
-        },
+        _ if is_bundled => Ok(workload(name).map_or(Test::Script(test), Test::Workload)),
+        _ => Ok(Test::Script(test)),
     }
+}
+
+/// The workload of a bundled test.
+fn workload(name: &str) -> Option<&'static str> {
+    if let Some((_, workload)) = OLD_TESTS.iter().find(|(old, _)| *old == name) {
+        return Some(workload);
+    }
+    let is_known = ["oltp_", "select_random_", "bulk_insert"].iter().any(|begin| name.starts_with(begin));
+    is_known.then(|| Workload::from_word(&name.replace('_', "-"))).flatten().map(Workload::word)
 }
 
 /// The workload, which `--oltp-read-only` changes in versions before 1.0.
@@ -303,7 +305,7 @@ fn pace(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
         &["forced_shutdown"],
         "--drain bounds the wait for events in flight",
     );
-    given.remark(draft, RemarkKind::LeftOut, LEFT_OUT, "");
+    given.remark(draft, RemarkKind::LeftOut, names(Use::Own), "");
     given.remark(draft, RemarkKind::Missing, &["config_file"], "write its options out");
     given.remark(
         draft,
@@ -311,14 +313,9 @@ fn pace(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
         &["mysql_dry_run"],
         "the target `null:` measures the client alone",
     );
-    if given.value("reconnect").is_some_and(|n| n != "0") {
-        given.remark(draft, RemarkKind::Missing, &["reconnect"], "connections last for the whole load");
-    }
     if given.value("mysql_ignore_errors") == Some("all") {
         draft.put("max-errors", "100%");
     }
-    let text = "bakeoff retries transient errors, and counts all others instead of ending";
-    given.remark(draft, RemarkKind::Differs, &["mysql_ignore_errors"], text);
     Ok(())
 }
 
@@ -376,6 +373,12 @@ fn dataset(given: &Given<'_>, draft: &mut Draft, command: &str) -> Result<(), Li
 }
 
 fn transaction(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
+    given.remark(draft, RemarkKind::LeftOut, names(Use::Report), "");
+    if given.value("reconnect").is_some_and(|n| n != "0") {
+        given.remark(draft, RemarkKind::Missing, &["reconnect"], "connections last for the whole load");
+    }
+    let text = "bakeoff retries transient errors, and counts all others instead of ending";
+    given.remark(draft, RemarkKind::Differs, &["mysql_ignore_errors"], text);
     for (option, ours) in [
         ("point_selects", "point-selects"),
         ("range_size", "range-size"),
@@ -431,26 +434,8 @@ fn ranges(given: &Given<'_>, draft: &mut Draft) {
     }
 }
 
-/// Passes the options that bakeoff does not have to the script.
+/// Passes the options that the load does not have to the script.
 fn of_script(given: &Given<'_>, draft: &mut Draft) {
-    // The script declares these; sysbench's own are translated above.
-    const OF_PACE: &[&str] = &[
-        "test",
-        "threads",
-        "time",
-        "events",
-        "rate",
-        "tx_rate",
-        "tx_jitter",
-        "report_interval",
-        "warmup_time",
-        "rand_seed",
-        "db_driver",
-        "db_ps_mode",
-        "reconnect",
-        "config_file",
-        "forced_shutdown",
-    ];
     for item in given.items() {
         match item {
             Item::Unknown(written) => match written.strip_prefix("--") {
@@ -458,10 +443,7 @@ fn of_script(given: &Given<'_>, draft: &mut Draft) {
                 None => draft.missing(written, "bakeoff does not know this option"),
             },
             Item::Option { name, written, .. }
-                if !OF_PACE.contains(name)
-                    && !LEFT_OUT.contains(name)
-                    && !name.starts_with("mysql_")
-                    && !name.starts_with("pgsql_") =>
+                if names(Use::Data).contains(name) || names(Use::Report).contains(name) =>
             {
                 draft.script_option(written.trim_start_matches('-'));
             }

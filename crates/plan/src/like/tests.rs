@@ -82,6 +82,7 @@ fn a_part_that_changes_the_load_is_missing_and_one_that_is_printed_only_is_left_
         ("sysbench oltp_read_only --range_selects=off run", true),
         ("sysbench oltp_insert --reconnect=0 run", true),
         ("sysbench oltp_insert --reconnect=10 run", false),
+        ("sysbench own.lua --reconnect=10 run", true),
         ("sysbench oltp_insert --unheard-of=1 run", false),
         ("memtier_benchmark --cluster-mode", false),
         ("memtier_benchmark --key-pattern=S:R --ratio=0:1", true),
@@ -111,6 +112,10 @@ fn numbers_of_events_and_rates_are_those_of_all_connections() {
     has("memtier_benchmark -c 5 -t 2 -n 30", "--events 300");
     has("memtier_benchmark -c 5 -t 2 --rate-limiting=7", "--rate 70");
     has("memtier_benchmark", "--connections 200 --threads 4");
+    has(
+        "memtier_benchmark --command 'PING' --command 'GET a' --command-ratio=3",
+        "--command PING@1 --command 'GET a@3'",
+    );
     has("wrk -c 10 -t 3 http://h/", "--connections 9 --threads 3");
     has("hey -c 5 -q 3 http://h/", "--rate 15");
     has("hey -n 204 -c 10 http://h/", "--events 200");
@@ -119,6 +124,17 @@ fn numbers_of_events_and_rates_are_those_of_all_connections() {
     has("sysbench oltp_insert --events=100 run", "--time 10s --events 100 --warmup 0s");
     has("sysbench oltp_insert --events=100 --time=0 run", "--threads 1 --events 100");
     has("sysbench --test=oltp --max-requests=100 run", "--threads 1 --events 100");
+}
+
+#[test]
+fn a_script_gets_the_options_that_it_reads() {
+    let options = "--mysql-user=a --mysql_storage_engine=rocksdb --pgsql-variant=redshift --reconnect=5 \
+                   --mysql-ignore-errors=1062 --percentile=99 --tables=4 --own=1 --histogram --rand-type=gaussian";
+    let typed = translate(&format!("sysbench own.lua {options} run")).unwrap().typed();
+    let passed: Vec<&str> = typed.split(' ').filter(|word| word.contains('=')).collect();
+    let expected = "--mysql_storage_engine=rocksdb --pgsql-variant=redshift --reconnect=5 \
+                    --mysql-ignore-errors=1062 --percentile=99 --tables=4 --own=1 --rand-type=gaussian";
+    assert_eq!(passed.join(" "), expected);
 }
 
 #[test]

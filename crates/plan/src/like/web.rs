@@ -16,7 +16,8 @@ pub(super) use self::wrk::translate as wrk;
 
 use std::time::Duration;
 
-use super::draft::{Draft, Given, encoded, literal};
+use super::address;
+use super::draft::{Draft, Given, literal};
 use super::error::LikeError;
 
 /// Text about answers that send the client elsewhere.
@@ -36,10 +37,10 @@ fn target(draft: &mut Draft, url: Option<&str>, login: Option<&str>) -> Result<(
     if authority.is_empty() {
         return Err(draft.malformed(format!("{url}: the URL has no host")));
     }
-    let login = match login.map(|text| text.split_once(':').unwrap_or((text, ""))) {
-        Some((user, password)) => format!("{}:{}@", encoded(user), encoded(password)),
-        None => String::new(),
-    };
+    let login = login.map_or_else(String::new, |text| {
+        let (user, password) = text.split_once(':').unwrap_or((text, ""));
+        address::login(Some(user), Some(password))
+    });
     let slash = if path.starts_with('/') { "" } else { "/" };
     draft.target(format!("{scheme}://{login}{authority}{slash}{}", literal(path)));
     Ok(())

@@ -92,7 +92,7 @@ impl LoadKeys {
                 prepared: cell.of(self.prepared.as_ref()),
             },
             scripts: ScriptSettings {
-                files: self.script.iter().map(script_file).collect(),
+                files: self.scripts(),
                 defines: cell.some(self.define.as_ref()).unwrap_or_default(),
             },
             kv: self.kv(&cell),
@@ -168,6 +168,17 @@ impl LoadKeys {
         }
     }
 
+    fn scripts(&self) -> Vec<ScriptFile> {
+        match (&self.script, self.script_path()) {
+            (_, Some(path)) if self.script_files.is_empty() => vec![script_file(path)],
+            (_, Some(_)) => self.script_files.clone(),
+            (Some(Located { value: text, .. }), None) => {
+                vec![ScriptFile { text: text.clone(), ..script_file("script") }]
+            }
+            (None, None) => Vec::new(),
+        }
+    }
+
     fn oltp_mix(&self, cell: &Cell<'_>) -> OltpMix {
         OltpMix {
             range_selects: cell.of(self.range_selects.as_ref()),
@@ -225,6 +236,7 @@ impl LoadKeys {
     }
 }
 
-fn script_file(text: &Located<String>) -> ScriptFile {
-    ScriptFile { name: "script".to_owned(), weight: 1, text: text.value.clone() }
+/// A script in Lua that was not read yet.
+pub(super) fn script_file(path: &str) -> ScriptFile {
+    ScriptFile { name: path.to_owned(), weight: 1, text: String::new() }
 }

@@ -28,7 +28,12 @@ impl LoadKeys {
         self.rate.as_ref()?;
         let scratch = "/scratch";
         let target = self.target_of(levels, Path::new(scratch), 1);
-        let violation = rules::violation(&target, |name| self.position_of(name).is_some())
+        // A script in Lua may do without a server.
+        let needs_none = self.script_path().is_some() && target.scheme() == "null";
+        let is_given = |name: &str| {
+            !(needs_none && matches!(name, "script" | "define")) && self.position_of(name).is_some()
+        };
+        let violation = rules::violation(&target, is_given)
             .or_else(|| self.loop_options(&Cell { levels, scratch }, None).resolved(ANY_PHASES.time).err())
             .or_else(|| self.settings(levels, Path::new(scratch), &ANY_PHASES).violation())?;
         let key = |name: &str| format!("`{name}`");

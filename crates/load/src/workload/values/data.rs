@@ -18,12 +18,12 @@ use crate::schedule::random::Random;
 const FILE_BYTES_MAX: u64 = 1 << 30;
 
 /// Reads a file; it may be a pipe or a device, with a size that is unknown until the end.
-fn text_of(file: &str, bytes_max: u64) -> Result<String, String> {
+pub(crate) fn text_of(file: &str, bytes_max: u64) -> Result<String, String> {
     let mut text = String::new();
     let read = File::open(file).and_then(|opened| opened.take(bytes_max + 1).read_to_string(&mut text));
     match read {
         Ok(bytes) if bytes as u64 > bytes_max => {
-            Err(format!("{file} has more than {bytes_max} bytes, the most that a file of data may have"))
+            Err(format!("{file} has more than {bytes_max} bytes, the most that such a file may have"))
         }
         Ok(_) => Ok(text),
         Err(e) => Err(format!("cannot read {file}: {e}")),

@@ -1,5 +1,6 @@
 //! The target of a sysbench command line.
 
+use crate::like::address::{self, path_of, query};
 use crate::like::draft::{Draft, Given, encoded};
 use crate::like::error::LikeError;
 use crate::like::translation::RemarkKind;
@@ -53,7 +54,7 @@ fn mysql(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
     let hosts = hosts(host.unwrap_or("localhost"), given.value("mysql_port"), draft)?;
     let login = login(given, "mysql_user", "mysql_password");
     let database = encoded(given.value("mysql_db").unwrap_or("sbtest"));
-    draft.target(format!("mysql://{login}@{hosts}/{database}{}", query(&parameters)));
+    draft.target(format!("mysql://{login}{hosts}/{database}{}", query(&parameters)));
     Ok(())
 }
 
@@ -74,7 +75,7 @@ fn pgsql(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
     let hosts = hosts(host, given.value("pgsql_port"), draft)?;
     let login = login(given, "pgsql_user", "pgsql_password");
     let database = encoded(given.value("pgsql_db").unwrap_or("sbtest"));
-    draft.target(format!("postgres://{login}@{hosts}/{database}{}", query(&parameters)));
+    draft.target(format!("postgres://{login}{hosts}/{database}{}", query(&parameters)));
     Ok(())
 }
 
@@ -82,14 +83,12 @@ fn pgsql(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
 fn hosts(hosts: &str, ports: Option<&str>, draft: &Draft) -> Result<String, LikeError> {
     let hosts: Vec<&str> = hosts.split(',').filter(|host| !host.is_empty()).collect();
     let ports: Vec<&str> = ports.map_or_else(Vec::new, |ports| ports.split(',').collect());
-    let wrong = |text: &str| draft.malformed(format!("port `{text}`: expected a number from 1 to 65535"));
-    if let Some(port) = ports.iter().find(|port| !port.parse().is_ok_and(|n: u16| n > 0)) {
-        return Err(wrong(port));
+    for port in &ports {
+        address::port(draft, port)?;
     }
     let port_of = |index: usize| ports.get(index).or(ports.last()).map(|port| format!(":{port}"));
     let host = |(index, host): (usize, &&str)| {
-        let host = if host.contains(':') { format!("[{host}]") } else { encoded(host) };
-        format!("{host}{}", port_of(index).unwrap_or_default())
+        format!("{}{}", address::host(host), port_of(index).unwrap_or_default())
     };
     // Several ports at one host are several servers.
     let repeated: Vec<&str> = if hosts.len() == 1 { vec![hosts[0]; ports.len().max(1)] } else { hosts };
@@ -97,19 +96,6 @@ fn hosts(hosts: &str, ports: Option<&str>, draft: &Draft) -> Result<String, Like
 }
 
 fn login(given: &Given<'_>, user: &str, password: &str) -> String {
-    let user = encoded(given.value(user).unwrap_or("sbtest"));
-    match given.value(password).filter(|password| !password.is_empty()) {
-        Some(password) => format!("{user}:{}", encoded(password)),
-        None => user,
-    }
-}
-
-/// Path in a URL: only the characters that separate parameters are encoded.
-pub(in crate::like) fn path_of(path: &str) -> String {
-    path.split('/').map(encoded).collect::<Vec<_>>().join("/")
-}
-
-/// Query of a URL.
-pub(in crate::like) fn query(parameters: &[String]) -> String {
-    if parameters.is_empty() { String::new() } else { format!("?{}", parameters.join("&")) }
+    let password = given.value(password).filter(|password| !password.is_empty());
+    address::login(Some(given.value(user).unwrap_or("sbtest")), password)
 }

@@ -41,7 +41,6 @@ const LEFT_OUT: &[&str] = &[
 const MISSING: &[&str] = &[
     "burst-delay",
     "burst-rate",
-    "body-path-lines",
     "F",
     "Z",
     "aws-session",

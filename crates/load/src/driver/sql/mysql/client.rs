@@ -114,7 +114,7 @@ fn refused(broken: Broken) -> Refused {
 }
 
 impl Client for MysqlClient {
-    fn query(&mut self, sql: &str, rows: &mut Rows) -> Result<(), Refused> {
+    fn query(&mut self, sql: &[u8], rows: &mut Rows) -> Result<(), Refused> {
         codec::write_query(sql, &mut self.request);
         self.exchange(None, rows)
     }

@@ -109,7 +109,7 @@ fn unsendable(_: codec::TooLong) -> Refused {
 }
 
 impl Client for PostgresClient {
-    fn query(&mut self, sql: &str, rows: &mut Rows) -> Result<(), Refused> {
+    fn query(&mut self, sql: &[u8], rows: &mut Rows) -> Result<(), Refused> {
         codec::write_query(sql, &mut self.request).map_err(unsendable)?;
         self.exchange(0, rows)
     }

@@ -20,9 +20,9 @@ const REQUEST_BYTES_MAX: usize = i32::MAX as usize;
 pub(super) struct TooLong;
 
 /// Writes a query request with a statement's text.
-pub(super) fn write_query(sql: &str, out: &mut Vec<u8>) -> Result<(), TooLong> {
+pub(super) fn write_query(sql: impl AsRef<[u8]>, out: &mut Vec<u8>) -> Result<(), TooLong> {
     out.clear();
-    message(b'Q', out, |out| write_text(sql, out))
+    message(b'Q', out, |out| write_text(sql.as_ref(), out))
 }
 
 /// Writes a request that prepares and describes statement `number`.
@@ -30,7 +30,7 @@ pub(super) fn write_prepare(number: usize, sql: &str, out: &mut Vec<u8>) -> Resu
     out.clear();
     message(b'P', out, |out| {
         write_name(number, out);
-        write_text(sql, out);
+        write_text(sql.as_bytes(), out);
         // The server infers the types of the parameters.
         out.extend_from_slice(&[0, 0]);
     })?;
@@ -96,8 +96,8 @@ fn write_name(number: usize, out: &mut Vec<u8>) {
     let _ = write!(out, "s{number}\0");
 }
 
-fn write_text(text: &str, out: &mut Vec<u8>) {
-    out.extend_from_slice(text.as_bytes());
+fn write_text(text: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(text);
     out.push(0);
 }
 

@@ -1,0 +1,77 @@
+//! Scripts in Lua that a plan names.
+
+use record::load::ScriptFile;
+
+use crate::error::LoadError;
+#[cfg(feature = "lua")]
+use crate::lua::commands::{Declarations, declarations};
+use crate::workload::values::text_of;
+
+/// Length limit of a script.
+const SCRIPT_BYTES_MAX: u64 = 8 << 20;
+
+/// A script in Lua with its modules and options.
+#[derive(Debug)]
+pub struct LuaScript {
+    files: Vec<ScriptFile>,
+    #[cfg(feature = "lua")]
+    declarations: Declarations,
+}
+
+impl LuaScript {
+    /// Reads a script, and runs its body without a server to find its options and modules.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, is not Lua, or its body fails; or this build runs no scripts in Lua.
+    #[cfg(feature = "lua")]
+    pub fn read(path: &str) -> Result<Self, LoadError> {
+        let script = file(path, 1)?;
+        let declarations = declarations(path, &script.text, Some("run"))?;
+        let modules = declarations.modules.iter().map(|module| file(module, 0));
+        let files = std::iter::once(Ok(script)).chain(modules).collect::<Result<_, _>>()?;
+        Ok(Self { files, declarations })
+    }
+
+    /// Without Lua, no script is read.
+    ///
+    /// # Errors
+    ///
+    /// Always.
+    #[cfg(not(feature = "lua"))]
+    pub fn read(path: &str) -> Result<Self, LoadError> {
+        let ScriptFile { name, .. } = file(path, 1)?;
+        let text = format!("{name}: {}", crate::driver::sql::without_lua().text);
+        Err(LoadError::ScriptText { text })
+    }
+
+    /// Checks that the script has these options, and that their values have the right type.
+    ///
+    /// # Errors
+    ///
+    /// The first option that is wrong.
+    #[cfg_attr(not(feature = "lua"), expect(clippy::unused_self, reason = "without Lua there is none"))]
+    pub fn check(&self, given: &[(String, String)]) -> Result<(), LoadError> {
+        #[cfg(feature = "lua")]
+        for (name, value) in given {
+            let Declarations { options, usual, .. } = &self.declarations;
+            let option = options.iter().chain(usual).find(|option| option.is_named(name));
+            let missing = || format!("{} has no option `{name}`", self.files[0].name);
+            let checked = option.ok_or_else(missing).and_then(|option| option.check(value));
+            checked.map_err(|text| LoadError::ScriptText { text })?;
+        }
+        #[cfg(not(feature = "lua"))]
+        let _ = given;
+        Ok(())
+    }
+
+    /// The script, and then its modules.
+    pub fn into_files(self) -> Vec<ScriptFile> {
+        self.files
+    }
+}
+
+fn file(path: &str, weight: u32) -> Result<ScriptFile, LoadError> {
+    let text = text_of(path, SCRIPT_BYTES_MAX).map_err(|text| LoadError::ScriptText { text })?;
+    Ok(ScriptFile { name: path.to_owned(), weight, text })
+}
