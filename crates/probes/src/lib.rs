@@ -23,6 +23,7 @@ pub mod hog;
 mod kernel_memory;
 #[cfg(feature = "bpf")]
 mod kernel_symbols;
+pub mod instructions;
 pub mod limits;
 pub mod locks;
 pub mod memory;

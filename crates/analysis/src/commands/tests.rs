@@ -14,6 +14,7 @@ pub(super) fn comparison(phase: Phase, times: &[Vec<f64>]) -> Comparison {
         user_s: time_s / 2.0,
         system_s: 0.0,
         events_s: Err(Missing::because("not measured")),
+        instructions: Err(Missing::because("not measured")),
         memory: Peak::Bytes(1e6),
         minor_faults: 100,
         major_faults: 1,

@@ -147,6 +147,28 @@ fn too_few_cycles_or_values_have_no_answer() {
     assert_eq!(cycles(&one_time, 0.01).n, 1);
 }
 
+#[test]
+fn the_unit_of_the_values_changes_nothing() {
+    for seed in 0..3 {
+        let mut points = red(seed, 1_000, 0.5);
+        if seed > 0 {
+            wave(&mut points, 7_200.0, 1.0);
+        }
+        let known = cycles(&points, 0.01);
+        for unit in [1e-300, 1e-200, 1e-13, 1e200, 1e300] {
+            let scaled: Vec<(f64, f64)> = points.iter().map(|p| (p.0, p.1 * unit)).collect();
+            let found = cycles(&scaled, 0.01);
+            let sizes = |of: &Cycles| -> Vec<(f64, f64)> {
+                of.cycles.iter().map(|c| ((c.period_s * 1e3).round(), (c.p * 1e9).round())).collect()
+            };
+            assert_eq!(sizes(&found), sizes(&known), "{seed}: in units of {unit}");
+            for (one, other) in found.cycles.iter().zip(&known.cycles) {
+                assert!((one.amplitude / unit / other.amplitude - 1.0).abs() < 1e-6, "{one:?}");
+            }
+        }
+    }
+}
+
 /// An hour of daylight saving from `change_s` on.
 fn offset(change_s: f64) -> impl Fn(f64) -> f64 {
     move |t| if t < change_s { 3_600.0 } else { 7_200.0 }

@@ -65,7 +65,26 @@ fn runs_in_sequence_are_named_and_interleaved_ones_are_not() {
         sides(&both, 0, RULES, &[]).caveats
     };
     assert!(of(1).is_empty(), "{:?}", of(1));
-    assert!(of(100)[0].contains("one side after the other"));
+    assert!(of(100)[0].starts_with("All runs of b and of a were measured one side after the other"));
+    // One run of the other side in between does not make them alternate.
+    assert!(of(8)[0].starts_with("Most runs"), "{:?}", of(8));
+    assert!(of(4).is_empty(), "{:?}", of(4));
+}
+
+#[test]
+fn a_condition_of_one_side_alone_is_named() {
+    let with = |name: &str, conditions: &[&str], from: u64| {
+        let of = |condition: &&str| {
+            let condition = (*condition).to_owned();
+            let all = side(name, &[1.0, 1.1, 0.9, 1.0], (from, 2)).observations.into_iter();
+            all.map(move |o| Observation { condition: condition.clone(), ..o })
+        };
+        let observations = conditions.iter().flat_map(of).collect();
+        Side { name: name.to_owned(), observations, ..Side::default() }
+    };
+    let found = sides(&[with("old", &["x=1", "x=2"], 0), with("new", &["x=1", "x=3", "x=4"], 1)], 0, RULES, &[]);
+    assert_eq!(found.pairs.len(), 1);
+    assert_eq!(found.caveats, ["Only new has x=3 and 1 more: not compared.", "Only old has x=2: not compared."]);
 }
 
 #[test]

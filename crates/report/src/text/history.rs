@@ -7,7 +7,9 @@ use record::run::RunId;
 
 use super::table::{Align, Table};
 use super::{Style, Tint, ending, labelled, paragraph, tinted};
-use crate::number::{change as as_change, change_interval, date_time, named_value, p_value};
+use crate::number::{
+    change as as_change, change_interval, date_time, named_value, p_value, share, significant,
+};
 use crate::words::plural;
 
 /// Metrics without a value, with the reason and the number of runs.
@@ -20,6 +22,7 @@ const SUSPECTS_MAX: usize = 6;
 
 /// Writes each history with its changes, and the newest change as last line.
 ///
+/// - `alpha`: probability of a false change that each series was allowed.
 /// - `name`: short name of a run.
 ///
 /// # Errors
@@ -29,6 +32,7 @@ pub fn history(
     out: &mut dyn Write,
     histories: &[History],
     left_out: Left<'_>,
+    alpha: f64,
     name: &dyn Fn(RunId) -> String,
     style: Style,
 ) -> io::Result<()> {
@@ -43,7 +47,25 @@ pub fn history(
     for (metric, why, runs) in left_out {
         paragraph(out, &format!("{metric} of {} is left out: {why}.", plural(*runs, "run")), 2, style)?;
     }
+    if let Some(by_chance) = by_chance(histories, alpha) {
+        paragraph(out, &by_chance, 2, style)?;
+    }
     ending::answer(out, &history_answer(histories, name), style)
+}
+
+/// Number of tested series from which chance is mentioned.
+const MANY: usize = 10;
+
+/// Number of series that noise alone would give a change.
+fn by_chance(histories: &[History], alpha: f64) -> Option<String> {
+    let tested = histories.iter().filter(|history| history.untested < history.points.len()).count();
+    (tested >= MANY).then(|| {
+        format!(
+            "{tested} series were tested, each at {}: noise alone gives about {} of them a change.",
+            share(alpha),
+            significant(tested as f64 * alpha)
+        )
+    })
 }
 
 fn overview(histories: &[History]) -> Table {

@@ -35,7 +35,7 @@ use std::io::{self, Write};
 use record::printable::printable;
 
 pub use aa::aa;
-pub use bakeoff::{bakeoff, comparisons};
+pub use bakeoff::{answer as bakeoff_answer, bakeoff, comparisons};
 pub use block_io::{IoHistogram, IoView, io_interval};
 pub use command::command;
 pub(crate) use commands::pair_sentence;
