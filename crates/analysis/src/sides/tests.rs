@@ -27,6 +27,15 @@ fn the_difference_of_two_samples_is_that_of_welch() {
     assert!((welch.p_beyond(0.0) - 0.031_747_063_462_738_6).abs() < 1e-9, "{}", welch.p_beyond(0.0));
     let (low, high) = welch.interval(0.05);
     assert!((low - 0.033_886_352_686_525_234).abs() < 1e-9 && (high - 0.584_780_313_980_141_5).abs() < 1e-9);
+    // `ttest_ind(a - 0.05, b, equal_var=False)`, the same with `alternative="greater"`, and statsmodels 0.15:
+    // `ttost_ind(a, b, -0.6, 0.6, usevar="unequal")`.
+    assert!((welch.p_beyond(0.05) - 0.061_995_048_548_090_22).abs() < 1e-9, "{}", welch.p_beyond(0.05));
+    assert!((welch.p_over(0.05) - 0.030_997_524_274_045_11).abs() < 1e-9, "{}", welch.p_over(0.05));
+    assert!((welch.p_within(0.6) - 0.020_389_631_798_406_78).abs() < 1e-9, "{}", welch.p_within(0.6));
+    // numpy: `median(subtract.outer(a, b))`.
+    let member = Member { metric: Metric::Time, log_ratios: a.clone(), against: Some(b.clone()), refused: None };
+    let center = judge(&[member], RULES)[0].estimate.clone().unwrap().hodges_lehmann.ln();
+    assert!((center - 0.28).abs() < 1e-12, "{center}");
     let back = Paired::independent(&b, &a).unwrap();
     assert!((back.mean() + welch.mean()).abs() < 1e-15 && (back.df() - welch.df()).abs() < 1e-12);
 }
