@@ -112,6 +112,20 @@ fn a_bound_of_memory_is_not_a_value() {
     assert_eq!(larger(Peak::AtMost(4e6), known), Peak::AtMost(4e6));
 }
 
+/// `testdata/rounds.py` computes the numbers with scipy.
+#[test]
+fn the_number_of_rounds_is_that_of_scipys_distributions() {
+    let pilot = |log_ratios: &[f64]| -> Comparison {
+        let times: Vec<Vec<f64>> = log_ratios.iter().map(|d| vec![0.1, 0.1 * d.exp()]).collect();
+        comparison(Phase::Pilot, &times)
+    };
+    let noisy = [0.05, 0.02, 0.08, -0.01, 0.06, 0.03, 0.09, 0.04];
+    assert_eq!(rounds_to_measure(&pilot(&noisy), 2_000), 104);
+    // The three plausible means take 218, 300 (as many as fit) and 63 rounds.
+    let close: Vec<f64> = (0..8).map(|i| -(0.01 * f64::from(i % 3)).ln_1p()).collect();
+    assert_eq!(rounds_to_measure(&pilot(&close), 300), 300);
+}
+
 #[test]
 fn a_clear_difference_takes_few_rounds_and_a_close_one_all_that_fit() {
     let planned = |ratio: f64| rounds_to_measure(&comparison(Phase::Pilot, &rounds(8, ratio)), 300);

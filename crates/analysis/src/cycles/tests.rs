@@ -275,6 +275,29 @@ fn powers_and_probabilities_are_those_of_astropy() {
 }
 
 #[test]
+fn spectra_and_waves_are_those_of_numpy() {
+    let points = known();
+    let mean = points.iter().map(|p| p.1).sum::<f64>() / 40.0;
+    // abs(numpy.fft.fft(y - mean, 256))**2 / 40, at 3, 37 and 120.
+    let even: Vec<f64> = points.iter().map(|p| p.1 - mean).collect();
+    let powers = power::of_even(&even, Background { ar1: 0.0, variance: 1.0 });
+    near(powers.step, 1.0 / 256.0);
+    for (k, power) in
+        [(3, 0.028_275_197_615_834_59), (37, 8.890_200_131_116_86), (120, 0.003_295_439_890_573_782)]
+    {
+        near(powers.ratios[k - 1], power);
+    }
+    // 2.5 * (1 - 0.6**2) / abs(1 - 0.6 * exp(-2j * pi * f))**2
+    let background = Background { ar1: 0.6, variance: 2.5 };
+    near(background.at(0.05), 7.314_881_590_531_902);
+    near(background.at(0.3), 0.924_417_118_171_171_4);
+    // numpy.linalg.lstsq of [1, cos(2 pi f t), sin(2 pi f t)] at f = 0.1432.
+    let wave = Wave::of(&points, 0.143_2);
+    near(wave.amplitude(), 0.873_442_902_756_696_7);
+    near(wave.crest(), 6.774_033_303_215_638);
+}
+
+#[test]
 fn the_likelihood_is_that_of_statsmodels() {
     let points = known();
     let mean = points.iter().map(|p| p.1).sum::<f64>() / 40.0;

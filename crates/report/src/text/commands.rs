@@ -190,7 +190,7 @@ fn faults(summary: &Summary) -> String {
 }
 
 /// Sentences that a reader needs besides the numbers.
-fn remarks(header: &RunHeader, comparison: &Comparison, results: &Results) -> Vec<String> {
+pub(crate) fn remarks(header: &RunHeader, comparison: &Comparison, results: &Results) -> Vec<String> {
     let mut told = Vec::new();
     for (i, summary) in results.summaries.iter().enumerate() {
         let letter = Comparison::letter(i);

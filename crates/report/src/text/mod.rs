@@ -38,7 +38,7 @@ pub use aa::aa;
 pub use bakeoff::{answer as bakeoff_answer, bakeoff, comparisons};
 pub use block_io::{IoHistogram, IoView, io_interval};
 pub use command::command;
-pub(crate) use commands::pair_sentence;
+pub(crate) use commands::{pair_sentence, remarks as commands_remarks};
 pub use commands::{answer as commands_answer, commands};
 pub use cpu::cpu_interval;
 pub use history::{Left, history};
