@@ -37,8 +37,8 @@ pub fn of_run(run: &Run) -> Observations {
     let mut found = Observations::default();
     if let Some(load) = &run.load {
         let subject = subject_of(load);
-        for metric in Metric::ALL {
-            let value = value(run, *metric).and_then(|v| match (v.middle(), v.unjudged.clone()) {
+        for metric in Metric::OF_LOADS {
+            let value = value(run, metric).and_then(|v| match (v.middle(), v.unjudged.clone()) {
                 (_, Some(why)) => Err(why),
                 (None, _) => Err(Missing::because("too many events have no end")),
                 (Some(middle), None) => Ok((middle, Ok((v.low, v.high)))),

@@ -8,7 +8,7 @@ use record::run::RunId;
 use super::table::{Align, Table};
 use super::{Style, Tint, ending, labelled, paragraph, tinted};
 use crate::number::{
-    change as as_change, change_interval, date_time, named_value, p_value, share, significant,
+    change_named, date_time, interval_named, named_value, p_value, share, significant,
 };
 use crate::words::plural;
 
@@ -144,7 +144,7 @@ fn levels(history: &History, name: &dyn Fn(RunId) -> String) -> Table {
     for (number, change) in history.changes.iter().enumerate() {
         let point = &history.points[change.at];
         let interval =
-            change.ratio.as_ref().map_or(String::new(), |(_, low, high)| change_interval(*low, *high));
+            change.ratio.as_ref().map_or(String::new(), |(_, low, high)| interval_named(metric, *low, *high));
         table.row(vec![
             ((number + 1).to_string(), None),
             (date_time(point.at_unix_ns), None),
@@ -165,7 +165,7 @@ fn levels(history: &History, name: &dyn Fn(RunId) -> String) -> Table {
 /// `+8.1 %`; without a ratio, the difference.
 pub(crate) fn size_of_change(metric: &str, change: &Change) -> String {
     if let Ok((ratio, ..)) = &change.ratio {
-        return as_change(*ratio);
+        return change_named(metric, *ratio);
     }
     let by = change.after - change.before;
     format!("{}{}", if by > 0.0 { "+" } else { "" }, named_value(metric, by))
@@ -314,7 +314,7 @@ pub(crate) fn history_answer(histories: &[History], name: &dyn Fn(RunId) -> Stri
         None => "",
     };
     let interval = change.ratio.as_ref().map_or(String::new(), |(_, low, high)| {
-        format!(", 95 %: {}", change_interval(*low, *high).trim_matches(['[', ']']).replace(", ", " to "))
+        format!(", 95 %: {}", interval_named(metric, *low, *high).trim_matches(['[', ']']).replace(", ", " to "))
     });
     let version = point.version.as_ref().map_or_else(|| format!("run {}", name(point.run)), Clone::clone);
     format!(
@@ -339,6 +339,21 @@ mod tests {
         assert_eq!(told(&format!("{long}1"), &format!("{long}2")), "command ...1 -> ...2");
         assert_eq!(told(&"ä".repeat(60), "b"), format!("command {}... -> b", "ä".repeat(48)));
         assert_eq!(told(long, &format!("{long}ü")), "command ... -> ...ü");
+    }
+
+    #[test]
+    fn a_change_of_a_share_is_in_points() {
+        let change = |ratio: f64| Change {
+            at: 1,
+            before: 1.0,
+            after: ratio,
+            ratio: Ok((ratio, ratio, ratio)),
+            p: 0.01,
+            suspects: Vec::new(),
+        };
+        assert_eq!(size_of_change("memory-growth", &change(1.05)), "+5.00 pp");
+        assert_eq!(size_of_change("p99", &change(1.05)), "+5.0 %");
+        assert_eq!(size_of_change("of another tool", &change(1.05)), "+5.0 %");
     }
 
     #[test]
