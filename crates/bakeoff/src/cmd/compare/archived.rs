@@ -94,7 +94,7 @@ fn load(archive: &Archive, text: &str) -> anyhow::Result<Loaded> {
         properties: Properties::default(),
         subjects: Vec::new(),
     };
-    for id in loaded.runs.iter().copied() {
+    for id in loaded.runs.clone() {
         if archive.is_bakeoff(id) {
             let bakeoff = archive.bakeoff(id)?;
             if experiment::is_kind(bakeoff.header.kind) {
