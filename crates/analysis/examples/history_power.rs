@@ -1,6 +1,5 @@
 //! Temporary: where steps in noise with a memory are lost.
 #![expect(clippy::print_stdout, reason = "its output is the table")]
-use std::collections::BTreeMap;
 use bakeoff_analysis::Rules;
 use bakeoff_analysis::history::{Change, Key, Observed, Point, histories};
 use rand_chacha::ChaCha8Rng;
@@ -8,6 +7,7 @@ use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 use record::clock::WallAnchor;
 use record::missing::Missing;
 use record::run::RunId;
+use std::collections::BTreeMap;
 fn normal(random: &mut ChaCha8Rng) -> f64 {
     let mut uniform = || ((random.next_u64() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
     (-2.0 * uniform().ln()).sqrt() * (std::f64::consts::TAU * uniform()).cos()
@@ -19,11 +19,17 @@ fn changes(seed: u64, alpha: f64, kind: usize) -> (Vec<usize>, Vec<Change>) {
     let (mut steps, ar1) = match kind {
         0 => (vec![], 0.0),
         1 => (vec![20 + below(n - 39)], 0.0),
-        2 => { let first = 20 + below(n - 59); (vec![first, first + 20 + below(n - 39 - first - 0)], 0.0) }
+        2 => {
+            let first = 20 + below(n - 59);
+            (vec![first, first + 20 + below(n - 39 - first - 0)], 0.0)
+        }
         3 => (vec![], [0.3, 0.5, 0.7, 0.8][below(4)]),
         _ => (vec![20 + below(n - 39)], 0.5),
     };
-    if kind == 2 { let l = steps.len(); steps[l-1] = steps[l-1].min(n - 20); }
+    if kind == 2 {
+        let l = steps.len();
+        steps[l - 1] = steps[l - 1].min(n - 20);
+    }
     let sign: Vec<f64> = steps.iter().map(|_| if r.next_u64() % 2 == 0 { 2.0 } else { -2.0 }).collect();
     let mut now = normal(&mut r);
     let mut observed = Vec::new();
@@ -55,12 +61,19 @@ fn main() {
                 any += u32::from(!left.is_empty());
                 for s in &true_steps {
                     steps += 1;
-                    if let Some(i) = left.iter().position(|at| at.abs_diff(*s) <= 5) { found += 1; left.remove(i); }
+                    if let Some(i) = left.iter().position(|at| at.abs_diff(*s) <= 5) {
+                        found += 1;
+                        left.remove(i);
+                    }
                 }
                 wrong += left.len();
             }
-            println!("alpha {alpha} {name:14} steps {steps} found {:.1} % any {:.1} % false/series {:.3}",
-                100.0 * f64::from(found) / f64::from(steps.max(1)), 100.0 * f64::from(any) / series as f64, wrong as f64 / series as f64);
+            println!(
+                "alpha {alpha} {name:14} steps {steps} found {:.1} % any {:.1} % false/series {:.3}",
+                100.0 * f64::from(found) / f64::from(steps.max(1)),
+                100.0 * f64::from(any) / series as f64,
+                wrong as f64 / series as f64
+            );
         }
     }
 }

@@ -21,8 +21,7 @@ pub(crate) fn interval(values: &[f64], alpha: f64) -> Option<(f64, f64)> {
     let count = n as f64;
     let mean = values.iter().sum::<f64>() / count;
     let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
-    let ar1 =
-        if n < MEMORY_FROM { 0.0 } else { unbiased(lag_1(values), count).clamp(0.0, AR1_MAX) };
+    let ar1 = if n < MEMORY_FROM { 0.0 } else { unbiased(lag_1(values), count).clamp(0.0, AR1_MAX) };
     let inflation = inflation(n, ar1);
     let (free, df) = freedom(count, inflation, ar1);
     let half = t_above(alpha / 2.0, df) * (squares / free * inflation / count).sqrt();

@@ -192,7 +192,11 @@ mod tests {
     #[test]
     fn one_sided_tests_are_those_of_statsmodels_and_scipy() {
         let paired = Paired::of(&[0.012, -0.008, 0.021, 0.004, -0.015, 0.009, 0.017]).unwrap();
-        assert!((paired.p_within(0.03) - 0.001_354_520_883_875_482).abs() < 1e-9, "{}", paired.p_within(0.03));
+        assert!(
+            (paired.p_within(0.03) - 0.001_354_520_883_875_482).abs() < 1e-9,
+            "{}",
+            paired.p_within(0.03)
+        );
         assert!((paired.p_over(0.001) - 0.189_089_833_608_120_15).abs() < 1e-9, "{}", paired.p_over(0.001));
     }
 

@@ -356,7 +356,8 @@ fn of_one_side(sides: &[Side], reference: usize) -> Vec<String> {
         {
             let only: Vec<&str> = one.difference(other).map(String::as_str).collect();
             if let Some(first) = only.first() {
-                let more = if only.len() > 1 { format!(" and {} more", only.len() - 1) } else { String::new() };
+                let more =
+                    if only.len() > 1 { format!(" and {} more", only.len() - 1) } else { String::new() };
                 told.push(format!("Only {} has {first}{more}: not compared.", owner.name));
             }
         }

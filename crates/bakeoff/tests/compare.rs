@@ -345,7 +345,13 @@ metrics = ["throughput"]
         );
         let file = lab.path("plan.toml");
         std::fs::write(&file, text).expect("a plan");
-        let run = lab.run(&["run", file.to_str().expect("a plain path"), "--badge", lab.path("b.json").to_str().expect("a path"), "--json"]);
+        let run = lab.run(&[
+            "run",
+            file.to_str().expect("a plain path"),
+            "--badge",
+            lab.path("b.json").to_str().expect("a path"),
+            "--json",
+        ]);
         let run: Value = serde_json::from_str(&run.out).unwrap_or_else(|e| panic!("{e}: {}", run.err));
         let badge = std::fs::read_to_string(lab.path("b.json")).expect("a badge");
         assert!(badge.contains("\"color\": \"yellow\""), "four blocks decide nothing: {badge}");

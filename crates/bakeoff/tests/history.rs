@@ -114,7 +114,8 @@ fn own_runs_have_their_metrics_and_invalid_ones_are_counted() {
     lab.run(&["record", "--", "true"]);
     lab.run(&["compare", "--blocks", "3", "--", "true", "sleep 0.01", "true"]);
     let compared = lab.json(&["history", "time", "--of", "compare"]);
-    let of = |i: usize| (compared["series"][i]["subject"].clone(), compared["series"][i]["points"][0].clone());
+    let of =
+        |i: usize| (compared["series"][i]["subject"].clone(), compared["series"][i]["points"][0].clone());
     let ((first, one), (second, other)) = (of(0), of(1));
     assert_eq!((first, second), ("compare: sleep 0.01".into(), "compare: true".into()), "{compared}");
     let number = |of: &serde_json::Value, name: &str| of[name].as_f64().expect("a number");

@@ -76,6 +76,9 @@ mod tests {
         assert!(child.wait().unwrap().success());
         let children_ns = counters.read().unwrap() - before;
         assert!(children_ns > 1_000_000, "sixty thousand rounds take more: {children_ns}");
-        assert!(own_ns < 1_000_000, "twenty million rounds of this thread are not those of a child: {own_ns}");
+        assert!(
+            own_ns < 1_000_000,
+            "twenty million rounds of this thread are not those of a child: {own_ns}"
+        );
     }
 }

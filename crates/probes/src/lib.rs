@@ -19,11 +19,11 @@ mod descriptors;
 mod elf_functions;
 pub mod environment;
 pub mod hog;
+pub mod instructions;
 #[cfg(all(test, feature = "bpf"))]
 mod kernel_memory;
 #[cfg(feature = "bpf")]
 mod kernel_symbols;
-pub mod instructions;
 pub mod limits;
 pub mod locks;
 pub mod memory;

@@ -221,7 +221,10 @@ mod tests {
         assert!(said(Metric::Cpu, 3.0, 0.06).starts_with("CPU time: B is 3.0x that of A"));
         // A share is stored as 1 plus it: a ratio of 1.05 is five points, not 5 % of the share.
         let points = said(Metric::LockCpu, 1.05, 0.01);
-        assert!(points.contains(": B has +5.00 pp against A (95 %: +4.") && points.ends_with(" pp)"), "{points}");
+        assert!(
+            points.contains(": B has +5.00 pp against A (95 %: +4.") && points.ends_with(" pp)"),
+            "{points}"
+        );
         let equal = said(Metric::MemoryGrowth, 1.0, 0.001);
         assert!(equal.ends_with("no difference that matters: within 1 pp of A"), "{equal}");
     }

@@ -112,7 +112,11 @@ fn a_summary_stays_under_64_kb_whatever_the_size_of_the_plan() {
     assert!(summary.contains("**Gates: FAIL: 2000 of 2000 gates"), "{}", &summary[summary.len() - 500..]);
 
     // Of a comparison of long commands the answer stays, and the rows of its table that fit.
-    let table = format!("| | Command |\n|:---|:---|\n| A | {} |\n| B | {} |\n", "a".repeat(50_000), "b".repeat(50_000));
+    let table = format!(
+        "| | Command |\n|:---|:---|\n| A | {} |\n| B | {} |\n",
+        "a".repeat(50_000),
+        "b".repeat(50_000)
+    );
     let summary = github::summary("two", "B is 22 % slower than A", &table, &[]);
     assert!(summary.len() < 64_000 && summary.contains("**B is 22 % slower than A**"), "{}", summary.len());
     assert!(summary.contains("| A | aaa") && !summary.contains("| B |"), "{}", summary.len());
@@ -127,7 +131,7 @@ fn a_suite_without_a_run_has_no_time_and_no_id() {
     assert!(!xml.contains("timestamp=") && !xml.contains(" id="), "{xml}");
     assert!(elements(&xml).len() == 8);
     let xml = junit::suite("x", Some(&bakeoff.header), &comparisons.gates);
-    assert!(xml.contains(&format!(" id=\"{}\" timestamp=\"20", bakeoff.header.id)), "{xml}");
+    assert!(xml.contains(&format!(" id=\"{}\" timestamp=\"", bakeoff.header.id)), "{xml}");
 }
 
 #[test]

@@ -68,7 +68,8 @@ pub fn of_run(run: &Run) -> Observations {
 /// Values of a comparison of commands: time and CPU time of each command, over its measured rounds.
 pub fn of_comparison(run: &Run) -> Observations {
     let mut found = Observations::default();
-    let comparison = Comparison::read(run).unwrap_or_else(|| Err(Missing::because("the run is of another kind")));
+    let comparison =
+        Comparison::read(run).unwrap_or_else(|| Err(Missing::because("the run is of another kind")));
     let comparison = match comparison {
         Ok(comparison) => comparison,
         Err(why) => {

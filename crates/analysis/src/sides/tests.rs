@@ -33,7 +33,8 @@ fn the_difference_of_two_samples_is_that_of_welch() {
     assert!((welch.p_over(0.05) - 0.030_997_524_274_045_11).abs() < 1e-9, "{}", welch.p_over(0.05));
     assert!((welch.p_within(0.6) - 0.020_389_631_798_406_78).abs() < 1e-9, "{}", welch.p_within(0.6));
     // numpy: `median(subtract.outer(a, b))`.
-    let member = Member { metric: Metric::Time, log_ratios: a.clone(), against: Some(b.clone()), refused: None };
+    let member =
+        Member { metric: Metric::Time, log_ratios: a.clone(), against: Some(b.clone()), refused: None };
     let center = judge(&[member], RULES)[0].estimate.clone().unwrap().hodges_lehmann.ln();
     assert!((center - 0.28).abs() < 1e-12, "{center}");
     let back = Paired::independent(&b, &a).unwrap();
@@ -91,9 +92,13 @@ fn a_condition_of_one_side_alone_is_named() {
         let observations = conditions.iter().flat_map(of).collect();
         Side { name: name.to_owned(), observations, ..Side::default() }
     };
-    let found = sides(&[with("old", &["x=1", "x=2"], 0), with("new", &["x=1", "x=3", "x=4"], 1)], 0, RULES, &[]);
+    let found =
+        sides(&[with("old", &["x=1", "x=2"], 0), with("new", &["x=1", "x=3", "x=4"], 1)], 0, RULES, &[]);
     assert_eq!(found.pairs.len(), 1);
-    assert_eq!(found.caveats, ["Only new has x=3 and 1 more: not compared.", "Only old has x=2: not compared."]);
+    assert_eq!(
+        found.caveats,
+        ["Only new has x=3 and 1 more: not compared.", "Only old has x=2: not compared."]
+    );
 }
 
 #[test]

@@ -72,8 +72,7 @@ impl Outputs {
 
     /// Checks before the first trial that the files can be written after the last one.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
-        let options =
-            [("--junit", &self.junit), ("--summary", &self.summary), ("--badge", &self.badge)];
+        let options = [("--junit", &self.junit), ("--summary", &self.summary), ("--badge", &self.badge)];
         for (option, path) in options.into_iter().filter_map(|(o, p)| Some((o, p.as_ref()?))) {
             let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
             if path.is_dir() || !folder.is_dir() {

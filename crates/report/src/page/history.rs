@@ -123,7 +123,8 @@ fn change(history: &History, change: &Change, name: &dyn Fn(RunId) -> String) ->
         Some(false) => Words::toned(format!("{size}, worse"), Tone::Bad),
         None => size.into(),
     };
-    let interval = change.ratio.as_ref().map_or(String::new(), |(_, low, high)| interval_named(metric, *low, *high));
+    let interval =
+        change.ratio.as_ref().map_or(String::new(), |(_, low, high)| interval_named(metric, *low, *high));
     vec![
         date_time(at.at_unix_ns).into(),
         name(at.run).into(),

@@ -278,7 +278,7 @@ mod tests {
         assert_eq!(both(0.412, 0.003), "412 ms +-3");
         assert_eq!(both(0.0612, 0.000_9), "61.2 ms +-0.9");
         assert_eq!(both(0.000_85, 0.000_012), "850 us +-12");
-        assert_eq!(both(12.345, 0.021), "12.35 s +-0.02");
+        assert_eq!(both(12.345, 0.021), "12.35 s +-0.03");
         assert_eq!(both(0.003_2, 0.001_2), "3.2 ms +-1.2");
         assert_eq!(both(0.001_234, 0.000_002), "1.234 ms +-0.002");
         // What is printed covers the interval: 3.1 ms +-0.3 would begin at 2.8.
@@ -293,6 +293,9 @@ mod tests {
         assert_eq!(memory(Peak::Bytes(1.9e6)), "1.90 MB");
         assert_eq!(memory(Peak::AtMost(4.1e6)), "<=4.10 MB");
         assert_eq!(memory(Peak::AtMost(f64::INFINITY)), "-");
-        assert_eq!([2e3, 999_499.0, 1e6, 12.34e9].map(instructions), ["2.00 k instr", "999 k instr", "1.00 M instr", "12.3 G instr"]);
+        assert_eq!(
+            [2e3, 999_499.0, 1e6, 12.34e9].map(instructions),
+            ["2.00 k instr", "999 k instr", "1.00 M instr", "12.3 G instr"]
+        );
     }
 }

@@ -7,9 +7,7 @@ use record::run::RunId;
 
 use super::table::{Align, Table};
 use super::{Style, Tint, ending, labelled, paragraph, tinted};
-use crate::number::{
-    change_named, date_time, interval_named, named_value, p_value, share, significant,
-};
+use crate::number::{change_named, date_time, interval_named, named_value, p_value, share, significant};
 use crate::words::plural;
 
 /// Metrics without a value, with the reason and the number of runs.
@@ -314,7 +312,10 @@ pub(crate) fn history_answer(histories: &[History], name: &dyn Fn(RunId) -> Stri
         None => "",
     };
     let interval = change.ratio.as_ref().map_or(String::new(), |(_, low, high)| {
-        format!(", 95 %: {}", interval_named(metric, *low, *high).trim_matches(['[', ']']).replace(", ", " to "))
+        format!(
+            ", 95 %: {}",
+            interval_named(metric, *low, *high).trim_matches(['[', ']']).replace(", ", " to ")
+        )
     });
     let version = point.version.as_ref().map_or_else(|| format!("run {}", name(point.run)), Clone::clone);
     format!(

@@ -405,14 +405,7 @@ mod tests {
         std::io::Write::write_all(&mut &file, &vec![1_u8; BYTES]).unwrap();
         // SAFETY: a new mapping of an open file, at an address that the kernel chooses; it is never unmapped.
         let mapped = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                BYTES,
-                libc::PROT_READ,
-                libc::MAP_SHARED,
-                file.as_raw_fd(),
-                0,
-            )
+            libc::mmap(std::ptr::null_mut(), BYTES, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd(), 0)
         };
         assert_ne!(mapped, libc::MAP_FAILED);
         // SAFETY: the mapping has that length, and nothing writes to the file any more.

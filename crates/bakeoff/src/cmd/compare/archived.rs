@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use analysis::{Rules, Verdict};
 use analysis::sides::{Side, Sided, sides};
+use analysis::{Rules, Verdict};
 use archive::{Archive, Filter, PartOf};
 use record::run::{RunId, RunKind};
 use report::differing::{Properties, differing};
