@@ -213,8 +213,8 @@ mod tests {
         }
     }
 
-    /// scipy 1.17.1: `nct.sf(t, df, noncentrality)`; of `within`, the integral over the chi distribution of the
-    /// spread by `integrate.quad`.
+    /// scipy 1.17.1: `nct.sf(t, df, noncentrality)`; of `within`, the integral over the chi distribution of
+    /// the spread by `integrate.quad`.
     #[test]
     fn powers_are_those_of_scipy() {
         for (df, noncentrality, t, p) in [

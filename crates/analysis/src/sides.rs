@@ -328,8 +328,8 @@ fn gate(sides: &[Side], reference: usize, gate: &Gate, rules: Rules) -> GateResu
 /// Share of pairs in the other order of time below which the sides were measured one after the other.
 const MOSTLY: f64 = 0.15;
 
-/// Share of the pairs of a run of each side in which the run of `a` was earlier; pairs of one time count half.
-/// Half without pairs.
+/// Share of the pairs of a run of each side in which the run of `a` was earlier; pairs of one time count
+/// half. Half without pairs.
 fn share_before(a: &[u64], b: &[u64]) -> f64 {
     let pairs = a.iter().flat_map(|a| b.iter().map(move |b| a.cmp(b)));
     let earlier: f64 = pairs

@@ -173,7 +173,8 @@ fn wrong_files_and_options_end_with_what_to_do() {
     }
 }
 
-/// Four weeks every ten minutes, busy from nine to eleven by the clock of Berlin, over the end of summer time.
+/// Four weeks every ten minutes, busy from nine to eleven by the clock of Berlin, over the end of summer
+/// time.
 fn by_the_clock() -> String {
     let (mut noise, mut text) = (Noise(3), "time,value\n".to_owned());
     let start = 1_792_000_000_u64; // 14 October 2026

@@ -1,8 +1,8 @@
-//! Instructions of the processes that this thread starts, if the machine has a performance monitoring unit that
-//! we may use.
+//! Instructions of the processes that this thread starts, if the machine has a performance monitoring unit
+//! that we may use.
 //!
-//! *Traces* nothing: two counters of this thread, of which child processes inherit one. *Yields* instructions in
-//! user mode (count) of children that have ended, and of their children. *Differs from* time in that waiting
+//! *Traces* nothing: two counters of this thread, of which child processes inherit one. *Yields* instructions
+//! in user mode (count) of children that have ended, and of their children. *Differs from* time in that waiting
 //! does not count. *Blind to* the kernel's work, and to most virtual machines, which are given no counters.
 //! *Costs* a counter to save and restore at each switch of a counted process.
 

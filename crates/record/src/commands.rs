@@ -134,8 +134,8 @@ impl Comparison {
         self.rounds.iter().filter(move |r| r.phase == phase && r.turns.len() == self.commands.len())
     }
 
-    /// Seconds of a measured round with everything that belongs to it, such as the commands around each execution;
-    /// `None` with fewer than two rounds.
+    /// Seconds of a measured round with the commands around each execution; `None` with fewer than two
+    /// rounds.
     pub fn round_s(&self) -> Option<f64> {
         let end = |round: &Round| round.turns.iter().map(|turn| turn.t_ms).max();
         let ends: Vec<i64> = self.whole_rounds(Phase::Measured).filter_map(end).collect();

@@ -147,8 +147,8 @@ fn amounts((times, low, high): (f64, f64, f64), level: f64) -> Amounts {
     Amounts::Times(write(times, Toward::Nearest), format!("({}: {low} to {high})", share(level)))
 }
 
-/// A share and its interval as percentages, with the digits that the interval supports. The interval is rounded
-/// outwards.
+/// A share and its interval as percentages, with the digits that the interval supports. The interval is
+/// rounded outwards.
 fn percents((of, low, high): (f64, f64, f64), level: f64) -> (String, String) {
     let half = (high - low) * 50.0;
     let digits = match half {

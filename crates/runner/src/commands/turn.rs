@@ -396,8 +396,8 @@ mod tests {
         assert!(bytes > 200e6, "{bytes}");
     }
 
-    /// The new process reads 32 MiB of a file between its report and the execution, as it does with the pages of
-    /// its program and libraries: memory that this program has too.
+    /// The new process reads 32 MiB of a file between its report and the execution, as it does with the pages
+    /// of its program and libraries: memory that this program has too.
     #[test]
     fn memory_between_the_report_and_the_execution_is_not_that_of_the_command() {
         const BYTES: usize = 32 << 20;

@@ -152,8 +152,8 @@ fn reference(args: &Args, loaded: &[Loaded]) -> anyhow::Result<usize> {
     })
 }
 
-/// Refuses a run that is named twice: as two values of a side it would be evidence that nothing measured, and on
-/// two sides it would compare a run with itself.
+/// Refuses a run that is named twice: as two values of a side it would be evidence without a measurement,
+/// and on two sides it would compare a run with itself.
 fn refuse_repeated(loaded: &[Loaded]) -> anyhow::Result<()> {
     let mut sides: BTreeMap<RunId, &str> = BTreeMap::new();
     for side in loaded {
