@@ -18,7 +18,6 @@ use record::run::{RunHeader, RunState};
 pub use self::design::{ROUNDS_MIN, rounds_to_measure};
 use crate::gate::{self, GateResult, Sample};
 use crate::judge::{self, Estimate, Judged, Member, Rules, Verdict, blocks_needed};
-use crate::paired::Paired;
 
 /// Outcome of a comparison of commands.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,6 +45,8 @@ pub struct Summary {
     pub cpu: Maybe<(f64, f64)>,
     /// Mean CPU seconds by events.
     pub cpu_by_events: Maybe<f64>,
+    /// Mean instructions in user mode.
+    pub instructions: Maybe<f64>,
     /// Largest resident memory in any round.
     pub memory: Maybe<Peak>,
     /// Mean page faults, with and without I/O.
@@ -153,13 +154,17 @@ fn summary(comparison: &Comparison, command: usize) -> Summary {
     let none = || Missing::because("no round was measured");
     let known = |values: Vec<f64>| if values.is_empty() { Err(none()) } else { Ok(values) };
     let each = |figure: &dyn Fn(&Turn) -> f64| known(turns.iter().map(|turn| figure(turn)).collect());
-    let events = turns.iter().map(|turn| turn.events_s.clone()).collect::<Maybe<Vec<f64>>>();
+    let mean_if_all = |figure: fn(&Turn) -> Maybe<f64>| {
+        let values = turns.iter().map(|turn| figure(turn)).collect::<Maybe<Vec<f64>>>();
+        values.and_then(known).map(|values| mean(&values))
+    };
     let times = each(&|turn| turn.time_s);
     Summary {
         time: times.clone().map(|times| span(&times, comparison.rules.alpha)),
         spread: times.map(|times| spread(&times)),
         cpu: each(&|t| t.user_s).and_then(|user| Ok((mean(&user), mean(&each(&|t| t.system_s)?)))),
-        cpu_by_events: events.and_then(known).map(|values| mean(&values)),
+        cpu_by_events: mean_if_all(|turn| turn.events_s.clone()),
+        instructions: mean_if_all(|turn| turn.instructions.clone()),
         memory: turns.iter().map(|turn| turn.memory).reduce(larger).ok_or_else(none),
         faults: each(&|t| (t.minor_faults + t.major_faults) as f64).map(|values| mean(&values)),
         left: count(turns.iter().filter(|turn| turn.left > 0).count()),
@@ -175,10 +180,10 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// Geometric mean, with its interval by t over the logarithms.
-fn span(values: &[f64], alpha: f64) -> Span {
+/// Geometric mean of values in order of time, with an interval that allows for drift of the machine.
+pub(crate) fn span(values: &[f64], alpha: f64) -> Span {
     let logs: Vec<f64> = values.iter().map(|v| v.ln()).collect();
-    let interval = Paired::of(&logs).map(|p| p.interval(alpha)).map(|(low, high)| (low.exp(), high.exp()));
+    let interval = crate::mean::interval(&logs, alpha).map(|(low, high)| (low.exp(), high.exp()));
     Span { mean: mean(&logs).exp(), interval }
 }
 

@@ -122,6 +122,23 @@ const WILD: f64 = 6.0;
 pub fn cycles(points: &[(f64, f64)], alpha: f64) -> Cycles {
     assert!(points.iter().all(|p| p.0.is_finite() && p.1.is_finite()), "times and values are finite");
     assert!(alpha > 0.0 && alpha < 1.0, "alpha is a share in (0, 1): {alpha}");
+    // Squares of very large and very small values are not numbers any more.
+    let largest = points.iter().map(|p| p.1.abs()).fold(0.0, f64::max);
+    let scale = if largest > 0.0 { largest } else { 1.0 };
+    let scaled: Vec<(f64, f64)> = points.iter().map(|p| (p.0, p.1 / scale)).collect();
+    let mut found = of_scaled(&scaled, alpha);
+    found.mean *= scale;
+    if let Ok(background) = &mut found.background {
+        background.variance *= scale * scale;
+    }
+    for cycle in &mut found.cycles {
+        cycle.amplitude *= scale;
+    }
+    found
+}
+
+/// Cycles of values of which the largest is 1 or -1.
+fn of_scaled(points: &[(f64, f64)], alpha: f64) -> Cycles {
     let sorted = merged(points);
     let (start, end) = (sorted.first().map_or(0.0, |p| p.0), sorted.last().map_or(0.0, |p| p.0));
     let mut found = Cycles {
@@ -145,7 +162,7 @@ pub fn cycles(points: &[(f64, f64)], alpha: f64) -> Cycles {
     found.even = gaps.iter().all(|gap| (gap - step_s).abs() <= 0.01 * step_s);
     let mut series: Vec<(f64, f64)> = points.iter().map(|p| ((p.0 - start) / step_s, p.1)).collect();
     detrend(&mut series);
-    if series.iter().all(|p| p.1.abs() <= 1e-12 * (found.mean.abs() + 1.0)) {
+    if series.iter().all(|p| p.1.abs() <= 1e-12) {
         found.background = Err(Missing::because("the values are constant, or a straight line"));
     } else {
         clip(&mut series);

@@ -85,6 +85,8 @@ mod tests {
         }
     }
 
+    /// The rejections are also those of statsmodels 0.15, `multipletests(p, 0.05, "simes-hochberg")`.
+    ///
     /// Known answer by hand: 0.03 <= 0.05 / 2 fails, 0.04 <= 0.05 / 1 holds, so all four are rejected at
     /// 0.05; with 0.06 last, the third is tested at 0.025 and fails, the second at 0.05 / 3 holds.
     #[test]

@@ -19,6 +19,7 @@ pub mod history;
 mod holm;
 mod judge;
 mod machine;
+mod mean;
 mod metric;
 pub mod observing;
 mod over_time;

@@ -187,6 +187,19 @@ mod tests {
         assert!((paired.p_beyond(0.2) - 1.0).abs() < 1e-15);
     }
 
+    /// statsmodels 0.15: `DescrStatsW(d).ttost_mean(-0.03, 0.03)[0]`; scipy 1.17.1: `ttest_1samp(d, 0.001,
+    /// alternative="greater")`.
+    #[test]
+    fn one_sided_tests_are_those_of_statsmodels_and_scipy() {
+        let paired = Paired::of(&[0.012, -0.008, 0.021, 0.004, -0.015, 0.009, 0.017]).unwrap();
+        assert!(
+            (paired.p_within(0.03) - 0.001_354_520_883_875_482).abs() < 1e-9,
+            "{}",
+            paired.p_within(0.03)
+        );
+        assert!((paired.p_over(0.001) - 0.189_089_833_608_120_15).abs() < 1e-9, "{}", paired.p_over(0.001));
+    }
+
     #[test]
     fn blocks_that_agree_exactly_leave_no_doubt() {
         let paired = Paired::of(&[0.5; 6]).unwrap();

@@ -213,6 +213,27 @@ mod tests {
         }
     }
 
+    /// scipy 1.17.1: `nct.sf(t, df, noncentrality)`; of `within`, the integral over the chi distribution of
+    /// the spread by `integrate.quad`.
+    #[test]
+    fn powers_are_those_of_scipy() {
+        for (df, noncentrality, t, p) in [
+            (12.0, 3.5, 2.178_812_829_663_417_7, 0.894_185_114_077_050_3),
+            (19.0, 2.0, 2.5, 0.332_761_238_742_567_2),
+            (5.0, 4.0, 2.57, 0.887_358_566_096_982_9),
+            (299.0, 3.0, 1.967_9, 0.848_592_661_707_839_8),
+        ] {
+            near(above(df, noncentrality, t), p, 1e-9);
+        }
+        for (blocks, level, mean, edge, p) in [
+            (20, 0.025, 0.3, 0.9, 0.720_097_377_748_206_7),
+            (13, 0.012_5, 0.0, 1.2, 0.892_828_565_196_827_7),
+            (300, 0.025, 0.1, 0.25, 0.735_551_662_410_851_5),
+        ] {
+            near(within(blocks, level, mean, edge), p, 1e-9);
+        }
+    }
+
     fn design(blocks: u32, comparisons: u32) -> Design {
         Design { blocks, comparisons, alpha: 0.05 }
     }

@@ -41,4 +41,8 @@ for a,b in [(0,1),(1,2)]:
     d=means[b]-means[a]; h=stats.t.isf(.025,df)*np.sqrt(var*(infs[a]/len(seg[a])+infs[b]/len(seg[b])))
     print("effect",repr(d),repr(d-h),repr(d+h))
 print("infl",repr(infl(15,.6)))
+# interval of the mean of all values, as src/mean.rs has it
+r1=acf(y,nlags=1,fft=False)[1]; ph=min(max((40*r1+1)/37,0),.95); f=infl(40,ph); free=max(40-f,1)
+df=max(free*(1-ph)/(1+ph),1); h=stats.t.isf(.025,df)*np.sqrt(((y-y.mean())**2).sum()/free*f/40)
+print("mean",repr(y.mean()-h),repr(y.mean()+h))
 print([np.abs(s-np.median(s)).max()/ (1.4826*np.median(np.abs(s-np.median(s)))) for s in seg])

@@ -300,10 +300,89 @@ fn archived_runs_are_compared_by_label_with_what_differs_first() {
     let few = lab.json(&["compare", &group, &ids[0]]);
     assert_eq!(few["pairs"][0]["verdict"], "inconclusive");
 
+    // A run counts once, on one side.
+    for (words, says) in [
+        (["compare", &ids[1], &ids[1]], format!("{0} is twice on the side {0}", ids[1])),
+        (["compare", &group, &ids[1]], format!("{} is on the sides {group} and {}", ids[1], ids[1])),
+        (["compare", "build=old", &ids[7]], format!("{} is on the sides build=old and", ids[7])),
+    ] {
+        let ended = lab.run(&words);
+        assert!(ended.code == Some(2) && ended.err.contains(&says), "{words:?}: {}{}", ended.out, ended.err);
+    }
+
     // Another kind of run is no sample of the same thing.
     lab.run(&["load", "null:", "--rate", "50", "--time", "200ms", "--label", "build=load"]);
     let unlike = lab.run(&["compare", "build=old", "build=load"]);
     assert!(unlike.code == Some(2) && unlike.err.contains("measured different things"), "{}", unlike.err);
+}
+
+/// The second bake-off sleeps five times as long. Trials that a busy machine makes INVALID leave its pairs
+/// undecided; they never make it faster.
+#[test]
+fn two_bake_offs_are_compared_cell_by_cell() {
+    let lab = Lab::new();
+    let plan = |nap: &str| {
+        let text = format!(
+            r#"
+schema = 1
+title  = "Naps"
+[factors.arm]
+values    = ["1", "2"]
+reference = "1"
+level     = "whole-plot"
+[design]
+blocks = 4
+[load]
+target = "exec:sleep {nap}{{arm}}"
+[phases]
+prepare = "none"
+warm-up = {{ min = "20ms" }}
+measure = {{ time = "150ms" }}
+cooldown = "0s"
+[judge]
+metrics = ["throughput"]
+"#
+        );
+        let file = lab.path("plan.toml");
+        std::fs::write(&file, text).expect("a plan");
+        let run = lab.run(&[
+            "run",
+            file.to_str().expect("a plain path"),
+            "--badge",
+            lab.path("b.json").to_str().expect("a path"),
+            "--json",
+        ]);
+        let run: Value = serde_json::from_str(&run.out).unwrap_or_else(|e| panic!("{e}: {}", run.err));
+        let badge = std::fs::read_to_string(lab.path("b.json")).expect("a badge");
+        assert!(badge.contains("\"color\": \"yellow\""), "four blocks decide nothing: {badge}");
+        run["bakeoff"].as_str().expect("an id").to_owned()
+    };
+    let (fast, slow) = (plan("0.01"), plan("0.05"));
+    let found = lab.json(&["compare", &fast, &slow]);
+    let pairs: Vec<&Value> =
+        found["pairs"].as_array().expect("pairs").iter().filter(|p| p["metric"] == "throughput").collect();
+    let conditions: Vec<&str> = pairs.iter().filter_map(|p| p["condition"].as_str()).collect();
+    assert_eq!(conditions, ["arm=1", "arm=2"], "{found}");
+    for (side, pair) in found["sides"].as_array().expect("sides").iter().zip(["a_runs", "b_runs"]) {
+        let is_whole = side["lost"].as_array().is_some_and(Vec::is_empty);
+        assert!(!is_whole || pairs[0][pair] == 4, "{found}");
+    }
+    let lost = found["sides"].as_array().expect("sides").iter().any(|s| s["lost"] != serde_json::json!([]));
+    for pair in pairs {
+        assert_eq!((&pair["a"], &pair["b"]), (&Value::from(slow.as_str()), &Value::from(fast.as_str())));
+        if lost {
+            assert_eq!(pair["verdict"], "inconclusive", "{pair}");
+        } else {
+            assert_eq!(pair["verdict"], "worse", "{pair}");
+            assert!(pair["high"].as_f64().expect("a number") < 0.5, "{pair}");
+        }
+    }
+    let caveats = found["caveats"].to_string();
+    assert!(caveats.contains("one side after the other") && caveats.contains("is one bake-off"), "{caveats}");
+    assert!(found["differs"].to_string().contains("plan (sha256)"), "{found}");
+    let answer = lab.run(&["compare", &fast, &slow]).out;
+    let expected = if lost { "cannot tell yet" } else { "x as slow as" };
+    assert!(last_line(&answer).contains(expected), "{answer}");
 }
 
 #[test]

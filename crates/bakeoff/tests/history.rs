@@ -112,6 +112,18 @@ fn own_runs_have_their_metrics_and_invalid_ones_are_counted() {
         ]);
     }
     lab.run(&["record", "--", "true"]);
+    lab.run(&["compare", "--blocks", "3", "--", "true", "sleep 0.01", "true"]);
+    let compared = lab.json(&["history", "time", "--of", "compare"]);
+    let of =
+        |i: usize| (compared["series"][i]["subject"].clone(), compared["series"][i]["points"][0].clone());
+    let ((first, one), (second, other)) = (of(0), of(1));
+    assert_eq!((first, second), ("compare: sleep 0.01".into(), "compare: true".into()), "{compared}");
+    let number = |of: &serde_json::Value, name: &str| of[name].as_f64().expect("a number");
+    assert!(number(&one, "low") < number(&one, "value") && number(&one, "value") < number(&one, "high"));
+    assert!(number(&one, "value") > 0.01, "{one}");
+    // The command that stands twice in the comparison has one value, the mean of both.
+    assert!(compared["series"][1]["points"].as_array().is_some_and(|points| points.len() == 1), "{compared}");
+    assert!(number(&other, "value") > 0.0 && other["low"].is_null(), "{other}");
     let found = lab.json(&["history"]);
     let series = found["series"].as_array().expect("a list");
     let left: u64 =
@@ -161,7 +173,8 @@ fn wrong_files_and_options_end_with_what_to_do() {
     }
 }
 
-/// Four weeks every ten minutes, busy from nine to eleven by the clock of Berlin, over the end of summer time.
+/// Four weeks every ten minutes, busy from nine to eleven by the clock of Berlin, over the end of summer
+/// time.
 fn by_the_clock() -> String {
     let (mut noise, mut text) = (Noise(3), "time,value\n".to_owned());
     let start = 1_792_000_000_u64; // 14 October 2026

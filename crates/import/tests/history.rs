@@ -59,7 +59,10 @@ fn google_benchmark_has_the_median_of_repetitions_or_their_mean() {
         ],
     );
     assert_eq!((history.host.as_deref(), history.facts["cpu.count"].as_str()), (Some("lab1"), "8"));
-    assert_eq!(history.notes, ["BM_Broken ended with an error and is left out"]);
+    assert_eq!(
+        history.notes,
+        ["BM_Broken ended with an error and is left out", "BM_Skipped was skipped and is left out"]
+    );
     let old = sample("google-benchmark-old-date.json");
     check(
         &values(&old),

@@ -57,7 +57,7 @@ impl Cycles {
 
 /// A count that ran all the time; if other programs use the unit too, the kernel gives each a part of the
 /// time.
-fn value(counter: &mut Counter) -> Maybe<u64> {
+pub(crate) fn value(counter: &mut Counter) -> Maybe<u64> {
     let data = counter.read_full().map_err(|e| Missing::because(format!("a counter cannot be read: {e}")))?;
     if data.time_running() < data.time_enabled() {
         return Err(Missing::because("the counters are shared with another program: stop that, or perf"));
@@ -65,7 +65,7 @@ fn value(counter: &mut Counter) -> Maybe<u64> {
     Ok(data.count())
 }
 
-fn refusal(error: &io::Error) -> String {
+pub(crate) fn refusal(error: &io::Error) -> String {
     match error.raw_os_error() {
         // ENOENT, ENODEV, EOPNOTSUPP
         Some(2 | 19 | 95) => "this machine has no hardware counters, or its hypervisor lends none".to_owned(),

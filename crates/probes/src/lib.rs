@@ -19,6 +19,7 @@ mod descriptors;
 mod elf_functions;
 pub mod environment;
 pub mod hog;
+pub mod instructions;
 #[cfg(all(test, feature = "bpf"))]
 mod kernel_memory;
 #[cfg(feature = "bpf")]

@@ -98,6 +98,8 @@ pub struct Turn {
     pub system_s: f64,
     /// CPU seconds by events, including children that were not waited for.
     pub events_s: Maybe<f64>,
+    /// Instructions in user mode, of the command and all its processes that ended.
+    pub instructions: Maybe<f64>,
     /// Largest resident memory of one of its processes.
     pub memory: Peak,
     /// Page faults without I/O.
@@ -130,6 +132,15 @@ impl Comparison {
     /// Rounds of one phase in which every command ran.
     pub fn whole_rounds(&self, phase: Phase) -> impl Iterator<Item = &Round> {
         self.rounds.iter().filter(move |r| r.phase == phase && r.turns.len() == self.commands.len())
+    }
+
+    /// Seconds of a measured round with the commands around each execution; `None` with fewer than two
+    /// rounds.
+    pub fn round_s(&self) -> Option<f64> {
+        let end = |round: &Round| round.turns.iter().map(|turn| turn.t_ms).max();
+        let ends: Vec<i64> = self.whole_rounds(Phase::Measured).filter_map(end).collect();
+        let (first, last) = (ends.first()?, ends.last()?);
+        (ends.len() > 1).then(|| (last - first) as f64 * 1e-3 / (ends.len() - 1) as f64)
     }
 
     /// The executions of one command in the whole rounds of one phase.

@@ -4,10 +4,10 @@
 //! long as A. So both words have one scale, and swapping the two commands changes the word alone.
 
 use analysis::{Estimate, Verdict};
-use record::bakeoff::Metric;
+use record::bakeoff::{Metric, Scale};
 use record::missing::Maybe;
 
-use crate::number::{MULTIPLES_FROM, Toward, fixed, share};
+use crate::number::{MULTIPLES_FROM, Toward, change_of, fixed, point_ends, share};
 use crate::words::metric as metric_name;
 
 /// A pair of which a sentence is made.
@@ -51,7 +51,11 @@ pub(crate) fn sentence(of: &Compared<'_>, (level, rope_ratio): (f64, f64), unit:
             format!("{subject}{}", claim(of, estimate, level))
         }
         (Verdict::Equivalent, _) => {
-            format!("{subject}no difference that matters: within {} of {}", share(rope_ratio), of.b)
+            let within = match of.metric.scale() {
+                Scale::Ratio => share(rope_ratio),
+                Scale::Points => share(rope_ratio).replace('%', "pp"),
+            };
+            format!("{subject}no difference that matters: within {within} of {}", of.b)
         }
         _ => format!("{subject}cannot tell yet: {}", needed(of, unit)),
     }
@@ -104,6 +108,11 @@ fn claim(of: &Compared<'_>, estimate: &Estimate, level: f64) -> String {
             }
         };
     }
+    if of.metric.scale() == Scale::Points {
+        let (low, high) = point_ends(estimate.low, estimate.high);
+        let change = change_of(of.metric, estimate.ratio);
+        return format!("{a} has {change} against {b} ({}: {low} to {high})", share(level));
+    }
     if estimate.ratio > 1.0 {
         return match amounts(ends, level) {
             Amounts::Times(times, evidence) => format!("{a} is {times} that of {b} {evidence}"),
@@ -138,7 +147,8 @@ fn amounts((times, low, high): (f64, f64, f64), level: f64) -> Amounts {
     Amounts::Times(write(times, Toward::Nearest), format!("({}: {low} to {high})", share(level)))
 }
 
-/// A share and its interval, rounded outwards, as percentages with the digits that the interval supports.
+/// A share and its interval as percentages, with the digits that the interval supports. The interval is
+/// rounded outwards.
 fn percents((of, low, high): (f64, f64, f64), level: f64) -> (String, String) {
     let half = (high - low) * 50.0;
     let digits = match half {
@@ -209,6 +219,14 @@ mod tests {
         );
         assert!(said(Metric::P99, 0.5, 0.06).starts_with("p99 latency: B is 50 % lower than A"));
         assert!(said(Metric::Cpu, 3.0, 0.06).starts_with("CPU time: B is 3.0x that of A"));
+        // A share is stored as 1 plus it: a ratio of 1.05 is five points, not 5 % of the share.
+        let points = said(Metric::LockCpu, 1.05, 0.01);
+        assert!(
+            points.contains(": B has +5.00 pp against A (95 %: +4.") && points.ends_with(" pp)"),
+            "{points}"
+        );
+        let equal = said(Metric::MemoryGrowth, 1.0, 0.001);
+        assert!(equal.ends_with("no difference that matters: within 1 pp of A"), "{equal}");
     }
 
     #[test]

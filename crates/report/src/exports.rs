@@ -141,6 +141,7 @@ mod tests {
             user_s: 0.1,
             system_s: 0.2,
             events_s: Err(Missing::because("not measured")),
+            instructions: Err(Missing::because("not measured")),
             memory: if command == 0 { Peak::Bytes(5e6) } else { Peak::AtMost(2e6) },
             minor_faults: 1,
             major_faults: 0,

@@ -123,8 +123,16 @@ pub(crate) fn change_of(metric: Metric, ratio: f64) -> String {
 pub(crate) fn change_interval_of(metric: Metric, low: f64, high: f64) -> String {
     match metric.scale() {
         Scale::Ratio => change_interval(low, high),
-        Scale::Points => format!("[{}, {}]", points(low, Toward::Down), points(high, Toward::Up)),
+        Scale::Points => {
+            let (low, high) = point_ends(low, high);
+            format!("[{low}, {high}]")
+        }
     }
+}
+
+/// The ends of an interval of a difference in percentage points, rounded outwards.
+pub(crate) fn point_ends(low: f64, high: f64) -> (String, String) {
+    (points(low, Toward::Down), points(high, Toward::Up))
 }
 
 /// The ends of an interval of a metric's values, rounded outwards.
@@ -277,6 +285,17 @@ pub(crate) fn named_value(metric: &str, value: f64) -> String {
         None if value != 0.0 && value.abs() < 0.1 => significant(value),
         None => significant_4(value),
     }
+}
+
+/// A change of a metric by its name.
+pub(crate) fn change_named(metric: &str, ratio: f64) -> String {
+    Metric::from_word(metric).map_or_else(|| change(ratio), |metric| change_of(metric, ratio))
+}
+
+/// The interval of a change of a metric by its name.
+pub(crate) fn interval_named(metric: &str, low: f64, high: f64) -> String {
+    let ratio = || change_interval(low, high);
+    Metric::from_word(metric).map_or_else(ratio, |metric| change_interval_of(metric, low, high))
 }
 
 /// `90 s`, `5 min`, `13 h 20 min`, `1 day`, `7 days 2 h`: the length of a cycle or of a series.

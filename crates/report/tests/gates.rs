@@ -27,6 +27,11 @@ fn judged(gates: &[&str]) -> (Bakeoff, Comparisons) {
     (bakeoff, comparisons)
 }
 
+fn summary_of(bakeoff: &Bakeoff, comparisons: &Comparisons) -> String {
+    let said = text::bakeoff_answer(bakeoff, comparisons);
+    github::summary(&bakeoff.header.title, &said, "", &comparisons.gates)
+}
+
 const GATES: [&str; 3] = ["throughput >= 1/s", "throughput >= 100000000/s", "cpu-per-event <= 1ms"];
 
 /// Elements of the XML as a reader sees them; panics if it is not well formed.
@@ -58,7 +63,7 @@ fn every_gate_is_a_case_and_an_inconclusive_one_is_not_green() {
     let (bakeoff, comparisons) = judged(&GATES);
     let outcomes: Vec<GateOutcome> = comparisons.gates.iter().map(|g| g.outcome).collect();
     assert_eq!(outcomes, [GateOutcome::Pass, GateOutcome::Fail, GateOutcome::Inconclusive]);
-    let xml = junit::document(&bakeoff, &comparisons.gates);
+    let xml = junit::suite(&bakeoff.header.title, Some(&bakeoff.header), &comparisons.gates);
     assert_eq!(
         elements(&xml),
         ["testsuites", "testsuite", "testcase", "system-out", "testcase", "failure", "testcase", "error"]
@@ -78,9 +83,9 @@ fn text_of_a_plan_cannot_leave_its_place() {
             of.configuration.insert("evil".to_owned(), evil.to_owned());
         }
     }
-    let xml = junit::document(&bakeoff, &comparisons.gates);
+    let xml = junit::suite(&bakeoff.header.title, Some(&bakeoff.header), &comparisons.gates);
     assert!(!elements(&xml).contains(&"x".to_owned()), "{xml}");
-    let summary = github::summary(&bakeoff, &comparisons);
+    let summary = summary_of(&bakeoff, &comparisons);
     assert!(!summary.contains("<script>") && !summary.contains('\u{1b}'), "{summary}");
     assert!(summary.lines().all(|line| !line.starts_with("::")), "{summary}");
     let lines = github::annotations(&comparisons.gates);
@@ -101,10 +106,32 @@ fn a_summary_stays_under_64_kb_whatever_the_size_of_the_plan() {
         ..result.clone()
     };
     comparisons.gates = (0..2_000).map(|_| many(&one)).collect();
-    let summary = github::summary(&bakeoff, &comparisons);
+    let summary = summary_of(&bakeoff, &comparisons);
     assert!(summary.len() < 64_000, "{}", summary.len());
     assert!(summary.ends_with("`bakeoff report` has them all.\n"));
     assert!(summary.contains("**Gates: FAIL: 2000 of 2000 gates"), "{}", &summary[summary.len() - 500..]);
+
+    // Of a comparison of long commands the answer stays, and the rows of its table that fit.
+    let table = format!(
+        "| | Command |\n|:---|:---|\n| A | {} |\n| B | {} |\n",
+        "a".repeat(50_000),
+        "b".repeat(50_000)
+    );
+    let summary = github::summary("two", "B is 22 % slower than A", &table, &[]);
+    assert!(summary.len() < 64_000 && summary.contains("**B is 22 % slower than A**"), "{}", summary.len());
+    assert!(summary.contains("| A | aaa") && !summary.contains("| B |"), "{}", summary.len());
+    assert!(summary.contains("1 more lines are left out"), "{}", &summary[summary.len() - 200..]);
+}
+
+/// Runs of the archive against each other have no common time: 1970 would be a lie.
+#[test]
+fn a_suite_without_a_run_has_no_time_and_no_id() {
+    let (bakeoff, comparisons) = judged(&GATES);
+    let xml = junit::suite("old against new", None, &comparisons.gates);
+    assert!(!xml.contains("timestamp=") && !xml.contains(" id="), "{xml}");
+    assert!(elements(&xml).len() == 8);
+    let xml = junit::suite("x", Some(&bakeoff.header), &comparisons.gates);
+    assert!(xml.contains(&format!(" id=\"{}\" timestamp=\"", bakeoff.header.id)), "{xml}");
 }
 
 #[test]

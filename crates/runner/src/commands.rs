@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use load::Stop;
 use probes::cpu_time::{self, Adopt, CpuProbe};
+use probes::instructions::Instructions;
 use probes::topology::Cores;
 use record::clock::{Clock as _, Monotonic, WallAnchor};
 use record::command::CommandEnd;
@@ -113,6 +114,7 @@ pub fn commands(
         mark_of_hooks: random::token(),
         probe: plan.by_events.then(opened),
         counted_ns: 0,
+        instructions: Instructions::open(),
         comparison: plan.comparison.clone(),
         on_event,
     };
@@ -143,6 +145,8 @@ struct Conductor<'a> {
     probe: Option<CpuProbe>,
     /// CPU time of all commands so far, by events.
     counted_ns: u64,
+    /// Counter of all commands, if the machine has one.
+    instructions: Maybe<Instructions>,
     comparison: Comparison,
     on_event: &'a mut dyn FnMut(&CommandsEvent<'_>),
 }
@@ -249,12 +253,14 @@ impl Conductor<'_> {
         if let Some(probe) = &mut self.probe {
             probe.adopt(Adopt::Children);
         }
+        let before = self.instructions_so_far();
         let around = (self.mark.as_str(), plan.timeout);
         let ran = self.pipes.run(of_this, self.input.as_ref(), around, self.stop);
         let events_s = self.counted();
         let ran = ran.map_err(|source| self.does_not_start(command, source))?;
         let time_s = self.checked(command, &ran)?;
         let strays = self.end_strays()?;
+        let after = self.instructions_so_far();
         self.hook("conclude", of_this.conclude.as_deref())?;
         let t_ns =
             self.anchor.unix_ns_at(Monotonic.now_ns()).cast_signed() - self.anchor.unix_ns.cast_signed();
@@ -266,11 +272,16 @@ impl Conductor<'_> {
             user_s: ran.usage.user.as_secs_f64(),
             system_s: ran.usage.system.as_secs_f64(),
             events_s,
+            instructions: before.and_then(|before| Ok(after?.saturating_sub(before) as f64)),
             memory: ran.usage.memory,
             minor_faults: ran.usage.minor_faults,
             major_faults: ran.usage.major_faults,
             left: ran.left + strays,
         })
+    }
+
+    fn instructions_so_far(&mut self) -> Maybe<u64> {
+        self.instructions.as_mut().map_err(|why| why.clone())?.read()
     }
 
     /// CPU seconds of the command that has just ended, by events.

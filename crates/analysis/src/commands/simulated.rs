@@ -7,6 +7,7 @@
 use super::tests::comparison;
 use super::*;
 use crate::chance::SplitMix;
+use crate::paired::Paired;
 
 /// One kind of machine and pair of commands.
 #[derive(Debug, Clone, Copy)]

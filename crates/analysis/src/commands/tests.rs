@@ -14,6 +14,7 @@ pub(super) fn comparison(phase: Phase, times: &[Vec<f64>]) -> Comparison {
         user_s: time_s / 2.0,
         system_s: 0.0,
         events_s: Err(Missing::because("not measured")),
+        instructions: Err(Missing::because("not measured")),
         memory: Peak::Bytes(1e6),
         minor_faults: 100,
         major_faults: 1,
@@ -109,6 +110,20 @@ fn a_bound_of_memory_is_not_a_value() {
     let known = Peak::Bytes(3e6);
     assert_eq!(larger(known, Peak::AtMost(2e6)), known);
     assert_eq!(larger(Peak::AtMost(4e6), known), Peak::AtMost(4e6));
+}
+
+/// `testdata/rounds.py` computes the numbers with scipy.
+#[test]
+fn the_number_of_rounds_is_that_of_scipys_distributions() {
+    let pilot = |log_ratios: &[f64]| -> Comparison {
+        let times: Vec<Vec<f64>> = log_ratios.iter().map(|d| vec![0.1, 0.1 * d.exp()]).collect();
+        comparison(Phase::Pilot, &times)
+    };
+    let noisy = [0.05, 0.02, 0.08, -0.01, 0.06, 0.03, 0.09, 0.04];
+    assert_eq!(rounds_to_measure(&pilot(&noisy), 2_000), 104);
+    // The three plausible means take 218, 300 (as many as fit) and 63 rounds.
+    let close: Vec<f64> = (0..8).map(|i| -(0.01 * f64::from(i % 3)).ln_1p()).collect();
+    assert_eq!(rounds_to_measure(&pilot(&close), 300), 300);
 }
 
 #[test]

@@ -147,6 +147,28 @@ fn too_few_cycles_or_values_have_no_answer() {
     assert_eq!(cycles(&one_time, 0.01).n, 1);
 }
 
+#[test]
+fn the_unit_of_the_values_changes_nothing() {
+    for seed in 0..3 {
+        let mut points = red(seed, 1_000, 0.5);
+        if seed > 0 {
+            wave(&mut points, 7_200.0, 1.0);
+        }
+        let known = cycles(&points, 0.01);
+        for unit in [1e-300, 1e-200, 1e-13, 1e200, 1e300] {
+            let scaled: Vec<(f64, f64)> = points.iter().map(|p| (p.0, p.1 * unit)).collect();
+            let found = cycles(&scaled, 0.01);
+            let sizes = |of: &Cycles| -> Vec<(f64, f64)> {
+                of.cycles.iter().map(|c| ((c.period_s * 1e3).round(), (c.p * 1e9).round())).collect()
+            };
+            assert_eq!(sizes(&found), sizes(&known), "{seed}: in units of {unit}");
+            for (one, other) in found.cycles.iter().zip(&known.cycles) {
+                assert!((one.amplitude / unit / other.amplitude - 1.0).abs() < 1e-6, "{one:?}");
+            }
+        }
+    }
+}
+
 /// An hour of daylight saving from `change_s` on.
 fn offset(change_s: f64) -> impl Fn(f64) -> f64 {
     move |t| if t < change_s { 3_600.0 } else { 7_200.0 }
@@ -250,6 +272,29 @@ fn powers_and_probabilities_are_those_of_astropy() {
     near(length, 102.327_554_033_186_89);
     near(power::false_alarm(9.0, 0.5 * length), 0.018_885_150_645_549_312);
     near(power::false_alarm(14.0, 0.5 * length), 0.000_160_004_359_990_056_94);
+}
+
+#[test]
+fn spectra_and_waves_are_those_of_numpy() {
+    let points = known();
+    let mean = points.iter().map(|p| p.1).sum::<f64>() / 40.0;
+    // abs(numpy.fft.fft(y - mean, 256))**2 / 40, at 3, 37 and 120.
+    let even: Vec<f64> = points.iter().map(|p| p.1 - mean).collect();
+    let powers = power::of_even(&even, Background { ar1: 0.0, variance: 1.0 });
+    near(powers.step, 1.0 / 256.0);
+    for (k, power) in
+        [(3, 0.028_275_197_615_834_59), (37, 8.890_200_131_116_86), (120, 0.003_295_439_890_573_782)]
+    {
+        near(powers.ratios[k - 1], power);
+    }
+    // 2.5 * (1 - 0.6**2) / abs(1 - 0.6 * exp(-2j * pi * f))**2
+    let background = Background { ar1: 0.6, variance: 2.5 };
+    near(background.at(0.05), 7.314_881_590_531_902);
+    near(background.at(0.3), 0.924_417_118_171_171_4);
+    // numpy.linalg.lstsq of [1, cos(2 pi f t), sin(2 pi f t)] at f = 0.1432.
+    let wave = Wave::of(&points, 0.143_2);
+    near(wave.amplitude(), 0.873_442_902_756_696_7);
+    near(wave.crest(), 6.774_033_303_215_638);
 }
 
 #[test]

@@ -2,9 +2,10 @@
 //! series.
 
 use super::energy::{Energy, SIDE_MIN};
-use super::memory::{AR1_MAX, Remembering};
+use super::memory::Remembering;
 use super::step::best_step;
 use crate::chance::SplitMix;
+use crate::mean::AR1_MAX;
 
 /// A change in a series.
 #[derive(Debug, Clone, Copy, PartialEq)]

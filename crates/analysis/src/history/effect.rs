@@ -1,7 +1,7 @@
 //! Sizes of changes: levels before and after, with an interval that allows for the memory of the noise.
 
 use super::divisive::Found;
-use super::memory::{AR1_MAX, lag_1, unbiased};
+use crate::mean::{AR1_MAX, freedom, inflation, lag_1, unbiased};
 use crate::robust::{mad, median};
 use crate::student::t_above;
 
@@ -55,9 +55,8 @@ fn all(values: &[f64], found: &[Found]) -> Vec<Sized> {
     let ar1 = unbiased(lag_1(&left), n / stretches.len() as f64).clamp(0.0, AR1_MAX);
     let inflations: Vec<f64> = stretches.iter().map(|s| inflation(s.len(), ar1)).collect();
     // Means take up as many values as they have the variance of.
-    let free = (n - inflations.iter().sum::<f64>()).max(1.0);
+    let (free, df) = freedom(n, inflations.iter().sum(), ar1);
     let variance = left.iter().map(|r| r * r).sum::<f64>() / free;
-    let df = (free * (1.0 - ar1) / (1.0 + ar1)).max(1.0);
     let of_mean = |i: usize| variance * inflations[i] / stretches[i].len() as f64;
     let sized = |(i, found): (usize, &Found)| {
         let difference = means[i + 1] - means[i];
@@ -70,14 +69,6 @@ fn all(values: &[f64], found: &[Found]) -> Vec<Sized> {
         }
     };
     found.iter().enumerate().map(sized).collect()
-}
-
-/// Variance of the mean of `n` values over that of independent ones.
-fn inflation(n: usize, ar1: f64) -> f64 {
-    let n = n as f64;
-    // The sum over all pairs, in closed form.
-    let pairs = ar1 / (1.0 - ar1) - ar1 * (1.0 - ar1.powf(n)) / (n * (1.0 - ar1).powi(2));
-    1.0 + 2.0 * pairs
 }
 
 fn tamed(values: &[f64]) -> Vec<f64> {

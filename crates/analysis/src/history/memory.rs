@@ -5,6 +5,7 @@
 //! a change of level looks like memory: it is estimated from the residuals around the best candidate levels.
 
 use super::energy::SIDE_MIN;
+use crate::mean::{AR1_MAX, lag_1, unbiased};
 use crate::robust::TO_SD;
 
 /// Values around candidate levels, and the memory of the residuals.
@@ -16,8 +17,6 @@ pub(super) struct Remembering {
     pub(super) ar1: f64,
 }
 
-/// Upper bound of a correlation: beyond it, noise and changes of level are the same.
-pub(super) const AR1_MAX: f64 = 0.95;
 /// Bounds of values and of their residuals, in standard deviations by the median.
 const WILD: f64 = 5.0;
 const WILD_FOR_MEMORY: f64 = 3.0;
@@ -57,23 +56,6 @@ fn tamed(values: &[f64]) -> Vec<f64> {
     let off: Vec<f64> = values.iter().zip(&middles).map(|(v, middle)| v - middle).collect();
     let bound = WILD * spread(&off);
     off.iter().zip(&middles).map(|(off, middle)| middle + off.clamp(-bound, bound)).collect()
-}
-
-/// Correlation of neighbors in `values` about their mean; 0 if they are equal.
-pub(super) fn lag_1(values: &[f64]) -> f64 {
-    let mean = values.iter().sum::<f64>() / values.len() as f64;
-    let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
-    let products: f64 = values.windows(2).map(|w| (w[0] - mean) * (w[1] - mean)).sum();
-    if squares > 0.0 { products / squares } else { 0.0 }
-}
-
-/// A correlation without the bias that the estimation of a mean from each `n` values causes.
-///
-/// # Source
-///
-/// M. G. Kendall, *Biometrika* 41 (1954), 403-404, solved for the true value.
-pub(super) fn unbiased(ar1: f64, n: f64) -> f64 {
-    if n > 4.0 { (n * ar1 + 1.0) / (n - 3.0) } else { AR1_MAX }
 }
 
 /// Standard deviation by the median of absolute values; infinite if that is 0, which bounds nothing.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use record::bakeoff::{Bakeoff, Levels, Metric};
 use record::command::CommandEnd;
+use record::commands::{Comparison, Phase, Turn};
 use record::environment::Environment;
 use record::labels;
 use record::load::LoadRecord;
@@ -11,6 +12,7 @@ use record::missing::{Maybe, Missing};
 use record::run::{Run, RunHeader};
 
 use super::point::{Key, Observed, Point};
+use crate::commands::span;
 use crate::metric::value;
 use crate::paired::Paired;
 
@@ -35,8 +37,8 @@ pub fn of_run(run: &Run) -> Observations {
     let mut found = Observations::default();
     if let Some(load) = &run.load {
         let subject = subject_of(load);
-        for metric in Metric::ALL {
-            let value = value(run, *metric).and_then(|v| match (v.middle(), v.unjudged.clone()) {
+        for metric in Metric::OF_LOADS {
+            let value = value(run, metric).and_then(|v| match (v.middle(), v.unjudged.clone()) {
                 (_, Some(why)) => Err(why),
                 (None, _) => Err(Missing::because("too many events have no end")),
                 (Some(middle), None) => Ok((middle, Ok((v.low, v.high)))),
@@ -59,6 +61,44 @@ pub fn of_run(run: &Run) -> Observations {
         let cpu = cpu.map(|split| (split.sum_ns() as f64 * 1e-9, none()));
         found.add(run, "time", &subject, ended.clone().and(time));
         found.add(run, "cpu-time", &subject, ended.and(cpu));
+    }
+    found
+}
+
+/// Values of a comparison of commands: time and CPU time of each command, over its measured rounds.
+pub fn of_comparison(run: &Run) -> Observations {
+    let mut found = Observations::default();
+    let comparison =
+        Comparison::read(run).unwrap_or_else(|| Err(Missing::because("the run is of another kind")));
+    let comparison = match comparison {
+        Ok(comparison) => comparison,
+        Err(why) => {
+            found.left_out.push(("every metric".to_owned(), why));
+            return found;
+        }
+    };
+    let mut facts = facts(&run.header, &run.environment);
+    // The other commands, the seed and the number of rounds are no conditions of a command.
+    facts.retain(|name, _| !name.starts_with("compare.") || name.starts_with("compare.setting."));
+    for (i, command) in comparison.commands.iter().enumerate() {
+        // A recorded command has instruments around it: another series.
+        let subject = format!("compare: {}", command.text);
+        let mean = |figure: fn(&Turn) -> f64| -> Measured {
+            let values: Vec<f64> = comparison.turns_of(i, Phase::Measured).map(figure).collect();
+            if values.is_empty() || values.iter().any(|value| *value <= 0.0) {
+                return Err(Missing::because("a round has no value over 0"));
+            }
+            let span = span(&values, comparison.rules.alpha);
+            Ok((span.mean, span.interval.ok_or_else(|| Missing::because("one round has no interval"))))
+        };
+        let mut all = vec![("time", mean(|turn| turn.time_s)), ("cpu-time", mean(Turn::cpu_s))];
+        // Few machines count them: their absence is no news.
+        if comparison.turns_of(i, Phase::Measured).all(|turn| turn.instructions.is_ok()) {
+            all.push(("instructions", mean(|turn| turn.instructions.clone().unwrap_or(0.0))));
+        }
+        for (metric, value) in all {
+            found.put(&run.header, facts.clone(), (metric, &subject), value);
+        }
     }
     found
 }

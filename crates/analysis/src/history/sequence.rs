@@ -77,7 +77,7 @@ fn averaged(mut points: Vec<Point>) -> Option<Point> {
 }
 
 fn history(key: Key, points: Vec<Point>, rules: Rules) -> History {
-    let breaks: Vec<Break> = (1..points.len()).filter_map(|at| break_at(&points, at)).collect();
+    let breaks = breaks(&points);
     let ends: Vec<usize> =
         std::iter::once(0).chain(breaks.iter().map(|b| b.at)).chain([points.len()]).collect();
     let (mut found, mut untested) = (Vec::new(), 0);
@@ -104,24 +104,27 @@ fn history(key: Key, points: Vec<Point>, rules: Rules) -> History {
     History { sense: Sense::of(&key.metric), key, points, breaks, changes: found, untested }
 }
 
-/// Facts of the machine that differ between a value and the one before.
-fn break_at(points: &[Point], at: usize) -> Option<Break> {
-    let (before, after) = (&points[at - 1].facts, &points[at].facts);
-    let differs = |name: &&str| {
-        // A fact that one side lacks is unknown, not different.
-        let (Some(a), Some(b)) = (before.get(*name), after.get(*name)) else { return false };
-        a != b && !(*name == "memory.bytes" && are_close(a, b))
-    };
-    let what: Vec<Suspect> = MACHINE
-        .into_iter()
-        .filter(differs)
-        .map(|name| Suspect {
-            what: name.to_owned(),
-            before: before.get(name).cloned(),
-            after: after.get(name).cloned(),
-        })
-        .collect();
-    (!what.is_empty()).then_some(Break { at, what })
+/// Changes of the machine: a fact differs from the last value that knows it. A value that lacks the fact says
+/// nothing about it, and does not hide a change.
+fn breaks(points: &[Point]) -> Vec<Break> {
+    let mut known: BTreeMap<&str, &String> = BTreeMap::new();
+    let mut found = Vec::new();
+    for (at, point) in points.iter().enumerate() {
+        let mut what = Vec::new();
+        for name in MACHINE {
+            let Some(after) = point.facts.get(name) else { continue };
+            let Some(before) = known.insert(name, after).filter(|before| *before != after) else { continue };
+            if name == "memory.bytes" && are_close(before, after) {
+                continue;
+            }
+            let (before, after) = (Some(before.clone()), Some(after.clone()));
+            what.push(Suspect { what: name.to_owned(), before, after });
+        }
+        if !what.is_empty() {
+            found.push(Break { at, what });
+        }
+    }
+    found
 }
 
 /// Whether two sizes differ by at most 2 %, as one machine's memory does between kernels.
@@ -144,7 +147,9 @@ fn of_stretch(points: &[Point], rules: Rules) -> Vec<Change> {
         Unit::Log
     } else {
         let sizes: Vec<f64> = raw.iter().map(|v| v.abs()).filter(|size| *size > 0.0).collect();
-        Unit::Plain(median(&sizes).unwrap_or(1.0))
+        let largest = sizes.iter().copied().fold(0.0, f64::max);
+        // Squares of multiples of the size must be numbers.
+        Unit::Plain(median(&sizes).unwrap_or(1.0).max(largest * 1e-100))
     };
     let values: Vec<f64> = raw
         .iter()

@@ -3,11 +3,12 @@ use record::run::RunId;
 use super::divisive::changes;
 use super::effect::sizes;
 use super::energy::Energy;
-use super::memory::{candidate_levels, lag_1, unbiased};
+use super::memory::candidate_levels;
 use super::step::best_step;
 use super::*;
 use crate::chance::SplitMix;
 use crate::judge::Rules;
+use crate::mean::{lag_1, unbiased};
 
 const ALPHA: f64 = 0.01;
 
@@ -150,6 +151,39 @@ fn a_change_of_the_kernel_is_a_break_and_not_a_change() {
     assert_eq!((found.len(), found[0].breaks.len(), found[0].changes.len()), (1, 1, 0), "{found:?}");
     assert_eq!(found[0].breaks[0].at, 30);
     assert_eq!(found[0].breaks[0].what[0].what, "kernel.release");
+}
+
+#[test]
+fn a_run_that_does_not_know_its_machine_does_not_hide_a_change_of_it() {
+    let value = |i: u64| {
+        let kernel = [("kernel.release", if i < 30 { "6.1" } else { "6.12" })];
+        // Imported values lie in between, and know nothing.
+        point(i, 1.0, if i.is_multiple_of(2) { &kernel } else { &[] })
+    };
+    let found = histories((0..60).map(value).collect(), RULES);
+    let at: Vec<usize> = found[0].breaks.iter().map(|found| found.at).collect();
+    assert_eq!(at, [30]);
+}
+
+#[test]
+fn values_of_any_size_have_an_answer() {
+    let of = |values: &[f64]| {
+        let observed = values.iter().zip(0..).map(|(value, i)| point(i, *value, &[])).collect();
+        histories(observed, RULES).remove(0).changes
+    };
+    let mut chance = SplitMix(9);
+    for unit in [1e-300, 1e-9, 1e300] {
+        let step = |i: i32| unit * (if i < 20 { 1.0 } else { 2.0 } + 0.01 * chance.normal());
+        let found = of(&(0..40).map(step).collect::<Vec<_>>());
+        assert_eq!(found.iter().map(|change| change.at).collect::<Vec<_>>(), [20], "in units of {unit}");
+        // With one value of 0 there are no logarithms.
+        let mut values: Vec<f64> = (0..40).map(|i| if i < 20 { unit } else { 2.0 * unit }).collect();
+        values[3] = 0.0;
+        assert!(of(&values).iter().all(|change| change.p.is_finite() && change.after.is_finite()));
+    }
+    let mut extreme = vec![0.0; 40];
+    (extreme[5], extreme[6], extreme[20]) = (1e-300, 1e-300, -1e300);
+    assert!(of(&extreme).iter().all(|change| change.p.is_finite() && change.after.is_finite()));
 }
 
 #[test]

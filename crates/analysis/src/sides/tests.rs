@@ -27,6 +27,16 @@ fn the_difference_of_two_samples_is_that_of_welch() {
     assert!((welch.p_beyond(0.0) - 0.031_747_063_462_738_6).abs() < 1e-9, "{}", welch.p_beyond(0.0));
     let (low, high) = welch.interval(0.05);
     assert!((low - 0.033_886_352_686_525_234).abs() < 1e-9 && (high - 0.584_780_313_980_141_5).abs() < 1e-9);
+    // `ttest_ind(a - 0.05, b, equal_var=False)`, the same with `alternative="greater"`, and statsmodels 0.15:
+    // `ttost_ind(a, b, -0.6, 0.6, usevar="unequal")`.
+    assert!((welch.p_beyond(0.05) - 0.061_995_048_548_090_22).abs() < 1e-9, "{}", welch.p_beyond(0.05));
+    assert!((welch.p_over(0.05) - 0.030_997_524_274_045_11).abs() < 1e-9, "{}", welch.p_over(0.05));
+    assert!((welch.p_within(0.6) - 0.020_389_631_798_406_78).abs() < 1e-9, "{}", welch.p_within(0.6));
+    // numpy: `median(subtract.outer(a, b))`.
+    let member =
+        Member { metric: Metric::Time, log_ratios: a.clone(), against: Some(b.clone()), refused: None };
+    let center = judge(&[member], RULES)[0].estimate.clone().unwrap().hodges_lehmann.ln();
+    assert!((center - 0.28).abs() < 1e-12, "{center}");
     let back = Paired::independent(&b, &a).unwrap();
     assert!((back.mean() + welch.mean()).abs() < 1e-15 && (back.df() - welch.df()).abs() < 1e-12);
 }
@@ -65,7 +75,30 @@ fn runs_in_sequence_are_named_and_interleaved_ones_are_not() {
         sides(&both, 0, RULES, &[]).caveats
     };
     assert!(of(1).is_empty(), "{:?}", of(1));
-    assert!(of(100)[0].contains("one side after the other"));
+    assert!(of(100)[0].starts_with("All runs of b and of a were measured one side after the other"));
+    // One run of the other side in between does not make them alternate.
+    assert!(of(8)[0].starts_with("Most runs"), "{:?}", of(8));
+    assert!(of(4).is_empty(), "{:?}", of(4));
+}
+
+#[test]
+fn a_condition_of_one_side_alone_is_named() {
+    let with = |name: &str, conditions: &[&str], from: u64| {
+        let of = |condition: &&str| {
+            let condition = (*condition).to_owned();
+            let all = side(name, &[1.0, 1.1, 0.9, 1.0], (from, 2)).observations.into_iter();
+            all.map(move |o| Observation { condition: condition.clone(), ..o })
+        };
+        let observations = conditions.iter().flat_map(of).collect();
+        Side { name: name.to_owned(), observations, ..Side::default() }
+    };
+    let found =
+        sides(&[with("old", &["x=1", "x=2"], 0), with("new", &["x=1", "x=3", "x=4"], 1)], 0, RULES, &[]);
+    assert_eq!(found.pairs.len(), 1);
+    assert_eq!(
+        found.caveats,
+        ["Only new has x=3 and 1 more: not compared.", "Only old has x=2: not compared."]
+    );
 }
 
 #[test]

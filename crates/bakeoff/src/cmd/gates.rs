@@ -1,10 +1,10 @@
-//! Options of gates for `run` and `resume`, and where their results go besides standard output.
+//! Files that the result of a comparison is written to besides standard output: JUnit, summary, badge.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use analysis::{Comparisons, GateOutcome, GateResult};
+use analysis::{Comparisons, GateOutcome, GateResult, Verdict};
 use anyhow::Context as _;
 use archive::whole_file;
 use record::bakeoff::Bakeoff;
@@ -27,6 +27,27 @@ pub(crate) struct Outputs {
         help = "Append the result as Markdown to this file; default: $GITHUB_STEP_SUMMARY, if it is set"
     )]
     summary: Option<PathBuf>,
+
+    #[arg(
+        long,
+        value_name = "FILE",
+        help = "Write the answer as a badge: SVG if FILE ends in .svg, else the JSON of a Shields endpoint"
+    )]
+    badge: Option<PathBuf>,
+}
+
+/// The result of a comparison, as the files state it.
+pub(crate) struct Told<'a> {
+    pub(crate) title: &'a str,
+    /// The run that was measured, if it is one.
+    pub(crate) header: Option<&'a RunHeader>,
+    /// The answer, in plain text.
+    pub(crate) answer: &'a str,
+    /// A table below the answer of the summary, in Markdown; may be empty.
+    pub(crate) table: &'a str,
+    /// Whether at least one pair has a verdict.
+    pub(crate) is_decided: bool,
+    pub(crate) gates: &'a [GateResult],
 }
 
 /// File of a step's summary in GitHub Actions.
@@ -42,12 +63,16 @@ pub(crate) fn gate(text: &str) -> Result<Gate, String> {
 impl Outputs {
     /// The files that are written.
     pub(crate) fn files(&self) -> impl Iterator<Item = PathBuf> {
-        self.junit.clone().into_iter().chain(self.summary.clone().or_else(step_summary))
+        self.junit
+            .clone()
+            .into_iter()
+            .chain(self.summary.clone().or_else(step_summary))
+            .chain(self.badge.clone())
     }
 
     /// Checks before the first trial that the files can be written after the last one.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
-        let options = [("--junit", &self.junit), ("--summary", &self.summary)];
+        let options = [("--junit", &self.junit), ("--summary", &self.summary), ("--badge", &self.badge)];
         for (option, path) in options.into_iter().filter_map(|(o, p)| Some((o, p.as_ref()?))) {
             let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
             if path.is_dir() || !folder.is_dir() {
@@ -58,48 +83,37 @@ impl Outputs {
         Ok(())
     }
 
+    /// Writes the files of a bake-off.
+    pub(crate) fn write_bakeoff(&self, bakeoff: &Bakeoff, comparisons: &Comparisons) -> anyhow::Result<()> {
+        let decided = [Verdict::Better, Verdict::Worse, Verdict::Equivalent];
+        self.write(&Told {
+            title: &bakeoff.header.title,
+            header: Some(&bakeoff.header),
+            answer: &report::text::bakeoff_answer(bakeoff, comparisons),
+            table: "",
+            is_decided: decided.into_iter().any(|verdict| comparisons.count(verdict) > 0),
+            gates: &comparisons.gates,
+        })
+    }
+
     /// Writes the files, and annotations if the run is a step of GitHub Actions.
-    pub(crate) fn write(&self, bakeoff: &Bakeoff, comparisons: &Comparisons) -> anyhow::Result<()> {
-        let document = || report::gates::junit::document(bakeoff, &comparisons.gates);
-        let summary = || report::gates::github::summary(bakeoff, comparisons);
-        self.write_all(&document, &summary, &comparisons.gates)
-    }
-
-    /// Variant of [`Self::write`] for gates outside of a bake-off.
-    ///
-    /// - `headline`: the answer, in Markdown.
-    pub(crate) fn write_gates(
-        &self,
-        title: &str,
-        header: Option<&RunHeader>,
-        headline: &str,
-        gates: &[GateResult],
-    ) -> anyhow::Result<()> {
-        let document = || report::gates::junit::suite(title, header, gates);
-        let summary = || report::gates::github::summary_of(title, headline, gates);
-        self.write_all(&document, &summary, gates)
-    }
-
-    fn write_all(
-        &self,
-        document: &dyn Fn() -> String,
-        summary: &dyn Fn() -> String,
-        gates: &[GateResult],
-    ) -> anyhow::Result<()> {
+    pub(crate) fn write(&self, told: &Told<'_>) -> anyhow::Result<()> {
         if let Some(path) = &self.junit {
-            whole_file::write(path, document().as_bytes())
-                .with_context(|| format!("writing {}", path.display()))?;
+            write(path, report::gates::junit::suite(told.title, told.header, told.gates).as_bytes())?;
         }
         if let Some(path) = &self.summary.clone().or_else(step_summary) {
-            let text = summary();
+            let text = report::gates::github::summary(told.title, told.answer, told.table, told.gates);
             let file = OpenOptions::new().create(true).append(true).open(path);
             file.and_then(|mut file| file.write_all(text.as_bytes()))
                 .with_context(|| format!("appending to {}", path.display()))?;
         }
+        if let Some(path) = &self.badge {
+            write(path, badge(path, told).as_bytes())?;
+        }
         if std::env::var_os("GITHUB_ACTIONS").is_some_and(|set| set == "true") {
             // On standard error: GitHub reads both, and standard output may be a JSON document.
             let mut screen = Screen::new();
-            for line in report::gates::github::annotations(gates) {
+            for line in report::gates::github::annotations(told.gates) {
                 screen.line(&line);
             }
         }
@@ -107,31 +121,29 @@ impl Outputs {
     }
 }
 
-/// The exit code of the gates; `None` without gates, or if all pass.
-pub(crate) fn exit(comparisons: &Comparisons) -> Option<Exit> {
-    exit_of(&comparisons.gates)
+fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    whole_file::write(path, bytes).with_context(|| format!("writing {}", path.display()))
 }
 
-/// The sense of a badge: that of the worst gate, or of the state without gates.
-pub(crate) fn sense(gates: &[GateResult], state: RunState) -> Sense {
-    match (report::gates::worst(gates), state) {
+/// The badge of an answer: SVG, or the document of an endpoint.
+fn badge(path: &Path, told: &Told<'_>) -> String {
+    let state = told.header.map_or(RunState::Sealed, |header| header.state);
+    let sense = match (report::gates::worst(told.gates), state) {
         (_, RunState::Invalid | RunState::Failed) => Sense::Bad,
         (Some(worst), RunState::Sealed) => Sense::of_gates(worst),
-        (None, RunState::Sealed) => Sense::Good,
+        (None, RunState::Sealed) if told.is_decided => Sense::Good,
         _ => Sense::Doubt,
+    };
+    if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("svg")) {
+        report::badge::svg("bakeoff", told.answer, sense)
+    } else {
+        format!("{:#}\n", report::badge::endpoint("bakeoff", told.answer, sense))
     }
 }
 
-/// Writes the badge of an answer: SVG, or the document of an endpoint.
-pub(crate) fn write_badge(path: Option<&Path>, answer: &str, sense: Sense) -> anyhow::Result<()> {
-    let Some(path) = path else { return Ok(()) };
-    let is_svg = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("svg"));
-    let text = if is_svg {
-        report::badge::svg("bakeoff", answer, sense)
-    } else {
-        format!("{:#}\n", report::badge::endpoint("bakeoff", answer, sense))
-    };
-    whole_file::write(path, text.as_bytes()).with_context(|| format!("writing {}", path.display()))
+/// The exit code of the gates; `None` without gates, or if all pass.
+pub(crate) fn exit(comparisons: &Comparisons) -> Option<Exit> {
+    exit_of(&comparisons.gates)
 }
 
 /// The exit code of these gates; `None` without gates, or if all pass.

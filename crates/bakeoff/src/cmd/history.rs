@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use analysis::Rules;
-use analysis::history::{Observations, Observed, histories, of_bakeoff, of_import, of_run};
+use analysis::history::{Observations, Observed, histories, of_bakeoff, of_comparison, of_import, of_run};
 use anyhow::Context as _;
 use archive::{Archive, ArchiveError, Filter, Listed, PartOf, whole_file};
 use record::clock::WallAnchor;
@@ -123,9 +123,9 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     if args.csv {
         report::csv::history(out, &histories)?;
     } else if global.json {
-        print_json(out, &report::json::history(&histories, &left_out))?;
+        print_json(out, &report::json::history(&histories, args.judge.alpha, &left_out))?;
     } else {
-        report::text::history(out, &histories, &left_out, &name, screen::style())?;
+        report::text::history(out, &histories, &left_out, args.judge.alpha, &name, screen::style())?;
     }
     Ok(Exit::Good)
 }
@@ -209,6 +209,7 @@ fn observations(archive: &Archive, listed: &Listed) -> Result<Observations, Arch
         RunKind::Load | RunKind::Record => of_run(&archive.run_summary(header.id)?),
         RunKind::Bakeoff => of_bakeoff(&archive.bakeoff_summary(header.id)?),
         RunKind::Import => of_import(&archive.run(header.id)?),
-        RunKind::Scale | RunKind::Dder | RunKind::Prove | RunKind::Compare => Observations::default(),
+        RunKind::Compare => of_comparison(&archive.run(header.id)?),
+        RunKind::Scale | RunKind::Dder | RunKind::Prove => Observations::default(),
     })
 }

@@ -217,7 +217,7 @@ fn end(
         report::text::bakeoff(out, &bakeoff, &comparisons, Some(&name), screen::style())?;
     }
     out.flush()?;
-    outputs.write(&bakeoff, &comparisons)?;
+    outputs.write_bakeoff(&bakeoff, &comparisons)?;
     say_what_next(outcome.id, &outcome);
     let of_trials = exit_of(&outcome);
     if of_trials == Exit::Interrupted {

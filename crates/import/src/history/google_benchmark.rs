@@ -31,8 +31,11 @@ pub(super) fn read(document: &Value, zone: &TimeZone) -> Result<History, History
     for entry in list(document, "benchmarks", TOOL)? {
         let name = text(&entry["run_name"]).or_else(|| text(&entry["name"]));
         let name = name.ok_or_else(|| unusable(TOOL, "benchmarks", "a `name`"))?;
-        if entry["error_occurred"].as_bool() == Some(true) {
-            history.notes.push(format!("{name} ended with an error and is left out"));
+        let is = |field: &str| entry[field].as_bool() == Some(true);
+        // The times of both are 0.
+        if is("error_occurred") || is("skipped") {
+            let end = if is("skipped") { "was skipped" } else { "ended with an error" };
+            history.notes.push(format!("{name} {end} and is left out"));
             continue;
         }
         match (text(&entry["run_type"]).as_deref(), text(&entry["aggregate_name"]).as_deref()) {

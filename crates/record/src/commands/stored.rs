@@ -95,6 +95,7 @@ fn figures(turn: &Turn) -> Vec<(&'static str, f64)> {
         Peak::AtMost(bytes) => ("max_memory_at_most_bytes", bytes),
     });
     all.extend(turn.events_s.as_ref().ok().map(|s| ("cpu_events_s", *s)));
+    all.extend(turn.instructions.as_ref().ok().map(|count| ("instructions", *count)));
     all.push(match turn.end {
         CommandEnd::Code(code) => ("exit_code", f64::from(code)),
         CommandEnd::Signal(signal) => ("signal", f64::from(signal)),
@@ -218,6 +219,7 @@ fn turn(command: usize, figures: &Figures<'_>) -> Maybe<Turn> {
         user_s: needed("user_s")?,
         system_s: needed("system_s")?,
         events_s: value("cpu_events_s").ok_or_else(|| Missing::because("not measured")),
+        instructions: value("instructions").ok_or_else(|| Missing::because("not measured")),
         memory,
         minor_faults: count(needed("minor_faults")?),
         major_faults: count(needed("major_faults")?),
@@ -240,6 +242,7 @@ mod tests {
             user_s: 0.25,
             system_s: 0.0,
             events_s: if command == 0 { Ok(0.3) } else { Err(Missing::because("not measured")) },
+            instructions: if command == 0 { Err(Missing::because("not measured")) } else { Ok(1e9) },
             memory: if command == 0 { Peak::Bytes(5e6) } else { Peak::AtMost(2e6) },
             minor_faults: 120,
             major_faults: 0,

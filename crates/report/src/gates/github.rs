@@ -1,11 +1,9 @@
 //! The result of a bake-off for GitHub Actions: a job summary and annotations.
 
-use analysis::{Comparisons, GateOutcome, GateResult};
-use record::bakeoff::Bakeoff;
+use analysis::{GateOutcome, GateResult};
 use record::printable::printable;
 
 use super::{answer, measured, name, outcome, reason};
-use crate::claim::claim;
 use crate::markdown::escape;
 use crate::words::{configuration, named};
 
@@ -17,18 +15,12 @@ const ENDING_BYTES: usize = 200;
 /// Longest text from a plan in one place of a summary or an annotation, in bytes.
 const TEXT_BYTES_MAX: usize = 2_000;
 
-/// The claim and the gates in Markdown; at most [`SUMMARY_BYTES_MAX`] bytes, whatever the size of the plan.
-pub fn summary(bakeoff: &Bakeoff, comparisons: &Comparisons) -> String {
-    let claim = claim(bakeoff, comparisons);
-    let headline = format!("**{}:** {}", short(claim.standing.word()), short(&claim.headline));
-    summary_of(&bakeoff.header.title, &headline, &comparisons.gates)
-}
-
 /// An answer and the gates in Markdown; at most [`SUMMARY_BYTES_MAX`] bytes.
 ///
-/// - `headline`: Markdown.
-pub fn summary_of(title: &str, headline: &str, gates: &[GateResult]) -> String {
-    let mut rows = vec![format!("## {}\n\n", short(title)), format!("{headline}\n\n")];
+/// - `said`: the answer in plain text.
+/// - `table`: Markdown below it; lines that do not fit are left out.
+pub fn summary(title: &str, said: &str, table: &str, gates: &[GateResult]) -> String {
+    let mut rows = vec![format!("## {}\n\n", short(title)), format!("**{}**\n\n", short(said))];
     if let Some(answer) = answer(gates) {
         rows.push(format!("**Gates: {}**\n\n", short(&answer)));
         rows.push("| gate | result | reason |\n| --- | --- | --- |\n".to_owned());
@@ -46,6 +38,7 @@ pub fn summary_of(title: &str, headline: &str, gates: &[GateResult]) -> String {
         rows.extend(gates.iter().flat_map(comparison_rows));
         rows.push("\n".to_owned());
     }
+    rows.extend(table.split_inclusive('\n').map(str::to_owned));
     let mut out = String::new();
     for (i, row) in rows.iter().enumerate() {
         if out.len() + row.len() > SUMMARY_BYTES_MAX - ENDING_BYTES {

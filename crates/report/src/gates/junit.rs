@@ -6,25 +6,19 @@
 use std::fmt::Write;
 
 use analysis::{GateOutcome, GateResult};
-use record::bakeoff::Bakeoff;
 use record::printable::printable;
 use record::run::RunHeader;
 
 use super::{comparison, count, name, outcome, reason};
 use crate::number::rfc3339;
 
-/// The document of a bake-off's gates.
+/// The document of gates.
+///
+/// - `header`: the run that they judge, if it is one.
 ///
 /// # Source
 ///
 /// `junit-10.xsd` of the Jenkins xUnit plugin, which other consumers read too.
-pub fn document(bakeoff: &Bakeoff, results: &[GateResult]) -> String {
-    suite(&bakeoff.header.title, Some(&bakeoff.header), results)
-}
-
-/// The document of any gates.
-///
-/// - `header`: the run that they judge, if it is one.
 pub fn suite(title: &str, header: Option<&RunHeader>, results: &[GateResult]) -> String {
     let counts = format!(
         "tests=\"{}\" failures=\"{}\" errors=\"{}\"",
@@ -32,12 +26,16 @@ pub fn suite(title: &str, header: Option<&RunHeader>, results: &[GateResult]) ->
         count(results, GateOutcome::Fail),
         count(results, GateOutcome::Inconclusive),
     );
+    // Archived runs against each other have neither one id nor one time.
+    let of_run = |header: &RunHeader| {
+        let at = rfc3339(header.anchor.unix_ns);
+        format!(" id=\"{}\" timestamp=\"{}\"", header.id, at.get(..19).unwrap_or_default())
+    };
     let mut out = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"bakeoff\" {counts} time=\"0\">\n  <testsuite \
-         name=\"{}\" id=\"{}\" {counts} skipped=\"0\" time=\"0\" timestamp=\"{}\">\n",
+         name=\"{}\"{} {counts} skipped=\"0\" time=\"0\">\n",
         escape(title),
-        header.map_or("0".to_owned(), |header| header.id.to_string()),
-        rfc3339(header.map_or(0, |header| header.anchor.unix_ns)).get(..19).unwrap_or_default(),
+        header.map_or_else(String::new, of_run),
     );
     for result in results {
         case(&mut out, result);

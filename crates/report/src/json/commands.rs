@@ -52,6 +52,7 @@ fn command(comparison: &Comparison, results: &Results, i: usize) -> Value {
         .maybe("user_s", summary.cpu.clone().map(|(user, _)| user))
         .maybe("system_s", summary.cpu.clone().map(|(_, system)| system))
         .maybe("cpu_by_events_s", summary.cpu_by_events.clone())
+        .maybe("instructions", summary.instructions.clone())
         .maybe("max_memory_bytes", memory(summary))
         .with("max_memory_at_most_bytes", memory_bound(summary))
         .maybe("faults", summary.faults.clone())

@@ -10,11 +10,13 @@ use crate::number::rfc3339;
 /// The document of histories.
 ///
 /// - `left_out`: metrics of runs without a value: metric, reason, number of runs.
-pub fn history(histories: &[History], left_out: &[(String, String, usize)]) -> Value {
+/// - `alpha`: probability of a false change that each tested stretch was allowed.
+pub fn history(histories: &[History], alpha: f64, left_out: &[(String, String, usize)]) -> Value {
     let left_out =
         left_out.iter().map(|(metric, why, runs)| json!({"metric": metric, "why": why, "runs": runs}));
     json!({
         "schema": "bakeoff.history/1",
+        "alpha": alpha,
         "series": histories.iter().map(series).collect::<Vec<_>>(),
         "left_out": left_out.collect::<Vec<_>>(),
     })

@@ -7,8 +7,8 @@ use record::run::{Run, RunState};
 
 use super::disclosure::disclosure;
 use super::{Block, Page, Section, Table, Tone, Words};
-use crate::number::{change, change_interval, date_time, latency, p_value, share, significant};
-use crate::text::{commands_answer, pair_sentence};
+use crate::number::{change, change_interval, date_time, latency, outward, p_value, share, significant};
+use crate::text::{commands_answer, commands_remarks as remarks, pair_sentence};
 use crate::words::plural;
 
 /// Lays out the page.
@@ -25,7 +25,7 @@ pub fn commands(run: &Run, comparison: &Comparison, results: &Results) -> Page {
         standing: Words::toned(word, tone),
         claim: commands_answer(header, comparison, results),
         lead: vec![Block::Table(times(comparison, results))],
-        caveats: caveats(run, results),
+        caveats: remarks(header, comparison, results),
         byline: vec![
             format!("as of {}", date_time(header.anchor.unix_ns)),
             format!("run {}", header.id),
@@ -69,7 +69,12 @@ fn times(comparison: &Comparison, results: &Results) -> Table {
             Comparison::letter(i).into(),
             command.text.clone().into(),
             summary.time.as_ref().map_or("-".to_owned(), |span| time(span.mean)).into(),
-            interval.map_or("-".to_owned(), |(low, high)| format!("{} to {}", time(low), time(high))).into(),
+            interval
+                .map_or("-".to_owned(), |ends| {
+                    let (low, high) = outward(ends, time);
+                    format!("{low} to {high}")
+                })
+                .into(),
             summary.cpu.as_ref().map_or("-".to_owned(), |(user, system)| time(user + system)).into(),
             memory(summary).into(),
             summary.faults.as_ref().map_or("-".to_owned(), |faults| significant(*faults)).into(),
@@ -104,28 +109,6 @@ fn verdicts(comparison: &Comparison, results: &Results) -> Section {
         ]);
     }
     Section { id: "verdicts", title: "Verdicts", blocks: vec![Block::Table(table)] }
-}
-
-fn caveats(run: &Run, results: &Results) -> Vec<String> {
-    let mut told = Vec::new();
-    for (i, summary) in results.summaries.iter().enumerate().filter(|(_, summary)| summary.left > 0) {
-        told.push(format!(
-            "{} left processes behind after {}: their work is not in its time.",
-            Comparison::letter(i),
-            plural(summary.left as usize, "round")
-        ));
-    }
-    for (i, summary) in results.summaries.iter().enumerate().filter(|(_, summary)| summary.failed > 0) {
-        told.push(format!(
-            "{} failed in {}.",
-            Comparison::letter(i),
-            plural(summary.failed as usize, "round")
-        ));
-    }
-    if run.header.labels.contains_key("beside-others") {
-        told.push("Measured beside other measurements.".to_owned());
-    }
-    told
 }
 
 fn rounds(comparison: &Comparison) -> Section {
@@ -166,8 +149,9 @@ fn method(comparison: &Comparison, results: &Results) -> Section {
             share(rules.rope_ratio),
             rules.alpha
         ),
-        "CPU time, memory and faults are the kernel's account of the process and of the children that it waited for. The time \
-         begins before the fork and ends when the kernel reports the exit."
+        "CPU time and faults are the kernel's account of the process from its execution on, and of the children that it \
+         waited for; memory is the largest of one process. The time begins before the fork and ends when the kernel reports \
+         the exit. Its interval allows for drift from round to round."
             .to_owned(),
     ];
     Section { id: "method", title: "Method", blocks: text.into_iter().map(Block::Text).collect() }

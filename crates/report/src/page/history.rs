@@ -5,7 +5,7 @@ use record::run::RunId;
 
 use super::{Block, Figure, Page, Section, Table, Tone, Words};
 use crate::chart::{Kind, Line, Lines, Point, lines, round_values};
-use crate::number::{change_interval, date_time, named_value, p_value, significant};
+use crate::number::{date_time, interval_named, named_value, p_value, significant};
 use crate::text::{all_suspects, history_answer, size_of_change};
 
 /// Figures on one page; histories with changes come first.
@@ -123,7 +123,8 @@ fn change(history: &History, change: &Change, name: &dyn Fn(RunId) -> String) ->
         Some(false) => Words::toned(format!("{size}, worse"), Tone::Bad),
         None => size.into(),
     };
-    let interval = change.ratio.as_ref().map_or(String::new(), |(_, low, high)| change_interval(*low, *high));
+    let interval =
+        change.ratio.as_ref().map_or(String::new(), |(_, low, high)| interval_named(metric, *low, *high));
     vec![
         date_time(at.at_unix_ns).into(),
         name(at.run).into(),

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use analysis::aa::FalseVerdicts;
 
 use super::{Style, ending, paragraph};
-use crate::number::{percent, share};
+use crate::number::{outward, percent, share};
 use crate::words::plural;
 
 /// Writes the rate, and as last line whether it keeps its promise.
@@ -22,14 +22,14 @@ pub fn aa(
     not_judged: u32,
     style: Style,
 ) -> io::Result<()> {
-    let (low, high) = found.interval;
+    let (low, high) = outward(found.interval, percent);
     let text = format!(
         "{} {what}: {} with a false verdict, {} (95 %: {} to {}); promised: at most {}.",
         found.families,
         found.wrong,
         percent(found.rate()),
-        percent(low),
-        percent(high),
+        low,
+        high,
         share(found.limit)
     );
     paragraph(out, &text, 2, style)?;
@@ -39,11 +39,11 @@ pub fn aa(
     }
     let answer = if found.is_broken() {
         format!("too many false verdicts: {} instead of {}", percent(found.rate()), share(found.limit))
-    } else if high <= found.limit {
-        format!("the promise of {} is kept: at most {} are false", share(found.limit), percent(high))
+    } else if found.interval.1 <= found.limit {
+        format!("the promise of {} is kept: at most {high} are false", share(found.limit))
     } else {
         let rate = percent(found.rate());
-        format!("no sign of too many false verdicts: {rate}, and up to {} are possible", percent(high))
+        format!("no sign of too many false verdicts: {rate}, and up to {high} are possible")
     };
     ending::answer(out, &answer, style)
 }

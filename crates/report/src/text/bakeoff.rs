@@ -7,7 +7,7 @@ use record::bakeoff::{Bakeoff, Metric};
 
 use super::table::{Align, Table};
 use super::{Style, Tint, ending, paragraph, tinted};
-use crate::claim::{Standing, claim};
+use crate::claim::{Claim, Standing, claim};
 use crate::number::{change, change_interval, change_interval_of, change_of, metric_value, p_value, share};
 use crate::words::{cell_mean, configuration, metric as metric_name, not_judged, sense, values_of};
 
@@ -41,8 +41,18 @@ pub fn bakeoff(
     }
     writeln!(out, "{}", tinted(claim.standing.word(), tint, style))?;
     ending::stored(out, name, "page.html", style)?;
+    ending::answer(out, &answer_of(bakeoff, &claim), style)?;
+    super::gates::gates(out, &comparisons.gates, style)
+}
+
+/// The answer of a bake-off in a line, without its gates.
+pub fn answer(bakeoff: &Bakeoff, comparisons: &Comparisons) -> String {
+    answer_of(bakeoff, &claim(bakeoff, comparisons))
+}
+
+fn answer_of(bakeoff: &Bakeoff, claim: &Claim) -> String {
     let headline = &claim.headline;
-    let answer = match claim.standing {
+    match claim.standing {
         Standing::Invalid if bakeoff.sealed().next().is_none() => {
             format!("INVALID: {}", ending::nothing_valid(bakeoff))
         }
@@ -50,9 +60,7 @@ pub fn bakeoff(
         Standing::Unfinished => format!("INTERRUPTED: {headline}"),
         Standing::Exploratory | Standing::NotCompared => format!("VALID: {headline}"),
         Standing::Difference | Standing::Equivalent | Standing::NothingFound => headline.clone(),
-    };
-    ending::answer(out, &answer, style)?;
-    super::gates::gates(out, &comparisons.gates, style)
+    }
 }
 
 /// Writes a table of verdicts for each judged metric, and the method.

@@ -14,7 +14,7 @@ use super::table::{Align, Table};
 use super::{Detail, Style, Tint, ending, paragraph};
 use crate::answer::{Compared, Unit, sentence};
 use crate::gates;
-use crate::number::{significant, significant_4, span};
+use crate::number::{Toward, fixed, significant, significant_4, span};
 use crate::words::plural;
 
 /// Writes a row for each command, remarks, the gates, and the answer.
@@ -98,6 +98,7 @@ fn table(comparison: &Comparison, results: &Results) -> Table {
         .column("", Align::Left, 2)
         .column("", Align::Right, 3)
         .column("", Align::Right, 4)
+        .column("", Align::Right, 5)
         .column("", Align::Right, 1);
     for (i, (command, summary)) in comparison.commands.iter().zip(&results.summaries).enumerate() {
         let (time, around) = summary.time.as_ref().map_or(("-".to_owned(), String::new()), time_cells);
@@ -109,26 +110,31 @@ fn table(comparison: &Comparison, results: &Results) -> Table {
             (cpu(summary), None),
             (summary.memory.as_ref().map_or_else(|_| "-".to_owned(), |peak| memory(*peak)), None),
             (faults(summary), None),
+            (summary.instructions.as_ref().map_or_else(|_| String::new(), |n| instructions(*n)), None),
             (plural(results.rounds as usize, "round"), None),
         ]);
     }
     table
 }
 
-/// `412 ms` and `+-3`: the mean and the half width of its interval, in one unit.
+/// `412 ms` and `+-3`: the mean and a half width that covers its interval, in one unit.
 fn time_cells(span: &Span) -> (String, String) {
     let (scale, unit) = scale_of(span.mean);
     let Some((low, high)) = span.interval else { return (time(span.mean), String::new()) };
-    let half = (high - low) / 2.0 * scale;
+    // The interval is symmetric in logs: its upper part is the wider one.
+    let (value, half) = (span.mean * scale, (high - span.mean).max(span.mean - low) * scale);
     // The mean has the digits that its interval supports.
-    let value = span.mean * scale;
     let digits = match half {
         half if half >= 10.0 || (half >= 1.0 && value >= 99.95) => 0,
         half if half >= 0.1 => 1,
         half if half >= 0.01 => 2,
         _ => 3,
     };
-    (format!("{value:.digits$} {unit}"), format!("+-{half:.digits$}"))
+    let value = fixed(value, digits, Toward::Nearest);
+    // The printed mean is rounded, and the half width begins there.
+    let from: f64 = value.parse().expect("it was just written");
+    let half = (high * scale - from).max(from - low * scale);
+    (format!("{value} {unit}"), format!("+-{}", fixed(half, digits, Toward::Up)))
 }
 
 /// `412 ms`, `61.3 us`: three significant digits.
@@ -165,6 +171,16 @@ fn memory(peak: Peak) -> String {
     }
 }
 
+/// `1.23 G instr`.
+fn instructions(count: f64) -> String {
+    let (scale, unit) = match count {
+        n if n >= 999.5e6 => (1e-9, "G"),
+        n if n >= 999.5e3 => (1e-6, "M"),
+        _ => (1e-3, "k"),
+    };
+    format!("{} {unit} instr", significant(count * scale))
+}
+
 fn faults(summary: &Summary) -> String {
     let count: Maybe<String> = summary
         .faults
@@ -174,7 +190,7 @@ fn faults(summary: &Summary) -> String {
 }
 
 /// Sentences that a reader needs besides the numbers.
-fn remarks(header: &RunHeader, comparison: &Comparison, results: &Results) -> Vec<String> {
+pub(crate) fn remarks(header: &RunHeader, comparison: &Comparison, results: &Results) -> Vec<String> {
     let mut told = Vec::new();
     for (i, summary) in results.summaries.iter().enumerate() {
         let letter = Comparison::letter(i);
@@ -204,15 +220,33 @@ fn remarks(header: &RunHeader, comparison: &Comparison, results: &Results) -> Ve
     }
     let undecided = results.pairs.iter().filter(|pair| pair.verdict == Verdict::Inconclusive);
     let most = undecided.filter_map(|pair| pair.rounds_needed.as_ref().ok()).max();
-    if let (Some(needed), RunState::Sealed) = (most, header.state) {
-        let round_s: f64 = results.summaries.iter().filter_map(|s| Some(s.spread.as_ref().ok()?.mean)).sum();
+    if let (Some(needed), RunState::Sealed, Some(round_s)) = (most, header.state, comparison.round_s()) {
         let whole_s = round_s * f64::from(*needed);
         told.push(format!(
             "{needed} rounds of these commands take about {}: --blocks {needed}.",
             span(whole_s)
         ));
     }
+    told.extend(starts(comparison, results));
     told
+}
+
+/// Shortest time beside which the start of a process is small.
+const START_S: f64 = 5e-3;
+
+/// A remark if starting processes is a large part of what was measured.
+fn starts(comparison: &Comparison, results: &Results) -> Option<String> {
+    let is_short = |i: &usize| results.summaries[*i].time.as_ref().is_ok_and(|time| time.mean < START_S);
+    let short: Vec<String> =
+        (0..comparison.commands.len()).filter(is_short).map(Comparison::letter).collect();
+    let shell = comparison.settings.get("shell").filter(|shell| *shell != "none");
+    let starts = shell.map_or_else(|| "a process".to_owned(), |shell| format!("`{shell}` and a process"));
+    (!short.is_empty()).then(|| {
+        let (letters, take) = (short.join(", "), if short.len() == 1 { "takes" } else { "take" });
+        format!(
+            "{letters} {take} less than 5 ms. Starting {starts} is part of that, and makes differences look smaller."
+        )
+    })
 }
 
 /// The path to the verdict.
@@ -244,16 +278,24 @@ mod tests {
         assert_eq!(both(0.412, 0.003), "412 ms +-3");
         assert_eq!(both(0.0612, 0.000_9), "61.2 ms +-0.9");
         assert_eq!(both(0.000_85, 0.000_012), "850 us +-12");
-        assert_eq!(both(12.345, 0.021), "12.35 s +-0.02");
+        assert_eq!(both(12.345, 0.021), "12.35 s +-0.03");
         assert_eq!(both(0.003_2, 0.001_2), "3.2 ms +-1.2");
         assert_eq!(both(0.001_234, 0.000_002), "1.234 ms +-0.002");
+        // What is printed covers the interval: 3.1 ms +-0.3 would begin at 2.8.
+        assert_eq!(both(0.003_06, 0.000_31), "3.1 ms +-0.4");
+        let skewed = Span { mean: 0.003_2, interval: Some((0.002_2, 0.004_6)) };
+        assert_eq!(time_cells(&skewed), ("3.2 ms".to_owned(), "+-1.4".to_owned()));
         assert_eq!(time_cells(&Span { mean: 2.0, interval: None }), ("2.00 s".to_owned(), String::new()));
     }
 
     #[test]
-    fn a_bound_of_memory_reads_as_one() {
+    fn a_bound_of_memory_reads_as_one_and_instructions_have_a_scale() {
         assert_eq!(memory(Peak::Bytes(1.9e6)), "1.90 MB");
         assert_eq!(memory(Peak::AtMost(4.1e6)), "<=4.10 MB");
         assert_eq!(memory(Peak::AtMost(f64::INFINITY)), "-");
+        assert_eq!(
+            [2e3, 999_499.0, 1e6, 12.34e9].map(instructions),
+            ["2.00 k instr", "999 k instr", "1.00 M instr", "12.3 G instr"]
+        );
     }
 }

@@ -7,7 +7,7 @@ use record::run::RunId;
 
 use super::table::{Align, Table};
 use super::{Style, Tint, ending, labelled, paragraph, tinted};
-use crate::number::{change as as_change, change_interval, date_time, named_value, p_value};
+use crate::number::{change_named, date_time, interval_named, named_value, p_value, share, significant};
 use crate::words::plural;
 
 /// Metrics without a value, with the reason and the number of runs.
@@ -20,6 +20,7 @@ const SUSPECTS_MAX: usize = 6;
 
 /// Writes each history with its changes, and the newest change as last line.
 ///
+/// - `alpha`: probability of a false change that each series was allowed.
 /// - `name`: short name of a run.
 ///
 /// # Errors
@@ -29,6 +30,7 @@ pub fn history(
     out: &mut dyn Write,
     histories: &[History],
     left_out: Left<'_>,
+    alpha: f64,
     name: &dyn Fn(RunId) -> String,
     style: Style,
 ) -> io::Result<()> {
@@ -43,7 +45,25 @@ pub fn history(
     for (metric, why, runs) in left_out {
         paragraph(out, &format!("{metric} of {} is left out: {why}.", plural(*runs, "run")), 2, style)?;
     }
+    if let Some(by_chance) = by_chance(histories, alpha) {
+        paragraph(out, &by_chance, 2, style)?;
+    }
     ending::answer(out, &history_answer(histories, name), style)
+}
+
+/// Number of tested series from which chance is mentioned.
+const MANY: usize = 10;
+
+/// Number of series that noise alone would give a change.
+fn by_chance(histories: &[History], alpha: f64) -> Option<String> {
+    let tested = histories.iter().filter(|history| history.untested < history.points.len()).count();
+    (tested >= MANY).then(|| {
+        format!(
+            "{tested} series were tested, each at {}: noise alone gives about {} of them a change.",
+            share(alpha),
+            significant(tested as f64 * alpha)
+        )
+    })
 }
 
 fn overview(histories: &[History]) -> Table {
@@ -122,7 +142,7 @@ fn levels(history: &History, name: &dyn Fn(RunId) -> String) -> Table {
     for (number, change) in history.changes.iter().enumerate() {
         let point = &history.points[change.at];
         let interval =
-            change.ratio.as_ref().map_or(String::new(), |(_, low, high)| change_interval(*low, *high));
+            change.ratio.as_ref().map_or(String::new(), |(_, low, high)| interval_named(metric, *low, *high));
         table.row(vec![
             ((number + 1).to_string(), None),
             (date_time(point.at_unix_ns), None),
@@ -143,7 +163,7 @@ fn levels(history: &History, name: &dyn Fn(RunId) -> String) -> Table {
 /// `+8.1 %`; without a ratio, the difference.
 pub(crate) fn size_of_change(metric: &str, change: &Change) -> String {
     if let Ok((ratio, ..)) = &change.ratio {
-        return as_change(*ratio);
+        return change_named(metric, *ratio);
     }
     let by = change.after - change.before;
     format!("{}{}", if by > 0.0 { "+" } else { "" }, named_value(metric, by))
@@ -292,7 +312,10 @@ pub(crate) fn history_answer(histories: &[History], name: &dyn Fn(RunId) -> Stri
         None => "",
     };
     let interval = change.ratio.as_ref().map_or(String::new(), |(_, low, high)| {
-        format!(", 95 %: {}", change_interval(*low, *high).trim_matches(['[', ']']).replace(", ", " to "))
+        format!(
+            ", 95 %: {}",
+            interval_named(metric, *low, *high).trim_matches(['[', ']']).replace(", ", " to ")
+        )
     });
     let version = point.version.as_ref().map_or_else(|| format!("run {}", name(point.run)), Clone::clone);
     format!(
@@ -317,6 +340,21 @@ mod tests {
         assert_eq!(told(&format!("{long}1"), &format!("{long}2")), "command ...1 -> ...2");
         assert_eq!(told(&"ä".repeat(60), "b"), format!("command {}... -> b", "ä".repeat(48)));
         assert_eq!(told(long, &format!("{long}ü")), "command ... -> ...ü");
+    }
+
+    #[test]
+    fn a_change_of_a_share_is_in_points() {
+        let change = |ratio: f64| Change {
+            at: 1,
+            before: 1.0,
+            after: ratio,
+            ratio: Ok((ratio, ratio, ratio)),
+            p: 0.01,
+            suspects: Vec::new(),
+        };
+        assert_eq!(size_of_change("memory-growth", &change(1.05)), "+5.00 pp");
+        assert_eq!(size_of_change("p99", &change(1.05)), "+5.0 %");
+        assert_eq!(size_of_change("of another tool", &change(1.05)), "+5.0 %");
     }
 
     #[test]

@@ -35,11 +35,11 @@ use std::io::{self, Write};
 use record::printable::printable;
 
 pub use aa::aa;
-pub use bakeoff::{bakeoff, comparisons};
+pub use bakeoff::{answer as bakeoff_answer, bakeoff, comparisons};
 pub use block_io::{IoHistogram, IoView, io_interval};
 pub use command::command;
-pub(crate) use commands::pair_sentence;
 pub use commands::{answer as commands_answer, commands};
+pub(crate) use commands::{pair_sentence, remarks as commands_remarks};
 pub use cpu::cpu_interval;
 pub use history::{Left, history};
 pub(crate) use history::{all_suspects, history_answer, size_of_change};

@@ -13,7 +13,7 @@ use super::{Style, Tint, ending, paragraph, tinted};
 use crate::answer::{Compared, Unit, sentence};
 use crate::differing::Difference;
 use crate::gates;
-use crate::number::{change, change_interval, metric_value, share};
+use crate::number::{change_interval_of, change_of, metric_value, share};
 use crate::words::plural;
 
 /// Writes what differs between the sides, a row for each pair, the gates, and the answer.
@@ -127,8 +127,8 @@ fn table(sides: &[Side], sided: &Sided) -> Table {
             (pair.metric.word().to_owned(), None),
             (value(&pair.means.0), None),
             (value(&pair.means.1), None),
-            (estimate(&|e| change(e.ratio)), None),
-            (estimate(&|e| change_interval(e.low, e.high)), None),
+            (estimate(&|e| change_of(pair.metric, e.ratio)), None),
+            (estimate(&|e| change_interval_of(pair.metric, e.low, e.high)), None),
             (format!("{} / {}", pair.n.0, pair.n.1), None),
             (pair.verdict.word().to_owned(), Some(super::bakeoff::verdict_tint(pair.verdict))),
         ]);

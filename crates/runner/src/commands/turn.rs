@@ -17,6 +17,7 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::libc;
 use nix::sys::signal::Signal;
+use probes::process_time;
 use record::clock::{Clock as _, Monotonic};
 use record::command::CommandEnd;
 use record::commands::Peak;
@@ -53,7 +54,7 @@ pub(crate) struct Ran {
     pub(crate) said: Option<String>,
 }
 
-/// The kernel's account of a process and of the children that it waited for.
+/// The kernel's account of a command from its execution on, and of the children that it waited for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Usage {
     pub(crate) user: Duration,
@@ -68,8 +69,8 @@ pub(crate) struct Usage {
 pub(crate) struct Pipes {
     errors: Drain,
     output: Drain,
-    /// Each child writes here the largest memory that it had before it executed the command.
-    floor: (PipeReader, PipeWriter),
+    /// Each child writes here its account up to the execution of the command.
+    before: (PipeReader, PipeWriter),
 }
 
 /// A pipe that is read while a command runs: a full pipe would block it.
@@ -82,9 +83,9 @@ struct Drain {
 
 impl Pipes {
     pub(crate) fn new() -> io::Result<Self> {
-        let floor = io::pipe()?;
-        fcntl(&floor.0, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
-        Ok(Self { errors: Drain::new()?, output: Drain::new()?, floor })
+        let before = io::pipe()?;
+        fcntl(&before.0, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+        Ok(Self { errors: Drain::new()?, output: Drain::new()?, before })
     }
 
     /// Runs a command once. An `Err` is a program that does not start, or a failure of ours.
@@ -98,6 +99,10 @@ impl Pipes {
         stop: &Stop,
     ) -> io::Result<Ran> {
         let command = self.command(plan, input, mark)?;
+        self.execute(command, timeout, stop)
+    }
+
+    fn execute(&mut self, command: Command, timeout: Duration, stop: &Stop) -> io::Result<Ran> {
         self.errors.tail.clear();
         let began_ns = Monotonic.now_ns();
         let mut process = Process::spawn(command, &Placement::ANYWHERE)?;
@@ -106,12 +111,12 @@ impl Pipes {
             process.ask(Signal::SIGTERM);
             let _ = process.wait(PATIENCE, &Stop::new());
         }
-        let floor_bytes = self.floor()?;
+        let before = self.account_before()?;
         if waited != Waited::Done && !process.has_ended() {
             // The account of a process is complete at its exit.
             let _ = nix::sys::signal::killpg(process.pid(), Signal::SIGKILL);
         }
-        let usage = usage(&process, floor_bytes.map(|floor| floor.max(own_peak_bytes())))?;
+        let usage = usage(&process.watch_usage()?, before.as_ref(), own_peak_bytes());
         let (status, left) = strays::end_group_and_count(&mut process)?;
         self.errors.read()?;
         let end = match (status.code(), status.signal()) {
@@ -137,21 +142,17 @@ impl Pipes {
             Output::Inherit => command.stdout(Stdio::inherit()).stderr(Stdio::inherit()),
             Output::File(path) => command.stdout(File::create(path)?),
         };
-        let floor = self.floor.1.as_raw_fd();
-        let tell_floor = move || {
-            // SAFETY: all zeros is a value of the structure; the kernel fills it in.
-            let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-            // SAFETY: the structure lives until the call returns.
-            unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
-            let bytes = usage.ru_maxrss.to_ne_bytes();
-            // SAFETY: the bytes live until the call returns. Without this number, the memory has no bound:
-            // the parent sees that, so an error needs no handling.
-            unsafe { libc::write(floor, bytes.as_ptr().cast(), bytes.len()) };
+        let before = self.before.1.as_raw_fd();
+        let tell = move || {
+            let usage = own_usage();
+            // SAFETY: the structure lives until the call returns. Without it, the memory has no bound: the
+            // parent sees that, so an error needs no handling.
+            unsafe { libc::write(before, (&raw const usage).cast(), size_of_val(&usage)) };
             Ok(())
         };
         // SAFETY: between fork and exec only system calls are made, which are async-signal-safe, on plain
         // values.
-        unsafe { command.pre_exec(tell_floor) };
+        unsafe { command.pre_exec(tell) };
         Ok(command)
     }
 
@@ -191,11 +192,12 @@ impl Pipes {
         }
     }
 
-    /// Largest memory of the child before it executed the command, in bytes.
-    fn floor(&mut self) -> io::Result<Option<u64>> {
-        let mut kib = [0; size_of::<libc::c_long>()];
-        match self.floor.0.read_exact(&mut kib) {
-            Ok(()) => Ok(u64::try_from(libc::c_long::from_ne_bytes(kib)).ok().map(|kib| kib * 1024)),
+    /// Account of the child up to the execution of the command.
+    fn account_before(&mut self) -> io::Result<Option<libc::rusage>> {
+        let mut bytes = [0; size_of::<libc::rusage>()];
+        match self.before.0.read_exact(&mut bytes) {
+            // SAFETY: a child wrote these bytes as a whole structure; every pattern of bits is a value of it.
+            Ok(()) => Ok(Some(unsafe { bytes.as_ptr().cast::<libc::rusage>().read_unaligned() })),
             Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::UnexpectedEof) => {
                 Ok(None)
             }
@@ -247,38 +249,56 @@ fn end_of(process: &Process) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Largest resident memory of this process so far, in bytes.
-///
-/// A copy of it touches pages of programs and libraries between its report and the execution of the command;
-/// it has at most what this process has, and a few pages.
-fn own_peak_bytes() -> u64 {
+/// The kernel's account of this process.
+fn own_usage() -> libc::rusage {
     // SAFETY: all zeros is a value of the structure; the kernel fills it in.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: the structure lives until the call returns.
     unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
-    u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024
+    usage
 }
 
-/// Reads the account of a process that has ended, or waits for its end. It stays a zombie.
-fn usage(process: &Process, floor_bytes: Option<u64>) -> io::Result<Usage> {
-    let usage = process.watch_usage()?;
+/// Largest resident memory of this program so far, in bytes; `None` if `/proc` does not tell it.
+///
+/// `ru_maxrss` would include the memory of the program that started this one.
+fn own_peak_bytes() -> Option<u64> {
+    let status = process_time::text("/proc/self/status".to_owned()).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024)
+}
+
+/// Account of a command: what its process used since it executed the command.
+///
+/// - `before`: account of the process up to its last action before that.
+/// - `own_peak_bytes`: largest memory of this program, of which the process began as a copy. Between its
+///   report and the execution it touches pages of programs and libraries that this program has touched too.
+fn usage(whole: &libc::rusage, before: Option<&libc::rusage>, own_peak_bytes: Option<u64>) -> Usage {
     let count = |value: libc::c_long| u64::try_from(value).unwrap_or(0);
-    let bytes = count(usage.ru_maxrss) * 1024;
-    let memory = match floor_bytes {
-        Some(floor) if bytes > floor + FLOOR_SLACK_BYTES => Peak::Bytes(bytes as f64),
-        _ => Peak::AtMost(bytes as f64),
+    let since = |of: fn(&libc::rusage) -> libc::c_long| {
+        count(of(whole)).saturating_sub(before.map_or(0, |before| count(of(before))))
     };
     let span = |time: libc::timeval| {
         Duration::from_secs(u64::try_from(time.tv_sec).unwrap_or(0))
             + Duration::from_micros(u64::try_from(time.tv_usec).unwrap_or(0))
     };
-    Ok(Usage {
-        user: span(usage.ru_utime),
-        system: span(usage.ru_stime),
+    // The kernel's split into modes is an estimate that changes over the life of a process: the part from
+    // before is taken off both modes in the proportion of the whole.
+    let all = span(whole.ru_utime) + span(whole.ru_stime);
+    let earlier = before.map_or(Duration::ZERO, |before| span(before.ru_utime) + span(before.ru_stime));
+    let share = if all.is_zero() { 0.0 } else { all.saturating_sub(earlier).div_duration_f64(all) };
+    let bytes = count(whole.ru_maxrss) * 1024;
+    let floor = before.zip(own_peak_bytes).map(|(before, own)| (count(before.ru_maxrss) * 1024).max(own));
+    let memory = match floor {
+        Some(floor) if bytes > floor + FLOOR_SLACK_BYTES => Peak::Bytes(bytes as f64),
+        _ => Peak::AtMost(bytes as f64),
+    };
+    Usage {
+        user: span(whole.ru_utime).mul_f64(share),
+        system: span(whole.ru_stime).mul_f64(share),
         memory,
-        minor_faults: count(usage.ru_minflt),
-        major_faults: count(usage.ru_majflt),
-    })
+        minor_faults: since(|usage| usage.ru_minflt),
+        major_faults: since(|usage| usage.ru_majflt),
+    }
 }
 
 /// Runs a command of the user around the measured ones, by `sh`. `Err` is a sentence.
@@ -374,6 +394,61 @@ mod tests {
         let ran = run("x=$(head -c 209715200 /dev/zero | tr '\\0' a); echo ${#x} >/dev/null");
         let Peak::Bytes(bytes) = ran.usage.memory else { panic!("{ran:?} {}", ballast.len()) };
         assert!(bytes > 200e6, "{bytes}");
+    }
+
+    /// The new process reads 32 MiB of a file between its report and the execution, as it does with the pages
+    /// of its program and libraries: memory that this program has too.
+    #[test]
+    fn memory_between_the_report_and_the_execution_is_not_that_of_the_command() {
+        const BYTES: usize = 32 << 20;
+        let file = tempfile::tempfile().unwrap();
+        std::io::Write::write_all(&mut &file, &vec![1_u8; BYTES]).unwrap();
+        // SAFETY: a new mapping of an open file, at an address that the kernel chooses; it is never unmapped.
+        let mapped = unsafe {
+            libc::mmap(std::ptr::null_mut(), BYTES, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd(), 0)
+        };
+        assert_ne!(mapped, libc::MAP_FAILED);
+        // SAFETY: the mapping has that length, and nothing writes to the file any more.
+        let mapped: &'static [u8] = unsafe { std::slice::from_raw_parts(mapped.cast(), BYTES) };
+        let touch = move || {
+            let sum: u64 = mapped.iter().step_by(4_096).map(|byte| u64::from(*byte)).sum();
+            if sum > 0 { Ok(()) } else { Err(io::Error::from(Errno::EIO)) }
+        };
+        touch().unwrap();
+        let plan = CommandPlan {
+            words: ["true"].map(str::to_owned).into(),
+            output: Output::Null,
+            setup: None,
+            prepare: None,
+            conclude: None,
+            cleanup: None,
+        };
+        let mut pipes = Pipes::new().unwrap();
+        let mut command = pipes.command(&plan, None, "mark").unwrap();
+        // SAFETY: reads memory, and makes no call that is not async-signal-safe.
+        unsafe { command.pre_exec(touch) };
+        let ran = pipes.execute(command, Duration::from_mins(1), &Stop::new()).unwrap();
+        let Peak::AtMost(bytes) = ran.usage.memory else { panic!("`true` has no 32 MiB: {ran:?}") };
+        assert!(bytes >= BYTES as f64, "the kernel counts them: {bytes}");
+    }
+
+    #[test]
+    fn what_the_copy_used_before_the_execution_is_not_in_the_account_of_the_command() {
+        let account = |faults: i64, user_us: i64, system_us: i64| {
+            let mut usage = own_usage();
+            (usage.ru_minflt, usage.ru_majflt) = (faults, 0);
+            usage.ru_utime = libc::timeval { tv_sec: 0, tv_usec: user_us };
+            usage.ru_stime = libc::timeval { tv_sec: 0, tv_usec: system_us };
+            usage
+        };
+        let found = |before: Option<&libc::rusage>| {
+            let usage = usage(&account(150, 600, 200), before, None);
+            (usage.minor_faults, usage.user.as_micros(), usage.system.as_micros())
+        };
+        assert_eq!(found(None), (150, 600, 200));
+        // The kernel had put all of it into the other mode.
+        assert_eq!(found(Some(&account(70, 0, 400))), (80, 300, 100));
+        assert_eq!(found(Some(&account(200, 900, 0))), (0, 0, 0));
     }
 
     #[test]

@@ -1,15 +1,17 @@
 //! Archived runs against each other.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
-use analysis::Rules;
 use analysis::sides::{Side, Sided, sides};
+use analysis::{Rules, Verdict};
 use archive::{Archive, Filter, PartOf};
 use record::run::{RunId, RunKind};
 use report::differing::{Properties, differing};
 
 use super::args::Args;
-use crate::cmd::{Global, experiment, gates, print_json};
+use crate::cmd::gates::{self, Told};
+use crate::cmd::{Global, experiment, print_json};
 use crate::confine::Reader;
 use crate::exit::Exit;
 use crate::{cmd, screen};
@@ -23,14 +25,14 @@ const ALPHA: f64 = 0.05;
 /// One side, with what its runs have in common.
 struct Loaded {
     side: Side,
+    runs: Vec<RunId>,
     properties: Properties,
     /// Subject of each of its runs: only equal ones can be compared.
     subjects: Vec<String>,
 }
 
 pub(super) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    let files = args.outputs.files().chain(args.badge.clone());
-    let reader = files.fold(Reader::default(), |reader, path| reader.writes_file(Some(&path)));
+    let reader = args.outputs.files().fold(Reader::default(), |reader, path| reader.writes_file(Some(&path)));
     global.confine(reader, "compare", args.verbose)?;
     let archive = global.archive()?;
     if let [one] = &args.runs[..]
@@ -39,6 +41,7 @@ pub(super) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         return Ok(exit);
     }
     let loaded = args.runs.iter().map(|text| load(&archive, text)).collect::<anyhow::Result<Vec<_>>>()?;
+    refuse_repeated(&loaded)?;
     let reference = reference(args, &loaded)?;
     refuse_unlike(args, &loaded)?;
     let (all, properties): (Vec<Side>, Vec<(String, Properties)>) = loaded
@@ -87,10 +90,11 @@ fn alone(
 fn load(archive: &Archive, text: &str) -> anyhow::Result<Loaded> {
     let mut loaded = Loaded {
         side: Side { name: text.to_owned(), ..Side::default() },
+        runs: ids(archive, text)?,
         properties: Properties::default(),
         subjects: Vec::new(),
     };
-    for id in ids(archive, text)? {
+    for id in loaded.runs.clone() {
         if archive.is_bakeoff(id) {
             let bakeoff = archive.bakeoff(id)?;
             if experiment::is_kind(bakeoff.header.kind) {
@@ -148,6 +152,25 @@ fn reference(args: &Args, loaded: &[Loaded]) -> anyhow::Result<usize> {
     })
 }
 
+/// Refuses a run that is named twice: as two values of a side it would be evidence without a measurement,
+/// and on two sides it would compare a run with itself.
+fn refuse_repeated(loaded: &[Loaded]) -> anyhow::Result<()> {
+    let mut sides: BTreeMap<RunId, &str> = BTreeMap::new();
+    for side in loaded {
+        for id in &side.runs {
+            let Some(other) = sides.insert(*id, &side.side.name) else { continue };
+            let name = &side.side.name;
+            let how = if other == name {
+                format!("is twice on the side {name}")
+            } else {
+                format!("is on the sides {other} and {name}")
+            };
+            return Err(Exit::Usage.with(format!("{id} {how}: each run counts once")));
+        }
+    }
+    Ok(())
+}
+
 /// Refuses sides that measured different things, unless the user insists.
 fn refuse_unlike(args: &Args, loaded: &[Loaded]) -> anyhow::Result<()> {
     let mut all: Vec<(&str, &String)> = Vec::new();
@@ -169,12 +192,13 @@ fn refuse_unlike(args: &Args, loaded: &[Loaded]) -> anyhow::Result<()> {
 }
 
 fn write_files(args: &Args, all: &[Side], sided: &Sided) -> anyhow::Result<()> {
-    let answer = report::text::sides_answer(all, sided);
-    gates::write_badge(
-        args.badge.as_deref(),
-        &answer,
-        gates::sense(&sided.gates, record::run::RunState::Sealed),
-    )?;
     let names: Vec<&str> = all.iter().map(|side| side.name.as_str()).collect();
-    args.outputs.write_gates(&names.join(" against "), None, &format!("**{answer}**"), &sided.gates)
+    args.outputs.write(&Told {
+        title: &names.join(" against "),
+        header: None,
+        answer: &report::text::sides_answer(all, sided),
+        table: "",
+        is_decided: sided.pairs.iter().any(|pair| pair.verdict != Verdict::Inconclusive),
+        gates: &sided.gates,
+    })
 }

@@ -1,7 +1,5 @@
 //! The options of `bakeoff compare`.
 
-use std::path::PathBuf;
-
 use record::gate::Gate;
 use record::quantity;
 
@@ -36,10 +34,6 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     pub(super) outputs: Outputs,
-
-    /// Write the answer as a badge: SVG where FILE ends in .svg, else the JSON of a Shields endpoint
-    #[arg(long, value_name = "FILE")]
-    pub(super) badge: Option<PathBuf>,
 
     /// Compare archived runs that differ in what they measure
     #[arg(long)]

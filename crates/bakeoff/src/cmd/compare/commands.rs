@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
+use analysis::Verdict;
 use analysis::commands::{Results, rounds_to_measure};
 use anyhow::Context as _;
 use archive::whole_file;
@@ -17,7 +18,8 @@ use runner::{CommandPlan, CommandsEvent, CommandsPlan, Conducted, Early};
 
 use super::args::Args;
 use super::shown::print_results;
-use crate::cmd::{Global, command_line, experiment, gates};
+use crate::cmd::gates::{self, Told};
+use crate::cmd::{Global, command_line, experiment};
 use crate::exit::Exit;
 use crate::screen::Screen;
 use crate::signals;
@@ -142,12 +144,14 @@ fn write_files(
     if let Some(path) = &args.command.export_markdown {
         write(path, report::exports::markdown(comparison, results).as_bytes())?;
     }
-    let answer = report::text::commands_answer(header, comparison, results);
-    let sense = gates::sense(&results.gates, header.state);
-    gates::write_badge(args.badge.as_deref(), &answer, sense)?;
-    let table = report::exports::markdown(comparison, results);
-    let headline = format!("{table}\n**{answer}**");
-    args.outputs.write_gates(&header.title, Some(header), &headline, &results.gates)
+    args.outputs.write(&Told {
+        title: &header.title,
+        header: Some(header),
+        answer: &report::text::commands_answer(header, comparison, results),
+        table: &report::exports::markdown(comparison, results),
+        is_decided: results.pairs.iter().any(|pair| pair.verdict != Verdict::Inconclusive),
+        gates: &results.gates,
+    })
 }
 
 fn exit_of(header: &RunHeader, results: &Results) -> Exit {

@@ -1,0 +1,124 @@
+//! Mean of values in order of time, with an interval that allows for a memory of their noise.
+//!
+//! A machine that drifts makes neighbors alike. The t interval for independent values is then too narrow: the
+//! values are worth fewer than there are.
+
+use crate::student::t_above;
+
+/// Upper bound of a correlation: beyond it, noise and changes of level are the same.
+pub(crate) const AR1_MAX: f64 = 0.95;
+/// Fewest values from which a correlation is estimated.
+const MEMORY_FROM: usize = 13;
+
+/// Interval of the mean of `values` that leaves `alpha` in both tails together; `None` with fewer than two.
+///
+/// The noise is a first-order autoregression. Of fewer than [`MEMORY_FROM`] values, it is independent.
+pub(crate) fn interval(values: &[f64], alpha: f64) -> Option<(f64, f64)> {
+    let n = values.len();
+    if n < 2 {
+        return None;
+    }
+    let count = n as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
+    let ar1 = if n < MEMORY_FROM { 0.0 } else { unbiased(lag_1(values), count).clamp(0.0, AR1_MAX) };
+    let inflation = inflation(n, ar1);
+    let (free, df) = freedom(count, inflation, ar1);
+    let half = t_above(alpha / 2.0, df) * (squares / free * inflation / count).sqrt();
+    Some((mean - half, mean + half))
+}
+
+/// Divisor of the sum of squares of `n` values about their means, and degrees of freedom of the variance.
+///
+/// - `taken`: number of values that the means take up, which is the sum of their inflations.
+pub(crate) fn freedom(n: f64, taken: f64, ar1: f64) -> (f64, f64) {
+    let free = (n - taken).max(1.0);
+    (free, (free * (1.0 - ar1) / (1.0 + ar1)).max(1.0))
+}
+
+/// Variance of the mean of `n` values over that of independent ones.
+pub(crate) fn inflation(n: usize, ar1: f64) -> f64 {
+    let n = n as f64;
+    // The sum over all pairs, in closed form.
+    let pairs = ar1 / (1.0 - ar1) - ar1 * (1.0 - ar1.powf(n)) / (n * (1.0 - ar1).powi(2));
+    1.0 + 2.0 * pairs
+}
+
+/// Correlation of neighbors in `values` about their mean; 0 if they are equal.
+pub(crate) fn lag_1(values: &[f64]) -> f64 {
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
+    let products: f64 = values.windows(2).map(|w| (w[0] - mean) * (w[1] - mean)).sum();
+    if squares > 0.0 { products / squares } else { 0.0 }
+}
+
+/// A correlation without the bias that the estimation of a mean from each `n` values causes.
+///
+/// # Source
+///
+/// M. G. Kendall, *Biometrika* 41 (1954), 403-404, solved for the true value.
+pub(crate) fn unbiased(ar1: f64, n: f64) -> f64 {
+    if n > 4.0 { (n * ar1 + 1.0) / (n - 3.0) } else { AR1_MAX }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chance::SplitMix;
+
+    /// Share of 1,000 series of `n` values whose interval holds their true mean, 0.
+    fn coverage(n: usize, ar1: f64) -> f64 {
+        let holds = |seed: &u64| {
+            let mut chance = SplitMix(*seed << 8 | 0x3e);
+            let mut now = chance.normal();
+            let next = |_| {
+                let value = now;
+                now = ar1 * now + (1.0 - ar1 * ar1).sqrt() * chance.normal();
+                value
+            };
+            let values: Vec<f64> = (0..n).map(next).collect();
+            let (low, high) = interval(&values, 0.05).unwrap();
+            low <= 0.0 && 0.0 <= high
+        };
+        (0..1_000).filter(holds).count() as f64 / 1_000.0
+    }
+
+    #[test]
+    fn the_interval_of_a_drifting_machine_holds_its_mean() {
+        for (n, ar1, least) in [
+            (8, 0.0, 0.935),
+            (13, 0.0, 0.935),
+            (40, 0.0, 0.935),
+            (40, 0.5, 0.90),
+            (300, 0.5, 0.935),
+            (300, 0.9, 0.90),
+        ] {
+            let found = coverage(n, ar1);
+            println!("{n} values, memory {ar1}: the interval holds the mean in {:.1} %", 100.0 * found);
+            assert!(found >= least, "{n} values, {ar1}: {found}");
+        }
+    }
+
+    /// `cos(0.9*i) + 0.5*sin(2.3*i) + (1.5 if i >= 14 else 0) + (0.8 if i >= 29 else 0)` for i of 0 to 39:
+    /// `testdata/history.py` computes the interval with statsmodels and scipy.
+    #[test]
+    fn with_a_memory_it_is_that_of_statsmodels_and_scipy() {
+        let value = |i: u32| {
+            let x = f64::from(i);
+            let steps = if i >= 14 { 1.5 } else { 0.0 } + if i >= 29 { 0.8 } else { 0.0 };
+            (0.9 * x).cos() + 0.5 * (2.3 * x).sin() + steps
+        };
+        let (low, high) = interval(&(0..40).map(value).collect::<Vec<f64>>(), 0.05).unwrap();
+        assert!((low + 0.298_389_254_139_153_3).abs() < 1e-9, "{low}");
+        assert!((high - 2.684_101_708_230_671_5).abs() < 1e-9, "{high}");
+    }
+
+    #[test]
+    fn without_a_memory_it_is_the_interval_of_t() {
+        // scipy 1.17.1: t.interval(0.95, 4, mean, sem) of 1, 2, 3, 4, 10.
+        let (low, high) = interval(&[1.0, 2.0, 3.0, 4.0, 10.0], 0.05).unwrap();
+        assert!((low + 0.389_945_165_425_421_8).abs() < 1e-9, "{low}");
+        assert!((high - 8.389_945_165_425_422).abs() < 1e-9, "{high}");
+        assert_eq!((interval(&[1.0], 0.05), interval(&[2.0; 20], 0.05)), (None, Some((2.0, 2.0))));
+    }
+}
