@@ -20,6 +20,7 @@ mod holm;
 mod judge;
 mod machine;
 mod metric;
+pub mod noise;
 pub mod observing;
 mod over_time;
 mod paired;

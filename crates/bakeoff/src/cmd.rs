@@ -22,6 +22,7 @@ pub(crate) mod memory;
 pub(crate) mod nic;
 pub(crate) mod periods;
 pub(crate) mod plan;
+pub(crate) mod plan_pilot;
 mod plan_init;
 pub(crate) mod prepare;
 pub(crate) mod profile;

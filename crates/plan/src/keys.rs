@@ -382,19 +382,21 @@ pub(crate) const TABLES: &[Table] = &[
             .with(Placeholders::Any),
             key(
                 "when",
-                word(|| vec!["end", "interval"]),
+                word(|| vec!["end", "interval", "settings"]),
                 Need::Default("\"end\""),
                 "\"interval\"",
                 "\"interval\": it runs at the end of each interval of the measured phase, outside of the server's control group, \
                  and prints a line for each number: a name, a colon, an equal sign or a blank, and the number, as `SHOW \
-                 GLOBAL STATUS`, `INFO` and `stats` do; each becomes a series",
+                 GLOBAL STATUS`, `INFO` and `stats` do; each becomes a series. \"settings\": it runs before the warm-up and after \
+                 the measured phase, and prints the server's settings, a name and a value a line; a trial in which one \
+                 changed is INVALID, and the page shows what differs between configurations",
             ),
             key(
                 "keep",
                 TEXTS,
-                Need::Optional("all numbers, up to 1,000"),
+                Need::Optional("all, up to 1,000"),
                 "[\"Threads_running\", \"Innodb_rows_read\"]",
-                "the names that are stored; with `when = \"interval\"` only",
+                "the names that are stored; with `when = \"interval\"` or `\"settings\"` only",
             ),
             RUN_TIMEOUT,
             RUN_RETRIES,
