@@ -107,7 +107,8 @@ struct Measured<'a> {
 ///
 /// Missing with fewer than four comparable trials, or if each has too few intervals.
 pub fn noise(bakeoff: &Bakeoff) -> Maybe<Noise> {
-    let is_open = bakeoff.sealed().any(|(_, run)| run.load.as_ref().is_some_and(|load| load.response.is_ok()));
+    let is_open =
+        bakeoff.sealed().any(|(_, run)| run.load.as_ref().is_some_and(|load| load.response.is_ok()));
     let of = if is_open { Subject::Latency } else { Subject::Throughput };
     let measured: Vec<Measured<'_>> = bakeoff
         .sealed()
@@ -123,7 +124,9 @@ pub fn noise(bakeoff: &Bakeoff) -> Maybe<Noise> {
     let trial_s = bakeoff.measure.as_secs_f64();
     let within: Vec<f64> = measured.iter().filter_map(|m| m.within).collect();
     if within.is_empty() {
-        let why = format!("noise within trials takes {INTERVALS_MIN} intervals: measure longer, or in shorter ones");
+        let why = format!(
+            "noise within trials takes {INTERVALS_MIN} intervals: measure longer, or in shorter ones"
+        );
         return Err(Missing::because(why));
     }
     let within = within.iter().sum::<f64>() / within.len() as f64;
@@ -271,11 +274,7 @@ fn imbalance(interval: &CpuInterval) -> Maybe<f64> {
 }
 
 /// Cause and ln level of each interval of a trial, both without their means.
-fn beside(
-    run: &Run,
-    levels: &[(u64, f64)],
-    cause: fn(&CpuInterval) -> Maybe<f64>,
-) -> Maybe<Vec<(f64, f64)>> {
+fn beside(run: &Run, levels: &[(u64, f64)], cause: fn(&CpuInterval) -> Maybe<f64>) -> Maybe<Vec<(f64, f64)>> {
     let Some(first) = run.cpu.first() else { return Err(Missing::because("the CPUs were not watched")) };
     let mut pairs = Vec::new();
     for interval in &run.cpu {
@@ -317,7 +316,12 @@ mod tests {
     /// Two configurations, `blocks` blocks, `cells` trials a series; standard deviations of series and trials.
     fn simulated(blocks: u32, cells: u32, sd: (f64, f64), chance: &mut SplitMix) -> (Maybe<f64>, f64) {
         let levels: Vec<Levels> = (0..2 * cells)
-            .map(|cell| Levels::from([("arm".into(), (cell / cells).to_string()), ("threads".into(), (cell % cells).to_string())]))
+            .map(|cell| {
+                Levels::from([
+                    ("arm".into(), (cell / cells).to_string()),
+                    ("threads".into(), (cell % cells).to_string()),
+                ])
+            })
             .collect();
         let mut measured = Vec::new();
         for block in 0..blocks {

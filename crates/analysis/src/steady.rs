@@ -122,7 +122,8 @@ pub fn different_start(values: &[f64]) -> Option<Start> {
     let distance = (initial - level).abs();
     let cuts = (values.len() / 2) as f64;
     let is_sure = distance > t_above(START_TAIL / cuts, df) * error;
-    (is_sure && distance >= START_RATIO_MIN * level.abs()).then_some(Start { values: cut, ratio: level / initial })
+    (is_sure && distance >= START_RATIO_MIN * level.abs())
+        .then_some(Start { values: cut, ratio: level / initial })
 }
 
 /// Number of initial batches to leave out, at most half of all: the cut that leaves the smallest standard

@@ -217,6 +217,21 @@ pub(crate) const TABLES: &[Table] = &[
                 "its nice value; a negative one needs root",
             ),
             key(
+                "cpu_max",
+                Kind::Between { above: 0.01, below: 4_097.0 },
+                Need::Optional("no quota"),
+                "1.5",
+                "CPUs' worth of time that the server's processes, and setup and prepare, may use together: a quota of their \
+                 control group",
+            ),
+            key(
+                "memory_max",
+                Kind::Value(Values::Bytes { min: 1 << 20 }),
+                Need::Optional("no limit"),
+                "\"512MiB\"",
+                "memory that they may use together, file cache included: beyond it the kernel reclaims, and then kills",
+            ),
+            key(
                 "user",
                 TEXT,
                 Need::Optional("the user who starts the bake-off; for root, an unprivileged user made for the run"),

@@ -272,6 +272,11 @@ impl Plan {
         self.server.as_ref().map_or(1, |server| server.instances)
     }
 
+    /// Limits of the processes of a series together: CPUs' worth of time, and bytes of memory.
+    pub fn limits(&self) -> (Option<f64>, Option<u64>) {
+        self.server.as_ref().map_or((None, None), |server| (server.cpu_max, server.memory_max))
+    }
+
     /// Folder of an instance, numbered from 1: that of the series if there is one.
     pub fn instance_folder(&self, scratch: &Path, number: u32) -> PathBuf {
         instance_folder(scratch, self.instances(), number)
@@ -539,7 +544,9 @@ impl Plan {
         if block * 2 > time {
             return None;
         }
-        plan.blocks = u32::try_from(time.as_nanos() / block.as_nanos().max(1)).unwrap_or(u32::MAX).clamp(2, PILOT_BLOCKS);
+        plan.blocks = u32::try_from(time.as_nanos() / block.as_nanos().max(1))
+            .unwrap_or(u32::MAX)
+            .clamp(2, PILOT_BLOCKS);
         plan.time_budget = Some(time);
         Some(plan)
     }

@@ -10,12 +10,21 @@ const LENGTHS: [f64; 5] = [0.5, 1.0, 2.0, 5.0, 10.0];
 
 /// Lines of a table: a part, its share of the variance, and its cause.
 pub(crate) fn parts(noise: &Noise) -> Vec<[String; 3]> {
-    let share = |variance: f64| if noise.variance > 0.0 { percent(variance / noise.variance) } else { "0 %".into() };
+    let share =
+        |variance: f64| if noise.variance > 0.0 { percent(variance / noise.variance) } else { "0 %".into() };
     let mut lines = Vec::new();
     match &noise.between_series {
         Ok(series) => {
-            lines.push(["between series".into(), share(*series), "each has a fresh server and data set".into()]);
-            lines.push(["between trials".into(), share(noise.between_trials), "of one series: the moment".into()]);
+            lines.push([
+                "between series".into(),
+                share(*series),
+                "each has a fresh server and data set".into(),
+            ]);
+            lines.push([
+                "between trials".into(),
+                share(noise.between_trials),
+                "of one series: the moment".into(),
+            ]);
         }
         Err(_) => lines.push([
             "between series".into(),
@@ -23,7 +32,11 @@ pub(crate) fn parts(noise: &Noise) -> Vec<[String; 3]> {
             "each has a fresh server, a data set, and its moment".into(),
         ]),
     }
-    lines.push(["within trials".into(), share(noise.within), "chance, which longer phases average out".into()]);
+    lines.push([
+        "within trials".into(),
+        share(noise.within),
+        "chance, which longer phases average out".into(),
+    ]);
     let of_within = |name: &str, ratio: &Maybe<f64>| {
         ratio.as_ref().map_or_else(
             |why| [format!("- {name}"), "unknown".into(), why.reason.clone()],
@@ -56,7 +69,12 @@ pub(crate) fn designs(noise: &Noise, half_width: f64, alpha: f64) -> Vec<Design>
 
 /// A sentence on each: `10 blocks of 8 s`.
 pub(crate) fn design(design: &Design) -> String {
-    format!("{} blocks with phases of {}: +-{} %", design.blocks, span(design.trial_s), significant(design.half_width * 100.0))
+    format!(
+        "{} blocks with phases of {}: +-{} %",
+        design.blocks,
+        span(design.trial_s),
+        significant(design.half_width * 100.0)
+    )
 }
 
 /// Cost of a design: what a pilot measured.

@@ -82,7 +82,8 @@ impl Settings {
         if self.known.is_empty() && after.known.is_empty() {
             return None;
         }
-        let names = self.known.keys().chain(after.known.keys().filter(|name| !self.known.contains_key(*name)));
+        let names =
+            self.known.keys().chain(after.known.keys().filter(|name| !self.known.contains_key(*name)));
         let changed: Vec<String> = names
             .filter(|name| self.known.get(*name) != after.known.get(*name))
             .map(|name| {
@@ -126,7 +127,12 @@ mod tests {
         assert_eq!(Settings::default().check(&Settings::default()), None);
         let check = before.check(&settings("max 20\nrequirepass new\nextra 1\n")).unwrap();
         assert!(!check.ok);
-        for part in ["max was 151 and is 20", "requirepass was *** and is ***", "size was 4 and is absent", "extra was absent"] {
+        for part in [
+            "max was 151 and is 20",
+            "requirepass was *** and is ***",
+            "size was 4 and is absent",
+            "extra was absent",
+        ] {
             assert!(check.text.contains(part), "{}", check.text);
         }
         // Settings that cannot be read after the trial have not stayed.

@@ -99,7 +99,13 @@ impl Surroundings {
             let stolen = proc_stat::stolen_ratio(before, after).filter(|ratio| *ratio > STOLEN_RATIO_MAX);
             flags.extend(stolen.map(|ratio| {
                 let limit = STOLEN_RATIO_MAX * 100.0;
-                ("steal", format!("the hypervisor gave {:.1} % of the CPUs to others, {limit:.0} % allowed", ratio * 100.0))
+                (
+                    "steal",
+                    format!(
+                        "the hypervisor gave {:.1} % of the CPUs to others, {limit:.0} % allowed",
+                        ratio * 100.0
+                    ),
+                )
             }));
         }
         // The work of a server that the plan did not start cannot be told from that of others.
@@ -125,7 +131,9 @@ impl Surroundings {
         let what = if load.response.is_ok() { "mean response" } else { "throughput" };
         let change = (start.ratio - 1.0) * 100.0;
         if start.values * 2 >= finite.len() {
-            return Some(format!("the {what} still changes in the second half of the measured phase: {change:+.0} %"));
+            return Some(format!(
+                "the {what} still changes in the second half of the measured phase: {change:+.0} %"
+            ));
         }
         let first_s = start.values as f64 * interval_s;
         Some(format!("the {what} is {change:+.0} % after the first {first_s:.1} s: the warm-up is too short"))
@@ -168,8 +176,9 @@ fn swapped(from: &Edge, until: &Edge) -> Option<String> {
     let pages = until.swapped_pages?.saturating_sub(from.swapped_pages?);
     let page_bytes = sysconf(SysconfVar::PAGE_SIZE).ok()??;
     let bytes = pages * u64::try_from(page_bytes).ok()?;
-    (bytes > SWAPPED_BYTES_MAX)
-        .then(|| format!("the machine swapped {:.1} MiB in the measured phase", bytes as f64 / f64::from(1 << 20)))
+    (bytes > SWAPPED_BYTES_MAX).then(|| {
+        format!("the machine swapped {:.1} MiB in the measured phase", bytes as f64 / f64::from(1 << 20))
+    })
 }
 
 fn step(from: &Edge, until: &Edge) -> Option<String> {
@@ -180,7 +189,9 @@ fn step(from: &Edge, until: &Edge) -> Option<String> {
     );
     let step_s = wall_s - monotonic_s;
     (step_s.abs() > STEP_S_MAX + SLEW_MAX * monotonic_s).then(|| {
-        format!("the wall clock was set by {step_s:+.2} s: latencies are not affected, times of day in logs are")
+        format!(
+            "the wall clock was set by {step_s:+.2} s: latencies are not affected, times of day in logs are"
+        )
     })
 }
 

@@ -27,8 +27,8 @@ use crate::secrets::Secrets;
 use crate::series::{log_name, told};
 use crate::server::Server;
 use crate::server_cpu::ServerMeter;
-use crate::server_use::{ServerUse, Whose};
 use crate::server_settings::{self, Settings};
+use crate::server_use::{ServerUse, Whose};
 use crate::server_values;
 use crate::step::{self, StepFailure};
 use crate::strays::VARIABLE;
@@ -64,7 +64,9 @@ pub(crate) fn conduct(
     let writer = conductor.archive.begin(&header)?;
     conductor.ledger.say_of_trial(trial, Step::TrialWarming)?;
 
-    conductor.beside.watch_quota_of(servers.first().map(Server::pid));
+    // A quota that the plan sets is part of the configuration.
+    let is_limited = conductor.plan.limits().0.is_some();
+    conductor.beside.watch_quota_of(servers.first().map(Server::pid).filter(|_| !is_limited));
     let group = servers.first().and(workspace.control_group()).and_then(|group| group.of_version_2());
     conductor.beside.follow_server(group.as_ref());
     let warmed = match warm_up(conductor, trial, workspace, servers) {
@@ -327,10 +329,9 @@ fn measure(
     let spool = spooled.end();
     let resources = used.end((host, anchor), &mut series, &mut missing);
     let server_cpu = meter.end();
-    let flags = record.as_ref().map_or_else(
-        |_| BTreeMap::new(),
-        |record| surroundings.end(whose, &server_cpu, record),
-    );
+    let flags = record
+        .as_ref()
+        .map_or_else(|_| BTreeMap::new(), |record| surroundings.end(whose, &server_cpu, record));
     Ok(Measured {
         record: record.map(|record| without_secrets(record, stored, secrets)),
         server_cpu,

@@ -193,9 +193,9 @@ impl<'a> Judge<'a> {
                 // A batch without an event has no latency and no cost: its level is unknown, not 0.
                 "p99" => Ok(self.latency.quantile_ns(0.99).map_or(f64::NAN, |ns| ns as f64 * 1e-9)),
                 // A counter that went back is that of another process.
-                "cpu-per-event" => used_s.clone().map(|used_s| {
-                    if used_s < 0.0 { f64::NAN } else { used_s / self.events }
-                }),
+                "cpu-per-event" => {
+                    used_s.clone().map(|used_s| if used_s < 0.0 { f64::NAN } else { used_s / self.events })
+                }
                 _ => server_use::level(self.observed.whose, &(self.observed.members)()),
             };
             strand.add(value, self.rope_ratio);
@@ -215,7 +215,8 @@ impl<'a> Judge<'a> {
 
     fn end(self) -> Warmed {
         let batch_s = self.so_far_s / (self.batches.max(1)) as f64;
-        let (judged, missing): (Vec<Strand>, Vec<Strand>) = self.strands.into_iter().partition(Strand::is_judged);
+        let (judged, missing): (Vec<Strand>, Vec<Strand>) =
+            self.strands.into_iter().partition(Strand::is_judged);
         let metrics: Vec<JudgedCourse> = judged.iter().map(|strand| strand.course(batch_s)).collect();
         let course = metrics.iter().map(|m| m.course).max().unwrap_or(Course::NoSteadyState);
         let told = |strand: Strand| {
@@ -319,7 +320,11 @@ mod tests {
         use record::missing::Missing;
         let lacks = |at: &'static [usize]| {
             let batch = move |i: usize| {
-                if at.contains(&i) { Err(Missing::because("it has ended")) } else { Ok(5.0 + (i % 3) as f64 * 1e-3) }
+                if at.contains(&i) {
+                    Err(Missing::because("it has ended"))
+                } else {
+                    Ok(5.0 + (i % 3) as f64 * 1e-3)
+                }
             };
             of("rss", (0..12).map(batch))
         };

@@ -127,7 +127,8 @@ fn starts(n: usize, phi: f64, level: fn(f64) -> f64) -> f64 {
 #[test]
 fn a_cold_beginning_is_found_and_even_phases_rarely_have_one() {
     for (n, phi) in [(8, 0.0), (10, 0.0), (10, 0.5), (20, 0.5), (60, 0.0), (60, 0.8)] {
-        let (even, cold) = (starts(n, phi, |_| 100.0), starts(n, phi, |t| if t < 0.3 { 60.0 } else { 100.0 }));
+        let (even, cold) =
+            (starts(n, phi, |_| 100.0), starts(n, phi, |t| if t < 0.3 { 60.0 } else { 100.0 }));
         println!("{n} values, memory {phi}: {even} of even phases, {cold} of those with a cold beginning");
         assert!(even <= 0.005, "{n} {phi}: {even}");
         assert!(cold >= 0.9 || (n < 20 && phi > 0.0) || phi > 0.7, "{n} {phi}: {cold}");

@@ -54,7 +54,8 @@ pub(crate) fn measured(plan: &Plan, time: Duration, alone: Exclusive) -> anyhow:
     let noise = noise(&bakeoff).map_err(|why| {
         let reason = bakeoff.attempts.iter().find_map(|attempt| attempt.reason.clone());
         let reason = reason.map(|reason| format!("; a trial: {reason}")).unwrap_or_default();
-        Exit::Invalid.with(format!("the pilot of {} trials does not tell the noise: {why}{reason}", outcome.sealed))
+        Exit::Invalid
+            .with(format!("the pilot of {} trials does not tell the noise: {why}{reason}", outcome.sealed))
     })?;
     let series = bakeoff.attempts.iter().map(|a| bakeoff.trials[a.trial as usize].series);
     let series = series.collect::<std::collections::BTreeSet<u32>>().len().max(1) as f64;

@@ -38,7 +38,8 @@ pub fn bakeoff(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Page {
         Some(numbers(bakeoff, comparisons, &claim).folded(numbers_note(comparisons))),
         resources::section(bakeoff, comparisons)
             .map(|section| section.folded("locks, I/O, memory and energy of every cell")),
-        noise::section(bakeoff).map(|section| section.folded("series, trials, chance, stolen time, placement")),
+        noise::section(bakeoff)
+            .map(|section| section.folded("series, trials, chance, stolen time, placement")),
         Some(method(bakeoff, comparisons).folded("what an event is, the order drawn, the tests")),
         Some(
             configuration_summary(bakeoff, comparisons)

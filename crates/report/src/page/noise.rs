@@ -23,7 +23,8 @@ pub(super) fn section(bakeoff: &Bakeoff) -> Option<Section> {
             percent(rope_ratio)
         )));
     } else {
-        blocks.push(Block::Text(format!("Intervals of +-{}, as wide as the ROPE, take:", percent(rope_ratio))));
+        blocks
+            .push(Block::Text(format!("Intervals of +-{}, as wide as the ROPE, take:", percent(rope_ratio))));
         blocks.push(Block::List(found.iter().map(design).collect()));
     }
     Some(Section { id: "noise", title: "Where the noise comes from", blocks })

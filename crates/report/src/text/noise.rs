@@ -34,7 +34,10 @@ pub fn noise(
     found.sort_by(|a, b| cost.of(b).total_cmp(&cost.of(a)));
     let wanted = percent(rope_ratio);
     if found.is_empty() {
-        return writeln!(out, "no design of at most 1,000 blocks gives intervals of +-{wanted}: reduce the noise first");
+        return writeln!(
+            out,
+            "no design of at most 1,000 blocks gives intervals of +-{wanted}: reduce the noise first"
+        );
     }
     writeln!(out, "for intervals of +-{wanted}, the plan's `rope`; the last is the shortest:")?;
     for one in &found {
