@@ -251,17 +251,24 @@ fn remove_means<'a>(left: &mut [f64], measured: &[Measured<'a>], key: fn(&Measur
 
 /// Shares of the variation within trials that go with stolen time, and with an uneven use of the CPUs.
 fn causes(bakeoff: &Bakeoff, of: Subject) -> (Maybe<f64>, Maybe<f64>) {
-    let share = |cause: fn(&CpuInterval) -> Maybe<f64>| {
-        let (mut pairs, mut trials) = (Vec::new(), 0_u32);
+    let share = |cause: fn(&CpuInterval) -> Maybe<f64>| -> Maybe<f64> {
+        let (mut pairs, mut trials, mut why) = (Vec::new(), 0_u32, None);
         for (_, run) in bakeoff.sealed() {
             let Some(load) = &run.load else { continue };
-            let own = beside(run, &levels(load, of), cause)?;
-            if own.len() >= 3 {
-                trials += 1;
-                pairs.extend(own);
+            // Blocks of a control arm have no instruments.
+            match beside(run, &levels(load, of), cause) {
+                Ok(own) if own.len() >= 3 => {
+                    trials += 1;
+                    pairs.extend(own);
+                }
+                Ok(_) => {}
+                Err(missing) => why = Some(missing),
             }
         }
-        explained(&pairs, trials)
+        match why {
+            Some(why) if trials == 0 => Err(why),
+            _ => explained(&pairs, trials),
+        }
     };
     (share(|interval| interval.mean(|cpu| cpu.stolen_ratio.clone())), share(imbalance))
 }

@@ -107,7 +107,8 @@ pub fn different_start(values: &[f64]) -> Option<Start> {
         return None;
     }
     let cut = mser(values);
-    if cut == 0 {
+    // One value may be a stall.
+    if cut < 2 {
         return None;
     }
     let (first, rest) = values.split_at(cut);

@@ -75,7 +75,7 @@ pub struct Note {
 }
 
 /// Shortest measured phase of a pilot, intervals in each, and most blocks.
-const PILOT_MEASURE: Duration = Duration::from_millis(500);
+const PILOT_MEASURE: Duration = Duration::from_secs(1);
 const PILOT_INTERVALS: u32 = 10;
 const PILOT_BLOCKS: u32 = 100;
 /// Stream that draws the control arm; those of trials have smaller numbers.
@@ -527,7 +527,7 @@ impl Plan {
     }
 
     /// Variant of the plan that measures its noise: the reference against itself, in as many blocks as fit
-    /// into a time. `None` if not even two do, with phases of half a second.
+    /// into a time. `None` if not even two do, with phases of a second.
     ///
     /// Phases are shortened if three blocks do not fit otherwise. Warm-ups last their minimum.
     #[must_use]

@@ -96,17 +96,17 @@ impl ControlGroup {
         if let Some(cpus) = limits.cpus {
             let quota_us = format!("{:.0}", cpus * PERIOD_US);
             let text = format!("{quota_us} {PERIOD_US:.0}");
-            self.set("cpu", ("cpu.max", &text), &[("cpu.cfs_quota_us", &quota_us)])?;
+            self.set("cpu", ("cpu.max", text.as_str()), ("cpu.cfs_quota_us", quota_us.as_str()))?;
         }
         if let Some(bytes) = limits.memory_bytes {
             let text = bytes.to_string();
-            self.set("memory", ("memory.max", &text), &[("memory.limit_in_bytes", &text)])?;
+            self.set("memory", ("memory.max", text.as_str()), ("memory.limit_in_bytes", text.as_str()))?;
         }
         Ok(())
     }
 
     /// Writes a limit: into this group if its hierarchy has the controller, else into one of version 1.
-    fn set(&mut self, controller: &str, own: (&str, &str), v1: &[(&str, &str)]) -> Result<(), String> {
+    fn set(&mut self, controller: &str, own: (&str, &str), v1: (&str, &str)) -> Result<(), String> {
         let cannot = |path: &Path, why: &io::Error| {
             format!("`{}` cannot be limited: {}: {why}", controller, path.display())
         };
@@ -127,10 +127,7 @@ impl ControlGroup {
         let procs = open_procs(&path);
         // From here on the group is removed with this one.
         self.limiting.push((path.clone(), procs.map_err(|why| cannot(&path, &why))?));
-        for (file, text) in v1 {
-            fs::write(path.join(file), text).map_err(|why| cannot(&path.join(file), &why))?;
-        }
-        Ok(())
+        fs::write(path.join(v1.0), v1.1).map_err(|why| cannot(&path.join(v1.0), &why))
     }
 
     /// Returns the processes in the group and in groups below it.

@@ -53,7 +53,7 @@ pub(crate) struct Surroundings {
     scratch: PathBuf,
     from: Option<Edge>,
     until: Option<Edge>,
-    /// Of each interval: throughput in a closed loop, mean response in an open one.
+    /// Of each interval: throughput in a closed loop, median response in an open one.
     levels: Vec<f64>,
 }
 
@@ -71,7 +71,8 @@ impl Surroundings {
                 self.until = Some(Edge::now());
             }
             Event::Interval(progress) if progress.phase == Phase::Measure => {
-                let response_ns = progress.latency.summary().map_or(f64::NAN, |summary| summary.mean_ns);
+                // The mean would show every stall.
+                let response_ns = progress.latency.quantile_ns(0.5).map_or(f64::NAN, |ns| ns as f64);
                 let is_open = progress.offered_per_s.is_ok();
                 self.levels.push(if is_open { response_ns } else { progress.achieved_per_s });
             }
@@ -128,7 +129,7 @@ impl Surroundings {
         let finite: Vec<f64> = self.levels.iter().copied().filter(|level| level.is_finite()).collect();
         let start = different_start(&finite)?;
         let interval_s = load.measured.as_secs_f64() / self.levels.len() as f64;
-        let what = if load.response.is_ok() { "mean response" } else { "throughput" };
+        let what = if load.response.is_ok() { "median response" } else { "throughput" };
         let change = (start.ratio - 1.0) * 100.0;
         if start.values * 2 >= finite.len() {
             return Some(format!(

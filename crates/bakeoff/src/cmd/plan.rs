@@ -98,7 +98,9 @@ pub(crate) fn run(args: &Args, draft: Draft, global: &Global, out: &mut dyn Writ
             let pilot = pilot.map(|time| plan_pilot::measured(&plan, time, *alone)).transpose()?;
             if global.json {
                 let mut document = explained(&plan);
-                document["pilot"] = json!(pilot.as_ref().map(|pilot| pilot.document(&plan)));
+                if let Some(pilot) = &pilot {
+                    document["pilot"] = pilot.document(&plan);
+                }
                 print_json(out, &document)?;
             } else {
                 summary(out, &plan)?;
