@@ -21,6 +21,7 @@ mod judge;
 mod machine;
 mod mean;
 mod metric;
+pub mod noise;
 pub mod observing;
 mod over_time;
 mod paired;

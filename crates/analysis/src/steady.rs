@@ -5,6 +5,7 @@
 //! like steps to PELT and is steady: it is looked for first.
 
 use crate::cycles::cycles;
+use crate::student::t_above;
 
 /// Fewest batches that are judged.
 pub const BATCHES_MIN: usize = 10;
@@ -21,6 +22,12 @@ const CYCLES_MIN: f64 = 3.0;
 const CYCLE_ALPHA: f64 = 0.01;
 /// Distance of the initial part from the steady one, in its standard errors, that counts as real.
 const INITIAL_ERRORS: f64 = 4.0;
+/// Fewest values in which a different beginning is looked for.
+pub const STARTS_MIN: usize = 8;
+/// Least difference of a beginning, as a share of the level after it, that is worth a word.
+const START_RATIO_MIN: f64 = 0.05;
+/// Tail of the test of a beginning, before it is shared by all its possible ends.
+const START_TAIL: f64 = 0.000_5;
 /// Fewest batches of a segment of PELT.
 const SEGMENT_MIN: usize = 2;
 /// Highest autocorrelation that the penalty of PELT assumes.
@@ -78,6 +85,46 @@ pub fn steadiness(batches: &[f64], rope_ratio: f64) -> Steadiness {
         return Steadiness::Unsteady(format!("it changes by {:+.1} % in its last half (PELT)", step * 100.0));
     }
     with_initial(batches, cut, rope_ratio)
+}
+
+/// Beginning of a measured phase with another level than the rest: the warm-up was too short.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Start {
+    /// Values of the beginning; half of all if there is no end of it.
+    pub values: usize,
+    /// Level of the rest divided by that of the beginning.
+    pub ratio: f64,
+}
+
+/// Beginning whose level surely differs from the rest, by 5 % or more.
+///
+/// The beginning is what MSER-5 cuts; a t test, corrected for the choice of the cut and for a memory of one
+/// step, decides. Fewer than [`STARTS_MIN`] values have none.
+///
+/// - `values`: at equal steps of time, finite.
+pub fn different_start(values: &[f64]) -> Option<Start> {
+    if values.len() < STARTS_MIN {
+        return None;
+    }
+    let cut = mser(values);
+    // One value may be a stall.
+    if cut < 2 {
+        return None;
+    }
+    let (first, rest) = values.split_at(cut);
+    let (initial, level) = (mean(first), mean(rest));
+    let residuals: Vec<f64> = rest.iter().map(|z| z - level).collect();
+    let squares: f64 = residuals.iter().map(|r| r * r).sum();
+    let products: f64 = residuals.windows(2).map(|pair| pair[0] * pair[1]).sum();
+    let phi = if squares > 0.0 { (products / squares).clamp(0.0, CORRELATION_MAX) } else { 0.0 };
+    let df = rest.len() as f64 - 1.0;
+    let variance = squares / df * (1.0 + phi) / (1.0 - phi);
+    let error = (variance * (1.0 / cut as f64 + 1.0 / rest.len() as f64)).sqrt();
+    let distance = (initial - level).abs();
+    let cuts = (values.len() / 2) as f64;
+    let is_sure = distance > t_above(START_TAIL / cuts, df) * error;
+    (is_sure && distance >= START_RATIO_MIN * level.abs())
+        .then_some(Start { values: cut, ratio: level / initial })
 }
 
 /// Number of initial batches to leave out, at most half of all: the cut that leaves the smallest standard

@@ -23,6 +23,7 @@ pub(crate) mod nic;
 pub(crate) mod periods;
 pub(crate) mod plan;
 mod plan_init;
+pub(crate) mod plan_pilot;
 pub(crate) mod prepare;
 pub(crate) mod profile;
 pub(crate) mod prove;

@@ -181,20 +181,20 @@ impl Checker<'_> {
     fn value_names(&mut self, parsed: &ParsedPlan) {
         for value in &parsed.values {
             let name = &value.name;
-            let is_over_time = value.when.as_ref().is_some_and(|when| when.value == When::Interval);
+            let is_over_time = value.when.as_ref().is_some_and(|when| when.value != When::End);
             if let Some(keep) = value.keep.as_ref().filter(|_| !is_over_time) {
                 let kind = ProblemKind::BadValue {
                     key: format!("values.{}.keep", name.value),
                     found: format!("{:?}", keep.value),
-                    expected: "none: it needs `when = \"interval\"`".into(),
+                    expected: "none: it needs `when = \"interval\"` or `\"settings\"`".into(),
                 };
                 self.problem(keep.position, kind);
             }
             if let Some(when) = value.when.as_ref().filter(|_| is_over_time && parsed.server.is_none()) {
                 let kind = ProblemKind::BadValue {
                     key: format!("values.{}.when", name.value),
-                    found: "\"interval\"".into(),
-                    expected: "\"end\": without a [server], nothing has numbers over time".into(),
+                    found: format!("{:?}", when.value).to_lowercase(),
+                    expected: "\"end\": without a [server], nothing has numbers over time or settings".into(),
                 };
                 self.problem(when.position, kind);
             }

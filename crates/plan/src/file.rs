@@ -21,7 +21,7 @@ use crate::phases::When;
 use crate::reader::{Reader, Section, entry};
 use crate::server::{Command, Ready, Scheduler, StopSignal};
 use crate::template::Templated;
-use crate::value::{boolean, duration, number, percent, quoted, scalar, text, whole};
+use crate::value::{boolean, bytes, duration, number, percent, quoted, scalar, text, whole};
 
 /// Parses as much of a plan as possible; `None` if the text is not TOML.
 pub(crate) fn read(text: &str, lines: &Lines<'_>) -> (Option<ParsedPlan>, Vec<Problem>) {
@@ -164,6 +164,8 @@ impl<'a> Reader<'a> {
             user: self.take(s, "user", text),
             inherit_env: self.take(s, "inherit_env", boolean),
             nice: self.take(s, "nice", whole),
+            cpu_max: self.take(s, "cpu_max", number),
+            memory_max: self.take(s, "memory_max", bytes),
             env: self.environment(s),
             files: self.files(s),
         };

@@ -217,6 +217,21 @@ pub(crate) const TABLES: &[Table] = &[
                 "its nice value; a negative one needs root",
             ),
             key(
+                "cpu_max",
+                Kind::Between { above: 0.01, below: 4_097.0 },
+                Need::Optional("no quota"),
+                "1.5",
+                "CPUs' worth of time that the server's processes, and setup and prepare, may use together: a quota of their \
+                 control group",
+            ),
+            key(
+                "memory_max",
+                Kind::Value(Values::Bytes { min: 1 << 20 }),
+                Need::Optional("no limit"),
+                "\"512MiB\"",
+                "memory that they may use together, file cache included: beyond it the kernel reclaims, and then kills",
+            ),
+            key(
                 "user",
                 TEXT,
                 Need::Optional("the user who starts the bake-off; for root, an unprivileged user made for the run"),
@@ -382,19 +397,21 @@ pub(crate) const TABLES: &[Table] = &[
             .with(Placeholders::Any),
             key(
                 "when",
-                word(|| vec!["end", "interval"]),
+                word(|| vec!["end", "interval", "settings"]),
                 Need::Default("\"end\""),
                 "\"interval\"",
                 "\"interval\": it runs at the end of each interval of the measured phase, outside of the server's control group, \
                  and prints a line for each number: a name, a colon, an equal sign or a blank, and the number, as `SHOW \
-                 GLOBAL STATUS`, `INFO` and `stats` do; each becomes a series",
+                 GLOBAL STATUS`, `INFO` and `stats` do; each becomes a series. \"settings\": it runs before the warm-up and after \
+                 the measured phase, and prints the server's settings, a name and a value a line; a trial in which one \
+                 changed is INVALID, and the page shows what differs between configurations",
             ),
             key(
                 "keep",
                 TEXTS,
-                Need::Optional("all numbers, up to 1,000"),
+                Need::Optional("all, up to 1,000"),
                 "[\"Threads_running\", \"Innodb_rows_read\"]",
-                "the names that are stored; with `when = \"interval\"` only",
+                "the names that are stored; with `when = \"interval\"` or `\"settings\"` only",
             ),
             RUN_TIMEOUT,
             RUN_RETRIES,

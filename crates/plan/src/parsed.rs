@@ -49,6 +49,8 @@ pub(crate) struct ParsedServer {
     pub(crate) user: Option<Located<String>>,
     pub(crate) inherit_env: Option<Located<bool>>,
     pub(crate) nice: Option<Located<i32>>,
+    pub(crate) cpu_max: Option<Located<f64>>,
+    pub(crate) memory_max: Option<Located<u64>>,
     pub(crate) env: Vec<ParsedVariable>,
     pub(crate) files: Vec<ParsedFile>,
 }

@@ -28,6 +28,8 @@ pub(crate) enum When {
     End,
     /// At the end of each of its intervals.
     Interval,
+    /// Before the warm-up and after the measured phase: the server's settings.
+    Settings,
 }
 
 impl When {
@@ -35,6 +37,7 @@ impl When {
         match text {
             "end" => Some(Self::End),
             "interval" => Some(Self::Interval),
+            "settings" => Some(Self::Settings),
             _ => None,
         }
     }
@@ -49,14 +52,14 @@ pub(crate) struct ValuePlan {
     pub(crate) keep: Option<Vec<String>>,
 }
 
-/// The server's own numbers at the end of each interval.
+/// What the server says of itself: numbers at the end of each interval, or its settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerValues {
     /// Name of the series.
     pub name: String,
-    /// Command that prints a line for each number.
+    /// Command that prints a line for each.
     pub step: Step,
-    /// Names of the numbers to store; `None`: all.
+    /// Names to store; `None`: all.
     pub keep: Option<Vec<String>>,
 }
 

@@ -74,7 +74,11 @@ pub struct Note {
     pub text: String,
 }
 
-/// First of the streams that draw the control arm; those of trials have smaller numbers.
+/// Shortest measured phase of a pilot, intervals in each, and most blocks.
+const PILOT_MEASURE: Duration = Duration::from_secs(1);
+const PILOT_INTERVALS: u32 = 10;
+const PILOT_BLOCKS: u32 = 100;
+/// Stream that draws the control arm; those of trials have smaller numbers.
 const CONTROL_STREAM: u64 = 1 << 40;
 
 /// Size of a plan from [`Plan::shortened`].
@@ -163,7 +167,16 @@ impl Plan {
             return true;
         }
         let pair = (block - 1) / 2;
-        let second_is_control = order::Stream::of(self.seed, CONTROL_STREAM + u64::from(pair)).below(2) == 1;
+        // As many pairs begin with a block without instruments as end with one, so that drift from block to
+        // block cancels over the pairs. The seed draws which do.
+        let pairs = usize::try_from(self.blocks / 2).expect("a number of blocks");
+        let mut begins_without: Vec<bool> = (0..pairs).map(|place| place % 2 == 0).collect();
+        let mut stream = order::Stream::of(self.seed, CONTROL_STREAM);
+        if pairs % 2 == 1 && stream.below(2) == 1 {
+            begins_without.iter_mut().for_each(|one| *one = !*one);
+        }
+        stream.shuffle(&mut begins_without);
+        let second_is_control = !begins_without[pair as usize];
         second_is_control == (block % 2 == 1)
     }
 
@@ -275,6 +288,11 @@ impl Plan {
     /// Number of instances of the server; 1 without a server.
     pub fn instances(&self) -> u32 {
         self.server.as_ref().map_or(1, |server| server.instances)
+    }
+
+    /// Limits of the processes of a series together: CPUs' worth of time, and bytes of memory.
+    pub fn limits(&self) -> (Option<f64>, Option<u64>) {
+        self.server.as_ref().map_or((None, None), |server| (server.cpu_max, server.memory_max))
     }
 
     /// Folder of an instance, numbered from 1: that of the series if there is one.
@@ -432,13 +450,21 @@ impl Plan {
 
     /// The server's own numbers at the end of each interval.
     pub fn server_values(&self, levels: &Levels, scratch: &Path) -> Vec<ServerValues> {
-        let over_time = self.values.iter().filter(|value| value.when == When::Interval);
+        self.told_by_server(When::Interval, levels, scratch)
+    }
+
+    /// The server's settings, which are read before and after each trial.
+    pub fn server_settings(&self, levels: &Levels, scratch: &Path) -> Vec<ServerValues> {
+        self.told_by_server(When::Settings, levels, scratch)
+    }
+
+    fn told_by_server(&self, when: When, levels: &Levels, scratch: &Path) -> Vec<ServerValues> {
         let of = |value: &ValuePlan| ServerValues {
             name: value.name.clone(),
             step: value.run.step(levels, scratch),
             keep: value.keep.clone(),
         };
-        over_time.map(of).collect()
+        self.values.iter().filter(|value| value.when == when).map(of).collect()
     }
 
     /// Secrets that the plan refers to, each once.
@@ -516,6 +542,31 @@ impl Plan {
     /// Number of the repetition, if the plan compares its reference with itself.
     pub fn repetition(&self) -> Option<u32> {
         self.against_itself
+    }
+
+    /// Variant of the plan that measures its noise: the reference against itself, in as many blocks as fit
+    /// into a time. `None` if not even two do, with phases of a second.
+    ///
+    /// Phases are shortened if three blocks do not fit otherwise. Warm-ups last their minimum.
+    #[must_use]
+    pub fn pilot(&self, time: Duration) -> Option<Self> {
+        let mut plan = self.against_itself(1);
+        plan.blocks = 3;
+        plan.control_arm = false;
+        plan.warmup.judge.clear();
+        let trials = plan.estimate().trials;
+        let rest = (time / trials).checked_sub(plan.warmup.min + plan.cooldown).unwrap_or_default();
+        plan.measure = plan.measure.min(rest).max(PILOT_MEASURE);
+        plan.interval = plan.interval.min(plan.measure / PILOT_INTERVALS);
+        let block = plan.estimate().time_min / plan.blocks;
+        if block * 2 > time {
+            return None;
+        }
+        plan.blocks = u32::try_from(time.as_nanos() / block.as_nanos().max(1))
+            .unwrap_or(u32::MAX)
+            .clamp(2, PILOT_BLOCKS);
+        plan.time_budget = Some(time);
+        Some(plan)
     }
 
     /// Variant of the plan that is just long enough to show that it works: two blocks, measured phases of 0.3

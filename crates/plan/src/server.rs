@@ -19,6 +19,8 @@ pub(crate) struct ServerPlan {
     /// CPUs of each instance.
     pub(crate) cpus: Option<Vec<Vec<u32>>>,
     pub(crate) nice: i32,
+    pub(crate) cpu_max: Option<f64>,
+    pub(crate) memory_max: Option<u64>,
     /// Texts of configuration files, by name.
     pub(crate) files: Vec<(String, Templated<String>)>,
     pub(crate) scheduler: Scheduler,

@@ -96,6 +96,10 @@ pub(crate) fn duration(text: &str) -> Option<Duration> {
     quantity::duration(text).ok()
 }
 
+pub(crate) fn bytes(text: &str) -> Option<u64> {
+    quantity::bytes(text).ok()
+}
+
 pub(crate) fn boolean(text: &str) -> Option<bool> {
     text.parse().ok()
 }

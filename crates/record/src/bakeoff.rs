@@ -53,6 +53,9 @@ pub struct Trial {
 /// Label, with the value `yes`, of a run that was measured without instruments to show what they cost.
 pub const CONTROL_ARM: &str = "control-arm";
 
+/// Prefix of the facts of a run that name a disturbance and tell of it: `trial.flag.other-work`.
+pub const FLAG: &str = "trial.flag.";
+
 /// Outcome of an attempt at a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TrialState {

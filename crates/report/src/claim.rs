@@ -1,10 +1,11 @@
 //! The claim of a bake-off in words, the worst news first.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 use analysis::{Comparisons, Pair, Verdict};
-use record::bakeoff::{Bakeoff, Levels, Metric, TrialState};
-use record::run::RunState;
+use record::bakeoff::{Bakeoff, FLAG, Levels, Metric, TrialState};
+use record::run::{Run, RunState};
 
 use crate::finding::{nothing_found, sentence};
 use crate::names::Names;
@@ -234,7 +235,29 @@ fn busy_machine(bakeoff: &Bakeoff) -> Vec<String> {
             bakeoff.sealed().count()
         )
     });
-    told.into_iter().chain(beside_others(bakeoff)).collect()
+    told.into_iter().chain(beside_others(bakeoff)).chain(disturbances(bakeoff)).collect()
+}
+
+/// A caveat for each kind of disturbance, with the first one.
+fn disturbances(bakeoff: &Bakeoff) -> Vec<String> {
+    let mut found: BTreeMap<&str, (usize, &str)> = BTreeMap::new();
+    for (_, run) in bakeoff.sealed() {
+        for (name, text) in flags(run) {
+            found.entry(name).or_insert((0, text)).0 += 1;
+        }
+    }
+    let sealed = bakeoff.sealed().count();
+    let caveat = |(name, (times, text)): (&str, (usize, &str))| {
+        let first = if times > 1 { ", first" } else { "" };
+        format!("Disturbed, {name}: {times} of {sealed} runs{first}: {text}.")
+    };
+    found.into_iter().map(caveat).collect()
+}
+
+/// What disturbed a run, by name.
+pub(crate) fn flags(run: &Run) -> impl Iterator<Item = (&str, &str)> {
+    let facts = run.environment.facts.iter();
+    facts.filter_map(|(name, text)| Some((name.strip_prefix(FLAG)?, text.as_deref().ok()?)))
 }
 
 fn caveats(bakeoff: &Bakeoff, comparisons: &Comparisons, sealed: usize, planned: usize) -> Vec<String> {

@@ -1,5 +1,6 @@
 //! The main loop: conducts series until none is left, from the beginning or from the end of a journal.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -57,6 +58,10 @@ pub(crate) struct Conductor<'a> {
     pub(crate) account: Option<Account>,
     pub(crate) beside: Beside,
     pub(crate) environment: Environment,
+    /// State of the machine before the first trial.
+    pub(crate) first: Environment,
+    /// Notes that the user has, of those that each trial would repeat.
+    pub(crate) told: BTreeSet<String>,
 }
 
 /// Conducts a bake-off from its beginning.
@@ -105,7 +110,9 @@ pub fn run(
         ledger,
         account,
         beside,
+        first: bakeoff.environment.clone(),
         environment: bakeoff.environment,
+        told: BTreeSet::new(),
     };
     conductor.play()
 }
@@ -171,7 +178,9 @@ pub fn resume(
         ledger,
         account,
         beside,
+        first: environment.clone(),
         environment,
+        told: BTreeSet::new(),
     };
     for (cell, per_s) in known {
         conductor.learn_rate(cell, per_s);

@@ -32,7 +32,20 @@ const HIERARCHIES: [&str; 5] = ["cpuacct", "pids", "freezer", "name=systemd", "c
 pub(crate) struct ControlGroup {
     path: PathBuf,
     procs: File,
+    /// Groups of the same name in other hierarchies of version 1, which limit the same processes.
+    limiting: Vec<(PathBuf, File)>,
 }
+
+/// Limits of all processes of a series together.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Limits {
+    /// CPU time per time.
+    pub(crate) cpus: Option<f64>,
+    pub(crate) memory_bytes: Option<u64>,
+}
+
+/// Period of a CPU quota, which is the kernel's default.
+const PERIOD_US: f64 = 100_000.0;
 
 impl ControlGroup {
     /// Returns the path of a control group with that name; `None` if this process cannot create one.
@@ -51,7 +64,7 @@ impl ControlGroup {
     pub(crate) fn make(path: PathBuf) -> io::Result<Self> {
         fs::create_dir(&path)?;
         match open_procs(&path) {
-            Ok(procs) => Ok(Self { path, procs }),
+            Ok(procs) => Ok(Self { path, procs, limiting: Vec::new() }),
             Err(e) => {
                 let _ = fs::remove_dir(&path);
                 Err(e)
@@ -73,9 +86,48 @@ impl ControlGroup {
         self.path.join("cgroup.kill").exists()
     }
 
-    /// Returns the file to which a process writes `0` to join.
-    pub(crate) fn procs(&self) -> &File {
-        &self.procs
+    /// Returns the files to which a process writes `0` to join.
+    pub(crate) fn procs(&self) -> impl Iterator<Item = &File> {
+        std::iter::once(&self.procs).chain(self.limiting.iter().map(|(_, procs)| procs))
+    }
+
+    /// Limits the processes that join from now on.
+    pub(crate) fn limit(&mut self, limits: &Limits) -> Result<(), String> {
+        if let Some(cpus) = limits.cpus {
+            let quota_us = format!("{:.0}", cpus * PERIOD_US);
+            let text = format!("{quota_us} {PERIOD_US:.0}");
+            self.set("cpu", ("cpu.max", text.as_str()), ("cpu.cfs_quota_us", quota_us.as_str()))?;
+        }
+        if let Some(bytes) = limits.memory_bytes {
+            let text = bytes.to_string();
+            self.set("memory", ("memory.max", text.as_str()), ("memory.limit_in_bytes", text.as_str()))?;
+        }
+        Ok(())
+    }
+
+    /// Writes a limit: into this group if its hierarchy has the controller, else into one of version 1.
+    fn set(&mut self, controller: &str, own: (&str, &str), v1: (&str, &str)) -> Result<(), String> {
+        let cannot = |path: &Path, why: &io::Error| {
+            format!("`{}` cannot be limited: {}: {why}", controller, path.display())
+        };
+        let file = self.path.join(own.0);
+        if file.exists() {
+            return fs::write(&file, own.1).map_err(|why| cannot(&file, &why));
+        }
+        let read = |path| fs::read_to_string(path).unwrap_or_default();
+        let folder = of_controller(controller, &read("/proc/self/cgroup"), &read("/proc/self/mountinfo"));
+        let name = self.path.file_name().expect("a group has a name");
+        let Some(path) = folder.map(|folder| folder.join(name)) else {
+            return Err(format!(
+                "`{controller}` cannot be limited: the control group of this process has no such controller; for \
+                 version 2, write +{controller} into its cgroup.subtree_control"
+            ));
+        };
+        fs::create_dir(&path).map_err(|why| cannot(&path, &why))?;
+        let procs = open_procs(&path);
+        // From here on the group is removed with this one.
+        self.limiting.push((path.clone(), procs.map_err(|why| cannot(&path, &why))?));
+        fs::write(path.join(v1.0), v1.1).map_err(|why| cannot(&path.join(v1.0), &why))
     }
 
     /// Returns the processes in the group and in groups below it.
@@ -98,7 +150,8 @@ impl ControlGroup {
 
     /// Kills all processes in the group, waits until it is empty, and removes it. Returns whether it is gone.
     pub(crate) fn end(&self) -> bool {
-        end(&self.path)
+        // The processes have left the other groups with their end.
+        end(&self.path) && self.limiting.iter().all(|(path, _)| remove_tree(path).is_ok())
     }
 }
 
@@ -123,6 +176,13 @@ pub(crate) fn end_left(path: &Path) -> Result<usize, String> {
     }
     let found = members(&path).len();
     if end(&path) {
+        let read = |path| fs::read_to_string(path).unwrap_or_default();
+        for controller in ["cpu", "memory"] {
+            let folder = of_controller(controller, &read("/proc/self/cgroup"), &read("/proc/self/mountinfo"));
+            if let Some(left) = folder.zip(path.file_name()).map(|(folder, name)| folder.join(name)) {
+                let _ = remove_tree(&left);
+            }
+        }
         return Ok(found);
     }
     Err(immortal(&path))
@@ -203,6 +263,36 @@ fn own_folders() -> Vec<PathBuf> {
 /// - `own`: `/proc/self/cgroup`, lines `hierarchy:controllers:path`.
 /// - `mounts`: `/proc/self/mountinfo`.
 fn candidates(own: &str, mounts: &str) -> Vec<PathBuf> {
+    let rank = |kind: &str, options: &str| match kind {
+        "cgroup2" => Some((0, "")),
+        _ => HIERARCHIES
+            .iter()
+            .position(|name| options.split(',').any(|option| option == *name))
+            .map(|at| (at + 1, HIERARCHIES[at])),
+    };
+    let mut found = folders(own, mounts, rank);
+    found.sort_by_key(|(rank, _)| *rank);
+    found.into_iter().map(|(_, path)| path).collect()
+}
+
+/// Returns the folder of this process's control group in the hierarchy of version 1 with that controller.
+fn of_controller(controller: &str, own: &str, mounts: &str) -> Option<PathBuf> {
+    let of = |kind: &str, options: &str| {
+        let has = kind == "cgroup" && options.split(',').any(|option| option == controller);
+        has.then_some((0, controller))
+    };
+    folders(own, mounts, of).into_iter().map(|(_, path)| path).find(|path| path.is_dir())
+}
+
+/// Returns the folders of this process's control groups in the mounted hierarchies that have a rank, with it.
+///
+/// - `rank`: of a kind of file system with its options; with it, the controller by whose line in
+///   `/proc/self/cgroup` the path is found.
+fn folders<'a>(
+    own: &str,
+    mounts: &str,
+    rank: impl Fn(&str, &str) -> Option<(usize, &'a str)>,
+) -> Vec<(usize, PathBuf)> {
     let path_of = |controller: &str| {
         own.lines().find_map(|line| {
             let (_, rest) = line.split_once(':')?;
@@ -210,7 +300,7 @@ fn candidates(own: &str, mounts: &str) -> Vec<PathBuf> {
             controllers.split(',').any(|c| c == controller).then(|| path.to_owned())
         })
     };
-    let mut found: Vec<(usize, PathBuf)> = Vec::new();
+    let mut found = Vec::new();
     for line in mounts.lines() {
         let Some((left, right)) = line.split_once(" - ") else { continue };
         let left: Vec<&str> = left.split(' ').collect();
@@ -220,20 +310,16 @@ fn candidates(own: &str, mounts: &str) -> Vec<PathBuf> {
         else {
             continue;
         };
-        let rank_and_path = match *kind {
-            "cgroup2" => path_of("").map(|path| (0, path)),
-            "cgroup" => HIERARCHIES
-                .iter()
-                .position(|name| options.split(',').any(|option| option == *name))
-                .and_then(|at| Some((at + 1, path_of(HIERARCHIES[at])?))),
-            _ => None,
+        if !matches!(*kind, "cgroup" | "cgroup2") {
+            continue;
+        }
+        let Some((rank, path)) = rank(kind, options).and_then(|(rank, of)| Some((rank, path_of(of)?))) else {
+            continue;
         };
-        let Some((rank, path)) = rank_and_path else { continue };
         let below = Path::new(&path).strip_prefix(root).unwrap_or(Path::new(path.trim_start_matches('/')));
         found.push((rank, Path::new(point).join(below)));
     }
-    found.sort_by_key(|(rank, _)| *rank);
-    found.into_iter().map(|(_, path)| path).collect()
+    found
 }
 
 #[cfg(test)]
@@ -255,6 +341,41 @@ mod tests {
         // In a container, only a part of the tree is mounted.
         let mounts = "26 30 0:23 /user.slice /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
         assert_eq!(candidates(own, mounts), [PathBuf::from("/sys/fs/cgroup/s")]);
+    }
+
+    #[test]
+    fn root_a_process_that_is_limited_gets_no_more_cpu_time_and_memory_than_that() {
+        let _alone = crate::strays::alone();
+        let Some(path) = ControlGroup::place(&random::token()) else {
+            println!("skipped: no control group can be made here");
+            return;
+        };
+        let mut group = ControlGroup::make(path).unwrap();
+        if let Err(why) = group.limit(&Limits { cpus: Some(0.25), memory_bytes: Some(64 << 20) }) {
+            assert!(why.contains("cannot be limited"), "{why}");
+            println!("skipped: {why}");
+            return;
+        }
+        let limiting: Vec<PathBuf> = group.limiting.iter().map(|(path, _)| path.clone()).collect();
+        let group = std::sync::Arc::new(group);
+        let placement =
+            crate::process::Placement { group: Some(group.clone()), ..crate::process::Placement::ANYWHERE };
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done"]);
+        let began = std::time::Instant::now();
+        let mut child = crate::process::Process::spawn(command, &placement).unwrap();
+        let cpu_s = child.watch_cpu_time().unwrap().as_secs_f64();
+        let wall_s = began.elapsed().as_secs_f64();
+        assert!(child.finish_by_itself().unwrap());
+        // It may use the first period's quota at once.
+        assert!(cpu_s < 0.25 * wall_s + 0.05, "{cpu_s} s of CPU in {wall_s} s");
+        let mut command = std::process::Command::new("dd");
+        command
+            .args(["if=/dev/zero", "of=/dev/null", "bs=200M", "count=1"])
+            .stderr(std::process::Stdio::null());
+        let mut child = crate::process::Process::spawn(command, &placement).unwrap();
+        assert!(!child.finish_by_itself().unwrap(), "200 MB do not fit into 64");
+        assert!(group.end() && limiting.iter().all(|path| !path.exists()));
     }
 
     #[test]

@@ -28,12 +28,21 @@ const SERVER: [&str; 2] = ["server.program", "server.program.sha256"];
 /// Facts: programs of an `exec:` load, and their checksums.
 const COMMAND: [&str; 2] = ["command.program", "command.program.sha256"];
 
-/// Reads the machine's facts again: a governor, a mitigation or a kernel setting may have changed since the
-/// last trial.
-pub(crate) fn refresh(environment: &mut Environment) {
+/// Reads the machine's facts again. Returns those that changed since `first`, such as a governor, a
+/// mitigation or a setting of the kernel.
+pub(crate) fn refresh(environment: &mut Environment, first: &Environment) -> Option<String> {
+    let mut changed = Vec::new();
     for (name, value) in probes::environment::read(Path::new("/")).facts {
+        // The kernel corrects its estimate of the clock.
+        if let (Some(was), Ok(is)) = (first.fact(&name), &value)
+            && was != is
+            && name != "cpu.clock_mhz"
+        {
+            changed.push(format!("{name} was {was} and is {is}"));
+        }
         environment.facts.insert(name, value);
     }
+    (!changed.is_empty()).then(|| changed.join(", "))
 }
 
 /// Watches the machine and records how busy it is. Returns a note if it is not quiet.

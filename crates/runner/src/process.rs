@@ -91,9 +91,9 @@ impl Process {
         let group = placement.group.clone();
         let parent = getpid();
         let before_exec = move || -> io::Result<()> {
-            if let Some(group) = &group {
+            for procs in group.iter().flat_map(|group| group.procs()) {
                 // 0 means the writing process.
-                nix::unistd::write(group.procs(), b"0")?;
+                nix::unistd::write(procs, b"0")?;
             }
             if let Some(cpus) = &cpus {
                 sched_setaffinity(Pid::from_raw(0), cpus)?;

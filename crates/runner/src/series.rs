@@ -11,6 +11,7 @@ use record::target::mask_text;
 
 use crate::Event;
 use crate::conduct::Conductor;
+use crate::control_group::Limits;
 use crate::error::RunnerError;
 use crate::fingerprint;
 use crate::listener::Address;
@@ -138,6 +139,8 @@ impl Series<'_, '_> {
 
     fn set_up(&mut self) -> Result<(), Trouble> {
         self.say("setup", Step::SeriesSetup)?;
+        let (cpus, memory_bytes) = self.plan().limits();
+        self.workspace.limit(&Limits { cpus, memory_bytes }).map_err(Trouble::NoSeries)?;
         let scratch = self.workspace.folder().to_owned();
         let specs = self.plan().servers(self.levels(), &scratch);
         for number in 1..=self.plan().instances() {

@@ -216,15 +216,15 @@ fn tree(root: Pid, proc: &Path) -> Maybe<BTreeMap<Identity, Process>> {
 
 /// Fields of `/proc/PID/stat` that are needed here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stat {
-    parent: i32,
-    started: u64,
+pub(crate) struct Stat {
+    pub(crate) parent: i32,
+    pub(crate) started: u64,
     /// CPU time of reaped children.
     waited_for_ns: u64,
 }
 
 impl Stat {
-    fn read(text: &str) -> Option<Self> {
+    pub(crate) fn read(text: &str) -> Option<Self> {
         // The name may contain blanks and parentheses; the last parenthesis ends it.
         let fields: Vec<&str> = text[text.rfind(')')? + 1..].split_ascii_whitespace().collect();
         let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
@@ -238,7 +238,7 @@ impl Stat {
     }
 }
 
-fn ignores_children(proc: &Path, pid: i32) -> bool {
+pub(crate) fn ignores_children(proc: &Path, pid: i32) -> bool {
     let status = process_time::text(proc.join(format!("{pid}/status"))).unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())

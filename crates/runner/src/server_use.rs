@@ -18,6 +18,8 @@ use record::missing::{Maybe, Missing};
 use record::resources::{Resource, Resources, SERVER_MEMORY, Used, UsedBy};
 use record::series::Sample;
 
+use crate::server_cpu::{Stat, ignores_children};
+
 /// Source of the processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Whose {
@@ -62,8 +64,11 @@ struct Moved {
 #[derive(Debug, Clone)]
 struct Reading {
     at_ns: u64,
-    processes: BTreeMap<i32, Moved>,
+    processes: BTreeMap<Identity, Moved>,
 }
+
+/// Process id and start time: the kernel uses ids again.
+type Identity = (i32, u64);
 
 /// Follows a load: I/O at both ends of its measured phase, levels of memory at the end of each interval.
 pub(crate) struct ServerUse<'a> {
@@ -143,7 +148,7 @@ impl<'a> ServerUse<'a> {
         let before_ns = Monotonic.now_ns();
         let processes = match self.whose {
             Whose::Server => io_of(&(self.members)(), Path::new("/proc"))?,
-            Whose::Commands => BTreeMap::from([(0, io_of_commands()?)]),
+            Whose::Commands => BTreeMap::from([((0, 0), io_of_commands()?)]),
             other => return Err(other.missing()),
         };
         Ok(Reading { at_ns: before_ns.midpoint(Monotonic.now_ns()), processes })
@@ -181,7 +186,7 @@ fn memory_of(members: &[Pid], proc: &Path) -> Maybe<f64> {
     }
 }
 
-fn io_of(members: &[Pid], proc: &Path) -> Maybe<BTreeMap<i32, Moved>> {
+fn io_of(members: &[Pid], proc: &Path) -> Maybe<BTreeMap<Identity, Moved>> {
     let mut found = BTreeMap::new();
     for pid in members {
         let text = match process_time::text(proc.join(format!("{pid}/io"))) {
@@ -194,12 +199,15 @@ fn io_of(members: &[Pid], proc: &Path) -> Maybe<BTreeMap<i32, Moved>> {
             // It has ended.
             Err(_) => continue,
         };
-        let Some(mut moved) = bytes_of(&text) else { continue };
+        let Some(moved) = bytes_of(&text) else { continue };
         let stat = process_time::text(proc.join(format!("{pid}/stat"))).unwrap_or_default();
-        let parent =
-            stat.rsplit_once(')').and_then(|(_, rest)| rest.split_ascii_whitespace().nth(1)?.parse().ok());
-        moved.parent = parent.unwrap_or(0);
-        found.insert(pid.as_raw(), moved);
+        let Some(stat) = Stat::read(&stat) else { continue };
+        if ignores_children(proc, pid.as_raw()) {
+            return Err(Missing::because(format!(
+                "process {pid} of the server ignores SIGCHLD: the I/O of its children that end is lost"
+            )));
+        }
+        found.insert((pid.as_raw(), stat.started), Moved { parent: stat.parent, ..moved });
     }
     if found.is_empty() { Err(Missing::because("the server's process has ended")) } else { Ok(found) }
 }
@@ -240,10 +248,12 @@ fn moved(
     of: fn(&Moved) -> u64,
 ) -> Maybe<Used> {
     let (from, until) = (from.map_err(Clone::clone)?, until.map_err(Clone::clone)?);
-    let lost = from.processes.iter().find(|(pid, then)| {
-        !until.processes.contains_key(pid) && !until.processes.contains_key(&then.parent)
-    });
-    if let Some((pid, _)) = lost {
+    let is_there = |pid: i32| until.processes.keys().any(|(known, _)| *known == pid);
+    let lost = from
+        .processes
+        .iter()
+        .find(|(identity, then)| !until.processes.contains_key(identity) && !is_there(then.parent));
+    if let Some(((pid, _), _)) = lost {
         return Err(Missing::because(format!(
             "process {pid} of the server ended and left its I/O to no process of the server"
         )));
@@ -262,7 +272,7 @@ mod tests {
 
     fn reading(processes: &[(i32, i32, u64)]) -> Reading {
         let moved = |(pid, parent, written): &(i32, i32, u64)| {
-            (*pid, Moved { parent: *parent, read_bytes: 0, written_bytes: *written })
+            ((*pid, 7), Moved { parent: *parent, read_bytes: 0, written_bytes: *written })
         };
         Reading { at_ns: 0, processes: processes.iter().map(moved).collect() }
     }
@@ -279,6 +289,31 @@ mod tests {
         assert_eq!(written(&[(10, 1, 100)], &[(10, 1, 100), (12, 10, 7)]), Ok(7.0));
         assert!(written(&[(10, 1, 100), (11, 9, 20)], &[(10, 1, 130)]).is_err());
         assert!(written(&[(10, 1, 100)], &[(10, 1, 90)]).is_err());
+    }
+
+    #[test]
+    fn a_process_that_got_the_id_of_one_that_ended_did_not_inherit_its_bytes() {
+        let (from, mut until) = (reading(&[(10, 1, 0), (11, 9, 20)]), reading(&[(10, 1, 0)]));
+        until.processes.insert((11, 8), Moved { parent: 10, read_bytes: 0, written_bytes: 50 });
+        assert!(moved(Ok(&from), Ok(&until), |m| m.written_bytes).is_err());
+    }
+
+    /// The kernel does not hand the bytes of children to a parent that ignores their end.
+    #[test]
+    fn a_server_that_ignores_its_children_has_no_bytes_that_can_be_trusted() {
+        let mut child = std::process::Command::new("env")
+            .args(["--ignore-signal=CHLD", "sh", "-c", "echo ready; read x"])
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut line)
+            .unwrap();
+        let found = io_of(&[Pid::from_raw(child.id().cast_signed())], Path::new("/proc"));
+        assert!(found.is_err_and(|m| m.reason.contains("ignores SIGCHLD")));
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     #[test]

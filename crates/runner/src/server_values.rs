@@ -136,8 +136,8 @@ fn note(failed: &mut BTreeMap<String, (u32, String)>, name: &str, why: String) {
     failed.entry(name.to_owned()).or_insert((0, why)).0 += 1;
 }
 
-/// Runs the command once and returns its output.
-fn read(value: &ServerValues, workspace: &Workspace, stop: &Stop) -> Result<String, String> {
+/// Runs the command once, outside of the server's control group, and returns its output.
+pub(crate) fn read(value: &ServerValues, workspace: &Workspace, stop: &Stop) -> Result<String, String> {
     let log = workspace.log(&format!("{}.log", value.name)).map_err(|e| format!("no log: {e}"))?;
     let mut command = workspace.shell(&value.step.command);
     // The mark would make it one of the server's processes.
@@ -174,7 +174,7 @@ fn numbers(text: &str, keep: Option<&[String]>) -> Vec<(String, f64)> {
 }
 
 /// Escapes a label's value: commas separate labels.
-fn label(text: &str) -> String {
+pub(crate) fn label(text: &str) -> String {
     text.replace(',', ";").replace('=', ":")
 }
 

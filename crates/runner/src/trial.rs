@@ -27,10 +27,12 @@ use crate::secrets::Secrets;
 use crate::series::{log_name, told};
 use crate::server::Server;
 use crate::server_cpu::ServerMeter;
+use crate::server_settings::{self, Settings};
 use crate::server_use::{ServerUse, Whose};
 use crate::server_values;
 use crate::step::{self, StepFailure};
 use crate::strays::VARIABLE;
+use crate::surroundings::{self, Surroundings};
 use crate::warm_up::{self, Observed};
 use crate::workspace::{Workspace, variable};
 use crate::{Event, Spooled};
@@ -54,13 +56,17 @@ pub(crate) fn conduct(
     servers: &mut [Server],
 ) -> Result<TrialEnd, RunnerError> {
     (conductor.on_event)(&Event::Trial(trial));
-    record_machine(conductor, trial, workspace);
+    let changed = record_machine(conductor, trial, workspace);
+    let settings = server_settings::read(conductor, &trial.levels, workspace);
+    settings.note(&mut conductor.environment);
     let machine = conductor.machine.as_ref().map(Machine::look);
     let header = header(conductor, trial);
     let writer = conductor.archive.begin(&header)?;
     conductor.ledger.say_of_trial(trial, Step::TrialWarming)?;
 
-    conductor.beside.watch_quota_of(servers.first().map(Server::pid));
+    // A quota that the plan sets is part of the configuration.
+    let is_limited = conductor.plan.limits().0.is_some();
+    conductor.beside.watch_quota_of(servers.first().map(Server::pid).filter(|_| !is_limited));
     let group = servers.first().and(workspace.control_group()).and_then(|group| group.of_version_2());
     conductor.beside.follow_server(group.as_ref());
     let warmed = match warm_up(conductor, trial, workspace, servers) {
@@ -83,9 +89,19 @@ pub(crate) fn conduct(
             Ok(TrialEnd::Over)
         }
         (Ok(_), None) => {
-            store(conductor, trial, workspace, measured, (writer, header, warmed, machine), servers)
+            let before = Before { warm_up: warmed, machine, changed, settings };
+            store(conductor, trial, workspace, measured, (writer, header, before), servers)
         }
     }
+}
+
+/// Results of what precedes the measured phase.
+struct Before {
+    warm_up: Option<WarmUp>,
+    machine: Option<Look>,
+    /// Facts about the machine that changed since the first trial.
+    changed: Option<String>,
+    settings: Settings,
 }
 
 /// Runs the plan's commands for values, and stores a trial that was measured.
@@ -94,7 +110,7 @@ fn store(
     trial: &Trial,
     workspace: &Workspace,
     mut measured: Measured,
-    (writer, mut header, warm_up, machine): (RunWriter, RunHeader, Option<WarmUp>, Option<Look>),
+    (writer, mut header, before): (RunWriter, RunHeader, Before),
     servers: &mut [Server],
 ) -> Result<TrialEnd, RunnerError> {
     let (throttled, used) = (conductor.beside.take_throttled(), conductor.beside.take_used());
@@ -104,7 +120,12 @@ fn store(
     if let Ok(throttled) = &throttled {
         record.verdict.add(throttled.check());
     }
-    if let Some(warm_up) = &warm_up {
+    if let Some(check) = before.settings.check(&server_settings::read(conductor, &trial.levels, workspace)) {
+        record.verdict.add(check);
+    }
+    measured.flags.extend(before.changed.map(|text| ("machine", text)));
+    tell(conductor, trial, &measured.flags);
+    if let Some(warm_up) = &before.warm_up {
         let longest = conductor.plan.warmup().max.unwrap_or_default();
         record.verdict.add(warm_up::check(warm_up, longest));
     }
@@ -117,8 +138,8 @@ fn store(
         }
     }
     // The plan's commands for values belong to the trial.
-    if let Some((machine, before)) = conductor.machine.as_ref().zip(machine)
-        && machine.was_shared_since(&before)
+    if let Some((machine, look)) = conductor.machine.as_ref().zip(before.machine)
+        && machine.was_shared_since(&look)
     {
         header.labels.extend([mark(BESIDE_OTHERS)]);
     }
@@ -126,7 +147,7 @@ fn store(
         load: Some(record),
         server_cpu: measured.server_cpu,
         resources: measured.resources.into_iter().chain(used).collect(),
-        warm_up,
+        warm_up: before.warm_up,
         instruments,
         series: measured.series,
         throttled,
@@ -139,14 +160,24 @@ fn store(
     Ok(TrialEnd::Over)
 }
 
-/// Records the state of the machine before the trial, and the programs of an `exec:` load.
-fn record_machine(conductor: &mut Conductor<'_>, trial: &Trial, workspace: &Workspace) {
-    fingerprint::refresh(&mut conductor.environment);
+/// Records the state of the machine before the trial, and the programs of an `exec:` load. Returns what
+/// changed since the first trial.
+fn record_machine(conductor: &mut Conductor<'_>, trial: &Trial, workspace: &Workspace) -> Option<String> {
+    let changed = fingerprint::refresh(&mut conductor.environment, &conductor.first);
     if let Some(note) = fingerprint::judge_quiet(&mut conductor.environment) {
         (conductor.on_event)(&Event::Note(&note));
     }
     let target = conductor.plan.target(&trial.levels, workspace.folder());
     fingerprint::command(&target, &mut conductor.environment);
+    changed
+}
+
+/// Records what disturbed the measured phase, and tells the user.
+fn tell(conductor: &mut Conductor<'_>, trial: &Trial, flags: &BTreeMap<&'static str, String>) {
+    surroundings::note(flags, &mut conductor.environment);
+    for (name, text) in flags {
+        (conductor.on_event)(&Event::Note(&format!("trial {}: {name}: {text}", trial.index + 1)));
+    }
 }
 
 /// Returns the processes of the server's instances.
@@ -187,8 +218,11 @@ fn warm_up(
         has_ended: &|| servers.iter().any(Server::has_ended),
     };
     let warmed = warm_up::warm_up(&conductor.plan, trial, settings, &observed, conductor.stop)?;
-    for note in warmed.not_judged.iter().filter(|_| trial.index == 0) {
-        (conductor.on_event)(&Event::Note(note));
+    for note in warmed.not_judged {
+        // Each trial lacks the same.
+        if conductor.told.insert(note.clone()) {
+            (conductor.on_event)(&Event::Note(&note));
+        }
     }
     Ok(Some(warmed.warm_up))
 }
@@ -221,6 +255,8 @@ struct Measured {
     series: Vec<Sample>,
     /// Reasons for missing ones, by name.
     missing: BTreeMap<String, Missing>,
+    /// What disturbed the phase, by name.
+    flags: BTreeMap<&'static str, String>,
 }
 
 /// Returns the settings of the load, with the mark of the series and the levels in the environment of its
@@ -265,12 +301,14 @@ fn measure(
     let mut spooled = Spooled::new(beside, writer.spool(), host, anchor);
     let mut meter = ServerMeter::of(servers, settings.target.scheme());
     let mut used = ServerUse::of(whose, &members, watches_memory);
+    let mut surroundings = Surroundings::of(folder);
     let mut journaled = Ok(());
     let (mut series, mut missing) = (Vec::new(), BTreeMap::new());
     let record = std::thread::scope(|scope| {
         let mut reader = server_values::Reader::start(scope, own_values, workspace, stop);
         let record = load::run_with(&settings, &load::Attachments::default(), stop, &mut |told| {
             meter.follow(told);
+            surroundings.follow(told);
             used.follow(told);
             spooled.follow(told);
             if let Some(reader) = &mut reader {
@@ -290,9 +328,14 @@ fn measure(
     journaled?;
     let spool = spooled.end();
     let resources = used.end((host, anchor), &mut series, &mut missing);
+    let server_cpu = meter.end();
+    let flags = record
+        .as_ref()
+        .map_or_else(|_| BTreeMap::new(), |record| surroundings.end(whose, &server_cpu, record));
     Ok(Measured {
         record: record.map(|record| without_secrets(record, stored, secrets)),
-        server_cpu: meter.end(),
+        server_cpu,
+        flags,
         resources,
         spool,
         series,

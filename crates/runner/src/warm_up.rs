@@ -118,7 +118,7 @@ pub(crate) fn check(warm_up: &WarmUp, longest: Duration) -> Check {
 struct Strand {
     metric: String,
     batches: Vec<f64>,
-    /// Reason that it cannot be judged.
+    /// Reason that the last batch without a value has none.
     missing: Option<String>,
     found: Steadiness,
 }
@@ -192,14 +192,13 @@ impl<'a> Judge<'a> {
                 "throughput" => Ok(self.events / self.seconds),
                 // A batch without an event has no latency and no cost: its level is unknown, not 0.
                 "p99" => Ok(self.latency.quantile_ns(0.99).map_or(f64::NAN, |ns| ns as f64 * 1e-9)),
-                "cpu-per-event" => used_s.clone().map(|used_s| used_s / self.events),
+                // A counter that went back is that of another process.
+                "cpu-per-event" => {
+                    used_s.clone().map(|used_s| if used_s < 0.0 { f64::NAN } else { used_s / self.events })
+                }
                 _ => server_use::level(self.observed.whose, &(self.observed.members)()),
             };
-            match value {
-                Ok(value) => strand.batches.push(value),
-                Err(why) => strand.missing = Some(why.reason),
-            }
-            strand.judge(self.rope_ratio);
+            strand.add(value, self.rope_ratio);
         }
         self.so_far_s += self.seconds;
         self.batches += 1;
@@ -210,14 +209,14 @@ impl<'a> Judge<'a> {
     /// Whether every metric is steady, and the least length has passed.
     fn is_over(&self) -> bool {
         let is_steady = |strand: &Strand| !matches!(strand.found, Steadiness::Unsteady(_));
-        let mut judged = self.strands.iter().filter(|strand| strand.missing.is_none()).peekable();
+        let mut judged = self.strands.iter().filter(|strand| strand.is_judged()).peekable();
         self.so_far_s >= self.min_s && judged.peek().is_some() && judged.all(is_steady)
     }
 
     fn end(self) -> Warmed {
         let batch_s = self.so_far_s / (self.batches.max(1)) as f64;
-        let (missing, judged): (Vec<Strand>, Vec<Strand>) =
-            self.strands.into_iter().partition(|strand| strand.missing.is_some());
+        let (judged, missing): (Vec<Strand>, Vec<Strand>) =
+            self.strands.into_iter().partition(Strand::is_judged);
         let metrics: Vec<JudgedCourse> = judged.iter().map(|strand| strand.course(batch_s)).collect();
         let course = metrics.iter().map(|m| m.course).max().unwrap_or(Course::NoSteadyState);
         let told = |strand: Strand| {
@@ -231,7 +230,18 @@ impl<'a> Judge<'a> {
 }
 
 impl Strand {
-    fn judge(&mut self, rope_ratio: f64) {
+    /// Whether it had a value at least once: what no batch has cannot be judged.
+    fn is_judged(&self) -> bool {
+        self.batches.iter().any(|z| z.is_finite()) || self.missing.is_none()
+    }
+
+    /// Adds a batch. The level of one without a value is unknown.
+    fn add(&mut self, value: Maybe<f64>, rope_ratio: f64) {
+        let value = value.unwrap_or_else(|why| {
+            self.missing = Some(why.reason);
+            f64::NAN
+        });
+        self.batches.push(value);
         // Only what follows the last batch without a value can be steady.
         let from = self.batches.iter().rposition(|z| !z.is_finite()).map_or(0, |last| last + 1);
         self.found = steadiness(&self.batches[from..], rope_ratio);
@@ -262,14 +272,14 @@ mod tests {
     use super::*;
 
     fn strand(metric: &str, batches: &[f64]) -> JudgedCourse {
-        let mut strand = Strand {
-            metric: metric.to_owned(),
-            batches: batches.to_vec(),
-            missing: None,
-            found: Steadiness::Flat,
-        };
-        strand.judge(0.01);
-        strand.course(5.0)
+        of(metric, batches.iter().map(|z| Ok(*z))).course(5.0)
+    }
+
+    fn of(metric: &str, batches: impl Iterator<Item = Maybe<f64>>) -> Strand {
+        let (metric, found) = (metric.to_owned(), Steadiness::Flat);
+        let mut strand = Strand { metric, batches: Vec::new(), missing: None, found };
+        batches.for_each(|batch| strand.add(batch, 0.01));
+        strand
     }
 
     /// A fixed ripple of 0.1 %, so that nothing is constant.
@@ -303,6 +313,25 @@ mod tests {
         batches[11] = 5.0;
         batches[3] = f64::NAN;
         assert_eq!(strand("p99", &batches).course, Course::NoSteadyState, "8 batches are too few");
+    }
+
+    #[test]
+    fn a_batch_that_could_not_be_read_is_unknown_and_does_not_end_the_judging() {
+        use record::missing::Missing;
+        let lacks = |at: &'static [usize]| {
+            let batch = move |i: usize| {
+                if at.contains(&i) {
+                    Err(Missing::because("it has ended"))
+                } else {
+                    Ok(5.0 + (i % 3) as f64 * 1e-3)
+                }
+            };
+            of("rss", (0..12).map(batch))
+        };
+        assert!(lacks(&[11]).is_judged());
+        assert_eq!(lacks(&[11]).course(5.0).course, Course::NoSteadyState);
+        assert_eq!(lacks(&[0]).course(5.0).course, Course::Flat);
+        assert!(!lacks(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]).is_judged());
     }
 
     #[test]

@@ -15,7 +15,7 @@ use nix::unistd::{Pid, Uid, geteuid};
 use record::bakeoff::Levels;
 
 use crate::account::Account;
-use crate::control_group::{self, ControlGroup};
+use crate::control_group::{self, ControlGroup, Limits};
 use crate::error::RunnerError;
 use crate::log::Log;
 use crate::process::{Placement, Process};
@@ -105,6 +105,19 @@ impl Workspace {
         match &self.enclosure {
             Enclosure::Group(group) => Some(group),
             Enclosure::Marked(_) => None,
+        }
+    }
+
+    /// Limits its processes; before the first of them starts.
+    pub(crate) fn limit(&mut self, limits: &Limits) -> Result<(), String> {
+        match &mut self.enclosure {
+            _ if *limits == Limits::default() => Ok(()),
+            Enclosure::Group(group) => {
+                Arc::get_mut(group).ok_or("its processes have started already")?.limit(limits)
+            }
+            Enclosure::Marked(_) => {
+                Err("a limit needs a control group, which cannot be made here: run as root".to_owned())
+            }
         }
     }
 

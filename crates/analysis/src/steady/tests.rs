@@ -107,3 +107,34 @@ fn a_step_just_before_the_end_is_not_steady() {
     }
     assert!(passed <= 10, "{passed} of 200");
 }
+
+/// Share of 1,000 phases of `n` values in which a different beginning is found.
+fn starts(n: usize, phi: f64, level: fn(f64) -> f64) -> f64 {
+    let mut chance = SplitMix(5);
+    let found = (0..1_000).filter(|_| {
+        let mut noise = 0.0;
+        let values: Vec<f64> = (0..n)
+            .map(|t| {
+                noise = phi * noise + 0.03 * chance.normal() * (1.0 - phi * phi).sqrt();
+                level(t as f64 / n as f64) * (1.0 + noise)
+            })
+            .collect();
+        different_start(&values).is_some()
+    });
+    found.count() as f64 / 1_000.0
+}
+
+#[test]
+fn a_cold_beginning_is_found_and_even_phases_rarely_have_one() {
+    for (n, phi) in [(8, 0.0), (10, 0.0), (10, 0.5), (20, 0.5), (60, 0.0), (60, 0.8)] {
+        let (even, cold) =
+            (starts(n, phi, |_| 100.0), starts(n, phi, |t| if t < 0.3 { 60.0 } else { 100.0 }));
+        println!("{n} values, memory {phi}: {even} of even phases, {cold} of those with a cold beginning");
+        assert!(even <= 0.005, "{n} {phi}: {even}");
+        assert!(cold >= 0.9 || (n < 20 && phi > 0.0) || phi > 0.7, "{n} {phi}: {cold}");
+    }
+    assert_eq!(different_start(&[7.0; 20]), None);
+    let cold = different_start(&[5.0, 5.0, 7.0, 7.0, 7.0, 7.0, 7.0, 7.0]).unwrap();
+    assert_eq!((cold.values, (cold.ratio * 10.0).round()), (2, 14.0));
+    assert_eq!(different_start(&[5.0, 5.0, 7.0, 7.0, 7.0, 7.0, 7.0]), None);
+}

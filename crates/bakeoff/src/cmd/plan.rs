@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use archive::whole_file;
@@ -9,7 +10,8 @@ use plan::Plan;
 use record::quantity;
 use serde_json::json;
 
-use crate::cmd::{Global, print_json};
+use crate::cmd::experiment::Exclusive;
+use crate::cmd::{Global, plan_pilot, print_json};
 use crate::exit::{EndsWith as _, Exit};
 use crate::screen::Screen;
 use crate::{screen, text_file};
@@ -30,10 +32,18 @@ enum What {
         plan: PathBuf,
     },
     /// Say what a plan will do: every value, the order drawn, time and power
-    #[command(after_help = "Examples:\n  bakeoff plan explain plans/sqlite-journal.toml")]
+    #[command(after_help = EXPLAIN_EXAMPLES)]
     Explain {
         /// The plan
         plan: PathBuf,
+
+        /// First measure the reference against itself for this long: how noisy it is here, and why; and how
+        /// many blocks of which length the plan needs
+        #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
+        pilot: Option<Duration>,
+
+        #[command(flatten)]
+        alone: Exclusive,
     },
     /// Write a commented plan from a load, or from commands to compare
     #[command(after_help = INIT_EXAMPLES)]
@@ -58,6 +68,11 @@ pub(crate) struct InitArgs {
     words: Vec<String>,
 }
 
+const EXPLAIN_EXAMPLES: &str = "\
+Examples:
+  bakeoff plan explain plans/sqlite-journal.toml
+  bakeoff plan explain plans/sqlite-journal.toml --pilot 2m";
+
 const INIT_EXAMPLES: &str = "\
 Examples:
   bakeoff plan init -- load sqlite:/tmp/bench.db --rate 500 --threads 8
@@ -78,13 +93,21 @@ pub(crate) fn run(args: &Args, draft: Draft, global: &Global, out: &mut dyn Writ
             }
             Ok(if plan.unsupported().is_empty() { Exit::Good } else { Exit::Usage })
         }
-        What::Explain { plan } => {
+        What::Explain { plan, pilot, alone } => {
             let plan = read(plan)?;
+            let pilot = pilot.map(|time| plan_pilot::measured(&plan, time, *alone)).transpose()?;
             if global.json {
-                print_json(out, &explained(&plan))?;
+                let mut document = explained(&plan);
+                if let Some(pilot) = &pilot {
+                    document["pilot"] = pilot.document(&plan);
+                }
+                print_json(out, &document)?;
             } else {
                 summary(out, &plan)?;
-                explain(out, &plan)?;
+                match &pilot {
+                    Some(pilot) => pilot.write(&plan, out)?,
+                    None => explain(out, &plan)?,
+                }
             }
             Ok(Exit::Good)
         }

@@ -83,6 +83,8 @@ fn server(parsed: ParsedServer, factors: &[Factor]) -> Option<ServerPlan> {
         instances: parsed.instances?.value,
         cpus: parsed.cpus.and_then(|cpus| cpus.value.iter().map(|list| cpu_list(list)).collect()),
         nice: parsed.nice?.value,
+        cpu_max: parsed.cpu_max.map(|cpus| cpus.value),
+        memory_max: parsed.memory_max.map(|bytes| bytes.value),
         files: parsed.files.into_iter().map(|file| (file.name.value, file.text)).collect(),
         scheduler: parsed.scheduler?.value,
         user: parsed.user.map(|user| user.value),

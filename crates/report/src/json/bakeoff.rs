@@ -1,5 +1,7 @@
 //! `bakeoff.run/1` and `bakeoff.compare/1`: a bake-off and its verdicts.
 
+use std::collections::BTreeMap;
+
 use analysis::observing::{self, ObservingCost};
 use analysis::{Comparisons, Estimate, FallenOut, LeftOut, Pair, Slope};
 use record::bakeoff::{Bakeoff, CONTROL_ARM, Metric, Scale, Trial, TrialState};
@@ -8,6 +10,7 @@ use record::warm_up::JudgedCourse;
 use serde_json::{Map, Value, json};
 
 use super::object::Object;
+use crate::claim::flags;
 use crate::words::configuration;
 
 /// The document of a bake-off: the outcome of its cells and attempts, and every verdict.
@@ -74,6 +77,7 @@ fn trial(bakeoff: &Bakeoff, trial: &Trial) -> Value {
         "reason": last.and_then(|a| a.reason.clone()),
         "run": run.map(|run| run.header.id.to_string()),
         "control_arm": run.is_some_and(|run| run.header.labels.contains_key(CONTROL_ARM)),
+        "flags": run.map(|run| flags(run).collect::<BTreeMap<_, _>>()).unwrap_or_default(),
     });
     if let Some(load) = run.and_then(|run| run.load.as_ref()).filter(|load| !load.hosts.is_empty()) {
         let measured_s = load.measured.as_secs_f64();

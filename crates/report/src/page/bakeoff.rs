@@ -11,6 +11,7 @@ use super::figures::{against_reference, cells, spectra};
 use super::gates;
 use super::lead::{lead, shows_all};
 use super::method::method;
+use super::noise;
 use super::resources;
 use super::values::against_throughput;
 use super::{Block, Page, Section, Table, Tone, Words};
@@ -37,6 +38,8 @@ pub fn bakeoff(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Page {
         Some(numbers(bakeoff, comparisons, &claim).folded(numbers_note(comparisons))),
         resources::section(bakeoff, comparisons)
             .map(|section| section.folded("locks, I/O, memory and energy of every cell")),
+        noise::section(bakeoff)
+            .map(|section| section.folded("series, trials, chance, stolen time, placement")),
         Some(method(bakeoff, comparisons).folded("what an event is, the order drawn, the tests")),
         Some(
             configuration_summary(bakeoff, comparisons)

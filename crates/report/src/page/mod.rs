@@ -14,6 +14,7 @@ mod lead;
 mod load;
 mod locks;
 mod method;
+mod noise;
 mod over_time;
 mod proofs;
 mod resources;

@@ -1,0 +1,426 @@
+//! Where the noise of a bake-off comes from, and how many blocks of which length a difference needs.
+//!
+//! The noise of one trial is the spread of its value about what its cell and its block explain. It has parts:
+//! the fresh server of each series, the trials of a series, and chance within a trial, which a longer
+//! measured phase averages out. Of the last, the part that goes with stolen time and with the placement of
+//! threads is told apart by regression over the intervals.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use record::bakeoff::{Bakeoff, Levels, Metric, blocks_min};
+use record::cpu::CpuInterval;
+use record::histogram::Histogram;
+use record::load::LoadRecord;
+use record::missing::{Maybe, Missing};
+use record::run::Run;
+use record::series::LatencyKind;
+use statrs::distribution::{ContinuousCDF as _, FisherSnedecor};
+
+use crate::metric::value;
+use crate::student::t_above;
+
+/// Fewest intervals of a trial for its own variance.
+const INTERVALS_MIN: usize = 6;
+/// Fewest batches, and the autocorrelation from which intervals are joined into longer ones.
+const BATCHES_MIN: usize = 5;
+const CORRELATION_MAX: f64 = 0.2;
+/// Level of the test that steal or placement explain anything.
+const CAUSE_ALPHA: f64 = 0.01;
+
+/// Noise of one trial's value, as variances of its logarithm.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Noise {
+    /// Value that varies: throughput in a closed loop, mean latency in an open one.
+    pub of: Subject,
+    /// Variance of one trial about its cell and block.
+    pub variance: f64,
+    /// Part of the fresh server of each series; missing if each series has one trial.
+    pub between_series: Maybe<f64>,
+    /// Part of the trials of one series, beyond chance within them; includes that of the series if it is
+    /// missing.
+    pub between_trials: f64,
+    /// Part within trials: chance, which shrinks with their length.
+    pub within: f64,
+    /// Share of the variation within trials that goes with stolen time; 0 if that may be chance.
+    pub steal_ratio: Maybe<f64>,
+    /// Share of the variation within trials that goes with an uneven use of the CPUs.
+    pub placement_ratio: Maybe<f64>,
+    /// Trials behind these numbers.
+    pub trials: usize,
+    /// Length of a measured phase.
+    pub trial_s: f64,
+}
+
+/// Value whose noise is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subject {
+    /// Events per second of a closed loop.
+    Throughput,
+    /// Mean latency of an open loop, whose rate is set.
+    Latency,
+}
+
+/// A design that would show a difference.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Design {
+    /// Length of a measured phase.
+    pub trial_s: f64,
+    /// Number of blocks.
+    pub blocks: u32,
+    /// Half width of the interval of a single ratio.
+    pub half_width: f64,
+}
+
+impl Noise {
+    /// Variance of one trial of another length.
+    pub fn variance_at(&self, trial_s: f64) -> f64 {
+        self.variance - self.within + self.within * self.trial_s / trial_s
+    }
+
+    /// Half width of the interval of the ratio of two configurations, as a share.
+    pub fn half_width(&self, trial_s: f64, blocks: u32, alpha: f64) -> f64 {
+        let error = (2.0 * self.variance_at(trial_s) / f64::from(blocks)).sqrt();
+        (t_above(alpha / 2.0, f64::from(blocks) - 1.0) * error).exp_m1()
+    }
+
+    /// Fewest blocks, of trials of this length, whose interval of a ratio is at most +-`half_width`; `None`
+    /// beyond a thousand.
+    pub fn design(&self, trial_s: f64, half_width: f64, alpha: f64) -> Option<Design> {
+        let of = |blocks| Design { trial_s, blocks, half_width: self.half_width(trial_s, blocks, alpha) };
+        (blocks_min(alpha).max(2)..=1_000).map(of).find(|design| design.half_width <= half_width)
+    }
+}
+
+/// One trial's value and the numbers within it.
+struct Measured<'a> {
+    series: u32,
+    block: u32,
+    levels: &'a Levels,
+    ln: f64,
+    /// Variance of `ln` by chance within the trial.
+    within: Option<f64>,
+}
+
+/// Noise of a bake-off.
+///
+/// # Errors
+///
+/// Missing with fewer than four comparable trials, or if each has too few intervals.
+pub fn noise(bakeoff: &Bakeoff) -> Maybe<Noise> {
+    let is_open =
+        bakeoff.sealed().any(|(_, run)| run.load.as_ref().is_some_and(|load| load.response.is_ok()));
+    let of = if is_open { Subject::Latency } else { Subject::Throughput };
+    let measured: Vec<Measured<'_>> = bakeoff
+        .sealed()
+        .filter_map(|(trial, run)| {
+            let load = run.load.as_ref()?;
+            let points = levels(load, of);
+            let ln = value_of(run, load, of)?.ln();
+            let within = variance_of_mean(&points.iter().map(|(_, level)| *level).collect::<Vec<f64>>());
+            Some(Measured { series: trial.series, block: trial.block, levels: &trial.levels, ln, within })
+        })
+        .filter(|measured| measured.ln.is_finite())
+        .collect();
+    let trial_s = bakeoff.measure.as_secs_f64();
+    let within: Vec<f64> = measured.iter().filter_map(|m| m.within).collect();
+    if within.is_empty() {
+        let why = format!(
+            "noise within trials takes {INTERVALS_MIN} intervals: measure longer, or in shorter ones"
+        );
+        return Err(Missing::because(why));
+    }
+    let within = within.iter().sum::<f64>() / within.len() as f64;
+    let Some(parts) = parts(&measured) else {
+        return Err(Missing::because("noise takes two blocks, and two trials in each"));
+    };
+    let (between_series, of_trial) = parts;
+    // What chance within the trials explains of the spread of trials; never more than all of it.
+    let variance = of_trial + between_series.clone().unwrap_or(0.0);
+    let within = within.min(of_trial);
+    let (steal_ratio, placement_ratio) = causes(bakeoff, of);
+    Ok(Noise {
+        of,
+        variance,
+        between_series,
+        between_trials: of_trial - within,
+        within,
+        steal_ratio,
+        placement_ratio,
+        trials: measured.len(),
+        trial_s,
+    })
+}
+
+fn value_of(run: &Run, load: &LoadRecord, of: Subject) -> Option<f64> {
+    match of {
+        Subject::Throughput => value(run, Metric::Throughput).ok()?.middle(),
+        Subject::Latency => Some(load.response.as_ref().ok()?.summary()?.mean_ns),
+    }
+}
+
+/// End in nanoseconds since the start of the measured phase, and level, of each interval.
+fn levels(load: &LoadRecord, of: Subject) -> Vec<(u64, f64)> {
+    let kind = if load.response.is_ok() { LatencyKind::Response } else { LatencyKind::Service };
+    let own = load.slices.iter().filter(|s| s.kind == kind && s.operation.is_empty() && s.for_ns > 0);
+    let level = |slice: &record::series::HistogramSlice| {
+        let histogram: Histogram = slice.histogram.buckets().collect();
+        Some(match of {
+            Subject::Throughput => histogram.count() as f64 / (slice.for_ns as f64 * 1e-9),
+            Subject::Latency => histogram.summary()?.mean_ns,
+        })
+    };
+    own.filter_map(|slice| Some((slice.from_ns + slice.for_ns, level(slice)?))).collect()
+}
+
+/// Relative variance of the mean of a series, by batches that are joined until they hardly correlate.
+fn variance_of_mean(levels: &[f64]) -> Option<f64> {
+    if levels.len() < INTERVALS_MIN {
+        return None;
+    }
+    let mut batches = levels.to_vec();
+    loop {
+        let n = batches.len() as f64;
+        let mean = batches.iter().sum::<f64>() / n;
+        let residuals: Vec<f64> = batches.iter().map(|z| z - mean).collect();
+        let squares: f64 = residuals.iter().map(|r| r * r).sum();
+        let products: f64 = residuals.windows(2).map(|pair| pair[0] * pair[1]).sum();
+        let is_correlated = squares > 0.0 && products / squares > CORRELATION_MAX;
+        if !is_correlated || batches.len() / 2 < BATCHES_MIN {
+            // Batches that still correlate: the variance of the mean of a process with a memory of one step.
+            let phi = if squares > 0.0 { (products / squares).clamp(0.0, 0.9) } else { 0.0 };
+            return Some(squares / (n - 1.0) / n / (mean * mean) * (1.0 + phi) / (1.0 - phi));
+        }
+        batches = batches.chunks_exact(2).map(|pair| f64::midpoint(pair[0], pair[1])).collect();
+    }
+}
+
+/// Variance between series, if there are several trials in each, and that of the trials of a series.
+fn parts(measured: &[Measured<'_>]) -> Option<(Maybe<f64>, f64)> {
+    let residuals = residuals(measured);
+    let cells = measured.iter().map(|m| m.levels).collect::<BTreeSet<_>>().len();
+    let blocks = measured.iter().map(|m| m.block).collect::<BTreeSet<_>>().len();
+    let mut series: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    for (one, residual) in measured.iter().zip(&residuals) {
+        series.entry(one.series).or_default().push(*residual);
+    }
+    let all = measured.len() as f64;
+    let df = all - cells as f64 - blocks as f64 + 1.0;
+    if blocks < 2 || df < 1.0 {
+        return None;
+    }
+    let squares: f64 = residuals.iter().map(|r| r * r).sum();
+    let groups = series.len() as f64;
+    let each = all / groups;
+    let between: f64 = series.values().map(|r| r.iter().sum::<f64>().powi(2) / r.len() as f64).sum();
+    // Of the degrees of freedom, those of series that neither cells nor blocks take.
+    let configurations = groups / blocks as f64;
+    let df_between = (configurations - 1.0) * (blocks as f64 - 1.0);
+    let df_within = df - df_between;
+    if each < 1.5 || df_between < 1.0 || df_within < 1.0 {
+        let why = "each series has one trial: its part cannot be told from that of the trial";
+        return Some((Err(Missing::because(why)), squares / df));
+    }
+    let (of_series, of_trial) = (between / df_between, (squares - between).max(0.0) / df_within);
+    if of_series <= of_trial {
+        return Some((Ok(0.0), squares / df));
+    }
+    Some((Ok((of_series - of_trial) / each), of_trial))
+}
+
+/// Values without the means of their cells and of their blocks, by turns until both are 0.
+fn residuals(measured: &[Measured<'_>]) -> Vec<f64> {
+    let mut left: Vec<f64> = measured.iter().map(|m| m.ln).collect();
+    for _ in 0..50 {
+        remove_means(&mut left, measured, |m| format!("{:?}", m.levels));
+        remove_means(&mut left, measured, |m| m.block.to_string());
+    }
+    left
+}
+
+fn remove_means<'a>(left: &mut [f64], measured: &[Measured<'a>], key: fn(&Measured<'a>) -> String) {
+    let mut sums: BTreeMap<String, (f64, f64)> = BTreeMap::new();
+    for (one, value) in measured.iter().zip(left.iter()) {
+        let sum = sums.entry(key(one)).or_default();
+        *sum = (sum.0 + value, sum.1 + 1.0);
+    }
+    for (one, value) in measured.iter().zip(left.iter_mut()) {
+        let (sum, n) = sums[&key(one)];
+        *value -= sum / n;
+    }
+}
+
+/// Shares of the variation within trials that go with stolen time, and with an uneven use of the CPUs.
+fn causes(bakeoff: &Bakeoff, of: Subject) -> (Maybe<f64>, Maybe<f64>) {
+    let share = |cause: fn(&CpuInterval) -> Maybe<f64>| -> Maybe<f64> {
+        let (mut pairs, mut trials, mut why) = (Vec::new(), 0_u32, None);
+        for (_, run) in bakeoff.sealed() {
+            let Some(load) = &run.load else { continue };
+            // Blocks of a control arm have no instruments.
+            match beside(run, &levels(load, of), cause) {
+                Ok(own) if own.len() >= 3 => {
+                    trials += 1;
+                    pairs.extend(own);
+                }
+                Ok(_) => {}
+                Err(missing) => why = Some(missing),
+            }
+        }
+        match why {
+            Some(why) if trials == 0 => Err(why),
+            _ => explained(&pairs, trials),
+        }
+    };
+    (share(|interval| interval.mean(|cpu| cpu.stolen_ratio.clone())), share(imbalance))
+}
+
+/// Largest difference of the CPUs' use in an interval.
+fn imbalance(interval: &CpuInterval) -> Maybe<f64> {
+    let busy = interval.cpus.iter().map(record::cpu::CpuSample::busy_ratio).collect::<Maybe<Vec<f64>>>()?;
+    let most = busy.iter().copied().fold(0.0, f64::max);
+    Ok(most - busy.iter().copied().fold(most, f64::min))
+}
+
+/// Cause and ln level of each interval of a trial, both without their means.
+fn beside(run: &Run, levels: &[(u64, f64)], cause: fn(&CpuInterval) -> Maybe<f64>) -> Maybe<Vec<(f64, f64)>> {
+    let Some(first) = run.cpu.first() else { return Err(Missing::because("the CPUs were not watched")) };
+    let mut pairs = Vec::new();
+    for interval in &run.cpu {
+        let end_ns = interval.until_ns - first.from_ns;
+        let length_ns = interval.until_ns - interval.from_ns;
+        let level = levels.iter().find(|(end, _)| end.abs_diff(end_ns) < length_ns / 4);
+        if let Some((_, level)) = level.filter(|(_, level)| *level > 0.0) {
+            pairs.push((cause(interval)?, level.ln()));
+        }
+    }
+    let n = pairs.len() as f64;
+    let mean = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>() / n;
+    let (x, y) = (mean(|p| p.0), mean(|p| p.1));
+    Ok(pairs.into_iter().map(|p| (p.0 - x, p.1 - y)).collect())
+}
+
+/// R^2 of one cause over all trials; 0 if an F test at 1 % does not find it.
+fn explained(pairs: &[(f64, f64)], trials: u32) -> Maybe<f64> {
+    let df = pairs.len() as f64 - f64::from(trials) - 1.0;
+    if df < 3.0 {
+        return Err(Missing::because("too few intervals"));
+    }
+    let sum = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>();
+    let (xx, xy, yy) = (sum(|p| p.0 * p.0), sum(|p| p.0 * p.1), sum(|p| p.1 * p.1));
+    if xx <= 0.0 || yy <= 0.0 {
+        return Ok(0.0);
+    }
+    let share = (xy * xy / xx / yy).min(1.0);
+    let f = share / (1.0 - share).max(1e-12) * df;
+    let p = FisherSnedecor::new(1.0, df).map_or(1.0, |law| law.sf(f));
+    Ok(if p < CAUSE_ALPHA { share } else { 0.0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chance::SplitMix;
+
+    /// Two configurations, `blocks` blocks, `cells` trials a series; standard deviations of series and trials.
+    fn simulated(blocks: u32, cells: u32, sd: (f64, f64), chance: &mut SplitMix) -> (Maybe<f64>, f64) {
+        let levels: Vec<Levels> = (0..2 * cells)
+            .map(|cell| {
+                Levels::from([
+                    ("arm".into(), (cell / cells).to_string()),
+                    ("threads".into(), (cell % cells).to_string()),
+                ])
+            })
+            .collect();
+        let mut measured = Vec::new();
+        for block in 0..blocks {
+            let drift = 0.1 * chance.normal();
+            for arm in 0..2 {
+                let of_series = sd.0 * chance.normal();
+                for cell in 0..cells {
+                    let levels = &levels[(arm * cells + cell) as usize];
+                    let ln = f64::from(cell) + drift + of_series + sd.1 * chance.normal();
+                    measured.push(Measured { series: 2 * block + arm, block, levels, ln, within: None });
+                }
+            }
+        }
+        parts(&measured).unwrap()
+    }
+
+    #[test]
+    fn the_parts_of_series_and_of_trials_are_told_apart_and_drift_between_blocks_is_in_neither() {
+        let mut chance = SplitMix(11);
+        for sd in [(0.03, 0.01), (0.0, 0.02), (0.01, 0.03)] {
+            let found: Vec<(f64, f64)> = (0..300)
+                .map(|_| simulated(6, 3, sd, &mut chance))
+                .map(|(series, trial)| (series.unwrap(), trial))
+                .collect();
+            let mean = |of: fn(&(f64, f64)) -> f64| found.iter().map(of).sum::<f64>() / found.len() as f64;
+            let (series, trial) = (mean(|f| f.0), mean(|f| f.1));
+            println!("{sd:?}: {:.4} {:.4}", series.sqrt(), trial.sqrt());
+            // Cutting at 0 biases the part of series upwards; a tenth of the trials' variance is that bias.
+            assert!((series - sd.0 * sd.0).abs() < 0.12 * sd.1 * sd.1 + 0.1 * sd.0 * sd.0, "{sd:?} {series}");
+            assert!((trial / (sd.1 * sd.1) - 1.0).abs() < 0.15, "{sd:?} {trial}");
+        }
+        let (series, all) = simulated(200, 1, (0.03, 0.04), &mut chance);
+        assert!(series.is_err() && (all.sqrt() / 0.05 - 1.0).abs() < 0.1, "{all}");
+    }
+
+    #[test]
+    fn the_variance_of_a_mean_knows_that_intervals_remember() {
+        let mut chance = SplitMix(3);
+        for (phi, n) in [(0.0_f64, 40), (0.7, 120)] {
+            let (mut of_means, mut said) = (0.0, 0.0);
+            for _ in 0..400 {
+                let mut x = 0.0;
+                let levels: Vec<f64> = (0..n)
+                    .map(|_| {
+                        x = phi * x + chance.normal() * (1.0 - phi * phi).sqrt();
+                        100.0 + 3.0 * x
+                    })
+                    .collect();
+                let mean = levels.iter().sum::<f64>() / f64::from(n);
+                of_means += (mean / 100.0 - 1.0).powi(2) / 400.0;
+                said += variance_of_mean(&levels).unwrap() / 400.0;
+            }
+            assert!((said / of_means - 1.0).abs() < 0.3, "{phi}: {said} is not {of_means}");
+        }
+        assert_eq!(variance_of_mean(&[1.0; 5]), None);
+    }
+
+    #[test]
+    fn a_cause_has_its_share_and_chance_has_none() {
+        let mut chance = SplitMix(4);
+        let pairs: Vec<(f64, f64)> = (0..200)
+            .map(|_| {
+                let x = chance.normal();
+                (x, x + chance.normal())
+            })
+            .collect();
+        assert!((explained(&pairs, 1).unwrap() - 0.5).abs() < 0.1);
+        let found = (0..500).filter(|_| {
+            let pairs: Vec<(f64, f64)> = (0..40).map(|_| (chance.normal(), chance.normal())).collect();
+            explained(&pairs, 1).unwrap() > 0.0
+        });
+        assert!(found.count() <= 15);
+        assert!(explained(&[(0.0, 1.0); 20], 1).unwrap().abs() < f64::EPSILON, "a machine without steal");
+        assert!(explained(&pairs[..4], 1).is_err());
+    }
+
+    #[test]
+    fn blocks_needed_fall_with_length_only_as_far_as_chance_is_within_trials() {
+        let noise = Noise {
+            of: Subject::Throughput,
+            variance: 0.05_f64.powi(2),
+            between_series: Ok(0.03_f64.powi(2)),
+            between_trials: 0.0,
+            within: 0.04_f64.powi(2),
+            steal_ratio: Ok(0.0),
+            placement_ratio: Ok(0.0),
+            trials: 12,
+            trial_s: 4.0,
+        };
+        let blocks = |trial_s| noise.design(trial_s, 0.05, 0.05).unwrap().blocks;
+        // t(10) * sqrt(2 * 0.0025 / 11) = 2.228 * 0.0213 = 4.75 %; with 10 blocks 5.06 %, 5.2 % as a ratio.
+        assert_eq!((blocks(4.0), blocks(400.0)), (11, 7));
+        assert_eq!(noise.design(4.0, 0.000_1, 0.05), None);
+    }
+}

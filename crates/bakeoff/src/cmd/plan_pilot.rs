@@ -1,0 +1,84 @@
+//! `bakeoff plan explain --pilot`: how noisy a plan's reference is on this machine, measured.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use analysis::noise::{Noise, noise};
+use archive::Archive;
+use plan::Plan;
+use report::Cost;
+use runner::Options;
+
+use crate::cmd::experiment::Exclusive;
+use crate::cmd::run::{Progress, of_runner};
+use crate::exit::Exit;
+use crate::signals;
+
+/// Result of a pilot.
+pub(crate) struct Pilot {
+    noise: Noise,
+    cost: Cost,
+}
+
+/// Measures the reference against itself, in an archive that is removed afterwards.
+pub(crate) fn measured(plan: &Plan, time: Duration, alone: Exclusive) -> anyhow::Result<Pilot> {
+    let Some(pilot) = plan.pilot(time) else {
+        let one = plan.estimate().time_min / plan.estimate().series.max(1);
+        let text = format!(
+            "--pilot {}: two blocks of two series do not fit; a series takes {} or more",
+            record::quantity::written_duration(time),
+            record::quantity::written_duration(one)
+        );
+        return Err(Exit::Usage.with(text));
+    };
+    let folder = tempfile::tempdir()?;
+    let archive = Archive::open(folder.path())?;
+    signals::stop_on_interrupt()?;
+    let options = Options {
+        beside_others: alone.beside_others,
+        wait: false,
+        plan_file: None,
+        id: None,
+        trust: |_| false,
+    };
+    let mut told = Progress::default();
+    let began = Instant::now();
+    let outcome = runner::run(&pilot, &archive, &options, &signals::STOP, &mut |event| told.show(event));
+    let took_s = began.elapsed().as_secs_f64();
+    told.screen.clear();
+    let outcome = outcome.map_err(of_runner)?;
+    if signals::STOP.is_requested() {
+        return Err(Exit::Interrupted.with("interrupted: the pilot is incomplete"));
+    }
+    let bakeoff = archive.bakeoff(outcome.id)?;
+    let noise = noise(&bakeoff).map_err(|why| {
+        let reason = bakeoff.attempts.iter().find_map(|attempt| attempt.reason.clone());
+        let reason = reason.map(|reason| format!("; a trial: {reason}")).unwrap_or_default();
+        Exit::Invalid
+            .with(format!("the pilot of {} trials does not tell the noise: {why}{reason}", outcome.sealed))
+    })?;
+    let series = bakeoff.attempts.iter().map(|a| bakeoff.trials[a.trial as usize].series);
+    let series = series.collect::<std::collections::BTreeSet<u32>>().len().max(1) as f64;
+    let estimate = plan.estimate();
+    let measured_s = f64::from(estimate.cells_per_series) * pilot.measure().as_secs_f64();
+    let cost = Cost {
+        of_series_s: (took_s / series - measured_s).max(0.0),
+        configurations: estimate.configurations,
+        trials: estimate.cells_per_series,
+    };
+    Ok(Pilot { noise, cost })
+}
+
+impl Pilot {
+    /// Writes it for people.
+    pub(crate) fn write(&self, plan: &Plan, out: &mut dyn Write) -> std::io::Result<()> {
+        writeln!(out)?;
+        let own = (plan.blocks(), plan.measure().as_secs_f64(), plan.judge().rope_ratio, plan.judge().alpha);
+        report::text::noise(out, &self.noise, &self.cost, own)
+    }
+
+    /// The document of it.
+    pub(crate) fn document(&self, plan: &Plan) -> serde_json::Value {
+        report::json::noise(&self.noise, &self.cost, (plan.judge().rope_ratio, plan.judge().alpha))
+    }
+}

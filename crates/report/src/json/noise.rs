@@ -1,0 +1,36 @@
+//! The noise that a pilot found, and the designs that it allows.
+
+use analysis::noise::{Noise, Subject};
+use serde_json::{Value, json};
+
+use super::object::Object;
+use crate::noise::{Cost, designs};
+
+/// An object: shares of variance, and designs for the plan's region of practical equivalence.
+pub fn noise(noise: &Noise, cost: &Cost, (rope_ratio, alpha): (f64, f64)) -> Value {
+    let designs: Vec<Value> = designs(noise, rope_ratio, alpha)
+        .iter()
+        .map(|one| {
+            json!({
+                "blocks": one.blocks,
+                "measured_s": one.trial_s,
+                "half_width_ratio": one.half_width,
+                "time_s": cost.of(one),
+            })
+        })
+        .collect();
+    let share = |variance: f64| if noise.variance > 0.0 { variance / noise.variance } else { 0.0 };
+    Object::default()
+        .with("of", if noise.of == Subject::Throughput { "throughput" } else { "mean-latency" })
+        .with("trials", noise.trials)
+        .with("measured_s", noise.trial_s)
+        .with("sd_ln", noise.variance.sqrt())
+        .maybe("between_series_ratio", noise.between_series.clone().map(share))
+        .with("between_trials_ratio", share(noise.between_trials))
+        .with("within_trials_ratio", share(noise.within))
+        .maybe("within_by_steal_ratio", noise.steal_ratio.clone())
+        .maybe("within_by_placement_ratio", noise.placement_ratio.clone())
+        .with("series_s", cost.of_series_s)
+        .with("designs", designs)
+        .finish()
+}

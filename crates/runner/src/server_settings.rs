@@ -1,0 +1,141 @@
+//! The server's effective settings: read before the warm-up and after the measured phase of a trial. A trial
+//! in which one changed measured no configuration of the plan.
+
+use std::collections::BTreeMap;
+
+use record::environment::Environment;
+use record::missing::Missing;
+use record::target::mask_text;
+use record::verdict::Check;
+
+use crate::conduct::Conductor;
+use crate::server_values::{self, label};
+use crate::workspace::Workspace;
+
+/// Prefix of the facts that hold the settings.
+pub(crate) const SETTING: &str = "server.setting.";
+/// Most settings of one command, and longest value, that are stored.
+const SETTINGS_MAX: usize = 1_000;
+const VALUE_MAX: usize = 200;
+/// Most changed settings that a check names.
+const NAMED_MAX: usize = 5;
+/// Parts of names whose values are secrets.
+const SECRETS: [&str; 4] = ["pass", "secret", "auth", "token"];
+
+/// Settings by name, or the reason that a command told none, by its name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Settings {
+    known: BTreeMap<String, String>,
+    unknown: BTreeMap<String, String>,
+}
+
+/// Reads the settings; empty if the plan has no command for them.
+pub(crate) fn read(
+    conductor: &Conductor<'_>,
+    levels: &record::bakeoff::Levels,
+    workspace: &Workspace,
+) -> Settings {
+    let mut found = Settings::default();
+    for value in conductor.plan.server_settings(levels, workspace.folder()) {
+        match server_values::read(&value, workspace, conductor.stop) {
+            Ok(text) => found.known.extend(of_text(&text, value.keep.as_deref())),
+            Err(why) => {
+                found.unknown.insert(value.name, conductor.secrets.hide(&why));
+            }
+        }
+    }
+    found
+}
+
+/// Names and values, one a line: `port\t3306`, `port|3306`, `port = 3306`, `port: 3306`, `port 3306`.
+fn of_text(text: &str, keep: Option<&[String]>) -> BTreeMap<String, String> {
+    let of_line = |line: &str| {
+        let line = line.trim();
+        let (name, value) = line.split_once(['\t', '|', '=', ':', ' ']).unwrap_or((line, ""));
+        let value = value.trim_start_matches(['=', ':', '|', ' ', '\t']).trim_end();
+        (!name.is_empty()).then(|| (label(name), value.to_owned()))
+    };
+    let is_kept = |(name, _): &(String, String)| keep.is_none_or(|keep| keep.contains(name));
+    text.lines().filter_map(of_line).filter(is_kept).take(SETTINGS_MAX).collect()
+}
+
+/// Returns the value as it may be stored.
+fn stored(name: &str, value: &str) -> String {
+    if SECRETS.iter().any(|part| name.to_ascii_lowercase().contains(part)) && !value.is_empty() {
+        return "***".to_owned();
+    }
+    mask_text(&value.chars().take(VALUE_MAX).collect::<String>())
+}
+
+impl Settings {
+    /// Replaces the facts about the settings.
+    pub(crate) fn note(&self, environment: &mut Environment) {
+        environment.facts.retain(|name, _| !name.starts_with(SETTING));
+        let known = self.known.iter().map(|(name, value)| (name, Ok(stored(name, value))));
+        let unknown = self.unknown.iter().map(|(name, why)| (name, Err(Missing::because(why.clone()))));
+        let facts = known.chain(unknown).map(|(name, value)| (format!("{SETTING}{name}"), value));
+        environment.facts.extend(facts);
+    }
+
+    /// Compares the settings after a trial with these; `None` if there are none.
+    pub(crate) fn check(&self, after: &Self) -> Option<Check> {
+        if self.known.is_empty() && after.known.is_empty() {
+            return None;
+        }
+        let names =
+            self.known.keys().chain(after.known.keys().filter(|name| !self.known.contains_key(*name)));
+        let changed: Vec<String> = names
+            .filter(|name| self.known.get(*name) != after.known.get(*name))
+            .map(|name| {
+                let of = |all: &Self| all.known.get(name).map_or("absent".to_owned(), |v| stored(name, v));
+                format!("{name} was {} and is {}", of(self), of(after))
+            })
+            .collect();
+        let text = match changed.len() {
+            0 => format!("{} settings of the server did not change", self.known.len()),
+            n if n > NAMED_MAX => format!("{}, and {} more", changed[..NAMED_MAX].join(", "), n - NAMED_MAX),
+            _ => changed.join(", "),
+        };
+        let found = changed.len() as f64;
+        Some(Check { name: "settings-changed", ok: changed.is_empty(), found, limit: 0.0, text })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(text: &str) -> Settings {
+        Settings { known: of_text(text, None), unknown: BTreeMap::new() }
+    }
+
+    #[test]
+    fn settings_are_read_in_the_forms_in_which_servers_print_them() {
+        let one = |text: &str| of_text(text, None).into_iter().next().unwrap();
+        for text in ["a\tb c\n", "a|b c\n", "a = b c", "a: b c\r\n", "a b c"] {
+            assert_eq!(one(text), ("a".to_owned(), "b c".to_owned()), "{text:?}");
+        }
+        assert_eq!(one("lonely"), ("lonely".to_owned(), String::new()));
+        assert!(of_text("\n \n", None).is_empty());
+        assert_eq!(of_text("a 1\nb 2\n", Some(&["b".to_owned()])).len(), 1);
+    }
+
+    #[test]
+    fn a_setting_that_changed_came_or_went_fails_the_check_and_a_secret_is_not_told() {
+        let before = settings("max 151\nrequirepass old\nsize 4\n");
+        assert!(before.check(&before).unwrap().ok);
+        assert_eq!(Settings::default().check(&Settings::default()), None);
+        let check = before.check(&settings("max 20\nrequirepass new\nextra 1\n")).unwrap();
+        assert!(!check.ok);
+        for part in [
+            "max was 151 and is 20",
+            "requirepass was *** and is ***",
+            "size was 4 and is absent",
+            "extra was absent",
+        ] {
+            assert!(check.text.contains(part), "{}", check.text);
+        }
+        // Settings that cannot be read after the trial have not stayed.
+        assert!(!before.check(&Settings::default()).unwrap().ok);
+    }
+}
