@@ -8,6 +8,8 @@ use toml::{Table, Value};
 use crate::experiment::{NotAnExperiment, SEED_MAX, StoredPlan, expected, number_value, span_text};
 use crate::order::Stream;
 
+/// Longest time of a point.
+const POINT_MAX: Duration = Duration::from_secs(1);
 const HOW: &str = "how";
 const DATA: &str = "data";
 /// Largest buffer of the original experiment.
@@ -185,6 +187,8 @@ impl SweepPlan {
             (self.reference_every >= 1, "reference-every", "a number over 0"),
             ((1..=1_000).contains(&self.rounds), "rounds", "1 to 1000"),
             (!self.point.is_zero(), "point", "a duration over 0"),
+            // A point is not interrupted: Ctrl-C waits for its end.
+            (self.point <= POINT_MAX, "point", "at most 1s"),
             (self.seed <= SEED_MAX, "seed", "a number below 2^63"),
         ];
         rules.into_iter().find(|(ok, ..)| !ok).map_or(Ok(()), |(_, key, what)| Err(expected(key, what)))
@@ -310,6 +314,8 @@ mod tests {
             wrong(SweepPlan { how: vec![How::Read; 2], ..plan() }),
             "how: expected calls such as pread,mmap, each once"
         );
+        let long = wrong(SweepPlan { point: Duration::from_millis(1_001), ..plan() });
+        assert_eq!(long, "point: expected at most 1s");
         let small = Data { name: "1".into(), bytes: 1 };
         assert!(
             wrong(SweepPlan { data: vec![small], ..plan() }).starts_with("data: expected files no smaller")

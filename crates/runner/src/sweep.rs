@@ -176,12 +176,12 @@ impl Sweep {
         };
         let reference = if how.starts_only() { 0 } else { self.plan.reference };
         for (i, size) in self.plan.order(trial).into_iter().enumerate() {
-            if bench.stop.is_requested() {
-                return Err(Shortfall::Stopped);
-            }
             if i % self.plan.reference_every as usize == 0 && reference > 0 {
                 let call_ns = meter(reference)?;
                 notes.add(bench, "reference_call_ns", reference, call_ns);
+            }
+            if bench.stop.is_requested() {
+                return Err(Shortfall::Stopped);
             }
             let call_ns = meter(size)?;
             bytes += bytes_of(size, call_ns);

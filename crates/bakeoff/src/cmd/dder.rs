@@ -48,11 +48,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
 
-    /// How long each size is measured, each time; by default 1ms, and 400us with --full
+    /// How long each size is measured, each time, at most 1s; by default 1ms, and 400us with --full
     #[arg(long, value_name = "DURATION", value_parser = quantity::duration)]
     point: Option<Duration>,
 
-    /// The size that is measured again and again, as the machine's clock
+    /// The size that is measured between the others, to track the machine's speed
     #[arg(long, value_name = "SIZE", default_value = "64KiB", value_parser = quantity::bytes)]
     reference: u64,
 

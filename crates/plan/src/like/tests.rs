@@ -121,6 +121,8 @@ fn numbers_of_events_and_rates_are_those_of_all_connections() {
     has("hey -n 204 -c 10 http://h/", "--events 200");
     has("oha -c 5 -q 3 http://h/", "--rate 3");
     has("ab -t 5 http://h/", "--time 5s --events 50000");
+    has("ab -n 100 -t 5 http://h/", "--time 5s --events 50000");
+    has("ab -t 5 -n 100 http://h/", "--time 5s --events 100");
     has("sysbench oltp_insert --events=100 run", "--time 10s --events 100 --warmup 0s");
     has("sysbench oltp_insert --events=100 --time=0 run", "--threads 1 --events 100");
     has("sysbench --test=oltp --max-requests=100 run", "--threads 1 --events 100");

@@ -7,7 +7,7 @@ use record::bakeoff::Bakeoff;
 
 use super::{Style, Tint, ending, labelled, paragraph, tinted};
 use crate::claim::beside_others;
-use crate::number::{bandwidth, count, latency, significant};
+use crate::number::{bandwidth, latency, significant};
 use crate::words::{cost_sentence, plural, shape_sentence, with_interval};
 
 /// Writes the plot, the costs and the verdict for every call and data.
@@ -48,19 +48,22 @@ pub fn sweep(
     ending::answer(out, &ending::of_experiment(bakeoff, &answer(sweep)), style)
 }
 
-/// The highest bandwidth, and the first finding there.
+/// The peak of the fastest curve, and the first finding there.
+///
+/// The highest single size is not the peak: among thousands of noisy sizes one is too fast by chance.
 fn answer(sweep: &Sweep) -> String {
-    let points = sweep.cells.iter().flat_map(|cell| cell.points.iter().map(move |point| (cell, point)));
-    let peak = points.max_by(|a, b| a.1.bytes_per_s().total_cmp(&b.1.bytes_per_s()));
-    let Some((cell, point)) = peak else { return "no size was measured".to_owned() };
-    format!(
-        "{} of {} reached {} at {} bytes; {}",
-        cell.how,
-        cell.data,
-        bandwidth(point.bytes_per_s()),
-        count(point.size_bytes),
-        cell.headline().replace("are below", "are above")
-    )
+    let peaks = sweep.cells.iter().filter_map(|cell| cell.shape.as_ref().ok().map(|shape| (cell, shape)));
+    let highest = peaks.max_by(|a, b| a.1.peak_bytes_per_s.value.total_cmp(&b.1.peak_bytes_per_s.value));
+    if let Some((cell, shape)) = highest {
+        let finding = cell.headline().replace("are below", "are above");
+        let peak = with_interval(shape.peak_bytes_per_s, bandwidth);
+        let at = format!("{:.0}", shape.peak_bytes.value);
+        return format!("{} of {} reached {peak} at {at} bytes; {finding}", cell.how, cell.data);
+    }
+    match sweep.cells.iter().find(|cell| !cell.points.is_empty()) {
+        Some(cell) => format!("{} of {}: {}", cell.how, cell.data, cell.headline().replace("are below", "are above")),
+        None => "no size was measured".to_owned(),
+    }
 }
 
 fn of_cell(out: &mut dyn Write, cell: &Cell, style: Style) -> io::Result<()> {

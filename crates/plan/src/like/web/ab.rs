@@ -3,7 +3,7 @@
 use super::{closes, headers, length, method, target};
 use crate::like::draft::{Draft, Given, seconds};
 use crate::like::error::LikeError;
-use crate::like::options::{Spec, Style, scan, specs};
+use crate::like::options::{Item, Spec, Style, scan, specs};
 use crate::like::shell::Said;
 use crate::like::translation::RemarkKind;
 
@@ -13,7 +13,7 @@ const OPTIONS: &[Spec] = specs! {
     Nothing: ["k"] ["i"] ["w"] ["d"] ["S"] ["q"] ["l"] ["r"] ["h"] ["V"] ["I"];
 };
 
-/// Requests of a load that has a time and no number.
+/// Requests of a load with a time and without a number after it.
 const REQUESTS_OF_A_TIME: u64 = 50_000;
 
 /// Translates the words after `ab`.
@@ -24,8 +24,16 @@ pub(in crate::like) fn translate(said: &Said, draft: &mut Draft) -> Result<(), L
     let connections = given.count("c")?.unwrap_or(1);
     draft.put("connections", connections);
     let time = given.read("t", "seconds", seconds)?.filter(|time| !time.is_zero());
-    let requests = given.count("n")?;
-    let requests = requests.unwrap_or(if time.is_some() { REQUESTS_OF_A_TIME } else { 1 });
+    // ab's -t sets the number as well, and so overrides a -n before it.
+    let last = given.items().iter().rev().find_map(|item| match item {
+        Item::Option { name: name @ ("n" | "t"), .. } => Some(*name),
+        _ => None,
+    });
+    let number = given.count("n")?;
+    let requests = match last {
+        Some("t") => REQUESTS_OF_A_TIME,
+        _ => number.unwrap_or(1),
+    };
     if requests < connections {
         return Err(draft.malformed("-n must be at least -c"));
     }
