@@ -37,7 +37,7 @@ impl Prepared {
 }
 
 /// Writes a query request with a statement's text.
-pub(super) fn write_query(sql: impl AsRef<[u8]>, out: &mut Vec<u8>) {
+pub(super) fn write_query(sql: &(impl AsRef<[u8]> + ?Sized), out: &mut Vec<u8>) {
     begin(COM_QUERY, out);
     out.extend_from_slice(sql.as_ref());
     finish(out);

@@ -20,7 +20,7 @@ const REQUEST_BYTES_MAX: usize = i32::MAX as usize;
 pub(super) struct TooLong;
 
 /// Writes a query request with a statement's text.
-pub(super) fn write_query(sql: impl AsRef<[u8]>, out: &mut Vec<u8>) -> Result<(), TooLong> {
+pub(super) fn write_query(sql: &(impl AsRef<[u8]> + ?Sized), out: &mut Vec<u8>) -> Result<(), TooLong> {
     out.clear();
     message(b'Q', out, |out| write_text(sql.as_ref(), out))
 }
