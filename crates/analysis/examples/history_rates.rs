@@ -42,7 +42,7 @@ fn changes(seed: u64, n: usize, ar1: f64, steps: &[usize]) -> Vec<Change> {
         });
         now = ar1 * now + (1.0 - ar1 * ar1).sqrt() * normal(&mut random);
     }
-    let rules = Rules { rope_ratio: 0.01, alpha: 0.02, seed };
+    let rules = Rules { rope_ratio: 0.01, alpha: 0.05, seed };
     histories(observed, rules).remove(0).changes
 }
 
