@@ -6,8 +6,11 @@
 //! block must have the same sign. The model does not depend on the correlation between comparisons;
 //! `simulated.rs` tests it with families of independent and of strongly correlated trials.
 
+use std::f64::consts::LN_2;
+
 use record::bakeoff::{blocks_min, smallest_p};
 use statrs::distribution::{ContinuousCDF as _, Normal};
+use statrs::function::gamma::ln_gamma;
 
 use crate::chance::SplitMix;
 use crate::sign_flip::sign_flip;
@@ -144,9 +147,9 @@ fn within(blocks: u32, level: f64, mean: f64, edge: f64) -> f64 {
     }
     let df = f64::from(blocks - 1);
     let (root, t) = (f64::from(blocks).sqrt(), t_above(level, df));
-    mean_over_spread(df, |s| {
-        let reach = edge * root - t * s;
-        if reach <= 0.0 { 0.0 } else { normal(reach - mean * root) - normal(-reach - mean * root) }
+    mean_over_spread(df, edge * root / t, |s| {
+        let reach = (edge * root - t * s).max(0.0);
+        normal(reach - mean * root) - normal(-reach - mean * root)
     })
 }
 
@@ -157,32 +160,32 @@ fn within(blocks: u32, level: f64, mean: f64, edge: f64) -> f64 {
 ///
 /// Johnson, Kotz and Balakrishnan, *Continuous Univariate Distributions* 2, chapter 31.
 fn above(df: f64, noncentrality: f64, t: f64) -> f64 {
-    mean_over_spread(df, |s| normal(noncentrality - t * s))
+    mean_over_spread(df, f64::INFINITY, |s| normal(noncentrality - t * s))
 }
 
-/// Mean of `of` over s, with s^2 chi square divided by its degrees of freedom: Simpson's rule over the range
-/// with all but 1e-12 of the weight.
-fn mean_over_spread(df: f64, of: impl Fn(f64) -> f64) -> f64 {
+/// Mean of `of` over s up to `until`, with s^2 chi square divided by its degrees of freedom: Simpson's rule
+/// over the range with all but 1e-12 of the weight. Beyond `until`, `of` is 0; a corner inside the range would
+/// cost digits.
+fn mean_over_spread(df: f64, until: f64, of: impl Fn(f64) -> f64) -> f64 {
     const STEPS: u32 = 1_000;
-    // The density of s, up to a constant that cancels in the division by the sum of weights: s^(v-1) exp(-v
-    // s^2 / 2).
-    let high = 1.0 + 8.0 / df.sqrt();
+    let high = (1.0 + 8.0 / df.sqrt()).min(until);
     let step = high / f64::from(STEPS);
-    let (mut sum, mut weights) = (0.0, 0.0);
+    // The density of s is s^(v-1) exp(-v s^2 / 2) over this constant; both are scaled by their value at s = 1,
+    // because they would underflow for many degrees of freedom.
+    let half = df / 2.0;
+    let log_constant = half + (half - 1.0) * LN_2 + ln_gamma(half) - half * df.ln();
+    let mut sum = 0.0;
     for i in 0..=STEPS {
         let s = f64::from(i) * step;
         let simpson = if i == 0 || i == STEPS { 1.0 } else { f64::from(2 + 2 * (i % 2)) };
-        // Scaled by its value at s = 1, because it would underflow for many degrees of freedom.
         let log_density = if s == 0.0 && df > 1.0 {
             f64::NEG_INFINITY
         } else {
             (df - 1.0) * if df > 1.0 { s.ln() } else { 0.0 } - df * (s * s - 1.0) / 2.0
         };
-        let weight = simpson * log_density.exp();
-        weights += weight;
-        sum += weight * of(s);
+        sum += simpson * (log_density - log_constant).exp() * of(s);
     }
-    sum / weights
+    sum * step / 3.0
 }
 
 fn normal(x: f64) -> f64 {

@@ -83,7 +83,7 @@ struct Judge {
     rope: f64,
 
     /// Accepted probability that noise alone makes a change, for each stretch on one machine
-    #[arg(long, value_name = "PERCENT", default_value = "2%", value_parser = super::aa::probability)]
+    #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = super::aa::probability)]
     alpha: f64,
 
     /// Random seed of the permutations
