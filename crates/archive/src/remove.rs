@@ -43,6 +43,7 @@ impl Archive {
         } else {
             return Err(ArchiveError::NotFound { text: id.to_string() });
         }
+        self.forget_note(id)?;
         drop(still);
         self.refresh_index();
         Ok(())
@@ -73,6 +74,9 @@ impl Archive {
             }
             swept.folders.push(path);
         }
+        // The live file of a process that was killed. One that lives has its run locked before it begins the file.
+        let is_dead = |id: &RunId| !self.is_held(*id) && self.measured_now(*id).is_none();
+        self.live_runs().into_iter().filter(is_dead).for_each(|id| self.forget_live(id));
         Ok(swept)
     }
 

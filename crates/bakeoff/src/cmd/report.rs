@@ -14,6 +14,8 @@ use report::Form;
 use serde_json::json;
 
 pub(crate) use self::made::form_of;
+#[cfg(feature = "serve")]
+pub(crate) use self::made::{Made, made};
 use self::made::{Made, made};
 use self::view::Viewer;
 use crate::cmd::runs::{find_of, show};
