@@ -60,6 +60,8 @@ pub(crate) async fn home(State(app): Shared, Extension(who): Extension<Identity>
             has_queue: app.queue.is_some(),
             now: shown.html(may_run, &app.access.csrf),
             at: moment(shown.now.at_unix_ns),
+            has_session: app.access.has_tokens(),
+            csrf: &app.access.csrf,
         };
         html(StatusCode::OK, text(&page))
     })

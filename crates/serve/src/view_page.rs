@@ -42,6 +42,9 @@ pub(crate) struct HomePage<'a> {
     pub(crate) has_queue: bool,
     pub(crate) now: &'a str,
     pub(crate) at: String,
+    /// Whether the reader has a session that can be ended.
+    pub(crate) has_session: bool,
+    pub(crate) csrf: &'a str,
 }
 
 /// An entry of the queue on a page.
