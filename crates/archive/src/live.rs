@@ -210,7 +210,8 @@ impl Standing {
     /// before its first trial has ended.
     pub fn expected_end_unix_ns(&self, now_unix_ns: u64) -> Option<u64> {
         let pace = self.pace.filter(|pace| pace.ended > 0)?;
-        let is_left = |told: &&TrialStanding| matches!(told.state, TrialState::Planned | TrialState::Abandoned);
+        let is_left =
+            |told: &&TrialStanding| matches!(told.state, TrialState::Planned | TrialState::Abandoned);
         let left = self.trials.iter().filter(is_left).count() as u64;
         let each_ns = now_unix_ns.saturating_sub(pace.since_unix_ns) / pace.ended;
         Some(now_unix_ns.saturating_add(each_ns.saturating_mul(left)))
@@ -308,7 +309,13 @@ mod tests {
     #[test]
     fn an_end_is_expected_by_the_pace_of_this_process_alone() {
         let trial = |index, state| TrialStanding {
-            trial: Trial { index, block: 1, series: 1, levels: std::collections::BTreeMap::new() },
+            trial: Trial {
+                index,
+                block: 1,
+                series: 1,
+                position: 1,
+                levels: std::collections::BTreeMap::new(),
+            },
             state,
             reason: None,
             run: None,

@@ -19,12 +19,12 @@ const TAG_LENGTH_MAX: usize = 64;
 /// Form of the files.
 const SCHEMA: &str = "bakeoff.note/1";
 
-/// What people say about a run.
+/// Tags and text of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Note {
     /// Tags, sorted.
     pub tags: BTreeSet<String>,
-    /// Text; empty if there is none.
+    /// Text; may be empty.
     pub text: String,
 }
 
@@ -32,7 +32,9 @@ pub struct Note {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WrongNote {
     /// A tag with other characters, or too long.
-    #[error("`{tag}` is not a tag: expected up to {TAG_LENGTH_MAX} letters, digits, `-`, `_`, `.`, `:` or `/`")]
+    #[error(
+        "`{tag}` is not a tag: expected up to {TAG_LENGTH_MAX} letters, digits, `-`, `_`, `.`, `:` or `/`"
+    )]
     Tag {
         /// The tag.
         tag: String,

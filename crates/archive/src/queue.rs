@@ -259,8 +259,8 @@ impl Queue {
     /// # Errors
     ///
     /// The file cannot be read.
-    pub fn counts(&self) -> Result<BTreeMap<QueueState, u64>, QueueError> {
-        let count = || -> rusqlite::Result<Vec<(String, u64)>> {
+    pub fn counts(&self) -> Result<BTreeMap<QueueState, u32>, QueueError> {
+        let count = || -> rusqlite::Result<Vec<(String, u32)>> {
             let mut rows = self.db.prepare_cached("SELECT state, count(*) FROM entry GROUP BY state")?;
             rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
         };
@@ -425,7 +425,7 @@ impl Queue {
         }
     }
 
-    /// Entries that ended since then, and whose end no webhook has been told.
+    /// Entries that ended since then, and that no webhook has received.
     ///
     /// # Errors
     ///

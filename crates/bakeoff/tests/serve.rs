@@ -151,7 +151,8 @@ fn told_once(listener: std::net::TcpListener) -> std::thread::JoinHandle<String>
 fn the_end_of_an_entry_is_told_with_its_gates_even_if_no_server_saw_it() {
     let lab = Lab::new();
     // A gate that no run passes: exit code 1.
-    let gated = format!("{PLAN}\n[[gate]]\nrequire = \"throughput >= 1000000/s\"\n");
+    let plan = PLAN.replace("blocks = 2", "blocks = 6");
+    let gated = format!("{plan}\n[[gate]]\nmetric = \"throughput\"\nrule = \">= 1000000/s\"\n");
     std::fs::write(lab.path("plan.toml"), gated).unwrap();
     let house = House::open(&lab, &["--queue"]);
     let entry = submit(&lab, &[]);
@@ -315,9 +316,15 @@ fn bake_offs_are_judged_tagged_and_have_a_history() {
     let tagged = lab.run(&["runs", "tag", ids[0], "slow", "--note", "why?"]);
     assert!(tagged.code == Some(0) && tagged.out.ends_with("has the tags slow\n"), "{}", tagged.err);
     let note = format!("/api/v1/runs/{}/note", ids[0]);
-    assert_eq!((&house.get(&note).json()["tags"][0], &house.get(&note).json()["note"]), (&"slow".into(), &"why?".into()));
+    assert_eq!(
+        (&house.get(&note).json()["tags"][0], &house.get(&note).json()["note"]),
+        (&"slow".into(), &"why?".into())
+    );
     let put = |body: &str| house.ask("PUT", &note, &[("Content-Type", "application/json")], body).status;
-    assert_eq!([put("{\"tags\":[\"a b\"]}"), put("[]"), put("{\"tags\":[\"fast\"],\"note\":\"\"}")], [400, 400, 200]);
+    assert_eq!(
+        [put("{\"tags\":[\"a b\"]}"), put("[]"), put("{\"tags\":[\"fast\"],\"note\":\"\"}")],
+        [400, 400, 200]
+    );
     assert_eq!(house.get("/api/v1/runs?tag=fast").json()["found"], 1);
     assert_eq!(lab.json(&["runs", "tag", ids[0], "--remove", "fast"])["tags"], serde_json::json!([]));
 }
@@ -327,11 +334,26 @@ fn a_load_is_shown_while_it_runs_and_the_machine_beside_it() {
     let lab = Lab::new();
     lab.run(&["load", "null:", "--rate", "100", "--time", "200ms"]);
     let house = House::open(&lab, &["--instruments", "memory,nic"]);
-    let mut load = lab.command(&["load", "null:", "--rate", "300", "--time", "60s", "--interval", "200ms", "--title", "seen"]);
+    let mut load = lab.command(&[
+        "load",
+        "null:",
+        "--rate",
+        "300",
+        "--time",
+        "60s",
+        "--interval",
+        "200ms",
+        "--title",
+        "seen",
+    ]);
     let mut load = load.stdout(std::process::Stdio::null()).spawn().unwrap();
     let metrics = loop {
         let metrics = house.get("/metrics").body;
-        let is_seen = ["bakeoff_load_done_per_second{", "bakeoff_memory_available_bytes ", "bakeoff_nic_bytes_per_second{"];
+        let is_seen = [
+            "bakeoff_load_done_per_second{",
+            "bakeoff_memory_available_bytes ",
+            "bakeoff_nic_bytes_per_second{",
+        ];
         if is_seen.iter().all(|name| metrics.contains(name)) {
             break metrics;
         }
@@ -339,14 +361,20 @@ fn a_load_is_shown_while_it_runs_and_the_machine_beside_it() {
     };
     assert!(metrics.contains("bakeoff_running 1\n"), "{metrics}");
     let page = house.get("/").body;
-    assert!(page.contains("seen") && page.contains("memory available") && page.contains("Ends about"), "{page}");
+    assert!(
+        page.contains("seen") && page.contains("memory available") && page.contains("Ends about"),
+        "{page}"
+    );
     kill(Pid::from_raw(load.id().cast_signed()), Signal::SIGKILL).unwrap();
     load.wait().unwrap();
     let metrics = house.get("/metrics").body;
     assert!(metrics.contains("bakeoff_running 0\n") && !metrics.contains("bakeoff_load_done"), "{metrics}");
     let children = processes_of(&house);
     house.end();
-    assert!(children.len() == 2 && children.iter().all(|pid| !std::path::Path::new(&format!("/proc/{pid}")).exists()));
+    assert!(
+        children.len() == 2
+            && children.iter().all(|pid| !std::path::Path::new(&format!("/proc/{pid}")).exists())
+    );
 }
 
 #[test]
@@ -410,4 +438,14 @@ fn a_server_that_is_told_to_end_leaves_its_entry_to_the_next() {
     let _next = House::open(&lab, &["--queue"]);
     assert!(matches!(lab.run(&["queue", "wait", text(&entry, "id")]).code, Some(0 | 3)));
     assert_each_ran_once(&lab, 1);
+}
+
+#[test]
+fn a_user_finds_the_way_through_the_pages_in_a_real_browser() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/check-serve");
+    let mut command = std::process::Command::new("bash");
+    let ended = command.arg(script).env("BAKEOFF", env!("CARGO_BIN_EXE_bakeoff")).output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    println!("{out}");
+    assert!(ended.status.success(), "{out}{err}");
 }

@@ -538,7 +538,9 @@ fn other_users_of_the_machine_take_neither_places_nor_allowances() {
     let cookie = login.head.split("set-cookie: ").nth(1).unwrap().split(';').next().unwrap().to_owned();
     let cookie = cookie.replace("__host-", "__Host-");
     let statuses: Vec<u16> = (0..20)
-        .map(|n| house.ask("GET", "/api/v1/runs", &[("Authorization", &bearer(&format!("guess-{n}")))], "").status)
+        .map(|n| {
+            house.ask("GET", "/api/v1/runs", &[("Authorization", &bearer(&format!("guess-{n}")))], "").status
+        })
         .collect();
     assert!(statuses.contains(&429), "{statuses:?}");
     let with = |headers: &[(&str, &str)]| house.ask("GET", "/api/v1/runs", headers, "").status;
@@ -558,7 +560,11 @@ fn a_page_of_another_site_takes_no_time_and_no_place() {
         house.ask("GET", path, &[("Sec-Fetch-Site", site), ("Sec-Fetch-Mode", mode)], "").status
     };
     for path in ["/events", "/api/v1/events", "/hosts", "/metrics"] {
-        assert_eq!([from("cross-site", "no-cors", path), from("same-site", "cors", path)], [403, 403], "{path}");
+        assert_eq!(
+            [from("cross-site", "no-cors", path), from("same-site", "cors", path)],
+            [403, 403],
+            "{path}"
+        );
     }
     assert_eq!(from("cross-site", "navigate", "/runs"), 200, "a reader may follow a link");
     assert_eq!([from("same-origin", "cors", "/metrics"), from("none", "navigate", "/")], [200, 200]);

@@ -34,7 +34,8 @@ type Shared = State<Arc<App>>;
 const RUNS_DEFAULT: usize = 100;
 /// Most runs in one document.
 const RUNS_MAX: usize = 1_000;
-/// Equal states after which a stream of events sends a comment, so that a connection that is gone is noticed: 15 s.
+/// Equal states after which a stream of events sends a comment, so that a connection that is gone is
+/// noticed: 15 s.
 const SAME_MAX: u32 = 30;
 
 /// `GET /api/v1/queue`: open entries, and those that ended last.
@@ -56,7 +57,8 @@ pub(crate) async fn queue(State(app): Shared) -> Response {
 pub(crate) async fn entry(State(app): Shared, Path(id): Path<String>) -> Response {
     let read = move |app: &App| -> Result<Response, ChangeError> {
         let entry = app.queue()?.find(&id)?;
-        let expected = if entry.state.is_end() { Expected::default() } else { app.monitor.look().expected_of(entry.id) };
+        let expected =
+            if entry.state.is_end() { Expected::default() } else { app.monitor.look().expected_of(entry.id) };
         let mut value = view::entry(&entry, expected);
         value["schema"] = json!("bakeoff.queue-entry/1");
         // A bake-off that has begun has a state, which is not that of the entry.
@@ -228,9 +230,8 @@ pub(crate) async fn runs(State(app): Shared, RawQuery(query): RawQuery) -> Respo
 
 /// `GET /api/v1/runs/ID`.
 pub(crate) async fn run(State(app): Shared, Path(id): Path<String>) -> Response {
-    let read = move |app: &App| -> Result<Value, PrintError> {
-        app.printer.document(&app.archive, find(app, &id)?)
-    };
+    let read =
+        move |app: &App| -> Result<Value, PrintError> { app.printer.document(&app.archive, find(app, &id)?) };
     let found = alone(&app, read).await;
     found.map_or_else(|why| unprinted(Format::Document, &why), |value| document(StatusCode::OK, &value))
 }
@@ -342,7 +343,8 @@ pub(crate) async fn page_events(State(app): Shared, Extension(who): Extension<Id
     stream(&app, move |shown| json!({"html": shown.html(may_run, &csrf)}).to_string())
 }
 
-/// A stream of states. A slow reader gets the latest one, not all; one that is the same as the last is left out.
+/// A stream of states. A slow reader gets the latest one, not all; one that is the same as the last is left
+/// out.
 fn stream(app: &Arc<App>, form: impl Fn(&Shown) -> String + Send + Sync + 'static) -> Answer {
     let Ok(place) = app.viewers.clone().try_acquire_owned() else {
         return Err(error(Format::Document, StatusCode::TOO_MANY_REQUESTS, "too many viewers").into());

@@ -27,6 +27,9 @@ pub(crate) const VIEWERS_MAX: usize = 64;
 /// Histories in memory.
 const HISTORIES_MAX: usize = 8;
 
+/// A history, with its selection and the list of runs that it was read for.
+type Asked = (HistoryWanted, Arc<Snapshot>, Arc<Histories>);
+
 /// State that all requests share.
 pub(crate) struct App {
     pub(crate) archive: Archive,
@@ -44,8 +47,8 @@ pub(crate) struct App {
     pub(crate) viewers: Arc<Semaphore>,
     pub(crate) pages: Cache,
     pub(crate) printer: Arc<dyn Printer>,
-    /// Histories that were asked for last, each with the list of runs that it was read for.
-    pub(crate) histories: Mutex<VecDeque<(HistoryWanted, Arc<Snapshot>, Arc<Histories>)>>,
+    /// Histories that were asked for last.
+    pub(crate) histories: Mutex<VecDeque<Asked>>,
     /// Hosts that a request may name; empty for any.
     pub(crate) hosts: Vec<String>,
     pub(crate) is_tls: bool,
@@ -171,9 +174,7 @@ impl App {
     pub(crate) fn history(&self, wanted: &HistoryWanted) -> Result<Arc<Histories>, PrintError> {
         let snapshot = self.listing.snapshot();
         let lock = || self.histories.lock().expect("no thread panics with this lock");
-        let known = |(of, at, _): &&(HistoryWanted, Arc<Snapshot>, Arc<Histories>)| {
-            of == wanted && Arc::ptr_eq(at, &snapshot)
-        };
+        let known = |(of, at, _): &&Asked| of == wanted && Arc::ptr_eq(at, &snapshot);
         if let Some((.., found)) = lock().iter().find(known) {
             return Ok(found.clone());
         }

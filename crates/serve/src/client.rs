@@ -151,8 +151,8 @@ impl Client {
     }
 }
 
-/// Connects to a socket of this machine. Its name may have 107 bytes at most; through its folder's descriptor a
-/// longer path is short.
+/// Connects to a socket of this machine. Its name may have 107 bytes at most; through its folder's
+/// descriptor a longer path is short.
 async fn local(path: &Path) -> io::Result<UnixStream> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
         return UnixStream::connect(path).await;

@@ -49,18 +49,14 @@ pub(crate) struct Compared {
     headers: Vec<RunHeader>,
     documents: Vec<Value>,
     machines: Vec<Environment>,
-    /// The judgement of bake-offs against the first one, or the reason that there is none; `None` for other
+    /// The judgement of bake-offs against the first one, or the reason that it is missing; `None` for other
     /// runs, which one measurement cannot tell apart.
     judged: Option<Result<Value, String>>,
 }
 
 impl Compared {
     /// Reads the runs.
-    pub(crate) fn read(
-        printer: &dyn Printer,
-        archive: &Archive,
-        ids: &[RunId],
-    ) -> Result<Self, PrintError> {
+    pub(crate) fn read(printer: &dyn Printer, archive: &Archive, ids: &[RunId]) -> Result<Self, PrintError> {
         let headers: Vec<RunHeader> = ids.iter().map(|id| archive.header(*id)).collect::<Result<_, _>>()?;
         let are_bakeoffs = headers.iter().all(|header| header.kind == RunKind::Bakeoff);
         Ok(Self {

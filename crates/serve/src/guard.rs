@@ -113,11 +113,14 @@ fn is_known_host(app: &App, peer: &Peer, headers: &HeaderMap) -> bool {
     app.hosts.iter().any(|known| known.eq_ignore_ascii_case(host))
 }
 
-/// Whether a page of another site sends the request, other than a reader who follows a link. Such a page could
-/// not read the answer, but each one costs CPU time beside a measurement, and a stream takes a viewer's place.
+/// Whether a page of another site sends the request, other than a link that a reader follows. Such a page
+/// could not read the answer, but each one costs CPU time beside a measurement, and a stream takes a
+/// viewer's place.
 fn is_foreign(method: &Method, headers: &HeaderMap) -> bool {
-    let is = |name: &HeaderName, words: &[&str]| headers.get(name).is_some_and(|v| words.iter().any(|w| v == w));
-    is(&FETCH_SITE, &["cross-site", "same-site"]) && !(method == Method::GET && is(&FETCH_MODE, &["navigate"]))
+    let is =
+        |name: &HeaderName, words: &[&str]| headers.get(name).is_some_and(|v| words.iter().any(|w| v == w));
+    is(&FETCH_SITE, &["cross-site", "same-site"])
+        && !(method == Method::GET && is(&FETCH_MODE, &["navigate"]))
 }
 
 /// Whether a change comes from our own page, or from a program.

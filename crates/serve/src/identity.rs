@@ -169,7 +169,9 @@ impl Access {
         sessions.retain(|_, (_, until)| *until > now_ns);
         if sessions.len() >= SESSIONS_MAX {
             let oldest = sessions.iter().min_by_key(|(_, (_, until))| *until).map(|(name, _)| name.clone());
-            oldest.map(|name| sessions.remove(&name));
+            if let Some(oldest) = oldest {
+                sessions.remove(&oldest);
+            }
         }
         sessions.insert(digest(&session), (identity, now_ns + SESSION_NS));
         Some(session)
@@ -258,10 +260,10 @@ fn tokens(text: &str) -> Result<Vec<Token>, String> {
 
 /// User of the process of this machine at the other end of a loopback connection; `None` if unknown.
 ///
-/// The kernel prints uid 0 and inode 0 for a socket that no process has open any more, so a connection that its
-/// user closed at once would look like one of root. Only an established connection with an inode counts. The
-/// kernel reads state, uid and inode one after the other: a second look finds a socket that was closed in
-/// between.
+/// The kernel prints uid 0 and inode 0 for a socket that no process has open any more, so a connection that
+/// its user closed at once would look like one of root. Only an established connection with an inode
+/// counts. The kernel reads state, uid and inode one after the other: a second look finds a socket that was
+/// closed in between.
 ///
 /// # Source
 ///
@@ -390,7 +392,10 @@ mod tests {
         // Closed by its user: the kernel names no inode, and uid 0, which is root's.
         let closed = "02 00000000:00000000 00:00000000 00000000     0        0 0";
         for state in ["01", "04", "05", "06"] {
-            let closed = table.replace("01 00000000:00000000 00:00000000 00000000  1000        0 3", &closed.replacen("02", state, 1));
+            let closed = table.replace(
+                "01 00000000:00000000 00:00000000 00000000  1000        0 3",
+                &closed.replacen("02", state, 1),
+            );
             assert_eq!(uid_in(&closed, peer), None, "{state}");
         }
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -28,7 +28,7 @@ const AFTER_END: Duration = Duration::from_secs(10);
 /// Interval between two looks at the end of the server.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// What a CPU did in one interval: shares of time that it was busy by events and by `/proc/stat`.
+/// One interval of a CPU: shares of time that it was busy by events and by `/proc/stat`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Busy {
     pub(crate) cpu: u64,
@@ -39,7 +39,7 @@ pub(crate) struct Busy {
 /// Values of the instruments at a moment.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Seen {
-    /// The last interval of each instrument, or the reason that there is none.
+    /// The last interval of each instrument, or the reason that it is missing.
     pub(crate) latest: BTreeMap<&'static str, Result<Arc<Value>, String>>,
     /// Last intervals of the CPUs, oldest first.
     pub(crate) strips: Vec<Arc<Vec<Busy>>>,
@@ -105,7 +105,9 @@ impl Instruments {
             };
             self.set(name, Latest::None { why });
             let since_ns = Monotonic.now_ns();
-            while !is_over() && Monotonic.now_ns() - since_ns < u64::try_from(AFTER_END.as_nanos()).unwrap_or(0) {
+            while !is_over()
+                && Monotonic.now_ns() - since_ns < u64::try_from(AFTER_END.as_nanos()).unwrap_or(0)
+            {
                 std::thread::sleep(LOOK_EVERY);
             }
         }

@@ -28,7 +28,7 @@ use crate::tls::fingerprint;
 const CONNECTIONS_MAX: usize = 256;
 /// Connections of one peer at a time.
 const OF_PEER_MAX: usize = 80;
-/// Time after which the kernel gives up a connection whose other end reads nothing.
+/// Time after which the kernel gives up a connection if its other end reads nothing.
 const UNREAD_TIME_MS: u32 = 60_000;
 /// Time for a TLS handshake, and for the head of a request.
 const HEAD_TIME: Duration = Duration::from_secs(10);

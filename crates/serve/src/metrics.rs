@@ -71,11 +71,15 @@ fn text(now: &Now, runs: usize) -> String {
             writeln!(out, "{name}{labels} {value}").expect(STRING);
         }
     };
-    let count = |state| now.counts.get(&state).copied().unwrap_or(0) as f64;
+    let count = |state| f64::from(now.counts.get(&state).copied().unwrap_or(0));
     let states = QueueState::ALL.map(|state| (format!("{{state=\"{}\"}}", state.word()), count(state)));
     family("bakeoff_queue_entries", "Entries of the queue by state.", states.to_vec());
     family("bakeoff_runs", "Runs and bake-offs in the archive.", vec![(String::new(), runs as f64)]);
-    family("bakeoff_running", "Bake-offs and loads that run now.", vec![(String::new(), now.running.len() as f64)]);
+    family(
+        "bakeoff_running",
+        "Bake-offs and loads that run now.",
+        vec![(String::new(), now.running.len() as f64)],
+    );
     for (word, state) in
         [("sealed", TrialState::Sealed), ("invalid", TrialState::Invalid), ("failed", TrialState::Failed)]
     {
@@ -96,7 +100,11 @@ fn text(now: &Now, runs: usize) -> String {
         family(name, help, now.running.iter().filter_map(of_run).collect());
     }
     for (name, help, instrument, of_it) in OF_INSTRUMENTS {
-        family(name, help, now.machine.of(instrument).map(|interval| of_it.samples(interval)).unwrap_or_default());
+        family(
+            name,
+            help,
+            now.machine.of(instrument).map(|interval| of_it.samples(interval)).unwrap_or_default(),
+        );
     }
     out.push_str("# EOF\n");
     out
@@ -106,7 +114,7 @@ fn number(value: &Value, path: &[&str]) -> Option<f64> {
     path.iter().fold(value, |value, name| &value[*name]).as_f64()
 }
 
-/// Where the samples of a family stand in an interval of an instrument.
+/// Place of the samples of a family in an interval of an instrument.
 #[derive(Debug, Clone, Copy)]
 enum Of {
     /// One number: its path.
@@ -183,7 +191,12 @@ const OF_INSTRUMENTS: [(&str, &str, &str, Of); 13] = [
         "bakeoff_nic_packets_per_second",
         "Packets of a network interface.",
         "nic",
-        Of::ListRate("interfaces", "name", "direction", &[("receive", "rx_packets"), ("transmit", "tx_packets")]),
+        Of::ListRate(
+            "interfaces",
+            "name",
+            "direction",
+            &[("receive", "rx_packets"), ("transmit", "tx_packets")],
+        ),
     ),
     (
         "bakeoff_memory_available_bytes",
@@ -215,10 +228,14 @@ impl Of {
             Self::One(path) => alone(number(interval, path)),
             Self::Rate(path) => alone(number(interval, path).and_then(per_s)),
             Self::Each(label, places) => {
-                let one = |(word, path): &(&str, &[&str])| Some((labels(&[(label, word)]), number(interval, path)?));
+                let one = |(word, path): &(&str, &[&str])| {
+                    Some((labels(&[(label, *word)]), number(interval, path)?))
+                };
                 places.iter().filter_map(one).collect()
             }
-            Self::List(list, label, second, places) => of_list(interval, (list, label, second), places, &Some),
+            Self::List(list, label, second, places) => {
+                of_list(interval, (list, label, second), places, &Some)
+            }
             Self::ListRate(list, label, second, places) => {
                 of_list(interval, (list, label, second), places, &per_s)
             }
@@ -241,7 +258,7 @@ fn of_list(
         let one = |(word, place): &(&str, &str)| {
             let value = element[*place].as_f64().and_then(form)?;
             let first = if list == "interfaces" { "interface" } else { label };
-            Some((labels(&[(first, &name), (second, word)]), value))
+            Some((labels(&[(first, &name), (second, *word)]), value))
         };
         places.iter().filter_map(one).collect::<Samples>()
     };
@@ -251,7 +268,8 @@ fn of_list(
 /// Labels of a sample, with the escapes of OpenMetrics: an interface may have any name.
 fn labels(pairs: &[(&str, &str)]) -> String {
     let escaped = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-    let all: Vec<String> = pairs.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
+    let all: Vec<String> =
+        pairs.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
     format!("{{{}}}", all.join(","))
 }
 
@@ -281,12 +299,18 @@ mod tests {
     fn numbers_of_instruments_have_their_unit_and_a_hostile_name_stays_a_label() {
         let mut now = Now::default();
         let mut see = |name, value: Value| drop(now.machine.latest.insert(name, Ok(Arc::new(value))));
-        see("nic", json!({"interval_s": 2.0, "interfaces": [
-            {"name": "eth\"0\\\n", "rx_bytes": 3000, "tx_bytes": null},
-        ]}));
-        see("cpu", json!({"interval_s": 2.0, "all": {"run_queue_wait_s": 1.0}, "cpus": [
-            {"cpu": 7, "event_ratio": 0.5, "procstat_busy_ratio": null},
-        ]}));
+        see(
+            "nic",
+            json!({"interval_s": 2.0, "interfaces": [
+                {"name": "eth\"0\\\n", "rx_bytes": 3000, "tx_bytes": null},
+            ]}),
+        );
+        see(
+            "cpu",
+            json!({"interval_s": 2.0, "all": {"run_queue_wait_s": 1.0}, "cpus": [
+                {"cpu": 7, "event_ratio": 0.5, "procstat_busy_ratio": null},
+            ]}),
+        );
         let text = text(&now, 0);
         let line = r#"bakeoff_nic_bytes_per_second{interface="eth\"0\\\n",direction="receive"} 1500"#;
         assert!(text.contains(&format!("{line}\n")), "{text}");

@@ -32,7 +32,7 @@ pub(crate) struct Now {
     /// Expected start and end of each entry.
     pub(crate) expected: Vec<Expected>,
     /// Number of entries in each state that has any, those that are not listed included.
-    pub(crate) counts: BTreeMap<QueueState, u64>,
+    pub(crate) counts: BTreeMap<QueueState, u32>,
     pub(crate) running: Vec<Running>,
     /// Latest intervals of the machine's instruments.
     pub(crate) machine: Seen,
@@ -136,7 +136,8 @@ impl Monitor {
 
     /// State of a run; `None` if no process conducts it.
     fn running(&self, id: RunId, followed: &mut Followed, now_unix_ns: u64) -> Option<Running> {
-        let journal = fs::metadata(self.archive.bakeoff_dir(id).join("events.jsonl")).map(|found| found.len());
+        let journal =
+            fs::metadata(self.archive.bakeoff_dir(id).join("events.jsonl")).map(|found| found.len());
         let (header, standing) = if let Ok(bytes) = journal {
             let standing = self.standing(id, followed, bytes)?;
             (standing.header.clone(), Some(standing))
@@ -176,7 +177,7 @@ impl Monitor {
     }
 }
 
-type Listed = (Vec<Entry>, BTreeMap<QueueState, u64>);
+type Listed = (Vec<Entry>, BTreeMap<QueueState, u32>);
 
 fn listed(queue: &Queue) -> Result<Listed, archive::QueueError> {
     Ok((queue.entries(ENDED_MAX)?, queue.counts()?))
@@ -220,7 +221,8 @@ impl Followed {
         }
     }
 
-    /// The interval of this moment. An old one says nothing about it: between trials, or if the process hangs.
+    /// The interval of this moment. An old one says nothing about it: between trials, or if the process
+    /// hangs.
     fn present(&self, now_unix_ns: u64) -> Option<&Value> {
         let last = self.intervals.last()?;
         let age_s = now_unix_ns.saturating_sub(last["at_unix_ns"].as_u64()?) as f64 / 1e9;
@@ -242,7 +244,7 @@ impl Now {
 
     /// Number of entries that ended long ago and are not listed.
     pub(crate) fn not_listed(&self) -> u64 {
-        self.counts.values().sum::<u64>().saturating_sub(self.entries.len() as u64)
+        self.counts.values().map(|n| u64::from(*n)).sum::<u64>().saturating_sub(self.entries.len() as u64)
     }
 
     /// Document of the moment.

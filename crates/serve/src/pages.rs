@@ -204,9 +204,8 @@ pub(crate) fn find(app: &App, text: &str) -> Result<RunId, ArchiveError> {
 
 /// `/runs/ID`: the page of a run, as `bakeoff report` writes it.
 pub(crate) async fn run(State(app): Shared, Path(id): Path<String>) -> Response {
-    let read = move |app: &App| -> Result<Arc<str>, PrintError> {
-        app.pages.page(&app.archive, find(app, &id)?)
-    };
+    let read =
+        move |app: &App| -> Result<Arc<str>, PrintError> { app.pages.page(&app.archive, find(app, &id)?) };
     let page = alone(&app, read).await;
     page.map_or_else(|why| unprinted(Format::Page, &why), |page| run_page(&page))
 }
@@ -308,7 +307,12 @@ pub(crate) fn history_wanted(fields: &Fields) -> HistoryWanted {
     HistoryWanted {
         metric: fields.given("metric"),
         of: fields.given("of"),
-        labels: fields.all("label").map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned).collect(),
+        labels: fields
+            .all("label")
+            .map(str::trim)
+            .filter(|text| !text.is_empty())
+            .map(str::to_owned)
+            .collect(),
         runs_max: HISTORY_RUNS_MAX,
     }
 }

@@ -83,7 +83,9 @@ impl FromStr for Url {
         let is_plain = path.bytes().all(|b| b.is_ascii_graphic() && b != b'#');
         let server = format!("{scheme}://{authority}").parse().map_err(|_| wrong())?;
         match server {
-            Server::Http { .. } | Server::Https { .. } if is_plain => Ok(Self { server, path: path.to_owned() }),
+            Server::Http { .. } | Server::Https { .. } if is_plain => {
+                Ok(Self { server, path: path.to_owned() })
+            }
             _ => Err(wrong()),
         }
     }
@@ -139,7 +141,14 @@ mod tests {
         let url = |server: &str, path: &str| Some((server.to_owned(), path.to_owned()));
         assert_eq!(read("https://ci.example/hook?key=1"), url("https://ci.example", "/hook?key=1"));
         assert_eq!(read("http://127.0.0.1:9"), url("http://127.0.0.1:9", "/"));
-        for wrong in ["unix:/x", "http://ci.example/hook", "https://ci.example/a b", "https://c/\r\nX: y", "hook", "https:///x"] {
+        for wrong in [
+            "unix:/x",
+            "http://ci.example/hook",
+            "https://ci.example/a b",
+            "https://c/\r\nX: y",
+            "hook",
+            "https:///x",
+        ] {
             assert_eq!(read(wrong), None, "{wrong}");
         }
     }

@@ -1,5 +1,5 @@
-//! Pages and documents of the archive, as the commands of the program print them. The program hands them in, so a
-//! page of the server is the command's, byte for byte.
+//! Pages and documents of the archive, as the commands of the program print them. The program hands them
+//! in, so a page of the server is the command's, byte for byte.
 
 use std::fmt::Debug;
 

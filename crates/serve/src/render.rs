@@ -64,4 +64,3 @@ pub(crate) fn brief(printer: &dyn Printer, archive: &Archive, id: RunId) -> Resu
     let throttled = Err(Missing::because("not part of a comparison"));
     Ok(report::json::load(Some(id), &record, &machine, &throttled))
 }
-

@@ -57,7 +57,11 @@ pub fn serve(
     let listener = runtime.block_on(tcp(settings.listen))?;
     let address = listener.local_addr().map_err(|source| ServeError::Threads { source })?;
     // Before any thread: one that has begun ends only with the server.
-    let local = if settings.queue { Some(runtime.block_on(LocalSocket::bind(settings.archive.dir()))?) } else { None };
+    let local = if settings.queue {
+        Some(runtime.block_on(LocalSocket::bind(settings.archive.dir()))?)
+    } else {
+        None
+    };
     let instruments: Arc<Instruments> = Arc::default();
     let mut app = App::new(settings, queue.clone(), access, instruments.clone(), trouble.clone())?;
     app.is_tls = config.is_some();

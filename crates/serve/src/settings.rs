@@ -42,7 +42,7 @@ pub struct Settings {
     pub printer: Arc<dyn Printer>,
     /// Instruments of the machine, of [`crate::INSTRUMENTS`].
     pub instruments: Vec<&'static str>,
-    /// Server that is told the end of each entry.
+    /// Server that gets a document at the end of each entry.
     pub webhook: Option<Url>,
 }
 

@@ -179,7 +179,7 @@ mod tests {
                 assert_eq!([of(wish, last, true, 9), of(wish, last, false, 0)], [done, done], "{last:?}");
             }
         }
-        // Nobody knows how the gates ended: a process reads it from the archive.
+        // The end of the gates is not known: a process reads it from the archive.
         for last in [Last::Nothing, Last::Watched, own(Verb::Run, None), own(Verb::Run, Some(6))] {
             assert_eq!(of(None, last, false, 0), Next::Start(Verb::Resume), "{last:?}");
             assert_eq!(of(None, last, true, 0), Next::Leave, "{last:?}");

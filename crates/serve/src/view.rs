@@ -126,8 +126,8 @@ pub(crate) struct Expected {
     pub(crate) end_unix_ns: Option<u64>,
 }
 
-/// Expected starts and ends of the entries, in their order: each after those before it, with the least duration
-/// of its plan.
+/// Expected starts and ends of the entries, in their order: each after those before it, with the least
+/// duration of its plan.
 ///
 /// - `ends`: expected ends of running bake-offs, by their pace.
 pub(crate) fn expected(entries: &[Entry], ends: &HashMap<RunId, u64>, now_unix_ns: u64) -> Vec<Expected> {
@@ -144,7 +144,7 @@ pub(crate) fn expected(entries: &[Entry], ends: &HashMap<RunId, u64>, now_unix_n
         expected.end_unix_ns = by_pace.or((by_plan > now_unix_ns).then_some(by_plan));
         free_ns = free_ns.max(expected.end_unix_ns.unwrap_or(0));
     }
-    // As the queue does: when the machine is free, the first one whose time has come.
+    // As the queue does: when the machine is free, the first one that may start runs.
     let mut left: Vec<usize> = (0..entries.len()).filter(|at| entries[*at].state == Waiting).collect();
     let earliest = |at: &usize| entries[*at].not_before_unix_ns.unwrap_or(0);
     while let Some(soonest) = left.iter().map(earliest).min() {

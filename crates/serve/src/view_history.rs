@@ -123,7 +123,9 @@ fn word(value: &Value) -> String {
 
 /// Facts that differ, before and after.
 fn facts(all: &Value) -> String {
-    let one = |fact: &Value| format!("{} {} \u{2192} {}", word(&fact["what"]), word(&fact["before"]), word(&fact["after"]));
+    let one = |fact: &Value| {
+        format!("{} {} \u{2192} {}", word(&fact["what"]), word(&fact["before"]), word(&fact["after"]))
+    };
     list(all).iter().map(one).collect::<Vec<_>>().join(", ")
 }
 

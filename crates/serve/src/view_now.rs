@@ -96,7 +96,7 @@ struct RunningView {
 
 impl RunningView {
     fn of(running: &Running) -> Self {
-        let trials = running.standing.as_ref().map_or(&[][..], |standing| &standing.trials);
+        let trials = running.standing.as_ref().map_or(&[][..], |standing| standing.trials.as_slice());
         let bad = trials.iter().rev().filter(|told| told.state == TrialState::Invalid);
         let reasons = bad.filter_map(|told| Some(format!("{}: {}", name(told), told.reason.as_ref()?)));
         let is_short = trials.len() <= SQUARES_MAX;
@@ -167,10 +167,12 @@ impl MachineView {
         if seen.latest.is_empty() {
             return None;
         }
-        let missing = seen.latest.iter().filter_map(|(name, interval)| {
-            Some(format!("{name}: {}", interval.as_ref().err()?))
-        });
-        let cpus: Vec<u64> = seen.strips.last().map(|all| all.iter().map(|busy| busy.cpu).collect()).unwrap_or_default();
+        let missing = seen
+            .latest
+            .iter()
+            .filter_map(|(name, interval)| Some(format!("{name}: {}", interval.as_ref().err()?)));
+        let cpus: Vec<u64> =
+            seen.strips.last().map(|all| all.iter().map(|busy| busy.cpu).collect()).unwrap_or_default();
         Some(Self {
             numbers: machine_numbers(seen),
             missing: missing.collect(),
@@ -201,13 +203,15 @@ fn machine_numbers(seen: &Seen) -> Vec<(&'static str, String)> {
         ("memory", "major faults", ["machine", "major_faults"], true, rate),
         ("memory", "memory pressure", ["machine", "pressure_some_ratio"], false, share),
     ];
-    let of = |(instrument, name, [part, value], is_count, form): &(&str, &'static str, [&str; 2], bool, Form)| {
-        let interval = seen.of(instrument)?;
-        let found = interval[*part][*value].as_f64();
-        let seconds = if *is_count { interval["interval_s"].as_f64().filter(|s| *s > 0.0) } else { Some(1.0) };
-        let shown = found.zip(seconds).map_or("-".to_owned(), |(value, seconds)| form(value / seconds));
-        Some((*name, shown))
-    };
+    let of =
+        |(instrument, name, [part, value], is_count, form): &(&str, &'static str, [&str; 2], bool, Form)| {
+            let interval = seen.of(instrument)?;
+            let found = interval[*part][*value].as_f64();
+            let seconds =
+                if *is_count { interval["interval_s"].as_f64().filter(|s| *s > 0.0) } else { Some(1.0) };
+            let shown = found.zip(seconds).map_or("-".to_owned(), |(value, seconds)| form(value / seconds));
+            Some((*name, shown))
+        };
     let nics = seen.of("nic").and_then(|interval| traffic(interval)).map(|text| ("network", text));
     numbers.iter().filter_map(of).chain(nics).collect()
 }
@@ -221,18 +225,20 @@ fn traffic(interval: &Value) -> Option<String> {
     Some(format!("{} in, {} out", kib(sum("rx_bytes")?), kib(sum("tx_bytes")?)))
 }
 
-/// The last intervals of a CPU: busy by events as a line, by `/proc/stat` as a dashed one; and the last of them in
-/// words.
+/// The last intervals of a CPU: busy by events as a line, by `/proc/stat` as a dashed one; and the last of
+/// them in words.
 fn strip(cpu: u64, strips: &[Arc<Vec<Busy>>]) -> (String, String) {
     let of = |all: &Arc<Vec<Busy>>| all.iter().find(|busy| busy.cpu == cpu).copied();
     let last = strips.last().and_then(of);
-    let percent = |ratio: Option<f64>| ratio.map_or("-".to_owned(), |ratio| format!("{:.0} %", ratio * 100.0));
+    let percent =
+        |ratio: Option<f64>| ratio.map_or("-".to_owned(), |ratio| format!("{:.0} %", ratio * 100.0));
     let text = format!(
         "CPU {cpu}: {}, /proc {}",
         percent(last.and_then(|busy| busy.event_ratio)),
         percent(last.and_then(|busy| busy.procstat_ratio))
     );
-    let values = |read: fn(Busy) -> Option<f64>| strips.iter().map(|all| of(all).and_then(read)).collect::<Vec<_>>();
+    let values =
+        |read: fn(Busy) -> Option<f64>| strips.iter().map(|all| of(all).and_then(read)).collect::<Vec<_>>();
     let drawn = [
         polylines("procstat", &values(|busy| busy.procstat_ratio), 1.0, STRIP),
         polylines("event", &values(|busy| busy.event_ratio), 1.0, STRIP),
@@ -331,10 +337,16 @@ mod tests {
         let busy = |cpu, event_ratio| Arc::new(vec![Busy { cpu, event_ratio, procstat_ratio: Some(0.25) }]);
         seen.strips = vec![busy(0, Some(1.0)), busy(0, None), busy(0, Some(0.5))];
         let view = MachineView::of(&seen).unwrap();
-        let number = |name: &str| view.numbers.iter().find(|(n, _)| *n == name).map(|(_, text)| text.as_str());
+        let number =
+            |name: &str| view.numbers.iter().find(|(n, _)| *n == name).map(|(_, text)| text.as_str());
         assert_eq!((number("busy by events"), number("run-queue wait")), (Some("-"), Some("5.0 ms/s")));
         assert_eq!((number("lock waits"), view.missing), (None, vec!["locks: no BTF".to_owned()]));
         assert_eq!(view.strips[0].1, "CPU 0: 50 %, /proc 25 %");
-        assert_eq!(view.strips[0].0.matches("class=\"event\"").count(), 2, "a gap is a gap: {}", view.strips[0].0);
+        assert_eq!(
+            view.strips[0].0.matches("class=\"event\"").count(),
+            2,
+            "a gap is a gap: {}",
+            view.strips[0].0
+        );
     }
 }

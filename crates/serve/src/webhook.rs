@@ -1,7 +1,7 @@
 //! A request to another server at the end of each entry.
 //!
-//! The queue holds which ends were told, so a server that is killed in between tells them again: at least once,
-//! and the entry's id tells a repetition.
+//! The queue holds which ends were told, so a server that is killed in between tells them again: at least
+//! once, and the entry's id tells a repetition.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

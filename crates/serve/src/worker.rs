@@ -229,11 +229,12 @@ impl Worker {
 struct Urged(u8);
 
 impl Urged {
-    /// - `pid`: the process. It is asked for again once a descriptor of the process is open, since the number of
-    ///   a process that has ended may be that of another.
+    /// - `pid`: the process. It is asked for again once a descriptor of the process is open, since the
+    ///   number of a process that has ended may be that of another.
     fn up_to(&mut self, level: u8, pid: impl Fn() -> Option<u32>) {
         while self.0 < level.min(2) {
-            let found = pid().and_then(|number| Some((number, RawPid::from_raw(i32::try_from(number).ok()?)?)));
+            let found =
+                pid().and_then(|number| Some((number, RawPid::from_raw(i32::try_from(number).ok()?)?)));
             let Some((number, raw)) = found else { return };
             // Two signals of one kind that arrive together count as one.
             let signal = if self.0 == 0 { Signal::TERM } else { Signal::INT };
@@ -263,11 +264,13 @@ fn conducts(pid: u32, run: RunId) -> bool {
 /// The process of this user that is about to begin that bake-off: `bakeoff run ... --as ID`.
 fn beginner(run: RunId) -> Option<u32> {
     let run = run.to_string();
-    let begins = |words: &[Vec<u8>]| words.windows(2).any(|two| two[0] == b"--as" && two[1] == run.as_bytes());
+    let begins =
+        |words: &[Vec<u8>]| words.windows(2).any(|two| two[0] == b"--as" && two[1] == run.as_bytes());
     let is_own = |pid: &u32| {
         fs::metadata(format!("/proc/{pid}")).is_ok_and(|found| found.uid() == nix::unistd::geteuid().as_raw())
     };
-    let pids = fs::read_dir("/proc").ok()?.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let pids =
+        fs::read_dir("/proc").ok()?.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.into_iter().find(|pid| is_own(pid) && begins(&words_of(*pid)))
 }
 

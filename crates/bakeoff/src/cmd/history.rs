@@ -68,11 +68,11 @@ pub(crate) struct Select {
 
     /// Only runs that are younger than this
     #[arg(long, value_name = "TIME", value_parser = duration)]
-    since: Option<Duration>,
+    pub(crate) since: Option<Duration>,
 
     /// Compare runs of machines with other names: for containers with a new name in each run
     #[arg(long)]
-    any_host: bool,
+    pub(crate) any_host: bool,
 }
 
 /// The defaults of [`Judge`].

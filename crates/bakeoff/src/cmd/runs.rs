@@ -266,7 +266,11 @@ fn tag(
         writeln!(out, "{}", printable(&new.text))?;
     }
     let tags = new.tags.iter().map(String::as_str).collect::<Vec<_>>().join(" ");
-    writeln!(out, "{id} {}", if tags.is_empty() { "has no tags".to_owned() } else { format!("has the tags {tags}") })?;
+    writeln!(
+        out,
+        "{id} {}",
+        if tags.is_empty() { "has no tags".to_owned() } else { format!("has the tags {tags}") }
+    )?;
     Ok(Exit::Good)
 }
 

@@ -47,8 +47,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     client_ca: Option<PathBuf>,
 
-    /// Instruments that the monitor and /metrics show, separated by commas: cpu, io, locks, memory, nic; each is
-    /// a process beside the measurements
+    /// Instruments that the monitor and /metrics show, separated by commas: cpu, io, locks, memory, nic;
+    /// each is a process beside the measurements
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = instrument)]
     instruments: Vec<&'static str>,
 
