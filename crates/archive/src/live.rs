@@ -150,7 +150,9 @@ impl Archive {
         for event in &events {
             match &event.step {
                 Step::TrialSealed { .. } | Step::TrialInvalid { .. } | Step::TrialFailed { .. } => {
-                    pace.iter_mut().for_each(|pace| pace.ended += 1);
+                    if let Some(pace) = &mut pace {
+                        pace.ended += 1;
+                    }
                 }
                 Step::SeriesSetup | Step::SeriesPrepare | Step::SeriesStart | Step::TrialWarming => {
                     pace.get_or_insert(Pace { since_unix_ns: event.at_unix_ns, ended: 0 });

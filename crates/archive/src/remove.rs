@@ -77,7 +77,9 @@ impl Archive {
         // The live file of a process that was killed. One that lives has its run locked before it begins
         // the file.
         let is_dead = |id: &RunId| !self.is_held(*id) && self.measured_now(*id).is_none();
-        self.live_runs().into_iter().filter(is_dead).for_each(|id| self.forget_live(id));
+        for id in self.live_runs().into_iter().filter(is_dead) {
+            self.forget_live(id);
+        }
         Ok(swept)
     }
 

@@ -45,7 +45,7 @@ pub(crate) fn of_load(archive: &Archive, id: RunId, settings: &LoadSettings) -> 
     let mut live = archive.live(id);
     // A number of events may end it earlier.
     let lasts = settings.warmup + settings.ramp_up + settings.time + settings.ramp_down;
-    let lasts_s = settings.events_max.is_none().then(|| lasts.as_secs_f64());
+    let lasts_s = settings.events_max.is_none().then_some(lasts.as_secs_f64());
     live.add(json!({"lasts_s": lasts_s}));
     live
 }

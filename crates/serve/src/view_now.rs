@@ -212,7 +212,7 @@ fn machine_numbers(seen: &Seen) -> Vec<(&'static str, String)> {
             let shown = found.zip(seconds).map_or("-".to_owned(), |(value, seconds)| form(value / seconds));
             Some((*name, shown))
         };
-    let nics = seen.of("nic").and_then(|interval| traffic(interval)).map(|text| ("network", text));
+    let nics = seen.of("nic").and_then(traffic).map(|text| ("network", text));
     numbers.iter().filter_map(of).chain(nics).collect()
 }
 

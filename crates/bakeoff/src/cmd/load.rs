@@ -212,7 +212,9 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     let record = load::run_with(&settings, &with, &signals::STOP, &mut |event| {
         spooled.follow(event);
         screen.show(event);
-        viewed.iter_mut().for_each(|viewed| live::tell_of_load(viewed, event));
+        if let Some(viewed) = &mut viewed {
+            live::tell_of_load(viewed, event);
+        }
         if let load::Event::Logged { lost, .. } = event {
             unlogged = *lost;
         }

@@ -52,8 +52,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = instrument)]
     instruments: Vec<&'static str>,
 
-    /// Send a document here when an entry ends: https://HOST/PATH, or http:// on this machine; default:
-    /// `$BAKEOFF_WEBHOOK`
+    /// Send a document to this address when an entry ends; default: `$BAKEOFF_WEBHOOK`
     #[arg(long, value_name = "URL", requires = "queue")]
     webhook: Option<Url>,
 
