@@ -46,7 +46,7 @@ enum What {
         after_help = "Examples:\n  bakeoff runs tag latest slow release/1.2\n  bakeoff runs tag 8c1fe2 --note 'new disk'\n  bakeoff runs tag 8c1fe2 --remove slow"
     )]
     Tag {
-        /// Which one
+        /// The run
         run: String,
         /// Tags to add
         tags: Vec<String>,
