@@ -142,7 +142,11 @@ fn history_drawing(points: &[Value], changes: &[Value]) -> String {
     let y = |value: f64| {
         if high > low { height - 6.0 - (value - low) / (high - low) * (height - 12.0) } else { height / 2.0 }
     };
-    let at_change = |change: &Value| shown.iter().position(|point| point["run"] == change["run"]);
+    let at_change = |change: &Value| {
+        // An import is one run with many points.
+        let is_it = |point: &Value| point["run"] == change["run"] && point["at"] == change["at"];
+        shown.iter().position(is_it)
+    };
     let line = |at: usize| format!("<line x1=\"{0:.1}\" x2=\"{0:.1}\" y1=\"0\" y2=\"{height}\"/>", x(at));
     let dot = |(at, point): (usize, &Value)| {
         let value = point["value"].as_f64()?;
@@ -177,5 +181,8 @@ mod tests {
         assert_eq!((unknown.tone, unknown.text.as_str()), ("doubt", "-: changed"));
         let points = [json!({"run": "a", "value": 1.0}), json!({"run": "b", "value": null})];
         assert_eq!(history_drawing(&points, &[]), "", "one value is no history");
+        let imported: Vec<Value> = (0..3).map(|at| json!({"run": "a", "at": at, "value": at})).collect();
+        let drawn = history_drawing(&imported, &[json!({"run": "a", "at": 2})]);
+        assert!(drawn.contains("<line x1=\"636.0\""), "at the third point, not at the first: {drawn}");
     }
 }
