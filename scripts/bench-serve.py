@@ -67,7 +67,7 @@ def ask(url, requests, pid):
     kinds = {
         "list": lambda: f"/runs?page={chance.randrange(1, 400)}",
         "filter": lambda: f"/runs?state=invalid&label=host%3Ddb{chance.randrange(9)}&since=2026-01-01",
-        "search": lambda: f"/runs?text={chance.choice(['buffer', 'alloc', 'journal 1', 'db3 kernel', 'nothing'])}",
+        "search": lambda: f"/runs?text={chance.choice(['buffer', 'alloc', 'journal+1', 'db3+kernel', 'nothing'])}",
         "compare 2": lambda: f"/compare?runs={','.join(chance.sample(ids, 2))}",
         "compare 8": lambda: f"/compare?runs={','.join(chance.sample(ids, 8))}",
         "API list": lambda: f"/api/v1/runs?limit=100&from={chance.randrange(19000)}",
@@ -100,28 +100,28 @@ class Viewers:
 
     def __init__(self, url, count):
         self.ended = threading.Event()
-        self.bytes = 0
-        self.threads = [threading.Thread(target=self.view, args=(url,), daemon=True) for _ in range(count)]
+        self.events = [0] * count
+        self.threads = [threading.Thread(target=self.view, args=(url, n), daemon=True) for n in range(count)]
         for thread in self.threads:
             thread.start()
 
-    def view(self, url):
+    def view(self, url, n):
         address = urllib.parse.urlsplit(url).netloc
         page = http.client.HTTPConnection(address)
         page.request("GET", "/")
         page.getresponse().read()
         page.close()
-        stream = http.client.HTTPConnection(address, timeout=5)
+        # Without a change of what is shown, the stream is silent for 15 s.
+        stream = http.client.HTTPConnection(address, timeout=20)
         stream.request("GET", "/events")
         answer = stream.getresponse()
         while not self.ended.is_set():
-            self.bytes += len(answer.fp.readline())
+            self.events[n] += answer.fp.readline().startswith(b"event: now")
         stream.close()
 
     def end(self):
+        # A thread that still reads ends with the next event.
         self.ended.set()
-        for thread in self.threads:
-            thread.join(6)
 
 
 def cpu_s(pid):
@@ -149,7 +149,7 @@ def viewers(url, pid, bakeoff, rounds, seconds):
             found[count].append(late["p99"])
             print(f"{count:3} viewers: lateness p50 {late['p50'] / 1e3:7.1f} us  p99 {late['p99'] / 1e3:7.1f} us  max "
                   f"{late['max'] / 1e3:8.1f} us  server {used[count][-1] * 100:.2f} % of a CPU  {document['verdict']['state']}"
-                  f"  read {watched.bytes >> 10} KiB", flush=True)
+                  f"  {sum(watched.events)} events shown", flush=True)
     middle = {count: statistics.median(values) for count, values in found.items()}
     ratios = [b / a for a, b in zip(found[0], found[10])]
     print(f"p99 lateness, median: {middle[0] / 1e3:.1f} us without, {middle[10] / 1e3:.1f} us with 10 viewers: "
