@@ -6,9 +6,13 @@ import os
 import pathlib
 import random
 import shutil
+import statistics
+import subprocess
 import sys
+import threading
 import time
 import urllib.parse
+import urllib.request
 
 LETTERS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 LIMIT_MS = 200.0
@@ -63,11 +67,12 @@ def ask(url, requests, pid):
     kinds = {
         "list": lambda: f"/runs?page={chance.randrange(1, 400)}",
         "filter": lambda: f"/runs?state=invalid&label=host%3Ddb{chance.randrange(9)}&since=2026-01-01",
-        "search": lambda: f"/runs?text={chance.choice(['buffer', 'alloc', 'journal 1', 'db3 kernel', 'nothing'])}",
+        "search": lambda: f"/runs?text={chance.choice(['buffer', 'alloc', 'journal+1', 'db3+kernel', 'nothing'])}",
         "compare 2": lambda: f"/compare?runs={','.join(chance.sample(ids, 2))}",
         "compare 8": lambda: f"/compare?runs={','.join(chance.sample(ids, 8))}",
         "API list": lambda: f"/api/v1/runs?limit=100&from={chance.randrange(19000)}",
         "home": lambda: "/",
+        "history": lambda: "/history",
     }
     slow = []
     print(f"{'request':10}  {'p50 ms':>8}  {'p99 ms':>8}  {'max ms':>8}   of {requests}")
@@ -90,7 +95,105 @@ def ask(url, requests, pid):
         sys.exit(f"p99 above {LIMIT_MS:.0f} ms: {', '.join(slow)}")
 
 
-if sys.argv[1] == "make":
-    make(sys.argv[2], int(sys.argv[3]))
+class Viewers:
+    """Readers of the monitor's stream, each a connection of its own, and a page each before."""
+
+    def __init__(self, url, count):
+        self.ended = threading.Event()
+        self.events = [0] * count
+        self.threads = [threading.Thread(target=self.view, args=(url, n), daemon=True) for n in range(count)]
+        for thread in self.threads:
+            thread.start()
+
+    def view(self, url, n):
+        address = urllib.parse.urlsplit(url).netloc
+        page = http.client.HTTPConnection(address)
+        page.request("GET", "/")
+        page.getresponse().read()
+        page.close()
+        # Without a change of what is shown, the stream is silent for 15 s.
+        stream = http.client.HTTPConnection(address, timeout=20)
+        stream.request("GET", "/events")
+        answer = stream.getresponse()
+        while not self.ended.is_set():
+            self.events[n] += answer.fp.readline().startswith(b"event: now")
+        stream.close()
+
+    def end(self):
+        # A thread that still reads ends with the next event.
+        self.ended.set()
+
+
+def cpu_s(pid):
+    fields = open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def viewers(url, pid, bakeoff, rounds, seconds):
+    """Lateness of a load at 1,000/s without and with 10 viewers, in turns whose order changes."""
+    found = {0: [], 10: []}
+    used = {0: [], 10: []}
+    for turn in range(rounds):
+        for count in (0, 10) if turn % 2 == 0 else (10, 0):
+            watched = Viewers(url, count)
+            time.sleep(1)
+            before = cpu_s(pid)
+            load = subprocess.run(
+                [bakeoff, "load", "null:", "--rate", "1000", "--threads", "2", "--time", f"{seconds}s", "--json"],
+                capture_output=True, text=True,
+            )
+            used[count].append((cpu_s(pid) - before) / seconds)
+            watched.end()
+            document = json.loads(load.stdout)
+            late = document["lateness_ns"]
+            found[count].append(late["p99"])
+            print(f"{count:3} viewers: lateness p50 {late['p50'] / 1e3:7.1f} us  p99 {late['p99'] / 1e3:7.1f} us  max "
+                  f"{late['max'] / 1e3:8.1f} us  server {used[count][-1] * 100:.2f} % of a CPU  {document['verdict']['state']}"
+                  f"  {sum(watched.events)} events shown", flush=True)
+    middle = {count: statistics.median(values) for count, values in found.items()}
+    ratios = [b / a for a, b in zip(found[0], found[10])]
+    print(f"p99 lateness, median: {middle[0] / 1e3:.1f} us without, {middle[10] / 1e3:.1f} us with 10 viewers: "
+          f"{(middle[10] / middle[0] - 1) * 100:+.1f} % (turns: {min(ratios):.2f} to {max(ratios):.2f})")
+    print(f"server: {statistics.median(used[0]) * 100:.2f} % of a CPU without, {statistics.median(used[10]) * 100:.2f} % with")
+
+
+def scraped(url):
+    """Waits until Prometheus has a value of each family."""
+    families = [
+        "bakeoff_queue_entries", "bakeoff_runs", "bakeoff_running", "bakeoff_load_done_per_second",
+        "bakeoff_load_latency_p99_seconds", "bakeoff_cpu_busy_ratio", "bakeoff_run_queue_wait_seconds_per_second",
+        "bakeoff_io_requests_per_second", "bakeoff_lock_spin_ratio", "bakeoff_nic_bytes_per_second",
+        "bakeoff_memory_available_bytes",
+    ]
+    missing = families
+    for _ in range(40):
+        time.sleep(0.5)
+        missing = [name for name in families if not query(url, name)]
+        if not missing:
+            break
+    for name in families:
+        samples = query(url, name)
+        print(f"{name:45} {len(samples):3} samples" + (f", such as {samples[0]['value'][1]}" if samples else ""))
+    up = query(url, "up")
+    print("up:", [sample["value"][1] for sample in up])
+    if missing:
+        sys.exit(f"Prometheus has no value of {', '.join(missing)}")
+
+
+def query(url, name):
+    try:
+        with urllib.request.urlopen(f"{url}/api/v1/query?query={name}", timeout=5) as answer:
+            return json.load(answer)["data"]["result"]
+    except OSError:
+        return []
+
+
+what, *rest = sys.argv[1:]
+if what == "make":
+    make(rest[0], int(rest[1]))
+elif what == "ask":
+    ask(rest[0], int(rest[1]), rest[2])
+elif what == "viewers":
+    viewers(rest[0], rest[1], rest[2], int(rest[3]), int(rest[4]))
 else:
-    ask(sys.argv[2], int(sys.argv[3]), sys.argv[4])
+    scraped(rest[0])

@@ -75,7 +75,8 @@ async function fits(page, name) {
   await page.goto(`${url}/`);
   await page.waitForFunction(() => document.getElementById("live-state").textContent === "Live");
   await page.waitForSelector(".order .sealed, .order .invalid", { timeout: 60_000 });
-  await page.waitForSelector("dl.numbers", { timeout: 30_000 });
+  await page.waitForSelector("article dl.numbers", { timeout: 30_000 });
+  await page.waitForSelector(".strips svg polyline", { timeout: 30_000 });
   await page.screenshot({ path: `${shots}/home-live.png`, fullPage: true });
   await accessible(page, "home");
   await page.click("button[aria-label='pause two rates of nothing']");
@@ -93,6 +94,23 @@ async function fits(page, name) {
   assert.match(await page.textContent("main"), /response p99/);
   await page.screenshot({ path: `${shots}/compare.png`, fullPage: true });
   await accessible(page, "compare");
+  // A tag and a note, found again; a metric over the runs.
+  await page.goto(`${url}/runs?kind=load`);
+  await page.click("tbody tr:nth-child(1) td:nth-child(2) a");
+  await page.fill("input[name=tags]", "slow release/1");
+  await page.fill("textarea[name=note]", "why <b>?");
+  await page.click("text=Save tags and note");
+  await page.waitForFunction(() => document.querySelector("textarea[name=note]")?.value === "why <b>?");
+  await page.goto(`${url}/runs?tag=slow`);
+  assert.match(await page.textContent("main"), /1 of \d+ runs/);
+  await page.screenshot({ path: `${shots}/runs-tagged.png`, fullPage: true });
+  await accessible(page, "runs by tag");
+  await page.goto(`${url}/history`);
+  assert.match(await page.textContent("main"), /throughput/);
+  await page.screenshot({ path: `${shots}/history.png`, fullPage: true });
+  await accessible(page, "history");
+  await page.click("text=Figures with scales");
+  await page.waitForSelector("svg");
   await page.goto(`${url}/runs?kind=load`);
   const name = await page.textContent("tbody tr:nth-child(1) td:nth-child(2) a");
   await page.click("tbody tr:nth-child(1) td:nth-child(2) a");
@@ -144,7 +162,7 @@ for (const [name, options] of [
   ["phone-dark", { colorScheme: "dark", viewport: { width: 390, height: 844 }, isMobile: true }],
 ]) {
   const { context, page } = await open(options);
-  for (const path of ["/", "/runs", "/plans/new", "/hosts", "/nothing"]) {
+  for (const path of ["/", "/runs", "/history", "/plans/new", "/hosts", "/nothing"]) {
     await page.goto(`${url}${path}`).catch(() => {});
     const of = `${name}${path.replaceAll("/", "-")}`;
     await fits(page, of);

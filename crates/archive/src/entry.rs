@@ -3,7 +3,7 @@
 use record::run::RunId;
 
 /// State of an entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum QueueState {
     /// Waits for its turn.
     Waiting,

@@ -5,6 +5,7 @@
 //! runs/<id>/      manifest.json  manifest.sha256  latency.hlog.zst  hist.parquet  series.parquet
 //!                 {cpu,io,nic,locks,ulocks}.jsonl.zst
 //! queue.sqlite    plans that wait for their turn; with queue/<id>/ and audit.jsonl
+//! notes/<id>.json tags and a note of a run
 //! live/<id>.jsonl intervals of a load that runs now, for viewers
 //! index.sqlite    for finding and listing; rebuilt whenever it differs from the folders
 //! ```
@@ -32,6 +33,7 @@ mod listing;
 mod live;
 mod lock;
 mod masking;
+mod notes;
 mod pages;
 mod panics;
 mod queue;
@@ -51,7 +53,8 @@ pub use error::ArchiveError;
 pub use export::Format;
 pub use journal::Journal;
 pub use listing::{Damage, Filter, Listed, PartOf};
-pub use live::{Live, Standing, TrialStanding};
+pub use live::{Live, Pace, Standing, TrialStanding};
+pub use notes::{NOTE_BYTES_MAX, Note, TAGS_MAX, WrongNote};
 pub use queue::{OPEN_MAX, Queue, QueueError, Submission, WorkerLock};
 pub use remove::Leftovers;
 pub use schema::event::{JournalEvent, Step};

@@ -13,9 +13,10 @@ use record::run::{RunHeader, RunId, RunState};
 use serde_json::Value;
 
 use crate::error::ArchiveError;
-use crate::reader::in_file;
+use crate::reader::{self, in_file};
 use crate::schema::event::Step;
-use crate::{Archive, bakeoff, disk, masking};
+use crate::writer::MANIFEST;
+use crate::{Archive, bakeoff, disk, lock, masking};
 
 /// Longest live file: a day of intervals of 1 s. Later ones are left out.
 const LIVE_BYTES_MAX: u64 = 64 << 20;
@@ -45,8 +46,19 @@ pub struct Standing {
     pub is_held: bool,
     /// Trials in the order drawn.
     pub trials: Vec<TrialStanding>,
+    /// Pace of the process that has it.
+    pub pace: Option<Pace>,
     /// Scratch folder of the current series.
     scratch: Option<PathBuf>,
+}
+
+/// Progress of one process of a bake-off. Time that it waited for the machine does not count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    /// Beginning of its first series.
+    pub since_unix_ns: u64,
+    /// Trials that it has ended.
+    pub ended: u64,
 }
 
 /// A trial of a [`Standing`].
@@ -95,6 +107,22 @@ impl Archive {
         ids
     }
 
+    /// Removes the live file of a run.
+    pub(crate) fn forget_live(&self, id: RunId) {
+        let _ = fs::remove_file(live_path(&self.dir().join("live"), id));
+    }
+
+    /// Header of a single run that a living process measures now.
+    pub fn measured_now(&self, id: RunId) -> Option<RunHeader> {
+        let folder = disk::partial(&self.tree.run(id));
+        let manifest = disk::open(&folder.join(MANIFEST)).ok()?;
+        if !lock::is_taken(&manifest).ok()? {
+            return None;
+        }
+        let bytes = disk::read(&folder.join(MANIFEST)).ok()?;
+        Some(reader::read_draft(&folder, &bytes).ok()?.header.still_running())
+    }
+
     /// Whether a living process conducts the bake-off.
     pub fn is_held(&self, id: RunId) -> bool {
         bakeoff::is_running(&self.tree.bakeoff(id))
@@ -118,9 +146,21 @@ impl Archive {
         let wrong = |e| in_file(&folder, bakeoff::ORDER)(e);
         let begun = order.header.read().map_err(wrong)?;
         let (mut pid, mut current, mut scratch) = (None, None, None);
+        let mut pace: Option<Pace> = None;
         for event in &events {
             match &event.step {
-                Step::Opened { pid: new } => (pid, current, scratch) = (Some(*new), None, None),
+                Step::TrialSealed { .. } | Step::TrialInvalid { .. } | Step::TrialFailed { .. } => {
+                    if let Some(pace) = &mut pace {
+                        pace.ended += 1;
+                    }
+                }
+                Step::SeriesSetup | Step::SeriesPrepare | Step::SeriesStart | Step::TrialWarming => {
+                    pace.get_or_insert(Pace { since_unix_ns: event.at_unix_ns, ended: 0 });
+                }
+                _ => {}
+            }
+            match &event.step {
+                Step::Opened { pid: new } => (pid, current, scratch, pace) = (Some(*new), None, None, None),
                 Step::Workspace { folder, .. } => scratch = Some(PathBuf::from(folder)),
                 Step::TrialWarming | Step::TrialMeasuring => current = event.trial,
                 Step::TrialSealed { .. }
@@ -146,7 +186,8 @@ impl Archive {
         });
         let trials = trials.collect();
         let header = RunHeader { state: story.state, reason: story.reason, ..begun };
-        Ok(Standing { header, pid, is_held, trials, scratch: scratch.filter(|_| is_held) })
+        let (scratch, pace) = (scratch.filter(|_| is_held), pace.filter(|_| is_held));
+        Ok(Standing { header, pid, is_held, trials, pace, scratch })
     }
 
     /// End of the log of the server that a bake-off measures now, at most 16 KiB, passwords masked; `None`
@@ -165,6 +206,17 @@ impl Standing {
     /// Number of trials in that state.
     pub fn count(&self, state: TrialState) -> usize {
         self.trials.iter().filter(|trial| trial.state == state).count()
+    }
+
+    /// Time at which the last trial ends, if the rest takes as long as the trials of this process did; `None`
+    /// before its first trial has ended.
+    pub fn expected_end_unix_ns(&self, now_unix_ns: u64) -> Option<u64> {
+        let pace = self.pace.filter(|pace| pace.ended > 0)?;
+        let is_left =
+            |told: &&TrialStanding| matches!(told.state, TrialState::Planned | TrialState::Abandoned);
+        let left = self.trials.iter().filter(is_left).count() as u64;
+        let each_ns = now_unix_ns.saturating_sub(pace.since_unix_ns) / pace.ended;
+        Some(now_unix_ns.saturating_add(each_ns.saturating_mul(left)))
     }
 
     /// Whether every trial has its end.
@@ -254,6 +306,36 @@ mod tests {
         let mut live = archive.live(id);
         live.add(json!({"n": 99}));
         assert_eq!(archive.live_lines(id, at).0[1]["n"], json!(99));
+    }
+
+    #[test]
+    fn an_end_is_expected_by_the_pace_of_this_process_alone() {
+        let trial = |index, state| TrialStanding {
+            trial: Trial {
+                index,
+                block: 1,
+                series: 1,
+                position: 1,
+                levels: std::collections::BTreeMap::new(),
+            },
+            state,
+            reason: None,
+            run: None,
+            is_current: false,
+        };
+        let states = [TrialState::Sealed, TrialState::Sealed, TrialState::Abandoned, TrialState::Planned];
+        let anchor = WallAnchor { monotonic_ns: 0, unix_ns: 0 };
+        let standing = |ended| Standing {
+            header: RunHeader::running(record::run::RunKind::Bakeoff, anchor, String::new(), String::new()),
+            pid: None,
+            is_held: true,
+            trials: (0..).zip(states).map(|(index, state)| trial(index, state)).collect(),
+            pace: Some(Pace { since_unix_ns: 1_000, ended }),
+            scratch: None,
+        };
+        // Of the two that are sealed, an earlier process measured one, an hour ago perhaps.
+        assert_eq!(standing(1).expected_end_unix_ns(1_500), Some(2_500), "500 for each of two");
+        assert_eq!(standing(0).expected_end_unix_ns(1_500), None, "nothing has ended that tells");
     }
 
     #[test]

@@ -3,8 +3,8 @@
 //! Every change is on disk before it is acted on. An entry gets the id of its bake-off when it begins, before
 //! a process runs it. The archive holds an id once, so an entry never runs twice, whichever process dies.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,22 +14,19 @@ use record::clock::WallAnchor;
 use record::run::RunId;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
-use serde_json::Value;
 
 use crate::entry::{Action, Entry, QueueState, Refusal, Wish, change};
 use crate::error::ArchiveError;
 use crate::{Archive, disk, lock};
 
 /// Version of the tables.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 /// Maximum wait for another process's transaction.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Most entries that have not ended.
 pub const OPEN_MAX: u32 = 1_000;
 /// Entries that ended and are listed; older ones are removed.
 const ENDED_MAX: u32 = 10_000;
-/// Longest part of an entry's output that is read.
-const OUTPUT_BYTES_MAX: u64 = 64 << 10;
 
 const TABLES: &str = "
 CREATE TABLE entry (
@@ -49,7 +46,8 @@ CREATE TABLE entry (
     started_unix_ns    INTEGER,
     ended_unix_ns      INTEGER,
     exit_code          INTEGER,
-    reason             TEXT
+    reason             TEXT,
+    told_unix_ns       INTEGER
 ) STRICT;
 CREATE INDEX entry_by_state ON entry (state);
 ";
@@ -242,18 +240,32 @@ impl Queue {
         self.entry(id)
     }
 
-    /// All entries: running, then waiting in the order in which they will run, then paused, then ended ones,
-    /// newest first.
+    /// Entries: running, then waiting in the order in which they will run, then paused, then the last
+    /// `ended_max` that ended, newest first.
     ///
     /// # Errors
     ///
     /// The file cannot be read.
-    pub fn entries(&self) -> Result<Vec<Entry>, QueueError> {
-        self.select(
-            "1 ORDER BY CASE state WHEN 'running' THEN 0 WHEN 'waiting' THEN 1 WHEN 'paused' THEN 2 ELSE 3 END, \
-             CASE WHEN state IN ('running', 'waiting', 'paused') THEN -priority ELSE 0 END, \
-             CASE WHEN state IN ('running', 'waiting', 'paused') THEN number ELSE -number END",
-        )
+    pub fn entries(&self, ended_max: u32) -> Result<Vec<Entry>, QueueError> {
+        self.select(&format!(
+            "{IS_OPEN} OR number IN (SELECT number FROM entry WHERE NOT {IS_OPEN} ORDER BY number DESC LIMIT {ended_max}) \
+             ORDER BY CASE state WHEN 'running' THEN 0 WHEN 'waiting' THEN 1 WHEN 'paused' THEN 2 ELSE 3 END, \
+             CASE WHEN {IS_OPEN} THEN -priority ELSE 0 END, CASE WHEN {IS_OPEN} THEN number ELSE -number END"
+        ))
+    }
+
+    /// Number of entries in each state that has any.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read.
+    pub fn counts(&self) -> Result<BTreeMap<QueueState, u32>, QueueError> {
+        let count = || -> rusqlite::Result<Vec<(String, u32)>> {
+            let mut rows = self.db.prepare_cached("SELECT state, count(*) FROM entry GROUP BY state")?;
+            rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+        };
+        let counts = count().map_err(|e| self.wrong(e))?;
+        Ok(counts.into_iter().filter_map(|(word, n)| Some((QueueState::from_word(&word)?, n))).collect())
     }
 
     /// The entry with this id.
@@ -262,9 +274,12 @@ impl Queue {
     ///
     /// [`QueueError::NotFound`], or the file cannot be read.
     pub fn entry(&self, id: RunId) -> Result<Entry, QueueError> {
+        self.by_id(&id.to_string())?.ok_or_else(|| QueueError::NotFound { id: id.to_string() })
+    }
+
+    fn by_id(&self, id: &str) -> Result<Option<Entry>, QueueError> {
         let sql = format!("SELECT {COLUMNS} FROM entry WHERE id = ?1");
-        let found = self.db.query_row(&sql, [id.to_string()], entry).optional();
-        found.map_err(|e| self.wrong(e))?.ok_or_else(|| QueueError::NotFound { id: id.to_string() })
+        self.db.query_row(&sql, [id], entry).optional().map_err(|e| self.wrong(e))
     }
 
     /// The entry that `text` names: its id or the run's, a unique beginning, or a short name.
@@ -274,12 +289,23 @@ impl Queue {
     /// [`QueueError::NotFound`], [`QueueError::Ambiguous`], or the file cannot be read.
     pub fn find(&self, text: &str) -> Result<Entry, QueueError> {
         let name = text.to_ascii_uppercase();
+        // A client that waits asks often, and by the whole id.
+        if name.len() == RunId::LENGTH
+            && let Some(found) = self.by_id(&name)?
+        {
+            return Ok(found);
+        }
         let is_named = |id: &RunId| !name.is_empty() && id.is_named(&name);
-        let mut found = self.entries()?;
-        found.retain(|entry| is_named(&entry.id) || entry.run.as_ref().is_some_and(is_named));
-        match found.len() {
-            0 => Err(QueueError::NotFound { id: text.to_owned() }),
-            1 => Ok(found.remove(0)),
+        let read = |text: Option<String>| text.and_then(|text| text.parse::<RunId>().ok());
+        let names = || -> rusqlite::Result<Vec<(Option<RunId>, Option<RunId>)>> {
+            let mut rows = self.db.prepare_cached("SELECT id, run FROM entry")?;
+            rows.query_map([], |row| Ok((read(row.get(0)?), read(row.get(1)?))))?.collect()
+        };
+        let mut found = names().map_err(|e| self.wrong(e))?;
+        found.retain(|(id, run)| [id, run].into_iter().flatten().any(is_named));
+        match found[..] {
+            [(Some(id), _)] => self.entry(id),
+            [] => Err(QueueError::NotFound { id: text.to_owned() }),
             _ => Err(QueueError::Ambiguous { id: text.to_owned() }),
         }
     }
@@ -399,6 +425,28 @@ impl Queue {
         }
     }
 
+    /// Entries that ended since then, and that no webhook has received.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read.
+    pub fn untold(&self, since_unix_ns: u64) -> Result<Vec<Entry>, QueueError> {
+        self.select(&format!(
+            "NOT {IS_OPEN} AND told_unix_ns IS NULL AND ended_unix_ns >= {since_unix_ns} ORDER BY ended_unix_ns"
+        ))
+    }
+
+    /// Records that a webhook was told the end of an entry.
+    ///
+    /// # Errors
+    ///
+    /// The disk refuses.
+    pub fn told(&mut self, id: RunId) -> Result<(), QueueError> {
+        let now = WallAnchor::now().unix_ns.cast_signed();
+        self.execute("UPDATE entry SET told_unix_ns = ?2 WHERE id = ?1", params![id.to_string(), now])?;
+        Ok(())
+    }
+
     /// Whether the queue's file can be written.
     ///
     /// # Errors
@@ -411,65 +459,6 @@ impl Queue {
         let tx = self.db.transaction_with_behavior(behavior).map_err(wrong)?;
         tx.execute("UPDATE entry SET state = state WHERE number = 0", []).map_err(wrong)?;
         tx.rollback().map_err(wrong)
-    }
-
-    /// Folder of an entry, created if missing, with its plan in `plan.toml`.
-    ///
-    /// # Errors
-    ///
-    /// The disk refuses.
-    pub fn workplace(&self, id: RunId) -> Result<PathBuf, QueueError> {
-        let folder = self.folder.join(id.to_string());
-        disk::make_folder(&folder).map_err(ArchiveError::writing(&folder))?;
-        let plan = folder.join("plan.toml");
-        let text = self.plan(id)?;
-        crate::whole_file::write(&plan, text.as_bytes()).map_err(ArchiveError::writing(&plan))?;
-        Ok(folder)
-    }
-
-    /// File for the output of an entry's process, opened for appending.
-    ///
-    /// # Errors
-    ///
-    /// The disk refuses.
-    pub fn output(&self, id: RunId) -> Result<File, QueueError> {
-        let path = self.output_path(id);
-        let mut options = fs::OpenOptions::new();
-        options.append(true).create(true).mode(0o600).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
-        Ok(options.open(&path).map_err(ArchiveError::writing(&path))?)
-    }
-
-    /// End of the output of an entry's process, at most 64 KiB; empty if it printed nothing.
-    pub fn output_text(&self, id: RunId) -> String {
-        let read = || -> std::io::Result<String> {
-            let mut file = disk::open(&self.output_path(id))?;
-            let end = file.metadata()?.len();
-            file.seek(SeekFrom::Start(end.saturating_sub(OUTPUT_BYTES_MAX)))?;
-            let mut bytes = Vec::new();
-            file.take(OUTPUT_BYTES_MAX).read_to_end(&mut bytes)?;
-            Ok(String::from_utf8_lossy(&bytes).into_owned())
-        };
-        record::target::mask_text(&read().unwrap_or_default())
-    }
-
-    /// Appends a line to `audit.jsonl`; it is on disk when this returns.
-    ///
-    /// # Errors
-    ///
-    /// The disk refuses.
-    pub fn audit(&self, line: &Value) -> Result<(), ArchiveError> {
-        let append = || {
-            let mut options = fs::OpenOptions::new();
-            options.append(true).create(true).mode(0o600).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
-            let mut file = options.open(&self.audit)?;
-            file.write_all(format!("{line}\n").as_bytes())?;
-            file.sync_data()
-        };
-        append().map_err(ArchiveError::writing(&self.audit))
-    }
-
-    fn output_path(&self, id: RunId) -> PathBuf {
-        self.folder.join(id.to_string()).join("output.log")
     }
 
     fn select(&self, condition: &str) -> Result<Vec<Entry>, QueueError> {
@@ -508,6 +497,10 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
             tx.execute_batch(TABLES)?;
             tx.pragma_update(None, "user_version", VERSION)?;
         }
+        1 => {
+            tx.execute_batch("ALTER TABLE entry ADD COLUMN told_unix_ns INTEGER")?;
+            tx.pragma_update(None, "user_version", VERSION)?;
+        }
         VERSION => {}
         // The queue is data, not an index: it is never rebuilt.
         other => return Err(rusqlite::Error::IntegralValueOutOfRange(0, other)),
@@ -544,5 +537,6 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
     })
 }
 
+mod files;
 #[cfg(test)]
 mod tests;

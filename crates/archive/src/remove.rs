@@ -43,6 +43,7 @@ impl Archive {
         } else {
             return Err(ArchiveError::NotFound { text: id.to_string() });
         }
+        self.forget_note(id)?;
         drop(still);
         self.refresh_index();
         Ok(())
@@ -72,6 +73,12 @@ impl Archive {
                 Place::Partial(_) | Place::Whole(_) | Place::Stray => continue,
             }
             swept.folders.push(path);
+        }
+        // The live file of a process that was killed. One that lives has its run locked before it begins
+        // the file.
+        let is_dead = |id: &RunId| !self.is_held(*id) && self.measured_now(*id).is_none();
+        for id in self.live_runs().into_iter().filter(is_dead) {
+            self.forget_live(id);
         }
         Ok(swept)
     }

@@ -1,8 +1,10 @@
-//! The live file of a bake-off, which `bakeoff serve` shows while it runs.
+//! The live file of a bake-off or a load, which `bakeoff serve` shows while it runs.
 
 use archive::{Archive, Live};
+use record::load::LoadSettings;
+use record::run::RunId;
 use runner::Event;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Writes the progress of a bake-off for viewers.
 #[derive(Debug)]
@@ -32,9 +34,33 @@ impl<'a> Viewers<'a> {
             Event::Trial(trial) => {
                 live.add(json!({"trial": trial.index, "block": trial.block, "levels": trial.levels}));
             }
-            Event::Load(load::Event::PhaseStarts { phase, .. }) => live.add(json!({"phase": phase.word()})),
-            Event::Load(load::Event::Interval(progress)) => live.add(report::json::progress(progress)),
-            Event::Doing(_) | Event::Load(_) | Event::Ended { .. } => {}
+            Event::Load(event) => tell_of_load(live, event),
+            Event::Doing(_) | Event::Ended { .. } => {}
         }
+    }
+}
+
+/// Begins the live file of a single load.
+pub(crate) fn of_load(archive: &Archive, id: RunId, settings: &LoadSettings) -> Live {
+    let mut live = archive.live(id);
+    // A number of events may end it earlier.
+    let lasts = settings.warmup + settings.ramp_up + settings.time + settings.ramp_down;
+    let lasts_s = settings.events_max.is_none().then_some(lasts.as_secs_f64());
+    live.add(json!({"lasts_s": lasts_s}));
+    live
+}
+
+/// Writes one event of a load.
+pub(crate) fn tell_of_load(live: &mut Live, event: &load::Event) {
+    if let Some(line) = line_of(event) {
+        live.add(line);
+    }
+}
+
+fn line_of(event: &load::Event) -> Option<Value> {
+    match event {
+        load::Event::PhaseStarts { phase, .. } => Some(json!({"phase": phase.word()})),
+        load::Event::Interval(progress) => Some(report::json::progress(progress)),
+        _ => None,
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use house::{House, PLAN, processes};
+use house::{House, PLAN, processes, processes_of};
 use lab::Lab;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -131,6 +131,74 @@ fn a_paused_entry_continues_and_a_cancelled_one_does_not() {
     assert!(matches!(text(&shown["runs"][0], "state"), "interrupted" | "abandoned"), "{shown}");
 }
 
+/// A server that takes one request; returns its body.
+fn told_once(listener: std::net::TcpListener) -> std::thread::JoinHandle<String> {
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut request = String::new();
+        let mut bytes = [0; 4096];
+        while !request.contains("\r\n\r\n") || !request.ends_with('}') {
+            let n = std::io::Read::read(&mut stream, &mut bytes).unwrap();
+            assert!(n > 0, "the request is cut off: {request}");
+            request.push_str(std::str::from_utf8(&bytes[..n]).unwrap());
+        }
+        std::io::Write::write_all(&mut stream, b"HTTP/1.1 204 No Content\r\n\r\n").unwrap();
+        request
+    })
+}
+
+#[test]
+fn the_end_of_an_entry_is_told_with_its_gates_even_if_no_server_saw_it() {
+    let lab = Lab::new();
+    // A gate that no run passes: exit code 1.
+    let plan = PLAN.replace("blocks = 2", "blocks = 6");
+    let gated = format!("{plan}\n[[gate]]\nmetric = \"throughput\"\nrule = \">= 1000000/s\"\n");
+    std::fs::write(lab.path("plan.toml"), gated).unwrap();
+    let house = House::open(&lab, &["--queue"]);
+    let entry = submit(&lab, &[]);
+    while processes(&lab, "run").is_empty() {}
+    house.kill();
+    while !processes(&lab, "run").is_empty() {
+        std::thread::yield_now();
+    }
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/hook?job=7", listener.local_addr().unwrap());
+    let told = told_once(listener);
+    let _house = House::open(&lab, &["--queue", "--webhook", &url]);
+    let waited = lab.run(&["queue", "wait", text(&entry, "id")]);
+    // On a busy machine trials fall out, and the gate is inconclusive; without it both would be 0 or 3.
+    assert!(matches!(waited.code, Some(1 | 4)), "{:?} {}{}", waited.code, waited.out, waited.err);
+    let request = told.join().unwrap();
+    assert!(request.starts_with("POST /hook?job=7 HTTP/1.1\r\n"), "{request}");
+    let body: Value = serde_json::from_str(request.split_once("\r\n\r\n").unwrap().1).unwrap();
+    assert_eq!(
+        (text(&body, "id"), body["exit_code"].as_i64()),
+        (text(&entry, "id"), waited.code.map(i64::from))
+    );
+    assert_each_ran_once(&lab, 1);
+}
+
+#[test]
+fn a_cancelled_plan_whose_process_waits_for_the_machine_never_runs() {
+    let lab = lab_with_plan();
+    std::fs::write(lab.path("long.toml"), PLAN.replace("blocks = 2", "blocks = 40")).unwrap();
+    let mut holder = lab.command(&["run", lab.path("long.toml").to_str().unwrap()]).spawn().unwrap();
+    while lab.run(&["runs", "list", "--kind", "bakeoff", "--json"]).out.matches("running").count() == 0 {}
+    let house = House::open(&lab, &["--queue"]);
+    let entry = submit(&lab, &[]);
+    while processes(&lab, "--as").is_empty() {}
+    // Its process waits for the machine, and outlives the server.
+    house.kill();
+    let _house = House::open(&lab, &["--queue"]);
+    assert_eq!(lab.run(&["queue", "cancel", text(&entry, "id")]).code, Some(0));
+    assert_eq!(lab.run(&["queue", "wait", text(&entry, "id")]).code, Some(130));
+    assert!(processes(&lab, "--as").is_empty(), "no process is left that would begin it");
+    kill(Pid::from_raw(holder.id().cast_signed()), Signal::SIGKILL).unwrap();
+    holder.wait().unwrap();
+    let listed = lab.json(&["runs", "list", "--kind", "bakeoff"]);
+    assert_eq!(listed["runs"].as_array().unwrap().len(), 1, "{listed}");
+}
+
 #[test]
 fn a_plan_with_a_fault_is_refused_with_its_place_and_leaves_no_entry() {
     let lab = Lab::new();
@@ -228,6 +296,92 @@ fn a_list_finds_by_words_kind_and_label_and_compares_what_is_ticked() {
 }
 
 #[test]
+fn bake_offs_are_judged_tagged_and_have_a_history() {
+    let lab = lab_with_plan();
+    for _ in 0..2 {
+        lab.run(&["run", lab.path("plan.toml").to_str().unwrap()]);
+    }
+    let listed = lab.json(&["runs", "list"]);
+    let ids: Vec<&str> = listed["runs"].as_array().unwrap().iter().map(|run| text(run, "run")).collect();
+    let house = House::open(&lab, &["--queue"]);
+    let compared = house.get(&format!("/api/v1/compare?runs={}", ids.join(","))).json();
+    let own = lab.json(&["compare", ids[0], ids[1]]);
+    assert_eq!(compared["judged"]["pairs"].as_array().unwrap().len(), own["pairs"].as_array().unwrap().len());
+    assert_eq!(compared["judged"]["caveats"].as_array().unwrap().len(), 2, "{compared}");
+    let page = house.get(&format!("/compare?runs={}", ids.join(",")));
+    assert!(page.body.contains(text(&compared["judged"], "answer")), "{}", page.body);
+    assert_eq!(house.get("/api/v1/history?metric=throughput").json(), lab.json(&["history", "throughput"]));
+    let page = house.get("/history");
+    assert!(page.status == 200 && page.body.contains("<h1>History</h1>"), "{}", page.body);
+    lab.run(&["history", "-o", lab.path("history.html").to_str().unwrap()]);
+    let figures = house.get("/history/figures");
+    assert!(figures.body == std::fs::read_to_string(lab.path("history.html")).unwrap(), "byte for byte");
+    // A tag from the command line is found in the browser, and the other way round.
+    let tagged = lab.run(&["runs", "tag", ids[0], "slow", "--note", "why?"]);
+    assert!(tagged.code == Some(0) && tagged.out.ends_with("has the tags slow\n"), "{}", tagged.err);
+    let note = format!("/api/v1/runs/{}/note", ids[0]);
+    assert_eq!(
+        (&house.get(&note).json()["tags"][0], &house.get(&note).json()["note"]),
+        (&"slow".into(), &"why?".into())
+    );
+    let put = |body: &str| house.ask("PUT", &note, &[("Content-Type", "application/json")], body).status;
+    assert_eq!(
+        [put("{\"tags\":[\"a b\"]}"), put("[]"), put("{\"tags\":[\"fast\"],\"note\":\"\"}")],
+        [400, 400, 200]
+    );
+    assert_eq!(house.get("/api/v1/runs?tag=fast").json()["found"], 1);
+    assert_eq!(lab.json(&["runs", "tag", ids[0], "--remove", "fast"])["tags"], serde_json::json!([]));
+}
+
+#[test]
+fn a_load_is_shown_while_it_runs_and_the_machine_beside_it() {
+    let lab = Lab::new();
+    lab.run(&["load", "null:", "--rate", "100", "--time", "200ms"]);
+    let house = House::open(&lab, &["--instruments", "memory,nic"]);
+    let mut load = lab.command(&[
+        "load",
+        "null:",
+        "--rate",
+        "300",
+        "--time",
+        "60s",
+        "--interval",
+        "200ms",
+        "--title",
+        "seen",
+    ]);
+    let mut load = load.stdout(std::process::Stdio::null()).spawn().unwrap();
+    let metrics = loop {
+        let metrics = house.get("/metrics").body;
+        let is_seen = [
+            "bakeoff_load_done_per_second{",
+            "bakeoff_memory_available_bytes ",
+            "bakeoff_nic_bytes_per_second{",
+        ];
+        if is_seen.iter().all(|name| metrics.contains(name)) {
+            break metrics;
+        }
+        assert!(load.try_wait().unwrap().is_none(), "{metrics}");
+    };
+    assert!(metrics.contains("bakeoff_running 1\n"), "{metrics}");
+    let page = house.get("/").body;
+    assert!(
+        page.contains("seen") && page.contains("memory available") && page.contains("Ends about"),
+        "{page}"
+    );
+    kill(Pid::from_raw(load.id().cast_signed()), Signal::SIGKILL).unwrap();
+    load.wait().unwrap();
+    let metrics = house.get("/metrics").body;
+    assert!(metrics.contains("bakeoff_running 0\n") && !metrics.contains("bakeoff_load_done"), "{metrics}");
+    let children = processes_of(&house);
+    house.end();
+    assert!(
+        children.len() == 2
+            && children.iter().all(|pid| !std::path::Path::new(&format!("/proc/{pid}")).exists())
+    );
+}
+
+#[test]
 fn metrics_and_health_describe_the_queue() {
     let lab = lab_with_plan();
     let house = House::open(&lab, &["--queue"]);
@@ -288,4 +442,14 @@ fn a_server_that_is_told_to_end_leaves_its_entry_to_the_next() {
     let _next = House::open(&lab, &["--queue"]);
     assert!(matches!(lab.run(&["queue", "wait", text(&entry, "id")]).code, Some(0 | 3)));
     assert_each_ran_once(&lab, 1);
+}
+
+#[test]
+fn a_user_finds_the_way_through_the_pages_in_a_real_browser() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/check-serve");
+    let mut command = std::process::Command::new("bash");
+    let ended = command.arg(script).env("BAKEOFF", env!("CARGO_BIN_EXE_bakeoff")).output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    println!("{out}");
+    assert!(ended.status.success(), "{out}{err}");
 }

@@ -87,6 +87,7 @@ fn no_text_of_others_becomes_markup() {
     std::fs::write(lab.path("plan.toml"), PLAN.replace("two rates of nothing", &title)).unwrap();
     lab.run(&["load", "null:", "--rate", "100", "--time", "200ms", "--label", &format!("evil={EVIL}")]);
     lab.run(&["run", lab.path("plan.toml").to_str().unwrap()]);
+    lab.run(&["runs", "tag", "latest", "--note", EVIL]);
     let house = House::open(&lab, &["--queue"]);
     let plan = lab.path("plan.toml");
     let submitted = lab.json(&[
@@ -113,6 +114,8 @@ fn no_text_of_others_becomes_markup() {
         format!("/runs/{evil}"),
         format!("/compare?runs={},{}", ids[0], ids[1]),
         format!("/compare?runs={evil},{evil}"),
+        "/history".to_owned(),
+        format!("/history?metric={evil}&of={evil}&label={evil}"),
         format!("/queue/{}", submitted["id"].as_str().unwrap()),
         format!("/queue/{evil}"),
         format!("/{evil}"),
@@ -393,6 +396,12 @@ fn a_role_that_reads_runs_and_removes_nothing() {
     assert_eq!(page("/plans/new", &format!("csrf={csrf}&do=submit&plan=x")), 403);
     assert_eq!(page(&format!("/queue/{entry}/cancel"), &format!("csrf={csrf}")), 403);
     assert_eq!(page(&format!("/runs/{run}/delete"), &format!("csrf={csrf}&confirm={run}")), 403);
+    assert_eq!(page(&format!("/runs/{run}/note"), &format!("csrf={csrf}&tags=x")), 403);
+    let put = |token: &str| {
+        let headers = [("Authorization", token), json];
+        house.ask("PUT", &format!("/api/v1/runs/{run}/note"), &headers, "{\"tags\":[\"x\"]}").status
+    };
+    assert_eq!(put(&reader), 403);
     assert!(!ask(&reader, "GET", "/", "").body.contains("<button"), "its pages offer no actions");
     // The audit log has the changes that were made, each with a name.
     assert_eq!(ask(&runner, "DELETE", &format!("/api/v1/runs/{run}"), "").status, 200);
@@ -480,4 +489,83 @@ fn other_users_of_the_machine_get_no_answer() {
         _ => println!("skipped: only root can act as another user"),
     }
     assert_eq!(house.get("/api/v1/runs").status, 200, "this user does");
+}
+
+#[test]
+fn a_user_who_closes_the_connection_at_once_is_not_taken_for_root() {
+    let lab = Lab::new();
+    let house = House::open(&lab, &["--queue"]);
+    let (host, port) = house.address.rsplit_once(':').unwrap();
+    let request = format!(
+        "POST /api/v1/queue HTTP/1.1\\r\\nHost: {}\\r\\nContent-Type: application/toml\\r\\nContent-Length: {}\\r\\n\\r\\n",
+        house.address,
+        PLAN.len()
+    );
+    let plan = lab.path("plan.toml");
+    std::fs::write(&plan, PLAN).unwrap();
+    std::fs::set_permissions(&plan, std::fs::Permissions::from_mode(0o644)).unwrap();
+    // Each request is whole when its socket is closed; the kernel's table then shows uid 0 for it.
+    let script = format!(
+        "plan=$(cat; echo x); plan=${{plan%x}}; for n in $(seq 200); do exec 3<>/dev/tcp/{host}/{port}; printf '{request}%s' \"$plan\" >&3; exec 3>&-; done"
+    );
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "bash", "-c", &script]);
+    let ended = command.stdin(std::fs::File::open(&plan).unwrap()).output();
+    if !ended.is_ok_and(|ended| ended.status.success()) {
+        println!("skipped: only root can act as another user");
+        return;
+    }
+    assert_eq!(house.get("/healthz").status, 200);
+    assert_eq!(entries(&lab), 0, "no plan of another user is in the queue");
+    let audit = std::fs::read_to_string(lab.path("archive/audit.jsonl")).unwrap_or_default();
+    assert_eq!(audit, "");
+}
+
+#[test]
+fn other_users_of_the_machine_take_neither_places_nor_allowances() {
+    let lab = Lab::new();
+    lab.run(&["load", "null:", "--rate", "100", "--time", "200ms"]);
+    let tokens = token_file(&lab);
+    let house = House::open(&lab, &["--queue", "--token-file", &tokens]);
+    // One peer opens as many connections as it gets; another one is answered.
+    let taken: Vec<TcpStream> = (0..100).map(|_| TcpStream::connect(&house.address).unwrap()).collect();
+    let socket = std::os::unix::net::UnixStream::connect(lab.path("archive/serve.sock"));
+    assert!(socket.is_ok() && entries(&lab) == 0, "the socket has places of its own");
+    drop(taken);
+    // Guesses do not close a session that is open.
+    let form = ("Content-Type", "application/x-www-form-urlencoded");
+    let login = house.ask("POST", "/login", &[form], &format!("token={RUN}"));
+    let cookie = login.head.split("set-cookie: ").nth(1).unwrap().split(';').next().unwrap().to_owned();
+    let cookie = cookie.replace("__host-", "__Host-");
+    let statuses: Vec<u16> = (0..20)
+        .map(|n| {
+            house.ask("GET", "/api/v1/runs", &[("Authorization", &bearer(&format!("guess-{n}")))], "").status
+        })
+        .collect();
+    assert!(statuses.contains(&429), "{statuses:?}");
+    let with = |headers: &[(&str, &str)]| house.ask("GET", "/api/v1/runs", headers, "").status;
+    assert_eq!(with(&[("Cookie", &cookie)]), 200);
+    // A session that its owner ends is over.
+    let csrf = house.csrf(&[("Cookie", &cookie)]);
+    let ended = house.ask("POST", "/logout", &[form, ("Cookie", &cookie)], &format!("csrf={csrf}"));
+    assert!(ended.status == 303 && with(&[("Cookie", &cookie)]) == 401, "{}", ended.head);
+}
+
+#[test]
+fn a_page_of_another_site_takes_no_time_and_no_place() {
+    let lab = Lab::new();
+    lab.run(&["load", "null:", "--rate", "100", "--time", "200ms"]);
+    let house = House::open(&lab, &[]);
+    let from = |site: &str, mode: &str, path: &str| {
+        house.ask("GET", path, &[("Sec-Fetch-Site", site), ("Sec-Fetch-Mode", mode)], "").status
+    };
+    for path in ["/events", "/api/v1/events", "/hosts", "/metrics"] {
+        assert_eq!(
+            [from("cross-site", "no-cors", path), from("same-site", "cors", path)],
+            [403, 403],
+            "{path}"
+        );
+    }
+    assert_eq!(from("cross-site", "navigate", "/runs"), 200, "a reader may follow a link");
+    assert_eq!([from("same-origin", "cors", "/metrics"), from("none", "navigate", "/")], [200, 200]);
 }

@@ -314,9 +314,10 @@ impl Checker<'_> {
 
     /// Whether the number of trials is known and not too large.
     fn count(&mut self, design: &ParsedDesign, factors: &[Factor]) -> bool {
-        let cells: u128 = factors.iter().map(|f| f.values.len() as u128).product();
+        // 128 factors of two levels are more cells than this type holds.
+        let cells = factors.iter().fold(1_u128, |cells, f| cells.saturating_mul(f.values.len() as u128));
         let Some(blocks) = &design.blocks else { return cells <= u128::from(TRIALS_MAX) };
-        let trials = cells * u128::from(blocks.value);
+        let trials = cells.saturating_mul(u128::from(blocks.value));
         if trials > u128::from(TRIALS_MAX) {
             self.problem(blocks.position, ProblemKind::TooManyTrials { trials, limit: TRIALS_MAX });
         }
@@ -358,7 +359,8 @@ impl Checker<'_> {
         else {
             return;
         };
-        let cells: u32 = factors.iter().map(|f| u32::try_from(f.values.len()).unwrap_or(u32::MAX)).product();
+        let count = |f: &Factor| u32::try_from(f.values.len()).unwrap_or(u32::MAX);
+        let cells = factors.iter().fold(1_u32, |cells, f| cells.saturating_mul(count(f)));
         let each = warmup.value + measure.value + cooldown.value;
         let needed = each.saturating_mul(cells.saturating_mul(blocks.value));
         if needed > budget.value {

@@ -8,6 +8,9 @@ function follow(place) {
   // A field or an open part that has the focus keeps it: the page is replaced when the reader has left it.
   const show = () => {
     if (waiting === null) return;
+    // Text that the reader selects stays as it is until the selection is gone.
+    const selection = getSelection();
+    if (selection && !selection.isCollapsed && place.contains(selection.anchorNode)) return;
     const open = [...place.querySelectorAll("details")].map((part) => part.open);
     const active = document.activeElement;
     const focused = place.contains(active) ? [...place.querySelectorAll("a,button,summary,pre,[tabindex]")].indexOf(active) : -1;
@@ -23,6 +26,7 @@ function follow(place) {
     show();
     if (state) state.textContent = "Live";
   });
+  document.addEventListener("selectionchange", show);
   events.addEventListener("error", () => { if (state) state.textContent = "Not connected; trying again."; });
 }
 

@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
 use crate::app::ChangeError;
+use crate::printer::PrintError;
 
 /// Policy of our pages: everything from this server, and no script or style within a page.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; \
@@ -124,6 +125,14 @@ pub(crate) fn refused(format: Format, why: &ChangeError) -> Response {
         ChangeError::Queue(QueueError::Database { .. }) => StatusCode::INTERNAL_SERVER_ERROR,
     };
     error(format, status, &why.to_string())
+}
+
+/// The answer to something that cannot be printed.
+pub(crate) fn unprinted(format: Format, why: &PrintError) -> Response {
+    match why {
+        PrintError::Archive(why) => of_archive(format, why),
+        PrintError::Unfit { why } => error(format, StatusCode::UNPROCESSABLE_ENTITY, why),
+    }
 }
 
 /// The answer to an error of the archive. Its paths are those of this server: they are left out.

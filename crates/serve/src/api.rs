@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use archive::ArchiveError;
+use archive::{ArchiveError, Note};
 use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, RawQuery, Request, State};
@@ -13,15 +13,19 @@ use axum::response::Response;
 use record::run::RunId;
 use serde_json::{Value, json};
 
-use crate::answer::{Format, Refusal, answer, document, error, of_archive, refused};
+use crate::answer::{Format, Refusal, answer, document, error, of_archive, refused, unprinted};
 use crate::app::{App, ChangeError};
 use crate::compare::{machines, machines_document};
 use crate::guard::{Fields, body, has_type, may_run};
 use crate::identity::{Identity, Peer, Role};
-use crate::pages::{HOW_MANY, action_of, alone, aside, compared, find, wanted};
+use crate::pages::{HOW_MANY, action_of, alone, aside, compared, find, history_wanted, wanted};
+use crate::printer::PrintError;
 use crate::queue::{Fault, Terms, check, problems, submission};
-use crate::view;
-use crate::view_page::Shown;
+use crate::view::{self, Expected};
+use crate::view_now::Shown;
+
+/// Time in which a reader of a stream must take a part.
+const UNREAD_TIME: Duration = Duration::from_mins(1);
 
 type Answer = Result<Response, Refusal>;
 type Shared = State<Arc<App>>;
@@ -30,18 +34,21 @@ type Shared = State<Arc<App>>;
 const RUNS_DEFAULT: usize = 100;
 /// Most runs in one document.
 const RUNS_MAX: usize = 1_000;
-/// Silence after which a stream of events sends a comment, so that a connection that is gone is noticed.
-const HEARTBEAT: Duration = Duration::from_secs(15);
+/// Equal states after which a stream of events sends a comment, so that a connection that is gone is
+/// noticed: 15 s.
+const SAME_MAX: u32 = 30;
 
-/// `GET /api/v1/queue`.
+/// `GET /api/v1/queue`: open entries, and those that ended last.
 pub(crate) async fn queue(State(app): Shared) -> Response {
     aside(&app, |app| {
         let now = app.monitor.look();
         let entries = now.entries.iter().zip(&now.expected).map(|(entry, at)| view::entry(entry, *at));
-        document(
-            StatusCode::OK,
-            &json!({"schema": "bakeoff.queue/1", "entries": entries.collect::<Vec<_>>()}),
-        )
+        let document_of = json!({
+            "schema": "bakeoff.queue/1",
+            "entries": entries.collect::<Vec<_>>(),
+            "not_listed": now.not_listed(),
+        });
+        document(StatusCode::OK, &document_of)
     })
     .await
 }
@@ -50,9 +57,9 @@ pub(crate) async fn queue(State(app): Shared) -> Response {
 pub(crate) async fn entry(State(app): Shared, Path(id): Path<String>) -> Response {
     let read = move |app: &App| -> Result<Response, ChangeError> {
         let entry = app.queue()?.find(&id)?;
-        let now = app.monitor.look();
-        let place = now.entries.iter().position(|other| other.id == entry.id);
-        let mut value = view::entry(&entry, place.and_then(|place| now.expected[place]));
+        let expected =
+            if entry.state.is_end() { Expected::default() } else { app.monitor.look().expected_of(entry.id) };
+        let mut value = view::entry(&entry, expected);
         value["schema"] = json!("bakeoff.queue-entry/1");
         // A bake-off that has begun has a state, which is not that of the entry.
         let state = entry.run.and_then(|run| app.archive.header(run).ok()).map(|header| header.state.word());
@@ -101,7 +108,7 @@ pub(crate) async fn submit(
     let done = move |app: &App| match submission(&plan, &terms, &who.name) {
         Err(faults) => wrong_plan(&faults),
         Ok(new) => match app.submit(&new, &who, &peer.key()) {
-            Ok(entry) => document(StatusCode::CREATED, &view::entry(&entry, None)),
+            Ok(entry) => document(StatusCode::CREATED, &view::entry(&entry, Expected::default())),
             Err(why) => refused(Format::Document, &why),
         },
     };
@@ -194,7 +201,7 @@ pub(crate) async fn act(
         }
     };
     Ok(match aside(&app, change).await {
-        Ok(Some(entry)) => document(StatusCode::OK, &view::entry(&entry, None)),
+        Ok(Some(entry)) => document(StatusCode::OK, &view::entry(&entry, Expected::default())),
         Ok(None) => {
             return Err(bad_request("expected pause, resume, cancel, or prioritize with {\"priority\": N}"));
         }
@@ -223,9 +230,10 @@ pub(crate) async fn runs(State(app): Shared, RawQuery(query): RawQuery) -> Respo
 
 /// `GET /api/v1/runs/ID`.
 pub(crate) async fn run(State(app): Shared, Path(id): Path<String>) -> Response {
-    let read = move |app: &App| crate::render::document(&app.archive, find(app, &id)?);
+    let read =
+        move |app: &App| -> Result<Value, PrintError> { app.printer.document(&app.archive, find(app, &id)?) };
     let found = alone(&app, read).await;
-    found.map_or_else(|why| of_archive(Format::Document, &why), |value| document(StatusCode::OK, &value))
+    found.map_or_else(|why| unprinted(Format::Document, &why), |value| document(StatusCode::OK, &value))
 }
 
 /// `DELETE /api/v1/runs/ID`; the id is written out in full.
@@ -251,10 +259,69 @@ pub(crate) async fn compare(State(app): Shared, RawQuery(query): RawQuery) -> Re
     let fields = Fields::of(query.unwrap_or_default().as_bytes());
     aside(&app, move |app| match compared(app, &fields) {
         Ok(compared) => document(StatusCode::OK, &compared.document()),
-        Err(Some(why)) => of_archive(Format::Document, &why),
+        Err(Some(why)) => unprinted(Format::Document, &why),
         Err(None) => error(Format::Document, StatusCode::BAD_REQUEST, HOW_MANY),
     })
     .await
+}
+
+/// `GET /api/v1/runs/ID/note`.
+pub(crate) async fn note(State(app): Shared, Path(id): Path<String>) -> Response {
+    let read = move |app: &App| -> Result<Value, ArchiveError> {
+        let id = find(app, &id)?;
+        app.archive.header(id)?;
+        Ok(note_document(id, &app.archive.note(id)?))
+    };
+    let found = aside(&app, read).await;
+    found.map_or_else(|why| of_archive(Format::Document, &why), |value| document(StatusCode::OK, &value))
+}
+
+fn note_document(id: RunId, note: &Note) -> Value {
+    json!({"schema": "bakeoff.note/1", "run": id.to_string(), "tags": note.tags, "note": note.text})
+}
+
+/// `PUT /api/v1/runs/ID/note`: a document `{"tags", "note"}` in place of the last one.
+pub(crate) async fn set_note(
+    State(app): Shared,
+    Extension(who): Extension<Identity>,
+    Extension(peer): Extension<Peer>,
+    Path(id): Path<String>,
+    request: Request,
+) -> Answer {
+    may_run(&app, &who, Format::Document)?;
+    if !has_type(request.headers(), &["application/json"]) {
+        let text = "expected application/json";
+        return Err(error(Format::Document, StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into());
+    }
+    let bytes = body(request.into_body(), Format::Document).await?;
+    let value: Value = serde_json::from_slice(&bytes).map_err(|e| bad_request(&format!("not JSON: {e}")))?;
+    let tags: Option<Vec<String>> = match &value["tags"] {
+        Value::Null => Some(Vec::new()),
+        Value::Array(tags) => tags.iter().map(|tag| tag.as_str().map(str::to_owned)).collect(),
+        _ => None,
+    };
+    let text = if value["note"].is_null() { Some("") } else { value["note"].as_str() };
+    let (Some(tags), Some(text), true) = (tags, text, value.is_object()) else {
+        return Err(bad_request("expected {\"tags\": [\"...\"], \"note\": \"...\"}"));
+    };
+    let note = Note::new(tags, text).map_err(|why| bad_request(&why.to_string()))?;
+    let stored = aside(&app, move |app| -> Result<Value, ChangeError> {
+        let id = find(app, &id)?;
+        app.set_note(id, &note, &who, &peer.key())?;
+        Ok(note_document(id, &note))
+    });
+    Ok(stored
+        .await
+        .map_or_else(|why| refused(Format::Document, &why), |value| document(StatusCode::OK, &value)))
+}
+
+/// `GET /api/v1/history`.
+pub(crate) async fn history(State(app): Shared, RawQuery(query): RawQuery) -> Response {
+    let wanted = history_wanted(&Fields::of(query.unwrap_or_default().as_bytes()));
+    match alone(&app, move |app| app.history(&wanted)).await {
+        Ok(found) => document(StatusCode::OK, &found.document),
+        Err(why) => unprinted(Format::Document, &why),
+    }
 }
 
 /// `GET /api/v1/hosts`.
@@ -276,7 +343,8 @@ pub(crate) async fn page_events(State(app): Shared, Extension(who): Extension<Id
     stream(&app, move |shown| json!({"html": shown.html(may_run, &csrf)}).to_string())
 }
 
-/// A stream of states. A slow reader gets the latest one, not all.
+/// A stream of states. A slow reader gets the latest one, not all; one that is the same as the last is left
+/// out.
 fn stream(app: &Arc<App>, form: impl Fn(&Shown) -> String + Send + Sync + 'static) -> Answer {
     let Ok(place) = app.viewers.clone().try_acquire_owned() else {
         return Err(error(Format::Document, StatusCode::TOO_MANY_REQUESTS, "too many viewers").into());
@@ -285,13 +353,21 @@ fn stream(app: &Arc<App>, form: impl Fn(&Shown) -> String + Send + Sync + 'stati
     let (sender, receiver) = tokio::sync::mpsc::channel::<Bytes>(1);
     tokio::spawn(async move {
         let _place = place;
+        let (mut last, mut same) = (String::new(), 0);
         loop {
-            let text = match tokio::time::timeout(HEARTBEAT, now.changed()).await {
-                Ok(Ok(())) => format!("event: now\ndata: {}\n\n", form(&now.borrow_and_update().clone())),
-                Ok(Err(_)) => return,
-                Err(_) => ":\n\n".to_owned(),
+            let Ok(()) = now.changed().await else { return };
+            let state = form(&now.borrow_and_update().clone());
+            let text: Bytes = if state != last {
+                format!("event: now\ndata: {state}\n\n").into()
+            } else if same >= SAME_MAX {
+                ":\n\n".into()
+            } else {
+                same += 1;
+                continue;
             };
-            if sender.send(text.into()).await.is_err() {
+            (last, same) = (state, 0);
+            // A reader that takes nothing for that long has gone.
+            if !matches!(tokio::time::timeout(UNREAD_TIME, sender.send(text)).await, Ok(Ok(()))) {
                 return;
             }
         }

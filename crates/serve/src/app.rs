@@ -1,24 +1,34 @@
 //! State that all requests share.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use archive::{Action, Archive, ArchiveError, Entry, Queue, QueueError, Submission};
+use archive::{Action, Archive, ArchiveError, Entry, Note, Queue, QueueError, Submission};
 use record::clock::WallAnchor;
 use record::run::RunId;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, watch};
 
 use crate::identity::{Access, Identity};
+use crate::instruments::Instruments;
 use crate::limits::{CHANGES, Limiter, REQUESTS, WRONG_TOKENS};
-use crate::listing::Listing;
+use crate::listing::{Listing, Snapshot};
 use crate::monitor::Monitor;
+use crate::printer::{Histories, HistoryWanted, PrintError, Printer};
 use crate::render::Cache;
+use crate::settings::Settings;
 use crate::view;
-use crate::view_page::Shown;
+use crate::view_now::Shown;
 use crate::worker::Bell;
 
 /// Viewers of the monitor at a time.
 pub(crate) const VIEWERS_MAX: usize = 64;
+
+/// Histories in memory.
+const HISTORIES_MAX: usize = 8;
+
+/// A history, with its selection and the list of runs that it was read for.
+type Asked = (HistoryWanted, Arc<Snapshot>, Arc<Histories>);
 
 /// State that all requests share.
 pub(crate) struct App {
@@ -36,6 +46,9 @@ pub(crate) struct App {
     pub(crate) rendering: Semaphore,
     pub(crate) viewers: Arc<Semaphore>,
     pub(crate) pages: Cache,
+    pub(crate) printer: Arc<dyn Printer>,
+    /// Histories that were asked for last.
+    pub(crate) histories: Mutex<VecDeque<Asked>>,
     /// Hosts that a request may name; empty for any.
     pub(crate) hosts: Vec<String>,
     pub(crate) is_tls: bool,
@@ -55,12 +68,14 @@ pub(crate) enum ChangeError {
 
 impl App {
     pub(crate) fn new(
-        archive: Archive,
+        settings: &Settings,
         queue: Option<Arc<Mutex<Queue>>>,
         access: Access,
+        instruments: Arc<Instruments>,
         trouble: Arc<Mutex<Option<String>>>,
     ) -> Result<Self, ArchiveError> {
-        let monitor = Monitor::new(archive.clone(), queue.clone(), trouble);
+        let archive = settings.archive.clone();
+        let monitor = Monitor::new(archive.clone(), queue.clone(), instruments, trouble);
         Ok(Self {
             listing: Listing::new(archive.clone())?,
             archive,
@@ -74,7 +89,9 @@ impl App {
             now: watch::Sender::new(Arc::default()),
             rendering: Semaphore::new(1),
             viewers: Arc::new(Semaphore::new(VIEWERS_MAX)),
-            pages: Cache::default(),
+            pages: Cache::new(settings.printer.clone()),
+            printer: settings.printer.clone(),
+            histories: Mutex::default(),
             hosts: Vec::new(),
             is_tls: false,
         })
@@ -136,6 +153,36 @@ impl App {
         self.pages.forget(id);
         self.listing.refresh();
         Ok(())
+    }
+
+    /// Stores tags and a note of a run.
+    pub(crate) fn set_note(
+        &self,
+        id: RunId,
+        note: &Note,
+        who: &Identity,
+        from: &str,
+    ) -> Result<(), ChangeError> {
+        let what = json!({"run": id.to_string(), "tags": note.tags, "note": note.text});
+        self.queue()?.audit(&audited("note", &what, who, from))?;
+        self.archive.set_note(id, note)?;
+        self.listing.refresh();
+        Ok(())
+    }
+
+    /// Metrics over the newest runs, from memory if nothing has changed.
+    pub(crate) fn history(&self, wanted: &HistoryWanted) -> Result<Arc<Histories>, PrintError> {
+        let snapshot = self.listing.snapshot();
+        let lock = || self.histories.lock().expect("no thread panics with this lock");
+        let known = |(of, at, _): &&Asked| of == wanted && Arc::ptr_eq(at, &snapshot);
+        if let Some((.., found)) = lock().iter().find(known) {
+            return Ok(found.clone());
+        }
+        let found = Arc::new(self.printer.history(&self.archive, wanted)?);
+        let mut histories = lock();
+        histories.push_front((wanted.clone(), snapshot, found.clone()));
+        histories.truncate(HISTORIES_MAX);
+        Ok(found)
     }
 
     /// Wakes the worker and the viewers.

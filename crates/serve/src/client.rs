@@ -1,10 +1,8 @@
 //! Requests to a server: what `bakeoff queue` sends.
 
-use std::fmt;
 use std::io;
-use std::net::IpAddr;
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::time::Duration;
 
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
@@ -20,86 +18,13 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 
 use crate::error::ServeError;
-use crate::listen::SOCKET;
+use crate::place::{Server, host_of, with_port};
 use crate::tls;
 
 /// Time for a request and its answer.
 const TIME: Duration = Duration::from_mins(1);
 /// Largest answer, in bytes.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
-
-/// Place of a server.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Server {
-    /// A socket of this machine.
-    Unix(PathBuf),
-    /// An address of this machine, without encryption.
-    Http {
-        /// Host and port.
-        authority: String,
-    },
-    /// A host, over TLS.
-    Https {
-        /// Host and port.
-        authority: String,
-    },
-}
-
-impl Server {
-    /// The server of the archive in `folder`.
-    pub fn of_archive(folder: &Path) -> Self {
-        Self::Unix(folder.join(SOCKET))
-    }
-}
-
-impl fmt::Display for Server {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unix(path) => write!(f, "unix:{}", path.display()),
-            Self::Http { authority } => write!(f, "http://{authority}"),
-            Self::Https { authority } => write!(f, "https://{authority}"),
-        }
-    }
-}
-
-impl FromStr for Server {
-    type Err = ServeError;
-
-    fn from_str(text: &str) -> Result<Self, ServeError> {
-        let wrong = || ServeError::NoServer { text: text.to_owned() };
-        if let Some(path) = text.strip_prefix("unix:").filter(|path| !path.is_empty()) {
-            return Ok(Self::Unix(path.into()));
-        }
-        let (scheme, rest) = text.split_once("://").ok_or_else(wrong)?;
-        let authority = rest.trim_end_matches('/');
-        if authority.is_empty() || authority.contains(['/', '@', '?', '#', ' ']) {
-            return Err(wrong());
-        }
-        match scheme {
-            "https" => Ok(Self::Https { authority: authority.to_owned() }),
-            // A token must not cross a network in plain text.
-            "http" if is_loopback(host_of(authority)) => Ok(Self::Http { authority: authority.to_owned() }),
-            _ => Err(wrong()),
-        }
-    }
-}
-
-fn is_loopback(host: &str) -> bool {
-    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
-}
-
-/// Host of an authority, without its port and brackets.
-fn host_of(authority: &str) -> &str {
-    if let Some(rest) = authority.strip_prefix('[') {
-        return rest.split(']').next().unwrap_or(rest);
-    }
-    authority.rsplit_once(':').map_or(authority, |(host, _)| host)
-}
-
-fn with_port(authority: &str, port: u16) -> String {
-    let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-    if has_port { authority.to_owned() } else { format!("{authority}:{port}") }
-}
 
 /// A client of a server.
 #[derive(Debug)]
@@ -167,6 +92,11 @@ impl Client {
         self.send("POST", &format!("/api/v1/queue/{}/{action}", segment(id)), Some(&json!({})))
     }
 
+    /// Sends a document.
+    pub(crate) fn post(&self, path: &str, document: &Value) -> Result<Value, ServeError> {
+        self.send("POST", path, Some(document))
+    }
+
     fn send(&self, method: &str, path: &str, document: Option<&Value>) -> Result<Value, ServeError> {
         let unreachable =
             |source: io::Error| ServeError::Unreachable { server: self.server.to_string(), source };
@@ -192,7 +122,7 @@ impl Client {
         };
         let exchange = async {
             match &self.server {
-                Server::Unix(path) => ask(UnixStream::connect(path).await?, request).await,
+                Server::Unix(path) => ask(local(path).await?, request).await,
                 Server::Http { authority } => {
                     ask(TcpStream::connect(with_port(authority, 80)).await?, request).await
                 }
@@ -221,6 +151,17 @@ impl Client {
     }
 }
 
+/// Connects to a socket of this machine. Its name may have 107 bytes at most; through its folder's
+/// descriptor a longer path is short.
+async fn local(path: &Path) -> io::Result<UnixStream> {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+        return UnixStream::connect(path).await;
+    };
+    let folder = std::fs::File::open(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })?;
+    let short = Path::new("/proc/self/fd").join(folder.as_fd().as_raw_fd().to_string()).join(name);
+    UnixStream::connect(short).await
+}
+
 async fn ask(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     request: Request<Full<Bytes>>,
@@ -244,39 +185,6 @@ fn segment(id: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_server_is_a_socket_or_an_address_and_plain_text_stays_on_this_machine() {
-        let read = |text: &str| text.parse::<Server>().ok().map(|server| server.to_string());
-        for good in
-            ["unix:/a/serve.sock", "http://127.0.0.1:8420", "http://[::1]:8420", "https://lab.example:8420"]
-        {
-            assert_eq!(read(good).as_deref(), Some(good));
-        }
-        assert_eq!(read("http://localhost:8420/").as_deref(), Some("http://localhost:8420"));
-        for wrong in [
-            "",
-            "unix:",
-            "lab:8420",
-            "http://lab.example:8420",
-            "http://127.0.0.1@evil.example",
-            "ftp://localhost",
-            "https://lab/x",
-            "http://127.0.0.1.evil.example:80",
-        ] {
-            assert_eq!(read(wrong), None, "{wrong}");
-        }
-    }
-
-    #[test]
-    fn an_address_without_a_port_gets_the_usual_one() {
-        assert_eq!(with_port("lab.example", 443), "lab.example:443");
-        assert_eq!(with_port("lab.example:8420", 443), "lab.example:8420");
-        assert_eq!(
-            (host_of("[::1]:8420"), host_of("lab.example:1"), host_of("lab")),
-            ("::1", "lab.example", "lab")
-        );
-    }
 
     #[test]
     fn an_id_cannot_leave_its_place_in_the_path() {

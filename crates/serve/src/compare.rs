@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use archive::{Archive, ArchiveError};
 use record::environment::Environment;
-use record::run::{RunHeader, RunId};
+use record::run::{RunHeader, RunId, RunKind};
 use serde_json::{Value, json};
 
 use crate::listing::Snapshot;
+use crate::printer::{PrintError, Printer};
 use crate::render;
-use crate::view_page::{Column, ComparePage, HostView, duration};
+use crate::view::duration;
+use crate::view_page::{Column, ComparePage, HostView, Judged};
 
 /// Runs of a comparison.
 pub(crate) const RUNS_MIN: usize = 2;
@@ -47,14 +49,20 @@ pub(crate) struct Compared {
     headers: Vec<RunHeader>,
     documents: Vec<Value>,
     machines: Vec<Environment>,
+    /// The judgement of bake-offs against the first one, or the reason that it is missing; `None` for other
+    /// runs, which one measurement cannot tell apart.
+    judged: Option<Result<Value, String>>,
 }
 
 impl Compared {
     /// Reads the runs.
-    pub(crate) fn read(archive: &Archive, ids: &[RunId]) -> Result<Self, ArchiveError> {
+    pub(crate) fn read(printer: &dyn Printer, archive: &Archive, ids: &[RunId]) -> Result<Self, PrintError> {
+        let headers: Vec<RunHeader> = ids.iter().map(|id| archive.header(*id)).collect::<Result<_, _>>()?;
+        let are_bakeoffs = headers.iter().all(|header| header.kind == RunKind::Bakeoff);
         Ok(Self {
-            headers: ids.iter().map(|id| archive.header(*id)).collect::<Result<_, _>>()?,
-            documents: ids.iter().map(|id| render::brief(archive, *id)).collect::<Result<_, _>>()?,
+            judged: are_bakeoffs.then(|| printer.compare(archive, ids).map_err(|why| why.to_string())),
+            headers,
+            documents: ids.iter().map(|id| render::brief(printer, archive, *id)).collect::<Result<_, _>>()?,
             machines: ids
                 .iter()
                 .map(|id| {
@@ -87,7 +95,21 @@ impl Compared {
         let differing = self.differing();
         let facts: serde_json::Map<String, Value> =
             differing.into_iter().map(|(name, values)| (name, json!(values))).collect();
-        json!({"schema": "bakeoff.side-by-side/1", "runs": runs.collect::<Vec<_>>(), "differing_facts": facts})
+        let mut document = json!({
+            "schema": "bakeoff.side-by-side/1",
+            "runs": runs.collect::<Vec<_>>(),
+            "differing_facts": facts,
+            "judged": self.judged.as_ref().and_then(|judged| judged.as_ref().ok()),
+        });
+        let why = match &self.judged {
+            None => Some("single runs: only bake-offs are judged"),
+            Some(Err(why)) => Some(why.as_str()),
+            Some(Ok(_)) => None,
+        };
+        if let Some(why) = why {
+            document["missing"] = json!({"judged": why});
+        }
+        document
     }
 
     pub(crate) fn page(&self) -> ComparePage {
@@ -118,6 +140,10 @@ impl Compared {
         ComparePage {
             here: "/runs",
             columns: columns.collect(),
+            judged: self.judged.as_ref().map(|judged| match judged {
+                Ok(document) => Judged::of(document),
+                Err(why) => Judged { answer: format!("No judgement: {why}"), ..Judged::default() },
+            }),
             rows,
             verdicts: verdicts
                 .map(|(header, document)| (header.title.clone(), verdicts_of(document)))

@@ -61,6 +61,14 @@ pub enum ServeError {
         /// The name.
         text: String,
     },
+    /// The address of a webhook cannot be read.
+    #[error(
+        "`{text}` is not the address of a webhook: write https://HOST/PATH or http://127.0.0.1:PORT/PATH"
+    )]
+    NoUrl {
+        /// The address.
+        text: String,
+    },
     /// The server cannot be reached.
     #[error("cannot reach {server}: start `bakeoff serve --queue`, or name another with --server")]
     Unreachable {
@@ -83,7 +91,11 @@ impl ServeError {
     /// Whether the command line or its input is wrong, rather than this machine.
     pub fn is_usage(&self) -> bool {
         match self {
-            Self::Open { .. } | Self::Credential { .. } | Self::Tls { .. } | Self::NoServer { .. } => true,
+            Self::Open { .. }
+            | Self::Credential { .. }
+            | Self::Tls { .. }
+            | Self::NoServer { .. }
+            | Self::NoUrl { .. } => true,
             Self::Refused { status, .. } => (400..500).contains(status),
             _ => false,
         }

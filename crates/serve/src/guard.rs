@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderName, ORIGIN};
+use axum::http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderName, ORIGIN};
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::Response;
@@ -23,6 +23,7 @@ const URI_BYTES_MAX: usize = 4_096;
 const BODY_TIME: Duration = Duration::from_secs(10);
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
 /// Passes a request on, or answers it with the reason.
 pub(crate) async fn guard(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
@@ -35,6 +36,9 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, mut request: Request, nex
     }
     if !is_known_host(&app, &peer, request.headers()) {
         return no(StatusCode::MISDIRECTED_REQUEST, "this server has another name: see --name");
+    }
+    if is_foreign(request.method(), request.headers()) {
+        return no(StatusCode::FORBIDDEN, "the request comes from a page of another site");
     }
     if !app.requests.take(&peer.key(), now_ns) {
         return no(StatusCode::TOO_MANY_REQUESTS, "too many requests");
@@ -82,7 +86,8 @@ fn identify(
     headers: &HeaderMap,
     now_ns: u64,
 ) -> Result<Identity, (StatusCode, &'static str)> {
-    if !app.wrong_tokens.has(&peer.key(), now_ns) {
+    // A session that is open is not closed by the guesses of others behind the same address.
+    if headers.contains_key(AUTHORIZATION) && !app.wrong_tokens.has(&peer.key(), now_ns) {
         return Err((StatusCode::TOO_MANY_REQUESTS, "too many wrong tokens"));
     }
     app.access.identify(peer, headers).map_err(|unknown| match unknown {
@@ -106,6 +111,16 @@ fn is_known_host(app: &App, peer: &Peer, headers: &HeaderMap) -> bool {
     }
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     app.hosts.iter().any(|known| known.eq_ignore_ascii_case(host))
+}
+
+/// Whether a page of another site sends the request, other than a link that a reader follows. Such a page
+/// could not read the answer, but each one costs CPU time beside a measurement, and a stream takes a
+/// viewer's place.
+fn is_foreign(method: &Method, headers: &HeaderMap) -> bool {
+    let is =
+        |name: &HeaderName, words: &[&str]| headers.get(name).is_some_and(|v| words.iter().any(|w| v == w));
+    is(&FETCH_SITE, &["cross-site", "same-site"])
+        && !(method == Method::GET && is(&FETCH_MODE, &["navigate"]))
 }
 
 /// Whether a change comes from our own page, or from a program.
@@ -153,7 +168,7 @@ pub(crate) async fn form(app: &App, request: Request) -> Result<Fields, Refusal>
     }
     let bytes = body(request.into_body(), Format::Page).await?;
     let fields = Fields::of(&bytes);
-    if fields.get("csrf") == Some(app.access.csrf.as_str()) {
+    if app.access.is_own_form(fields.get("csrf")) {
         return Ok(fields);
     }
     let text = "the form is not ours, or the server was started again since: reload the page";

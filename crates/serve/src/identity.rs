@@ -60,10 +60,12 @@ pub(crate) enum Peer {
 }
 
 impl Peer {
-    /// Key for limits.
+    /// Key for limits, and name in the audit log. Users of this machine have one address and limits of their
+    /// own.
     pub(crate) fn key(&self) -> String {
         match self {
             Self::Local { uid } => format!("user {uid}"),
+            Self::Tcp { address, uid: Some(uid), .. } => format!("{} user {uid}", address.ip()),
             Self::Tcp { address, .. } => address.ip().to_string(),
         }
     }
@@ -141,13 +143,22 @@ impl Access {
             let given = value.to_str().ok().and_then(|text| text.strip_prefix("Bearer "));
             return given.and_then(|given| holder(tokens, given)).ok_or(Unknown::WrongToken);
         }
-        let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-        let mut pairs =
-            cookies.flat_map(|text| text.split(';')).filter_map(|pair| pair.trim().split_once('='));
-        let session = pairs.find(|(name, _)| *name == SESSION_COOKIE).ok_or(Unknown::NoToken)?.1;
+        let session = session_in(headers).ok_or(Unknown::NoToken)?;
         let sessions = self.sessions.lock().expect(LOCK);
         let found = sessions.get(&digest(session)).filter(|(_, until)| *until > Monotonic.now_ns());
         found.map(|(identity, _)| identity.clone()).ok_or(Unknown::NoToken)
+    }
+
+    /// Ends the session of a request, if it has one.
+    pub(crate) fn log_out(&self, headers: &HeaderMap) {
+        if let Some(session) = session_in(headers) {
+            self.sessions.lock().expect(LOCK).remove(&digest(session));
+        }
+    }
+
+    /// Whether a form holds the value of our pages. Checksums are compared, as for tokens.
+    pub(crate) fn is_own_form(&self, value: Option<&str>) -> bool {
+        value.is_some_and(|value| digest(value) == digest(&self.csrf))
     }
 
     /// Begins a session for the holder of a token; returns its secret.
@@ -157,7 +168,10 @@ impl Access {
         let mut sessions = self.sessions.lock().expect(LOCK);
         sessions.retain(|_, (_, until)| *until > now_ns);
         if sessions.len() >= SESSIONS_MAX {
-            sessions.clear();
+            let oldest = sessions.iter().min_by_key(|(_, (_, until))| *until).map(|(name, _)| name.clone());
+            if let Some(oldest) = oldest {
+                sessions.remove(&oldest);
+            }
         }
         sessions.insert(digest(&session), (identity, now_ns + SESSION_NS));
         Some(session)
@@ -165,6 +179,13 @@ impl Access {
 }
 
 const LOCK: &str = "no thread panics with this lock";
+
+/// Secret of the session in a request's cookies.
+fn session_in(headers: &HeaderMap) -> Option<&str> {
+    let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let mut pairs = cookies.flat_map(|text| text.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(name, _)| *name == SESSION_COOKIE).map(|(_, session)| session)
+}
 
 /// Identity of a user of this machine; `None` if it is neither this process's user nor root.
 fn local(uid: u32) -> Option<Identity> {
@@ -239,22 +260,37 @@ fn tokens(text: &str) -> Result<Vec<Token>, String> {
 
 /// User of the process of this machine at the other end of a loopback connection; `None` if unknown.
 ///
+/// The kernel prints uid 0 and inode 0 for a socket that no process has open any more, so a connection that
+/// its user closed at once would look like one of root. Only an established connection with an inode
+/// counts. The kernel reads state, uid and inode one after the other: a second look finds a socket that was
+/// closed in between.
+///
 /// # Source
 ///
-/// `proc_net_tcp.rst` of the kernel: local address, remote address, and uid in the eighth field.
+/// `get_tcp4_sock` in `net/ipv4/tcp_ipv4.c`; `proc_net_tcp.rst` of the kernel.
 pub(crate) fn uid_of(peer: SocketAddr, own: SocketAddr) -> Option<u32> {
-    let table =
-        std::fs::read_to_string(if peer.is_ipv4() { "/proc/net/tcp" } else { "/proc/net/tcp6" }).ok()?;
-    uid_in(&table, peer, own)
+    let path = if peer.is_ipv4() { "/proc/net/tcp" } else { "/proc/net/tcp6" };
+    let look = || owner_in(&std::fs::read_to_string(path).ok()?, peer, own);
+    let first = look()?;
+    (look()? == first).then_some(first.uid)
 }
 
-fn uid_in(table: &str, peer: SocketAddr, own: SocketAddr) -> Option<u32> {
+/// Owner of an established socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Owner {
+    uid: u32,
+    inode: u64,
+}
+
+/// State of an established connection in the table.
+const ESTABLISHED: &str = "01";
+
+fn owner_in(table: &str, peer: SocketAddr, own: SocketAddr) -> Option<Owner> {
     let (peer, own) = (in_table(peer), in_table(own));
-    table.lines().skip(1).find_map(|line| {
-        let mut words = line.split_whitespace();
-        let is_it = words.nth(1)? == peer && words.next()? == own;
-        is_it.then(|| words.nth(4)?.parse().ok()).flatten()
-    })
+    let line = table.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let found = line.into_iter().find(|words| words.len() > 9 && words[1] == peer && words[2] == own)?;
+    let inode: u64 = found[9].parse().ok()?;
+    (found[3] == ESTABLISHED && inode != 0).then_some(Owner { uid: found[7].parse().ok()?, inode })
 }
 
 /// An address as the kernel prints it: words in the order of this machine's bytes.
@@ -350,11 +386,33 @@ mod tests {
                      1: 0100007F:20E4 0100007F:B1A2 01 00000000:00000000 00:00000000 00000000     5        0 2 1 0 20\n   \
                      2: 0100007F:B1A2 0100007F:20E4 01 00000000:00000000 00:00000000 00000000  1000        0 3 1 0 20\n";
         let (peer, own) = ("127.0.0.1:45474".parse().unwrap(), "127.0.0.1:8420".parse().unwrap());
-        assert_eq!(uid_in(table, peer, own), Some(1000), "the other end, not ours");
-        assert_eq!(uid_in(table, "127.0.0.1:45475".parse().unwrap(), own), None);
+        let uid_in = |table: &str, peer| owner_in(table, peer, own).map(|owner| owner.uid);
+        assert_eq!(uid_in(table, peer), Some(1000), "the other end, not ours");
+        assert_eq!(uid_in(table, "127.0.0.1:45475".parse().unwrap()), None);
+        // Closed by its user: the kernel names no inode, and uid 0, which is root's.
+        let closed = "02 00000000:00000000 00:00000000 00000000     0        0 0";
+        for state in ["01", "04", "05", "06"] {
+            let closed = table.replace(
+                "01 00000000:00000000 00:00000000 00000000  1000        0 3",
+                &closed.replacen("02", state, 1),
+            );
+            assert_eq!(uid_in(&closed, peer), None, "{state}");
+        }
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let found = uid_of(client.local_addr().unwrap(), client.peer_addr().unwrap());
         assert_eq!(found, Some(geteuid().as_raw()));
+    }
+
+    #[test]
+    fn a_connection_that_its_user_closed_at_once_belongs_to_nobody() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (peer, own) = (client.local_addr().unwrap(), client.peer_addr().unwrap());
+        std::io::Write::write_all(&mut client, b"POST /api/v1/queue HTTP/1.1\r\n").unwrap();
+        drop(client);
+        let (_stream, found) = listener.accept().unwrap();
+        assert_eq!(found, peer);
+        assert_eq!(uid_of(peer, own), None, "the kernel's table has uid 0 for it");
     }
 }

@@ -1,10 +1,11 @@
 //! Connections: their number, their time limits, and the identity of their other end.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::Router;
@@ -14,24 +15,27 @@ use hyper::service::Service as _;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 
 use crate::error::ServeError;
 use crate::identity::{Peer, uid_of};
+use crate::place::SOCKET;
 use crate::tls::fingerprint;
 
 /// Connections at a time.
 const CONNECTIONS_MAX: usize = 256;
+/// Connections of one peer at a time.
+const OF_PEER_MAX: usize = 80;
+/// Time after which the kernel gives up a connection if its other end reads nothing.
+const UNREAD_TIME_MS: u32 = 60_000;
 /// Time for a TLS handshake, and for the head of a request.
 const HEAD_TIME: Duration = Duration::from_secs(10);
 /// Largest head of a request, in bytes.
 const HEAD_BYTES_MAX: usize = 32 << 10;
 /// Pause after the system refused a connection, for example for want of descriptors.
 const AFTER_ERROR: Duration = Duration::from_millis(200);
-/// Name of the socket in the archive.
-pub(crate) const SOCKET: &str = "serve.sock";
 
 /// Listens on TCP.
 pub(crate) async fn tcp(address: SocketAddr) -> Result<TcpListener, ServeError> {
@@ -48,7 +52,8 @@ pub(crate) struct LocalSocket {
 impl LocalSocket {
     /// Listens on the socket of the archive in `folder`. The caller has the right to run its queue, so an
     /// existing socket was left by a process that died.
-    pub(crate) fn bind(folder: &Path) -> Result<Self, ServeError> {
+    #[expect(clippy::unused_async, reason = "a listener needs the runtime's reactor")]
+    pub(crate) async fn bind(folder: &Path) -> Result<Self, ServeError> {
         let path = folder.join(SOCKET);
         let failed = |source| ServeError::Listen { place: path.display().to_string(), source };
         if std::fs::symlink_metadata(&path).is_ok_and(|found| found.file_type().is_socket()) {
@@ -69,9 +74,46 @@ impl Drop for LocalSocket {
     }
 }
 
+/// Connections by peer, so that one cannot take all places.
+#[derive(Debug, Clone, Default)]
+struct Guests(Arc<Mutex<HashMap<String, usize>>>);
+
+/// Place of a connection among those of its peer, until it is dropped.
+struct Guest {
+    all: Guests,
+    key: String,
+}
+
+impl Guests {
+    /// A place for a connection of `key`; `None` if the peer has too many.
+    fn enter(&self, key: String) -> Option<Guest> {
+        let mut all = self.0.lock().expect(LOCK);
+        let count = all.entry(key.clone()).or_default();
+        if *count >= OF_PEER_MAX {
+            return None;
+        }
+        *count += 1;
+        Some(Guest { all: self.clone(), key })
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        let mut all = self.all.0.lock().expect(LOCK);
+        if let Some(count) = all.get_mut(&self.key) {
+            *count -= 1;
+            if *count == 0 {
+                all.remove(&self.key);
+            }
+        }
+    }
+}
+
+const LOCK: &str = "no thread panics with this lock";
+
 /// Answers requests on TCP until dropped.
 pub(crate) async fn serve_tcp(listener: TcpListener, acceptor: Option<TlsAcceptor>, router: Router) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let (places, guests) = (Arc::new(Semaphore::new(CONNECTIONS_MAX)), Guests::default());
     loop {
         let place = places.clone().acquire_owned().await.expect("the places are never closed");
         let Ok((stream, address)) = listener.accept().await else {
@@ -79,22 +121,38 @@ pub(crate) async fn serve_tcp(listener: TcpListener, acceptor: Option<TlsAccepto
             continue;
         };
         let _ = stream.set_nodelay(true);
-        let own = stream.local_addr().ok();
-        let (acceptor, router) = (acceptor.clone(), router.clone());
+        let _ = rustix::net::sockopt::set_tcp_user_timeout(&stream, UNREAD_TIME_MS);
+        let (acceptor, router, guests) = (acceptor.clone(), router.clone(), guests.clone());
         tokio::spawn(async move {
             let _place = place;
-            let Some(acceptor) = acceptor else {
-                let uid = own.filter(|_| address.ip().is_loopback()).and_then(|own| uid_of(address, own));
-                return answer(stream, Peer::Tcp { address, uid, certificate: None }, router).await;
-            };
-            let Ok(Ok(stream)) = tokio::time::timeout(HEAD_TIME, acceptor.accept(stream)).await else {
-                return;
-            };
-            let certificate =
-                stream.get_ref().1.peer_certificates().and_then(|chain| chain.first()).map(fingerprint);
-            answer(stream, Peer::Tcp { address, uid: None, certificate }, router).await;
+            match acceptor {
+                None => answer_plain(stream, address, router, &guests).await,
+                Some(acceptor) => answer_tls(stream, address, &acceptor, router, &guests).await,
+            }
         });
     }
+}
+
+async fn answer_plain(stream: TcpStream, address: SocketAddr, router: Router, guests: &Guests) {
+    let own = stream.local_addr().ok().filter(|_| address.ip().is_loopback());
+    // The table has a line for each connection of the machine, which a load may have many of.
+    let looked = tokio::task::spawn_blocking(move || own.and_then(|own| uid_of(address, own))).await;
+    let peer = Peer::Tcp { address, uid: looked.ok().flatten(), certificate: None };
+    let Some(_guest) = guests.enter(peer.key()) else { return };
+    answer(stream, peer, router).await;
+}
+
+async fn answer_tls(
+    stream: TcpStream,
+    address: SocketAddr,
+    acceptor: &TlsAcceptor,
+    router: Router,
+    guests: &Guests,
+) {
+    let Some(_guest) = guests.enter(address.ip().to_string()) else { return };
+    let Ok(Ok(stream)) = tokio::time::timeout(HEAD_TIME, acceptor.accept(stream)).await else { return };
+    let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first()).map(fingerprint);
+    answer(stream, Peer::Tcp { address, uid: None, certificate }, router).await;
 }
 
 /// Answers requests on the archive's socket until dropped.
@@ -130,4 +188,20 @@ async fn answer(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, pe
         .max_buf_size(HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), service)
         .await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_peer_cannot_take_every_place_and_a_place_that_is_left_is_free() {
+        let guests = Guests::default();
+        let mut own: Vec<Guest> = (0..OF_PEER_MAX).map(|_| guests.enter("a".into()).unwrap()).collect();
+        assert!(guests.enter("a".into()).is_none() && guests.enter("b".into()).is_some());
+        own.pop();
+        assert!(guests.enter("a".into()).is_some());
+        own.clear();
+        assert!(guests.0.lock().unwrap().is_empty(), "peers that are gone leave nothing");
+    }
 }

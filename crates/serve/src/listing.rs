@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use archive::{Archive, ArchiveError, Filter};
+use archive::{Archive, ArchiveError, Filter, Note};
 use record::clock::{Clock as _, Monotonic, WallAnchor};
 use record::run::{RunHeader, RunId, RunKind, RunState};
 
@@ -26,7 +26,8 @@ const RECENT_NS: u64 = 100_000_000;
 pub(crate) struct Row {
     pub(crate) header: RunHeader,
     pub(crate) short: String,
-    /// Title, command, id and labels in lower case.
+    pub(crate) note: Note,
+    /// Title, command, id, labels, tags and note in lower case.
     text: String,
 }
 
@@ -34,7 +35,7 @@ impl Row {
     /// A run that is not in the list: one of a bake-off.
     pub(crate) fn alone(header: RunHeader) -> Self {
         let short = header.id.to_string();
-        row(header, short)
+        row(header, short, Note::default())
     }
 }
 
@@ -49,7 +50,7 @@ pub(crate) struct Snapshot {
 }
 
 /// Times at which the folders changed, and the lengths of journals that are still written.
-type Stamp = Option<(i128, i128, u64)>;
+type Stamp = Option<([i128; 3], u64)>;
 
 /// Selection of rows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -60,6 +61,8 @@ pub(crate) struct Wanted {
     pub(crate) words: Vec<String>,
     /// Labels: a name, and optionally a value.
     pub(crate) labels: Vec<(String, Option<String>)>,
+    /// Tags that the run must have.
+    pub(crate) tags: Vec<String>,
     /// First and last day, as text that sorts by time: `2026-11-25`.
     pub(crate) since: Option<String>,
     pub(crate) until: Option<String>,
@@ -143,6 +146,7 @@ impl Wanted {
         self.kind.is_none_or(|kind| header.kind == kind)
             && self.state.is_none_or(|state| header.state == state)
             && self.labels.iter().all(has_label)
+            && self.tags.iter().all(|tag| row.note.tags.contains(tag))
             && self.words.iter().all(|word| row.text.contains(word))
             && self.since.as_ref().is_none_or(|since| day() >= *since)
             && self.until.as_ref().is_none_or(|until| day() <= *until)
@@ -155,16 +159,19 @@ fn read(archive: &Archive) -> Result<Snapshot, ArchiveError> {
     let listed = archive.list(&Filter { part_of: archive::PartOf::Nothing, ..Filter::default() })?;
     let headers: Vec<RunHeader> = listed.into_iter().map(|listed| listed.header).collect();
     let shorts = short_names(&headers);
-    let rows: Vec<Row> = headers.into_iter().zip(shorts).map(|(header, short)| row(header, short)).collect();
-    let stamp = before.map(|(runs, bakeoffs)| (runs, bakeoffs, journals(archive, &rows)));
+    let mut notes = archive.notes();
+    let noted = headers.into_iter().map(|header| (notes.remove(&header.id).unwrap_or_default(), header));
+    let rows: Vec<Row> = noted.zip(shorts).map(|((note, header), short)| row(header, short, note)).collect();
+    let stamp = before.map(|folders| (folders, journals(archive, &rows)));
     Ok(Snapshot { stamp, rows, damaged: archive.damage()?.len() })
 }
 
-fn row(header: RunHeader, short: String) -> Row {
+fn row(header: RunHeader, short: String, note: Note) -> Row {
     let labels = header.labels.iter().map(|(name, value)| format!("{name}={value}"));
-    let parts = [header.title.clone(), header.command.clone(), header.id.to_string()];
-    let text = parts.into_iter().chain(labels).collect::<Vec<_>>().join("\n").to_lowercase();
-    Row { header, short, text }
+    let parts = [header.title.clone(), header.command.clone(), header.id.to_string(), note.text.clone()];
+    let parts = parts.into_iter().chain(labels).chain(note.tags.iter().cloned());
+    let text = parts.collect::<Vec<_>>().join("\n").to_lowercase();
+    Row { header, short, note, text }
 }
 
 /// Shortest ends of the ids that no other run of the list has.
@@ -189,18 +196,22 @@ fn short_names(headers: &[RunHeader]) -> Vec<String> {
 }
 
 fn stamp(archive: &Archive, rows: &[Row]) -> Stamp {
-    folders(archive).map(|(runs, bakeoffs)| (runs, bakeoffs, journals(archive, rows)))
+    folders(archive).map(|folders| (folders, journals(archive, rows)))
 }
 
-/// Times at which the two folders changed; `None` if one changed just now.
-fn folders(archive: &Archive) -> Option<(i128, i128)> {
+/// Times at which the folders changed; `None` if one changed just now.
+fn folders(archive: &Archive) -> Option<[i128; 3]> {
     let now_ns = i128::from(WallAnchor::now().unix_ns);
     let changed = |name: &str| -> Option<i128> {
-        let found = fs::metadata(archive.dir().join(name)).ok()?;
+        let found = match fs::metadata(archive.dir().join(name)) {
+            // An archive without notes has no such folder.
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound && name == "notes" => return Some(0),
+            found => found.ok()?,
+        };
         let at_ns = i128::from(found.mtime()) * 1_000_000_000 + i128::from(found.mtime_nsec());
         (at_ns + i128::from(RECENT_NS) < now_ns).then_some(at_ns)
     };
-    Some((changed("runs")?, changed("bakeoffs")?))
+    Some([changed("runs")?, changed("bakeoffs")?, changed("notes")?])
 }
 
 /// Sum over the journals that can still grow: a change of any shows.
@@ -225,7 +236,7 @@ mod tests {
     fn snapshot(headers: Vec<RunHeader>) -> Snapshot {
         let shorts = short_names(&headers);
         Snapshot {
-            rows: headers.into_iter().zip(shorts).map(|(header, short)| row(header, short)).collect(),
+            rows: headers.into_iter().zip(shorts).map(|(h, short)| row(h, short, Note::default())).collect(),
             ..Snapshot::default()
         }
     }
@@ -260,6 +271,12 @@ mod tests {
             [label("host", None), label("host", Some("db")), label("hos", None)].map(count),
             [1, 0, 0]
         );
+        let tagged = Note::new(["slow".to_owned()], "Why is this SLOW").unwrap();
+        let mut noted = found.clone();
+        noted.rows[0] = row(found.rows[0].header.clone(), String::new(), tagged);
+        let of = |wanted: Wanted| noted.select(&wanted).len();
+        let tag = |tag: &str| Wanted { tags: vec![tag.to_owned()], ..Wanted::default() };
+        assert_eq!([of(tag("slow")), of(tag("slo")), of(words(&["why"])), count(tag("slow"))], [1, 0, 1, 0]);
         let days = |since: &str, until: &str| Wanted {
             since: Some(since.to_owned()),
             until: Some(until.to_owned()),

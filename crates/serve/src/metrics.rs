@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::answer::answer;
 use crate::app::App;
-use crate::monitor::Now;
+use crate::monitor::{Now, Running};
 use crate::pages::aside;
 
 const TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -56,9 +56,12 @@ pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Response {
     .await
 }
 
+/// Samples of a family: labels, and the value.
+type Samples = Vec<(String, f64)>;
+
 fn text(now: &Now, runs: usize) -> String {
     let mut out = String::new();
-    let mut family = |name: &str, help: &str, samples: &[(String, f64)]| {
+    let mut family = |name: &str, help: &str, samples: Samples| {
         // A family without a sample is left out: its value is missing, not 0.
         if samples.is_empty() {
             return;
@@ -68,53 +71,219 @@ fn text(now: &Now, runs: usize) -> String {
             writeln!(out, "{name}{labels} {value}").expect(STRING);
         }
     };
-    let count = |state| now.entries.iter().filter(|entry| entry.state == state).count() as f64;
+    let count = |state| f64::from(now.counts.get(&state).copied().unwrap_or(0));
     let states = QueueState::ALL.map(|state| (format!("{{state=\"{}\"}}", state.word()), count(state)));
-    family("bakeoff_queue_entries", "Entries of the queue by state.", &states);
-    family("bakeoff_runs", "Runs and bake-offs in the archive.", &[(String::new(), runs as f64)]);
-    let is_running = now.running.len() as f64;
-    family("bakeoff_running", "Bake-offs that run now.", &[(String::new(), is_running)]);
+    family("bakeoff_queue_entries", "Entries of the queue by state.", states.to_vec());
+    family("bakeoff_runs", "Runs and bake-offs in the archive.", vec![(String::new(), runs as f64)]);
+    family(
+        "bakeoff_running",
+        "Bake-offs and loads that run now.",
+        vec![(String::new(), now.running.len() as f64)],
+    );
     for (word, state) in
         [("sealed", TrialState::Sealed), ("invalid", TrialState::Invalid), ("failed", TrialState::Failed)]
     {
-        let samples: Vec<_> = now
-            .running
-            .iter()
-            .map(|running| {
-                (of(&running.standing.header.id.to_string()), running.standing.count(state) as f64)
-            })
-            .collect();
+        let of_run = |running: &Running| {
+            Some((of(&running.header.id.to_string()), running.standing.as_ref()?.count(state) as f64))
+        };
         family(
             &format!("bakeoff_trials_{word}"),
             &format!("Trials of a running bake-off that are {word}."),
-            &samples,
+            now.running.iter().filter_map(of_run).collect(),
         );
     }
     for (name, help, path, scale) in OF_LOADS {
-        let value = |interval: &Value| path.iter().fold(interval, |value, name| &value[*name]).as_f64();
-        let samples: Vec<_> = now
-            .running
-            .iter()
-            .filter_map(|running| {
-                let value = running.intervals.last().and_then(value)?;
-                Some((of(&running.standing.header.id.to_string()), value * scale))
-            })
-            .collect();
-        family(name, help, &samples);
+        let of_run = |running: &Running| {
+            let value = number(running.interval.as_ref()?, path)?;
+            Some((of(&running.header.id.to_string()), value * scale))
+        };
+        family(name, help, now.running.iter().filter_map(of_run).collect());
+    }
+    for (name, help, instrument, of_it) in OF_INSTRUMENTS {
+        family(
+            name,
+            help,
+            now.machine.of(instrument).map(|interval| of_it.samples(interval)).unwrap_or_default(),
+        );
     }
     out.push_str("# EOF\n");
     out
 }
 
+fn number(value: &Value, path: &[&str]) -> Option<f64> {
+    path.iter().fold(value, |value, name| &value[*name]).as_f64()
+}
+
+/// Place of the samples of a family in an interval of an instrument.
+#[derive(Debug, Clone, Copy)]
+enum Of {
+    /// One number: its path.
+    One(&'static [&'static str]),
+    /// A number per second: its path.
+    Rate(&'static [&'static str]),
+    /// Numbers, each with a label: the label's name, and value and path of each.
+    Each(&'static str, &'static [(&'static str, &'static [&'static str])]),
+    /// Numbers of a list's elements: the list, the label's name and place, then numbers with a second label.
+    List(&'static str, &'static str, &'static str, &'static [(&'static str, &'static str)]),
+    /// One number of each of a list's elements, per second.
+    ListRate(&'static str, &'static str, &'static str, &'static [(&'static str, &'static str)]),
+}
+
+/// Numbers of instruments: name, meaning, instrument, and place.
+const OF_INSTRUMENTS: [(&str, &str, &str, Of); 13] = [
+    (
+        "bakeoff_cpu_busy_ratio",
+        "Share of the last interval in which a CPU was busy, by method.",
+        "cpu",
+        Of::List(
+            "cpus",
+            "cpu",
+            "method",
+            &[
+                ("event", "event_ratio"),
+                ("procstat", "procstat_busy_ratio"),
+                ("tick_before", "tick_before_ratio"),
+                ("tick_after", "tick_after_ratio"),
+                ("sampled", "sampled_ratio"),
+            ],
+        ),
+    ),
+    (
+        "bakeoff_cpu_unaccounted_ratio",
+        "Share of the last interval that /proc/stat does not account for.",
+        "cpu",
+        Of::One(&["all", "unaccounted_ratio"]),
+    ),
+    (
+        "bakeoff_run_queue_wait_seconds_per_second",
+        "Time that runnable threads waited for a CPU.",
+        "cpu",
+        Of::Rate(&["all", "run_queue_wait_s"]),
+    ),
+    (
+        "bakeoff_io_requests_per_second",
+        "Block requests by operation.",
+        "io",
+        Of::Each(
+            "op",
+            &[
+                ("read", &["rates", "reads_per_s"]),
+                ("write", &["rates", "writes_per_s"]),
+                ("flush", &["rates", "flushes_per_s"]),
+                ("discard", &["rates", "discards_per_s"]),
+            ],
+        ),
+    ),
+    ("bakeoff_lock_waits_per_second", "Waits for kernel locks.", "locks", Of::Rate(&["total", "count"])),
+    (
+        "bakeoff_lock_spin_ratio",
+        "Share of all CPUs that spun for kernel locks.",
+        "locks",
+        Of::One(&["total", "cpu_util_ratio"]),
+    ),
+    (
+        "bakeoff_nic_bytes_per_second",
+        "Traffic of a network interface.",
+        "nic",
+        Of::ListRate("interfaces", "name", "direction", &[("receive", "rx_bytes"), ("transmit", "tx_bytes")]),
+    ),
+    (
+        "bakeoff_nic_packets_per_second",
+        "Packets of a network interface.",
+        "nic",
+        Of::ListRate(
+            "interfaces",
+            "name",
+            "direction",
+            &[("receive", "rx_packets"), ("transmit", "tx_packets")],
+        ),
+    ),
+    (
+        "bakeoff_memory_available_bytes",
+        "Memory that programs can get without swapping.",
+        "memory",
+        Of::One(&["machine", "available_bytes"]),
+    ),
+    ("bakeoff_memory_total_bytes", "Memory of the machine.", "memory", Of::One(&["machine", "total_bytes"])),
+    ("bakeoff_swap_used_bytes", "Swap in use.", "memory", Of::One(&["machine", "swap_used_bytes"])),
+    (
+        "bakeoff_memory_major_faults_per_second",
+        "Page faults that read from a disk.",
+        "memory",
+        Of::Rate(&["machine", "major_faults"]),
+    ),
+    (
+        "bakeoff_memory_pressure_ratio",
+        "Share of the last interval in which some task waited for memory.",
+        "memory",
+        Of::One(&["machine", "pressure_some_ratio"]),
+    ),
+];
+
+impl Of {
+    fn samples(self, interval: &Value) -> Samples {
+        let per_s = |value: f64| Some(value / interval["interval_s"].as_f64().filter(|s| *s > 0.0)?);
+        let alone = |value: Option<f64>| value.map(|value| (String::new(), value)).into_iter().collect();
+        match self {
+            Self::One(path) => alone(number(interval, path)),
+            Self::Rate(path) => alone(number(interval, path).and_then(per_s)),
+            Self::Each(label, places) => {
+                let one = |(word, path): &(&str, &[&str])| {
+                    Some((labels(&[(label, *word)]), number(interval, path)?))
+                };
+                places.iter().filter_map(one).collect()
+            }
+            Self::List(list, label, second, places) => {
+                of_list(interval, (list, label, second), places, &Some)
+            }
+            Self::ListRate(list, label, second, places) => {
+                of_list(interval, (list, label, second), places, &per_s)
+            }
+        }
+    }
+}
+
+/// Numbers of a list's elements.
+///
+/// - `names`: of the list, of the place and label that tell its elements apart, and of the second label.
+fn of_list(
+    interval: &Value,
+    (list, label, second): (&str, &str, &str),
+    places: &[(&str, &str)],
+    form: &dyn Fn(f64) -> Option<f64>,
+) -> Samples {
+    let elements = interval[list].as_array().map(Vec::as_slice).unwrap_or_default();
+    let of_element = |element: &Value| {
+        let name = element[label].as_str().map_or_else(|| element[label].to_string(), str::to_owned);
+        let one = |(word, place): &(&str, &str)| {
+            let value = element[*place].as_f64().and_then(form)?;
+            let first = if list == "interfaces" { "interface" } else { label };
+            Some((labels(&[(first, &name), (second, *word)]), value))
+        };
+        places.iter().filter_map(one).collect::<Samples>()
+    };
+    elements.iter().flat_map(of_element).collect()
+}
+
+/// Labels of a sample, with the escapes of OpenMetrics: an interface may have any name.
+fn labels(pairs: &[(&str, &str)]) -> String {
+    let escaped = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    let all: Vec<String> =
+        pairs.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
+    format!("{{{}}}", all.join(","))
+}
+
 const STRING: &str = "a String takes all that is written to it";
 
-/// Label of a run. An id needs no escapes.
+/// Label of a run.
 fn of(run: &str) -> String {
-    format!("{{run=\"{run}\"}}")
+    labels(&[("run", run)])
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -123,5 +292,30 @@ mod tests {
         assert!(text.contains("bakeoff_runs 3\n") && text.ends_with("# EOF\n"), "{text}");
         assert!(text.contains("bakeoff_queue_entries{state=\"waiting\"} 0\n"), "{text}");
         assert!(!text.contains("bakeoff_load"), "{text}");
+        assert!(!text.contains("bakeoff_cpu"), "{text}");
+    }
+
+    #[test]
+    fn numbers_of_instruments_have_their_unit_and_a_hostile_name_stays_a_label() {
+        let mut now = Now::default();
+        let mut see = |name, value: Value| drop(now.machine.latest.insert(name, Ok(Arc::new(value))));
+        see(
+            "nic",
+            json!({"interval_s": 2.0, "interfaces": [
+                {"name": "eth\"0\\\n", "rx_bytes": 3000, "tx_bytes": null},
+            ]}),
+        );
+        see(
+            "cpu",
+            json!({"interval_s": 2.0, "all": {"run_queue_wait_s": 1.0}, "cpus": [
+                {"cpu": 7, "event_ratio": 0.5, "procstat_busy_ratio": null},
+            ]}),
+        );
+        let text = text(&now, 0);
+        let line = r#"bakeoff_nic_bytes_per_second{interface="eth\"0\\\n",direction="receive"} 1500"#;
+        assert!(text.contains(&format!("{line}\n")), "{text}");
+        assert!(text.contains("bakeoff_cpu_busy_ratio{cpu=\"7\",method=\"event\"} 0.5\n"), "{text}");
+        assert!(text.contains("bakeoff_run_queue_wait_seconds_per_second 0.5\n"), "{text}");
+        assert!(!text.contains("transmit") && !text.contains("procstat\"}"), "missing is not zero: {text}");
     }
 }

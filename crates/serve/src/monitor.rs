@@ -1,38 +1,54 @@
-//! The state of this moment: queue, running bake-offs, and the intervals of their loads.
+//! The state of this moment: queue, running bake-offs and loads, and their intervals.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::sync::{Arc, Mutex};
 
-use archive::{Archive, Entry, Queue, Standing};
+use archive::{Archive, Entry, Queue, QueueState, Standing};
 use record::clock::WallAnchor;
-use record::run::RunId;
+use record::run::{RunHeader, RunId};
 use serde_json::{Value, json};
 
-use crate::view;
+use crate::instruments::{Instruments, Seen};
+use crate::view::{self, Expected};
 
 /// Intervals of a run that are shown.
 const INTERVALS_MAX: usize = 120;
+/// Notes of a run that are shown.
+const NOTES_MAX: usize = 10;
+/// Entries that ended and are shown.
+pub(crate) const ENDED_MAX: u32 = 100;
+/// Trials of an order in a document; those of a longer one are counted only.
+const ORDER_MAX: usize = 600;
+/// Age of an interval, besides three of its lengths, up to which it counts as the present one.
+const STALE_AFTER_S: f64 = 2.0;
 
 /// State of a moment.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Now {
     pub(crate) at_unix_ns: u64,
+    /// Open entries, and the last ones that ended.
     pub(crate) entries: Vec<Entry>,
-    /// Expected start of each entry that waits.
-    pub(crate) expected: Vec<Option<u64>>,
+    /// Expected start and end of each entry.
+    pub(crate) expected: Vec<Expected>,
+    /// Number of entries in each state that has any, those that are not listed included.
+    pub(crate) counts: BTreeMap<QueueState, u32>,
     pub(crate) running: Vec<Running>,
+    /// Latest intervals of the machine's instruments.
+    pub(crate) machine: Seen,
     /// Process that measures on this machine.
     pub(crate) holder: Option<String>,
     /// Error that keeps the queue from going on.
     pub(crate) trouble: Option<String>,
 }
 
-/// A bake-off that runs.
+/// A bake-off or a load that runs.
 #[derive(Debug, Clone)]
 pub(crate) struct Running {
-    pub(crate) standing: Arc<Standing>,
-    /// Last intervals of its load, oldest first.
+    pub(crate) header: RunHeader,
+    /// Trials of a bake-off; `None` for a load.
+    pub(crate) standing: Option<Arc<Standing>>,
+    /// Last intervals of its load, oldest first; null between two trials.
     pub(crate) intervals: Vec<Value>,
     /// Last notes, oldest first.
     pub(crate) notes: Vec<String>,
@@ -40,6 +56,9 @@ pub(crate) struct Running {
     pub(crate) step: String,
     /// End of the log of the server under test.
     pub(crate) log: Option<String>,
+    pub(crate) expected_end_unix_ns: Option<u64>,
+    /// The present interval; `None` between trials, or if the last one is old.
+    pub(crate) interval: Option<Value>,
 }
 
 /// Reads the state of a moment; remembers what it has read of each run.
@@ -47,6 +66,7 @@ pub(crate) struct Running {
 pub(crate) struct Monitor {
     archive: Archive,
     queue: Option<Arc<Mutex<Queue>>>,
+    instruments: Arc<Instruments>,
     trouble: Arc<Mutex<Option<String>>>,
     followed: Mutex<HashMap<RunId, Followed>>,
 }
@@ -59,6 +79,9 @@ struct Followed {
     intervals: Vec<Value>,
     notes: Vec<String>,
     step: String,
+    /// Length of a load, and the time at which its first phase began.
+    lasts_s: Option<f64>,
+    began_unix_ns: Option<u64>,
     /// State of the run, and the length of the journal from which it was read.
     standing: Option<(u64, bool, Arc<Standing>)>,
 }
@@ -69,41 +92,78 @@ impl Monitor {
     pub(crate) fn new(
         archive: Archive,
         queue: Option<Arc<Mutex<Queue>>>,
+        instruments: Arc<Instruments>,
         trouble: Arc<Mutex<Option<String>>>,
     ) -> Self {
-        Self { archive, queue, trouble, followed: Mutex::default() }
+        Self { archive, queue, instruments, trouble, followed: Mutex::default() }
     }
 
     /// Reads the state of this moment.
     pub(crate) fn look(&self) -> Now {
         let at_unix_ns = WallAnchor::now().unix_ns;
-        let entries = self.queue.as_ref().and_then(|queue| queue.lock().expect(LOCK).entries().ok());
-        let entries = entries.unwrap_or_default();
+        let mut trouble = self.trouble.lock().expect(LOCK).clone();
+        let (entries, counts) = match self.queue.as_ref().map(|queue| listed(&queue.lock().expect(LOCK))) {
+            None => (Vec::new(), BTreeMap::new()),
+            Some(Ok(read)) => read,
+            Some(Err(why)) => {
+                trouble.get_or_insert(why.to_string());
+                (Vec::new(), BTreeMap::new())
+            }
+        };
         let mut ids = self.archive.live_runs();
-        ids.extend(entries.iter().filter(|e| e.state == archive::QueueState::Running).filter_map(|e| e.run));
+        ids.extend(entries.iter().filter(|e| e.state == QueueState::Running).filter_map(|e| e.run));
         ids.sort_unstable();
         ids.dedup();
         let mut followed = self.followed.lock().expect(LOCK);
         followed.retain(|id, _| ids.contains(id));
         let mut running = Vec::new();
         for id in ids {
-            let of_it = followed.entry(id).or_default();
-            running.extend(self.running(id, of_it));
+            running.extend(self.running(id, followed.entry(id).or_default(), at_unix_ns));
         }
+        drop(followed);
+        let ends = running.iter().filter_map(|r: &Running| Some((r.header.id, r.expected_end_unix_ns?)));
         Now {
             at_unix_ns,
-            expected: view::expected_starts(&entries, at_unix_ns),
+            expected: view::expected(&entries, &ends.collect(), at_unix_ns),
             entries,
+            counts,
             running,
+            machine: self.instruments.seen(),
             holder: runner::holder_of_machine(),
-            trouble: self.trouble.lock().expect(LOCK).clone(),
+            trouble,
         }
     }
 
     /// State of a run; `None` if no process conducts it.
-    fn running(&self, id: RunId, followed: &mut Followed) -> Option<Running> {
+    fn running(&self, id: RunId, followed: &mut Followed, now_unix_ns: u64) -> Option<Running> {
+        let journal =
+            fs::metadata(self.archive.bakeoff_dir(id).join("events.jsonl")).map(|found| found.len());
+        let (header, standing) = if let Ok(bytes) = journal {
+            let standing = self.standing(id, followed, bytes)?;
+            (standing.header.clone(), Some(standing))
+        } else {
+            (self.archive.measured_now(id)?, None)
+        };
+        followed.read(&self.archive, id);
+        let expected_end_unix_ns = match &standing {
+            Some(standing) => standing.expected_end_unix_ns(now_unix_ns),
+            None => followed.expected_end_unix_ns(),
+        };
+        Some(Running {
+            log: standing.as_ref().and_then(|standing| self.archive.server_log(standing)),
+            header,
+            standing,
+            interval: followed.present(now_unix_ns).cloned(),
+            intervals: followed.intervals.clone(),
+            notes: followed.notes.clone(),
+            step: followed.step.clone(),
+            expected_end_unix_ns,
+        })
+    }
+
+    /// State of a bake-off; `None` if no process conducts it.
+    fn standing(&self, id: RunId, followed: &mut Followed, journal: u64) -> Option<Arc<Standing>> {
         let is_held = self.archive.is_held(id);
-        let journal = fs::metadata(self.archive.bakeoff_dir(id).join("events.jsonl")).ok()?.len();
         let known =
             followed.standing.as_ref().filter(|(bytes, held, _)| (*bytes, *held) == (journal, is_held));
         let standing = if let Some((.., standing)) = known {
@@ -113,18 +173,14 @@ impl Monitor {
             followed.standing = Some((journal, is_held, standing.clone()));
             standing
         };
-        if !standing.is_held {
-            return None;
-        }
-        followed.read(&self.archive, id);
-        Some(Running {
-            log: self.archive.server_log(&standing),
-            standing,
-            intervals: followed.intervals.clone(),
-            notes: followed.notes.clone(),
-            step: followed.step.clone(),
-        })
+        standing.is_held.then_some(standing)
     }
+}
+
+type Listed = (Vec<Entry>, BTreeMap<QueueState, u32>);
+
+fn listed(queue: &Queue) -> Result<Listed, archive::QueueError> {
+    Ok((queue.entries(ENDED_MAX)?, queue.counts()?))
 }
 
 impl Followed {
@@ -143,35 +199,86 @@ impl Followed {
             self.intervals.push(line);
         } else if let Some(phase) = line["phase"].as_str() {
             phase.clone_into(&mut self.step);
+            self.began_unix_ns = self.began_unix_ns.or(line["at_unix_ns"].as_u64());
         } else if let Some(step) = line["step"].as_str() {
             self.step = format!("series {}: {step}", line["series"]);
+            self.gap();
+        } else if line["trial"].is_number() {
+            self.gap();
+        } else if let Some(lasts_s) = line["lasts_s"].as_f64() {
+            self.lasts_s = Some(lasts_s);
         }
         let surplus = self.intervals.len().saturating_sub(INTERVALS_MAX);
         self.intervals.drain(..surplus);
-        let surplus = self.notes.len().saturating_sub(10);
+        let surplus = self.notes.len().saturating_sub(NOTES_MAX);
         self.notes.drain(..surplus);
+    }
+
+    /// Ends a trial's intervals: those of the next one are of another configuration.
+    fn gap(&mut self) {
+        if self.intervals.last().is_some_and(|last| !last.is_null()) {
+            self.intervals.push(Value::Null);
+        }
+    }
+
+    /// The interval of this moment. An old one says nothing about it: between trials, or if the process
+    /// hangs.
+    fn present(&self, now_unix_ns: u64) -> Option<&Value> {
+        let last = self.intervals.last()?;
+        let age_s = now_unix_ns.saturating_sub(last["at_unix_ns"].as_u64()?) as f64 / 1e9;
+        (age_s <= 3.0 * last["interval_s"].as_f64().unwrap_or(0.0) + STALE_AFTER_S).then_some(last)
+    }
+
+    fn expected_end_unix_ns(&self) -> Option<u64> {
+        let lasts = std::time::Duration::try_from_secs_f64(self.lasts_s?).ok()?;
+        self.began_unix_ns?.checked_add(u64::try_from(lasts.as_nanos()).ok()?)
     }
 }
 
 impl Now {
+    /// Expected start and end of an entry.
+    pub(crate) fn expected_of(&self, id: RunId) -> Expected {
+        let place = self.entries.iter().position(|entry| entry.id == id);
+        place.map_or_else(Expected::default, |place| self.expected[place])
+    }
+
+    /// Number of entries that ended long ago and are not listed.
+    pub(crate) fn not_listed(&self) -> u64 {
+        self.counts.values().map(|n| u64::from(*n)).sum::<u64>().saturating_sub(self.entries.len() as u64)
+    }
+
     /// Document of the moment.
     pub(crate) fn document(&self) -> Value {
         let entries = self.entries.iter().zip(&self.expected).map(|(entry, at)| view::entry(entry, *at));
-        let running = self.running.iter().map(|running| {
-            let mut document = view::standing(&running.standing);
-            document["step"] = json!(running.step);
-            document["notes"] = json!(running.notes);
-            document["interval"] = running.intervals.last().cloned().unwrap_or(Value::Null);
-            document
-        });
         json!({
             "schema": "bakeoff.now/1",
             "at": view::rfc3339(self.at_unix_ns),
             "entries": entries.collect::<Vec<_>>(),
-            "running": running.collect::<Vec<_>>(),
+            "running": self.running.iter().map(Running::document).collect::<Vec<_>>(),
+            "instruments": self.machine.document(),
             "machine_held_by": self.holder,
             "trouble": self.trouble,
         })
+    }
+}
+
+impl Running {
+    fn document(&self) -> Value {
+        let mut document = json!({
+            "run": self.header.id.to_string(),
+            "kind": self.header.kind.word(),
+            "title": self.header.title,
+            "state": self.header.state.word(),
+            "started": view::rfc3339(self.header.anchor.unix_ns),
+            "expected_end": self.expected_end_unix_ns.map(view::rfc3339),
+            "step": self.step,
+            "notes": self.notes,
+            "interval": self.interval,
+        });
+        if let Some(standing) = &self.standing {
+            view::add_trials(&mut document, standing, ORDER_MAX);
+        }
+        document
     }
 }
 
@@ -179,27 +286,53 @@ impl Now {
 mod tests {
     use super::*;
 
+    fn interval(n: u64, at_unix_ns: u64) -> Value {
+        json!({"phase": "measure", "achieved_per_s": n, "interval_s": 1.0, "at_unix_ns": at_unix_ns})
+    }
+
     #[test]
     fn a_viewer_holds_the_last_intervals_only() {
         let mut followed = Followed::default();
         for n in 0..500 {
-            followed.take(json!({"phase": "measure", "achieved_per_s": n, "t_s": n}));
+            followed.take(interval(n, n));
             followed.take(json!({"note": n.to_string()}));
         }
-        assert_eq!((followed.intervals.len(), followed.notes.len()), (INTERVALS_MAX, 10));
+        assert_eq!((followed.intervals.len(), followed.notes.len()), (INTERVALS_MAX, NOTES_MAX));
         assert_eq!(followed.intervals.last().unwrap()["achieved_per_s"], 499);
         followed.take(json!({"phase": "measure"}));
         assert_eq!(followed.step, "measure");
     }
 
     #[test]
+    fn the_last_interval_of_a_trial_is_not_the_present_of_the_next() {
+        let mut followed = Followed::default();
+        followed.take(interval(7, 1_000_000_000));
+        let present = |followed: &Followed, now_s: u64| followed.present(now_s * 1_000_000_000).is_some();
+        assert!(present(&followed, 2), "it ended a second ago");
+        assert!(!present(&followed, 9), "the process hangs, or the server is being stopped");
+        followed.take(json!({"series": 2, "block": 1, "step": "setup"}));
+        assert!(!present(&followed, 2), "the next server is being set up");
+        followed.take(json!({"trial": 1, "levels": {}}));
+        assert_eq!(followed.intervals.iter().filter(|line| line.is_null()).count(), 1, "one gap is enough");
+    }
+
+    #[test]
     fn a_live_file_of_a_dead_process_is_not_shown_as_running() {
         let folder = tempfile::tempdir().unwrap();
         let archive = Archive::open(folder.path()).unwrap();
-        let id = RunId::fresh(WallAnchor::now());
-        let live = archive.live(id);
-        let monitor = Monitor::new(archive, None, Arc::default());
-        assert_eq!(monitor.look().running.len(), 0);
-        drop(live);
+        let anchor = WallAnchor::now();
+        let header = |title: &str| {
+            RunHeader::running(record::run::RunKind::Load, anchor, title.to_owned(), String::new())
+        };
+        let (dead, living) = (header("dead"), header("living"));
+        let _left = (archive.live(dead.id), archive.live(living.id));
+        let writer = archive.begin(&living).unwrap();
+        let monitor = Monitor::new(archive.clone(), None, Arc::default(), Arc::default());
+        let titles = || monitor.look().running.into_iter().map(|r| r.header.title).collect::<Vec<_>>();
+        assert_eq!(titles(), ["living"]);
+        drop(writer);
+        assert_eq!(titles(), Vec::<String>::new());
+        Archive::open(folder.path()).unwrap();
+        assert_eq!(archive.live_runs(), [], "the next process that opens the archive removes what is left");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use archive::{Action, ArchiveError};
+use archive::{Action, ArchiveError, Note};
 use axum::Extension;
 use axum::extract::{Path, RawQuery, Request, State};
 use axum::http::header::SET_COOKIE;
@@ -11,16 +11,19 @@ use axum::response::Response;
 use record::clock::{Clock as _, Monotonic};
 use record::run::{RunId, RunKind, RunState};
 
-use crate::answer::{Format, Refusal, error, html, of_archive, refused, run_page, see};
+use crate::answer::{Format, Refusal, error, html, of_archive, refused, run_page, see, unprinted};
 use crate::app::{App, ChangeError};
 use crate::compare::{Compared, RUNS_MAX, RUNS_MIN, machines};
 use crate::guard::{Fields, body, form, may_run};
 use crate::identity::{Identity, Peer, Role, SESSION_COOKIE};
 use crate::listing::{Row, Wanted};
+use crate::printer::{HISTORY_RUNS_MAX, HistoryWanted, PrintError};
 use crate::queue::{Fault, Outline, Terms, check, submission, summary};
 use crate::view::moment;
+use crate::view_history::HistoryPage;
+use crate::view_now::Shown;
 use crate::view_page::{
-    AboutPage, EntryPage, EntryView, HomePage, HostsPage, LoginPage, PlanPage, RowView, RunsPage, Shown, text,
+    AboutPage, EntryPage, EntryView, HomePage, HostsPage, LoginPage, PlanPage, RowView, RunsPage, text,
 };
 
 /// Rows on a page of the list.
@@ -57,6 +60,8 @@ pub(crate) async fn home(State(app): Shared, Extension(who): Extension<Identity>
             has_queue: app.queue.is_some(),
             now: shown.html(may_run, &app.access.csrf),
             at: moment(shown.now.at_unix_ns),
+            has_session: app.access.has_tokens(),
+            csrf: &app.access.csrf,
         };
         html(StatusCode::OK, text(&page))
     })
@@ -77,7 +82,6 @@ pub(crate) async fn entry(
         let plan = queue.plan(entry.id)?;
         let output = if may_run { queue.output_text(entry.id) } else { String::new() };
         drop(queue);
-        let place = now.entries.iter().position(|other| other.id == entry.id);
         let page = EntryPage {
             here: "/",
             submitted: moment(entry.submitted_unix_ns),
@@ -87,7 +91,7 @@ pub(crate) async fn entry(
             may_run,
             can_prioritize: !entry.state.is_end() && entry.state != archive::QueueState::Running,
             csrf: &app.access.csrf,
-            entry: EntryView::of(&entry, place.and_then(|place| now.expected[place])),
+            entry: EntryView::of(&entry, now.expected_of(entry.id)),
         };
         Ok(html(StatusCode::OK, text(&page)))
     };
@@ -143,6 +147,7 @@ pub(crate) async fn runs(State(app): Shared, RawQuery(query): RawQuery) -> Respo
             here: "/runs",
             text: value("text"),
             label: value("label"),
+            tag: value("tag"),
             since: value("since"),
             until: value("until"),
             kinds: RunKind::ALL.iter().map(|k| (k.word(), k.word() == kind)).collect(),
@@ -175,13 +180,14 @@ pub(crate) fn wanted(fields: &Fields) -> Wanted {
             .map(|text| text.to_lowercase().split_whitespace().map(str::to_owned).collect())
             .unwrap_or_default(),
         labels: fields.all("label").map(str::trim).filter(|text| !text.is_empty()).map(label).collect(),
+        tags: fields.all("tag").map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned).collect(),
         since: given("since"),
         until: given("until"),
     }
 }
 
 fn page_link(fields: &Fields, page: usize) -> String {
-    let names = ["text", "kind", "state", "label", "since", "until"];
+    let names = ["text", "kind", "state", "label", "tag", "since", "until"];
     let pairs = names.iter().filter_map(|name| Some(format!("{name}={}&", encoded(&fields.given(name)?))));
     format!("/runs?{}page={page}", pairs.collect::<String>())
 }
@@ -198,8 +204,10 @@ pub(crate) fn find(app: &App, text: &str) -> Result<RunId, ArchiveError> {
 
 /// `/runs/ID`: the page of a run, as `bakeoff report` writes it.
 pub(crate) async fn run(State(app): Shared, Path(id): Path<String>) -> Response {
-    let page = alone(&app, move |app| app.pages.page(&app.archive, find(app, &id)?)).await;
-    page.map_or_else(|why| of_archive(Format::Page, &why), |page| run_page(&page))
+    let read =
+        move |app: &App| -> Result<Arc<str>, PrintError> { app.pages.page(&app.archive, find(app, &id)?) };
+    let page = alone(&app, read).await;
+    page.map_or_else(|why| unprinted(Format::Page, &why), |page| run_page(&page))
 }
 
 /// `/runs/ID/about`.
@@ -214,11 +222,15 @@ pub(crate) async fn about(
         let snapshot = app.listing.snapshot();
         let listed = snapshot.rows.iter().find(|row| row.header.id == id).cloned();
         let row = listed.map_or_else(|| app.archive.header(id).map(Row::alone), Ok)?;
+        let note = app.archive.note(id)?;
         let page = AboutPage {
             here: "/runs",
             reason: row.header.reason.clone().unwrap_or_default(),
             command: &row.header.command,
-            may_run: may_run && row.header.bakeoff.is_none(),
+            tags: note.tags.into_iter().collect::<Vec<_>>().join(" "),
+            note: note.text,
+            may_run,
+            may_remove: may_run && row.header.bakeoff.is_none(),
             csrf: &app.access.csrf,
             row: RowView::of(&row),
         };
@@ -247,12 +259,70 @@ pub(crate) async fn delete(
     Ok(removed.map_or_else(|why| refused(Format::Page, &why), |()| see("/runs")))
 }
 
+/// `POST /runs/ID/note`: tags and a note.
+pub(crate) async fn note(
+    State(app): Shared,
+    Extension(who): Extension<Identity>,
+    Extension(peer): Extension<Peer>,
+    Path(id): Path<String>,
+    request: Request,
+) -> Answer {
+    may_run(&app, &who, Format::Page)?;
+    let fields = form(&app, request).await?;
+    let id = find(&app, &id).map_err(|why| Refusal::from(of_archive(Format::Page, &why)))?;
+    let tags = fields.get("tags").unwrap_or_default().split_whitespace().map(str::to_owned);
+    let note = match Note::new(tags, &fields.get("note").unwrap_or_default().replace("\r\n", "\n")) {
+        Ok(note) => note,
+        Err(why) => return Ok(error(Format::Page, StatusCode::UNPROCESSABLE_ENTITY, &why.to_string())),
+    };
+    let stored = aside(&app, move |app| app.set_note(id, &note, &who, &peer.key())).await;
+    Ok(stored.map_or_else(|why| refused(Format::Page, &why), |()| see(&format!("/runs/{id}/about"))))
+}
+
+/// `/history`: metrics over the newest runs, and where they changed.
+pub(crate) async fn history(State(app): Shared, RawQuery(query): RawQuery) -> Response {
+    let query = query.unwrap_or_default();
+    let fields = Fields::of(query.as_bytes());
+    let wanted = history_wanted(&fields);
+    let read = move |app: &App| app.history(&wanted).map(|found| (found, app.listing.snapshot().rows.len()));
+    match alone(&app, read).await {
+        Ok((found, runs)) => {
+            let value = |name: &str| fields.given(name).unwrap_or_default();
+            let filter = [value("metric"), value("of"), value("label")];
+            html(StatusCode::OK, text(&HistoryPage::of(&found.document, filter, &query, runs)))
+        }
+        Err(why) => unprinted(Format::Page, &why),
+    }
+}
+
+/// `/history/figures`: the page that `bakeoff history -o` writes.
+pub(crate) async fn history_figures(State(app): Shared, RawQuery(query): RawQuery) -> Response {
+    let wanted = history_wanted(&Fields::of(query.unwrap_or_default().as_bytes()));
+    let found = alone(&app, move |app| app.history(&wanted)).await;
+    found.map_or_else(|why| unprinted(Format::Page, &why), |found| run_page(&found.page))
+}
+
+/// The selection of a history.
+pub(crate) fn history_wanted(fields: &Fields) -> HistoryWanted {
+    HistoryWanted {
+        metric: fields.given("metric"),
+        of: fields.given("of"),
+        labels: fields
+            .all("label")
+            .map(str::trim)
+            .filter(|text| !text.is_empty())
+            .map(str::to_owned)
+            .collect(),
+        runs_max: HISTORY_RUNS_MAX,
+    }
+}
+
 /// `/compare?runs=A,B`.
 pub(crate) async fn compare(State(app): Shared, RawQuery(query): RawQuery) -> Response {
     let fields = Fields::of(query.unwrap_or_default().as_bytes());
     aside(&app, move |app| match compared(app, &fields) {
         Ok(compared) => html(StatusCode::OK, text(&compared.page())),
-        Err(Some(why)) => of_archive(Format::Page, &why),
+        Err(Some(why)) => unprinted(Format::Page, &why),
         Err(None) => error(Format::Page, StatusCode::BAD_REQUEST, HOW_MANY),
     })
     .await
@@ -262,15 +332,16 @@ pub(crate) async fn compare(State(app): Shared, RawQuery(query): RawQuery) -> Re
 pub(crate) const HOW_MANY: &str = "a comparison needs 2 to 8 runs: /compare?runs=A,B";
 
 /// The runs that a query names; `None` as the error if they are too few or too many.
-pub(crate) fn compared(app: &App, fields: &Fields) -> Result<Compared, Option<ArchiveError>> {
+pub(crate) fn compared(app: &App, fields: &Fields) -> Result<Compared, Option<PrintError>> {
     let names =
         fields.all("runs").flat_map(|text| text.split(',')).map(str::trim).filter(|text| !text.is_empty());
     let names: Vec<&str> = names.take(RUNS_MAX + 1).collect();
     if !(RUNS_MIN..=RUNS_MAX).contains(&names.len()) {
         return Err(None);
     }
-    let ids: Vec<RunId> = names.into_iter().map(|name| find(app, name)).collect::<Result<_, _>>()?;
-    Ok(Compared::read(&app.archive, &ids)?)
+    let ids = names.into_iter().map(|name| find(app, name)).collect::<Result<Vec<RunId>, _>>();
+    let ids = ids.map_err(PrintError::from)?;
+    Ok(Compared::read(app.printer.as_ref(), &app.archive, &ids)?)
 }
 
 /// `/hosts`.
@@ -375,4 +446,12 @@ pub(crate) async fn login(State(app): Shared, Extension(peer): Extension<Peer>, 
         format!("{SESSION_COOKIE}={session}; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=43200");
     response.headers_mut().insert(SET_COOKIE, HeaderValue::from_str(&cookie).expect("hexadecimal digits"));
     Ok(response)
+}
+
+/// `POST /logout`: ends the session.
+pub(crate) async fn logout(State(app): Shared, request: Request) -> Answer {
+    let headers = request.headers().clone();
+    form(&app, request).await?;
+    app.access.log_out(&headers);
+    Ok(see("/login"))
 }

@@ -212,6 +212,14 @@ mod tests {
     }
 
     #[test]
+    fn a_plan_with_more_cells_than_any_number_is_refused() {
+        let factor = |n: u32| format!("[factors.f{n}]\nvalues = [1, 2]\nlevel = \"sub-plot\"\n");
+        let many: String = (0..128).map(factor).collect();
+        let faults = check(&PLAN.replace("[design]", &format!("{many}[design]"))).unwrap_err();
+        assert!(faults.iter().any(|fault| fault.text.contains("trials")), "{faults:?}");
+    }
+
+    #[test]
     fn every_term_is_checked() {
         let terms = |priority: &str, not_before: &str, by: &str| Terms {
             priority: Some(priority.to_owned()),

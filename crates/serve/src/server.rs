@@ -17,10 +17,12 @@ use crate::app::App;
 use crate::error::ServeError;
 use crate::guard::{format_of, guard};
 use crate::identity::Access;
+use crate::instruments::Instruments;
 use crate::listen::{LocalSocket, serve_local, serve_tcp, tcp};
 use crate::settings::Settings;
-use crate::view_page::Shown;
-use crate::worker::{StopLevel, Worker};
+use crate::view_now::Shown;
+use crate::webhook::Webhook;
+use crate::worker::Worker;
 use crate::{api, metrics, pages, tls};
 
 /// Interval between two states that viewers get.
@@ -54,15 +56,27 @@ pub fn serve(
     let runtime = runtime.map_err(|source| ServeError::Threads { source })?;
     let listener = runtime.block_on(tcp(settings.listen))?;
     let address = listener.local_addr().map_err(|source| ServeError::Threads { source })?;
-    let mut app = App::new(settings.archive.clone(), queue.clone(), access, trouble.clone())?;
+    // Before any thread: one that has begun ends only with the server.
+    let local = if settings.queue {
+        Some(runtime.block_on(LocalSocket::bind(settings.archive.dir()))?)
+    } else {
+        None
+    };
+    let instruments: Arc<Instruments> = Arc::default();
+    let mut app = App::new(settings, queue.clone(), access, instruments.clone(), trouble.clone())?;
     app.is_tls = config.is_some();
     app.hosts = hosts(settings, address.port());
     let app = Arc::new(app);
     let is_over = Arc::new(AtomicBool::new(false));
-    let threads = threads(&app, settings, queue, trouble, &stop, &is_over)?;
+    let mut threads = threads(&app, &is_over)?;
+    threads.extend(beside(settings, &instruments, queue.as_ref(), &is_over)?);
+    if let Some(queue) = queue {
+        let (archive, program) = (settings.archive.clone(), settings.program.clone());
+        let worker = Worker { archive, queue, bell: app.bell.clone(), program, stop: stop.clone(), trouble };
+        threads.push(spawn("worker", move || worker.work())?);
+    }
     let announced = announcement(settings, address, config.is_some());
-    let served = runtime.block_on(async {
-        let local = if settings.queue { Some(LocalSocket::bind(settings.archive.dir())?) } else { None };
+    runtime.block_on(async {
         let router = router(&app);
         let acceptor = config.map(TlsAcceptor::from);
         tokio::spawn(serve_tcp(listener, acceptor, router.clone()));
@@ -75,19 +89,19 @@ pub fn serve(
             local.abort();
             let _ = local.await;
         }
-        Ok(())
     });
     is_over.store(true, Ordering::Release);
-    if served.is_ok() && settings.queue {
+    if settings.queue {
         say("ends after the trial that is being measured; Ctrl-C again ends it at once");
     }
     app.bell.ring();
+    instruments.end();
     for thread in threads {
         // A thread that panicked has said so.
         let _ = thread.join();
     }
     runtime.shutdown_timeout(Duration::from_secs(1));
-    served
+    Ok(())
 }
 
 fn worker_lock(settings: &Settings) -> Result<WorkerLock, ServeError> {
@@ -116,36 +130,39 @@ fn hosts(settings: &Settings, port: u16) -> Vec<String> {
     names.flat_map(|name| [format!("{name}:{port}"), name]).collect()
 }
 
-type Threads = Vec<std::thread::JoinHandle<()>>;
+type Thread = std::thread::JoinHandle<()>;
 
-fn threads(
-    app: &Arc<App>,
-    settings: &Settings,
-    queue: Option<Arc<Mutex<archive::Queue>>>,
-    trouble: Arc<Mutex<Option<String>>>,
-    stop: &StopLevel,
-    is_over: &Arc<AtomicBool>,
-) -> Result<Threads, ServeError> {
-    let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
-        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work);
-        thread.map_err(|source| ServeError::Threads { source })
-    };
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<Thread, ServeError> {
+    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work);
+    thread.map_err(|source| ServeError::Threads { source })
+}
+
+/// Threads that follow the archive and what runs.
+fn threads(app: &Arc<App>, is_over: &Arc<AtomicBool>) -> Result<Vec<Thread>, ServeError> {
     let (of_listing, over) = (app.clone(), is_over.clone());
     let (of_now, over_too) = (app.clone(), is_over.clone());
-    let mut threads = vec![
-        spawn("listing", Box::new(move || of_listing.listing.follow(|| over.load(Ordering::Acquire))))?,
-        spawn("now", Box::new(move || follow(&of_now, &over_too)))?,
-    ];
-    if let Some(queue) = queue {
-        let worker = Worker {
-            archive: settings.archive.clone(),
-            queue,
-            bell: app.bell.clone(),
-            program: settings.program.clone(),
-            stop: stop.clone(),
-            trouble,
-        };
-        threads.push(spawn("worker", Box::new(move || worker.work()))?);
+    Ok(vec![
+        spawn("listing", move || of_listing.listing.follow(|| over.load(Ordering::Acquire)))?,
+        spawn("now", move || follow(&of_now, &over_too))?,
+    ])
+}
+
+/// Threads of the instruments and of the webhook.
+fn beside(
+    settings: &Settings,
+    instruments: &Arc<Instruments>,
+    queue: Option<&Arc<Mutex<archive::Queue>>>,
+    is_over: &Arc<AtomicBool>,
+) -> Result<Vec<Thread>, ServeError> {
+    let mut threads = Vec::new();
+    for name in settings.instruments.iter().copied() {
+        let (instruments, program, over) = (instruments.clone(), settings.program.clone(), is_over.clone());
+        let work = move || instruments.follow(name, &program, &|| over.load(Ordering::Acquire));
+        threads.push(spawn(name, work)?);
+    }
+    if let (Some(url), Some(queue)) = (&settings.webhook, queue) {
+        let (webhook, over) = (Webhook::new(url, queue.clone())?, is_over.clone());
+        threads.push(spawn("webhook", move || webhook.follow(&|| over.load(Ordering::Acquire)))?);
     }
     Ok(threads)
 }
@@ -173,10 +190,14 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .route("/runs/{id}", get(pages::run))
         .route("/runs/{id}/about", get(pages::about))
         .route("/runs/{id}/delete", post(pages::delete))
+        .route("/runs/{id}/note", post(pages::note))
         .route("/compare", get(pages::compare))
+        .route("/history", get(pages::history))
+        .route("/history/figures", get(pages::history_figures))
         .route("/hosts", get(pages::hosts))
         .route("/plans/new", get(pages::plan_form).post(pages::plan))
         .route("/login", get(pages::login_form).post(pages::login))
+        .route("/logout", post(pages::logout))
         .route("/assets/style.css", get(css))
         .route("/assets/page.js", get(script))
         .route("/api/v1/queue", get(api::queue).post(api::submit))
@@ -186,7 +207,9 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .route("/api/v1/queue/{id}/{action}", post(api::act))
         .route("/api/v1/runs", get(api::runs))
         .route("/api/v1/runs/{id}", get(api::run).delete(api::remove))
+        .route("/api/v1/runs/{id}/note", get(api::note).put(api::set_note))
         .route("/api/v1/compare", get(api::compare))
+        .route("/api/v1/history", get(api::history))
         .route("/api/v1/hosts", get(api::hosts))
         .route("/api/v1/events", get(api::events))
         .route("/api/v1/plans/check", post(api::plan_check))

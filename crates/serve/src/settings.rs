@@ -2,10 +2,13 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use archive::Archive;
 
 use crate::error::ServeError;
+use crate::place::Url;
+use crate::printer::Printer;
 
 /// Files of a certificate and its key, in PEM.
 #[derive(Debug, Clone)]
@@ -33,8 +36,14 @@ pub struct Settings {
     pub client_ca: Option<PathBuf>,
     /// Host names, besides those of loopback, under which a browser may reach the server.
     pub names: Vec<String>,
-    /// Program that conducts the entries of the queue: this one.
+    /// Program that conducts the entries of the queue, and runs the instruments: this one.
     pub program: PathBuf,
+    /// Prints pages and documents of the archive.
+    pub printer: Arc<dyn Printer>,
+    /// Instruments of the machine, of [`crate::INSTRUMENTS`].
+    pub instruments: Vec<&'static str>,
+    /// Server that gets a document at the end of each entry.
+    pub webhook: Option<Url>,
 }
 
 impl Settings {

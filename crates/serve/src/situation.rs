@@ -105,7 +105,7 @@ pub(crate) fn next(
     deaths: u32,
 ) -> Next {
     let verb = match situation {
-        Situation::Over => return Next::End(QueueState::Done, Why::Wanted),
+        Situation::Over => return over(wish, last, is_leaving, deaths),
         Situation::Held { pid } => return Next::Watch(pid),
         Situation::NotBegun => Verb::Run,
         Situation::Left { .. } => Verb::Resume,
@@ -127,6 +127,22 @@ pub(crate) fn next(
             Next::End(QueueState::Failed, Why::Killed)
         }
         Last::Nothing | Last::Watched | Last::Own { code: None, .. } => Next::Start(verb),
+    }
+}
+
+/// The next step if every trial has its end. The exit code has the verdict of the gates: if the process that
+/// measured the last trial was not ours, or was killed, another one reads the verdict; it measures nothing.
+fn over(wish: Option<Wish>, last: Last, is_leaving: bool, deaths: u32) -> Next {
+    let is_known = match last {
+        // It came too late: another process measured.
+        Last::Own { verb: Verb::Run, code } => code.is_some_and(|code| code != CANNOT_HERE),
+        Last::Own { verb: Verb::Resume, code } => code.is_some(),
+        Last::Nothing | Last::Watched => false,
+    };
+    match (is_known, is_leaving) {
+        (false, true) => Next::Leave,
+        (false, false) if wish.is_none() && deaths < DEATHS_MAX => Next::Start(Verb::Resume),
+        _ => Next::End(QueueState::Done, Why::Wanted),
     }
 }
 
@@ -152,16 +168,23 @@ mod tests {
             "the server that stopped it wanted to go on later"
         );
         assert_eq!(of(Situation::Held { pid: Some(7) }), Next::Watch(Some(7)));
-        assert_eq!(of(Situation::Over), Next::End(QueueState::Done, Why::Wanted));
     }
 
     #[test]
-    fn what_is_over_is_done_whatever_was_wished_and_however_its_process_ended() {
-        for wish in [None, Some(Wish::Pause), Some(Wish::Cancel)] {
-            for last in [Last::Nothing, Last::Watched, own(Verb::Run, None), own(Verb::Resume, Some(5))] {
-                let done = Next::End(QueueState::Done, Why::Wanted);
-                assert_eq!(next(Situation::Over, wish, last, true, 9), done);
+    fn what_is_over_is_done_with_its_exit_code_whatever_was_wished() {
+        let done = Next::End(QueueState::Done, Why::Wanted);
+        let of = |wish, last, is_leaving, deaths| next(Situation::Over, wish, last, is_leaving, deaths);
+        for last in [own(Verb::Run, Some(1)), own(Verb::Resume, Some(5)), own(Verb::Resume, Some(6))] {
+            for wish in [None, Some(Wish::Pause), Some(Wish::Cancel)] {
+                assert_eq!([of(wish, last, true, 9), of(wish, last, false, 0)], [done, done], "{last:?}");
             }
+        }
+        // The end of the gates is not known: a process reads it from the archive.
+        for last in [Last::Nothing, Last::Watched, own(Verb::Run, None), own(Verb::Run, Some(6))] {
+            assert_eq!(of(None, last, false, 0), Next::Start(Verb::Resume), "{last:?}");
+            assert_eq!(of(None, last, true, 0), Next::Leave, "{last:?}");
+            assert_eq!(of(None, last, false, 3), done, "a process that dies of it is not tried for ever");
+            assert_eq!(of(Some(Wish::Cancel), last, false, 0), done);
         }
     }
 

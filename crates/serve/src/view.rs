@@ -1,8 +1,11 @@
 //! Forms of values that pages and documents share.
 
+use std::collections::HashMap;
+
 use archive::{Entry, Standing};
 use jiff::Timestamp;
 use record::bakeoff::TrialState;
+use record::run::RunId;
 use serde_json::{Value, json};
 
 /// A moment: `2026-11-25T22:41:00Z`.
@@ -42,10 +45,26 @@ pub(crate) fn span(seconds: f64) -> String {
     }
 }
 
+/// A span of nanoseconds with three digits: `0.41 ms`.
+pub(crate) fn duration(ns: u64) -> String {
+    let (value, unit) = match ns {
+        0..1_000 => return format!("{ns} ns"),
+        1_000..100_000 => (ns as f64 / 1e3, "\u{b5}s"),
+        100_000..1_000_000_000 => (ns as f64 / 1e6, "ms"),
+        _ => (ns as f64 / 1e9, "s"),
+    };
+    let digits = match value {
+        v if v < 1.0 => 2,
+        v if v < 100.0 => 1,
+        _ => 0,
+    };
+    format!("{value:.digits$} {unit}")
+}
+
 /// Document of an entry of the queue.
 ///
-/// - `expected_start_unix_ns`: for one that waits.
-pub(crate) fn entry(entry: &Entry, expected_start_unix_ns: Option<u64>) -> Value {
+/// - `expected`: for one that waits or runs.
+pub(crate) fn entry(entry: &Entry, expected: Expected) -> Value {
     let time = |at: Option<u64>| at.map(rfc3339);
     json!({
         "id": entry.id.to_string(),
@@ -61,15 +80,18 @@ pub(crate) fn entry(entry: &Entry, expected_start_unix_ns: Option<u64>) -> Value
         "submitted_at": rfc3339(entry.submitted_unix_ns),
         "started_at": time(entry.started_unix_ns),
         "ended_at": time(entry.ended_unix_ns),
-        "expected_start": time(expected_start_unix_ns),
+        "expected_start": time(expected.start_unix_ns),
+        "expected_end": time(expected.end_unix_ns),
         "exit_code": entry.exit_code,
         "reason": entry.reason,
     })
 }
 
-/// Document of a bake-off that runs.
-pub(crate) fn standing(standing: &Standing) -> Value {
-    let trials = standing.trials.iter().map(|told| {
+/// Adds the trials of a bake-off that runs to its document.
+///
+/// - `order_max`: most trials that are listed.
+pub(crate) fn add_trials(document: &mut Value, standing: &Standing, order_max: usize) {
+    let trial = |told: &archive::TrialStanding| {
         json!({
             "trial": told.trial.index,
             "block": told.trial.block,
@@ -79,53 +101,76 @@ pub(crate) fn standing(standing: &Standing) -> Value {
             "reason": told.reason,
             "run": told.run.map(|run| run.to_string()),
         })
-    });
-    json!({
-        "run": standing.header.id.to_string(),
-        "kind": standing.header.kind.word(),
-        "title": standing.header.title,
-        "state": standing.header.state.word(),
-        "started": rfc3339(standing.header.anchor.unix_ns),
-        "trials": standing.trials.len(),
-        "sealed": standing.count(TrialState::Sealed),
-        "invalid": standing.count(TrialState::Invalid),
-        "failed": standing.count(TrialState::Failed),
-        "order": trials.collect::<Vec<_>>(),
-    })
+    };
+    document["trials"] = json!(standing.trials.len());
+    for (name, state) in
+        [("sealed", TrialState::Sealed), ("invalid", TrialState::Invalid), ("failed", TrialState::Failed)]
+    {
+        document[name] = json!(standing.count(state));
+    }
+    if standing.trials.len() <= order_max {
+        document["order"] = standing.trials.iter().map(trial).collect();
+    } else {
+        document["order"] = Value::Null;
+        let why = format!("it has more than {order_max} trials; the run's own document lists them");
+        document["missing"] = json!({"order": why});
+    }
 }
 
-/// Expected starts of the entries that wait, in their order: each after those before it, with the least
-/// durations of their plans.
-pub(crate) fn expected_starts(entries: &[Entry], now_unix_ns: u64) -> Vec<Option<u64>> {
+/// Expected start and end of an entry.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Expected {
+    /// For one that waits.
+    pub(crate) start_unix_ns: Option<u64>,
+    /// For one that waits or runs; `None` if it takes longer than its plan says and nothing else is known.
+    pub(crate) end_unix_ns: Option<u64>,
+}
+
+/// Expected starts and ends of the entries, in their order: each after those before it, with the least
+/// duration of its plan.
+///
+/// - `ends`: expected ends of running bake-offs, by their pace.
+pub(crate) fn expected(entries: &[Entry], ends: &HashMap<RunId, u64>, now_unix_ns: u64) -> Vec<Expected> {
     use archive::QueueState::{Running, Waiting};
     let span_ns = |entry: &Entry| {
         let span = std::time::Duration::try_from_secs_f64(entry.estimate_s).unwrap_or_default();
         u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
     };
+    let mut expected = vec![Expected::default(); entries.len()];
     let mut free_ns = now_unix_ns;
-    let expected = entries.iter().map(|entry| match entry.state {
-        Running => {
-            let began = entry.started_unix_ns.unwrap_or(now_unix_ns);
-            free_ns = free_ns.max(began.saturating_add(span_ns(entry)));
-            None
-        }
-        Waiting => {
-            let start = free_ns.max(entry.not_before_unix_ns.unwrap_or(0));
-            free_ns = start.saturating_add(span_ns(entry));
-            Some(start)
-        }
-        _ => None,
-    });
-    expected.collect()
+    for (entry, expected) in entries.iter().zip(&mut expected).filter(|(entry, _)| entry.state == Running) {
+        let by_pace = entry.run.and_then(|run| ends.get(&run).copied());
+        let by_plan = entry.started_unix_ns.unwrap_or(now_unix_ns).saturating_add(span_ns(entry));
+        expected.end_unix_ns = by_pace.or((by_plan > now_unix_ns).then_some(by_plan));
+        free_ns = free_ns.max(expected.end_unix_ns.unwrap_or(0));
+    }
+    // As the queue does: when the machine is free, the first one that may start runs.
+    let mut left: Vec<usize> = (0..entries.len()).filter(|at| entries[*at].state == Waiting).collect();
+    let earliest = |at: &usize| entries[*at].not_before_unix_ns.unwrap_or(0);
+    while let Some(soonest) = left.iter().map(earliest).min() {
+        free_ns = free_ns.max(soonest);
+        let next = left.iter().position(|at| earliest(at) <= free_ns).expect("the soonest one");
+        let at = left.remove(next);
+        let end_ns = free_ns.saturating_add(span_ns(&entries[at]));
+        expected[at] = Expected { start_unix_ns: Some(free_ns), end_unix_ns: Some(end_ns) };
+        free_ns = end_ns;
+    }
+    expected
 }
 
 #[cfg(test)]
 mod tests {
     use archive::QueueState;
     use record::clock::WallAnchor;
-    use record::run::RunId;
 
     use super::*;
+
+    #[test]
+    fn spans_keep_their_digits() {
+        let found: Vec<String> =
+            [0, 999, 1_500, 99_900, 410_000, 12_345_678, 1_500_000_000].map(duration).into();
+        assert_eq!(found, ["0 ns", "999 ns", "1.5 \u{b5}s", "99.9 \u{b5}s", "0.41 ms", "12.3 ms", "1.5 s"]);
+    }
 
     #[test]
     fn times_read_back_and_nonsense_is_refused() {
@@ -149,7 +194,7 @@ mod tests {
             not_before_unix_ns,
             state,
             wish: None,
-            run: None,
+            run: (state == QueueState::Running).then(|| RunId::fresh(WallAnchor::now())),
             estimate_s,
             submitted_unix_ns: 0,
             started_unix_ns: (state == QueueState::Running).then_some(5_000_000_000),
@@ -163,15 +208,21 @@ mod tests {
             entry(QueueState::Waiting, 1.0, Some(60_000_000_000)),
             entry(QueueState::Paused, 9.0, None),
         ];
-        let seconds = |now_s: u64| -> Vec<Option<u64>> {
-            let expected = expected_starts(&all, now_s * 1_000_000_000);
-            expected.into_iter().map(|at| at.map(|ns| ns / 1_000_000_000)).collect()
+        let of = |ends: &HashMap<RunId, u64>, now_s: u64| -> Vec<(Option<u64>, Option<u64>)> {
+            let seconds = |at: Option<u64>| at.map(|ns| ns / 1_000_000_000);
+            let expected = expected(&all, ends, now_s * 1_000_000_000);
+            expected.into_iter().map(|e| (seconds(e.start_unix_ns), seconds(e.end_unix_ns))).collect()
         };
-        assert_eq!(seconds(6), [None, Some(15), Some(60), None]);
-        assert_eq!(
-            seconds(100),
-            [None, Some(100), Some(103), None],
-            "one that takes longer is not in the past"
-        );
+        let none = HashMap::new();
+        let waiting = |start, end| (Some(start), Some(end));
+        assert_eq!(of(&none, 6), [(None, Some(15)), waiting(15, 18), waiting(60, 61), (None, None)]);
+        // One that takes longer has no known end, and none in the past.
+        assert_eq!(of(&none, 100), [(None, None), waiting(100, 103), waiting(103, 104), (None, None)]);
+        // A plan that must wait does not keep those behind it from running.
+        let swapped = [all[2].clone(), all[1].clone()];
+        let starts: Vec<_> = expected(&swapped, &none, 0).iter().map(|e| e.start_unix_ns).collect();
+        assert_eq!(starts, [Some(60_000_000_000), Some(0)]);
+        let by_pace = HashMap::from([(all[0].run.unwrap(), 40_000_000_000)]);
+        assert_eq!(of(&by_pace, 6), [(None, Some(40)), waiting(40, 43), waiting(60, 61), (None, None)]);
     }
 }

@@ -1,6 +1,7 @@
 //! Conducts the entries of the queue, one at a time, each as a process of this program.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -8,12 +9,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 use archive::{Archive, Entry, Queue, QueueError, QueueState, Wish};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use record::clock::WallAnchor;
 use record::run::RunId;
+use rustix::io::Errno;
+use rustix::process::{Pid as RawPid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 
-use crate::situation::{Last, Next, Verb, Why, next, situation};
+use crate::situation::{Last, Next, Situation, Verb, Why, next, situation};
 
 /// Interval between two looks at a process.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -98,7 +99,13 @@ impl Worker {
         let run = entry.run.expect("an entry that has begun has a run");
         let (mut last, mut deaths) = (Last::Nothing, 0);
         loop {
-            let found = situation(&self.archive, run)?;
+            let mut found = situation(&self.archive, run)?;
+            if found == Situation::NotBegun
+                && let Some(pid) = beginner(run)
+            {
+                // A process of an earlier server waits for the machine, and will begin.
+                found = Situation::Held { pid: Some(pid) };
+            }
             let wish = self.queue().entry(entry.id)?.wish;
             match next(found, wish, last, (self.stop)() > 0, deaths) {
                 Next::Start(verb) => {
@@ -109,7 +116,7 @@ impl Worker {
                 }
                 Next::Watch(pid) => {
                     self.watch(entry.id, run, pid)?;
-                    if (self.stop)() > 0 && self.archive.is_held(run) {
+                    if (self.stop)() > 0 && self.is_conducted(run, pid) {
                         return Ok(());
                     }
                     deaths += 1;
@@ -166,7 +173,7 @@ impl Worker {
                 Ok(Some(status)) => return Ok(if status.signal().is_some() { None } else { status.code() }),
                 Err(_) => return Ok(None),
             }
-            urged.up_to(self.urgency(id)?, child.id());
+            urged.up_to(self.urgency(id)?, || Some(child.id()));
             self.bell.wait(LOOK_EVERY);
         }
     }
@@ -174,9 +181,10 @@ impl Worker {
     /// Waits for a process that this server did not start.
     fn watch(&self, id: RunId, run: RunId, pid: Option<u32>) -> Result<(), QueueError> {
         let mut urged = Urged::default();
-        while self.archive.is_held(run) {
-            if let Some(pid) = pid.filter(|pid| conducts(*pid, run)) {
-                urged.up_to(self.urgency(id)?, pid);
+        while self.is_conducted(run, pid) {
+            let is_ours = pid.is_some_and(|pid| conducts(pid, run));
+            if is_ours {
+                urged.up_to(self.urgency(id)?, || pid.filter(|pid| conducts(*pid, run)));
             } else if (self.stop)() > 0 {
                 // It cannot be told; the next server watches it.
                 return Ok(());
@@ -184,6 +192,10 @@ impl Worker {
             self.bell.wait(LOOK_EVERY);
         }
         Ok(())
+    }
+
+    fn is_conducted(&self, run: RunId, pid: Option<u32>) -> bool {
+        self.archive.is_held(run) || pid.is_some_and(|pid| conducts(pid, run))
     }
 
     fn urgency(&self, id: RunId) -> Result<u8, QueueError> {
@@ -217,23 +229,49 @@ impl Worker {
 struct Urged(u8);
 
 impl Urged {
-    fn up_to(&mut self, level: u8, pid: u32) {
-        let Ok(pid) = i32::try_from(pid) else { return };
+    /// - `pid`: the process. It is asked for again once a descriptor of the process is open, since the
+    ///   number of a process that has ended may be that of another.
+    fn up_to(&mut self, level: u8, pid: impl Fn() -> Option<u32>) {
         while self.0 < level.min(2) {
+            let found =
+                pid().and_then(|number| Some((number, RawPid::from_raw(i32::try_from(number).ok()?)?)));
+            let Some((number, raw)) = found else { return };
             // Two signals of one kind that arrive together count as one.
-            let signal = if self.0 == 0 { Signal::SIGTERM } else { Signal::SIGINT };
-            let _ = kill(Pid::from_raw(pid), signal);
+            let signal = if self.0 == 0 { Signal::TERM } else { Signal::INT };
+            match pidfd_open(raw, PidfdFlags::empty()) {
+                Ok(process) if pid() == Some(number) => drop(pidfd_send_signal(&process, signal)),
+                // Linux before 5.3.
+                Err(Errno::NOSYS) => drop(kill_process(raw, signal)),
+                _ => return,
+            }
             self.0 += 1;
         }
     }
 }
 
+fn words_of(pid: u32) -> Vec<Vec<u8>> {
+    let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    command.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect()
+}
+
 /// Whether a process conducts that bake-off: the journal may name a process that ended, and its number may be
 /// that of another by now.
 fn conducts(pid: u32, run: RunId) -> bool {
-    let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let run = run.to_string();
-    command.split(|byte| *byte == 0).any(|word| word == run.as_bytes())
+    words_of(pid).iter().any(|word| word == run.as_bytes())
+}
+
+/// The process of this user that is about to begin that bake-off: `bakeoff run ... --as ID`.
+fn beginner(run: RunId) -> Option<u32> {
+    let run = run.to_string();
+    let begins =
+        |words: &[Vec<u8>]| words.windows(2).any(|two| two[0] == b"--as" && two[1] == run.as_bytes());
+    let is_own = |pid: &u32| {
+        fs::metadata(format!("/proc/{pid}")).is_ok_and(|found| found.uid() == nix::unistd::geteuid().as_raw())
+    };
+    let pids =
+        fs::read_dir("/proc").ok()?.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.into_iter().find(|pid| is_own(pid) && begins(&words_of(*pid)))
 }
 
 /// Last lines of an output, as a reason.
@@ -247,7 +285,6 @@ fn reason_in(output: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::situation::Situation;
 
     #[test]
     fn the_reason_of_a_failure_is_what_the_process_said_last() {
@@ -271,6 +308,7 @@ mod tests {
             std::thread::yield_now();
         }
         assert!(conducts(child.id(), run));
+        assert_eq!(beginner(run), None, "it names the run, and does not begin it");
         drop(child.stdin.take());
         child.wait().unwrap();
     }

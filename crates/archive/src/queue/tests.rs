@@ -1,3 +1,5 @@
+use serde_json::Value;
+
 use super::*;
 
 fn archive() -> (tempfile::TempDir, Archive) {
@@ -19,7 +21,7 @@ fn plan(title: &str, priority: i32) -> Submission {
 }
 
 fn titles(queue: &Queue) -> Vec<String> {
-    queue.entries().unwrap().into_iter().map(|entry| entry.title).collect()
+    queue.entries(100).unwrap().into_iter().map(|entry| entry.title).collect()
 }
 
 fn fresh() -> RunId {
@@ -114,4 +116,52 @@ fn an_entry_is_found_by_any_unique_name_and_no_other() {
     for none in ["", "ZZZZZZ", "../x"] {
         assert!(matches!(queue.find(none), Err(QueueError::NotFound { .. })), "{none}");
     }
+}
+
+#[test]
+fn a_long_history_of_entries_costs_a_list_nothing_and_hides_none_that_is_open() {
+    let (_folder, archive) = archive();
+    let mut queue = archive.queue().unwrap();
+    for n in 0..5 {
+        let id = queue.submit(&plan(&n.to_string(), 0)).unwrap().id;
+        if n != 1 {
+            queue.act(id, Action::Cancel).unwrap();
+        }
+    }
+    let of = |ended_max| queue.entries(ended_max).unwrap().into_iter().map(|e| e.title).collect::<Vec<_>>();
+    assert_eq!([of(0), of(2), of(9)], [vec!["1"], vec!["1", "4", "3"], vec!["1", "4", "3", "2", "0"]]);
+    let counts = queue.counts().unwrap();
+    let counts: Vec<_> = counts.into_iter().collect();
+    assert_eq!(counts, [(QueueState::Waiting, 1), (QueueState::Cancelled, 4)]);
+}
+
+#[test]
+fn half_a_line_of_the_audit_log_does_not_swallow_the_next() {
+    let (folder, archive) = archive();
+    let queue = archive.queue().unwrap();
+    let path = folder.path().join("audit.jsonl");
+    fs::write(&path, "{\"action\":\"sub").unwrap();
+    queue.audit(&serde_json::json!({"action": "cancel", "who": "ann\n{\"who\":\"bob\"}"})).unwrap();
+    queue.audit(&serde_json::json!({"action": "pause"})).unwrap();
+    let text = fs::read_to_string(&path).unwrap();
+    let lines: Vec<Option<Value>> = text.lines().map(|line| serde_json::from_str(line).ok()).collect();
+    assert_eq!(lines.len(), 3, "a name with a line break makes no line: {text}");
+    assert!(lines[0].is_none() && lines[1].is_some() && lines[2].is_some(), "{text}");
+}
+
+#[test]
+fn a_queue_of_the_first_version_keeps_its_entries() {
+    let (folder, archive) = archive();
+    let mut queue = archive.queue().unwrap();
+    let id = queue.submit(&plan("a", 0)).unwrap().id;
+    drop(queue);
+    let old = Connection::open(folder.path().join("queue.sqlite")).unwrap();
+    old.execute_batch("ALTER TABLE entry DROP COLUMN told_unix_ns; PRAGMA user_version = 1").unwrap();
+    drop(old);
+    let mut queue = archive.queue().unwrap();
+    queue.act(id, Action::Cancel).unwrap();
+    assert_eq!(queue.untold(0).unwrap().len(), 1);
+    assert_eq!(queue.untold(i64::MAX.cast_unsigned()).unwrap().len(), 0, "an end of long ago");
+    queue.told(id).unwrap();
+    assert_eq!(queue.untold(0).unwrap().len(), 0);
 }

@@ -7,6 +7,8 @@ mod shown;
 
 use std::io::Write;
 
+#[cfg(feature = "serve")]
+pub(crate) use self::archived::document;
 pub(crate) use self::args::Args;
 pub(crate) use self::shown::{page, print};
 use crate::cmd::Global;

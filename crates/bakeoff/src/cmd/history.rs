@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use analysis::Rules;
-use analysis::history::{Observations, Observed, histories, of_bakeoff, of_comparison, of_import, of_run};
+use analysis::history::{History, Observations, Observed, histories, of_bakeoff, of_comparison, of_import, of_run};
 use anyhow::Context as _;
 use archive::{Archive, ArchiveError, Filter, Listed, PartOf, whole_file};
 use record::clock::WallAnchor;
@@ -53,27 +53,31 @@ enum What {
 }
 
 /// Values of the history.
-#[derive(Debug, clap::Args)]
-struct Select {
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct Select {
     /// The metric, such as throughput, p99 or cpu-per-event, or one of an imported file; by default all
-    metric: Option<String>,
+    pub(crate) metric: Option<String>,
 
     /// Only runs with this mark
     #[arg(long = "label", value_name = "KEY[=VALUE]")]
-    labels: Vec<String>,
+    pub(crate) labels: Vec<String>,
 
     /// Only what has this in its name: target, workload, title, benchmark
     #[arg(long, value_name = "TEXT")]
-    of: Option<String>,
+    pub(crate) of: Option<String>,
 
     /// Only runs that are younger than this
     #[arg(long, value_name = "TIME", value_parser = duration)]
-    since: Option<Duration>,
+    pub(crate) since: Option<Duration>,
 
     /// Compare runs of machines with other names: for containers with a new name in each run
     #[arg(long)]
-    any_host: bool,
+    pub(crate) any_host: bool,
 }
+
+/// The defaults of [`Judge`].
+#[cfg(feature = "serve")]
+pub(crate) const RULES: Rules = Rules { rope_ratio: 0.01, alpha: 0.02, seed: 1 };
 
 /// Rules by which a change counts.
 #[derive(Debug, clap::Args)]
@@ -108,12 +112,9 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     let form = args.output.as_deref().map(form_of).transpose()?;
     global.confine(Reader::default().writes_file(args.output.as_deref()), "history", args.verbose)?;
     let archive = global.archive()?;
-    let mut found = Found::default();
-    found.read(&archive, &args.select)?;
     let rules = Rules { rope_ratio: args.judge.rope, alpha: args.judge.alpha, seed: args.judge.seed };
-    let histories = histories(found.observed, rules);
-    let left_out: Vec<(String, String, usize)> =
-        found.left_out.into_iter().map(|((metric, _), (why, runs))| (metric, why, runs)).collect();
+    let mut say = |line: &str| Screen::new().line(&format!("bakeoff history: {line}"));
+    let Told { histories, left_out } = told(&archive, &args.select, rules, usize::MAX, &mut say)?;
     let name = |id: RunId| global.short_name(id);
     if let (Some(path), Some(form)) = (&args.output, form) {
         let page = report::render(&report::page::history(&histories, &name), form);
@@ -130,6 +131,29 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     Ok(Exit::Good)
 }
 
+/// Histories, and the metrics of runs without a value: metric, reason, number of runs.
+pub(crate) struct Told {
+    pub(crate) histories: Vec<History>,
+    pub(crate) left_out: Vec<(String, String, usize)>,
+}
+
+/// Reads the histories of an archive.
+///
+/// - `runs_max`: most runs that are read, the newest ones.
+/// - `say`: gets a line for each run that does not read.
+pub(crate) fn told(
+    archive: &Archive,
+    select: &Select,
+    rules: Rules,
+    runs_max: usize,
+    say: &mut dyn FnMut(&str),
+) -> anyhow::Result<Told> {
+    let mut found = Found::default();
+    found.read(archive, select, runs_max, say)?;
+    let left_out = found.left_out.into_iter().map(|((metric, _), (why, runs))| (metric, why, runs)).collect();
+    Ok(Told { histories: histories(found.observed, rules), left_out })
+}
+
 /// Values of the archive, and what has none.
 #[derive(Debug, Default)]
 struct Found {
@@ -139,7 +163,13 @@ struct Found {
 }
 
 impl Found {
-    fn read(&mut self, archive: &Archive, select: &Select) -> anyhow::Result<()> {
+    fn read(
+        &mut self,
+        archive: &Archive,
+        select: &Select,
+        runs_max: usize,
+        say: &mut dyn FnMut(&str),
+    ) -> anyhow::Result<()> {
         let label = |text: &String| match text.split_once('=') {
             Some((key, value)) => (key.to_owned(), Some(value.to_owned())),
             None => (text.clone(), None),
@@ -153,17 +183,15 @@ impl Found {
             WallAnchor::now().unix_ns.saturating_sub(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
         });
         // The oldest first: of two imports of one value, the newer counts.
-        for listed in archive.list(&filter)?.iter().rev() {
+        let listed = archive.list(&filter)?;
+        for listed in listed.iter().take(runs_max).rev() {
             let is_import = listed.header.kind == RunKind::Import;
             if !is_import && listed.header.anchor.unix_ns < from_unix_ns {
                 continue;
             }
             match observations(archive, listed) {
                 Ok(found) => self.add(found, listed, select, from_unix_ns),
-                Err(error) => {
-                    Screen::new()
-                        .line(&format!("bakeoff history: {} is left out: {error}", listed.header.id));
-                }
+                Err(error) => say(&format!("{} is left out: {error}", listed.header.id)),
             }
         }
         Ok(())

@@ -29,7 +29,7 @@ use crate::load_options::{DataOptions, Meant, PaceOptions};
 use crate::load_screen::LoadScreen;
 use crate::replay_options::ReplayOptions;
 use crate::script_options::{self, ScriptOptions};
-use crate::{screen, signals};
+use crate::{live, screen, signals};
 
 /// Drive one target with a steady load, print and archive the run
 #[derive(Debug, clap::Args)]
@@ -180,7 +180,8 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
 
     let anchor = WallAnchor::now();
     let header = header(args, &settings, anchor);
-    let writer = if args.no_archive { None } else { Some(global.archive_for_writing()?.begin(&header)?) };
+    let archive = if args.no_archive { None } else { Some(global.archive_for_writing()?) };
+    let writer = archive.as_ref().map(|archive| archive.begin(&header)).transpose()?;
     if let Some(path) = &args.hlog {
         whole_file::check(path).with_context(|| format!("writing {}", path.display()))?;
     }
@@ -207,13 +208,18 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     let host = environment.fact("host.name").unwrap_or("localhost");
     let spool = writer.as_ref().map_or_else(Spool::temporary, RunWriter::spool);
     let mut spooled = Spooled::new(&mut beside, spool, host, anchor);
+    let mut viewed = archive.as_ref().map(|archive| live::of_load(archive, header.id, &settings));
     let record = load::run_with(&settings, &with, &signals::STOP, &mut |event| {
         spooled.follow(event);
         screen.show(event);
+        if let Some(viewed) = &mut viewed {
+            live::tell_of_load(viewed, event);
+        }
         if let load::Event::Logged { lost, .. } = event {
             unlogged = *lost;
         }
     });
+    drop(viewed);
     let spool = spooled.end();
     let mut screen = screen.finish();
     // The writer of the log ends when its last sender is dropped.

@@ -240,11 +240,13 @@ fn wait(client: &Client, id: &str, global: &Global, out: &mut dyn Write) -> anyh
 fn end_of(entry: &Value) -> Option<Exit> {
     match entry["state"].as_str()? {
         "done" => Some(match (entry["exit_code"].as_i64(), entry["run_state"].as_str()) {
+            (Some(0), _) | (None, Some("sealed")) => Exit::Good,
             (Some(1), _) => Exit::Bad,
             (Some(3), _) | (None, Some("invalid")) => Exit::Invalid,
             (Some(4), _) => Exit::Inconclusive,
             (Some(5), _) | (None, Some("failed")) => Exit::ServerFailed,
-            _ => Exit::Good,
+            // The verdict could not be read or written.
+            _ => Exit::CannotHere,
         }),
         "failed" => Some(match entry["exit_code"].as_i64() {
             Some(2) => Exit::Usage,

@@ -13,8 +13,7 @@ use record::run::{RunId, RunKind};
 use report::Form;
 use serde_json::json;
 
-pub(crate) use self::made::form_of;
-use self::made::{Made, made};
+pub(crate) use self::made::{Made, form_of, made};
 use self::view::Viewer;
 use crate::cmd::runs::{find_of, show};
 use crate::cmd::{Global, print_json};

@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal as _, Write};
 
-use archive::{Archive, Filter, Format, PartOf};
+use archive::{Archive, Filter, Format, Note, PartOf};
 use record::nearest::did_you_mean;
 use record::printable::printable;
 use record::run::{RunHeader, RunId, RunKind, RunState};
@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::cmd::{Global, experiment, of_archive, print_json, prove};
 use crate::confine::Reader;
-use crate::exit::Exit;
+use crate::exit::{EndsWith as _, Exit};
 use crate::screen::{self, Screen};
 
 /// List, show, remove, export and verify what was measured
@@ -40,6 +40,22 @@ enum What {
     Show {
         /// Which one
         run: String,
+    },
+    /// Add tags and a note to a run, or take them away: the run itself does not change
+    #[command(
+        after_help = "Examples:\n  bakeoff runs tag latest slow release/1.2\n  bakeoff runs tag 8c1fe2 --note 'new disk'\n  bakeoff runs tag 8c1fe2 --remove slow"
+    )]
+    Tag {
+        /// The run
+        run: String,
+        /// Tags to add
+        tags: Vec<String>,
+        /// A tag to take away; may be given more than once
+        #[arg(long, value_name = "TAG")]
+        remove: Vec<String>,
+        /// A note in place of the last one; an empty one takes it away
+        #[arg(long, value_name = "TEXT")]
+        note: Option<String>,
     },
     /// Remove runs or bake-offs
     #[command(after_help = "Examples:\n  bakeoff runs rm 8c1fe2 9d02aa")]
@@ -109,6 +125,9 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     match &args.what {
         What::List(list) => self::list(&archive, list, args.detail(), global, out),
         What::Show { run } => show(run, args.detail(), global, out),
+        What::Tag { run, tags, remove, note } => {
+            tag(&archive, run, (tags, remove), note.as_deref(), global, out)
+        }
         What::Rm { runs } => remove(&archive, runs, global, out),
         What::Export { run, format } => export(&archive, run, *format, out),
         What::Verify { runs } => verify(&archive, runs, global, out),
@@ -217,6 +236,41 @@ pub(crate) fn show(text: &str, detail: Detail, global: &Global, out: &mut dyn Wr
         None if global.json => print_json(out, &report::json::recorded(&run))?,
         None => report::text::recorded(out, &run, screen::style())?,
     }
+    Ok(Exit::Good)
+}
+
+fn tag(
+    archive: &Archive,
+    run: &str,
+    (add, remove): (&[String], &[String]),
+    note: Option<&str>,
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<Exit> {
+    let id = find(archive, run)?;
+    let old = archive.note(id)?;
+    let mut tags = old.tags.clone();
+    tags.retain(|tag| !remove.contains(tag));
+    tags.extend(add.iter().cloned());
+    let new = Note::new(tags, note.unwrap_or(&old.text)).ends_with(Exit::Usage)?;
+    if new != old {
+        archive.set_note(id, &new).map_err(of_archive)?;
+    }
+    if global.json {
+        let document =
+            json!({"schema": "bakeoff.note/1", "run": id.to_string(), "tags": new.tags, "note": new.text});
+        print_json(out, &document)?;
+        return Ok(Exit::Good);
+    }
+    if !new.text.is_empty() {
+        writeln!(out, "{}", printable(&new.text))?;
+    }
+    let tags = new.tags.iter().map(String::as_str).collect::<Vec<_>>().join(" ");
+    writeln!(
+        out,
+        "{id} {}",
+        if tags.is_empty() { "has no tags".to_owned() } else { format!("has the tags {tags}") }
+    )?;
     Ok(Exit::Good)
 }
 

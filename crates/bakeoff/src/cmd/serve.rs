@@ -1,5 +1,8 @@
 //! `bakeoff serve`: queue, monitor and archive in a browser and over an API.
 
+mod printer;
+
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -8,8 +11,9 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use load::StopLevel;
 use serde_json::json;
-use serve::{ServeError, Settings, TlsFiles};
+use serve::{INSTRUMENTS, ServeError, Settings, TlsFiles, Url};
 
+use self::printer::Own;
 use crate::cmd::{Global, print_json};
 use crate::exit::Exit;
 use crate::screen::Screen;
@@ -43,6 +47,15 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     client_ca: Option<PathBuf>,
 
+    /// Instruments that the monitor and /metrics show, separated by commas: cpu, io, locks, memory, nic;
+    /// each is a process beside the measurements
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = instrument)]
+    instruments: Vec<&'static str>,
+
+    /// Send a document to this address when an entry ends; default: `$BAKEOFF_WEBHOOK`
+    #[arg(long, value_name = "URL", requires = "queue")]
+    webhook: Option<Url>,
+
     /// A further host name under which browsers reach this server, as behind a tunnel
     #[arg(long = "name", value_name = "HOST")]
     names: Vec<String>,
@@ -55,6 +68,7 @@ Examples:
   bakeoff serve                                     pages of the archive, read-only
   bakeoff serve --queue                             also accepts plans, from this user
   bakeoff queue submit plan.toml                    from another terminal
+  bakeoff serve --instruments cpu,io,locks          also shows what the machine does
   bakeoff serve --queue --listen 0.0.0.0:8420 --tls-cert cert.pem --tls-key key.pem --token-file tokens";
 
 pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
@@ -70,6 +84,9 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         client_ca: args.client_ca.clone(),
         names: args.names.clone(),
         program: own_program()?,
+        printer: Arc::new(Own),
+        instruments: sorted(&args.instruments),
+        webhook: webhook(args)?,
     };
     signals::stop_on_interrupt()?;
     let stop = || match signals::STOP.level() {
@@ -91,6 +108,26 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     };
     serve::serve(&settings, Arc::new(stop), &mut say).map_err(of_server)?;
     Ok(Exit::Good)
+}
+
+fn instrument(text: &str) -> Result<&'static str, String> {
+    let found = INSTRUMENTS.into_iter().find(|name| *name == text);
+    found.ok_or_else(|| format!("expected one of {}", INSTRUMENTS.join(", ")))
+}
+
+/// Each instrument once.
+fn sorted(names: &[&'static str]) -> Vec<&'static str> {
+    names.iter().copied().collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// The address of the webhook. It may hold a secret, which an environment shows to fewer than a command line.
+fn webhook(args: &Args) -> anyhow::Result<Option<Url>> {
+    let named = std::env::var("BAKEOFF_WEBHOOK").ok().filter(|text| args.queue && !text.is_empty());
+    match (&args.webhook, named) {
+        (Some(url), _) => Ok(Some(url.clone())),
+        (None, Some(text)) => Ok(Some(text.parse().map_err(of_server)?)),
+        (None, None) => Ok(None),
+    }
 }
 
 /// Marks an error of the server or of its client.

@@ -156,3 +156,16 @@ pub(crate) fn processes(lab: &Lab, word: &str) -> Vec<i32> {
     })
     .collect()
 }
+
+/// Children of a server.
+pub(crate) fn processes_of(house: &House) -> Vec<u32> {
+    let pid = house.child.id();
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+    let of_threads =
+        threads.map(|entry| std::fs::read_to_string(entry.path().join("children")).unwrap_or_default());
+    let all: String = of_threads.collect::<Vec<_>>().join(" ");
+    let mut pids: Vec<u32> = all.split_whitespace().filter_map(|pid| pid.parse().ok()).collect();
+    pids.sort_unstable();
+    pids.dedup();
+    pids
+}

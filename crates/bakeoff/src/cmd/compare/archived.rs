@@ -19,6 +19,9 @@ use crate::{cmd, screen};
 /// Seed of the permutation test if there are too many divisions to try: the verdict of the same runs is the
 /// same.
 const SEED: u64 = 1;
+/// The default of `--rope`.
+#[cfg(feature = "serve")]
+const ROPE: f64 = 0.01;
 /// Accepted rate of any false verdict.
 const ALPHA: f64 = 0.05;
 
@@ -43,14 +46,10 @@ pub(super) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     let loaded = args.runs.iter().map(|text| load(&archive, text)).collect::<anyhow::Result<Vec<_>>>()?;
     refuse_repeated(&loaded)?;
     let reference = reference(args, &loaded)?;
-    refuse_unlike(args, &loaded)?;
-    let (all, properties): (Vec<Side>, Vec<(String, Properties)>) = loaded
-        .into_iter()
-        .map(|loaded| {
-            let named = (loaded.side.name.clone(), loaded.properties);
-            (loaded.side, named)
-        })
-        .unzip();
+    if !args.force {
+        refuse_unlike(&loaded)?;
+    }
+    let (all, properties) = apart(loaded);
     let rules = Rules { rope_ratio: args.rope, alpha: ALPHA, seed: SEED };
     let sided = sides(&all, reference, rules, &args.gates);
     let differing = differing(&properties);
@@ -62,6 +61,29 @@ pub(super) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     out.flush()?;
     write_files(args, &all, &sided)?;
     Ok(gates::exit_of(&sided.gates).unwrap_or(Exit::Good))
+}
+
+/// The document of runs against the first one.
+#[cfg(feature = "serve")]
+pub(crate) fn document(archive: &Archive, ids: &[RunId]) -> anyhow::Result<serde_json::Value> {
+    let load_one = |id: &RunId| load(archive, &id.to_string());
+    let mut loaded = ids.iter().map(load_one).collect::<anyhow::Result<Vec<_>>>()?;
+    refuse_unlike(&loaded)?;
+    // A sentence names a side as lists do.
+    for (loaded, name) in loaded.iter_mut().zip(archive.short_names(ids)?) {
+        loaded.side.name = name;
+    }
+    let (all, properties) = apart(loaded);
+    let rules = Rules { rope_ratio: ROPE, alpha: ALPHA, seed: SEED };
+    Ok(report::json::sides(&all, &differing(&properties), 0, &sides(&all, 0, rules, &[])))
+}
+
+fn apart(loaded: Vec<Loaded>) -> (Vec<Side>, Vec<(String, Properties)>) {
+    let pair = |loaded: Loaded| {
+        let named = (loaded.side.name.clone(), loaded.properties);
+        (loaded.side, named)
+    };
+    loaded.into_iter().map(pair).unzip()
 }
 
 /// One run that is a comparison by itself: a bake-off, or commands.
@@ -171,8 +193,8 @@ fn refuse_repeated(loaded: &[Loaded]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Refuses sides that measured different things, unless the user insists.
-fn refuse_unlike(args: &Args, loaded: &[Loaded]) -> anyhow::Result<()> {
+/// Refuses sides that measured different things.
+fn refuse_unlike(loaded: &[Loaded]) -> anyhow::Result<()> {
     let mut all: Vec<(&str, &String)> = Vec::new();
     for side in loaded {
         for subject in &side.subjects {
@@ -181,7 +203,7 @@ fn refuse_unlike(args: &Args, loaded: &[Loaded]) -> anyhow::Result<()> {
             }
         }
     }
-    if all.len() < 2 || args.force {
+    if all.len() < 2 {
         return Ok(());
     }
     let told: Vec<String> = all.iter().map(|(name, subject)| format!("{subject} ({name})")).collect();

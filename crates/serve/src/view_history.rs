@@ -1,0 +1,188 @@
+//! The page of the history: the values that its template shows.
+
+use askama::Template;
+use serde_json::Value;
+
+use crate::printer::HISTORY_RUNS_MAX;
+
+/// Size of a drawing, in its own units.
+const DRAWING: (f64, f64) = (640.0, 110.0);
+/// Series of a history that are shown; those with changes come first.
+const SERIES_MAX: usize = 200;
+/// Points of a series that are drawn, the newest ones.
+const POINTS_MAX: usize = 300;
+
+#[derive(Template)]
+#[template(path = "history.html")]
+pub(crate) struct HistoryPage {
+    pub(crate) here: &'static str,
+    pub(crate) metric: String,
+    pub(crate) of: String,
+    pub(crate) label: String,
+    /// Query of the page, for that of the figures.
+    query: String,
+    /// Runs of the archive that are not read, the oldest ones.
+    unread: usize,
+    series: Vec<SeriesView>,
+    more: usize,
+    left_out: Vec<String>,
+}
+
+/// A metric on a machine, over the runs.
+struct SeriesView {
+    metric: String,
+    subject: String,
+    machine: String,
+    runs: usize,
+    drawing: String,
+    changes: Vec<ChangeView>,
+    breaks: Vec<String>,
+}
+
+struct ChangeView {
+    run: String,
+    short: String,
+    tone: &'static str,
+    text: String,
+}
+
+impl HistoryPage {
+    /// - `document`: of `bakeoff.history/1`.
+    /// - `filter`: metric, subject and label.
+    /// - `runs`: in the archive.
+    pub(crate) fn of(document: &Value, filter: [String; 3], query: &str, runs: usize) -> Self {
+        let [metric, of, label] = filter;
+        let mut all: Vec<&Value> = list(&document["series"]).iter().collect();
+        all.sort_by_key(|series| list(&series["changes"]).is_empty());
+        let why = |left: &Value| {
+            format!("{}: {} ({} runs)", word(&left["metric"]), word(&left["why"]), left["runs"])
+        };
+        Self {
+            here: "/history",
+            metric,
+            of,
+            label,
+            query: if query.is_empty() { String::new() } else { format!("?{query}") },
+            unread: runs.saturating_sub(HISTORY_RUNS_MAX),
+            more: all.len().saturating_sub(SERIES_MAX),
+            series: all.into_iter().take(SERIES_MAX).map(SeriesView::of).collect(),
+            left_out: list(&document["left_out"]).iter().map(why).collect(),
+        }
+    }
+}
+
+impl SeriesView {
+    fn of(series: &Value) -> Self {
+        let points = list(&series["points"]);
+        let what = |found: &Value| format!("{}: {}", word(&found["at"]), facts(&found["what"]));
+        Self {
+            metric: word(&series["metric"]),
+            subject: word(&series["subject"]),
+            machine: word(&series["environment"]),
+            runs: points.len(),
+            drawing: history_drawing(points, list(&series["changes"])),
+            changes: list(&series["changes"]).iter().map(ChangeView::of).collect(),
+            breaks: list(&series["breaks"]).iter().map(what).collect(),
+        }
+    }
+}
+
+impl ChangeView {
+    fn of(change: &Value) -> Self {
+        let size = |name: &str| change[name].as_f64();
+        let percent = |ratio: f64| format!("{:+.1} %", (ratio - 1.0) * 100.0);
+        let text = match (size("ratio"), size("low"), size("high")) {
+            (Some(ratio), Some(low), Some(high)) => {
+                format!("{} (95 %: {} to {})", percent(ratio), percent(low), percent(high))
+            }
+            _ => "changed".to_owned(),
+        };
+        let suspects = facts(&change["suspects"]);
+        let suspects = if suspects.is_empty() { suspects } else { format!("; new there: {suspects}") };
+        let run = word(&change["run"]);
+        Self {
+            short: run.get(run.len().saturating_sub(6)..).unwrap_or_default().to_lowercase(),
+            tone: match change["is_better"].as_bool() {
+                Some(true) => "good",
+                Some(false) => "bad",
+                None => "doubt",
+            },
+            text: format!("{}: {text}{suspects}", word(&change["at"])),
+            run,
+        }
+    }
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+fn word(value: &Value) -> String {
+    value.as_str().unwrap_or("-").to_owned()
+}
+
+/// Facts that differ, before and after.
+fn facts(all: &Value) -> String {
+    let one = |fact: &Value| {
+        format!("{} {} \u{2192} {}", word(&fact["what"]), word(&fact["before"]), word(&fact["after"]))
+    };
+    list(all).iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// The newest values of a series as dots, and its changes as lines. The figures have scales.
+fn history_drawing(points: &[Value], changes: &[Value]) -> String {
+    let shown = &points[points.len().saturating_sub(POINTS_MAX)..];
+    let values: Vec<f64> = shown.iter().filter_map(|point| point["value"].as_f64()).collect();
+    let (low, high) = values.iter().fold((f64::MAX, f64::MIN), |(low, high), v| (low.min(*v), high.max(*v)));
+    if values.len() < 2 {
+        return String::new();
+    }
+    let (width, height) = DRAWING;
+    let x = |at: usize| 4.0 + at as f64 / (shown.len() - 1) as f64 * (width - 8.0);
+    let y = |value: f64| {
+        if high > low { height - 6.0 - (value - low) / (high - low) * (height - 12.0) } else { height / 2.0 }
+    };
+    let at_change = |change: &Value| {
+        // An import is one run with many points.
+        let is_it = |point: &Value| point["run"] == change["run"] && point["at"] == change["at"];
+        shown.iter().position(is_it)
+    };
+    let line = |at: usize| format!("<line x1=\"{0:.1}\" x2=\"{0:.1}\" y1=\"0\" y2=\"{height}\"/>", x(at));
+    let dot = |(at, point): (usize, &Value)| {
+        let value = point["value"].as_f64()?;
+        Some(format!("<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"2.5\"/>", x(at), y(value)))
+    };
+    format!(
+        "<svg class=\"chart history\" viewBox=\"0 0 {width} {height}\" aria-hidden=\"true\">{}{}</svg>",
+        changes.iter().filter_map(at_change).map(line).collect::<String>(),
+        shown.iter().enumerate().filter_map(dot).collect::<String>(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_change_of_a_history_has_its_size_its_tone_and_what_is_new_there() {
+        let change = json!({
+            "run": "01ARZ3NDEKTSV4RRFFQ69G5FAV", "at": "2026-11-25T00:00:00Z", "ratio": 1.2, "low": 1.1, "high": 1.3,
+            "is_better": false, "suspects": [{"what": "kernel", "before": "6.1", "after": null}],
+        });
+        let view = ChangeView::of(&change);
+        assert_eq!((view.tone, view.short.as_str()), ("bad", "9g5fav"));
+        assert_eq!(
+            view.text,
+            "2026-11-25T00:00:00Z: +20.0 % (95 %: +10.0 % to +30.0 %); new there: kernel 6.1 \u{2192} -"
+        );
+        let unknown = ChangeView::of(&json!({"run": "X", "at": "-", "ratio": null}));
+        assert_eq!((unknown.tone, unknown.text.as_str()), ("doubt", "-: changed"));
+        let points = [json!({"run": "a", "value": 1.0}), json!({"run": "b", "value": null})];
+        assert_eq!(history_drawing(&points, &[]), "", "one value is no history");
+        let imported: Vec<Value> = (0..3).map(|at| json!({"run": "a", "at": at, "value": at})).collect();
+        let drawn = history_drawing(&imported, &[json!({"run": "a", "at": 2})]);
+        assert!(drawn.contains("<line x1=\"636.0\""), "at the third point, not at the first: {drawn}");
+    }
+}

@@ -1,0 +1,352 @@
+//! The monitor as a part of a page: what runs, the machine's instruments, and the queue.
+
+use std::sync::{Arc, OnceLock};
+
+use archive::{Standing, TrialStanding};
+use askama::Template;
+use record::bakeoff::TrialState;
+use serde_json::Value;
+
+use crate::instruments::{Busy, Seen};
+use crate::monitor::{Now, Running};
+use crate::view::{duration, moment};
+use crate::view_page::{EntryView, text};
+
+/// Squares of an order that are drawn.
+const SQUARES_MAX: usize = 600;
+/// Reasons of INVALID trials on the monitor.
+const REASONS_MAX: usize = 3;
+/// Size of a chart, in its own units.
+const CHART: (f64, f64) = (640.0, 110.0);
+/// Size of the drawing of a CPU.
+const STRIP: (f64, f64) = (120.0, 28.0);
+/// CPUs that are drawn.
+const STRIPS_MAX: usize = 64;
+
+/// A state of a moment, with its forms, each rendered once for all viewers.
+#[derive(Debug, Default)]
+pub(crate) struct Shown {
+    pub(crate) now: Now,
+    reader: OnceLock<String>,
+    runner: OnceLock<String>,
+    document: OnceLock<String>,
+}
+
+impl Shown {
+    pub(crate) fn new(now: Now) -> Self {
+        Self { now, ..Self::default() }
+    }
+
+    /// Part of a page.
+    pub(crate) fn html(&self, may_run: bool, csrf: &str) -> &str {
+        let form = if may_run { &self.runner } else { &self.reader };
+        form.get_or_init(|| text(&NowPage::of(&self.now, may_run, if may_run { csrf } else { "" })))
+    }
+
+    /// Document in one line.
+    pub(crate) fn document(&self) -> &str {
+        self.document.get_or_init(|| self.now.document().to_string())
+    }
+}
+
+#[derive(Template)]
+#[template(path = "now.html")]
+struct NowPage<'a> {
+    running: Vec<RunningView>,
+    machine: Option<MachineView>,
+    entries: Vec<EntryView>,
+    more: u64,
+    holder: &'a Option<String>,
+    trouble: &'a Option<String>,
+    may_run: bool,
+    csrf: &'a str,
+}
+
+impl<'a> NowPage<'a> {
+    fn of(now: &'a Now, may_run: bool, csrf: &'a str) -> Self {
+        let entries = now.entries.iter().zip(&now.expected);
+        Self {
+            running: now.running.iter().map(RunningView::of).collect(),
+            machine: MachineView::of(&now.machine),
+            entries: entries.map(|(entry, at)| EntryView::of(entry, *at)).collect(),
+            more: now.not_listed(),
+            holder: &now.holder,
+            trouble: &now.trouble,
+            may_run,
+            csrf,
+        }
+    }
+}
+
+struct RunningView {
+    id: String,
+    title: String,
+    kind: &'static str,
+    /// Progress in words, of a bake-off.
+    trials: Option<String>,
+    end: String,
+    step: String,
+    invalid_reasons: Vec<String>,
+    numbers: Option<Vec<(&'static str, String)>>,
+    chart: String,
+    squares: Vec<(&'static str, String)>,
+    notes: Vec<String>,
+    log: Option<String>,
+}
+
+impl RunningView {
+    fn of(running: &Running) -> Self {
+        let trials = running.standing.as_ref().map_or(&[][..], |standing| standing.trials.as_slice());
+        let bad = trials.iter().rev().filter(|told| told.state == TrialState::Invalid);
+        let reasons = bad.filter_map(|told| Some(format!("{}: {}", name(told), told.reason.as_ref()?)));
+        let is_short = trials.len() <= SQUARES_MAX;
+        Self {
+            id: running.header.id.to_string(),
+            title: running.header.title.clone(),
+            kind: running.header.kind.word(),
+            trials: running.standing.as_ref().map(|standing| progress(standing)),
+            end: running.expected_end_unix_ns.map(moment).unwrap_or_default(),
+            step: running.step.clone(),
+            invalid_reasons: reasons.take(REASONS_MAX).collect(),
+            numbers: running.interval.as_ref().map(numbers),
+            chart: chart(&running.intervals),
+            squares: if is_short { trials.iter().map(square).collect() } else { Vec::new() },
+            notes: running.notes.clone(),
+            log: running.log.clone(),
+        }
+    }
+}
+
+fn progress(standing: &Standing) -> String {
+    let count = |state| standing.count(state);
+    let (sealed, invalid, failed) =
+        (count(TrialState::Sealed), count(TrialState::Invalid), count(TrialState::Failed));
+    let (done, all) = (sealed + invalid + failed, standing.trials.len());
+    format!("{done} of {all} trials ended: {sealed} sealed, {invalid} INVALID, {failed} failed.")
+}
+
+fn name(told: &TrialStanding) -> String {
+    let levels: Vec<String> =
+        told.trial.levels.iter().map(|(name, level)| format!("{name}={level}")).collect();
+    format!("block {} {}", told.trial.block, levels.join(" "))
+}
+
+fn square(told: &TrialStanding) -> (&'static str, String) {
+    let word = if told.is_current { "measuring" } else { told.state.word() };
+    (word, format!("{}: {word}", name(told)))
+}
+
+/// Numbers of an interval for people. A number that is missing reads `-`.
+fn numbers(interval: &Value) -> Vec<(&'static str, String)> {
+    let rate = |name: &str| interval[name].as_f64().map_or("-".to_owned(), |per_s| format!("{per_s:.1}/s"));
+    let latency = |name: &str| interval["latency_ns"][name].as_u64().map_or("-".to_owned(), duration);
+    let count = |name: &str| interval[name].as_u64().map_or("-".to_owned(), |n| n.to_string());
+    vec![
+        ("offered", rate("offered_per_s")),
+        ("done", rate("achieved_per_s")),
+        ("p50", latency("p50")),
+        ("p99", latency("p99")),
+        ("max", latency("max")),
+        ("backlog", count("backlog")),
+        ("errors", count("errors")),
+    ]
+}
+
+/// The machine's instruments on a page.
+struct MachineView {
+    /// Numbers of each instrument, and the reasons of those without.
+    numbers: Vec<(&'static str, String)>,
+    missing: Vec<String>,
+    /// A drawing for each CPU, and its text.
+    strips: Vec<(String, String)>,
+    more: usize,
+}
+
+impl MachineView {
+    fn of(seen: &Seen) -> Option<Self> {
+        if seen.latest.is_empty() {
+            return None;
+        }
+        let missing = seen
+            .latest
+            .iter()
+            .filter_map(|(name, interval)| Some(format!("{name}: {}", interval.as_ref().err()?)));
+        let cpus: Vec<u64> =
+            seen.strips.last().map(|all| all.iter().map(|busy| busy.cpu).collect()).unwrap_or_default();
+        Some(Self {
+            numbers: machine_numbers(seen),
+            missing: missing.collect(),
+            strips: cpus.iter().take(STRIPS_MAX).map(|cpu| strip(*cpu, &seen.strips)).collect(),
+            more: cpus.len().saturating_sub(STRIPS_MAX),
+        })
+    }
+}
+
+/// Numbers of the instruments for people. One that is missing reads `-`.
+fn machine_numbers(seen: &Seen) -> Vec<(&'static str, String)> {
+    type Form = fn(f64) -> String;
+    let share: Form = |ratio| format!("{:.1} %", ratio * 100.0);
+    let rate: Form = |per_s| format!("{per_s:.0}/s");
+    let wait: Form = |s_per_s| format!("{:.1} ms/s", s_per_s * 1e3);
+    let bytes: Form = |bytes| format!("{:.2} GiB", bytes / f64::from(1 << 30));
+    let numbers: [(&str, &str, [&str; 2], bool, Form); 12] = [
+        ("cpu", "busy by events", ["all", "event_ratio"], false, share),
+        ("cpu", "busy by /proc", ["all", "procstat_busy_ratio"], false, share),
+        ("cpu", "unaccounted", ["all", "unaccounted_ratio"], false, share),
+        ("cpu", "run-queue wait", ["all", "run_queue_wait_s"], true, wait),
+        ("io", "reads", ["rates", "reads_per_s"], false, rate),
+        ("io", "writes", ["rates", "writes_per_s"], false, rate),
+        ("io", "flushes", ["rates", "flushes_per_s"], false, rate),
+        ("locks", "lock waits", ["total", "count"], true, rate),
+        ("locks", "CPUs spinning", ["total", "cpu_util_ratio"], false, share),
+        ("memory", "memory available", ["machine", "available_bytes"], false, bytes),
+        ("memory", "major faults", ["machine", "major_faults"], true, rate),
+        ("memory", "memory pressure", ["machine", "pressure_some_ratio"], false, share),
+    ];
+    let of =
+        |(instrument, name, [part, value], is_count, form): &(&str, &'static str, [&str; 2], bool, Form)| {
+            let interval = seen.of(instrument)?;
+            let found = interval[*part][*value].as_f64();
+            let seconds =
+                if *is_count { interval["interval_s"].as_f64().filter(|s| *s > 0.0) } else { Some(1.0) };
+            let shown = found.zip(seconds).map_or("-".to_owned(), |(value, seconds)| form(value / seconds));
+            Some((*name, shown))
+        };
+    let nics = seen.of("nic").and_then(traffic).map(|text| ("network", text));
+    numbers.iter().filter_map(of).chain(nics).collect()
+}
+
+/// Traffic of all interfaces but the loopback.
+fn traffic(interval: &Value) -> Option<String> {
+    let seconds = interval["interval_s"].as_f64().filter(|s| *s > 0.0)?;
+    let all = interval["interfaces"].as_array()?.iter().filter(|nic| nic["name"] != "lo");
+    let sum = |name: &str| all.clone().map(|nic| nic[name].as_f64()).sum::<Option<f64>>();
+    let kib = |bytes: f64| format!("{:.0} KiB/s", bytes / seconds / 1024.0);
+    Some(format!("{} in, {} out", kib(sum("rx_bytes")?), kib(sum("tx_bytes")?)))
+}
+
+/// The last intervals of a CPU: busy by events as a line, by `/proc/stat` as a dashed one; and the last of
+/// them in words.
+fn strip(cpu: u64, strips: &[Arc<Vec<Busy>>]) -> (String, String) {
+    let of = |all: &Arc<Vec<Busy>>| all.iter().find(|busy| busy.cpu == cpu).copied();
+    let last = strips.last().and_then(of);
+    let percent =
+        |ratio: Option<f64>| ratio.map_or("-".to_owned(), |ratio| format!("{:.0} %", ratio * 100.0));
+    let text = format!(
+        "CPU {cpu}: {}, /proc {}",
+        percent(last.and_then(|busy| busy.event_ratio)),
+        percent(last.and_then(|busy| busy.procstat_ratio))
+    );
+    let values =
+        |read: fn(Busy) -> Option<f64>| strips.iter().map(|all| of(all).and_then(read)).collect::<Vec<_>>();
+    let drawn = [
+        polylines("procstat", &values(|busy| busy.procstat_ratio), 1.0, STRIP),
+        polylines("event", &values(|busy| busy.event_ratio), 1.0, STRIP),
+    ];
+    let (width, height) = STRIP;
+    let svg = format!(
+        "<svg class=\"strip\" viewBox=\"0 0 {width} {height}\" aria-hidden=\"true\">{}</svg>",
+        drawn.concat()
+    );
+    (svg, text)
+}
+
+/// Rate and p99 over the last intervals as a drawing. An interval without the number breaks its line.
+fn chart(intervals: &[Value]) -> String {
+    let values = |read: &dyn Fn(&Value) -> Option<f64>| intervals.iter().map(read).collect::<Vec<_>>();
+    let done = values(&|interval| interval["achieved_per_s"].as_f64());
+    let offered = values(&|interval| interval["offered_per_s"].as_f64());
+    let p99 = values(&|interval| interval["latency_ns"]["p99"].as_f64());
+    let most = |all: &[Option<f64>]| all.iter().flatten().copied().fold(0.0, f64::max);
+    let (rate_max, p99_max) = (most(&done).max(most(&offered)), most(&p99));
+    if intervals.len() < 2 || rate_max <= 0.0 {
+        return String::new();
+    }
+    let lines = [("offered", &offered, rate_max), ("done", &done, rate_max), ("p99", &p99, p99_max)];
+    let drawn: String = lines.iter().map(|(class, all, top)| polylines(class, all, *top, CHART)).collect();
+    let (width, height) = CHART;
+    let label = format!("done up to {rate_max:.1}/s, p99 up to {}", duration(whole(p99_max)));
+    format!(
+        "<svg class=\"chart\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"The last {} intervals: {label}\">\
+         {drawn}<text x=\"2\" y=\"10\">{label} (p99 is the other line)</text></svg>",
+        intervals.len()
+    )
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "nanoseconds that were whole numbers"
+)]
+fn whole(ns: f64) -> u64 {
+    ns as u64
+}
+
+/// Values as lines, from 0 up to `top`. A value that is missing breaks the line.
+fn polylines(class: &str, values: &[Option<f64>], top: f64, (width, height): (f64, f64)) -> String {
+    if top <= 0.0 {
+        return String::new();
+    }
+    let step = width / values.len().saturating_sub(1).max(1) as f64;
+    // A chart has a line of text at its top.
+    let above = if height > 40.0 { 16.0 } else { 2.0 };
+    let mut lines = Vec::new();
+    let mut line = Vec::new();
+    for (i, value) in values.iter().enumerate() {
+        match value {
+            Some(value) => {
+                let (x, y) = (i as f64 * step, (height - 2.0) - value / top * (height - 2.0 - above));
+                line.push(format!("{x:.1},{y:.1}"));
+            }
+            None => lines.push(std::mem::take(&mut line)),
+        }
+    }
+    lines.push(line);
+    let drawn = lines.into_iter().filter(|line| !line.is_empty());
+    let line = |line: Vec<String>| format!("<polyline class=\"{class}\" points=\"{}\"/>", line.join(" "));
+    drawn.map(line).collect::<Vec<String>>().concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_missing_number_is_a_dash_and_breaks_its_line() {
+        let interval = json!({"achieved_per_s": 5.0, "offered_per_s": null, "latency_ns": null, "backlog": 0, "errors": 0});
+        let shown = numbers(&interval);
+        assert_eq!((shown[0].1.as_str(), shown[1].1.as_str(), shown[3].1.as_str()), ("-", "5.0/s", "-"));
+        let full = |p99: Value| json!({"achieved_per_s": 5.0, "latency_ns": {"p99": p99}});
+        let drawn = chart(&[full(json!(1000)), full(Value::Null), full(json!(2000)), full(json!(2000))]);
+        assert_eq!(drawn.matches("class=\"p99\"").count(), 2, "{drawn}");
+        assert_eq!(drawn.matches("class=\"offered\"").count(), 0, "a closed loop offers nothing: {drawn}");
+        assert_eq!(chart(&[]), "");
+        let trials = chart(&[full(json!(1000)), full(json!(1000)), Value::Null, full(json!(3000))]);
+        assert_eq!(trials.matches("class=\"done\"").count(), 2, "two trials are not one line: {trials}");
+    }
+
+    #[test]
+    fn an_instrument_without_a_number_reads_so_on_the_page() {
+        assert!(MachineView::of(&Seen::default()).is_none(), "no instrument was asked for");
+        let mut seen = Seen::default();
+        let cpu = json!({"interval_s": 2.0, "all": {"event_ratio": null, "run_queue_wait_s": 0.01}});
+        seen.latest.insert("cpu", Ok(Arc::new(cpu)));
+        seen.latest.insert("locks", Err("no BTF".to_owned()));
+        let busy = |cpu, event_ratio| Arc::new(vec![Busy { cpu, event_ratio, procstat_ratio: Some(0.25) }]);
+        seen.strips = vec![busy(0, Some(1.0)), busy(0, None), busy(0, Some(0.5))];
+        let view = MachineView::of(&seen).unwrap();
+        let number =
+            |name: &str| view.numbers.iter().find(|(n, _)| *n == name).map(|(_, text)| text.as_str());
+        assert_eq!((number("busy by events"), number("run-queue wait")), (Some("-"), Some("5.0 ms/s")));
+        assert_eq!((number("lock waits"), view.missing), (None, vec!["locks: no BTF".to_owned()]));
+        assert_eq!(view.strips[0].1, "CPU 0: 50 %, /proc 25 %");
+        assert_eq!(
+            view.strips[0].0.matches("class=\"event\"").count(),
+            2,
+            "a gap is a gap: {}",
+            view.strips[0].0
+        );
+    }
+}
