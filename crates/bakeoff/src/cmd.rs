@@ -1,11 +1,15 @@
 //! One file per command.
 
 pub(crate) mod aa;
+#[cfg(feature = "fleet")]
+pub(crate) mod agent;
 pub(crate) mod compare;
 pub(crate) mod cpu;
 pub(crate) mod dder;
 pub(crate) mod doctor;
 pub(crate) mod experiment;
+#[cfg(feature = "fleet")]
+pub(crate) mod fleet;
 pub(crate) mod gates;
 pub(crate) mod generate;
 mod global;
@@ -44,7 +48,7 @@ use std::io::Write;
 
 pub(crate) use self::global::{
     ByGroup, Global, cgroup, check_cgroups, command_line, local_time, of_archive, print_json, process,
-    remember_words,
+    remember_words, words,
 };
 use crate::cli::{Cli, Command};
 use crate::confine;
@@ -92,6 +96,10 @@ pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> anyhow::Result<Exit> {
         Command::Serve(args) => serve::run(args, &global, out),
         #[cfg(feature = "serve")]
         Command::Queue(args) => queue::run(args, &global, out),
+        #[cfg(feature = "fleet")]
+        Command::Agent(args) => agent::run(args),
+        #[cfg(feature = "fleet")]
+        Command::Fleet(args) => fleet::run(args, &global, out),
         Command::Generate(args) => generate::run(args, out),
     }
 }
