@@ -1,6 +1,6 @@
 //! A fleet on this machine, to try one: a NATS server and agents, on a scratch folder and a free port.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -13,6 +13,7 @@ use nix::sys::signal::Signal;
 use record::clock::{Clock as _, Monotonic};
 
 use crate::error::{FleetError, of_file};
+use crate::wire::hex;
 
 /// Time for the server to listen.
 const LISTENS_NS: u64 = 10_000_000_000;
@@ -40,7 +41,7 @@ impl Dev {
             text: "it is not installed: `apt-get install nats-server`, or see https://nats.io/download".to_owned(),
         })?;
         let dir = tempfile::tempdir().map_err(of_file(&std::env::temp_dir()))?;
-        let password = ulid::Ulid::generate().to_string() + &ulid::Ulid::generate().to_string();
+        let password = password()?;
         let config = dir.path().join("nats.conf");
         // Other users of this machine must not give orders.
         let text = format!(
@@ -134,6 +135,14 @@ impl Drop for Dev {
         let _ = self.server.kill();
         let _ = self.server.wait();
     }
+}
+
+/// A password that nobody can guess.
+fn password() -> Result<String, FleetError> {
+    let (path, mut bytes) = (Path::new("/dev/urandom"), [0; 24]);
+    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut bytes));
+    read.map_err(of_file(path))?;
+    Ok(hex(&bytes))
 }
 
 /// The program `nats-server`: Debian has it where users do not look.

@@ -8,7 +8,7 @@ use std::thread;
 
 use archive::documents::{self, SliceForm};
 use load::{Attachments, Event, Share, StartLine, Stop};
-use record::load::Progress;
+use record::load::{Phase, Progress};
 use record::series::HistogramSlice;
 use tokio::sync::watch;
 
@@ -136,7 +136,7 @@ fn drive(
     let keeper = keeper.map_err(|error| error.to_string())?;
     let mut last = None;
     let record = load::run_with(&meant.settings, attachments, stop, &mut |event| match event {
-        Event::Interval(progress) => last = Some(shown(progress)),
+        Event::Interval(progress) if progress.phase == Phase::Measure => last = Some(shown(progress)),
         Event::IntervalClosed(slices) => send(&sender, slices, last.take(), &meant.settings),
         _ => {}
     });

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Seek as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom, Write as _};
 
 use archive::temporary_file;
 use sha2::{Digest as _, Sha256};
@@ -58,16 +58,13 @@ impl Received {
 
     fn append(&mut self, mut line: Vec<u8>) -> io::Result<()> {
         line.push(b'\n');
+        // A reader of the same file has moved its position.
+        self.file.seek(SeekFrom::End(0))?;
         self.file.write_all(&line)?;
         self.sum.update(&line);
         self.lines += 1;
         self.bytes += line.len() as u64;
         Ok(())
-    }
-
-    /// Number of lines in order.
-    pub(crate) fn lines(&self) -> u64 {
-        self.lines
     }
 
     /// Position in the agent's file from which to read on.
@@ -152,7 +149,7 @@ mod tests {
         for seq in [2, 0, 0, 2, 1, 1, 4, 0] {
             received.take(seq, line(seq)).unwrap();
         }
-        assert_eq!((received.lines(), received.count(), received.missing(6)), (3, 4, vec![3, 5]));
+        assert_eq!((received.lines, received.count(), received.missing(6)), (3, 4, vec![3, 5]));
         assert_eq!(read(&received), [0, 1, 2, 4]);
         assert!(!received.is_complete(), "nobody knows how many there are");
         received.end = Some(end_of(5));

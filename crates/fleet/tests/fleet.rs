@@ -2,11 +2,13 @@
 
 mod support;
 
+use bakeoff_fleet as fleet;
+
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use fleet::{Fleet, FleetError, Told, conduct};
+use bakeoff_fleet::{Fleet, FleetError, Told, conduct};
 use load::{Event, Share, Stop};
 use record::histogram::Histogram;
 use record::load::{Counts, LoadRecord};

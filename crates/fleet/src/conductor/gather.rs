@@ -102,6 +102,8 @@ impl Conductor<'_> {
             subjects: vec![wire::slice(run, "*"), wire::end(run, "*")],
             storage: StorageType::File,
             duplicate_window: Duration::from_secs(120),
+            // If the conductor dies, nobody else removes it.
+            max_age: Duration::from_secs(7 * 24 * 3_600),
             ..Config::default()
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use fleet::{Agent, Meant, Server};
+use bakeoff_fleet::{self as fleet, Agent, Meant, Server};
 use load::Stop;
 use record::load::rules::default_workload;
 use record::load::{
