@@ -53,6 +53,8 @@ pub(crate) use self::global::{
 use crate::cli::{Cli, Command};
 use crate::confine;
 use crate::exit::Exit;
+#[cfg(feature = "fleet")]
+use crate::fleet_words;
 
 /// Runs the command of the command line; its output goes to `out`.
 pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> anyhow::Result<Exit> {
@@ -97,7 +99,9 @@ pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> anyhow::Result<Exit> {
         #[cfg(feature = "serve")]
         Command::Queue(args) => queue::run(args, &global, out),
         #[cfg(feature = "fleet")]
-        Command::Agent(args) => agent::run(args),
+        Command::Agent(args) => {
+            agent::run(args, &|words| fleet_words::meant(words).map_err(|error| format!("{error:#}")))
+        }
         #[cfg(feature = "fleet")]
         Command::Fleet(args) => fleet::run(args, &global, out),
         Command::Generate(args) => generate::run(args, out),

@@ -323,7 +323,8 @@ fn a_load_may_rise_before_and_fall_after_what_counts() {
 #[test]
 fn a_fleet_of_its_own_makes_the_load_of_one_machine_and_the_archive_knows_its_agents() {
     let lab = Lab::new();
-    let words = ["load", "null:", "--rate", "900", "--arrivals", "poisson", "--time", "600ms", "--warmup", "0"];
+    let words =
+        ["load", "null:", "--rate", "900", "--arrivals", "poisson", "--time", "600ms", "--warmup", "0"];
     let of_one = lab.run(&[&words[..], &["--threads", "3", "--json"]].concat());
     let fleet = lab.run(&[&words[..], &["--threads", "3", "--fleet", "3", "--json"]].concat());
     if fleet.err.contains("nats-server: it is not installed") {
@@ -342,8 +343,13 @@ fn a_fleet_of_its_own_makes_the_load_of_one_machine_and_the_archive_knows_its_ag
         let sum: u64 = agents.iter().map(|agent| agent[name].as_u64().unwrap()).sum();
         assert_eq!(fleet[name], sum, "{name}");
     }
-    assert!(agents.iter().all(|a| a["clock"]["bound_ns"].is_u64() && a["missing_slices"] == serde_json::json!([])));
-    let page = lab.run(&["report", fleet["run"].as_str().unwrap(), "-o", lab.path("page.html").to_str().unwrap()]);
+    assert!(
+        agents
+            .iter()
+            .all(|a| a["clock"]["bound_ns"].is_u64() && a["missing_slices"] == serde_json::json!([]))
+    );
+    let page =
+        lab.run(&["report", fleet["run"].as_str().unwrap(), "-o", lab.path("page.html").to_str().unwrap()]);
     assert_eq!(page.code, Some(0), "{}", page.err);
     let wrong = lab.run(&["load", "null:", "--threads", "2", "--fleet", "3"]);
     assert_eq!(wrong.code, Some(2), "{}", wrong.err);

@@ -12,10 +12,11 @@ use tokio::sync::watch;
 
 use crate::error::{FleetError, of_file};
 use crate::job::Job;
+use crate::meant::ReadWords;
 use crate::presence::BEAT_NS;
+use crate::server::Server;
 use crate::spool::Folder;
 use crate::wire::{self, Answer, Beat, Hello, Order, Plan, SpoolFile};
-use crate::{ReadWords, Server};
 
 /// An agent that is ready waits this long for the next order of its conductor.
 const ORPHAN_NS: u64 = 30_000_000_000;
@@ -63,11 +64,14 @@ pub fn serve(agent: &Agent<'_>, tell: &mut dyn FnMut(&str)) -> Result<(), FleetE
         tell(&format!("{}: left by a run that nobody took", left.path().display()));
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|e| FleetError::Program { program: "the runtime".into(), text: e.to_string() })?;
+    let runtime =
+        runtime.map_err(|e| FleetError::Program { program: "the runtime".into(), text: e.to_string() })?;
     runtime.block_on(async {
         let client = agent.server.connect(&agent.id).await?;
-        let refused =
-            |error: &dyn std::fmt::Display| FleetError::Server { url: agent.server.shown(), text: error.to_string() };
+        let refused = |error: &dyn std::fmt::Display| FleetError::Server {
+            url: agent.server.shown(),
+            text: error.to_string(),
+        };
         let mut hellos = client.subscribe(wire::HELLO).await.map_err(|e| refused(&e))?;
         let mut orders = client.subscribe(wire::orders(&agent.id)).await.map_err(|e| refused(&e))?;
         client.flush().await.map_err(|e| refused(&e))?;
@@ -114,7 +118,8 @@ impl Member<'_> {
             agent: self.agent.id.clone(),
             host: self.agent.host.clone(),
             version: wire::VERSION.to_owned(),
-            cpus: std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
+            cpus: std::thread::available_parallelism()
+                .map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
             busy: busy.map(|running| running.job.run.clone()),
         };
         self.send(reply, wire::bytes(&answer)).await;
@@ -176,16 +181,21 @@ impl Member<'_> {
                     .to_owned(),
             );
         }
-        if meant.settings.target.scheme() == "exec" && !self.agent.server.has_credentials() {
+        if meant.settings.target.scheme() != "null" && !self.agent.server.has_credentials() {
             return refused(
-                "exec: runs commands, and without credentials anybody on this machine could give the order: \
+                "without credentials only null: is played, because anybody on this machine could give the order: \
                  connect the agent with --nkey or a password"
                     .to_owned(),
             );
         }
         if let Some(before) = self.job.take() {
             before.publisher.abort();
-            tell(&format!("{}: nobody took this run; it is kept", before.job.folder.path().display()));
+            let folder = &before.job.folder;
+            if before.job.has_kept_nothing() {
+                let _ = folder.remove();
+            } else {
+                tell(&format!("{}: nobody took this run; it is kept", folder.path().display()));
+            }
         }
         match Job::begin(plan, meant, &self.agent.spool) {
             Err(why) => refused(why),

@@ -75,7 +75,8 @@ mod tests {
                 let trips: Vec<Trip> = (0..PROBES)
                     .map(|i| {
                         let sent_ns = 1_000_000_000_000 + i as u64 * 10_000_000;
-                        let tail = |state: &mut u64| chance(state) % 100_000 * (chance(state) % 50 / 49 * 99 + 1);
+                        let tail =
+                            |state: &mut u64| chance(state) % 100_000 * (chance(state) % 50 / 49 * 99 + 1);
                         let arrives_ns = sent_ns + out_ns + tail(&mut state);
                         let answers_ns = arrives_ns + chance(&mut state) % 20_000;
                         let there = |ns: u64| ns.checked_add_signed(truth).unwrap();

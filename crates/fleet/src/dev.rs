@@ -38,7 +38,8 @@ impl Dev {
     pub fn start(program: &Path, agents: u32) -> Result<Self, FleetError> {
         let nats = find().ok_or_else(|| FleetError::Program {
             program: "nats-server".to_owned(),
-            text: "it is not installed: `apt-get install nats-server`, or see https://nats.io/download".to_owned(),
+            text: "it is not installed: `apt-get install nats-server`, or see https://nats.io/download"
+                .to_owned(),
         })?;
         let dir = tempfile::tempdir().map_err(of_file(&std::env::temp_dir()))?;
         let password = password()?;

@@ -12,7 +12,7 @@ use record::load::{Phase, Progress};
 use record::series::HistogramSlice;
 use tokio::sync::watch;
 
-use crate::Meant;
+use crate::meant::Meant;
 use crate::spool::{Folder, SpoolWriter};
 use crate::wire::{self, Beat, End, First, Line, Plan, Shown};
 
@@ -71,7 +71,10 @@ impl Job {
             move || {
                 let ended = drive(&meant, &attachments, &stop, kept, told);
                 let ended = ended.and_then(|end| {
-                    let end = End { first: line.first().map(|f| First { due_ns: f.due_ns, start_ns: f.start_ns }), ..end };
+                    let end = End {
+                        first: line.first().map(|f| First { due_ns: f.due_ns, start_ns: f.start_ns }),
+                        ..end
+                    };
                     folder.write_end(&end).map_err(|error| format!("{}: {error}", folder.path().display()))
                 });
                 *state.lock().unwrap_or_else(PoisonError::into_inner) = match ended {
@@ -100,7 +103,12 @@ impl Job {
         }
     }
 
-    /// Whether the load waits for others to begin.
+    /// Whether no interval is on disk.
+    pub(crate) fn has_kept_nothing(&self) -> bool {
+        *self.written.borrow() == 0
+    }
+
+    /// Whether the order to begin has come.
     pub(crate) fn is_armed(&self) -> bool {
         self.is_armed
     }
@@ -160,7 +168,8 @@ fn send(
         (None, Some(shown)) => {
             let interval_ns = u64::try_from(settings.interval.as_nanos()).unwrap_or(u64::MAX).max(1);
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "times of a load")]
-            let (end_ns, for_ns) = ((shown.t_s * 1e9).round() as u64, (shown.interval_s * 1e9).round() as u64);
+            let (end_ns, for_ns) =
+                ((shown.t_s * 1e9).round() as u64, (shown.interval_s * 1e9).round() as u64);
             (end_ns.saturating_sub(for_ns) / interval_ns * interval_ns, for_ns)
         }
         (None, None) => return,

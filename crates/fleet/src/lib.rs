@@ -22,6 +22,7 @@ mod conductor;
 mod dev;
 mod error;
 mod job;
+mod meant;
 mod merge;
 mod presence;
 mod received;
@@ -29,24 +30,10 @@ mod server;
 mod spool;
 mod wire;
 
-use std::sync::Arc;
-
-use record::load::LoadSettings;
-
 pub use agent::{Agent, serve};
-pub use conductor::{Fleet, Told, conduct};
+pub use conductor::conduct;
+pub use conductor::office::{Fleet, Told};
 pub use dev::Dev;
 pub use error::FleetError;
+pub use meant::{Meant, ReadWords};
 pub use server::Server;
-
-/// A load as a command line means it on this machine.
-#[derive(Debug, Clone)]
-pub struct Meant {
-    /// Settings of the whole load.
-    pub settings: LoadSettings,
-    /// Due times of recorded arrivals; empty for all others.
-    pub recorded: Arc<[u64]>,
-}
-
-/// Reads a command line.
-pub type ReadWords = dyn Fn(&[String]) -> Result<Meant, String> + Send + Sync;

@@ -1,43 +1,24 @@
 //! The record of the whole, from what the agents kept: counts and buckets are added, nothing is averaged.
 
 mod lost;
+pub(crate) mod part;
 mod sum;
 mod verdict;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use archive::documents;
-use record::agents::{ClockOffset, OfAgent};
+use record::agents::OfAgent;
 use record::histogram::CompactHistogram;
 use record::load::LoadRecord;
 use record::missing::{Maybe, Missing};
 use record::series::{HistogramSlice, LatencyKind};
 
+use self::part::{Part, Totals};
 use self::verdict::Findings;
 use crate::error::FleetError;
-use crate::received::Received;
+use crate::meant::Meant;
 use crate::wire::Line;
-use crate::Meant;
-
-/// What is known of one agent at the end.
-#[derive(Debug)]
-pub(crate) struct Part<'a> {
-    pub(crate) index: u32,
-    pub(crate) of: u32,
-    pub(crate) agent: String,
-    pub(crate) host: String,
-    pub(crate) received: &'a Received,
-    /// `None` if its clock could not be read before and after the load.
-    pub(crate) clock: Option<ClockOffset>,
-    /// The ordered start, on the agent's clock.
-    pub(crate) start_ns: u64,
-    pub(crate) lost_at_s: Option<f64>,
-    pub(crate) failed: Option<String>,
-}
-
-/// Buckets by kind of latency and operation: lowest value and count.
-type Totals = BTreeMap<(LatencyKind, String), BTreeMap<u64, u64>>;
 
 /// Merges the parts; hands over the distributions of each interval, in order.
 ///
@@ -102,7 +83,8 @@ pub(crate) fn whole(
         disagrees,
         is_stopped,
     };
-    let verdict = verdict::of(&findings, all.iter().map(|(agent, _, record)| (agent.as_str(), &record.verdict)));
+    let verdict =
+        verdict::of(&findings, all.iter().map(|(agent, _, record)| (agent.as_str(), &record.verdict)));
     let records: Vec<LoadRecord> = all.into_iter().map(|(.., record)| record).collect();
     let whole = sum::sum(&meant.settings, &records, measured_from_ns, measured);
     Ok(LoadRecord { agents: of_agents, verdict, ..whole })
@@ -198,9 +180,4 @@ fn start_skew_ns(part: &Part<'_>, record: &LoadRecord) -> Maybe<i64> {
     let first = first.ok_or_else(|| Missing::because("no event of it is known"))?;
     let due_ns = if record.response.is_ok() { first.due_ns } else { part.start_ns };
     Ok(first.start_ns.cast_signed() - due_ns.cast_signed())
-}
-
-/// The rate of `events` over a phase.
-fn per_s(events: u64, phase: Duration) -> f64 {
-    if phase.is_zero() { 0.0 } else { events as f64 / phase.as_secs_f64() }
 }

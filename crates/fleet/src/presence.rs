@@ -63,7 +63,11 @@ mod tests {
 
     /// Plays `until_ms` in steps of 50 ms; each predicate says whether a beat arrives then. Returns when each
     /// agent was first found lost.
-    fn play(until_ms: u64, echo: impl Fn(u64) -> bool, beat: impl Fn(usize, u64) -> bool) -> [Option<u64>; 3] {
+    fn play(
+        until_ms: u64,
+        echo: impl Fn(u64) -> bool,
+        beat: impl Fn(usize, u64) -> bool,
+    ) -> [Option<u64>; 3] {
         let mut presence = Presence::new(3, 0);
         let mut lost = [None; 3];
         for ms in (50..=until_ms).step_by(50) {

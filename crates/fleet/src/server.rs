@@ -66,16 +66,14 @@ impl Server {
             Some(path) => {
                 let text = std::fs::read_to_string(path).map_err(of_file(path))?;
                 let seed = text.lines().map(str::trim).find(|line| line.starts_with('S'));
-                Some(seed.ok_or_else(|| wrong("the file of --nkey has no seed, a line that begins with S"))?.to_owned())
+                Some(
+                    seed.ok_or_else(|| wrong("the file of --nkey has no seed, a line that begins with S"))?
+                        .to_owned(),
+                )
             }
         };
-        let server = Self {
-            scheme: scheme.to_owned(),
-            host: host.to_owned(),
-            user,
-            nkey,
-            ca: ca.map(Path::to_owned),
-        };
+        let server =
+            Self { scheme: scheme.to_owned(), host: host.to_owned(), user, nkey, ca: ca.map(Path::to_owned) };
         if !server.is_loopback() {
             if server.scheme != "tls" {
                 return Err(wrong("beyond this machine only with TLS: write tls:// in place of nats://"));
@@ -132,7 +130,11 @@ impl Server {
         options.connect(self.shown()).await.map_err(|error| {
             let text = error.to_string();
             let source = std::error::Error::source(&error).map(ToString::to_string);
-            failed(source.filter(|s| !text.contains(s.as_str())).map_or(text.clone(), |s| format!("{text}: {s}")))
+            failed(
+                source
+                    .filter(|s| !text.contains(s.as_str()))
+                    .map_or(text.clone(), |s| format!("{text}: {s}")),
+            )
         })
     }
 }

@@ -9,11 +9,11 @@
 //!
 //! Who speaks is told by the subject, which a server can reserve for one key, never by the message.
 
+use archive::documents::SliceForm;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::Meant;
-use archive::documents::SliceForm;
+use crate::meant::Meant;
 
 /// Version of these messages, together with the program's: both must be equal.
 pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/1");

@@ -28,7 +28,8 @@ fn play(
     let meant = read(&words).unwrap();
     let run = format!("run-{}", std::thread::current().name().unwrap_or("of-a-thread").len())
         + &text.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
-    let fleet = Fleet { server: nats, agents, run, words, meant, stop: &stop };
+    let patience = Duration::from_secs(if text.starts_with("10 ") { 1 } else { 10 });
+    let fleet = Fleet { server: nats, agents, run, words, meant, patience, stop: &stop };
     let mut slices = Vec::new();
     let record = conduct(&fleet, &mut |told| match told {
         Told::Load(Event::Interval(_)) => on_interval(),
@@ -74,7 +75,10 @@ fn assert_sums(record: &LoadRecord, slices: &[HistogramSlice]) {
         (LatencyKind::Lateness, record.lateness.as_ref().ok()),
     ] {
         if let Some(whole) = whole {
-            assert!(sum(slices, kind).buckets().eq(whole.buckets()), "{kind:?} is not the sum of its intervals");
+            assert!(
+                sum(slices, kind).buckets().eq(whole.buckets()),
+                "{kind:?} is not the sum of its intervals"
+            );
         }
     }
     if let Ok(response) = &record.response {
@@ -126,7 +130,10 @@ fn a_number_of_events_of_a_closed_loop_is_exact() {
 
 /// An agent that is a process of its own: this test, started again.
 fn agent_process(nats: &Nats, id: &str, spool: &std::path::Path) -> Child {
-    again("an_agent_for_other_tests", &[("FLEET_URL", &nats.url()), ("FLEET_ID", id), ("FLEET_SPOOL", &spool.to_string_lossy())])
+    again(
+        "an_agent_for_other_tests",
+        &[("FLEET_URL", &nats.url()), ("FLEET_ID", id), ("FLEET_SPOOL", &spool.to_string_lossy())],
+    )
 }
 
 fn again(test: &str, variables: &[(&str, &str)]) -> Child {
@@ -139,7 +146,12 @@ fn again(test: &str, variables: &[(&str, &str)]) -> Child {
 fn an_agent_for_other_tests() {
     let Ok(url) = std::env::var("FLEET_URL") else { return };
     let server = fleet::Server::new(&url, None, None).unwrap();
-    serve(&server, &std::env::var("FLEET_ID").unwrap(), std::env::var_os("FLEET_SPOOL").unwrap().into(), &Stop::new());
+    serve(
+        &server,
+        &std::env::var("FLEET_ID").unwrap(),
+        std::env::var_os("FLEET_SPOOL").unwrap().into(),
+        &Stop::new(),
+    );
 }
 
 #[test]
@@ -240,8 +252,10 @@ fn agents_whose_conductor_is_killed_play_to_the_end_and_keep_what_they_measured(
     assert_eq!(end["load"]["counts"]["planned"], 1_500);
     let lines = std::fs::read_to_string(member.kept()[0].join("slices.jsonl")).unwrap();
     assert_eq!((end["slices"].as_u64(), end["bytes"].as_u64()), (Some(8), Some(lines.len() as u64)));
-    let numbers: Vec<u64> =
-        lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["seq"].as_u64().unwrap()).collect();
+    let numbers: Vec<u64> = lines
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["seq"].as_u64().unwrap())
+        .collect();
     assert_eq!(numbers, (0..8).collect::<Vec<_>>());
     // The next load does not wait for the first, and does not remove it.
     let (record, _) = play(&nats.server(), 1, "1000 period 2 300 all", || {});
@@ -269,9 +283,7 @@ fn order(nats: &Nats, agent: &str, order: &Value) -> Value {
 fn orders_that_are_not_the_conductors_are_refused() {
     let Some(nats) = Nats::start() else { return };
     let member = Member::start(nats.server(), "a1");
-    let plan = |words: &[&str], run: &str, sha256: &str| {
-        json!({"order": "prepare", "run": run, "words": words, "index": 0, "of": 1, "sha256": sha256})
-    };
+    let plan = |words: &[&str], run: &str, sha256: &str| json!({"order": "prepare", "run": run, "words": words, "index": 0, "of": 1, "sha256": sha256});
     let good = ["10", "period", "1", "100", "all"];
     for (asked, why) in [
         (plan(&good, "r1", "00"), "was changed"),

@@ -1,6 +1,7 @@
 //! A load, as stored in the manifest, without the distributions by interval, which have their own files.
 
 mod agent;
+mod counts;
 mod pace;
 mod replay;
 mod settings;
@@ -17,6 +18,7 @@ use record::verdict::{Check, Validity, Verdict};
 use serde::{Deserialize, Serialize};
 
 use self::agent::AgentForm;
+use self::counts::EventCounts;
 use self::settings::Settings;
 use super::text::lasting;
 use super::{Real, Reasons, Wrong, ns, word};
@@ -53,16 +55,6 @@ pub(crate) struct Load {
     totals: Totals,
     #[serde(default, skip_serializing_if = "Reasons::is_empty")]
     missing: Reasons,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct EventCounts {
-    planned: u64,
-    done: u64,
-    failed: u64,
-    skipped: u64,
-    unfinished: u64,
-    retries: u64,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -310,20 +302,6 @@ impl Totals {
                 .map(|(name, operation)| (name.clone(), operation.in_flight))
                 .collect(),
         }
-    }
-}
-
-impl EventCounts {
-    fn of(counts: Counts) -> Self {
-        let Counts { planned, done, failed, skipped, unfinished, retries } = counts;
-        Self { planned, done, failed, skipped, unfinished, retries }
-    }
-}
-
-impl From<EventCounts> for Counts {
-    fn from(form: EventCounts) -> Self {
-        let EventCounts { planned, done, failed, skipped, unfinished, retries } = form;
-        Self { planned, done, failed, skipped, unfinished, retries }
     }
 }
 

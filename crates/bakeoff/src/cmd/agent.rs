@@ -1,13 +1,10 @@
 //! `bakeoff agent`: one member of a fleet, which plays its share of the loads that a conductor plans.
 
-use std::ffi::OsString;
 use std::io::Read as _;
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use fleet::{Agent, FleetError, Meant, Server};
+use fleet::{Agent, FleetError, ReadWords, Server};
 
-use crate::cli::{Cli, Command};
 use crate::exit::Exit;
 use crate::screen::Screen;
 use crate::signals;
@@ -49,7 +46,8 @@ Examples:
   bakeoff load null: --rate 10000 --threads 8 --fleet 4 --nats tls://lab.example:4222 --nkey lead.nk
   bakeoff fleet dev -n 4                            a server and agents on this machine";
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+/// - `read`: reads the command line of a load.
+pub(crate) fn run(args: &Args, read: &ReadWords) -> anyhow::Result<Exit> {
     let url = address(args.server.as_deref())?;
     let url = url.ok_or_else(|| Exit::Usage.with("no NATS server: give --server URL, or set $NATS_URL"))?;
     let server = Server::new(&url, args.nkey.as_deref(), args.ca.as_deref()).map_err(of_fleet)?;
@@ -67,31 +65,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             signals::STOP.request();
         })?;
     }
-    let agent = Agent {
-        server: &server,
-        spool: spool.join(name_of(&id)),
-        id,
-        host,
-        read: &|words| meant(words).map_err(|error| format!("{error:#}")),
-        stop: &signals::STOP,
-    };
+    let agent =
+        Agent { server: &server, spool: spool.join(name_of(&id)), id, host, read, stop: &signals::STOP };
     let mut screen = Screen::new();
     fleet::serve(&agent, &mut |line| screen.line(line)).map_err(of_fleet)?;
     Ok(Exit::Good)
-}
-
-/// What a command line of `load` means on this machine.
-fn meant(words: &[String]) -> anyhow::Result<Meant> {
-    let is_script = |word: &String| word == "--script" || word.starts_with("--script=");
-    if words.iter().any(is_script) {
-        return Err(Exit::Usage.with("a fleet plays no scripts yet"));
-    }
-    let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-    let Ok(Cli { command: Command::Load(args), .. }) = Cli::read_from(&words) else {
-        return Err(Exit::Usage.with("the plan is no command line of `bakeoff load` that this version reads"));
-    };
-    let (meant, _) = super::load::meant(&args)?;
-    Ok(Meant { settings: meant.settings, recorded: meant.recorded.unwrap_or_else(|| Arc::from([])) })
 }
 
 /// Address of the NATS server: the option, or `$NATS_URL`. A password on the command line is refused: every

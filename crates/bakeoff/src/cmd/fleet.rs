@@ -42,8 +42,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     if global.json {
         let agents: Vec<_> =
             (1..).zip(&processes).map(|(n, pid)| json!({"id": format!("a{n}"), "pid": pid})).collect();
-        let document =
-            json!({"schema": "bakeoff.fleet-dev/1", "url": dev.url(), "server_pid": server, "agents": agents});
+        let document = json!({"schema": "bakeoff.fleet-dev/1", "url": dev.url(), "server_pid": server, "agents": agents});
         print_json(out, &document)?;
     } else {
         writeln!(out, "{agents} agents wait. In another terminal:")?;

@@ -213,8 +213,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
             .line(&format!("bakeoff load: {} was left by a load that was killed: replaced", left.display()));
     }
     let log_of_events = log.as_ref().map(EventLog::sender);
-    let with =
-        load::Attachments { recorded, control, log: log_of_events, ..load::Attachments::default() };
+    let with = load::Attachments { recorded, control, log: log_of_events, ..load::Attachments::default() };
     let mut unlogged = 0;
     let environment = environment(global);
     let host = environment.fact("host.name").unwrap_or("localhost");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Conductor, Tell, Told};
+use super::office::{Conductor, Tell, Told};
 use crate::wire::{End, Order, SpoolFile};
 
 /// Attempts to read on, at the server or at an agent that has gone away.

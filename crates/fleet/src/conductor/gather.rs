@@ -6,13 +6,11 @@ use async_nats::jetstream::stream::{Config, StorageType};
 use futures_util::StreamExt as _;
 use record::clock::{Clock as _, Monotonic};
 
-use super::{Conductor, Member};
+use super::office::{Conductor, Member};
 use crate::error::FleetError;
 use crate::received::Received;
 use crate::wire::{self, Beat, Hello, Order, Plan};
 
-/// Time for agents to answer a hello.
-const HELLO: Duration = Duration::from_secs(5);
 /// After the last answer, no more are expected.
 const QUIET: Duration = Duration::from_millis(300);
 /// Interval at which agents that prepare are given a sign that their conductor lives.
@@ -25,7 +23,8 @@ impl Conductor<'_> {
     pub(super) async fn gather(&mut self) -> Result<(), FleetError> {
         let hellos = self.hellos().await?;
         for hello in self.chosen(hellos)? {
-            let received = Received::new().map_err(|source| FleetError::File { path: "a temporary file".into(), source })?;
+            let received = Received::new()
+                .map_err(|source| FleetError::File { path: "a temporary file".into(), source })?;
             self.members.push(Member {
                 hello,
                 received,
@@ -51,7 +50,7 @@ impl Conductor<'_> {
         let refused = |text: String| FleetError::Server { url: self.fleet.server.shown(), text };
         let inbox = self.client.new_inbox();
         let mut answers = self.client.subscribe(inbox.clone()).await.map_err(|e| refused(e.to_string()))?;
-        let deadline = tokio::time::Instant::now() + HELLO;
+        let deadline = tokio::time::Instant::now() + self.fleet.patience;
         let mut found: Vec<Hello> = Vec::new();
         while tokio::time::Instant::now() < deadline && !self.fleet.stop.is_requested() {
             // Asked again each time: an agent may be connecting.
@@ -141,7 +140,8 @@ impl Conductor<'_> {
         for member in 0..self.members.len() {
             let agent = self.members[member].hello.agent.clone();
             let offset = self.offset(&agent).await;
-            let offset = offset.ok_or_else(|| self.of_agent(&agent, "its clock does not answer".to_owned()))?;
+            let offset =
+                offset.ok_or_else(|| self.of_agent(&agent, "its clock does not answer".to_owned()))?;
             self.members[member].before = Some(offset);
         }
         Ok(())
@@ -160,9 +160,11 @@ impl Conductor<'_> {
                 match serde_json::from_slice(&message.payload) {
                     Ok(Beat::Failed { why }) => return Err(self.of_agent(from, why)),
                     Ok(Beat::Ready) => waits.retain(|(index, _)| agent_of(*index) != from),
-                    _ => waits.iter_mut().filter(|(index, _)| agent_of(*index) == from).for_each(|(_, heard_ns)| {
-                        *heard_ns = Monotonic.now_ns();
-                    }),
+                    _ => waits.iter_mut().filter(|(index, _)| agent_of(*index) == from).for_each(
+                        |(_, heard_ns)| {
+                            *heard_ns = Monotonic.now_ns();
+                        },
+                    ),
                 }
             }
             let now_ns = Monotonic.now_ns();

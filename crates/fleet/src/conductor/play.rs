@@ -13,7 +13,7 @@ use record::missing::Missing;
 use record::series::LatencyKind;
 use tokio::sync::mpsc;
 
-use super::{Conductor, Tell, Told};
+use super::office::{Conductor, Member, Tell, Told};
 use crate::error::FleetError;
 use crate::presence::{BEAT_NS, Presence};
 use crate::wire::{self, Beat, End, Line, Order};
@@ -43,12 +43,14 @@ impl Conductor<'_> {
     pub(super) async fn play(&mut self, tell: Tell<'_>) -> Result<u64, FleetError> {
         let run = self.fleet.run.clone();
         let refused = |text: String| FleetError::Server { url: self.fleet.server.shown(), text };
-        let mut beats = self.client.subscribe(wire::beat(&run, "*")).await.map_err(|e| refused(e.to_string()))?;
+        let mut beats =
+            self.client.subscribe(wire::beat(&run, "*")).await.map_err(|e| refused(e.to_string()))?;
         let measured_from_ns = self.arm(tell).await?;
         let (sender, mut stored) = mpsc::channel(WAITING_MAX);
         let follower = tokio::spawn(follow(self.client.clone(), self.stream(), sender));
         let mut presence = Presence::new(self.members.len(), Monotonic.now_ns());
-        let mut display = Display { waiting: self.members.iter().map(|_| Default::default()).collect(), next: 0 };
+        let mut display =
+            Display { waiting: self.members.iter().map(|_| Default::default()).collect(), next: 0 };
         let mut tick = tokio::time::interval(Duration::from_nanos(BEAT_NS / 2));
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let (mut is_stopped, mut was_away) = (false, false);
@@ -181,8 +183,10 @@ impl Conductor<'_> {
     fn show(&self, display: &mut Display, tell: Tell<'_>) {
         loop {
             let next = display.next;
-            let is_told = |(index, member): (usize, &super::Member)| {
-                display.waiting[index].contains_key(&next) || member.lost_ns.is_some() || member.failed.is_some()
+            let is_told = |(index, member): (usize, &Member)| {
+                display.waiting[index].contains_key(&next)
+                    || member.lost_ns.is_some()
+                    || member.failed.is_some()
             };
             if !self.members.iter().enumerate().all(is_told) {
                 return;

@@ -10,8 +10,8 @@ use record::missing::{Maybe, Missing};
 use record::series::LatencyKind;
 use record::verdict::{Validity, Verdict};
 
-use super::{Part, Totals, per_s};
-use crate::Meant;
+use super::part::{Part, Totals};
+use crate::meant::Meant;
 
 /// The record of the agent `part`, of whose intervals `totals` are known.
 ///
@@ -73,4 +73,9 @@ pub(super) fn record(meant: &Meant, part: &Part<'_>, totals: &Totals, measured: 
         slices: Vec::new(),
         verdict: Verdict { state: Validity::Invalid, checks: Vec::new() },
     }
+}
+
+/// The rate of `events` over a phase.
+fn per_s(events: u64, phase: Duration) -> f64 {
+    if phase.is_zero() { 0.0 } else { events as f64 / phase.as_secs_f64() }
 }

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use record::histogram::{CensoredHistogram, Histogram};
-use record::load::{ClientCost, Counts, ErrorCounts, LoadRecord, LoadSettings, OfHost, Operation, Outage, WakeUp};
+use record::load::{
+    ClientCost, Counts, ErrorCounts, LoadRecord, LoadSettings, OfHost, Operation, Outage, WakeUp,
+};
 use record::missing::Maybe;
 use record::verdict::{Validity, Verdict};
 
@@ -153,8 +155,10 @@ fn client(records: &[LoadRecord]) -> Maybe<ClientCost> {
     }
     let mean = |of: fn(&ClientCost) -> f64| costs.iter().map(|(n, cost)| n * of(cost)).sum::<f64>() / done;
     let starved: Maybe<Vec<f64>> = costs.iter().map(|(_, cost)| cost.starved_ratio.clone()).collect();
-    let waits: Maybe<Vec<f64>> =
-        costs.iter().map(|(n, cost)| cost.run_queue_wait_us_per_event.clone().map(|us| us * n / done)).collect();
+    let waits: Maybe<Vec<f64>> = costs
+        .iter()
+        .map(|(n, cost)| cost.run_queue_wait_us_per_event.clone().map(|us| us * n / done))
+        .collect();
     let wake_up = costs.iter().map(|(_, cost)| cost.wake_up).collect::<Option<Vec<WakeUp>>>();
     let awake = costs.iter().map(|(_, cost)| cost.keep_awake_cpu).collect::<Option<Vec<Duration>>>();
     Ok(ClientCost {

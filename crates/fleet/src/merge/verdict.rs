@@ -23,7 +23,10 @@ pub(super) struct Findings<'a> {
 }
 
 /// The verdict on the whole.
-pub(super) fn of<'a>(findings: &Findings<'_>, verdicts: impl Iterator<Item = (&'a str, &'a Verdict)>) -> Verdict {
+pub(super) fn of<'a>(
+    findings: &Findings<'_>,
+    verdicts: impl Iterator<Item = (&'a str, &'a Verdict)>,
+) -> Verdict {
     let mut checks = vec![agents(findings), slices(findings), sums(findings), clocks(findings)];
     let mut states = Vec::new();
     for (agent, verdict) in verdicts {
@@ -100,7 +103,8 @@ fn sums(f: &Findings<'_>) -> Check {
 
 fn clocks(f: &Findings<'_>) -> Check {
     let limit_s = f.settings.interval.as_secs_f64() * CLOCK_MAX;
-    let worst = f.agents.iter().filter_map(|agent| Some((agent.clock.as_ref().ok()?.bound_ns, &agent.agent))).max();
+    let worst =
+        f.agents.iter().filter_map(|agent| Some((agent.clock.as_ref().ok()?.bound_ns, &agent.agent))).max();
     let unread = f.agents.iter().filter(|agent| agent.clock.is_err()).count();
     let (found_s, mut text) = match worst {
         None => (f64::INFINITY, "no clock could be read".to_owned()),

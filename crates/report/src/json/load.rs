@@ -216,9 +216,10 @@ fn of_host(of: &OfHost) -> Value {
 }
 
 fn of_agent(of: &OfAgent) -> Value {
-    let clock = of.clock.clone().map(
-        |c| json!({"offset_ns": c.offset_ns, "bound_ns": c.bound_ns, "drift_ns": c.drift_ns}),
-    );
+    let clock = of
+        .clock
+        .clone()
+        .map(|c| json!({"offset_ns": c.offset_ns, "bound_ns": c.bound_ns, "drift_ns": c.drift_ns}));
     let object = Object::default()
         .with("id", of.agent.clone())
         .with("host", of.host.clone())

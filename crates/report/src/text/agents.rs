@@ -15,7 +15,13 @@ pub(super) fn agents(
     style: Style,
 ) -> io::Result<()> {
     for of in agents {
-        let mut text = format!("{} on {}: {} of {} done", of.agent, of.host, count(of.counts.done), count(of.counts.planned));
+        let mut text = format!(
+            "{} on {}: {} of {} done",
+            of.agent,
+            of.host,
+            count(of.counts.done),
+            count(of.counts.planned)
+        );
         match &of.clock {
             Ok(clock) => text += &format!(", clock +-{}", latency(clock.bound_ns as f64)),
             Err(missing) => text += &format!(", clock unknown: {missing}"),

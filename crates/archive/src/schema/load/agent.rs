@@ -4,8 +4,8 @@ use record::agents::{ClockOffset, OfAgent};
 use record::load::Counts;
 use serde::{Deserialize, Serialize};
 
-use super::EventCounts;
-use crate::schema::{Real, Reasons, Wrong};
+use super::super::{Real, Reasons, Wrong};
+use super::counts::EventCounts;
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct AgentForm {

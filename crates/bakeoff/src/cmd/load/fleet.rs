@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ::fleet::{self, Dev, Fleet, Meant, Server, Told};
 use load::Attachments;
@@ -60,6 +61,7 @@ impl FleetOptions {
                 settings: settings.clone(),
                 recorded: with.recorded.clone().unwrap_or_else(|| Arc::from([])),
             },
+            patience: Duration::from_secs(3),
             stop: &signals::STOP,
         };
         fit.check().map_err(of_fleet)?;
@@ -68,9 +70,11 @@ impl FleetOptions {
             Some(_) => None,
             None => Some(Dev::start(&std::env::current_exe()?, agents).map_err(of_fleet)?),
         };
+        // Its agents are on their way.
+        let patience = if own.is_some() { Duration::from_secs(30) } else { fit.patience };
         let url = own.as_ref().map(Dev::url).or(url.as_deref()).unwrap_or_default();
         let server = Server::new(url, self.nkey.as_deref(), self.nats_ca.as_deref()).map_err(of_fleet)?;
-        fleet::conduct(&Fleet { server: &server, ..fit }, on_told).map_err(|error| match error {
+        fleet::conduct(&Fleet { server: &server, patience, ..fit }, on_told).map_err(|error| match error {
             // An agent failed as a load on this machine would have.
             fleet::FleetError::Agent { .. } => Exit::ServerFailed.with(error),
             error => of_fleet(error),

@@ -95,7 +95,8 @@ fn the_union_of_all_shares_is_the_schedule_of_one_generator_event_for_event() {
             union.sort_by_key(|slot| slot.number);
             assert_eq!(union, expected, "{} {:?} of {of}", open.arrivals, open.schedule);
             for t_ns in [0, 1, 777_777, SECOND_NS, SECOND_NS + 1, 2_345_678_901, 4 * SECOND_NS, u64::MAX] {
-                let sum = |of_row: &dyn Fn(&Row) -> u64| dues.iter().map(|due| of_row(due.row())).sum::<u64>();
+                let sum =
+                    |of_row: &dyn Fn(&Row) -> u64| dues.iter().map(|due| of_row(due.row())).sum::<u64>();
                 let before = |row: &Row| row.due_before(t_ns, &mut Scratch::default());
                 let measured = |row: &Row| row.measured_due_before(t_ns, &mut Scratch::default());
                 let after = |row: &Row| row.after_due_before(t_ns, &mut Scratch::default());
@@ -134,7 +135,10 @@ fn threads_and_connections_are_split_without_a_rest() {
             let own: Vec<LoadSettings> =
                 (0..of).map(|i| Share::new(i, of, &whole).unwrap().of_settings(&whole)).collect();
             assert_eq!(own.iter().map(|s| s.threads).sum::<u32>(), threads);
-            assert_eq!(own.iter().map(LoadSettings::connections_in_all).sum(), connections.unwrap_or(threads));
+            assert_eq!(
+                own.iter().map(LoadSettings::connections_in_all).sum(),
+                connections.unwrap_or(threads)
+            );
             assert!(own.iter().all(|s| s.threads > 0 && s.violation() == whole.violation()));
         }
         assert_eq!(Share::new(0, threads + 1, &whole), None);
