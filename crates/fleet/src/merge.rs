@@ -69,7 +69,9 @@ pub(crate) fn whole(
             clock: part.clock.ok_or_else(|| Missing::because("it did not answer before and after the load")),
             start_skew_ns: start_skew_ns(part, &record),
             slices: part.received.count(),
-            missing_slices: part.received.missing(expected),
+            missing_slices: part
+                .received
+                .missing(part.received.end.as_ref().map_or(expected, |end| end.slices)),
             lost_at_s: part.lost_at_s,
         });
         all.push((part.agent.clone(), is_known, record));

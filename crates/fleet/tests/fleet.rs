@@ -1,4 +1,10 @@
 //! Fleets of real agents on a real NATS server: exact sums, and everything killed.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test binary; clippy only knows its test functions"
+)]
 
 mod support;
 

@@ -33,7 +33,7 @@ impl Nats {
             .map(|folder| folder.join("nats-server"))
             .find(|file| file.is_file());
         let Some(program) = program else {
-            eprintln!("skipped: no nats-server is installed");
+            println!("skipped: no nats-server is installed (apt-get install nats-server)");
             return None;
         };
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -129,7 +129,6 @@ pub fn serve(server: &Server, id: &str, spool: PathBuf, stop: &Stop) {
 }
 
 /// A load of `null:`: what the words `RATE|closed ARRIVALS THREADS MILLISECONDS EVENTS|all` mean.
-#[allow(clippy::unnecessary_wraps)]
 pub fn read(words: &[String]) -> Result<Meant, String> {
     let [rate, arrivals, threads, ms, events] = words else { return Err("no words of a test".into()) };
     let pace = match rate.parse() {
