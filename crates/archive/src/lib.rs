@@ -22,6 +22,7 @@ mod catalog;
 mod checksum;
 mod copies;
 mod disk;
+pub mod documents;
 mod entry;
 mod error;
 pub mod event_log;

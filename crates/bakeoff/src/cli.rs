@@ -138,6 +138,10 @@ pub(crate) enum Command {
     Serve(cmd::serve::Args),
     #[cfg(feature = "serve")]
     Queue(cmd::queue::Args),
+    #[cfg(feature = "fleet")]
+    Agent(cmd::agent::Args),
+    #[cfg(feature = "fleet")]
+    Fleet(cmd::fleet::Args),
     /// Print the man page or shell completions
     Generate(cmd::generate::Args),
 }

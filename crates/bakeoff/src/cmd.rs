@@ -1,11 +1,15 @@
 //! One file per command.
 
 pub(crate) mod aa;
+#[cfg(feature = "fleet")]
+pub(crate) mod agent;
 pub(crate) mod compare;
 pub(crate) mod cpu;
 pub(crate) mod dder;
 pub(crate) mod doctor;
 pub(crate) mod experiment;
+#[cfg(feature = "fleet")]
+pub(crate) mod fleet;
 pub(crate) mod gates;
 pub(crate) mod generate;
 mod global;
@@ -45,11 +49,13 @@ use std::io::Write;
 
 pub(crate) use self::global::{
     ByGroup, Global, cgroup, check_cgroups, command_line, local_time, of_archive, print_json, process,
-    remember_words,
+    remember_words, words,
 };
 use crate::cli::{Cli, Command};
 use crate::confine;
 use crate::exit::Exit;
+#[cfg(feature = "fleet")]
+use crate::fleet_words;
 
 /// Runs the command of the command line; its output goes to `out`.
 pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> anyhow::Result<Exit> {
@@ -93,6 +99,12 @@ pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> anyhow::Result<Exit> {
         Command::Serve(args) => serve::run(args, &global, out),
         #[cfg(feature = "serve")]
         Command::Queue(args) => queue::run(args, &global, out),
+        #[cfg(feature = "fleet")]
+        Command::Agent(args) => {
+            agent::run(args, &|words| fleet_words::meant(words).map_err(|error| format!("{error:#}")))
+        }
+        #[cfg(feature = "fleet")]
+        Command::Fleet(args) => fleet::run(args, &global, out),
         Command::Generate(args) => generate::run(args, out),
     }
 }

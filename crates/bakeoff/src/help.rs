@@ -45,6 +45,8 @@ const GROUPS: [(&str, &[Line]); 5] = [
         &[
             (&["runs"], "the archive: list, show, export, verify"),
             (&["serve", "queue"], "the archive in a browser; plans that wait for their turn"),
+            #[cfg(feature = "fleet")]
+            (&["agent", "fleet"], "one member of a fleet; a fleet on this machine"),
         ],
     ),
     (

@@ -7,6 +7,8 @@ mod cmd;
 mod command_options;
 mod confine;
 mod exit;
+#[cfg(feature = "fleet")]
+mod fleet_words;
 mod help;
 mod impossible;
 mod like;

@@ -365,3 +365,46 @@ fn a_plan_runs_a_script_in_lua_with_the_options_of_each_level() {
         assert!(ended.err.contains(reason), "{}", ended.err);
     }
 }
+
+#[cfg(feature = "fleet")]
+#[test]
+fn a_fleet_of_its_own_makes_the_load_of_one_machine_and_the_archive_knows_its_agents() {
+    let lab = Lab::new();
+    let words =
+        ["load", "null:", "--rate", "900", "--arrivals", "poisson", "--time", "600ms", "--warmup", "0"];
+    let of_one = lab.run(&[&words[..], &["--threads", "3", "--json"]].concat());
+    let fleet = lab.run(&[&words[..], &["--threads", "3", "--fleet", "3", "--json"]].concat());
+    if fleet.err.contains("nats-server: it is not installed") {
+        println!("skipped: no nats-server is installed");
+        return;
+    }
+    assert_eq!(fleet.code, Some(0), "{}", fleet.err);
+    let read = |ended: &Ended| serde_json::from_str::<serde_json::Value>(&ended.out).unwrap();
+    let (of_one, fleet) = (read(&of_one), read(&fleet));
+    assert_eq!(fleet["schema"], "bakeoff.load/1");
+    assert_eq!(fleet["planned"], of_one["planned"], "the same schedule has the same events");
+    assert_balanced(&fleet);
+    let agents = fleet["agents"].as_array().unwrap();
+    assert_eq!(agents.len(), 3);
+    for name in ["planned", "done", "failed", "skipped", "unfinished", "retries"] {
+        let sum: u64 = agents.iter().map(|agent| agent[name].as_u64().unwrap()).sum();
+        assert_eq!(fleet[name], sum, "{name}");
+    }
+    assert!(
+        agents
+            .iter()
+            .all(|a| a["clock"]["bound_ns"].is_u64() && a["missing_slices"] == serde_json::json!([]))
+    );
+    let page =
+        lab.run(&["report", fleet["run"].as_str().unwrap(), "-o", lab.path("page.html").to_str().unwrap()]);
+    assert_eq!(page.code, Some(0), "{}", page.err);
+    let wrong = lab.run(&["load", "null:", "--threads", "2", "--fleet", "3"]);
+    assert_eq!(wrong.code, Some(2), "{}", wrong.err);
+    assert!(wrong.err.contains("needs --threads 3"), "{}", wrong.err);
+    let visible = lab.run(&["agent", "--server", "nats://me:secret@127.0.0.1"]);
+    assert_eq!(visible.code, Some(2));
+    assert!(visible.err.contains("$NATS_URL") && !visible.err.contains("secret"), "{}", visible.err);
+    let beyond = lab.run(&["agent", "--server", "nats://lab.example:4222"]);
+    assert_eq!(beyond.code, Some(2));
+    assert!(beyond.err.contains("only with TLS"), "{}", beyond.err);
+}

@@ -122,7 +122,11 @@ pub(crate) fn drive(
     }
     let seen = look(settings, hosts, stop, on_event)?;
     let recorded = attachments.recorded.clone().unwrap_or_else(|| Arc::from([]));
-    let engine = Arc::new(Engine::new(settings.clone(), recorded, Arc::clone(hosts), clock));
+    let engine = Engine::new(settings.clone(), recorded, Arc::clone(hosts), clock);
+    let engine = Arc::new(match attachments.share {
+        Some(share) => engine.of_share(share),
+        None => engine,
+    });
     let awake = settings.client.keep_awake.then(Awake::keep).transpose();
     let awake = awake.map_err(|source| LoadError::Thread { source })?;
     let log_room = attachments.log.as_ref().map_or(0, |_| log_room(settings.threads));
@@ -138,6 +142,9 @@ pub(crate) fn drive(
         control.leave();
     }
     worker_threads.dismiss();
+    if let Some(line) = &attachments.start {
+        line.note_first(engine.first_start());
+    }
     let Some(measured) = ending else { return Err(LoadError::Interrupted) };
     let Over { record, last, unfinished } =
         account::record(&engine, &mut books, &measured, changes, attachments.log.is_some(), seen);
@@ -238,8 +245,13 @@ impl<'a> Conductor<'a> {
         let control = attachments.control.as_deref();
         let changes_max = if control.is_some() { CHANGES_MAX } else { 0 };
         let now_ns = engine.clock.now_ns();
-        let timeline = Timeline::new(&engine.settings, &engine.recorded, now_ns, changes_max);
-        let timeline = timeline.moved_to(engine.clock.now_ns() + LEAD_NS);
+        let timeline = Timeline::new(&engine.settings, &engine.recorded, &engine.share, now_ns, changes_max);
+        let told_ns = attachments.start.as_ref().and_then(|line| line.wait(stop));
+        if let Some(at_ns) = told_ns {
+            sleep_unless_stopped(engine, stop, at_ns.saturating_sub(LEAD_NS));
+        }
+        let start_ns = told_ns.unwrap_or_else(|| engine.clock.now_ns() + LEAD_NS);
+        let timeline = timeline.moved_to(start_ns);
         let before = Mark { at_ns: timeline.start_ns, ..Mark::default() };
         let pauses = Pauses::new(timeline.measured_from_ns..timeline.measured_until_ns);
         engine.begin(timeline);
@@ -581,6 +593,17 @@ impl<'a> Conductor<'a> {
         };
         self.control.inspect(|control| control.note_progress(&progress));
         (self.on_event)(&Event::Interval(progress));
+    }
+}
+
+/// Sleeps until `until_ns`; returns earlier if the run is stopped.
+fn sleep_unless_stopped(engine: &Engine, stop: &Stop, until_ns: u64) {
+    while !stop.is_requested() {
+        let now_ns = engine.clock.now_ns();
+        if now_ns >= until_ns {
+            return;
+        }
+        engine.clock.sleep_until_ns(until_ns.min(now_ns + POLL_NS));
     }
 }
 

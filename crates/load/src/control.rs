@@ -14,6 +14,7 @@ mod command;
 mod error;
 pub(crate) mod progress;
 mod socket;
+pub(crate) mod start_line;
 pub(crate) mod stop;
 
 use std::collections::VecDeque;

@@ -36,6 +36,7 @@ mod scripts;
 mod workload;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use record::clock::Monotonic;
 use record::load::rules::{self, Family};
@@ -49,6 +50,7 @@ use record::target::Target;
 
 pub use conduct::Attachments;
 pub use control::progress::Event;
+pub use control::start_line::{FirstStart, StartLine};
 pub use control::stop::{Stop, StopLevel};
 pub use control::{Control, ControlError};
 use driver::Scheme;
@@ -66,7 +68,10 @@ pub use lua::options::{Declared, Kind as OptionKind};
 #[cfg(feature = "lua")]
 pub use lua::program::{Output as ScriptOutput, print_to as scripts_print_to};
 pub use net::address::ServerAddress;
-use schedule::pace::RATE_MAX;
+use schedule::clock::to_ns;
+use schedule::due::Due;
+use schedule::pace::{RATE_MAX, Scratch};
+pub use schedule::share::Share;
 pub use schedule::{pace, random};
 pub use scripts::LuaScript;
 pub use workload::tables::{Cleaned, Prepared};
@@ -109,6 +114,8 @@ pub fn run_with(
     stop: &Stop,
     on_progress: &mut dyn FnMut(&Event),
 ) -> Result<LoadRecord, LoadError> {
+    let own = attachments.share.map(|share| share.of_settings(settings));
+    let settings = own.as_ref().unwrap_or(settings);
     let hosts = open(settings)?;
     check_attachments(settings, attachments)?;
     if (settings.connections_in_all() as usize) < hosts.all().len() {
@@ -119,6 +126,21 @@ pub fn run_with(
         });
     }
     conduct::run(settings, attachments, &hosts, Arc::new(Monotonic), stop, on_progress)
+}
+
+/// Number of events of the measured phase that are due in a share of an open loop; `None` in a closed loop.
+///
+/// - `recorded`: the due times of [`Arrivals::File`].
+/// - `measured`: length of the phase, if it ended early.
+pub fn planned(
+    settings: &LoadSettings,
+    recorded: &Arc<[u64]>,
+    share: Share,
+    measured: Duration,
+) -> Option<u64> {
+    let due = Due::new(settings, settings.pace.as_open()?, recorded, share, 0);
+    let until_ns = to_ns(settings.ramp_up + settings.warmup + measured.min(settings.time));
+    Some(due.row().measured_due_before(until_ns, &mut Scratch::default()))
 }
 
 /// Builds the data set of a workload if it is missing, by `settings.prepare`.

@@ -5,4 +5,5 @@ pub(crate) mod due;
 pub(crate) mod lead;
 pub mod pace;
 pub mod random;
+pub(crate) mod share;
 pub(crate) mod taken;

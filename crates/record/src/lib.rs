@@ -4,6 +4,7 @@
 //! analysis, report) reads them. This crate opens no file and no socket. It serializes nothing either: a
 //! serialized form is a promise, and the crates at the edges make those.
 
+pub mod agents;
 pub mod arrivals;
 pub mod bakeoff;
 pub mod block_io;

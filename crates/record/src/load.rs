@@ -10,6 +10,7 @@ use std::time::Duration;
 
 pub use self::choices::{DataCheck, Distribution, PreparePolicy, Workload};
 use self::rules::{Family, Violation};
+pub use crate::agents::OfAgent;
 pub use crate::arrivals::Arrivals;
 pub use crate::errors::ErrorCounts;
 use crate::histogram::{CensoredHistogram, Histogram, Summary};
@@ -385,6 +386,8 @@ pub struct LoadRecord {
     pub found_no_worker: u64,
     /// Results by host; empty unless the target names several hosts.
     pub hosts: Vec<OfHost>,
+    /// Part of each agent of a fleet; empty if this machine alone made the load.
+    pub agents: Vec<OfAgent>,
     /// Changes of the rate during the load.
     pub rate_changes: Vec<RateChange>,
     /// Sockets that the kernel had open to the target before the first event, at most

@@ -247,6 +247,7 @@ impl Recipe {
             backlog_after_warmup: 0,
             found_no_worker: 0,
             hosts: Vec::new(),
+            agents: Vec::new(),
             rate_changes: Vec::new(),
             connected: Ok(threads),
             client: Ok(ClientCost {

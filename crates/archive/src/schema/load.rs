@@ -1,5 +1,7 @@
 //! A load, as stored in the manifest, without the distributions by interval, which have their own files.
 
+mod agent;
+mod counts;
 mod pace;
 mod replay;
 mod settings;
@@ -15,6 +17,8 @@ use record::series::HistogramSlice;
 use record::verdict::{Check, Validity, Verdict};
 use serde::{Deserialize, Serialize};
 
+use self::agent::AgentForm;
+use self::counts::EventCounts;
 use self::settings::Settings;
 use super::text::lasting;
 use super::{Real, Reasons, Wrong, ns, word};
@@ -40,6 +44,8 @@ pub(crate) struct Load {
     found_no_worker: u64,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     hosts: Vec<HostForm>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    agents: Vec<AgentForm>,
     #[serde(default)]
     rate_changes: Vec<Change>,
     #[serde(default)]
@@ -49,16 +55,6 @@ pub(crate) struct Load {
     totals: Totals,
     #[serde(default, skip_serializing_if = "Reasons::is_empty")]
     missing: Reasons,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct EventCounts {
-    planned: u64,
-    done: u64,
-    failed: u64,
-    skipped: u64,
-    unfinished: u64,
-    retries: u64,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -179,6 +175,7 @@ impl Load {
             backlog_after_warmup,
             found_no_worker,
             hosts,
+            agents,
             rate_changes,
             connected,
             client,
@@ -193,7 +190,6 @@ impl Load {
             connect: _,
             operations: _,
         } = load;
-        let Counts { planned, done, failed, skipped, unfinished, retries } = *counts;
         let mut missing = Reasons::default();
         let totals = Totals::of(load, &mut missing);
         Self {
@@ -202,7 +198,7 @@ impl Load {
             measured_from_ns: *measured_from_ns,
             measured_ns: ns(*measured),
             achieved_per_s: Real(*achieved_per_s),
-            counts: EventCounts { planned, done, failed, skipped, unfinished, retries },
+            counts: EventCounts::of(*counts),
             generator_made: generator_made.iter().map(|name| (*name).to_owned()).collect(),
             outcomes: outcomes.clone(),
             errors: Errors::of(errors),
@@ -211,6 +207,7 @@ impl Load {
             backlog_after_warmup: *backlog_after_warmup,
             found_no_worker: *found_no_worker,
             hosts: hosts.iter().map(HostForm::of).collect(),
+            agents: agents.iter().map(AgentForm::of).collect(),
             rate_changes: rate_changes
                 .iter()
                 .map(|c| Change { at_s: Real(c.at_s), from_per_s: Real(c.from_per_s), per_s: Real(c.per_s) })
@@ -225,7 +222,6 @@ impl Load {
 
     /// The inverse of [`Self::of`]; the slices come from their own file.
     pub(crate) fn read(self, slices: Vec<HistogramSlice>) -> Result<LoadRecord, Wrong> {
-        let EventCounts { planned, done, failed, skipped, unfinished, retries } = self.counts;
         let m = &self.missing;
         let totals = self.totals;
         let histogram = |text: String| hlog::decode(&text);
@@ -245,7 +241,7 @@ impl Load {
             measured_from_ns: self.measured_from_ns,
             measured: Duration::from_nanos(self.measured_ns),
             achieved_per_s: self.achieved_per_s.0,
-            counts: Counts { planned, done, failed, skipped, unfinished, retries },
+            counts: Counts::from(self.counts),
             response: m.join("response", totals.response, |known| {
                 censored(&known, totals.response_at_least.as_ref())
             })?,
@@ -263,6 +259,7 @@ impl Load {
             backlog_after_warmup: self.backlog_after_warmup,
             found_no_worker: self.found_no_worker,
             hosts: self.hosts.into_iter().map(HostForm::read).collect(),
+            agents: self.agents.into_iter().map(AgentForm::read).collect::<Result<_, Wrong>>()?,
             rate_changes: self
                 .rate_changes
                 .iter()

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use record::agents::ClockOffset;
 use record::histogram::CompactHistogram;
 use record::load::{
     Arrivals, ClientCost, ClientSettings, Counts, DataCheck, Distribution, ErrorCounts, LatePolicy,
-    LoadRecord, LoadSettings, Loop, OfHost, OltpMix, OltpSettings, OpenLoop, Operation, Outage,
+    LoadRecord, LoadSettings, Loop, OfAgent, OfHost, OltpMix, OltpSettings, OpenLoop, Operation, Outage,
     PreparePolicy, RateChange, Schedule, ScriptFile, ScriptSettings, Think, WakeUp, Workload,
 };
 use record::replay::{Method, Replay};
@@ -68,6 +69,20 @@ pub(crate) fn load(dice: &mut Dice) -> LoadRecord {
             done: d.next(),
             failed: d.next(),
             errors: ErrorCounts { connection: d.next(), ..ErrorCounts::default() },
+        }),
+        agents: dice.some(2, |d| OfAgent {
+            agent: d.text(),
+            host: d.text(),
+            counts: Counts { planned: d.next(), done: d.next(), ..Counts::default() },
+            clock: d.maybe(|d| ClockOffset {
+                offset_ns: d.next().cast_signed(),
+                bound_ns: d.next(),
+                drift_ns: -7,
+            }),
+            start_skew_ns: d.maybe(|d| d.next().cast_signed()),
+            slices: d.next(),
+            missing_slices: vec![d.next()],
+            lost_at_s: Some(d.real()).filter(|_| d.flip()),
         }),
         rate_changes: dice.some(3, |d| RateChange { at_s: d.real(), from_per_s: d.real(), per_s: d.real() }),
         connected: Ok(dice.small()),

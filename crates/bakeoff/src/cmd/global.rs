@@ -113,6 +113,13 @@ pub(crate) fn remember_words(words: Vec<OsString>) {
     let _ = WORDS.set(words);
 }
 
+/// Words of the command that runs, from the program's name on.
+#[cfg(feature = "fleet")]
+pub(crate) fn words() -> Vec<String> {
+    let words = WORDS.get_or_init(|| std::env::args_os().collect());
+    words.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
 /// The command line in shell syntax, with the target's password masked.
 pub(crate) fn command_line(target: Option<&Target>) -> String {
     let masked = |word: String| match target {

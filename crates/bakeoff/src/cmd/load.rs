@@ -1,5 +1,7 @@
 //! `bakeoff load`: drive one target, print and archive the run.
 
+#[cfg(feature = "fleet")]
+mod fleet;
 mod search;
 
 use std::io::Write;
@@ -80,6 +82,10 @@ pub(crate) struct Args {
     /// Listen at this local socket while the load runs: `rate 2000/s`, `rate +10%`, `status` or `stop`, a line each
     #[arg(long, value_name = "SOCKET", conflicts_with_all = ["search", "events"])]
     control: Option<PathBuf>,
+
+    #[cfg(feature = "fleet")]
+    #[command(flatten)]
+    fleet: fleet::FleetOptions,
 
     /// Find the highest steady rate that keeps a promise: p99<10ms, or p99.9<5ms,max<1s. Each try is a run of --time;
     /// --rate is where it begins [default: 10/s]
@@ -167,11 +173,16 @@ Examples:
   bakeoff load --like 'wrk -t2 -c100 -d30s http://localhost/' --dry-run
   bakeoff load http://localhost:8080 --replay access.log --speed 2 --connections 50";
 
-pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+/// The load of a command line, every default resolved, and notices for the user.
+pub(crate) fn meant(args: &Args) -> anyhow::Result<(Meant, Vec<String>)> {
     let start_per_s = args.search.as_ref().map(|_| SEARCH_FROM_PER_S);
     let mut replayed = args.replay.read(&args.data.target())?;
-    let read = replayed.as_mut().map(|replayed| std::mem::take(&mut replayed.notices)).unwrap_or_default();
-    let Meant { settings, recorded } = args.pace.meant(&args.data, start_per_s, replayed)?;
+    let notices = replayed.as_mut().map(|replayed| std::mem::take(&mut replayed.notices)).unwrap_or_default();
+    Ok((args.pace.meant(&args.data, start_per_s, replayed)?, notices))
+}
+
+pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let (Meant { settings, recorded }, read) = meant(args)?;
     load::check_target(&settings.target).map_err(of_load)?;
     script_options::print_beside(global.json);
     if let Some(promise) = &args.search {
@@ -202,21 +213,25 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         screen
             .line(&format!("bakeoff load: {} was left by a load that was killed: replaced", left.display()));
     }
-    let with = load::Attachments { recorded, control, log: log.as_ref().map(EventLog::sender) };
+    let log_of_events = log.as_ref().map(EventLog::sender);
+    let with = load::Attachments { recorded, control, log: log_of_events, ..load::Attachments::default() };
     let mut unlogged = 0;
     let environment = environment(global);
     let host = environment.fact("host.name").unwrap_or("localhost");
     let spool = writer.as_ref().map_or_else(Spool::temporary, RunWriter::spool);
     let mut spooled = Spooled::new(&mut beside, spool, host, anchor);
     let mut viewed = archive.as_ref().map(|archive| live::of_load(archive, header.id, &settings));
-    let record = load::run_with(&settings, &with, &signals::STOP, &mut |event| {
-        spooled.follow(event);
-        screen.show(event);
-        if let Some(viewed) = &mut viewed {
-            live::tell_of_load(viewed, event);
-        }
-        if let load::Event::Logged { lost, .. } = event {
-            unlogged = *lost;
+    let record = drive(args, header.id, &settings, &with, &mut |told| match told {
+        Told::Note(line) => screen.line(line),
+        Told::Load(event) => {
+            spooled.follow(event);
+            screen.show(event);
+            if let Some(viewed) = &mut viewed {
+                live::tell_of_load(viewed, event);
+            }
+            if let load::Event::Logged { lost, .. } = event {
+                unlogged = *lost;
+            }
         }
     });
     drop(viewed);
@@ -228,7 +243,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         Ok(record) => record,
         Err(error) => {
             log.map(EventLog::abandon).unwrap_or_default();
-            return Err(of_load(error));
+            return Err(error);
         }
     };
 
@@ -274,6 +289,32 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     }
     printed?;
     Ok(exit_of(&run, args.strict))
+}
+
+/// What a load tells while it runs.
+enum Told<'a> {
+    Load(&'a load::Event),
+    #[cfg_attr(not(feature = "fleet"), expect(dead_code, reason = "only a fleet has notes"))]
+    Note(&'a str),
+}
+
+/// Drives the load, with a fleet if one is asked for.
+#[cfg_attr(not(feature = "fleet"), expect(unused_variables, reason = "only a fleet needs them"))]
+fn drive(
+    args: &Args,
+    run: RunId,
+    settings: &LoadSettings,
+    with: &load::Attachments,
+    on_told: &mut dyn FnMut(Told<'_>),
+) -> anyhow::Result<LoadRecord> {
+    #[cfg(feature = "fleet")]
+    if let Some(agents) = args.fleet.agents() {
+        return args.fleet.drive(agents, run, settings, with, &mut |told| match told {
+            ::fleet::Told::Load(event) => on_told(Told::Load(event)),
+            ::fleet::Told::Note(line) => on_told(Told::Note(line)),
+        });
+    }
+    load::run_with(settings, with, &signals::STOP, &mut |event| on_told(Told::Load(event))).map_err(of_load)
 }
 
 /// CPU use over the measured phase.

@@ -124,6 +124,7 @@ pub(super) fn record(
         backlog_after_warmup: event_counts.warmup_ended_late + unfinished.warmup,
         found_no_worker: event_counts.found_no_worker,
         hosts: hosts(engine, books),
+        agents: Vec::new(),
         rate_changes: changes,
         connected: measured.open_sockets.clone().map(|open| open.min(connections)),
         client: cost.client.clone(),

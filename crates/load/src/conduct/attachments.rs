@@ -6,6 +6,8 @@ use std::sync::mpsc::SyncSender;
 use record::event::EventRow;
 
 use crate::control::Control;
+use crate::control::start_line::StartLine;
+use crate::schedule::share::Share;
 
 /// Inputs and outputs of a load beside its settings.
 #[derive(Debug, Clone, Default)]
@@ -17,4 +19,8 @@ pub struct Attachments {
     /// The receiver of events as they end, in no order; see [`crate::operations`] for the meaning of their
     /// numbers.
     pub log: Option<SyncSender<Vec<EventRow>>>,
+    /// The share of the load that this generator plays; the whole if `None`.
+    pub share: Option<Share>,
+    /// Where the load waits, once it is connected, to be told when to begin.
+    pub start: Option<StartLine>,
 }

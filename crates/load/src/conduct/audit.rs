@@ -115,12 +115,13 @@ impl Audit<'_> {
 
     /// Counts the events that no thread took, if all threads share the events.
     fn note_shared(&mut self, due: &Due, row: &Row, scratch: &mut Scratch) {
-        let next = self.engine.next_shared();
+        let (share, next) = (self.engine.share, self.engine.next_shared());
         for stretch in row.stretches() {
-            let (first, end) = (stretch.first.max(next), stretch.first + stretch.count);
+            let first = share.below(stretch.first).max(next);
+            let end = share.below(stretch.first + stretch.count);
             if first < end {
                 let due_ns = |k| {
-                    let slot = due.slot(row, first + k, 0, scratch);
+                    let slot = due.slot(row, share.number(first + k), 0, scratch);
                     self.engine.timeline().due_ns(&slot)
                 };
                 self.found.note_untaken(

@@ -6,6 +6,7 @@ mod open_rate;
 mod outages;
 mod rates;
 mod search;
+mod shares;
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, OnceLock};
@@ -225,7 +226,7 @@ fn play_by(
     let is_open = settings.pace.as_open().is_some();
     let engine = Arc::new(Engine::new(settings, Arc::from([]), hosts, Arc::<HandClock>::clone(clock)));
     simulation.engine.set(Arc::downgrade(&engine)).unwrap();
-    engine.begin(Timeline::new(&engine.settings, &engine.recorded, 0, CHANGES));
+    engine.begin(Timeline::new(&engine.settings, &engine.recorded, &engine.share, 0, CHANGES));
 
     let mut readers = Vec::new();
     let mut over_ns = 0;

@@ -23,6 +23,7 @@ pub(crate) struct Ledger {
     scratch: Scratch,
     /// The part of the last event's response that the generator caused, by connection slot.
     raised_ns: Vec<u64>,
+    has_begun: bool,
     /// CPU time when the first event of the measured phase was taken.
     usage_before: Option<Usage>,
     /// CPU time when the first event after the measured phase was taken.
@@ -69,7 +70,7 @@ impl Ledger {
     pub(crate) fn new(engine: Arc<Engine>, writer: Writer) -> Self {
         let raised_ns = vec![0; engine.connection_slots.len()];
         let scratch = Scratch::default();
-        Self { engine, writer, scratch, raised_ns, usage_before: None, usage_after: None }
+        Self { engine, writer, scratch, raised_ns, has_begun: false, usage_before: None, usage_after: None }
     }
 
     /// Takes the next event of an open loop into `connection_slot`; `None` if none is left or the books are
@@ -154,6 +155,10 @@ impl Ledger {
     pub(crate) fn begun(&mut self, connection_slot: usize, event: &Started) {
         // An event that starts late ends late. The next event in this slot is late by the same amount, but
         // only as far as it waited.
+        if !self.has_begun {
+            self.has_begun = true;
+            self.engine.note_first(event.taken.due_ns, event.start_ns);
+        }
         let caused_ns = event.wait_ns().min(self.raised_ns[connection_slot]);
         self.raised_ns[connection_slot] = event.lateness_ns() + caused_ns;
         self.engine.connection_slots[connection_slot].begin(event.wait_ns(), event.start_ns);

@@ -15,9 +15,9 @@ const MARGIN_NS: u64 = 1_000_000;
 const CHANGED_RATE_MIN: f64 = 1.0 / 3_600.0;
 
 impl Engine {
-    /// The rate as it is now; `None` in a closed loop.
+    /// The rate of this share as it is now; `None` in a closed loop.
     pub(crate) fn rate_per_s(&self) -> Option<f64> {
-        Some(self.timeline().due.as_ref()?.rate_per_s())
+        Some(self.share.of_rate(self.timeline().due.as_ref()?.rate_per_s()))
     }
 
     /// Schedules a rate change that takes effect for all workers at once. Only the conductor may call it.

@@ -12,12 +12,14 @@ use super::samples::ErrorSamples;
 use super::timeline::Timeline;
 use super::worker_state::WorkerState;
 use crate::connection::FailureClass;
+use crate::control::start_line::FirstStart;
 use crate::driver::hosts::Hosts;
 use crate::measure::client::Usage;
 use crate::measure::counting::{By, Counting};
 use crate::measure::outage::OutageLog;
 use crate::schedule::clock::{SharedClock, to_ns};
 use crate::schedule::lead::Lead;
+use crate::schedule::share::Share;
 
 /// State that all threads of one run share.
 pub(crate) struct Engine {
@@ -27,6 +29,8 @@ pub(crate) struct Engine {
     pub(crate) lead: Lead,
     /// Recorded due times, if arrivals are replayed.
     pub(crate) recorded: Arc<[u64]>,
+    /// The part of the load that this generator plays.
+    pub(crate) share: Share,
     pub(crate) hosts: Arc<Hosts>,
     pub(crate) clock: SharedClock,
     /// One for each worker's thread.
@@ -57,6 +61,9 @@ pub(crate) struct Engine {
     /// Connection times before the load began.
     pub(crate) connects: Mutex<Histogram>,
     samples: ErrorSamples,
+    /// Earliest due time and earliest start of the workers' first events.
+    first_due_ns: AtomicU64,
+    first_start_ns: AtomicU64,
     pub(crate) usages: Mutex<Vec<Usage>>,
 }
 
@@ -70,6 +77,7 @@ impl Engine {
         let (threads, in_flight) = (settings.threads, settings.in_flight_max());
         Self {
             counted_by: By::of(&settings),
+            share: Share::whole(&settings),
             lead: Lead::new(match settings.pace.as_open() {
                 Some(open) if settings.client.spin.is_zero() => open.spin_budget_ratio,
                 _ => 0.0,
@@ -92,14 +100,34 @@ impl Engine {
             working: AtomicU32::new(threads),
             connects: Mutex::default(),
             samples: ErrorSamples::default(),
+            first_due_ns: AtomicU64::new(u64::MAX),
+            first_start_ns: AtomicU64::new(u64::MAX),
             usages: Mutex::default(),
         }
+    }
+
+    /// Variant that plays a share of a larger load, of which `settings` are this generator's.
+    pub(crate) fn of_share(self, share: Share) -> Self {
+        Self { share, ..self }
+    }
+
+    /// Notes a worker's first event.
+    pub(crate) fn note_first(&self, due_ns: u64, start_ns: u64) {
+        self.first_due_ns.fetch_min(due_ns, Ordering::Relaxed);
+        self.first_start_ns.fetch_min(start_ns, Ordering::Relaxed);
+    }
+
+    /// The first event; `None` if none has begun.
+    pub(crate) fn first_start(&self) -> Option<FirstStart> {
+        let start_ns = self.first_start_ns.load(Ordering::SeqCst);
+        let due_ns = self.first_due_ns.load(Ordering::SeqCst);
+        (start_ns != u64::MAX).then_some(FirstStart { due_ns, start_ns })
     }
 
     /// Sets the timeline of the run.
     pub(crate) fn begin(&self, timeline: Timeline) {
         for (worker, worker_state) in (0..).zip(&self.workers) {
-            worker_state.next_own.store(worker, Ordering::SeqCst);
+            worker_state.next_own.store(self.share.number(worker), Ordering::SeqCst);
         }
         self.end_ns.store(timeline.measured_until_ns, Ordering::SeqCst);
         self.closes_ns.store(timeline.closes_ns, Ordering::SeqCst);

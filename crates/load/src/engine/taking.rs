@@ -31,7 +31,7 @@ impl Engine {
         let due = self.timeline().due.as_ref()?;
         let number = match due.schedule() {
             // Relaxed: slots must be distinct, and the section orders the rest for the audit.
-            Schedule::Shared => self.next.fetch_add(1, Ordering::Relaxed),
+            Schedule::Shared => self.share.number(self.next.fetch_add(1, Ordering::Relaxed)),
             Schedule::Own => self.workers[worker].next_own.load(Ordering::Relaxed),
         };
         let version = self.version(due);
@@ -91,7 +91,7 @@ impl Engine {
     pub(crate) fn take_after(&self, connection_slot: usize, scratch: &mut Scratch) -> Option<Taken> {
         let timeline = self.timeline();
         let after = timeline.due.as_ref()?.row().after.as_ref()?;
-        let slot = self.next_after.fetch_add(1, Ordering::Relaxed);
+        let slot = self.share.number(self.next_after.fetch_add(1, Ordering::Relaxed));
         if slot >= after.count() {
             return None;
         }
@@ -115,20 +115,20 @@ impl Engine {
     pub(crate) fn take_closed(&self, connection_slot: usize, now_ns: u64) -> Option<Taken> {
         let is_measured = (self.timeline().measured_from_ns..self.end_ns()).contains(&now_ns);
         let chance = if is_measured {
-            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            let number = self.share.number(self.next.fetch_add(1, Ordering::Relaxed));
             if self.settings.events_max.is_some_and(|max| number >= max) {
                 self.connection_slots[connection_slot].leave(now_ns);
                 return None;
             }
             number
         } else {
-            WARMUP_CHANCE | self.next_warmup.fetch_add(1, Ordering::Relaxed)
+            WARMUP_CHANCE | self.share.number(self.next_warmup.fetch_add(1, Ordering::Relaxed))
         };
         self.connection_slots[connection_slot].hold(chance, now_ns, is_measured);
         Some(Taken { chance, due_ns: now_ns, is_measured, version: 0 })
     }
 
-    /// Shared schedule: the first slot that no thread has taken.
+    /// Shared schedule: the first slot of this share that no thread has taken, counted within the share.
     pub(crate) fn next_shared(&self) -> u64 {
         self.next.load(Ordering::SeqCst)
     }

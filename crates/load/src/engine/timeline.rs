@@ -7,6 +7,7 @@ use record::load::LoadSettings;
 use crate::schedule::clock::{NEVER_NS, to_ns};
 use crate::schedule::due::{Due, Slot};
 use crate::schedule::pace::Scratch;
+use crate::schedule::share::Share;
 
 /// Beginning and end of the phases, and the events due in them.
 #[derive(Debug)]
@@ -29,6 +30,7 @@ impl Timeline {
     pub(crate) fn new(
         settings: &LoadSettings,
         recorded: &Arc<[u64]>,
+        share: &Share,
         start_ns: u64,
         changes_max: usize,
     ) -> Self {
@@ -36,7 +38,7 @@ impl Timeline {
         let measured_from_ns = warmup_from_ns + to_ns(settings.warmup);
         let measured_until_ns = measured_from_ns + to_ns(settings.time);
         let closes_ns = measured_until_ns + to_ns(settings.ramp_down);
-        let due = settings.pace.as_open().map(|open| Due::new(settings, open, recorded, changes_max));
+        let due = settings.pace.as_open().map(|open| Due::new(settings, open, recorded, *share, changes_max));
         Self { start_ns, warmup_from_ns, measured_from_ns, measured_until_ns, closes_ns, due }
     }
 
@@ -62,7 +64,7 @@ impl Timeline {
     pub(crate) fn due_before(&self, t_ns: u64, scratch: &mut Scratch) -> Option<u64> {
         let row = self.due.as_ref()?.row();
         let since_ns = t_ns.saturating_sub(self.measured_until_ns);
-        let after = row.after.as_ref().map_or(0, |after| after.count_before(since_ns, scratch));
+        let after = row.after_due_before(since_ns, scratch);
         Some(row.due_before(t_ns.saturating_sub(self.start_ns), scratch) + after)
     }
 
@@ -72,7 +74,7 @@ impl Timeline {
         self.due.as_ref().map_or(0, |due| due.row().measured_due_before(since_ns, scratch))
     }
 
-    /// The highest rate of the measured phase until `t_ns`; `None` in a closed loop.
+    /// The highest rate of the measured phase until `t_ns`, in this share; `None` in a closed loop.
     pub(crate) fn rate_per_s_max(&self, t_ns: u64) -> Option<f64> {
         Some(self.due.as_ref()?.row().rate_per_s_max(t_ns.saturating_sub(self.start_ns)))
     }

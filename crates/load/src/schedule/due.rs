@@ -18,6 +18,7 @@ use record::load::{Arrivals, LoadSettings, OpenLoop, Schedule};
 
 use crate::schedule::clock::to_ns;
 use crate::schedule::pace::{self, Form, Pace, PaceSettings, Scratch};
+use crate::schedule::share::Share;
 
 /// Marks the random streams of warm-up events: those of measured events do not depend on the warm-up.
 pub(crate) const WARMUP_CHANCE: u64 = 1 << 63;
@@ -41,7 +42,7 @@ struct Plan {
     measured: Part,
     after: Option<Part>,
     schedule: Schedule,
-    threads: u64,
+    share: Share,
 }
 
 /// A phase. Times here and below count from the beginning of the load.
@@ -60,6 +61,9 @@ pub(crate) struct Row {
     pub(crate) after: Option<Pace>,
     /// The rate as a multiple of the planned rate.
     factor: f64,
+    schedule: Schedule,
+    /// The part of the events that this generator has; all slots are numbered, and none is left out.
+    share: Share,
 }
 
 /// A part of a phase between two changes of the rate.
@@ -105,18 +109,20 @@ impl Due {
     /// Lays out the first row.
     ///
     /// - `recorded`: due times, if arrivals are replayed.
+    /// - `share`: the part of the events that this generator has.
     /// - `changes_max`: the maximum number of rate changes.
     pub(crate) fn new(
         settings: &LoadSettings,
         open: &OpenLoop,
         recorded: &Arc<[u64]>,
+        share: Share,
         changes_max: usize,
     ) -> Self {
         let pace = PaceSettings {
             arrivals: open.arrivals.clone(),
             recorded: Arc::clone(recorded),
             rate_per_s: open.per_s,
-            threads: settings.threads,
+            threads: share.threads_of_all(),
             seed: settings.seed,
             span: settings.time,
             events_max: settings.events_max,
@@ -128,8 +134,7 @@ impl Due {
         let measured = Part { from_ns: to_ns(lead_span), pace, form: Form::Arrivals };
         let after = Part { from_ns: measured.until_ns(), pace: fall, form: Form::Falling };
         let after = (!after.pace.span.is_zero()).then_some(after);
-        let (schedule, threads) = (open.schedule, settings.threads.into());
-        let plan = Plan { lead, measured, after, schedule, threads };
+        let plan = Plan { lead, measured, after, schedule: open.schedule, share };
         let rows: Box<[OnceLock<Row>]> = (0..=changes_max).map(|_| OnceLock::new()).collect();
         let first = rows[0].set(plan.first_row());
         assert!(first.is_ok(), "the room is empty");
@@ -192,7 +197,7 @@ impl Due {
     pub(crate) fn slot(&self, row: &Row, number: u64, worker: usize, scratch: &mut Scratch) -> Slot {
         let (at, number) = match self.plan.schedule {
             Schedule::Shared => (row.stretch_of(number), number),
-            Schedule::Own => row.settled(number, worker as u64, scratch),
+            Schedule::Own => row.settled(number, self.plan.share.number(worker as u64), scratch),
         };
         let stretch = &row.stretches[at];
         let local = number - stretch.first;
@@ -205,19 +210,28 @@ impl Due {
 
     /// The number of the thread's event after `number`, if threads own their events.
     pub(crate) fn next_own(&self, number: u64) -> u64 {
-        number + self.plan.threads
+        number + self.plan.threads()
     }
 }
 
 impl Plan {
     fn first_row(&self) -> Row {
-        let mut row = Row { stretches: Vec::new(), after: None, factor: 1.0 };
+        let mut row = self.row(Vec::new(), 1.0);
         if let Some(lead) = &self.lead {
             self.push(&mut row.stretches, lead, lead.from_ns, 1.0, 0);
         }
         self.push(&mut row.stretches, &self.measured, self.measured.from_ns, 1.0, 0);
-        row.after = self.after.as_ref().map(|after| Self::falling(after, 1.0));
         row
+    }
+
+    fn row(&self, stretches: Vec<Stretch>, factor: f64) -> Row {
+        let after = self.after.as_ref().map(|after| Self::falling(after, factor));
+        Row { stretches, after, factor, schedule: self.schedule, share: self.share }
+    }
+
+    /// Threads of all generators.
+    fn threads(&self) -> u64 {
+        self.share.threads_of_all().into()
     }
 
     /// The events of `row` until `at_ns`, and from there on all events at `factor` times the planned rate.
@@ -231,7 +245,7 @@ impl Plan {
         for part in self.lead.iter().chain([&self.measured]).filter(|part| part.until_ns() > at_ns) {
             self.push(&mut stretches, part, at_ns.max(part.from_ns), factor, change);
         }
-        Row { stretches, after: self.after.as_ref().map(|after| Self::falling(after, factor)), factor }
+        self.row(stretches, factor)
     }
 
     /// Adds the rest of `part` from `from_ns` on.
@@ -240,7 +254,7 @@ impl Plan {
         let first = stretches.last().map_or(0, |last| match self.schedule {
             Schedule::Shared => last.first + last.count,
             // A thread's number after its last event stays below the next stretch.
-            Schedule::Own => last.first + last.pace.count() + self.threads,
+            Schedule::Own => last.first + last.pace.count() + self.threads(),
         });
         stretches.push(Stretch {
             from_ns,
@@ -263,13 +277,35 @@ impl Plan {
 impl Row {
     /// Events of both phases that are due before `t_ns`.
     pub(crate) fn due_before(&self, t_ns: u64, scratch: &mut Scratch) -> u64 {
-        self.stretches.iter().map(|stretch| stretch.due_before(t_ns, scratch)).sum()
+        self.stretches.iter().map(|stretch| self.shared_before(stretch, t_ns, scratch)).sum()
     }
 
     /// Events of the measured phase that are due before `t_ns`.
     pub(crate) fn measured_due_before(&self, t_ns: u64, scratch: &mut Scratch) -> u64 {
         let measured = self.stretches.iter().filter(|s| s.is_measured);
-        measured.map(|stretch| stretch.due_before(t_ns, scratch)).sum()
+        measured.map(|stretch| self.shared_before(stretch, t_ns, scratch)).sum()
+    }
+
+    /// Events of the falling load that are due before `t_ns`, from its beginning.
+    pub(crate) fn after_due_before(&self, t_ns: u64, scratch: &mut Scratch) -> u64 {
+        self.after.as_ref().map_or(0, |after| self.share.below(after.count_before(t_ns, scratch)))
+    }
+
+    /// Events of this share in `stretch` that are due before `t_ns`.
+    fn shared_before(&self, stretch: &Stretch, t_ns: u64, scratch: &mut Scratch) -> u64 {
+        let share = &self.share;
+        match self.schedule {
+            _ if share.is_whole() => stretch.due_before(t_ns, scratch),
+            Schedule::Shared => {
+                let end = stretch.first + stretch.due_before(t_ns, scratch);
+                share.below(end) - share.below(stretch.first)
+            }
+            Schedule::Own => {
+                let threads = u64::from(share.threads_of_all());
+                let own = (0..share.below(threads)).map(|own| share.number(own));
+                own.map(|thread| stretch.due_before_of(thread, threads, t_ns, scratch)).sum()
+            }
+        }
     }
 
     pub(crate) fn stretches(&self) -> &[Stretch] {
@@ -282,10 +318,10 @@ impl Row {
         stretch.first + stretch.pace.count()
     }
 
-    /// The highest rate of the measured phase before `until_ns`.
+    /// The highest rate of the measured phase before `until_ns`, in this share.
     pub(crate) fn rate_per_s_max(&self, until_ns: u64) -> f64 {
         let measured = self.stretches.iter().filter(|s| s.is_measured && s.from_ns < until_ns);
-        measured.map(|s| s.rate_per_s).fold(0.0, f64::max)
+        self.share.of_rate(measured.map(|s| s.rate_per_s).fold(0.0, f64::max))
     }
 
     fn measured_first(&self) -> u64 {
@@ -320,6 +356,21 @@ impl Stretch {
             return self.count;
         }
         self.pace.count_before(t_ns.saturating_sub(self.from_ns), scratch)
+    }
+
+    /// Events of `thread`, one of `threads` that own their events, that are due before `t_ns`.
+    fn due_before_of(&self, thread: u64, threads: u64, t_ns: u64, scratch: &mut Scratch) -> u64 {
+        let t_ns = t_ns.min(self.until_ns).saturating_sub(self.from_ns);
+        let (mut low, mut high) = (0, self.pace.count().saturating_sub(thread).div_ceil(threads));
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.pace.of_slot_ns(thread + middle * threads, scratch) < t_ns {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
     }
 
     fn count_of(&self, schedule: Schedule) -> u64 {

@@ -3,7 +3,7 @@
 use analysis::Machine;
 use record::histogram::{CensoredHistogram, Histogram, QUANTILES, Summary};
 use record::limits::Throttled;
-use record::load::{ErrorCounts, LoadRecord, LoadSettings, OfHost, OpenLoop, Outage, Progress};
+use record::load::{ErrorCounts, LoadRecord, LoadSettings, OfAgent, OfHost, OpenLoop, Outage, Progress};
 use record::missing::{Maybe, Missing};
 use record::replay::Replay;
 use record::run::RunId;
@@ -102,6 +102,11 @@ pub fn load(
         object
     } else {
         object.with("hosts", record.hosts.iter().map(of_host).collect::<Vec<_>>())
+    };
+    let object = if record.agents.is_empty() {
+        object
+    } else {
+        object.with("agents", record.agents.iter().map(of_agent).collect::<Vec<_>>())
     };
     match &settings.http.replay {
         Some(replay) => object.with("replay", of_replay(replay)).finish(),
@@ -208,6 +213,31 @@ fn of_host(of: &OfHost) -> Value {
     json!({
         "host": of.host, "connections": of.connections, "done": of.done, "failed": of.failed, "errors": errors(&of.errors),
     })
+}
+
+fn of_agent(of: &OfAgent) -> Value {
+    let clock = of
+        .clock
+        .clone()
+        .map(|c| json!({"offset_ns": c.offset_ns, "bound_ns": c.bound_ns, "drift_ns": c.drift_ns}));
+    let object = Object::default()
+        .with("id", of.agent.clone())
+        .with("host", of.host.clone())
+        .with("planned", of.counts.planned)
+        .with("done", of.counts.done)
+        .with("failed", of.counts.failed)
+        .with("skipped", of.counts.skipped)
+        .with("unfinished", of.counts.unfinished)
+        .with("retries", of.counts.retries)
+        .maybe("clock", clock)
+        .maybe("start_skew_ns", of.start_skew_ns.clone())
+        .with("slices", of.slices)
+        .with("missing_slices", of.missing_slices.clone())
+        .with("lost", of.lost_at_s.is_some());
+    match of.lost_at_s {
+        Some(at_s) => object.with("lost_at_s", at_s).finish(),
+        None => object.finish(),
+    }
 }
 
 fn client(record: &LoadRecord) -> Maybe<Value> {

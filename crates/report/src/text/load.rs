@@ -152,6 +152,7 @@ fn brief(out: &mut dyn Write, record: &LoadRecord, machine: &Machine, style: Sty
     if record.errors.all() > 0 || !record.hosts.is_empty() || !record.outages.is_empty() {
         troubles(out, record, (1, BRIEF), style)?;
     }
+    super::agents::agents(out, &record.agents, (1, BRIEF), style)?;
     let client = match &record.client {
         Ok(cost) => {
             let us = (cost.user_us_per_event + cost.system_us_per_event) * record.counts.done as f64;
@@ -210,6 +211,7 @@ fn full(out: &mut dyn Write, record: &LoadRecord, machine: &Machine, style: Styl
     }
     writeln!(out)?;
     troubles(out, record, (0, 10), style)?;
+    super::agents::agents(out, &record.agents, (0, 10), style)?;
     costs(out, record, machine, style)?;
     checks(out, record, style)
 }

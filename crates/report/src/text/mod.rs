@@ -1,6 +1,7 @@
 //! Tables and sentences for terminals of at least 40 columns, and for pipes.
 
 mod aa;
+mod agents;
 mod bakeoff;
 mod block_io;
 mod command;

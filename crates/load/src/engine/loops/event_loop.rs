@@ -173,7 +173,7 @@ impl EventLoop {
             late: LateRule::of(&settings.pace),
             think: settings.pace.think(),
             spin_ns: to_ns(settings.client.spin),
-            chance: Random::of(settings.seed ^ PAUSE_SALT, worker as u64),
+            chance: Random::of(settings.seed ^ PAUSE_SALT, engine.share.number(worker as u64)),
             input: vec![0; READ_BYTES].into_boxed_slice(),
             out: Vec::with_capacity(READ_BYTES),
             links,

@@ -1,0 +1,113 @@
+//! `bakeoff agent`: one member of a fleet, which plays its share of the loads that a conductor plans.
+
+use std::io::Read as _;
+use std::path::PathBuf;
+
+use fleet::{Agent, FleetError, ReadWords, Server};
+
+use crate::exit::Exit;
+use crate::screen::Screen;
+use crate::signals;
+
+/// Wait for loads that another machine conducts, and play a share of each
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// NATS server: nats://HOST:PORT on this machine, tls://HOST:PORT beyond it [default: $NATS_URL, which may have a
+    /// password]
+    #[arg(long, value_name = "URL")]
+    server: Option<String>,
+
+    /// File with the seed of this agent's key
+    #[arg(long, value_name = "FILE")]
+    nkey: Option<PathBuf>,
+
+    /// Certificates to trust beside the system's, in PEM
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+
+    /// Name of this agent: letters, digits, - and _ [default: the host's name and the process]
+    #[arg(long, value_name = "NAME")]
+    id: Option<String>,
+
+    /// Folder where each interval is kept until the conductor has it [default: bakeoff/agent in $XDG_STATE_HOME]
+    #[arg(long, value_name = "DIR")]
+    spool: Option<PathBuf>,
+
+    /// End when standard input does
+    #[arg(long, hide = true)]
+    until_eof: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  bakeoff agent --server nats://127.0.0.1:4222
+  bakeoff agent --server tls://lab.example:4222 --nkey agent1.nk
+  bakeoff load null: --rate 10000 --threads 8 --fleet 4 --nats tls://lab.example:4222 --nkey lead.nk
+  bakeoff fleet dev -n 4                            a server and agents on this machine";
+
+/// - `read`: reads the command line of a load.
+pub(crate) fn run(args: &Args, read: &ReadWords) -> anyhow::Result<Exit> {
+    let url = address(args.server.as_deref())?;
+    let url = url.ok_or_else(|| Exit::Usage.with("no NATS server: give --server URL, or set $NATS_URL"))?;
+    let server = Server::new(&url, args.nkey.as_deref(), args.ca.as_deref()).map_err(of_fleet)?;
+    let host = host();
+    let id = args.id.clone().unwrap_or_else(|| format!("{}-{}", name_of(&host), std::process::id()));
+    let spool = match &args.spool {
+        Some(folder) => folder.clone(),
+        None => state_folder().ok_or_else(|| Exit::Usage.with("no place for the spool: give --spool DIR"))?,
+    };
+    signals::stop_on_interrupt()?;
+    if args.until_eof {
+        std::thread::Builder::new().name("eof".into()).spawn(|| {
+            let mut byte = [0];
+            while matches!(std::io::stdin().read(&mut byte), Ok(1..)) {}
+            signals::STOP.request();
+        })?;
+    }
+    let agent =
+        Agent { server: &server, spool: spool.join(name_of(&id)), id, host, read, stop: &signals::STOP };
+    let mut screen = Screen::new();
+    fleet::serve(&agent, &mut |line| screen.line(line)).map_err(of_fleet)?;
+    Ok(Exit::Good)
+}
+
+/// Address of the NATS server: the option, or `$NATS_URL`. A password on the command line is refused: every
+/// user of the machine can read it.
+pub(crate) fn address(option: Option<&str>) -> anyhow::Result<Option<String>> {
+    match option {
+        Some(url) if url.contains('@') => Err(Exit::Usage.with(
+            "all users of this machine can read a command line: give an address with a password in $NATS_URL",
+        )),
+        Some(url) => Ok(Some(url.to_owned())),
+        None => Ok(std::env::var("NATS_URL").ok().filter(|url| !url.is_empty())),
+    }
+}
+
+/// Marks an error of a fleet with its exit code.
+pub(crate) fn of_fleet(error: FleetError) -> anyhow::Error {
+    match error {
+        FleetError::Address { .. } | FleetError::Unfit(_) => Exit::Usage.with(error),
+        FleetError::Interrupted => Exit::Interrupted.with(error),
+        _ => Exit::CannotHere.with(error),
+    }
+}
+
+/// Name of this machine.
+pub(crate) fn host() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = name.trim();
+    if name.is_empty() { "localhost".to_owned() } else { name.to_owned() }
+}
+
+/// A text as a name: other characters become `-`.
+fn name_of(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    text.chars().take(50).map(|c| if is_plain(c) { c } else { '-' }).collect()
+}
+
+fn state_folder() -> Option<PathBuf> {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let state = set("XDG_STATE_HOME").or_else(|| Some(set("HOME")?.join(".local/state")))?;
+    Some(state.join("bakeoff/agent"))
+}

@@ -1,0 +1,83 @@
+//! `bakeoff load --fleet N`: the load of several agents.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::fleet::{self, Dev, Fleet, Meant, Server, Told};
+use load::Attachments;
+use record::load::{LoadRecord, LoadSettings};
+use record::run::RunId;
+
+use crate::cmd::agent::{address, of_fleet};
+use crate::exit::Exit;
+use crate::signals;
+
+/// Options of a load that a fleet plays.
+#[derive(Debug, clap::Args)]
+pub(crate) struct FleetOptions {
+    /// Play the load with N agents of a fleet, which share rate, threads and connections; without a server, N agents
+    /// are started on this machine for this load
+    #[arg(long, value_name = "N", conflicts_with_all = ["search", "log", "control", "script"], value_parser = clap::value_parser!(u32).range(1..=1000))]
+    fleet: Option<u32>,
+
+    /// NATS server of the fleet: nats://HOST:PORT on this machine, tls://HOST:PORT beyond it [default: $NATS_URL]
+    #[arg(long, value_name = "URL", requires = "fleet")]
+    nats: Option<String>,
+
+    /// With --nats: file with the seed of this conductor's key
+    #[arg(long, value_name = "FILE", requires = "fleet")]
+    nkey: Option<PathBuf>,
+
+    /// With --nats: certificates to trust beside the system's, in PEM
+    #[arg(long, value_name = "FILE", requires = "fleet")]
+    nats_ca: Option<PathBuf>,
+}
+
+impl FleetOptions {
+    /// Number of agents; `None` without a fleet.
+    pub(super) fn agents(&self) -> Option<u32> {
+        self.fleet
+    }
+
+    /// Plays the load with `agents` agents.
+    ///
+    /// - `on_told`: receives what the load tells, and lines for people.
+    pub(super) fn drive(
+        &self,
+        agents: u32,
+        run: RunId,
+        settings: &LoadSettings,
+        with: &Attachments,
+        on_told: &mut dyn FnMut(&Told<'_>),
+    ) -> anyhow::Result<LoadRecord> {
+        let url = address(self.nats.as_deref())?;
+        let fit = Fleet {
+            server: &Server::new("nats://127.0.0.1", None, None).map_err(of_fleet)?,
+            agents,
+            run: run.to_string(),
+            words: crate::cmd::words(),
+            meant: Meant {
+                settings: settings.clone(),
+                recorded: with.recorded.clone().unwrap_or_else(|| Arc::from([])),
+            },
+            patience: Duration::from_secs(3),
+            stop: &signals::STOP,
+        };
+        fit.check().map_err(of_fleet)?;
+        // A fleet of this load's own ends with it.
+        let own = match &url {
+            Some(_) => None,
+            None => Some(Dev::start(&std::env::current_exe()?, agents).map_err(of_fleet)?),
+        };
+        // Its agents are on their way.
+        let patience = if own.is_some() { Duration::from_secs(30) } else { fit.patience };
+        let url = own.as_ref().map(Dev::url).or(url.as_deref()).unwrap_or_default();
+        let server = Server::new(url, self.nkey.as_deref(), self.nats_ca.as_deref()).map_err(of_fleet)?;
+        fleet::conduct(&Fleet { server: &server, patience, ..fit }, on_told).map_err(|error| match error {
+            // An agent failed as a load on this machine would have.
+            fleet::FleetError::Agent { .. } => Exit::ServerFailed.with(error),
+            error => of_fleet(error),
+        })
+    }
+}

@@ -1,0 +1,24 @@
+//! Command lines of `bakeoff load` that an agent is given by its conductor.
+
+use std::ffi::OsString;
+use std::sync::Arc;
+
+use fleet::Meant;
+
+use crate::cli::{Cli, Command};
+use crate::cmd::load;
+use crate::exit::Exit;
+
+/// What a command line of `load` means on this machine.
+pub(crate) fn meant(words: &[String]) -> anyhow::Result<Meant> {
+    let is_script = |word: &String| word == "--script" || word.starts_with("--script=");
+    if words.iter().any(is_script) {
+        return Err(Exit::Usage.with("a fleet plays no scripts yet"));
+    }
+    let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+    let Ok(Cli { command: Command::Load(args), .. }) = Cli::read_from(&words) else {
+        return Err(Exit::Usage.with("the plan is no command line of `bakeoff load` that this version reads"));
+    };
+    let (meant, _) = load::meant(&args)?;
+    Ok(Meant { settings: meant.settings, recorded: meant.recorded.unwrap_or_else(|| Arc::from([])) })
+}

@@ -1,0 +1,350 @@
+//! One member of a fleet: answers orders, plays its share of a load, and publishes what it has kept.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use async_nats::{Client, HeaderMap, Message};
+use futures_util::StreamExt as _;
+use load::Stop;
+use record::clock::{Clock as _, Monotonic};
+use tokio::sync::watch;
+
+use crate::error::{FleetError, of_file};
+use crate::job::Job;
+use crate::meant::ReadWords;
+use crate::presence::BEAT_NS;
+use crate::server::Server;
+use crate::spool::Folder;
+use crate::wire::{self, Answer, Beat, Hello, Order, Plan, SpoolFile};
+
+/// An agent that is ready waits this long for the next order of its conductor.
+const ORPHAN_NS: u64 = 30_000_000_000;
+/// Pause before another attempt to publish.
+const AGAIN: Duration = Duration::from_millis(200);
+/// A start must be at least this far ahead.
+const NOTICE_NS: u64 = 20_000_000;
+
+/// One member of a fleet.
+pub struct Agent<'a> {
+    /// The NATS server.
+    pub server: &'a Server,
+    /// Name of this agent: letters, digits, `-` and `_`.
+    pub id: String,
+    /// Name of this machine.
+    pub host: String,
+    /// Folder for the intervals of its runs.
+    pub spool: PathBuf,
+    /// Reads the command line of a load.
+    pub read: &'a ReadWords,
+    /// Ends the agent.
+    pub stop: &'a Stop,
+}
+
+impl std::fmt::Debug for Agent<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Agent").field("id", &self.id).field("spool", &self.spool).finish_non_exhaustive()
+    }
+}
+
+/// Serves loads until a stop is requested.
+///
+/// - `tell`: receives lines for people.
+///
+/// # Errors
+///
+/// The server cannot be reached at first, or the spool cannot be made.
+pub fn serve(agent: &Agent<'_>, tell: &mut dyn FnMut(&str)) -> Result<(), FleetError> {
+    if !wire::is_name(&agent.id) || agent.id == wire::CONDUCTOR {
+        let text = format!("{} is no name of an agent: letters, digits, - and _, at most 64", agent.id);
+        return Err(FleetError::Unfit(text));
+    }
+    std::fs::create_dir_all(&agent.spool).map_err(of_file(&agent.spool))?;
+    for left in Folder::left_in(&agent.spool) {
+        tell(&format!("{}: left by a run that nobody took", left.path().display()));
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime =
+        runtime.map_err(|e| FleetError::Program { program: "the runtime".into(), text: e.to_string() })?;
+    runtime.block_on(async {
+        let client = agent.server.connect(&agent.id).await?;
+        let refused = |error: &dyn std::fmt::Display| FleetError::Server {
+            url: agent.server.shown(),
+            text: error.to_string(),
+        };
+        let mut hellos = client.subscribe(wire::HELLO).await.map_err(|e| refused(&e))?;
+        let mut orders = client.subscribe(wire::orders(&agent.id)).await.map_err(|e| refused(&e))?;
+        client.flush().await.map_err(|e| refused(&e))?;
+        tell(&format!("agent {} on {} waits for a load at {}", agent.id, agent.host, agent.server.shown()));
+        let mut member = Member { agent, client, job: None, heard_ns: 0 };
+        let mut tick = tokio::time::interval(Duration::from_nanos(BEAT_NS));
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                biased;
+                Some(order) = orders.next() => member.obey(&order, tell).await,
+                Some(hello) = hellos.next() => member.greet(hello).await,
+                _ = tick.tick() => {
+                    if !member.beat(tell).await {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    })
+}
+
+struct Member<'a> {
+    agent: &'a Agent<'a>,
+    client: Client,
+    job: Option<Running>,
+    /// Time of the conductor's last order.
+    heard_ns: u64,
+}
+
+struct Running {
+    job: Job,
+    publisher: tokio::task::JoinHandle<()>,
+    is_told: bool,
+    /// Beats before an agent that should end does so, though not everything is published.
+    beats_left: u32,
+}
+
+impl Member<'_> {
+    async fn greet(&self, hello: Message) {
+        let Some(reply) = hello.reply else { return };
+        let busy = self.job.as_ref().filter(|running| !running.job.is_over());
+        let answer = Hello {
+            agent: self.agent.id.clone(),
+            host: self.agent.host.clone(),
+            version: wire::VERSION.to_owned(),
+            cpus: std::thread::available_parallelism()
+                .map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
+            busy: busy.map(|running| running.job.run.clone()),
+        };
+        self.send(reply, wire::bytes(&answer)).await;
+    }
+
+    /// A message that is lost because the server is away is asked for again.
+    async fn send(&self, to: async_nats::Subject, bytes: Vec<u8>) {
+        let _ = self.client.publish(to, bytes.into()).await;
+        let _ = self.client.flush().await;
+    }
+
+    async fn obey(&mut self, message: &Message, tell: &mut dyn FnMut(&str)) {
+        let received_ns = Monotonic.now_ns();
+        let Some(reply) = message.reply.clone() else { return };
+        let answer = match serde_json::from_slice(&message.payload) {
+            Err(error) => Answer::Refused { why: format!("an order that is none: {error}") },
+            Ok(order) => {
+                self.heard_ns = received_ns;
+                match order {
+                    Order::Clock => Answer::Clock { received_ns, sent_ns: Monotonic.now_ns() },
+                    Order::Read { run, file, offset } => {
+                        let bytes = self.read(&run, file, offset);
+                        return self.send(reply, bytes).await;
+                    }
+                    Order::Prepare(plan) => self.prepare(&plan, tell),
+                    Order::Arm { run, at_ns } => self.arm(&run, at_ns),
+                    Order::Stop { run } => self.stop(&run),
+                    Order::Taken { run } => self.taken(&run),
+                }
+            }
+        };
+        if let Answer::Refused { why } = &answer {
+            tell(&format!("refused: {why}"));
+        }
+        self.send(reply, wire::bytes(&answer)).await;
+    }
+
+    fn prepare(&mut self, plan: &Plan, tell: &mut dyn FnMut(&str)) -> Answer {
+        let refused = |why: String| Answer::Refused { why };
+        if let Some(running) = self.job.as_ref().filter(|running| !running.job.is_over()) {
+            // The answer to the first order may have been lost.
+            return if running.job.run == plan.run {
+                Answer::Done
+            } else {
+                refused(format!("busy with run {}", running.job.run))
+            };
+        }
+        if !wire::is_name(&plan.run) {
+            return refused("that is no name of a run".to_owned());
+        }
+        let meant = match (self.agent.read)(&plan.words) {
+            Ok(meant) => meant,
+            Err(why) => return refused(why),
+        };
+        if wire::seal(&plan.run, &plan.words, plan.of, &meant) != plan.sha256 {
+            return refused(
+                "the plan is not the one that was sealed: it was changed on its way, or files that it names differ \
+                 on this machine"
+                    .to_owned(),
+            );
+        }
+        if meant.settings.target.scheme() != "null" && !self.agent.server.has_credentials() {
+            return refused(
+                "without credentials only null: is played, because anybody on this machine could give the order: \
+                 connect the agent with --nkey or a password"
+                    .to_owned(),
+            );
+        }
+        if let Some(before) = self.job.take() {
+            before.publisher.abort();
+            let folder = &before.job.folder;
+            if before.job.has_kept_nothing() {
+                let _ = folder.remove();
+            } else {
+                tell(&format!("{}: nobody took this run; it is kept", folder.path().display()));
+            }
+        }
+        match Job::begin(plan, meant, &self.agent.spool) {
+            Err(why) => refused(why),
+            Ok(job) => {
+                tell(&format!("run {}: share {} of {}", plan.run, plan.index + 1, plan.of));
+                let (client, id, run) = (self.client.clone(), self.agent.id.clone(), plan.run.clone());
+                let publisher =
+                    tokio::spawn(publish(client, id, run, job.folder.clone(), job.written.clone()));
+                self.job = Some(Running { job, publisher, is_told: false, beats_left: 20 });
+                Answer::Done
+            }
+        }
+    }
+
+    fn of_run(&mut self, run: &str) -> Result<&mut Running, Answer> {
+        let running = self.job.as_mut().filter(|running| running.job.run == run);
+        running.ok_or_else(|| Answer::Refused { why: format!("not in run {run}") })
+    }
+
+    fn arm(&mut self, run: &str, at_ns: u64) -> Answer {
+        let running = match self.of_run(run) {
+            Ok(running) => running,
+            Err(refusal) => return refusal,
+        };
+        if running.job.is_armed() {
+            return Answer::Done;
+        }
+        if running.job.beat() != Beat::Ready {
+            return Answer::Refused { why: "not ready to begin".to_owned() };
+        }
+        if at_ns < Monotonic.now_ns() + NOTICE_NS {
+            return Answer::Refused { why: "the order to begin came after the beginning".to_owned() };
+        }
+        running.job.arm(at_ns);
+        Answer::Done
+    }
+
+    fn stop(&mut self, run: &str) -> Answer {
+        match self.of_run(run) {
+            Ok(running) => {
+                running.job.stop.request();
+                Answer::Done
+            }
+            Err(refusal) => refusal,
+        }
+    }
+
+    fn taken(&mut self, run: &str) -> Answer {
+        let running = match self.of_run(run) {
+            Ok(running) => running,
+            Err(refusal) => return refusal,
+        };
+        if !running.job.is_over() {
+            return Answer::Refused { why: "the load has not ended".to_owned() };
+        }
+        running.publisher.abort();
+        let removed = running.job.folder.remove();
+        self.job = None;
+        match removed {
+            Ok(()) => Answer::Done,
+            Err(error) => Answer::Refused { why: error.to_string() },
+        }
+    }
+
+    fn read(&self, run: &str, file: SpoolFile, offset: u64) -> Vec<u8> {
+        if !wire::is_name(run) {
+            return Vec::new();
+        }
+        Folder::of(&self.agent.spool, run).read(file, offset).unwrap_or_default()
+    }
+
+    /// Tells that the agent is alive; false if it should end.
+    async fn beat(&mut self, tell: &mut dyn FnMut(&str)) -> bool {
+        let is_asked_to_end = self.agent.stop.is_requested();
+        let Some(running) = &mut self.job else { return !is_asked_to_end };
+        let beat = running.job.beat();
+        let is_orphan = matches!(beat, Beat::Preparing | Beat::Ready)
+            && Monotonic.now_ns().saturating_sub(self.heard_ns) > ORPHAN_NS;
+        if is_orphan || is_asked_to_end {
+            running.job.stop.request();
+        }
+        match &beat {
+            Beat::Failed { why } if !running.is_told => tell(&format!("run {}: {why}", running.job.run)),
+            Beat::Ended if !running.is_told => tell(&format!("run {}: ended", running.job.run)),
+            _ => {}
+        }
+        running.is_told |= running.job.is_over();
+        let subject = wire::beat(&running.job.run, &self.agent.id);
+        // While the server is away, signs of life must not queue up.
+        if self.client.connection_state() == async_nats::connection::State::Connected {
+            let _ = self.client.publish(subject, wire::bytes(&beat).into()).await;
+            let _ = tokio::time::timeout(Duration::from_nanos(BEAT_NS), self.client.flush()).await;
+        }
+        if is_asked_to_end && running.job.is_over() {
+            running.beats_left = running.beats_left.saturating_sub(1);
+            return !running.publisher.is_finished() && running.beats_left > 0;
+        }
+        true
+    }
+}
+
+/// Publishes the lines of a run once they are on disk, each until it is acknowledged, then the end.
+async fn publish(client: Client, id: String, run: String, folder: Folder, mut written: watch::Receiver<u64>) {
+    let Ok(file) = folder.open(SpoolFile::Slices) else { return };
+    let mut lines = BufReader::new(file);
+    let mut seq = 0;
+    loop {
+        let is_over = written.wait_for(|lines| *lines > seq).await.is_err();
+        if is_over && *written.borrow() <= seq {
+            break;
+        }
+        let mut line = Vec::new();
+        if lines.read_until(b'\n', &mut line).is_err() || line.pop() != Some(b'\n') {
+            // The conductor reads it from the file.
+            return;
+        }
+        until_kept(&client, &wire::slice(&run, &id), &format!("{run}/{id}/{seq}"), line).await;
+        seq += 1;
+    }
+    // The end is written after the last line.
+    loop {
+        if let Ok(mut file) = folder.open(SpoolFile::End) {
+            let mut end = Vec::new();
+            if std::io::Read::read_to_end(&mut file, &mut end).is_ok() {
+                until_kept(&client, &wire::end(&run, &id), &format!("{run}/{id}/end"), end).await;
+            }
+            return;
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+/// Publishes a message until the stream has acknowledged it; the server drops all but one of the same `name`.
+/// A message that is too long is left out: the conductor reads it from the file.
+async fn until_kept(client: &Client, subject: &str, name: &str, bytes: Vec<u8>) {
+    if bytes.len() + 1_024 > client.max_payload() {
+        return;
+    }
+    let stream = async_nats::jetstream::new(client.clone());
+    let bytes = bytes::Bytes::from(bytes);
+    loop {
+        let mut headers = HeaderMap::new();
+        headers.insert("Nats-Msg-Id", name);
+        let sent = stream.publish_with_headers(subject.to_owned(), headers, bytes.clone()).await;
+        if let Ok(kept) = sent
+            && kept.await.is_ok()
+        {
+            return;
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}

@@ -1,0 +1,67 @@
+//! The load as a whole: gathers agents, starts them together, watches them, and collects what they kept.
+
+mod collect;
+mod gather;
+pub(crate) mod office;
+mod play;
+
+use record::load::LoadRecord;
+use record::series::HistogramSlice;
+
+use self::office::{Conductor, Fleet, Tell, Told};
+use crate::error::FleetError;
+use crate::merge::part::Part;
+use crate::{clock, merge, wire};
+
+/// Plays the load with a fleet, and returns the record of the whole.
+///
+/// The distributions of the intervals are only in [`load::Event::IntervalClosed`].
+///
+/// # Errors
+///
+/// [`FleetError`] if nothing was measured. An agent that is lost during the load is not an error: the record
+/// shows it, and is INVALID.
+pub fn conduct(fleet: &Fleet<'_>, tell: &mut dyn FnMut(&Told<'_>)) -> Result<LoadRecord, FleetError> {
+    fleet.check()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime =
+        runtime.map_err(|e| FleetError::Program { program: "the runtime".into(), text: e.to_string() })?;
+    runtime.block_on(async {
+        let client = fleet.server.connect(wire::CONDUCTOR).await?;
+        let mut conductor = Conductor { fleet, client, members: Vec::new() };
+        conductor.gather().await?;
+        let played = conductor.play(tell).await;
+        let whole = match played {
+            Ok(measured_from_ns) => {
+                conductor.collect(tell).await;
+                conductor.merged(measured_from_ns, tell)
+            }
+            Err(error) => {
+                conductor.stop_all().await;
+                Err(error)
+            }
+        };
+        conductor.leave(whole.is_ok()).await;
+        whole
+    })
+}
+
+impl Conductor<'_> {
+    fn merged(&mut self, measured_from_ns: u64, tell: Tell<'_>) -> Result<LoadRecord, FleetError> {
+        let mut closed =
+            |slices: Vec<HistogramSlice>| tell(&Told::Load(&load::Event::IntervalClosed(slices)));
+        let parts = self.members.iter().enumerate().map(|(index, member)| Part {
+            index: u32::try_from(index).expect("as many as asked for"),
+            of: self.fleet.agents,
+            agent: member.hello.agent.clone(),
+            host: member.hello.host.clone(),
+            received: &member.received,
+            clock: member.before.zip(member.after).map(|(before, after)| clock::over_a_load(before, after)),
+            start_ns: member.start_ns,
+            lost_at_s: member.lost_ns.map(|ns| (ns as f64 - measured_from_ns as f64) / 1e9),
+            failed: member.failed.clone(),
+        });
+        let fleet = self.fleet;
+        merge::whole(&fleet.meant, parts.collect(), measured_from_ns, fleet.stop.is_requested(), &mut closed)
+    }
+}

@@ -1,0 +1,189 @@
+//! Before the load: finds agents, has them prepare, and reads their clocks.
+
+use std::time::Duration;
+
+use async_nats::jetstream::stream::{Config, StorageType};
+use futures_util::StreamExt as _;
+use record::clock::{Clock as _, Monotonic};
+
+use super::office::{Conductor, Member};
+use crate::error::FleetError;
+use crate::received::Received;
+use crate::wire::{self, Beat, Hello, Order, Plan};
+
+/// After the last answer, no more are expected.
+const QUIET: Duration = Duration::from_millis(300);
+/// Interval at which agents that prepare are given a sign that their conductor lives.
+const SIGN_NS: u64 = 2_000_000_000;
+/// An agent that prepares and is silent for longer is gone.
+const SILENT_NS: u64 = 5_000_000_000;
+
+impl Conductor<'_> {
+    /// Finds the agents, makes the stream, and brings every agent to the line.
+    pub(super) async fn gather(&mut self) -> Result<(), FleetError> {
+        let hellos = self.hellos().await?;
+        for hello in self.chosen(hellos)? {
+            let received = Received::new()
+                .map_err(|source| FleetError::File { path: "a temporary file".into(), source })?;
+            self.members.push(Member {
+                hello,
+                received,
+                before: None,
+                after: None,
+                start_ns: 0,
+                is_over: false,
+                lost_ns: None,
+                failed: None,
+            });
+        }
+        self.make_stream().await?;
+        let prepared = self.prepare_all().await;
+        if prepared.is_err() {
+            self.stop_all().await;
+            self.leave(false).await;
+        }
+        prepared
+    }
+
+    /// Everybody who answers a hello.
+    async fn hellos(&self) -> Result<Vec<Hello>, FleetError> {
+        let refused = |text: String| FleetError::Server { url: self.fleet.server.shown(), text };
+        let inbox = self.client.new_inbox();
+        let mut answers = self.client.subscribe(inbox.clone()).await.map_err(|e| refused(e.to_string()))?;
+        let deadline = tokio::time::Instant::now() + self.fleet.patience;
+        let mut found: Vec<Hello> = Vec::new();
+        while tokio::time::Instant::now() < deadline && !self.fleet.stop.is_requested() {
+            // Asked again each time: an agent may be connecting.
+            let asked = self.client.publish_with_reply(wire::HELLO, inbox.clone(), bytes::Bytes::new()).await;
+            asked.map_err(|e| refused(e.to_string()))?;
+            self.client.flush().await.map_err(|e| refused(e.to_string()))?;
+            while let Ok(Some(message)) = tokio::time::timeout(QUIET, answers.next()).await {
+                if let Ok(hello) = serde_json::from_slice::<Hello>(&message.payload)
+                    && wire::is_name(&hello.agent)
+                {
+                    found.retain(|known| known.agent != hello.agent);
+                    found.push(hello);
+                }
+            }
+            if found.iter().filter(|hello| is_fit(hello)).count() >= self.fleet.agents as usize {
+                break;
+            }
+        }
+        found.sort();
+        Ok(found)
+    }
+
+    /// As many of them as the load needs.
+    fn chosen(&self, hellos: Vec<Hello>) -> Result<Vec<Hello>, FleetError> {
+        let (fit, others): (Vec<Hello>, Vec<Hello>) = hellos.into_iter().partition(is_fit);
+        let wanted = self.fleet.agents as usize;
+        if self.fleet.stop.is_requested() {
+            return Err(FleetError::Interrupted);
+        }
+        if fit.len() < wanted {
+            let others: Vec<String> = others
+                .iter()
+                .map(|hello| match &hello.busy {
+                    Some(run) => format!("{} is busy with {run}", hello.agent),
+                    None => format!("{} has version {}, not {}", hello.agent, hello.version, wire::VERSION),
+                })
+                .collect();
+            let others = if others.is_empty() { String::new() } else { format!(" ({})", others.join(", ")) };
+            return Err(FleetError::TooFew { found: fit.len(), wanted, others });
+        }
+        Ok(fit.into_iter().take(wanted).collect())
+    }
+
+    pub(super) fn stream(&self) -> Config {
+        let run = &self.fleet.run;
+        Config {
+            name: wire::stream(run),
+            subjects: vec![wire::slice(run, "*"), wire::end(run, "*")],
+            storage: StorageType::File,
+            duplicate_window: Duration::from_secs(120),
+            // If the conductor dies, nobody else removes it.
+            max_age: Duration::from_secs(7 * 24 * 3_600),
+            ..Config::default()
+        }
+    }
+
+    async fn make_stream(&self) -> Result<(), FleetError> {
+        let stream = async_nats::jetstream::new(self.client.clone());
+        let made = stream.get_or_create_stream(self.stream()).await;
+        made.map(|_| ()).map_err(|error| FleetError::Server {
+            url: self.fleet.server.shown(),
+            text: format!("no stream could be made ({error}): start it with JetStream (nats-server -js)"),
+        })
+    }
+
+    /// The first agent prepares alone: it builds the data set. The others find it.
+    async fn prepare_all(&mut self) -> Result<(), FleetError> {
+        let run = self.fleet.run.clone();
+        let refused = |text: String| FleetError::Server { url: self.fleet.server.shown(), text };
+        let beats = self.client.subscribe(wire::beat(&run, "*")).await;
+        let mut beats = beats.map_err(|e| refused(e.to_string()))?;
+        let sha256 = wire::seal(&run, &self.fleet.words, self.fleet.agents, &self.fleet.meant);
+        let all: Vec<u32> = (0..self.fleet.agents).collect();
+        for group in [&all[..1], &all[1..]] {
+            for index in group {
+                let plan = Plan {
+                    run: run.clone(),
+                    words: self.fleet.words.clone(),
+                    index: *index,
+                    of: self.fleet.agents,
+                    sha256: sha256.clone(),
+                };
+                self.command(&self.members[*index as usize].hello.agent, &Order::Prepare(plan)).await?;
+            }
+            self.await_ready(group, &mut beats).await?;
+        }
+        for member in 0..self.members.len() {
+            let agent = self.members[member].hello.agent.clone();
+            let offset = self.offset(&agent).await;
+            let offset =
+                offset.ok_or_else(|| self.of_agent(&agent, "its clock does not answer".to_owned()))?;
+            self.members[member].before = Some(offset);
+        }
+        Ok(())
+    }
+
+    async fn await_ready(&self, group: &[u32], beats: &mut async_nats::Subscriber) -> Result<(), FleetError> {
+        let agent_of = |index: u32| self.members[index as usize].hello.agent.as_str();
+        let mut waits: Vec<(u32, u64)> = group.iter().map(|index| (*index, Monotonic.now_ns())).collect();
+        let mut signed_ns = Monotonic.now_ns();
+        while !waits.is_empty() {
+            if self.fleet.stop.is_requested() {
+                return Err(FleetError::Interrupted);
+            }
+            if let Ok(Some(message)) = tokio::time::timeout(Duration::from_millis(100), beats.next()).await {
+                let from = message.subject.rsplit('.').next().unwrap_or_default();
+                match serde_json::from_slice(&message.payload) {
+                    Ok(Beat::Failed { why }) => return Err(self.of_agent(from, why)),
+                    Ok(Beat::Ready) => waits.retain(|(index, _)| agent_of(*index) != from),
+                    _ => waits.iter_mut().filter(|(index, _)| agent_of(*index) == from).for_each(
+                        |(_, heard_ns)| {
+                            *heard_ns = Monotonic.now_ns();
+                        },
+                    ),
+                }
+            }
+            let now_ns = Monotonic.now_ns();
+            if let Some((index, _)) = waits.iter().find(|(_, heard_ns)| now_ns - heard_ns > SILENT_NS) {
+                return Err(self.of_agent(agent_of(*index), "it was lost while it prepared".to_owned()));
+            }
+            if now_ns - signed_ns > SIGN_NS {
+                signed_ns = now_ns;
+                for member in &self.members {
+                    let order = wire::bytes(&Order::Clock);
+                    let (to, inbox) = (wire::orders(&member.hello.agent), self.client.new_inbox());
+                    let _ = self.client.publish_with_reply(to, inbox, order.into()).await;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_fit(hello: &Hello) -> bool {
+    hello.version == wire::VERSION && hello.busy.is_none()
+}

@@ -1,0 +1,260 @@
+//! The load itself: starts all agents at one moment, watches who is alive, and takes the intervals that come.
+
+use std::time::Duration;
+
+use async_nats::jetstream::ErrorCode;
+use async_nats::jetstream::stream::{Config, RawMessageErrorKind};
+use futures_util::StreamExt as _;
+use load::StopLevel;
+use record::clock::{Clock as _, Monotonic};
+use record::histogram::Histogram;
+use record::load::{Phase, Progress};
+use record::missing::Missing;
+use record::series::LatencyKind;
+use tokio::sync::mpsc;
+
+use super::office::{Conductor, Member, Tell, Told};
+use crate::error::FleetError;
+use crate::presence::{BEAT_NS, Presence};
+use crate::wire::{self, Beat, End, Line, Order};
+
+/// Time from the last preparation to the start.
+const LEAD_NS: u64 = 1_000_000_000;
+/// Pause before the stream is asked again.
+const AGAIN: Duration = Duration::from_millis(50);
+/// Messages of the stream that wait for the conductor.
+const WAITING_MAX: usize = 1_024;
+
+/// A message of the stream.
+struct Stored {
+    subject: String,
+    bytes: Vec<u8>,
+}
+
+/// The intervals that every agent has told of, as one.
+struct Display {
+    /// Lines of each agent that are not shown yet, from `next` on.
+    waiting: Vec<std::collections::BTreeMap<u64, Line>>,
+    next: u64,
+}
+
+impl Conductor<'_> {
+    /// Plays to the end of every agent that is not lost; returns the start of the measured phase.
+    pub(super) async fn play(&mut self, tell: Tell<'_>) -> Result<u64, FleetError> {
+        let run = self.fleet.run.clone();
+        let refused = |text: String| FleetError::Server { url: self.fleet.server.shown(), text };
+        let mut beats =
+            self.client.subscribe(wire::beat(&run, "*")).await.map_err(|e| refused(e.to_string()))?;
+        let measured_from_ns = self.arm(tell).await?;
+        let (sender, mut stored) = mpsc::channel(WAITING_MAX);
+        let follower = tokio::spawn(follow(self.client.clone(), self.stream(), sender));
+        let mut presence = Presence::new(self.members.len(), Monotonic.now_ns());
+        let mut display =
+            Display { waiting: self.members.iter().map(|_| Default::default()).collect(), next: 0 };
+        let mut tick = tokio::time::interval(Duration::from_nanos(BEAT_NS / 2));
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let (mut is_stopped, mut was_away) = (false, false);
+        while self.members.iter().any(|member| !member.is_over) {
+            tokio::select! {
+                biased;
+                Some(beat) = beats.next() => self.hear(&beat, &mut presence, tell),
+                Some(message) = stored.recv() => self.take(&message, &mut display, tell)?,
+                _ = tick.tick() => {
+                    let is_away = presence.is_away(Monotonic.now_ns());
+                    if is_away != was_away {
+                        was_away = is_away;
+                        tell(&Told::Note(if is_away {
+                            "the NATS server is away: the agents carry on and keep what they measure".to_owned()
+                        } else {
+                            "the NATS server is back".to_owned()
+                        }));
+                    }
+                    self.echo().await;
+                    self.look(&mut presence, &mut display, tell);
+                    if self.fleet.stop.level() >= StopLevel::Now {
+                        break;
+                    }
+                    if self.fleet.stop.is_requested() && !is_stopped {
+                        is_stopped = true;
+                        self.stop_all().await;
+                    }
+                }
+            }
+        }
+        // What is in the stream already need not be read from the agents.
+        while let Ok(Some(message)) = tokio::time::timeout(AGAIN * 4, stored.recv()).await {
+            self.take(&message, &mut display, tell)?;
+        }
+        follower.abort();
+        Ok(measured_from_ns)
+    }
+
+    /// Orders every agent to begin at one moment; returns the start of the measured phase.
+    async fn arm(&mut self, tell: Tell<'_>) -> Result<u64, FleetError> {
+        let start_ns = Monotonic.now_ns() + LEAD_NS;
+        for member in 0..self.members.len() {
+            let agent = self.members[member].hello.agent.clone();
+            let offset = self.members[member].before.expect("clocks were read before");
+            let at_ns = start_ns.checked_add_signed(offset.ns).expect("a clock of this century");
+            self.members[member].start_ns = at_ns;
+            self.command(&agent, &Order::Arm { run: self.fleet.run.clone(), at_ns }).await?;
+        }
+        let settings = &self.fleet.meant.settings;
+        let lead = u64::try_from((settings.ramp_up + settings.warmup).as_nanos()).unwrap_or(u64::MAX);
+        let measured_from_ns = start_ns.saturating_add(lead);
+        tell(&Told::Note(format!("{} agents begin together", self.members.len())));
+        let begins = load::Event::PhaseStarts { phase: Phase::Measure, at_ns: measured_from_ns };
+        tell(&Told::Load(&begins));
+        Ok(measured_from_ns)
+    }
+
+    /// Sends the conductor a sign of life by the way of the agents'.
+    async fn echo(&self) {
+        if self.client.connection_state() == async_nats::connection::State::Connected {
+            let subject = wire::beat(&self.fleet.run, wire::CONDUCTOR);
+            let _ = self.client.publish(subject, bytes::Bytes::new()).await;
+            let _ = tokio::time::timeout(Duration::from_nanos(BEAT_NS / 2), self.client.flush()).await;
+        }
+    }
+
+    fn hear(&mut self, message: &async_nats::Message, presence: &mut Presence, tell: Tell<'_>) {
+        let now_ns = Monotonic.now_ns();
+        let from = message.subject.rsplit('.').next().unwrap_or_default();
+        if from == wire::CONDUCTOR {
+            return presence.echo(now_ns);
+        }
+        let Some(index) = self.index_of(from) else { return };
+        presence.heard(index, now_ns);
+        let member = &mut self.members[index];
+        match serde_json::from_slice(&message.payload) {
+            Ok(Beat::Ended) => member.is_over = true,
+            Ok(Beat::Failed { why }) if member.failed.is_none() => {
+                tell(&Told::Note(format!("agent {from} failed: {why}")));
+                member.failed = Some(why);
+                member.is_over = true;
+            }
+            _ => {}
+        }
+    }
+
+    fn index_of(&self, agent: &str) -> Option<usize> {
+        self.members.iter().position(|member| member.hello.agent == agent)
+    }
+
+    /// Takes a message of the stream.
+    fn take(&mut self, message: &Stored, display: &mut Display, tell: Tell<'_>) -> Result<(), FleetError> {
+        let mut words = message.subject.rsplit('.');
+        let (from, what) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let Some(index) = self.index_of(from) else { return Ok(()) };
+        let received = &mut self.members[index].received;
+        if what == "end" {
+            // One that does not read is read from the agent's spool, or is missing.
+            received.end = serde_json::from_slice::<End>(&message.bytes).ok();
+            return Ok(());
+        }
+        let Ok(line) = serde_json::from_slice::<Line>(&message.bytes) else { return Ok(()) };
+        let kept = received.take(line.seq, message.bytes.clone());
+        kept.map_err(|source| FleetError::File { path: "a temporary file".into(), source })?;
+        if display.waiting[index].len() < WAITING_MAX {
+            display.waiting[index].insert(line.seq, line);
+        }
+        self.show(display, tell);
+        Ok(())
+    }
+
+    /// Declares who is lost.
+    fn look(&mut self, presence: &mut Presence, display: &mut Display, tell: Tell<'_>) {
+        let now_ns = Monotonic.now_ns();
+        let mut lost = Vec::new();
+        for (index, member) in self.members.iter_mut().enumerate() {
+            if !member.is_over && presence.is_lost(index, now_ns) {
+                member.is_over = true;
+                member.lost_ns = Some(now_ns);
+                lost.push(member.hello.agent.clone());
+            }
+        }
+        for agent in lost {
+            tell(&Told::Note(format!("agent {agent} is LOST: the run is INVALID, the others go on")));
+            self.show(display, tell);
+        }
+    }
+
+    /// Shows the intervals that all agents have told of that still can.
+    fn show(&self, display: &mut Display, tell: Tell<'_>) {
+        loop {
+            let next = display.next;
+            let is_told = |(index, member): (usize, &Member)| {
+                display.waiting[index].contains_key(&next)
+                    || member.lost_ns.is_some()
+                    || member.failed.is_some()
+            };
+            if !self.members.iter().enumerate().all(is_told) {
+                return;
+            }
+            let lines: Vec<Line> =
+                display.waiting.iter_mut().filter_map(|waiting| waiting.remove(&next)).collect();
+            if lines.is_empty() {
+                return;
+            }
+            display.next += 1;
+            if let Some(progress) = together(&lines, self.fleet.meant.settings.pace.as_open().is_some()) {
+                tell(&Told::Load(&load::Event::Interval(progress)));
+            }
+        }
+    }
+}
+
+/// The progress of one interval over all agents.
+fn together(lines: &[Line], is_open: bool) -> Option<Progress> {
+    let shown: Vec<&wire::Shown> = lines.iter().filter_map(|line| line.shown.as_ref()).collect();
+    let first = shown.first()?;
+    let kind = if is_open { LatencyKind::Response } else { LatencyKind::Service };
+    let mut latency = Histogram::new();
+    for line in lines {
+        for slice in line.slices.iter().filter_map(|slice| slice.read(line.from_ns, line.for_ns).ok()) {
+            if slice.kind == kind && slice.operation.is_empty() {
+                latency.add(&slice.histogram.expand());
+            }
+        }
+    }
+    let offered: Option<f64> = shown.iter().map(|shown| shown.offered_per_s).sum();
+    Some(Progress {
+        phase: Phase::Measure,
+        t_s: first.t_s,
+        interval_s: first.interval_s,
+        offered_per_s: offered.ok_or_else(|| Missing::because("a closed loop has no intended starts")),
+        achieved_per_s: shown.iter().map(|shown| shown.achieved_per_s).sum(),
+        backlog: shown.iter().map(|shown| shown.backlog).sum(),
+        latency,
+        errors: shown.iter().map(|shown| shown.errors).sum(),
+        outage: shown.iter().any(|shown| shown.outage),
+    })
+}
+
+/// Reads the stream from its first message on, however often the server goes away.
+async fn follow(client: async_nats::Client, config: Config, sender: mpsc::Sender<Stored>) {
+    let context = async_nats::jetstream::new(client);
+    let mut next = 1;
+    loop {
+        let Ok(stream) = context.get_stream_no_info(&config.name).await else { return };
+        match stream.get_raw_message(next).await {
+            Ok(message) => {
+                next += 1;
+                let stored = Stored { subject: message.subject.to_string(), bytes: message.payload.to_vec() };
+                if sender.send(stored).await.is_err() {
+                    return;
+                }
+            }
+            Err(error) => {
+                if let RawMessageErrorKind::JetStream(reason) = error.kind()
+                    && reason.error_code() == ErrorCode::STREAM_NOT_FOUND
+                {
+                    // The server has lost its disk. What the agents publish from now on has new numbers.
+                    let _ = context.get_or_create_stream(config.clone()).await;
+                    next = 1;
+                }
+                tokio::time::sleep(AGAIN).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! An agent's part in one load: the load's thread, and the thread that keeps its intervals.
+
+use std::io;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use archive::documents::{self, SliceForm};
+use load::{Attachments, Event, Share, StartLine, Stop};
+use record::load::{Phase, Progress};
+use record::series::HistogramSlice;
+use tokio::sync::watch;
+
+use crate::meant::Meant;
+use crate::spool::{Folder, SpoolWriter};
+use crate::wire::{self, Beat, End, First, Line, Plan, Shown};
+
+/// Intervals that wait for the disk.
+const WAITING_MAX: usize = 256;
+
+/// A load that this agent has a share of.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) run: String,
+    pub(crate) folder: Folder,
+    pub(crate) line: StartLine,
+    pub(crate) stop: Arc<Stop>,
+    /// Lines on disk.
+    pub(crate) written: watch::Receiver<u64>,
+    state: Arc<Mutex<State>>,
+    is_armed: bool,
+}
+
+/// What the load's thread tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum State {
+    Works,
+    /// The account of the end is on disk.
+    Ended,
+    Failed(String),
+}
+
+/// An interval on its way to the disk.
+struct Interval {
+    slices: Vec<HistogramSlice>,
+    from_ns: u64,
+    for_ns: u64,
+    shown: Option<Shown>,
+}
+
+impl Job {
+    /// Begins to prepare the load.
+    pub(crate) fn begin(plan: &Plan, meant: Meant, spool: &Path) -> Result<Self, String> {
+        let share = Share::new(plan.index, plan.of, &meant.settings)
+            .ok_or_else(|| "the fleet has more agents than the load has threads".to_owned())?;
+        let folder = Folder::of(spool, &plan.run);
+        let kept = folder.create().map_err(|error| format!("{}: {error}", folder.path().display()))?;
+        let (line, stop) = (StartLine::default(), Arc::new(Stop::new()));
+        let (told, written) = watch::channel(0);
+        let state = Arc::new(Mutex::new(State::Works));
+        let attachments = Attachments {
+            recorded: Some(Arc::clone(&meant.recorded)).filter(|due| !due.is_empty()),
+            share: Some(share),
+            start: Some(line.clone()),
+            ..Attachments::default()
+        };
+        let body = {
+            let (folder, line, stop, state) =
+                (folder.clone(), line.clone(), Arc::clone(&stop), Arc::clone(&state));
+            move || {
+                let ended = drive(&meant, &attachments, &stop, kept, told);
+                let ended = ended.and_then(|end| {
+                    let end = End {
+                        first: line.first().map(|f| First { due_ns: f.due_ns, start_ns: f.start_ns }),
+                        ..end
+                    };
+                    folder.write_end(&end).map_err(|error| format!("{}: {error}", folder.path().display()))
+                });
+                *state.lock().unwrap_or_else(PoisonError::into_inner) = match ended {
+                    Ok(()) => State::Ended,
+                    Err(why) => State::Failed(why),
+                };
+            }
+        };
+        thread::Builder::new().name("load".into()).spawn(body).map_err(|error| error.to_string())?;
+        Ok(Self { run: plan.run.clone(), folder, line, stop, written, state, is_armed: false })
+    }
+
+    /// Lets the load begin at `at_ns`.
+    pub(crate) fn arm(&mut self, at_ns: u64) {
+        self.line.go(at_ns);
+        self.is_armed = true;
+    }
+
+    pub(crate) fn beat(&self) -> Beat {
+        match self.state() {
+            State::Failed(why) => Beat::Failed { why },
+            State::Ended => Beat::Ended,
+            State::Works if self.is_armed => Beat::Running,
+            State::Works if self.line.is_ready() => Beat::Ready,
+            State::Works => Beat::Preparing,
+        }
+    }
+
+    /// Whether no interval is on disk.
+    pub(crate) fn has_kept_nothing(&self) -> bool {
+        *self.written.borrow() == 0
+    }
+
+    /// Whether the order to begin has come.
+    pub(crate) fn is_armed(&self) -> bool {
+        self.is_armed
+    }
+
+    /// Whether the load's thread has nothing to do any more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.state() != State::Works
+    }
+
+    fn state(&self) -> State {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Drives the load, and keeps its intervals.
+fn drive(
+    meant: &Meant,
+    attachments: &Attachments,
+    stop: &Arc<Stop>,
+    kept: SpoolWriter,
+    told: watch::Sender<u64>,
+) -> Result<End, String> {
+    let (sender, receiver) = sync_channel(WAITING_MAX);
+    let stop_if_full = Arc::clone(stop);
+    let keeper = thread::Builder::new().name("spool".into()).spawn(move || {
+        let kept = keep(&receiver, kept, &told);
+        if kept.is_err() {
+            // What cannot be kept must not be measured.
+            stop_if_full.request();
+        }
+        kept
+    });
+    let keeper = keeper.map_err(|error| error.to_string())?;
+    let mut last = None;
+    let record = load::run_with(&meant.settings, attachments, stop, &mut |event| match event {
+        Event::Interval(progress) if progress.phase == Phase::Measure => last = Some(shown(progress)),
+        Event::IntervalClosed(slices) => send(&sender, slices, last.take(), &meant.settings),
+        _ => {}
+    });
+    drop(sender);
+    let kept = keeper.join().map_err(|_| "the thread that keeps the intervals failed".to_owned())?;
+    let (slices, bytes, sha256) = kept.map_err(|error| format!("keeping an interval: {error}"))?.finish();
+    let record = record.map_err(|error| error.to_string())?;
+    Ok(End { slices, bytes, sha256, first: None, load: documents::of_load(&record) })
+}
+
+/// Hands an interval to the disk. Intervals have equal lengths, but for the last.
+fn send(
+    sender: &SyncSender<Interval>,
+    slices: &[HistogramSlice],
+    shown: Option<Shown>,
+    settings: &record::load::LoadSettings,
+) {
+    let (from_ns, for_ns) = match (slices.first(), &shown) {
+        (Some(slice), _) => (slice.from_ns, slice.for_ns),
+        // An interval in which nothing ended has no distributions.
+        (None, Some(shown)) => {
+            let interval_ns = u64::try_from(settings.interval.as_nanos()).unwrap_or(u64::MAX).max(1);
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "times of a load")]
+            let (end_ns, for_ns) =
+                ((shown.t_s * 1e9).round() as u64, (shown.interval_s * 1e9).round() as u64);
+            (end_ns.saturating_sub(for_ns) / interval_ns * interval_ns, for_ns)
+        }
+        (None, None) => return,
+    };
+    // It fails if the disk has failed: the load is being stopped, and the keeper tells why.
+    let _ = sender.send(Interval { slices: slices.to_vec(), from_ns, for_ns, shown });
+}
+
+/// Appends every interval to the spool, and only then tells of it.
+fn keep(
+    receiver: &Receiver<Interval>,
+    mut kept: SpoolWriter,
+    told: &watch::Sender<u64>,
+) -> io::Result<SpoolWriter> {
+    for Interval { slices, from_ns, for_ns, shown } in receiver {
+        let slices = slices.iter().map(SliceForm::of).collect();
+        let line = Line { seq: kept.lines(), from_ns, for_ns, slices, shown };
+        kept.append(wire::bytes(&line))?;
+        told.send_replace(kept.lines());
+    }
+    Ok(kept)
+}
+
+fn shown(progress: &Progress) -> Shown {
+    Shown {
+        t_s: progress.t_s,
+        interval_s: progress.interval_s,
+        offered_per_s: progress.offered_per_s.as_ref().ok().copied(),
+        achieved_per_s: progress.achieved_per_s,
+        backlog: progress.backlog,
+        errors: progress.errors,
+        outage: progress.outage,
+    }
+}

@@ -1,0 +1,39 @@
+//! One load from many machines: agents, each with its share of the schedule, and the conductor that merges
+//! what they measured.
+//!
+//! NATS carries the messages, but the truth is elsewhere: an agent appends each interval to a file and syncs
+//! it before it publishes it, and the conductor reads from that file, after the end, what did not arrive. So
+//! nothing is lost if the server dies, nothing counts twice, and what stays missing makes the run INVALID.
+//!
+//! | module | subject |
+//! |---|---|
+//! | [`Server`] | The NATS server: address, credentials, what is refused. |
+//! | `wire` | Messages, and the sum that seals a plan. |
+//! | `clock` | The offset of two clocks from round trips. Pure. |
+//! | `presence` | Which agents are lost. Pure. |
+//! | `spool`, `received` | The intervals on the agent's disk and on the conductor's. |
+//! | `agent`, `job` | One member of a fleet, and its part in one load. |
+//! | `conductor`, `merge` | The load as a whole. |
+//! | `dev` | A fleet on this machine, to try it. |
+
+mod agent;
+mod clock;
+mod conductor;
+mod dev;
+mod error;
+mod job;
+mod meant;
+mod merge;
+mod presence;
+mod received;
+mod server;
+mod spool;
+mod wire;
+
+pub use agent::{Agent, serve};
+pub use conductor::conduct;
+pub use conductor::office::{Fleet, Told};
+pub use dev::Dev;
+pub use error::FleetError;
+pub use meant::{Meant, ReadWords};
+pub use server::Server;

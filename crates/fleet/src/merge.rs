@@ -1,0 +1,185 @@
+//! The record of the whole, from what the agents kept: counts and buckets are added, nothing is averaged.
+
+mod lost;
+pub(crate) mod part;
+mod sum;
+mod verdict;
+
+use std::collections::BTreeMap;
+
+use archive::documents;
+use record::agents::OfAgent;
+use record::histogram::CompactHistogram;
+use record::load::LoadRecord;
+use record::missing::{Maybe, Missing};
+use record::series::{HistogramSlice, LatencyKind};
+
+use self::part::{Part, Totals};
+use self::verdict::Findings;
+use crate::error::FleetError;
+use crate::meant::Meant;
+use crate::wire::Line;
+
+/// Merges the parts; hands over the distributions of each interval, in order.
+///
+/// # Errors
+///
+/// Nothing was measured, or a file with received intervals cannot be read.
+pub(crate) fn whole(
+    meant: &Meant,
+    parts: Vec<Part<'_>>,
+    measured_from_ns: u64,
+    is_stopped: bool,
+    closed: &mut dyn FnMut(Vec<HistogramSlice>),
+) -> Result<LoadRecord, FleetError> {
+    let of_file = |source| FleetError::File { path: "the intervals of an agent".into(), source };
+    let totals = intervals(&parts, closed).map_err(of_file)?;
+    let mut records = Vec::new();
+    let mut disagrees = Vec::new();
+    for (part, totals) in parts.iter().zip(&totals) {
+        let record = part.received.end.as_ref().and_then(|end| documents::load(end.load.clone()).ok());
+        if let Some(record) = &record
+            && part.received.is_complete()
+            && !agrees(record, totals)
+        {
+            disagrees.push(part.agent.clone());
+        }
+        records.push(record);
+    }
+    if records.iter().all(Option::is_none) && totals.iter().all(BTreeMap::is_empty) {
+        let failed = parts.iter().find_map(|part| Some((part.agent.clone(), part.failed.clone()?)));
+        return Err(match failed {
+            _ if is_stopped => FleetError::Interrupted,
+            Some((agent, text)) => FleetError::Agent { agent, text },
+            None => FleetError::Unfit("every agent was lost before anything was measured".to_owned()),
+        });
+    }
+    let measured = records.iter().flatten().map(|record| record.measured).max();
+    let measured = measured.unwrap_or(meant.settings.time);
+    let expected = expected(meant, &parts);
+    let mut of_agents = Vec::new();
+    let mut all = Vec::new();
+    for ((part, record), totals) in parts.iter().zip(records).zip(&totals) {
+        let is_known = record.is_some();
+        let record = record.unwrap_or_else(|| lost::record(meant, part, totals, measured));
+        of_agents.push(OfAgent {
+            agent: part.agent.clone(),
+            host: part.host.clone(),
+            counts: record.counts,
+            clock: part.clock.ok_or_else(|| Missing::because("it did not answer before and after the load")),
+            start_skew_ns: start_skew_ns(part, &record),
+            slices: part.received.count(),
+            missing_slices: part
+                .received
+                .missing(part.received.end.as_ref().map_or(expected, |end| end.slices)),
+            lost_at_s: part.lost_at_s,
+        });
+        all.push((part.agent.clone(), is_known, record));
+    }
+    let findings = Findings {
+        settings: &meant.settings,
+        agents: &of_agents,
+        failed: parts.iter().filter_map(|part| Some((part.agent.clone(), part.failed.clone()?))).collect(),
+        silent: all.iter().filter(|(_, is_known, _)| !is_known).map(|(agent, ..)| agent.clone()).collect(),
+        damaged: parts.iter().filter(|p| p.received.is_damaged()).map(|p| p.agent.clone()).collect(),
+        disagrees,
+        is_stopped,
+    };
+    let verdict =
+        verdict::of(&findings, all.iter().map(|(agent, _, record)| (agent.as_str(), &record.verdict)));
+    let records: Vec<LoadRecord> = all.into_iter().map(|(.., record)| record).collect();
+    let whole = sum::sum(&meant.settings, &records, measured_from_ns, measured);
+    Ok(LoadRecord { agents: of_agents, verdict, ..whole })
+}
+
+/// Lines that each agent has, if its account says nothing: as many as another's, or as the settings plan.
+fn expected(meant: &Meant, parts: &[Part<'_>]) -> u64 {
+    let known = parts.iter().filter_map(|part| part.received.end.as_ref()).map(|end| end.slices).max();
+    known.unwrap_or_else(|| {
+        let interval_ns = meant.settings.interval.as_nanos().max(1);
+        u64::try_from(meant.settings.time.as_nanos().div_ceil(interval_ns)).unwrap_or(u64::MAX)
+    })
+}
+
+/// Plays the lines of all agents interval by interval; returns the sums of each agent.
+fn intervals(
+    parts: &[Part<'_>],
+    closed: &mut dyn FnMut(Vec<HistogramSlice>),
+) -> std::io::Result<Vec<Totals>> {
+    let mut readers = Vec::new();
+    for part in parts {
+        readers.push(part.received.read()?.peekable());
+    }
+    let mut totals: Vec<Totals> = parts.iter().map(|_| Totals::new()).collect();
+    loop {
+        // The lowest number that any agent has next.
+        let mut next: Option<u64> = None;
+        for reader in &mut readers {
+            match reader.peek() {
+                Some(Ok(line)) => next = Some(next.map_or(line.seq, |next| next.min(line.seq))),
+                Some(Err(_)) => return Err(reader.next().and_then(Result::err).expect("it was peeked at")),
+                None => {}
+            }
+        }
+        let Some(seq) = next else { return Ok(totals) };
+        let mut interval = Totals::new();
+        let (mut from_ns, mut for_ns) = (u64::MAX, 0);
+        for (reader, totals) in readers.iter_mut().zip(&mut totals) {
+            let line = reader.next_if(|line| line.as_ref().is_ok_and(|line| line.seq == seq));
+            let Some(line) = line.transpose()? else { continue };
+            (from_ns, for_ns) = (from_ns.min(line.from_ns), for_ns.max(line.for_ns));
+            add(&line, &mut interval, totals)?;
+        }
+        let slices: Vec<HistogramSlice> = interval
+            .into_iter()
+            .map(|((kind, operation), buckets)| HistogramSlice {
+                from_ns,
+                for_ns,
+                operation,
+                kind,
+                histogram: CompactHistogram::of_buckets(buckets),
+            })
+            .collect();
+        closed(slices);
+    }
+}
+
+fn add(line: &Line, interval: &mut Totals, totals: &mut Totals) -> std::io::Result<()> {
+    for slice in &line.slices {
+        let slice = slice.read(line.from_ns, line.for_ns).map_err(std::io::Error::other)?;
+        let key = (slice.kind, slice.operation);
+        let of_interval = interval.entry(key.clone()).or_default();
+        let of_agent = totals.entry(key).or_default();
+        for (lowest_ns, count) in slice.histogram.buckets() {
+            *of_interval.entry(lowest_ns).or_default() += count;
+            *of_agent.entry(lowest_ns).or_default() += count;
+        }
+    }
+    Ok(())
+}
+
+/// Whether an agent's record has the sums of its intervals, bucket for bucket.
+fn agrees(record: &LoadRecord, totals: &Totals) -> bool {
+    let empty = BTreeMap::new();
+    let is = |kind: LatencyKind, operation: &str, found: &record::histogram::Histogram| {
+        let expected = totals.get(&(kind, operation.to_owned())).unwrap_or(&empty);
+        found.buckets().eq(expected.iter().map(|(lowest, count)| (*lowest, *count)))
+    };
+    let response = record.response.as_ref().ok();
+    response.is_none_or(|response| is(LatencyKind::Response, "", &response.known))
+        && is(LatencyKind::Service, "", &record.service.known)
+        && record.wait.as_ref().ok().is_none_or(|wait| is(LatencyKind::Wait, "", &wait.known))
+        && record.lateness.as_ref().ok().is_none_or(|lateness| is(LatencyKind::Lateness, "", lateness))
+        && is(LatencyKind::Failure, "", &record.failure)
+        && record
+            .operations
+            .iter()
+            .all(|(name, operation)| is(LatencyKind::Service, name, &operation.service.known))
+}
+
+fn start_skew_ns(part: &Part<'_>, record: &LoadRecord) -> Maybe<i64> {
+    let first = part.received.end.as_ref().and_then(|end| end.first);
+    let first = first.ok_or_else(|| Missing::because("no event of it is known"))?;
+    let due_ns = if record.response.is_ok() { first.due_ns } else { part.start_ns };
+    Ok(first.start_ns.cast_signed() - due_ns.cast_signed())
+}

@@ -1,0 +1,81 @@
+//! The record of an agent that gave no account: what its intervals tell, and the rest unfinished.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use load::Share;
+use record::histogram::{CensoredHistogram, Histogram};
+use record::load::{Counts, ErrorCounts, LoadRecord, Operation};
+use record::missing::{Maybe, Missing};
+use record::series::LatencyKind;
+use record::verdict::{Validity, Verdict};
+
+use super::part::{Part, Totals};
+use crate::meant::Meant;
+
+/// The record of the agent `part`, of whose intervals `totals` are known.
+///
+/// - `measured`: length of the phase, as the others measured it.
+pub(super) fn record(meant: &Meant, part: &Part<'_>, totals: &Totals, measured: Duration) -> LoadRecord {
+    let of = part.agent.as_str();
+    let unknown = || Missing::because(format!("agent {of} gave no account"));
+    let sum = |kind: LatencyKind, operation: &str| -> Histogram {
+        let buckets = totals.get(&(kind, operation.to_owned()));
+        buckets.into_iter().flatten().map(|(lowest_ns, count)| (*lowest_ns, *count)).collect()
+    };
+    let settings = &meant.settings;
+    let share = Share::new(part.index, part.of, settings).expect("the fleet is no larger than its threads");
+    let planned = load::planned(settings, &meant.recorded, share, measured);
+    let is_open = planned.is_some();
+    let known = sum(if is_open { LatencyKind::Response } else { LatencyKind::Service }, "");
+    let done = known.count();
+    let planned = planned.unwrap_or(done).max(done);
+    let unfinished = planned - done;
+    let closed = || Missing::because("a closed loop has no intended starts");
+    // Nobody knows how long they lasted: their lower bound is 0.
+    let at_least: Histogram = [(0, unfinished)].into_iter().filter(|(_, n)| *n > 0).collect();
+    let censored = |known: Histogram| CensoredHistogram { known, at_least: at_least.clone() };
+    let of_open = |kind| -> Maybe<Histogram> { if is_open { Ok(sum(kind, "")) } else { Err(closed()) } };
+    let operations: BTreeMap<String, Operation> = totals
+        .keys()
+        .filter(|(kind, name)| *kind == LatencyKind::Service && !name.is_empty())
+        .map(|(kind, name)| {
+            let service = CensoredHistogram::from(sum(*kind, name));
+            (name.clone(), Operation { service, in_flight: unfinished })
+        })
+        .collect();
+    LoadRecord {
+        settings: settings.clone(),
+        server_version: Err(unknown()),
+        measured_from_ns: 0,
+        measured,
+        achieved_per_s: per_s(done, measured),
+        counts: Counts { planned, done, failed: 0, skipped: 0, unfinished, retries: 0 },
+        response: of_open(LatencyKind::Response).map(censored),
+        service: censored(sum(LatencyKind::Service, "")),
+        wait: of_open(LatencyKind::Wait).map(censored),
+        lateness: of_open(LatencyKind::Lateness),
+        generator_made: Vec::new(),
+        failure: sum(LatencyKind::Failure, ""),
+        connect: Err(unknown()),
+        operations,
+        outcomes: BTreeMap::new(),
+        errors: ErrorCounts::default(),
+        error_samples: part.failed.clone().into_iter().collect(),
+        outages: Vec::new(),
+        backlog_after_warmup: 0,
+        found_no_worker: 0,
+        hosts: Vec::new(),
+        agents: Vec::new(),
+        rate_changes: Vec::new(),
+        connected: Err(unknown()),
+        client: Err(unknown()),
+        slices: Vec::new(),
+        verdict: Verdict { state: Validity::Invalid, checks: Vec::new() },
+    }
+}
+
+/// The rate of `events` over a phase.
+fn per_s(events: u64, phase: Duration) -> f64 {
+    if phase.is_zero() { 0.0 } else { events as f64 / phase.as_secs_f64() }
+}

@@ -1,0 +1,176 @@
+//! The sum of several records of one load.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use record::histogram::{CensoredHistogram, Histogram};
+use record::load::{
+    ClientCost, Counts, ErrorCounts, LoadRecord, LoadSettings, OfHost, Operation, Outage, WakeUp,
+};
+use record::missing::Maybe;
+use record::verdict::{Validity, Verdict};
+
+/// Messages of errors that are kept.
+const SAMPLES_MAX: usize = 5;
+
+/// Adds the records; the verdict is still open.
+///
+/// - `settings`: of the whole.
+pub(super) fn sum(
+    settings: &LoadSettings,
+    records: &[LoadRecord],
+    measured_from_ns: u64,
+    measured: Duration,
+) -> LoadRecord {
+    let mut counts = Counts::default();
+    let mut errors = ErrorCounts::default();
+    let mut service = CensoredHistogram::default();
+    let mut failure = Histogram::new();
+    let mut operations: BTreeMap<String, Operation> = BTreeMap::new();
+    let mut outcomes: BTreeMap<String, u64> = BTreeMap::new();
+    let mut hosts: Vec<OfHost> = Vec::new();
+    let mut outages: Vec<Outage> = Vec::new();
+    let (mut samples, mut generator_made) = (Vec::new(), Vec::new());
+    for record in records {
+        add_counts(&mut counts, &record.counts);
+        add_errors(&mut errors, &record.errors);
+        service.add(&record.service);
+        failure.add(&record.failure);
+        for (name, operation) in &record.operations {
+            let sum = operations.entry(name.clone()).or_default();
+            sum.service.add(&operation.service);
+            sum.in_flight += operation.in_flight;
+        }
+        for (name, count) in &record.outcomes {
+            *outcomes.entry(name.clone()).or_default() += count;
+        }
+        record.hosts.iter().for_each(|host| add_host(&mut hosts, host));
+        outages.extend_from_slice(&record.outages);
+        samples.extend(record.error_samples.iter().filter(|text| !text.is_empty()).cloned());
+        generator_made.extend_from_slice(&record.generator_made);
+    }
+    samples.sort();
+    samples.dedup();
+    samples.truncate(SAMPLES_MAX);
+    generator_made.sort_unstable();
+    generator_made.dedup();
+    outages.sort_by(|a, b| a.from_s.total_cmp(&b.from_s));
+    let version = records.iter().find_map(|record| record.server_version.clone().ok());
+    let first = records.first().expect("a fleet has agents");
+    LoadRecord {
+        settings: settings.clone(),
+        server_version: version.map_or_else(|| first.server_version.clone(), Ok),
+        measured_from_ns,
+        measured,
+        achieved_per_s: records.iter().map(|record| record.achieved_per_s).sum(),
+        counts,
+        response: all(records, |r| r.response.as_ref(), censored),
+        service,
+        wait: all(records, |r| r.wait.as_ref(), censored),
+        lateness: all(records, |r| r.lateness.as_ref(), plain),
+        generator_made,
+        failure,
+        connect: all(records, |r| r.connect.as_ref(), plain),
+        operations,
+        outcomes,
+        errors,
+        error_samples: samples,
+        outages,
+        backlog_after_warmup: records.iter().map(|record| record.backlog_after_warmup).sum(),
+        found_no_worker: records.iter().map(|record| record.found_no_worker).sum(),
+        hosts,
+        agents: Vec::new(),
+        rate_changes: Vec::new(),
+        connected: all(records, |r| r.connected.as_ref(), |connected| connected.into_iter().sum()),
+        client: client(records),
+        slices: Vec::new(),
+        verdict: Verdict { state: Validity::Invalid, checks: Vec::new() },
+    }
+}
+
+/// A value of all records as one; missing if it is missing in any.
+fn all<'a, T: 'a, U>(
+    records: &'a [LoadRecord],
+    of: impl Fn(&'a LoadRecord) -> Result<&'a T, &'a record::missing::Missing>,
+    sum: impl Fn(Vec<&'a T>) -> U,
+) -> Maybe<U> {
+    let values: Result<Vec<&T>, _> = records.iter().map(of).collect();
+    values.map(sum).map_err(Clone::clone)
+}
+
+fn censored(parts: Vec<&CensoredHistogram>) -> CensoredHistogram {
+    let mut sum = CensoredHistogram::default();
+    parts.into_iter().for_each(|part| sum.add(part));
+    sum
+}
+
+fn plain(parts: Vec<&Histogram>) -> Histogram {
+    let mut sum = Histogram::new();
+    parts.into_iter().for_each(|part| sum.add(part));
+    sum
+}
+
+fn add_counts(sum: &mut Counts, counts: &Counts) {
+    let Counts { planned, done, failed, skipped, unfinished, retries } = *counts;
+    sum.planned += planned;
+    sum.done += done;
+    sum.failed += failed;
+    sum.skipped += skipped;
+    sum.unfinished += unfinished;
+    sum.retries += retries;
+}
+
+fn add_errors(sum: &mut ErrorCounts, errors: &ErrorCounts) {
+    let ErrorCounts { transient, connection, application, verify, timeout } = *errors;
+    sum.transient += transient;
+    sum.connection += connection;
+    sum.application += application;
+    sum.verify += verify;
+    sum.timeout += timeout;
+}
+
+/// Agents have the same hosts, in the same order: an outage names a host by its place.
+fn add_host(hosts: &mut Vec<OfHost>, of: &OfHost) {
+    match hosts.iter_mut().find(|host| host.host == of.host) {
+        None => hosts.push(of.clone()),
+        Some(host) => {
+            host.connections += of.connections;
+            host.done += of.done;
+            host.failed += of.failed;
+            add_errors(&mut host.errors, &of.errors);
+        }
+    }
+}
+
+/// Cost per event over all agents: means weighed by events, and the worst starvation.
+fn client(records: &[LoadRecord]) -> Maybe<ClientCost> {
+    // An agent that did nothing has no cost per event.
+    let counted = records.iter().filter(|record| record.counts.done > 0);
+    let costs: Result<Vec<(f64, &ClientCost)>, _> =
+        counted.map(|r| r.client.as_ref().map(|cost| (r.counts.done as f64, cost))).collect();
+    let costs = costs.map_err(Clone::clone)?;
+    let done: f64 = costs.iter().map(|(done, _)| done).sum();
+    if costs.is_empty() {
+        return records.first().expect("a fleet has agents").client.clone();
+    }
+    let mean = |of: fn(&ClientCost) -> f64| costs.iter().map(|(n, cost)| n * of(cost)).sum::<f64>() / done;
+    let starved: Maybe<Vec<f64>> = costs.iter().map(|(_, cost)| cost.starved_ratio.clone()).collect();
+    let waits: Maybe<Vec<f64>> = costs
+        .iter()
+        .map(|(n, cost)| cost.run_queue_wait_us_per_event.clone().map(|us| us * n / done))
+        .collect();
+    let wake_up = costs.iter().map(|(_, cost)| cost.wake_up).collect::<Option<Vec<WakeUp>>>();
+    let awake = costs.iter().map(|(_, cost)| cost.keep_awake_cpu).collect::<Option<Vec<Duration>>>();
+    Ok(ClientCost {
+        user_us_per_event: mean(|cost| cost.user_us_per_event),
+        system_us_per_event: mean(|cost| cost.system_us_per_event),
+        switches_per_event: mean(|cost| cost.switches_per_event),
+        starved_ratio: starved.map(|all| all.into_iter().fold(0.0, f64::max)),
+        run_queue_wait_us_per_event: waits.map(|all| all.into_iter().sum()),
+        keep_awake_cpu: awake.map(|all| all.into_iter().sum()),
+        wake_up: wake_up.map(|all| WakeUp {
+            lead: all.iter().map(|wake| wake.lead).max().unwrap_or_default(),
+            spun_ratio: all.iter().map(|wake| wake.spun_ratio).sum(),
+        }),
+    })
+}

@@ -1,0 +1,151 @@
+//! Whether the whole may be used: every check of every agent, and those that only a fleet has.
+
+use record::agents::OfAgent;
+use record::load::LoadSettings;
+use record::verdict::{Check, Validity, Verdict};
+
+/// The clocks' bound may be this share of an interval: intervals of agents are added as if they were one.
+const CLOCK_MAX: f64 = 0.01;
+
+/// What only a fleet can have.
+pub(super) struct Findings<'a> {
+    pub(super) settings: &'a LoadSettings,
+    pub(super) agents: &'a [OfAgent],
+    /// Agents that failed, with the reason.
+    pub(super) failed: Vec<(String, String)>,
+    /// Agents that gave no account of their end.
+    pub(super) silent: Vec<String>,
+    /// Agents with other intervals than they say.
+    pub(super) damaged: Vec<String>,
+    /// Agents with intervals that do not add up to their record.
+    pub(super) disagrees: Vec<String>,
+    pub(super) is_stopped: bool,
+}
+
+/// The verdict on the whole.
+pub(super) fn of<'a>(
+    findings: &Findings<'_>,
+    verdicts: impl Iterator<Item = (&'a str, &'a Verdict)>,
+) -> Verdict {
+    let mut checks = vec![agents(findings), slices(findings), sums(findings), clocks(findings)];
+    let mut states = Vec::new();
+    for (agent, verdict) in verdicts {
+        states.push(verdict.state);
+        for check in &verdict.checks {
+            // Of each check, the first that failed stands for all.
+            match checks.iter_mut().find(|known| known.name == check.name) {
+                None => checks.push(named(agent, check)),
+                Some(known) if known.ok && !check.ok => *known = named(agent, check),
+                Some(_) => {}
+            }
+        }
+    }
+    let mut verdict = Verdict::of(checks);
+    if states.contains(&Validity::Invalid) {
+        verdict.state = Validity::Invalid;
+    }
+    let is_interrupted = findings.is_stopped || states.contains(&Validity::Interrupted);
+    if is_interrupted && findings.silent.is_empty() {
+        verdict.state = Validity::Interrupted;
+    }
+    verdict
+}
+
+fn named(agent: &str, check: &Check) -> Check {
+    Check { text: format!("agent {agent}: {}", check.text), ..check.clone() }
+}
+
+fn agents(f: &Findings<'_>) -> Check {
+    let mut told = Vec::new();
+    for agent in f.agents {
+        if let Some(at_s) = agent.lost_at_s {
+            told.push(format!("agent {} was lost {at_s:.2} s into the measured phase", agent.agent));
+        } else if let Some((_, why)) = f.failed.iter().find(|(name, _)| *name == agent.agent) {
+            told.push(format!("agent {} failed: {why}", agent.agent));
+        } else if f.silent.contains(&agent.agent) {
+            told.push(format!("agent {} gave no account of its end", agent.agent));
+        }
+    }
+    let (lost, of) = (told.len(), f.agents.len());
+    let mut text = format!("{} of {of} agents played to the end", of - lost);
+    if lost > 0 {
+        text = format!("{text}: {}; nobody took over their share", told.join(", "));
+    }
+    Check { name: "agents", ok: lost == 0, found: lost as f64, limit: 0.0, text }
+}
+
+fn slices(f: &Findings<'_>) -> Check {
+    let missing: usize = f.agents.iter().map(|agent| agent.missing_slices.len()).sum();
+    let of_whom: Vec<String> = f
+        .agents
+        .iter()
+        .filter(|agent| !agent.missing_slices.is_empty())
+        .map(|agent| format!("agent {} lacks {}", agent.agent, ranges(&agent.missing_slices)))
+        .collect();
+    let text = match (missing, f.damaged.as_slice()) {
+        (0, []) => "every interval of every agent is here".to_owned(),
+        (0, damaged) => format!("the intervals of agent {} are not those that it kept", damaged.join(", ")),
+        _ => format!("{missing} intervals are missing: {}", of_whom.join(", ")),
+    };
+    let ok = missing == 0 && f.damaged.is_empty();
+    Check { name: "slices", ok, found: (missing + f.damaged.len()) as f64, limit: 0.0, text }
+}
+
+fn sums(f: &Findings<'_>) -> Check {
+    let text = if f.disagrees.is_empty() {
+        "the intervals add up to the whole, bucket for bucket".to_owned()
+    } else {
+        format!("the intervals of agent {} do not add up to its whole", f.disagrees.join(", "))
+    };
+    let found = f.disagrees.len() as f64;
+    Check { name: "slice-sums", ok: f.disagrees.is_empty(), found, limit: 0.0, text }
+}
+
+fn clocks(f: &Findings<'_>) -> Check {
+    let limit_s = f.settings.interval.as_secs_f64() * CLOCK_MAX;
+    let worst =
+        f.agents.iter().filter_map(|agent| Some((agent.clock.as_ref().ok()?.bound_ns, &agent.agent))).max();
+    let unread = f.agents.iter().filter(|agent| agent.clock.is_err()).count();
+    let (found_s, mut text) = match worst {
+        None => (f64::INFINITY, "no clock could be read".to_owned()),
+        Some((bound_ns, agent)) => {
+            let found_s = bound_ns as f64 / 1e9;
+            let text = format!(
+                "the clock of agent {agent} is known to {:.0} us, the worst of all; at most {:.0} us are allowed",
+                found_s * 1e6,
+                limit_s * 1e6
+            );
+            (found_s, text)
+        }
+    };
+    if unread > 0 && worst.is_some() {
+        text = format!("{text}; the clocks of {unread} agents could not be read before and after the load");
+    }
+    Check { name: "clock-bound", ok: unread == 0 && found_s <= limit_s, found: found_s, limit: limit_s, text }
+}
+
+/// Numbers in few words: `3-7, 9`.
+fn ranges(numbers: &[u64]) -> String {
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    for number in numbers {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == *number => *last = *number,
+            _ => ranges.push((*number, *number)),
+        }
+    }
+    let text = |(first, last): &(u64, u64)| {
+        if first == last { first.to_string() } else { format!("{first}-{last}") }
+    };
+    ranges.iter().map(text).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_follow_each_other_are_a_range() {
+        assert_eq!(ranges(&[1, 2, 3, 5, 8, 9]), "1-3, 5, 8-9");
+        assert_eq!(ranges(&[]), "");
+    }
+}

@@ -1,0 +1,187 @@
+//! What has arrived of one agent: its lines in order in a file, and those that came before their turn.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom, Write as _};
+
+use archive::temporary_file;
+use sha2::{Digest as _, Sha256};
+
+use crate::wire::{self, End, Line};
+
+/// Lines that wait for an earlier one; more are read from the agent's spool later.
+const PENDING_MAX: usize = 1_024;
+
+/// The lines of one agent.
+#[derive(Debug)]
+pub(crate) struct Received {
+    file: File,
+    lines: u64,
+    bytes: u64,
+    sum: Sha256,
+    pending: BTreeMap<u64, Vec<u8>>,
+    /// The beginning of a line that was read in parts.
+    part: Vec<u8>,
+    /// The agent's account of its end.
+    pub(crate) end: Option<End>,
+}
+
+impl Received {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self {
+            file: temporary_file()?,
+            lines: 0,
+            bytes: 0,
+            sum: Sha256::new(),
+            pending: BTreeMap::new(),
+            part: Vec::new(),
+            end: None,
+        })
+    }
+
+    /// Takes line `seq`, without its end; a line that is there already counts once.
+    pub(crate) fn take(&mut self, seq: u64, line: Vec<u8>) -> io::Result<()> {
+        if seq > self.lines {
+            if self.pending.len() < PENDING_MAX {
+                self.pending.insert(seq, line);
+            }
+            return Ok(());
+        }
+        if seq == self.lines {
+            self.append(line)?;
+        }
+        while let Some(line) = self.pending.remove(&self.lines) {
+            self.append(line)?;
+        }
+        Ok(())
+    }
+
+    fn append(&mut self, mut line: Vec<u8>) -> io::Result<()> {
+        line.push(b'\n');
+        // A reader of the same file has moved its position.
+        self.file.seek(SeekFrom::End(0))?;
+        self.file.write_all(&line)?;
+        self.sum.update(&line);
+        self.lines += 1;
+        self.bytes += line.len() as u64;
+        Ok(())
+    }
+
+    /// Position in the agent's file from which to read on.
+    pub(crate) fn read_from(&self) -> u64 {
+        self.bytes + self.part.len() as u64
+    }
+
+    /// Takes bytes of the agent's file that begin at [`Self::read_from`].
+    pub(crate) fn take_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut part = std::mem::take(&mut self.part);
+        part.extend_from_slice(bytes);
+        let mut lines = part.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect::<Vec<_>>();
+        let rest = lines.pop().unwrap_or_default();
+        for line in lines {
+            self.pending.remove(&self.lines);
+            self.append(line)?;
+        }
+        self.part = rest;
+        Ok(())
+    }
+
+    /// Whether every line of the agent's account is here, byte for byte.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.end.as_ref().is_some_and(|end| {
+            (end.slices, end.bytes) == (self.lines, self.bytes)
+                && end.sha256 == wire::hex(&self.sum.clone().finalize())
+        })
+    }
+
+    /// Whether the lines are as many as the agent says, and are other ones.
+    pub(crate) fn is_damaged(&self) -> bool {
+        let is_at_end = self.end.as_ref().is_some_and(|end| self.lines >= end.slices);
+        is_at_end && !self.is_complete()
+    }
+
+    /// Numbers of the lines that are not here, of `expected`.
+    pub(crate) fn missing(&self, expected: u64) -> Vec<u64> {
+        (self.lines..expected).filter(|seq| !self.pending.contains_key(seq)).collect()
+    }
+
+    /// Lines that are here.
+    pub(crate) fn count(&self) -> u64 {
+        self.lines + self.pending.len() as u64
+    }
+
+    /// Reads the lines, in order of their numbers; those before their turn come last.
+    pub(crate) fn read(&self) -> io::Result<impl Iterator<Item = io::Result<Line>> + '_> {
+        let mut file = self.file.try_clone()?;
+        file.rewind()?;
+        let in_order = BufReader::new(file).split(b'\n');
+        let early = self.pending.values().map(|line| Ok(line.clone()));
+        Ok(in_order.chain(early).map(|line| Ok(serde_json::from_slice(&line?)?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(seq: u64) -> Vec<u8> {
+        wire::bytes(&Line { seq, from_ns: seq * 10, for_ns: 10, slices: Vec::new(), shown: None })
+    }
+
+    /// The end of an agent with these lines.
+    fn end_of(lines: u64) -> End {
+        let mut all = Vec::new();
+        for seq in 0..lines {
+            all.extend(line(seq));
+            all.push(b'\n');
+        }
+        let sha256 = wire::hex(&Sha256::digest(&all));
+        End { slices: lines, bytes: all.len() as u64, sha256, first: None, load: serde_json::Value::Null }
+    }
+
+    fn read(received: &Received) -> Vec<u64> {
+        received.read().unwrap().map(|line| line.unwrap().seq).collect()
+    }
+
+    #[test]
+    fn lines_count_once_in_whatever_order_and_however_often_they_come() {
+        let mut received = Received::new().unwrap();
+        for seq in [2, 0, 0, 2, 1, 1, 4, 0] {
+            received.take(seq, line(seq)).unwrap();
+        }
+        assert_eq!((received.lines, received.count(), received.missing(6)), (3, 4, vec![3, 5]));
+        assert_eq!(read(&received), [0, 1, 2, 4]);
+        assert!(!received.is_complete(), "nobody knows how many there are");
+        received.end = Some(end_of(5));
+        assert!(!received.is_complete() && !received.is_damaged());
+        received.take(3, line(3)).unwrap();
+        assert!(received.is_complete());
+        assert_eq!(read(&received), [0, 1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn what_is_missing_is_read_from_the_agents_file_cut_wherever() {
+        let all: Vec<u8> = (0..6).flat_map(|seq| [line(seq), vec![b'\n']].concat()).collect();
+        for step in [1, 7, 64, all.len()] {
+            let mut received = Received::new().unwrap();
+            received.end = Some(end_of(6));
+            received.take(0, line(0)).unwrap();
+            received.take(3, line(3)).unwrap();
+            while !received.is_complete() {
+                let from = usize::try_from(received.read_from()).unwrap();
+                assert!(from < all.len(), "{step}: it never becomes complete");
+                received.take_bytes(&all[from..(from + step).min(all.len())]).unwrap();
+            }
+            assert_eq!(read(&received), [0, 1, 2, 3, 4, 5], "{step}");
+        }
+    }
+
+    #[test]
+    fn other_lines_than_the_agent_wrote_are_no_complete_account() {
+        let mut received = Received::new().unwrap();
+        received.end = Some(end_of(2));
+        received.take(0, line(0)).unwrap();
+        received.take(1, line(7)).unwrap();
+        assert!(!received.is_complete() && received.is_damaged());
+    }
+}

@@ -1,0 +1,115 @@
+//! The intervals of a run on the agent's disk: the truth, from which the conductor reads what did not arrive.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
+
+use crate::wire::{self, End, SpoolFile};
+
+/// Bytes that one order to read returns at most: well below a message's limit.
+pub(crate) const READ_BYTES: usize = 256 * 1024;
+
+/// Folder of one run.
+#[derive(Debug, Clone)]
+pub(crate) struct Folder(PathBuf);
+
+/// Appends the lines of one run.
+#[derive(Debug)]
+pub(crate) struct SpoolWriter {
+    file: File,
+    sum: Sha256,
+    lines: u64,
+    bytes: u64,
+}
+
+impl Folder {
+    /// The folder of `run` below `spool`; it need not exist.
+    pub(crate) fn of(spool: &Path, run: &str) -> Self {
+        assert!(wire::is_name(run), "a run's name is checked where it comes in");
+        Self(spool.join(run))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    fn file(&self, file: SpoolFile) -> PathBuf {
+        self.0.join(match file {
+            SpoolFile::Slices => "slices.jsonl",
+            SpoolFile::End => "end.json",
+        })
+    }
+
+    /// Makes the folder and its empty file of lines.
+    pub(crate) fn create(&self) -> io::Result<SpoolWriter> {
+        fs::create_dir_all(&self.0)?;
+        let file = OpenOptions::new().append(true).create_new(true).open(self.file(SpoolFile::Slices))?;
+        File::open(&self.0)?.sync_all()?;
+        Ok(SpoolWriter { file, sum: Sha256::new(), lines: 0, bytes: 0 })
+    }
+
+    pub(crate) fn open(&self, file: SpoolFile) -> io::Result<File> {
+        File::open(self.file(file))
+    }
+
+    /// Writes the account of the run's end, whole or not at all.
+    pub(crate) fn write_end(&self, end: &End) -> io::Result<()> {
+        let (path, made) = (self.file(SpoolFile::End), self.0.join("end.json.new"));
+        let mut file = File::create(&made)?;
+        file.write_all(&wire::bytes(end))?;
+        file.sync_all()?;
+        fs::rename(made, path)?;
+        File::open(&self.0)?.sync_all()
+    }
+
+    /// Up to [`READ_BYTES`] from `offset` on; empty at the end of the file, or if there is no such file.
+    pub(crate) fn read(&self, file: SpoolFile, offset: u64) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        match self.open(file) {
+            Ok(mut file) => {
+                file.seek(SeekFrom::Start(offset))?;
+                file.take(READ_BYTES as u64).read_to_end(&mut bytes)?;
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        Ok(bytes)
+    }
+
+    pub(crate) fn remove(&self) -> io::Result<()> {
+        fs::remove_dir_all(&self.0)
+    }
+
+    /// Runs that an earlier process left in `spool`.
+    pub(crate) fn left_in(spool: &Path) -> Vec<Self> {
+        let entries = fs::read_dir(spool).into_iter().flatten().flatten();
+        let mut left: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+        left.sort();
+        left.into_iter().map(Self).collect()
+    }
+}
+
+impl SpoolWriter {
+    /// Appends one line and returns once it is on disk.
+    pub(crate) fn append(&mut self, mut line: Vec<u8>) -> io::Result<()> {
+        line.push(b'\n');
+        self.file.write_all(&line)?;
+        self.file.sync_data()?;
+        self.sum.update(&line);
+        self.lines += 1;
+        self.bytes += line.len() as u64;
+        Ok(())
+    }
+
+    /// Number of lines so far.
+    pub(crate) fn lines(&self) -> u64 {
+        self.lines
+    }
+
+    /// Lines, bytes, and the sum over all of them.
+    pub(crate) fn finish(self) -> (u64, u64, String) {
+        (self.lines, self.bytes, wire::hex(&self.sum.finalize()))
+    }
+}

@@ -1,0 +1,189 @@
+//! Messages between conductor and agents, and the sum that seals a plan.
+//!
+//! | subject | what |
+//! |---|---|
+//! | `bakeoff.hello` | The conductor asks who is there; each agent answers. |
+//! | `bakeoff.agent.ID` | Orders to one agent, each answered. |
+//! | `bakeoff.RUN.beat.ID` | An agent is alive, ten times a second; `conductor` is the conductor's echo. |
+//! | `bakeoff.RUN.slice.ID`, `bakeoff.RUN.end.ID` | Intervals and end, in a stream of JetStream. |
+//!
+//! Who speaks is told by the subject, which a server can reserve for one key, never by the message.
+
+use archive::documents::SliceForm;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::meant::Meant;
+
+/// Version of these messages, together with the program's: both must be equal.
+pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/1");
+pub(crate) const HELLO: &str = "bakeoff.hello";
+/// The name in place of an agent's for the conductor's own beats.
+pub(crate) const CONDUCTOR: &str = "conductor";
+
+pub(crate) fn orders(agent: &str) -> String {
+    format!("bakeoff.agent.{agent}")
+}
+
+pub(crate) fn beat(run: &str, agent: &str) -> String {
+    format!("bakeoff.{run}.beat.{agent}")
+}
+
+pub(crate) fn slice(run: &str, agent: &str) -> String {
+    format!("bakeoff.{run}.slice.{agent}")
+}
+
+pub(crate) fn end(run: &str, agent: &str) -> String {
+    format!("bakeoff.{run}.end.{agent}")
+}
+
+pub(crate) fn stream(run: &str) -> String {
+    format!("bakeoff-{run}")
+}
+
+/// An agent's answer to a hello.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct Hello {
+    pub(crate) agent: String,
+    pub(crate) host: String,
+    pub(crate) version: String,
+    pub(crate) cpus: u32,
+    /// The run that it is busy with.
+    pub(crate) busy: Option<String>,
+}
+
+/// What an agent is to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "order", rename_all = "kebab-case")]
+pub(crate) enum Order {
+    /// Tell the time.
+    Clock,
+    /// Build the data set and make the connections.
+    Prepare(Plan),
+    /// Begin at this time of the agent's clock.
+    Arm { run: String, at_ns: u64 },
+    /// End early.
+    Stop { run: String },
+    /// Give a part of a file of the spool; the answer is its bytes.
+    Read { run: String, file: SpoolFile, offset: u64 },
+    /// Everything has arrived: the spool may go.
+    Taken { run: String },
+}
+
+/// A file of a run in the spool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum SpoolFile {
+    Slices,
+    End,
+}
+
+/// A load, and an agent's share of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Plan {
+    pub(crate) run: String,
+    /// The command line of the load, from the program's name on.
+    pub(crate) words: Vec<String>,
+    pub(crate) index: u32,
+    pub(crate) of: u32,
+    /// As [`seal`] says.
+    pub(crate) sha256: String,
+}
+
+/// Answer to an order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "kebab-case")]
+pub(crate) enum Answer {
+    Clock { received_ns: u64, sent_ns: u64 },
+    Done,
+    Refused { why: String },
+}
+
+/// A sign of life.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "kebab-case")]
+pub(crate) enum Beat {
+    Preparing,
+    Ready,
+    Running,
+    Ended,
+    Failed { why: String },
+}
+
+/// One interval of one agent: a line of its spool.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Line {
+    pub(crate) seq: u64,
+    pub(crate) from_ns: u64,
+    pub(crate) for_ns: u64,
+    pub(crate) slices: Vec<SliceForm>,
+    /// What the interval shows while the load runs.
+    pub(crate) shown: Option<Shown>,
+}
+
+/// Progress of an interval.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Shown {
+    pub(crate) t_s: f64,
+    pub(crate) interval_s: f64,
+    pub(crate) offered_per_s: Option<f64>,
+    pub(crate) achieved_per_s: f64,
+    pub(crate) backlog: u64,
+    pub(crate) errors: u64,
+    pub(crate) outage: bool,
+}
+
+/// An agent's account at its end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct End {
+    /// Lines of the spool.
+    pub(crate) slices: u64,
+    pub(crate) bytes: u64,
+    /// Of all lines.
+    pub(crate) sha256: String,
+    pub(crate) first: Option<First>,
+    /// The record, in the archive's form.
+    pub(crate) load: serde_json::Value,
+}
+
+/// The agent's first event, on its clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct First {
+    pub(crate) due_ns: u64,
+    pub(crate) start_ns: u64,
+}
+
+/// The sum over everything that the agents must agree on: the words, what they mean on a machine with its
+/// files, recorded due times, the run and the number of agents.
+pub(crate) fn seal(run: &str, words: &[String], of: u32, meant: &Meant) -> String {
+    let mut sum = Sha256::new();
+    let mut add = |text: &str| {
+        sum.update((text.len() as u64).to_le_bytes());
+        sum.update(text);
+    };
+    add(VERSION);
+    add(run);
+    add(&of.to_string());
+    words.iter().for_each(|word| add(word));
+    add(&format!("{:?}", meant.settings));
+    meant.recorded.iter().for_each(|due_ns| sum.update(due_ns.to_le_bytes()));
+    hex(&sum.finalize())
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// Whether a name may stand in a subject and in a path.
+pub(crate) fn is_name(text: &str) -> bool {
+    (1..=64).contains(&text.len())
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
+}
+
+pub(crate) fn bytes<T: Serialize>(message: &T) -> Vec<u8> {
+    serde_json::to_vec(message).expect("no message has a map with keys that are no strings")
+}

@@ -1,0 +1,176 @@
+//! A NATS server, agents and loads for tests.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use bakeoff_fleet::{self as fleet, Agent, Meant, Server};
+use load::Stop;
+use record::load::rules::default_workload;
+use record::load::{
+    Arrivals, ClientSettings, DataCheck, LoadSettings, Loop, OltpSettings, OpenLoop, PreparePolicy,
+    ScriptSettings,
+};
+use record::requests::{ExecSettings, HttpSettings, KvSettings};
+use record::target::Target;
+
+/// A NATS server on a free loopback port and a scratch folder; killed when dropped.
+pub struct Nats {
+    child: Child,
+    program: PathBuf,
+    port: u16,
+    dir: tempfile::TempDir,
+}
+
+impl Nats {
+    /// `None`, and a line that says so, if there is no server to start.
+    pub fn start() -> Option<Self> {
+        let folders = std::env::var_os("PATH").unwrap_or_default();
+        let program = std::env::split_paths(&folders)
+            .chain(["/usr/sbin".into()])
+            .map(|folder| folder.join("nats-server"))
+            .find(|file| file.is_file());
+        let Some(program) = program else {
+            println!("skipped: no nats-server is installed (apt-get install nats-server)");
+            return None;
+        };
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let dir = tempfile::tempdir().unwrap();
+        let child = Self::spawn(&program, port, dir.path());
+        let nats = Self { child, program, port, dir };
+        nats.await_listening();
+        Some(nats)
+    }
+
+    fn spawn(program: &Path, port: u16, dir: &Path) -> Child {
+        let mut command = Command::new(program);
+        command.args(["-a", "127.0.0.1", "-p", &port.to_string(), "-js", "-sd"]).arg(dir);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    }
+
+    fn await_listening(&self) {
+        while std::net::TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Starts the server again after it was killed.
+    ///
+    /// - `on_an_empty_disk`: without the streams that it had.
+    pub fn restart(&mut self, on_an_empty_disk: bool) {
+        if on_an_empty_disk {
+            std::fs::remove_dir_all(self.dir.path()).unwrap();
+            std::fs::create_dir(self.dir.path()).unwrap();
+        }
+        self.child = Self::spawn(&self.program, self.port, self.dir.path());
+        self.await_listening();
+    }
+
+    pub fn url(&self) -> String {
+        format!("nats://127.0.0.1:{}", self.port)
+    }
+
+    pub fn server(&self) -> Server {
+        Server::new(&self.url(), None, None).unwrap()
+    }
+}
+
+impl Drop for Nats {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// An agent on a thread of this process.
+pub struct Member {
+    stop: &'static Stop,
+    thread: Option<JoinHandle<()>>,
+    pub spool: tempfile::TempDir,
+}
+
+impl Member {
+    pub fn start(server: Server, id: &str) -> Self {
+        let spool = tempfile::tempdir().unwrap();
+        let (folder, id) = (spool.path().to_owned(), id.to_owned());
+        let stop: &'static Stop = Box::leak(Box::new(Stop::new()));
+        let thread = thread::spawn(move || serve(&server, &id, folder, stop));
+        Self { stop, thread: Some(thread), spool }
+    }
+
+    /// Runs whose intervals the agent keeps.
+    pub fn kept(&self) -> Vec<PathBuf> {
+        std::fs::read_dir(self.spool.path()).unwrap().map(|entry| entry.unwrap().path()).collect()
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.stop.request();
+        if let Some(thread) = self.thread.take()
+            && !thread::panicking()
+        {
+            thread.join().unwrap();
+        }
+    }
+}
+
+/// Serves as an agent until `stop`.
+pub fn serve(server: &Server, id: &str, spool: PathBuf, stop: &Stop) {
+    let agent = Agent { server, id: id.into(), host: "here".into(), spool, read: &read, stop };
+    fleet::serve(&agent, &mut |line| eprintln!("{id}: {line}")).unwrap();
+}
+
+/// A load of `null:`: what the words `RATE|closed ARRIVALS THREADS MILLISECONDS EVENTS|all` mean.
+pub fn read(words: &[String]) -> Result<Meant, String> {
+    let [rate, arrivals, threads, ms, events] = words else { return Err("no words of a test".into()) };
+    let pace = match rate.parse() {
+        Ok(per_s) => {
+            let arrivals = Arrivals::parse(arrivals).unwrap();
+            Loop::Open(OpenLoop { arrivals, ..OpenLoop::plain(per_s) })
+        }
+        Err(_) => Loop::CLOSED,
+    };
+    let target = Target::new("null:");
+    let settings = LoadSettings {
+        workload: default_workload(&target, |_| false),
+        target,
+        oltp: OltpSettings::usual(),
+        scripts: ScriptSettings::default(),
+        kv: KvSettings::usual(),
+        http: HttpSettings::plain(),
+        exec: ExecSettings::plain(),
+        verify: false,
+        prepare: PreparePolicy::Auto,
+        check: DataCheck::Quick,
+        answer_bytes_max: LoadSettings::ANSWER_BYTES_MAX,
+        threads: threads.parse().unwrap(),
+        connections: None,
+        pace,
+        warmup: Duration::from_millis(100),
+        time: Duration::from_millis(ms.parse().unwrap()),
+        events_max: events.parse().ok(),
+        interval: Duration::from_millis(200),
+        retries_max: 0,
+        drain: Duration::from_millis(200),
+        seed: 7,
+        connects_at_once: 8,
+        errors_ratio_max: 0.0,
+        ramp_up: Duration::ZERO,
+        ramp_down: Duration::ZERO,
+        client: ClientSettings::PLAIN,
+    };
+    Ok(Meant { settings, recorded: Arc::from([]) })
+}
+
+/// The words of such a load.
+pub fn words(text: &str) -> Vec<String> {
+    text.split(' ').map(str::to_owned).collect()
+}

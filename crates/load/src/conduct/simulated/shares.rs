@@ -1,0 +1,147 @@
+//! Shares of a schedule: their union is the schedule of one generator.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use record::load::{Arrivals, LoadSettings, Loop, OpenLoop, Schedule};
+
+use crate::schedule::due::{Due, Row, Slot};
+use crate::schedule::pace::Scratch;
+use crate::schedule::share::Share;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// A load of 10 threads with all phases.
+fn load(open: OpenLoop, seed: u64, events_max: Option<u64>) -> LoadSettings {
+    LoadSettings {
+        threads: 10,
+        seed,
+        events_max,
+        ramp_up: Duration::from_millis(300),
+        warmup: Duration::from_millis(700),
+        ramp_down: Duration::from_millis(500),
+        ..super::settings(Loop::Open(open), 3)
+    }
+}
+
+/// Everything that a generator takes, as the engine does: phase events and the falling load's.
+fn taken(due: &Due, share: Share) -> Vec<Slot> {
+    let (row, mut scratch) = (due.row(), Scratch::default());
+    let mut slots = Vec::new();
+    match due.schedule() {
+        Schedule::Shared => {
+            let each = (0..).map(|k| due.slot(row, share.number(k), 0, &mut scratch));
+            slots.extend(each.take_while(|slot| slot.due_ns.is_some()));
+        }
+        Schedule::Own => {
+            for own in 0..share.below(share.threads_of_all().into()) {
+                let mut number = share.number(own);
+                loop {
+                    let slot = due.slot(row, number, usize::try_from(own).unwrap(), &mut scratch);
+                    if slot.due_ns.is_none() {
+                        break;
+                    }
+                    number = due.next_own(slot.number);
+                    slots.push(slot);
+                }
+            }
+        }
+    }
+    slots
+}
+
+fn every_load() -> impl Iterator<Item = (LoadSettings, OpenLoop)> {
+    let arrivals = [
+        "jitter",
+        "period",
+        "poisson",
+        "ramp:50-450",
+        "step:100@1s,0@500ms,300",
+        "burst:10-900@100ms/1s",
+        "sine:50-350@1s",
+        "file:x",
+    ];
+    let each = arrivals.into_iter().flat_map(|text| {
+        [Schedule::Shared, Schedule::Own].into_iter().flat_map(move |schedule| {
+            [(217.0, 1, None), (0.9, 2, None), (1_000.0, 3, Some(250))].map(|(per_s, seed, max)| {
+                let arrivals = Arrivals::parse(text).unwrap();
+                let open = OpenLoop { arrivals, schedule, ..OpenLoop::plain(per_s) };
+                (load(open.clone(), seed, max), open)
+            })
+        })
+    });
+    each.chain([0.6, 1.0].map(|ratio| {
+        let (arrivals, schedule) = (Arrivals::Jitter { ratio }, Schedule::Own);
+        let open = OpenLoop { arrivals, schedule, ..OpenLoop::plain(321.0) };
+        (load(open.clone(), 5, None), open)
+    }))
+}
+
+#[test]
+fn the_union_of_all_shares_is_the_schedule_of_one_generator_event_for_event() {
+    let recorded: Arc<[u64]> = (0..500u64).map(|k| k * k * 11_000).collect();
+    let mut compared = 0;
+    for (settings, open) in every_load() {
+        let whole = Share::whole(&settings);
+        let single = Due::new(&settings, &open, &recorded, whole, 0);
+        let mut expected = taken(&single, whole);
+        expected.sort_by_key(|slot| slot.number);
+        for of in [1, 2, 3, 4, 7, 10] {
+            let shares: Vec<Share> = (0..of).map(|i| Share::new(i, of, &settings).unwrap()).collect();
+            let dues: Vec<Due> =
+                shares.iter().map(|share| Due::new(&settings, &open, &recorded, *share, 0)).collect();
+            let mut union: Vec<Slot> =
+                dues.iter().zip(&shares).flat_map(|(due, share)| taken(due, *share)).collect();
+            union.sort_by_key(|slot| slot.number);
+            assert_eq!(union, expected, "{} {:?} of {of}", open.arrivals, open.schedule);
+            for t_ns in [0, 1, 777_777, SECOND_NS, SECOND_NS + 1, 2_345_678_901, 4 * SECOND_NS, u64::MAX] {
+                let sum =
+                    |of_row: &dyn Fn(&Row) -> u64| dues.iter().map(|due| of_row(due.row())).sum::<u64>();
+                let before = |row: &Row| row.due_before(t_ns, &mut Scratch::default());
+                let measured = |row: &Row| row.measured_due_before(t_ns, &mut Scratch::default());
+                let after = |row: &Row| row.after_due_before(t_ns, &mut Scratch::default());
+                let context = format!("{} {:?} of {of} before {t_ns}", open.arrivals, open.schedule);
+                assert_eq!(sum(&before), before(single.row()), "{context}");
+                assert_eq!(sum(&measured), measured(single.row()), "{context}");
+                assert_eq!(sum(&after), after(single.row()), "{context}");
+            }
+            compared += union.len();
+        }
+    }
+    assert!(compared > 50_000, "{compared} events were compared");
+}
+
+#[test]
+fn a_share_counts_what_it_takes_at_every_moment() {
+    let recorded: Arc<[u64]> = (0..500u64).map(|k| k * k * 11_000).collect();
+    for (settings, open) in every_load() {
+        let share = Share::new(1, 3, &settings).unwrap();
+        let due = Due::new(&settings, &open, &recorded, share, 0);
+        let slots = taken(&due, share);
+        for t_ns in (0..40).map(|k| k * 101_010_101) {
+            let expected = slots.iter().filter(|slot| slot.due_ns.is_some_and(|due| due < t_ns)).count();
+            let found = due.row().due_before(t_ns, &mut Scratch::default());
+            assert_eq!(found, expected as u64, "{} {:?} before {t_ns}", open.arrivals, open.schedule);
+        }
+    }
+}
+
+#[test]
+fn threads_and_connections_are_split_without_a_rest() {
+    let open = OpenLoop::plain(10.0);
+    for (threads, connections) in [(10, None), (10, Some(10)), (13, Some(1_000)), (4, Some(4))] {
+        let whole = LoadSettings { threads, connections, ..load(open.clone(), 1, None) };
+        for of in 1..=threads {
+            let own: Vec<LoadSettings> =
+                (0..of).map(|i| Share::new(i, of, &whole).unwrap().of_settings(&whole)).collect();
+            assert_eq!(own.iter().map(|s| s.threads).sum::<u32>(), threads);
+            assert_eq!(
+                own.iter().map(LoadSettings::connections_in_all).sum(),
+                connections.unwrap_or(threads)
+            );
+            assert!(own.iter().all(|s| s.threads > 0 && s.violation() == whole.violation()));
+        }
+        assert_eq!(Share::new(0, threads + 1, &whole), None);
+        assert_eq!(Share::new(2, 2, &whole), None);
+    }
+}
