@@ -8,7 +8,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use analysis::Rules;
-use analysis::history::{History, Observations, Observed, histories, of_bakeoff, of_comparison, of_import, of_run};
+use analysis::history::{
+    History, Observations, Observed, histories, of_bakeoff, of_comparison, of_import, of_run,
+};
 use anyhow::Context as _;
 use archive::{Archive, ArchiveError, Filter, Listed, PartOf, whole_file};
 use record::clock::WallAnchor;

@@ -61,7 +61,9 @@ fn answer(sweep: &Sweep) -> String {
         return format!("{} of {} reached {peak} at {at} bytes; {finding}", cell.how, cell.data);
     }
     match sweep.cells.iter().find(|cell| !cell.points.is_empty()) {
-        Some(cell) => format!("{} of {}: {}", cell.how, cell.data, cell.headline().replace("are below", "are above")),
+        Some(cell) => {
+            format!("{} of {}: {}", cell.how, cell.data, cell.headline().replace("are below", "are above"))
+        }
         None => "no size was measured".to_owned(),
     }
 }
