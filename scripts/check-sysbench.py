@@ -179,8 +179,6 @@ def session(path, environment, folder):
     text = "".join(command + f'\nprintf "\\n{mark} $?\\n"\n' for command, _ in found)
     done = subprocess.run(["bash"], input=text, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder,
                           env=environment, errors="replace", timeout=900)
-    if os.environ.get("RAW"):
-        print(done.stdout)
     outputs, lines = [], []
     for line in done.stdout.split("\n"):
         if line.startswith(mark):

@@ -306,7 +306,7 @@ impl Checker<'_> {
         if let Some(name) = define.template.names().find(|name| is_sub(name)) {
             let text = format!(
                 "the script's `prepare` runs once a series, with its first trial's options: an option that \
-                 changes the tables needs a whole-plot factor, and `{name}` is none"
+                 changes the tables needs a whole-plot factor instead of `{name}`"
             );
             self.remark(define.position, text);
         }

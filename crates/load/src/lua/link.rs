@@ -400,7 +400,7 @@ impl Link {
         if self.client.is_none() || self.is_lost {
             self.error = FATAL;
             if self.is_lost {
-                // The script has caught the error that told it.
+                // The script has caught the error that reported it.
                 let lost = || Failure::new(FailureClass::Connection, "the connection was lost");
                 context.failure.get_or_insert_with(lost);
             }
@@ -525,7 +525,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_beginning_of_a_statement_is_its_text_up_to_what_is_none() {
+    fn the_beginning_of_a_statement_ends_at_the_first_byte_that_is_not_text() {
         assert_eq!(beginning(b"INSERT \xff"), "INSERT ");
         assert_eq!(beginning(b""), "");
         assert_eq!(beginning("ä".repeat(600).as_bytes()).len(), 1_024);

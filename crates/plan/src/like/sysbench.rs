@@ -22,7 +22,7 @@ enum Test<'a> {
     Script(&'a str),
 }
 
-/// Tests of versions before 1.0, and the workload of the same meaning. Since 1.0, names are those of workloads.
+/// Tests of versions before 1.0, and the workload of the same meaning. Newer names are those of workloads.
 const OLD_TESTS: [(&str, &str); 7] = [
     ("oltp", "oltp-read-write"),
     ("oltp_simple", "oltp-point-select"),
