@@ -3,8 +3,8 @@
 //!
 //! *Traces* nothing: two counters of this thread, of which child processes inherit one. *Yields* instructions
 //! in user mode (count) of children that have ended, and of their children. *Differs from* time in that
-//! waiting does not count. *Blind to* the kernel's work, and to most virtual machines, which are given no counters.
-//! *Costs* a counter to save and restore at each switch of a counted process.
+//! waiting does not count. *Blind to* the kernel's work, and to most virtual machines, which are given no
+//! counters. *Costs* a counter to save and restore at each switch of a counted process.
 
 use std::io;
 
