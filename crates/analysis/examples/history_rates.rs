@@ -69,7 +69,7 @@ fn main() {
     }
 }
 
-/// A row for the kinds of series that `scripts/check-history` draws: steps of two deviations, at least 20 runs
+/// A row for a kind of series that `scripts/check-history` draws: steps of two deviations, at least 20 runs
 /// from the ends and from each other.
 fn of_kind(kind: &str, alpha: f64, series: u64) {
     let (mut steps, mut found, mut any, mut wrong) = (0_u32, 0_u32, 0_u32, 0_usize);

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
     use crate::chance::SplitMix;
 
-    /// Share of 1,000 series of `n` values whose interval holds their true mean, 0.
+    /// Share of 1,000 series of `n` values in which the interval holds the true mean, 0.
     fn coverage(n: usize, ar1: f64) -> f64 {
         let holds = |seed: &u64| {
             let mut chance = SplitMix(*seed << 8 | 0x3e);

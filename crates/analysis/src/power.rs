@@ -164,14 +164,14 @@ fn above(df: f64, noncentrality: f64, t: f64) -> f64 {
 }
 
 /// Mean of `of` over s up to `until`, with s^2 chi square divided by its degrees of freedom: Simpson's rule
-/// over the range with all but 1e-12 of the weight. Beyond `until`, `of` is 0; a corner inside the range would
-/// cost digits.
+/// over the range with all but 1e-12 of the weight. Beyond `until`, `of` is 0; a corner inside the range
+/// would cost digits.
 fn mean_over_spread(df: f64, until: f64, of: impl Fn(f64) -> f64) -> f64 {
     const STEPS: u32 = 1_000;
     let high = (1.0 + 8.0 / df.sqrt()).min(until);
     let step = high / f64::from(STEPS);
-    // The density of s is s^(v-1) exp(-v s^2 / 2) over this constant; both are scaled by their value at s = 1,
-    // because they would underflow for many degrees of freedom.
+    // The density of s is s^(v-1) exp(-v s^2 / 2) over this constant; both are scaled by their value at s =
+    // 1, because they would underflow for many degrees of freedom.
     let half = df / 2.0;
     let log_constant = half + (half - 1.0) * LN_2 + ln_gamma(half) - half * df.ln();
     let mut sum = 0.0;

@@ -1,4 +1,4 @@
-//! Files that the result of a comparison is written to besides standard output: JUnit, summary, badge.
+//! Files that the result of a comparison is written to besides standard output: `JUnit`, summary, badge.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;

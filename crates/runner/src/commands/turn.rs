@@ -262,7 +262,7 @@ fn own_usage() -> libc::rusage {
 ///
 /// `ru_maxrss` would include the memory of the program that started this one.
 fn own_peak_bytes() -> Option<u64> {
-    let status = process_time::text("/proc/self/status".to_owned()).ok()?;
+    let status = process_time::text("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024)
 }
