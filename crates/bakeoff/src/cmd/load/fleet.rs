@@ -18,7 +18,7 @@ use crate::signals;
 pub(crate) struct FleetOptions {
     /// Play the load with N agents of a fleet, which share rate, threads and connections; without a server, N agents
     /// are started on this machine for this load
-    #[arg(long, value_name = "N", conflicts_with_all = ["search", "log", "control", "script"], value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", conflicts_with_all = ["search", "log", "control", "scripts"], value_parser = clap::value_parser!(u32).range(1..=1000))]
     fleet: Option<u32>,
 
     /// NATS server of the fleet: nats://HOST:PORT on this machine, tls://HOST:PORT beyond it [default: $NATS_URL]
