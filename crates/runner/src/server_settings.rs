@@ -3,12 +3,14 @@
 
 use std::collections::BTreeMap;
 
+use load::Stop;
+use plan::ServerValues;
 use record::environment::Environment;
 use record::missing::Missing;
 use record::target::mask_text;
 use record::verdict::Check;
 
-use crate::conduct::Conductor;
+use crate::secrets::Secrets;
 use crate::server_values::{self, label};
 use crate::workspace::Workspace;
 
@@ -29,18 +31,19 @@ pub(crate) struct Settings {
     unknown: BTreeMap<String, String>,
 }
 
-/// Reads the settings; empty if the plan has no command for them.
+/// Reads the settings by `commands`; empty without one.
 pub(crate) fn read(
-    conductor: &Conductor<'_>,
-    levels: &record::bakeoff::Levels,
+    commands: Vec<ServerValues>,
     workspace: &Workspace,
+    secrets: &Secrets,
+    stop: &Stop,
 ) -> Settings {
     let mut found = Settings::default();
-    for value in conductor.plan.server_settings(levels, workspace.folder()) {
-        match server_values::read(&value, workspace, conductor.stop) {
+    for value in commands {
+        match server_values::read(&value, workspace, stop) {
             Ok(text) => found.known.extend(of_text(&text, value.keep.as_deref())),
             Err(why) => {
-                found.unknown.insert(value.name, conductor.secrets.hide(&why));
+                found.unknown.insert(value.name, secrets.hide(&why));
             }
         }
     }

@@ -57,7 +57,7 @@ pub(crate) fn conduct(
 ) -> Result<TrialEnd, RunnerError> {
     (conductor.on_event)(&Event::Trial(trial));
     let changed = record_machine(conductor, trial, workspace);
-    let settings = server_settings::read(conductor, &trial.levels, workspace);
+    let settings = settings(conductor, trial, workspace);
     settings.note(&mut conductor.environment);
     let machine = conductor.machine.as_ref().map(Machine::look);
     let header = header(conductor, trial);
@@ -95,6 +95,12 @@ pub(crate) fn conduct(
     }
 }
 
+/// Reads the server's effective settings.
+fn settings(conductor: &Conductor<'_>, trial: &Trial, workspace: &Workspace) -> Settings {
+    let commands = conductor.plan.server_settings(&trial.levels, workspace.folder());
+    server_settings::read(commands, workspace, &conductor.secrets, conductor.stop)
+}
+
 /// Results of what precedes the measured phase.
 struct Before {
     warm_up: Option<WarmUp>,
@@ -120,7 +126,7 @@ fn store(
     if let Ok(throttled) = &throttled {
         record.verdict.add(throttled.check());
     }
-    if let Some(check) = before.settings.check(&server_settings::read(conductor, &trial.levels, workspace)) {
+    if let Some(check) = before.settings.check(&settings(conductor, trial, workspace)) {
         record.verdict.add(check);
     }
     measured.flags.extend(before.changed.map(|text| ("machine", text)));
