@@ -8,7 +8,9 @@ use super::object::Object;
 use crate::words::by_the_clock;
 
 /// The document of the cycles of a metric.
-pub fn periods(metric: &str, zone: &str, found: &Cycles) -> Value {
+///
+/// - `missing`: cells of the file without a value.
+pub fn periods(metric: &str, zone: &str, missing: usize, found: &Cycles) -> Value {
     let background = found.background.as_ref().map_err(Clone::clone);
     let background = background.map(|b| json!({"model": "ar1", "ar1": b.ar1, "variance": b.variance}));
     let cannot_tell = found.cannot_tell.iter().map(|period| {
@@ -19,6 +21,7 @@ pub fn periods(metric: &str, zone: &str, found: &Cycles) -> Value {
         .with("metric", metric)
         .with("zone", zone)
         .with("n", found.n)
+        .with("missing", missing)
         .with("same_time", found.doubled)
         .with("span_s", found.span_s)
         .with("even", found.even)

@@ -134,7 +134,26 @@ fn time_cells(span: &Span) -> (String, String) {
     // The printed mean is rounded, and the half width begins there.
     let from: f64 = value.parse().expect("it was just written");
     let half = (high * scale - from).max(from - low * scale);
+    if half > HALF_WIDTH_MAX * from {
+        // No time is below 0, as value minus half width would be: the ends are told.
+        let ends = [(low, Toward::Down), (high, Toward::Up)].map(|(end, toward)| end_of(end * scale, toward));
+        return (time(span.mean), format!("{} to {} {unit}", ends[0], ends[1]));
+    }
     (format!("{value} {unit}"), format!("+-{}", fixed(half, digits, Toward::Up)))
+}
+
+/// Widest interval that is told by its half width, as a share of the mean.
+const HALF_WIDTH_MAX: f64 = 0.3;
+
+/// An end of an interval, rounded outward to some three digits.
+fn end_of(end: f64, toward: Toward) -> String {
+    let digits = match end {
+        v if v >= 100.0 => 0,
+        v if v >= 10.0 => 1,
+        v if v >= 1.0 => 2,
+        _ => 3,
+    };
+    fixed(end, digits, toward)
 }
 
 /// `412 ms`, `61.3 us`: three significant digits.

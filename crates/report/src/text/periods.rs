@@ -12,6 +12,7 @@ use crate::words::{by_the_clock, list, plural};
 /// Writes the cycles, what the values cannot tell, and the answer as last line.
 ///
 /// - `zone`: name of the time zone of the local times.
+/// - `missing`: cells of the file without a value.
 ///
 /// # Errors
 ///
@@ -19,7 +20,7 @@ use crate::words::{by_the_clock, list, plural};
 pub fn periods(
     out: &mut dyn Write,
     (metric, zone): (&str, &str),
-    alpha: f64,
+    (alpha, missing): (f64, usize),
     found: &Cycles,
     style: Style,
 ) -> io::Result<()> {
@@ -31,6 +32,10 @@ pub fn periods(
     let values = plural(found.n, "value");
     let text = format!("{metric}: {values} {steps} over {}{noise}.", long_span(found.span_s));
     paragraph(out, &text, 2, style)?;
+    if missing > 0 {
+        let cells = plural(missing, "cell");
+        paragraph(out, &format!("{cells} of the file without a number: left out."), 2, style)?;
+    }
     if found.doubled > 0 {
         let same = format!("{} shared their time with another one, and were averaged.", found.doubled);
         paragraph(out, &same, 2, style)?;
