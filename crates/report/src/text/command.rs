@@ -114,3 +114,42 @@ fn difference(recorded: &Recorded) -> Option<String> {
 
 /// Smallest difference that is explained: a few ticks.
 const NOTED_NS: u64 = 30_000_000;
+
+#[cfg(test)]
+mod tests {
+    use record::missing::Missing;
+
+    use super::*;
+
+    fn told(events_ns: u64, interrupted_ns: u64, proc_ns: u64, rusage_ns: u64) -> String {
+        let recorded = Recorded {
+            end: CommandEnd::Code(0),
+            window: Err(Missing::because("not watched")),
+            by_events_ns: Ok(events_ns),
+            interrupted_ns: Ok(interrupted_ns),
+            by_proc_ns: Ok(proc_ns),
+            by_rusage: Ok(CpuSplit { user_ns: rusage_ns, system_ns: 0 }),
+        };
+        let mut text = Vec::new();
+        command(&mut text, &recorded, Style::PIPE).expect("memory takes it");
+        String::from_utf8(text).expect("text").split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn sources_that_disagree_are_told_and_what_they_miss() {
+        const MS: u64 = 1_000_000;
+        let orphans = told(339 * MS, 0, 0, 3 * MS);
+        assert!(orphans.contains("Events saw 0.336 s more"), "{orphans}");
+        assert!(
+            orphans.contains("rusage 0.003 s (user 0.003 s, system 0.000 s), without processes that no parent waited for"),
+            "{orphans}"
+        );
+        assert!(orphans.contains("/proc 0.000 s, without processes that no parent waited for"), "{orphans}");
+        let lost = told(100 * MS, 50 * MS, 390 * MS, 400 * MS);
+        assert!(lost.contains("0.250 s more than events and interrupts together"), "{lost}");
+        let ticks = told(400 * MS, 0, 100 * MS, 400 * MS);
+        assert!(ticks.contains("/proc and rusage differ by 0.300 s"), "{ticks}");
+        let alike = told(395 * MS, 5 * MS, 390 * MS, 400 * MS);
+        assert!(["Events saw", "differ by", "more than"].iter().all(|words| !alike.contains(words)), "{alike}");
+    }
+}
