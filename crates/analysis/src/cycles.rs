@@ -444,12 +444,7 @@ fn only_half(series: &[(f64, f64)], frequency: f64, noise: f64) -> Option<&'stat
 }
 
 /// Makes cycles of families; one whose frequency is a multiple of a slower one's belongs to that.
-fn group(
-    mut standing: Vec<Standing>,
-    span: f64,
-    (points, step_s): (&[(f64, f64)], f64),
-    found: &mut Cycles,
-) {
+fn group(mut standing: Vec<Standing>, span: f64, (points, step_s): (&[(f64, f64)], f64), found: &mut Cycles) {
     standing.sort_by(|a, b| a.family.frequency.total_cmp(&b.family.frequency));
     let mut cycles: Vec<Standing> = Vec::new();
     for one in standing {

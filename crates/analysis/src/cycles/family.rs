@@ -158,13 +158,7 @@ impl Family {
     }
 
     /// Adds the multiples that stand out in what is left; whether there are any.
-    fn add_multiples(
-        &mut self,
-        points: &[(f64, f64)],
-        powers: &Spectrum,
-        span: f64,
-        alpha: f64,
-    ) -> bool {
+    fn add_multiples(&mut self, points: &[(f64, f64)], powers: &Spectrum, span: f64, alpha: f64) -> bool {
         let together = self.candidate(powers, 1, span).filter(|own| own.ln_p <= alpha.ln());
         self.is_shaped |= together.is_some();
         let frequency = together.map_or(self.frequency, |own| own.frequency);
@@ -180,13 +174,14 @@ impl Family {
             return false;
         }
         self.is_shaped = true;
-        let multiples = self.waves.iter().map(|(m, _)| *m).chain(new.iter().map(|(m, _)| *m)).collect();
-        self.fit(points, multiples, frequency);
+        let known = self.waves.iter().map(|(m, _)| *m);
+        let multiples: Vec<u32> = known.chain(new.iter().map(|(m, _)| *m)).collect();
+        self.fit(points, &multiples, frequency);
         true
     }
 
     /// Fits waves at multiples of the frequency near `frequency` that explains most.
-    fn fit(&mut self, points: &[(f64, f64)], multiples: Vec<u32>, frequency: f64) {
+    fn fit(&mut self, points: &[(f64, f64)], multiples: &[u32], frequency: f64) {
         /// Waves that place the frequency.
         const PLACING: usize = 16;
         /// Times that each wave is fitted without the others.
@@ -194,12 +189,12 @@ impl Family {
         let span = points[points.len() - 1].0;
         let power = |m: u32, f: f64| Wave::of(points, f64::from(m) * f).amplitude().powi(2);
         // The higher the multiple, the more an error of the frequency costs it.
-        let mut telling = multiples.clone();
-        let weight = |m: &u32| power(*m, frequency) * f64::from(*m).powi(2);
-        telling.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
+        let weight = |m: &u32| (*m, power(*m, frequency) * f64::from(*m).powi(2));
+        let mut telling: Vec<(u32, f64)> = multiples.iter().map(weight).collect();
+        telling.sort_by(|a, b| b.1.total_cmp(&a.1));
         telling.truncate(PLACING);
-        let explained = |f: f64| telling.iter().map(|m| power(*m, f)).sum::<f64>();
-        let highest = f64::from(telling.iter().copied().max().unwrap_or(1));
+        let explained = |f: f64| telling.iter().map(|(m, _)| power(*m, f)).sum::<f64>();
+        let highest = f64::from(telling.iter().map(|(m, _)| *m).max().unwrap_or(1));
         let mut best = (explained(frequency), frequency);
         for part in [8.0, 16.0, 32.0, 64.0, 128.0] {
             let step = 1.0 / (span * highest * part);

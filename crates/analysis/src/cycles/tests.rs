@@ -133,25 +133,24 @@ fn harmonics_stand_inside_their_fundamental() {
 }
 
 /// 100 with noise of 5, at even steps from a midnight on, and `rise` more in one part of each day.
-fn at_nine(seed: u64, step_s: f64, days: usize, (rise, until_h): (f64, f64)) -> Vec<(f64, f64)> {
+fn at_nine(seed: u64, step_s: u32, days: u32, (rise, until_h): (f64, f64)) -> Vec<(f64, f64)> {
     let mut chance = SplitMix(seed);
-    let n = (days as f64 * DAY / step_s) as usize;
-    let value = |i: usize| {
-        let t = 19_000.0 * DAY + step_s * i as f64;
+    let value = |i: u32| {
+        let t = 19_000.0 * DAY + f64::from(step_s * i);
         let is_in = (9.0..until_h - 1e-6).contains(&(t % DAY / 3_600.0));
         (t, 100.0 + 5.0 * chance.normal() + if is_in { rise } else { 0.0 })
     };
-    (0..n).map(value).collect()
+    (0..days * 86_400 / step_s).map(value).collect()
 }
 
 #[test]
 fn a_rise_in_a_short_part_of_each_day_is_one_daily_cycle_with_its_time_and_size() {
     let kinds = [
-        (600.0, 20, 40.0, 10.0),
-        (3_600.0, 28, 40.0, 10.0),
-        (3_600.0, 60, 10.0, 10.0),
-        (600.0, 20, 40.0, 11.0),
-        (600.0, 20, -40.0, 10.0),
+        (600, 20, 40.0, 10.0),
+        (3_600, 28, 40.0, 10.0),
+        (3_600, 60, 10.0, 10.0),
+        (600, 20, 40.0, 11.0),
+        (600, 20, -40.0, 10.0),
     ];
     for (step_s, days, rise, until_h) in kinds {
         for seed in 0..6 {
@@ -163,7 +162,7 @@ fn a_rise_in_a_short_part_of_each_day_is_one_daily_cycle_with_its_time_and_size(
             assert!((day.period_s / DAY - 1.0).abs() < 0.000_5, "{what}");
             let window = day.window.as_ref().unwrap();
             assert!((window.from_s % DAY / 3_600.0 - 9.0).abs() < 0.01, "{what}");
-            let length_s = (until_h - 9.0) * 3_600.0 - step_s;
+            let length_s = (until_h - 9.0) * 3_600.0 - f64::from(step_s);
             assert!((window.length_s - length_s).abs() < 1.0, "{what}");
             assert!((window.change - rise).abs() < 3.0 && (window.rest - 100.0).abs() < 1.0, "{what}");
             let (low, high) = window.interval.clone().unwrap();

@@ -57,6 +57,9 @@ impl Window {
             for length in 1..=parts / 2 {
                 let inside = counts[start + length] - counts[start];
                 let outside = values.len() as f64 - inside;
+                if inside < 0.5 || outside < 0.5 {
+                    continue;
+                }
                 let gain = (sums[start + length] - sums[start]).powi(2) / inside / outside;
                 if gain > most {
                     (best, most) = (Some((start, length)), gain);

@@ -141,7 +141,9 @@ mod tests {
         let orphans = told(339 * MS, 0, 0, 3 * MS);
         assert!(orphans.contains("Events saw 0.336 s more"), "{orphans}");
         assert!(
-            orphans.contains("rusage 0.003 s (user 0.003 s, system 0.000 s), without processes that no parent waited for"),
+            orphans.contains(
+                "rusage 0.003 s (user 0.003 s, system 0.000 s), without processes that no parent waited for"
+            ),
             "{orphans}"
         );
         assert!(orphans.contains("/proc 0.000 s, without processes that no parent waited for"), "{orphans}");
@@ -150,6 +152,9 @@ mod tests {
         let ticks = told(400 * MS, 0, 100 * MS, 400 * MS);
         assert!(ticks.contains("/proc and rusage differ by 0.300 s"), "{ticks}");
         let alike = told(395 * MS, 5 * MS, 390 * MS, 400 * MS);
-        assert!(["Events saw", "differ by", "more than"].iter().all(|words| !alike.contains(words)), "{alike}");
+        assert!(
+            ["Events saw", "differ by", "more than"].iter().all(|words| !alike.contains(words)),
+            "{alike}"
+        );
     }
 }

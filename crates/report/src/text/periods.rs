@@ -80,7 +80,8 @@ fn table(cycles: &[Cycle], mean: f64) -> Table {
 
 /// `+-5.2` of a sine, `+40.1` of a part of the cycle against the rest of it.
 fn size(cycle: &Cycle) -> String {
-    let signed = |w: &Window| format!("{}{}", if w.change > 0.0 { "+" } else { "-" }, significant(w.change.abs()));
+    let signed =
+        |w: &Window| format!("{}{}", if w.change > 0.0 { "+" } else { "-" }, significant(w.change.abs()));
     cycle.window.as_ref().map_or_else(|| format!("+-{}", significant(cycle.amplitude)), signed)
 }
 
