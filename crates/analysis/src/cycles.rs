@@ -448,10 +448,9 @@ fn group(mut standing: Vec<Standing>, span: f64, (points, step_s): (&[(f64, f64)
     standing.sort_by(|a, b| a.family.frequency.total_cmp(&b.family.frequency));
     let mut cycles: Vec<Standing> = Vec::new();
     for one in standing {
-        let of = cycles.iter_mut().find_map(|slow| {
-            let times = slow.family.multiple(one.family.frequency, span).filter(|times| *times > 1)?;
-            Some((slow, times))
-        });
+        let of = cycles
+            .iter_mut()
+            .find_map(|slow| slow.family.multiple(one.family.frequency, span).map(|times| (slow, times)));
         let Some((slow, times)) = of else {
             cycles.push(one);
             continue;

@@ -68,11 +68,16 @@ impl Family {
     ) -> Self {
         /// A fundamental's fundamental, and so on.
         const DEEPEST: usize = 4;
+        /// Times that multiples are added: each addition places the frequency better.
+        const ADDITIONS: usize = 3;
         let span = left[left.len() - 1].0;
         let mut family = Self { frequency: peak.frequency, waves: vec![(1, peak)], is_shaped: false };
         for _ in 0..DEEPEST {
             let mut powers = spectrum(&family.without(left));
-            if family.add_multiples(left, &powers, span, alpha) {
+            for _ in 0..ADDITIONS {
+                if !family.add_multiples(left, &powers, span, alpha) {
+                    break;
+                }
                 powers = spectrum(&family.without(left));
             }
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded here")]
@@ -133,18 +138,19 @@ impl Family {
         loop {
             to = to.min(highest);
             let those = &free[..free.partition_point(|m| *m <= to)];
-            let sum = |frequency: f64, most: f64| -> f64 {
-                those.iter().map(|m| powers.at(f64::from(*m) * frequency).min(most)).sum()
+            let sum = |frequency: f64, of: fn(f64) -> f64| -> f64 {
+                those.iter().map(|m| of(powers.at(f64::from(*m) * frequency))).sum()
             };
             let step = 1.0 / (8.0 * span * f64::from(to.max(1)));
             let near = (-STEPS..=STEPS).map(|i| frequency + f64::from(i) * step);
-            let near = near.map(|f| (sum(f, CAP), f)).max_by(|a, b| a.0.total_cmp(&b.0));
-            let (evidence, at) = near.expect("the middle is one of them");
+            // Capped powers are alike at many frequencies, and one strong power must not place all.
+            let near = near.map(|f| (sum(f, f64::ln_1p), f)).max_by(|a, b| a.0.total_cmp(&b.0));
+            let (_, at) = near.expect("the middle is one of them");
             tried += f64::from(2 * STEPS + 1);
             if !those.is_empty() {
                 frequency = at;
-                let ln_p = ln_gamma_above(those.len(), evidence);
-                let mean = sum(at, f64::INFINITY) / those.len() as f64;
+                let ln_p = ln_gamma_above(those.len(), sum(at, |z| z.min(CAP)));
+                let mean = sum(at, |z| z) / those.len() as f64;
                 if best.as_ref().is_none_or(|best| ln_p < best.ln_p) {
                     best = Some(Candidate { frequency, times, ln_p, mean });
                 }
