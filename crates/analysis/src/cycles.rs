@@ -6,14 +6,18 @@
 //! no autoregression, but they raise the neighbors too.
 
 mod background;
+mod family;
 mod power;
+mod window;
 
 use std::f64::consts::LN_2;
 
 use record::missing::{Maybe, Missing};
 
 pub use self::background::Background;
+use self::family::{Family, Spectrum};
 use self::power::Powers;
+pub use self::window::Window;
 use crate::period::Wave;
 use crate::robust::{mad, median};
 
@@ -47,10 +51,13 @@ pub struct Cycle {
     pub p: f64,
     /// Half of the distance from crest to trough of the fundamental sine, in units of the values.
     pub amplitude: f64,
-    /// Share of the variance that the fundamental sine explains.
+    /// Share of the variance that the fundamental sine and its harmonics explain.
     pub strength: f64,
-    /// Time of the first crest, on the axis of the times; of a daily or weekly cycle on the local clock.
+    /// Time of the first crest of the fundamental sine, on the axis of the times; of a daily or weekly cycle
+    /// on the local clock.
     pub crest_s: f64,
+    /// Part of the cycle that is highest or lowest; `None` of a sine.
+    pub window: Option<Window>,
     /// Whether people's clocks set it: a cycle of a day or a week, in local time.
     pub clock: Option<Clock>,
     /// Multiples of the frequency that stand out too.
@@ -94,8 +101,6 @@ const UNEVEN_MAX: usize = 8_192;
 const CYCLES_MIN: f64 = 3.0;
 /// Most waves, harmonics included.
 const WAVES_MAX: usize = 24;
-/// Highest multiple that counts as a harmonic.
-const HARMONIC_MAX: u32 = 12;
 /// Half of the band around a frequency, in independent frequencies; the median of the band is its level.
 const NEAR: usize = 16;
 const NEAR_MIN: usize = 3;
@@ -122,10 +127,7 @@ const WILD: f64 = 6.0;
 pub fn cycles(points: &[(f64, f64)], alpha: f64) -> Cycles {
     assert!(points.iter().all(|p| p.0.is_finite() && p.1.is_finite()), "times and values are finite");
     assert!(alpha > 0.0 && alpha < 1.0, "alpha is a share in (0, 1): {alpha}");
-    // Squares of very large and very small values are not numbers any more.
-    let largest = points.iter().map(|p| p.1.abs()).fold(0.0, f64::max);
-    let scale = if largest > 0.0 { largest } else { 1.0 };
-    let scaled: Vec<(f64, f64)> = points.iter().map(|p| (p.0, p.1 / scale)).collect();
+    let (scaled, scale) = scaled(points);
     let mut found = of_scaled(&scaled, alpha);
     found.mean *= scale;
     if let Ok(background) = &mut found.background {
@@ -133,6 +135,9 @@ pub fn cycles(points: &[(f64, f64)], alpha: f64) -> Cycles {
     }
     for cycle in &mut found.cycles {
         cycle.amplitude *= scale;
+        if let Some(window) = &mut cycle.window {
+            window.scaled(scale);
+        }
     }
     found
 }
@@ -166,7 +171,7 @@ fn of_scaled(points: &[(f64, f64)], alpha: f64) -> Cycles {
         found.background = Err(Missing::because("the values are constant, or a straight line"));
     } else {
         clip(&mut series);
-        search(&series, alpha, (start, step_s), &mut found);
+        search(&series, alpha, (&points, step_s), &mut found);
     }
     too_long(&mut found);
     found
@@ -189,21 +194,24 @@ pub fn cycles_by_the_clock(points: &[(f64, f64)], alpha: f64, offset_s: &dyn Fn(
             |clock: &Clock| (span_s / cycle.period_s - span_s / clock.length_s()).abs() <= SAME / 2.0;
         Clock::ALL.into_iter().find(is_near)
     };
+    let local: Vec<(f64, f64)> = points.iter().zip(offsets).map(|(p, offset)| (p.0 + offset, p.1)).collect();
     if one_offset {
         for cycle in &mut found.cycles {
             cycle.clock = clock_of(cycle);
-            if cycle.clock.is_some() {
+            if let Some(clock) = cycle.clock {
                 cycle.crest_s += offset_s(cycle.crest_s);
+                cycle.window = cycle.window.take().and_then(|_| window(&local, clock));
             }
         }
         return found;
     }
-    let local: Vec<(f64, f64)> = points.iter().zip(offsets).map(|(p, offset)| (p.0 + offset, p.1)).collect();
     let by_clock = cycles(&local, alpha).cycles.into_iter();
-    let by_clock: Vec<Cycle> = by_clock
-        .map(|cycle| Cycle { clock: clock_of(&cycle), ..cycle })
-        .filter(|cycle| cycle.clock.is_some())
-        .collect();
+    let on_the_clock = |cycle: Cycle| {
+        let clock = clock_of(&cycle)?;
+        let window = cycle.window.as_ref().and_then(|_| window(&local, clock));
+        Some(Cycle { clock: Some(clock), window, ..cycle })
+    };
+    let by_clock: Vec<Cycle> = by_clock.filter_map(on_the_clock).collect();
     // In universal time a daily cycle is split in two or more; none of them stands beside the whole one.
     let is_part = |cycle: &Cycle| {
         let near = |of: &Cycle| {
@@ -216,6 +224,23 @@ pub fn cycles_by_the_clock(points: &[(f64, f64)], alpha: f64, offset_s: &dyn Fn(
     found.cycles.extend(by_clock);
     found.cycles.sort_by(|a, b| b.strength.total_cmp(&a.strength));
     found
+}
+
+/// Window of a cycle whose length a clock sets.
+fn window(local: &[(f64, f64)], clock: Clock) -> Option<Window> {
+    let (scaled, scale) = scaled(local);
+    let sorted = merged(&scaled);
+    let gaps: Vec<f64> = sorted.windows(2).map(|w| w[1].0 - w[0].0).collect();
+    let mut found = Window::of(&sorted, clock.length_s(), median(&gaps)?)?;
+    found.scaled(scale);
+    Some(found)
+}
+
+/// Values over their largest, and that: squares of very large and very small values are no numbers any more.
+fn scaled(points: &[(f64, f64)]) -> (Vec<(f64, f64)>, f64) {
+    let largest = points.iter().map(|p| p.1.abs()).fold(0.0, f64::max);
+    let scale = if largest > 0.0 { largest } else { 1.0 };
+    (points.iter().map(|p| (p.0, p.1 / scale)).collect(), scale)
 }
 
 /// Points in time order, with one value for each time: their mean.
@@ -267,29 +292,44 @@ fn clip(points: &mut [(f64, f64)]) {
     }
 }
 
-/// A wave that stood out, and the noise around its frequency.
+/// A cycle that stood out.
 struct Standing {
-    wave: Wave,
+    family: Family,
     p: f64,
+    /// Share of the variance of the series.
+    strength: f64,
     /// Whether only one half of the series has it: which.
     half: Option<&'static str>,
 }
 
-/// Finds one wave after another, and subtracts each before it looks for the next.
+impl Standing {
+    /// Whether none of its waves is at a frequency.
+    fn is_apart(&self, frequency: f64, span: f64) -> bool {
+        self.family.waves.iter().all(|(_, wave)| (wave.frequency - frequency).abs() * span > SAME)
+    }
+}
+
+fn squares(points: &[(f64, f64)]) -> f64 {
+    points.iter().map(|p| p.1 * p.1).sum()
+}
+
+/// Finds one cycle after another, and subtracts each with its harmonics before it looks for the next.
 ///
-/// - `origin`: time of the first value, and length of a step.
-fn search(series: &[(f64, f64)], alpha: f64, origin: (f64, f64), found: &mut Cycles) {
+/// - `origin`: values before any change, and length of a step.
+fn search(series: &[(f64, f64)], alpha: f64, origin: (&[(f64, f64)], f64), found: &mut Cycles) {
     let span = series[series.len() - 1].0;
+    let even = found.even;
+    let total = squares(series);
     let mut left = series.to_vec();
     let mut standing: Vec<Standing> = Vec::new();
-    while standing.len() < WAVES_MAX {
-        let (powers, background) = powers(&left, found.even);
+    for _ in 0..WAVES_MAX {
+        let (powers, background) = powers(&left, even);
         found.background = Ok(background);
         let levels = levels(&powers, span);
         let (low, high) = (CYCLES_MIN / span, 0.5 - 1.0 / span);
-        let is_new = |f: f64| standing.iter().all(|s| (s.wave.frequency - f).abs() * span > SAME);
         let strongest = |low: f64, high: f64| {
             let places = (0..levels.len()).map(|k| (k, (k + 1) as f64 * powers.step));
+            let is_new = |f: f64| standing.iter().all(|s| s.is_apart(f, span));
             let places = places.filter(|(_, f)| *f >= low && *f <= high && is_new(*f));
             places.max_by(|a, b| levels[a.0].z.total_cmp(&levels[b.0].z))
         };
@@ -299,17 +339,34 @@ fn search(series: &[(f64, f64)], alpha: f64, origin: (f64, f64), found: &mut Cyc
         }
         let Some((best, frequency)) = strongest(low, high) else { break };
         let p = power::false_alarm(levels[best].z, width);
-        if p > alpha {
+        // What is not a number is no evidence.
+        if p.is_nan() || p > alpha {
             break;
         }
         let wave = Wave::of(&left, frequency).sharpened(&left, powers.step);
-        let noise = levels[best].noise;
-        standing.push(Standing { wave, p, half: only_half(&left, wave.frequency, noise) });
-        for (x, y) in &mut left {
-            *y -= wave.at(*x);
+        let before = squares(&left);
+        let of = standing.iter_mut().find_map(|s| {
+            let multiple = s.family.multiple(wave.frequency, span)?;
+            Some((s, multiple))
+        });
+        if let Some((one, multiple)) = of {
+            left.iter_mut().for_each(|(x, y)| *y -= wave.at(*x));
+            one.family.waves.push((multiple, wave));
+            one.strength += (before - squares(&left)) / total;
+            continue;
         }
+        let half = only_half(&left, wave.frequency, levels[best].noise);
+        let family = Family::of(&left, wave, alpha, &|rest| spectrum(rest, even, span));
+        left = family.without(&left);
+        standing.push(Standing { family, p, strength: (before - squares(&left)) / total, half });
     }
     group(standing, span, origin, found);
+}
+
+fn spectrum(series: &[(f64, f64)], even: bool, span: f64) -> Spectrum {
+    let (powers, _) = powers(series, even);
+    let z = levels(&powers, span).into_iter().map(|level| level.z).collect();
+    Spectrum { step: powers.step, z }
 }
 
 fn powers(series: &[(f64, f64)], even: bool) -> (Powers, Background) {
@@ -386,40 +443,41 @@ fn only_half(series: &[(f64, f64)], frequency: f64, noise: f64) -> Option<&'stat
     Some(if one > other { "first" } else { "second" })
 }
 
-/// Sorts waves into cycles, each with its harmonics.
-fn group(mut standing: Vec<Standing>, span: f64, (start, step_s): (f64, f64), found: &mut Cycles) {
-    standing.sort_by(|a, b| a.wave.frequency.total_cmp(&b.wave.frequency));
-    let mut fundamentals: Vec<(Standing, Vec<u32>)> = Vec::new();
+/// Makes cycles of families; one whose frequency is a multiple of a slower one's belongs to that.
+fn group(mut standing: Vec<Standing>, span: f64, (points, step_s): (&[(f64, f64)], f64), found: &mut Cycles) {
+    standing.sort_by(|a, b| a.family.frequency.total_cmp(&b.family.frequency));
+    let mut cycles: Vec<Standing> = Vec::new();
     for one in standing {
-        let multiple = |fundamental: &Standing| {
-            let times = (one.wave.frequency / fundamental.wave.frequency).round();
-            let off = (one.wave.frequency - times * fundamental.wave.frequency).abs() * span;
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked here")]
-            ((2.0..=f64::from(HARMONIC_MAX)).contains(&times) && off <= SAME).then_some(times as u32)
+        let of = cycles
+            .iter_mut()
+            .find_map(|slow| slow.family.multiple(one.family.frequency, span).map(|times| (slow, times)));
+        let Some((slow, times)) = of else {
+            cycles.push(one);
+            continue;
         };
-        let of = fundamentals.iter_mut().find_map(|(f, harmonics)| multiple(f).map(|k| (harmonics, k)));
-        match of {
-            Some((harmonics, k)) if !harmonics.contains(&k) => harmonics.push(k),
-            Some(_) => {}
-            None => fundamentals.push((one, Vec::new())),
-        }
+        slow.family.waves.extend(one.family.waves.iter().map(|(multiple, wave)| (multiple * times, *wave)));
+        slow.family.is_shaped = true;
+        slow.strength += one.strength;
     }
-    fundamentals.sort_by(|a, b| b.0.wave.strength.total_cmp(&a.0.wave.strength));
-    for (one, harmonics) in fundamentals {
-        let period_s = step_s / one.wave.frequency;
+    cycles.sort_by(|a, b| b.strength.total_cmp(&a.strength));
+    for one in cycles {
+        let period_s = step_s / one.family.frequency;
         if let Some(half) = one.half {
             let why = format!("only the {half} half of the span shows it");
             found.cannot_tell.push(CannotTell { period_s: Ok(period_s), why });
             continue;
         }
+        let fundamental = one.family.waves.iter().find(|(multiple, _)| *multiple == 1).map(|(_, wave)| wave);
+        let is_shaped = one.family.is_shaped || one.family.waves.len() > 1;
         found.cycles.push(Cycle {
             period_s,
             p: one.p,
-            amplitude: one.wave.amplitude(),
-            strength: one.wave.strength,
-            crest_s: start + one.wave.crest() * step_s,
+            amplitude: fundamental.map_or(0.0, Wave::amplitude),
+            strength: one.strength,
+            crest_s: points[0].0 + fundamental.map_or(0.0, Wave::crest) * step_s,
+            window: if is_shaped { Window::of(points, period_s, step_s) } else { None },
             clock: None,
-            harmonics,
+            harmonics: one.family.harmonics(),
         });
     }
 }

@@ -4,6 +4,9 @@ use record::bakeoff::{Metric, Scale};
 
 /// `850ns`, `12.3us`, `4.56ms`, `1.23s`: three significant digits.
 pub(crate) fn latency(ns: f64) -> String {
+    if ns < 0.0 {
+        return format!("-{}", latency(-ns));
+    }
     let (value, unit) = match ns {
         n if n < 999.5 => (n, "ns"),
         n if n < 999.5e3 => (n / 1e3, "us"),
@@ -281,7 +284,7 @@ fn small(value: f64) -> String {
 pub(crate) fn named_value(metric: &str, value: f64) -> String {
     match Metric::from_word(metric) {
         Some(metric) => metric_value(metric, value),
-        None if matches!(metric, "time" | "cpu-time") && value > 0.0 => latency(value * 1e9),
+        None if matches!(metric, "time" | "cpu-time") && value != 0.0 => latency(value * 1e9),
         None if value != 0.0 && value.abs() < 0.1 => significant(value),
         None => significant_4(value),
     }

@@ -206,16 +206,22 @@ fn may_be(scaling: &Scaling, law: Law) -> String {
     }
 }
 
-/// `highest about 14:30`, `highest about Tuesday 14:30`: the crest of a cycle that the clock sets.
+/// `highest about 14:30`, `highest Tuesday 14:30 to Tuesday 15:20`, `lowest at 03:00`: when a cycle that the
+/// clock sets differs from the rest of it.
 pub(crate) fn by_the_clock(cycle: &Cycle) -> Option<String> {
     let form = match cycle.clock? {
         Clock::Day => "%H:%M",
         Clock::Week => "%A %H:%M",
     };
-    #[expect(clippy::cast_possible_truncation, reason = "seconds of a date")]
-    let minutes = (cycle.crest_s / 60.0).round() as i64;
-    let crest = jiff::Timestamp::from_second(minutes.checked_mul(60)?).ok()?;
-    Some(format!("highest about {}", crest.strftime(form)))
+    let told = |at_s: f64| {
+        #[expect(clippy::cast_possible_truncation, reason = "seconds of a date")]
+        let minutes = (at_s / 60.0).round() as i64;
+        Some(jiff::Timestamp::from_second(minutes.checked_mul(60)?).ok()?.strftime(form).to_string())
+    };
+    let Some(window) = &cycle.window else { return Some(format!("highest about {}", told(cycle.crest_s)?)) };
+    let most = if window.change > 0.0 { "highest" } else { "lowest" };
+    let (from, to) = (told(window.from_s)?, told(window.from_s + window.length_s)?);
+    Some(if from == to { format!("{most} at {from}") } else { format!("{most} {from} to {to}") })
 }
 
 /// A value with its interval, both formatted by `write`.

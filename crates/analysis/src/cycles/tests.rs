@@ -124,9 +124,71 @@ fn harmonics_stand_inside_their_fundamental() {
     let found = cycles(&points, 0.01);
     assert_eq!(found.cycles.len(), 1, "{found:?}");
     assert!((found.cycles[0].period_s / DAY - 1.0).abs() < 0.01 && found.cycles[0].harmonics.contains(&2));
-    // The bump's middle is one hour after midnight.
+    // The bump is from midnight to two; the last value before that is at 01:55.
+    let window = found.cycles[0].window.as_ref().unwrap();
+    assert!((window.from_s % DAY).min(DAY - window.from_s % DAY) < 400.0, "{window:?}");
+    assert!((window.length_s - 6_900.0).abs() < 700.0 && (window.change - 4.0).abs() < 0.2, "{window:?}");
     let crest_h = found.cycles[0].crest_s % DAY / 3_600.0;
     assert!((crest_h - 1.0).abs() < 0.5, "{crest_h}");
+}
+
+/// 100 with noise of 5, at even steps from a midnight on, and `rise` more in one part of each day.
+fn at_nine(seed: u64, step_s: u32, days: u32, (rise, until_h): (f64, f64)) -> Vec<(f64, f64)> {
+    let mut chance = SplitMix(seed);
+    let value = |i: u32| {
+        let t = 19_000.0 * DAY + f64::from(step_s * i);
+        let is_in = (9.0..until_h - 1e-6).contains(&(t % DAY / 3_600.0));
+        (t, 100.0 + 5.0 * chance.normal() + if is_in { rise } else { 0.0 })
+    };
+    (0..days * 86_400 / step_s).map(value).collect()
+}
+
+#[test]
+fn a_rise_in_a_short_part_of_each_day_is_one_daily_cycle_with_its_time_and_size() {
+    let kinds = [
+        (600, 20, 40.0, 10.0),
+        (3_600, 28, 40.0, 10.0),
+        (3_600, 60, 10.0, 10.0),
+        (600, 20, 40.0, 11.0),
+        (600, 20, -40.0, 10.0),
+    ];
+    for (step_s, days, rise, until_h) in kinds {
+        for seed in 0..2 {
+            let points = at_nine(seed, step_s, days, (rise, until_h));
+            let found = cycles_by_the_clock(&points, 0.01, &|_| 0.0);
+            let what = format!("{step_s} s, {days} days, {rise} at nine, seed {seed}: {found:?}");
+            let [day] = &found.cycles[..] else { panic!("{what}") };
+            assert_eq!(day.clock, Some(Clock::Day), "{what}");
+            assert!((day.period_s / DAY - 1.0).abs() < 0.000_5, "{what}");
+            let window = day.window.as_ref().unwrap();
+            assert!((window.from_s % DAY / 3_600.0 - 9.0).abs() < 0.01, "{what}");
+            let length_s = (until_h - 9.0) * 3_600.0 - f64::from(step_s);
+            assert!((window.length_s - length_s).abs() < 1.0, "{what}");
+            assert!((window.change - rise).abs() < 3.0 && (window.rest - 100.0).abs() < 1.0, "{what}");
+            let (low, high) = window.interval.clone().unwrap();
+            assert!(low < window.change && window.change < high && high - low < 8.0, "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_sine_is_a_sine_at_every_length() {
+    for seed in 0..2 {
+        for period_s in [DAY, DAY / 2.0, 3.0 * DAY, 20_000.0] {
+            let mut points = red(seed, WEEKS_2, 0.3);
+            wave(&mut points, period_s, 3.0);
+            let found = cycles(&points, 0.01);
+            let [one] = &found.cycles[..] else { panic!("{seed}, {period_s}: {found:?}") };
+            assert!((one.period_s / period_s - 1.0).abs() < 0.01, "{one:?}");
+            assert!((one.amplitude - 3.0).abs() < 0.3 && one.harmonics.is_empty(), "{one:?}");
+        }
+        // Two that have nothing to do with each other.
+        let mut points = red(seed, WEEKS_2, 0.3);
+        wave(&mut points, DAY, 3.0);
+        wave(&mut points, 20_000.0, 3.0);
+        let found = cycles(&points, 0.01);
+        assert_eq!(found.cycles.len(), 2, "{seed}: {found:?}");
+    }
 }
 
 #[test]
@@ -188,8 +250,9 @@ fn what_happens_at_nine_by_the_clock_is_one_daily_cycle_over_a_change_of_the_clo
         let found = cycles_by_the_clock(&points, 0.01, &offset);
         let [day] = &found.cycles[..] else { panic!("{seed}: {found:?}") };
         assert_eq!(day.clock, Some(Clock::Day));
-        let crest_h = day.crest_s % DAY / 3_600.0;
-        assert!((crest_h - 10.0).abs() < 0.5, "{seed}: {crest_h}");
+        let window = day.window.as_ref().unwrap();
+        assert!((window.from_s % DAY / 3_600.0 - 9.0).abs() < 0.1, "{seed}: {window:?}");
+        assert!((window.length_s - 6_900.0).abs() < 400.0, "{seed}: {window:?}");
         assert!((day.period_s / DAY - 1.0).abs() < 0.01 && day.harmonics.contains(&2), "{day:?}");
     }
 }

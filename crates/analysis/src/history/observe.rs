@@ -57,10 +57,18 @@ pub fn of_run(run: &Run) -> Observations {
         let none = || Err(Missing::because("one value has no interval"));
         let time = recorded.window.as_ref().map_err(Clone::clone);
         let time = time.map(|w| ((w.until_ns - w.from_ns) as f64 * 1e-9, none()));
-        let cpu = recorded.by_rusage.as_ref().map_err(Clone::clone);
-        let cpu = cpu.map(|split| (split.sum_ns() as f64 * 1e-9, none()));
+        // Only events see processes that no parent waited for.
+        let (cpu, source) = match (&recorded.by_events_ns, &recorded.by_rusage) {
+            (Ok(ns), _) => (Ok(*ns), "events"),
+            (Err(_), Ok(split)) => (Ok(split.sum_ns()), "rusage"),
+            (Err(_), Err(why)) => (Err(why.clone()), "rusage"),
+        };
+        let cpu = cpu.map(|ns| (ns as f64 * 1e-9, none()));
         found.add(run, "time", &subject, ended.clone().and(time));
-        found.add(run, "cpu-time", &subject, ended.and(cpu));
+        // A change of the source is no change of the command: it must be among the suspects.
+        let mut facts = facts(&run.header, &run.environment);
+        facts.insert("cpu-time.source".to_owned(), source.to_owned());
+        found.put(&run.header, facts, ("cpu-time", &subject), ended.and(cpu));
     }
     found
 }

@@ -314,3 +314,32 @@ fn statistics_are_those_of_scipy_statsmodels_and_ruptures() {
     }
     near(unbiased(0.370_035_282_287_190_3, 40.0 / 3.0), 0.574_239_073_918_955_2);
 }
+
+#[test]
+fn the_cpu_time_of_a_record_is_that_of_the_events_which_see_orphans() {
+    use record::command::{CommandEnd, CpuSplit, Recorded};
+    use record::missing::Missing;
+    use record::run::{Run, RunHeader, RunKind};
+    let of = |events: Result<u64, Missing>| {
+        let anchor = record::clock::WallAnchor { monotonic_ns: 0, unix_ns: 9 };
+        let header = RunHeader::running(RunKind::Record, anchor, "a job".into(), "bakeoff record".into());
+        let missing = || Missing::because("not watched");
+        let recorded = Recorded {
+            end: CommandEnd::Code(0),
+            window: Err(missing()),
+            by_events_ns: events,
+            interrupted_ns: Err(missing()),
+            by_proc_ns: Err(missing()),
+            by_rusage: Ok(CpuSplit { user_ns: 2_000_000, system_ns: 1_010_000 }),
+        };
+        let run = Run {
+            recorded: Some(recorded),
+            ..Run::unmeasured(header.ended(None), record::environment::Environment::default())
+        };
+        let found = of_run(&run).observed;
+        let cpu = found.into_iter().find(|one| one.key.metric == "cpu-time").expect("there is one");
+        (cpu.point.value, cpu.point.facts["cpu-time.source"].clone())
+    };
+    assert_eq!(of(Ok(339_000_000)), (0.339, "events".to_owned()));
+    assert_eq!(of(Err(Missing::because("no right"))), (0.003_01, "rusage".to_owned()));
+}

@@ -50,14 +50,14 @@ A cycle needs three repetitions in the data. Noise in which neighbors are alike 
 pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
     global.confine(Reader::default().reads_named(), "periods", args.verbose)?;
     let (zone, zone_name) = zone(args.zone.as_deref())?;
-    let series = read(&args.source, &zone, global)?;
+    let (series, missing) = read(&args.source, &zone, global)?;
     let (metric, points) = chosen(series, args)?;
     let offset_s = |at_s: f64| offset_s(&zone, at_s);
     let found = cycles_by_the_clock(&points, args.alpha, &offset_s);
     if global.json {
-        print_json(out, &report::json::periods(&metric, &zone_name, &found))?;
+        print_json(out, &report::json::periods(&metric, &zone_name, missing, &found))?;
     } else {
-        report::text::periods(out, (&metric, &zone_name), args.alpha, &found, screen::style())?;
+        report::text::periods(out, (&metric, &zone_name), (args.alpha, missing), &found, screen::style())?;
     }
     Ok(Exit::Good)
 }
@@ -85,7 +85,8 @@ fn offset_s(zone: &TimeZone, at_s: f64) -> f64 {
 
 type Series = BTreeMap<String, Vec<(f64, f64)>>;
 
-fn read(source: &str, zone: &TimeZone, global: &Global) -> anyhow::Result<Series> {
+/// The series of a file or of a run, and the number of cells without a value.
+fn read(source: &str, zone: &TimeZone, global: &Global) -> anyhow::Result<(Series, usize)> {
     let path = Path::new(source);
     if source == "-" || path.is_file() {
         return of_table(&text(source)?, source, zone);
@@ -101,7 +102,7 @@ fn read(source: &str, zone: &TimeZone, global: &Global) -> anyhow::Result<Series
             Exit::Usage.with(format!("{id} is a bake-off: name one of its runs (`bakeoff runs list --all`)"))
         );
     }
-    Ok(analysis::over_time(&archive.run(id)?))
+    Ok((analysis::over_time(&archive.run(id)?), 0))
 }
 
 /// Text of a file, or of standard input.
@@ -119,14 +120,14 @@ pub(crate) fn text(source: &str) -> anyhow::Result<String> {
     read.with_context(|| format!("reading {source}"))
 }
 
-fn of_table(text: &str, name: &str, zone: &TimeZone) -> anyhow::Result<Series> {
+fn of_table(text: &str, name: &str, zone: &TimeZone) -> anyhow::Result<(Series, usize)> {
     let read = import::table::read(text, zone);
     let read = read.map_err(|error| format!("{name}:{error}")).ends_with(Exit::Usage)?;
     let mut series = Series::new();
     for entry in read.entries {
         series.entry(entry.metric).or_default().push((entry.at_unix_ns as f64 * 1e-9, entry.value));
     }
-    Ok(series)
+    Ok((series, read.missing))
 }
 
 fn chosen(mut series: Series, args: &Args) -> anyhow::Result<(String, Vec<(f64, f64)>)> {

@@ -1,6 +1,6 @@
 //! `bakeoff.periods/1`: cycles in time.
 
-use analysis::cycles::{Cycle, Cycles};
+use analysis::cycles::{Cycle, Cycles, Window};
 use record::missing::Missing;
 use serde_json::{Value, json};
 
@@ -8,7 +8,9 @@ use super::object::Object;
 use crate::words::by_the_clock;
 
 /// The document of the cycles of a metric.
-pub fn periods(metric: &str, zone: &str, found: &Cycles) -> Value {
+///
+/// - `missing`: cells of the file without a value.
+pub fn periods(metric: &str, zone: &str, missing: usize, found: &Cycles) -> Value {
     let background = found.background.as_ref().map_err(Clone::clone);
     let background = background.map(|b| json!({"model": "ar1", "ar1": b.ar1, "variance": b.variance}));
     let cannot_tell = found.cannot_tell.iter().map(|period| {
@@ -19,6 +21,7 @@ pub fn periods(metric: &str, zone: &str, found: &Cycles) -> Value {
         .with("metric", metric)
         .with("zone", zone)
         .with("n", found.n)
+        .with("missing", missing)
         .with("same_time", found.doubled)
         .with("span_s", found.span_s)
         .with("even", found.even)
@@ -31,6 +34,7 @@ pub fn periods(metric: &str, zone: &str, found: &Cycles) -> Value {
 fn cycle(cycle: &Cycle, mean: f64) -> Value {
     let ratio = cycle.amplitude / mean.abs();
     let none = || Missing::because("a mean of 0 has no share");
+    let sine = || Missing::because("it is a sine: its amplitude tells all");
     let not_by_clock = || Missing::because("it is neither a day nor a week");
     Object::default()
         .with("period_s", cycle.period_s)
@@ -39,6 +43,22 @@ fn cycle(cycle: &Cycle, mean: f64) -> Value {
         .maybe("amplitude_ratio", if ratio.is_finite() { Ok(ratio) } else { Err(none()) })
         .with("strength_ratio", cycle.strength)
         .with("harmonics", cycle.harmonics.clone())
+        .maybe("window", cycle.window.as_ref().map(window).ok_or_else(sine))
         .maybe("local", by_the_clock(cycle).ok_or_else(not_by_clock))
+        .finish()
+}
+
+/// Part of a cycle, against the rest of it.
+fn window(window: &Window) -> Value {
+    let ratio = window.change / window.rest.abs();
+    let none = || Missing::because("a rest of 0 has no share");
+    let interval = window.interval.clone();
+    Object::default()
+        .with("from_s", window.from_s)
+        .with("length_s", window.length_s)
+        .with("change", window.change)
+        .maybe("change_low", interval.clone().map(|interval| interval.0))
+        .maybe("change_high", interval.map(|interval| interval.1))
+        .maybe("change_ratio", if ratio.is_finite() { Ok(ratio) } else { Err(none()) })
         .finish()
 }

@@ -143,8 +143,8 @@ fn took(recorded: &Recorded) -> Table {
         ("wall", seconds(wall)),
         ("CPU time by events", seconds(recorded.by_events_ns.clone())),
         ("interrupts while it ran", seconds(recorded.interrupted_ns.clone())),
-        ("CPU time by /proc", seconds(recorded.by_proc_ns.clone())),
-        ("CPU time by rusage", seconds(rusage)),
+        ("CPU time by /proc, of waited-for processes", seconds(recorded.by_proc_ns.clone())),
+        ("CPU time by rusage, of waited-for processes", seconds(rusage)),
     ] {
         table.row(vec![name.into(), value.into()]);
     }

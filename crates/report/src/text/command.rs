@@ -38,11 +38,14 @@ pub fn command(out: &mut dyn Write, recorded: &Recorded, style: Style) -> io::Re
         };
         let rusage = recorded.by_rusage.as_ref().map(|s| s.sum_ns()).map_err(Clone::clone);
         let split = recorded.by_rusage.as_ref().map_or(String::new(), mode);
-        labelled(out, ("CPU time", None), "of the command and everything that it started", INDENT, style)?;
+        labelled(out, ("CPU time", None), "of the command and everything that it started:", INDENT, style)?;
         labelled(out, ("  events", None), &seconds(&recorded.by_events_ns), INDENT, style)?;
         labelled(out, ("  interrupts", None), &interrupts(recorded), INDENT + 2, style)?;
-        labelled(out, ("  /proc", None), &seconds(&recorded.by_proc_ns), INDENT, style)?;
-        labelled(out, ("  rusage", None), &format!("{}{split}", seconds(&rusage)), INDENT, style)?;
+        let known = |ns: &Maybe<u64>| if ns.is_ok() { WAITED_FOR } else { "" };
+        let proc = format!("{}{}", seconds(&recorded.by_proc_ns), known(&recorded.by_proc_ns));
+        labelled(out, ("  /proc", None), &proc, INDENT, style)?;
+        let rusage = format!("{}{split}{}", seconds(&rusage), known(&rusage));
+        labelled(out, ("  rusage", None), &rusage, INDENT, style)?;
         if let (Ok(events), Some(wall_s)) = (&recorded.by_events_ns, wall_s) {
             let cpus = *events as f64 * 1e-9 / wall_s;
             labelled(out, ("  used", None), &format!("{cpus:.2} CPUs on average"), INDENT, style)?;
@@ -73,18 +76,85 @@ fn interrupts(recorded: &Recorded) -> String {
     }
 }
 
-/// Explains CPU time that events measured and the parent's rusage lacks.
+/// What `/proc` and rusage miss.
+const WAITED_FOR: &str = ", without processes that no parent waited for";
+
+/// Says where the sources disagree by more than their errors.
 fn difference(recorded: &Recorded) -> Option<String> {
-    let (events, rusage) = (recorded.by_events_ns.as_ref().ok()?, recorded.by_rusage.as_ref().ok()?.sum_ns());
-    let more_ns = events.saturating_sub(rusage);
-    (more_ns > NOTED_NS && more_ns > events / 100).then(|| {
-        format!(
-            "Events saw {:.3} s more than the parent was told: processes that nobody waited for, or that still run, are \
-             in no rusage and in no /proc column.",
-            more_ns as f64 * 1e-9
-        )
-    })
+    let rusage = recorded.by_rusage.as_ref().ok()?.sum_ns();
+    let is_much = |ns: u64, of: u64| ns > NOTED_NS && ns > of / 100;
+    let s = |ns: u64| ns as f64 * 1e-9;
+    let mut told = Vec::new();
+    if let Ok(events) = &recorded.by_events_ns {
+        // Interrupts are part of the parent's account, not of the events.
+        let most = events + recorded.interrupted_ns.as_ref().copied().unwrap_or(0);
+        let (more_ns, less_ns) = (events.saturating_sub(rusage), rusage.saturating_sub(most));
+        if is_much(more_ns, *events) {
+            told.push(format!(
+                "Events saw {:.3} s more than the parent was told: processes that nobody waited for, or that still \
+                 run, are in no rusage and in no /proc column.",
+                s(more_ns)
+            ));
+        } else if is_much(less_ns, rusage) {
+            told.push(format!(
+                "The parent was told of {:.3} s more than events and interrupts together: events may be missing, or \
+                 the kernel's account is coarse.",
+                s(less_ns)
+            ));
+        }
+    }
+    if let Ok(proc) = &recorded.by_proc_ns {
+        let apart_ns = proc.abs_diff(rusage);
+        if is_much(apart_ns, rusage) {
+            told.push(format!("/proc and rusage differ by {:.3} s, more than their ticks.", s(apart_ns)));
+        }
+    }
+    (!told.is_empty()).then(|| told.join(" "))
 }
 
 /// Smallest difference that is explained: a few ticks.
 const NOTED_NS: u64 = 30_000_000;
+
+#[cfg(test)]
+mod tests {
+    use record::missing::Missing;
+
+    use super::*;
+
+    fn told(events_ns: u64, interrupted_ns: u64, proc_ns: u64, rusage_ns: u64) -> String {
+        let recorded = Recorded {
+            end: CommandEnd::Code(0),
+            window: Err(Missing::because("not watched")),
+            by_events_ns: Ok(events_ns),
+            interrupted_ns: Ok(interrupted_ns),
+            by_proc_ns: Ok(proc_ns),
+            by_rusage: Ok(CpuSplit { user_ns: rusage_ns, system_ns: 0 }),
+        };
+        let mut text = Vec::new();
+        command(&mut text, &recorded, Style::PIPE).expect("memory takes it");
+        String::from_utf8(text).expect("text").split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn sources_that_disagree_are_told_and_what_they_miss() {
+        const MS: u64 = 1_000_000;
+        let orphans = told(339 * MS, 0, 0, 3 * MS);
+        assert!(orphans.contains("Events saw 0.336 s more"), "{orphans}");
+        assert!(
+            orphans.contains(
+                "rusage 0.003 s (user 0.003 s, system 0.000 s), without processes that no parent waited for"
+            ),
+            "{orphans}"
+        );
+        assert!(orphans.contains("/proc 0.000 s, without processes that no parent waited for"), "{orphans}");
+        let lost = told(100 * MS, 50 * MS, 390 * MS, 400 * MS);
+        assert!(lost.contains("0.250 s more than events and interrupts together"), "{lost}");
+        let ticks = told(400 * MS, 0, 100 * MS, 400 * MS);
+        assert!(ticks.contains("/proc and rusage differ by 0.300 s"), "{ticks}");
+        let alike = told(395 * MS, 5 * MS, 390 * MS, 400 * MS);
+        assert!(
+            ["Events saw", "differ by", "more than"].iter().all(|words| !alike.contains(words)),
+            "{alike}"
+        );
+    }
+}

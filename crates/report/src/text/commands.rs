@@ -134,7 +134,26 @@ fn time_cells(span: &Span) -> (String, String) {
     // The printed mean is rounded, and the half width begins there.
     let from: f64 = value.parse().expect("it was just written");
     let half = (high * scale - from).max(from - low * scale);
+    if half > HALF_WIDTH_MAX * from {
+        // No time is below 0, as value minus half width would be: the ends are told.
+        let ends = [(low, Toward::Down), (high, Toward::Up)].map(|(end, toward)| end_of(end * scale, toward));
+        return (time(span.mean), format!("{} to {} {unit}", ends[0], ends[1]));
+    }
     (format!("{value} {unit}"), format!("+-{}", fixed(half, digits, Toward::Up)))
+}
+
+/// Widest interval that is told by its half width, as a share of the mean.
+const HALF_WIDTH_MAX: f64 = 0.3;
+
+/// An end of an interval, rounded outward to some three digits.
+fn end_of(end: f64, toward: Toward) -> String {
+    let digits = match end {
+        v if v >= 100.0 => 0,
+        v if v >= 10.0 => 1,
+        v if v >= 1.0 => 2,
+        _ => 3,
+    };
+    fixed(end, digits, toward)
 }
 
 /// `412 ms`, `61.3 us`: three significant digits.
@@ -279,12 +298,15 @@ mod tests {
         assert_eq!(both(0.0612, 0.000_9), "61.2 ms +-0.9");
         assert_eq!(both(0.000_85, 0.000_012), "850 us +-12");
         assert_eq!(both(12.345, 0.021), "12.35 s +-0.03");
-        assert_eq!(both(0.003_2, 0.001_2), "3.2 ms +-1.2");
+        assert_eq!(both(0.003_2, 0.000_7), "3.2 ms +-0.8");
         assert_eq!(both(0.001_234, 0.000_002), "1.234 ms +-0.002");
         // What is printed covers the interval: 3.1 ms +-0.3 would begin at 2.8.
         assert_eq!(both(0.003_06, 0.000_31), "3.1 ms +-0.4");
-        let skewed = Span { mean: 0.003_2, interval: Some((0.002_2, 0.004_6)) };
-        assert_eq!(time_cells(&skewed), ("3.2 ms".to_owned(), "+-1.4".to_owned()));
+        // A wide interval is skewed; a mean minus its upper part would be below 0.
+        let wide = |low, high| time_cells(&Span { mean: 0.003_2, interval: Some((low, high)) });
+        assert_eq!(wide(0.002_2, 0.004_6), ("3.20 ms".to_owned(), "2.20 to 4.60 ms".to_owned()));
+        assert_eq!(wide(0.000_8, 0.0151), ("3.20 ms".to_owned(), "0.800 to 15.1 ms".to_owned()));
+        assert_eq!(wide(3e-7, 29.64), ("3.20 ms".to_owned(), "0.000 to 29640 ms".to_owned()));
         assert_eq!(time_cells(&Span { mean: 2.0, interval: None }), ("2.00 s".to_owned(), String::new()));
     }
 

@@ -292,6 +292,27 @@ fn ends(values: &[f64]) -> (f64, f64) {
     }
 }
 
+/// Which number of values is too small: of one series, or of a series on one machine.
+fn cannot_tell(all: usize, histories: &[History]) -> String {
+    let stretches = histories.iter().flat_map(|history| {
+        let breaks = history.breaks.iter().map(|found| found.at);
+        let ends: Vec<usize> = std::iter::once(0).chain(breaks).chain([history.points.len()]).collect();
+        ends.windows(2).map(|ends| ends[1] - ends[0]).collect::<Vec<_>>()
+    });
+    let longest = stretches.max().unwrap_or(0);
+    let of_one = histories.iter().map(|history| history.points.len()).max().unwrap_or(0);
+    let values = plural(all, "value");
+    let needed = if of_one > longest {
+        format!("at most {longest} of one series on one machine, {VALUES_MIN} needed")
+    } else if histories.len() > 1 {
+        format!("at most {longest} of one series, {VALUES_MIN} needed")
+    } else {
+        format!("{VALUES_MIN} needed")
+    };
+    let series = if histories.len() > 1 { format!(" in {} series", histories.len()) } else { String::new() };
+    format!("cannot tell: {values}{series}, {needed}")
+}
+
 /// The newest change of all histories, in a line.
 pub(crate) fn history_answer(histories: &[History], name: &dyn Fn(RunId) -> String) -> String {
     let newest = histories.iter().flat_map(|h| h.changes.iter().map(move |c| (h, c)));
@@ -301,7 +322,7 @@ pub(crate) fn history_answer(histories: &[History], name: &dyn Fn(RunId) -> Stri
         let all: usize = histories.iter().map(|h| h.points.len()).sum();
         return match (all, tested) {
             (0, _) => "no runs with such a metric".to_owned(),
-            (_, 0) => format!("cannot tell: {}, {VALUES_MIN} on one machine needed", plural(all, "value")),
+            (_, 0) => cannot_tell(all, histories),
             _ => format!("no change in {} of {} series", plural(tested, "value"), histories.len()),
         };
     };
@@ -340,6 +361,33 @@ mod tests {
         assert_eq!(told(&format!("{long}1"), &format!("{long}2")), "command ...1 -> ...2");
         assert_eq!(told(&"ä".repeat(60), "b"), format!("command {}... -> b", "ä".repeat(48)));
         assert_eq!(told(long, &format!("{long}ü")), "command ... -> ...ü");
+    }
+
+    #[test]
+    fn cannot_tell_names_the_number_that_is_too_small() {
+        use analysis::history::{Key, Point, Sense};
+        let point = |i: u64| Point {
+            at_unix_ns: i,
+            run: "00000000000000000000000001".parse().expect("an id"),
+            version: None,
+            value: 1.0,
+            interval: Err(record::missing::Missing::because("one value")),
+            facts: std::collections::BTreeMap::new(),
+        };
+        let history = |n: u64, breaks: &[usize]| History {
+            key: Key { metric: "time".into(), subject: "s".into(), host: "h".into() },
+            sense: Sense::Less,
+            points: (0..n).map(point).collect(),
+            breaks: breaks.iter().map(|at| Break { at: *at, what: Vec::new() }).collect(),
+            changes: Vec::new(),
+            untested: n as usize,
+        };
+        let told = |histories: &[History]| history_answer(histories, &|_| String::new());
+        let four: Vec<History> = (0..4).map(|_| history(4, &[])).collect();
+        assert_eq!(told(&four), "cannot tell: 16 values in 4 series, at most 4 of one series, 11 needed");
+        assert_eq!(told(&[history(4, &[])]), "cannot tell: 4 values, 11 needed");
+        let broken = told(&[history(16, &[10])]);
+        assert_eq!(broken, "cannot tell: 16 values, at most 10 of one series on one machine, 11 needed");
     }
 
     #[test]
