@@ -112,7 +112,7 @@ fn answers_beside(
             }
             Answer::Changed { .. } => 2,
             Answer::Unsettled { .. } => 3,
-            Answer::Unreachable { .. } => 4,
+            Answer::Unreachable { .. } | Answer::TooShort { .. } => 4,
             Answer::GeneratorLimit { .. } | Answer::Stopped => 5,
         };
         ends[end] += 1;
