@@ -34,6 +34,11 @@ pub fn span(seconds: f64) -> String {
     if small == 0 { format!("{big} {big_unit}") } else { format!("{big} {big_unit} {small} {small_unit}") }
 }
 
+/// `1 event`, `6 events`.
+pub fn plural(n: u64, noun: &str) -> String {
+    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
+}
+
 /// The value with at most this number of decimals.
 fn short(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");

@@ -120,7 +120,7 @@ pub(crate) fn sense(metric: Metric) -> &'static str {
 
 /// `1 block`, `6 blocks`.
 pub(crate) fn plural(n: usize, noun: &str) -> String {
-    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
+    record::quantity::plural(n as u64, noun)
 }
 
 /// Variant of [`plural`] for large numbers: `1 event`, `10,000 events`.

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use record::load::{Arrivals, Counts, LatePolicy, LoadSettings, OfHost, Think};
 use record::missing::Maybe;
+use record::quantity::{DURATION_MAX, plural, written_duration};
 use record::verdict::Check;
 
 use crate::connection::OperationShare;
@@ -180,8 +181,8 @@ fn connected(f: &Findings<'_>) -> Option<Check> {
 fn balance(f: &Findings<'_>) -> Option<Check> {
     let (recount, c) = (f.recount?, f.counts);
     let text = format!(
-        "{} events in the log of events; counted: {} done + {} failed + {} skipped + {} unfinished",
-        recount.rows(),
+        "{} in the log of events; counted: {} done + {} failed + {} skipped + {} unfinished",
+        plural(recount.rows(), "event"),
         c.done,
         c.failed,
         c.skipped,
@@ -198,7 +199,7 @@ fn errors(f: &Findings<'_>) -> Check {
         "errors",
         found,
         limit,
-        format!("{failed} of {planned} events failed, {} allowed", percent(limit)),
+        format!("{failed} of {} failed, {} allowed", plural(planned, "event"), percent(limit)),
     )
 }
 
@@ -214,7 +215,7 @@ pub(crate) fn gave_up(away: Duration) -> Check {
 fn enough_events(f: &Findings<'_>) -> Check {
     let (done, tried) = (f.counts.done, f.counts.done + f.counts.failed);
     let in_flight = u64::from(f.settings.in_flight_max());
-    let mut text = format!("{done} events done in the measured phase");
+    let mut text = format!("{} done in the measured phase", plural(done, "event"));
     if done > 0 && tried < in_flight {
         let _ = write!(text, ", {in_flight} may be in flight: some connections had none; use more --events");
         return at_least("events", tried as f64, in_flight as f64, text);
@@ -253,7 +254,7 @@ fn hung(f: &Findings<'_>) -> Option<Check> {
         "{} of at most {in_flight} events in flight had no answer from before the end of the phase to the end of \
          the drain, {} later: {} of them, {} allowed",
         f.hung,
-        record::quantity::written_duration(f.settings.drain),
+        written_duration(f.settings.drain),
         percent(found),
         percent(HUNG_MAX)
     );
@@ -271,14 +272,14 @@ fn offered(f: &Findings<'_>) -> Option<Check> {
     }
     // Rounded up to whole events, the rate is within a tenth of the planned one from ten events on.
     let needed_s = f.measured_s / (OFFERED_MAX * expected);
-    let needed = if needed_s.is_finite() && needed_s <= record::quantity::DURATION_MAX.as_secs_f64() {
+    let needed = if needed_s.is_finite() && needed_s <= DURATION_MAX.as_secs_f64() {
         format!("--time {}s", needed_s.ceil())
     } else {
         "a higher rate".to_owned()
     };
     let text = format!(
-        "{} due in {:.3} s, {} by the schedule's rate: the phase is too short for this rate; use {needed}{}",
-        if planned == 1 { "1 event was".to_owned() } else { format!("{planned} events were") },
+        "{} due in {:.3} s, and {} by the schedule's rate: the phase is too short for this rate; use {needed}{}",
+        plural(planned, "event"),
         f.measured_s,
         if expected < 0.01 { format!("{expected:.1e}") } else { format!("{expected:.2}") },
         if f.settings.events_max.is_some() { " and more --events" } else { "" }
@@ -329,10 +330,11 @@ fn phase_length(f: &Findings<'_>) -> Check {
     }
     if unknown > UNKNOWN_MAX {
         let text = format!(
-            "{} of {ends} events had not ended after a drain of {}: the rate is known to {} only, {} allowed; use a \
+            "{} of {} had not ended after a drain of {}: the rate is known to {} only, {} allowed; use a \
              longer --time or --drain",
             f.never_ended,
-            record::quantity::written_duration(f.settings.drain),
+            plural(ends, "event"),
+            written_duration(f.settings.drain),
             percent(unknown),
             percent(UNKNOWN_MAX)
         );
@@ -341,8 +343,9 @@ fn phase_length(f: &Findings<'_>) -> Check {
     let (too_many, allowed) = (common_start(f, mean_s), (COMMON_START_MAX * f.counts.done as f64).max(1.0));
     if too_many > allowed {
         let text = format!(
-            "all connections began together, and service times vary: the rate may be too high by {too_many:.0} of {ends} events, \
-             {allowed:.0} allowed; use a --warmup that is longer than an event, {mean_s:.3} s on average"
+            "all connections began together, and service times vary: the rate may be too high by {too_many:.0} of {}, \
+             {allowed:.0} allowed; use a --warmup that is longer than an event, {mean_s:.3} s on average",
+            plural(ends, "event")
         );
         return at_most("phase-length", too_many, allowed, text);
     }
@@ -438,8 +441,7 @@ fn achieved(f: &Findings<'_>, rate_per_s: f64) -> Check {
     }
     if f.drained > forgiven {
         let of_backlog = f.drained - forgiven;
-        let events = if of_backlog == 1 { "1 event was".to_owned() } else { format!("{of_backlog} events were") };
-        let _ = write!(text, "; {events} a backlog that ended after the phase");
+        let _ = write!(text, "; a backlog of {} ended after the phase", plural(of_backlog, "event"));
     }
     at_least("achieved-rate", found, ACHIEVED_MIN, text)
 }
