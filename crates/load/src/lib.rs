@@ -321,8 +321,18 @@ fn check_settings(s: &LoadSettings) -> Result<(), LoadError> {
         (!s.time.is_zero(), "time", format!("{:?}", s.time), "a duration over 0"),
         // Also the length that events take at their rate, or a replay at its speed.
         (s.time <= DURATION_MAX, "time", format!("{:?}", s.time), "a duration of at most 3650d (ten years)"),
-        (s.warmup <= DURATION_MAX, "warmup", format!("{:?}", s.warmup), "a duration of at most 3650d (ten years)"),
-        (s.ramp_up <= DURATION_MAX, "ramp_up", format!("{:?}", s.ramp_up), "a duration of at most 3650d (ten years)"),
+        (
+            s.warmup <= DURATION_MAX,
+            "warmup",
+            format!("{:?}", s.warmup),
+            "a duration of at most 3650d (ten years)",
+        ),
+        (
+            s.ramp_up <= DURATION_MAX,
+            "ramp_up",
+            format!("{:?}", s.ramp_up),
+            "a duration of at most 3650d (ten years)",
+        ),
         (
             s.ramp_down <= DURATION_MAX,
             "ramp_down",

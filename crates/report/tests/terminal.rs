@@ -190,7 +190,10 @@ fn a_server_that_was_away_is_not_told_to_take_a_lower_rate() {
     load.counts = Counts { planned: 1_000, done: 900, failed: 100, ..Counts::default() };
     load.verdict.add(failed("achieved-rate", "90.00/s done of 100.00/s offered"));
     let errors = last_line(&load);
-    assert!(errors.contains("mend: remove the cause of the errors") && !errors.contains("--rate"), "{errors}");
+    assert!(
+        errors.contains("mend: remove the cause of the errors") && !errors.contains("--rate"),
+        "{errors}"
+    );
 }
 
 #[test]
@@ -207,7 +210,10 @@ fn a_closed_loop_without_an_event_that_was_done_has_no_rate() {
     load.counts = Counts { planned: 2, unfinished: 2, ..Counts::default() };
     load.achieved_per_s = 0.666;
     let told = at_every_width(|out, style| in_both(out, &load, &unwatched(), style));
-    assert!(told.contains(" no rate: no event was done; 2 events, 0 failed") && !told.contains("0.666"), "{told}");
+    assert!(
+        told.contains(" no rate: no event was done; 2 events, 0 failed") && !told.contains("0.666"),
+        "{told}"
+    );
     let value = json::load(None, &load, &unwatched(), &Err(Missing::because("not looked at")));
     assert!(value["achieved_per_s"].is_null(), "{}", value["achieved_per_s"]);
     assert!(value["missing"]["achieved_per_s"].as_str().is_some_and(|why| why == "no event was done"));
@@ -227,14 +233,22 @@ fn a_flood_of_outages_is_summed() {
     let told = at_every_width(|out, style| in_both(out, &load, &unwatched(), style));
     let lines = told.lines().filter(|line| line.contains("outage ") && line.contains("from ")).count();
     assert_eq!(lines, 5 * 2 * WIDTHS.len(), "{told}");
-    assert!(told.contains("495 more, none longer than 0.1 ms, 49.5 ms together, 495 events affected"), "{told}");
+    assert!(
+        told.contains("495 more, none longer than 0.1 ms, 49.5 ms together, 495 events affected"),
+        "{told}"
+    );
     assert!(told.contains("for 500 ms, 1 event affected"), "{told}");
 }
 
 #[test]
 fn a_check_that_cannot_fail_is_not_ok() {
     let mut load = open().load.expect("it drove a load");
-    load.verdict.add(Check::not_judged("littles-law", 1.0, 2_357.6, "chance explains a difference of 235761.31 %"));
+    load.verdict.add(Check::not_judged(
+        "littles-law",
+        1.0,
+        2_357.6,
+        "chance explains a difference of 235761.31 %",
+    ));
     assert_eq!(load.verdict.state, Validity::Valid);
     let told = at_every_width(|out, style| in_both(out, &load, &unwatched(), style));
     assert!(told.contains("  -     littles-law: not judged: chance explains"), "{told}");

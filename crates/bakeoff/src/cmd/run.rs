@@ -276,7 +276,10 @@ impl Progress {
     pub(crate) fn show(&mut self, event: &Event<'_>) {
         match event {
             Event::Started { id, trials, done } => {
-                self.screen.line(&format!("{id}: {}, {done} done before", quantity::plural((*trials).into(), "trial")));
+                self.screen.line(&format!(
+                    "{id}: {}, {done} done before",
+                    quantity::plural((*trials).into(), "trial")
+                ));
                 self.screen.parts("trials", (*trials).into());
                 self.screen.at((*done).into());
             }

@@ -270,21 +270,35 @@ fn offered(f: &Findings<'_>) -> Option<Check> {
     if planned > 0 && found <= limit {
         return None;
     }
-    // Rounded up to whole events, the rate is within a tenth of the planned one from ten events on.
-    let needed_s = f.measured_s / (OFFERED_MAX * expected);
-    let needed = if needed_s.is_finite() && needed_s <= DURATION_MAX.as_secs_f64() {
-        format!("--time {}s", needed_s.ceil())
+    let mend = if planned > 0 && (planned as f64) < expected {
+        format!("the last of --events was due long before the end; use --events {}", expected.ceil())
     } else {
-        "a higher rate".to_owned()
+        format!("the phase is too short for this rate; use {}", longer(f.measured_s, expected))
     };
     let text = format!(
-        "{} due in {:.3} s, and {} by the schedule's rate: the phase is too short for this rate; use {needed}{}",
+        "{} due in {:.3} s, and {} by the schedule's rate: {mend}{}",
         plural(planned, "event"),
         f.measured_s,
         if expected < 0.01 { format!("{expected:.1e}") } else { format!("{expected:.2}") },
-        if f.settings.events_max.is_some() { " and more --events" } else { "" }
+        if f.settings.events_max == Some(planned) && planned as f64 > expected {
+            " and more --events"
+        } else {
+            ""
+        }
     );
     Some(Check { name: "offered-rate", ok: false, found, limit, text })
+}
+
+/// The setting of a phase with ten events: rounded up to whole events, its rate is within a tenth of the planned
+/// one.
+fn longer(measured_s: f64, expected: f64) -> String {
+    // A product that is whole up to the error of its floats is whole.
+    let needed_s = (measured_s / (OFFERED_MAX * expected) * (1.0 - 1e-9)).ceil();
+    if needed_s <= DURATION_MAX.as_secs_f64() {
+        format!("--time {needed_s}s")
+    } else {
+        "a higher rate".to_owned()
+    }
 }
 
 /// If one of several hosts did no event, the result describes only the others.

@@ -170,7 +170,11 @@ fn achievement(record: &LoadRecord) -> String {
             if (offered / open.per_s - 1.0).abs() <= 0.01 {
                 format!("{who} kept up with {}/s", asked(open.per_s))
             } else {
-                format!("{who} kept up with {}/s, offered for a rate of {}/s", rate(offered), asked(open.per_s))
+                format!(
+                    "{who} kept up with {}/s, offered for a rate of {}/s",
+                    rate(offered),
+                    asked(open.per_s)
+                )
             }
         }
         Loop::Closed { .. } => {
@@ -240,7 +244,9 @@ fn mend(check: &Check, record: &LoadRecord, written: Written) -> Option<String> 
         "achieved-rate" => return Some(rate_mend(record, written)),
         "events" if !check.text.contains("use more") => "more --events, or a longer --time",
         "phase-length" if !check.text.contains("use a") => "a --time longer than one event",
-        "stuck" => "look why the server does not answer (its log), or give it a longer --drain or a --timeout",
+        "stuck" => {
+            "look why the server does not answer (its log), or give it a longer --drain or a --timeout"
+        }
         "cache-steady" => "a longer --warmup",
         "littles-law" => "a longer --time, on an idle machine",
         "mix" => "a longer --time; if it fails again, report it as a defect of bakeoff",

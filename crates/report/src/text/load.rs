@@ -235,12 +235,11 @@ fn what(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Result<()
         labelled(out, ("server", None), version, 10, style)?;
     }
     if let Some(Replay { log, speed, requests, left_out, .. }) = &s.http.replay {
-        let text =
-            format!(
-                "{} of {log} at {speed} times its speed, {} left out",
-                counted(*requests, "request"),
-                counted(*left_out, "line")
-            );
+        let text = format!(
+            "{} of {log} at {speed} times its speed, {} left out",
+            counted(*requests, "request"),
+            counted(*left_out, "line")
+        );
         labelled(out, ("replay", None), &text, 10, style)?;
     }
     let threads = plural(s.threads as usize, "thread");
@@ -306,8 +305,7 @@ fn rates_and_events(out: &mut dyn Write, record: &LoadRecord, style: Style) -> i
         labelled(out, ("outcomes", None), &outcomes.join(", "), 10, style)?;
     }
     if record.found_no_worker > 0 {
-        let text =
-            format!("{} found no worker free when due", counted(record.found_no_worker, "event"));
+        let text = format!("{} found no worker free when due", counted(record.found_no_worker, "event"));
         labelled(out, ("waiting", None), &text, 10, style)?;
     }
     for change in &record.rate_changes {

@@ -41,7 +41,12 @@ pub fn runs_list(out: &mut dyn Write, lines: &[RunLine<'_>], style: Style) -> io
         table.row(vec![
             (name.clone(), None),
             (result(header).to_owned(), Some(tint(header.state))),
-            (load.as_ref().map_or_else(String::new, |load| achieved_per_s(load).map_or_else(|_| "-".to_owned(), rate)), None),
+            (
+                load.as_ref().map_or_else(String::new, |load| {
+                    achieved_per_s(load).map_or_else(|_| "-".to_owned(), rate)
+                }),
+                None,
+            ),
             (load.as_ref().map_or_else(String::new, p99), None),
             (header.kind.word().to_owned(), None),
             (date_time(header.anchor.unix_ns), None),

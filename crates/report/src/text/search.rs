@@ -250,7 +250,10 @@ mod tests {
             "{unreachable}"
         );
         let short = said(&[(100.0, BROKEN); 2], Answer::TooShort { at_per_s: 100.0 });
-        assert!(short.starts_with("cannot tell: at 100.00/s, ") && short.ends_with("use a longer --time"), "{short}");
+        assert!(
+            short.starts_with("cannot tell: at 100.00/s, ") && short.ends_with("use a longer --time"),
+            "{short}"
+        );
     }
 
     #[test]

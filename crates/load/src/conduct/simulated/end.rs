@@ -118,7 +118,7 @@ fn events_in_flight_are_forgiven_as_many_as_the_latency_explains() {
 
 #[test]
 fn the_share_of_events_that_ended_in_the_phase_leaves_out_those_in_flight() {
-    // 20 events of 190 ms by two workers at 10/s: the last two end after the phase, one of them in step.
+    // Of 20 events, the last begins 100 ms before the end of the phase and takes 150 ms.
     let record = simulate(settings(Loop::open(10.0), 2), |scene| {
         (if scene.now_ns < 1_900 * MS { MS } else { 150 * MS }, Ok(()))
     });
@@ -153,14 +153,14 @@ fn a_rate_that_the_phase_is_too_short_for_is_not_judged_valid() {
         (Loop::open(0.001), None, Some("use --time 10000s")),
         (Loop::open(1.0 / 3_600.0), Some(1), Some("use --time 36000s and more --events")),
         (shaped(ramp), None, Some("use --time 200000s")),
-        (shaped(burst), Some(30), Some("and more --events")),
+        (shaped(burst), Some(30), Some("due long before the end; use --events 100")),
         (Loop::open(1.0), Some(1), None),
         (Loop::open(10.0), None, None),
     ] {
         let record = simulate(LoadSettings { events_max, ..settings(pace, 1) }, |_| (0, Ok(())));
         let said = record.verdict.checks.iter().find(|c| c.name == "offered-rate");
         assert_eq!(said.is_none(), needed.is_none(), "{said:?}");
-        assert_eq!(record.verdict.state == Validity::Valid, needed.is_none(), "{:?}", record.verdict);
+        assert!(needed.is_none() || record.verdict.state == Validity::Invalid, "{:?}", record.verdict);
         assert!(needed.is_none_or(|needed| said.unwrap().text.ends_with(needed)), "{said:?}");
     }
 }
