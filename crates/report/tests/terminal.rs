@@ -201,7 +201,7 @@ fn a_verdict_names_the_rate_that_was_offered() {
     let mut load = open().load.expect("it drove a load");
     load.counts.planned = 5_400;
     let last = last_line(&load);
-    assert_eq!(last, "VALID: SQLite kept up with 540.00/s, offered for a rate of 500.00/s");
+    assert_eq!(last, "VALID: SQLite kept up with 540.00/s, offered for a rate of 500/s");
 }
 
 #[test]

@@ -179,7 +179,9 @@ fn achievement(record: &LoadRecord) -> String {
         }
         Loop::Closed { .. } => {
             let connections = plural(s.connections_in_all() as usize, "connection");
-            format!("{who} did {}/s for {connections} in a closed loop", rate(record.achieved_per_s))
+            let did = crate::json::achieved_per_s(record)
+                .map_or_else(|_| "no event".to_owned(), |per_s| format!("{}/s", rate(per_s)));
+            format!("{who} did {did} for {connections} in a closed loop")
         }
     }
 }
