@@ -201,7 +201,9 @@ fn read_due(path: &Path) -> Result<Vec<u64>, ReadError> {
         let text = line.split('#').next().unwrap_or("").trim();
         if !text.is_empty() {
             due_ns.push(of_seconds(text).ok_or_else(|| {
-                ReadError::Wrong(format!("line {number}: `{text}` is no due time in seconds, such as 0.25"))
+                ReadError::Wrong(format!(
+                    "line {number}: `{text}` is not a valid due time: expected seconds, such as 0.25"
+                ))
             })?);
         }
     }

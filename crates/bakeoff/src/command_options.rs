@@ -19,7 +19,7 @@ pub(crate) struct CommandOptions {
     commands: Vec<String>,
 
     /// Length of warm-up, pilot and rounds together
-    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = some_time)]
+    #[arg(long, value_name = "DURATION", default_value = "1m", allow_hyphen_values = true, value_parser = some_time)]
     pub(crate) time: Duration,
 
     /// Measure exactly this many rounds, and no pilot
@@ -87,7 +87,7 @@ pub(crate) struct CommandOptions {
     command_name: Vec<String>,
 
     /// An execution that lasts longer has hung
-    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = some_time)]
+    #[arg(long, value_name = "DURATION", default_value = "5m", allow_hyphen_values = true, value_parser = some_time)]
     pub(crate) timeout: Duration,
 
     /// Measure CPU time by events too, which includes children that no command waited for; best as root
@@ -230,7 +230,7 @@ fn failures(text: &str) -> Result<Failed, String> {
 
 fn some_time(text: &str) -> Result<Duration, String> {
     match quantity::duration(text) {
-        Ok(Duration::ZERO) => Err("no time is too little".into()),
+        Ok(Duration::ZERO) => Err("must be longer than 0".into()),
         other => other.map_err(|e| e.to_string()),
     }
 }

@@ -85,7 +85,7 @@ pub(crate) struct PaceOptions {
     connections: Option<u32>,
 
     /// Length of the measured phase [default: 10s; as long as --events takes; of a recording, its own]
-    #[arg(long, value_name = "DURATION", value_parser = amount(&settings::TIME, quantity::duration))]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = amount(&settings::TIME, quantity::duration))]
     time: Option<Duration>,
 
     /// Measure exactly this many events, or as many as fit into --time; ends early if the server is away for 60 s
@@ -93,19 +93,19 @@ pub(crate) struct PaceOptions {
     events: Option<u64>,
 
     /// Load before the measured phase, not counted [default: 1s; of a replay: 0]
-    #[arg(long, value_name = "DURATION", value_parser = amount(&settings::WARMUP, quantity::duration))]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = amount(&settings::WARMUP, quantity::duration))]
     warmup: Option<Duration>,
 
     /// Raise the load from zero over this time, before the warm-up; not counted
-    #[arg(long, value_name = "DURATION", default_value = settings::RAMP_UP.default_text(), value_parser = amount(&settings::RAMP_UP, quantity::duration))]
+    #[arg(long, value_name = "DURATION", default_value = settings::RAMP_UP.default_text(), allow_hyphen_values = true, value_parser = amount(&settings::RAMP_UP, quantity::duration))]
     ramp_up: Duration,
 
     /// Lower the load to zero over this time, after the measured phase; not counted
-    #[arg(long, value_name = "DURATION", default_value = settings::RAMP_DOWN.default_text(), value_parser = amount(&settings::RAMP_DOWN, quantity::duration))]
+    #[arg(long, value_name = "DURATION", default_value = settings::RAMP_DOWN.default_text(), allow_hyphen_values = true, value_parser = amount(&settings::RAMP_DOWN, quantity::duration))]
     ramp_down: Duration,
 
     /// Length of a reported interval
-    #[arg(long, value_name = "DURATION", default_value = settings::INTERVAL.default_text(), value_parser = amount(&settings::INTERVAL, quantity::duration))]
+    #[arg(long, value_name = "DURATION", default_value = settings::INTERVAL.default_text(), allow_hyphen_values = true, value_parser = amount(&settings::INTERVAL, quantity::duration))]
     interval: Duration,
 
     /// Distribution of due times: jitter, period, poisson; or, with their own rates, ramp:100-1000, step:100@10s,200,
@@ -159,7 +159,7 @@ pub(crate) struct PaceOptions {
     retry: u32,
 
     /// Longest wait for events in flight at the planned end
-    #[arg(long, value_name = "DURATION", default_value = settings::DRAIN.default_text(), value_parser = amount(&settings::DRAIN, quantity::duration))]
+    #[arg(long, value_name = "DURATION", default_value = settings::DRAIN.default_text(), allow_hyphen_values = true, value_parser = amount(&settings::DRAIN, quantity::duration))]
     drain: Duration,
 
     /// Connections opened at a time

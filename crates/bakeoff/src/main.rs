@@ -23,6 +23,7 @@ mod script_file;
 mod script_options;
 mod setting_values;
 mod signals;
+mod standard_output;
 mod text_file;
 mod watch_screen;
 
@@ -32,10 +33,11 @@ use std::process::ExitCode;
 use record::printable::{Form, Guarded, printable_lines};
 
 use crate::script_options::Unread;
+use crate::standard_output::StandardOutput;
 
 fn main() -> ExitCode {
     let typed = std::env::args_os().collect();
-    let words = match like::expanded(typed, &mut Guarded::new(std::io::stdout().lock(), Form::Plain)) {
+    let words = match like::expanded(typed, &mut Guarded::new(StandardOutput::lock(), Form::Plain)) {
         Ok(like::Arguments::Words(words)) => words,
         Ok(like::Arguments::Printed(exit)) => return exit.into(),
         Err(error) if exit::reader_has_gone(&error) => return exit::Exit::Good.into(),
@@ -48,8 +50,8 @@ fn main() -> ExitCode {
     };
     cmd::remember_words(words);
     let result = match cli.output() {
-        None => run(&cli, &mut std::io::stdout().lock()),
-        Some(form) => run(&cli, &mut Guarded::new(std::io::stdout().lock(), form)),
+        None => run(&cli, &mut StandardOutput::lock()),
+        Some(form) => run(&cli, &mut Guarded::new(StandardOutput::lock(), form)),
     };
     match result {
         Ok(exit) => exit.into(),

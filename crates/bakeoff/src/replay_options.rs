@@ -8,7 +8,7 @@ use std::time::Duration;
 use archive::event_log::Schedule;
 use import::access_log::{self, AccessLog, AccessLogError, Account, DISORDER_S, Methods, Store};
 use record::load::rules::Family;
-use record::quantity::written_duration;
+use record::quantity::{plural, written_duration};
 use record::replay::Replay;
 use record::target::Target;
 
@@ -129,18 +129,23 @@ fn notices(log: &str, account: &Account, speed: f64, span: Duration) -> Vec<Stri
     let resolution = written_duration(Duration::from_nanos(*resolution_ns));
     let seconds = span.as_secs_f64();
     let mut said = vec![
-        format!("{log}: {requests} of {lines} lines, {seconds:.3} s at {speed} times its speed"),
+        format!("{log}: {requests} of {}, {seconds:.3} s at {speed} times its speed", plural(*lines, "line")),
         format!("{log}: times are exact to {resolution}; equal ones are spread evenly over it"),
     ];
     if !account.left_out.is_empty() {
-        said.push(format!("{log}: {} lines left out: {}", account.left_out_in_all(), account.reasons()));
+        said.push(format!(
+            "{log}: {} left out: {}",
+            plural(account.left_out_in_all(), "line"),
+            account.reasons()
+        ));
     }
     if *secrets > 0 {
         said.push(format!("{log}: {secrets} values that look like credentials are now ***"));
     }
     if *late_lines > 0 {
         said.push(format!(
-            "{log}: {late_lines} lines up to {DISORDER_S} s older than a line before: due with it"
+            "{log}: {} up to {DISORDER_S} s older than a line before: due with it",
+            plural(*late_lines, "line")
         ));
     }
     if let Some((steps, first, longest_ns)) = set_back {

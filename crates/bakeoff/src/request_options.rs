@@ -101,7 +101,7 @@ pub(crate) struct RequestOptions {
 
     /// Give up a web request without a complete answer after this time: a `timeout` error, with a lower bound as its
     /// response time
-    #[arg(long, value_name = "DURATION", value_parser = amount(&settings::TIMEOUT, quantity::duration))]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = amount(&settings::TIMEOUT, quantity::duration))]
     timeout: Option<Duration>,
 
     /// Each connection to a web server returns the cookies that it received

@@ -22,6 +22,8 @@ fn a_wrong_command_line_is_told_and_ends_with_2() {
     for (words, word) in [
         (&["load", "null:", "--rate", "0"][..], "over 0"),
         (&["load", "null:", "--rate", "-5"], "over 0"),
+        (&["load", "null:", "--time", "-1s"], "`-1s` is not a duration"),
+        (&["load", "null:", "--rate", "5", "--time", "500000d"], "at most 3650d (ten years)"),
         (&["load", "null:", "--rate", "fast"], "500/s"),
         (&["load", "null:", "--time", "10"], "10ms"),
         (&["load", "null:", "--workload", "tpcc"], "oltp-read-write"),

@@ -110,7 +110,7 @@ pub enum AccessLogError {
     /// The log has no request that may be sent.
     #[error("no line of {lines} is a request that can be replayed: {reasons}")]
     Empty {
-        /// Number of lines.
+        /// Number of lines, with empty ones: the reasons name lines by their place in the file.
         lines: u64,
         /// Reasons, by number.
         reasons: String,
@@ -169,6 +169,7 @@ pub fn read(from: &mut dyn Read, methods: Methods, store: &mut Store) -> Result<
     let mut account = Account::default();
     let mut due = DueTimes::default();
     let (mut line, mut path) = (Vec::new(), Vec::new());
+    let mut lines = 0;
     for number in 1.. {
         line.clear();
         let ending = next_line(&mut from, &mut line)
@@ -179,6 +180,7 @@ pub fn read(from: &mut dyn Read, methods: Methods, store: &mut Store) -> Result<
         if ending == Ending::End && line.is_empty() {
             break;
         }
+        lines = number;
         let text = line.trim_ascii();
         if !text.is_empty() {
             account.lines += 1;
@@ -210,7 +212,7 @@ pub fn read(from: &mut dyn Read, methods: Methods, store: &mut Store) -> Result<
         }
     }
     store.flush().map_err(|source| AccessLogError::Store { source })?;
-    finished(account, due)
+    finished(account, due, lines)
 }
 
 /// Steps back beyond which a log is not in order, rather than its clock set: one of so many lines, and more
@@ -218,10 +220,11 @@ pub fn read(from: &mut dyn Read, methods: Methods, store: &mut Store) -> Result<
 const LINES_A_STEP: u64 = 1_000;
 const STEPS_MAX: u64 = 10;
 
-fn finished(mut account: Account, due: DueTimes) -> Result<AccessLog, AccessLogError> {
+/// - `lines`: number of lines, with empty ones.
+fn finished(mut account: Account, due: DueTimes, lines: u64) -> Result<AccessLog, AccessLogError> {
     if account.requests == 0 {
         let reasons = if account.lines == 0 { "it is empty".to_owned() } else { account.reasons() };
-        return Err(AccessLogError::Empty { lines: account.lines, reasons });
+        return Err(AccessLogError::Empty { lines, reasons });
     }
     account.resolution_ns = due.resolution_ns();
     account.late_lines = due.late_lines();

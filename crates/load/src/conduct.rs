@@ -501,7 +501,8 @@ impl<'a> Conductor<'a> {
         if self.engine.is_anybody_working() {
             return false;
         }
-        now_ns >= self.engine.timeline().measured_from_ns + span_of_ns(events_max, &self.engine.settings.pace)
+        let span_ns = span_of_ns(events_max, &self.engine.settings.pace);
+        now_ns >= self.engine.timeline().measured_from_ns.saturating_add(span_ns)
     }
 
     /// End of a phase with a limit of events: just after the last of them ended.
@@ -515,7 +516,7 @@ impl<'a> Conductor<'a> {
             .unwrap_or(0);
         let events = self.engine.settings.events_max.unwrap_or(0);
         let span_ns = span_of_ns(events, &self.engine.settings.pace);
-        (last_ns + 1).max(self.engine.timeline().measured_from_ns + span_ns)
+        (last_ns + 1).max(self.engine.timeline().measured_from_ns.saturating_add(span_ns))
     }
 
     /// Gives events in flight at the planned end the drain time.

@@ -46,6 +46,7 @@ use record::load::{
     Workload,
 };
 use record::nearest::nearest;
+use record::quantity::DURATION_MAX;
 use record::target::Target;
 
 pub use conduct::Attachments;
@@ -340,6 +341,26 @@ fn check_settings(s: &LoadSettings) -> Result<(), LoadError> {
     let errors_ratio_max = s.errors_ratio_max;
     first_broken([
         (!s.time.is_zero(), "time", format!("{:?}", s.time), "a duration over 0"),
+        // Also the length that events take at their rate, or a replay at its speed.
+        (s.time <= DURATION_MAX, "time", format!("{:?}", s.time), "a duration of at most 3650d (ten years)"),
+        (
+            s.warmup <= DURATION_MAX,
+            "warmup",
+            format!("{:?}", s.warmup),
+            "a duration of at most 3650d (ten years)",
+        ),
+        (
+            s.ramp_up <= DURATION_MAX,
+            "ramp_up",
+            format!("{:?}", s.ramp_up),
+            "a duration of at most 3650d (ten years)",
+        ),
+        (
+            s.ramp_down <= DURATION_MAX,
+            "ramp_down",
+            format!("{:?}", s.ramp_down),
+            "a duration of at most 3650d (ten years)",
+        ),
         (s.events_max != Some(0), "events", "0".to_owned(), "at least 1"),
         (!s.interval.is_zero(), "interval", format!("{:?}", s.interval), "a duration over 0"),
         (

@@ -72,7 +72,7 @@ fn is_said(record: &LoadRecord) -> bool {
     let reasons = [
         "are accepted (--answer-max)",
         "no server returns",
-        "which is no answer",
+        "which is not a valid answer",
         "has no length",
         "to copy",
         "a file of this machine",

@@ -278,7 +278,7 @@ fn hosts_that_cannot_be_driven_together_are_refused() {
         ("mysql://root@h1,h1:3306/db", "h1:3306 is named twice"),
         ("mysql://root@h1,h2/db?socket=/s", "one socket for all, /s"),
         ("mysql://root@h1,/db", "nothing before or after a comma"),
-        ("mysql://root@h1:x,h2/db", "is no port"),
+        ("mysql://root@h1:x,h2/db", "is not a valid port"),
         ("postgres://h1,h2/db?port=1,2,3", "3 ports"),
         ("redis://h1,h2,h3,h4,h5,h6", "connections is 5: expected at least one for each host"),
         ("null://h1,h2", "nothing may follow"),

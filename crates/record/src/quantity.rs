@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// Longest duration that is accepted: ten years. Sums of a few stay far below 2^63 ns.
+pub const DURATION_MAX: Duration = Duration::from_hours(3_650 * 24);
+
 /// Error for a text that is not the expected quantity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{found}` is not {expected}")]
@@ -31,6 +34,11 @@ pub fn span(seconds: f64) -> String {
     if small == 0 { format!("{big} {big_unit}") } else { format!("{big} {big_unit} {small} {small_unit}") }
 }
 
+/// `1 event`, `6 events`.
+pub fn plural(n: u64, noun: &str) -> String {
+    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
+}
+
 /// The value with at most this number of decimals.
 fn short(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");
@@ -41,7 +49,8 @@ fn short(value: f64, decimals: usize) -> String {
 ///
 /// # Errors
 ///
-/// [`NotAQuantity`] if the unit is missing or unknown, or the number is negative or invalid.
+/// [`NotAQuantity`] if the unit is missing or unknown, the number is negative or invalid, or the duration is
+/// longer than [`DURATION_MAX`].
 pub fn duration(text: &str) -> Result<Duration, NotAQuantity> {
     let wrong = || NotAQuantity { found: text.to_owned(), expected: "a duration such as 10ms, 5s or 2m" };
     if text == "0" {
@@ -59,7 +68,10 @@ pub fn duration(text: &str) -> Result<Duration, NotAQuantity> {
         _ => return Err(wrong()),
     };
     let value = positive_number(number).ok_or_else(wrong)?;
-    Duration::try_from_secs_f64(value * seconds_per_unit).map_err(|_| wrong())
+    let too_long =
+        || NotAQuantity { found: text.to_owned(), expected: "a duration of at most 3650d (ten years)" };
+    let time = Duration::try_from_secs_f64(value * seconds_per_unit).map_err(|_| too_long())?;
+    if time > DURATION_MAX { Err(too_long()) } else { Ok(time) }
 }
 
 /// Formats a duration in the largest unit that divides it, so [`duration`] parses it without loss.
@@ -200,6 +212,11 @@ mod tests {
             assert_eq!(duration(text), Ok(Duration::from_millis(ms)), "{text}");
         }
         assert_eq!(duration("250us"), Ok(Duration::from_micros(250)));
+        assert_eq!(duration("3650d"), Ok(DURATION_MAX));
+        for text in ["500000d", "3651d", "99999999999d", "9999999999999999999999d"] {
+            let error = duration(text).unwrap_err().to_string();
+            assert_eq!(error, format!("`{text}` is not a duration of at most 3650d (ten years)"));
+        }
         for text in ["", "5", "s", "-1s", "1e3s", "5 parsecs", "infs", "nans", "9999999999999999999999d"] {
             assert!(duration(text).is_err(), "{text}");
         }

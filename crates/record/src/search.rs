@@ -122,7 +122,8 @@ pub struct Probe {
     pub end: ProbeEnd,
     /// Measured values of the promised latencies, as text.
     pub found: String,
-    /// Completed events per second.
+    /// Events per second that were due in the phase and ended in it, or count as in flight at its end: the
+    /// number that decides whether the run kept up.
     pub achieved_per_s: f64,
     /// Run id, if the run was archived.
     pub run: Option<RunId>,
@@ -149,6 +150,12 @@ pub enum Answer {
     },
     /// The promise was broken at the lowest rate that a run of this length can judge.
     Unreachable {
+        /// Lowest rate.
+        at_per_s: f64,
+    },
+    /// The latencies kept the promise at the lowest rate that a run of this length can judge, and the rate was
+    /// missed: the run is too short to tell a backlog from events in flight.
+    TooShort {
         /// Lowest rate.
         at_per_s: f64,
     },
@@ -203,7 +210,7 @@ impl SearchRecord {
         let rate = |tried: &Option<Try>| tried.map(|tried| tried.rate_per_s);
         let (kept_per_s, broken_per_s) = match &self.answer {
             Answer::Found { rate_per_s, broken_at_per_s } => (Some(*rate_per_s), Some(*broken_at_per_s)),
-            Answer::Unreachable { at_per_s } => (None, Some(*at_per_s)),
+            Answer::Unreachable { at_per_s } | Answer::TooShort { at_per_s } => (None, Some(*at_per_s)),
             Answer::GeneratorLimit { kept_per_s, .. } => (*kept_per_s, None),
             Answer::Unsettled { kept, broken } => (rate(kept), rate(broken)),
             Answer::Changed { kept, broken, .. } => (Some(kept.rate_per_s), Some(broken.rate_per_s)),

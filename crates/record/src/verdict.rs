@@ -15,6 +15,21 @@ pub struct Check {
     pub text: String,
 }
 
+impl Check {
+    /// Beginning of the text of a check that was not judged.
+    const NOT_JUDGED: &str = "not judged: ";
+
+    /// Check that cannot fail with these inputs, with the reason.
+    pub fn not_judged(name: &'static str, found: f64, limit: f64, why: &str) -> Self {
+        Self { name, ok: true, found, limit, text: format!("{}{why}", Self::NOT_JUDGED) }
+    }
+
+    /// Whether the check could have failed.
+    pub fn is_judged(&self) -> bool {
+        !self.text.starts_with(Self::NOT_JUDGED)
+    }
+}
+
 /// Whether a run may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Validity {

@@ -6,7 +6,7 @@ use analysis::usl::{Cliff, Law, Scaling};
 use analysis::{Cell, Comparisons};
 use record::bakeoff::{Levels, Metric, Scale};
 
-use crate::number::{bandwidth, metric_value, outward, percent, significant};
+use crate::number::{bandwidth, count, metric_value, outward, percent, significant};
 
 /// One configuration or condition: its value if there is one factor, otherwise `factor=value` for each.
 pub(crate) fn configuration(levels: &Levels) -> String {
@@ -120,7 +120,12 @@ pub(crate) fn sense(metric: Metric) -> &'static str {
 
 /// `1 block`, `6 blocks`.
 pub(crate) fn plural(n: usize, noun: &str) -> String {
-    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
+    record::quantity::plural(n as u64, noun)
+}
+
+/// Variant of [`plural`] for large numbers: `1 event`, `10,000 events`.
+pub(crate) fn counted(n: u64, noun: &str) -> String {
+    if n == 1 { format!("1 {noun}") } else { format!("{} {noun}s", count(n)) }
 }
 
 /// `a`, `a and b`, `a, b and c`.

@@ -171,6 +171,90 @@ fn the_answer_names_the_cause_before_its_effects_and_what_would_mend_it() {
 }
 
 #[test]
+fn a_server_that_was_away_is_not_told_to_take_a_lower_rate() {
+    let mut load = open().load.expect("it drove a load");
+    let failed = |name, text: &str| Check { name, ok: false, found: 0.5, limit: 0.999, text: text.into() };
+    load.verdict.add(failed("achieved-rate", "97.20/s done of 100.00/s offered"));
+    let rate = last_line(&load);
+    assert!(rate.contains("mend: a --rate below "), "{rate}");
+    load.outages.push(Outage { from_s: 9.0, for_s: 0.01, affected: 2, ended: false, host: None });
+    let short = last_line(&load);
+    assert!(short.contains("mend: a server that stays up") && !short.contains("--rate"), "{short}");
+    load.verdict.add(failed("stuck", "4 of 4 events had no answer"));
+    let hung = last_line(&load);
+    assert!(hung.starts_with("INVALID: 4 of 4 events had no answer; mend: look why the server"), "{hung}");
+    load.verdict.add(failed("server-away", "the server could not be reached for 1.000 s"));
+    let away = last_line(&load);
+    assert!(away.starts_with("INVALID: the server could not be reached"), "{away}");
+    let mut load = open().load.expect("it drove a load");
+    load.counts = Counts { planned: 1_000, done: 900, failed: 100, ..Counts::default() };
+    load.verdict.add(failed("achieved-rate", "90.00/s done of 100.00/s offered"));
+    let errors = last_line(&load);
+    assert!(
+        errors.contains("mend: remove the cause of the errors") && !errors.contains("--rate"),
+        "{errors}"
+    );
+}
+
+#[test]
+fn a_verdict_names_the_rate_that_was_offered() {
+    let mut load = open().load.expect("it drove a load");
+    load.counts.planned = 5_400;
+    let last = last_line(&load);
+    assert_eq!(last, "VALID: SQLite kept up with 540.00/s, offered for a rate of 500/s");
+}
+
+#[test]
+fn a_closed_loop_without_an_event_that_was_done_has_no_rate() {
+    let mut load = closed().load.expect("it drove a load");
+    load.counts = Counts { planned: 2, unfinished: 2, ..Counts::default() };
+    load.achieved_per_s = 0.666;
+    let told = at_every_width(|out, style| in_both(out, &load, &unwatched(), style));
+    assert!(
+        told.contains(" no rate: no event was done; 2 events, 0 failed") && !told.contains("0.666"),
+        "{told}"
+    );
+    let value = json::load(None, &load, &unwatched(), &Err(Missing::because("not looked at")));
+    assert!(value["achieved_per_s"].is_null(), "{}", value["achieved_per_s"]);
+    assert!(value["missing"]["achieved_per_s"].as_str().is_some_and(|why| why == "no event was done"));
+}
+
+#[test]
+fn a_flood_of_outages_is_summed() {
+    let mut load = open().load.expect("it drove a load");
+    let outage = |n: u32| Outage {
+        from_s: f64::from(n) / 100.0,
+        for_s: if n.is_multiple_of(100) { 0.5 } else { 0.000_1 },
+        affected: 1,
+        ended: true,
+        host: None,
+    };
+    load.outages = (0..500).map(outage).collect();
+    let told = at_every_width(|out, style| in_both(out, &load, &unwatched(), style));
+    let lines = told.lines().filter(|line| line.contains("outage ") && line.contains("from ")).count();
+    assert_eq!(lines, 5 * 2 * WIDTHS.len(), "{told}");
+    assert!(
+        told.contains("495 more, none longer than 0.1 ms, 49.5 ms together, 495 events affected"),
+        "{told}"
+    );
+    assert!(told.contains("for 500 ms, 1 event affected"), "{told}");
+}
+
+#[test]
+fn a_check_that_cannot_fail_is_not_ok() {
+    let mut load = open().load.expect("it drove a load");
+    load.verdict.add(Check::not_judged(
+        "littles-law",
+        1.0,
+        2_357.6,
+        "chance explains a difference of 235761.31 %",
+    ));
+    assert_eq!(load.verdict.state, Validity::Valid);
+    let told = at_every_width(|out, style| in_both(out, &load, &unwatched(), style));
+    assert!(told.contains("  -     littles-law: not judged: chance explains"), "{told}");
+}
+
+#[test]
 fn what_each_of_several_hosts_did_is_told() {
     let mut load = open().load.expect("it drove a load");
     let of = |host: &str, done, connection| OfHost {

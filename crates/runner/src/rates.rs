@@ -156,7 +156,7 @@ fn keep(
             Next::Probe { rate_per_s, .. } => {
                 let pace = Loop::Open(OpenLoop { per_s: rate_per_s, ..open.clone() });
                 let record = drive(&LoadSettings { pace, ..settings.clone() }, stop)?;
-                search.note(load::search::judge(promise, &record).0);
+                search.take(promise, &record);
             }
         }
     };
@@ -166,6 +166,9 @@ fn keep(
             Ok(rate_per_s)
         }
         Answer::Unreachable { at_per_s } => no(format!("it is broken at {at_per_s}/s already")),
+        Answer::TooShort { at_per_s } => {
+            no(format!("a measurement is too short to tell whether {at_per_s}/s is kept: use a longer time"))
+        }
         Answer::GeneratorLimit { kept_per_s: None, at_per_s } => {
             no(format!("the load generator is the limit at {at_per_s}/s"))
         }

@@ -49,7 +49,7 @@ pub(crate) struct Args {
     rounds: Option<u32>,
 
     /// How long each size is measured, each time, at most 1s; by default 1ms, and 400us with --full
-    #[arg(long, value_name = "DURATION", value_parser = quantity::duration)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = quantity::duration)]
     point: Option<Duration>,
 
     /// The size that is measured between the others, to track the machine's speed

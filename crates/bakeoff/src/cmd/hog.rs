@@ -30,7 +30,7 @@ pub(crate) struct Args {
     what: What,
 
     /// How long; without it until Ctrl-C
-    #[arg(long, global = true, value_name = "DURATION", value_parser = quantity::duration)]
+    #[arg(long, global = true, value_name = "DURATION", allow_hyphen_values = true, value_parser = quantity::duration)]
     time: Option<Duration>,
 
     /// Say `ready` on standard output when the work starts, `seen NS` for each byte of standard input, and end when that
@@ -86,7 +86,7 @@ enum What {
         threads: u32,
 
         /// For how long it is held each time
-        #[arg(long, value_name = "DURATION", default_value = "1ms", value_parser = quantity::duration)]
+        #[arg(long, value_name = "DURATION", default_value = "1ms", allow_hyphen_values = true, value_parser = quantity::duration)]
         hold: Duration,
     },
     /// Packets that one CPU receives by softirq: work that is no thread's (needs root)

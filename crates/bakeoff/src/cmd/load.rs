@@ -18,6 +18,7 @@ use record::environment::Environment;
 use record::histogram::CensoredHistogram;
 use record::load::{LoadRecord, LoadSettings};
 use record::missing::Missing;
+use record::quantity;
 use record::run::{Run, RunHeader, RunId, RunKind, RunState};
 use record::search::Promise;
 use record::target::Target;
@@ -276,11 +277,12 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     machine?;
     logged?;
     if let (Some(rows), Some(path)) = (events_logged?, &args.log) {
-        screen.line(&format!("{rows} events in {}", path.display()));
+        screen.line(&format!("{} in {}", quantity::plural(rows, "event"), path.display()));
     }
     if unlogged > 0 {
         screen.line(&format!(
-            "bakeoff load: {unlogged} events are not in the log: they ended faster than it was written"
+            "bakeoff load: {} not logged: events ended faster than the log was written",
+            quantity::plural(unlogged, "event")
         ));
     }
     // The text names the run; its folder is a detail.

@@ -39,7 +39,7 @@ enum What {
 
         /// First measure the reference against itself for this long: how noisy it is here, and why; and how
         /// many blocks of which length the plan needs
-        #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
+        #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = quantity::duration)]
         pilot: Option<Duration>,
 
         #[command(flatten)]
@@ -155,11 +155,11 @@ pub(crate) fn summary(out: &mut dyn Write, plan: &Plan) -> std::io::Result<()> {
     let estimate = plan.estimate();
     line(out, "", plan.title(), 0)?;
     let size = format!(
-        "{} trials: {} configurations x {} cells x {} blocks, order drawn from seed {}; {} at least",
-        estimate.trials,
-        estimate.configurations,
-        estimate.cells_per_series,
-        estimate.blocks,
+        "{}: {} x {} x {}, order drawn from seed {}; {} at least",
+        quantity::plural(estimate.trials.into(), "trial"),
+        quantity::plural(estimate.configurations.into(), "configuration"),
+        quantity::plural(estimate.cells_per_series.into(), "cell"),
+        quantity::plural(estimate.blocks.into(), "block"),
         plan.seed(),
         quantity::span(estimate.time_min.as_secs_f64()),
     );

@@ -23,7 +23,7 @@ use crate::signals;
 #[command(after_help = EXAMPLES, group = clap::ArgGroup::new("around").required(true).args(["time", "command"]))]
 pub(crate) struct Args {
     /// Record the machine for so long, without a command
-    #[arg(long, value_name = "DURATION", value_parser = some_time)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = some_time)]
     time: Option<Duration>,
 
     /// Length of an interval of the series
@@ -171,7 +171,7 @@ fn of_record(error: RecordError) -> anyhow::Error {
 
 fn some_time(text: &str) -> Result<Duration, String> {
     match quantity::duration(text) {
-        Ok(Duration::ZERO) => Err("no time is too little to record".into()),
+        Ok(Duration::ZERO) => Err("must be longer than 0".into()),
         other => other.map_err(|e| e.to_string()),
     }
 }

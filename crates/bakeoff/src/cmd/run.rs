@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use archive::{Archive, ArchiveError};
 use record::bakeoff::{Trial, TrialState};
 use record::gate::Gate;
+use record::quantity;
 use record::run::{RunId, RunKind, RunState};
 use runner::{Event, Foreign, Options, Outcome, RunnerError};
 
@@ -275,7 +276,10 @@ impl Progress {
     pub(crate) fn show(&mut self, event: &Event<'_>) {
         match event {
             Event::Started { id, trials, done } => {
-                self.screen.line(&format!("{id}: {trials} trials, {done} done before"));
+                self.screen.line(&format!(
+                    "{id}: {}, {done} done before",
+                    quantity::plural((*trials).into(), "trial")
+                ));
                 self.screen.parts("trials", (*trials).into());
                 self.screen.at((*done).into());
             }

@@ -24,11 +24,11 @@ pub(crate) struct Args {
     rounds: u32,
 
     /// How long every copy works at least, at each level
-    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = quantity::duration)]
+    #[arg(long, value_name = "DURATION", default_value = "2s", allow_hyphen_values = true, value_parser = quantity::duration)]
     time: Duration,
 
     /// A run of the command that lasts longer has hung, and its level is INVALID
-    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = quantity::duration)]
+    #[arg(long, value_name = "DURATION", default_value = "5m", allow_hyphen_values = true, value_parser = quantity::duration)]
     timeout: Duration,
 
     /// Where each copy runs
@@ -83,7 +83,7 @@ Examples:
   bakeoff scale --compare 01J -- gzip -c big.log         this machine against that run's
 
 What the command prints is thrown away; its errors are kept and told. When every copy has worked long enough, all are
-killed: the command must not mind. $BAKEOFF_COPY is the copy's number, from 0.";
+killed, so use a command that may be. $BAKEOFF_COPY is the copy's number, from 0.";
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum BindTo {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use record::histogram::{CensoredHistogram, Histogram};
-use record::load::{ClientCost, Counts, LoadRecord, OfHost, Outage, RateChange, WakeUp};
+use record::load::{Arrivals, ClientCost, Counts, LoadRecord, OfHost, Outage, RateChange, WakeUp};
 use record::missing::{Maybe, Missing};
 use record::series::HistogramSlice;
 use record::verdict::{Check, Validity, Verdict};
@@ -21,7 +21,8 @@ use crate::measure::counting::By;
 use crate::measure::in_system::InSystem;
 use crate::measure::latency::EventCounts;
 use crate::measure::recount::Recount;
-use crate::schedule::pace::Scratch;
+use crate::schedule::clock::to_ns;
+use crate::schedule::pace::{self, Scratch};
 
 /// Facts about the measured phase.
 pub(super) struct Measured {
@@ -71,6 +72,7 @@ pub(super) fn record(
         audit::unfinished(engine, until_ns, measured.looked_until_ns, is_logged, &mut scratch);
     // Events that ended late are not included yet: their operations are known.
     let in_flight = unfinished.service_at_least.count();
+    let hung = hung(engine, &unfinished, measured);
     books.late.response.add_to(&mut unfinished.at_least);
     books.late.service.add_to(&mut unfinished.service_at_least);
     books.late.wait.add_to(&mut unfinished.wait_at_least);
@@ -139,7 +141,7 @@ pub(super) fn record(
     let is_whole = is_logged && books.unlogged + unfinished.unlogged == 0;
     let recount = is_whole.then_some(books.recount);
     let held_s = (unfinished.held_ns + books.event_counts.held_ns) as f64 / 1e9;
-    record.verdict = judge(engine, books, &record, measured, (&cost, recount, held_s), seen.checks);
+    record.verdict = judge(engine, books, &record, measured, (&cost, recount, held_s, hung), seen.checks);
     Over { record, last, unfinished }
 }
 
@@ -153,7 +155,7 @@ fn judge(
     books: &Books,
     record: &LoadRecord,
     measured: &Measured,
-    (cost, recount, held_s): (&Cost, Option<Recount>, f64),
+    (cost, recount, held_s, hung): (&Cost, Option<Recount>, f64, u64),
     seen: Vec<Check>,
 ) -> Verdict {
     let measured_s = seconds(engine.timeline().measured_from_ns, measured.until_ns);
@@ -172,6 +174,8 @@ fn judge(
         open_sockets: measured.open_sockets.clone(),
         recount,
         measured_s,
+        schedule_events: schedule_events(record).filter(|_| !measured.is_interrupted),
+        hung,
         drained: books.event_counts.drained,
         lateness: record.response.as_ref().ok().and_then(|response| {
             let is_nothing = engine.settings.target.scheme() == "null";
@@ -199,6 +203,31 @@ fn judge(
         return Verdict { state: Validity::Interrupted, checks };
     }
     Verdict::of(checks)
+}
+
+/// Events in flight, when the drain was over, that had begun before it; 0 if the drain was cut short.
+fn hung(engine: &Engine, unfinished: &Unfinished, measured: &Measured) -> u64 {
+    let drained_ns = measured.looked_until_ns.saturating_sub(measured.until_ns);
+    if drained_ns < to_ns(engine.settings.drain) {
+        return 0;
+    }
+    let service = &unfinished.service_at_least;
+    service.count() - service.count_at_or_below(drained_ns)
+}
+
+/// The planned rate times the measured phase, not rounded to whole events; `None` if there was no such rate:
+/// in a closed loop, in a replay, and if the rate was changed.
+fn schedule_events(record: &LoadRecord) -> Option<f64> {
+    let (s, measured_s) = (&record.settings, record.measured.as_secs_f64());
+    let open = s.pace.as_open().filter(|_| record.rate_changes.is_empty())?;
+    if matches!(open.arrivals, Arrivals::File(_)) {
+        return None;
+    }
+    let at_one_rate = || {
+        let most = s.events_max.map_or(f64::INFINITY, |max| max as f64);
+        (open.per_s * measured_s).min(most)
+    };
+    Some(pace::events_until(&open.arrivals, s.time, measured_s).unwrap_or_else(at_one_rate))
 }
 
 /// Total outage, within the measured phase, of the host that was away longest.

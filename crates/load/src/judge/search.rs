@@ -69,6 +69,8 @@ pub struct Search {
     unclear: u32,
     /// Rate and result of every run so far.
     tries: Vec<(f64, ProbeEnd)>,
+    /// Numbers of the broken tries whose latencies kept the promise: only the rate was missed.
+    missed_rate: Vec<usize>,
     answer: Option<Answer>,
 }
 
@@ -166,6 +168,7 @@ impl Search {
             confirmed: 0,
             unclear: 0,
             tries: Vec::new(),
+            missed_rate: Vec::new(),
             answer: None,
         }
     }
@@ -176,6 +179,17 @@ impl Search {
             Some(answer) => Next::Done(answer.clone()),
             None => Next::Probe { rate_per_s: self.rate_per_s, stage: self.stage },
         }
+    }
+
+    /// Judges the run that [`Self::next`] asked for, and takes its result; returns it, and the findings in
+    /// words.
+    pub fn take(&mut self, promise: &Promise, record: &LoadRecord) -> (ProbeEnd, String) {
+        let (end, found) = judge(promise, record);
+        if end == ProbeEnd::Broken && !fails(record, "errors") && holds(promise, &response(record)) {
+            self.missed_rate.push(self.tries.len() + 1);
+        }
+        self.note(end);
+        (end, found)
     }
 
     /// Takes the result of the run that [`Self::next`] asked for.
@@ -252,7 +266,7 @@ impl Search {
     fn doubt(&mut self) {
         let limit_per_s = match &self.answer {
             Some(Answer::Found { rate_per_s, .. }) => rate_per_s * LUCK,
-            Some(Answer::Unreachable { .. }) => 0.0,
+            Some(Answer::Unreachable { .. } | Answer::TooShort { .. }) => 0.0,
             Some(Answer::GeneratorLimit { .. } | Answer::Unsettled { .. }) => match self.broken_per_s() {
                 Some(broken_per_s) => broken_per_s * LUCK,
                 None => return,
@@ -375,7 +389,17 @@ impl Search {
         if !self.kept.is_empty() {
             self.narrow();
         } else if rate_per_s <= self.room.floor_per_s {
-            self.answer = Some(Answer::Unreachable { at_per_s: rate_per_s });
+            // A backlog that keeps the promise at the end of a short run may break it later, or be no backlog
+            // but events in flight.
+            let is_short = self
+                .all(ProbeEnd::Broken)
+                .filter(|tried| tried.rate_per_s <= rate_per_s)
+                .all(|tried| self.missed_rate.contains(&tried.number));
+            self.answer = Some(if is_short {
+                Answer::TooShort { at_per_s: rate_per_s }
+            } else {
+                Answer::Unreachable { at_per_s: rate_per_s }
+            });
         } else {
             self.stage = Stage::Ramp;
             self.rate_per_s = (rate_per_s / 2.0).max(self.room.floor_per_s);
@@ -408,18 +432,19 @@ fn first_by_chance(kept: usize, broken: usize) -> f64 {
 /// every event waits; then the generator is the cause if its connections were hardly in service, and the
 /// events that they served keep the promise.
 pub fn judge(promise: &Promise, record: &LoadRecord) -> (ProbeEnd, String) {
-    let response = record.response.as_ref().unwrap_or(&record.service).merged();
+    let response = response(record);
     let limit_ns = |clause: &Clause| clause.limit.as_nanos() as f64;
     let value = |clause: &Clause, h: &Histogram| value_ns(h, clause.statistic);
-    let holds = |h: &Histogram| promise.0.iter().all(|c| value(c, h).is_some_and(|ns| ns < limit_ns(c)));
-    let fails = |name: &str| record.verdict.checks.iter().any(|c: &Check| c.name == name && !c.ok);
+    let holds = |h: &Histogram| holds(promise, h);
+    let fails = |name: &str| fails(record, name);
     let told = |c: &Clause| match value(c, &response) {
         Some(ns) => format!("{} {:.3} ms", c.statistic, ns / 1e6),
         None => format!("{} unknown", c.statistic),
     };
     let mut found: Vec<String> = promise.0.iter().map(told).collect();
     let behind = fails("achieved-rate");
-    found.extend(behind.then(|| "it did not keep up".to_owned()));
+    let share = || check_of(record, "achieved-rate").map_or(0.0, |check| 100.0 * check.found);
+    found.extend(behind.then(|| format!("it did not keep up: {:.2} % ended in the phase", share())));
     found.extend(fails("errors").then(|| "too many events failed".to_owned()));
     let is_worthless = |check: &&Check| !check.ok && NO_EVIDENCE.contains(&check.name);
     if let Some(check) = record.verdict.checks.iter().find(is_worthless) {
@@ -454,6 +479,30 @@ pub fn judge(promise: &Promise, record: &LoadRecord) -> (ProbeEnd, String) {
         return (ProbeEnd::Unclear, found.join(", "));
     }
     (ProbeEnd::Broken, found.join(", "))
+}
+
+/// Events per second that were due in the phase and ended in it, with those that count as in flight: the number
+/// that decides whether a run kept up. The published rate includes events of the warm-up, too.
+pub fn kept_up_per_s(record: &LoadRecord) -> f64 {
+    let offered_per_s = record.counts.planned as f64 / record.measured.as_secs_f64();
+    check_of(record, "achieved-rate").map_or(record.achieved_per_s, |check| check.found * offered_per_s)
+}
+
+fn response(record: &LoadRecord) -> Histogram {
+    record.response.as_ref().unwrap_or(&record.service).merged()
+}
+
+fn holds(promise: &Promise, h: &Histogram) -> bool {
+    let limit_ns = |clause: &Clause| clause.limit.as_nanos() as f64;
+    promise.0.iter().all(|c| value_ns(h, c.statistic).is_some_and(|ns| ns < limit_ns(c)))
+}
+
+fn check_of<'a>(record: &'a LoadRecord, name: &str) -> Option<&'a Check> {
+    record.verdict.checks.iter().find(|check| check.name == name)
+}
+
+fn fails(record: &LoadRecord, name: &str) -> bool {
+    check_of(record, name).is_some_and(|check| !check.ok)
 }
 
 /// Whether connections were idle while events waited for them: then the target was not the cause.

@@ -7,8 +7,9 @@ pub(crate) mod lateness;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use record::load::{Counts, LatePolicy, LoadSettings, OfHost, Think};
+use record::load::{Arrivals, Counts, LatePolicy, LoadSettings, OfHost, Think};
 use record::missing::Maybe;
+use record::quantity::{DURATION_MAX, plural, written_duration};
 use record::verdict::Check;
 
 use crate::connection::OperationShare;
@@ -46,6 +47,14 @@ const LOOKS_MIN: u64 = 10;
 const UNKNOWN_MAX: f64 = 0.05;
 /// Maximum share of the connections' time in a closed loop that events without an end may take.
 const HELD_MAX: f64 = 0.02;
+/// Maximum share of the connections of an open loop that may get no answer from before the end of the phase to
+/// the end of the drain.
+const HUNG_MAX: f64 = 0.5;
+/// Maximum relative difference between the number of events that were due and the planned rate times the
+/// phase.
+const OFFERED_MAX: f64 = 0.1;
+/// From this limit on, Little's law says nothing: if no event at all was counted, the sides are 100 % apart.
+const LITTLE_JUDGED_MAX: f64 = 0.5;
 
 /// The inputs of the checks.
 pub(crate) struct Findings<'a> {
@@ -71,6 +80,10 @@ pub(crate) struct Findings<'a> {
     /// A second count of the events, from the log of events; `None` if there is no log, or it is incomplete.
     pub(crate) recount: Option<Recount>,
     pub(crate) measured_s: f64,
+    /// The planned rate times the length of the phase; `None` in a closed loop, and if no rate was planned.
+    pub(crate) schedule_events: Option<f64>,
+    /// Events of an open loop that began in the phase and had no answer for all of the drain.
+    pub(crate) hung: u64,
     /// Events that were in flight at the end of the phase and ended within the drain.
     pub(crate) drained: u64,
     /// The check of the generator's lateness; `None` in a closed loop or with fewer than two events.
@@ -113,7 +126,12 @@ pub(crate) fn checks(findings: &Findings<'_>) -> Vec<Check> {
     let mut checks: Vec<Check> = connected(findings).into_iter().chain(balance(findings)).collect();
     checks.push(errors(findings));
     if let Some(rate_per_s) = findings.rate_per_s {
-        checks.push(achieved(findings, rate_per_s));
+        let achieved = achieved(findings, rate_per_s);
+        checks.extend(offered(findings));
+        if !achieved.ok {
+            checks.extend(hung(findings));
+        }
+        checks.push(achieved);
         checks.extend(findings.lateness.clone());
         // In a closed loop the workers always want the CPU, and on the server's machine they share it: their
         // waiting is part of the measurement, and is in the record.
@@ -132,7 +150,8 @@ pub(crate) fn checks(findings: &Findings<'_>) -> Vec<Check> {
         });
         checks.extend(stuck(findings));
     }
-    checks.extend(away(findings));
+    let is_behind = checks.iter().any(|check| check.name == "achieved-rate" && !check.ok);
+    checks.extend(away(findings, is_behind));
     checks.extend(hosts(findings));
     checks.extend(paused(findings));
     checks.extend(little(findings));
@@ -162,8 +181,8 @@ fn connected(f: &Findings<'_>) -> Option<Check> {
 fn balance(f: &Findings<'_>) -> Option<Check> {
     let (recount, c) = (f.recount?, f.counts);
     let text = format!(
-        "{} events in the log of events; counted: {} done + {} failed + {} skipped + {} unfinished",
-        recount.rows(),
+        "{} in the log of events; counted: {} done + {} failed + {} skipped + {} unfinished",
+        plural(recount.rows(), "event"),
         c.done,
         c.failed,
         c.skipped,
@@ -180,7 +199,7 @@ fn errors(f: &Findings<'_>) -> Check {
         "errors",
         found,
         limit,
-        format!("{failed} of {planned} events failed, {} allowed", percent(limit)),
+        format!("{failed} of {} failed, {} allowed", plural(planned, "event"), percent(limit)),
     )
 }
 
@@ -196,7 +215,7 @@ pub(crate) fn gave_up(away: Duration) -> Check {
 fn enough_events(f: &Findings<'_>) -> Check {
     let (done, tried) = (f.counts.done, f.counts.done + f.counts.failed);
     let in_flight = u64::from(f.settings.in_flight_max());
-    let mut text = format!("{done} events done in the measured phase");
+    let mut text = format!("{} done in the measured phase", plural(done, "event"));
     if done > 0 && tried < in_flight {
         let _ = write!(text, ", {in_flight} may be in flight: some connections had none; use more --events");
         return at_least("events", tried as f64, in_flight as f64, text);
@@ -205,12 +224,13 @@ fn enough_events(f: &Findings<'_>) -> Check {
 }
 
 /// In a closed loop, an event in flight waits for the server to come back, and no other event begins: neither
-/// the latencies nor the errors show the outage.
-fn away(f: &Findings<'_>) -> Option<Check> {
+/// the latencies nor the errors show the outage. In an open loop the latencies show it, unless the outage
+/// leaves the load behind: then it is the cause, and not the rate.
+fn away(f: &Findings<'_>, is_behind: bool) -> Option<Check> {
     // With several hosts, the others do the events of the host that is away: in neither loop would the
     // latency show it.
     let is_closed_loop = f.settings.pace.as_open().is_none() && f.settings.events_max.is_none();
-    let is_judged = !f.hosts.is_empty() || is_closed_loop;
+    let is_judged = !f.hosts.is_empty() || is_closed_loop || is_behind;
     let away = f.away.as_ref().filter(|away| is_judged && away.for_s > 0.0)?;
     let found = away.for_s / f.measured_s;
     let who = away.host.map_or("the server", |number| f.hosts[number].host.as_str());
@@ -221,6 +241,64 @@ fn away(f: &Findings<'_>) -> Option<Check> {
         percent(AWAY_MAX)
     );
     Some(at_most("server-away", found, AWAY_MAX, text))
+}
+
+/// A server that hangs, for example stopped by a signal, is not slow: a lower rate would not help.
+fn hung(f: &Findings<'_>) -> Option<Check> {
+    if f.hung == 0 || f.settings.drain.is_zero() {
+        return None;
+    }
+    let in_flight = f.settings.in_flight_max();
+    let found = f.hung as f64 / f64::from(in_flight);
+    let text = format!(
+        "{} of at most {in_flight} events in flight had no answer from before the end of the phase to the end of \
+         the drain, {} later: {} of them, {} allowed",
+        f.hung,
+        written_duration(f.settings.drain),
+        percent(found),
+        percent(HUNG_MAX)
+    );
+    Some(at_most("stuck", found, HUNG_MAX, text))
+}
+
+/// The number of events is whole: one event in a second is not a rate of 0.001/s. Listed only if it fails.
+fn offered(f: &Findings<'_>) -> Option<Check> {
+    let (planned, expected) = (f.counts.planned, f.schedule_events?);
+    let is_random = f.settings.pace.as_open().is_some_and(|open| open.arrivals == Arrivals::Poisson);
+    let chance = if is_random { SPREADS_MAX / expected.sqrt() } else { 0.0 };
+    let (found, limit) = ((planned as f64 - expected).abs() / expected, OFFERED_MAX + chance);
+    if planned > 0 && found <= limit {
+        return None;
+    }
+    let mend = if planned > 0 && (planned as f64) < expected {
+        format!("the last of --events was due long before the end; use --events {}", expected.ceil())
+    } else {
+        format!("the phase is too short for this rate; use {}", longer(f.measured_s, expected))
+    };
+    let text = format!(
+        "{} due in {:.3} s, and {} by the schedule's rate: {mend}{}",
+        plural(planned, "event"),
+        f.measured_s,
+        if expected < 0.01 { format!("{expected:.1e}") } else { format!("{expected:.2}") },
+        if f.settings.events_max == Some(planned) && planned as f64 > expected {
+            " and more --events"
+        } else {
+            ""
+        }
+    );
+    Some(Check { name: "offered-rate", ok: false, found, limit, text })
+}
+
+/// The setting of a phase with ten events: rounded up to whole events, its rate is within a tenth of the planned
+/// one.
+fn longer(measured_s: f64, expected: f64) -> String {
+    // A product that is whole up to the error of its floats is whole.
+    let needed_s = (measured_s / (OFFERED_MAX * expected) * (1.0 - 1e-9)).ceil();
+    if needed_s <= DURATION_MAX.as_secs_f64() {
+        format!("--time {needed_s}s")
+    } else {
+        "a higher rate".to_owned()
+    }
 }
 
 /// If one of several hosts did no event, the result describes only the others.
@@ -266,10 +344,11 @@ fn phase_length(f: &Findings<'_>) -> Check {
     }
     if unknown > UNKNOWN_MAX {
         let text = format!(
-            "{} of {ends} events had not ended after a drain of {}: the rate is known to {} only, {} allowed; use a \
+            "{} of {} had not ended after a drain of {}: the rate is known to {} only, {} allowed; use a \
              longer --time or --drain",
             f.never_ended,
-            record::quantity::written_duration(f.settings.drain),
+            plural(ends, "event"),
+            written_duration(f.settings.drain),
             percent(unknown),
             percent(UNKNOWN_MAX)
         );
@@ -278,8 +357,9 @@ fn phase_length(f: &Findings<'_>) -> Check {
     let (too_many, allowed) = (common_start(f, mean_s), (COMMON_START_MAX * f.counts.done as f64).max(1.0));
     if too_many > allowed {
         let text = format!(
-            "all connections began together, and service times vary: the rate may be too high by {too_many:.0} of {ends} events, \
-             {allowed:.0} allowed; use a --warmup that is longer than an event, {mean_s:.3} s on average"
+            "all connections began together, and service times vary: the rate may be too high by {too_many:.0} of {}, \
+             {allowed:.0} allowed; use a --warmup that is longer than an event, {mean_s:.3} s on average",
+            plural(ends, "event")
         );
         return at_most("phase-length", too_many, allowed, text);
     }
@@ -359,19 +439,23 @@ fn achieved(f: &Findings<'_>, rate_per_s: f64) -> Check {
         Some(LatePolicy::Drop) => format!(", {} dropped", f.counts.skipped),
         Some(LatePolicy::Pace { .. }) => ", late ones paced".to_owned(),
     };
+    let ended = f.counts.done as f64 / f.counts.planned.max(1) as f64;
     let mut text = format!(
-        "{per_s:.2}/s done of {offered_per_s:.2}/s offered{policy}: {} of the events due in the phase ended in it, {} needed",
-        percent(found),
-        percent(ACHIEVED_MIN)
+        "{per_s:.2}/s done of {offered_per_s:.2}/s offered{policy}: {} of the events due in the phase ended in it",
+        percent(ended)
     );
+    // The judged share is printed beside its parts.
+    if forgiven > 0 {
+        let _ = write!(text, ", {} with {forgiven} in flight at its end", percent(found));
+    }
+    let _ = write!(text, ", {} needed", percent(ACHIEVED_MIN));
     // An overloaded target spends the phase on events of the warm-up.
     if f.counts.planned > 0 && per_s / offered_per_s > found + OF_BACKLOG_MIN {
-        text += "; the others that ended had been due before";
+        text += "; the rate includes events that were due before the phase";
     }
     if f.drained > forgiven {
-        let drained = f.drained;
-        let _ =
-            write!(text, "; {drained} events ended after the phase, {forgiven} of them count as in flight");
+        let of_backlog = f.drained - forgiven;
+        let _ = write!(text, "; a backlog of {} ended after the phase", plural(of_backlog, "event"));
     }
     at_least("achieved-rate", found, ACHIEVED_MIN, text)
 }
@@ -443,13 +527,14 @@ fn little(f: &Findings<'_>) -> Option<Check> {
     let cut_s = if f.rate_per_s.is_some() { expected * mean_ns / 1e9 } else { f.cut_s + f.held_s };
     let limit = LITTLE_MAX + chance + cut_s / (expected * f.measured_s);
     let text = format!(
-        "{:.4} events in the system, counted at {} random moments; the rate times the mean latency is {expected:.4}: {} \
-         apart, {} allowed",
-        counted.mean,
-        counted.looks,
-        percent(found),
-        percent(limit)
+        "{:.4} events in the system, counted at {} random moments; the rate times the mean latency is {expected:.4}",
+        counted.mean, counted.looks
     );
+    if limit >= LITTLE_JUDGED_MAX {
+        let why = format!("chance and cut events explain a difference of {}", percent(limit));
+        return Some(Check::not_judged("littles-law", found, limit, &format!("{why}; {text}")));
+    }
+    let text = format!("{text}: {} apart, {} allowed", percent(found), percent(limit));
     Some(at_most("littles-law", found, limit, text))
 }
 

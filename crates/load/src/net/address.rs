@@ -95,7 +95,7 @@ impl Address {
 /// Splits `host:port`. An IPv6 address is in brackets.
 fn host_and_port(written: &str) -> Result<(&str, Option<u16>), String> {
     // If an `@` is missing, the text may be a password, so it is not repeated.
-    const NO_HOST: &str = "this is no host: an IPv6 address stands in brackets, `[::1]:port`";
+    const NO_HOST: &str = "this is not a valid host: an IPv6 address stands in brackets, `[::1]:port`";
     let (host, rest) = match written.strip_prefix('[') {
         Some(rest) => rest.split_once(']').ok_or(NO_HOST)?,
         None => written.split_at(written.find(':').unwrap_or(written.len())),
@@ -108,7 +108,7 @@ fn host_and_port(written: &str) -> Result<(&str, Option<u16>), String> {
     let number = |port: &str| {
         let is_number = port.bytes().all(|byte| byte.is_ascii_digit());
         let written = if is_number { format!("`{port}`") } else { "the text after the colon".to_owned() };
-        port.parse().map_err(|_| format!("{written} is no port: expected a number up to 65535"))
+        port.parse().map_err(|_| format!("{written} is not a valid port: expected a number up to 65535"))
     };
     Ok((host, port.map(number).transpose()?))
 }
@@ -154,9 +154,9 @@ mod tests {
         for (wrong, says) in [
             ("", "there is no host"),
             (":80", "there is no host"),
-            ("host:", "`` is no port"),
-            ("host:hunter2", "the text after the colon is no port"),
-            ("host:70000", "`70000` is no port"),
+            ("host:", "`` is not a valid port"),
+            ("host:hunter2", "the text after the colon is not a valid port"),
+            ("host:70000", "`70000` is not a valid port"),
             ("[::1", "in brackets"),
             ("[::1]7", "in brackets"),
             ("::1", "in brackets"),

@@ -149,7 +149,7 @@ impl Parsed {
         Self::failure(
             0,
             FailureClass::Connection,
-            format!("the server answered {shown:?}, which is no answer"),
+            format!("the server answered {shown:?}, which is not a valid answer"),
         )
     }
 }

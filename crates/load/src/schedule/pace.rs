@@ -109,6 +109,11 @@ pub(crate) fn rate_per_s_at(arrivals: &Arrivals, span: Duration, t_s: f64) -> Op
     Some(Shape::of(arrivals, span)?.per_s_at(t_s.min(span.as_secs_f64())))
 }
 
+/// Events until `t_s` of such arrivals over a phase of length `span`, not rounded; `None` as above.
+pub(crate) fn events_until(arrivals: &Arrivals, span: Duration, t_s: f64) -> Option<f64> {
+    Some(Shape::of(arrivals, span)?.events_until(t_s.min(span.as_secs_f64())))
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;

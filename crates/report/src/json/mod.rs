@@ -34,7 +34,7 @@ pub use commands::commands;
 pub use cpu::{cgroups, cpu, energy, interrupts, tasks, waits};
 pub use history::history;
 pub use hosts::{host, hosts};
-pub(crate) use load::offered_per_s;
+pub(crate) use load::{achieved_per_s, offered_per_s};
 pub use load::{load, progress};
 pub use locks::{locks, user_locks};
 pub use memory::memory;

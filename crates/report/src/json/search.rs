@@ -13,6 +13,9 @@ pub fn search(search: &SearchRecord) -> Value {
     let (word, kept, broken) = match &search.answer {
         Answer::Found { rate_per_s, broken_at_per_s } => ("found", Ok(*rate_per_s), Ok(*broken_at_per_s)),
         Answer::Unreachable { at_per_s } => ("unreachable", unknown("it was never kept"), Ok(*at_per_s)),
+        Answer::TooShort { .. } => {
+            ("too-short", unknown("it was never kept"), unknown("its tries are too short"))
+        }
         Answer::GeneratorLimit { kept_per_s, .. } => {
             let (word, why) = match search.probes.last() {
                 Some(Probe { end: ProbeEnd::Invalid, .. }) => ("invalid", "runs were INVALID"),

@@ -18,7 +18,7 @@ use super::{Block, Figure, Page, Section, Table, Tone, Words};
 use crate::chart::{Kind, Line, Lines, Point, lines};
 use crate::number::{count, date_time, latency, percent, rate, span};
 use crate::text::{P99, Style, cited, latency_cell, on_paper};
-use crate::words::plural;
+use crate::words::{counted, plural};
 
 /// Lays out the page; a run without a load gets the page of its recorded series.
 pub fn load(run: &Run) -> Page {
@@ -198,11 +198,11 @@ fn claim(record: &LoadRecord) -> String {
         }
         None => format!("no {what} time"),
     };
-    format!(
-        "{}/s achieved{offered} over {}; {slow}.",
-        rate(record.achieved_per_s),
-        span(record.measured.as_secs_f64())
-    )
+    let achieved = match crate::json::achieved_per_s(record) {
+        Ok(per_s) => format!("{}/s achieved{offered}", rate(per_s)),
+        Err(missing) => format!("No rate ({missing})"),
+    };
+    format!("{achieved} over {}; {slow}.", span(record.measured.as_secs_f64()))
 }
 
 fn events(record: &LoadRecord) -> Section {
@@ -249,20 +249,21 @@ fn events(record: &LoadRecord) -> Section {
     if !record.error_samples.is_empty() {
         blocks.push(Block::List(record.error_samples.clone()));
     }
-    let outages: Vec<String> = record
-        .outages
-        .iter()
+    let (shown, rest) = crate::text::longest_outages(&record.outages);
+    let mut outages: Vec<String> = shown
+        .into_iter()
         .map(|o| {
             let end = if o.ended { "" } else { "; not over at the end" };
             let of = record.host_of(o).map_or_else(String::new, |host| format!(" of {host}"));
             format!(
-                "Outage{of} from {} for {}: {} events affected{end}",
+                "Outage{of} from {} for {}: {} affected{end}",
                 span(o.from_s),
                 span(o.for_s),
-                count(o.affected)
+                counted(o.affected, "event")
             )
         })
         .collect();
+    outages.extend(rest.map(|rest| format!("Outages: {rest}")));
     let changes: Vec<String> = record
         .rate_changes
         .iter()

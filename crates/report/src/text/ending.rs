@@ -15,12 +15,14 @@ use crate::words::plural;
 
 /// Checks from the cause to its effects: an earlier one explains a later one that fails too, so it is the
 /// answer. A check that is not listed comes last.
-const CAUSES_FIRST: [&str; 15] = [
+const CAUSES_FIRST: [&str; 16] = [
     "counts-balance",
     "connected",
     "server-away",
     "hosts",
     "errors",
+    "stuck",
+    "offered-rate",
     "throttled",
     "client-paused",
     "client-starvation",
@@ -29,7 +31,6 @@ const CAUSES_FIRST: [&str; 15] = [
     "achieved-rate",
     "events",
     "phase-length",
-    "stuck",
     "cache-steady",
 ];
 
@@ -163,10 +164,24 @@ fn achievement(record: &LoadRecord) -> String {
             let offered = crate::json::offered_per_s(record).unwrap_or(record.achieved_per_s);
             format!("{who} kept up with {}/s on average", rate(offered))
         }
-        Loop::Open(open) => format!("{who} kept up with {}/s", asked(open.per_s)),
+        Loop::Open(open) => {
+            // Chance and whole events move the rate: the verdict is about the one that was offered.
+            let offered = crate::json::offered_per_s(record).unwrap_or(open.per_s);
+            if (offered / open.per_s - 1.0).abs() <= 0.01 {
+                format!("{who} kept up with {}/s", asked(open.per_s))
+            } else {
+                format!(
+                    "{who} kept up with {}/s, offered for a rate of {}/s",
+                    rate(offered),
+                    asked(open.per_s)
+                )
+            }
+        }
         Loop::Closed { .. } => {
             let connections = plural(s.connections_in_all() as usize, "connection");
-            format!("{who} did {}/s for {connections} in a closed loop", rate(record.achieved_per_s))
+            let did = crate::json::achieved_per_s(record)
+                .map_or_else(|_| "no event".to_owned(), |per_s| format!("{}/s", rate(per_s)));
+            format!("{who} did {did} for {connections} in a closed loop")
         }
     }
 }
@@ -231,16 +246,27 @@ fn mend(check: &Check, record: &LoadRecord, written: Written) -> Option<String> 
         "achieved-rate" => return Some(rate_mend(record, written)),
         "events" if !check.text.contains("use more") => "more --events, or a longer --time",
         "phase-length" if !check.text.contains("use a") => "a --time longer than one event",
-        "stuck" => "a longer --drain, or a --timeout",
+        "stuck" => {
+            "look why the server does not answer (its log), or give it a longer --drain or a --timeout"
+        }
         "cache-steady" => "a longer --warmup",
-        "mix" | "littles-law" => "a longer --time; if it fails again, report it as a defect of bakeoff",
+        "littles-law" => "a longer --time, on an idle machine",
+        "mix" => "a longer --time; if it fails again, report it as a defect of bakeoff",
         _ => return None,
     };
     Some(mend.to_owned())
 }
 
-/// The rate that was achieved is an upper bound of the rate that this many connections can keep.
+/// The rate that was achieved is an upper bound of the rate that this many connections can keep, unless
+/// outages or errors took the rest.
 fn rate_mend(record: &LoadRecord, written: Written) -> String {
+    let lost = record.counts.planned.saturating_sub(record.counts.done);
+    if record.counts.failed * 2 >= lost.max(1) {
+        return "remove the cause of the errors above: these events failed".to_owned();
+    }
+    if record.outages.iter().any(|outage| outage.from_s + outage.for_s > 0.0) {
+        return "a server that stays up: it was away (see the outage above), and its log says why".to_owned();
+    }
     let below = if record.achieved_per_s > 0.0 {
         format!("a --rate below {}", rate(record.achieved_per_s))
     } else {

@@ -12,6 +12,7 @@ use record::nic::{LinkCounts, NicInterval};
 
 use super::{Style, labelled};
 use crate::number::{count, latency, percent, significant_4};
+use crate::words::counted;
 
 const INDENT: usize = 11;
 const KIB: f64 = 1024.0;
@@ -115,7 +116,7 @@ fn waited(all: &Waits, util: Option<f64>, most: Option<String>, lost: &BTreeMap<
     let util = util.map_or(String::new(), |ratio| format!(", CPU-util {bound}{}", percent(ratio)));
     let most = most.map_or(String::new(), |most| format!("; most by {most}"));
     let time = latency(all.ns_total as f64);
-    with_lost(format!("{bound}{} waits, {bound}{time}{util}{most}", count(all.count)), lost, "waits")
+    with_lost(format!("{bound}{}, {bound}{time}{util}{most}", counted(all.count, "wait")), lost, "waits")
 }
 
 fn with_lost(text: String, lost: u64, what: &str) -> String {

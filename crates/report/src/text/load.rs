@@ -5,14 +5,14 @@ use std::io::{self, Write};
 
 use analysis::Machine;
 use record::histogram::{CensoredHistogram, Histogram, QUANTILES, Summary};
-use record::load::{LoadRecord, LoadSettings, Loop, OpenLoop, Phase, Progress, RateChange, Think};
+use record::load::{LoadRecord, LoadSettings, Loop, OpenLoop, Outage, Phase, Progress, RateChange, Think};
 use record::missing::Maybe;
 use record::replay::Replay;
 
 use super::table::{Align, Table};
 use super::{Detail, Style, Tint, ending, folded, labelled, paragraph, tinted};
 use crate::number::{count, latency, percent, rate, span};
-use crate::words::plural;
+use crate::words::{counted, plural};
 
 /// The heads of [`progress_line`].
 ///
@@ -168,7 +168,8 @@ fn brief(out: &mut dyn Write, record: &LoadRecord, machine: &Machine, style: Sty
 /// Column of the text in the short form.
 const BRIEF: usize = 11;
 /// Explains the mark of percentiles that are not the target's.
-const GENERATOR_MADE: &str = "Of a response with <=, more than half is the generator's own lateness.";
+const GENERATOR_MADE: &str =
+    "<= marks a response that is mostly the generator's own lateness: the server's part is shorter.";
 /// Lateness of the generator that is counted event by event.
 const LATE_NS: u64 = 1_000_000;
 
@@ -177,9 +178,10 @@ fn brief_events(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::R
     let offered =
         crate::json::offered_per_s(record).map_or(String::new(), |r| format!("offered {}/s, ", rate(r)));
     let mut text = format!(
-        "{offered}done {}/s; {} events, {} failed",
-        rate(record.achieved_per_s),
-        count(c.planned),
+        "{offered}{}; {}, {} failed",
+        crate::json::achieved_per_s(record)
+            .map_or_else(|missing| format!("no rate: {missing}"), |r| format!("done {}/s", rate(r))),
+        counted(c.planned, "event"),
         count(c.failed)
     );
     for (n, word) in [(c.skipped, "skipped"), (c.unfinished, "unfinished"), (c.retries, "retried")] {
@@ -189,7 +191,7 @@ fn brief_events(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::R
     }
     if let Ok(lateness) = &record.lateness {
         let late = lateness.count() - lateness.count_at_or_below(LATE_NS);
-        let _ = write!(text, ", {} late by more than {}", count(late), latency(LATE_NS as f64));
+        let _ = write!(text, ", {} with a lateness over {}", count(late), latency(LATE_NS as f64));
     }
     folded(out, " ", &text, 1, style)
 }
@@ -235,8 +237,11 @@ fn what(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Result<()
         labelled(out, ("server", None), version, 10, style)?;
     }
     if let Some(Replay { log, speed, requests, left_out, .. }) = &s.http.replay {
-        let text =
-            format!("{requests} requests of {log} at {speed} times its speed, {left_out} lines left out");
+        let text = format!(
+            "{} of {log} at {speed} times its speed, {} left out",
+            counted(*requests, "request"),
+            counted(*left_out, "line")
+        );
         labelled(out, ("replay", None), &text, 10, style)?;
     }
     let threads = plural(s.threads as usize, "thread");
@@ -277,7 +282,10 @@ fn rates_and_events(out: &mut dyn Write, record: &LoadRecord, style: Style) -> i
     let measured_s = record.measured.as_secs_f64();
     let offered =
         crate::json::offered_per_s(record).map_or(String::new(), |r| format!("offered {}/s, ", rate(r)));
-    let achieved = format!("{offered}achieved {}/s over {}", rate(record.achieved_per_s), span(measured_s));
+    let achieved = match crate::json::achieved_per_s(record) {
+        Ok(per_s) => format!("{offered}achieved {}/s over {}", rate(per_s), span(measured_s)),
+        Err(missing) => format!("none: {missing}, in {}", span(measured_s)),
+    };
     labelled(out, ("rate", None), &achieved, 10, style)?;
     let c = record.counts;
     let events = format!(
@@ -299,15 +307,14 @@ fn rates_and_events(out: &mut dyn Write, record: &LoadRecord, style: Style) -> i
         labelled(out, ("outcomes", None), &outcomes.join(", "), 10, style)?;
     }
     if record.found_no_worker > 0 {
-        let text =
-            format!("{} events found no worker free when they were due", count(record.found_no_worker));
+        let text = format!("{} found no worker free when due", counted(record.found_no_worker, "event"));
         labelled(out, ("waiting", None), &text, 10, style)?;
     }
     for change in &record.rate_changes {
         labelled(out, ("rate", None), &rate_change(change), 10, style)?;
     }
     if record.backlog_after_warmup > 0 {
-        let text = format!("{} events at the end of warm-up", count(record.backlog_after_warmup));
+        let text = format!("{} at the end of warm-up", counted(record.backlog_after_warmup, "event"));
         labelled(out, ("backlog", None), &text, 10, style)?;
     }
     Ok(())
@@ -424,25 +431,53 @@ fn troubles(
     for h in &record.hosts {
         let errors = h.errors.all();
         let text = format!(
-            "{}: {} connections, {} done, {} failed, {} errors",
+            "{}: {}, {} done, {} failed, {}",
             h.host,
-            count(h.connections.into()),
+            counted(h.connections.into(), "connection"),
             count(h.done),
             count(h.failed),
-            count(errors)
+            counted(errors, "error")
         );
         let tint = if h.done == 0 || errors > 0 { Some(Tint::Bad) } else { None };
         labelled(out, (&left("host"), tint), &text, indent, style)?;
     }
-    for o in &record.outages {
+    let (shown, rest) = longest_outages(&record.outages);
+    for o in shown {
         let end = if o.ended { "" } else { ", not over at the end" };
         let from = span(o.from_s);
         let of = record.host_of(o).map_or_else(String::new, |host| format!("{host} "));
-        let text =
-            format!("{of}from {from} for {}, {} events affected{end}", span(o.for_s), count(o.affected));
+        let affected = counted(o.affected, "event");
+        let text = format!("{of}from {from} for {}, {affected} affected{end}", span(o.for_s));
         labelled(out, (&left("outage"), Some(Tint::Bad)), &text, indent, style)?;
     }
+    if let Some(rest) = rest {
+        labelled(out, (&left("outage"), Some(Tint::Bad)), &rest, indent, style)?;
+    }
     Ok(())
+}
+
+/// Outages that are listed one by one.
+const OUTAGES_SHOWN: usize = 5;
+
+/// The longest outages, in order of time, and the others in a sentence.
+pub(crate) fn longest_outages(outages: &[Outage]) -> (Vec<&Outage>, Option<String>) {
+    let mut longest_first: Vec<&Outage> = outages.iter().collect();
+    longest_first.sort_by(|a, b| b.for_s.total_cmp(&a.for_s));
+    let others = longest_first.split_off(longest_first.len().min(OUTAGES_SHOWN));
+    let mut shown = longest_first;
+    shown.sort_by(|a, b| a.from_s.total_cmp(&b.from_s));
+    let rest = others.first().map(|longest| {
+        let all_s: f64 = others.iter().map(|o| o.for_s).sum();
+        let affected: u64 = others.iter().map(|o| o.affected).sum();
+        format!(
+            "{} more, none longer than {}, {} together, {} affected",
+            count(others.len() as u64),
+            span(longest.for_s),
+            span(all_s),
+            counted(affected, "event")
+        )
+    });
+    (shown, rest)
 }
 
 fn costs(out: &mut dyn Write, record: &LoadRecord, machine: &Machine, style: Style) -> io::Result<()> {
@@ -507,7 +542,11 @@ fn saturated(
 fn checks(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Result<()> {
     writeln!(out, "checks")?;
     for check in &record.verdict.checks {
-        let label = if check.ok { ("  ok", Some(Tint::Good)) } else { ("  FAIL", Some(Tint::Bad)) };
+        let label = match (check.ok, check.is_judged()) {
+            (true, true) => ("  ok", Some(Tint::Good)),
+            (true, false) => ("  -", None),
+            (false, _) => ("  FAIL", Some(Tint::Bad)),
+        };
         labelled(out, label, &format!("{}: {}", check.name, check.text), 8, style)?;
     }
     Ok(())

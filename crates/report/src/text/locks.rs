@@ -10,6 +10,7 @@ use super::table::{Align, Table};
 use super::tasks::cgroup_name;
 use super::{Style, Tint, labelled, paragraph};
 use crate::number::{count, latency, percent_digits};
+use crate::words::counted;
 
 /// Parts of an interval to print besides the lines of locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,11 +47,11 @@ pub fn lock_interval(
     let part = if view.is_part { ", of those asked for" } else { "" };
     let missed = if interval.missed_deadline { ", deadline missed" } else { "" };
     let title = format!(
-        "{:.1} s, over {:.3} s on {} CPUs: {bound}{} waits for the kernel's locks{part}{missed}",
+        "{:.1} s, over {:.3} s on {} CPUs: {bound}{} for the kernel's locks{part}{missed}",
         interval.until_ns.saturating_sub(start_ns) as f64 * 1e-9,
         interval.seconds(),
         interval.cpus,
-        count(all.count)
+        counted(all.count, "wait")
     );
     paragraph(out, &title, 2, style)?;
     if !interval.locks.is_empty() {
@@ -154,11 +155,11 @@ pub fn user_lock_interval(
     let part = if view.is_part { ", of those asked for" } else { "" };
     let missed = if interval.missed_deadline { ", deadline missed" } else { "" };
     let title = format!(
-        "{:.1} s, over {:.3} s on {} CPUs: {bound}{} waits for locks of programs{part}{missed}",
+        "{:.1} s, over {:.3} s on {} CPUs: {bound}{} for locks of programs{part}{missed}",
         interval.until_ns.saturating_sub(start_ns) as f64 * 1e-9,
         interval.seconds(),
         interval.cpus,
-        count(interval.total().0.count)
+        counted(interval.total().0.count, "wait")
     );
     paragraph(out, &title, 2, style)?;
     if !interval.locks.is_empty() {

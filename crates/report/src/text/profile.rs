@@ -8,6 +8,7 @@ use record::profile::{Profile, ProfileKind, ThreadState};
 use super::table::{Align, Table};
 use super::{Style, Tint, paragraph};
 use crate::number::{count, latency, percent, percent_digits, significant, span};
+use crate::words::counted;
 
 /// Writes a profile as a table of functions, by self time, and the limits of the profile.
 ///
@@ -77,10 +78,10 @@ fn title(profile: &Profile) -> String {
                 n => format!("; {} of them had not ended", count(n)),
             };
             format!(
-                "off-CPU time over {seconds:.3} s on {} {cpus}: {bound}{} waits{still}; threads were blocked for {bound}{} \
+                "off-CPU time over {seconds:.3} s on {} {cpus}: {bound}{}{still}; threads were blocked for {bound}{} \
                  and waited for a CPU for {bound}{}",
                 profile.cpus,
-                count(profile.count()),
+                counted(profile.count(), "wait"),
                 span(profile.ns_of(ThreadState::Blocked) as f64 * 1e-9),
                 span(profile.ns_of(ThreadState::Runnable) as f64 * 1e-9)
             )

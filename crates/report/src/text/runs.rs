@@ -7,6 +7,7 @@ use record::run::{RunHeader, RunKind, RunState};
 
 use super::table::{Align, Table};
 use super::{Style, Tint, latency_cell};
+use crate::json::achieved_per_s;
 use crate::number::{date_time, rate};
 
 /// A run or bake-off of the list.
@@ -40,7 +41,12 @@ pub fn runs_list(out: &mut dyn Write, lines: &[RunLine<'_>], style: Style) -> io
         table.row(vec![
             (name.clone(), None),
             (result(header).to_owned(), Some(tint(header.state))),
-            (load.as_ref().map_or_else(String::new, |load| rate(load.achieved_per_s)), None),
+            (
+                load.as_ref().map_or_else(String::new, |load| {
+                    achieved_per_s(load).map_or_else(|_| "-".to_owned(), rate)
+                }),
+                None,
+            ),
             (load.as_ref().map_or_else(String::new, p99), None),
             (header.kind.word().to_owned(), None),
             (date_time(header.anchor.unix_ns), None),

@@ -73,6 +73,15 @@ fn answer(search: &SearchRecord) -> (String, Tint) {
             ),
             Tint::Bad,
         ),
+        Answer::TooShort { at_per_s } => (
+            format!(
+                "cannot tell: at {}, the lowest rate that a try of this length can judge, {promise} held and only the rate was \
+                 missed; use a longer --time{}",
+                per_second(*at_per_s),
+                against(search)
+            ),
+            Tint::Doubt,
+        ),
         Answer::GeneratorLimit { kept_per_s: Some(kept), .. } if last == Some(ProbeEnd::Kept) => (
             format!(
                 "{promise} holds at {}, and no higher rate is tried: what the target can do is not known{}",
@@ -239,6 +248,11 @@ mod tests {
         assert!(
             unreachable.ends_with("; 1 try speaks against it: kept at 10.000/s (try 1)"),
             "{unreachable}"
+        );
+        let short = said(&[(100.0, BROKEN); 2], Answer::TooShort { at_per_s: 100.0 });
+        assert!(
+            short.starts_with("cannot tell: at 100.00/s, ") && short.ends_with("use a longer --time"),
+            "{short}"
         );
     }
 

@@ -68,7 +68,10 @@ pub(super) fn run(
         Answer::Found { .. } => Exit::Good,
         Answer::Stopped => Exit::Interrupted,
         Answer::Unreachable { .. } => Exit::Bad,
-        Answer::GeneratorLimit { .. } | Answer::Unsettled { .. } | Answer::Changed { .. } => Exit::Invalid,
+        Answer::TooShort { .. }
+        | Answer::GeneratorLimit { .. }
+        | Answer::Unsettled { .. }
+        | Answer::Changed { .. } => Exit::Invalid,
     })
 }
 
@@ -124,12 +127,8 @@ fn probe(
     if let Ok(throttled) = &throttled {
         record.verdict.add(throttled.check());
     }
-    let judged = (record.verdict.state != Validity::Interrupted).then(|| {
-        let (end, found) = load::search::judge(promise, &record);
-        search.note(end);
-        (end, found)
-    });
-    let achieved_per_s = record.achieved_per_s;
+    let judged = (record.verdict.state != Validity::Interrupted).then(|| search.take(promise, &record));
+    let achieved_per_s = load::search::kept_up_per_s(&record);
     let mut header = ended(header, &record);
     if let Next::Done(Answer::Found { rate_per_s, .. }) = search.next() {
         header

@@ -93,6 +93,8 @@ fn events_in_flight_are_forgiven_as_many_as_the_latency_explains() {
             open_sockets: Err(Missing::because("simulated")),
             recount: None,
             measured_s: planned as f64 / per_s,
+            schedule_events: Some(planned as f64),
+            hung: 0,
             drained,
             lateness: None,
             in_system_mean_ns: Some(mean_ms * 1e6),
@@ -111,6 +113,55 @@ fn events_in_flight_are_forgiven_as_many_as_the_latency_explains() {
         let checks = crate::judge::verdict::checks(&findings);
         let found = checks.iter().find(|c| c.name == "achieved-rate").unwrap();
         assert_eq!(found.ok, ok, "{}", found.text);
+    }
+}
+
+#[test]
+fn the_share_of_events_that_ended_in_the_phase_leaves_out_those_in_flight() {
+    // Of 20 events, the last begins 100 ms before the end of the phase and takes 150 ms.
+    let record = simulate(settings(Loop::open(10.0), 2), |scene| {
+        (if scene.now_ns < 1_900 * MS { MS } else { 150 * MS }, Ok(()))
+    });
+    assert_eq!((record.counts.planned, record.counts.done), (20, 19));
+    let said = record.verdict.checks.iter().find(|c| c.name == "achieved-rate").unwrap();
+    assert!(said.ok && said.found > 0.999, "{}", said.text);
+    let share = "95.00 % of the events due in the phase ended in it, 100.00 % with 1 in flight at its end, 99.90 % needed";
+    assert!(said.text.ends_with(share), "{}", said.text);
+}
+
+#[test]
+fn a_server_that_hangs_is_told_from_one_that_is_slow() {
+    let slow = simulate(settings(Loop::open(100.0), 2), |_| (20 * MS, Ok(())));
+    assert!(slow.verdict.checks.iter().all(|c| c.name != "stuck"), "{:?}", slow.verdict);
+    // It stops for good after a second.
+    let hung = simulate(settings(Loop::open(100.0), 2), |scene| match scene.now_ns {
+        ..SECOND => (MS, Ok(())),
+        _ => {
+            scene.engine.abandon();
+            (6 * SECOND, Err(FailureClass::Connection))
+        }
+    });
+    assert!(!check(&hung, "achieved-rate") && !check(&hung, "stuck"), "{:?}", hung.verdict);
+}
+
+#[test]
+fn a_rate_that_the_phase_is_too_short_for_is_not_judged_valid() {
+    let ramp = Arrivals::parse("ramp:0-0.0001").unwrap();
+    let burst = Arrivals::parse("burst:5-100@1s/10s").unwrap();
+    let shaped = |arrivals| Loop::Open(OpenLoop { arrivals, ..OpenLoop::plain(14.5) });
+    for (pace, events_max, needed) in [
+        (Loop::open(0.001), None, Some("use --time 10000s")),
+        (Loop::open(1.0 / 3_600.0), Some(1), Some("use --time 36000s and more --events")),
+        (shaped(ramp), None, Some("use --time 200000s")),
+        (shaped(burst), Some(30), Some("due long before the end; use --events 100")),
+        (Loop::open(1.0), Some(1), None),
+        (Loop::open(10.0), None, None),
+    ] {
+        let record = simulate(LoadSettings { events_max, ..settings(pace, 1) }, |_| (0, Ok(())));
+        let said = record.verdict.checks.iter().find(|c| c.name == "offered-rate");
+        assert_eq!(said.is_none(), needed.is_none(), "{said:?}");
+        assert!(needed.is_none() || record.verdict.state == Validity::Invalid, "{:?}", record.verdict);
+        assert!(needed.is_none_or(|needed| said.unwrap().text.ends_with(needed)), "{said:?}");
     }
 }
 

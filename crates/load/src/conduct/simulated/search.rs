@@ -4,7 +4,7 @@ use record::search::{Answer, ProbeEnd, Promise};
 use record::verdict::Check;
 
 use super::*;
-use crate::judge::search::{Next, Room, Search, judge};
+use crate::judge::search::{Next, Room, Search, judge, kept_up_per_s};
 use crate::schedule::random::Random;
 
 #[test]
@@ -26,6 +26,39 @@ fn the_capacity_of_a_server_is_found_within_three_percent() {
         let Answer::Found { rate_per_s, .. } = answer else { panic!("{answer:?}") };
         assert!((rate_per_s / capacity_per_s - 1.0).abs() < 0.03, "{rate_per_s} of {capacity_per_s}");
     }
+}
+
+#[test]
+fn a_promise_that_holds_while_the_rate_is_missed_needs_a_longer_try() {
+    // The floor is 100 events in a try of 1 s. At 8 % too little capacity the backlog is worth 80 ms by then.
+    let promise = Promise::parse("p99<100ms").unwrap();
+    let mut search = Search::new(100.0, Room::above_floor(&promise, 1.0, 1e6));
+    let answer = loop {
+        match search.next() {
+            Next::Done(answer) => break answer,
+            Next::Probe { rate_per_s, .. } => {
+                let record = simulate(settings(Loop::open(rate_per_s), 1), |_| (10_800_000, Ok(())));
+                let (end, found) = search.take(&promise, &record);
+                assert!(end == ProbeEnd::Broken && found.contains(" % ended in the phase"), "{found}");
+                let kept_up = kept_up_per_s(&record);
+                assert!(kept_up < 0.999 * rate_per_s, "{kept_up} of {rate_per_s}");
+            }
+        }
+    };
+    assert_eq!(answer, Answer::TooShort { at_per_s: 100.0 });
+}
+
+#[test]
+fn the_judged_rate_of_a_try_leaves_out_the_backlog_of_its_warm_up() {
+    // A stall at the end of the warm-up: the phase ends its events too, and stalls before its own end.
+    let warmed = LoadSettings { warmup: Duration::from_secs(1), ..settings(Loop::open(100.0), 1) };
+    let record = simulate(warmed, |scene| match scene.now_ns {
+        ns if (500 * MS..SECOND).contains(&ns) => (SECOND - ns, Ok(())),
+        ns if (1_900 * MS..3 * SECOND).contains(&ns) => (3 * SECOND - ns, Ok(())),
+        _ => (MS / 10, Ok(())),
+    });
+    assert!(record.achieved_per_s > 100.0, "{}/s", record.achieved_per_s);
+    assert!(!check(&record, "achieved-rate") && kept_up_per_s(&record) < 99.9);
 }
 
 #[test]

@@ -372,7 +372,7 @@ const GREETING_BYTES_MAX: usize = 64 << 10;
 fn too_long(bytes: usize, bytes_max: usize) -> Parsed {
     // The limit of a nested answer is lower than that of a value.
     let text = if bytes <= bytes_max {
-        format!("the server announces {bytes} bytes in many parts, which is no answer")
+        format!("the server announces {bytes} bytes in many parts, which is not a valid answer")
     } else {
         too_long_text(bytes, bytes_max)
     };

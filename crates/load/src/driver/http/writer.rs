@@ -41,8 +41,8 @@ pub(super) fn judge(
         None => status < 400 || logged_status == Some(status),
     };
     if !is_expected {
-        let wanted = request.expected_status.map_or("one below 400".to_owned(), |s| s.to_string());
-        let text = format!("{}: the server answered with status {status}, wanted was {wanted}", request.name);
+        let wanted = request.expected_status.map_or("a status below 400".to_owned(), |s| s.to_string());
+        let text = format!("{}: the server answered with status {status}, expected {wanted}", request.name);
         return Err(Failure { outcome, ..Failure::new(FailureClass::Application, text) });
     }
     if let Some(expected) = request.body_checksum

@@ -53,7 +53,7 @@ impl PostgresTarget {
             match name.as_str() {
                 "host" if !value.is_empty() => host = value,
                 "port" => {
-                    let problem = |_| format!("`{value}` is no port: expected a number up to 65535");
+                    let problem = |_| format!("`{value}` is not a valid port: expected a number up to 65535");
                     port = Some(value.parse().map_err(problem)?);
                 }
                 "options" => options = Some(value),

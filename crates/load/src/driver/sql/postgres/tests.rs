@@ -28,7 +28,7 @@ fn a_wrong_target_is_refused_without_its_password() {
     for (wrong, says) in [
         ("postgres:bench", "write postgres://"),
         ("postgres://app:secret@db", "no database is named"),
-        ("postgres://app:secret@db:x/bench", "the text after the colon is no port"),
+        ("postgres://app:secret@db:x/bench", "the text after the colon is not a valid port"),
         ("postgres://app:secret@db/bench?sslrootcert=/x", "write tls=verify-full"),
         ("postgres://app:secret@db/bench?sslmode=on", "expected disable, allow, prefer"),
         ("postgres://app:secret@db/bench?hots=/x", "expected one of host, port"),
