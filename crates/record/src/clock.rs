@@ -1,6 +1,6 @@
 //! One timeline: load and probes use timestamps of the kernel's own `CLOCK_MONOTONIC`, the clock of
-//! `bpf_ktime_get_ns`. In a time namespace the clock that programs read is offset from it; the offset is taken
-//! off here.
+//! `bpf_ktime_get_ns`. In a time namespace the clock that programs read is offset from it; here the offset is
+//! taken off.
 //!
 //! A run stores one [`WallAnchor`] to convert its timestamps to dates. Code that paces or waits takes a
 //! [`Clock`], so a test can advance time by hand.

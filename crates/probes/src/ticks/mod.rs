@@ -6,8 +6,8 @@
 //! (`local_timer_exit`, which only x86 has) and a `cpu-clock` perf event about every 1/997 s on each CPU.
 //! *Yields* three shares of time (ratio) per CPU and interval: of ticks that found a task running, of ticks
 //! after which one was runnable, each divided by how many ticks there would be in that time, since none come
-//! while a CPU idles, or by how many came if these are more (the edges of an interval lie anywhere between two
-//! ticks); of the samples that came, those that found a task, a softirq or an interrupt's handler
+//! while a CPU idles, or by how many came if these are more (an interval may begin just before a tick and end
+//! just after one); of the samples that came, those that found a task, a softirq or an interrupt's handler
 //! running. *Differs from* `/proc/stat` in that no tick is left out or booked twice. *Blind to* ticks in
 //! low-resolution timer mode, which no hrtimer drives. *Costs* some 0.1 to 0.25 us a tick and a sample, and a
 //! look at each expiring hrtimer.
