@@ -24,7 +24,8 @@ pub(crate) enum Exit {
     ServerFailed = 5,
     /// The command cannot run here: permission, disk, kernel.
     CannotHere = 6,
-    /// Interrupted; a bake-off is resumable.
+    /// Interrupted before its end; a bake-off is resumable. What has no end, as reports without a number, is
+    /// complete when it is interrupted: `Good`.
     Interrupted = 130,
 }
 

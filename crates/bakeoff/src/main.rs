@@ -30,12 +30,15 @@ mod watch_screen;
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use record::clock::{Clock as _, Monotonic};
 use record::printable::{Form, Guarded, printable_lines};
 
 use crate::script_options::Unread;
 use crate::standard_output::StandardOutput;
 
 fn main() -> ExitCode {
+    // The first reading asks /proc for the time namespace, as long as this process may.
+    let _ = Monotonic.now_ns();
     let typed = std::env::args_os().collect();
     let words = match like::expanded(typed, &mut Guarded::new(StandardOutput::lock(), Form::Plain)) {
         Ok(like::Arguments::Words(words)) => words,

@@ -43,6 +43,19 @@ static __always_inline bool is_runnable(struct task_struct *task)
 	return BPF_CORE_READ(then, state) == 0;
 }
 
+/* Since Linux 6.7 a program walks over all threads of the machine by itself; iter/task shows those
+ * of the reader's PID namespace alone. */
+struct bpf_iter_task {
+	__u64 opaque[3];
+} __attribute__((aligned(8)));
+enum {
+	ALL_THREADS = 1, /* BPF_TASK_ITER_ALL_THREADS */
+};
+extern int bpf_iter_task_new(struct bpf_iter_task *walk, struct task_struct *task,
+			     unsigned int flags) __ksym __weak;
+extern struct task_struct *bpf_iter_task_next(struct bpf_iter_task *walk) __ksym __weak;
+extern void bpf_iter_task_destroy(struct bpf_iter_task *walk) __ksym __weak;
+
 /* The id of the control group of version 2 that a task is in; 0: this kernel has none. */
 struct kernfs_node___of_group {
 	__u64 id;

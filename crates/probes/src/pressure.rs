@@ -24,13 +24,15 @@ pub(crate) fn some_ns(root: &Path, resource: &str) -> Maybe<u64> {
     total_us(&text).map(|us| us * 1_000).ok_or_else(|| Missing::because(format!("/{path} has no total")))
 }
 
-/// Share of the time between two readings; each is a pair of the moment and the total so far.
+/// Share of the time between two readings; each is a pair of the moment and the total so far. At most 1: the
+/// kernel rounds its total to microseconds, and reads its clock a little after ours.
 pub(crate) fn ratio(before: &Maybe<(u64, u64)>, after: &Maybe<(u64, u64)>) -> Maybe<f64> {
     let ((from_ns, before_ns), (until_ns, after_ns)) = (before.clone()?, after.clone()?);
     if until_ns <= from_ns {
         return Err(Missing::because("the interval has no length"));
     }
-    Ok(after_ns.saturating_sub(before_ns) as f64 / (until_ns - from_ns) as f64)
+    let ns = until_ns - from_ns;
+    Ok(after_ns.saturating_sub(before_ns).min(ns) as f64 / ns as f64)
 }
 
 fn total_us(text: &str) -> Option<u64> {
@@ -53,6 +55,8 @@ mod tests {
     #[test]
     fn the_ratio_is_of_the_time_between_the_readings() {
         assert_eq!(ratio(&Ok((0, 100)), &Ok((1_000, 350))), Ok(0.25));
+        // Of 665,001 ns in which somebody always waited, the total grew by 666 us.
+        assert_eq!(ratio(&Ok((0, 100_000)), &Ok((665_001, 766_000))), Ok(1.0));
         assert!(ratio(&Ok((5, 100)), &Ok((5, 350))).is_err());
     }
 }

@@ -210,6 +210,21 @@ fn root_a_sleep_that_outlasts_the_profile_counts_until_its_end() {
     assert_eq!(profile.still_off, 1, "{profile:?}");
 }
 
+/// The clock of programs is 50,000,000 s ahead of the kernel's there.
+#[test]
+fn root_in_a_time_namespace_such_a_sleep_counts_until_its_end_too() {
+    let mut inside = Command::new("unshare");
+    inside.args(["--time", "--monotonic", "50000000", "--fork"]).arg(std::env::current_exe().unwrap());
+    inside.args(["--exact", "root_a_sleep_that_outlasts_the_profile_counts_until_its_end"]);
+    let has_namespaces = Path::new("/proc/self/timens_offsets").exists() && nix::unistd::geteuid().is_root();
+    match inside.output() {
+        Ok(ended) if has_namespaces => {
+            assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stdout));
+        }
+        other => eprintln!("skipped: no time namespace can be had with unshare: {other:?}"),
+    }
+}
+
 #[test]
 fn root_a_thread_that_another_keeps_off_its_cpu_waits_for_a_cpu() {
     let comm = "kept-off";

@@ -60,6 +60,26 @@ fn root_a_condition_is_told_from_a_mutex() {
 }
 
 #[test]
+fn root_the_waker_is_who_held_the_mutex_and_never_who_waited_for_it() {
+    let Some(_) = probe(&own()) else { return };
+    let Some(mut child) = program("holder", HOLDER) else {
+        return eprintln!("skipped: there is no C compiler");
+    };
+    let (mut input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let (mut probe, _alone) = probe(&Options { pid: Some(child.id()), ..own() }).unwrap();
+    let mut lines = BufReader::new(output).lines();
+    input.write_all(b"go\n").unwrap();
+    assert_eq!(lines.next().unwrap().unwrap(), "done");
+    let interval = probe.read().unwrap();
+    drop(input);
+    child.wait().unwrap();
+    let of_waiter: Vec<_> =
+        interval.locks.iter().filter(|l| l.comm == "waiter" && l.waits.count > 0).collect();
+    let wakers: Vec<_> = of_waiter.iter().filter_map(|l| l.waker.as_deref().ok()).collect();
+    assert!(!wakers.is_empty() && wakers.iter().all(|name| name.starts_with("holder/")), "{interval:#?}");
+}
+
+#[test]
 fn root_callers_of_one_lock_are_told_apart_without_frame_pointers() {
     let Some(_) = probe(&own()) else { return };
     let Some(mut child) = two_callers() else { return eprintln!("skipped: there is no C compiler") };
@@ -129,11 +149,51 @@ fn root_what_watching_costs_is_measured() {
         nix::unistd::gettid();
     }
     let cost = probe.cost().unwrap();
-    let [wait, other] = cost.events[..] else { panic!("{cost:?}") };
+    let [wait, other, waking] = cost.events[..] else { panic!("{cost:?}") };
     // A wait takes a stack and adds to a map, any other call is checked and ignored.
     assert!(wait.ns > 3.0 * other.ns, "{cost:?}");
-    assert!(other.count >= 1_000, "{cost:?}");
+    assert!(other.count >= 1_000 && waking.ns > 0.0, "{cost:?}");
 }
+
+/// A program of which one thread holds a mutex and another one waits for it, again and again.
+const HOLDER: &str = r#"
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static volatile int round;
+static void *hold(void *none)
+{
+	for (int i = 1; i <= 20; i++) {
+		pthread_mutex_lock(&mutex);
+		round = i;
+		usleep(3000);
+		pthread_mutex_unlock(&mutex);
+		usleep(3000);
+	}
+	return none;
+}
+int main(void)
+{
+	pthread_t holder;
+	getchar();
+	pthread_create(&holder, NULL, hold, NULL);
+	pthread_setname_np(holder, "holder");
+	pthread_setname_np(pthread_self(), "waiter");
+	for (int i = 1; i <= 20; i++) {
+		while (round < i)
+			usleep(50);
+		pthread_mutex_lock(&mutex);
+		pthread_mutex_unlock(&mutex);
+	}
+	puts("done");
+	fflush(stdout);
+	while (getchar() != EOF)
+		;
+	return 0;
+}
+"#;
 
 /// A program without frame pointers, of which two functions wait for one semaphore, from `go` on until it
 /// prints `done`.
@@ -167,9 +227,13 @@ int main(void)
 	return sum == 0;
 }
 "#;
+    program("two_callers", PROGRAM)
+}
+
+fn program(name: &str, text: &str) -> Option<Child> {
     let place = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let (source, program) = (place.join("two_callers.c"), place.join("two_callers"));
-    fs::write(&source, PROGRAM).unwrap();
+    let (source, program) = (place.join(format!("{name}.c")), place.join(name));
+    fs::write(&source, text).unwrap();
     let flags = ["-O2", "-fomit-frame-pointer", "-fno-ipa-icf", "-pthread", "-o"];
     let made = Command::new("cc").args(flags).arg(&program).arg(&source).status();
     if made.is_err() {

@@ -1,7 +1,12 @@
-//! One timeline: load and probes use timestamps of `CLOCK_MONOTONIC`, the clock of `bpf_ktime_get_ns`.
+//! One timeline: load and probes use timestamps of the kernel's own `CLOCK_MONOTONIC`, the clock of
+//! `bpf_ktime_get_ns`. In a time namespace the clock that programs read is offset from it; here the offset is
+//! taken off.
 //!
 //! A run stores one [`WallAnchor`] to convert its timestamps to dates. Code that paces or waits takes a
 //! [`Clock`], so a test can advance time by hand.
+
+use std::fs;
+use std::sync::OnceLock;
 
 use rustix::thread::clock_nanosleep_absolute;
 use rustix::time::{ClockId, Timespec, clock_gettime};
@@ -19,16 +24,18 @@ pub trait Clock: Sync {
     fn sleep_until_ns(&self, deadline_ns: u64);
 }
 
-/// The kernel's `CLOCK_MONOTONIC`, read through the vDSO.
+/// The kernel's own `CLOCK_MONOTONIC`, read through the vDSO. The first use in a process reads /proc, so it
+/// comes before the process gives up the right to.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Monotonic;
 
 impl Clock for Monotonic {
     fn now_ns(&self) -> u64 {
-        read(ClockId::Monotonic)
+        monotonic_ns()
     }
 
     fn sleep_until_ns(&self, deadline_ns: u64) {
+        let deadline_ns = deadline_ns.saturating_add_signed(offset_ns());
         let deadline = Timespec {
             tv_sec: (deadline_ns / NS_PER_S).cast_signed(),
             tv_nsec: (deadline_ns % NS_PER_S).cast_signed(),
@@ -52,9 +59,9 @@ impl WallAnchor {
     /// Reads both clocks, the monotonic one before and after the wall clock, and stores the middle of the
     /// two.
     pub fn now() -> Self {
-        let before = read(ClockId::Monotonic);
+        let before = monotonic_ns();
         let unix_ns = read(ClockId::Realtime);
-        let after = read(ClockId::Monotonic);
+        let after = monotonic_ns();
         Self { monotonic_ns: before.midpoint(after), unix_ns }
     }
 
@@ -66,6 +73,32 @@ impl WallAnchor {
             self.unix_ns.saturating_sub(self.monotonic_ns - monotonic_ns)
         }
     }
+}
+
+fn monotonic_ns() -> u64 {
+    read(ClockId::Monotonic).saturating_add_signed(-offset_ns())
+}
+
+/// Nanoseconds by which this process's `CLOCK_MONOTONIC` is ahead of the kernel's own.
+fn offset_ns() -> i64 {
+    static OFFSET_NS: OnceLock<i64> = OnceLock::new();
+    *OFFSET_NS.get_or_init(|| {
+        let namespace = |name: &str| fs::read_link(format!("/proc/self/ns/{name}")).ok();
+        // The file tells the offsets of the children's namespace. Kernels without one have no such file.
+        if namespace("time") != namespace("time_for_children") {
+            return 0;
+        }
+        let offsets = fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
+        monotonic_offset_ns(&offsets).unwrap_or(0)
+    })
+}
+
+/// Reads `/proc/PID/timens_offsets`: a clock a line, then seconds, which may be negative, and nanoseconds.
+fn monotonic_offset_ns(offsets: &str) -> Option<i64> {
+    let line = offsets.lines().find_map(|line| line.trim().strip_prefix("monotonic"))?;
+    let mut words = line.split_ascii_whitespace().map(str::parse::<i64>);
+    let (seconds, ns) = (words.next()?.ok()?, words.next()?.ok()?);
+    seconds.checked_mul(NS_PER_S.cast_signed())?.checked_add(ns)
 }
 
 fn read(clock: ClockId) -> u64 {
@@ -84,6 +117,17 @@ mod tests {
             Monotonic.sleep_until_ns(deadline);
         }
         assert!(Monotonic.now_ns() >= deadline);
+    }
+
+    #[test]
+    fn the_offset_of_a_time_namespace_is_read() {
+        let of = |seconds: &str, ns: &str| {
+            monotonic_offset_ns(&format!("monotonic  {seconds:>10} {ns:>9}\nboottime  7 5\n"))
+        };
+        assert_eq!(of("0", "0"), Some(0));
+        assert_eq!(of("50000000", "3"), Some(50_000_000_000_000_003));
+        assert_eq!(of("-2", "500000000"), Some(-1_500_000_000));
+        assert_eq!(monotonic_offset_ns("boottime 7 5\n"), None);
     }
 
     #[test]

@@ -220,7 +220,10 @@ fn pid_namespace() -> Symptom {
         found => Symptom::poor(
             format!("PID namespace: {}", found.unwrap_or_else(|error| error.to_string())),
             Ability::Limited,
-            &["cpu --tasks, locks: processes outside the container have no name"],
+            &[
+                "cpu --tasks, locks: processes outside the container have no name",
+                "before Linux 6.7: no cpu --tasks, no cpu --by cgroup",
+            ],
             "run outside the container, or with --pid=host",
         ),
     }

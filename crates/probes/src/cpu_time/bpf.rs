@@ -51,7 +51,7 @@ const _: () = assert!(size_of::<interrupts>() == 256);
 const WAIT_BUCKETS: usize = 40;
 const _: () = assert!(size_of::<contest>() == 64);
 const _: () = assert!(size_of::<contender>() == 32);
-const _: () = assert!(size_of::<task_record>() == 168);
+const _: () = assert!(size_of::<task_record>() == 184);
 
 /// Our programs, loaded and attached; detached when dropped.
 pub(super) struct Bpf {
@@ -67,6 +67,9 @@ pub(super) struct Bpf {
     sees_waits: bool,
     /// Threads of a PID namespace by the machine's ids.
     ids: HashMap<u32, u32>,
+    /// Whether our program walks over all threads of the machine; else the kernel's walk shows those of this
+    /// PID namespace.
+    walks_itself: bool,
     namespace: Option<process_ids::Namespace>,
     cgroups: cgroups::Names,
     _links: Vec<Link>,
@@ -80,7 +83,9 @@ impl Bpf {
     /// A sentence for people: the cause and a remedy.
     pub(super) fn open(options: &Options) -> Result<Self, String> {
         let (tasks, clock) = (options.tasks.as_ref(), options.clock);
-        let wanted = Setup { possible: cpu_list::possible_count(), tasks, waits: options.waits };
+        let walks_itself = !process_ids::are_the_machines() && program::kernel_is_at_least(6, 7);
+        let possible = cpu_list::possible_count();
+        let wanted = Setup { possible, tasks, waits: options.waits, walks_itself };
         // The library would write to stderr; the note reports its errors.
         libbpf_rs::set_print(None);
         let by_btf = |hook: Hook| {
@@ -162,6 +167,7 @@ impl Bpf {
             no_interrupts,
             sees_waits,
             ids: HashMap::new(),
+            walks_itself: tasks.is_some() && wanted.walks_itself,
             namespace: process_ids::Namespace::open().unwrap_or_default(),
             cgroups: cgroups::Names::default(),
             _links: links,
@@ -290,7 +296,11 @@ impl Source for Bpf {
             let why = if self.hook == Hook::Raw { "tasks need tp_btf" } else { "tasks were not asked for" };
             return Err(Missing::because(why));
         }
-        let told = task_records(&self.skel)
+        if !self.walks_itself && !process_ids::are_the_machines() {
+            let why = "this is a PID namespace, and before Linux 6.7 a reader in it is not shown the threads outside";
+            return Err(Missing::because(why));
+        }
+        let told = task_records(&mut self.skel, self.walks_itself)
             .map_err(|e| Missing::because(format!("the tasks cannot be listed: {e}")))?;
         let shared = self.skel.maps.bss_data.as_deref_mut().expect("our object has a .bss");
         // SAFETY: an aligned word in memory that is mapped as long as `skel` lives; the programs only read
@@ -392,6 +402,6 @@ fn shown(ids: &HashMap<u32, u32>, id: u32) -> u32 {
 pub(crate) fn kernel_memory(possible: u32, with_tasks: bool) -> libbpf_rs::Result<u64> {
     let cores = crate::topology::Cores::default();
     let (tasks, hook) = if with_tasks { (Some(&cores), Hook::WithTasks) } else { (None, Hook::Btf) };
-    let bpf = Bpf::attach(hook, Setup { possible, tasks, waits: with_tasks })?;
+    let bpf = Bpf::attach(hook, Setup { possible, tasks, waits: with_tasks, walks_itself: false })?;
     Ok(program::kernel_bytes(&bpf.skel, possible))
 }

@@ -147,11 +147,17 @@ struct task_time {
 	__u64 interrupted_ns; /* interrupts took the CPU from it; not in on_cpu_ns */
 };
 
+enum {
+	/* Its end was told: it may be walked by until its parent has waited for it. */
+	HAS_ENDED = ~0ULL,
+};
+
 /* A task's sums as they are, and as of the closing before which they were not touched again. */
 struct task_books {
 	__u64 epoch;		/* of the CPU that touched them last */
 	__u64 member;		/* 1: of the command that is watched, or started by a member */
 	__u64 waited_before_ns; /* what it had waited when its sums began */
+	__u64 told;		/* number of the last walk that told of it, or HAS_ENDED */
 	struct task_time now;
 	struct task_time then;
 };
@@ -164,11 +170,12 @@ struct task_record {
 	__u64 stime_ns;	  /* in the kernel, by ticks */
 	__u64 waited_ns;  /* for a CPU, since its sums began */
 	__u64 cgroup;	  /* of version 2, by its id; 0: not known */
+	__u64 lives;	  /* 1: a walk tells of it; 0: it ended */
 	__u32 tid;
 	__u32 tgid;
 	char comm[COMM_BYTES];
 };
-_Static_assert(sizeof(struct task_record) == 168, "bpf.rs expects 168 bytes");
+_Static_assert(sizeof(struct task_record) == 184, "bpf.rs expects 184 bytes");
 
 /* The clocks of one core that several CPUs share. */
 struct core_clock {

@@ -184,6 +184,7 @@ static __always_inline void describe(struct task_record *record, struct task_str
 	record->stime_ns = task->stime;
 	record->waited_ns = waited_ns(task) - books->waited_before_ns;
 	record->cgroup = cgroup_of(task);
+	record->lives = 0;
 	record->tid = task->pid;
 	record->tgid = task->tgid;
 	bpf_probe_read_kernel_str(record->comm, sizeof(record->comm), task->comm);
@@ -204,9 +205,25 @@ static __always_inline void bury(struct cpu_time *c, struct task_struct *task)
 	}
 	describe(record, task, books);
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	books->told = HAS_ENDED;
 }
 
-/* Tells user space of every task, and gives sums to those that have none. */
+/* The sums of a task that a walk comes by: it gets some if it has none. */
+static __always_inline struct task_books *books_of(struct task_struct *task)
+{
+	struct task_books *books = bpf_task_storage_get(&task_sums, task, 0, 0);
+
+	if (books)
+		return books;
+	books = bpf_task_storage_get(&task_sums, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	/* Of one that is older than the programs, only what it waits from now on is of our time. */
+	if (books)
+		books->waited_before_ns = waited_ns(task);
+	return books;
+}
+
+/* Tells user space of every task of the reader's PID namespace, and gives sums to those that have
+ * none. */
 SEC("iter/task")
 int tell_tasks(struct bpf_iter__task *ctx)
 {
@@ -216,18 +233,57 @@ int tell_tasks(struct bpf_iter__task *ctx)
 
 	if (!task)
 		return 0;
-	books = bpf_task_storage_get(&task_sums, task, 0, 0);
-	if (!books) {
-		books = bpf_task_storage_get(&task_sums, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-		/* Of one that is older than the programs, only what it waits from now on is of our
-		 * time. */
-		if (books)
-			books->waited_before_ns = waited_ns(task);
-	}
-	if (!books)
+	books = books_of(task);
+	if (!books || books->told == HAS_ENDED)
 		return 0;
 	describe(&record, task, books);
+	record.lives = 1;
 	bpf_seq_write(ctx->meta->seq, &record, sizeof(record));
+	return 0;
+}
+
+/* Number of the walk over all threads; set by user space. */
+__u64 walk;
+/* 1: the last run of tell_all_tasks found no more room; the next one goes on. */
+__u64 is_cut_short;
+
+enum {
+	/* Half of the room is left to tasks that end meanwhile. */
+	TOLD_BYTES_MAX = 512 * 1024,
+};
+
+/* Tells user space of every task of the machine that this walk has not told of yet. */
+SEC("raw_tp")
+int tell_all_tasks(void *ctx)
+{
+	struct bpf_iter_task all;
+	struct task_struct *task;
+	struct task_record *record;
+	struct task_books *books;
+
+	is_cut_short = 0;
+	bpf_iter_task_new(&all, NULL, ALL_THREADS);
+	while ((task = bpf_iter_task_next(&all))) {
+		if (task->pid == 0)
+			continue;
+		books = books_of(task);
+		if (!books || books->told == walk || books->told == HAS_ENDED)
+			continue;
+		if (bpf_ringbuf_query(&ended, BPF_RB_AVAIL_DATA) > TOLD_BYTES_MAX) {
+			is_cut_short = 1;
+			break;
+		}
+		record = bpf_ringbuf_reserve(&ended, sizeof(*record), 0);
+		if (!record) {
+			is_cut_short = 1;
+			break;
+		}
+		books->told = walk;
+		describe(record, task, books);
+		record->lives = 1;
+		bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	}
+	bpf_iter_task_destroy(&all);
 	return 0;
 }
 

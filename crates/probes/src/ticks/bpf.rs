@@ -95,8 +95,8 @@ impl Ticks {
         let period_ns = slots.iter().map(|(_, _, t)| t.period_ns).filter(|p| *p > 0).min();
         let counts = |cpu: u32, at_ns: u64, t: &cpu_ticks| Counts {
             at_ns,
-            before: t.before,
-            after: self.sees_ends.then_some(t.after),
+            ticks: (t.ticks, t.before),
+            ends: self.sees_ends.then_some((t.ends, t.after)),
             sampled: self.is_sampled(cpu).then_some((t.samples, t.sampled)),
         };
         Tally { period_ns, cpus: slots.iter().map(|(cpu, at, t)| (*cpu, counts(*cpu, *at, t))).collect() }

@@ -6,7 +6,8 @@
 //! (`local_timer_exit`, which only x86 has) and a `cpu-clock` perf event about every 1/997 s on each CPU.
 //! *Yields* three shares of time (ratio) per CPU and interval: of ticks that found a task running, of ticks
 //! after which one was runnable, each divided by how many ticks there would be in that time, since none come
-//! while a CPU idles; of the samples that came, those that found a task, a softirq or an interrupt's handler
+//! while a CPU idles, or by how many came if these are more (an interval may begin just before a tick and end
+//! just after one); of the samples that came, those that found a task, a softirq or an interrupt's handler
 //! running. *Differs from* `/proc/stat` in that no tick is left out or booked twice. *Blind to* ticks in
 //! low-resolution timer mode, which no hrtimer drives. *Costs* some 0.1 to 0.25 us a tick and a sample, and a
 //! look at each expiring hrtimer.
@@ -33,8 +34,10 @@ const CAME_AT_LEAST: f64 = 0.5;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     at_ns: u64,
-    before: u64,
-    after: Option<u64>,
+    /// Ticks, and those of them that found a task running.
+    ticks: (u64, u64),
+    /// Ends of ticks' interrupts, and those of them after which a task was runnable.
+    ends: Option<(u64, u64)>,
     /// Samples that came, and those of them that found something running.
     sampled: Option<(u64, u64)>,
 }
@@ -70,12 +73,16 @@ pub(crate) fn shares(cpu: u32, before: &Tally, after: &Tally) -> Shares {
     let no_period = || Missing::because("no two ticks in a row were seen yet");
     let tick_ns = after.period_ns.ok_or_else(no_period);
     let wall_ns = a.at_ns.saturating_sub(b.at_ns) as f64;
-    let share = |found: u64, period_ns: u64| found as f64 * period_ns as f64 / wall_ns;
-    let ended = a.after.zip(b.after).map(|(a, b)| a.saturating_sub(b));
+    let grown = |a: (u64, u64), b: (u64, u64)| (a.0.saturating_sub(b.0), a.1.saturating_sub(b.1));
+    // Both counts are read a moment apart: each tick that found something came.
+    let share = |(came, found): (u64, u64), period_ns: u64| {
+        found as f64 / (wall_ns / period_ns as f64).max(came.max(found).max(1) as f64)
+    };
+    let ended = a.ends.zip(b.ends).map(|(a, b)| grown(a, b));
     let no_end = || Missing::because("this kernel does not tell when a tick's interrupt ends (x86 does)");
     let ended = ended.ok_or_else(no_end);
     Shares {
-        before_tick: tick_ns.clone().map(|ns| share(a.before.saturating_sub(b.before), ns)),
+        before_tick: tick_ns.clone().map(|ns| share(grown(a.ticks, b.ticks), ns)),
         after_tick: tick_ns.and_then(|ns| Ok(share(ended?, ns))),
         out_of_phase: sampled(b.sampled, a.sampled, wall_ns),
     }
@@ -99,7 +106,15 @@ mod tests {
     const S: u64 = 1_000_000_000;
 
     fn tally(at_ns: u64, before: u64, after: Option<u64>, sampled: Option<(u64, u64)>) -> Tally {
-        Tally { period_ns: Some(4_000_000), cpus: [(1, Counts { at_ns, before, after, sampled })].into() }
+        let (ticks, ends) = ((before, before), after.map(|after| (after, after)));
+        Tally { period_ns: Some(4_000_000), cpus: [(1, Counts { at_ns, ticks, ends, sampled })].into() }
+    }
+
+    #[test]
+    fn of_a_cpu_that_every_tick_found_busy_the_share_is_one_wherever_the_interval_begins() {
+        // 51 ticks of 4 ms in an interval of 200.1 ms.
+        let shares = shares(1, &tally(0, 10, Some(20), None), &tally(200_100_000, 61, Some(71), None));
+        assert_eq!((shares.before_tick, shares.after_tick), (Ok(1.0), Ok(1.0)));
     }
 
     #[test]

@@ -29,8 +29,9 @@ pub struct UserLockProbe {
     /// Ids in this PID namespace, by the machine's; `None` outside of one.
     ids: Option<HashMap<u32, u32>>,
     namespace: Option<process_ids::Namespace>,
-    meter: Meter<2>,
+    meter: Meter<3>,
     calls_before: u64,
+    wakings_before: u64,
     last_ns: u64,
     seen: u64,
 }
@@ -42,7 +43,7 @@ impl UserLockProbe {
         let now_ns = Monotonic.now_ns();
         let (symbols, ids) = (UserSymbols::new(), None);
         let namespace = process_ids::Namespace::open().map_err(|why| Refused::because(why.reason))?;
-        let meter = Meter::new(["a wait", "another system call"]);
+        let meter = Meter::new(["a wait", "another system call", "a wake-up"]);
         let cgroups = cgroups::Names::default();
         Ok(Self {
             programs,
@@ -52,6 +53,7 @@ impl UserLockProbe {
             namespace,
             meter,
             calls_before: 0,
+            wakings_before: 0,
             last_ns: now_ns,
             seen: 0,
         })
@@ -67,6 +69,7 @@ impl UserLockProbe {
         self.read()?;
         self.seen = 0;
         self.calls_before = self.programs.calls();
+        self.wakings_before = self.programs.wakings();
         self.meter.start(self.last_ns);
         Ok(self.last_ns)
     }
@@ -104,7 +107,9 @@ impl UserLockProbe {
     /// Missing if the kernel's run statistics are unavailable.
     pub fn cost(&mut self) -> Maybe<Cost> {
         self.measure_cost();
-        self.meter.cost([self.seen, self.programs.calls().saturating_sub(self.calls_before + self.seen)])
+        let others = self.programs.calls().saturating_sub(self.calls_before + self.seen);
+        let wakings = self.programs.wakings().saturating_sub(self.wakings_before);
+        self.meter.cost([self.seen, others, wakings])
     }
 
     fn sample(&mut self, sum: programs::Sum) -> UserLockSample {

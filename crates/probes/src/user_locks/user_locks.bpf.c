@@ -66,7 +66,6 @@ struct call_count calls[CALL_COUNTS];
 struct futex_key type_of_key;
 struct futex_sum type_of_sum;
 struct futex_stack type_of_stack;
-struct waker_key type_of_waker_key;
 struct waker type_of_waker;
 
 struct sums {
@@ -88,7 +87,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 8192);
-	__type(key, struct waker_key);
+	__type(key, __u64);
 	__type(value, struct waker);
 } wakers SEC(".maps");
 
@@ -217,15 +216,55 @@ static __always_inline bool op_waits(__u32 op)
 	       op == OP_WAIT_REQUEUE_PI;
 }
 
+/* The thread at hand enters a call that may wake others. Most wake nobody: a mutex that was ever
+ * contended is unlocked by one. So whom it wakes is seen at the wake-up itself. */
 static __always_inline void wakes(void *ctx, struct pt_regs *regs, __u64 address)
 {
-	__u64 ids = bpf_get_current_pid_tgid();
-	struct waker_key key = {.address = address, .tgid = ids >> 32};
-	struct waker waker = {.tid = ids, .stack = stack_of(ctx, regs, address)};
+	__u64 stack = stack_of(ctx, regs, address);
+	struct futex_wait *call;
+
+	call = bpf_task_storage_get(&of_task, bpf_get_current_task_btf(), 0,
+				    BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!call) {
+		lose(FUTEX_LOST_WAKERS_FULL);
+		return;
+	}
+	call->began_ns = 0;
+	call->address = address;
+	call->stack = stack;
+	call->has_woken = 0;
+	call->wakes_as = mixed(stack ^ address, (__u32)bpf_get_current_pid_tgid()) | 1;
+}
+
+/* The thread at hand leaves a call that has woken others: under its name they tell who it was. */
+static __always_inline void has_woken(const struct futex_wait *call)
+{
+	struct waker waker = {.tid = bpf_get_current_pid_tgid(), .stack = call->stack};
+	__u64 name = call->wakes_as;
 
 	bpf_get_current_comm(waker.comm, sizeof(waker.comm));
-	if (bpf_map_update_elem(&wakers, &key, &waker, BPF_ANY))
+	if (bpf_map_update_elem(&wakers, &name, &waker, BPF_ANY))
 		lose(FUTEX_LOST_WAKERS_FULL);
+}
+
+/* The thread at hand wakes another one, or an interrupt that found it does: one that ends a wait
+ * for another word is told by that. */
+SEC("tp_btf/sched_waking")
+int BPF_PROG(on_waking, struct task_struct *task)
+{
+	struct task_struct *own = bpf_get_current_task_btf();
+	struct futex_wait *call, *wait;
+
+	calls[bpf_get_smp_processor_id() & (CALL_COUNTS - 1)].wakings++;
+	call = bpf_task_storage_get(&of_task, own, 0, 0);
+	if (!call || !call->wakes_as || task->tgid != own->tgid)
+		return 0;
+	wait = bpf_task_storage_get(&of_task, task, 0, 0);
+	if (wait && wait->began_ns && wait->address == call->address) {
+		wait->woken_by = call->wakes_as;
+		call->has_woken = 1;
+	}
+	return 0;
 }
 
 /* How often the thread at hand has left its CPU so far. */
@@ -285,6 +324,8 @@ int BPF_PROG(on_enter, struct pt_regs *regs, long id)
 	wait->op = op;
 	wait->stack = stack_of(ctx, regs, address);
 	wait->switches = switches_so_far();
+	wait->woken_by = 0;
+	wait->wakes_as = 0;
 	wait->began_ns = now_ns;
 	return 0;
 }
@@ -316,6 +357,8 @@ static __always_inline void sum_up(void *sums, const struct futex_wait *wait, __
 		__sync_fetch_and_add(&sum->spun_ns, ns);
 	count_in(sum->buckets, FUTEX_BUCKETS, log2_of(ns));
 	raise_to(&sum->max_ns, ns);
+	if (wait->woken_by)
+		sum->waker = wait->woken_by;
 	if (result == ERROR_AGAIN)
 		__sync_fetch_and_add(&sum->not_slept, 1);
 	if (result == ERROR_TIMED_OUT)
@@ -331,9 +374,14 @@ int BPF_PROG(on_exit, struct pt_regs *regs, long result)
 	/* Two CPUs that share a count may lose one now and then: it is a scale for what watching
 	 * costs. */
 	calls[bpf_get_smp_processor_id() & (CALL_COUNTS - 1)].n++;
-	/* A thread that has never waited has no storage; one that has is told by its clock. */
+	/* A thread that has never waited or woken has no storage; a wait is told by its clock. */
 	wait = bpf_task_storage_get(&of_task, bpf_get_current_task_btf(), 0, 0);
-	if (!wait || !wait->began_ns)
+	if (!wait)
+		return 0;
+	if (wait->wakes_as && wait->has_woken)
+		has_woken(wait);
+	wait->wakes_as = 0;
+	if (!wait->began_ns)
 		return 0;
 	now_ns = bpf_ktime_get_ns();
 	if (half & 1)

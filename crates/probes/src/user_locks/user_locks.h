@@ -15,21 +15,25 @@ enum {
 	CALL_COUNTS = 256,
 };
 
-/* System calls that ended on a CPU, a cache line each. */
+/* System calls that ended on a CPU, and wake-ups from it, a cache line each. */
 struct call_count {
 	__u64 n;
-	__u64 unused[7];
+	__u64 wakings;
+	__u64 unused[6];
 };
 
-/* The wait that a thread is in; it cannot be in two. */
+/* The call that a thread is in, which waits or wakes; it cannot be in two. */
 struct futex_wait {
-	__u64 began_ns; /* 0: in none */
+	__u64 began_ns; /* of a wait; 0: in none */
 	__u64 address;
 	__u64 stack;
 	__u32 op;
 	__u32 switches; /* how often the thread had left its CPU before */
+	__u64 woken_by; /* a name in wakers; 0: nobody was seen to */
+	__u64 wakes_as; /* its name in wakers, in a call that wakes; 0: in none */
+	__u64 has_woken; /* 1: that call has woken a thread that waited */
 };
-_Static_assert(sizeof(struct futex_wait) == 32, "bpf.rs expects 32 bytes");
+_Static_assert(sizeof(struct futex_wait) == 56, "seven words");
 
 struct futex_key {
 	__u64 address;
@@ -47,10 +51,11 @@ struct futex_sum {
 	__u64 not_slept; /* the word had changed before */
 	__u64 timed_out;
 	__u64 spun_ns; /* of waits in which the thread did not leave its CPU */
+	__u64 waker;   /* who ended the last wait that somebody ended, by its name; 0: none */
 	__u32 buckets[FUTEX_BUCKETS];
 	char comm[FUTEX_COMM];
 };
-_Static_assert(sizeof(struct futex_sum) == 224, "bpf.rs expects 224 bytes");
+_Static_assert(sizeof(struct futex_sum) == 232, "bpf.rs expects 232 bytes");
 
 struct futex_stack {
 	__u64 sp;
@@ -59,14 +64,7 @@ struct futex_stack {
 };
 _Static_assert(sizeof(struct futex_stack) == 968, "bpf.rs expects 968 bytes");
 
-struct waker_key {
-	__u64 address;
-	__u32 tgid;
-	__u32 unused;
-};
-_Static_assert(sizeof(struct waker_key) == 16, "bpf.rs expects 16 bytes");
-
-/* Thread that last woke waiters of a lock. */
+/* Thread that woke waiters of a lock. */
 struct waker {
 	__u64 stack;
 	__u32 tid;

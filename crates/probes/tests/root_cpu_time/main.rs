@@ -12,7 +12,9 @@ mod interrupts;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use bakeoff_probes::cpu_list;
@@ -23,6 +25,67 @@ use record::clock::{Clock, Monotonic};
 use record::cpu::{CpuInterval, CpuSample, Rung, TaskSample, UNOWNED_NS};
 
 use crate::hog::Hog;
+
+/// Runs itself in a PID namespace, whose readers the kernel's own walk shows no thread of the outside.
+#[test]
+fn root_in_a_pid_namespace_the_threads_outside_of_it_have_their_time() {
+    const NAME: &str = "root_in_a_pid_namespace_the_threads_outside_of_it_have_their_time";
+    if std::env::var_os("BAKEOFF_TEST_INSIDE").is_some() {
+        let mut probe = cpu_time::open(&Options::of_this_machine().with_tasks(Cores::default()));
+        probe.start();
+        sleep(Duration::from_millis(500));
+        let interval = probe.read();
+        let spins = probe.tasks().unwrap().iter().filter(|t| t.comm == "outside-spin");
+        let share =
+            spins.map(|t| t.on_cpu_ns).sum::<u64>() as f64 / (interval.until_ns - interval.from_ns) as f64;
+        // Compilers and other tests may want the CPUs too.
+        assert!(share > 0.1, "{share}: {:?}", probe.tasks());
+        return;
+    }
+    let Some((probe, _alone)) = probe() else { return };
+    drop(probe);
+    let mut inside = Command::new("unshare");
+    inside.args(["--pid", "--mount", "--fork", "--mount-proc"]).arg(std::env::current_exe().unwrap());
+    inside.args(["--exact", "--nocapture", NAME]).env("BAKEOFF_TEST_INSIDE", "1");
+    let stop = AtomicBool::new(false);
+    let spin = || {
+        while !stop.load(Ordering::Relaxed) {
+            std::hint::spin_loop();
+        }
+    };
+    let ended = thread::scope(|scope| {
+        thread::Builder::new().name("outside-spin".into()).spawn_scoped(scope, spin).unwrap();
+        let ended = inside.output();
+        stop.store(true, Ordering::Relaxed);
+        ended
+    });
+    match ended {
+        Ok(ended) => assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr)),
+        Err(why) => eprintln!("skipped: no PID namespace can be had with unshare: {why}"),
+    }
+}
+
+#[test]
+fn root_a_process_that_ended_counts_once_also_where_nobody_waited_for_it_yet() {
+    let Some((mut probe, _alone)) = probe() else { return };
+    probe.start();
+    let count = "i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done";
+    let mut child = Command::new("sh").args(["-c", count]).spawn().unwrap();
+    let stat = || fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+    while !stat().contains(") Z ") {
+        sleep(Duration::from_millis(20));
+    }
+    // It is a zombie a moment before it leaves its CPU for the last time.
+    sleep(Duration::from_millis(100));
+    let found: Vec<u64> = (0..3)
+        .map(|_| {
+            probe.read();
+            probe.tasks().unwrap().iter().filter(|t| t.pid == child.id()).map(|t| t.on_cpu_ns).sum()
+        })
+        .collect();
+    child.wait().unwrap();
+    assert!(found[0] > 0 && found[1..] == [0, 0], "{found:?}");
+}
 
 #[test]
 fn root_what_hides_between_ticks_is_seen_by_events_and_not_by_ticks() {

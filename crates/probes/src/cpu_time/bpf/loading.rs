@@ -27,6 +27,8 @@ pub(super) struct Setup<'a> {
     pub(super) possible: u32,
     pub(super) tasks: Option<&'a Cores>,
     pub(super) waits: bool,
+    /// Whether our own program walks over the tasks; needs Linux 6.7.
+    pub(super) walks_itself: bool,
 }
 
 pub(super) fn set_up(open: &mut OpenCpuTimeSkel<'_>, hook: Hook, wanted: Setup<'_>) -> libbpf_rs::Result<()> {
@@ -34,7 +36,7 @@ pub(super) fn set_up(open: &mut OpenCpuTimeSkel<'_>, hook: Hook, wanted: Setup<'
     open.maps.cpus.set_max_entries(wanted.possible)?;
     let settings = open.maps.rodata_data.as_deref_mut().expect("our object has a .rodata");
     settings.with_wait_histogram = wanted.waits;
-    ask_for_tasks(open, wanted.tasks)
+    ask_for_tasks(open, wanted)
 }
 
 /// Sets the core of each CPU, before the programs run.
@@ -102,8 +104,10 @@ pub(super) fn on_interrupts(skel: &CpuTimeSkel<'_>) -> libbpf_rs::Result<Vec<Lin
     Ok(links)
 }
 
-fn ask_for_tasks(open: &mut OpenCpuTimeSkel<'_>, tasks: Option<&Cores>) -> libbpf_rs::Result<()> {
-    open.progs.tell_tasks.set_autoload(tasks.is_some());
+fn ask_for_tasks(open: &mut OpenCpuTimeSkel<'_>, wanted: Setup<'_>) -> libbpf_rs::Result<()> {
+    let tasks = wanted.tasks;
+    open.progs.tell_tasks.set_autoload(tasks.is_some() && !wanted.walks_itself);
+    open.progs.tell_all_tasks.set_autoload(tasks.is_some() && wanted.walks_itself);
     open.progs.on_fork.set_autoload(tasks.is_some());
     // Unused maps need not exist: older kernels lack some of these.
     open.maps.task_sums.set_autocreate(tasks.is_some())?;

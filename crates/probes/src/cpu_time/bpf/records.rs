@@ -4,31 +4,61 @@ use std::cell::RefCell;
 use std::io::Read;
 use std::ptr;
 
-use libbpf_rs::{Iter, RingBufferBuilder};
+use libbpf_rs::{Iter, ProgramInput, RingBufferBuilder};
 
 use super::skel::CpuTimeSkel;
 use super::skel::types::{contender, contest, task_record, task_time};
 use super::tasks::{Sums, TaskRecord};
 use crate::program;
 
-/// Records of every thread: first the living, then those that ended.
-pub(super) fn task_records(skel: &CpuTimeSkel<'_>) -> Result<Vec<TaskRecord>, Box<dyn std::error::Error>> {
-    let link = skel.progs.tell_tasks.attach()?;
+/// Records of every thread, the living and those that ended.
+///
+/// - `walks_itself`: by our program, which sees the whole machine from every PID namespace.
+pub(super) fn task_records(
+    skel: &mut CpuTimeSkel<'_>,
+    walks_itself: bool,
+) -> Result<Vec<TaskRecord>, Box<dyn std::error::Error>> {
+    let told = RefCell::new(Vec::new());
     let mut living = Vec::new();
-    Iter::new(&link)?.read_to_end(&mut living)?;
-    let living = living.chunks_exact(size_of::<task_record>()).map(|bytes| record_of(bytes, false));
-    let ended = RefCell::new(Vec::new());
-    let mut ring = RingBufferBuilder::new();
-    ring.add(&skel.maps.ended, |bytes| {
-        ended.borrow_mut().push(record_of(bytes, true));
-        0
-    })?;
-    ring.build()?.consume()?;
-    let living: Vec<TaskRecord> = living.collect();
-    Ok(living.into_iter().chain(ended.into_inner()).collect())
+    if walks_itself {
+        begin_walk(skel);
+        while walk_on(skel)? {
+            take_records(skel, &told)?;
+        }
+    } else {
+        let link = skel.progs.tell_tasks.attach()?;
+        Iter::new(&link)?.read_to_end(&mut living)?;
+    }
+    take_records(skel, &told)?;
+    let living = living.chunks_exact(size_of::<task_record>()).map(record_of);
+    Ok(living.chain(told.into_inner()).collect())
 }
 
-fn record_of(bytes: &[u8], ended: bool) -> TaskRecord {
+fn begin_walk(skel: &mut CpuTimeSkel<'_>) {
+    let shared = skel.maps.bss_data.as_deref_mut().expect("our object has a .bss");
+    let walk = &raw mut shared.walk;
+    // SAFETY: an aligned word in memory that is mapped as long as `skel` lives; the programs only read it.
+    unsafe { ptr::write_volatile(walk, ptr::read_volatile(walk) + 1) };
+}
+
+/// Tells of as many threads as there is room for; `false` if none are left.
+fn walk_on(skel: &CpuTimeSkel<'_>) -> libbpf_rs::Result<bool> {
+    skel.progs.tell_all_tasks.test_run(ProgramInput::default())?;
+    let shared = skel.maps.bss_data.as_deref().expect("our object has a .bss");
+    // SAFETY: an aligned word in memory that is mapped as long as `skel` lives; the program has ended.
+    Ok(unsafe { ptr::read_volatile(&raw const shared.is_cut_short) } != 0)
+}
+
+fn take_records(skel: &CpuTimeSkel<'_>, told: &RefCell<Vec<TaskRecord>>) -> libbpf_rs::Result<()> {
+    let mut ring = RingBufferBuilder::new();
+    ring.add(&skel.maps.ended, |bytes| {
+        told.borrow_mut().push(record_of(bytes));
+        0
+    })?;
+    ring.build()?.consume()
+}
+
+fn record_of(bytes: &[u8]) -> TaskRecord {
     assert!(bytes.len() >= size_of::<task_record>(), "the programs write whole records");
     // SAFETY: long enough, checked above; plain integers and bytes, so every pattern is a value.
     let record: task_record = unsafe { ptr::read_unaligned(bytes.as_ptr().cast()) };
@@ -50,7 +80,7 @@ fn record_of(bytes: &[u8], ended: bool) -> TaskRecord {
         system_ns: record.stime_ns,
         waited_ns: record.waited_ns,
         cgroup: record.cgroup,
-        ended,
+        ended: record.lives == 0,
     }
 }
 

@@ -19,7 +19,7 @@ fn root_all_programs_on_the_switch_tell_the_same() {
     let tasks = |hook: Hook| (hook == Hook::WithTasks).then_some(&cores);
     let mut all = all.map(|hook| {
         let possible = cpu_list::possible_count();
-        Bpf::attach(hook, Setup { possible, tasks: tasks(hook), waits: false }).unwrap()
+        Bpf::attach(hook, Setup { possible, tasks: tasks(hook), waits: false, walks_itself: false }).unwrap()
     });
     // The scheduler's clock is known from the first switch after the first closing on.
     for bpf in &mut all {
@@ -51,7 +51,12 @@ fn one_core(possible: u32, cpus: &str) -> Option<(CpuTimeSkel<'static>, PerCpu<c
     let place = Box::leak(Box::new(MaybeUninit::uninit()));
     let mut open = CpuTimeSkelBuilder::default().open(place).unwrap();
     let cores = Cores::declared(cpus).unwrap();
-    set_up(&mut open, Hook::WithTasks, Setup { possible, tasks: Some(&cores), waits: false }).unwrap();
+    set_up(
+        &mut open,
+        Hook::WithTasks,
+        Setup { possible, tasks: Some(&cores), waits: false, walks_itself: false },
+    )
+    .unwrap();
     let skel = open.load().unwrap();
     let cpus = PerCpu::map(&skel.maps.cpus).unwrap();
     place_on_cores(&cpus, Some(&cores));

@@ -14,7 +14,7 @@ use libbpf_rs::{Link, MapCore as _, MapFlags};
 use record::locks::Waits;
 use record::missing::{Maybe, Missing};
 
-use self::skel::types::{futex_key, futex_stack, futex_sum, waker, waker_key};
+use self::skel::types::{futex_key, futex_stack, futex_sum, waker};
 use self::skel::{UserLocksSkel, UserLocksSkelBuilder};
 use crate::descriptors;
 use crate::hog::{self, Work};
@@ -38,9 +38,8 @@ mod skel {
 }
 
 const _: () = assert!(size_of::<futex_key>() == 32);
-const _: () = assert!(size_of::<futex_sum>() == 224);
+const _: () = assert!(size_of::<futex_sum>() == 232);
 const _: () = assert!(size_of::<futex_stack>() == 968);
-const _: () = assert!(size_of::<waker_key>() == 16);
 const _: () = assert!(size_of::<waker>() == 32);
 
 /// Programs, maps and links, with a margin.
@@ -56,7 +55,7 @@ pub(super) struct Bpf {
     halves: Halves,
     losses: Losses<{ LOST.len() }>,
     stacks: Stacks<Stack>,
-    _links: [Link; 2],
+    _links: [Link; 3],
 }
 
 /// Stack of a thread at its call.
@@ -85,7 +84,7 @@ pub(super) struct Sum {
     pub(super) timed_out: u64,
 }
 
-/// The thread that last woke waiters.
+/// The thread that ended the last wait that was not left by itself.
 #[derive(Debug)]
 pub(super) struct Waker {
     /// `comm/thread`.
@@ -154,7 +153,8 @@ impl Bpf {
         settings.only_cgroup = options.cgroup.is_some();
         let skel = open.load()?;
         program::ask_for(&skel.maps.asked_cgroup, options.cgroup.as_ref())?;
-        let links = [skel.progs.on_enter.attach()?, skel.progs.on_exit.attach()?];
+        let p = &skel.progs;
+        let links = [p.on_enter.attach()?, p.on_waking.attach()?, p.on_exit.attach()?];
         let losses = Losses::new(LOST);
         let stacks = Stacks::new(4 * options.room as usize, Stack::of);
         Ok(Self { skel, room: options.room, halves: Halves::default(), losses, stacks, _links: links })
@@ -185,7 +185,7 @@ impl Bpf {
             address: key.address,
             op: key.op,
             stack: self.stacks.of_waits(&self.skel.maps.stacks, key.stack, sum.count),
-            waker: self.waker(&key),
+            waker: self.waker(sum.waker),
             cgroup: key.cgroup,
             waits: waits(sum.count, sum.total_ns, sum.max_ns, &sum.buckets),
             spun_ns: sum.spun_ns,
@@ -194,9 +194,8 @@ impl Bpf {
         }
     }
 
-    fn waker(&mut self, of: &futex_key) -> Maybe<Waker> {
-        let key = [of.address.to_ne_bytes(), u64::from(of.tgid).to_ne_bytes()].concat();
-        let found = self.skel.maps.wakers.lookup(&key, MapFlags::ANY).ok().flatten();
+    fn waker(&mut self, name: u64) -> Maybe<Waker> {
+        let found = self.skel.maps.wakers.lookup(&name.to_ne_bytes(), MapFlags::ANY).ok().flatten();
         let bytes = found.ok_or_else(|| Missing::because("nobody was seen to wake it"))?;
         // SAFETY: the map's value is this type, of plain integers; its size is asserted above.
         let waker: waker = unsafe { ptr::read_unaligned(bytes.as_ptr().cast()) };
@@ -221,15 +220,22 @@ impl Bpf {
         // SAFETY: aligned words in memory that is mapped as long as `skel` lives; each is read whole.
         shared.calls.iter().map(|of_cpu| unsafe { ptr::read_volatile(&raw const of_cpu.n) }).sum()
     }
+
+    /// Wake-ups of any thread since the programs were attached.
+    pub(super) fn wakings(&self) -> u64 {
+        let shared = self.skel.maps.bss_data.as_deref().expect("our object has a .bss");
+        // SAFETY: as above.
+        shared.calls.iter().map(|of_cpu| unsafe { ptr::read_volatile(&raw const of_cpu.wakings) }).sum()
+    }
 }
 
-/// Time of the two programs for one wait with the call that ends it, and for one other system call, of any
-/// thread: measured with programs without filters, and bursts of both.
+/// Time of the programs for one wait with the call that ends it, for one other system call, and for one
+/// wake-up, of any thread: measured with programs without filters, and bursts of both calls.
 ///
 /// # Errors
 ///
 /// Missing if the kernel's run statistics are unavailable.
-pub(super) fn ns_of_calls() -> Maybe<[f64; 2]> {
+pub(super) fn ns_of_calls() -> Maybe<[f64; 3]> {
     let options = Options { room: 1024, own_threads: true, ..Options::of_everyone_else() };
     let mut bpf = Bpf::attach(&options, process::id()).map_err(|e| Missing::because(e.to_string()))?;
     let ask = || {
@@ -239,26 +245,29 @@ pub(super) fn ns_of_calls() -> Maybe<[f64; 2]> {
         }
         Ok::<_, Infallible>(())
     };
-    let other: f64 = bpf.burst(ask)?.map(BurstTime::ns_per_run).into_iter().sum::<Maybe<f64>>()?;
+    let [enter, exit, _] = bpf.burst(ask)?;
+    let other = enter.ns_per_run()? + exit.ns_per_run()?;
     bpf.drain()?;
     let wait = || {
         let (stop, length) = (AtomicBool::new(false), Duration::from_millis(100));
         hog::lock::hold_mutex(2, Duration::from_micros(50), &Work { length, stop: &stop });
         Ok::<_, Infallible>(())
     };
-    let [enter, exit] = bpf.burst(wait)?;
+    let [enter, exit, waking] = bpf.burst(wait)?;
     let waits: u64 = bpf.drain()?.1.sums.iter().map(|sum| sum.waits.count).sum();
     if waits == 0 {
         return Err(Missing::because("no wait of the burst was seen"));
     }
     let others = enter.runs.saturating_sub(waits) as f64;
-    Ok([((enter.ns + exit.ns - other * others) / waits as f64).max(0.0), other])
+    let wait = ((enter.ns + exit.ns - other * others) / waits as f64).max(0.0);
+    Ok([wait, other, waking.ns_per_run()?])
 }
 
 impl Bpf {
-    fn burst(&self, burst: impl FnOnce() -> Result<(), Infallible>) -> Maybe<[BurstTime; 2]> {
+    fn burst(&self, burst: impl FnOnce() -> Result<(), Infallible>) -> Maybe<[BurstTime; 3]> {
         let p = &self.skel.progs;
-        program::in_a_burst([p.on_enter.as_fd(), p.on_exit.as_fd()], &p.on_exit_nothing, burst)
+        let programs = [p.on_enter.as_fd(), p.on_exit.as_fd(), p.on_waking.as_fd()];
+        program::in_a_burst(programs, &p.on_exit_nothing, burst)
     }
 }
 
