@@ -208,7 +208,10 @@ fn a_daily_cycle_is_told_in_local_time_over_a_change_of_the_clock() {
     assert!(lab.run(&["periods", &gap]).out.contains("2 cells of the file without a number: left out."));
     let text = lab.run(&["periods", &file, "--zone", "Europe/Berlin"]);
     let last = text.out.lines().last().expect("an answer");
-    assert!(last.starts_with("a daily cycle, highest 09:00 to 10:50 ") && last.contains("(Europe/Berlin)"), "{last}");
+    assert!(
+        last.starts_with("a daily cycle, highest 09:00 to 10:50 ") && last.contains("(Europe/Berlin)"),
+        "{last}"
+    );
 }
 
 #[test]
