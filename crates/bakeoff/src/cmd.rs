@@ -47,9 +47,11 @@ pub(crate) mod watch;
 
 use std::io::Write;
 
+#[cfg(feature = "fleet")]
+pub(crate) use self::global::words;
 pub(crate) use self::global::{
     ByGroup, Global, cgroup, check_cgroups, command_line, local_time, of_archive, print_json, process,
-    remember_words, words,
+    remember_words,
 };
 use crate::cli::{Cli, Command};
 use crate::confine;

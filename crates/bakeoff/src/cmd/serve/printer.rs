@@ -44,7 +44,7 @@ impl Printer for Own {
         let name = |id: RunId| global.short_name(id);
         let page = report::page::history(&told.histories, &name);
         Ok(Histories {
-            document: report::json::history(&told.histories, &told.left_out),
+            document: report::json::history(&told.histories, RULES.alpha, &told.left_out),
             page: report::render(&page, Form::Html),
         })
     }

@@ -136,7 +136,7 @@ fn threads_and_connections_are_split_without_a_rest() {
                 (0..of).map(|i| Share::new(i, of, &whole).unwrap().of_settings(&whole)).collect();
             assert_eq!(own.iter().map(|s| s.threads).sum::<u32>(), threads);
             assert_eq!(
-                own.iter().map(LoadSettings::connections_in_all).sum(),
+                own.iter().map(LoadSettings::connections_in_all).sum::<u32>(),
                 connections.unwrap_or(threads)
             );
             assert!(own.iter().all(|s| s.threads > 0 && s.violation() == whole.violation()));
