@@ -8,6 +8,7 @@
 mod background;
 mod family;
 mod power;
+mod rules;
 mod window;
 
 use std::f64::consts::LN_2;
@@ -17,6 +18,7 @@ use record::missing::{Maybe, Missing};
 pub use self::background::Background;
 use self::family::{Family, Spectrum};
 use self::power::Powers;
+use self::rules::{CYCLES_MIN, SAME, detrend};
 pub use self::window::Window;
 use crate::period::Wave;
 use crate::robust::{mad, median};
@@ -97,15 +99,11 @@ pub struct CannotTell {
 const VALUES_MIN: usize = 32;
 /// Most values at uneven times; more are averaged in equal spans.
 const UNEVEN_MAX: usize = 8_192;
-/// Fewest cycles that show a repetition.
-const CYCLES_MIN: f64 = 3.0;
 /// Most waves, harmonics included.
 const WAVES_MAX: usize = 24;
 /// Half of the band around a frequency, in independent frequencies; the median of the band is its level.
 const NEAR: usize = 16;
 const NEAR_MIN: usize = 3;
-/// Distance from a frequency, in independent frequencies, within which a wave is the same one.
-const SAME: f64 = 1.5;
 /// Distance from a multiple of a daily frequency, in independent frequencies, of the parts into which a
 /// change of the clock splits it.
 const PARTS: f64 = 3.0;
@@ -226,7 +224,7 @@ pub fn cycles_by_the_clock(points: &[(f64, f64)], alpha: f64, offset_s: &dyn Fn(
     found
 }
 
-/// Window of a cycle whose length a clock sets.
+/// Window of a cycle with a length that a clock sets.
 fn window(local: &[(f64, f64)], clock: Clock) -> Option<Window> {
     let (scaled, scale) = scaled(local);
     let sorted = merged(&scaled);
@@ -266,18 +264,6 @@ fn thinned(points: Vec<(f64, f64)>, span_s: f64) -> Vec<(f64, f64)> {
         (sum.0 / all.len() as f64, sum.1 / all.len() as f64)
     };
     points.chunk_by(|a, b| place(a).total_cmp(&place(b)).is_eq()).map(mean).collect()
-}
-
-/// Subtracts the straight line of least squares.
-fn detrend(points: &mut [(f64, f64)]) {
-    let n = points.len() as f64;
-    let (mx, my) = points.iter().fold((0.0, 0.0), |sum, p| (sum.0 + p.0 / n, sum.1 + p.1 / n));
-    let (xx, xy) = points
-        .iter()
-        .fold((0.0, 0.0), |sum, p| (sum.0 + (p.0 - mx).powi(2), sum.1 + (p.0 - mx) * (p.1 - my)));
-    for (x, y) in points {
-        *y -= my + xy / xx * (*x - mx);
-    }
 }
 
 /// Moves values far from the others to a bound, and then subtracts a fitted line again.
@@ -443,7 +429,7 @@ fn only_half(series: &[(f64, f64)], frequency: f64, noise: f64) -> Option<&'stat
     Some(if one > other { "first" } else { "second" })
 }
 
-/// Makes cycles of families; one whose frequency is a multiple of a slower one's belongs to that.
+/// Makes cycles of families; a family at a multiple of a slower one's frequency belongs to that one.
 fn group(mut standing: Vec<Standing>, span: f64, (points, step_s): (&[(f64, f64)], f64), found: &mut Cycles) {
     standing.sort_by(|a, b| a.family.frequency.total_cmp(&b.family.frequency));
     let mut cycles: Vec<Standing> = Vec::new();

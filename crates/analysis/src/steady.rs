@@ -96,7 +96,7 @@ pub struct Start {
     pub ratio: f64,
 }
 
-/// Beginning whose level surely differs from the rest, by 5 % or more.
+/// Beginning with a level that surely differs from the rest, by 5 % or more.
 ///
 /// The beginning is what MSER-5 cuts; a t test, corrected for the choice of the cut and for a memory of one
 /// step, decides. Fewer than [`STARTS_MIN`] values have none.

@@ -42,7 +42,7 @@ pub struct SliceForm {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     operation: String,
     kind: String,
-    /// As in a `.hlog` line: V2, deflated, base64.
+    /// The histogram as in a `.hlog` line: V2, deflated, base64.
     hdr: String,
 }
 

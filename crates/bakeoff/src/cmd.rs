@@ -26,6 +26,7 @@ pub(crate) mod memory;
 pub(crate) mod nic;
 pub(crate) mod periods;
 pub(crate) mod plan;
+mod plan_file;
 mod plan_init;
 pub(crate) mod plan_pilot;
 pub(crate) mod prepare;

@@ -25,7 +25,8 @@ use crate::setting_values::{amount, default_of, option, whole, word};
 #[derive(Debug, clap::Args)]
 pub(crate) struct DataOptions {
     /// `sqlite:PATH[?journal_mode=wal&...]`, `mysql://user:pw@host:port/db[?socket=PATH]`,
-    /// `postgres://user:pw@host:port/db`, `memcached://host:port`, `memcached+unix:PATH`, `redis://[user:pw@]host:port/db`, `redis+unix:PATH`,
+    /// `postgres://user:pw@host:port/db`, `memcached://host:port`, `memcached+unix:PATH`,
+    /// `redis://[user:pw@]host:port/db`, `redis+unix:PATH`,
     /// `http://host:port/path`, `exec:COMMAND` or `null:`
     target: String,
 
@@ -33,7 +34,8 @@ pub(crate) struct DataOptions {
     #[arg(long, value_parser = word(&settings::WORKLOAD, Workload::from_word), value_name = "NAME")]
     workload: Option<Workload>,
 
-    /// Run this script instead of a workload: FILE.lua is one of sysbench, and its options follow as --NAME VALUE; any
+    /// Run this script instead of a workload: FILE.lua is one of sysbench, and its options follow as
+    /// --NAME VALUE; any
     /// other is SQL in pgbench's language. Of several scripts of SQL, each event runs one, drawn by weight
     #[arg(long = "script", value_name = "FILE[@WEIGHT]", value_parser = script)]
     scripts: Vec<ScriptFile>,
@@ -70,7 +72,8 @@ pub(crate) struct DataOptions {
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch on the command line")]
 pub(crate) struct PaceOptions {
-    /// Events per second over all threads: 500, 0.5, 500/s, 30/m; without a rate, the loop is closed: as fast as the
+    /// Events per second over all threads: 500, 0.5, 500/s, 30/m; without a rate, the loop is closed: as
+    /// fast as the
     /// server answers
     #[arg(long, alias = "tx-rate", value_name = "RATE", allow_negative_numbers = true, value_parser = amount(&settings::RATE, quantity::rate_per_s))]
     rate: Option<f64>,
@@ -79,7 +82,8 @@ pub(crate) struct PaceOptions {
     #[arg(long, value_name = "N", default_value = settings::THREADS.default_text(), value_parser = whole::<u32>(&settings::THREADS))]
     threads: u32,
 
-    /// Connections of all threads together. Each thread drives its share in an event loop, which takes the least CPU if
+    /// Connections of all threads together. Each thread drives its share in an event loop, which takes the
+    /// least CPU if
     /// there are many [default: one each]
     #[arg(long, value_name = "N", value_parser = whole::<u32>(&settings::CONNECTIONS))]
     connections: Option<u32>,
@@ -88,7 +92,8 @@ pub(crate) struct PaceOptions {
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = amount(&settings::TIME, quantity::duration))]
     time: Option<Duration>,
 
-    /// Measure exactly this many events, or as many as fit into --time; ends early if the server is away for 60 s
+    /// Measure exactly this many events, or as many as fit into --time; ends early if the server is away
+    /// for 60 s
     #[arg(long, value_name = "N", value_parser = whole::<u64>(&settings::EVENTS))]
     events: Option<u64>,
 
@@ -108,8 +113,10 @@ pub(crate) struct PaceOptions {
     #[arg(long, value_name = "DURATION", default_value = settings::INTERVAL.default_text(), allow_hyphen_values = true, value_parser = amount(&settings::INTERVAL, quantity::duration))]
     interval: Duration,
 
-    /// Distribution of due times: jitter, period, poisson; or, with their own rates, ramp:100-1000, step:100@10s,200,
-    /// burst:50-2000@1s/10s, sine:100-500@60s, `file:PATH` (a file of --log, or seconds, one a line) [default: jitter]
+    /// Distribution of due times: jitter, period, poisson; or, with their own rates, ramp:100-1000,
+    /// step:100@10s,200,
+    /// burst:50-2000@1s/10s, sine:100-500@60s, `file:PATH` (a file of --log, or seconds, one a line)
+    /// [default: jitter]
     #[arg(long, value_name = "HOW", value_parser = Arrivals::parse)]
     arrivals: Option<Arrivals>,
 
@@ -125,22 +132,27 @@ pub(crate) struct PaceOptions {
     #[arg(long, value_name = "HOW", value_parser = word(&settings::SCHEDULE, Schedule::from_word))]
     schedule: Option<Schedule>,
 
-    /// Policy for an event that was due when no worker was free: queue (start it as soon as one is), skip=DURATION
-    /// (give it up if it is later than that), drop (give it up), pace=2x (start late events at no more than twice the
+    /// Policy for an event that was due when no worker was free: queue (start it as soon as one is),
+    /// skip=DURATION
+    /// (give it up if it is later than that), drop (give it up), pace=2x (start late events at no more
+    /// than twice the
     /// rate) [default: queue]
     #[arg(long, value_name = "POLICY", value_parser = LatePolicy::parse)]
     late: Option<LatePolicy>,
 
-    /// Rest of a worker after each event of a closed loop: 10ms, or exp:10ms for exponential rests of that mean
+    /// Rest of a worker after each event of a closed loop: 10ms, or exp:10ms for exponential rests of that
+    /// mean
     #[arg(long, value_name = "TIME", value_parser = Think::parse)]
     think: Option<Think>,
 
-    /// Microseconds that workers spin before a due time or, in a closed loop of --connections, look for answers before
+    /// Microseconds that workers spin before a due time or, in a closed loop of --connections, look for
+    /// answers before
     /// they sleep: more punctual, at the cost of CPU
     #[arg(long, value_name = "USEC", default_value = settings::SPIN_US.default_text(), value_parser = whole::<u64>(&settings::SPIN_US))]
     spin_us: u64,
 
-    /// Share of a CPU that all workers together may spin until due times: they wake up early by the usual delay of a
+    /// Share of a CPU that all workers together may spin until due times: they wake up early by the usual
+    /// delay of a
     /// wake-up. Less on a busy machine; 0 turns it off [default: 5%]
     #[arg(long, value_name = "PERCENT", value_parser = amount(&settings::SPIN_BUDGET, quantity::ratio))]
     spin_budget: Option<f64>,
@@ -149,7 +161,8 @@ pub(crate) struct PaceOptions {
     #[arg(long)]
     fifo: bool,
 
-    /// Keep every CPU awake with a thread at idle priority (`SCHED_IDLE`): otherwise low rates measure the wake-ups of
+    /// Keep every CPU awake with a thread at idle priority (`SCHED_IDLE`): otherwise low rates measure the
+    /// wake-ups of
     /// CPUs
     #[arg(long)]
     keep_awake: bool,
@@ -174,7 +187,8 @@ pub(crate) struct PaceOptions {
     #[arg(long, value_name = "WHEN", default_value = settings::PREPARE.default_text(), value_parser = word(&settings::PREPARE, PreparePolicy::from_word))]
     prepare: PreparePolicy,
 
-    /// Check of an existing data set before the load: quick (first and last row and the index of each table), full
+    /// Check of an existing data set before the load: quick (first and last row and the index of each
+    /// table), full
     /// (counts every row), none
     #[arg(long, value_name = "HOW", default_value = settings::CHECK.default_text(), value_parser = word(&settings::CHECK, DataCheck::from_word))]
     check: DataCheck,

@@ -42,7 +42,8 @@ pub(crate) struct RequestOptions {
     #[arg(long, value_name = "DURATION", value_parser = KvSettings::parse_ttl)]
     ttl: Option<Duration>,
 
-    /// Send this command to Redis instead of reading and writing values, as in `ZADD board ${random(1, 100)} ann`; of
+    /// Send this command to Redis instead of reading and writing values, as in `ZADD board ${random(1,
+    /// 100)} ann`; of
     /// several commands, an event sends one, drawn by weight
     #[arg(long = "command", value_name = "TEXT[@WEIGHT]")]
     commands: Vec<String>,
@@ -99,7 +100,8 @@ pub(crate) struct RequestOptions {
     #[arg(long, value_name = "PATH", value_parser = text(&settings::UNIX_SOCKET))]
     unix_socket: Option<String>,
 
-    /// Give up a web request without a complete answer after this time: a `timeout` error, with a lower bound as its
+    /// Give up a web request without a complete answer after this time: a `timeout` error, with a lower
+    /// bound as its
     /// response time
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = amount(&settings::TIMEOUT, quantity::duration))]
     timeout: Option<Duration>,
@@ -108,7 +110,8 @@ pub(crate) struct RequestOptions {
     #[arg(long)]
     cookies: bool,
 
-    /// A file of rows (CSV with a line of names, or JSON lines); an event draws one, and `${name}` in path, header or
+    /// A file of rows (CSV with a line of names, or JSON lines); an event draws one, and `${name}` in
+    /// path, header or
     /// body is its value
     #[arg(long, value_name = "FILE", value_parser = text(&settings::DATA))]
     data: Option<String>,

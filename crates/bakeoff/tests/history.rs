@@ -201,15 +201,15 @@ fn a_daily_cycle_is_told_in_local_time_over_a_change_of_the_clock() {
     assert!((day["period_s"].as_f64().expect("a number") / 86_400.0 - 1.0).abs() < 0.01, "{day}");
     assert!(day["harmonics"].as_array().is_some_and(|all| all.contains(&2.into())), "{day}");
     let local = day["local"].as_str().expect("a text");
-    // A value every ten minutes: the last one before eleven is at ten to eleven.
-    assert_eq!(local, "highest 09:00 to 10:50");
+    // A value every ten minutes, 400 s after the full ones: from 09:06:40 to 10:56:40.
+    assert_eq!(local, "highest 09:07 to 10:57");
     let gap = write(&lab, "gap.csv", &(by_the_clock() + "1800000000,NaN\n1800000600,\n"));
     assert_eq!(lab.json(&["periods", &gap, "--zone", "Europe/Berlin"])["missing"], 2);
     assert!(lab.run(&["periods", &gap]).out.contains("2 cells of the file without a number: left out."));
     let text = lab.run(&["periods", &file, "--zone", "Europe/Berlin"]);
     let last = text.out.lines().last().expect("an answer");
     assert!(
-        last.starts_with("a daily cycle, highest 09:00 to 10:50 ") && last.contains("(Europe/Berlin)"),
+        last.starts_with("a daily cycle, highest 09:07 to 10:57 ") && last.contains("(Europe/Berlin)"),
         "{last}"
     );
 }

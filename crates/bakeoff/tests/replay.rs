@@ -157,7 +157,7 @@ fn no_secret_of_a_log_is_sent_stored_or_printed() {
     for (path, bytes) in lab.archived_bytes() {
         assert!(hidden(&bytes), "{}", path.display());
     }
-    assert!(ended.out.contains("1 requests of"), "{}", ended.out);
+    assert!(ended.out.contains("1 request of"), "{}", ended.out);
 }
 
 #[test]

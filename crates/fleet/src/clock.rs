@@ -41,7 +41,7 @@ impl Trip {
     }
 }
 
-/// The offset that the shortest of the trips tells; `None` if there are none.
+/// The offset that the shortest of the trips gives; `None` without trips.
 pub(crate) fn offset(trips: &[Trip]) -> Option<Offset> {
     trips.iter().map(Trip::offset).min_by_key(|offset| offset.bound_ns)
 }

@@ -30,7 +30,7 @@ pub struct Dev {
 impl Dev {
     /// Starts the server and `agents` agents.
     ///
-    /// - `program`: the program whose command `agent` is an agent.
+    /// - `program`: the program; its command `agent` is an agent.
     ///
     /// # Errors
     ///
@@ -85,7 +85,7 @@ impl Dev {
         Ok(dev)
     }
 
-    /// Where the server listens, from the file that it writes.
+    /// Address at which the server listens, from the file that it writes.
     fn address(&mut self, nats: &Path, log: &Path) -> Result<String, FleetError> {
         let ports = self.dir.path().join(format!("nats-server_{}.ports", self.server.id()));
         let deadline_ns = Monotonic.now_ns() + LISTENS_NS;
@@ -138,7 +138,7 @@ impl Drop for Dev {
     }
 }
 
-/// A password that nobody can guess.
+/// A password that cannot be guessed.
 fn password() -> Result<String, FleetError> {
     let (path, mut bytes) = (Path::new("/dev/urandom"), [0; 24]);
     let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut bytes));

@@ -11,7 +11,7 @@ pub enum FleetError {
     Address {
         /// The address, without a password.
         url: String,
-        /// What is wrong, and what would do.
+        /// The problem, and what would do.
         problem: String,
     },
     /// The server cannot be reached, or refuses.
@@ -38,7 +38,7 @@ pub enum FleetError {
     /// An agent refused the plan or could not prepare it.
     #[error("agent {agent}: {text}")]
     Agent {
-        /// Its name.
+        /// The agent's name.
         agent: String,
         /// The reason.
         text: String,
@@ -52,7 +52,7 @@ pub enum FleetError {
     /// A program could not be started.
     #[error("cannot start {program}: {text}")]
     Program {
-        /// Its name.
+        /// The program's name.
         program: String,
         /// The reason, and what to do.
         text: String,

@@ -32,7 +32,7 @@ pub(crate) struct Job {
     is_armed: bool,
 }
 
-/// What the load's thread tells.
+/// State that the load's thread reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum State {
     Works,

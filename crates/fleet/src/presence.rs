@@ -13,13 +13,13 @@ const ECHO_NS: u64 = 300_000_000;
 /// Time for agents to be heard after the way was gone.
 const RETURN_NS: u64 = 5_000_000_000;
 
-/// When each agent, and the echo, was last heard.
+/// Times at which each agent, and the echo, was last heard.
 #[derive(Debug)]
 pub(crate) struct Presence {
     last_ns: Vec<u64>,
     echo_ns: u64,
     is_away: bool,
-    /// No agent is lost before.
+    /// Time before which no agent is lost.
     forgiven_until_ns: u64,
 }
 
@@ -33,7 +33,7 @@ impl Presence {
     }
 
     pub(crate) fn echo(&mut self, now_ns: u64) {
-        // Also if nobody looked meanwhile, as when the conductor itself was stopped.
+        // Also if the conductor did not look meanwhile, as when it was stopped itself.
         if self.is_away || now_ns.saturating_sub(self.echo_ns) > ECHO_NS {
             self.is_away = false;
             self.forgiven_until_ns = now_ns + RETURN_NS;

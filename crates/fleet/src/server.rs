@@ -87,7 +87,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Whether the server can know who speaks: without credentials, anybody on this machine may.
+    /// Whether the server can know the speaker: without credentials, every program on this machine may speak.
     pub fn has_credentials(&self) -> bool {
         self.user.is_some() || self.nkey.is_some()
     }

@@ -2,12 +2,12 @@
 //!
 //! | subject | what |
 //! |---|---|
-//! | `bakeoff.hello` | The conductor asks who is there; each agent answers. |
+//! | `bakeoff.hello` | The conductor asks which agents are there; each agent answers. |
 //! | `bakeoff.agent.ID` | Orders to one agent, each answered. |
 //! | `bakeoff.RUN.beat.ID` | An agent is alive, ten times a second; `conductor` is the conductor's echo. |
 //! | `bakeoff.RUN.slice.ID`, `bakeoff.RUN.end.ID` | Intervals and end, in a stream of JetStream. |
 //!
-//! Who speaks is told by the subject, which a server can reserve for one key, never by the message.
+//! The subject, which a server can reserve for one key, names the speaker; the message never does.
 
 use archive::documents::SliceForm;
 use serde::{Deserialize, Serialize};
@@ -52,7 +52,7 @@ pub(crate) struct Hello {
     pub(crate) busy: Option<String>,
 }
 
-/// What an agent is to do.
+/// Order to an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "kebab-case")]
 pub(crate) enum Order {
@@ -86,7 +86,7 @@ pub(crate) struct Plan {
     pub(crate) words: Vec<String>,
     pub(crate) index: u32,
     pub(crate) of: u32,
-    /// As [`seal`] says.
+    /// Sum that [`seal`] makes.
     pub(crate) sha256: String,
 }
 
@@ -117,7 +117,7 @@ pub(crate) struct Line {
     pub(crate) from_ns: u64,
     pub(crate) for_ns: u64,
     pub(crate) slices: Vec<SliceForm>,
-    /// What the interval shows while the load runs.
+    /// Progress that the interval shows while the load runs.
     pub(crate) shown: Option<Shown>,
 }
 
@@ -139,7 +139,7 @@ pub(crate) struct End {
     /// Lines of the spool.
     pub(crate) slices: u64,
     pub(crate) bytes: u64,
-    /// Of all lines.
+    /// Sum of all lines.
     pub(crate) sha256: String,
     pub(crate) first: Option<First>,
     /// The record, in the archive's form.

@@ -134,7 +134,7 @@ fn a_number_of_events_of_a_closed_loop_is_exact() {
     assert_sums(&record, &slices);
 }
 
-/// An agent that is a process of its own: this test, started again.
+/// An agent that is a separate process: this test, started again.
 fn agent_process(nats: &Nats, id: &str, spool: &std::path::Path) -> Child {
     again(
         "an_agent_for_other_tests",
@@ -269,7 +269,7 @@ fn agents_whose_conductor_is_killed_play_to_the_end_and_keep_what_they_measured(
     assert_eq!(member.kept().len(), 1);
 }
 
-/// Gives an order as anybody could who may speak to the server.
+/// Gives an order as any program could that may speak to the server.
 fn order(nats: &Nats, agent: &str, order: &Value) -> Value {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {

@@ -199,7 +199,7 @@ fn a_slow_report_hook_does_not_hold_up_the_load() {
     });
     assert_eq!(record.unwrap().counts.done, 200);
     assert_eq!(done.iter().sum::<u64>(), 200);
-    // Each interval has the events of its own tenth of a second, and not those of the hook's time.
+    // Each interval has the events of its tenth of a second, and not those of the hook's time.
     assert!(done.len() == 10 && done.iter().all(|n| (12..=28).contains(n)), "{done:?}");
     let endless = "function event() end function sysbench.hooks.report_intermediate() while true do end end";
     let files = vec![ScriptFile { name: "own.lua".to_owned(), weight: 1, text: endless.to_owned() }];
@@ -237,7 +237,8 @@ fn check_server(target: &str, sum: &dyn Fn() -> i64) {
     check_statements(target);
 }
 
-/// Statements that a script forgets are closed, and a look at the tables ends also if an event waits for rows.
+/// Statements that a script forgets are closed, and a look at the tables ends also if an event waits for
+/// rows.
 fn check_statements(target: &str) {
     let is_postgres = target.starts_with("postgres");
     let count = if is_postgres {

@@ -190,7 +190,7 @@ impl LoadKeys {
     /// Path of the script in Lua, as written.
     pub(crate) fn script_path(&self) -> Option<&str> {
         let path = self.script.as_ref()?.value.trim();
-        (cell::script_file(path).is_lua() && !path.contains('\n')).then_some(path)
+        (values::script_file(path).is_lua() && !path.contains('\n')).then_some(path)
     }
 
     /// Secrets that the load refers to.

@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn the_ratio_is_of_the_time_between_the_readings() {
         assert_eq!(ratio(&Ok((0, 100)), &Ok((1_000, 350))), Ok(0.25));
-        // Of 665,001 ns in which somebody always waited, the total grew by 666 us.
+        // Of 665,001 ns in which some task always waited, the total grew by 666 us.
         assert_eq!(ratio(&Ok((0, 100_000)), &Ok((665_001, 766_000))), Ok(1.0));
         assert!(ratio(&Ok((5, 100)), &Ok((5, 350))).is_err());
     }

@@ -1,6 +1,6 @@
 //! The agents of a fleet: what each of several generators did of one load.
 
-use crate::load::Counts;
+use crate::counts::Counts;
 use crate::missing::Maybe;
 
 /// Part of one agent in the measured phase. The record holds the sums over all agents.
@@ -10,9 +10,9 @@ pub struct OfAgent {
     pub agent: String,
     /// Machine that the agent ran on.
     pub host: String,
-    /// Outcomes of its events. Events of a lost agent of which nobody knows are unfinished.
+    /// Outcomes of its events. A lost agent's events of unknown outcome are unfinished.
     pub counts: Counts,
-    /// Its clock against the conductor's; missing if the agent was lost before or after the load.
+    /// Offset of its clock from the conductor's; missing if the agent was lost before or after the load.
     pub clock: Maybe<ClockOffset>,
     /// Time from its first event's due time, or in a closed loop from the start of the load, to that event's
     /// start.

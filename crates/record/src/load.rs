@@ -12,6 +12,7 @@ pub use self::choices::{DataCheck, Distribution, PreparePolicy, Workload};
 use self::rules::{Family, Violation};
 pub use crate::agents::OfAgent;
 pub use crate::arrivals::Arrivals;
+pub use crate::counts::Counts;
 pub use crate::errors::ErrorCounts;
 use crate::histogram::{CensoredHistogram, Histogram, Summary};
 pub use crate::hosts::{OfHost, Outage};
@@ -251,30 +252,6 @@ impl LoadSettings {
     /// Whether a thread has more than one request in flight, and so waits for any of them.
     pub fn has_loops(&self) -> bool {
         self.in_flight_max() > self.threads
-    }
-}
-
-/// Outcomes of the planned events: `planned = done + failed + skipped + unfinished`, always.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Events with a due time in the measured phase; in a closed loop, those that started in it.
-    pub planned: u64,
-    /// Completed successfully.
-    pub done: u64,
-    /// Abandoned after an error.
-    pub failed: u64,
-    /// Skipped for lateness, by the late policy.
-    pub skipped: u64,
-    /// Due, but not completed at the end of the measurement: their latency is a lower bound.
-    pub unfinished: u64,
-    /// Tries after the first; they do not count as events.
-    pub retries: u64,
-}
-
-impl Counts {
-    /// Whether no event is lost or counted twice.
-    pub fn balance(&self) -> bool {
-        self.planned == self.done + self.failed + self.skipped + self.unfinished
     }
 }
 

@@ -153,8 +153,8 @@ pub enum Answer {
         /// Lowest rate.
         at_per_s: f64,
     },
-    /// The latencies kept the promise at the lowest rate that a run of this length can judge, and the rate was
-    /// missed: the run is too short to tell a backlog from events in flight.
+    /// The latencies kept the promise at the lowest rate that a run of this length can judge, and the rate
+    /// was missed: the run is too short to tell a backlog from events in flight.
     TooShort {
         /// Lowest rate.
         at_per_s: f64,

@@ -254,7 +254,7 @@ fn disturbances(bakeoff: &Bakeoff) -> Vec<String> {
     found.into_iter().map(caveat).collect()
 }
 
-/// What disturbed a run, by name.
+/// Disturbances of a run, by name.
 pub(crate) fn flags(run: &Run) -> impl Iterator<Item = (&str, &str)> {
     let facts = run.environment.facts.iter();
     facts.filter_map(|(name, text)| Some((name.strip_prefix(FLAG)?, text.as_deref().ok()?)))

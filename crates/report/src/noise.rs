@@ -62,7 +62,7 @@ pub(crate) fn head(noise: &Noise) -> String {
     )
 }
 
-/// Designs whose interval is as narrow as `half_width`, of phases of several lengths.
+/// Designs with an interval as narrow as `half_width`, of phases of several lengths.
 pub(crate) fn designs(noise: &Noise, half_width: f64, alpha: f64) -> Vec<Design> {
     LENGTHS.iter().filter_map(|factor| noise.design(noise.trial_s * factor, half_width, alpha)).collect()
 }

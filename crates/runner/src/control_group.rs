@@ -286,8 +286,8 @@ fn of_controller(controller: &str, own: &str, mounts: &str) -> Option<PathBuf> {
 
 /// Returns the folders of this process's control groups in the mounted hierarchies that have a rank, with it.
 ///
-/// - `rank`: of a kind of file system with its options; with it, the controller by whose line in
-///   `/proc/self/cgroup` the path is found.
+/// - `rank`: of a kind of file system with its options; with it, the controller: its line in
+///   `/proc/self/cgroup` has the path.
 fn folders<'a>(
     own: &str,
     mounts: &str,

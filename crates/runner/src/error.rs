@@ -83,7 +83,7 @@ pub enum RunnerError {
     /// The script in Lua that the plan names cannot be used.
     #[error("the plan's script: {source}")]
     Script {
-        /// Its error.
+        /// The script's error.
         source: LoadError,
     },
     /// The script in Lua, or a module of it, has changed.

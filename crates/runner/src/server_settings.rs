@@ -21,7 +21,7 @@ const SETTINGS_MAX: usize = 1_000;
 const VALUE_MAX: usize = 200;
 /// Most changed settings that a check names.
 const NAMED_MAX: usize = 5;
-/// Parts of names whose values are secrets.
+/// Parts of the names of secret settings.
 const SECRETS: [&str; 4] = ["pass", "secret", "auth", "token"];
 
 /// Settings by name, or the reason that a command told none, by its name.
@@ -80,7 +80,7 @@ impl Settings {
         environment.facts.extend(facts);
     }
 
-    /// Compares the settings after a trial with these; `None` if there are none.
+    /// Compares the settings after a trial with these; `None` if there are no settings.
     pub(crate) fn check(&self, after: &Self) -> Option<Check> {
         if self.known.is_empty() && after.known.is_empty() {
             return None;

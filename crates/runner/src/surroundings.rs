@@ -53,7 +53,7 @@ pub(crate) struct Surroundings {
     scratch: PathBuf,
     from: Option<Edge>,
     until: Option<Edge>,
-    /// Of each interval: throughput in a closed loop, median response in an open one.
+    /// Level of each interval: throughput in a closed loop, median response in an open one.
     levels: Vec<f64>,
 }
 
@@ -211,7 +211,7 @@ fn others(from: &Edge, until: &Edge, server_s: f64, in_doubt_s: f64) -> Option<S
         let since = |of: fn(&Ticks) -> u64| of(now).saturating_sub(of(then)) as f64 / ticks_per_s;
         cpus += 1.0;
         unused_s += since(|t| t.idle) + since(|t| t.iowait) + since(|t| t.steal);
-        // Interrupts work for everybody.
+        // Interrupts work for all programs.
         unused_s += since(|t| t.irq) + since(|t| t.softirq);
     }
     let all_s = wall_s * cpus;

@@ -261,7 +261,7 @@ struct Measured {
     series: Vec<Sample>,
     /// Reasons for missing ones, by name.
     missing: BTreeMap<String, Missing>,
-    /// What disturbed the phase, by name.
+    /// Disturbances of the phase, by name.
     flags: BTreeMap<&'static str, String>,
 }
 

@@ -4,7 +4,7 @@
 //! frequency, and any of them may be the strongest, or the only one that stands out alone. So the powers at
 //! all multiples of a candidate are added: that is the test of the values folded at its period.
 
-use super::CYCLES_MIN;
+use super::rules::{CYCLES_MIN, SAME};
 use crate::period::Wave;
 
 /// Powers over noise at rising frequencies.
@@ -39,7 +39,7 @@ const MULTIPLES_MAX: u32 = 512;
 const WAVES_MAX: usize = 128;
 /// Power up to which a wave adds to the evidence: one other cycle at a multiple is no family.
 const CAP: f64 = 6.0;
-/// Power of a wave that belongs to a family whose waves together stand out.
+/// Power of a wave in a family of waves that stand out together.
 const MEMBER: f64 = 3.0;
 /// Steps to each side in which the frequency is looked for, in eighths of the resolution of the highest
 /// multiple.
@@ -107,14 +107,14 @@ impl Family {
         points.iter().map(|(x, y)| (*x, y - of_all(*x))).collect()
     }
 
-    /// Multiple that a frequency is; `None` if it is none.
+    /// Number of times that the frequency holds the fundamental; `None` if it is not a multiple.
     ///
     /// - `span`: its inverse is the resolution.
     pub(super) fn multiple(&self, frequency: f64, span: f64) -> Option<u32> {
         let times = (frequency / self.frequency).round();
         let apart = (frequency - times * self.frequency).abs() * span;
         // Of few cycles in the span, every frequency is near a multiple.
-        let near = super::SAME.min(self.frequency * span / 4.0);
+        let near = SAME.min(self.frequency * span / 4.0);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small count")]
         (times >= 1.0 && apart <= near).then_some(times as u32)
     }

@@ -2,6 +2,7 @@
 
 use record::missing::{Maybe, Missing};
 
+use super::rules::detrend;
 use crate::mean;
 use crate::robust::{mad, median};
 
@@ -28,7 +29,7 @@ const WILD: f64 = 6.0;
 impl Window {
     /// Window of values at a known period; `None` if there is no difference.
     ///
-    /// The window is the one of at most half of the period whose mean and that of the rest explain most.
+    /// The window has at most half of the period; its mean and that of the rest explain the most.
     ///
     /// - `points`: seconds and value, in time order, several.
     /// - `step_s`: usual distance of neighbors.
@@ -125,7 +126,7 @@ impl Window {
 fn level(points: &[(f64, f64)]) -> Vec<f64> {
     let mean = points.iter().map(|p| p.1).sum::<f64>() / points.len() as f64;
     let mut left: Vec<(f64, f64)> = points.iter().map(|p| (p.0 - points[0].0, p.1)).collect();
-    super::detrend(&mut left);
+    detrend(&mut left);
     left.into_iter().map(|p| p.1 + mean).collect()
 }
 

@@ -70,20 +70,7 @@ pub(crate) fn load(dice: &mut Dice) -> LoadRecord {
             failed: d.next(),
             errors: ErrorCounts { connection: d.next(), ..ErrorCounts::default() },
         }),
-        agents: dice.some(2, |d| OfAgent {
-            agent: d.text(),
-            host: d.text(),
-            counts: Counts { planned: d.next(), done: d.next(), ..Counts::default() },
-            clock: d.maybe(|d| ClockOffset {
-                offset_ns: d.next().cast_signed(),
-                bound_ns: d.next(),
-                drift_ns: -7,
-            }),
-            start_skew_ns: d.maybe(|d| d.next().cast_signed()),
-            slices: d.next(),
-            missing_slices: vec![d.next()],
-            lost_at_s: Some(d.real()).filter(|_| d.flip()),
-        }),
+        agents: dice.some(2, of_agent),
         rate_changes: dice.some(3, |d| RateChange { at_s: d.real(), from_per_s: d.real(), per_s: d.real() }),
         connected: Ok(dice.small()),
         client: dice.maybe(client_cost),
@@ -95,6 +82,23 @@ pub(crate) fn load(dice: &mut Dice) -> LoadRecord {
             histogram: CompactHistogram::from(&d.histogram()),
         }),
         verdict: verdict(dice),
+    }
+}
+
+fn of_agent(d: &mut Dice) -> OfAgent {
+    OfAgent {
+        agent: d.text(),
+        host: d.text(),
+        counts: Counts { planned: d.next(), done: d.next(), ..Counts::default() },
+        clock: d.maybe(|d| ClockOffset {
+            offset_ns: d.next().cast_signed(),
+            bound_ns: d.next(),
+            drift_ns: -7,
+        }),
+        start_skew_ns: d.maybe(|d| d.next().cast_signed()),
+        slices: d.next(),
+        missing_slices: vec![d.next()],
+        lost_at_s: Some(d.real()).filter(|_| d.flip()),
     }
 }
 

@@ -11,7 +11,7 @@ use record::run::{RunId, RunState};
 use runner::Options;
 
 use crate::cmd::experiment::{Exclusive, seed};
-use crate::cmd::plan::read;
+use crate::cmd::plan_file::read;
 use crate::cmd::run::{Progress, of_runner};
 use crate::cmd::{Global, print_json};
 use crate::exit::Exit;

@@ -13,7 +13,8 @@ use crate::signals;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// NATS server: nats://HOST:PORT on this machine, tls://HOST:PORT beyond it [default: $NATS_URL, which may have a
+    /// NATS server: nats://HOST:PORT on this machine, tls://HOST:PORT beyond it [default: $NATS_URL, which
+    /// may have a
     /// password]
     #[arg(long, value_name = "URL")]
     server: Option<String>,
@@ -30,7 +31,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     id: Option<String>,
 
-    /// Folder where each interval is kept until the conductor has it [default: bakeoff/agent in $XDG_STATE_HOME]
+    /// Folder where each interval is kept until the conductor has it [default: bakeoff/agent in
+    /// $XDG_STATE_HOME]
     #[arg(long, value_name = "DIR")]
     spool: Option<PathBuf>,
 

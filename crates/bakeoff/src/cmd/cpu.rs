@@ -20,7 +20,8 @@ use crate::cmd::{self, ByGroup, Global};
 use crate::exit::Exit;
 use crate::screen;
 
-/// Show what every CPU did: busy by events and by ticks, what the ticks left out, switches, the hottest thread
+/// Show what every CPU did: busy by events and by ticks, what the ticks left out, switches, the hottest
+/// thread
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
@@ -32,7 +33,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LIST", value_parser = cpu_list)]
     cpus: Option<CpuList>,
 
-    /// Also what each thread had of the CPUs, and how much of that its core's other hardware threads were busy
+    /// Also what each thread had of the CPUs, and how much of that its core's other hardware threads were
+    /// busy
     #[arg(long)]
     tasks: bool,
 
@@ -40,7 +42,8 @@ pub(crate) struct Args {
     #[arg(long, value_enum, value_name = "KEY", conflicts_with_all = ["csv", "clock"])]
     by: Option<ByGroup>,
 
-    /// Of groups and threads, only those in this control group or below it: its folder, or its path in the hierarchy
+    /// Of groups and threads, only those in this control group or below it: its folder, or its path in the
+    /// hierarchy
     #[arg(long, value_name = "PATH", value_parser = crate::cmd::cgroup, conflicts_with_all = ["csv", "clock"])]
     cgroup: Option<Cgroup>,
 
@@ -68,7 +71,8 @@ pub(crate) struct Args {
     #[arg(long)]
     events_only: bool,
 
-    /// Whose clock tells the time of a switch: `own`, or the `scheduler`'s, which costs next to nothing to read
+    /// Whose clock tells the time of a switch: `own`, or the `scheduler`'s, which costs next to nothing to
+    /// read
     #[arg(long, value_name = "WHOSE", default_value = "own", value_parser = clock, conflicts_with = "tasks")]
     clock: SwitchClock,
 

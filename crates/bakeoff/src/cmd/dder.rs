@@ -28,7 +28,8 @@ pub(crate) struct Args {
     #[arg(long)]
     spawn: bool,
 
-    /// Of how much data, comma between them: l2 (half of that cache), l3 (half), dram (four times L3), or sizes
+    /// Of how much data, comma between them: l2 (half of that cache), l3 (half), dram (four times L3), or
+    /// sizes
     #[arg(long, value_name = "DATA", default_value = "l2,l3,dram", value_delimiter = ',')]
     data: Vec<String>,
 

@@ -33,7 +33,8 @@ pub(crate) struct Args {
     #[arg(long, global = true, value_name = "DURATION", allow_hyphen_values = true, value_parser = quantity::duration)]
     time: Option<Duration>,
 
-    /// Say `ready` on standard output when the work starts, `seen NS` for each byte of standard input, and end when that
+    /// Say `ready` on standard output when the work starts, `seen NS` for each byte of standard input, and
+    /// end when that
     /// ends: for `prove`
     #[arg(long, global = true, hide = true)]
     ready: bool,

@@ -47,7 +47,8 @@ enum What {
         after_help = "Examples:\n  bakeoff host compare here db7.json\n  bakeoff host compare --all 8c1fe2 9d02aa"
     )]
     Compare {
-        /// Each a run of the archive, a file that `bakeoff host show --json` wrote, or `here` for this machine
+        /// Each a run of the archive, a file that `bakeoff host show --json` wrote, or `here` for this
+        /// machine
         #[arg(required = true, num_args = 2.., value_name = "HOST")]
         hosts: Vec<String>,
 

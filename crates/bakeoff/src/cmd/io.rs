@@ -18,7 +18,8 @@ use crate::cmd::{self, Global};
 use crate::exit::{EndsWith as _, Exit};
 use crate::screen;
 
-/// Show what is asked of the block devices: rates, sizes, latencies, addresses, seeks; by device, file, thread, operation
+/// Show what is asked of the block devices: rates, sizes, latencies, addresses, seeks; by device, file,
+/// thread, operation
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -49,7 +50,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PID", value_parser = crate::cmd::process)]
     pid: Option<u32>,
 
-    /// Only requests that threads in this control group or below it started: its folder, or its path in the hierarchy
+    /// Only requests that threads in this control group or below it started: its folder, or its path in
+    /// the hierarchy
     #[arg(long, value_name = "PATH", value_parser = crate::cmd::cgroup)]
     cgroup: Option<Cgroup>,
 
@@ -61,7 +63,8 @@ pub(crate) struct Args {
     #[arg(long, value_enum, value_name = "OP,...", value_delimiter = ',')]
     op: Vec<Op>,
 
-    /// At the end, write a heat map of latency over time to this file, as SVG; beyond 1,024 intervals, neighbours share a column
+    /// At the end, write a heat map of latency over time to this file, as SVG; beyond 1,024 intervals,
+    /// neighbours share a column
     #[arg(long, value_name = "FILE")]
     heat_map: Option<PathBuf>,
 }
@@ -70,7 +73,8 @@ pub(crate) struct Args {
 enum By {
     /// The device
     Device,
-    /// The file, where the kernel knows it: requests of the page cache, and direct I/O through iomap (ext4, xfs)
+    /// The file, where the kernel knows it: requests of the page cache, and direct I/O through iomap
+    /// (ext4, xfs)
     File,
     /// The name of the thread that started it
     Comm,

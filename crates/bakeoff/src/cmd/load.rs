@@ -59,7 +59,8 @@ pub(crate) struct Args {
     #[arg(long, requires = "like")]
     dry_run: bool,
 
-    /// Instruments that are recorded beside the load, separated by commas: cpu, locks, ulocks...; all, or none
+    /// Instruments that are recorded beside the load, separated by commas: cpu, locks, ulocks...; all, or
+    /// none
     #[arg(long, value_name = "WHAT", default_value = "cpu", value_parser = observed)]
     observe: Observe,
 
@@ -71,16 +72,19 @@ pub(crate) struct Args {
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = key_value)]
     labels: Vec<(String, String)>,
 
-    /// Also write the latencies to this file: HdrHistogram log V2, or its percentile text where it ends in .hgrm
+    /// Also write the latencies to this file: HdrHistogram log V2, or its percentile text where it ends in
+    /// .hgrm
     #[arg(long, value_name = "FILE")]
     hlog: Option<PathBuf>,
 
-    /// Also write one row an event to this Parquet file: due, claim, start and end times, operation, outcome; `--arrivals
+    /// Also write one row an event to this Parquet file: due, claim, start and end times, operation,
+    /// outcome; `--arrivals
     /// file:` replays it
     #[arg(long, value_name = "FILE.parquet", value_parser = parquet_file)]
     log: Option<PathBuf>,
 
-    /// Listen at this local socket while the load runs: `rate 2000/s`, `rate +10%`, `status` or `stop`, a line each
+    /// Listen at this local socket while the load runs: `rate 2000/s`, `rate +10%`, `status` or `stop`, a
+    /// line each
     #[arg(long, value_name = "SOCKET", conflicts_with_all = ["search", "events"])]
     control: Option<PathBuf>,
 
@@ -88,7 +92,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     fleet: fleet::FleetOptions,
 
-    /// Find the highest steady rate that keeps a promise: p99<10ms, or p99.9<5ms,max<1s. Each try is a run of --time;
+    /// Find the highest steady rate that keeps a promise: p99<10ms, or p99.9<5ms,max<1s. Each try is a run
+    /// of --time;
     /// --rate is where it begins [default: 10/s]
     #[arg(long, value_name = "PROMISE", value_parser = Promise::parse, conflicts_with_all = ["hlog", "log", "events", "strict"])]
     search: Option<Promise>,

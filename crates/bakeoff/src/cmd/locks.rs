@@ -16,7 +16,8 @@ use crate::cmd::lock_options::LockOptions;
 use crate::exit::{EndsWith as _, Exit};
 use crate::screen;
 
-/// Show which locks of the kernel are waited for: kind, lock, caller, waits, and the CPU time that spinning burns
+/// Show which locks of the kernel are waited for: kind, lock, caller, waits, and the CPU time that
+/// spinning burns
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -37,7 +37,8 @@ pub(crate) struct Args {
     #[arg(short = 'x', long)]
     extended: bool,
 
-    /// Show what TCP counted: segments, retransmits, resets, drops at the listener; and retransmits, drops and round trips
+    /// Show what TCP counted: segments, retransmits, resets, drops at the listener; and retransmits, drops
+    /// and round trips
     /// by peer
     #[arg(short, long)]
     tcp: bool,

@@ -12,7 +12,7 @@ use runner::{Event, Foreign, Options, Outcome, RunnerError};
 
 use crate::cmd::experiment::{self, Exclusive};
 use crate::cmd::gates::{self, Outputs};
-use crate::cmd::plan::{read, summary};
+use crate::cmd::plan_file::{read, summary};
 use crate::cmd::runs::find_of;
 use crate::cmd::{Global, of_archive, print_json};
 use crate::exit::Exit;

@@ -45,7 +45,7 @@ impl Conductor<'_> {
         prepared
     }
 
-    /// Everybody who answers a hello.
+    /// Answers of all agents to a hello.
     async fn hellos(&self) -> Result<Vec<Hello>, FleetError> {
         let refused = |text: String| FleetError::Server { url: self.fleet.server.shown(), text };
         let inbox = self.client.new_inbox();
@@ -73,7 +73,7 @@ impl Conductor<'_> {
         Ok(found)
     }
 
-    /// As many of them as the load needs.
+    /// Chooses as many agents as the load needs.
     fn chosen(&self, hellos: Vec<Hello>) -> Result<Vec<Hello>, FleetError> {
         let (fit, others): (Vec<Hello>, Vec<Hello>) = hellos.into_iter().partition(is_fit);
         let wanted = self.fleet.agents as usize;
@@ -101,7 +101,7 @@ impl Conductor<'_> {
             subjects: vec![wire::slice(run, "*"), wire::end(run, "*")],
             storage: StorageType::File,
             duplicate_window: Duration::from_secs(120),
-            // If the conductor dies, nobody else removes it.
+            // If the conductor dies, nothing else removes it.
             max_age: Duration::from_secs(7 * 24 * 3_600),
             ..Config::default()
         }

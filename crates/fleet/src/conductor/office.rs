@@ -28,7 +28,7 @@ pub struct Fleet<'a> {
     pub run: String,
     /// The command line of the load, from the program's name on.
     pub words: Vec<String>,
-    /// What it means on this machine.
+    /// Meaning of the command line on this machine.
     pub meant: Meant,
     /// Time for enough agents to be found.
     pub patience: Duration,
@@ -36,7 +36,7 @@ pub struct Fleet<'a> {
     pub stop: &'a Stop,
 }
 
-/// What a conductor tells while the load runs.
+/// Report of a conductor while the load runs.
 #[derive(Debug)]
 pub enum Told<'a> {
     /// Something about the load, as from one generator.
@@ -47,7 +47,7 @@ pub enum Told<'a> {
 
 pub(super) type Tell<'a> = &'a mut dyn FnMut(&Told<'_>);
 
-/// What the conductor knows of an agent.
+/// An agent, as the conductor knows it.
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) hello: Hello,
@@ -58,7 +58,7 @@ pub(super) struct Member {
     pub(super) start_ns: u64,
     pub(super) is_over: bool,
     pub(super) lost_ns: Option<u64>,
-    /// Why it failed.
+    /// Reason of its failure.
     pub(super) failed: Option<String>,
 }
 

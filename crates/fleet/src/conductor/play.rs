@@ -1,4 +1,4 @@
-//! The load itself: starts all agents at one moment, watches who is alive, and takes the intervals that come.
+//! The load itself: starts all agents at one moment, watches for lost ones, and takes their intervals.
 
 use std::time::Duration;
 
@@ -162,7 +162,7 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// Declares who is lost.
+    /// Declares silent agents lost.
     fn look(&mut self, presence: &mut Presence, display: &mut Display, tell: Tell<'_>) {
         let now_ns = Monotonic.now_ns();
         let mut lost = Vec::new();

@@ -13,8 +13,9 @@ use record::verdict::{Validity, Verdict};
 use super::part::{Part, Totals};
 use crate::meant::Meant;
 
-/// The record of the agent `part`, of whose intervals `totals` are known.
+/// The record of the agent `part`.
 ///
+/// - `totals`: of its known intervals.
 /// - `measured`: length of the phase, as the others measured it.
 pub(super) fn record(meant: &Meant, part: &Part<'_>, totals: &Totals, measured: Duration) -> LoadRecord {
     let of = part.agent.as_str();
@@ -32,7 +33,7 @@ pub(super) fn record(meant: &Meant, part: &Part<'_>, totals: &Totals, measured: 
     let planned = planned.unwrap_or(done).max(done);
     let unfinished = planned - done;
     let closed = || Missing::because("a closed loop has no intended starts");
-    // Nobody knows how long they lasted: their lower bound is 0.
+    // Their length is unknown: its lower bound is 0.
     let at_least: Histogram = [(0, unfinished)].into_iter().filter(|(_, n)| *n > 0).collect();
     let censored = |known: Histogram| CensoredHistogram { known, at_least: at_least.clone() };
     let of_open = |kind| -> Maybe<Histogram> { if is_open { Ok(sum(kind, "")) } else { Err(closed()) } };

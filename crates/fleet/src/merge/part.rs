@@ -7,7 +7,7 @@ use record::series::LatencyKind;
 
 use crate::received::Received;
 
-/// What is known of one agent at the end.
+/// The known facts of one agent at the end.
 #[derive(Debug)]
 pub(crate) struct Part<'a> {
     pub(crate) index: u32,

@@ -36,11 +36,7 @@ pub(super) fn sum(
         add_errors(&mut errors, &record.errors);
         service.add(&record.service);
         failure.add(&record.failure);
-        for (name, operation) in &record.operations {
-            let sum = operations.entry(name.clone()).or_default();
-            sum.service.add(&operation.service);
-            sum.in_flight += operation.in_flight;
-        }
+        add_operations(&mut operations, &record.operations);
         for (name, count) in &record.outcomes {
             *outcomes.entry(name.clone()).or_default() += count;
         }
@@ -127,6 +123,14 @@ fn add_errors(sum: &mut ErrorCounts, errors: &ErrorCounts) {
     sum.application += application;
     sum.verify += verify;
     sum.timeout += timeout;
+}
+
+fn add_operations(sums: &mut BTreeMap<String, Operation>, operations: &BTreeMap<String, Operation>) {
+    for (name, operation) in operations {
+        let sum = sums.entry(name.clone()).or_default();
+        sum.service.add(&operation.service);
+        sum.in_flight += operation.in_flight;
+    }
 }
 
 /// Agents have the same hosts, in the same order: an outage names a host by its place.

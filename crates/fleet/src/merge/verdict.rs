@@ -7,7 +7,7 @@ use record::verdict::{Check, Validity, Verdict};
 /// The clocks' bound may be this share of an interval: intervals of agents are added as if they were one.
 const CLOCK_MAX: f64 = 0.01;
 
-/// What only a fleet can have.
+/// Findings that only a fleet can have.
 pub(super) struct Findings<'a> {
     pub(super) settings: &'a LoadSettings,
     pub(super) agents: &'a [OfAgent],

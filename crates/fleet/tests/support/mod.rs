@@ -105,7 +105,7 @@ impl Member {
         Self { stop, thread: Some(thread), spool }
     }
 
-    /// Runs whose intervals the agent keeps.
+    /// Runs of which the agent keeps the intervals.
     pub fn kept(&self) -> Vec<PathBuf> {
         std::fs::read_dir(self.spool.path()).unwrap().map(|entry| entry.unwrap().path()).collect()
     }

@@ -21,6 +21,6 @@ pub struct Attachments {
     pub log: Option<SyncSender<Vec<EventRow>>>,
     /// The share of the load that this generator plays; the whole if `None`.
     pub share: Option<Share>,
-    /// Where the load waits, once it is connected, to be told when to begin.
+    /// The line at which the load waits, once it is connected, for the time to begin.
     pub start: Option<StartLine>,
 }

@@ -1,4 +1,4 @@
-//! A start that others decide: a load that is connected waits at the line until it is told when to begin.
+//! A start that others decide: a load that is connected waits at the line for the time to begin.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -69,7 +69,7 @@ pub struct Search {
     unclear: u32,
     /// Rate and result of every run so far.
     tries: Vec<(f64, ProbeEnd)>,
-    /// Numbers of the broken tries whose latencies kept the promise: only the rate was missed.
+    /// Numbers of the broken tries with latencies that kept the promise: only the rate was missed.
     missed_rate: Vec<usize>,
     answer: Option<Answer>,
 }
@@ -481,8 +481,8 @@ pub fn judge(promise: &Promise, record: &LoadRecord) -> (ProbeEnd, String) {
     (ProbeEnd::Broken, found.join(", "))
 }
 
-/// Events per second that were due in the phase and ended in it, with those that count as in flight: the number
-/// that decides whether a run kept up. The published rate includes events of the warm-up, too.
+/// Events per second that were due in the phase and ended in it, with those that count as in flight: the
+/// number that decides whether a run kept up. The published rate includes events of the warm-up, too.
 pub fn kept_up_per_s(record: &LoadRecord) -> f64 {
     let offered_per_s = record.counts.planned as f64 / record.measured.as_secs_f64();
     check_of(record, "achieved-rate").map_or(record.achieved_per_s, |check| check.found * offered_per_s)

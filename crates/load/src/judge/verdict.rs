@@ -47,13 +47,13 @@ const LOOKS_MIN: u64 = 10;
 const UNKNOWN_MAX: f64 = 0.05;
 /// Maximum share of the connections' time in a closed loop that events without an end may take.
 const HELD_MAX: f64 = 0.02;
-/// Maximum share of the connections of an open loop that may get no answer from before the end of the phase to
-/// the end of the drain.
+/// Maximum share of the connections of an open loop that may get no answer from before the end of the phase
+/// to the end of the drain.
 const HUNG_MAX: f64 = 0.5;
 /// Maximum relative difference between the number of events that were due and the planned rate times the
 /// phase.
 const OFFERED_MAX: f64 = 0.1;
-/// From this limit on, Little's law says nothing: if no event at all was counted, the sides are 100 % apart.
+/// Limit from which on Little's law says nothing: if no event at all was counted, the sides are 100 % apart.
 const LITTLE_JUDGED_MAX: f64 = 0.5;
 
 /// The inputs of the checks.
@@ -289,8 +289,8 @@ fn offered(f: &Findings<'_>) -> Option<Check> {
     Some(Check { name: "offered-rate", ok: false, found, limit, text })
 }
 
-/// The setting of a phase with ten events: rounded up to whole events, its rate is within a tenth of the planned
-/// one.
+/// The setting of a phase with ten events: rounded up to whole events, its rate is within a tenth of the
+/// planned one.
 fn longer(measured_s: f64, expected: f64) -> String {
     // A product that is whole up to the error of its floats is whole.
     let needed_s = (measured_s / (OFFERED_MAX * expected) * (1.0 - 1e-9)).ceil();

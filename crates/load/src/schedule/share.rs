@@ -45,7 +45,7 @@ impl Share {
         u64::from(self.index) + own * u64::from(self.of)
     }
 
-    /// How many of the numbers below `number` are in this share.
+    /// Count of the numbers below `number` that are in this share.
     pub(crate) fn below(&self, number: u64) -> u64 {
         number.saturating_sub(self.index.into()).div_ceil(self.of.into())
     }
@@ -60,7 +60,7 @@ impl Share {
         self.of == 1
     }
 
-    /// This share of a rate.
+    /// The share's part of a rate.
     pub(crate) fn of_rate(&self, per_s: f64) -> f64 {
         per_s / f64::from(self.of)
     }

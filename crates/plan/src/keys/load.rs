@@ -1,4 +1,5 @@
-//! The keys of `[load]`: the settings of a load, whose names, values and defaults are in [`record::load::settings`].
+//! The keys of `[load]`: the settings of a load. [`record::load::settings`] has their names, values and
+//! defaults.
 
 use record::load::settings::{self, Setting, Values};
 
@@ -17,14 +18,14 @@ const fn setting(setting: &'static Setting, example: &'static str, meaning: &'st
     Key { placeholders, ..key(setting.name, Kind::Value(setting.values), need, example, meaning) }
 }
 
-/// The key of a setting whose default `plan explain` and the JSON Schema show too.
+/// The key of a setting with a default that `plan explain` and the JSON Schema show too.
 const fn listed(setting: &'static Setting, example: &'static str, meaning: &'static str) -> Key {
     let need = Need::Setting { default: setting.default_text(), is_listed: true };
     Key { need, ..self::setting(setting, example, meaning) }
 }
 
 impl Key {
-    /// What an absent key means, as a sentence.
+    /// Sets the meaning of an absent key, as a sentence.
     const fn absent(self, sentence: &'static str) -> Self {
         Self { need: Need::Optional(sentence), ..self }
     }

@@ -12,7 +12,7 @@ use record::loops::LoopOptions;
 use record::requests::{CacheCommand, ClientFiles, ExecSettings, HttpSettings, KvSettings};
 use record::target::Target;
 
-use super::values::Rate;
+use super::values::{Rate, script_file};
 use super::{LoadKeys, ParsedRate};
 use crate::error::Located;
 use crate::template::{Templated, of_instance, text_of};
@@ -234,9 +234,4 @@ impl LoadKeys {
             streams: cell.of(self.streams.as_ref()),
         }
     }
-}
-
-/// A script in Lua that was not read yet.
-pub(super) fn script_file(path: &str) -> ScriptFile {
-    ScriptFile { name: path.to_owned(), weight: 1, text: String::new() }
 }

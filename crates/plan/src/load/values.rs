@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use record::arrivals::Arrivals;
-use record::load::{LatePolicy, ScriptSettings, Think, settings};
+use record::load::{LatePolicy, ScriptFile, ScriptSettings, Think, settings};
 use record::quantity;
 use record::requests::{HttpSettings, KvSettings, SizeClass};
 
@@ -57,4 +57,9 @@ pub(super) fn method(text: &str) -> Option<String> {
 /// Parses `scale=10, users=5`.
 pub(super) fn defines(text: &str) -> Option<Vec<(String, String)>> {
     text.split(',').map(|part| ScriptSettings::parse_define(part.trim())).collect()
+}
+
+/// A script in Lua that was not read yet.
+pub(super) fn script_file(path: &str) -> ScriptFile {
+    ScriptFile { name: path.to_owned(), weight: 1, text: String::new() }
 }

@@ -26,7 +26,7 @@ use record::cpu::{CpuInterval, CpuSample, Rung, TaskSample, UNOWNED_NS};
 
 use crate::hog::Hog;
 
-/// Runs itself in a PID namespace, whose readers the kernel's own walk shows no thread of the outside.
+/// Runs itself in a PID namespace: the kernel's own walk shows a reader in it no thread of the outside.
 #[test]
 fn root_in_a_pid_namespace_the_threads_outside_of_it_have_their_time() {
     const NAME: &str = "root_in_a_pid_namespace_the_threads_outside_of_it_have_their_time";

@@ -76,7 +76,7 @@ fn interrupts(recorded: &Recorded) -> String {
     }
 }
 
-/// What `/proc` and rusage miss.
+/// Words for the processes that `/proc` and rusage miss.
 const WAITED_FOR: &str = ", without processes that no parent waited for";
 
 /// Says where the sources disagree by more than their errors.

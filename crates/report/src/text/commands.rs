@@ -135,14 +135,14 @@ fn time_cells(span: &Span) -> (String, String) {
     let from: f64 = value.parse().expect("it was just written");
     let half = (high * scale - from).max(from - low * scale);
     if half > HALF_WIDTH_MAX * from {
-        // No time is below 0, as value minus half width would be: the ends are told.
+        // No time is below 0, as value minus half width would be: the ends are printed.
         let ends = [(low, Toward::Down), (high, Toward::Up)].map(|(end, toward)| end_of(end * scale, toward));
         return (time(span.mean), format!("{} to {} {unit}", ends[0], ends[1]));
     }
     (format!("{value} {unit}"), format!("+-{}", fixed(half, digits, Toward::Up)))
 }
 
-/// Widest interval that is told by its half width, as a share of the mean.
+/// Widest interval that is printed as its half width, as a share of the mean.
 const HALF_WIDTH_MAX: f64 = 0.3;
 
 /// An end of an interval, rounded outward to some three digits.

@@ -292,7 +292,7 @@ fn ends(values: &[f64]) -> (f64, f64) {
     }
 }
 
-/// Which number of values is too small: of one series, or of a series on one machine.
+/// Names the number of values that is too small: of one series, or of a series on one machine.
 fn cannot_tell(all: usize, histories: &[History]) -> String {
     let stretches = histories.iter().flat_map(|history| {
         let breaks = history.breaks.iter().map(|found| found.at);

@@ -17,8 +17,10 @@ use crate::exit::Exit;
 
 /// Read lockstat of Solaris 8 or 10, illumos or FreeBSD: CPU-util for each lock and caller, and in all
 ///
-/// CPU-util = count x mean time / (elapsed x CPUs), for time spent spinning. Blocked threads wait and use no CPU: they
-/// are shown and not summed. What Solaris 8 and 10 print for a spin are turns of a loop: no time, so no CPU-util.
+/// CPU-util = count x mean time / (elapsed x CPUs), for time spent spinning. Blocked threads wait and use
+/// no CPU: they
+/// are shown and not summed. What Solaris 8 and 10 print for a spin are turns of a loop: no time, so no
+/// CPU-util.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -21,12 +21,14 @@ const FULL_PCT: f64 = 99.0;
 
 /// Read mpstat of Solaris or illumos: the mean over all CPUs, one line a sample
 ///
-/// The first block, and the block after a change of the CPUs, averages since boot: it is marked, and left out of --mean.
+/// The first block, and the block after a change of the CPUs, averages since boot: it is marked, and left
+/// out of --mean.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub(crate) struct Args {
-    /// Files that mpstat's output was kept in; `-` or none is standard input, where each sample is printed as it comes
+    /// Files that mpstat's output was kept in; `-` or none is standard input, where each sample is printed
+    /// as it comes
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
 
@@ -34,7 +36,8 @@ pub(crate) struct Args {
     #[arg(long)]
     sum_rates: bool,
 
-    /// Name the CPUs that are full below each sample: busy for at least PCT percent, by default 99. With --csv, a
+    /// Name the CPUs that are full below each sample: busy for at least PCT percent, by default 99. With
+    /// --csv, a
     /// row for each of them instead of the samples
     #[arg(long, value_name = "PCT", num_args = 0..=1)]
     #[expect(clippy::option_option, reason = "not given, given, given with a word")]

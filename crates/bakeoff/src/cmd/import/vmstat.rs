@@ -21,8 +21,10 @@ use crate::signals;
 
 /// Read snapshots of vmstat -s (Solaris, illumos, Linux): exact utilisation from each to the next
 ///
-/// Snapshots are taken in the order of the files, and within a file where its counters begin again. Where the time
-/// between them is known (dates in the file, or --elapsed), ticks that should have come and did not are shown too.
+/// Snapshots are taken in the order of the files, and within a file where its counters begin again. Where
+/// the time
+/// between them is known (dates in the file, or --elapsed), ticks that should have come and did not are
+/// shown too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -16,12 +16,14 @@ use crate::signals;
 /// Options of a load that a fleet plays.
 #[derive(Debug, clap::Args)]
 pub(crate) struct FleetOptions {
-    /// Play the load with N agents of a fleet, which share rate, threads and connections; without a server, N agents
+    /// Play the load with N agents of a fleet, which share rate, threads and connections; without a
+    /// server, N agents
     /// are started on this machine for this load
     #[arg(long, value_name = "N", conflicts_with_all = ["search", "log", "control", "scripts"], value_parser = clap::value_parser!(u32).range(1..=1000))]
     fleet: Option<u32>,
 
-    /// NATS server of the fleet: nats://HOST:PORT on this machine, tls://HOST:PORT beyond it [default: $NATS_URL]
+    /// NATS server of the fleet: nats://HOST:PORT on this machine, tls://HOST:PORT beyond it [default:
+    /// $NATS_URL]
     #[arg(long, value_name = "URL", requires = "fleet")]
     nats: Option<String>,
 

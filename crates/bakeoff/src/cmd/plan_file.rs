@@ -1,0 +1,80 @@
+//! A plan in a file, and the facts about it that a user should know before starting it.
+
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::Context as _;
+use plan::Plan;
+use record::quantity;
+
+use crate::exit::{EndsWith as _, Exit};
+use crate::{screen, text_file};
+
+/// Reads the plan in a file.
+pub(crate) fn read(path: &Path) -> anyhow::Result<Plan> {
+    let text = text_file::read(path, text_file::PLAN_BYTES_MAX);
+    let text = text.with_context(|| format!("reading {}", path.display()));
+    let text = text.ends_with(Exit::Usage)?;
+    plan::read(&text, &path.display().to_string()).ends_with(Exit::Usage)
+}
+
+/// Writes the facts that a user should know before starting the plan.
+pub(crate) fn summary(out: &mut dyn Write, plan: &Plan) -> std::io::Result<()> {
+    let estimate = plan.estimate();
+    line(out, "", plan.title(), 0)?;
+    let size = format!(
+        "{}: {} x {} x {}, order drawn from seed {}; {} at least",
+        quantity::plural(estimate.trials.into(), "trial"),
+        quantity::plural(estimate.configurations.into(), "configuration"),
+        quantity::plural(estimate.cells_per_series.into(), "cell"),
+        quantity::plural(estimate.blocks.into(), "block"),
+        plan.seed(),
+        quantity::span(estimate.time_min.as_secs_f64()),
+    );
+    line(out, "", &size, 2)?;
+    if let (Some(found), Some(alike)) = power(plan) {
+        let power = format!(
+            "a single difference that lies {found:.1} standard deviations (of a block's log ratio) beyond {} is found in \
+             {:.0} % of such bake-offs, and configurations that do not differ are found equivalent if {} is at least \
+             {alike:.1} of them; {} comparisons share alpha = {}",
+            percent(plan.judge().rope_ratio),
+            analysis::power::POWER * 100.0,
+            percent(plan.judge().rope_ratio),
+            plan.comparisons(),
+            plan.judge().alpha,
+        );
+        line(out, "power: ", &power, 2)?;
+    }
+    let told = |note: &plan::Note| format!("{}:{}: {}", plan.name(), note.position, note.text);
+    for note in plan.notes() {
+        line(out, "note: ", &told(note), 2)?;
+    }
+    for note in plan.unsupported() {
+        line(out, "not built yet: ", &told(note), 2)?;
+    }
+    Ok(())
+}
+
+/// Effect that the plan's blocks can detect, and bound within which they show equivalence, both in standard
+/// deviations between blocks.
+pub(crate) fn power(plan: &Plan) -> (Option<f64>, Option<f64>) {
+    let estimate = plan.estimate();
+    let design = analysis::power::Design {
+        blocks: estimate.blocks,
+        comparisons: plan.comparisons(),
+        alpha: plan.judge().alpha,
+    };
+    (analysis::power::detectable_sd(&design), analysis::power::equivalence_sd(&design))
+}
+
+fn percent(ratio: f64) -> String {
+    format!("{} %", (ratio * 1e6).round() / 1e4)
+}
+
+/// Writes words after a label: wrapped for a terminal, on one line for programs.
+pub(crate) fn line(out: &mut dyn Write, label: &str, text: &str, indent: usize) -> std::io::Result<()> {
+    match screen::terminal() {
+        Some(style) => report::text::folded(out, label, text, indent, style),
+        None => writeln!(out, "{label}{text}"),
+    }
+}
