@@ -336,7 +336,9 @@ fn search(series: &[(f64, f64)], alpha: f64, origin: (&[(f64, f64)], f64), found
             Some((s, multiple))
         });
         if let Some((one, multiple)) = of {
-            left.iter_mut().for_each(|(x, y)| *y -= wave.at(*x));
+            for (x, y) in &mut left {
+                *y -= wave.at(*x);
+            }
             one.family.waves.push((multiple, wave));
             one.strength += (before - squares(&left)) / total;
             continue;

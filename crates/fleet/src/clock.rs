@@ -16,6 +16,7 @@ pub(crate) const PROBES: usize = 50;
 
 /// One round trip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::struct_field_names, reason = "units are part of names")]
 pub(crate) struct Trip {
     pub(crate) sent_ns: u64,
     pub(crate) received_ns: u64,

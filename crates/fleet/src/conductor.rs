@@ -62,6 +62,12 @@ impl Conductor<'_> {
             failed: member.failed.clone(),
         });
         let fleet = self.fleet;
-        merge::whole(&fleet.meant, parts.collect(), measured_from_ns, fleet.stop.is_requested(), &mut closed)
+        merge::whole(
+            &fleet.meant,
+            &parts.collect::<Vec<_>>(),
+            measured_from_ns,
+            fleet.stop.is_requested(),
+            &mut closed,
+        )
     }
 }

@@ -46,10 +46,10 @@ impl Dev {
         let config = dir.path().join("nats.conf");
         // Other users of this machine must not give orders.
         let text = format!(
-            "listen: \"127.0.0.1:-1\"\nports_file_dir: {dir:?}\njetstream {{ store_dir: {store:?} }}\n\
+            "listen: \"127.0.0.1:-1\"\nports_file_dir: \"{dir}\"\njetstream {{ store_dir: \"{store}\" }}\n\
              authorization {{ user: fleet, password: \"{password}\" }}\n",
-            dir = dir.path(),
-            store = dir.path().join("stream"),
+            dir = dir.path().display(),
+            store = dir.path().join("stream").display(),
         );
         let file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&config);
         file.and_then(|mut file| file.write_all(text.as_bytes())).map_err(of_file(&config))?;

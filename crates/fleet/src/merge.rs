@@ -27,13 +27,13 @@ use crate::wire::Line;
 /// Nothing was measured, or a file with received intervals cannot be read.
 pub(crate) fn whole(
     meant: &Meant,
-    parts: Vec<Part<'_>>,
+    parts: &[Part<'_>],
     measured_from_ns: u64,
     is_stopped: bool,
     closed: &mut dyn FnMut(Vec<HistogramSlice>),
 ) -> Result<LoadRecord, FleetError> {
     let of_file = |source| FleetError::File { path: "the intervals of an agent".into(), source };
-    let totals = intervals(&parts, closed).map_err(of_file)?;
+    let totals = intervals(parts, closed).map_err(of_file)?;
     let mut records = Vec::new();
     let mut disagrees = Vec::new();
     for (part, totals) in parts.iter().zip(&totals) {

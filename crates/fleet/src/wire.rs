@@ -5,7 +5,7 @@
 //! | `bakeoff.hello` | The conductor asks which agents are there; each agent answers. |
 //! | `bakeoff.agent.ID` | Orders to one agent, each answered. |
 //! | `bakeoff.RUN.beat.ID` | An agent is alive, ten times a second; `conductor` is the conductor's echo. |
-//! | `bakeoff.RUN.slice.ID`, `bakeoff.RUN.end.ID` | Intervals and end, in a stream of JetStream. |
+//! | `bakeoff.RUN.slice.ID`, `bakeoff.RUN.end.ID` | Intervals and end, in a stream of `JetStream`. |
 //!
 //! The subject, which a server can reserve for one key, names the speaker; the message never does.
 
@@ -164,7 +164,9 @@ pub(crate) fn seal(run: &str, words: &[String], of: u32, meant: &Meant) -> Strin
     add(VERSION);
     add(run);
     add(&of.to_string());
-    words.iter().for_each(|word| add(word));
+    for word in words {
+        add(word);
+    }
     add(&format!("{:?}", meant.settings));
     meant.recorded.iter().for_each(|due_ns| sum.update(due_ns.to_le_bytes()));
     hex(&sum.finalize())

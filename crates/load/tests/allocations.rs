@@ -72,7 +72,8 @@ fn assert_flat(settings: &LoadSettings, few: u64, many: u64) {
     };
     of(few);
     let (least, most) = (of(few), of(many));
-    assert!(most < least + (64 << 10), "{few} events: {least} bytes, {many} events: {most}");
+    // Recorders take memory for groups of latencies that did not occur before.
+    assert!(most < least + (256 << 10), "{few} events: {least} bytes, {many} events: {most}");
 }
 
 /// The load of a script in Lua. Lua's own memory is not counted, since Lua has its own allocator; the script
@@ -80,14 +81,14 @@ fn assert_flat(settings: &LoadSettings, few: u64, many: u64) {
 #[cfg(feature = "lua")]
 fn memory(on: &LoadSettings) -> LoadSettings {
     let mut settings = bank(on);
-    settings.scripts.files[0].text = "local n = 0
+    "local n = 0
         function event()
           n = n + 1
           local row = { sysbench.rand.default(1, 1000), sysbench.rand.string('@@@-###'), tostring(n) }
           text = table.concat(row, ' ') .. sysbench.rand.varstring(1, 50)
           if n % 10000 == 0 and collectgarbage('count') > 4096 then error('Lua has ' .. collectgarbage('count')) end
         end"
-    .to_owned();
+    .clone_into(&mut settings.scripts.files[0].text);
     settings
 }
 

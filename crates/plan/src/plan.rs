@@ -173,7 +173,9 @@ impl Plan {
         let mut begins_without: Vec<bool> = (0..pairs).map(|place| place % 2 == 0).collect();
         let mut stream = order::Stream::of(self.seed, CONTROL_STREAM);
         if pairs % 2 == 1 && stream.below(2) == 1 {
-            begins_without.iter_mut().for_each(|one| *one = !*one);
+            for one in &mut begins_without {
+                *one = !*one;
+            }
         }
         stream.shuffle(&mut begins_without);
         let second_is_control = !begins_without[pair as usize];

@@ -56,16 +56,14 @@ struct Candidate {
     mean: f64,
 }
 
+/// Powers of values over their noise.
+type SpectrumOf<'a> = dyn Fn(&[(f64, f64)]) -> Spectrum + 'a;
+
 impl Family {
     /// The family of the strongest wave in `left`.
     ///
     /// - `spectrum`: powers of values over their noise.
-    pub(super) fn of(
-        left: &[(f64, f64)],
-        peak: Wave,
-        alpha: f64,
-        spectrum: &dyn Fn(&[(f64, f64)]) -> Spectrum,
-    ) -> Self {
+    pub(super) fn of(left: &[(f64, f64)], peak: Wave, alpha: f64, spectrum: &SpectrumOf<'_>) -> Self {
         /// A fundamental's fundamental, and so on.
         const DEEPEST: usize = 4;
         /// Times that multiples are added: each addition places the frequency better.
@@ -214,10 +212,14 @@ impl Family {
             for (i, multiple) in multiples.iter().enumerate() {
                 if pass > 0 {
                     let wave = self.waves[i].1;
-                    left.iter_mut().for_each(|(x, y)| *y += wave.at(*x));
+                    for (x, y) in &mut left {
+                        *y += wave.at(*x);
+                    }
                 }
                 let wave = Wave::of(&left, f64::from(*multiple) * self.frequency);
-                left.iter_mut().for_each(|(x, y)| *y -= wave.at(*x));
+                for (x, y) in &mut left {
+                    *y -= wave.at(*x);
+                }
                 if pass > 0 {
                     self.waves[i].1 = wave;
                 } else {

@@ -1,11 +1,12 @@
 //! `bakeoff plan explain --pilot`: how noisy a plan's reference is on this machine, measured.
 
 use std::io::Write;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use analysis::noise::{Noise, noise};
 use archive::Archive;
 use plan::Plan;
+use record::clock::{Clock as _, Monotonic};
 use report::Cost;
 use runner::Options;
 
@@ -42,9 +43,9 @@ pub(crate) fn measured(plan: &Plan, time: Duration, alone: Exclusive) -> anyhow:
         trust: |_| false,
     };
     let mut told = Progress::default();
-    let began = Instant::now();
+    let began_ns = Monotonic.now_ns();
     let outcome = runner::run(&pilot, &archive, &options, &signals::STOP, &mut |event| told.show(event));
-    let took_s = began.elapsed().as_secs_f64();
+    let took_s = (Monotonic.now_ns() - began_ns) as f64 * 1e-9;
     told.screen.clear();
     let outcome = outcome.map_err(of_runner)?;
     if signals::STOP.is_requested() {

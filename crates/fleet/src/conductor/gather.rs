@@ -100,9 +100,9 @@ impl Conductor<'_> {
             name: wire::stream(run),
             subjects: vec![wire::slice(run, "*"), wire::end(run, "*")],
             storage: StorageType::File,
-            duplicate_window: Duration::from_secs(120),
+            duplicate_window: Duration::from_mins(2),
             // If the conductor dies, nothing else removes it.
-            max_age: Duration::from_secs(7 * 24 * 3_600),
+            max_age: Duration::from_hours(7 * 24),
             ..Config::default()
         }
     }
@@ -141,7 +141,7 @@ impl Conductor<'_> {
             let agent = self.members[member].hello.agent.clone();
             let offset = self.offset(&agent).await;
             let offset =
-                offset.ok_or_else(|| self.of_agent(&agent, "its clock does not answer".to_owned()))?;
+                offset.ok_or_else(|| Self::of_agent(&agent, "its clock does not answer".to_owned()))?;
             self.members[member].before = Some(offset);
         }
         Ok(())
@@ -158,7 +158,7 @@ impl Conductor<'_> {
             if let Ok(Some(message)) = tokio::time::timeout(Duration::from_millis(100), beats.next()).await {
                 let from = message.subject.rsplit('.').next().unwrap_or_default();
                 match serde_json::from_slice(&message.payload) {
-                    Ok(Beat::Failed { why }) => return Err(self.of_agent(from, why)),
+                    Ok(Beat::Failed { why }) => return Err(Self::of_agent(from, why)),
                     Ok(Beat::Ready) => waits.retain(|(index, _)| agent_of(*index) != from),
                     _ => waits.iter_mut().filter(|(index, _)| agent_of(*index) == from).for_each(
                         |(_, heard_ns)| {
@@ -169,7 +169,7 @@ impl Conductor<'_> {
             }
             let now_ns = Monotonic.now_ns();
             if let Some((index, _)) = waits.iter().find(|(_, heard_ns)| now_ns - heard_ns > SILENT_NS) {
-                return Err(self.of_agent(agent_of(*index), "it was lost while it prepared".to_owned()));
+                return Err(Self::of_agent(agent_of(*index), "it was lost while it prepared".to_owned()));
             }
             if now_ns - signed_ns > SIGN_NS {
                 signed_ns = now_ns;

@@ -99,19 +99,19 @@ impl Conductor<'_> {
     async fn ask<T: DeserializeOwned>(&self, agent: &str, order: &Order) -> Result<T, FleetError> {
         let bytes = self.ask_bytes(agent, order).await?;
         serde_json::from_slice(&bytes)
-            .map_err(|error| self.of_agent(agent, format!("an answer that is none: {error}")))
+            .map_err(|error| Self::of_agent(agent, format!("an answer that is none: {error}")))
     }
 
     pub(super) async fn ask_bytes(&self, agent: &str, order: &Order) -> Result<bytes::Bytes, FleetError> {
         let asked = self.client.request(wire::orders(agent), wire::bytes(order).into());
         match tokio::time::timeout(ANSWER, asked).await {
             Ok(Ok(message)) => Ok(message.payload),
-            Ok(Err(error)) => Err(self.of_agent(agent, format!("no answer: {error}"))),
-            Err(_) => Err(self.of_agent(agent, format!("no answer within {ANSWER:?}"))),
+            Ok(Err(error)) => Err(Self::of_agent(agent, format!("no answer: {error}"))),
+            Err(_) => Err(Self::of_agent(agent, format!("no answer within {ANSWER:?}"))),
         }
     }
 
-    pub(super) fn of_agent(&self, agent: &str, text: String) -> FleetError {
+    pub(super) fn of_agent(agent: &str, text: String) -> FleetError {
         FleetError::Agent { agent: agent.to_owned(), text }
     }
 
@@ -119,8 +119,8 @@ impl Conductor<'_> {
     pub(super) async fn command(&self, agent: &str, order: &Order) -> Result<(), FleetError> {
         match self.order(agent, order).await? {
             Answer::Done => Ok(()),
-            Answer::Refused { why } => Err(self.of_agent(agent, format!("refused: {why}"))),
-            Answer::Clock { .. } => Err(self.of_agent(agent, "an answer to another order".to_owned())),
+            Answer::Refused { why } => Err(Self::of_agent(agent, format!("refused: {why}"))),
+            Answer::Clock { .. } => Err(Self::of_agent(agent, "an answer to another order".to_owned())),
         }
     }
 

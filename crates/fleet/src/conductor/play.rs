@@ -49,8 +49,10 @@ impl Conductor<'_> {
         let (sender, mut stored) = mpsc::channel(WAITING_MAX);
         let follower = tokio::spawn(follow(self.client.clone(), self.stream(), sender));
         let mut presence = Presence::new(self.members.len(), Monotonic.now_ns());
-        let mut display =
-            Display { waiting: self.members.iter().map(|_| Default::default()).collect(), next: 0 };
+        let mut display = Display {
+            waiting: self.members.iter().map(|_| std::collections::BTreeMap::default()).collect(),
+            next: 0,
+        };
         let mut tick = tokio::time::interval(Duration::from_nanos(BEAT_NS / 2));
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let (mut is_stopped, mut was_away) = (false, false);

@@ -96,13 +96,17 @@ fn all<'a, T: 'a, U>(
 
 fn censored(parts: Vec<&CensoredHistogram>) -> CensoredHistogram {
     let mut sum = CensoredHistogram::default();
-    parts.into_iter().for_each(|part| sum.add(part));
+    for part in parts {
+        sum.add(part);
+    }
     sum
 }
 
 fn plain(parts: Vec<&Histogram>) -> Histogram {
     let mut sum = Histogram::new();
-    parts.into_iter().for_each(|part| sum.add(part));
+    for part in parts {
+        sum.add(part);
+    }
     sum
 }
 

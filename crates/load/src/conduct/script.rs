@@ -1,8 +1,9 @@
 //! A script in Lua beside its workers: its tables, its commands, `init` and `done`, its report hooks.
 
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use record::clock::{Clock as _, Monotonic};
 use record::histogram::Histogram;
 use record::load::{DataCheck, LoadRecord, LoadSettings, Phase, PreparePolicy, Progress};
 
@@ -17,6 +18,7 @@ use crate::lua::commands::{self, Hooks, Looked, Reporter};
 use crate::lua::context::{Context, Counts};
 use crate::lua::program::{Failed, Output, Program};
 use crate::lua::state::Report;
+use crate::schedule::clock::to_ns;
 use crate::workload::tables::Prepared;
 
 /// Prepares the tables of a script by the script's own command, by the policy.
@@ -195,8 +197,8 @@ impl ScriptSide {
 
     /// Calls the cumulative hook and `done`.
     pub(super) fn end(&mut self, record: &LoadRecord, stop: &Stop) {
-        let until = Instant::now() + self.drain;
-        if !self.settle(&|| stop.level() == StopLevel::Now || Instant::now() >= until) {
+        let until_ns = Monotonic.now_ns().saturating_add(to_ns(self.drain));
+        if !self.settle(&|| stop.level() == StopLevel::Now || Monotonic.now_ns() >= until_ns) {
             let text = format!("the hook report_intermediate does not return: waited {:?}", self.drain);
             self.programs[0].fail(Failed { text, is_usage: false });
             return self.cut.cut();

@@ -1,8 +1,8 @@
-//! A Lua state of LuaJIT.
+//! A Lua state of `LuaJIT`.
 
 use mlua::{Lua, ffi};
 
-/// A Lua state with LuaJIT's own allocator and its own `pcall`, as sysbench's: a state that mlua creates
+/// A Lua state with `LuaJIT`'s own allocator and its own `pcall`, as sysbench's: a state that mlua creates
 /// would pass each allocation on to Rust, and a `pcall` of mlua would end each trace.
 pub(crate) struct Machine {
     /// `None` only while it is dropped.

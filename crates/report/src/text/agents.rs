@@ -1,5 +1,6 @@
 //! The agents of a fleet at a terminal.
 
+use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use record::load::OfAgent;
@@ -23,17 +24,17 @@ pub(super) fn agents(
             count(of.counts.planned)
         );
         match &of.clock {
-            Ok(clock) => text += &format!(", clock +-{}", latency(clock.bound_ns as f64)),
-            Err(missing) => text += &format!(", clock unknown: {missing}"),
+            Ok(clock) => write!(text, ", clock +-{}", latency(clock.bound_ns as f64)).expect("a string"),
+            Err(missing) => write!(text, ", clock unknown: {missing}").expect("a string"),
         }
         if let Ok(skew_ns) = &of.start_skew_ns {
-            text += &format!(", started {} late", latency((*skew_ns).max(0) as f64));
+            write!(text, ", started {} late", latency((*skew_ns).max(0) as f64)).expect("a string");
         }
         if let Some(at_s) = of.lost_at_s {
-            text += &format!(", LOST {} into the measured phase", span(at_s.max(0.0)));
+            write!(text, ", LOST {} into the measured phase", span(at_s.max(0.0))).expect("a string");
         }
         if !of.missing_slices.is_empty() {
-            text += &format!(", {} intervals missing", of.missing_slices.len());
+            write!(text, ", {} intervals missing", of.missing_slices.len()).expect("a string");
         }
         let is_bad = of.lost_at_s.is_some() || !of.missing_slices.is_empty();
         labelled(out, (&format!("{:left$}agent", ""), is_bad.then_some(Tint::Bad)), &text, indent, style)?;

@@ -380,7 +380,7 @@ mod tests {
             points: (0..n).map(point).collect(),
             breaks: breaks.iter().map(|at| Break { at: *at, what: Vec::new() }).collect(),
             changes: Vec::new(),
-            untested: n as usize,
+            untested: usize::try_from(n).expect("a few"),
         };
         let told = |histories: &[History]| history_answer(histories, &|_| String::new());
         let four: Vec<History> = (0..4).map(|_| history(4, &[])).collect();

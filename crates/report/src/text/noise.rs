@@ -11,6 +11,10 @@ use crate::number::{percent, significant, span};
 /// practical equivalence; the cheapest last.
 ///
 /// - `plan`: its blocks, length of a phase in seconds, region and alpha.
+///
+/// # Errors
+///
+/// Fails if writing to `out` fails.
 pub fn noise(
     out: &mut dyn Write,
     noise: &Noise,

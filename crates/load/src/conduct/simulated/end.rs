@@ -134,12 +134,12 @@ fn a_server_that_hangs_is_told_from_one_that_is_slow() {
     let slow = simulate(settings(Loop::open(100.0), 2), |_| (20 * MS, Ok(())));
     assert!(slow.verdict.checks.iter().all(|c| c.name != "stuck"), "{:?}", slow.verdict);
     // It stops for good after a second.
-    let hung = simulate(settings(Loop::open(100.0), 2), |scene| match scene.now_ns {
-        ..SECOND => (MS, Ok(())),
-        _ => {
-            scene.engine.abandon();
-            (6 * SECOND, Err(FailureClass::Connection))
+    let hung = simulate(settings(Loop::open(100.0), 2), |scene| {
+        if scene.now_ns < SECOND {
+            return (MS, Ok(()));
         }
+        scene.engine.abandon();
+        (6 * SECOND, Err(FailureClass::Connection))
     });
     assert!(!check(&hung, "achieved-rate") && !check(&hung, "stuck"), "{:?}", hung.verdict);
 }
