@@ -56,7 +56,7 @@ pub(crate) fn whole(
     }
     let measured = records.iter().flatten().map(|record| record.measured).max();
     let measured = measured.unwrap_or(meant.settings.time);
-    let expected = expected(meant, &parts);
+    let expected = expected(meant, parts);
     let mut of_agents = Vec::new();
     let mut all = Vec::new();
     for ((part, record), totals) in parts.iter().zip(records).zip(&totals) {

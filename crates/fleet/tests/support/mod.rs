@@ -17,7 +17,7 @@ use record::requests::{ExecSettings, HttpSettings, KvSettings};
 use record::target::Target;
 
 /// A NATS server on a free loopback port and a scratch folder; killed when dropped.
-pub struct Nats {
+pub(crate) struct Nats {
     child: Child,
     program: PathBuf,
     port: u16,
@@ -26,7 +26,7 @@ pub struct Nats {
 
 impl Nats {
     /// `None`, and a line that says so, if there is no server to start.
-    pub fn start() -> Option<Self> {
+    pub(crate) fn start() -> Option<Self> {
         let folders = std::env::var_os("PATH").unwrap_or_default();
         let program = std::env::split_paths(&folders)
             .chain(["/usr/sbin".into()])
@@ -56,7 +56,7 @@ impl Nats {
         }
     }
 
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
@@ -64,7 +64,7 @@ impl Nats {
     /// Starts the server again after it was killed.
     ///
     /// - `on_an_empty_disk`: without the streams that it had.
-    pub fn restart(&mut self, on_an_empty_disk: bool) {
+    pub(crate) fn restart(&mut self, on_an_empty_disk: bool) {
         if on_an_empty_disk {
             std::fs::remove_dir_all(self.dir.path()).unwrap();
             std::fs::create_dir(self.dir.path()).unwrap();
@@ -73,11 +73,11 @@ impl Nats {
         self.await_listening();
     }
 
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("nats://127.0.0.1:{}", self.port)
     }
 
-    pub fn server(&self) -> Server {
+    pub(crate) fn server(&self) -> Server {
         Server::new(&self.url(), None, None).unwrap()
     }
 }
@@ -90,14 +90,14 @@ impl Drop for Nats {
 }
 
 /// An agent on a thread of this process.
-pub struct Member {
+pub(crate) struct Member {
     stop: &'static Stop,
     thread: Option<JoinHandle<()>>,
-    pub spool: tempfile::TempDir,
+    pub(crate) spool: tempfile::TempDir,
 }
 
 impl Member {
-    pub fn start(server: Server, id: &str) -> Self {
+    pub(crate) fn start(server: Server, id: &str) -> Self {
         let spool = tempfile::tempdir().unwrap();
         let (folder, id) = (spool.path().to_owned(), id.to_owned());
         let stop: &'static Stop = Box::leak(Box::new(Stop::new()));
@@ -106,7 +106,7 @@ impl Member {
     }
 
     /// Runs of which the agent keeps the intervals.
-    pub fn kept(&self) -> Vec<PathBuf> {
+    pub(crate) fn kept(&self) -> Vec<PathBuf> {
         std::fs::read_dir(self.spool.path()).unwrap().map(|entry| entry.unwrap().path()).collect()
     }
 }
@@ -123,13 +123,13 @@ impl Drop for Member {
 }
 
 /// Serves as an agent until `stop`.
-pub fn serve(server: &Server, id: &str, spool: PathBuf, stop: &Stop) {
+pub(crate) fn serve(server: &Server, id: &str, spool: PathBuf, stop: &Stop) {
     let agent = Agent { server, id: id.into(), host: "here".into(), spool, read: &read, stop };
     fleet::serve(&agent, &mut |line| eprintln!("{id}: {line}")).unwrap();
 }
 
 /// A load of `null:`: what the words `RATE|closed ARRIVALS THREADS MILLISECONDS EVENTS|all` mean.
-pub fn read(words: &[String]) -> Result<Meant, String> {
+pub(crate) fn read(words: &[String]) -> Result<Meant, String> {
     let [rate, arrivals, threads, ms, events] = words else { return Err("no words of a test".into()) };
     let pace = match rate.parse() {
         Ok(per_s) => {
@@ -171,6 +171,6 @@ pub fn read(words: &[String]) -> Result<Meant, String> {
 }
 
 /// The words of such a load.
-pub fn words(text: &str) -> Vec<String> {
+pub(crate) fn words(text: &str) -> Vec<String> {
     text.split(' ').map(str::to_owned).collect()
 }
