@@ -50,7 +50,6 @@ impl LuaScript {
     /// # Errors
     ///
     /// The first option that is wrong.
-    #[cfg_attr(not(feature = "lua"), expect(clippy::unused_self, reason = "without Lua nothing is checked"))]
     pub fn check(&self, given: &[(String, String)]) -> Result<(), LoadError> {
         #[cfg(feature = "lua")]
         for (name, value) in given {

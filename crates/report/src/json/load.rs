@@ -313,7 +313,7 @@ mod tests {
         let few: Histogram = [(1_000, 20)].into_iter().collect();
         let value = distribution(&few).unwrap();
         assert!(value["p95"].is_number() && value["p99"].is_null(), "{value}");
-        assert_eq!(value["missing"]["p99"], "20 values do not hold it");
+        assert_eq!(value["missing"]["p99"], "20 values are too few for it");
     }
 
     #[test]

@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(both(0.0612, 0.000_9), "61.2 ms +-0.9");
         assert_eq!(both(0.000_85, 0.000_012), "850 us +-12");
         assert_eq!(both(12.345, 0.021), "12.35 s +-0.03");
-        assert_eq!(both(0.003_2, 0.000_7), "3.2 ms +-0.8");
+        assert_eq!(both(0.003_2, 0.000_7), "3.2 ms +-0.7");
         assert_eq!(both(0.001_234, 0.000_002), "1.234 ms +-0.002");
         // What is printed covers the interval: 3.1 ms +-0.3 would begin at 2.8.
         assert_eq!(both(0.003_06, 0.000_31), "3.1 ms +-0.4");
