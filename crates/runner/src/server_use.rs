@@ -302,11 +302,13 @@ mod tests {
     #[test]
     fn a_server_that_ignores_its_children_has_no_bytes_that_can_be_trusted() {
         let mut child = std::process::Command::new("env")
-            .args(["--ignore-signal=CHLD", "sh", "-c", "echo ready; read x"])
+            // A shell would install its own handler.
+            .args(["--ignore-signal=CHLD", "cat"])
             .stdin(std::process::Stdio::piped())
             .stdout(std::process::Stdio::piped())
             .spawn()
             .unwrap();
+        std::io::Write::write_all(child.stdin.as_mut().unwrap(), b"ready\n").unwrap();
         let mut line = String::new();
         std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut line)
             .unwrap();
