@@ -79,7 +79,7 @@ pub(crate) struct Select {
 
 /// The defaults of [`Judge`].
 #[cfg(feature = "serve")]
-pub(crate) const RULES: Rules = Rules { rope_ratio: 0.01, alpha: 0.02, seed: 1 };
+pub(crate) const RULES: Rules = Rules { rope_ratio: 0.01, alpha: 0.05, seed: 1 };
 
 /// Rules by which a change counts.
 #[derive(Debug, clap::Args)]
