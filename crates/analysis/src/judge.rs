@@ -123,7 +123,7 @@ impl Member {
         if let Some(against) = &self.against {
             let (a, b) = (self.log_ratios.len(), against.len());
             let too_few =
-                || Missing::because(format!("one side has {a} and the other {b} values, and each needs 2"));
+                || Missing::because(format!("one side has {a} values, the other {b}: each needs at least 2"));
             return Paired::independent(&self.log_ratios, against).ok_or_else(too_few);
         }
         let too_few =

@@ -70,7 +70,7 @@ fn cost(bakeoff: &Bakeoff, control: &BTreeSet<u32>, metric: Metric) -> Observing
     };
     let pairs: Vec<f64> = (1..=bakeoff.blocks).step_by(2).filter_map(pair).collect();
     let nothing = || why.clone().unwrap_or_else(|| Missing::because("no pair of blocks has both sides"));
-    let few = || Missing::because("an interval takes two pairs of blocks: four blocks");
+    let few = || Missing::because("an interval needs two pairs of blocks, so four blocks");
     let mean = pairs.iter().sum::<f64>() / pairs.len() as f64;
     let interval = Paired::of(&pairs).map(|paired| paired.interval(bakeoff.judge.alpha));
     ObservingCost {

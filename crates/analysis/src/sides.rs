@@ -286,7 +286,10 @@ fn known(observations: &[&Observation]) -> Known {
 fn uneven(side: &Side) -> Option<Missing> {
     let first = side.lost.first()?;
     let more = if side.lost.len() > 1 { format!(" and {} more", side.lost.len() - 1) } else { String::new() };
-    Some(Missing::because(format!("{} lost runs, so the others are a selection ({first}{more})", side.name)))
+    Some(Missing::because(format!(
+        "some runs of {} cannot be used, so the remaining ones may be biased ({first}{more})",
+        side.name
+    )))
 }
 
 fn mean(values: &[(f64, f64)]) -> Maybe<f64> {

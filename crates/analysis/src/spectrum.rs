@@ -48,7 +48,7 @@ pub fn spectrum(bakeoff: &Bakeoff, levels: &Levels, quantiles: &[f64]) -> Maybe<
     };
     let is_response = first.response.is_ok();
     if loads.iter().any(|l| l.response.is_ok() != is_response) {
-        return Err(Missing::because("some runs are of an open and some of a closed loop"));
+        return Err(Missing::because("some runs are open-loop and others closed-loop"));
     }
     let mut all = CensoredHistogram::default();
     let mut each: Vec<Histogram> = Vec::new();

@@ -116,7 +116,9 @@ pub fn different_start(values: &[f64]) -> Option<Start> {
     let residuals: Vec<f64> = rest.iter().map(|z| z - level).collect();
     let squares: f64 = residuals.iter().map(|r| r * r).sum();
     let products: f64 = residuals.windows(2).map(|pair| pair[0] * pair[1]).sum();
-    let phi = if squares > 0.0 { (products / squares).clamp(0.0, CORRELATION_MAX) } else { 0.0 };
+    let found = if squares > 0.0 { products / squares } else { 0.0 };
+    // Residuals of a short series understate its memory (Kendall, *Biometrika* 41 (1954), 403-404).
+    let phi = (found + 3.0 * found / rest.len() as f64).clamp(0.0, CORRELATION_MAX);
     let df = rest.len() as f64 - 1.0;
     let variance = squares / df * (1.0 + phi) / (1.0 - phi);
     let error = (variance * (1.0 / cut as f64 + 1.0 / rest.len() as f64)).sqrt();

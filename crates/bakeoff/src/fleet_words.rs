@@ -9,7 +9,7 @@ use crate::cli::{Cli, Command};
 use crate::cmd::load;
 use crate::exit::Exit;
 
-/// What a command line of `load` means on this machine.
+/// The meaning of a command line of `load` on this machine.
 pub(crate) fn meant(words: &[String]) -> anyhow::Result<Meant> {
     let is_script = |word: &String| word == "--script" || word.starts_with("--script=");
     if words.iter().any(is_script) {

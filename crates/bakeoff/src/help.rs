@@ -16,7 +16,7 @@ const GROUPS: [(&str, &[Line]); 5] = [
             (&["prepare", "cleanup"], "build or remove a workload's data set"),
             (&["script"], "a command of a script: prepare, cleanup and others"),
             (&["run", "resume", "plan"], "a bake-off: configurations by load levels by blocks"),
-            (&["scale"], "1, 2, 4 ... copies of a command: a full machine"),
+            (&["scale"], "1, 2, 4 ... copies of a command, up to a full machine"),
             (&["dder"], "reads of a file at every buffer size"),
         ],
     ),

@@ -17,7 +17,7 @@ pub(crate) struct ScriptOptions {
     pub(crate) is_lua: bool,
     /// Name and value, in the order of the command line.
     pub(crate) given: Vec<(String, String)>,
-    /// Its modules, as part of the record of a run.
+    /// Modules of the script, as part of the record of a run.
     pub(crate) modules: Vec<ScriptFile>,
 }
 

@@ -1,4 +1,4 @@
-//! Standard output whose errors name it: `No space left on device` alone could be any file's.
+//! Standard output, named in its errors: `No space left on device` alone could be any file's.
 
 use std::io::{self, ErrorKind, Write};
 

@@ -69,8 +69,8 @@ fn root_values_between_commas_have_as_many_fields_as_their_head() {
 fn root_the_end_of_the_only_process_that_is_watched_is_the_end() {
     let Some(lab) = lab() else { return };
     for command in ["locks", "ulocks", "io"] {
-        // The ended process remains as a zombie, because the test has not waited for it. A command that missed
-        // its end would run for ever.
+        // The ended process remains as a zombie, because the test has not waited for it. A command that
+        // missed its end would run for ever.
         let mut child = Command::new("sleep").arg("0.2").spawn().unwrap();
         let ended = lab.run(&[command, "100ms", "--pid", &child.id().to_string()]);
         assert_eq!(ended.code, Some(0), "{command}: {}", ended.err);

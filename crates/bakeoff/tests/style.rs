@@ -47,7 +47,7 @@ const CLAUSES: [&str; 22] = [
 ];
 
 /// Violations that are left, by crate. A crate that is absent has none.
-const LEFT: [(&str, usize); 4] = [("bakeoff", 74), ("load", 9), ("plan", 12), ("report", 4)];
+const LEFT: [(&str, usize); 4] = [("bakeoff", 2), ("load", 9), ("plan", 1), ("report", 4)];
 
 #[test]
 fn the_text_of_the_code_keeps_to_the_rules() {
@@ -58,7 +58,7 @@ fn the_text_of_the_code_keeps_to_the_rules() {
         found
             .entry(package)
             .or_default()
-            .extend(violations(&text).map(|(line, what)| format!("{place}:{line}: {what}")));
+            .extend(violations(&text, is_help(&file)).map(|(line, what)| format!("{place}:{line}: {what}")));
     }
     let left: BTreeMap<&str, usize> = LEFT.into_iter().collect();
     let mut problems = String::new();
@@ -77,10 +77,11 @@ fn the_text_of_the_code_keeps_to_the_rules() {
 
 #[test]
 fn each_rule_finds_what_breaks_it() {
-    let found = |text: &str| violations(text).map(|(_, what)| what).collect::<Vec<_>>().join("; ");
+    let found = |text: &str| violations(text, false).map(|(_, what)| what).collect::<Vec<_>>().join("; ");
     assert_eq!(found("/// The rate.\nfn rate() {}\n"), "");
     assert!(found("// Nobody waits.\n").starts_with("`nobody`"), "{}", found("// Nobody waits.\n"));
     assert!(found("/// What it costs.\n").contains("begins with `what`"));
+    assert_eq!(violations("/// How long each copy works.\n", true).count(), 0, "help of an option");
     assert_eq!(found("/// The cost:\n/// what it is.\n"), "", "only the first line names the thing");
     assert_eq!(found("//! What a page holds.\n"), "", "a module's text may ask a question");
     assert!(found(&format!("// {}\n", "x".repeat(COLUMNS_MAX))).contains("columns"));
@@ -90,8 +91,14 @@ fn each_rule_finds_what_breaks_it() {
     assert_eq!(found("let s = \"nobody\"; // a word in a string\n"), "");
 }
 
+/// Whether doc comments of this file are help texts. Help of an option answers a question of a user: "how
+/// long each copy works".
+fn is_help(file: &Path) -> bool {
+    file.components().any(|part| part.as_os_str() == "cmd")
+}
+
 /// The violations in a file: line number and what is wrong.
-fn violations(text: &str) -> impl Iterator<Item = (usize, String)> {
+fn violations(text: &str, is_help: bool) -> impl Iterator<Item = (usize, String)> {
     let lines: Vec<&str> = text.lines().collect();
     let mut found = Vec::new();
     if lines.len() > FILE_LINES_MAX {
@@ -109,6 +116,7 @@ fn violations(text: &str) -> impl Iterator<Item = (usize, String)> {
             }
             found.extend(banned(comment).map(|(word, why)| (index + 1, format!("`{word}`: {why}"))));
             if is_doc
+                && !is_help
                 && !was_doc
                 && let Some(word) = clause(comment)
             {

@@ -66,7 +66,13 @@ metrics = ["throughput", "cpu-per-event"]
     let ratio = |metric: &str| comparison(&run, metric)["ratio"].as_f64();
     if is_whole(&run) {
         assert!(ratio("throughput").is_some_and(|r| r < 0.6), "{run}");
-        assert!(ratio("cpu-per-event").is_some_and(|r| (0.4..2.5).contains(&r)), "{run}");
+        // A stall at an edge of a phase of 800 ms can leave a trial without this metric.
+        let cpu = comparison(&run, "cpu-per-event");
+        let why = cpu["missing"]["ratio"].as_str().or_else(|| cpu["missing"]["low"].as_str());
+        match ratio("cpu-per-event") {
+            Some(ratio) => assert!((0.4..2.5).contains(&ratio), "{run}"),
+            None => assert!(why.is_some_and(|why| why.contains("trials fell out unevenly")), "{run}"),
+        }
     }
 }
 

@@ -402,8 +402,8 @@ impl Checker<'_> {
         if let Some(user) = server.user.as_ref().filter(|user| matches!(user.value.as_str(), "root" | "0")) {
             self.remark(
                 user.position,
-                "`user = \"root\"`: anyone who can make the server do what they want has this machine; leave `user` \
-                 out to run it as an unprivileged user",
+                "`user = \"root\"`: a client that makes the server run code controls this machine; leave `user` out \
+                 to run the server as an unprivileged user",
             );
         }
         for file in &server.files {

@@ -52,7 +52,7 @@ pub(crate) struct ValuePlan {
     pub(crate) keep: Option<Vec<String>>,
 }
 
-/// What the server says of itself: numbers at the end of each interval, or its settings.
+/// Statements of the server about itself: numbers at the end of each interval, or its settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerValues {
     /// Name of the series.

@@ -24,7 +24,11 @@ pub fn span(seconds: f64) -> String {
     if seconds < 120.0 {
         return format!("{} s", short(seconds, 1));
     }
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a span of seconds on paper")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a duration in seconds, for display"
+    )]
     let whole = seconds.round() as u64;
     let (big, big_unit, small, small_unit) = if whole < 7_200 {
         (whole / 60, "min", whole % 60, "s")

@@ -131,7 +131,9 @@ fn claim(comparisons: &Comparisons, reference: &str, group: &[&Pair]) -> String 
         }
         (Metric::MemoryGrowth, is_more) => {
             let more = if is_more { "more" } else { "less" };
-            format!("grows by {percent} of its memory {more} than {reference} {evidence}")
+            format!(
+                "has a memory growth that is {percent} of its memory {more} than that of {reference} {evidence}"
+            )
         }
         (Metric::LockCpu, is_more) => {
             let more = if is_more { "more" } else { "less" };

@@ -119,7 +119,9 @@ impl Copies {
         if let Some(problem) = over_the_limits(u64::from(copies)) {
             return Err(not_fit(problem));
         }
-        strays::adopt().map_err(|e| not_fit(format!("cannot adopt what copies leave behind: {e}")))?;
+        strays::adopt().map_err(|e| {
+            not_fit(format!("cannot become the parent of processes that copies leave behind: {e}"))
+        })?;
         let mut ready = Self {
             confined,
             plan: plan.clone(),

@@ -166,9 +166,9 @@ fn keep(
             Ok(rate_per_s)
         }
         Answer::Unreachable { at_per_s } => no(format!("it is broken at {at_per_s}/s already")),
-        Answer::TooShort { at_per_s } => {
-            no(format!("a measurement is too short to tell whether {at_per_s}/s is kept: use a longer time"))
-        }
+        Answer::TooShort { at_per_s } => no(format!(
+            "a try is too short to tell whether the promise holds at {at_per_s}/s: use a longer time"
+        )),
         Answer::GeneratorLimit { kept_per_s: None, at_per_s } => {
             no(format!("the load generator is the limit at {at_per_s}/s"))
         }

@@ -64,7 +64,8 @@ impl Sweep {
         }
         let mut files = Vec::new();
         for data in &plan.data {
-            let what = format!("cannot make a file of {} bytes in {} (--dir)", data.bytes, folder.display());
+            let what =
+                format!("cannot create a file of {} bytes in {} (--dir)", data.bytes, folder.display());
             files.push((data.clone(), make(folder, data.bytes, stop).map_err(failed(what))?));
             if stop.is_requested() {
                 return Err(RunnerError::StoppedBefore);

@@ -99,7 +99,7 @@ impl App {
 
     pub(crate) fn queue(&self) -> Result<MutexGuard<'_, Queue>, ChangeError> {
         let queue = self.queue.as_ref().ok_or(ChangeError::NoQueue)?;
-        Ok(queue.lock().expect("no thread panics with this lock"))
+        Ok(queue.lock().expect("no thread panics while it holds this lock"))
     }
 
     /// Adds a plan to the queue.
@@ -173,7 +173,7 @@ impl App {
     /// Metrics over the newest runs, from memory if nothing has changed.
     pub(crate) fn history(&self, wanted: &HistoryWanted) -> Result<Arc<Histories>, PrintError> {
         let snapshot = self.listing.snapshot();
-        let lock = || self.histories.lock().expect("no thread panics with this lock");
+        let lock = || self.histories.lock().expect("no thread panics while it holds this lock");
         let known = |(of, at, _): &&Asked| of == wanted && Arc::ptr_eq(at, &snapshot);
         if let Some((.., found)) = lock().iter().find(known) {
             return Ok(found.clone());

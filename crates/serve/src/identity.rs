@@ -178,7 +178,7 @@ impl Access {
     }
 }
 
-const LOCK: &str = "no thread panics with this lock";
+const LOCK: &str = "no thread panics while it holds this lock";
 
 /// Secret of the session in a request's cookies.
 fn session_in(headers: &HeaderMap) -> Option<&str> {

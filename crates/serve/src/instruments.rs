@@ -86,7 +86,7 @@ enum Latest {
     None { why: String },
 }
 
-const LOCK: &str = "no thread panics with this lock";
+const LOCK: &str = "no thread panics while it holds this lock";
 
 impl Default for Instruments {
     fn default() -> Self {

@@ -36,7 +36,7 @@ impl Limiter {
 
     /// Takes a unit of `peer`; `false` if it has none left.
     pub(crate) fn take(&self, peer: &str, now_ns: u64) -> bool {
-        let mut all = self.left.lock().expect("no thread panics with this lock");
+        let mut all = self.left.lock().expect("no thread panics while it holds this lock");
         let refilled = |(left, at): (f64, u64)| {
             let passed_s = now_ns.saturating_sub(at) as f64 / 1e9;
             (left + passed_s * self.allowance.per_s).min(self.allowance.burst)
@@ -55,7 +55,7 @@ impl Limiter {
 
     /// Whether `peer` has a unit left; takes none.
     pub(crate) fn has(&self, peer: &str, now_ns: u64) -> bool {
-        let all = self.left.lock().expect("no thread panics with this lock");
+        let all = self.left.lock().expect("no thread panics while it holds this lock");
         all.get(peer).is_none_or(|(left, at)| {
             left + now_ns.saturating_sub(*at) as f64 / 1e9 * self.allowance.per_s >= 1.0
         })

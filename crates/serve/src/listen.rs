@@ -109,7 +109,7 @@ impl Drop for Guest {
     }
 }
 
-const LOCK: &str = "no thread panics with this lock";
+const LOCK: &str = "no thread panics while it holds this lock";
 
 /// Answers requests on TCP until dropped.
 pub(crate) async fn serve_tcp(listener: TcpListener, acceptor: Option<TlsAcceptor>, router: Router) {

@@ -113,7 +113,7 @@ impl Listing {
     }
 }
 
-const LOCK: &str = "no thread panics with this lock";
+const LOCK: &str = "no thread panics while it holds this lock";
 
 impl Snapshot {
     /// The rows that `wanted` selects, newest first.

@@ -86,7 +86,7 @@ struct Followed {
     standing: Option<(u64, bool, Arc<Standing>)>,
 }
 
-const LOCK: &str = "no thread panics with this lock";
+const LOCK: &str = "no thread panics while it holds this lock";
 
 impl Monitor {
     pub(crate) fn new(

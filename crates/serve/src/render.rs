@@ -20,7 +20,7 @@ pub(crate) struct Cache {
     pages: Mutex<VecDeque<(RunId, u64, Arc<str>)>>,
 }
 
-const LOCK: &str = "no thread panics with this lock";
+const LOCK: &str = "no thread panics while it holds this lock";
 
 impl Cache {
     pub(crate) fn new(printer: Arc<dyn Printer>) -> Self {

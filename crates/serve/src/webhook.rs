@@ -42,7 +42,7 @@ struct Failed {
     next_unix_ns: u64,
 }
 
-const LOCK: &str = "no thread panics with this lock";
+const LOCK: &str = "no thread panics while it holds this lock";
 
 impl Webhook {
     pub(crate) fn new(url: &Url, queue: Arc<Mutex<Queue>>) -> Result<Self, ServeError> {

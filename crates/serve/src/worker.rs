@@ -46,7 +46,7 @@ impl Bell {
     }
 }
 
-const LOCK: &str = "no thread panics with this lock";
+const LOCK: &str = "no thread panics while it holds this lock";
 
 /// Urgency of the server's end: 0 not at all, 1 after the current trial, 2 at once.
 pub(crate) type StopLevel = Arc<dyn Fn() -> u8 + Send + Sync>;

@@ -139,7 +139,7 @@ impl<R: Read + Seek> Seek for SeekReader<R> {
             }
             SeekFrom::Current(by) => self.position.checked_add_signed(by),
         };
-        let before_start = || io::Error::new(io::ErrorKind::InvalidInput, "a seek to before the start");
+        let before_start = || io::Error::new(io::ErrorKind::InvalidInput, "cannot seek to before the start");
         self.position = found.ok_or_else(before_start)?;
         Ok(self.position)
     }

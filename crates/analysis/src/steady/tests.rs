@@ -130,7 +130,8 @@ fn a_cold_beginning_is_found_and_even_phases_rarely_have_one() {
         let (even, cold) =
             (starts(n, phi, |_| 100.0), starts(n, phi, |t| if t < 0.3 { 60.0 } else { 100.0 }));
         println!("{n} values, memory {phi}: {even} of even phases, {cold} of those with a cold beginning");
-        assert!(even <= 0.01, "{n} {phi}: {even}");
+        // 1 % and an error and a half of 1,000 phases.
+        assert!(even <= 0.015, "{n} {phi}: {even}");
         let found = if n < 10 { 0.7 } else { 0.9 };
         assert!(cold >= found || (n < 20 && phi > 0.0) || phi > 0.7, "{n} {phi}: {cold}");
     }

@@ -79,7 +79,7 @@ pub(crate) fn run(args: &Args, read: &ReadWords) -> anyhow::Result<Exit> {
 pub(crate) fn address(option: Option<&str>) -> anyhow::Result<Option<String>> {
     match option {
         Some(url) if url.contains('@') => Err(Exit::Usage.with(
-            "all users of this machine can read a command line: give an address with a password in $NATS_URL",
+            "other users of this machine can read a password on the command line: give this address in $NATS_URL instead",
         )),
         Some(url) => Ok(Some(url.to_owned())),
         None => Ok(std::env::var("NATS_URL").ok().filter(|url| !url.is_empty())),

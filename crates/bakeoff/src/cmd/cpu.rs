@@ -71,7 +71,7 @@ pub(crate) struct Args {
     #[arg(long)]
     events_only: bool,
 
-    /// Whose clock tells the time of a switch: `own`, or the `scheduler`'s, which costs next to nothing to
+    /// The clock for the time of a switch: `own`, or the `scheduler`'s, which costs next to nothing to
     /// read
     #[arg(long, value_name = "WHOSE", default_value = "own", value_parser = clock, conflicts_with = "tasks")]
     clock: SwitchClock,

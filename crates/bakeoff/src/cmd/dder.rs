@@ -45,7 +45,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", value_parser = quantity::bytes)]
     max: Option<u64>,
 
-    /// How often every size is measured, each round in an order of its own; by default 6, and 2 with --full
+    /// How often every size is measured, each round in its own order; by default 6, and 2 with --full
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
 

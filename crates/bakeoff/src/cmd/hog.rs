@@ -78,7 +78,7 @@ enum What {
     /// Threads that wait for one lock: of the program (a futex), or of the kernel (an inode's or a pipe's)
     #[command(after_help = "Examples:\n  bakeoff hog lock inode --hold 20ms --time 10s")]
     Lock {
-        /// Whose: futex, inode or pipe
+        /// Kind of lock: futex, inode or pipe
         #[arg(value_name = "LOCK", default_value = "futex", value_parser = lock)]
         lock: Lock,
 

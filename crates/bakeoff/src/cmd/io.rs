@@ -26,7 +26,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     schedule: Schedule,
 
-    /// What requests are told apart by
+    /// What requests are grouped by
     #[arg(long, value_enum, value_name = "KEY,...", value_delimiter = ',', default_value = "device,op")]
     by: Vec<By>,
 
@@ -38,7 +38,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
 
-    /// Latencies to measure: the fewer, the less it costs; what tells who started a request wants both
+    /// Latencies to measure: the fewer, the less it costs; the starter of a request needs both
     #[arg(long, value_enum, value_name = "WHICH", default_value = "both")]
     latency: Latency,
 

@@ -299,7 +299,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     Ok(exit_of(&run, args.strict))
 }
 
-/// What a load tells while it runs.
+/// A message of a load while it runs.
 enum Told<'a> {
     Load(&'a load::Event),
     #[cfg_attr(not(feature = "fleet"), expect(dead_code, reason = "only a fleet has notes"))]

@@ -27,7 +27,7 @@ pub(crate) struct LockOptions {
     #[arg(long, value_enum, value_name = "KEY", conflicts_with = "csv")]
     by: Option<ByGroup>,
 
-    /// Show how each caller was reached, and of a program's lock who woke it
+    /// Show how each caller was reached, and the thread that woke a waiter of a program's lock
     #[arg(long)]
     pub(crate) stacks: bool,
 

@@ -28,7 +28,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "KIND", value_delimiter = ',', value_parser = kind)]
     kind: Vec<Kinds>,
 
-    /// Only locks whose spinning burns at least this share of all CPUs
+    /// Only locks with spinning that burns at least this share of all CPUs
     #[arg(long, value_name = "PERCENT", value_parser = record::quantity::ratio, default_value = "0%")]
     min_util: f64,
 }

@@ -23,7 +23,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     schedule: Schedule,
 
-    /// Only this process, whose resident set is then exact
+    /// Only this process; its resident set is then exact
     #[arg(long, value_parser = process)]
     pid: Option<u32>,
 

@@ -24,7 +24,7 @@ pub(crate) struct PrepareArgs {
     #[arg(long)]
     from_scratch: bool,
 
-    /// Build so many tables at the same time, each on a connection of its own (MariaDB, MySQL, PostgreSQL)
+    /// Build so many tables at the same time, each on its own connection (MariaDB, MySQL, PostgreSQL)
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_024))]
     threads: u32,
 }
@@ -83,7 +83,10 @@ pub(crate) fn prepare(args: &PrepareArgs, global: &Global, out: &mut dyn Write) 
             Workload::Kv if built > 0 => writeln!(out, "{target}: filled with {rows} keys")?,
             Workload::Kv => writeln!(out, "{target}: found filled with {rows} keys")?,
             Workload::Native => writeln!(out, "{target}: there is nothing to prepare")?,
-            _ => writeln!(out, "{target}: {built} tables built, {found} found whole, {rows} rows in each")?,
+            _ => writeln!(
+                out,
+                "{target}: {built} tables built, {found} already complete, {rows} rows in each"
+            )?,
         }
     }
     Ok(Exit::Good)

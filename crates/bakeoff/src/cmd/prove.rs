@@ -18,7 +18,7 @@ use crate::load_options::{DataOptions, PaceOptions};
 use crate::screen::{self, Screen};
 use crate::signals;
 
-/// Calibrate the instruments and the load generator on this machine, against work whose truth is known
+/// Calibrate the instruments and the load generator on this machine, against work with a known truth
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, long_about = long_about())]
 pub(crate) struct Args {

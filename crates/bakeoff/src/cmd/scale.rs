@@ -19,7 +19,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N,N...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
     copies: Vec<u32>,
 
-    /// How often every level is measured, each round in an order of its own
+    /// How often every level is measured, each round in its own order
     #[arg(long, value_name = "N", default_value = "6", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
 

@@ -16,8 +16,8 @@ use crate::cmd::lock_options::LockOptions;
 use crate::exit::{EndsWith as _, Exit};
 use crate::screen;
 
-/// Show which locks of programs are waited for: process, kind, lock, the call that waits, its caller, who
-/// wakes it
+/// Show which locks of programs are waited for: process, kind, lock, the call that waits, its caller, and
+/// the thread that wakes it
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -19,7 +19,7 @@ pub(crate) struct Key {
     pub(crate) meaning: &'static str,
 }
 
-/// What a key holds.
+/// Kind of value that a key holds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Kind {
     /// The same values as a setting of a load.
@@ -38,12 +38,12 @@ pub(crate) enum Kind {
     Table { or: &'static [&'static str] },
 }
 
-/// What happens where a key is not there.
+/// Treatment of a key that is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// That is an error.
+    /// An error.
     Required,
-    /// It is as if this had been written (TOML).
+    /// The value that a plan without the key has (TOML).
     Default(&'static str),
     /// The default of a setting of a load, as text.
     Setting {
@@ -51,18 +51,18 @@ pub(crate) enum Need {
         /// Whether it is shown among the values of a plan that does not write it.
         is_listed: bool,
     },
-    /// What this sentence says.
+    /// Optional, with this meaning.
     Optional(&'static str),
 }
 
 /// Whether the value may differ from trial to trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Placeholders {
-    /// It is taken as it is written.
+    /// Taken as written.
     None,
     /// `{factor}` of whole-plot factors, and `{scratch}` where it is text.
     WholePlot {
-        /// Why a sub-plot factor will not do.
+        /// The reason that a sub-plot factor will not do.
         because: &'static str,
     },
     /// `{factor}` of any factor, and `{scratch}` where it is text.
@@ -70,7 +70,7 @@ pub(crate) enum Placeholders {
 }
 
 impl Kind {
-    /// What the key holds, as a clause after "expected".
+    /// Contents of the key, as a clause after "expected".
     pub(crate) fn expected(self) -> String {
         match self {
             Self::Value(values) => values.expected(),

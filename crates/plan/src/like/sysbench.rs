@@ -61,9 +61,9 @@ enum Use {
     Load,
     /// The data set and its transactions; a script reads it.
     Data,
-    /// What sysbench prints; a script may read it.
+    /// Output of sysbench; a script may read it.
     Report,
-    /// What sysbench prints, or how it runs its own threads.
+    /// Output of sysbench, or the way that it runs its own threads.
     Own,
 }
 

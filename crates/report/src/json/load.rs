@@ -3,7 +3,9 @@
 use analysis::Machine;
 use record::histogram::{CensoredHistogram, Histogram, QUANTILES, Summary};
 use record::limits::Throttled;
-use record::load::{ErrorCounts, LoadRecord, LoadSettings, OfAgent, OfHost, OpenLoop, Outage, Progress};
+use record::load::{
+    ErrorCounts, LoadRecord, LoadSettings, OfAgent, OfHost, OpenLoop, Operation, Outage, Progress,
+};
 use record::missing::{Maybe, Missing};
 use record::replay::Replay;
 use record::run::RunId;
@@ -28,39 +30,11 @@ pub fn load(
     let latency = |h: &Maybe<Histogram>| h.as_ref().map_err(Clone::clone).and_then(distribution);
     let censored =
         |h: &Maybe<CensoredHistogram>| h.as_ref().map_err(Clone::clone).and_then(|h| bounded(h.summary()));
-    let operations: serde_json::Map<String, Value> = record
-        .operations
-        .iter()
-        .map(|(name, operation)| {
-            let value = Object::default()
-                .with("count", operation.service.known.count())
-                .maybe("service_ns", bounded(operation.summary()))
-                .finish();
-            (name.clone(), value)
-        })
-        .collect();
-    let object = Object::default()
-        .with("schema", "bakeoff.load/1")
-        .maybe(
-            "run",
-            run.map(|id| id.to_string()).ok_or_else(|| Missing::because("the run was not archived")),
-        )
-        .with("target", settings.target.masked())
-        .with("workload", settings.workload.word())
-        .with("threads", settings.threads)
-        .with("connections", settings.connections_in_all())
-        .maybe("connected", record.connected.clone())
-        .with("seed", settings.seed)
-        .maybe("arrivals", open_only(settings, |open| open.arrivals.to_string()))
-        .maybe("schedule", open_only(settings, |open| open.schedule.word()))
-        .maybe("late", open_only(settings, |open| open.late.to_string()))
-        .with("think", settings.pace.think().to_string())
-        .with("ramp_up_s", settings.ramp_up.as_secs_f64())
-        .with("ramp_down_s", settings.ramp_down.as_secs_f64())
-        .with("spin_us", settings.client.spin.as_secs_f64() * 1e6)
-        .maybe("spin_budget_ratio", open_only(settings, |open| open.spin_budget_ratio))
-        .maybe("fifo", open_only(settings, |open| open.fifo))
-        .with("keep_awake", settings.client.keep_awake)
+    let object = Object::default().with("schema", "bakeoff.load/1").maybe(
+        "run",
+        run.map(|id| id.to_string()).ok_or_else(|| Missing::because("the run was not archived")),
+    );
+    let object = asked(object, record)
         .maybe("server_version", record.server_version.clone())
         .maybe("rate_per_s", rate_per_s(record))
         .maybe("offered_per_s", offered_per_s(record))
@@ -89,7 +63,7 @@ pub fn load(
         .maybe("lateness_ns", latency(&record.lateness))
         .maybe("failure_ns", distribution(&record.failure))
         .maybe("connect_ns", latency(&record.connect))
-        .with("operations", operations)
+        .with("operations", operations(record))
         .with("outcomes", json!(record.outcomes))
         .with("errors", errors(&record.errors))
         .with("error_samples", record.error_samples.clone())
@@ -112,6 +86,39 @@ pub fn load(
         Some(replay) => object.with("replay", of_replay(replay)).finish(),
         None => object.finish(),
     }
+}
+
+/// Count and service time of each kind of operation.
+fn operations(record: &LoadRecord) -> serde_json::Map<String, Value> {
+    let value = |operation: &Operation| {
+        Object::default()
+            .with("count", operation.service.known.count())
+            .maybe("service_ns", bounded(operation.summary()))
+            .finish()
+    };
+    record.operations.iter().map(|(name, operation)| (name.clone(), value(operation))).collect()
+}
+
+/// Settings of the load.
+fn asked(object: Object, record: &LoadRecord) -> Object {
+    let settings = &record.settings;
+    object
+        .with("target", settings.target.masked())
+        .with("workload", settings.workload.word())
+        .with("threads", settings.threads)
+        .with("connections", settings.connections_in_all())
+        .maybe("connected", record.connected.clone())
+        .with("seed", settings.seed)
+        .maybe("arrivals", open_only(settings, |open| open.arrivals.to_string()))
+        .maybe("schedule", open_only(settings, |open| open.schedule.word()))
+        .maybe("late", open_only(settings, |open| open.late.to_string()))
+        .with("think", settings.pace.think().to_string())
+        .with("ramp_up_s", settings.ramp_up.as_secs_f64())
+        .with("ramp_down_s", settings.ramp_down.as_secs_f64())
+        .with("spin_us", settings.client.spin.as_secs_f64() * 1e6)
+        .maybe("spin_budget_ratio", open_only(settings, |open| open.spin_budget_ratio))
+        .maybe("fifo", open_only(settings, |open| open.fifo))
+        .with("keep_awake", settings.client.keep_awake)
 }
 
 fn of_replay(replay: &Replay) -> Value {

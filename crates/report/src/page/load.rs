@@ -4,7 +4,7 @@ use analysis::machine;
 use record::command::{CommandEnd, CpuSplit, Recorded};
 use record::cpu::CpuSample;
 use record::histogram::{Histogram, QUANTILES, Summary};
-use record::load::LoadRecord;
+use record::load::{LoadRecord, Outage};
 use record::missing::Maybe;
 use record::run::{Run, RunState};
 use record::verdict::Validity;
@@ -249,21 +249,6 @@ fn events(record: &LoadRecord) -> Section {
     if !record.error_samples.is_empty() {
         blocks.push(Block::List(record.error_samples.clone()));
     }
-    let (shown, rest) = crate::text::longest_outages(&record.outages);
-    let mut outages: Vec<String> = shown
-        .into_iter()
-        .map(|o| {
-            let end = if o.ended { "" } else { "; not over at the end" };
-            let of = record.host_of(o).map_or_else(String::new, |host| format!(" of {host}"));
-            format!(
-                "Outage{of} from {} for {}: {} affected{end}",
-                span(o.from_s),
-                span(o.for_s),
-                counted(o.affected, "event")
-            )
-        })
-        .collect();
-    outages.extend(rest.map(|rest| format!("Outages: {rest}")));
     let changes: Vec<String> = record
         .rate_changes
         .iter()
@@ -272,10 +257,27 @@ fn events(record: &LoadRecord) -> Section {
     if !changes.is_empty() {
         blocks.push(Block::List(changes));
     }
+    let outages = outages(record);
     if !outages.is_empty() {
         blocks.push(Block::List(outages));
     }
     Section { id: "events", title: "Events", blocks }
+}
+
+/// The longest outages, and a line for the rest.
+fn outages(record: &LoadRecord) -> Vec<String> {
+    let (shown, rest) = crate::text::longest_outages(&record.outages);
+    let line = |o: &Outage| {
+        let end = if o.ended { "" } else { "; not over at the end" };
+        let of = record.host_of(o).map_or_else(String::new, |host| format!(" of {host}"));
+        format!(
+            "Outage{of} from {} for {}: {} affected{end}",
+            span(o.from_s),
+            span(o.for_s),
+            counted(o.affected, "event")
+        )
+    };
+    shown.into_iter().map(line).chain(rest.map(|rest| format!("Outages: {rest}"))).collect()
 }
 
 /// A kind of latency with its distribution.

@@ -153,27 +153,9 @@ fn table(interval: &IoInterval, at_least: &str, top: usize) -> Table {
         table = table.column("errors", Align::Right, 0);
     }
     let seconds = interval.seconds();
-    let at = |l: &Latencies, q: f64| l.quantile_ns(q).map_or("-".to_owned(), latency);
     let mut add = |g: &IoGroup, keys: Vec<String>| {
         let mut row: Vec<(String, Option<Tint>)> = keys.into_iter().map(|key| (key, None)).collect();
-        let max = if g.from_start.buckets.is_empty() {
-            "-".to_owned()
-        } else {
-            latency(g.from_start.max_ns as f64)
-        };
-        let cells = [
-            format!("{at_least}{}", significant_4(g.count as f64 / seconds)),
-            format!("{at_least}{}", significant_4(g.bytes as f64 / 1024.0 / seconds)),
-            significant_4(g.bytes as f64 / 1024.0 / g.count.max(1) as f64),
-            at(&g.from_start, 0.5),
-            at(&g.from_start, 0.9),
-            at(&g.from_start, 0.99),
-            max,
-            at(&g.from_issue, 0.5),
-            at(&g.from_issue, 0.99),
-            g.seeks.sequential_ratio().map_or("-".to_owned(), percent_digits),
-        ];
-        row.extend(cells.into_iter().map(|c| (c, None)));
+        row.extend(figures(g, at_least, seconds).map(|cell| (cell, None)));
         row.extend(has_errors.then(|| (count(g.errors), (g.errors > 0).then_some(Tint::Bad))));
         table.row(row);
     };
@@ -192,6 +174,25 @@ fn table(interval: &IoInterval, at_least: &str, top: usize) -> Table {
         add(&all, names);
     }
     table
+}
+
+/// The figures of a row.
+fn figures(g: &IoGroup, at_least: &str, seconds: f64) -> [String; 10] {
+    let at = |l: &Latencies, q: f64| l.quantile_ns(q).map_or("-".to_owned(), latency);
+    let max =
+        if g.from_start.buckets.is_empty() { "-".to_owned() } else { latency(g.from_start.max_ns as f64) };
+    [
+        format!("{at_least}{}", significant_4(g.count as f64 / seconds)),
+        format!("{at_least}{}", significant_4(g.bytes as f64 / 1024.0 / seconds)),
+        significant_4(g.bytes as f64 / 1024.0 / g.count.max(1) as f64),
+        at(&g.from_start, 0.5),
+        at(&g.from_start, 0.9),
+        at(&g.from_start, 0.99),
+        max,
+        at(&g.from_issue, 0.5),
+        at(&g.from_issue, 0.99),
+        g.seeks.sequential_ratio().map_or("-".to_owned(), percent_digits),
+    ]
 }
 
 /// A distribution by powers of two, in bars.

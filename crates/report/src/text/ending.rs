@@ -233,7 +233,7 @@ fn mend(check: &Check, record: &LoadRecord, written: Written) -> Option<String> 
         "errors" if record.error_samples.is_empty() => "--max-errors allows more",
         "errors" => "remove the cause of the error above, or allow more with --max-errors",
         "throttled" => "raise the CPU quota of the control group (cpu.max), or run outside it",
-        "client-paused" => "do not stop the generator, and give it a CPU",
+        "client-paused" => "do not suspend the generator (SIGSTOP, freezer), and give it enough CPU time",
         "client-starvation" if s.threads > 1 => {
             "fewer --threads, a lower --rate, or the server on another machine"
         }

@@ -186,17 +186,15 @@ pub fn user_lock_interval(
     lost(out, &interval.lost, style)
 }
 
-fn user_lock_table(interval: &UserLockInterval, view: LockView) -> Table {
-    let numbered = view.stacks || view.histogram;
+fn user_lock_columns(numbered: bool, grouped: bool) -> Table {
     let mut table = Table::default();
     if numbered {
         table = table.column("#", Align::Right, 0);
     }
-    let grouped = interval.locks.iter().any(|lock| lock.cgroup.is_some());
     if grouped {
         table = table.column("control group", Align::Left, 0);
     }
-    let mut table = table
+    table
         .column("process", Align::Left, 0)
         .column("kind", Align::Left, 5)
         .column("count", Align::Right, 0)
@@ -206,7 +204,13 @@ fn user_lock_table(interval: &UserLockInterval, view: LockView) -> Table {
         .column("CPU %", Align::Right, 2)
         .column("lock", Align::Left, 7)
         .column("call", Align::Left, 6)
-        .column("caller", Align::Elastic, 0);
+        .column("caller", Align::Elastic, 0)
+}
+
+fn user_lock_table(interval: &UserLockInterval, view: LockView) -> Table {
+    let numbered = view.stacks || view.histogram;
+    let grouped = interval.locks.iter().any(|lock| lock.cgroup.is_some());
+    let mut table = user_lock_columns(numbered, grouped);
     let bound = bound(&interval.lost);
     let util = |spun_ns: &Maybe<u64>| {
         let ratio = spun_ns.as_ref().map(|ns| interval.cpu_util_ratio(*ns));

@@ -66,7 +66,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum By {
-    /// The lock, whoever called
+    /// The lock, for all callers together
     Lock,
     /// The caller, whichever the lock
     Caller,

@@ -28,7 +28,7 @@ const FULL_PCT: f64 = 99.0;
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub(crate) struct Args {
     /// Files that mpstat's output was kept in; `-` or none is standard input, where each sample is printed
-    /// as it comes
+    /// immediately
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
 
@@ -51,7 +51,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "csv")]
     mean: bool,
 
-    /// Let samples that average since boot count in the mean
+    /// Let samples that average since boot count in the average
     #[arg(long)]
     boot: bool,
 
@@ -78,7 +78,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "json")]
     csv: bool,
 
-    /// With --json: a document for each sample, on a line of its own, instead of one for all
+    /// With --json: a document for each sample, on its own line, instead of one for all
     #[arg(long, requires = "json")]
     lines: bool,
 }
@@ -190,7 +190,7 @@ fn keep(
         // A single sample needs no distance to a next one.
         (_, _, None) if before == 0 => 0,
         (_, _, None) => {
-            keeper.refuse("the log has no dates: give --interval SECONDS to keep it over time");
+            keeper.refuse("the log has no dates: give --interval SECONDS to store it as a time series");
             return false;
         }
     };

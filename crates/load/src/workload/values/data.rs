@@ -86,7 +86,7 @@ impl Data {
         if let Some(name) =
             columns.iter().enumerate().find_map(|(n, name)| columns[..n].contains(name).then_some(name))
         {
-            return Err((1, format!("two columns go by the name `{name}`")));
+            return Err((1, format!("two columns have the name `{name}`")));
         }
         let mut rows = Vec::new();
         loop {

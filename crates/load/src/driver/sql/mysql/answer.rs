@@ -201,7 +201,9 @@ impl Reader {
             }
             Some(&ERR) => return Err(refusal(payload)),
             Some(&LOCAL_INFILE) => {
-                return Err(Broken::Garbled("the server asks for a file of this machine"));
+                return Err(Broken::Garbled(
+                    "the server requests a local file (LOAD DATA LOCAL), which bakeoff never sends",
+                ));
             }
             _ => {}
         }
