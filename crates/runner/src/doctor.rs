@@ -229,12 +229,13 @@ fn pid_namespace() -> Symptom {
     }
 }
 
+/// Samplers and counters of a whole CPU need 0 or less; 1 lends only those of own threads.
 fn paranoid() -> Symptom {
     let value = number("/proc/sys/kernel/perf_event_paranoid");
     let what = value.map_or_else(|| "unknown".to_owned(), |value| value.to_string());
     let costs = ["without root: no perf rung, no counters"];
-    let mend = "sysctl kernel.perf_event_paranoid=1";
-    let is_good = value.is_some_and(|value| value <= 1) || nix::unistd::geteuid().is_root();
+    let mend = "sysctl kernel.perf_event_paranoid=0";
+    let is_good = value.is_some_and(|value| value <= 0) || nix::unistd::geteuid().is_root();
     Symptom::or(format!("perf_event_paranoid: {what}"), is_good, &costs, mend)
 }
 

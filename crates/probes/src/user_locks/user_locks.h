@@ -28,9 +28,9 @@ struct futex_wait {
 	__u64 address;
 	__u64 stack;
 	__u32 op;
-	__u32 switches; /* how often the thread had left its CPU before */
-	__u64 woken_by; /* a name in wakers; 0: nobody was seen to */
-	__u64 wakes_as; /* its name in wakers, in a call that wakes; 0: in none */
+	__u32 switches;	 /* how often the thread had left its CPU before */
+	__u64 woken_by;	 /* a name in wakers; 0: nobody was seen to */
+	__u64 wakes_as;	 /* its name in wakers, in a call that wakes; 0: in none */
 	__u64 has_woken; /* 1: that call has woken a thread that waited */
 };
 _Static_assert(sizeof(struct futex_wait) == 56, "seven words");
