@@ -116,7 +116,7 @@ else:
     line = [bakeoff, "script", script] + ([command] if command else []) + [target, "--threads", general["threads"]]
 done = subprocess.run(line + ours, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
 sys.stdout.write("".join(line for line in done.stdout.splitlines(True) if not re.match(OURS, line)))
-if host == "non-existing" and done.returncode == 2 and "is not known" in done.stdout:
+if host == "non-existing" and done.returncode == 2 and "cannot resolve the host" in done.stdout:
     sys.exit(0)
 sys.exit(1 if done.returncode not in (0, 3) else 0)
 '''

@@ -85,7 +85,7 @@ impl Cell {
         let summary = summary(&values, alpha).ok_or_else(|| match values.first() {
             None => Missing::because("no run of this cell was sealed"),
             Some(BlockValue { value: Err(missing), .. }) => missing.clone(),
-            Some(_) => Missing::because("events in flight or without an answer leave it open"),
+            Some(_) => Missing::because("unfinished or unanswered events leave its upper bound unknown"),
         });
         let (fell_out, redone, abandoned) =
             (seen.fell_out.clone(), seen.redone.clone(), seen.abandoned.clone());
@@ -224,6 +224,6 @@ fn summary(values: &[BlockValue], alpha: f64) -> Option<CellSummary> {
         bracket: (mean(&|(v, _)| v.low), mean(&|(v, _)| v.high)),
         interval: interval
             .map(|(low, high)| (low.exp(), high.exp()))
-            .ok_or_else(|| Missing::because("one block has no spread")),
+            .ok_or_else(|| Missing::because("an interval needs at least 2 blocks")),
     })
 }

@@ -100,7 +100,7 @@ pub struct CommandPair {
 pub fn of_run(header: &RunHeader, comparison: &Comparison) -> Results {
     let withheld = match header.state {
         RunState::Sealed => None,
-        _ => Some(Missing::because(header.reason.as_deref().unwrap_or("the comparison is not whole"))),
+        _ => Some(Missing::because(header.reason.as_deref().unwrap_or("the comparison is incomplete"))),
     };
     commands(comparison, withheld)
 }

@@ -155,22 +155,22 @@ impl Contest {
         let (redone_a, redone_b) = (a.redone.len(), b.redone.len());
         let uneven = if lost_by_a + lost_by_b > 0 {
             Some(Missing::because(format!(
-                "trials fell out unevenly: in {} only that of the configuration, in {} only that of the reference; what \
-                 is left is a selection",
+                "unevenly lost trials: in {} only the configuration's, in {} only the reference's; the \
+                 remaining blocks may be biased",
                 blocks_word(lost_by_a),
                 blocks_word(lost_by_b)
             )))
         } else if redone_a.abs_diff(redone_b) > REDONE_MORE_MAX {
             Some(Missing::because(format!(
-                "trials failed unevenly before they were sealed at a later attempt: in {} of the configuration, in {} \
-                 of the reference",
+                "unevenly repeated trials: in {} the configuration's failed first, in {} the reference's; \
+                 the values may be biased",
                 blocks_word(redone_a),
                 blocks_word(redone_b)
             )))
         } else if p_of_shares(redone.0, redone.1) <= REDONE_P_MIN {
             Some(Missing::because(format!(
-                "trials failed or were abandoned unevenly before they were sealed at a later attempt: {} of the \
-                 configuration over all conditions, {} of the reference",
+                "unevenly repeated trials, over all conditions: {} of the configuration failed or were \
+                 abandoned first, {} of the reference",
                 redone.0, redone.1
             )))
         } else {

@@ -150,7 +150,7 @@ fn of_scaled(points: &[(f64, f64)], alpha: f64) -> Cycles {
         span_s: end - start,
         even: true,
         mean: sorted.iter().map(|p| p.1).sum::<f64>() / (sorted.len() as f64).max(1.0),
-        background: Err(Missing::because("there is no noise to estimate it from")),
+        background: Err(Missing::because("too few values to estimate the noise")),
         cycles: Vec::new(),
         cannot_tell: Vec::new(),
     };

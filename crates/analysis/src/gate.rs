@@ -95,7 +95,7 @@ pub(crate) fn gates<'a>(
     let alpha = bakeoff.judge.alpha;
     let refused = if bakeoff.exploratory || bakeoff.blocks < blocks_min(alpha) {
         let needed = blocks_min(alpha);
-        Some(Missing::because(format!("too few blocks: {} of {needed} that a gate needs", bakeoff.blocks)))
+        Some(Missing::because(format!("too few blocks for a gate: {} of {needed}", bakeoff.blocks)))
     } else if is_over(bakeoff.header.state) {
         None
     } else {
@@ -175,13 +175,13 @@ fn selected(cell: &Cell) -> Option<Missing> {
         Ok(value) => value.unjudged.clone(),
     };
     if lost > 0 {
-        let why = format!("trials fell out in {lost} of {all} blocks; what is left is a selection");
+        let why = format!("trials were lost in {lost} of {all} blocks; the remaining ones may be biased");
         return Some(Missing::because(why));
     }
     if cell.redone.len() > REDONE_MORE_MAX {
         let redone = cell.redone.len();
         let why =
-            format!("trials failed in {redone} of {all} blocks before they were sealed at a later attempt");
+            format!("trials failed and were repeated in {redone} of {all} blocks; the values may be biased");
         return Some(Missing::because(why));
     }
     if cell.values.is_empty() {
@@ -236,17 +236,16 @@ fn too_few(sample: &Sample, alpha: f64) -> Option<Missing> {
         let few = permutation::smallest_p(blocks, against.len()) > alpha;
         let needed = permutation::least(alpha);
         let have = format!("{blocks} and {}", against.len());
-        return few
-            .then(|| Missing::because(format!("too few runs: {have}, and a gate needs {needed} of each")));
+        return few.then(|| Missing::because(format!("too few runs: {have}; a gate needs {needed} of each")));
     }
     let needed = blocks_min(alpha);
     let few = blocks < needed as usize;
-    few.then(|| Missing::because(format!("too few blocks: {blocks} of {needed} that a gate needs")))
+    few.then(|| Missing::because(format!("too few blocks for a gate: {blocks} of {needed}")))
 }
 
 fn comparison(sample: Sample, outcome: GateOutcome, why: Option<Missing>, alpha: f64) -> GateComparison {
     if let Some(against) = &sample.against {
-        let none = || Missing::because("a side has fewer than two values, or one without an end");
+        let none = || Missing::because("a side has fewer than two values, or a value without an upper bound");
         let paired = independent(&sample.ends, against).ok_or_else(none);
         let end =
             |of: fn(&Paired, f64) -> f64| paired.as_ref().map(|p| of(p, alpha).exp()).map_err(Clone::clone);
@@ -263,7 +262,7 @@ fn comparison(sample: Sample, outcome: GateOutcome, why: Option<Missing>, alpha:
     }
     let logs: Vec<(f64, f64)> = sample.ends.iter().map(|(low, high)| (low.ln(), high.ln())).collect();
     let is_closed = logs.iter().all(|(_, high)| high.is_finite());
-    let open = || Missing::because("events in flight or without an answer leave it open");
+    let open = || Missing::because("unfinished or unanswered events leave its upper bound unknown");
     let none = || Missing::because("fewer than two blocks have a value");
     let closed = if is_closed { Paired::bracketed(&logs).ok_or_else(none) } else { Err(open()) };
     let lows: Vec<f64> = logs.iter().map(|(low, _)| *low).collect();
@@ -332,18 +331,18 @@ impl Distances {
             return if self.bad.p_flip <= alpha {
                 (GateOutcome::Fail, None)
             } else {
-                inconclusive("beyond the limit only if single blocks are believed (sign-flip test)")
+                inconclusive("beyond the limit by the t test, but the sign-flip test does not confirm it")
             };
         }
         if self.good.p <= tail {
             return if self.good.p_flip <= alpha {
                 (GateOutcome::Pass, None)
             } else {
-                inconclusive("within the limit only if single blocks are believed (sign-flip test)")
+                inconclusive("within the limit by the t test, but the sign-flip test does not confirm it")
             };
         }
         inconclusive(if self.bad.p <= tail {
-            "beyond the limit alone, but not among all comparisons of the gate"
+            "beyond the limit on its own, but not after Holm's correction for all comparisons of the gate"
         } else {
             "the interval includes the limit"
         })

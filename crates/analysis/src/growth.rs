@@ -35,7 +35,7 @@ pub struct Growth {
 pub fn growth(levels: &[f64], interval_s: f64) -> Maybe<Growth> {
     let steps: Vec<f64> = levels.windows(2).map(|pair| pair[1] - pair[0]).collect();
     if steps.len() < DIFFERENCES_MIN {
-        return Err(Missing::because(format!("a slope takes {DIFFERENCES_MIN} intervals")));
+        return Err(Missing::because(format!("a slope needs {DIFFERENCES_MIN} intervals")));
     }
     let n = steps.len() as f64;
     let mean = steps.iter().sum::<f64>() / n;

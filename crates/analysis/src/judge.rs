@@ -303,7 +303,7 @@ impl Decision {
 /// The pair is decided, its verdict is refused, or more than 1,000 blocks would be needed.
 pub(crate) fn blocks_needed(judged: &Judged, family_size: usize, rules: Rules) -> Maybe<u32> {
     if judged.verdict != Verdict::Inconclusive {
-        return Err(Missing::because("it is decided"));
+        return Err(Missing::because("the comparison is already decided"));
     }
     let estimate = judged.estimate.clone()?;
     let truth = Truth {
@@ -317,7 +317,7 @@ pub(crate) fn blocks_needed(judged: &Judged, family_size: usize, rules: Rules) -
     let enough = |n: u32| power::of_verdict(&truth, n) >= power::POWER;
     let first = estimate.blocks.saturating_add(1).max(blocks_min(rules.alpha));
     if first > BLOCKS_NEEDED_MAX || !enough(BLOCKS_NEEDED_MAX) {
-        let why = "the difference is about as large as the region of equivalence";
+        let why = "the difference is about as large as the ROPE";
         return Err(Missing::because(format!("more than {BLOCKS_NEEDED_MAX}: {why}")));
     }
     // More blocks never lower the power, so bisection finds the first number that is enough.

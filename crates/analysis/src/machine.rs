@@ -119,12 +119,12 @@ impl Window {
             )));
         }
         if !is_one {
-            return Err(Missing::because("the CPUs were watched in two different ways"));
+            return Err(Missing::because("the source of CPU data (rung) changed during the phase"));
         }
         if self.unsure_s > UNSURE_RATIO_MAX * self.watched_s {
             let share = 100.0 * self.unsure_s / self.watched_s;
             return Err(Missing::because(format!(
-                "the CPU probe lost events: {share:.1} % of the time is unsure"
+                "the CPU probe lost events: {share:.1} % of the time is uncertain"
             )));
         }
         Ok(rung)
@@ -157,7 +157,7 @@ impl Ratios {
             return Err(missing.clone());
         }
         if self.sums.is_empty() {
-            return Err(Missing::because("no CPU was seen"));
+            return Err(Missing::because("no CPU was measured"));
         }
         Ok(self.sums.iter().map(|(cpu, (weighted, seconds))| (*cpu, weighted / seconds)).collect())
     }

@@ -23,7 +23,7 @@ pub fn value(run: &Run, metric: Metric) -> Maybe<Value> {
     if Metric::OF_COMMANDS.contains(&metric) {
         return of_command(run, metric);
     }
-    let load = run.load.as_ref().ok_or_else(|| Missing::because("the run drove no load"))?;
+    let load = run.load.as_ref().ok_or_else(|| Missing::because("the run generated no load"))?;
     if load.counts.done == 0 {
         return Err(Missing::because("no event was done"));
     }
@@ -116,7 +116,7 @@ pub(crate) fn events_in_doubt_per_s(run: &Run, load: &LoadRecord) -> Maybe<f64> 
 ///
 /// The reason that this is unknown.
 pub(crate) fn cpu_ratio(run: &Run) -> Maybe<f64> {
-    let load = run.load.as_ref().ok_or_else(|| Missing::because("the run drove no load"))?;
+    let load = run.load.as_ref().ok_or_else(|| Missing::because("the run generated no load"))?;
     let cpu = run.server_cpu.clone()?;
     check_span("the server's CPU time", cpu.span_s(), load)?;
     Ok(cpu.cpu_s / cpu.span_s())
@@ -141,7 +141,7 @@ pub(crate) fn p99_of(latency: &CensoredHistogram, without_latency: u64) -> Maybe
     let Some((low_ns, _)) = low else { return Err(Missing::because("no latency was recorded")) };
     let high = latency.known.bucket_of_rank(rank);
     let needed = Metric::P99.events_min();
-    let too_few = || Missing::because(format!("p99 needs {needed} events a trial, and a trial had {events}"));
+    let too_few = || Missing::because(format!("p99 needs {needed} events per trial, a trial had {events}"));
     Ok(Value {
         low: low_ns.max(1) as f64 * 1e-9,
         high: high.map_or(f64::INFINITY, |(_, high_ns)| high_ns.max(1) as f64 * 1e-9),

@@ -125,13 +125,13 @@ pub fn noise(bakeoff: &Bakeoff) -> Maybe<Noise> {
     let within: Vec<f64> = measured.iter().filter_map(|m| m.within).collect();
     if within.is_empty() {
         let why = format!(
-            "noise within trials takes {INTERVALS_MIN} intervals: measure longer, or in shorter ones"
+            "noise within trials needs {INTERVALS_MIN} intervals: measure longer, or in shorter intervals"
         );
         return Err(Missing::because(why));
     }
     let within = within.iter().sum::<f64>() / within.len() as f64;
     let Some(parts) = parts(&measured) else {
-        return Err(Missing::because("noise takes two blocks, and two trials in each"));
+        return Err(Missing::because("noise needs at least two blocks with two trials each"));
     };
     let (between_series, of_trial) = parts;
     // What chance within the trials explains of the spread of trials; never more than all of it.
@@ -217,7 +217,8 @@ fn parts(measured: &[Measured<'_>]) -> Option<(Maybe<f64>, f64)> {
     let df_between = (configurations - 1.0) * (blocks as f64 - 1.0);
     let df_within = df - df_between;
     if each < 1.5 || df_between < 1.0 || df_within < 1.0 {
-        let why = "each series has one trial: its part cannot be told from that of the trial";
+        let why =
+            "each series has one trial: noise between series and noise between trials cannot be separated";
         return Some((Err(Missing::because(why)), squares / df));
     }
     let (of_series, of_trial) = (between / df_between, (squares - between).max(0.0) / df_within);

@@ -13,7 +13,7 @@ const LEVELS_MIN: usize = 8;
 
 /// 1 plus the share of the time of all CPUs that was spun for locks of the kernel.
 pub(crate) fn lock_cpu(run: &Run) -> Maybe<Value> {
-    let load = run.load.as_ref().ok_or_else(|| Missing::because("the run drove no load"))?;
+    let load = run.load.as_ref().ok_or_else(|| Missing::because("the run generated no load"))?;
     let used = used(run, Resource::LockSpin, "`locks` is not among `observe.instruments`")?;
     check_span("the time spun for locks", used.span_s(), load)?;
     Ok(Value::exact(1.0 + used.amount))
@@ -52,14 +52,15 @@ pub(crate) fn memory_growth(run: &Run, load: &LoadRecord) -> Maybe<Value> {
     }
     let first = levels[0].1;
     if first <= 0.0 {
-        return Err(Missing::because("the server's memory was 0 at first"));
+        return Err(Missing::because("the server's memory was 0 at the start"));
     }
-    let slope = theil_sen(&levels).ok_or_else(|| Missing::because("one level of memory has no slope"))?;
+    let slope =
+        theil_sen(&levels).ok_or_else(|| Missing::because("a slope needs at least 2 memory readings"))?;
     let growth = slope * load.measured.as_secs_f64() / first;
     let too_few = || {
         Missing::because(format!(
-            "memory-growth needs {LEVELS_MIN} levels of memory a trial, and a trial had {}: measure longer, or in \
-             shorter intervals",
+            "memory-growth needs {LEVELS_MIN} memory readings per trial, a trial had {}: measure longer, or \
+             in shorter intervals",
             levels.len()
         ))
     };

@@ -136,7 +136,8 @@ fn weighed(error: Option<f64>) -> Maybe<f64> {
     match error.unwrap_or(0.0) {
         error if error <= WEIGHTS_ERROR_MAX => Ok(error),
         error => Err(Missing::because(format!(
-            "copies do different work, and what each takes alone is known to {} only: units that take longer tell more",
+            "copies do different work, and the time of each alone is known only within {}: use units that \
+             take longer",
             share(error)
         ))),
     }
@@ -146,8 +147,8 @@ fn weighed(error: Option<f64>) -> Maybe<f64> {
 fn different_work(error: Option<f64>) -> Option<String> {
     let error = error.filter(|error| *error <= WEIGHTS_ERROR_MAX)?;
     Some(format!(
-        "copies do different work, counted by what each takes alone, which is known to {}; intervals of work include that, \
-         those of the laws do not",
+        "copies do different work, weighted by the time of each alone, which is known within {}; intervals \
+         of work include this error, those of the laws do not",
         share(error)
     ))
 }
@@ -167,13 +168,15 @@ fn too_efficient(levels: &[Level]) -> Option<String> {
     let level = levels.iter().filter(|level| level.copies > 1 && level.efficiency.is_ok()).find(is_over)?;
     let efficiency = share(*level.efficiency.as_ref().ok()?);
     let chance = match (level.rounds.len(), SERIES_MIN) {
-        (rounds, least) if rounds < least => format!(", or it is chance, which {rounds} rounds cannot tell"),
+        (rounds, least) if rounds < least => {
+            format!(", or it is chance, which {rounds} rounds cannot rule out")
+        }
         _ => String::new(),
     };
     Some(format!(
-        "{} copies have an efficiency of {efficiency}: over 100 % is no parallel speed. Copies do different work that the command does \
-         not name (`{{copy}}`, --units), they help each other (a cache that one fills for all), or something slowed one copy \
-         alone{chance}",
+        "{} copies have an efficiency of {efficiency}: over 100 % is not a parallel speed-up. Either copies \
+         do different work without `{{copy}}` or --units, or they help each other (one fills a cache for \
+         all), or something slowed the run of one copy{chance}",
         level.copies
     ))
 }
@@ -187,7 +190,7 @@ fn level(bakeoff: &Bakeoff, copies: u32) -> Level {
             (rates.len() == copies as usize).then(|| (*round, rates.iter().sum()))
         })
         .collect();
-    let none = || Missing::because("no round of it is valid");
+    let none = || Missing::because("it has no valid round");
     let mean = |of: &dyn Fn(&Run) -> Option<f64>| -> Maybe<f64> {
         let found: Vec<f64> = valid.iter().filter_map(|(_, run)| of(run)).collect();
         if found.is_empty() { Err(none()) } else { Ok(found.iter().sum::<f64>() / found.len() as f64) }
@@ -314,12 +317,12 @@ fn seduction(levels: &[Level], weighed: &Maybe<f64>) -> Maybe<String> {
         }
         (_, _, Ok(used)) => format!("one copy keeps {used:.2} CPUs busy{limit}"),
         (Ok(busy), ..) => format!("beside one copy, {} of this machine is busy{limit}", share(*busy)),
-        _ => "one copy was measured; what it used of this machine is not known".to_owned(),
+        _ => "one copy was measured; its use of this machine is unknown".to_owned(),
     };
     let weights_error = match weighed {
         Ok(error) => *error,
         Err(missing) => {
-            return Ok(format!("{first}; what many copies do beside it is not known: {missing}"));
+            return Ok(format!("{first}; the speed-up of several copies is unknown: {missing}"));
         }
     };
     let many = levels.iter().filter(|level| level.copies > 1);
@@ -330,7 +333,7 @@ fn seduction(levels: &[Level], weighed: &Maybe<f64>) -> Maybe<String> {
     // Accounts for the choice of the best level.
     let interval =
         greatest(many).zip(ends(one)).map(|(best, one)| ratio_of(&best, &one).widened(weights_error));
-    let none = if times < 1.0 { "no number of copies did more: " } else { "" };
+    let none = if times < 1.0 { "more copies did not do more: " } else { "" };
     let interval = interval.map_or_else(String::new, |r| format!(" [{:.2}, {:.2}]", r.low, r.high));
     Ok(format!(
         "{first}; {none}{} copies do {times:.2} times the work of one{interval} ({} of {} times)",
@@ -396,7 +399,7 @@ impl Ratio {
 pub fn versus(a: &Scale, b: &Scale) -> Versus {
     let one = |s: &Scale| s.levels.iter().find(|l| l.copies == 1).map(logs);
     let lacking =
-        || Missing::because(format!("one of the two has fewer than {SERIES_MIN} valid rounds there"));
+        || Missing::because(format!("one of the two runs has fewer than {SERIES_MIN} valid rounds there"));
     let ratio = |x: Option<Vec<f64>>, y: Option<Vec<f64>>| welch(&x?, &y?);
     let one = ratio(one(a), one(b)).ok_or_else(lacking);
     let all = greatest(a.levels.iter())
@@ -409,7 +412,7 @@ pub fn versus(a: &Scale, b: &Scale) -> Versus {
         (Ok(one), Ok(all)) => verdict(one, all),
         (_, Err(missing)) if weighed.is_err() => format!("the two runs cannot be compared: {missing}"),
         _ => format!(
-            "the two runs cannot be compared: each needs {SERIES_MIN} valid rounds of one copy and of all"
+            "the two runs cannot be compared: each needs {SERIES_MIN} valid rounds with one copy and with all"
         ),
     };
     Versus { one, all, sentence }
@@ -492,14 +495,14 @@ fn verdict(one: &Ratio, all: &Ratio) -> String {
             let word = if r.ratio > 1.0 { "more" } else { "less" };
             format!("this run does {} {word} [x {:.3}, x {:.3}]", share((r.ratio - 1.0).abs()), r.low, r.high)
         } else {
-            format!("no difference is sure [x {:.3}, x {:.3}]", r.low, r.high)
+            format!("no significant difference [x {:.3}, x {:.3}]", r.low, r.high)
         }
     };
     let side = |r: &Ratio| i8::from(r.low > 1.0) - i8::from(r.high < 1.0);
     let end = if side(one) * side(all) < 0 {
-        "one copy seduces: it names the wrong machine"
+        "one copy misleads: it favours the wrong machine"
     } else if one.high < all.low || all.high < one.low {
-        "one copy misleads: the machines differ by another ratio when they are full"
+        "one copy misleads: the ratio differs when the machines are full"
     } else {
         return format!("by one copy, {}; by all copies, {}: {}", says(one), says(all), agreement(one, all));
     };
@@ -515,7 +518,7 @@ fn agreement(one: &Ratio, all: &Ratio) -> String {
     if low > 1.0 / AGREE && high < AGREE {
         format!("one copy and all copies agree within {bound}")
     } else {
-        format!("whether all copies say the same as one to {bound} cannot be told [x {low:.3}, x {high:.3}]")
+        format!("cannot tell whether one copy and all copies agree within {bound} [x {low:.3}, x {high:.3}]")
     }
 }
 

@@ -274,7 +274,9 @@ fn known(observations: &[&Observation]) -> Known {
                 why.get_or_insert_with(|| reason.clone());
             }
             Ok(value) if !value.high.is_finite() => {
-                why.get_or_insert_with(|| Missing::because("events without an end leave a value open"));
+                why.get_or_insert_with(|| {
+                    Missing::because("unfinished events leave a value without an upper bound")
+                });
             }
             Ok(value) => values.push((value.low, value.high)),
         }
@@ -381,16 +383,16 @@ fn caveats(sides: &[Side], reference: usize, left_out: &[Contest]) -> Vec<String
             _ => continue,
         };
         told.push(format!(
-            "{which} runs of {} and of {name} were measured one side after the other: a change of the machine in between \
-             looks like a difference.",
+            "{which} runs of {} and of {name} were measured one side after the other: a change of the \
+             machine in between would look like a difference.",
             side.name
         ));
     }
     told.extend(of_one_side(sides, reference));
     for side in sides.iter().filter(|side| side.bakeoffs == 1) {
         told.push(format!(
-            "{} is one bake-off: its blocks share the time at which it ran, and noise between such times is not in the \
-             interval.",
+            "{} is a single bake-off: its interval does not include noise between bake-offs run at different \
+             times.",
             side.name
         ));
     }

@@ -359,7 +359,7 @@ fn survivors_make_no_claim() {
     // The pair reports how often each side fell out, and gives no number that reads like a result.
     let (_, judged) = shape.judged(RULES, &mut SplitMix(42), stalls).remove(0);
     let why = judged.estimate.unwrap_err().reason;
-    assert!(why.contains("only that of the configuration, in 0 blocks only that of the reference"), "{why}");
+    assert!(why.contains("only the configuration's, in 0 blocks only the reference's"), "{why}");
 }
 
 /// Every trial is slow by chance, and slow ones are likelier to fall out; the configurations do not differ.

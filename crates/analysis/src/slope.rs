@@ -60,7 +60,8 @@ impl Slopes {
         let slope = |(cell, backgrounds): (&Cell, &Vec<f64>)| {
             let known: Vec<f64> =
                 cell.values.iter().filter_map(|v| v.value.as_ref().ok()?.judged()).collect();
-            let none = || cell.summary.clone().err().unwrap_or_else(|| Missing::because("no block has one"));
+            let none =
+                || cell.summary.clone().err().unwrap_or_else(|| Missing::because("no block has a slope"));
             let unable = || cell.unable().cloned().unwrap_or_else(none);
             let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
             let interval = Paired::of(&known).map(|p| p.interval(alpha));
@@ -70,7 +71,7 @@ impl Slopes {
                 arm,
                 levels,
                 value_s: if known.is_empty() { Err(unable()) } else { Ok(mean(&known)) },
-                interval_s: interval.ok_or_else(|| Missing::because("it takes two blocks")),
+                interval_s: interval.ok_or_else(|| Missing::because("an interval needs at least 2 blocks")),
                 background_ratio: if known.is_empty() { Err(unable()) } else { Ok(mean(backgrounds)) },
             }
         };
@@ -136,8 +137,8 @@ fn cell(levels: Levels, at_rates: &[&Seen], alpha: f64) -> (Cell, Vec<f64>) {
     let known: Vec<&Line> = lines.iter().filter_map(|line| line.as_ref().ok()).collect();
     let curved = lack_of_fit(&known).filter(|p| *p < LACK_OF_FIT_P_MIN).map(|p| {
         Missing::because(format!(
-            "the server's CPU time does not grow in proportion to the rate (lack of fit, p = {p:.2e}): one number does \
-             not say what an event costs"
+            "the server's CPU time does not grow in proportion to the rate (lack of fit, p = {p:.2e}): there \
+             is no single cost per event"
         ))
     });
     let value = |line: &Line| {
@@ -173,11 +174,12 @@ struct Line {
 
 fn line(runs: &[(&Trial, &Run)]) -> Maybe<Line> {
     let point = |(_, run): &(&Trial, &Run)| {
-        let load = run.load.as_ref().ok_or_else(|| Missing::because("the run drove no load"))?;
+        let load = run.load.as_ref().ok_or_else(|| Missing::because("the run generated no load"))?;
         let counted_per_s = counted_per_s(run, load)?;
         if events_in_doubt_per_s(run, load)? > DOUBT_RATIO_MAX * counted_per_s {
             return Err(Missing::because(
-                "the phase is too short for its commands: how many of them the CPU time belongs to is not known within 1 %",
+                "the phase is too short for its commands: the number of commands behind the CPU time is \
+                 uncertain by over 1 %",
             ));
         }
         Ok((counted_per_s, cpu_ratio(run)?))
@@ -190,14 +192,14 @@ fn line(runs: &[(&Trial, &Run)]) -> Maybe<Line> {
 /// - `points`: events per second, CPU seconds per second.
 fn fit(points: &[(f64, f64)]) -> Maybe<Line> {
     if points.iter().any(|(_, used)| *used <= 0.0) {
-        return Err(Missing::because("the server used no CPU time that could be measured"));
+        return Err(Missing::because("the server used no measurable CPU time"));
     }
     let sum = |of: &dyn Fn(f64, f64) -> f64| points.iter().map(|(x, u)| of(*x, *u) / (u * u)).sum::<f64>();
     let (w, wx, wu) = (sum(&|_, _| 1.0), sum(&|x, _| x), sum(&|_, u| u));
     let (wxx, wxu) = (sum(&|x, _| x * x), sum(&|x, u| x * u));
     let spread = w * wxx - wx * wx;
     if spread <= 1e-12 * w * wxx {
-        return Err(Missing::because("the rates of a block do not differ"));
+        return Err(Missing::because("a block has only one rate"));
     }
     let slope = (w * wxu - wx * wu) / spread;
     let intercept = (wu - slope * wx) / w;

@@ -83,7 +83,7 @@ pub fn spectrum(bakeoff: &Bakeoff, levels: &Levels, quantiles: &[f64]) -> Maybe<
 fn between(each: &[Histogram], quantile: f64, alpha: f64) -> Maybe<(f64, f64)> {
     let logs: Vec<f64> =
         each.iter().filter_map(|h| h.quantile_ns(quantile)).map(|ns| (ns as f64).ln()).collect();
-    let paired = Paired::of(&logs).ok_or_else(|| Missing::because("one run has no spread"))?;
+    let paired = Paired::of(&logs).ok_or_else(|| Missing::because("an interval needs at least 2 runs"))?;
     let (low, high) = paired.interval(alpha);
     Ok((low.exp(), high.exp()))
 }

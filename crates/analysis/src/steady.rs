@@ -76,7 +76,9 @@ pub fn steadiness(batches: &[f64], rope_ratio: f64) -> Steadiness {
         return Steadiness::Cycles { period };
     }
     if cut >= n / 2 {
-        return Steadiness::Unsteady(format!("the initial part is not over (MSER-5: {cut} of {n} batches)"));
+        return Steadiness::Unsteady(format!(
+            "the initial transient is not over (MSER-5: {cut} of {n} batches)"
+        ));
     }
     if drifts {
         return Steadiness::Unsteady(format!("it drifts (KPSS {eta:.2}, limit {KPSS_MAX})"));

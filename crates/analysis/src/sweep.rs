@@ -177,7 +177,7 @@ fn cell(how: String, data: String, rounds: &[Round]) -> Cell {
     let still = of_halves.as_ref().map(|h| [binned(&h[0]), binned(&h[1])]);
     let curve = binned(&whole);
     let detrended = detrended(&curve);
-    let none = || Missing::because("too few sizes, or no round, were measured");
+    let none = || Missing::because("too few sizes were measured, or no round");
     let off: Vec<f64> = detrended.iter().map(|p| p.1).collect();
     let references: Vec<f64> = rounds.iter().flat_map(|r| &r.references).map(|(_, ns)| ns.ln()).collect();
     let quietness = match speed.as_ref().ok().and_then(Speed::sentence) {
@@ -330,7 +330,7 @@ fn spread(rounds: &[BTreeMap<u64, f64>]) -> Maybe<f64> {
     }
     let sd = |logs: &Vec<f64>| (logs.len() > 1).then(|| mean_and_error(logs).1 * (logs.len() as f64).sqrt());
     let all: Vec<f64> = by_size.values().filter_map(sd).collect();
-    median(&all).ok_or_else(|| Missing::because("one round has no spread"))
+    median(&all).ok_or_else(|| Missing::because("an interval needs at least 2 rounds"))
 }
 
 fn correlations(
@@ -397,18 +397,18 @@ impl Cell {
         }
         if said.is_empty() {
             said.push(match self.rounds {
-                0 => "no round of it is valid".to_owned(),
-                1 => "one round alone confirms no effect of size".to_owned(),
+                0 => "it has no valid round".to_owned(),
+                1 => "one round cannot confirm an effect of size".to_owned(),
                 _ if self.smoothness.is_err() => {
-                    "the sizes are too few or too even to be searched for shifts and bands".to_owned()
+                    "the sizes are too few or too evenly spaced to search for shifts and bands".to_owned()
                 }
                 _ => "no shift, no band and no special multiple was found".to_owned(),
             });
         }
         if !self.time_shifts.is_empty() {
             said.push(match self.time_shifts.len() {
-                1 => "one shift is of the moment, not of the size".to_owned(),
-                n => format!("{n} shifts are of the moment, not of the size"),
+                1 => "one shift depends on time, not on size".to_owned(),
+                n => format!("{n} shifts depend on time, not on size"),
             });
         }
         said.extend(self.speed.as_ref().ok().and_then(Speed::sentence));

@@ -106,7 +106,7 @@ pub struct Fitted {
     pub intervals: Maybe<[(f64, f64); 3]>,
     /// Corrected information criterion; the smallest is preferred. Missing if there are too few points.
     pub aicc: Maybe<f64>,
-    /// p of the test whether levels lie off the curve by more than their repeats differ; missing without
+    /// p of the test whether the levels miss the curve by more than their repeats differ; missing without
     /// repeats.
     pub lack_of_fit_p: Maybe<f64>,
     /// Band of throughput at each measured level; missing under [`SERIES_MIN`] series.
@@ -213,7 +213,7 @@ fn chosen(laws: &[Fitted], cliff: Option<&Cliff>, levels: usize) -> Maybe<Law> {
     simplest.intervals.clone()?;
     let best = laws.iter().rfind(|fitted| fitted.is_needed()).expect("the linear law is there");
     if best.lack_of_fit_p.as_ref().is_ok_and(|p| *p < LACK_OF_FIT_P) {
-        return Err(Missing::because("levels lie off the curve by more than their repeats differ"));
+        return Err(Missing::because("the levels miss the curve by more than their repeats differ"));
     }
     Ok(best.law)
 }
@@ -435,12 +435,12 @@ fn peak(law: Law, laws: &[Fitted], levels: &[f64], series: &[Series]) -> Maybe<(
         return none("the law that fits best has no peak");
     }
     let usl = laws.iter().find(|f| f.law == Law::Usl).expect("it was chosen");
-    let Some(at) = usl.curve.peak() else { return none("throughput never falls by the law") };
+    let Some(at) = usl.curve.peak() else { return none("the law predicts no fall of throughput") };
     if usl.intervals.clone()?[2].0 <= 0.0 {
         return none("coherency may be 0, and then there is no peak");
     }
     if at > BEYOND * levels[levels.len() - 1] {
-        return none("it would lie beyond 1.5 times what was measured");
+        return none("it would lie beyond 1.5 times the largest measured level");
     }
     // kappa / (1 - sigma) has a value for every fit, also for one without a peak.
     let each = each(Law::Usl, &usl.curve, series, levels)?;

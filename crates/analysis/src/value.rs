@@ -49,7 +49,5 @@ pub(crate) fn check_span(what: &str, span_s: f64, load: &LoadRecord) -> Maybe<()
     if (span_s - measured_s).abs() <= SPAN_OFF_RATIO_MAX * measured_s {
         return Ok(());
     }
-    Err(Missing::because(format!(
-        "{what} was read over {span_s:.2} s of a measured phase of {measured_s:.2} s"
-    )))
+    Err(Missing::because(format!("{what} covers {span_s:.2} s, the measured phase {measured_s:.2} s")))
 }

@@ -85,7 +85,7 @@ fn that_no_number_of_copies_did_more_comes_with_how_much_more_they_may_do() {
     let flat = analysis::scale::scale(&machine(16, &[1, 2, 4], |n| if n > 1 { 99.0 } else { 100.0 }, true));
     let said = flat.seduction.unwrap();
     assert!(
-        said.contains("; no number of copies did more: ")
+        said.contains("; more copies did not do more: ")
             && said.contains(" copies do 0.99 times the work of one ["),
         "{said}"
     );
@@ -102,7 +102,11 @@ fn a_fast_single_copy_seduces() {
     let versus = analysis::scale::versus(&a, &b);
     assert!((versus.one.unwrap().ratio - 1.2).abs() < 0.01);
     assert!((versus.all.unwrap().ratio - 0.3).abs() < 0.01);
-    assert!(versus.sentence.ends_with("one copy seduces: it names the wrong machine"), "{}", versus.sentence);
+    assert!(
+        versus.sentence.ends_with("one copy misleads: it favours the wrong machine"),
+        "{}",
+        versus.sentence
+    );
     let same = analysis::scale::versus(&a, &a);
     assert!(same.sentence.ends_with("one copy and all copies agree within 5.00 %"), "{}", same.sentence);
 }
@@ -203,7 +207,7 @@ fn an_efficiency_over_100_percent_has_a_caveat_and_the_error_of_weights_is_in_th
     let blocks: Vec<u32> = few.trials.iter().map(|trial| trial.block).collect();
     few.attempts.retain(|attempt| blocks[attempt.trial as usize] <= 2);
     let caveat = analysis::scale::scale(&few).caveats.remove(0);
-    assert!(caveat.ends_with("or it is chance, which 2 rounds cannot tell"), "{caveat}");
+    assert!(caveat.ends_with("or it is chance, which 2 rounds cannot rule out"), "{caveat}");
     let mut weighed = machine(16, &[1, 2, 4], |n| 10.0 * f64::from(n), true);
     let without = analysis::scale::scale(&weighed);
     assert_eq!(without.caveats, Vec::<String>::new());
@@ -224,7 +228,7 @@ fn an_efficiency_over_100_percent_has_a_caveat_and_the_error_of_weights_is_in_th
     assert!(unknown.levels[0].efficiency.is_ok() && unknown.levels[1].efficiency.is_err());
     assert!(unknown.scaling.chosen.is_err() && unknown.caveats.is_empty(), "{:?}", unknown.caveats);
     let said = unknown.seduction.clone().unwrap();
-    assert!(said.contains("is known to 40.8 % only") && !said.contains("times the work"), "{said}");
+    assert!(said.contains("is known only within 40.8 %") && !said.contains("times the work"), "{said}");
     let versus = analysis::scale::versus(&unknown, &unknown);
     assert!(
         versus.one.is_ok() && versus.all.is_err() && versus.sentence.contains("40.8 %"),

@@ -340,9 +340,7 @@ pub(crate) fn read_told(folder: &Path) -> Result<Progress, ArchiveError> {
 fn story_of(folder: &Path, taken: bool) -> Result<Progress, ArchiveError> {
     let journal::Contents { events, damage, .. } = read_journal(folder)?;
     let damage = damage.map(|damage| {
-        format!(
-            "its journal is damaged ({damage}): the other lines and the runs themselves tell what is shown"
-        )
+        format!("its journal is damaged ({damage}): the values come from its other lines and from the runs")
     });
     Ok(Progress { damage: damage.into_iter().collect(), ..story(&events, taken) })
 }
@@ -435,10 +433,10 @@ fn state_after(
     match ended {
         Some(Step::BakeoffDone) => state_when_done(attempts),
         Some(_) => {
-            (RunState::Interrupted, Some("stopped by its user; `bakeoff resume` goes on with it".to_owned()))
+            (RunState::Interrupted, Some("stopped by the user; `bakeoff resume` continues it".to_owned()))
         }
         None if is_running => (RunState::Running, None),
-        None => (RunState::Abandoned, Some("its process died; `bakeoff resume` goes on with it".to_owned())),
+        None => (RunState::Abandoned, Some("its process died; `bakeoff resume` continues it".to_owned())),
     }
 }
 
@@ -451,12 +449,12 @@ fn state_when_done(attempts: &[AttemptRecord]) -> (RunState, Option<String>) {
         _ => return (state, None),
     };
     let first = attempts.iter().find(|attempt| attempt.state == of).and_then(|a| a.reason.as_deref());
-    let why = first.unwrap_or("for a reason that was not noted");
-    (state, Some(format!("no trial is valid; the first: {why}")))
+    let why = first.unwrap_or("reason not recorded");
+    (state, Some(format!("no trial is valid; first reason: {why}")))
 }
 
 const DIED: &str = "the process that measured it died";
-const STOPPED: &str = "its user stopped the bake-off";
+const STOPPED: &str = "the user stopped the bake-off";
 
 #[cfg(test)]
 mod tests {
@@ -516,7 +514,7 @@ mod tests {
         };
         assert_eq!(
             end(&[failed.clone(), invalid.clone()]),
-            (RunState::Invalid, Some("no trial is valid; the first: other work".into()))
+            (RunState::Invalid, Some("no trial is valid; first reason: other work".into()))
         );
         assert_eq!(end(std::slice::from_ref(&failed)).0, RunState::Failed);
         assert_eq!(end(&[failed, invalid, sealed]), (RunState::Sealed, None));

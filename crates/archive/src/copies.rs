@@ -44,10 +44,10 @@ pub(crate) fn read(
         Ok(bytes) if checksum::of(&bytes) == sha256 => Ok(CopiedFile { bytes, damage: None }),
         first => match disk::read(&folder.join(name_of(name))) {
             Ok(bytes) if checksum::of(&bytes) == sha256 => {
-                Ok(CopiedFile { bytes, damage: Some(format!("{name} is damaged: its copy is read")) })
+                Ok(CopiedFile { bytes, damage: Some(format!("{name} is damaged: its copy was used")) })
             }
             _ => first.and_then(|_| {
-                let what = format!("it does not agree with its checksum in {stated_in}");
+                let what = format!("it does not match its checksum in {stated_in}");
                 Err(ArchiveError::damaged(&path, what))
             }),
         },
@@ -68,10 +68,10 @@ pub(crate) fn read_by_line(folder: &Path, name: &str, sum_name: &str) -> Result<
     if disk::read(&folder.join(name_of(name))).is_ok_and(|copy| copy == bytes) {
         return Ok(CopiedFile {
             bytes,
-            damage: Some(format!("{sum_name} is damaged: {name} and its copy agree")),
+            damage: Some(format!("{sum_name} is damaged: {name} and its copy are identical")),
         });
     }
-    let what = format!("it does not agree with its checksum in {sum_name}");
+    let what = format!("it does not match its checksum in {sum_name}");
     Err(ArchiveError::damaged(&folder.join(name), what))
 }
 

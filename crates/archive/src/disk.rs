@@ -200,7 +200,9 @@ pub(crate) fn new_file() -> OpenOptions {
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
     let file = file.map_err(|e| match e.raw_os_error() {
-        Some(libc::ELOOP) => io::Error::new(io::ErrorKind::InvalidData, "it is a link, expected a file"),
+        Some(libc::ELOOP) => {
+            io::Error::new(io::ErrorKind::InvalidData, "it is a symbolic link, not a regular file")
+        }
         _ => e,
     })?;
     if file.metadata()?.is_file() {
@@ -226,7 +228,7 @@ fn read_up_to(path: &Path, bytes_max: u64) -> Result<Vec<u8>, ArchiveError> {
     if bytes.len() as u64 <= bytes_max {
         return Ok(bytes);
     }
-    Err(ArchiveError::damaged(path, format!("it has more than the {bytes_max} bytes that it may have")))
+    Err(ArchiveError::damaged(path, format!("it is larger than {bytes_max} bytes, its limit")))
 }
 
 /// Writes a new file in `folder`, durably.
@@ -301,13 +303,16 @@ impl<R: Read> Read for Unpacking<R> {
         self.found += read as u64;
         let wrong = |what: String| Err(io::Error::new(io::ErrorKind::InvalidData, what));
         match self.expected {
-            Some(bytes) if self.found > bytes => wrong(format!("it unpacks to more than its {bytes} bytes")),
+            Some(bytes) if self.found > bytes => {
+                wrong(format!("it unpacks to more than the expected {bytes} bytes"))
+            }
             Some(bytes) if read == 0 && !into.is_empty() && self.found < bytes => {
-                wrong(format!("it unpacks to {} bytes and should to {bytes}", self.found))
+                wrong(format!("it unpacks to {} bytes, expected {bytes}", self.found))
             }
-            _ if self.found > self.most => {
-                wrong(format!("it unpacks to more than {} bytes, the limit for its size", self.most))
-            }
+            _ if self.found > self.most => wrong(format!(
+                "it unpacks to more than {} bytes, the limit for a file of its size",
+                self.most
+            )),
             _ => Ok(read),
         }
     }

@@ -10,7 +10,8 @@ use record::run::RunId;
 pub enum ArchiveError {
     /// The disk is full.
     #[error(
-        "no space left for {}: make room, or name another folder with --archive; nothing half-written was left",
+        "no space left for {}: free some space, or choose another folder with --archive; no partial file \
+         remains",
         path.display()
     )]
     NoSpace {
@@ -20,7 +21,10 @@ pub enum ArchiveError {
         source: io::Error,
     },
     /// The folder or file cannot be written for another reason.
-    #[error("cannot write {}: give it to this user, or name another folder with --archive", path.display())]
+    #[error(
+        "cannot write {}: make it writable for this user, or choose another folder with --archive",
+        path.display()
+    )]
     Unwritable {
         /// File or folder.
         path: PathBuf,
@@ -44,36 +48,40 @@ pub enum ArchiveError {
         problem: String,
     },
     /// The folder holds no archive.
-    #[error("no archive in {}: `bakeoff load` or `bakeoff run` make one, or name another with --archive", path.display())]
+    #[error("no archive in {}: `bakeoff load` or `bakeoff run` creates one; --archive selects another \
+         folder", path.display())]
     NoArchive {
         /// Folder.
         path: PathBuf,
     },
     /// The archive belongs to another user, and this process is root.
-    #[error("{} belongs to another user, whose links could lead root elsewhere: run as that user, or name another folder with --archive; `bakeoff resume` also takes --trust", path.display())]
+    #[error("{} belongs to another user, whose links could redirect root's writes: run as that user, or \
+         choose another folder with --archive; `bakeoff resume` also accepts --trust", path.display())]
     OfAnother {
         /// Folder.
         path: PathBuf,
     },
     /// Neither an option nor the environment names a folder for the archive.
-    #[error(
-        "no place for the archive: name a folder with --archive or $BAKEOFF_ARCHIVE ($HOME is not set either)"
-    )]
+    #[error("no folder for the archive: set --archive, $BAKEOFF_ARCHIVE or $HOME")]
     NoPlace,
     /// `latest` was requested for some kinds of run, and the archive has none of them.
-    #[error("no run of kind {} in this archive: `bakeoff runs list` shows what there is", kinds.join(", "))]
+    #[error("no run of kind {} in this archive: see `bakeoff runs list`", kinds.join(", "))]
     NoneOfKind {
         /// The kinds.
         kinds: Vec<&'static str>,
     },
     /// The archive has no run with this name.
-    #[error("no run `{text}` in this archive: `bakeoff runs list` shows what there is")]
+    #[error("no run `{text}` in this archive: see `bakeoff runs list`")]
     NotFound {
         /// Text that was searched for.
         text: String,
     },
     /// Several run names begin with this text.
-    #[error("`{text}` begins the name of {} runs ({} ...): write more of it", count, first.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))]
+    #[error(
+        "`{text}` matches {} runs ({} ...): use more characters of the run id",
+        count,
+        first.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    )]
     Ambiguous {
         /// Text that was searched for.
         text: String,
@@ -83,7 +91,7 @@ pub enum ArchiveError {
         first: Vec<RunId>,
     },
     /// A run of that name exists.
-    #[error("{id} is in the archive already: a run's name is used once")]
+    #[error("{id} is already in the archive: a run id must be unique")]
     Exists {
         /// The name.
         id: RunId,
@@ -101,7 +109,7 @@ pub enum ArchiveError {
         path: PathBuf,
     },
     /// A trial's run can be removed only with its bake-off.
-    #[error("{id} is part of bake-off {bakeoff}: remove that, or keep both")]
+    #[error("{id} is part of bake-off {bakeoff}: remove the whole bake-off, or keep both")]
     PartOfBakeoff {
         /// The run.
         id: RunId,
@@ -117,7 +125,10 @@ pub enum ArchiveError {
         what: String,
     },
     /// A later version of this program wrote the file.
-    #[error("{} is `{found}`, and this program reads up to `{known}`: use a later version", path.display())]
+    #[error(
+        "{} has the format `{found}`; this version reads up to `{known}`: use a later version",
+        path.display()
+    )]
     Newer {
         /// File.
         path: PathBuf,

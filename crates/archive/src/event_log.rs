@@ -133,7 +133,7 @@ pub fn schedule(path: &str) -> Result<Schedule, ArchiveError> {
     let Some(&first_ns) = due_ns.first() else {
         return Err(ArchiveError::NoSchedule {
             path: file.to_owned(),
-            problem: "it holds no due time".into(),
+            problem: "it contains no due time".into(),
         });
     };
     for ns in &mut due_ns {

@@ -170,29 +170,29 @@ pub(crate) fn decode(text: &str) -> Result<Histogram, Wrong> {
     let bytes = STANDARD.decode(text).map_err(|e| Wrong(format!("a histogram is not base64: {e}")))?;
     let plain = inflated(&bytes)?;
     let hdr = Deserializer::new().deserialize::<u64, _>(&mut &plain[..]);
-    hdr.map(|h| Histogram::from_hdr(&h)).map_err(|e| Wrong(format!("a histogram does not read: {e}")))
+    hdr.map(|h| Histogram::from_hdr(&h)).map_err(|e| Wrong(format!("a histogram is unreadable: {e}")))
 }
 
 /// Uncompressed V2 form of `bytes`. Lengths and bounds in its header are checked here, because the decoder
 /// trusts them.
 fn inflated(bytes: &[u8]) -> Result<Vec<u8>, Wrong> {
-    let wrong = |what: &str| Wrong(format!("a histogram does not read: {what}"));
-    let packed = bytes.get(COMPRESSED_HEAD_BYTES..).ok_or_else(|| wrong("it has no head"))?;
+    let wrong = |what: &str| Wrong(format!("a histogram is unreadable: {what}"));
+    let packed = bytes.get(COMPRESSED_HEAD_BYTES..).ok_or_else(|| wrong("it has no header"))?;
     let mut plain = Vec::new();
     let mut inflating = ZlibDecoder::new(packed).take(HISTOGRAM_BYTES_MAX + 1);
     inflating.read_to_end(&mut plain).map_err(|e| wrong(&e.to_string()))?;
     if plain.len() as u64 > HISTOGRAM_BYTES_MAX {
-        return Err(wrong("it unpacks to more than any histogram has"));
+        return Err(wrong("it unpacks to more than the largest possible histogram"));
     }
     let word = |at: usize| Some(u32::from_be_bytes(plain.get(at..at + 4)?.try_into().ok()?));
     let (Some(payload_bytes), Some(digits)) = (word(4), word(12)) else {
-        return Err(wrong("its head is cut"));
+        return Err(wrong("its header is truncated"));
     };
     if payload_bytes as usize > plain.len().saturating_sub(HEAD_BYTES) {
-        return Err(wrong("it announces more bytes than it has"));
+        return Err(wrong("its header states more bytes than it has"));
     }
     if digits > u32::from(SIGNIFICANT_DIGITS) {
-        return Err(wrong("it has more significant digits than ours"));
+        return Err(wrong("it has more significant digits than bakeoff's histograms"));
     }
     Ok(plain)
 }
@@ -217,7 +217,7 @@ fn tag(kind: LatencyKind, operation: &str) -> String {
 fn untag(tag: &str) -> Result<(LatencyKind, String), Wrong> {
     let (kind, operation) = tag.split_once('.').unwrap_or((tag, ""));
     let kind = crate::schema::word("tag", kind, LatencyKind::from_word)?;
-    let operation = unescape(operation).ok_or_else(|| Wrong(format!("tag `{tag}` is not one of ours")))?;
+    let operation = unescape(operation).ok_or_else(|| Wrong(format!("unknown tag `{tag}`")))?;
     Ok((kind, operation))
 }
 

@@ -248,11 +248,11 @@ pub(crate) fn parse(bytes: &[u8], order_sha256: &str) -> Contents {
         }
     }
     let mut damage = first_wrong.map(|line| {
-        let lines = if lost == 1 { "line does" } else { "lines do" };
-        format!("line {line} is not what was written there; {lost} {lines} not read")
+        let lines = if lost == 1 { "line is" } else { "lines are" };
+        format!("line {line} was altered; {lost} {lines} unreadable")
     });
     if whole == 0 {
-        damage = Some("it has no first line".to_owned());
+        damage = Some("its first line is missing".to_owned());
     }
     let link = before.swap_remove(0).link;
     Contents { events, whole_bytes: whole as u64, torn_bytes: (bytes.len() - whole) as u64, link, damage }
@@ -427,7 +427,7 @@ mod tests {
         assert!(told.damage.is_some());
         assert_eq!(told.events, events[2..]);
         let damage = parse(text.as_bytes(), "another order").damage.unwrap();
-        assert_eq!(damage, "line 1 is not what was written there; 1 line does not read");
+        assert_eq!(damage, "line 1 was altered; 1 line is unreadable");
         assert!(parse(b"", "order").damage.is_some() && parse(b"\n\n\xff\n", "order").damage.is_some());
     }
 }

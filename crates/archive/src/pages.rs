@@ -33,10 +33,10 @@ pub(crate) fn check(file: &[u8], columns: &[ColumnChunkMetaData]) -> Result<(), 
 fn check_chunk(mut chunk: &[u8]) -> Result<(), Wrong> {
     while !chunk.is_empty() {
         let mut head = CompactReader { rest: chunk };
-        let page = head.page().ok_or_else(|| Wrong("the head of a page does not read".to_owned()))?;
+        let page = head.page().ok_or_else(|| Wrong("a page header is unreadable".to_owned()))?;
         if page.unpacked_bytes > PAGE_BYTES_MAX {
             return Err(Wrong(format!(
-                "a page announces {} bytes, limit {PAGE_BYTES_MAX}",
+                "a page header states {} bytes, limit {PAGE_BYTES_MAX}",
                 page.unpacked_bytes
             )));
         }

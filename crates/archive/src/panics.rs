@@ -27,7 +27,7 @@ pub(crate) fn as_damage<T>(read: impl FnOnce() -> Result<T, Wrong>) -> Result<T,
     // A panic drops the closure with its partial results, so nothing inconsistent remains in use.
     let read = panic::catch_unwind(AssertUnwindSafe(read));
     READING.set(false);
-    read.unwrap_or_else(|_| Err(Wrong("it does not follow its format: its reader gave up".to_owned())))
+    read.unwrap_or_else(|_| Err(Wrong("it violates its format: its reader gave up".to_owned())))
 }
 
 #[cfg(test)]

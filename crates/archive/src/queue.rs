@@ -82,13 +82,13 @@ pub struct Submission {
 #[derive(Debug, thiserror::Error)]
 pub enum QueueError {
     /// An unknown id.
-    #[error("no entry `{id}` in the queue: `bakeoff queue list` shows them")]
+    #[error("no entry `{id}` in the queue: see `bakeoff queue list`")]
     NotFound {
         /// Text that was searched for.
         id: String,
     },
     /// Several entries have that name.
-    #[error("`{id}` names several entries of the queue: write more of it")]
+    #[error("`{id}` matches several queue entries: use more characters of the id")]
     Ambiguous {
         /// Text that was searched for.
         id: String,
@@ -101,7 +101,8 @@ pub enum QueueError {
     Full,
     /// The plan contains a password.
     #[error(
-        "the plan has a secret written out, which the archive does not store: write {{env:NAME}} or {{file:PATH}}"
+        "the plan contains a secret in plain text, which the archive does not store: use {{env:NAME}} or \
+         {{file:PATH}}"
     )]
     Secret,
     /// The queue's file cannot be used.

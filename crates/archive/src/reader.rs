@@ -157,7 +157,7 @@ pub(crate) fn read_manifest(folder: &Path, id: RunId) -> Result<Stored, ArchiveE
     check_sum_line(folder, MANIFEST_SUM, &bytes, MANIFEST)?;
     let stored = read_draft(folder, &bytes)?;
     if stored.header.id != id {
-        let what = format!("it is the manifest of {}", stored.header.id);
+        let what = format!("it belongs to run {}", stored.header.id);
         return Err(ArchiveError::damaged(&folder.join(MANIFEST), what));
     }
     Ok(stored)
@@ -188,7 +188,7 @@ pub(crate) fn check_sum_line(
     if line == disk::sum_line(&checksum::of(bytes), name).as_bytes() {
         return Ok(());
     }
-    let what = format!("it does not agree with its checksum in {sum_name}");
+    let what = format!("it does not match its checksum in {sum_name}");
     Err(ArchiveError::damaged(&folder.join(name), what))
 }
 
@@ -196,10 +196,10 @@ pub(crate) fn check_sum_line(
 pub(crate) fn checked(folder: &Path, manifest: &Manifest, name: &str) -> Result<Bytes, ArchiveError> {
     let path = folder.join(name);
     let file =
-        manifest.file(name).ok_or_else(|| ArchiveError::damaged(&path, "the manifest does not name it"))?;
+        manifest.file(name).ok_or_else(|| ArchiveError::damaged(&path, "the manifest does not list it"))?;
     let bytes = disk::read_stored(&path, file)?;
     if checksum::of(&bytes) != file.sha256 {
-        return Err(ArchiveError::damaged(&path, "it does not agree with its checksum in the manifest"));
+        return Err(ArchiveError::damaged(&path, "it does not match its checksum in the manifest"));
     }
     Ok(bytes.into())
 }
@@ -213,16 +213,16 @@ fn stream(
 ) -> Result<impl BufRead, ArchiveError> {
     let path = folder.join(name);
     let damaged = |what: &str| ArchiveError::damaged(&path, what);
-    let file = manifest.file(name).ok_or_else(|| damaged("the manifest does not name it"))?;
+    let file = manifest.file(name).ok_or_else(|| damaged("the manifest does not list it"))?;
     let mut stored = disk::open(&path).map_err(ArchiveError::reading(&path))?;
     let bytes_max = file.bytes.min(STORED_BYTES_MAX);
     let read = checksum::of_stream((&stored).take(bytes_max + 1));
     let (sha256, bytes) = read.map_err(ArchiveError::reading(&path))?;
     if bytes > bytes_max {
-        return Err(damaged(&format!("it has more than the {bytes_max} bytes that it may have")));
+        return Err(damaged(&format!("it is larger than {bytes_max} bytes, its limit")));
     }
     if sha256 != file.sha256 {
-        return Err(damaged("it does not agree with its checksum in the manifest"));
+        return Err(damaged("it does not match its checksum in the manifest"));
     }
     stored.rewind().map_err(ArchiveError::reading(&path))?;
     Ok(BufReader::new(disk::unpack(stored, bytes, file.unpacked_bytes, max)))

@@ -274,7 +274,7 @@ fn each_group(
         let rows = usize::try_from(rows).map_err(|_| Wrong("it has a negative number of rows".to_owned()))?;
         all = all.saturating_add(rows);
         if rows > GROUP_ROWS_MAX || all > rows_max {
-            return Err(Wrong(format!("it announces {all} rows, more than its size allows")));
+            return Err(Wrong(format!("it states {all} rows, more than its size allows")));
         }
         pages::check(bytes, group.metadata().columns())?;
         each(&*group, rows)?;
@@ -319,7 +319,7 @@ fn read_column<T: parquet::data_type::DataType>(
 ) -> Result<Vec<T::T>, Wrong> {
     let known = group.metadata().columns().get(column).map(ColumnChunkMetaData::column_type);
     if known != Some(T::get_physical_type()) {
-        return Err(Wrong(format!("column {column} is not what it should be")));
+        return Err(Wrong(format!("column {column} has the wrong type")));
     }
     let reader = group.get_column_reader(column).map_err(wrong)?;
     let mut reader = parquet::column::reader::get_typed_column_reader::<T>(reader);
@@ -433,7 +433,7 @@ mod tests {
         // 64 KiB of one text in each of 2,000 rows, as a dictionary of one entry.
         assert!(refused(vec![row(0); 2_000]).contains("of text"));
         let page = Sample { name: "x".repeat(40 << 20), ..row(1) };
-        assert!(refused(vec![page]).contains("a page announces"));
+        assert!(refused(vec![page]).contains("a page header states"));
         assert!(refused(vec![row(1); ROWS_MIN + 1]).contains("more than its size allows"));
     }
 

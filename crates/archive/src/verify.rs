@@ -99,7 +99,7 @@ impl Archive {
                 // A living process is writing it.
                 Place::Partial(_) => {}
                 Place::Removed(_) | Place::Stray => {
-                    let what = "it is no run and no bake-off".to_owned();
+                    let what = "it is neither a run nor a bake-off".to_owned();
                     let problems = vec![Problem { path: path.clone(), what }];
                     found.push(Verified { id: None, path, files: 0, problems });
                 }
@@ -145,7 +145,10 @@ impl Archive {
         if sums.into_iter().map(|((op, kind), sum)| (op, kind, sum)).eq(rows) {
             return Ok(());
         }
-        Err(ArchiveError::damaged(&folder.join(HISTOGRAMS), "it does not sum to what the .hlog holds"))
+        Err(ArchiveError::damaged(
+            &folder.join(HISTOGRAMS),
+            "its sums differ from the histograms in the .hlog file",
+        ))
     }
 
     fn verify_bakeoff(&self, id: RunId, folder: &Path) -> Verified {
@@ -159,11 +162,11 @@ impl Archive {
             look.compare(&order.files, &[ORDER, ORDER_SUM, EVENTS, &copy]);
             let differs = || disk::read(&folder.join(ORDER)).ok() != disk::read(&folder.join(&copy)).ok();
             if look.problems.is_empty() && bakeoff::has_copies(&order) && differs() {
-                look.problem(&copy, &format!("it is not the same as {ORDER}"));
+                look.problem(&copy, &format!("it differs from {ORDER}"));
             }
             let named = order.header.read().map(|h| h.id);
             if named != Ok(id) {
-                look.problem(ORDER, "it is of another bake-off");
+                look.problem(ORDER, "it belongs to another bake-off");
             }
         }
         if let Some(told) = look.note(EVENTS, bakeoff::read_journal(folder)) {
@@ -171,12 +174,12 @@ impl Archive {
                 look.problem(EVENTS, damage);
             }
             if told.torn_bytes > 0 && !bakeoff::is_running(folder) {
-                look.problem(EVENTS, "it ends inside a line, which the next `bakeoff resume` cuts off");
+                look.problem(EVENTS, "its last line is incomplete; the next `bakeoff resume` removes it");
             }
             let story = bakeoff::story(&told.events, false);
             for run in story.attempts.iter().filter_map(|a| a.run).filter(|run| !self.tree.run(*run).is_dir())
             {
-                look.problem(EVENTS, &format!("run {run}, which it names, is not in the archive"));
+                look.problem(EVENTS, &format!("it names run {run}, which is not in the archive"));
             }
             let mut sealed: Vec<u32> =
                 story.attempts.iter().filter(|a| a.state == TrialState::Sealed).map(|a| a.trial).collect();
@@ -236,9 +239,9 @@ impl<'a> Inspection<'a> {
             {
                 self.files += 1;
                 if bytes != file.bytes {
-                    self.problem(&file.name, &format!("it has {bytes} bytes and should have {}", file.bytes));
+                    self.problem(&file.name, &format!("it has {bytes} bytes, expected {}", file.bytes));
                 } else if sha256 != file.sha256 {
-                    self.problem(&file.name, "it does not agree with its checksum");
+                    self.problem(&file.name, "it does not match its checksum");
                 }
             }
         }
@@ -246,7 +249,7 @@ impl<'a> Inspection<'a> {
             if always.contains(&name.as_str()) {
                 self.files += 1;
             } else if !listed.iter().any(|f| f.name == name) {
-                self.problem(&name, "it does not belong here");
+                self.problem(&name, "unexpected file");
             }
         }
     }

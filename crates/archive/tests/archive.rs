@@ -512,7 +512,7 @@ fn an_open_loop_without_its_schedule_is_damage() {
     let folder = keep(&archive, &run);
     rewrite(&folder, |text| text.replacen("\"arrivals\"", "\"arrived\"", 1));
     let error = archive.run(run.header.id).unwrap_err();
-    assert!(error.to_string().contains("arrivals is missing, and an open loop has it"), "{error}");
+    assert!(error.to_string().contains("arrivals is missing, but an open loop needs it"), "{error}");
 }
 
 #[test]

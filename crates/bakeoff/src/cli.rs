@@ -18,11 +18,11 @@ use crate::{cmd, help, screen, script_options};
 #[derive(Debug, clap::Parser)]
 #[command(name = "bakeoff", version, propagate_version = true, after_long_help = EXIT_CODES)]
 pub(crate) struct Cli {
-    /// Folder of the archive; by default that of the variable `BAKEOFF_ARCHIVE`, else the XDG data folder
+    /// Archive folder; default: `$BAKEOFF_ARCHIVE`, else the XDG data folder
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) archive: Option<PathBuf>,
 
-    /// Print JSON instead of text: one document, or one object a line where it streams
+    /// Print JSON instead of text: one document, or one object per line if the command streams
     #[arg(long, global = true)]
     pub(crate) json: bool,
 
@@ -147,8 +147,8 @@ pub(crate) enum Command {
 }
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 done and good; 1 done and bad; 2 wrong command line or plan; 3 the measurement is INVALID;
-4 a gate is inconclusive; 5 the server under test failed; 6 it could not be done here; 130 interrupted.";
+Exit codes: 0 good result; 1 bad result; 2 wrong command line or plan; 3 the measurement is INVALID;
+4 a gate is inconclusive; 5 the server under test failed; 6 not possible on this machine; 130 interrupted.";
 
 #[cfg(test)]
 mod tests {

@@ -18,35 +18,35 @@ pub(crate) struct CommandOptions {
     #[arg(last = true, value_name = "COMMAND")]
     commands: Vec<String>,
 
-    /// Length of warm-up, pilot and rounds together
+    /// Total time of warm-up, pilot and rounds
     #[arg(long, value_name = "DURATION", default_value = "1m", allow_hyphen_values = true, value_parser = some_time)]
     pub(crate) time: Duration,
 
-    /// Measure exactly this many rounds, and no pilot
+    /// Measure exactly this many rounds, without a pilot
     #[arg(long, alias = "runs", short_alias = 'r', value_name = "N", value_parser = clap::value_parser!(u32).range(2..=2_000))]
     pub(crate) blocks: Option<u32>,
 
-    /// Rounds before the others, which do not count
+    /// Warm-up rounds, not counted
     #[arg(short, long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(0..=1_000))]
     pub(crate) warmup: u32,
 
-    /// Before each execution, by `sh`: once for all commands, or once for each
+    /// Command to run before each execution (by `sh`): given once for all commands, or once for each
     #[arg(short, long, value_name = "CMD")]
     prepare: Vec<String>,
 
-    /// After each execution: once for all commands, or once for each
+    /// Command to run after each execution: given once for all commands, or once for each
     #[arg(short = 'C', long, value_name = "CMD")]
     conclude: Vec<String>,
 
-    /// Before the first round, for each command
+    /// Command to run before the first round, for each command
     #[arg(short, long, value_name = "CMD")]
     setup: Option<String>,
 
-    /// After the last round, for each command
+    /// Command to run after the last round, for each command
     #[arg(short, long, value_name = "CMD")]
     cleanup: Option<String>,
 
-    /// The shell that reads the commands: default (`sh`, if one of them needs it), none, or a program
+    /// Shell that runs the commands: default (`sh`, if a command needs one), none, or a program
     #[arg(short = 'S', long, value_name = "SHELL", default_value = "default")]
     shell: String,
 
@@ -54,11 +54,11 @@ pub(crate) struct CommandOptions {
     #[arg(short = 'N', conflicts_with = "shell")]
     no_shell: bool,
 
-    /// A parameter `{VAR}` and its values, with commas
+    /// Values of the parameter `{VAR}`, separated by commas
     #[arg(short = 'L', long, num_args = 2, value_names = ["VAR", "VALUES"], allow_hyphen_values = true)]
     parameter_list: Vec<String>,
 
-    /// A parameter `{VAR}` from MIN to MAX
+    /// Range of the parameter `{VAR}`: MIN to MAX
     #[arg(short = 'P', long, num_args = 3, value_names = ["VAR", "MIN", "MAX"], allow_hyphen_values = true)]
     parameter_scan: Vec<String>,
 
@@ -66,7 +66,7 @@ pub(crate) struct CommandOptions {
     #[arg(short = 'D', long, value_name = "DELTA", requires = "parameter_scan")]
     parameter_step_size: Option<String>,
 
-    /// Failures that do not end the comparison: all, or exit codes with commas
+    /// Failures that do not end the comparison: all, or exit codes separated by commas
     #[arg(short, long, value_name = "CODES", num_args = 0..=1, default_missing_value = "all", require_equals = true, value_parser = failures)]
     ignore_failure: Option<Failed>,
 
@@ -78,47 +78,48 @@ pub(crate) struct CommandOptions {
     #[arg(long, value_name = "WHERE")]
     output: Vec<String>,
 
-    /// `--output inherit`
+    /// Same as `--output inherit`
     #[arg(long, conflicts_with = "output")]
     show_output: bool,
 
-    /// A name for a command, in their order
+    /// Name of a command; the names are in the order of the commands
     #[arg(short = 'n', long, value_name = "NAME")]
     command_name: Vec<String>,
 
-    /// An execution that lasts longer has hung
+    /// Time limit of one execution; a longer one counts as hung
     #[arg(long, value_name = "DURATION", default_value = "5m", allow_hyphen_values = true, value_parser = some_time)]
     pub(crate) timeout: Duration,
 
-    /// Measure CPU time by events too, which includes children that no command waited for; best as root
+    /// Measure CPU time by scheduler events, too, which includes children that no command waited for; best as
+    /// root
     #[arg(long)]
     pub(crate) events: bool,
 
-    /// Random seed of the order; by default drawn anew, and stored
+    /// Random seed of the order; by default random, and stored
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
 
-    /// A line that says what this comparison is about
+    /// One-line description of this comparison
     #[arg(long, value_name = "TEXT")]
     pub(crate) title: Option<String>,
 
-    /// A mark to find the run by; may be given more than once
+    /// Label to find the run by; may be given more than once
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = crate::cmd::load::key_value)]
     pub(crate) labels: Vec<(String, String)>,
 
-    /// Do not keep the comparison in the archive
+    /// Do not store the comparison in the archive
     #[arg(long)]
     pub(crate) no_archive: bool,
 
-    /// Write every time in the form of hyperfine's --export-json
+    /// Write all times in the format of hyperfine's --export-json
     #[arg(long, value_name = "FILE")]
     pub(crate) export_json: Option<PathBuf>,
 
-    /// Write the summary in the form of hyperfine's --export-csv
+    /// Write the summary in the format of hyperfine's --export-csv
     #[arg(long, value_name = "FILE")]
     pub(crate) export_csv: Option<PathBuf>,
 
-    /// Write a table in Markdown
+    /// Write a Markdown table
     #[arg(long, value_name = "FILE")]
     pub(crate) export_markdown: Option<PathBuf>,
 

@@ -60,7 +60,7 @@ impl Reader {
             if let Err(error) = missing
                 && verbose
             {
-                Screen::new().line(&format!("bakeoff {command}: reads without {fence} ({error})"));
+                Screen::new().line(&format!("bakeoff {command}: sandbox without {fence} ({error})"));
             }
         };
         say("dropped capabilities", capabilities::keep_files());

@@ -109,7 +109,7 @@ pub(crate) fn of_command_line(error: &clap::Error) -> ExitCode {
         .map(str::trim)
         .filter(|line| !line.is_empty() && !line.starts_with("For more information"));
     let mut said = said.map(|line| suggestion(line.trim_start_matches("error: ")));
-    let first = said.next().unwrap_or("the command line is not understood".into());
+    let first = said.next().unwrap_or("cannot parse the command line".into());
     let mut told = format!("bakeoff: {first}\n");
     said.for_each(|line| told.extend(["  ", &*line, "\n"]));
     // Standard error may be closed too.

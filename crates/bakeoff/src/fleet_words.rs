@@ -13,11 +13,11 @@ use crate::exit::Exit;
 pub(crate) fn meant(words: &[String]) -> anyhow::Result<Meant> {
     let is_script = |word: &String| word == "--script" || word.starts_with("--script=");
     if words.iter().any(is_script) {
-        return Err(Exit::Usage.with("a fleet plays no scripts yet"));
+        return Err(Exit::Usage.with("a fleet cannot run scripts yet"));
     }
     let words: Vec<OsString> = words.iter().map(OsString::from).collect();
     let Ok(Cli { command: Command::Load(args), .. }) = Cli::read_from(&words) else {
-        return Err(Exit::Usage.with("the plan is no command line of `bakeoff load` that this version reads"));
+        return Err(Exit::Usage.with("this version cannot parse the plan as a `bakeoff load` command line"));
     };
     let (meant, _) = load::meant(&args)?;
     Ok(Meant { settings: meant.settings, recorded: meant.recorded.unwrap_or_else(|| Arc::from([])) })

@@ -14,8 +14,8 @@ const GROUPS: [(&str, &[Line]); 5] = [
         &[
             (&["load"], "one target at a steady rate: latency and a verdict"),
             (&["prepare", "cleanup"], "build or remove a workload's data set"),
-            (&["script"], "a command of a script: prepare, cleanup and others"),
-            (&["run", "resume", "plan"], "a bake-off: configurations by load levels by blocks"),
+            (&["script"], "a script's command: prepare, cleanup and others"),
+            (&["run", "resume", "plan"], "a bake-off: configurations x load levels x blocks"),
             (&["scale"], "1, 2, 4 ... copies of a command, up to a full machine"),
             (&["dder"], "reads of a file at every buffer size"),
         ],
@@ -23,20 +23,20 @@ const GROUPS: [(&str, &[Line]); 5] = [
     (
         "Watch",
         &[
-            (&["cpu"], "busy time by events and by ticks, full CPUs by name"),
+            (&["cpu"], "CPU busy time by scheduler events and ticks; full CPUs"),
             (&["io", "nic", "memory"], "block requests, network interfaces, processes' memory"),
-            (&["locks", "ulocks"], "waits for the kernel's locks, for locks of programs"),
-            (&["profile"], "functions by CPU time or by waiting time, flame graphs"),
+            (&["locks", "ulocks"], "waits for locks of the kernel, of programs"),
+            (&["profile"], "functions by CPU or off-CPU time, flame graphs"),
             (&["watch"], "all of these on one live screen"),
-            (&["record"], "all of these around a command, stored"),
-            (&["prove", "hog"], "each instrument's error here; work of known truth"),
+            (&["record"], "all of these while a command runs, archived"),
+            (&["prove", "hog"], "instrument error on this machine; known test work"),
         ],
     ),
     (
         "Judge",
         &[
-            (&["compare", "aa"], "which is faster, and how sure; rate of false alarms"),
-            (&["report", "reproduce"], "the page of a run; the run of a page once more"),
+            (&["compare", "aa"], "which is faster, how certain; false-verdict rate"),
+            (&["report", "reproduce"], "a run's page; the command to repeat a page's run"),
             (&["history", "periods"], "a metric over time: changes, cycles"),
         ],
     ),
@@ -44,15 +44,15 @@ const GROUPS: [(&str, &[Line]); 5] = [
         "Keep",
         &[
             (&["runs"], "the archive: list, show, export, verify"),
-            (&["serve", "queue"], "the archive in a browser; plans that wait for their turn"),
+            (&["serve", "queue"], "the archive in a browser; a queue of plans"),
             #[cfg(feature = "fleet")]
-            (&["agent", "fleet"], "one member of a fleet; a fleet on this machine"),
+            (&["agent", "fleet"], "a load generator of a fleet; a fleet on this machine"),
         ],
     ),
     (
         "Read",
         &[
-            (&["host", "doctor"], "this machine's facts; what it can measure"),
+            (&["host", "doctor"], "facts about this machine; what it can measure"),
             (&["import"], "logs of mpstat, vmstat, lockstat, plockstat"),
             (&["generate"], "man pages and shell completions"),
         ],
@@ -73,14 +73,14 @@ const OPTIONS: [(&str, &[Options]); 4] = [
             (
                 "Rate and length",
                 &[
-                    ("rate", "events per second: 500, 30/m; else a closed loop"),
+                    ("rate", "events per second: 500, 30/m; default: closed loop"),
                     ("threads", "threads, each with one connection"),
-                    ("connections", "connections of all threads together"),
+                    ("connections", "total connections of all threads"),
                     ("time", "length of the measured phase: 10s, 2m"),
-                    ("warmup", "load before it, not counted"),
+                    ("warmup", "warm-up before it, not counted"),
                     ("arrivals", "jitter, period, poisson, ramp:100-1000, ..."),
                     ("late", "late events: queue, skip=100ms, drop, pace=2x"),
-                    ("search", "the highest rate that keeps p99<10ms"),
+                    ("search", "find the highest rate with p99<10ms"),
                 ],
                 &[
                     "events",
@@ -107,7 +107,7 @@ const OPTIONS: [(&str, &[Options]); 4] = [
             (
                 "Results",
                 &[
-                    ("observe", "instruments beside it: cpu,io,nic,locks; all; none"),
+                    ("observe", "instruments to record: cpu,io,nic,locks; all; none"),
                     ("strict", "exit code 3 if the verdict is INVALID"),
                     ("verbose", "every percentile, setting and check"),
                     ("no-archive", "do not store the run"),
@@ -164,7 +164,7 @@ const OPTIONS: [(&str, &[Options]); 4] = [
                 ],
                 &[],
             ),
-            ("Build", &[("from-scratch", ""), ("threads", "tables that are built at the same time")], &[]),
+            ("Build", &[("from-scratch", ""), ("threads", "tables to build in parallel")], &[]),
         ],
     ),
     (
@@ -173,17 +173,17 @@ const OPTIONS: [(&str, &[Options]); 4] = [
             (
                 "Length",
                 &[
-                    ("time", "warm-up, pilot and rounds together"),
-                    ("blocks", "this many rounds, instead of a length"),
-                    ("warmup", "executions of each command that do not count"),
+                    ("time", "total time of warm-up, pilot and rounds"),
+                    ("blocks", "number of rounds, instead of a total time"),
+                    ("warmup", "warm-up executions of each command"),
                 ],
                 &[],
             ),
             (
                 "Commands",
                 &[
-                    ("prepare", "before each execution, not timed"),
-                    ("setup", "once before the first execution of a command"),
+                    ("prepare", "command to run before each execution, not timed"),
+                    ("setup", "command to run before the first round"),
                     ("ignore-failure", "measure commands that fail too"),
                 ],
                 &[
@@ -205,14 +205,14 @@ const OPTIONS: [(&str, &[Options]); 4] = [
                 "Verdict",
                 &[
                     ("reference", "the command that the others are compared with"),
-                    ("rope", "a smaller difference does not matter"),
+                    ("rope", "smaller differences do not matter"),
                     ("gate", "time not worse by 5%; exit code 1 if it fails"),
                 ],
                 &["junit", "summary", "badge", "force", "seed"],
             ),
             (
                 "Results",
-                &[("export-json", "the form of hyperfine"), ("verbose", "")],
+                &[("export-json", "all times, in hyperfine's format"), ("verbose", "")],
                 &["export-csv", "export-markdown", "title", "label", "no-archive", "beside-others"],
             ),
         ],
@@ -252,7 +252,7 @@ const TEMPLATE: &str = "{name} {version}: {about}
 {options}{after-help}";
 
 const AFTER: &str = "\
-Every command takes --archive DIR and --json. A screen on one: bakeoff COMMAND -h; all of it, with examples: --help.";
+Every command takes --archive DIR and --json. One screen of help: bakeoff COMMAND -h; full help, with examples: --help.";
 
 /// The commands in their groups; those in no group come last.
 fn groups(command: &Command) -> String {

@@ -12,7 +12,7 @@ static WHERE: Mutex<Option<String>> = Mutex::new(None);
 pub(crate) fn as_damage<T>(read: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
     panic::set_hook(Box::new(|about| {
         let place = about.location().map_or_else(String::new, |at| format!(" ({}:{})", at.file(), at.line()));
-        let what = about.payload_as_str().unwrap_or("it does not say why");
+        let what = about.payload_as_str().unwrap_or("no reason given");
         let mut known = WHERE.lock().unwrap_or_else(PoisonError::into_inner);
         known.get_or_insert_with(|| format!("{what}{place}"));
     }));
@@ -20,7 +20,8 @@ pub(crate) fn as_damage<T>(read: impl FnOnce() -> anyhow::Result<T>) -> anyhow::
     panic::catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| {
         let what = WHERE.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default();
         Err(Exit::Bad.with(format!(
-            "what was read cannot be: {what}; a file is damaged or was made up (`bakeoff runs verify`), or this is a defect"
+            "impossible input: {what}; a file is damaged or forged (check with `bakeoff runs verify`), or \
+             this is a bug in bakeoff"
         )))
     })
 }

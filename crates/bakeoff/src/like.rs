@@ -66,7 +66,7 @@ pub(crate) fn expanded(words: Vec<OsString>, out: &mut dyn Write) -> anyhow::Res
     print_error(&said);
     if !translation.is_whole() {
         return Err(Exit::Usage.with(
-            "not run: without the missing parts this is another load; print the line with --dry-run, and complete it",
+            "not run: the translation lacks the missing parts; print it with --dry-run and complete it",
         ));
     }
     let merged = merged(&asked, &translation)?;
@@ -196,7 +196,7 @@ fn print_lines(out: &mut dyn Write) -> anyhow::Result<Exit> {
 fn tell(translation: &Translation, before: &str) {
     let of = |kind: RemarkKind| translation.remarks.iter().filter(move |remark| remark.kind == kind);
     for Remark { part, text, .. } in of(RemarkKind::Missing) {
-        let text = if text.is_empty() { "it has no equal" } else { text };
+        let text = if text.is_empty() { "no equivalent" } else { text };
         print_error(&format!("{before}missing: {part}: {text}"));
     }
     for Remark { part, text, .. } in of(RemarkKind::Differs) {

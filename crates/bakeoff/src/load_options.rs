@@ -34,9 +34,9 @@ pub(crate) struct DataOptions {
     #[arg(long, value_parser = word(&settings::WORKLOAD, Workload::from_word), value_name = "NAME")]
     workload: Option<Workload>,
 
-    /// Run this script instead of a workload: FILE.lua is one of sysbench, and its options follow as
-    /// --NAME VALUE; any
-    /// other is SQL in pgbench's language. Of several scripts of SQL, each event runs one, drawn by weight
+    /// Run this script instead of a workload: FILE.lua is a sysbench script, and its options follow as --NAME
+    /// VALUE; any other file is SQL in pgbench's language. With several SQL scripts, each event runs one,
+    /// drawn by weight
     #[arg(long = "script", value_name = "FILE[@WEIGHT]", value_parser = script)]
     scripts: Vec<ScriptFile>,
 
@@ -56,7 +56,8 @@ pub(crate) struct DataOptions {
     #[arg(long, value_name = "N", default_value = settings::SEED.default_text(), value_parser = whole::<u64>(&settings::SEED))]
     seed: u64,
 
-    /// Longest message, row or value that is accepted from a server; a longer one breaks the connection
+    /// Longest message, row or value that is accepted from a server; at a longer one, bakeoff closes the
+    /// connection
     #[arg(long, value_name = "SIZE", default_value = settings::ANSWER_MAX.default_text(), value_parser = amount(&settings::ANSWER_MAX, quantity::bytes))]
     answer_max: u64,
 
@@ -72,9 +73,8 @@ pub(crate) struct DataOptions {
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch on the command line")]
 pub(crate) struct PaceOptions {
-    /// Events per second over all threads: 500, 0.5, 500/s, 30/m; without a rate, the loop is closed: as
-    /// fast as the
-    /// server answers
+    /// Events per second over all threads: 500, 0.5, 500/s, 30/m; without a rate, a closed loop: as fast as
+    /// the server answers
     #[arg(long, alias = "tx-rate", value_name = "RATE", allow_negative_numbers = true, value_parser = amount(&settings::RATE, quantity::rate_per_s))]
     rate: Option<f64>,
 
@@ -82,22 +82,22 @@ pub(crate) struct PaceOptions {
     #[arg(long, value_name = "N", default_value = settings::THREADS.default_text(), value_parser = whole::<u32>(&settings::THREADS))]
     threads: u32,
 
-    /// Connections of all threads together. Each thread drives its share in an event loop, which takes the
-    /// least CPU if
-    /// there are many [default: one each]
+    /// Total connections of all threads. Each thread drives its share in an event loop, which costs the least
+    /// CPU if there are many [default: one per thread]
     #[arg(long, value_name = "N", value_parser = whole::<u32>(&settings::CONNECTIONS))]
     connections: Option<u32>,
 
-    /// Length of the measured phase [default: 10s; as long as --events takes; of a recording, its own]
+    /// Length of the measured phase [default: 10s; with --events, as long as they take; for recorded due
+    /// times, their span]
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = amount(&settings::TIME, quantity::duration))]
     time: Option<Duration>,
 
-    /// Measure exactly this many events, or as many as fit into --time; ends early if the server is away
-    /// for 60 s
+    /// Measure exactly this many events, or as many as fit into --time; ends early if the server is
+    /// unreachable for 60 s
     #[arg(long, value_name = "N", value_parser = whole::<u64>(&settings::EVENTS))]
     events: Option<u64>,
 
-    /// Load before the measured phase, not counted [default: 1s; of a replay: 0]
+    /// Load before the measured phase, not counted [default: 1s; 0 for a replay]
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = amount(&settings::WARMUP, quantity::duration))]
     warmup: Option<Duration>,
 
@@ -113,10 +113,9 @@ pub(crate) struct PaceOptions {
     #[arg(long, value_name = "DURATION", default_value = settings::INTERVAL.default_text(), allow_hyphen_values = true, value_parser = amount(&settings::INTERVAL, quantity::duration))]
     interval: Duration,
 
-    /// Distribution of due times: jitter, period, poisson; or, with their own rates, ramp:100-1000,
-    /// step:100@10s,200,
-    /// burst:50-2000@1s/10s, sine:100-500@60s, `file:PATH` (a file of --log, or seconds, one a line)
-    /// [default: jitter]
+    /// Distribution of due times: jitter, period, poisson; or, with built-in rates, ramp:100-1000,
+    /// step:100@10s,200, burst:50-2000@1s/10s, sine:100-500@60s, `file:PATH` (a file written by --log, or
+    /// seconds, one per line) [default: jitter]
     #[arg(long, value_name = "HOW", value_parser = Arrivals::parse)]
     arrivals: Option<Arrivals>,
 
@@ -132,28 +131,23 @@ pub(crate) struct PaceOptions {
     #[arg(long, value_name = "HOW", value_parser = word(&settings::SCHEDULE, Schedule::from_word))]
     schedule: Option<Schedule>,
 
-    /// Policy for an event that was due when no worker was free: queue (start it as soon as one is),
-    /// skip=DURATION
-    /// (give it up if it is later than that), drop (give it up), pace=2x (start late events at no more
-    /// than twice the
-    /// rate) [default: queue]
+    /// Policy for an event that is due while no worker is free: queue (start it as soon as a worker is free),
+    /// skip=DURATION (drop it if it is later than that), drop, pace=2x (start late events at no more than
+    /// twice the rate) [default: queue]
     #[arg(long, value_name = "POLICY", value_parser = LatePolicy::parse)]
     late: Option<LatePolicy>,
 
-    /// Rest of a worker after each event of a closed loop: 10ms, or exp:10ms for exponential rests of that
-    /// mean
+    /// Think time after each event of a closed loop: 10ms, or exp:10ms for exponential times with that mean
     #[arg(long, value_name = "TIME", value_parser = Think::parse)]
     think: Option<Think>,
 
-    /// Microseconds that workers spin before a due time or, in a closed loop of --connections, look for
-    /// answers before
-    /// they sleep: more punctual, at the cost of CPU
+    /// Microseconds that workers spin before a due time, or poll for answers before they sleep (closed loop
+    /// with --connections): more punctual, at the cost of CPU
     #[arg(long, value_name = "USEC", default_value = settings::SPIN_US.default_text(), value_parser = whole::<u64>(&settings::SPIN_US))]
     spin_us: u64,
 
-    /// Share of a CPU that all workers together may spin until due times: they wake up early by the usual
-    /// delay of a
-    /// wake-up. Less on a busy machine; 0 turns it off [default: 5%]
+    /// Share of a CPU that all workers together may spend on spinning: they wake up early, by the usual
+    /// wake-up delay, and spin until the due time. Less on a busy machine; 0 turns it off [default: 5%]
     #[arg(long, value_name = "PERCENT", value_parser = amount(&settings::SPIN_BUDGET, quantity::ratio))]
     spin_budget: Option<f64>,
 
@@ -161,9 +155,8 @@ pub(crate) struct PaceOptions {
     #[arg(long)]
     fifo: bool,
 
-    /// Keep every CPU awake with a thread at idle priority (`SCHED_IDLE`): otherwise low rates measure the
-    /// wake-ups of
-    /// CPUs
+    /// Keep every CPU awake with a thread at idle priority (`SCHED_IDLE`): otherwise latencies at low rates
+    /// include CPU wake-ups
     #[arg(long)]
     keep_awake: bool,
 
@@ -179,7 +172,7 @@ pub(crate) struct PaceOptions {
     #[arg(long, value_name = "N", default_value = settings::CONNECTS_AT_ONCE.default_text(), value_parser = whole::<u32>(&settings::CONNECTS_AT_ONCE))]
     connects_at_once: u32,
 
-    /// Share of events that may fail in a valid run
+    /// Largest share of failed events in a valid run
     #[arg(long, value_name = "PERCENT", default_value = settings::MAX_ERRORS.default_text(), value_parser = amount(&settings::MAX_ERRORS, quantity::ratio))]
     max_errors: f64,
 
@@ -217,19 +210,19 @@ pub(crate) struct PaceOptions {
     #[arg(long, value_name = "N", default_value = settings::DELETE_INSERTS.default_text(), value_parser = whole::<u32>(&settings::DELETE_INSERTS))]
     delete_inserts: u32,
 
-    /// Values that a statement of select-random-points asks for
+    /// Values in a statement of select-random-points
     #[arg(long, value_name = "N", default_value = settings::RANDOM_POINTS.default_text(), value_parser = whole::<u32>(&settings::RANDOM_POINTS))]
     random_points: u32,
 
-    /// Ranges that a statement of select-random-ranges counts
+    /// Ranges in a statement of select-random-ranges
     #[arg(long, value_name = "N", default_value = settings::NUMBER_OF_RANGES.default_text(), value_parser = whole::<u32>(&settings::NUMBER_OF_RANGES))]
     number_of_ranges: u32,
 
-    /// Distance from the beginning of such a range to its end
+    /// Length of each such range
     #[arg(long, value_name = "N", default_value = settings::DELTA.default_text(), value_parser = whole::<u32>(&settings::DELTA))]
     delta: u32,
 
-    /// Rows that a statement of bulk-insert adds
+    /// Rows in a statement of bulk-insert
     #[arg(long, value_name = "N", default_value = settings::BULK_ROWS.default_text(), value_parser = whole::<u32>(&settings::BULK_ROWS))]
     bulk_rows: u32,
 
@@ -420,7 +413,7 @@ impl PaceOptions {
         if jitter_ratio.is_some_and(|ratio| ratio > 1.0) {
             let period_us = thread_period_s.unwrap_or_default() * 1e6;
             return Err(Exit::Usage.with(format!(
-                "--tx-jitter {}: an event moves by at most 100% of its thread's period, here {period_us:.0} us",
+                "--tx-jitter {}: an event can shift by at most its thread's period, here {period_us:.0} us",
                 self.tx_jitter.unwrap_or_default()
             )));
         }

@@ -18,16 +18,17 @@ use crate::exit::{EndsWith as _, Exit};
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Replay of an access log")]
 pub(crate) struct ReplayOptions {
-    /// Send the requests of this access log at its times: common or combined format (Apache, nginx) or lines
-    /// of JSON; `-` reads standard input. The target is a host without a path
+    /// Send the requests of this access log at their recorded times: common or combined format (Apache,
+    /// nginx) or JSON lines; `-` reads standard input. The target is a host without a path
     #[arg(long, value_name = "ACCESS.LOG", conflicts_with_all = EXCLUDED)]
     replay: Option<String>,
 
-    /// Multiple of the log's own speed [default: 1]
+    /// Speed as a multiple of the log's own [default: 1]
     #[arg(long, value_name = "TIMES", requires = "replay", value_parser = speed)]
     speed: Option<f64>,
 
-    /// Replay POST, PUT, PATCH and DELETE, too, which may change data; without bodies, which logs do not have
+    /// Replay POST, PUT, PATCH and DELETE as well, which may change data; without bodies, because logs have
+    /// none
     #[arg(long, requires = "replay")]
     replay_unsafe: bool,
 }
@@ -70,7 +71,7 @@ impl ReplayOptions {
     pub(crate) fn read(&self, target: &Target) -> anyhow::Result<Option<Replayed>> {
         let Some(log) = &self.replay else { return Ok(None) };
         if Family::of(target) != Some(Family::Web) {
-            let text = format!("--replay is for web servers (http:, https:), not for {}:", target.scheme());
+            let text = format!("--replay needs a web server (http:, https:), not {}:", target.scheme());
             return Err(Exit::Usage.with(text));
         }
         let of_log = |error: AccessLogError| {
@@ -130,7 +131,7 @@ fn notices(log: &str, account: &Account, speed: f64, span: Duration) -> Vec<Stri
     let seconds = span.as_secs_f64();
     let mut said = vec![
         format!("{log}: {requests} of {}, {seconds:.3} s at {speed} times its speed", plural(*lines, "line")),
-        format!("{log}: times are exact to {resolution}; equal ones are spread evenly over it"),
+        format!("{log}: the resolution of times is {resolution}; equal times are spread evenly over it"),
     ];
     if !account.left_out.is_empty() {
         said.push(format!(
@@ -140,18 +141,19 @@ fn notices(log: &str, account: &Account, speed: f64, span: Duration) -> Vec<Stri
         ));
     }
     if *secrets > 0 {
-        said.push(format!("{log}: {secrets} values that look like credentials are now ***"));
+        said.push(format!("{log}: {secrets} values that look like credentials are replaced by ***"));
     }
     if *late_lines > 0 {
         said.push(format!(
-            "{log}: {} up to {DISORDER_S} s older than a line before: due with it",
+            "{log}: {} up to {DISORDER_S} s older than an earlier line: due at that line's time",
             plural(*late_lines, "line")
         ));
     }
     if let Some((steps, first, longest_ns)) = set_back {
         let longest = Duration::from_nanos(*longest_ns).as_secs();
         said.push(format!(
-            "{log}: clock set back {steps} times, up to {longest} s (first: line {first}): no gap"
+            "{log}: clock set back {steps} times, up to {longest} s (first: line {first}): replayed without \
+             a gap"
         ));
     }
     said

@@ -18,7 +18,7 @@ pub(crate) struct RequestOptions {
     #[arg(long, value_name = "N", default_value = settings::KEYS.default_text(), value_parser = whole::<u64>(&settings::KEYS))]
     keys: u64,
 
-    /// Lengths of its values in bytes, with weights; each key has its own
+    /// Lengths of a cache's values in bytes, with weights; the length of a key's value is fixed
     #[arg(long, value_name = "FROM-TO:WEIGHT,...", default_value = settings::SIZES.default_text(), value_parser = sizes)]
     sizes: Sizes,
 
@@ -30,25 +30,24 @@ pub(crate) struct RequestOptions {
     #[arg(long, value_name = "NAME", default_value = settings::KEY_DISTRIBUTION.default_text(), value_parser = word(&settings::KEY_DISTRIBUTION, Distribution::named))]
     key_distribution: Distribution,
 
-    /// Requests that a connection to a cache may have in flight at a time
+    /// Maximum requests in flight on a connection to a cache
     #[arg(long, value_name = "N", default_value = settings::PIPELINE.default_text(), value_parser = whole::<u32>(&settings::PIPELINE))]
     pipeline: u32,
 
-    /// Keys of a cache that an event reads with one request
+    /// Keys of a cache that one request reads
     #[arg(long, value_name = "N", default_value = settings::MULTI_GET.default_text(), value_parser = whole::<u32>(&settings::MULTI_GET))]
     multi_get: u32,
 
-    /// Life of values that are written to a cache, in whole seconds [default: unlimited]
+    /// Time to live (TTL) of values written to a cache, in whole seconds [default: unlimited]
     #[arg(long, value_name = "DURATION", value_parser = KvSettings::parse_ttl)]
     ttl: Option<Duration>,
 
-    /// Send this command to Redis instead of reading and writing values, as in `ZADD board ${random(1,
-    /// 100)} ann`; of
-    /// several commands, an event sends one, drawn by weight
+    /// Send this command to Redis instead of reading and writing values, as in `ZADD board ${random(1, 100)}
+    /// ann`; with several commands, each event sends one, drawn by weight
     #[arg(long = "command", value_name = "TEXT[@WEIGHT]")]
     commands: Vec<String>,
 
-    /// Compare everything that is read with the expected contents
+    /// Check everything that is read against the expected contents
     #[arg(long)]
     verify: bool,
 
@@ -68,15 +67,15 @@ pub(crate) struct RequestOptions {
     #[arg(long, value_name = "STATUS", value_parser = whole::<u16>(&settings::EXPECT_STATUS))]
     expect_status: Option<u16>,
 
-    /// A file of web requests with weights (TOML), in place of the one that the target names
+    /// File of weighted web requests (TOML), in place of the one request that the target names
     #[arg(long, value_name = "FILE", value_parser = text(&settings::REQUESTS))]
     requests: Option<String>,
 
-    /// Version of HTTP: 1.1, 2, or any (HTTP/2 where an https: server has it, else HTTP/1.1)
+    /// Version of HTTP: 1.1, 2, or any (HTTP/2 if an https: server offers it, else HTTP/1.1)
     #[arg(long, value_name = "VERSION", default_value = settings::HTTP_VERSION.default_text(), value_parser = word(&settings::HTTP_VERSION, HttpVersion::from_word))]
     http_version: HttpVersion,
 
-    /// Trust the certificates in this file (PEM), in place of this machine's own
+    /// Trust the certificates in this file (PEM) instead of the system's
     #[arg(long, value_name = "FILE", value_parser = text(&settings::CA))]
     ca: Option<String>,
 
@@ -84,7 +83,7 @@ pub(crate) struct RequestOptions {
     #[arg(long)]
     insecure: bool,
 
-    /// The client's own certificate (PEM), for an https: server that asks for one
+    /// Client certificate (PEM), for an https: server that requests one
     #[arg(long, value_name = "FILE", value_parser = text(&settings::CERT))]
     cert: Option<String>,
 
@@ -92,31 +91,29 @@ pub(crate) struct RequestOptions {
     #[arg(long, value_name = "FILE", value_parser = text(&settings::KEY))]
     key: Option<String>,
 
-    /// Requests that a connection of HTTP/2 may have in flight at a time
+    /// Maximum requests in flight on an HTTP/2 connection
     #[arg(long, value_name = "N", default_value = settings::STREAMS.default_text(), value_parser = whole::<u32>(&settings::STREAMS))]
     streams: u32,
 
-    /// Connect to this socket in place of the host and port that the target names
+    /// Connect to this socket instead of the target's host and port
     #[arg(long, value_name = "PATH", value_parser = text(&settings::UNIX_SOCKET))]
     unix_socket: Option<String>,
 
-    /// Give up a web request without a complete answer after this time: a `timeout` error, with a lower
-    /// bound as its
-    /// response time
+    /// Time limit of a web request: without a complete answer by then, it is a `timeout` error, and its
+    /// response time a lower bound
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = amount(&settings::TIMEOUT, quantity::duration))]
     timeout: Option<Duration>,
 
-    /// Each connection to a web server returns the cookies that it received
+    /// Send back cookies: each connection to a web server returns those that it received
     #[arg(long)]
     cookies: bool,
 
-    /// A file of rows (CSV with a line of names, or JSON lines); an event draws one, and `${name}` in
-    /// path, header or
-    /// body is its value
+    /// File of rows (CSV with a header line, or JSON lines); each event draws a row, and `${name}` in path,
+    /// header or body is replaced by its value
     #[arg(long, value_name = "FILE", value_parser = text(&settings::DATA))]
     data: Option<String>,
 
-    /// A variable of a command's environment; may be given more than once
+    /// Environment variable of a command; may be given more than once
     #[arg(long = "env", value_name = "NAME=VALUE", value_parser = word(&settings::ENV, ExecSettings::parse_variable))]
     environment: Vec<(String, String)>,
 

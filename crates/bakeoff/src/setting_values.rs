@@ -25,7 +25,7 @@ pub(crate) fn whole<T: FromStr + 'static>(
     word(setting, |text| text.parse().ok())
 }
 
-/// Reads one of the words of a setting, or a text that is not empty.
+/// Reads one of the words of a setting, or a non-empty string.
 pub(crate) fn word<T: 'static>(
     setting: &'static Setting,
     read: fn(&str) -> Option<T>,

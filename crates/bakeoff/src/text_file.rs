@@ -18,7 +18,7 @@ pub(crate) fn read(path: &Path, bytes_max: u64) -> io::Result<String> {
     let mut text = String::new();
     let bytes = File::open(path)?.take(bytes_max + 1).read_to_string(&mut text)?;
     if bytes as u64 > bytes_max {
-        let why = format!("it has more than {bytes_max} bytes, the most that such a file may have");
+        let why = format!("it has more than {bytes_max} bytes, the limit for this kind of file");
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
     }
     Ok(text)

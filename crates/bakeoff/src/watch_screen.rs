@@ -178,7 +178,7 @@ mod tests {
             call: Err(Missing::because("no name")),
             caller: Ok(caller.into()),
             stack: Vec::new(),
-            waker: Err(Missing::because("nobody was seen to wake it")),
+            waker: Err(Missing::because("no waker was observed")),
             waits: Waits { count, ns_total: count * 50_000, ns_max: 90_000, histogram: Powers::new() },
             spin_ns_total: Ok(count * 1_000),
             not_slept: 0,
@@ -211,7 +211,7 @@ mod tests {
             duplex: Ok(Duplex::Full),
             counts: Ok(counts),
         };
-        let unknown = Missing::because("its driver does not say");
+        let unknown = Missing::because("its driver does not report it");
         let lo = InterfaceSample { name: "lo".into(), speed_bits_per_s: Err(unknown), ..eth0.clone() };
         NicInterval {
             from_ns: 0,

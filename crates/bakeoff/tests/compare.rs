@@ -292,7 +292,7 @@ fn archived_runs_are_compared_by_label_with_what_differs_first() {
         .collect();
     let one = lab.run(&["compare", &ids[1], &ids[0]]);
     assert!(
-        last_line(&one.out).contains("cannot tell yet: about 4 runs of each side, and 1 there are"),
+        last_line(&one.out).contains("cannot tell yet: about 4 runs of each side needed, 1 present"),
         "{}",
         one.out
     );
@@ -302,9 +302,9 @@ fn archived_runs_are_compared_by_label_with_what_differs_first() {
 
     // A run counts once, on one side.
     for (words, says) in [
-        (["compare", &ids[1], &ids[1]], format!("{0} is twice on the side {0}", ids[1])),
-        (["compare", &group, &ids[1]], format!("{} is on the sides {group} and {}", ids[1], ids[1])),
-        (["compare", "build=old", &ids[7]], format!("{} is on the sides build=old and", ids[7])),
+        (["compare", &ids[1], &ids[1]], format!("{0} is twice in the side {0}", ids[1])),
+        (["compare", &group, &ids[1]], format!("{} is in the sides {group} and {}", ids[1], ids[1])),
+        (["compare", "build=old", &ids[7]], format!("{} is in the sides build=old and", ids[7])),
     ] {
         let ended = lab.run(&words);
         assert!(ended.code == Some(2) && ended.err.contains(&says), "{words:?}: {}{}", ended.out, ended.err);
@@ -378,7 +378,10 @@ metrics = ["throughput"]
         }
     }
     let caveats = found["caveats"].to_string();
-    assert!(caveats.contains("one side after the other") && caveats.contains("is one bake-off"), "{caveats}");
+    assert!(
+        caveats.contains("one side after the other") && caveats.contains("is a single bake-off"),
+        "{caveats}"
+    );
     assert!(found["differs"].to_string().contains("plan (sha256)"), "{found}");
     let answer = lab.run(&["compare", &fast, &slow]).out;
     let expected = if lost { "cannot tell yet" } else { "x as slow as" };

@@ -50,7 +50,7 @@ fn a_rate_that_was_changed_is_on_record_and_on_every_page() {
     let second = lab.run(&[&LOAD[..], &[socket.to_str().unwrap()]].concat());
     assert_eq!(second.code, Some(6), "{}", second.err);
     assert!(second.err.contains("another load listens"), "{}", second.err);
-    assert_eq!(ask(&socket, "stop"), "ok the load ends\n");
+    assert_eq!(ask(&socket, "stop"), "ok stopping the load\n");
     let ended = Ended::of(child.wait_with_output().unwrap());
     assert_eq!(ended.code, Some(130));
     assert!(!socket.exists(), "the socket goes with the load");
@@ -80,6 +80,6 @@ fn ctrl_c_takes_the_socket_away_and_a_file_is_left_alone() {
     std::fs::write(&socket, "mine").unwrap();
     let refused = lab.run(&[&LOAD[..], &[socket.to_str().unwrap()]].concat());
     assert_eq!(refused.code, Some(6));
-    assert!(refused.err.contains("is no socket"), "{}", refused.err);
+    assert!(refused.err.contains("is not a socket"), "{}", refused.err);
     assert_eq!(std::fs::read(&socket).unwrap(), b"mine");
 }

@@ -102,12 +102,12 @@ fn what_cannot_be_is_said_before_anything_is_kept() {
             "cannot read the unit of work /no/such/file",
         ),
         (&["scale", "--copies", "1,70000", "--", "true"], 2, "copies: expected at most 16384"),
-        (&["scale", "--cpus", "60000", "--", "true"], 6, "CPU 60000 is not one that this process may use"),
+        (&["scale", "--cpus", "60000", "--", "true"], 6, "this process may not use CPU 60000"),
         (&["scale", "--copies", "1,0", "--", "true"], 2, "0 is not in 1..="),
         (&["dder", "--max", "0"], 2, "max: expected a size over 0"),
         (&["dder", "--data", "100", "--max", "4KiB"], 2, "files no smaller than the largest buffer"),
         (&["dder", "--dir", "/no/such/folder"], 6, "cannot use the folder /no/such/folder"),
-        (&["dder", "--data", "1000000GiB"], 6, "free: another --dir, or less --data"),
+        (&["dder", "--data", "1000000GiB"], 6, "free: use another --dir, or less --data"),
         (&["dder", "--how", "telepathy"], 2, "expected read, pread, mmap or direct"),
     ] {
         let ended = lab.run(words);
@@ -172,7 +172,7 @@ fn an_interrupted_experiment_leaves_nothing_behind_and_goes_on() {
         // On an idle machine the run may have ended by then.
         if ended.status.code() != Some(0) {
             assert_eq!(ended.status.code(), Some(130), "{said}");
-            assert!(said.contains("interrupted; go on with: bakeoff resume"), "{said}");
+            assert!(said.contains("interrupted; continue with: bakeoff resume"), "{said}");
         }
         assert_eq!(std::fs::read_dir(&dir).expect("the folder").count(), 0, "nothing is left behind");
         let run = lab.json(&["resume", "latest"]);
@@ -196,7 +196,7 @@ fn a_run_whose_input_changed_is_not_resumed_as_the_same_work() {
     std::fs::write(&file, "as it is now").expect("a file");
     let refused = lab.run(&["resume", "latest"]);
     assert_eq!(refused.code, Some(6), "{}", refused.err);
-    for said in ["not the work that the run began with", "12 bytes, sha256 ", "9 bytes, sha256 "] {
+    for said in ["the work has changed since the run began", "12 bytes, sha256 ", "9 bytes, sha256 "] {
         assert!(refused.err.contains(said), "{}", refused.err);
     }
 }
@@ -265,7 +265,7 @@ fn one_experiment_at_a_time_has_the_machine_and_one_beside_it_is_marked() {
     let beside = json(&lab.run(&[&sweep[..], &["--beside-others"]].concat()));
     let name = beside["run"].as_str().expect("the run has a name");
     let shown = lab.run(&["runs", "show", name]);
-    assert!(shown.out.contains("measured beside other measurements"), "{}{}", shown.out, shown.err);
+    assert!(shown.out.contains("measured while other measurements ran"), "{}{}", shown.out, shown.err);
     std::fs::write(lab.path("go"), "").expect("the first may end");
     first.wait().expect("it ends");
     // Now the machine is free.

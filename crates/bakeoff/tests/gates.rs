@@ -81,7 +81,7 @@ fn a_gate_that_cannot_be_answered_is_refused_before_the_first_trial() {
         assert!(ended.err.contains(said), "{}", ended.err);
     };
     refused(&["--gate", "p99.9 <= 20ms"], "`p99.9` is not a metric of bake-offs");
-    refused(&["--gate", "p99 <= 20/s"], "p99 is a time such as 20ms");
+    refused(&["--gate", "p99 <= 20/s"], "the limit of p99 must be a time such as 20ms");
     refused(&["--gate", "p99 <= 20ms", "--quick"], "cannot be used with");
     refused(&["--junit", "/nonexistent/junit.xml"], "a folder that does not exist");
     let few = plan("0.03", "").replace("blocks = 6", "blocks = 5");

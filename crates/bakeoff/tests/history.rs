@@ -282,5 +282,5 @@ metrics = ["throughput"]
     let few = write(&lab, "few.toml", &plan.replace("blocks = 6", "blocks = 2"));
     let refused = lab.run(&["aa", &few]);
     assert_eq!(refused.code, Some(2), "{}", refused.err);
-    assert!(refused.err.contains("2 blocks make no claim"), "{}", refused.err);
+    assert!(refused.err.contains("2 blocks are too few for any verdict"), "{}", refused.err);
 }

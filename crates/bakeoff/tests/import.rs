@@ -164,7 +164,7 @@ fn the_text_of_every_file_is_kept_and_a_pipe_is_not_read_twice() {
     let output = keep(&["mpstat", "--keep", pipe.to_str().unwrap()]).output().unwrap();
     writer.join().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", err(&output));
-    assert!(err(&output).contains("is not kept: it is not a regular file"), "{}", err(&output));
+    assert!(err(&output).contains("is not stored: it is not a regular file"), "{}", err(&output));
     assert!(stored().is_empty());
 }
 
@@ -200,16 +200,16 @@ fn an_import_that_is_kept_is_a_run_of_the_archive_with_its_series() {
         (output.status.code(), err(&output))
     };
     let (code, said) = keep(&["mpstat", "--keep", "--label", "case=1"], "mpstat/T-d-date-lines.txt");
-    assert!(code == Some(0) && said.contains("kept as "), "{said}");
+    assert!(code == Some(0) && said.contains("stored as "), "{said}");
     let (code, said) = keep(&["lockstat", "-n", "512", "--keep"], "lockstat/solaris-10-kWP-512-cpus.txt");
-    assert!(code == Some(0) && said.contains("kept as "), "{said}");
+    assert!(code == Some(0) && said.contains("stored as "), "{said}");
     // Without dates, the distance between samples is unknown; a single sample needs none.
     let (code, said) = keep(&["mpstat", "--keep"], "mpstat/eight-cpus-three-samples.txt");
     assert!(code == Some(2) && said.contains("--interval SECONDS"), "{said}");
     let (code, said) = keep(&["mpstat", "--keep"], "mpstat/256-cpus-one-full.txt");
     assert!(code == Some(2) && said.contains("--boot"), "{said}");
     let (code, said) = keep(&["mpstat", "--keep", "--boot"], "mpstat/256-cpus-one-full.txt");
-    assert!(code == Some(0) && said.contains("kept as "), "{said}");
+    assert!(code == Some(0) && said.contains("stored as "), "{said}");
 
     let listed =
         bakeoff().arg("--archive").arg(archive.path()).args(["runs", "list", "--json"]).output().unwrap();
@@ -363,13 +363,13 @@ fn samples_over_a_change_of_the_clock_are_kept_a_second_apart() {
     let (la, berlin) = (&["--zone", "America/Los_Angeles"][..], &["--zone", "Europe/Berlin"][..]);
     let iso = |text: [&str; 4]| text.map(str::to_owned).to_vec();
     for (dates, words, said) in [
-        (with("Sun Mar  9", spring, ["PST", "PST", "PDT", "PDT"]), &[][..], "PST is taken for UTC-8"),
+        (with("Sun Mar  9", spring, ["PST", "PST", "PDT", "PDT"]), &[][..], "PST is read as UTC-8"),
         (with("Sun Nov  2", autumn, ["PDT", "PDT", "PST", "PST"]), &[], ""),
         (with("Sun Mar  9", spring, none), la, ""),
-        (with("Sun Nov  2", autumn, none), la, "this hour comes twice in the zone"),
+        (with("Sun Nov  2", autumn, none), la, "this hour occurs twice in the zone"),
         // Without a zone, a clock that goes back is the end of daylight saving, and an hour that took one
         // second is its beginning.
-        (with("Sun Mar  9", spring, none), &[], "the beginning of daylight saving"),
+        (with("Sun Mar  9", spring, none), &[], "the start of daylight saving time"),
         (with("Sun Nov  2", autumn, none), &[], "the clock went back"),
         (
             iso([
@@ -394,7 +394,7 @@ fn samples_over_a_change_of_the_clock_are_kept_a_second_apart() {
         (
             with("Sun Oct 26", ["02:59:58", "02:59:59", "02:00:00", "02:00:01"], none),
             berlin,
-            "this hour comes twice in the zone",
+            "this hour occurs twice in the zone",
         ),
     ] {
         let dates: Vec<&str> = dates.iter().map(String::as_str).collect();
@@ -441,12 +441,12 @@ fn snapshots_without_a_zone_that_may_be_an_hour_less_apart_are_not_believed_in_s
     let file = written(&folder, "vmstat.txt", &text);
     for words in [&["-n", "1"][..], &[]] {
         let output = bakeoff().args(["import", "vmstat"]).args(words).arg(&file).output().unwrap();
-        assert!(err(&output).contains("1 s if daylight saving began"), "{}", err(&output));
+        assert!(err(&output).contains("1 s if daylight saving time began"), "{}", err(&output));
     }
     let dates: Vec<&str> = dates.to_vec();
     let (at_s, told) = kept_at(&dates, &[]);
     assert_eq!(at_s, [0.0, 3601.0]);
-    assert!(told.contains("1 s if daylight saving began"), "{told}");
+    assert!(told.contains("1 s if daylight saving time began"), "{told}");
 }
 
 #[test]
@@ -465,26 +465,21 @@ fn what_no_machine_can_have_is_named_with_its_line_and_taints_the_result() {
     };
     let cases: Vec<(&str, Vec<&str>, String, &str)> = vec![
         // 5 CPUs' worth of spinning: with -n 1, the number of CPUs is wrong.
-        (
-            "lockstat",
-            vec!["-n", "1"],
-            lockstat(1_000_000, 50_000),
-            "5: CPU-util 5.000 is more than all of 1 CPUs",
-        ),
+        ("lockstat", vec!["-n", "1"], lockstat(1_000_000, 50_000), "5: CPU-util 5.000 exceeds all 1 CPUs"),
         ("lockstat", vec!["-n", "8"], lockstat(1_000_000, 50_000), ""),
         ("lockstat", vec![], lockstat(4_500_000_000, 100_000_000_000), "5: 4.500e10 threads at once"),
         (
             "plockstat",
             vec!["-n", "1", "--elapsed", "10"],
             plockstat("Mutex spin", "1000000 50000 app`a_lock app`a_caller+0x1c\n"),
-            "5: CPU-util 5.000 is more than all of 1 CPUs",
+            "5: CPU-util 5.000 exceeds all 1 CPUs",
         ),
         (
             "plockstat",
             vec!["-n", "1", "--elapsed", "10"],
             // Each fits the CPU; the sum, 240 % of it, does not.
             plockstat("Mutex spin", &"100000 80000 app`a_lock app`a_caller+0x1c\n".repeat(3)),
-            "5: in all, CPU-util 2.400 is more than all of 1 CPUs",
+            "5: in all, CPU-util 2.400 exceeds all 1 CPUs",
         ),
         (
             "plockstat",

@@ -108,7 +108,7 @@ fn lines_of_standard_input_are_translated_one_by_one() {
     assert!(lines[0].starts_with("bakeoff load http://h/ --connections 2"), "{}", ended.out);
     assert_eq!(lines[1], "#");
     assert!(lines[2].contains("--events 5"), "{}", ended.out);
-    assert!(ended.err.contains("5: the command line has no known tool"), "{}", ended.err);
+    assert!(ended.err.contains("5: the command line names no known tool"), "{}", ended.err);
 }
 
 #[test]

@@ -69,7 +69,7 @@ fn a_thread_of_the_kernel_is_refused_in_one_line() {
     {
         let ended = lab.run(words);
         assert_eq!((ended.code, ended.out.as_str()), (Some(2), ""), "{}", ended.err);
-        let line = "2 (kthreadd) is a thread of the kernel: it has no memory of its own";
+        let line = "2 (kthreadd) is a kernel thread: it has no memory of its own";
         assert!(ended.err.contains(line) && ended.err.lines().count() <= 3, "{}", ended.err);
     }
 }

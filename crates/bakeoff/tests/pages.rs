@@ -169,9 +169,13 @@ fn a_page_gives_its_plan_and_the_command_that_repeats_it() {
     let told = lab.run(&["reproduce", text(&page), "-o", text(&again)]);
     assert_eq!(told.code, Some(0), "{}", told.err);
     assert_eq!(fs::read_to_string(&again).expect("the plan"), plan("Two names", ["one", "other"]));
-    assert!(told.out.contains("its checksum is that of the archived plan"), "{}", told.out);
+    assert!(told.out.contains("its checksum matches the archived plan"), "{}", told.out);
     assert_eq!(last(&told), format!("bakeoff run {}", again.display()));
-    assert!(told.out.contains("nothing that is known of both machines"), "the same machine: {}", told.out);
+    assert!(
+        told.out.contains("nothing among the facts known of both machines"),
+        "the same machine: {}",
+        told.out
+    );
     // A file of the user is not replaced by a page's plan.
     let refused = lab.run(&["reproduce", text(&page), "-o", text(&again)]);
     assert!(refused.code == Some(2) && refused.err.contains("--force"), "{}", refused.err);

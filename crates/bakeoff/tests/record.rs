@@ -93,7 +93,7 @@ fn what_cannot_be_recorded_is_told() {
         (&["record"][..], 2, "--time"),
         (&["record", "--time", "1s", "--", "true"], 2, "--time"),
         (&["record", "--", "no-such-program-anywhere"], 2, "no-such-program"),
-        (&["record", "--", "/"], 6, "cannot be started"),
+        (&["record", "--", "/"], 6, "cannot start"),
         (&["record", "--time", "1s", "--observe", "weather"], 2, "weather"),
     ] {
         let ended = lab.run(words);

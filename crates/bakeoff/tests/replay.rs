@@ -194,7 +194,7 @@ fn what_cannot_be_replayed_is_refused_with_a_reason() {
         (&["load", &target, "--replay", &packed][..], "gunzip -c FILE"),
         (&["load", &target, "--replay", &junk], "1 cut off at the end"),
         (&["load", &target, "--replay", &absent], "cannot read"),
-        (&["load", "null:", "--replay", &log], "is for web servers"),
+        (&["load", "null:", "--replay", &log], "needs a web server"),
         (&["load", &format!("{target}/app"), "--replay", &log], "leave `/app` out of the target"),
         (&["load", &target, "--replay", &log, "--rate", "5"], "cannot be used with"),
         (&["load", &target, "--replay", &log, "--speed", "0"], "expected a multiple"),

@@ -247,7 +247,7 @@ fn a_run_that_waits_begins_when_the_machine_is_free() {
     assert_eq!(refused.code, Some(6), "{}", refused.err);
     let waited = lab.run(&["run", "--wait", lab.path("plan.toml").to_str().unwrap()]);
     assert!(matches!(waited.code, Some(0 | 3)), "{:?} {}", waited.code, waited.err);
-    assert!(waited.err.contains("waits for another measurement"), "{}", waited.err);
+    assert!(waited.err.contains("waiting for another measurement"), "{}", waited.err);
     assert!(first.try_wait().unwrap().is_some(), "it began after the other had ended");
 }
 

@@ -78,7 +78,7 @@ fn what_a_copy_leaves_behind_is_ended_and_said() {
     let ended = lab.run(&[&words[..], &["sh", "-c", script]].concat());
     let run = json(&ended);
     let why = run["levels"][1]["invalid"][0].as_str().unwrap_or_default();
-    assert!(why.contains("left the group of the copy that started them"), "{run}");
+    assert!(why.contains("left the process group of their copy"), "{run}");
     let left = fs::read_dir("/proc").expect("proc").flatten().filter(|entry| {
         let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
         let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
@@ -156,7 +156,7 @@ fn a_comparison_of_too_few_rounds_is_refused_before_anything_is_measured() {
         let refused = run("5", &["--compare", "latest"]);
         assert_eq!(refused.code, Some(2), "{}", refused.err);
         assert!(
-            refused.err.contains("this run has 5 rounds") && refused.err.contains("6 that are valid of each"),
+            refused.err.contains("this run has 5 rounds") && refused.err.contains("6 valid ones of each"),
             "{}",
             refused.err
         );
@@ -346,7 +346,7 @@ fn root_a_quota_that_takes_effect_makes_everything_invalid() {
     };
     let lab = Lab::new();
     let said = |text: &str| {
-        text.contains("the CPU quota of control group") && text.contains("stopped its processes")
+        text.contains("the CPU quota of control group") && text.contains("throttled its processes")
     };
     let scale = group.run(&lab, &[&ONE[..], &["--no-observe", "--", "sh", "-c", WORK]].concat());
     assert_eq!(scale.code, Some(3), "{}", scale.err);
@@ -472,5 +472,5 @@ fn root_a_file_that_a_memory_limit_drives_out_is_not_read_from_memory() {
     let words = ["dder", "--json", "--how", "read", "--data", "256MiB", "--max", "64KiB", "--rounds", "1"];
     let sweep = group.run(&lab, &[&words[..], &["--point", "2ms", "--dir", dir]].concat());
     assert_eq!(sweep.code, Some(3), "{}{}", sweep.out, sweep.err);
-    assert!(sweep.err.contains("came from a device and not from memory"), "{}", sweep.err);
+    assert!(sweep.err.contains("came from a device instead of memory"), "{}", sweep.err);
 }

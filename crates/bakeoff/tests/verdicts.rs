@@ -71,7 +71,7 @@ metrics = ["throughput", "cpu-per-event"]
         let why = cpu["missing"]["ratio"].as_str().or_else(|| cpu["missing"]["low"].as_str());
         match ratio("cpu-per-event") {
             Some(ratio) => assert!((0.4..2.5).contains(&ratio), "{run}"),
-            None => assert!(why.is_some_and(|why| why.contains("trials fell out unevenly")), "{run}"),
+            None => assert!(why.is_some_and(|why| why.contains("unevenly lost trials")), "{run}"),
         }
     }
 }
@@ -193,10 +193,10 @@ metrics = ["p99", "cpu-per-event"]
     assert_eq!(checked["metrics"][0]["judged"], "no");
     assert_eq!(
         checked["metrics"][0]["reason"],
-        "p99 needs 10000 events a trial, and this plan gets about 1,800"
+        "p99 needs 10000 events per trial, but this plan yields about 1,800"
     );
     assert_eq!(checked["metrics"][1]["judged"], "no");
     assert_eq!(checked["comparisons"], 0);
     let said = lab.run(&["plan", "check", path]);
-    assert!(said.out.contains("p99 is not judged: p99 needs 10000 events a trial"), "{}", said.out);
+    assert!(said.out.contains("p99 is not judged: p99 needs 10000 events per trial"), "{}", said.out);
 }

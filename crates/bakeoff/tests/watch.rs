@@ -276,7 +276,7 @@ fn ulocks(k: u64) -> UserLockInterval {
         call: Err(Missing::because("no name")),
         caller: Ok(caller.into()),
         stack: Vec::new(),
-        waker: Err(Missing::because("nobody was seen to wake it")),
+        waker: Err(Missing::because("no waker was observed")),
         waits: Waits { count, ns_total: count * 50_000, ns_max: 90_000, histogram: BTreeMap::new() },
         spin_ns_total: Ok(count * 1_000),
         not_slept: 0,
@@ -303,7 +303,7 @@ fn nic(k: u64) -> NicInterval {
         duplex: Ok(Duplex::Full),
         counts: Ok(counts),
     };
-    let unknown = Missing::because("its driver does not say");
+    let unknown = Missing::because("its driver does not report it");
     let lo = InterfaceSample { name: "lo".into(), index: 1, speed_bits_per_s: Err(unknown), ..eth0.clone() };
     NicInterval {
         from_ns,

@@ -56,12 +56,12 @@ impl std::fmt::Debug for Agent<'_> {
 /// The server cannot be reached at first, or the spool cannot be made.
 pub fn serve(agent: &Agent<'_>, tell: &mut dyn FnMut(&str)) -> Result<(), FleetError> {
     if !wire::is_name(&agent.id) || agent.id == wire::CONDUCTOR {
-        let text = format!("{} is no name of an agent: letters, digits, - and _, at most 64", agent.id);
+        let text = format!("invalid agent name {}: use letters, digits, - and _, at most 64", agent.id);
         return Err(FleetError::Unfit(text));
     }
     std::fs::create_dir_all(&agent.spool).map_err(of_file(&agent.spool))?;
     for left in Folder::left_in(&agent.spool) {
-        tell(&format!("{}: left by a run that nobody took", left.path().display()));
+        tell(&format!("{}: left by a run that no conductor collected", left.path().display()));
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime =
@@ -135,7 +135,7 @@ impl Member<'_> {
         let received_ns = Monotonic.now_ns();
         let Some(reply) = message.reply.clone() else { return };
         let answer = match serde_json::from_slice(&message.payload) {
-            Err(error) => Answer::Refused { why: format!("an order that is none: {error}") },
+            Err(error) => Answer::Refused { why: format!("invalid order: {error}") },
             Ok(order) => {
                 self.heard_ns = received_ns;
                 match order {
@@ -168,7 +168,7 @@ impl Member<'_> {
             };
         }
         if !wire::is_name(&plan.run) {
-            return refused("that is no name of a run".to_owned());
+            return refused("invalid run name".to_owned());
         }
         let meant = match (self.agent.read)(&plan.words) {
             Ok(meant) => meant,
@@ -176,15 +176,15 @@ impl Member<'_> {
         };
         if wire::seal(&plan.run, &plan.words, plan.of, &meant) != plan.sha256 {
             return refused(
-                "the plan is not the one that was sealed: it was changed on its way, or files that it names differ \
-                 on this machine"
+                "the plan does not match its checksum: it was changed in transit, or files that it names \
+                 differ on this machine"
                     .to_owned(),
             );
         }
         if meant.settings.target.scheme() != "null" && !self.agent.server.has_credentials() {
             return refused(
-                "without credentials only null: is played, because anybody on this machine could give the order: \
-                 connect the agent with --nkey or a password"
+                "without credentials, an agent loads only null:, because any user of this machine could \
+                 give the order: connect the agent with --nkey or a password"
                     .to_owned(),
             );
         }
@@ -194,7 +194,7 @@ impl Member<'_> {
             if before.job.has_kept_nothing() {
                 let _ = folder.remove();
             } else {
-                tell(&format!("{}: nobody took this run; it is kept", folder.path().display()));
+                tell(&format!("{}: no conductor collected this run", folder.path().display()));
             }
         }
         match Job::begin(plan, meant, &self.agent.spool) {
@@ -227,7 +227,7 @@ impl Member<'_> {
             return Answer::Refused { why: "not ready to begin".to_owned() };
         }
         if at_ns < Monotonic.now_ns() + NOTICE_NS {
-            return Answer::Refused { why: "the order to begin came after the beginning".to_owned() };
+            return Answer::Refused { why: "the start order came after the start time".to_owned() };
         }
         running.job.arm(at_ns);
         Answer::Done

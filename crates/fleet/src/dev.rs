@@ -99,7 +99,7 @@ impl Dev {
             let has_ended = self.server.try_wait().is_ok_and(|status| status.is_some());
             if has_ended || Monotonic.now_ns() > deadline_ns {
                 let said = std::fs::read_to_string(log).unwrap_or_default();
-                let last = said.lines().last().unwrap_or("it does not listen").to_owned();
+                let last = said.lines().last().unwrap_or("it did not start to listen").to_owned();
                 return Err(FleetError::Program { program: nats.display().to_string(), text: last });
             }
             thread::sleep(Duration::from_millis(20));

@@ -15,7 +15,7 @@ pub enum FleetError {
         problem: String,
     },
     /// The server cannot be reached, or refuses.
-    #[error("the NATS server {url} cannot be used: {text}")]
+    #[error("cannot use the NATS server {url}: {text}")]
     Server {
         /// The address, without a password.
         url: String,
@@ -24,8 +24,8 @@ pub enum FleetError {
     },
     /// Too few agents answered.
     #[error(
-        "{found} of {wanted} agents are ready{others}: start more with `bakeoff agent --server URL`, or name \
-         fewer with --fleet"
+        "{found} of {wanted} agents are ready{others}: start more with `bakeoff agent --server URL`, or ask \
+         for fewer with --fleet"
     )]
     TooFew {
         /// Agents that can take part.

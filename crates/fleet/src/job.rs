@@ -149,8 +149,8 @@ fn drive(
         _ => {}
     });
     drop(sender);
-    let kept = keeper.join().map_err(|_| "the thread that keeps the intervals failed".to_owned())?;
-    let (slices, bytes, sha256) = kept.map_err(|error| format!("keeping an interval: {error}"))?.finish();
+    let kept = keeper.join().map_err(|_| "the thread that stores the intervals failed".to_owned())?;
+    let (slices, bytes, sha256) = kept.map_err(|error| format!("storing an interval: {error}"))?.finish();
     let record = record.map_err(|error| error.to_string())?;
     Ok(End { slices, bytes, sha256, first: None, load: documents::of_load(&record) })
 }

@@ -179,7 +179,7 @@ fn agrees(record: &LoadRecord, totals: &Totals) -> bool {
 
 fn start_skew_ns(part: &Part<'_>, record: &LoadRecord) -> Maybe<i64> {
     let first = part.received.end.as_ref().and_then(|end| end.first);
-    let first = first.ok_or_else(|| Missing::because("no event of it is known"))?;
+    let first = first.ok_or_else(|| Missing::because("none of its events is known"))?;
     let due_ns = if record.response.is_ok() { first.due_ns } else { part.start_ns };
     Ok(first.start_ns.cast_signed() - due_ns.cast_signed())
 }

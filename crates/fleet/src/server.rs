@@ -67,7 +67,7 @@ impl Server {
                 let text = std::fs::read_to_string(path).map_err(of_file(path))?;
                 let seed = text.lines().map(str::trim).find(|line| line.starts_with('S'));
                 Some(
-                    seed.ok_or_else(|| wrong("the file of --nkey has no seed, a line that begins with S"))?
+                    seed.ok_or_else(|| wrong("the file of --nkey has no seed (a line that begins with S)"))?
                         .to_owned(),
                 )
             }
@@ -76,11 +76,12 @@ impl Server {
             Self { scheme: scheme.to_owned(), host: host.to_owned(), user, nkey, ca: ca.map(Path::to_owned) };
         if !server.is_loopback() {
             if server.scheme != "tls" {
-                return Err(wrong("beyond this machine only with TLS: write tls:// in place of nats://"));
+                return Err(wrong("a server on another machine needs TLS: write tls:// instead of nats://"));
             }
             if !server.has_credentials() {
                 return Err(wrong(
-                    "beyond this machine only with credentials: give --nkey FILE, or USER:PASSWORD@ in $NATS_URL",
+                    "a server on another machine needs credentials: give --nkey FILE, or USER:PASSWORD@ in \
+                     $NATS_URL",
                 ));
             }
         }

@@ -294,10 +294,10 @@ fn orders_that_are_not_the_conductors_are_refused() {
     for (asked, why) in [
         (plan(&good, "r1", "00"), "was changed"),
         (plan(&["rm", "-rf"], "r1", "00"), "no words of a test"),
-        (plan(&good, "../r1", "00"), "no name of a run"),
+        (plan(&good, "../r1", "00"), "invalid run name"),
         (json!({"order": "arm", "run": "r1", "at_ns": 1}), "not in run"),
         (json!({"order": "taken", "run": "r1"}), "not in run"),
-        (json!({"order": "explode"}), "an order that is none"),
+        (json!({"order": "explode"}), "invalid order"),
     ] {
         let answer = order(&nats, "a1", &asked);
         assert_eq!(answer["answer"], "refused", "{asked}");

@@ -84,7 +84,7 @@ pub struct Account {
 #[derive(Debug, thiserror::Error)]
 pub enum AccessLogError {
     /// Reading failed.
-    #[error("line {line}: cannot read on")]
+    #[error("line {line}: cannot read further")]
     Read {
         /// Number of the line.
         line: u64,

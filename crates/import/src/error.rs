@@ -23,7 +23,7 @@ impl fmt::Display for Place {
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     /// Reading failed.
-    #[error("{line}:1: cannot read on")]
+    #[error("{line}:1: cannot read further")]
     Read {
         /// Number of the line that could not be read.
         line: u64,

@@ -61,7 +61,7 @@ fn of_table(read: table::Entries) -> History {
         notes.push(format!("{} cells have no value and are left out", read.missing));
     }
     if read.without_zone > 0 {
-        notes.push(format!("{} times name no zone: they are read as local time", read.without_zone));
+        notes.push(format!("{} times have no time zone and are read as local time", read.without_zone));
     }
     let values = read.entries.into_iter().map(value).collect();
     History { tool: "csv", values, notes, ..History::default() }

@@ -153,7 +153,7 @@ impl PlockstatView {
     fn util_sentence(&self, util: f64) -> String {
         let cpus = self.cpus.unwrap_or(0);
         format!(
-            "CPU-util {util:.3} is more than all of {cpus} CPUs: the number of CPUs (-n) or the elapsed time is wrong"
+            "CPU-util {util:.3} exceeds all {cpus} CPUs: the number of CPUs (-n) or the elapsed time is wrong"
         )
     }
 }

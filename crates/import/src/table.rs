@@ -70,7 +70,7 @@ pub fn read(text: &str, zone: &TimeZone) -> Result<Entries, ImportError> {
 }
 
 const EXPECTED_HEADS: &str =
-    "the heads `time,metric,value`, or `time` and a head for each metric, such as `time,p99_ms`";
+    "the header `time,metric,value`, or `time` and a column for each metric, such as `time,p99_ms`";
 
 struct Heads {
     /// Columns that describe a line.
@@ -106,7 +106,7 @@ impl Heads {
     fn add(&self, row: &Row, zone: &TimeZone, read: &mut Entries) -> Result<(), ImportError> {
         if row.cells.len() != self.width {
             let found = format!("{} cells", row.cells.len());
-            let expected = format!("{}, as many as there are heads", self.width);
+            let expected = format!("{}, as many as in the header", self.width);
             return Err(unexpected(row.cells[0].place, &found, expected));
         }
         let cell = &row.cells[0];
@@ -190,7 +190,7 @@ fn rows(text: &str) -> Result<Vec<Row>, ImportError> {
             loop {
                 let rest = &text[at..];
                 let Some(quote) = rest.find('"') else {
-                    return Err(unexpected(place, "a quote that does not end", "a closing quote"));
+                    return Err(unexpected(place, "an unterminated quote", "a closing quote"));
                 };
                 let part = &rest[..quote];
                 line += part.matches('\n').count() as u64;
@@ -294,15 +294,15 @@ mod tests {
 
     #[test]
     fn what_is_no_table_is_refused_with_its_place() {
-        assert!(wrong("").starts_with("1:1: found an empty file, expected the heads"));
-        assert!(wrong("name,value\nx,1\n").starts_with("1:1: found `name`, expected the heads"));
+        assert!(wrong("").starts_with("1:1: found an empty file, expected the header"));
+        assert!(wrong("name,value\nx,1\n").starts_with("1:1: found `name`, expected the header"));
         assert!(wrong("time,v\nyesterday,1\n").starts_with("2:1: found `yesterday`, expected a time"));
         assert!(wrong("time,v\n1795219200000,1\n").contains("looks like milliseconds"));
         assert!(wrong("time,v\n1,fast\n").starts_with("2:3: found `fast`, expected a number"));
         assert!(wrong("time,v\n1,2,3\n").starts_with("2:1: found 3 cells, expected 2"));
         assert!(wrong("time,v\n-1,2\n").starts_with("2:1: found `-1`, expected a time"));
         assert!(wrong("time\n1\n").contains("no column of values"));
-        assert!(wrong("time,v\n1,\"2\n").contains("a quote that does not end"));
+        assert!(wrong("time,v\n1,\"2\n").contains("an unterminated quote"));
         // A quoted break counts as a line.
         assert!(
             wrong("time,run,v\n1,\"a\nb\",2\n2,c,x\n").starts_with("4:5: found `x`"),

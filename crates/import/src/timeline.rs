@@ -111,7 +111,7 @@ impl Timeline {
         };
         if self.last_s.is_some_and(|last_s| placed.unix_s < last_s) {
             return Err(Missing::because(format!(
-                "the dates do not rise: {when} lies before the date above it"
+                "the dates are not in order: {when} is before the previous date"
             )));
         }
         self.step_s = self.last_s.map(|last_s| placed.unix_s - last_s);
@@ -140,8 +140,8 @@ impl Timeline {
             && clock_was_set(-STEP_S, naive_s - step_s, naive_s)
         {
             self.shift_s += STEP_S;
-            let text = "the clock went back: taken for the end of daylight saving, an hour later than it reads from here on \
-                        (--zone says which zone it is)";
+            let text = "the clock went back: taken for the end of daylight saving time, so an hour is added \
+                        from here on (--zone sets the zone)";
             return Placed { assumed: Some(text.into()), ..Placed::at(unix_s + STEP_S) };
         }
         // The step equals the previous one, such as hours between all dates.
@@ -152,15 +152,15 @@ impl Timeline {
             Some(before_s) if self.is_as_before(step_s - STEP_S) => {
                 self.shift_s -= STEP_S;
                 let text = format!(
-                    "a step of {step_s} s after one of {before_s} s: taken for the beginning of daylight saving, an hour earlier than it \
-                     reads from here on (--zone says which zone it is)"
+                    "a step of {step_s} s after one of {before_s} s: taken for the start of daylight saving \
+                     time, so an hour is subtracted from here on (--zone sets the zone)"
                 );
                 Placed { assumed: Some(text), ..Placed::at(unix_s - STEP_S) }
             }
             _ => {
                 let text = format!(
-                    "{step_s} s since the date before, as it reads; {} s if daylight saving began between them (--zone says which \
-                     zone it is)",
+                    "{step_s} s since the previous date as printed; {} s if daylight saving time began \
+                     between them (--zone sets the zone)",
                     step_s - STEP_S
                 );
                 let assumed = (!std::mem::replace(&mut self.doubted, true)).then_some(text);
@@ -185,7 +185,8 @@ impl Timeline {
         Ok(match zone.to_ambiguous_zoned(civil).offset() {
             AmbiguousOffset::Unambiguous { offset } => Placed::at(at(offset)),
             AmbiguousOffset::Gap { before, .. } => {
-                let text = "this hour does not exist in the zone: the clock was not yet set forward";
+                let text = "this hour does not exist in the zone: read as if daylight saving time had not \
+                            begun";
                 Placed { assumed: Some(text.into()), ..Placed::at(at(before)) }
             }
             AmbiguousOffset::Fold { before, after } => {
@@ -199,7 +200,7 @@ impl Timeline {
                 let first = first && (as_before(before) || !as_before(after));
                 let (offset, which) = if first { (before, "first") } else { (after, "second") };
                 let text = format!(
-                    "this hour comes twice in the zone: taken for the {which} time, by the order of the lines"
+                    "this hour occurs twice in the zone: read as the {which} one, by the order of the lines"
                 );
                 Placed { assumed: Some(text), ..Placed::at(at(offset)) }
             }
@@ -297,15 +298,16 @@ fn abbreviation(name: &str, naive_s: i64, zone: Option<&TimeZone>) -> Maybe<Offs
         return Ok((*offset, None));
     }
     if let Some((_, hours)) = FIXED.iter().find(|(fixed, _)| *fixed == name) {
-        let text = format!(
-            "{name} is taken for UTC{hours:+}; elsewhere it has another offset (--zone says which zone it is)"
-        );
+        let text =
+            format!("{name} is read as UTC{hours:+}; it has other offsets elsewhere (--zone sets the zone)");
         return Ok((hours * 3600, Some(text)));
     }
     Err(Missing::because(if all.is_empty() {
         format!("no time zone had the abbreviation {name} then")
     } else {
-        format!("time zones of different offsets had the abbreviation {name} then: --zone says which it is")
+        format!(
+            "time zones with different offsets had the abbreviation {name} then: set the zone with --zone"
+        )
     }))
 }
 
@@ -376,7 +378,7 @@ mod tests {
         let forward = ["Sun Mar  9 01:59:59 PST 2008", "Sun Mar  9 03:00:00 PDT 2008"];
         let (seconds, assumed) = placed(None, &forward);
         assert_eq!((seconds, assumed.len()), (vec![0, 1], 1));
-        assert!(assumed[0].starts_with("PST is taken for UTC-8"), "{assumed:?}");
+        assert!(assumed[0].starts_with("PST is read as UTC-8"), "{assumed:?}");
         let back =
             ["Sun Nov  2 01:59:59 PDT 2008", "Sun Nov  2 01:00:00 PST 2008", "Sun Nov  2 01:00:01 PST 2008"];
         assert_eq!(placed(None, &back).0, [0, 1, 2]);
@@ -446,11 +448,11 @@ mod tests {
         let forward = ["Sun Mar  9 01:59:58 2008", "Sun Mar  9 01:59:59 2008", "Sun Mar  9 03:00:00 2008"];
         let (seconds, assumed) = placed(None, &[&forward[..], &["Sun Mar  9 03:00:01 2008"]].concat());
         assert_eq!((seconds, assumed.len()), (vec![0, 1, 2, 3], 1), "{assumed:?}");
-        assert!(assumed[0].contains("the beginning of daylight saving"), "{assumed:?}");
+        assert!(assumed[0].contains("the start of daylight saving time"), "{assumed:?}");
         // The first step has no predecessor: it stays as read, and is doubted.
         let (seconds, assumed) = placed(None, &forward[1..]);
         assert_eq!(seconds, [0, 3601]);
-        assert!(assumed[0].contains("1 s if daylight saving began"), "{assumed:?}");
+        assert!(assumed[0].contains("1 s if daylight saving time began"), "{assumed:?}");
         let mut timeline = Timeline::default();
         let all: Vec<Placed> = forward[1..].iter().map(|date| timeline.place(&at(date)).unwrap()).collect();
         assert!(all[1].may_be_hour_less);

@@ -224,7 +224,7 @@ impl Interval {
 
 /// Reason for an interval without ticks: a machine that is up has ticks.
 fn no_tick() -> Missing {
-    Missing::because("no tick came between the snapshots: the same one twice, or a machine that was paused")
+    Missing::because("no ticks between the snapshots: the same snapshot twice, or the machine was paused")
 }
 
 /// More ticks than a thousand per second on 65,536 CPUs in a hundred years.
@@ -282,7 +282,7 @@ pub fn interval(before: &Snapshot, after: &Snapshot, clockwork: &Clockwork) -> I
 fn ticks_since(before: &Snapshot, after: &Snapshot) -> Maybe<Ticks> {
     if let Some(name) = cpu_line_of_one(before, after).or_else(|| cpu_line_of_one(after, before)) {
         return Err(Missing::because(format!(
-            "only one of the snapshots has the line `{name}`: they are of different versions, or one is cut"
+            "only one of the snapshots has the line `{name}`: they are from different versions, or one is cut"
         )));
     }
     if let Some(by_s) = boot_time_change(before, after).filter(|by_s| *by_s > BOOT_EDGE_S) {
@@ -363,12 +363,12 @@ fn elapsed(before: &Snapshot, after: &Snapshot, clockwork: &Clockwork) -> Maybe<
         return Ok(elapsed_s);
     }
     match (&before.at, &after.at) {
-        (Some(then), Some(now)) => now
-            .seconds_since(then)
-            .filter(|&s| s > 0)
-            .map(|s| s as f64)
-            .ok_or_else(|| Missing::because("the dates do not rise, or one of their zones is not known")),
-        (None, None) => Err(Missing::because("no dates tell: give --elapsed SECONDS")),
+        (Some(then), Some(now)) => {
+            now.seconds_since(then).filter(|&s| s > 0).map(|s| s as f64).ok_or_else(|| {
+                Missing::because("the dates are not in order, or one of their zones is unknown")
+            })
+        }
+        (None, None) => Err(Missing::because("the snapshots have no dates: give --elapsed SECONDS")),
         _ => Err(Missing::because("only one of the snapshots has a date: give --elapsed SECONDS")),
     }
 }
@@ -409,7 +409,7 @@ impl Parser<'_, '_> {
         let mut fields = Fields::from(line.bytes, 0, line.number);
         let value = fields.need_whole("a counter's value")?;
         let rest = fields.clone();
-        fields.need("a counter's name behind its value")?;
+        fields.need("a counter's name after its value")?;
         let mut name = name(rest);
         // `total name lookups (cache hits 97%)`: the share covers all time since boot, and the name must not
         // change.
@@ -430,7 +430,7 @@ impl Parser<'_, '_> {
             }
         } else if !line.ended {
             let text =
-                format!("the last line has no end, its name may be cut: {}", quoted(trimmed(line.bytes)));
+                format!("the last line has no newline, its name may be cut: {}", quoted(trimmed(line.bytes)));
             self.hand_on(Found::Note(Note { line: line.number, text }))?;
         }
         // A bound: no vmstat prints more lines, and the search for equal names would be slow.
@@ -470,7 +470,7 @@ impl Parser<'_, '_> {
         let bytes = trimmed(line.bytes);
         let place = line.place(0);
         let (found, hint) = if bytes.starts_with(b"procs ") || bytes.starts_with(b"kthr ") {
-            ("vmstat without -s", "only `vmstat -s` holds ticks; a table of percentages cannot be made exact")
+            ("vmstat without -s", "only `vmstat -s` has ticks; a table of percentages is not exact")
         } else if bytes.starts_with(b"CPU minf") || bytes.starts_with(b"SET minf") {
             ("mpstat", "use `bakeoff import mpstat`")
         } else if solaris::lockstat::is_section(bytes) {

@@ -41,7 +41,7 @@ fn hyperfine_has_means_by_command_and_no_dates() {
             ("cpu-time", Some("sort, 'odd' = %"), 0.2, None),
         ],
     );
-    assert!(history.notes[0].contains("1 runs ended with an error"), "{:?}", history.notes);
+    assert!(history.notes[0].contains("1 runs failed"), "{:?}", history.notes);
 }
 
 #[test]

@@ -278,7 +278,7 @@ impl<'a> Conductor<'a> {
             ended: 0,
             looks: InSystemSamples::default(),
             pauses,
-            open_sockets: Err(Missing::because("nothing was connected")),
+            open_sockets: Err(Missing::because("no connection was opened")),
             idle_before: None,
             chance: Random::of(engine.settings.seed ^ LOOK_SALT, 0),
         }

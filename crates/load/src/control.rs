@@ -152,7 +152,7 @@ impl Control {
     }
 }
 
-const OVER: &str = "error: the load is over, or has not begun";
+const OVER: &str = "error: the load has ended, or has not started yet";
 /// The maximum number of waiting requests.
 const ASKED_MAX: usize = 64;
 /// A change is made within milliseconds; a missing answer means that the load is over.
@@ -171,7 +171,7 @@ impl Shared {
             Ok(command::Command::Status) => self.lock().state.line_at(Monotonic.now_ns()),
             Ok(command::Command::Stop) => {
                 on_stop();
-                "ok the load ends".to_owned()
+                "ok stopping the load".to_owned()
             }
             Ok(command::Command::Rate(ask)) => self.pass_on(ask),
         }
@@ -185,7 +185,7 @@ impl Shared {
                 return OVER.to_owned();
             }
             if desk.asked.len() >= ASKED_MAX {
-                return "error: too many changes wait already".to_owned();
+                return "error: too many pending rate changes".to_owned();
             }
             desk.asked.push_back(PendingRate { ask, answer });
         }

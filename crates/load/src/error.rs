@@ -40,7 +40,7 @@ pub enum LoadError {
         problem: String,
     },
     /// The target does not support the workload.
-    #[error("`{target}` has no workload {}: expected {expected}", workload.word())]
+    #[error("`{target}` does not support the workload {}: expected {expected}", workload.word())]
     UnsupportedWorkload {
         /// The target as written.
         target: Target,
@@ -94,7 +94,7 @@ pub enum LoadError {
         text: String,
     },
     /// Some workers have no connection.
-    #[error("{made} of {of} connected to {target}: {text}")]
+    #[error("opened {made} of {of} connections to {target}: {text}")]
     NotConnected {
         /// The target as written.
         target: Target,
@@ -139,8 +139,8 @@ pub enum LoadError {
     },
     /// The workers may not run at real-time priority.
     #[error(
-        "the workers may not run at real-time priority: run as root, grant CAP_SYS_NICE or raise `ulimit -r`, or leave \
-         --fifo out"
+        "no permission to run the workers at real-time priority: run as root, grant CAP_SYS_NICE, raise \
+         `ulimit -r`, or leave --fifo out"
     )]
     RealTime {
         /// The system's error.

@@ -215,7 +215,7 @@ pub fn default_workload(target: &Target) -> Workload {
 /// password.
 pub fn notices(settings: &LoadSettings) -> Vec<String> {
     const UNCHECKED: &str =
-        "the server's certificate is not checked: whoever is on the way could answer in its place";
+        "the server's certificate is not checked: an attacker on the network could impersonate the server";
     let mut notices = Vec::new();
     if settings.http.insecure {
         notices.push(format!("--insecure: {UNCHECKED}"));
@@ -231,7 +231,7 @@ pub fn notices(settings: &LoadSettings) -> Vec<String> {
         match parameter {
             "tls=require" | "sslmode=require" => notices.push(format!("{parameter}: {UNCHECKED}")),
             "cleartext=1" | "cleartext=yes" | "cleartext=true" => notices.push(format!(
-                "{parameter}: the password may go over the network as it is, for anybody on the way to read"
+                "{parameter}: the password may cross the network in cleartext, readable by an attacker"
             )),
             _ => {}
         }
@@ -277,7 +277,7 @@ fn open(settings: &LoadSettings) -> Result<Arc<Hosts>, LoadError> {
         return Err(LoadError::Setting {
             name: "connections",
             found: settings.connections_in_all().to_string(),
-            expected: "as many as threads: this target's connections need a thread each",
+            expected: "as many as threads: each connection to this target needs its own thread",
         });
     }
     Ok(Arc::new(hosts))
@@ -289,7 +289,7 @@ fn check_scripts(settings: &LoadSettings) -> Result<(), LoadError> {
     if files.len() > 1 && files.iter().any(ScriptFile::is_lua) {
         let is_alone = files[0].is_lua() && files[0].weight == 1 && files[1..].iter().all(|f| f.weight == 0);
         if !is_alone {
-            let text = "a script in Lua runs alone and has no weight: give one --script".to_owned();
+            let text = "a Lua script runs alone and has no weight: give only one --script".to_owned();
             return Err(LoadError::ScriptText { text });
         }
     }
@@ -300,7 +300,7 @@ fn check_scripts(settings: &LoadSettings) -> Result<(), LoadError> {
 /// a number of events has a fixed rate.
 fn check_attachments(s: &LoadSettings, attachments: &Attachments) -> Result<(), LoadError> {
     if let (Some(_), Some(events)) = (&attachments.control, s.events_max) {
-        let expected = "none where the rate may be changed: a number of events ends when its rate says";
+        let expected = "none if the rate may be changed: the time that the events take depends on it";
         return Err(LoadError::Setting { name: "events", found: events.to_string(), expected });
     }
     let Some(Arrivals::File(file)) = s.pace.as_open().map(|open| &open.arrivals) else { return Ok(()) };
@@ -311,7 +311,7 @@ fn check_attachments(s: &LoadSettings, attachments: &Attachments) -> Result<(), 
     }
     let (found, expected) = (
         format!("file:{} with {} due times", file.path, recorded.len()),
-        "at least one due time, in order, from 0 on",
+        "at least one due time, in ascending order, the first at 0",
     );
     Err(LoadError::Setting { name: "arrivals", found, expected })
 }
@@ -373,7 +373,7 @@ fn check_settings(s: &LoadSettings) -> Result<(), LoadError> {
             distribution_is_good,
             "distribution",
             format!("{:?}", s.oltp.distribution),
-            "an exponent from 0, or h between 0 and 1",
+            "an exponent of at least 0, or h between 0 and 1",
         ),
     ])?;
     s.pace.as_open().map_or(Ok(()), check_open)

@@ -159,7 +159,7 @@ fn a_cache_too_small_for_its_keys_settles_with_misses_and_says_so() {
     assert_eq!((record.counts.done, record.errors.verify), (300, 0), "{:?}", record.error_samples);
     assert!(record.outcomes["miss"] > 0, "{:?}", record.outcomes);
     let steady = check_of(&record, "cache-steady");
-    assert!(steady.text.contains("values an event"), "{}", steady.text);
+    assert!(steady.text.contains("each event evicted"), "{}", steady.text);
     assert!(!steady.text.contains("evicted 0.0000"), "{}", steady.text);
 }
 

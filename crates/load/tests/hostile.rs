@@ -70,11 +70,11 @@ fn survives(name: &str, base: &LoadSettings) {
 
 fn is_said(record: &LoadRecord) -> bool {
     let reasons = [
-        "are accepted (--answer-max)",
-        "no server returns",
+        "over the limit of",
+        "impossible number of columns",
         "which is not a valid answer",
-        "has no length",
-        "to copy",
+        "has an invalid length",
+        "COPY is not supported",
         "a file of this machine",
     ];
     record.error_samples.iter().any(|sample| reasons.iter().any(|reason| sample.contains(reason)))
@@ -269,7 +269,7 @@ fn connections_together_hold_a_bounded_part_of_answers_that_do_not_end() {
             ..settings
         });
         let said = &record.error_samples;
-        assert!(said.iter().any(|text| text.contains("together hold more than 160 MiB")), "{said:?}");
+        assert!(said.iter().any(|text| text.contains("together buffer more than 160 MiB")), "{said:?}");
         let kib = peak_kib();
         assert!(kib < 300 << 10, "{threads}: {kib} KiB");
     }
@@ -383,7 +383,7 @@ fn a_value_that_is_too_long_for_a_variable_is_not_kept() {
         ..settings
     });
     let said = &record.error_samples;
-    assert!(said.iter().any(|text| text.contains("longer than a variable holds")), "{said:?}");
+    assert!(said.iter().any(|text| text.contains("longer than the limit of a variable")), "{said:?}");
     let kib = peak_kib();
     assert!(kib < 300 << 10, "{kib} KiB");
 }
@@ -391,8 +391,8 @@ fn a_value_that_is_too_long_for_a_variable_is_not_kept() {
 #[test]
 fn a_postgresql_that_floods_its_login_is_left() {
     for (name, attack, says) in [
-        ("length", says_and_goes_on(b"R\x7f\xff\xff\xff".to_vec(), b"xxxx"), "are accepted"),
-        ("other", says(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()), "are accepted"),
+        ("length", says_and_goes_on(b"R\x7f\xff\xff\xff".to_vec(), b"xxxx"), "over the limit of"),
+        ("other", says(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()), "over the limit of"),
     ] {
         let port = serve(move |peer| {
             if postgres_start(peer).is_some() {
@@ -421,7 +421,7 @@ fn a_password_goes_out_as_it_is_only_if_the_user_says_so() {
     let error = error_of(&script(target.clone(), false));
     assert_eq!(error.class(), ErrorClass::Usage);
     let text = error.to_string();
-    assert!(text.contains("anybody on the way can read it") && text.contains("?cleartext=1"), "{text}");
+    assert!(text.contains("an attacker could read") && text.contains("?cleartext=1"), "{text}");
     let settings = script(format!("{target}?cleartext=1"), false);
     let record = run(&LoadSettings {
         pace: Loop::CLOSED,
@@ -482,7 +482,7 @@ fn a_server_may_not_keep_us_hashing_a_password() {
         while peer.hear().is_some() {}
     });
     let error = error_of(&script(format!("postgres://app:s3cret@127.0.0.1:{port}/bench"), false)).to_string();
-    assert!(error.contains("hashed 4294967295 times"), "{error}");
+    assert!(error.contains("4294967295 hash iterations"), "{error}");
 }
 
 #[test]
@@ -558,6 +558,6 @@ fn a_mysql_that_wants_the_password_gets_it_by_proof_alone() {
         let error = error_of(&script(format!("mysql://app:s3cret@127.0.0.1:{port}/bench"), false));
         assert_eq!(error.class(), ErrorClass::Usage, "{error}");
         let text = error.to_string();
-        assert!(text.contains("without TLS anybody") || text.contains("not known here"), "{text}");
+        assert!(text.contains("an attacker on the network") || text.contains("not supported"), "{text}");
     }
 }

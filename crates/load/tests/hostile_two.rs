@@ -249,7 +249,7 @@ fn a_server_that_asks_on_and_does_not_read_the_replies_is_left() {
         ..settings(format!("http://localhost:{port}/"))
     });
     let said = &record.error_samples;
-    assert!(said.iter().any(|text| text.contains("together hold more than 160 MiB")), "{said:?}");
+    assert!(said.iter().any(|text| text.contains("together buffer more than 160 MiB")), "{said:?}");
     let kib = peak_kib();
     assert!(kib < 300 << 10, "{kib} KiB");
 }

@@ -269,15 +269,15 @@ fn every_host_shows_a_certificate_of_its_own_name() {
     both_do_their_part(&format!("rediss://localhost:{one},localhost:{other}?ca={ca}"));
     let error = error_of(&few(&format!("rediss://localhost:{one},127.0.0.1:{other}?ca={ca}"))).to_string();
     assert!(error.contains(&format!("127.0.0.1:{other}: the server's certificate")), "{error}");
-    assert!(error.contains("made out to another name"), "{error}");
+    assert!(error.contains("it is for another name"), "{error}");
 }
 
 #[test]
 fn hosts_that_cannot_be_driven_together_are_refused() {
     for (target, says) in [
-        ("mysql://root@h1,h1:3306/db", "h1:3306 is named twice"),
-        ("mysql://root@h1,h2/db?socket=/s", "one socket for all, /s"),
-        ("mysql://root@h1,/db", "nothing before or after a comma"),
+        ("mysql://root@h1,h1:3306/db", "h1:3306 is given twice"),
+        ("mysql://root@h1,h2/db?socket=/s", "one Unix socket, /s"),
+        ("mysql://root@h1,/db", "has an empty entry"),
         ("mysql://root@h1:x,h2/db", "is not a valid port"),
         ("postgres://h1,h2/db?port=1,2,3", "3 ports"),
         ("redis://h1,h2,h3,h4,h5,h6", "connections is 5: expected at least one for each host"),
@@ -295,5 +295,5 @@ fn hosts_that_cannot_be_driven_together_are_refused() {
     }
     let mut through_socket = settings("http://127.0.0.1,127.0.0.2/");
     through_socket.http.unix_socket = Some("/s".into());
-    assert!(error_of(&through_socket).to_string().contains("one socket for all"), "{through_socket:?}");
+    assert!(error_of(&through_socket).to_string().contains("share one Unix socket"), "{through_socket:?}");
 }

@@ -206,7 +206,7 @@ fn a_slow_report_hook_does_not_hold_up_the_load() {
     let scripts = ScriptSettings { files, defines: Vec::new() };
     let endless = LoadSettings { scripts, drain: Duration::from_millis(100), ..settings };
     let error = support::error_of(&endless).to_string();
-    assert!(error.contains("report_intermediate does not return"), "{error}");
+    assert!(error.contains("report_intermediate did not return"), "{error}");
     let percentile = script("null:", "function event() end", &[("percentile", "200")], 1);
     assert!(support::error_of(&percentile).to_string().contains("expected 0 to 100"));
 }
@@ -338,7 +338,7 @@ fn check_commands(target: &str) {
     let error = run("audit", &[("accounts", "60")]).unwrap_err();
     assert!(error.to_string().contains("money was made or lost"), "{error}");
     let error = run("absent", &[]).unwrap_err();
-    assert!(error.to_string().contains("it has audit, cleanup, prepare"), "{error}");
+    assert!(error.to_string().contains("its commands are audit, cleanup, prepare"), "{error}");
     run("cleanup", &[]).unwrap();
     run("prepare", &[("accounts", "50")]).unwrap();
     let error = run("prepare", &[("accounts", "50")]).unwrap_err();

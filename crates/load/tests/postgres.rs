@@ -166,7 +166,7 @@ fn what_the_server_refuses_is_told_before_anything_is_measured() {
         (url.replace(PASSWORD, "wrong"), "check the user and the password"),
         (url.replace("app:", "nobody:"), "check the user and the password"),
         (url.replace("/bench", "/nowhere"), "create that database first"),
-        (without_password, "the server asks for a password"),
+        (without_password, "the server requests a password"),
     ] {
         let error = error_of(&settings(target));
         assert_eq!(error.class(), ErrorClass::Usage, "{error}");
@@ -174,10 +174,13 @@ fn what_the_server_refuses_is_told_before_anything_is_measured() {
         assert!(!error.to_string().contains(PASSWORD), "{error}");
     }
     let never = LoadSettings { prepare: PreparePolicy::Never, ..settings(&url) };
-    assert!(error_of(&never).to_string().contains("there is no table sbtest1: build the data set"));
+    assert!(error_of(&never).to_string().contains("table sbtest1 does not exist: build the data set"));
     let error = error_of(&LoadSettings { threads: 80, ..settings(&url) });
     assert_eq!(error.class(), ErrorClass::Server);
-    assert!(error.to_string().contains("of 80 connected") && error.to_string().contains("53300"), "{error}");
+    assert!(
+        error.to_string().contains("of 80 connections to") && error.to_string().contains("53300"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -226,7 +229,7 @@ fn a_script_rests_keeps_rows_and_is_rolled_back_whoever_waits_for_the_server() {
 
         let left_open = script("BEGIN;\nSELECT 1;", connections);
         assert_eq!((left_open.counts.failed, left_open.errors.application), (20, 20));
-        assert!(left_open.error_samples[0].contains("ends within a transaction"));
+        assert!(left_open.error_samples[0].contains("ends inside a transaction"));
         // Each was rolled back: otherwise the second event of a connection would have failed at its BEGIN.
         let refused = script("BEGIN;\nSELECT 1 / 0;\nEND;", connections);
         assert_eq!((refused.counts.failed, refused.errors.application), (20, 20));

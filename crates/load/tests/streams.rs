@@ -115,7 +115,7 @@ fn more_streams_than_the_server_allows_and_a_server_without_http_2_are_refused_i
         error.to_string()
     };
     let text = refused(&asked(port, "/answer", 65));
-    assert!(text.contains("64 requests at a time") && text.contains("fewer --streams"), "{text}");
+    assert!(text.contains("64 concurrent streams") && text.contains("fewer --streams"), "{text}");
     let one = HttpSettings { streams: 2, ..HttpSettings::plain() };
     let text = refused(&LoadSettings { http: one, ..asked(server.port, "/page", 1) });
     assert!(text.contains("streams needs http_version"), "{text}");

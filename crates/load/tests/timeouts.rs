@@ -31,7 +31,7 @@ fn assert_timed_out(record: &LoadRecord, timed_out: u64) {
     assert_eq!(record.errors.timeout, timed_out, "{:?}", record.errors);
     // A slow server has not been away.
     assert_eq!((record.errors.connection, record.outages.len()), (0, 0), "{:?}", record.outages);
-    assert!(samples.iter().any(|s| s == "timeout: no whole answer within 200ms"), "{samples:?}");
+    assert!(samples.iter().any(|s| s == "timeout: no complete answer within 200ms"), "{samples:?}");
     let least_ns = u64::try_from(TIMEOUT.as_nanos()).unwrap();
     // A bucket's lowest value may be a thousandth less. An event in flight at the end may have lasted for any
     // time.

@@ -101,18 +101,15 @@ fn trusts_whom_it_should(start: fn(&Certificate, &Authority) -> Option<Server>) 
     let full = |ca: &str, host: &str| format!("{}?tls=verify-full&ca={ca}", url(host));
     is_refused(
         full(&ca, "127.0.0.1"),
-        "made out to another name than the target's): write its name as server-name=NAME, or take",
+        "for another name than the target's): give its name with server-name=NAME, or accept",
     );
-    is_refused(full(&wrong, "localhost"), "its authority is not among those that are trusted");
-    is_refused(
-        format!("{}?tls=verify-ca&ca={wrong}", url("localhost")),
-        "its authority is not among those that are trusted",
-    );
-    is_refused(full("/no/such/file", "localhost"), "holds no certificates that can be read");
+    is_refused(full(&wrong, "localhost"), "its CA is not trusted");
+    is_refused(format!("{}?tls=verify-ca&ca={wrong}", url("localhost")), "its CA is not trusted");
+    is_refused(full("/no/such/file", "localhost"), "contains no readable certificates");
     let Some((_server, url)) = start(&authority.sign("expired", Valid::Once), &authority) else { return };
     is_refused(
         format!("{}?tls=verify-full&ca={ca}", url("localhost")),
-        "it has expired): renew it, or take any certificate",
+        "it has expired): renew it, or accept any certificate",
     );
 }
 
@@ -139,10 +136,10 @@ fn memcached_is_trusted_by_its_certificate() {
 #[test]
 fn a_server_that_does_not_speak_tls_is_refused() {
     if let Some(server) = Postgres::start() {
-        is_refused(format!("{}?tls=require", server.url()), "the server does not speak TLS");
+        is_refused(format!("{}?tls=require", server.url()), "the server does not support TLS");
     }
     if let Some(server) = MariaDb::start_with(vec!["--skip-ssl".to_owned()]) {
-        is_refused(format!("{}?tls=require", server.url()), "the server does not speak TLS");
+        is_refused(format!("{}?tls=require", server.url()), "the server does not support TLS");
     }
 }
 

@@ -357,10 +357,10 @@ fn values_of_requests_come_from_rows_of_data_and_from_the_seed() {
     // A template that cannot be filled is reported before anything is measured.
     let http = HttpSettings { body: "${nobody}".to_owned(), ..HttpSettings::plain() };
     let error = support::error_of(&LoadSettings { http, ..settings(server.url("/page")) });
-    assert!(error.to_string().contains("needs a file of data (--data)"), "{error}");
+    assert!(error.to_string().contains("needs a data file (--data)"), "{error}");
     let http = HttpSettings { data: Some(data.display().to_string()), ..HttpSettings::plain() };
     let error = support::error_of(&LoadSettings { http, ..settings(server.url("/page")) });
-    assert!(error.to_string().contains("--data says nothing"), "{error}");
+    assert!(error.to_string().contains("--data has no effect"), "{error}");
 }
 
 #[test]

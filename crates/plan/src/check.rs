@@ -78,7 +78,8 @@ impl Checker<'_> {
             let kind = ProblemKind::BadValue {
                 key: "load.rate".into(),
                 found: format!("{:?}", shares.value),
-                expected: "no factor named `rate` beside it: the shares are the values of that factor".into(),
+                expected: "no other factor named `rate`: the shares are the values of the factor `rate`"
+                    .into(),
             };
             self.problem(position, kind);
             return;
@@ -194,7 +195,7 @@ impl Checker<'_> {
                 let kind = ProblemKind::BadValue {
                     key: format!("values.{}.when", name.value),
                     found: format!("{:?}", when.value).to_lowercase(),
-                    expected: "\"end\": without a [server], nothing has numbers over time or settings".into(),
+                    expected: "\"end\": only a [server] has numbers over time or settings".into(),
                 };
                 self.problem(when.position, kind);
             }
@@ -254,7 +255,7 @@ impl Checker<'_> {
                 let kind = ProblemKind::SecretMisplaced {
                     key: template.path().to_owned(),
                     reference: reference.to_string(),
-                    why: "only texts for the server, the load and the commands may",
+                    why: "only texts for the server, the load and the commands may contain secrets",
                 };
                 self.problem(template.position(), kind);
             }
@@ -265,7 +266,7 @@ impl Checker<'_> {
                     let kind = ProblemKind::SecretMisplaced {
                         key: format!("factors.{}.values", factor.name.value),
                         reference: reference.to_string(),
-                        why: "levels are printed in every table; let the level name the account instead",
+                        why: "levels are printed in every table; use the account's name as the level instead",
                     };
                     self.problem(value.position, kind);
                 }
@@ -278,8 +279,8 @@ impl Checker<'_> {
                 let at = line.bytes().zip(masked.bytes()).take_while(|(a, b)| a == b).count();
                 self.remark(
                     lines.position(&(start + at..start + at)),
-                    "this looks like a secret: the archive masks it, and `resume` then needs this very file; write \
-                     `{env:NAME}` or `{file:PATH}` instead, which `run` and `resume` read",
+                    "this looks like a secret: the archive masks it, so `resume` needs the original file; \
+                     use `{env:NAME}` or `{file:PATH}` instead, which `run` and `resume` read",
                 );
             }
             start += line.len();
@@ -305,8 +306,8 @@ impl Checker<'_> {
         let is_sub = |name: &str| factors.iter().any(|f| f.name == name && f.plot == Plot::Sub);
         if let Some(name) = define.template.names().find(|name| is_sub(name)) {
             let text = format!(
-                "the script's `prepare` runs once a series, with its first trial's options: an option that \
-                 changes the tables needs a whole-plot factor instead of `{name}`"
+                "the script's `prepare` runs once per series, with the options of the first trial: an \
+                 option that changes the tables needs a whole-plot factor instead of `{name}`"
             );
             self.remark(define.position, text);
         }
@@ -402,8 +403,8 @@ impl Checker<'_> {
         if let Some(user) = server.user.as_ref().filter(|user| matches!(user.value.as_str(), "root" | "0")) {
             self.remark(
                 user.position,
-                "`user = \"root\"`: a client that makes the server run code controls this machine; leave `user` out \
-                 to run the server as an unprivileged user",
+                "`user = \"root\"`: a client that makes the server execute code becomes root on this \
+                 machine; leave `user` out to run the server as an unprivileged user",
             );
         }
         for file in &server.files {
@@ -441,7 +442,7 @@ impl Checker<'_> {
                 let kind = ProblemKind::MissingKey {
                     key: "max".into(),
                     table: "[phases.warm-up]".into(),
-                    expected: "how long to wait for what `judge` names".into(),
+                    expected: "the longest wait for the steady state that `judge` defines".into(),
                     example: key.example.into(),
                 };
                 self.problem(judge.position, kind);
@@ -468,7 +469,7 @@ impl Checker<'_> {
             if factor.values.len() > 1 && !used.contains(&factor.name) {
                 let name = &factor.name;
                 let text = format!(
-                    "nothing uses `{{{name}}}`: the values of factor `{name}` are one configuration under several names"
+                    "nothing uses `{{{name}}}`: all values of factor `{name}` give the same configuration"
                 );
                 self.remark(position, text);
             }
@@ -488,9 +489,9 @@ fn no_factor_name(name: &str) -> Option<&'static str> {
     if name == SCRATCH {
         Some("`{scratch}` stands for the folder of a series")
     } else if name == INSTANCE {
-        Some("`{instance}` stands for the number of a server")
+        Some("`{instance}` stands for the number of a server instance")
     } else if DESIGN_WORDS.contains(&name) {
-        Some("the runs of a bake-off carry it as a mark of the design")
+        Some("bakeoff uses this name as a label of the runs")
     } else if name.is_empty() || !name.chars().all(plain) {
         Some("use lower-case letters, digits, `_` and `-`")
     } else {

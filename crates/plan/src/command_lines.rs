@@ -189,10 +189,7 @@ impl Parameter {
     fn checked(self) -> Result<Self, NotCommands> {
         let is_word = |name: &str| name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'));
         if self.name.is_empty() || !is_word(&self.name) {
-            return refuse(format!(
-                "`{}` is not the name of a parameter: letters, digits, _ and -",
-                self.name
-            ));
+            return refuse(format!("`{}` is not a parameter name: use letters, digits, _ and -", self.name));
         }
         if self.values.len() > VALUES_MAX {
             return refuse(format!("parameter {} has more than {VALUES_MAX} values", self.name));
@@ -225,13 +222,14 @@ impl CommandLines {
         }
         if commands.len() < 2 {
             return refuse(format!(
-                "a comparison needs at least two commands, and `{}` is one: bakeoff compare -- 'A' 'B'",
+                "a comparison needs at least two commands, but `{}` is the only one: bakeoff compare -- 'A' \
+                 'B'",
                 commands.first().map_or("", |(_, text, _)| text)
             ));
         }
         if commands.len() > COMMANDS_MAX {
             return refuse(format!(
-                "{} commands, and a comparison has at most {COMMANDS_MAX}",
+                "{} commands, but a comparison has at most {COMMANDS_MAX}",
                 commands.len()
             ));
         }

@@ -116,7 +116,8 @@ pub enum ProblemKind {
     },
     /// A placeholder without a closing brace.
     #[error(
-        "`{key}` has a brace that does not pair: write `{{name}}` for a placeholder and `{{{{` or `}}}}` for a brace"
+        "`{key}` has an unpaired brace: write `{{name}}` for a placeholder, and `{{{{` or `}}}}` for a \
+         literal brace"
     )]
     LoneBrace {
         /// Key of the value.
@@ -124,8 +125,9 @@ pub enum ProblemKind {
     },
     /// A placeholder at a position in a command line at which its value cannot be quoted.
     #[error(
-        "`{key}` has `{{{placeholder}}}` where its value cannot be quoted (in backticks, `${{...}}`, a comment, a \
-         here-document, or behind a backslash): use the variable BAKEOFF_... of the environment, or `|raw`"
+        "`{key}` has `{{{placeholder}}}` where its value cannot be quoted (in backticks, `${{...}}`, a \
+         comment or a here-document, or after a backslash): use the environment variable BAKEOFF_..., or \
+         `|raw`"
     )]
     Unquotable {
         /// Key of the value.
@@ -145,7 +147,8 @@ pub enum ProblemKind {
     },
     /// A placeholder in a value that must be the same for the whole series.
     #[error(
-        "`{key}` uses `{{{factor}}}`, which is a sub-plot factor, but {why}; make `{factor}` a whole-plot factor or leave it out here"
+        "`{key}` uses the sub-plot factor `{{{factor}}}`, but {why}; make `{factor}` a whole-plot factor, \
+         or do not use it here"
     )]
     SubPlotTooDeep {
         /// Key of the value.
@@ -157,7 +160,7 @@ pub enum ProblemKind {
     },
     /// A value that occurs twice in a factor.
     #[error(
-        "factor `{factor}` has the value `{value}` twice: two names for one configuration need two values, as in [\"a\", \"b\"]"
+        "factor `{factor}` has the value `{value}` twice: each value must be unique, as in [\"a\", \"b\"]"
     )]
     ValueTwice {
         /// Factor.
@@ -175,7 +178,8 @@ pub enum ProblemKind {
     },
     /// An invalid name of a value.
     #[error(
-        "`{name}` cannot name a value: use lower-case letters, digits and `_`, and end it in its unit, one of {}",
+        "`{name}` cannot name a value: use lower-case letters, digits and `_`, and end the name with its \
+         unit, one of {}",
         units.join(", ")
     )]
     BadValueName {
@@ -197,7 +201,10 @@ pub enum ProblemKind {
         known: Vec<String>,
     },
     /// An environment for a value that no factor has.
-    #[error("[server.env.{name}] is for a value that no whole-plot factor has; {}", suggestion(.closest.as_deref(), .known))]
+    #[error(
+        "[server.env.{name}]: no whole-plot factor has the value `{name}`; {}",
+        suggestion(.closest.as_deref(), .known)
+    )]
     EnvironmentForNoValue {
         /// Value as written.
         name: String,
@@ -225,14 +232,15 @@ pub enum ProblemKind {
         made_of: String,
     },
     /// A gate compares with the reference, and the plan compares nothing.
-    #[error("a gate against the reference needs a factor with a `reference` and another value")]
+    #[error("a gate against the reference needs a factor with a `reference` and at least one other value")]
     GateNeedsReference,
     /// The limit of a gate has the unit of another metric.
     #[error(transparent)]
     GateUnit(record::gate::NotAGate),
     /// A gate needs a verdict that the design cannot give.
     #[error(
-        "a gate needs a verdict at alpha {alpha}, which takes at least {needed} blocks, and `blocks` is {blocks}; use {needed} blocks, or drop the gate: without one the plan is exploratory"
+        "a gate needs a verdict at alpha {alpha}, which takes at least {needed} blocks, but `blocks` is \
+         {blocks}; use {needed} blocks, or remove the gate, which makes the plan exploratory"
     )]
     GateNeedsBlocks {
         /// Accepted rate of false alarms.

@@ -149,7 +149,7 @@ pub(crate) struct StoredPlan<'a>(&'a Table);
 
 impl<'a> StoredPlan<'a> {
     pub(crate) fn text(&self, key: &'static str) -> Result<&'a str, NotAnExperiment> {
-        self.0.get(key).and_then(Value::as_str).ok_or_else(|| expected(key, "a text"))
+        self.0.get(key).and_then(Value::as_str).ok_or_else(|| expected(key, "a string"))
     }
 
     pub(crate) fn number(&self, key: &'static str) -> Result<u64, NotAnExperiment> {
@@ -172,7 +172,7 @@ impl<'a> StoredPlan<'a> {
     pub(crate) fn texts(&self, key: &'static str) -> Result<Vec<String>, NotAnExperiment> {
         let list = self.0.get(key).and_then(Value::as_array);
         let texts = list.and_then(|l| l.iter().map(|v| v.as_str().map(str::to_owned)).collect());
-        texts.ok_or_else(|| expected(key, "a list of texts"))
+        texts.ok_or_else(|| expected(key, "a list of strings"))
     }
 
     pub(crate) fn numbers(&self, key: &'static str) -> Result<Vec<u32>, NotAnExperiment> {

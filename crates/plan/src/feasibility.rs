@@ -40,7 +40,9 @@ impl JudgedMetric {
         let metric = self.metric.word();
         match &self.feasibility {
             Feasibility::Yes => None,
-            Feasibility::Unknown(what) => Some(format!("{metric} is judged only if it can be: {what}")),
+            Feasibility::Unknown(what) => {
+                Some(format!("{metric} is judged only if the trials allow it: {what}"))
+            }
             Feasibility::No { why, everywhere: true } => Some(format!("{metric} is not judged: {why}")),
             Feasibility::No { why, everywhere: false } => {
                 Some(format!("{metric} is not judged in every cell: {why}"))
@@ -92,7 +94,7 @@ impl Plan {
             Metric::IoPerEvent => self.own_processes("I/O"),
             Metric::MemoryGrowth => self.memory_feasibility(),
             Metric::Time | Metric::Cpu => {
-                Feasibility::No { why: "it is a metric of single commands".to_owned(), everywhere: true }
+                Feasibility::No { why: "it applies only to single commands".to_owned(), everywhere: true }
             }
         };
         JudgedMetric { metric, feasibility }
@@ -109,9 +111,9 @@ impl Plan {
         match trials.first().map(|_| scheme(0)).as_deref() {
             Some("exec") => Feasibility::Yes,
             Some("sqlite" | "null") => {
-                no("the target runs inside the load generator, whose CPU time cannot be told from its own")
+                no("the target runs inside the load generator, so its CPU time cannot be separated")
             }
-            _ => no("the plan has no [server], so that the server's own tasks are not known"),
+            _ => no("the plan has no [server], so the server's tasks are unknown"),
         }
     }
 
@@ -124,7 +126,7 @@ impl Plan {
         let (watched, needed) = (self.observed_blocks(), blocks_min(self.judge.alpha));
         if self.control_arm && watched < needed {
             return no(format!(
-                "the control arm leaves {watched} blocks with instruments, and a claim takes {needed}"
+                "the control arm leaves {watched} blocks with instruments, but a claim needs {needed}"
             ));
         }
         Feasibility::Yes
@@ -134,7 +136,7 @@ impl Plan {
     fn own_processes(&self, what: &str) -> Feasibility {
         match self.cpu_feasibility() {
             Feasibility::No { everywhere, .. } => Feasibility::No {
-                why: format!("the server's own {what} is not known without a [server]"),
+                why: format!("without a [server], the server's {what} is unknown"),
                 everywhere,
             },
             known => known,
@@ -143,12 +145,14 @@ impl Plan {
 
     fn memory_feasibility(&self) -> Feasibility {
         if self.server.is_none() {
-            return self.own_processes("memory").or_no("commands come and go: they have no level of memory");
+            return self
+                .own_processes("memory")
+                .or_no("commands are short-lived, so their memory has no level");
         }
         let levels = self.measure.as_secs_f64() / self.interval.as_secs_f64();
         if levels < MEMORY_LEVELS_MIN {
             let why = format!(
-                "it needs {MEMORY_LEVELS_MIN} intervals a trial, and this plan has {}",
+                "it needs {MEMORY_LEVELS_MIN} intervals per trial, but this plan has {}",
                 levels.floor()
             );
             return Feasibility::No { why, everywhere: true };
@@ -160,7 +164,7 @@ impl Plan {
     fn events_feasibility(&self, metric: Metric) -> Feasibility {
         let needed = metric.events_min();
         let measured_s = self.measure.as_secs_f64();
-        let takes = format!("{metric} needs {needed} events a trial", metric = metric.word());
+        let takes = format!("{metric} needs {needed} events per trial", metric = metric.word());
         if self.rate_to_find().is_some() {
             return Feasibility::Unknown(takes);
         }
@@ -184,7 +188,7 @@ impl Plan {
         let fewest = bounds.iter().filter(too_few).filter_map(Bound::most).reduce(f64::min);
         if let Some(fewest) = fewest {
             let everywhere = bounds.iter().all(|bound| too_few(&bound));
-            let why = format!("{takes}, and this plan gets about {}", thousands(fewest));
+            let why = format!("{takes}, but this plan yields about {}", thousands(fewest));
             return Feasibility::No { why, everywhere };
         }
         if bounds.iter().all(|bound| matches!(bound, Bound::About(_))) {
@@ -264,7 +268,7 @@ mod tests {
         let said = notes(&few);
         assert_eq!(
             said[0],
-            "p99 is not judged: p99 needs 10000 events a trial, and this plan gets about 1,800"
+            "p99 is not judged: p99 needs 10000 events per trial, but this plan yields about 1,800"
         );
         assert!(said[1].starts_with("cpu-per-event is not judged: the target runs inside"), "{said:?}");
         assert!(few.notes().iter().any(|note| note.text == said[0]), "{:?}", few.notes());
@@ -279,7 +283,7 @@ mod tests {
             notes(&closed)
         );
         let resting = plan("target = \"null:\"\nthink = \"10ms\"", ALL);
-        assert!(notes(&resting)[0].ends_with("this plan gets about 200"), "{:?}", notes(&resting));
+        assert!(notes(&resting)[0].ends_with("this plan yields about 200"), "{:?}", notes(&resting));
     }
 
     #[test]

@@ -239,7 +239,7 @@ impl<'a> Reader<'a> {
             None => format!("server.env.{name}"),
         };
         let Some(written) = value.get_ref().as_str() else {
-            self.bad(position, &path, value.get_ref(), "a text".into());
+            self.bad(position, &path, value.get_ref(), "a string".into());
             return None;
         };
         self.resolve(&path, &quoted(written), true);

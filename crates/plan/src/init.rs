@@ -90,10 +90,10 @@ pub fn of_commands(draft: &CommandsDraft) -> String {
     out.push('\n');
     out += &design(None);
     out += "\
-# An event is one run of the command. `|raw` inserts it unquoted, so a shell reads it as it stands.
+# An event is one run of the command. `|raw` inserts it unquoted, so the shell interprets it.
 [load]
 target    = \"exec:{command|raw}\"
-rate      = \"max\"               # one after the other; a number starts them at that rate
+rate      = \"max\"               # one after the other; a number: that many per second
 
 [phases]
 prepare   = \"none\"
@@ -112,11 +112,12 @@ impl LoadDraft {
 }
 
 fn head(written_from: &str, title: &str, left_out: &[String]) -> String {
-    let mut out = String::from("# A plan of a bake-off, written from this command line:\n");
+    let mut out = String::from("# Plan of a bake-off, generated from this command line:\n");
     let printable = |text: &str| text.replace(|c: char| c.is_control(), " ");
     writeln!(out, "#   {}", printable(written_from)).expect("a String takes all that is written to it");
-    out += "# `bakeoff plan check FILE` reads it, `bakeoff plan explain FILE` says what it will do, `bakeoff run FILE` does it.\n";
-    out += "# docs/plans.md has every key.\n";
+    out += "# `bakeoff plan check FILE` checks it, `bakeoff plan explain FILE` explains it, `bakeoff run \
+         FILE` runs it.\n";
+    out += "# docs/plans.md lists every key.\n";
     for option in left_out {
         writeln!(out, "# Not in this plan: {}", printable(option))
             .expect("a String takes all that is written to it");
@@ -129,8 +130,8 @@ fn head(written_from: &str, title: &str, left_out: &[String]) -> String {
 
 fn design(seed: Option<&str>) -> String {
     format!(
-        "[design]\nblocks    = 6                   # six is the fewest for a claim at alpha 5 %\nseed      = {}                   \
-         # the order, and everything random in the load, follows from it\n\n",
+        "[design]\nblocks    = 6                   # six is the minimum for a claim at alpha 5 %\nseed      \
+         = {}                   # random seed of the order and of the load\n\n",
         seed.unwrap_or("1")
     )
 }
@@ -138,9 +139,9 @@ fn design(seed: Option<&str>) -> String {
 fn judge(gate: &str) -> String {
     let (metric, rule) = gate.split_once(' ').expect("a gate is a metric and a rule");
     format!(
-        "\n[judge]\nrope      = \"1%\"                # a difference inside it does not matter\nalpha     = 0.05                \
-         # the accepted rate of any false verdict\n\n# A condition for exit code 0:\n# [[gate]]\n# metric = \"{metric}\"\n# rule   = \
-         \"{rule}\"\n"
+        "\n[judge]\nrope      = \"1%\"                # smaller differences do not matter\nalpha     = \
+         0.05                # accepted rate of false verdicts over all comparisons\n\n# A condition for \
+         exit code 0:\n# [[gate]]\n# metric = \"{metric}\"\n# rule   = \"{rule}\"\n"
     )
 }
 

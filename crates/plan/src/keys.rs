@@ -33,7 +33,7 @@ const TEXT: Kind = Kind::Value(Values::Text);
 const TEXTS: Kind = Kind::Value(Values::Texts);
 const BOOL: Kind = Kind::Value(Values::Switch);
 const ANY_TIME: Kind = at_least(Duration::ZERO);
-const SERVER: Placeholders = Placeholders::WholePlot { because: "one server stands for the whole series" };
+const SERVER: Placeholders = Placeholders::WholePlot { because: "one server runs for the whole series" };
 
 const fn whole(min: u64, max: u64) -> Kind {
     Kind::Value(Values::Whole { min, max })
@@ -75,29 +75,35 @@ pub(crate) const TABLES: &[Table] = &[
     Table {
         path: "",
         need: Need::Required,
-        meaning: "what the bake-off is about",
+        meaning: "title and question of the bake-off",
         keys: &[
-            key("schema", whole(1, 1), Need::Required, "1", "version of this form"),
-            key("title", TEXT, Need::Required, "\"Journal modes of SQLite\"", "a line for people"),
+            key("schema", whole(1, 1), Need::Required, "1", "version of the plan format"),
+            key("title", TEXT, Need::Required, "\"Journal modes of SQLite\"", "a one-line title"),
             key(
                 "question",
                 TEXT,
                 WITHOUT_IT_NONE,
                 "\"Is wal faster than delete?\"",
-                "what the bake-off is to answer, in the author's words",
+                "the question that the bake-off is to answer, in the author's words",
             ),
         ],
     },
     Table {
         path: "factors.*",
         need: Need::Optional("one configuration"),
-        meaning: "something that is varied on purpose; its name is used as `{name}`",
+        meaning: "a factor, which the plan varies; other keys use its value as `{name}`",
         keys: &[
-            key("values", Kind::Levels, Need::Required, "[\"delete\", \"wal\"]", "its values, each once"),
+            key(
+                "values",
+                Kind::Levels,
+                Need::Required,
+                "[\"delete\", \"wal\"]",
+                "its values, without duplicates",
+            ),
             key(
                 "reference",
                 Kind::Scalar,
-                Need::Optional("of a whole-plot factor with one value, that value; with more, it must be there"),
+                Need::Optional("the value of a whole-plot factor with one value; an error if it has several"),
                 "\"delete\"",
                 "the value that the others are compared with; whole-plot factors only",
             ),
@@ -106,64 +112,68 @@ pub(crate) const TABLES: &[Table] = &[
                 word(plots),
                 Need::Required,
                 "\"whole-plot\"",
-                "whether a change needs a fresh, rebuilt, warmed server (whole-plot), or goes on within one (sub-plot)",
+                "whole-plot: each value gets a fresh server, with its data rebuilt and warmed up; sub-plot: \
+                 all values run on the same server",
             ),
         ],
     },
     Table {
         path: "design",
         need: Need::Required,
-        meaning: "how often, and in which order",
+        meaning: "number and order of the trials",
         keys: &[
             key(
                 "blocks",
                 whole(1, 1_000),
                 Need::Required,
                 "6",
-                "blocks; a block is one series of every configuration, in random order",
+                "number of blocks; a block runs one series of every configuration, in random order",
             ),
             key(
                 "seed",
                 Kind::Value(settings::SEED.values),
                 Need::Setting { default: settings::SEED.default_text(), is_listed: true },
                 "20261121",
-                "what the order, and everything random in the load, follows from",
+                "random seed of the order and of the load",
             ),
             key(
                 "time_budget",
                 at_least(Duration::from_millis(1)),
-                Need::Optional("any time"),
+                Need::Optional("no limit"),
                 "\"14h\"",
-                "the plan is refused if warm-up, measuring and cool-down alone take longer; from the first series on, setup, start and \
-                 prepare count too, and `run` says if it will not hold",
+                "longest duration of the bake-off; `plan check` refuses a plan whose warm-up, measured \
+                 phases and cool-down alone exceed it; at run time, setup, start and prepare count too, and \
+                 `run` prints a note if it will not suffice",
             ),
         ],
     },
     Table {
         path: "load",
         need: Need::Required,
-        meaning: "what is offered, to whom; the same words as the options of `bakeoff load`",
+        meaning: "the load and its target; the keys are named like the options of `bakeoff load`",
         keys: load::KEYS,
     },
     Table {
         path: "server",
-        need: Need::Optional("the target needs no server, or it is somebody else's"),
+        need: Need::Optional("the target needs no server, or bakeoff does not start it"),
         meaning: "the server under test: started for each series, stopped after it",
         keys: &[
             key(
                 "command",
-                form("a program and its arguments, with quotes in pairs"),
+                form("a program and its arguments, with balanced quotes"),
                 Need::Required,
                 "\"mariadbd --no-defaults --datadir={scratch}/data --socket={scratch}/mysql.sock\"",
-                "the program and its arguments; no shell: words are split at blanks, quotes hold them together",
+                "the program and its arguments; no shell reads them: blanks separate words, quotes join them",
             )
             .with(SERVER),
             key(
                 "ready",
-                form("\"socket:PATH\", \"tcp:HOST:PORT\", or a command that succeeds when the server is ready"),
+                form(
+                    "\"socket:PATH\", \"tcp:HOST:PORT\", or a command that succeeds when the server is ready",
+                ),
                 Need::Required,
                 "\"socket:{scratch}/mysql.sock\"",
-                "how to tell that it takes connections; a command is run by `sh`",
+                "how bakeoff detects that the server accepts connections; `sh` runs a command",
             )
             .with(SERVER),
             key(
@@ -171,72 +181,78 @@ pub(crate) const TABLES: &[Table] = &[
                 at_least(Duration::from_millis(1)),
                 Need::Default("\"1m\""),
                 "\"1m\"",
-                "not ready by then, the server has failed",
+                "time limit for readiness; a server that exceeds it has failed",
             ),
             key(
                 "stop",
                 word(signals),
                 Need::Default("\"SIGTERM\""),
                 "\"SIGTERM\"",
-                "the signal that asks it to end",
+                "the signal that stops the server",
             ),
             key(
                 "stop_timeout",
                 ANY_TIME,
                 Need::Default("\"1m\""),
                 "\"30s\"",
-                "not ended by then, its process group is killed",
+                "time limit for stopping; bakeoff then kills the server's process group",
             ),
             key(
                 "instances",
                 whole(1, 4_096),
                 Need::Default("1"),
                 "1",
-                "copies, each bound to its own CPUs, with a folder and a setup of its own; `{instance}` is 1, 2, ..., and \
-                 `{scratch}` the folder of each; the load drives all of them, and its result is also given for each",
+                "number of server instances, each with its own CPUs, folder and setup; `{instance}` is 1, \
+                 2, ..., and `{scratch}` is the instance's folder; the load drives all instances, and its \
+                 result is also given for each",
             ),
             key(
                 "cpus",
                 TEXTS,
-                Need::Optional("all CPUs that there are"),
+                Need::Optional("all CPUs"),
                 "[\"0-3\"]",
                 "the CPUs of each instance: lists such as \"0\", \"0-3\" or \"0,2,8-11\"",
             ),
             key(
                 "scheduler",
-                form("\"other\", \"batch\", \"fifo:PRIORITY\" or \"rr:PRIORITY\" with a priority from 1 to 99"),
+                form(
+                    "\"other\", \"batch\", \"fifo:PRIORITY\" or \"rr:PRIORITY\" with a priority from 1 to 99",
+                ),
                 Need::Default("\"other\""),
                 "\"fifo:10\"",
-                "the scheduling class it is started in",
+                "scheduling class of the server",
             ),
             key(
                 "nice",
                 Kind::Between { above: -21.0, below: 20.0 },
                 Need::Default("0"),
                 "5",
-                "its nice value; a negative one needs root",
+                "nice value of the server; negative values need root",
             ),
             key(
                 "cpu_max",
                 Kind::Between { above: 0.01, below: 4_097.0 },
                 Need::Optional("no quota"),
                 "1.5",
-                "CPUs' worth of time that the server's processes, and setup and prepare, may use together: a quota of their \
-                 control group",
+                "CPU quota in CPUs, set on the control group that the server, setup and prepare share",
             ),
             key(
                 "memory_max",
                 Kind::Value(Values::Bytes { min: 1 << 20 }),
                 Need::Optional("no limit"),
                 "\"512MiB\"",
-                "memory that they may use together, file cache included: beyond it the kernel reclaims, and then kills",
+                "memory limit of the same control group, including the page cache: above it the kernel \
+                 reclaims memory, then kills processes",
             ),
             key(
                 "user",
                 TEXT,
-                Need::Optional("the user who starts the bake-off; for root, an unprivileged user made for the run"),
+                Need::Optional(
+                    "the user who starts bakeoff; if that is root, an unprivileged user id \
+                     chosen for the run",
+                ),
                 "\"postgres\"",
-                "the account of the server and of the plan's commands: a name or a number; \"root\" only where nothing \
+                "user name or id that runs the server and the plan's commands; use \"root\" only if nothing \
                  else works",
             ),
             key(
@@ -244,16 +260,18 @@ pub(crate) const TABLES: &[Table] = &[
                 BOOL,
                 Need::Default("false"),
                 "true",
-                "hand the whole environment of `bakeoff` to the server and the plan's commands; otherwise they get \
-                 PATH, HOME, LANG, TMPDIR, a BAKEOFF_ variable for each factor, and what `env` names",
+                "pass bakeoff's whole environment to the server and the plan's commands; otherwise they get \
+                 only PATH, HOME, LANG, TMPDIR, a BAKEOFF_ variable for each factor, and the variables of \
+                 `env`",
             ),
             key(
                 "env",
                 Kind::Table { or: &[] },
                 WITHOUT_IT_NONE,
                 "{ TZ = \"UTC\", jemalloc = { LD_PRELOAD = \"libjemalloc.so.2\" } }",
-                "environment of the server: a text is for every configuration; a table is named for a value of a \
-                 whole-plot factor (or `factor=value`) and is for the configurations with that value",
+                "environment variables of the server: a string applies to every configuration; a table named \
+                 after a value of a whole-plot factor (or `factor=value`) applies to the configurations \
+                 with that value",
             )
             .with(SERVER),
             key(
@@ -261,8 +279,8 @@ pub(crate) const TABLES: &[Table] = &[
                 Kind::Table { or: &[] },
                 WITHOUT_IT_NONE,
                 "{ \"my.cnf\" = \"[mysqld]\\ninnodb_buffer_pool_size={pool}\\n\" }",
-                "configuration files that are written into `{scratch}` before setup: the text by the file's name; a brace is \
-                 written twice; what differs between configurations stands on the page",
+                "configuration files, as file name and text, that bakeoff writes into `{scratch}` before \
+                 setup; write a brace twice; the page shows the differences between configurations",
             )
             .with(SERVER),
         ],
@@ -270,28 +288,29 @@ pub(crate) const TABLES: &[Table] = &[
     Table {
         path: "phases",
         need: Need::Required,
-        meaning: "the life of a series and of a trial",
+        meaning: "phases of a series and of a trial",
         keys: &[
             key(
                 "setup",
                 Kind::Table { or: &[] },
                 WITHOUT_IT_NONE,
                 "{ run = \"mkdir {scratch}/data\", timeout = \"5m\" }",
-                "a command before the server starts",
+                "a command that runs before the server starts",
             ),
             key(
                 "prepare",
                 Kind::Table { or: &["builtin", "none"] },
                 Need::Default("\"builtin\""),
                 "\"builtin\"",
-                "how the data set is built, once the server is ready: by the load engine, not at all, or by a command",
+                "what builds the data set when the server is ready: the load engine (builtin), nothing \
+                 (none), or a command",
             ),
             key(
                 "warm-up",
                 Kind::Table { or: &[] },
                 Need::Optional("5s"),
                 "{ min = \"30s\" }",
-                "load before each measured phase; nothing of it counts",
+                "load before each measured phase; its events do not count",
             ),
             key(
                 "measure",
@@ -300,19 +319,19 @@ pub(crate) const TABLES: &[Table] = &[
                 "{ time = \"60s\", interval = \"1s\" }",
                 "the measured phase",
             ),
-            key("cooldown", ANY_TIME, Need::Default("\"0s\""), "\"10s\"", "rest after each measured phase"),
+            key("cooldown", ANY_TIME, Need::Default("\"0s\""), "\"10s\"", "pause after each measured phase"),
         ],
     },
     Table {
         path: "phases.setup",
         need: Need::Optional("no setup"),
-        meaning: "a command before the server starts",
+        meaning: "a command that runs before the server starts",
         keys: RUN,
     },
     Table {
         path: "phases.prepare",
         need: Need::Optional("builtin"),
-        meaning: "a command that builds the data set, once the server is ready",
+        meaning: "a command that builds the data set when the server is ready",
         keys: RUN,
     },
     Table {
@@ -325,30 +344,38 @@ pub(crate) const TABLES: &[Table] = &[
                 Kind::Value(settings::WARMUP.values),
                 Need::Setting { default: settings::WARMUP_OF_A_TRIAL, is_listed: true },
                 "\"30s\"",
-                "its least length; without `judge`, its length",
+                "minimum length; without `judge`, the exact length",
             ),
             key(
                 "max",
                 ANY_TIME,
-                Need::Optional("no longer than `min`"),
+                Need::Optional("same as `min`"),
                 "\"20m\"",
-                "how long to wait for a steady state; a trial that is not steady by then is INVALID, reason `not-steady`",
+                "longest wait for a steady state; a trial that is not steady by then is INVALID, reason \
+                 `not-steady`",
             ),
             key(
                 "judge",
                 Kind::Words(warmup_judges),
                 WITHOUT_IT_NONE,
                 "[\"throughput\", \"p99\"]",
-                "what must be steady, in batches of 5 s or of a twentieth of `max`, before a trial is measured",
+                "metrics that must be steady before measurement starts, compared in batches of 5 s or of a \
+                 twentieth of `max`",
             ),
         ],
     },
     Table {
         path: "phases.measure",
         need: Need::Required,
-        meaning: "the measured phase: its length is fixed before anybody looks",
+        meaning: "the measured phase; its length is fixed in advance",
         keys: &[
-            key("time", Kind::Value(settings::TIME.values), Need::Required, "\"60s\"", "its length"),
+            key(
+                "time",
+                Kind::Value(settings::TIME.values),
+                Need::Required,
+                "\"60s\"",
+                "length of the measured phase",
+            ),
             key(
                 "interval",
                 Kind::Value(settings::INTERVAL.values),
@@ -361,38 +388,39 @@ pub(crate) const TABLES: &[Table] = &[
     Table {
         path: "observe",
         need: Need::Optional("cpu"),
-        meaning: "which instruments watch the machine beside the load",
+        meaning: "instruments that observe the machine during the load",
         keys: &[
             key(
                 "instruments",
                 Kind::Words(instruments),
                 Need::Default("[\"cpu\"]"),
                 "[\"cpu\", \"io\"]",
-                "the instruments; any of them includes cpu",
+                "the instruments; each of them includes cpu",
             ),
             key(
                 "control_arm",
                 BOOL,
                 Need::Default("false"),
                 "true",
-                "one of each two consecutive blocks, drawn by the seed, is measured without instruments: what they cost",
+                "measure one of every two consecutive blocks, chosen at random, without instruments, to \
+                 show what they cost",
             ),
         ],
     },
     Table {
         path: "values.*",
         need: WITHOUT_IT_NONE,
-        meaning: "a number of each trial that is no time, such as how small a file became; its name ends in its unit \
-                  (`reduction_pct`, `size_bytes`), and the page sets it against throughput; or the server's own numbers \
-                  over time",
+        meaning: "a number per trial other than a time, such as a compressed size; its name ends in its \
+             unit (`reduction_pct`, `size_bytes`), and the page plots it against throughput; or the \
+             server's own numbers over time",
         keys: &[
             key(
                 "run",
                 TEXT,
                 Need::Required,
                 "\"stat -c %s {scratch}/data\"",
-                "a command after the measured phase, run by `sh`; the last line it prints is the number, and without one \
-                 the trial has failed",
+                "a command that `sh` runs after the measured phase; its last line of output must be the \
+                 number, otherwise the trial fails",
             )
             .with(Placeholders::Any),
             key(
@@ -400,18 +428,19 @@ pub(crate) const TABLES: &[Table] = &[
                 word(|| vec!["end", "interval", "settings"]),
                 Need::Default("\"end\""),
                 "\"interval\"",
-                "\"interval\": it runs at the end of each interval of the measured phase, outside of the server's control group, \
-                 and prints a line for each number: a name, a colon, an equal sign or a blank, and the number, as `SHOW \
-                 GLOBAL STATUS`, `INFO` and `stats` do; each becomes a series. \"settings\": it runs before the warm-up and after \
-                 the measured phase, and prints the server's settings, a name and a value a line; a trial in which one \
-                 changed is INVALID, and the page shows what differs between configurations",
+                "\"interval\": the command runs at the end of each interval of the measured phase, outside \
+                 the server's control group, and prints one number per line: a name, then a colon, an equal \
+                 sign or a blank, then the number, as `SHOW GLOBAL STATUS`, `INFO` and `stats` do; each \
+                 name becomes a series. \"settings\": it runs before the warm-up and after the measured \
+                 phase, and prints the server's settings, one name and value per line; if a setting \
+                 changed, the trial is INVALID; the page shows the differences between configurations",
             ),
             key(
                 "keep",
                 TEXTS,
                 Need::Optional("all, up to 1,000"),
                 "[\"Threads_running\", \"Innodb_rows_read\"]",
-                "the names that are stored; with `when = \"interval\"` or `\"settings\"` only",
+                "the names to store; with `when = \"interval\"` or `\"settings\"` only",
             ),
             RUN_TIMEOUT,
             RUN_RETRIES,
@@ -420,45 +449,46 @@ pub(crate) const TABLES: &[Table] = &[
     Table {
         path: "judge",
         need: Need::Optional("the defaults"),
-        meaning: "how configurations are compared",
+        meaning: "how the page compares configurations",
         keys: &[
             key(
                 "rope",
                 Kind::Value(Values::Percent { max_ratio: 0.5 }),
                 Need::Default("\"1%\""),
                 "\"1%\"",
-                "a difference inside this share is no difference",
+                "smaller relative differences count as equal",
             ),
             key(
                 "alpha",
                 Kind::Between { above: 0.0, below: 0.5 },
                 Need::Default("0.05"),
                 "0.05",
-                "the family-wise rate of false alarms that is accepted",
+                "accepted family-wise rate of false alarms",
             ),
             key(
                 "family",
                 TEXT,
                 Need::Optional("every configuration against the reference at each sub-plot cell"),
                 "\"allocator vs reference at each threads\"",
-                "the comparisons that share alpha; where it is written, it must be what is done",
+                "the comparisons that share alpha; if set, it must name the comparisons that the plan makes",
             ),
             key(
                 "adjust",
                 word(|| vec!["holm"]),
                 Need::Default("\"holm\""),
                 "\"holm\"",
-                "how the family shares alpha",
+                "how the comparisons share alpha",
             ),
             key(
                 "metrics",
                 Kind::Words(metrics),
                 Need::Optional(
-                    "those that the phases hold for sure: throughput, unless the rate is given; p99, if the rate is given and \
-                     yields 10,000 events a trial; cpu-per-event, with a [server] or a target exec:",
+                    "those that the phases always allow: throughput, unless the rate is fixed; p99, if the \
+                     rate is fixed and yields 10,000 events per trial; cpu-per-event, with a [server] or an \
+                     exec: target",
                 ),
                 "[\"throughput\", \"p99\"]",
-                "what is judged; `plan check` says which of them the phases cannot hold",
+                "the metrics to judge; `plan check` names those that the phases do not allow",
             ),
         ],
     },
@@ -467,31 +497,37 @@ pub(crate) const TABLES: &[Table] = &[
         need: WITHOUT_IT_NONE,
         meaning: "a condition for exit code 0; `run --gate` adds more",
         keys: &[
-            key("metric", word(metrics), Need::Required, "\"p99\"", "what is judged"),
+            key("metric", word(metrics), Need::Required, "\"p99\"", "the metric of the condition"),
             key(
                 "rule",
                 form("\"not worse than reference by N%\", \"<= AMOUNT\", or \">= AMOUNT\""),
                 Need::Required,
                 "\"not worse than reference by 5%\"",
-                "what must hold for every configuration at every sub-plot cell; an amount (`20ms`, `10000/s`, `64KiB`, `2%`, \
-                 `0.5J`, as the metric has) also for the reference",
+                "condition for every configuration at every sub-plot cell; an amount (`20ms`, `10000/s`, \
+                 `64KiB`, `2%`, `0.5J`, in the metric's unit) also applies to the reference",
             ),
             key(
                 "on_inconclusive",
                 word(|| vec!["fail", "pass", "inconclusive"]),
                 Need::Default("\"inconclusive\""),
                 "\"fail\"",
-                "what an inconclusive comparison does to the gate; `inconclusive` ends with code 4",
+                "the gate's result if a comparison is inconclusive; `inconclusive` exits with code 4",
             ),
         ],
     },
     Table {
         path: "report",
         need: Need::Optional("the defaults"),
-        meaning: "what the author wants on the page",
+        meaning: "the author's part of the page",
         keys: &[
-            key("form", word(|| vec!["bestperf"]), Need::Default("\"bestperf\""), "\"bestperf\"", "its form"),
-            key("sponsor", TEXT, WITHOUT_IT_NONE, "\"Example Lab\"", "who ran and paid"),
+            key(
+                "form",
+                word(|| vec!["bestperf"]),
+                Need::Default("\"bestperf\""),
+                "\"bestperf\"",
+                "form of the page",
+            ),
+            key("sponsor", TEXT, WITHOUT_IT_NONE, "\"Example Lab\"", "who ran and paid for the measurement"),
             key("tuning", word(tunings), WITHOUT_IT_NONE, "\"base\"", "base (as delivered) or peak (tuned)"),
             key(
                 "notes",
@@ -514,6 +550,6 @@ const RUN_TIMEOUT: Key = key(
     at_least(Duration::from_millis(1)),
     Need::Default("\"5m\""),
     "\"5m\"",
-    "not ended by then, its process group is killed and it has failed",
+    "time limit; bakeoff then kills the command's process group, and the command has failed",
 );
-const RUN_RETRIES: Key = key("retries", whole(0, 100), Need::Default("0"), "2", "tries after the first");
+const RUN_RETRIES: Key = key("retries", whole(0, 100), Need::Default("0"), "2", "retries after a failure");

@@ -37,7 +37,10 @@ pub fn translate(line: &str) -> Result<Translation, LikeError> {
         draft.left_out(part, text);
     }
     for name in &said.unknown_variables {
-        draft.missing(&format!("${name}"), "the value of this variable is unknown here: write it out");
+        draft.missing(
+            &format!("${name}"),
+            "bakeoff does not know the value of this variable: write the value instead",
+        );
     }
     match said.tool {
         "sysbench" => sysbench::translate(&said, &mut draft)?,

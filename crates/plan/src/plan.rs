@@ -590,7 +590,7 @@ impl Plan {
         plan.remarks.push(Note {
             position: Position { line: 1, column: 1 },
             text: format!(
-                "shortened to {} blocks of {:?}: this shows that the plan works, and its numbers mean nothing",
+                "shortened to {} blocks of {:?}: this only tests the plan; its numbers are meaningless",
                 plan.blocks, plan.measure
             ),
         });

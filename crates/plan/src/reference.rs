@@ -20,10 +20,10 @@ fn table(table: &Table) -> String {
     };
     let absent = match table.need {
         Need::Required | Need::Default(_) | Need::Setting { .. } => String::new(),
-        Need::Optional(without) => format!(" Absent: {without}."),
+        Need::Optional(without) => format!(" If absent: {without}."),
     };
     let mut text = format!("### {heading}\n\n{}.{absent}\n\n", capital(table.meaning));
-    text.push_str("| key | meaning | holds | absent | example |\n|---|---|---|---|---|\n");
+    text.push_str("| key | meaning | values | if absent | example |\n|---|---|---|---|---|\n");
     for key in table.keys {
         writeln!(text, "{}", row(key)).expect("writing to a String cannot fail");
     }

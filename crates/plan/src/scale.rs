@@ -159,11 +159,11 @@ impl ScalePlan {
         let copies = !self.copies.is_empty() && self.copies[0] > 0 && rising;
         let rules = [
             (!self.command.is_empty(), "command", "a program, after `--`"),
-            (copies, "copies", "numbers from 1 that rise, such as 1,2,4"),
+            (copies, "copies", "increasing numbers from 1, such as 1,2,4"),
             (self.copies.last().is_some_and(|n| *n <= COPIES_MAX), "copies", "at most 16384"),
             ((1..=1_000).contains(&self.rounds), "rounds", "1 to 1000"),
             (!self.time.is_zero(), "time", "a duration over 0"),
-            (self.timeout >= self.time, "timeout", "no less than --time"),
+            (self.timeout >= self.time, "timeout", "at least --time"),
             (self.cpus.as_ref().is_none_or(|c| !c.is_empty()), "cpus", "a list such as 0-3,8"),
             (self.seed <= SEED_MAX, "seed", "a number below 2^63"),
         ];
@@ -304,11 +304,11 @@ mod tests {
         let wrong = |plan: ScalePlan| Experiment::Scale(plan).check().unwrap_err().to_string();
         assert_eq!(
             wrong(ScalePlan { copies: vec![], ..plan() }),
-            "copies: expected numbers from 1 that rise, such as 1,2,4"
+            "copies: expected increasing numbers from 1, such as 1,2,4"
         );
         assert_eq!(
             wrong(ScalePlan { copies: vec![0, 1], ..plan() }),
-            "copies: expected numbers from 1 that rise, such as 1,2,4"
+            "copies: expected increasing numbers from 1, such as 1,2,4"
         );
         assert_eq!(wrong(ScalePlan { command: vec![], ..plan() }), "command: expected a program, after `--`");
     }

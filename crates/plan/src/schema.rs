@@ -114,7 +114,7 @@ fn table_kind(table: &Table, key: &Key, or: &[&str]) -> Value {
     if or.is_empty() { object } else { json!({ "anyOf": [{ "enum": or }, object] }) }
 }
 
-/// Declared default, a scalar or a list of texts, which JSON reads like TOML.
+/// Declared default, a scalar or a list of strings, which JSON reads like TOML.
 fn as_json(toml: &str) -> Value {
     serde_json::from_str(toml).expect("declared defaults read the same in TOML and JSON")
 }

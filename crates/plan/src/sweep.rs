@@ -174,8 +174,12 @@ impl SweepPlan {
         let names: Vec<&String> = self.data.iter().map(|d| &d.name).collect();
         let largest = self.size_max.max(self.reference).next_multiple_of(DIRECT_BLOCK);
         let rules = [
-            (!self.how.is_empty() && each_once(&self.how), "how", "calls such as pread,mmap, each once"),
-            (!self.data.is_empty() && each_once(&names), "data", "l2, l3, dram or sizes, each once"),
+            (
+                !self.how.is_empty() && each_once(&self.how),
+                "how",
+                "calls such as pread,mmap, without duplicates",
+            ),
+            (!self.data.is_empty() && each_once(&names), "data", "l2, l3, dram or sizes, without duplicates"),
             (self.size_max >= 1, "max", "a size over 0"),
             (self.size_max <= 1 << 30, "max", "at most 1GiB"),
             (self.reference >= 1, "reference", "a size over 0"),
@@ -312,7 +316,7 @@ mod tests {
         assert_eq!(wrong(SweepPlan { size_max: 0, ..plan() }), "max: expected a size over 0");
         assert_eq!(
             wrong(SweepPlan { how: vec![How::Read; 2], ..plan() }),
-            "how: expected calls such as pread,mmap, each once"
+            "how: expected calls such as pread,mmap, without duplicates"
         );
         let long = wrong(SweepPlan { point: Duration::from_millis(1_001), ..plan() });
         assert_eq!(long, "point: expected at most 1s");

@@ -138,14 +138,20 @@ impl Template {
                         continue;
                     }
                     cautions.push(if *is_raw {
-                        format!("`{{{name}|raw}}` stands for `{shown}` as it is: whatever it says is read as a command line")
+                        format!(
+                            "`{{{name}|raw}}` inserts `{shown}` unquoted: it is interpreted as part of \
+                             the command line"
+                        )
                     } else if scanner.is_in_quotes() && language == Language::Shell {
                         format!(
-                            "`{{{name}}}` stands for `{shown}` within quotes: a shell that reads this text a second time \
-                             would execute it; `$BAKEOFF_{variable}` is safe"
+                            "`{{{name}}}` inserts `{shown}` inside quotes: a shell that evaluates this text \
+                             a second time would execute it; `$BAKEOFF_{variable}` is safe"
                         )
                     } else {
-                        format!("`{{{name}}}` stands for `{shown}` as one word; `{{{name}|raw}}` would put it there unquoted")
+                        format!(
+                            "`{{{name}}}` inserts `{shown}` as one word; `{{{name}|raw}}` would insert \
+                             it unquoted"
+                        )
                     });
                 }
                 Part::Name { .. } | Part::Secret(_) | Part::Value(_) => {}

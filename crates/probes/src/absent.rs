@@ -64,7 +64,7 @@ absent!(pub(crate) Ticks {
 
 impl IoProbe {
     pub(crate) fn open(_: &block_io::Options) -> Result<Self, String> {
-        Err("requests are not seen: this build has no BPF; build it with the feature `bpf`".into())
+        Err("cannot trace block I/O: this build lacks BPF; build it with the feature `bpf`".into())
     }
 }
 
@@ -82,7 +82,7 @@ impl UserLockProbe {
 
 impl Profiler {
     pub(crate) fn open(_: &profile::Options) -> Result<Self, Refused> {
-        let why = "no profile without BPF: this build has none; build it with the feature `bpf`";
+        let why = "cannot profile: this build lacks BPF; build it with the feature `bpf`";
         Err(Refused::because(why.into()))
     }
 }
@@ -93,4 +93,4 @@ impl Ticks {
     }
 }
 
-const NO_LOCKS: &str = "no locks without BPF: this build has none; build it with the feature `bpf`";
+const NO_LOCKS: &str = "cannot trace locks: this build lacks BPF; build it with the feature `bpf`";

@@ -26,8 +26,8 @@ pub struct Cgroup {
 pub enum CgroupError {
     /// A version 2 hierarchy is not mounted.
     #[error(
-        "no hierarchy of control groups of version 2 is mounted: `mount -t cgroup2 none DIR` mounts one, and processes are \
-         moved into its groups by writing to `cgroup.procs`"
+        "no cgroup v2 hierarchy is mounted: mount one with `mount -t cgroup2 none DIR`, and move processes \
+         into its groups by writing to `cgroup.procs`"
     )]
     NotMounted,
     /// The name is unknown.

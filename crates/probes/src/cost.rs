@@ -80,7 +80,7 @@ impl<const N: usize> Meter<N> {
     ///
     /// Missing if it was not measured, or could not be.
     pub(crate) fn cost(&self, counts: [u64; N]) -> Maybe<Cost> {
-        let not_yet = || Err(Missing::because("what watching costs was not measured"));
+        let not_yet = || Err(Missing::because("the cost of observing was not measured"));
         let each_ns = self.ns.clone().unwrap_or_else(not_yet)?;
         let events = self.names.into_iter().zip(each_ns).zip(counts);
         let events = events.map(|((name, ns), count)| OfEvent { name, ns, count }).collect();

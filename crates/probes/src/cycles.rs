@@ -60,7 +60,7 @@ impl Cycles {
 pub(crate) fn value(counter: &mut Counter) -> Maybe<u64> {
     let data = counter.read_full().map_err(|e| Missing::because(format!("a counter cannot be read: {e}")))?;
     if data.time_running() < data.time_enabled() {
-        return Err(Missing::because("the counters are shared with another program: stop that, or perf"));
+        return Err(Missing::because("another program, such as perf, uses the counters: stop it"));
     }
     Ok(data.count())
 }
@@ -68,11 +68,13 @@ pub(crate) fn value(counter: &mut Counter) -> Maybe<u64> {
 pub(crate) fn refusal(error: &io::Error) -> String {
     match error.raw_os_error() {
         // ENOENT, ENODEV, EOPNOTSUPP
-        Some(2 | 19 | 95) => "this machine has no hardware counters, or its hypervisor lends none".to_owned(),
+        Some(2 | 19 | 95) => {
+            "this machine has no hardware counters, or its hypervisor exposes none".to_owned()
+        }
         Some(1 | 13) => {
             "hardware counters need CAP_PERFMON, or sysctl kernel.perf_event_paranoid=0".to_owned()
         }
-        _ => format!("hardware counters cannot be had: {error}"),
+        _ => format!("cannot open hardware counters: {error}"),
     }
 }
 
@@ -107,6 +109,6 @@ mod tests {
         let says = |code: i32| refusal(&io::Error::from_raw_os_error(code));
         assert!(says(2).contains("no hardware counters"));
         assert!(says(13).contains("CAP_PERFMON"));
-        assert!(says(5).contains("cannot be had"));
+        assert!(says(5).contains("cannot open"));
     }
 }

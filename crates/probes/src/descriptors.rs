@@ -18,7 +18,7 @@ pub(crate) fn make_room(needed: u64) -> Result<(), String> {
     }
     if wanted > hard {
         return Err(format!(
-            "it needs {wanted} open files, and {hard} are allowed: raise the limit (`ulimit -n {wanted}`)"
+            "{wanted} open files are needed, {hard} are allowed: raise the limit (`ulimit -n {wanted}`)"
         ));
     }
     setrlimit(Resource::RLIMIT_NOFILE, wanted, hard)

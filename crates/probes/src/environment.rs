@@ -119,8 +119,7 @@ fn virtualization(files: &Files<'_>, cpu_info: &Maybe<String>) -> Maybe<String> 
 
 fn memory_bytes(mem_info: &str) -> Maybe<String> {
     let kib = field(mem_info, "MemTotal").and_then(|v| v.strip_suffix(" kB")?.trim().parse::<u64>().ok());
-    kib.map(|k| (k * 1024).to_string())
-        .ok_or_else(|| Missing::because("/proc/meminfo tells no MemTotal in kB"))
+    kib.map(|k| (k * 1024).to_string()).ok_or_else(|| Missing::because("/proc/meminfo has no MemTotal in kB"))
 }
 
 fn os_name(os_release: &str) -> Maybe<String> {
@@ -181,7 +180,7 @@ fn caches(files: &Files<'_>, root: &Path) -> Vec<(String, String)> {
 /// Some kernels report the second level's size; for the rest, see a manual.
 fn tlb(cpu_info: &str) -> Maybe<String> {
     let told = field(cpu_info, "TLB size").map(str::to_owned);
-    told.ok_or_else(|| Missing::because("/proc/cpuinfo does not tell the TLB's size on this processor"))
+    told.ok_or_else(|| Missing::because("/proc/cpuinfo does not show the TLB's size on this processor"))
 }
 
 /// Nominal clock of the processor. If only the current clock is known, it is nominal on a machine with a
@@ -192,11 +191,11 @@ fn clock_mhz(files: &Files<'_>, cpu_info: &Maybe<String>) -> Maybe<String> {
         return Ok((khz / 1_000).to_string());
     }
     if files.line("sys/devices/system/cpu/cpu0/cpufreq/scaling_driver").is_ok() {
-        return Err(Missing::because("the clock changes, and this driver does not tell its base"));
+        return Err(Missing::because("the clock varies, and this driver does not report its base frequency"));
     }
     let text = cpu_info.as_ref().map_err(Clone::clone)?;
     let now = field(text, "cpu MHz").map(|mhz| mhz.split('.').next().unwrap_or(mhz).to_owned());
-    now.ok_or_else(|| Missing::because("neither cpufreq nor /proc/cpuinfo tells a clock"))
+    now.ok_or_else(|| Missing::because("neither cpufreq nor /proc/cpuinfo shows a clock frequency"))
 }
 
 /// Distances between NUMA nodes, from the firmware.

@@ -47,7 +47,7 @@ pub struct Tick {
 #[derive(Debug, thiserror::Error)]
 pub enum HogError {
     /// The CPU is offline, or this process may not run there.
-    #[error("CPU {cpu} cannot be had: it is offline, or not among the CPUs that this process may use")]
+    #[error("cannot use CPU {cpu}: it is offline, or not among the CPUs that this process may use")]
     Cpu {
         /// CPU number.
         cpu: u32,
@@ -66,7 +66,7 @@ pub enum HogError {
     },
     /// Each CPU has its tick at another moment, and nothing shows which.
     #[error(
-        "ticks cannot be found on a kernel that was started with skew_tick=1: each CPU has its own moment"
+        "cannot find ticks on a kernel that was started with skew_tick=1: each CPU ticks at its own offset"
     )]
     SkewedTicks,
     /// A pipe or a thread could not be created.

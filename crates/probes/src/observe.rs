@@ -81,7 +81,7 @@ pub trait Instrument: fmt::Debug {
     ///
     /// Missing if events run no program of the instrument, or the kernel lacks the number.
     fn cost(&mut self) -> Maybe<Cost> {
-        Err(Missing::because("it is read at the edges of intervals only"))
+        Err(Missing::because("it is read only at the ends of intervals"))
     }
 
     /// Whether it can observe on this machine.
@@ -143,7 +143,7 @@ impl Problems {
     pub(crate) fn notes(&self, of: &str, refused: Option<&Refused>) -> Vec<String> {
         let lost: Vec<String> = self.lost.iter().map(|(reason, n)| format!("{n} {reason}")).collect();
         let lost = (!lost.is_empty())
-            .then(|| format!("{of}: lost {}; what is shown are lower bounds", lost.join(", ")));
+            .then(|| format!("{of}: lost {}; the numbers are lower bounds", lost.join(", ")));
         let failed = self.failed.as_ref().map(|why| format!("{of}: {why}"));
         refused.map(ToString::to_string).into_iter().chain(failed).chain(lost).collect()
     }

@@ -105,7 +105,7 @@ fn zone(folder: &Path) -> Option<String> {
 fn reading(folder: &Path) -> Reading {
     let number = |file: &str| -> io::Result<u64> {
         let text = fs::read_to_string(folder.join(file))?;
-        text.trim().parse().map_err(|_| io::Error::other(format!("`{}` is no number", text.trim())))
+        text.trim().parse().map_err(|_| io::Error::other(format!("`{}` is not a number", text.trim())))
     };
     let refused = |e: io::Error| match e.kind() {
         io::ErrorKind::PermissionDenied => {
@@ -149,7 +149,7 @@ fn energy_j(before: &Reading, after: &Reading) -> Maybe<f64> {
     // A counter that was reset, as after a suspend or in a restored virtual machine, looks like one that
     // wrapped.
     if found > seconds.max(READING_S) * POWER_W_MAX {
-        return Err(Missing::because("its counter began anew"));
+        return Err(Missing::because("its counter restarted"));
     }
     Ok(found)
 }
@@ -226,7 +226,7 @@ mod tests {
         // A suspend reset it: no wrap explains 262 kJ in a second.
         let range = Some(262_143_328_850);
         let anew = energy_j(&reading(0, 5_000_000, range), &reading(1, 1_000_000, range));
-        assert!(anew.unwrap_err().reason.contains("began anew"));
+        assert!(anew.unwrap_err().reason.contains("restarted"));
     }
 
     #[test]
@@ -242,7 +242,7 @@ mod tests {
         set(&root, "intel-rapl:0:1", "name", "dram");
         set(&root, "intel-rapl:0:1", "energy_uj", "nonsense");
         assert!(probe.read()[1].energy_j.as_ref().unwrap_err().reason.contains("appeared in"));
-        assert!(probe.read()[1].energy_j.as_ref().unwrap_err().reason.contains("`nonsense` is no number"));
+        assert!(probe.read()[1].energy_j.as_ref().unwrap_err().reason.contains("`nonsense` is not a number"));
     }
 
     #[test]

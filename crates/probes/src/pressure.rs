@@ -19,7 +19,7 @@ use record::missing::{Maybe, Missing};
 pub(crate) fn some_ns(root: &Path, resource: &str) -> Maybe<u64> {
     let path = format!("proc/pressure/{resource}");
     let text = fs::read_to_string(root.join(&path)).map_err(|e| {
-        Missing::because(format!("/{path} cannot be read ({e}): the kernel keeps it with psi=1"))
+        Missing::because(format!("/{path} cannot be read ({e}): the boot option psi=1 enables it"))
     })?;
     total_us(&text).map(|us| us * 1_000).ok_or_else(|| Missing::because(format!("/{path} has no total")))
 }

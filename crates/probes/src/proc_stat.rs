@@ -110,7 +110,7 @@ impl Booked {
         if sum > 0.0 {
             Ok(self.busy_s / sum)
         } else {
-            Err(Missing::because("/proc/stat booked nothing in this interval"))
+            Err(Missing::because("/proc/stat counted nothing in this interval"))
         }
     }
 

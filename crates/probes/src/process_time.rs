@@ -21,7 +21,8 @@ pub fn ids_are_those_of_proc() -> Maybe<()> {
     if *IS_OURS.get_or_init(own) {
         return Ok(());
     }
-    let why = "/proc shows another PID namespace, with other ids: mount that of this one (`mount -t proc proc /proc`)";
+    let why = "/proc belongs to another PID namespace, with other ids: mount this namespace's (`mount -t \
+               proc proc /proc`)";
     Err(Missing::because(why))
 }
 
@@ -34,8 +35,7 @@ pub fn with_children_ns(pid: u32) -> Maybe<u64> {
     ids_are_those_of_proc()?;
     let path = format!("/proc/{pid}/stat");
     let text = text(&path).map_err(|e| Missing::because(format!("{path}: {e}")))?;
-    let ticks =
-        ticks(&text).ok_or_else(|| Missing::because(format!("{path} reads otherwise than expected")))?;
+    let ticks = ticks(&text).ok_or_else(|| Missing::because(format!("{path} has an unexpected format")))?;
     let per_s =
         sysconf(SysconfVar::CLK_TCK).ok().flatten().and_then(|t| u64::try_from(t).ok()).unwrap_or(100);
     Ok(ticks * 1_000_000_000 / per_s)
@@ -53,7 +53,7 @@ pub fn find(pid: u32) -> Maybe<u32> {
     let process = status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse::<u32>().ok());
     match process {
         Some(process) if process != pid => {
-            Err(Missing::because(format!("{pid} is a thread of process {process}: name that one")))
+            Err(Missing::because(format!("{pid} is a thread of process {process}: give the process")))
         }
         _ => Ok(pid),
     }

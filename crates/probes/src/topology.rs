@@ -25,7 +25,7 @@ pub enum NotCores {
         cpu: u32,
     },
     /// A core has more CPUs than the shares support.
-    #[error("a core of {found} CPUs is not known to exist: up to {SIBLINGS_MAX} are accounted for")]
+    #[error("{found} CPUs in one core: at most {SIBLINGS_MAX} are supported")]
     TooMany {
         /// Number of declared CPUs.
         found: usize,

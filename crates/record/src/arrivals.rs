@@ -83,7 +83,7 @@ pub struct Recorded {
 pub enum ArrivalsError {
     /// The word is unknown.
     #[error(
-        "`{0}` names no arrivals: expected jitter, period, poisson, ramp:A-B, step:R1,R2,.., burst:LOW-HIGH@LENGTH/EVERY, \
+        "unknown arrivals `{0}`: expected jitter, period, poisson, ramp:A-B, step:R1,R2,.., burst:LOW-HIGH@LENGTH/EVERY, \
          sine:LOW-HIGH@PERIOD or file:PATH"
     )]
     Unknown(String),
@@ -197,7 +197,7 @@ fn step(text: &str) -> Result<Arrivals, Problem> {
     let with_length = steps.iter().filter(|s| s.length.is_some()).count();
     let all_but_the_last = steps[..steps.len() - 1].iter().all(|s| s.length.is_some());
     if with_length > 0 && !all_but_the_last {
-        return Err(("either no step has a length, or every one but the last".to_owned(), example));
+        return Err(("give a length to every step but the last, or to none".to_owned(), example));
     }
     if steps.iter().all(|s| s.per_s == 0.0) {
         return Err(("every rate is 0: no event would ever be due".to_owned(), example));
@@ -206,14 +206,14 @@ fn step(text: &str) -> Result<Arrivals, Problem> {
 }
 
 fn burst(text: &str) -> Result<Arrivals, Problem> {
-    let example = "burst:50-2000@1s/10s: 50/s, and at the beginning of every 10 s 2000/s for 1 s";
+    let example = "burst:50-2000@1s/10s: 50/s, but 2000/s in the first 1 s of every 10 s";
     let read = || {
-        let (rates, times) = text.split_once('@').ok_or("the lengths are missing")?;
+        let (rates, times) = text.split_once('@').ok_or("`@LENGTH/EVERY` is missing")?;
         let (low_per_s, high_per_s) = two_rates(rates)?;
-        let (length, every) = times.split_once('/').ok_or("how often it bursts is missing")?;
+        let (length, every) = times.split_once('/').ok_or("`/EVERY` is missing")?;
         let (length, every) = (over_zero(length)?, over_zero(every)?);
         if length >= every {
-            return Err("a burst is shorter than what it recurs in".to_owned());
+            return Err("the burst must be shorter than its period".to_owned());
         }
         Ok(Arrivals::Burst { low_per_s, high_per_s, length, every })
     };
@@ -221,12 +221,12 @@ fn burst(text: &str) -> Result<Arrivals, Problem> {
 }
 
 fn sine(text: &str) -> Result<Arrivals, Problem> {
-    let example = "sine:100-500@60s: between 100/s and 500/s, there and back in a minute";
+    let example = "sine:100-500@60s: between 100/s and 500/s, with a period of 60 s";
     let read = || {
-        let (rates, period) = text.split_once('@').ok_or("its period is missing")?;
+        let (rates, period) = text.split_once('@').ok_or("the period is missing")?;
         let (low_per_s, high_per_s) = two_rates(rates)?;
         if low_per_s > high_per_s {
-            return Err("the lower rate comes first".to_owned());
+            return Err("the first rate must be the lower one".to_owned());
         }
         Ok(Arrivals::Sine { low_per_s, high_per_s, period: over_zero(period)? })
     };
@@ -235,8 +235,9 @@ fn sine(text: &str) -> Result<Arrivals, Problem> {
 
 fn file(text: &str) -> Result<Arrivals, Problem> {
     if text.is_empty() {
-        let example = "file:events.parquet, a file that --log wrote, or one of seconds, one a line";
-        return Err(("there is no path after the colon".to_owned(), example));
+        let example =
+            "file:events.parquet, a file that --log wrote, or a text file with one time in seconds per line";
+        return Err(("the path after the colon is missing".to_owned(), example));
     }
     Ok(Arrivals::File(Recorded {
         path: text.to_owned(),
@@ -247,7 +248,7 @@ fn file(text: &str) -> Result<Arrivals, Problem> {
 }
 
 fn two_rates(text: &str) -> Result<(f64, f64), String> {
-    let (first, second) = text.split_once('-').ok_or("two rates with a `-` between them are needed")?;
+    let (first, second) = text.split_once('-').ok_or("expected two rates with a `-` between them")?;
     let (first, second) = (rate(first)?, rate(second)?);
     if first == 0.0 && second == 0.0 { Err("both rates are 0".to_owned()) } else { Ok((first, second)) }
 }
@@ -257,12 +258,12 @@ fn rate(text: &str) -> Result<f64, String> {
     if text == "0" {
         return Ok(0.0);
     }
-    quantity::rate_per_s(text).map_err(|NotAQuantity { found, .. }| format!("`{found}` is no rate"))
+    quantity::rate_per_s(text).map_err(|NotAQuantity { found, .. }| format!("`{found}` is not a rate"))
 }
 
 fn over_zero(text: &str) -> Result<Duration, String> {
     let time = quantity::duration(text).map_err(|e| e.to_string())?;
-    if time.is_zero() { Err(format!("`{text}` is no time")) } else { Ok(time) }
+    if time.is_zero() { Err(format!("`{text}` is not a duration over 0")) } else { Ok(time) }
 }
 
 #[cfg(test)]
@@ -291,22 +292,22 @@ mod tests {
     #[test]
     fn what_is_wrong_is_told_with_what_would_do() {
         for (text, says) in [
-            ("gauss", "names no arrivals"),
-            ("poisson:3", "names no arrivals"),
+            ("gauss", "unknown arrivals"),
+            ("poisson:3", "unknown arrivals"),
             ("ramp", "two rates"),
             ("ramp:100", "two rates"),
             ("ramp:0-0", "both rates are 0"),
-            ("ramp:fast-100", "`fast` is no rate"),
-            ("step:", "`` is no rate"),
-            ("step:100@10s,200,300", "every one but the last"),
+            ("ramp:fast-100", "`fast` is not a rate"),
+            ("step:", "`` is not a rate"),
+            ("step:100@10s,200,300", "every step but the last"),
             ("step:0", "no event"),
             ("step:100@10", "a duration"),
-            ("burst:1-2", "lengths are missing"),
-            ("burst:1-2@1s", "how often"),
+            ("burst:1-2", "`@LENGTH/EVERY` is missing"),
+            ("burst:1-2@1s", "`/EVERY` is missing"),
             ("burst:1-2@2s/1s", "shorter"),
-            ("sine:5-1@1s", "lower rate comes first"),
-            ("sine:1-5@0", "is no time"),
-            ("file:", "no path"),
+            ("sine:5-1@1s", "must be the lower one"),
+            ("sine:1-5@0", "is not a duration"),
+            ("file:", "path after the colon is missing"),
         ] {
             let error = Arrivals::parse(text).unwrap_err().to_string();
             assert!(error.contains(says), "{text}: {error}");

@@ -305,7 +305,7 @@ impl CpuInterval {
     pub fn mean(&self, of: impl Fn(&CpuSample) -> Maybe<f64>) -> Maybe<f64> {
         let values: Vec<f64> = self.cpus.iter().map(of).collect::<Result<_, _>>()?;
         if values.is_empty() {
-            return Err(crate::missing::Missing::because("no CPU was seen"));
+            return Err(crate::missing::Missing::because("no CPU was measured"));
         }
         Ok(values.iter().sum::<f64>() / values.len() as f64)
     }

@@ -80,7 +80,7 @@ pub enum NotAGate {
         found: String,
     },
     /// The limit has the unit of another metric.
-    #[error("{metric} is {expected}, and the limit is `{found}`")]
+    #[error("the limit of {metric} must be {expected}, not `{found}`")]
     WrongUnit {
         /// The metric.
         metric: &'static str,
@@ -297,9 +297,12 @@ mod tests {
         );
         assert!(Gate::read("time <= 20ms").is_err() && Gate::read_of_commands("p99 <= 20ms").is_err());
         assert_eq!(Gate::read_of_commands("time <= 20ms").unwrap().to_string(), "time <= 20ms");
-        assert_eq!(said("p99 <= 10/s"), "p99 is a time such as 20ms, and the limit is `10/s`");
-        assert_eq!(said("lock-cpu <= 5ms"), "lock-cpu is a share such as 2%, and the limit is `5ms`");
-        assert_eq!(said("throughput >= 5m"), "throughput is a rate such as 10000/s, and the limit is `5m`");
+        assert_eq!(said("p99 <= 10/s"), "the limit of p99 must be a time such as 20ms, not `10/s`");
+        assert_eq!(said("lock-cpu <= 5ms"), "the limit of lock-cpu must be a share such as 2%, not `5ms`");
+        assert_eq!(
+            said("throughput >= 5m"),
+            "the limit of throughput must be a rate such as 10000/s, not `5m`"
+        );
         for rule in
             ["", "better by 5%", "not worse by 0%", "not worse by 100%", "not worse by 5", "<= 0", "<= 20"]
         {

@@ -92,15 +92,15 @@ impl fmt::Display for Throttled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (periods, time_s) = (self.periods, self.time_ns as f64 * 1e-9);
         match (self.is_any(), periods) {
-            (false, _) => write!(f, "the CPU quota of control group {} never took effect", self.cgroup),
+            (false, _) => write!(f, "the CPU quota of control group {} caused no throttling", self.cgroup),
             (true, 0) => write!(
                 f,
-                "a CPU quota above control group {} stopped its processes for {time_s:.3} s",
+                "a CPU quota above control group {} throttled its processes for {time_s:.3} s",
                 self.cgroup
             ),
             (true, _) => write!(
                 f,
-                "the CPU quota of control group {} stopped its processes in {periods} period{}, for {time_s:.3} s",
+                "the CPU quota of control group {} throttled its processes in {periods} period{}, for {time_s:.3} s",
                 self.cgroup,
                 if periods == 1 { "" } else { "s" }
             ),
@@ -145,10 +145,13 @@ mod tests {
         let some = Throttled { periods: 3, time_ns: 1_500_000_000, cgroup: "/b".into() };
         assert_eq!(
             none.clone().and(some).to_string(),
-            "the CPU quota of control group /b stopped its processes in 3 periods, for 1.500 s"
+            "the CPU quota of control group /b throttled its processes in 3 periods, for 1.500 s"
         );
         let above = Throttled { time_ns: 20_000_000, ..none };
         assert!(above.is_any());
-        assert_eq!(above.to_string(), "a CPU quota above control group /a stopped its processes for 0.020 s");
+        assert_eq!(
+            above.to_string(),
+            "a CPU quota above control group /a throttled its processes for 0.020 s"
+        );
     }
 }

@@ -206,7 +206,9 @@ impl LatePolicy {
             None if text == "queue" => Ok(Self::Queue),
             None if text == "drop" => Ok(Self::Drop),
             Some(("skip", limit)) => match duration(limit) {
-                Ok(Duration::ZERO) => Err("skip= needs a limit over 0; drop is the one without".to_owned()),
+                Ok(Duration::ZERO) => {
+                    Err("skip= needs a limit over 0; to skip every late event, use drop".to_owned())
+                }
                 Ok(limit) => Ok(Self::Skip { limit }),
                 Err(e) => Err(e.to_string()),
             },

@@ -104,7 +104,7 @@ pub fn written_duration(time: Duration) -> String {
 pub fn rate_per_s(text: &str) -> Result<f64, NotAQuantity> {
     let wrong = || NotAQuantity {
         found: text.to_owned(),
-        expected: "a rate over 0 such as 500, 0.5, 500/s or 30/m (without a rate the load runs as fast as it goes)",
+        expected: "a rate over 0 such as 500, 0.5, 500/s or 30/m (without a rate, the load runs at full speed)",
     };
     let (number, per) = text.split_once('/').unwrap_or((text, "s"));
     let seconds = match per {

@@ -145,7 +145,7 @@ impl KvSettings {
 fn parse_class(text: &str) -> Result<SizeClass, String> {
     let wrong = || {
         format!(
-            "`{text}` is not a class of sizes: write FROM-TO:WEIGHT in bytes, 4 to {}, such as 1024-2048:30",
+            "`{text}` is not a size class: write FROM-TO:WEIGHT in bytes, 4 to {}, such as 1024-2048:30",
             KvSettings::BYTES_MAX
         )
     };

@@ -64,7 +64,7 @@ impl fmt::Display for RunId {
 
 /// Error for a text that is not a run id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{found}` does not name a run: expected 26 letters and digits, as `bakeoff runs list` shows them")]
+#[error("`{found}` is not a run id: expected 26 letters and digits, as in `bakeoff runs list`")]
 pub struct NotARunId {
     /// The text.
     pub found: String,
@@ -217,7 +217,7 @@ impl RunHeader {
     /// Header of a run that its user stopped.
     #[must_use]
     pub fn interrupted(self) -> Self {
-        Self { state: RunState::Interrupted, reason: Some("stopped by its user".to_owned()), ..self }
+        Self { state: RunState::Interrupted, reason: Some("stopped by the user".to_owned()), ..self }
     }
 }
 

@@ -43,7 +43,8 @@ impl Promise {
 }
 
 fn clause(text: &str) -> Result<Clause, String> {
-    let wrong = |problem: String| format!("{problem}; write p99<10ms, or p99.9<5ms,max<1s for several");
+    let wrong =
+        |problem: String| format!("{problem}; write p99<10ms, or several limits as in p99.9<5ms,max<1s");
     let (name, limit) = text.split_once('<').ok_or_else(|| wrong(format!("`{text}` has no `<`")))?;
     let limit = duration(limit.trim()).map_err(|e| wrong(e.to_string()))?;
     let percent = |text: &str| text.parse().ok().filter(|percent: &f64| *percent > 0.0 && *percent < 100.0);
@@ -52,11 +53,11 @@ fn clause(text: &str) -> Result<Clause, String> {
         "max" => Statistic::Max,
         name => match name.strip_prefix('p').and_then(percent) {
             Some(percent) => Statistic::Percentile(percent),
-            None => return Err(wrong(format!("`{name}` is no percentile, mean or max"))),
+            None => return Err(wrong(format!("`{name}` is not a percentile, mean or max"))),
         },
     };
     if limit.is_zero() {
-        return Err(wrong("no latency is below 0".to_owned()));
+        return Err(wrong("the limit must be over 0".to_owned()));
     }
     Ok(Clause { statistic, limit })
 }
@@ -271,10 +272,10 @@ mod tests {
         }
         for (text, says) in [
             ("p99", "no `<`"),
-            ("p100<1ms", "`p100` is no percentile"),
-            ("q99<1ms", "`q99` is no percentile"),
+            ("p100<1ms", "`p100` is not a percentile"),
+            ("q99<1ms", "`q99` is not a percentile"),
             ("p99<10", "a duration"),
-            ("p99<0", "no latency is below 0"),
+            ("p99<0", "the limit must be over 0"),
         ] {
             let error = Promise::parse(text).unwrap_err();
             assert!(error.contains(says) && error.contains("write p99<10ms"), "{error}");

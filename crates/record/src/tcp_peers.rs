@@ -78,7 +78,7 @@ impl Rtt {
     /// Missing without connections.
     pub fn of(times: &[(u64, u64)]) -> Maybe<Self> {
         let connections = times.len() as u64;
-        let none = || Missing::because("no connection with a measured round trip sent or received");
+        let none = || Missing::because("no active connection had a measured round-trip time");
         Ok(Self {
             connections,
             mean_ns: times

@@ -69,7 +69,7 @@ fn needed(of: &Compared<'_>, unit: Unit) -> String {
             format!("about {} more {}", rounded(more), if more == 1 { "round" } else { "rounds" })
         }
         (Ok(needed), Unit::Runs) => {
-            format!("about {} runs of each side, and {} there are", rounded(*needed), of.have)
+            format!("about {} runs of each side needed, {} present", rounded(*needed), of.have)
         }
         // Too many for any number: the reason names the limit.
         (Err(why), unit) => match why.reason.split_once(": ") {
@@ -246,7 +246,7 @@ mod tests {
         compared.needed = &Ok(4);
         assert_eq!(
             sentence(&compared, rules, Unit::Runs),
-            "cannot tell yet: about 4 runs of each side, and 1 there are"
+            "cannot tell yet: about 4 runs of each side needed, 1 present"
         );
         let edge = Err(Missing::because("more than 1000: the difference is small"));
         let of_edge = Compared { needed: &edge, ..compared.clone() };

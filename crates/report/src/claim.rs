@@ -135,7 +135,7 @@ fn headline(
             comparisons.rules.alpha
         ),
         Standing::NotCompared if !comparisons.left_out.is_empty() => {
-            format!("Nothing that the plan asks for can be judged. {}", not_judged(comparisons).join(" "))
+            format!("None of the plan's metrics can be judged. {}", not_judged(comparisons).join(" "))
         }
         Standing::NotCompared => {
             "The plan names no reference, so nothing was compared; the cells are shown.".to_owned()
@@ -205,12 +205,7 @@ fn fallen_out(comparisons: &Comparisons) -> Vec<String> {
         )
     });
     let redone = comparisons.fallen_out.iter().filter(|f| f.redone > 0).map(|f| {
-        format!(
-            "{}: {} of {} trials failed first and were sealed at a later attempt.",
-            configuration(&f.arm),
-            f.redone,
-            f.of
-        )
+        format!("{}: {} of {} trials failed first and were repeated.", configuration(&f.arm), f.redone, f.of)
     });
     lost.chain(redone).collect()
 }
@@ -219,7 +214,7 @@ fn fallen_out(comparisons: &Comparisons) -> Vec<String> {
 pub(crate) fn beside_others(bakeoff: &Bakeoff) -> Option<String> {
     let beside = bakeoff.sealed().filter(|(_, run)| run.header.labels.contains_key("beside-others")).count();
     let sealed = bakeoff.sealed().count();
-    (beside > 0).then(|| format!("{beside} of {sealed} runs were measured beside other measurements."))
+    (beside > 0).then(|| format!("{beside} of {sealed} runs were measured while other measurements ran."))
 }
 
 /// Caveats about work that did not belong to the bake-off.
@@ -230,8 +225,8 @@ fn busy_machine(bakeoff: &Bakeoff) -> Vec<String> {
     let up_to = share.map_or(String::new(), |r| format!(", up to {:.0} %", r * 100.0));
     let told = (busy > 0).then(|| {
         format!(
-            "Other work kept the CPUs busy just before {busy} of {} runs{up_to}: intervals are wider than they need \
-             be.",
+            "Other work kept the CPUs busy just before {busy} of {} runs{up_to}: intervals are wider than \
+             necessary.",
             bakeoff.sealed().count()
         )
     });
@@ -263,7 +258,7 @@ pub(crate) fn flags(run: &Run) -> impl Iterator<Item = (&str, &str)> {
 fn caveats(bakeoff: &Bakeoff, comparisons: &Comparisons, sealed: usize, planned: usize) -> Vec<String> {
     let mut caveats = busy_machine(bakeoff);
     if bakeoff.header.labels.contains_key("shortened") {
-        caveats.push("Shortened to show that the plan works: the numbers are worth nothing.".to_owned());
+        caveats.push("Shortened to test that the plan works: do not use the numbers.".to_owned());
     }
     // In any other state, the headline has the reason.
     let reason = bakeoff.header.reason.as_ref().filter(|_| bakeoff.header.state == RunState::Sealed);
@@ -272,7 +267,7 @@ fn caveats(bakeoff: &Bakeoff, comparisons: &Comparisons, sealed: usize, planned:
         caveats.push(format!("{} of {planned} cells have no sealed run.", planned - sealed));
     }
     for (state, what) in [
-        (TrialState::Invalid, "INVALID and kept out of the comparison"),
+        (TrialState::Invalid, "INVALID and left out of the comparison"),
         (TrialState::Failed, "failed"),
         (TrialState::Abandoned, "abandoned when the process was stopped or died"),
         (TrialState::Damaged, "damaged in the archive and left out; `bakeoff resume` measures again"),
@@ -288,23 +283,23 @@ fn caveats(bakeoff: &Bakeoff, comparisons: &Comparisons, sealed: usize, planned:
     let refused = comparisons.pairs.iter().filter(|p| p.estimate.is_err() && p.n() > 1).count();
     if refused > 0 {
         caveats.push(format!(
-            "In {refused} of {} comparisons nothing is claimed, because the trials of the two sides fell out unevenly: \
-             those that are left are a selection.",
+            "No claim in {refused} of {} comparisons: the two sides lost trials unevenly, so the remaining \
+             ones may be biased.",
             comparisons.pairs.len()
         ));
     }
     let open = comparisons.pairs.iter().map(|p| p.open_ratio).fold(0.0, f64::max);
     if open > comparisons.rules.rope_ratio / 4.0 {
         caveats.push(format!(
-            "Events without an end, or without an answer, leave ratios of p99 open by up to {}: their intervals are wider \
-             by that.",
+            "Unfinished or unanswered events leave p99 ratios uncertain by up to {}; their intervals include \
+             this.",
             share(open)
         ));
     }
     let thin = comparisons.pairs.iter().filter(|p| p.n() < comparisons.blocks_min as usize).count();
     if thin > 0 && !comparisons.exploratory && !comparisons.unfinished {
         caveats.push(format!(
-            "{} of {} comparisons rest on fewer than {} blocks and can claim nothing.",
+            "{} of {} comparisons rest on fewer than {} blocks and support no claim.",
             thin,
             comparisons.pairs.len(),
             comparisons.blocks_min

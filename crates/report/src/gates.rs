@@ -75,7 +75,7 @@ pub(crate) fn outcome(result: &GateResult) -> String {
         OnInconclusive::Pass => "passes",
         OnInconclusive::Inconclusive => "is inconclusive",
     };
-    format!("{} (inconclusive, which {effect} by the plan)", result.outcome.word())
+    format!("{} (inconclusive, which {effect} according to the plan)", result.outcome.word())
 }
 
 /// The answer in a line: `PASS: 2 of 2 gates`, or `FAIL: 1 of 2 gates: p99 <= 20ms: ...`. `None` without

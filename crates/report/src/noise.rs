@@ -23,13 +23,13 @@ pub(crate) fn parts(noise: &Noise) -> Vec<[String; 3]> {
             lines.push([
                 "between trials".into(),
                 share(noise.between_trials),
-                "of one series: the moment".into(),
+                "within one series: differences from moment to moment".into(),
             ]);
         }
         Err(_) => lines.push([
             "between series".into(),
             share(noise.between_trials),
-            "each has a fresh server, a data set, and its moment".into(),
+            "each has a fresh server and data set, at another moment".into(),
         ]),
     }
     lines.push([

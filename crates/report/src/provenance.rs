@@ -73,7 +73,7 @@ impl std::fmt::Display for NoProvenance {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Absent => "the page does not name its runs: it is from another program, or from an older version of bakeoff",
-            Self::Damaged => "what the page says of its runs cannot be read: the page was changed",
+            Self::Damaged => "cannot read the run data in the page: the page was changed",
         })
     }
 }

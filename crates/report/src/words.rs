@@ -140,7 +140,8 @@ pub(crate) fn list(items: &[String]) -> String {
 /// A cliff, in a sentence.
 pub(crate) fn cliff_sentence(cliff: &Cliff) -> String {
     format!(
-        "CLIFF at {} copies: {} are left at {}, and no scalability law with its peak there leaves less than {}.",
+        "CLIFF at {} copies: {} of the throughput is left at {}; any scalability law with its peak there \
+         leaves at least {}.",
         cliff.at,
         percent(cliff.left_ratio),
         cliff.next,
@@ -189,13 +190,15 @@ pub(crate) fn law_sentence(scaling: &Scaling) -> Vec<String> {
     }
     if scaling.slow_tail {
         told.push(
-            "Slow values are more frequent than even noise explains: the rates are those of the machine with its disturbances, and \
-             undisturbed it does more."
+            "Slow values are more frequent than symmetric noise explains: the rates include the machine's \
+             disturbances; undisturbed, it does more."
                 .to_owned(),
         );
     }
     if scaling.retrograde {
-        told.push("The largest number of copies surely does less than the best one.".to_owned());
+        told.push(
+            "The largest number of copies does significantly less work than the best number.".to_owned(),
+        );
     }
     told
 }
@@ -207,7 +210,7 @@ fn may_be(scaling: &Scaling, law: Law) -> String {
             let from = if law == Law::Usl { ", as it may be" } else { "" };
             format!("{from} [{}, {}]", significant(*low), significant(*high))
         }
-        _ => ", which so few levels cannot tell".to_owned(),
+        _ => ", which so few levels cannot show".to_owned(),
     }
 }
 

@@ -21,7 +21,7 @@ fn judged(gates: &[&str]) -> (Bakeoff, Comparisons) {
         (third.found, third.outcome) = (GateOutcome::Inconclusive, GateOutcome::Inconclusive);
         for of in &mut third.comparisons {
             of.outcome = GateOutcome::Inconclusive;
-            of.why = Some(Missing::because("trials fell out in 6 of 6 blocks"));
+            of.why = Some(Missing::because("trials were lost in 6 of 6 blocks"));
         }
     }
     (bakeoff, comparisons)

@@ -157,7 +157,7 @@ fn user_locks(k: u64) -> UserLockInterval {
         call: Ok("lock_contended".into()),
         caller: Err(Missing::because("its program was gone")),
         stack: Vec::new(),
-        waker: Err(Missing::because("nobody was seen to wake it")),
+        waker: Err(Missing::because("no waker was observed")),
         waits: waits(count),
         spin_ns_total: Ok(count * 1_000),
         not_slept: 0,

@@ -29,7 +29,7 @@ fn a_sweep_at_a_terminal_says_what_is_of_the_size_and_what_of_the_moment() {
         narrow_and_wide(|out, style| text::sweep(out, &run, &sweep, &versus, Some("8c1fe2"), style));
     insta::assert_snapshot!("sweep_at_a_terminal", printed);
     let page = render(&page::sweep(&run, &sweep, &versus), Form::Html);
-    for part in ["Every buffer size", "Shifts of the moment", "Against the other run", "class=\"dots s0\""] {
+    for part in ["Every buffer size", "Shifts by time", "Against the other run", "class=\"dots s0\""] {
         assert!(page.contains(part), "{part}");
     }
     assert!(page.len() < 1_500_000, "{}", page.len());

@@ -92,7 +92,7 @@ fn a_cpu_that_is_full_names_what_fills_it_and_what_waits_for_it() {
     interval.cpus[1].softirq_ratio = Ok(0.9);
     interval.cpus[1].top = Err(Missing::because("no thread ran"));
     let seen = text(&interval);
-    assert!(seen.contains("softirqs had 90.0 %") && !seen.contains("is unknown"), "{seen}");
+    assert!(seen.contains("softirqs used 90.0 %") && !seen.contains("is unknown"), "{seen}");
     // Less than saturated, and three threads wait for it at any time.
     interval.cpus[1].event_ratio = Ok(0.9);
     interval.cpus[1].run_queue_wait_ns = Ok(3_000_000_000);
@@ -182,7 +182,10 @@ fn a_server_that_was_away_is_not_told_to_take_a_lower_rate() {
     assert!(short.contains("mend: a server that stays up") && !short.contains("--rate"), "{short}");
     load.verdict.add(failed("stuck", "4 of 4 events had no answer"));
     let hung = last_line(&load);
-    assert!(hung.starts_with("INVALID: 4 of 4 events had no answer; mend: look why the server"), "{hung}");
+    assert!(
+        hung.starts_with("INVALID: 4 of 4 events had no answer; mend: find in the server's log"),
+        "{hung}"
+    );
     load.verdict.add(failed("server-away", "the server could not be reached for 1.000 s"));
     let away = last_line(&load);
     assert!(away.starts_with("INVALID: the server could not be reached"), "{away}");
@@ -404,12 +407,12 @@ fn the_document_of_a_closed_loop_says_why_it_has_no_response_time() {
     let document = json::load(None, load, &unwatched(), &run.throttled);
     for (name, reason) in [
         ("response_ns", "a closed loop has no intended start"),
-        ("offered_per_s", "a closed loop offers what the server takes"),
-        ("arrivals", "nothing is due at any time in a closed loop"),
-        ("schedule", "nothing is due at any time in a closed loop"),
-        ("late", "nothing is due at any time in a closed loop"),
-        ("spin_budget_ratio", "nothing is due at any time in a closed loop"),
-        ("fifo", "nothing is due at any time in a closed loop"),
+        ("offered_per_s", "a closed loop has no offered rate"),
+        ("arrivals", "events have no due times in a closed loop"),
+        ("schedule", "events have no due times in a closed loop"),
+        ("late", "events have no due times in a closed loop"),
+        ("spin_budget_ratio", "events have no due times in a closed loop"),
+        ("fifo", "events have no due times in a closed loop"),
         ("run", "the run was not archived"),
     ] {
         assert!(document[name].is_null(), "{name}");

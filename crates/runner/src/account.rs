@@ -80,8 +80,8 @@ fn named(wanted: &str) -> Result<Account, String> {
     }
     match User::from_name(wanted) {
         Ok(Some(user)) => Ok(Account { uid: user.uid, gid: user.gid }),
-        Ok(None) => Err(format!("`server.user` names `{wanted}`, and this machine has no such user")),
-        Err(e) => Err(format!("`server.user` names `{wanted}`, which cannot be looked up: {e}")),
+        Ok(None) => Err(format!("`server.user` names `{wanted}`, but this machine has no such user")),
+        Err(e) => Err(format!("cannot look up the user `{wanted}` of `server.user`: {e}")),
     }
 }
 
@@ -99,8 +99,8 @@ fn transient() -> Result<Account, String> {
             && Group::from_gid(Gid::from_raw(*id)).is_ok_and(|group| group.is_none())
     };
     let id = candidates.take(256).find(is_free).ok_or(
-        "no unprivileged user for the server: the user ids 61184 to 65519 are taken or not mapped into this \
-         container; name an account with `server.user`",
+        "no unprivileged user id for the server: 61184 to 65519 are in use, or not mapped into this \
+         container; set `server.user`",
     )?;
     Ok(Account { uid: Uid::from_raw(id), gid: Gid::from_raw(id) })
 }

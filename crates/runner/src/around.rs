@@ -71,7 +71,7 @@ pub struct Recording {
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// The command cannot be started.
-    #[error("`{program}` cannot be started")]
+    #[error("cannot start `{program}`")]
     Start {
         /// Name of the command.
         program: String,
@@ -79,7 +79,7 @@ pub enum RecordError {
         source: io::Error,
     },
     /// Waiting for the command failed.
-    #[error("the command cannot be waited for")]
+    #[error("cannot wait for the command")]
     Wait(#[source] io::Error),
 }
 
@@ -231,10 +231,10 @@ impl<'a> Instruments<'a> {
     fn finish(mut self, recorded: Recorded, stopped: bool) -> Recording {
         let mut notes = self.cpu.notes().to_vec();
         notes.extend(self.others.iter().flat_map(|o| o.notes()));
-        notes.extend(self.cpu.cost().map(|cost| format!("watching the CPUs cost {cost}")).ok());
+        notes.extend(self.cpu.cost().map(|cost| format!("overhead of watching the CPUs: {cost}")).ok());
         let named = self.settings.others.iter().zip(&mut self.others);
         notes.extend(named.filter_map(|(kind, other)| {
-            Some(format!("watching `{}` cost {}", kind.name, other.cost().ok()?))
+            Some(format!("overhead of watching `{}`: {}", kind.name, other.cost().ok()?))
         }));
         let mut seen = record::instruments::Instruments::default();
         self.others.iter_mut().for_each(|other| other.hand_over(&mut seen));

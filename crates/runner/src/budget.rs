@@ -31,10 +31,15 @@ impl Budget {
         let each = so_far / self.conducted;
         (so_far + each > limit).then(|| {
             format!(
-                "`time_budget` ({:.0} s) is used up: {:.0} s for {}, with setup, start and prepare, and {left} are left",
+                "`time_budget` ({:.0} s) is used up: {:.0} s for {}, including setup, start and prepare; \
+                 {left} remain",
                 limit.as_secs_f64(),
                 so_far.as_secs_f64(),
-                if self.conducted == 1 { "1 series".to_owned() } else { format!("{} series", self.conducted) },
+                if self.conducted == 1 {
+                    "1 series".to_owned()
+                } else {
+                    format!("{} series", self.conducted)
+                },
             )
         })
     }
@@ -53,8 +58,8 @@ impl Budget {
         }
         self.noted = true;
         Some(format!(
-            "`time_budget` is {:.0} s and will not hold: with setup, start and prepare a series takes {:.0} s, and {left} \
-             are left: about {:.0} s in all",
+            "`time_budget` is {:.0} s and will not suffice: a series takes {:.0} s, including setup, start \
+             and prepare, and {left} remain: about {:.0} s in all",
             limit.as_secs_f64(),
             each.as_secs_f64(),
             needed.as_secs_f64()
@@ -75,7 +80,7 @@ mod tests {
         assert_eq!(budget.after_series(5, 15 * S), None);
         // The second took 20 s: 30 s and 4 times 15 s are 90 s.
         let said = budget.after_series(4, 35 * S).unwrap();
-        assert!(said.ends_with("a series takes 15 s, and 4 are left: about 90 s in all"), "{said}");
+        assert!(said.ends_with("and 4 remain: about 90 s in all"), "{said}");
         assert_eq!(budget.after_series(3, 65 * S), None);
         assert_eq!(Budget::new(None, 0).after_series(1_000, u64::MAX), None);
     }
@@ -92,7 +97,7 @@ mod tests {
         let said = budget.used_up(4, 55 * S).unwrap();
         assert_eq!(
             said,
-            "`time_budget` (60 s) is used up: 50 s for 2 series, with setup, start and prepare, and 4 are left"
+            "`time_budget` (60 s) is used up: 50 s for 2 series, including setup, start and prepare; 4 remain"
         );
         let mut endless = Budget::new(None, 0);
         endless.after_series(1, S);

@@ -95,7 +95,7 @@ pub fn commands(
     let machine = Machine::take(beside_others)?;
     let look = machine.look();
     strays::adopt().map_err(|e| RunnerError::NotFit {
-        problems: vec![format!("cannot adopt what commands leave behind: {e}")],
+        problems: vec![format!("cannot adopt processes that commands leave behind: {e}")],
     })?;
     let unreadable = |source| RunnerError::Data {
         what: format!("cannot read the input {}", plan.input.as_deref().unwrap_or("".as_ref()).display()),

@@ -52,7 +52,9 @@ pub fn differing(
 fn of_cpus(cpus: Option<u32>, other: &Bakeoff) -> Option<String> {
     let (here, there) = (cpus?, other.sealed().find_map(|(_, run)| cpus_of(run))?);
     (here != there && is_this_machine(other)).then(|| {
-        format!("the same machine with {here} CPUs here and {there} there (quota, CPU set or affinity)")
+        format!(
+            "the same machine, but {here} usable CPUs here and {there} there (quota, CPU set or affinity)"
+        )
     })
 }
 

@@ -161,7 +161,7 @@ pub fn resume(
     changed.retain(|fact| !is_over && *fact != FINDINGS && *fact != COMMANDS_RUN_AS);
     if !changed.is_empty() {
         on_event(&Event::Note(&format!(
-            "the machine is not as it was when the bake-off began: {}",
+            "the machine has changed since the bake-off began: {}",
             changed.join(", ")
         )));
     }
@@ -281,7 +281,7 @@ fn take_machine(
             Err(RunnerError::MachineBusy { holder, .. }) if options.wait => {
                 if !has_told {
                     on_event(&Event::Note(&format!(
-                        "waits for another measurement on this machine: {holder}"
+                        "waiting for another measurement on this machine: {holder}"
                     )));
                     has_told = true;
                 }
@@ -338,7 +338,7 @@ fn run_as(plan: &Plan, account: Option<Account>) -> String {
     let own = if geteuid().is_root() { "root" } else { "the user who ran bakeoff" };
     let name = match (account, plan.server_user()) {
         (Some(_), Some(user)) => user,
-        (Some(_), None) => "an unprivileged user made for the run",
+        (Some(_), None) => "an unprivileged user id chosen for the run",
         (None, _) => own,
     };
     if account.is_some() && plan.load_is_commands() {
@@ -351,7 +351,7 @@ fn run_as(plan: &Plan, account: Option<Account>) -> String {
 fn tell_commands_of_root(plan: &Plan, account: Option<Account>, on_event: &mut dyn FnMut(&Event<'_>)) {
     if let Some(which) = commands_of_root(plan, account) {
         on_event(&Event::Note(&format!(
-            "{which} run as root; docs/plans.md, \"The rights of servers and commands\""
+            "{which} run as root: see docs/plans.md, \"The rights of servers and commands\""
         )));
     }
 }
@@ -385,12 +385,12 @@ fn machine(
     for instrument in plan.instruments().iter().filter(|i| *i != "cpu") {
         let known = beside.abilities().into_iter().find(|(name, _)| name == instrument);
         let able =
-            known.map_or_else(|| Err(Missing::because("no trial is left to observe")), |(_, able)| able);
+            known.map_or_else(|| Err(Missing::because("no trial remains to be observed")), |(_, able)| able);
         add(&format!("observe.{instrument}"), able.map(|()| "yes".to_owned()));
     }
     if !plan.instruments().is_empty() {
         let rung = beside.rung().map(|rung| rung.word().to_owned());
-        add("observe.cpu", rung.ok_or_else(|| Missing::because("no trial is left to observe")));
+        add("observe.cpu", rung.ok_or_else(|| Missing::because("no trial remains to be observed")));
     }
     if plan.control_arm() {
         let blocks: Vec<String> =

@@ -108,7 +108,7 @@ impl ControlGroup {
     /// Writes a limit: into this group if its hierarchy has the controller, else into one of version 1.
     fn set(&mut self, controller: &str, own: (&str, &str), v1: (&str, &str)) -> Result<(), String> {
         let cannot = |path: &Path, why: &io::Error| {
-            format!("`{}` cannot be limited: {}: {why}", controller, path.display())
+            format!("cannot limit `{}`: {}: {why}", controller, path.display())
         };
         let file = self.path.join(own.0);
         if file.exists() {
@@ -119,8 +119,8 @@ impl ControlGroup {
         let name = self.path.file_name().expect("a group has a name");
         let Some(path) = folder.map(|folder| folder.join(name)) else {
             return Err(format!(
-                "`{controller}` cannot be limited: the control group of this process has no such controller; for \
-                 version 2, write +{controller} into its cgroup.subtree_control"
+                "cannot limit `{controller}`: this process's control group lacks that controller; with \
+                 cgroup v2, write +{controller} to its cgroup.subtree_control"
             ));
         };
         fs::create_dir(&path).map_err(|why| cannot(&path, &why))?;
@@ -197,7 +197,7 @@ fn is_control_group(path: &Path) -> bool {
 
 /// Returns the message for a control group that cannot be ended.
 pub(crate) fn immortal(path: &Path) -> String {
-    format!("processes in the control group {} do not die", path.display())
+    format!("processes in the control group {} survive SIGKILL", path.display())
 }
 
 fn kill_all(path: &Path, members: &[Pid]) {
@@ -354,7 +354,7 @@ mod tests {
         };
         let mut group = ControlGroup::make(path).unwrap();
         if let Err(why) = group.limit(&Limits { cpus: Some(0.25), memory_bytes: Some(64 << 20) }) {
-            assert!(why.contains("cannot be limited"), "{why}");
+            assert!(why.contains("cannot limit"), "{why}");
             println!("skipped: {why}");
             return;
         }

@@ -119,9 +119,8 @@ impl Copies {
         if let Some(problem) = over_the_limits(u64::from(copies)) {
             return Err(not_fit(problem));
         }
-        strays::adopt().map_err(|e| {
-            not_fit(format!("cannot become the parent of processes that copies leave behind: {e}"))
-        })?;
+        strays::adopt()
+            .map_err(|e| not_fit(format!("cannot adopt processes that copies leave behind: {e}")))?;
         let mut ready = Self {
             confined,
             plan: plan.clone(),
@@ -141,7 +140,7 @@ impl Copies {
         let changed = begun.map_or_else(Vec::new, |begun| files::differing(&here, begun));
         if !changed.is_empty() {
             return Err(not_fit(format!(
-                "this is not the work that the run began with (there): {}; begin a new run",
+                "the work has changed since the run began (there): {}; start a new run",
                 changed.join("; ")
             )));
         }
@@ -213,7 +212,7 @@ impl Copies {
         let mut process = self.start(copy, 1, &log).map_err(|source| match source.raw_os_error() {
             Some(number) if Errno::from_raw(number) == Errno::EPERM => RunnerError::NotFit {
                 problems: vec![format!(
-                    "the scheduling class {} is not allowed here: root, or CAP_SYS_NICE",
+                    "the scheduling class {} needs root or CAP_SYS_NICE",
                     self.plan.scheduler
                 )],
             },
@@ -233,7 +232,7 @@ impl Copies {
             Ok(status) => {
                 Err(RunnerError::Rehearsal { what: format!("it ended with {status}{}", last_words(&log)) })
             }
-            Err(e) => Err(RunnerError::Rehearsal { what: format!("lost sight of it: {e}") }),
+            Err(e) => Err(RunnerError::Rehearsal { what: format!("its exit status is unknown: {e}") }),
         }
     }
 
@@ -244,7 +243,7 @@ impl Copies {
         }
         process
             .watch(self.plan.timeout, stop)
-            .map_err(|e| RunnerError::Rehearsal { what: format!("lost sight of it: {e}") })
+            .map_err(|e| RunnerError::Rehearsal { what: format!("its exit status is unknown: {e}") })
     }
 
     fn start(&self, copy: u32, copies: u32, log: &Path) -> io::Result<Process> {
@@ -369,7 +368,7 @@ impl Copies {
                 Err(e) => {
                     let limit =
                         if e.kind() == io::ErrorKind::WouldBlock { " (a limit on processes)" } else { "" };
-                    floor.fail(format!("{} could not be started: {e}{limit}", name()));
+                    floor.fail(format!("cannot start {}: {e}{limit}", name()));
                     return tally;
                 }
             };
@@ -397,7 +396,7 @@ impl Copies {
                     return tally;
                 }
                 (_, Err(e)) => {
-                    floor.fail(format!("{}: lost sight of it: {e}", name()));
+                    floor.fail(format!("{}: its exit status is unknown: {e}", name()));
                     return tally;
                 }
             }

@@ -131,20 +131,20 @@ fn instrument(kind: &probes::observe::Kind) -> Symptom {
     let readings = opened.read();
     let notes = opened.notes();
     if notes.is_empty() {
-        return Symptom::good(format!("{}: opened and read", kind.name));
+        return Symptom::good(format!("{}: works", kind.name));
     }
     let state = if readings.is_empty() { Ability::Missing } else { Ability::Limited };
     let costs = notes.iter().map(|note| format!("{}: {note}", kind.name)).collect();
     // The notes of an instrument name the remedy.
-    let mend = Some("run as root, or as the line above says".to_owned());
+    let mend = Some("run as root, or do what the line above says".to_owned());
     Symptom { what: kind.name.to_owned(), state, costs, mend }
 }
 
 fn power() -> Symptom {
     match probes::power::open(Path::new("/")) {
-        Ok(_) => Symptom::good("energy: counters of the processor read".to_owned()),
+        Ok(_) => Symptom::good("energy: the processor's counters are readable".to_owned()),
         Err(why) => {
-            let costs = ["record, load: no energy"];
+            let costs = ["record, load: no energy values"];
             Symptom::poor(format!("energy: {why}"), Ability::Missing, &costs, "")
         }
     }
@@ -153,21 +153,21 @@ fn power() -> Symptom {
 fn btf() -> Symptom {
     let path = "/sys/kernel/btf/vmlinux";
     let is_good = fs::read(path).is_ok_and(|bytes| bytes.starts_with(&[0x9f, 0xeb]));
-    let costs = ["cpu, io, locks, ulocks, profile: nothing by events"];
+    let costs = ["cpu, io, locks, ulocks, profile: no event-based values"];
     let mend = "a kernel with CONFIG_DEBUG_INFO_BTF=y";
     if is_good {
         return Symptom::good("BTF: the kernel describes its types".to_owned());
     }
-    Symptom::poor(format!("BTF: {path} does not read"), Ability::Missing, &costs, mend)
+    Symptom::poor(format!("BTF: cannot read {path}"), Ability::Missing, &costs, mend)
 }
 
 /// Names the capabilities of probes and real-time priority that this process lacks.
 fn capabilities() -> Symptom {
-    const BY_EVENTS: &str = "cpu, io, locks, ulocks, profile: nothing by events";
+    const BY_EVENTS: &str = "cpu, io, locks, ulocks, profile: no event-based values";
     const NEEDED: [(u32, &str, &str); 4] = [
         (39, "CAP_BPF", BY_EVENTS),
         (38, "CAP_PERFMON", BY_EVENTS),
-        (24, "CAP_SYS_RESOURCE", "all: no more open files than the administrator's limit"),
+        (24, "CAP_SYS_RESOURCE", "all: the hard limit on open files applies"),
         (23, "CAP_SYS_NICE", "load: no --fifo"),
     ];
     let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -176,7 +176,7 @@ fn capabilities() -> Symptom {
     let lacking = || NEEDED.iter().filter(|(bit, ..)| set & 1 << bit == 0);
     let lacks: Vec<&str> = lacking().map(|(_, name, _)| *name).collect();
     if lacks.is_empty() {
-        return Symptom::good("capabilities: all that the instruments need".to_owned());
+        return Symptom::good("capabilities: all that the instruments need are present".to_owned());
     }
     let what = format!("capabilities: without {}", lacks.join(", "));
     let mut costs: Vec<&str> = lacking().map(|(.., cost)| *cost).collect();
@@ -194,7 +194,7 @@ fn tracing() -> Symptom {
         return Symptom::good(format!("tracefs: events in {TRACING}"));
     }
     // No instrument of ours needs it.
-    let costs = ["other tracers: no perf trace and no bpftrace beside a run"];
+    let costs = ["other tracers: perf trace and bpftrace cannot run at the same time"];
     let mend = "as root: bakeoff doctor --fix";
     Symptom::poor("tracefs: no events".to_owned(), Ability::Limited, &costs, mend)
 }
@@ -205,7 +205,7 @@ fn cgroups() -> Symptom {
         Err(error) => Symptom::poor(
             format!("cgroup v2: {error}"),
             Ability::Missing,
-            &["cpu, io, locks: no --by cgroup", "load: a CPU quota is not noticed"],
+            &["cpu, io, locks: no --by cgroup", "load: CPU quotas are not detected"],
             "mount -t cgroup2 none /sys/fs/cgroup",
         ),
     }
@@ -247,7 +247,7 @@ fn fifo() -> Symptom {
         unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) == 0 }
     });
     if tried.join().unwrap_or(false) {
-        return Symptom::good("SCHED_FIFO: a thread got it".to_owned());
+        return Symptom::good("SCHED_FIFO: allowed".to_owned());
     }
     let mend = "run as root, with CAP_SYS_NICE, or raise `ulimit -r`";
     Symptom::poor("SCHED_FIFO: refused".to_owned(), Ability::Missing, &["load: no --fifo"], mend)
@@ -267,8 +267,13 @@ fn wake_up() -> Symptom {
     late_ns.sort_unstable();
     let p99_ns = late_ns[SLEEPS * 99 / 100 - 1];
     let what = format!("timers: {} us late at p99 of {SLEEPS} sleeps", p99_ns / 1_000);
-    let costs = ["load: late at p99 on a fast server"];
-    Symptom::or(what, p99_ns <= LATE_NS_MAX, &costs, "an idle machine; load --fifo; the performance governor")
+    let costs = ["load: wake-up delay affects p99 of a fast server"];
+    Symptom::or(
+        what,
+        p99_ns <= LATE_NS_MAX,
+        &costs,
+        "use an idle machine, load --fifo or the performance governor",
+    )
 }
 
 fn clock_source() -> Symptom {
@@ -286,7 +291,7 @@ fn governor() -> Symptom {
         None => Symptom::poor(
             "governor: not visible here".to_owned(),
             Ability::Limited,
-            &["all: the CPU's frequency may change unseen"],
+            &["all: the CPU's frequency may change unnoticed"],
             "",
         ),
         Some(name) => {
@@ -304,8 +309,13 @@ fn steal() -> Symptom {
     let ticks: Vec<f64> = line.split_whitespace().skip(1).take(8).filter_map(|t| t.parse().ok()).collect();
     let (all, stolen) = (ticks.iter().sum::<f64>(), ticks.get(7).copied().unwrap_or(0.0));
     let ratio = if all > 0.0 { stolen / all } else { 0.0 };
-    let what = format!("steal: {:.2} % since the start", 100.0 * ratio);
-    Symptom::or(what, ratio <= STEAL_MAX, &["all: other guests take CPU time"], "a machine without neighbors")
+    let what = format!("steal: {:.2} % since boot", 100.0 * ratio);
+    Symptom::or(
+        what,
+        ratio <= STEAL_MAX,
+        &["all: other guests take CPU time"],
+        "use a machine without other guests",
+    )
 }
 
 fn huge_pages() -> Symptom {
@@ -340,7 +350,7 @@ fn room(name: &str, folder: &Path) -> Symptom {
     // A folder that is not there yet lies on the file system of the nearest one that is.
     let there = folder.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
     let Ok(stat) = statvfs(there) else {
-        let what = format!("{name}: {} does not answer", there.display());
+        let what = format!("{name}: cannot read the free space of {}", there.display());
         return Symptom::poor(what, Ability::Missing, &["all: nothing can be stored"], "");
     };
     let free_bytes = stat.blocks_available() * stat.fragment_size();
@@ -356,9 +366,9 @@ fn peers() -> Symptom {
     let absent: Vec<&str> =
         ["mpstat", "vmstat", "iostat", "nicstat"].into_iter().filter(|name| !is_there(name)).collect();
     if absent.is_empty() {
-        return Symptom::good("tools beside prove: all".to_owned());
+        return Symptom::good("tools for prove: all installed".to_owned());
     }
-    let what = format!("tools beside prove: without {}", absent.join(", "));
+    let what = format!("tools for prove: {} not installed", absent.join(", "));
     Symptom::poor(
         what,
         Ability::Limited,

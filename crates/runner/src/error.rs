@@ -26,7 +26,7 @@ pub enum RunnerError {
         problems: Vec<String>,
     },
     /// The target is accepted by no driver.
-    #[error("{plan}: the target of the load")]
+    #[error("{plan}: invalid target of the load")]
     Target {
         /// Name of the plan.
         plan: String,
@@ -34,7 +34,7 @@ pub enum RunnerError {
         source: LoadError,
     },
     /// The unit of work of a scale run does not start.
-    #[error("{command} does not start: is it written as in a shell, and installed?")]
+    #[error("cannot start {command}: is it installed, and spelled as in a shell?")]
     NoCommand {
         /// Command line.
         command: String,
@@ -42,7 +42,7 @@ pub enum RunnerError {
         source: io::Error,
     },
     /// The unit of work of a scale run fails when it runs alone, so many copies would fail too.
-    #[error("one run of the command, before any is measured: {what}")]
+    #[error("the command failed in its first run, before the measurement: {what}")]
     Rehearsal {
         /// Description of the failure.
         what: String,
@@ -65,7 +65,7 @@ pub enum RunnerError {
         source: io::Error,
     },
     /// The archived plan of an experiment is not valid for this version.
-    #[error("the plan of {id} as the archive has it")]
+    #[error("the archived plan of {id} is invalid")]
     ArchivedExperiment {
         /// Id of the run.
         id: RunId,
@@ -73,7 +73,7 @@ pub enum RunnerError {
         source: NotAnExperiment,
     },
     /// The file with the author's key points cannot be read.
-    #[error("cannot read the notes {}, which the plan names", path.display())]
+    #[error("cannot read the file {}, which the plan names as its notes", path.display())]
     Notes {
         /// Path of the file.
         path: PathBuf,
@@ -88,7 +88,7 @@ pub enum RunnerError {
     },
     /// The script in Lua, or a module of it, has changed.
     #[error(
-        "{id} cannot be resumed: {name}, or a module that it loads, is not as it was when the bake-off began"
+        "{id} cannot be resumed: {name}, or a module that it loads, has changed since the bake-off began"
     )]
     AnotherScript {
         /// Id of the bake-off.
@@ -100,7 +100,7 @@ pub enum RunnerError {
     #[error(transparent)]
     Archive(#[from] ArchiveError),
     /// The scratch folder fails.
-    #[error("cannot use the scratch folder {}; $TMPDIR says where else it may be", path.display())]
+    #[error("cannot use the scratch folder {}; set $TMPDIR to use another", path.display())]
     Scratch {
         /// Path of the folder.
         path: PathBuf,
@@ -109,8 +109,8 @@ pub enum RunnerError {
     },
     /// The server's user may not enter a folder above the scratch folder.
     #[error(
-        "the server's user, {uid}, may not enter {}: set TMPDIR to a folder that all may enter, or name another \
-         account with `server.user`",
+        "the server's user, {uid}, may not enter {}: set TMPDIR to a folder that all users may enter, or \
+         set another `server.user`",
         path.display()
     )]
     OutOfReach {
@@ -120,15 +120,13 @@ pub enum RunnerError {
         uid: u32,
     },
     /// The rate that the plan is relative to was not found.
-    #[error("the rate of the plan could not be found on the reference configuration: {reason}")]
+    #[error("cannot find the plan's rate on the reference configuration: {reason}")]
     NoRate {
         /// Reason.
         reason: String,
     },
     /// All trials of a block failed. The bake-off stops, since later blocks would fail too.
-    #[error(
-        "no trial of block {block} could be measured, the first because {reason}; it can be resumed as {id}"
-    )]
+    #[error("all trials of block {block} failed; first reason: {reason}; `bakeoff resume {id}` continues")]
     BlockFailed {
         /// Id of the bake-off.
         id: RunId,
@@ -138,7 +136,7 @@ pub enum RunnerError {
         reason: String,
     },
     /// The archived plan is not valid for this version.
-    #[error("the plan of {id} as the archive has it")]
+    #[error("the archived plan of {id} is invalid")]
     ArchivedPlan {
         /// Id of the bake-off.
         id: RunId,
@@ -147,8 +145,9 @@ pub enum RunnerError {
     },
     /// The plan contains a secret in plain text, which the archive masked.
     #[error(
-        "{id} cannot be resumed from the archive: its plan has a secret written out, which the archive masks{}; name \
-         the plan's own file with --plan FILE, and write `{{env:NAME}}` or `{{file:PATH}}` in the next plan",
+        "{id} cannot be resumed from the archive: its plan contains a secret in plain text, which the \
+         archive masks{}; pass the original plan with --plan FILE, and use `{{env:NAME}}` or \
+         `{{file:PATH}}` in the next plan",
         tried.as_deref().map(|file| format!(", and {file} is not that plan (sha256 {sha256})")).unwrap_or_default()
     )]
     PlanMasked {
@@ -160,7 +159,7 @@ pub enum RunnerError {
         sha256: String,
     },
     /// The file that the user named contains another plan.
-    #[error("{file} is not the plan of {id}: its sha256 is {found}, and the plan's is {sha256}")]
+    #[error("{file} is not the plan of {id}: its sha256 is {found}, expected {sha256}")]
     AnotherPlan {
         /// Id of the bake-off.
         id: RunId,
@@ -180,7 +179,7 @@ pub enum RunnerError {
         source: io::Error,
     },
     /// A secret that the plan refers to is missing.
-    #[error("the plan refers to `{reference}`, which cannot be read: {why}")]
+    #[error("cannot read `{reference}`, which the plan refers to: {why}")]
     Secret {
         /// Reference to the secret.
         reference: String,
@@ -189,8 +188,9 @@ pub enum RunnerError {
     },
     /// Another measurement runs on this machine.
     #[error(
-        "another measurement runs on this machine: {holder}, holds {}; wait for it, or measure beside it with --beside-others, \
-         which marks every trial; if that is not a measurement, BAKEOFF_MACHINE_LOCK names another file",
+        "another measurement runs on this machine: {holder} holds {}; wait for it, or measure at the same \
+         time with --beside-others, which marks every trial; if it is not a measurement, set \
+         BAKEOFF_MACHINE_LOCK to another file",
         path.display()
     )]
     MachineBusy {
@@ -200,7 +200,8 @@ pub enum RunnerError {
         path: PathBuf,
     },
     /// The lock that keeps bake-offs apart cannot be used.
-    #[error("cannot use {}, the lock that keeps bake-offs on a machine apart; BAKEOFF_MACHINE_LOCK names another", path.display())]
+    #[error("cannot use {}, the lock that allows one measurement at a time; set BAKEOFF_MACHINE_LOCK to use \
+         another", path.display())]
     MachineLock {
         /// Path of the lock file.
         path: PathBuf,
@@ -209,7 +210,8 @@ pub enum RunnerError {
     },
     /// Another user could have written commands that would run.
     #[error(
-        "{} belongs to another user ({}), whose commands would run as this one:\n  {}\nread them, and say --trust",
+        "another user can change {} ({}), and its commands would run as you:\n  {}\ncheck them, then use \
+         --trust",
         foreign.id, foreign.owner, foreign.commands.join("\n  ")
     )]
     Untrusted {
@@ -218,7 +220,8 @@ pub enum RunnerError {
     },
     /// The order that this version draws from the plan is not that of the bake-off.
     #[error(
-        "{id} cannot be resumed: this version draws another order from its plan; finish it with version {version}"
+        "{id} cannot be resumed: this version derives a different order from its plan; finish it with \
+         version {version}"
     )]
     AnotherOrder {
         /// Id of the bake-off.

@@ -38,7 +38,7 @@ pub(crate) fn refresh(environment: &mut Environment, first: &Environment) -> Opt
             && was != is
             && name != "cpu.clock_mhz"
         {
-            changed.push(format!("{name} was {was} and is {is}"));
+            changed.push(format!("{name} changed from {was} to {is}"));
         }
         environment.facts.insert(name, value);
     }
@@ -55,7 +55,7 @@ pub(crate) fn judge_quiet(environment: &mut Environment) -> Option<String> {
     environment.facts.insert(BUSY.to_owned(), busy.map(|ratio| format!("{ratio:.3}")));
     let ratio = ratio.filter(|ratio| *ratio > BUSY_RATIO_MAX)?;
     environment.facts.insert(OTHER_WORK.to_owned(), Ok("yes".to_owned()));
-    Some(format!("other work keeps the CPUs {:.0} % busy just before this trial", ratio * 100.0))
+    Some(format!("other work used {:.0} % of the CPUs just before this trial", ratio * 100.0))
 }
 
 fn watched() -> Maybe<f64> {
@@ -65,7 +65,7 @@ fn watched() -> Maybe<f64> {
     while Monotonic.now_ns() < until_ns {
         Monotonic.sleep_until_ns(until_ns);
     }
-    busy_ratio(&before, &read()?).ok_or_else(|| Missing::because("no tick was booked"))
+    busy_ratio(&before, &read()?).ok_or_else(|| Missing::because("the kernel counted no tick"))
 }
 
 /// Records the programs of a server: the files that its processes execute, and their checksums.
@@ -157,7 +157,10 @@ pub(crate) fn checksum(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let found = file.metadata()?;
     if found.len() > PROGRAM_BYTES_MAX {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 1 GiB, and was not read"));
+        return Err(io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            "it is larger than 1 GiB, so it was not read",
+        ));
     }
     let key = (found.dev(), found.ino(), found.len(), found.ctime(), found.ctime_nsec());
     let mut known = KNOWN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

@@ -240,10 +240,11 @@ impl Ledger {
 /// Returns notes on files of the bake-off that were damaged and have just been rewritten.
 pub(crate) fn mended(journal: &Journal) -> Vec<String> {
     let files = journal.mended_files().iter();
-    let mut notes: Vec<String> = files.map(|damage| format!("{damage}; it is written anew")).collect();
+    let mut notes: Vec<String> = files.map(|damage| format!("{damage}; bakeoff rewrote it")).collect();
     if let Some(Step::JournalMended { damage }) = journal.before().last().map(|event| &event.step) {
         notes.push(format!(
-            "the journal was damaged ({damage}): it was written anew, and runs that it no longer names are taken over"
+            "the journal was damaged ({damage}): bakeoff rewrote it, and adopted the runs that it no longer \
+             names"
         ));
     }
     notes

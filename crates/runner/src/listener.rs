@@ -94,11 +94,13 @@ impl Address {
         let foreign = listening.iter().find(|inode| !own.contains(inode));
         Some(match foreign.and_then(|inode| holder(*inode)) {
             Some((pid, name)) => format!(
-                "{self} is answered by process {pid} ({name}), which this series did not start: another server has the \
-                 address, or a daemon started it for the command, as `docker run` has it done; start the program itself"
+                "process {pid} ({name}) answers at {self}, but this series did not start it: another server \
+                 has the address, or a daemon started it for the command, as with `docker run`; start the \
+                 program itself"
             ),
             None => format!(
-                "{self} is answered by a process that this series did not start, or that this user may not look into"
+                "the process that answers at {self} was not started by this series, or this user may not \
+                 inspect it"
             ),
         })
     }

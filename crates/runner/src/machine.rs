@@ -252,7 +252,7 @@ fn holder_in(locks: &str, place: &str) -> Option<i64> {
 }
 
 fn unknown() -> String {
-    "a process that cannot be seen from here".to_owned()
+    "a process that is not visible from here".to_owned()
 }
 
 /// Returns the process, its name and its user, as far as they are visible.

@@ -101,9 +101,9 @@ fn other_writer(path: &Path) -> Option<String> {
     // A user's private group, with the same number, has no other member; nor should root's group.
     let may_group_write = mode & 0o020 != 0 && found.gid() != owner && found.gid() != 0;
     match mode & 0o002 != 0 {
-        true => Some(format!("any user: {} may be written by all", path.display())),
+        true => Some(format!("any user: {} is world-writable", path.display())),
         false if may_group_write => {
-            Some(format!("the group {}: it may write {}", found.gid(), path.display()))
+            Some(format!("group {}, which may write {}", found.gid(), path.display()))
         }
         false => None,
     }

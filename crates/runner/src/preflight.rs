@@ -130,12 +130,12 @@ impl Found {
         match &spec.ready {
             Ready::Socket(path) if Address::Unix(path.into()).answers() => {
                 self.problem(format!(
-                    "{path} answers already: another server has it; stop that, or use {{scratch}}"
+                    "another server already answers at {path}: stop it, or use {{scratch}}"
                 ));
             }
             Ready::Tcp { host, port } if TcpStream::connect((host.as_str(), *port)).is_ok() => {
                 self.problem(format!(
-                    "{host}:{port} answers already: another server has it; stop that, or use another port"
+                    "another server already answers at {host}:{port}: stop it, or use another port"
                 ));
             }
             _ => {}
@@ -146,7 +146,7 @@ impl Found {
         {
             let last = online.last().copied().unwrap_or_default();
             self.problem(format!(
-                "`cpus` names CPU {missing}, which is not online here; the last one is {last}"
+                "`cpus` names CPU {missing}, which is not online here; the last online CPU is {last}"
             ));
         }
     }
@@ -167,7 +167,8 @@ impl Found {
         let plain = |text: &str| text.chars().all(|c| c.is_alphanumeric() || "._-/+".contains(c));
         if !folder.to_str().is_some_and(plain) {
             self.problem(format!(
-                "the scratch folder {} has blanks or signs in its name that a command line or a URL does not take; set TMPDIR to another",
+                "the name of the scratch folder {} has blanks or characters that do not fit into command \
+                 lines or URLs; set TMPDIR to another",
                 folder.display()
             ));
         }
@@ -184,7 +185,8 @@ impl Found {
         let Some(ratio) = busy_ratio(&before, &after) else { return };
         if ratio > BUSY_RATIO_MAX {
             self.warning(format!(
-                "other work keeps the CPUs {:.0} % busy: what is measured beside it is noisier, and blocks can find less",
+                "other work uses {:.0} % of the CPUs: it adds noise, so the blocks can only show larger \
+                 differences",
                 ratio * 100.0
             ));
         }
@@ -207,15 +209,13 @@ const SAID_BYTES_MAX: u64 = 64 << 10;
 /// of the server.
 fn loads(library: &str, account: Option<Account>) -> Result<(), String> {
     if library.contains('/') && !fs::exists(library).unwrap_or(false) {
-        return Err(format!("{library} is not there"));
+        return Err(format!("{library} does not exist"));
     }
     let said = said_by_loader(library, account).unwrap_or_default();
     // The loader only warns, and continues without it.
     match said.lines().find(|line| line.contains("LD_PRELOAD")) {
         None => Ok(()),
-        Some(_) => Err(format!(
-            "the loader does not find {library}; install the package that has it, or give its path"
-        )),
+        Some(_) => Err(format!("the loader cannot find {library}; install its package, or give its path")),
     }
 }
 

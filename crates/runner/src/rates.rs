@@ -87,8 +87,8 @@ fn tell(conductor: &mut Conductor<'_>, cell: &Levels, per_s: f64) {
     let at: Vec<String> = cell.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let at = if at.is_empty() { String::new() } else { format!(" at {}", at.join(" ")) };
     let what = match conductor.plan.rate_to_find() {
-        Some(RateToFind::Promise(promise)) => format!("the reference keeps {promise}"),
-        _ => "the capacity of the reference".to_owned(),
+        Some(RateToFind::Promise(promise)) => format!("highest rate at which the reference keeps {promise}"),
+        _ => "capacity of the reference".to_owned(),
     };
     (conductor.on_event)(&Event::Note(&format!("{what}{at}: {per_s:.1}/s")));
 }
@@ -130,7 +130,7 @@ fn search(
     let capacity = drive(&settings, conductor.stop)?;
     let capacity_per_s = capacity.achieved_per_s;
     if capacity.counts.done == 0 || capacity_per_s <= 0.0 {
-        return Err(Shortfall::Failed("no event was done in a closed loop".to_owned()));
+        return Err(Shortfall::Failed("a closed loop completed no event".to_owned()));
     }
     match (conductor.plan.rate_to_find(), open) {
         (Some(RateToFind::Promise(promise)), Some(open)) => {
@@ -160,17 +160,17 @@ fn keep(
             }
         }
     };
-    let no = |why: String| Err(Shortfall::Failed(format!("no rate is known to keep {promise}: {why}")));
+    let no = |why: String| Err(Shortfall::Failed(format!("found no rate that keeps {promise}: {why}")));
     match answer {
         Answer::Found { rate_per_s, .. } | Answer::GeneratorLimit { kept_per_s: Some(rate_per_s), .. } => {
             Ok(rate_per_s)
         }
-        Answer::Unreachable { at_per_s } => no(format!("it is broken at {at_per_s}/s already")),
+        Answer::Unreachable { at_per_s } => no(format!("{at_per_s}/s already breaks it")),
         Answer::TooShort { at_per_s } => no(format!(
             "a try is too short to tell whether the promise holds at {at_per_s}/s: use a longer time"
         )),
         Answer::GeneratorLimit { kept_per_s: None, at_per_s } => {
-            no(format!("the load generator is the limit at {at_per_s}/s"))
+            no(format!("the load generator reaches its limit at {at_per_s}/s"))
         }
         Answer::Changed { .. } => no("the target changed during the search".to_owned()),
         Answer::Unsettled { .. } | Answer::Stopped => no("the tries contradict each other".to_owned()),

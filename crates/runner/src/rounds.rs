@@ -119,7 +119,7 @@ pub(crate) fn resume(
     let changed = bakeoff.environment.differing(&environment);
     if !changed.is_empty() {
         on_event(&Event::Note(&format!(
-            "the machine is not as it was when the run began: {}",
+            "the machine has changed since the run began: {}",
             changed.join(", ")
         )));
     }
@@ -264,7 +264,7 @@ impl Work {
                     .map(Self::Copies)
             }
             Experiment::Sweep(plan) => {
-                on_event(&Event::Doing("making the files"));
+                on_event(&Event::Doing("creating the files"));
                 Sweep::prepare(plan, stop).map(Self::Sweep)
             }
         }

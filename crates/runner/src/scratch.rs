@@ -118,12 +118,13 @@ pub(crate) fn remove_left(path: &Path, owner: u32) -> Option<String> {
         || found.permissions().mode() & 0o077 != 0
     {
         return Some(format!(
-            "{shown} is not the folder that the process before made there: it is left alone; look at who owns it"
+            "{shown} is not the folder that the previous process created, so it is not removed; check its \
+             owner"
         ));
     }
     match remove_patiently(|| remove_tree(path), || ()) {
-        Ok(()) => Some(format!("removed {shown}, which the process before left")),
-        Err(e) => Some(format!("{shown}, which the process before left, cannot be removed: {e}")),
+        Ok(()) => Some(format!("removed {shown}, which the previous process left behind")),
+        Err(e) => Some(format!("cannot remove {shown}, which the previous process left behind: {e}")),
     }
 }
 
@@ -190,7 +191,10 @@ pub(crate) fn make_folder(path: &Path, owner: Option<Account>) -> io::Result<Own
     let dir = File::from(openat(&parent, name, flags, Mode::empty())?);
     let found = dir.metadata()?;
     if found.uid() != geteuid().as_raw() || found.permissions().mode() & 0o077 != 0 {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "another user put a folder there first"));
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "another user created a folder there first",
+        ));
     }
     // The umask may have removed rights of this user.
     fchmod(&dir, Mode::S_IRWXU)?;
@@ -250,7 +254,7 @@ mod tests {
         assert!(matches!(Scratch::make(&link, None), Err(RunnerError::Scratch { .. })));
         assert!(matches!(Scratch::make(&target, None), Err(RunnerError::Scratch { .. })));
         let said = remove_left(&link, geteuid().as_raw()).unwrap();
-        assert!(said.contains("left alone"), "{said}");
+        assert!(said.contains("is not removed"), "{said}");
         assert!(target.join("precious").exists());
     }
 
@@ -260,7 +264,7 @@ mod tests {
         let planted = folder.path().join(format!("bakeoff-{}", random::token()));
         fs::create_dir(&planted).unwrap();
         fs::set_permissions(&planted, fs::Permissions::from_mode(0o755)).unwrap();
-        assert!(remove_left(&planted, geteuid().as_raw()).unwrap().contains("left alone"));
+        assert!(remove_left(&planted, geteuid().as_raw()).unwrap().contains("is not removed"));
         fs::set_permissions(&planted, fs::Permissions::from_mode(0o700)).unwrap();
         assert!(remove_left(&planted, geteuid().as_raw()).unwrap().starts_with("removed "));
         assert_eq!(remove_left(&planted, geteuid().as_raw()), None);

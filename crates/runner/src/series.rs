@@ -359,7 +359,7 @@ pub(crate) fn log_name(number: u32) -> String {
 }
 
 fn cannot_write(folder: &Path, error: &std::io::Error) -> Trouble {
-    Trouble::NoSeries(format!("{} cannot be written: {error}", folder.display()))
+    Trouble::NoSeries(format!("cannot write {}: {error}", folder.display()))
 }
 
 fn no_server(failure: ServerFailure, number: u32) -> Trouble {

@@ -58,7 +58,7 @@ impl Server {
         stop: &Stop,
     ) -> Result<Self, ServerFailure> {
         refuse_another(&spec, workspace, addresses, stop)?;
-        let log = workspace.log(log).map_err(|e| failed(format!("its log cannot be made: {e}")))?;
+        let log = workspace.log(log).map_err(|e| failed(format!("cannot create its log: {e}")))?;
         let mut command = workspace.command(&spec.command.program);
         command.current_dir(folder);
         command.args(&spec.command.arguments).envs(spec.environment.iter().cloned());
@@ -70,7 +70,7 @@ impl Server {
         };
         let process = Process::start(command, &placement, &log).map_err(|e| {
             let user = workspace.user();
-            failed(format!("`{}` does not start as user {user}: {e}", spec.command.program))
+            failed(format!("cannot start `{}` as user {user}: {e}", spec.command.program))
         })?;
         Ok(Self { process, spec, log, log_read_bytes: 0 })
     }
@@ -83,7 +83,7 @@ impl Server {
         addresses: &[Address],
         stop: &Stop,
     ) -> Result<(), ServerFailure> {
-        let log = workspace.log("ready.log").map_err(|e| failed(format!("a log cannot be made: {e}")))?;
+        let log = workspace.log("ready.log").map_err(|e| failed(format!("cannot create a log: {e}")))?;
         let waited = wait_for(self.spec.ready_timeout, stop, || {
             self.has_ended() || is_ready(&self.spec.ready, workspace, &log, stop)
         });
@@ -171,7 +171,7 @@ impl Server {
         }
         if waited == Waited::TimedOut {
             return Err(format!(
-                "it did not end within {:?} of {:?} and was killed",
+                "it did not end within {:?} after {:?}, so bakeoff killed it",
                 self.spec.stop_timeout,
                 signal(self.spec.stop)
             ));
@@ -198,10 +198,10 @@ impl Server {
             missing = maps.map(|maps| names().find(|name| !is_mapped(&maps, name)));
             matches!(missing, Ok(None)) || self.has_ended()
         });
-        match missing.map_err(|e| failed(format!("its memory map cannot be read: {e}")))? {
+        match missing.map_err(|e| failed(format!("cannot read its memory map: {e}")))? {
             None => Ok(()),
             Some(missing) => Err(failed(format!(
-                "LD_PRELOAD names {missing}, and the server runs without it{}",
+                "LD_PRELOAD names {missing}, but the server runs without it{}",
                 self.last_words()
             ))),
         }
@@ -221,14 +221,14 @@ fn refuse_another(
 ) -> Result<(), ServerFailure> {
     let ready = Address::of_ready(&spec.ready);
     if let Some(address) = ready.iter().chain(addresses).find(|address| address.answers()) {
-        return Err(failed(format!("{address} answers before the server is started: another one has it")));
+        return Err(failed(format!("another server already answers at {address}")));
     }
     if let Ready::Command(script) = &spec.ready {
-        let log = workspace.log("ready.log").map_err(|e| failed(format!("a log cannot be made: {e}")))?;
+        let log = workspace.log("ready.log").map_err(|e| failed(format!("cannot create a log: {e}")))?;
         if is_ready(&spec.ready, workspace, &log, stop) {
             return Err(failed(format!(
-                "`{script}` (ready) succeeds before the server is started: another one answers, or it asks nothing of \
-                 the server"
+                "`{script}` (ready) succeeds before the server starts: another server answers, or the \
+                 command does not test the server"
             )));
         }
     }

@@ -77,15 +77,13 @@ impl ServerMeter {
         let source = match (servers, scheme) {
             ([pid], _) => Ok(cgroup_of(*pid, Path::new("/")).unwrap_or(Source::Tree(*pid))),
             ([pid, ..], _) => cgroup_of(*pid, Path::new("/")).ok_or_else(|| {
-                Missing::because("the CPU time of several instances is known only with a control group")
+                Missing::because("reading the CPU time of several instances needs a control group")
             }),
             ([], "exec") => Ok(Source::Commands),
             ([], "sqlite" | "null") => Err(Missing::because(
-                "the target runs inside the load generator: its CPU time cannot be told from the generator's",
+                "the target runs inside the load generator, so its CPU time cannot be separated",
             )),
-            ([], _) => {
-                Err(Missing::because("the plan starts no server: which tasks are the server's is not known"))
-            }
+            ([], _) => Err(Missing::because("the plan starts no server, so the server's tasks are unknown")),
         };
         Self { source, from: None, until: None }
     }
@@ -180,12 +178,12 @@ fn read_counter(file: &Path, counter: Counter) -> Maybe<u64> {
             .find_map(|line| line.strip_prefix("usage_usec ")?.trim().parse::<u64>().ok())
             .and_then(|us| us.checked_mul(1_000)),
     };
-    number.ok_or_else(|| missing("it holds no CPU time"))
+    number.ok_or_else(|| missing("it contains no CPU time"))
 }
 
 /// Returns the process and its descendants, each with its CPU time and that of its reaped children.
 fn tree(root: Pid, proc: &Path) -> Maybe<BTreeMap<Identity, Process>> {
-    let cannot = |e: io::Error| Missing::because(format!("the processes cannot be listed: {e}"));
+    let cannot = |e: io::Error| Missing::because(format!("cannot list the processes: {e}"));
     let mut all: BTreeMap<i32, (Identity, Stat)> = BTreeMap::new();
     for entry in fs::read_dir(proc).map_err(cannot)? {
         let name = entry.map_err(cannot)?.file_name();
@@ -202,7 +200,7 @@ fn tree(root: Pid, proc: &Path) -> Maybe<BTreeMap<Identity, Process>> {
         open.extend(all.values().filter(|(_, child)| child.parent == pid).map(|((child, _), _)| *child));
         if ignores_children(proc, pid) {
             return Err(Missing::because(format!(
-                "process {pid} of the server ignores SIGCHLD: the CPU time of its children that end is lost"
+                "process {pid} of the server ignores SIGCHLD, so the CPU time of its exited children is lost"
             )));
         }
         let Some(own_ns) = clock_of(pid) else { continue };
@@ -268,7 +266,7 @@ fn ended_commands() -> Maybe<u64> {
     // SAFETY: the structure lives until the call returns.
     if unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage) } != 0 {
         let why = io::Error::last_os_error();
-        return Err(Missing::because(format!("the CPU time of commands cannot be read: {why}")));
+        return Err(Missing::because(format!("cannot read the CPU time of commands: {why}")));
     }
     let ns = |time: libc::timeval| {
         u64::try_from(time.tv_sec).unwrap_or(0) * NS_PER_S + u64::try_from(time.tv_usec).unwrap_or(0) * 1_000
@@ -291,7 +289,7 @@ fn unaccounted(from: &Reading, until: &Reading) -> Maybe<()> {
     match lost {
         None => Ok(()),
         Some(((pid, _), _)) => Err(Missing::because(format!(
-            "process {pid} of the server ended together with its parent: its CPU time is not known"
+            "process {pid} of the server ended together with its parent, so its CPU time is unknown"
         ))),
     }
 }

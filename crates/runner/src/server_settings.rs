@@ -91,7 +91,7 @@ impl Settings {
             .filter(|name| self.known.get(*name) != after.known.get(*name))
             .map(|name| {
                 let of = |all: &Self| all.known.get(name).map_or("absent".to_owned(), |v| stored(name, v));
-                format!("{name} was {} and is {}", of(self), of(after))
+                format!("{name} changed from {} to {}", of(self), of(after))
             })
             .collect();
         let text = match changed.len() {
@@ -131,9 +131,9 @@ mod tests {
         let check = before.check(&settings("max 20\nrequirepass new\nextra 1\n")).unwrap();
         assert!(!check.ok);
         for part in [
-            "max was 151 and is 20",
-            "requirepass was *** and is ***",
-            "size was 4 and is absent",
+            "max changed from 151 to 20",
+            "requirepass changed from *** to ***",
+            "size changed from 4 to absent",
             "extra was absent",
         ] {
             assert!(check.text.contains(part), "{}", check.text);

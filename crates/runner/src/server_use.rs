@@ -46,8 +46,8 @@ impl Whose {
 
     fn missing(self) -> Missing {
         Missing::because(match self {
-            Self::Embedded => "the target runs inside the load generator, and has no processes of its own",
-            _ => "the plan starts no server: which processes are the server's is not known",
+            Self::Embedded => "the target runs inside the load generator, so it has no separate processes",
+            _ => "the plan starts no server, so the server's processes are unknown",
         })
     }
 }
@@ -159,7 +159,7 @@ impl<'a> ServerUse<'a> {
 pub(crate) fn level(whose: Whose, members: &[Pid]) -> Maybe<f64> {
     match whose {
         Whose::Server => memory_of(members, Path::new("/proc")),
-        Whose::Commands => Err(Missing::because("the commands of the load come and go")),
+        Whose::Commands => Err(Missing::because("the commands of the load are short-lived")),
         other => Err(other.missing()),
     }
 }
@@ -193,7 +193,7 @@ fn io_of(members: &[Pid], proc: &Path) -> Maybe<BTreeMap<Identity, Moved>> {
             Ok(text) => text,
             Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
                 return Err(Missing::because(format!(
-                    "the I/O of process {pid} of the server cannot be read without root"
+                    "reading the I/O of process {pid} of the server needs root"
                 )));
             }
             // It has ended.
@@ -204,7 +204,7 @@ fn io_of(members: &[Pid], proc: &Path) -> Maybe<BTreeMap<Identity, Moved>> {
         let Some(stat) = Stat::read(&stat) else { continue };
         if ignores_children(proc, pid.as_raw()) {
             return Err(Missing::because(format!(
-                "process {pid} of the server ignores SIGCHLD: the I/O of its children that end is lost"
+                "process {pid} of the server ignores SIGCHLD, so the I/O of its exited children is lost"
             )));
         }
         found.insert((pid.as_raw(), stat.started), Moved { parent: stat.parent, ..moved });
@@ -231,7 +231,7 @@ fn io_of_commands() -> Maybe<Moved> {
     // SAFETY: the structure lives until the call returns.
     if unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage) } != 0 {
         let why = std::io::Error::last_os_error();
-        return Err(Missing::because(format!("the I/O of commands cannot be read: {why}")));
+        return Err(Missing::because(format!("cannot read the I/O of commands: {why}")));
     }
     let bytes = |blocks: i64| u64::try_from(blocks).unwrap_or(0) * 512;
     Ok(Moved { parent: 0, read_bytes: bytes(usage.ru_inblock), written_bytes: bytes(usage.ru_oublock) })
@@ -255,7 +255,7 @@ fn moved(
         .find(|(identity, then)| !until.processes.contains_key(identity) && !is_there(then.parent));
     if let Some(((pid, _), _)) = lost {
         return Err(Missing::because(format!(
-            "process {pid} of the server ended and left its I/O to no process of the server"
+            "process {pid} of the server ended, and no other process of the server counts its I/O"
         )));
     }
     let sum = |reading: &Reading| reading.processes.values().map(of).sum::<u64>();

@@ -116,7 +116,7 @@ fn read_all(values: &[ServerValues], ticked: &Receiver<()>, workspace: &Workspac
                 Ok(text) => {
                     let numbers = numbers(&text, value.keep.as_deref());
                     if numbers.is_empty() {
-                        note(&mut found.failed, &value.name, "it printed no number that is kept".to_owned());
+                        note(&mut found.failed, &value.name, "it printed no number to store".to_owned());
                     }
                     found.numbers.extend(numbers.into_iter().map(|(name, number)| Number {
                         at_ns,
@@ -144,12 +144,12 @@ pub(crate) fn read(value: &ServerValues, workspace: &Workspace, stop: &Stop) -> 
     command.env_remove(VARIABLE);
     let placement = Placement { group: None, ..workspace.placement() };
     let mut process =
-        Process::start(command, &placement, &log).map_err(|e| format!("sh does not start: {e}"))?;
+        Process::start(command, &placement, &log).map_err(|e| format!("cannot start sh: {e}"))?;
     let waited = process.wait(value.step.timeout, stop);
     let status = process.finish().map_err(|e| e.to_string())?;
     match waited {
         Waited::Stopped => Err("stopped by the user".to_owned()),
-        Waited::TimedOut => Err(format!("not done within {:?}", value.step.timeout)),
+        Waited::TimedOut => Err(format!("did not end within {:?}", value.step.timeout)),
         Waited::Done if status.success() => log.text().map_err(|e| e.to_string()),
         Waited::Done => Err(format!("ended with {status}{}", log.last_words())),
     }

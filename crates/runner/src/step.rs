@@ -34,12 +34,12 @@ pub(crate) fn number(
     let said = log.text().map_err(|e| failed(format!("its output cannot be read: {e}")))?;
     let last = said.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     let number = last.parse().ok().filter(|n: &f64| n.is_finite());
-    number.ok_or_else(|| failed(format!("it said `{last}` last, which is no number")))
+    number.ok_or_else(|| failed(format!("its last line of output, `{last}`, is not a number")))
 }
 
 fn logged(name: &str, step: &Step, workspace: &Workspace, stop: &Stop) -> Result<Log, StepFailure> {
     let log = workspace.log(&format!("{name}.log"));
-    let log = log.map_err(|e| StepFailure::Failed(format!("{name}: its log cannot be made: {e}")))?;
+    let log = log.map_err(|e| StepFailure::Failed(format!("{name}: cannot create its log: {e}")))?;
     let mut tries = 0;
     loop {
         match once(step, workspace, &log, stop) {
@@ -57,15 +57,15 @@ fn once(step: &Step, workspace: &Workspace, log: &Log, stop: &Stop) -> Result<()
     let failed = |why: String| Err(StepFailure::Failed(why));
     let mut process = match workspace.start(workspace.shell(&step.command), log) {
         Ok(process) => process,
-        Err(e) => return failed(format!("sh does not start: {e}")),
+        Err(e) => return failed(format!("cannot start sh: {e}")),
     };
     let waited = process.wait(step.timeout, stop);
     match (waited, process.finish()) {
         (Waited::Stopped, _) => Err(StepFailure::Stopped),
-        (Waited::TimedOut, _) => failed(format!("not done within {:?}", step.timeout)),
+        (Waited::TimedOut, _) => failed(format!("did not end within {:?}", step.timeout)),
         (Waited::Done, Ok(status)) if status.success() => Ok(()),
         (Waited::Done, Ok(status)) => failed(format!("ended with {status}")),
-        (Waited::Done, Err(e)) => failed(format!("lost sight of it: {e}")),
+        (Waited::Done, Err(e)) => failed(format!("its exit status is unknown: {e}")),
     }
 }
 
@@ -106,7 +106,7 @@ mod tests {
         assert!(matches!(number("echo packed; echo ' -4.5e3 '; echo"), Ok(-4500.0)));
         for (command, found) in [("echo 1 KB", "1 KB"), ("echo inf", "inf"), ("true", "")] {
             let Err(StepFailure::Failed(why)) = number(command) else { panic!("`{command}` says no number") };
-            assert_eq!(why, format!("size_bytes: it said `{found}` last, which is no number"));
+            assert_eq!(why, format!("size_bytes: its last line of output, `{found}`, is not a number"));
         }
         assert!(matches!(number("echo 3; exit 1"), Err(StepFailure::Failed(_))));
     }
@@ -118,7 +118,7 @@ mod tests {
         let Err(StepFailure::Failed(why)) = run("setup", &slow, &folder, &Stop::new()) else {
             panic!("it is not done in time")
         };
-        assert_eq!(why, "setup: not done within 20ms; it said nothing");
+        assert_eq!(why, "setup: did not end within 20ms; it said nothing");
         let stop = Stop::new();
         stop.request();
         let end = run("setup", &step("sleep 1000", 5), &folder, &stop);

@@ -115,7 +115,7 @@ impl Strays {
             !all.iter().any(|(_, is_alive)| *is_alive)
         });
         if waited != Waited::Done {
-            return Err("processes that it started do not die".to_owned());
+            return Err("processes that it started survive SIGKILL".to_owned());
         }
         // Each of them is a zombie now. A process that lost its parent is our child. Another parent reaps its
         // own children, and waiting for those is an error.

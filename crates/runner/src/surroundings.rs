@@ -103,7 +103,7 @@ impl Surroundings {
                 (
                     "steal",
                     format!(
-                        "the hypervisor gave {:.1} % of the CPUs to others, {limit:.0} % allowed",
+                        "the hypervisor gave {:.1} % of the CPUs to other guests, limit {limit:.0} %",
                         ratio * 100.0
                     ),
                 )
@@ -137,7 +137,9 @@ impl Surroundings {
             ));
         }
         let first_s = start.values as f64 * interval_s;
-        Some(format!("the {what} is {change:+.0} % after the first {first_s:.1} s: the warm-up is too short"))
+        Some(format!(
+            "the {what} changes by {change:+.0} % after the first {first_s:.1} s: the warm-up is too short"
+        ))
     }
 
     fn room(&self) -> Option<String> {
@@ -191,7 +193,7 @@ fn step(from: &Edge, until: &Edge) -> Option<String> {
     let step_s = wall_s - monotonic_s;
     (step_s.abs() > STEP_S_MAX + SLEW_MAX * monotonic_s).then(|| {
         format!(
-            "the wall clock was set by {step_s:+.2} s: latencies are not affected, times of day in logs are"
+            "the wall clock jumped by {step_s:+.2} s: this affects times of day in logs, but not latencies"
         )
     })
 }
@@ -219,7 +221,7 @@ fn others(from: &Edge, until: &Edge, server_s: f64, in_doubt_s: f64) -> Option<S
     let limit = OTHERS_RATIO_MAX + (EDGES * cpus / ticks_per_s + in_doubt_s) / all_s;
     (ratio > limit).then(|| {
         format!(
-            "other work used {:.1} % of the CPUs in the measured phase, {:.1} % allowed",
+            "other work used {:.1} % of the CPUs in the measured phase, limit {:.1} %",
             ratio * 100.0,
             limit * 100.0
         )

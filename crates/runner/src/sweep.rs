@@ -57,7 +57,8 @@ impl Sweep {
         let free = space.blocks_available() * space.fragment_size();
         if free < wanted {
             let problem = format!(
-                "the files need {wanted} bytes, and {} has {free} free: another --dir, or less --data",
+                "the files need {wanted} bytes, but {} has only {free} free: use another --dir, or less \
+                 --data",
                 folder.display()
             );
             return Err(RunnerError::NotFit { problems: vec![problem] });
@@ -93,8 +94,11 @@ impl Sweep {
                 _ => self.files.iter().try_for_each(|(data, file)| self.reader(*how, data, file).map(drop)),
             };
             tried.map_err(|source| {
-                let hint =
-                    if *how == How::Direct { " (this file system may not do it: another --dir)" } else { "" };
+                let hint = if *how == How::Direct {
+                    " (this file system may not support it: use another --dir)"
+                } else {
+                    ""
+                };
                 RunnerError::Data { what: format!("`{}` does not work here{hint}", how.word()), source }
             })?;
         }
@@ -109,12 +113,13 @@ impl Sweep {
                 (_, Err(missing)) => missing.reason,
                 (Below::Cache(why), _) => why.clone(),
                 (_, Ok(true)) => continue,
-                (_, Ok(false)) => "the kernel took the flag and read through memory".to_owned(),
+                (_, Ok(false)) => "the kernel accepted O_DIRECT, but read through the page cache".to_owned(),
             };
             let facts = place::facts(Path::new(&self.plan.folder));
             let fact = |name: &str| facts[name].clone().unwrap_or_else(|_| "unknown".to_owned());
             let problem = format!(
-                "`direct` cannot be measured in {} ({} on {}), {}: {refused}; another --dir, or --how without direct",
+                "`direct` cannot be measured in {} ({} on {}), {}: {refused}; use another --dir, or --how \
+                 without direct",
                 self.plan.folder,
                 fact("data.file_system"),
                 fact("data.device"),
@@ -213,8 +218,8 @@ fn device_sentence(from_device: u64, bytes: f64) -> Option<String> {
     let limit = share.max(DEVICE_BYTES_MIN);
     (from_device > limit).then(|| {
         format!(
-            "{} MiB came from a device and not from memory (limit {} MiB): a memory limit, or other programs, drove the file out; less \
-             --data, or --how direct",
+            "{} MiB came from a device instead of memory (limit {} MiB): a memory limit or other programs \
+             evicted the file; use less --data, or --how direct",
             from_device >> 20,
             limit >> 20
         )
@@ -278,7 +283,7 @@ fn start_once(how: How) -> io::Result<f64> {
         process.finish_by_itself()?
     };
     let took_ns = Monotonic.now_ns() - began_ns;
-    if success { Ok(took_ns as f64) } else { Err(io::Error::other("dd did not end well")) }
+    if success { Ok(took_ns as f64) } else { Err(io::Error::other("dd failed")) }
 }
 
 /// Samples of a trial, and the state of the machine between two times.
@@ -431,7 +436,7 @@ mod tests {
         let gib = f64::from(1 << 30);
         assert_eq!((device_sentence(1 << 20, 0.0), device_sentence(10 << 20, 10.0 * gib)), (None, None));
         let why = device_sentence(11 << 20, 10.0 * gib).unwrap();
-        assert!(why.starts_with("11 MiB came from a device and not from memory (limit 10 MiB)"), "{why}");
+        assert!(why.starts_with("11 MiB came from a device instead of memory (limit 10 MiB)"), "{why}");
     }
 
     #[test]
@@ -461,6 +466,6 @@ mod tests {
         plan.data[0].bytes = 1 << 60;
         let why = Sweep::prepare(&plan, &Stop::new()).err().unwrap().to_string();
         assert!(why.starts_with("the files need 1152921504606846976 bytes, and "), "{why}");
-        assert!(why.ends_with(" free: another --dir, or less --data"), "{why}");
+        assert!(why.ends_with(" free: use another --dir, or less --data"), "{why}");
     }
 }

@@ -105,7 +105,7 @@ pub(crate) fn check(warm_up: &WarmUp, longest: Duration) -> Check {
         format!("steady after {:.1} s of warm-up ({})", warm_up.took_s, warm_up.course.word())
     } else {
         format!(
-            "not-steady: after {:.1} s of warm-up, the longest that the plan allows, {}",
+            "not-steady: still not steady after {:.1} s of warm-up, the plan's maximum: {}",
             warm_up.took_s,
             worst.join("; ")
         )
@@ -149,7 +149,7 @@ impl<'a> Judge<'a> {
             metric: metric.clone(),
             batches: Vec::new(),
             missing: None,
-            found: Steadiness::Unsteady("no batch ended".to_owned()),
+            found: Steadiness::Unsteady("no batch was completed".to_owned()),
         };
         let meter = ServerMeter::of(&observed.pids, settings.target.scheme());
         Self {
@@ -340,7 +340,10 @@ mod tests {
         let warm_up =
             WarmUp { course: Course::NoSteadyState, took_s: 60.0, batch_s: 1.5, batches: 40, metrics };
         let check = check(&warm_up, Duration::from_mins(1));
-        assert!(!check.ok && check.text.starts_with("not-steady: after 60.0 s"), "{check:?}");
-        assert!(check.text.contains("rss: the initial part is not over"), "{check:?}");
+        assert!(
+            !check.ok && check.text.starts_with("not-steady: still not steady after 60.0 s"),
+            "{check:?}"
+        );
+        assert!(check.text.contains("rss: the initial transient is not over"), "{check:?}");
     }
 }

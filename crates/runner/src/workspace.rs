@@ -116,7 +116,7 @@ impl Workspace {
                 Arc::get_mut(group).ok_or("its processes have started already")?.limit(limits)
             }
             Enclosure::Marked(_) => {
-                Err("a limit needs a control group, which cannot be made here: run as root".to_owned())
+                Err("a limit needs a control group, which this user cannot create: run as root".to_owned())
             }
         }
     }
@@ -198,7 +198,7 @@ impl Workspace {
         });
         if let Err(e) = removed {
             let folder = scratch.path().display();
-            notes.push(format!("the scratch folder {folder} cannot be removed, and is left there: {e}"));
+            notes.push(format!("cannot remove the scratch folder {folder}: {e}"));
         }
         notes
     }
@@ -273,8 +273,8 @@ pub(crate) fn clear(journal: &[JournalEvent]) -> Result<Vec<String>, RunnerError
         }
         match by_group.unwrap_or(0) + by_mark.unwrap_or(0) {
             0 => {}
-            1 => done.push("killed the process that the process before left".to_owned()),
-            n => done.push(format!("killed {n} processes that the process before left")),
+            1 => done.push("killed a process that the previous bakeoff left behind".to_owned()),
+            n => done.push(format!("killed {n} processes that the previous bakeoff left behind")),
         }
         done.extend(scratch::remove_left(folder, *owner));
     }
@@ -354,7 +354,7 @@ mod tests {
         std::fs::create_dir(&layout.folder).unwrap();
         std::fs::write(layout.folder.join("server"), format!("{} 1\n", std::process::id())).unwrap();
         let said = clear(&journal).unwrap().join("; ");
-        assert!(said.contains("left alone") && !said.contains("killed"), "{said}");
+        assert!(said.contains("is not removed") && !said.contains("killed"), "{said}");
         assert!(layout.folder.exists());
         std::fs::remove_dir_all(&layout.folder).unwrap();
     }
@@ -388,7 +388,7 @@ mod tests {
         let said = says(&precious, &planted);
         assert_eq!(std::fs::read_to_string(precious.join("file")).unwrap(), "x", "{said}");
         assert!(victim.try_wait().unwrap().is_none(), "{said}");
-        assert!(said.contains("left alone") && !said.contains("killed"), "{said}");
+        assert!(said.contains("is not removed") && !said.contains("killed"), "{said}");
         // The control: a folder with a name of ours.
         assert!(says(&planted, &planted).contains("removed") && !planted.exists());
         victim.kill().unwrap();

@@ -163,7 +163,7 @@ fn commands_that_run_as_root_are_said_and_recorded() {
     assert_eq!(conducted(NULL), (false, own.to_owned()));
     assert_eq!(conducted(&NULL.replace("\"null:\"", "\"exec:true\"")), (is_root, own.to_owned()));
     let (said, run_as) = conducted(with_server(GOOD, "").text());
-    assert!(!said && (!is_root || run_as == "an unprivileged user made for the run"), "{run_as}");
+    assert!(!said && (!is_root || run_as == "an unprivileged user id chosen for the run"), "{run_as}");
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn each_trial_is_asked_for_its_values_and_one_without_a_number_has_failed() {
     let reasons: Vec<_> = failed.filter_map(|a| a.reason.as_deref()).collect();
     assert_eq!(
         reasons,
-        vec!["of_threads_count: it said `` last, which is no number"; bakeoff.trials.len() / 2]
+        vec!["of_threads_count: its last line of output, ``, is not a number"; bakeoff.trials.len() / 2]
     );
 }
 
@@ -402,8 +402,10 @@ fn a_server_that_does_not_heed_its_signal_is_killed_and_that_is_told() {
     })
     .unwrap();
     check_whole(&archive, &outcome);
-    let told =
-        notes.iter().filter(|n| n.contains("did not end within 50ms of SIGTERM and was killed")).count();
+    let told = notes
+        .iter()
+        .filter(|n| n.contains("did not end within 50ms after SIGTERM, so bakeoff killed it"))
+        .count();
     assert_eq!(told, 2, "{notes:?}");
 }
 
@@ -420,7 +422,7 @@ fn a_library_that_is_not_preloaded_fails_the_server_and_one_that_is_does_not() {
     let error =
         run(&with_server(drops_it, preload), &archive, &BESIDE, &Stop::new(), &mut |_| {}).unwrap_err();
     let text = error.to_string();
-    assert!(text.contains("LD_PRELOAD names libutil.so.1, and the server runs without it"), "{text}");
+    assert!(text.contains("LD_PRELOAD names libutil.so.1, but the server runs without it"), "{text}");
 }
 
 #[test]

@@ -27,7 +27,7 @@ function follow(place) {
     if (state) state.textContent = "Live";
   });
   document.addEventListener("selectionchange", show);
-  events.addEventListener("error", () => { if (state) state.textContent = "Not connected; trying again."; });
+  events.addEventListener("error", () => { if (state) state.textContent = "Not connected; retrying."; });
 }
 
 function checkWhileTyping(area) {

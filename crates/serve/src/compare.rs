@@ -142,7 +142,7 @@ impl Compared {
             columns: columns.collect(),
             judged: self.judged.as_ref().map(|judged| match judged {
                 Ok(document) => Judged::of(document),
-                Err(why) => Judged { answer: format!("No judgement: {why}"), ..Judged::default() },
+                Err(why) => Judged { answer: format!("No verdict: {why}"), ..Judged::default() },
             }),
             rows,
             verdicts: verdicts

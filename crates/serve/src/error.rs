@@ -32,7 +32,7 @@ pub enum ServeError {
         why: String,
     },
     /// The settings of TLS do not fit together.
-    #[error("the certificate and the key do not fit: {why}")]
+    #[error("the certificate and the key do not match: {why}")]
     Tls {
         /// Reason.
         why: String,

@@ -35,7 +35,7 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, mut request: Request, nex
         return no(StatusCode::URI_TOO_LONG, "the address is too long");
     }
     if !is_known_host(&app, &peer, request.headers()) {
-        return no(StatusCode::MISDIRECTED_REQUEST, "this server has another name: see --name");
+        return no(StatusCode::MISDIRECTED_REQUEST, "unknown host name: see `bakeoff serve --name`");
     }
     if is_foreign(request.method(), request.headers()) {
         return no(StatusCode::FORBIDDEN, "the request comes from a page of another site");
@@ -96,10 +96,9 @@ fn identify(
             app.wrong_tokens.take(&peer.key(), now_ns);
             (StatusCode::UNAUTHORIZED, "the token is wrong")
         }
-        Unknown::OtherUser => (
-            StatusCode::FORBIDDEN,
-            "another user of this machine runs this server, and without a token it answers to that user only",
-        ),
+        Unknown::OtherUser => {
+            (StatusCode::FORBIDDEN, "without a token, this server answers only the user who runs it")
+        }
     })
 }
 
@@ -140,7 +139,7 @@ pub(crate) fn may_run(app: &App, identity: &Identity, format: Format) -> Result<
         return Ok(());
     }
     let text = if app.queue.is_some() {
-        "your role is to read: ask for a token with the role `run`"
+        "your role is `read`: use a token with the role `run`"
     } else {
         "this server is read-only: start it with --queue"
     };
@@ -171,7 +170,7 @@ pub(crate) async fn form(app: &App, request: Request) -> Result<Fields, Refusal>
     if app.access.is_own_form(fields.get("csrf")) {
         return Ok(fields);
     }
-    let text = "the form is not ours, or the server was started again since: reload the page";
+    let text = "the form is not from this server, or the server was restarted: reload the page";
     Err(error(Format::Page, StatusCode::FORBIDDEN, text).into())
 }
 

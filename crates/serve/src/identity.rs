@@ -226,7 +226,7 @@ fn read_tokens(path: &Path) -> Result<Vec<Token>, ServeError> {
     let wrong = |why: String| ServeError::Credential { path: path.to_owned(), why };
     let found = std::fs::metadata(path).map_err(|e| wrong(e.to_string()))?;
     if found.mode() & 0o077 != 0 {
-        return Err(wrong("other users may read it: chmod 600".into()));
+        return Err(wrong("other users can read it: run chmod 600".into()));
     }
     if !found.is_file() || found.len() > TOKEN_FILE_MAX {
         return Err(wrong("it is not a file of tokens".into()));
@@ -250,7 +250,7 @@ fn tokens(text: &str) -> Result<Vec<Token>, String> {
             other => return Err(format!("line {number}: `{other}` is not a role, expected `read` or `run`")),
         };
         if token.len() < TOKEN_LENGTH_MIN {
-            return Err(format!("line {number}: a token has at least {TOKEN_LENGTH_MIN} letters"));
+            return Err(format!("line {number}: a token has at least {TOKEN_LENGTH_MIN} characters"));
         }
         Ok(Token { role, name: name.to_owned(), sha256: digest(token) })
     };

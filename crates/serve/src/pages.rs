@@ -252,7 +252,7 @@ pub(crate) async fn delete(
     let id = find(&app, &id).map_err(|why| Refusal::from(of_archive(Format::Page, &why)))?;
     let confirm = fields.given("confirm").unwrap_or_default().to_uppercase();
     if confirm.len() < RunId::SHORT_MIN || !id.is_named(&confirm) {
-        let why = "nothing was removed: the name that confirms it is another";
+        let why = "nothing was removed: the name given to confirm does not match";
         return Ok(error(Format::Page, StatusCode::CONFLICT, why));
     }
     let removed = aside(&app, move |app| app.remove(id, &who, &peer.key())).await;

@@ -76,7 +76,7 @@ pub(crate) fn submission(text: &str, terms: &Terms, name: &str) -> Result<Submis
         });
     let by = given(&terms.by);
     if by.as_ref().is_some_and(|by| by.chars().count() > BY_LENGTH_MAX) {
-        fault(format!("a submitter's name has at most {BY_LENGTH_MAX} letters"));
+        fault(format!("a submitter's name has at most {BY_LENGTH_MAX} characters"));
     }
     let Some(priority) = priority.filter(|_| faults.is_empty()) else { return Err(faults) };
     Ok(Submission {
@@ -105,7 +105,7 @@ fn read(text: &str) -> Result<plan::Plan, Vec<Fault>> {
     let script = plan.script_path().filter(|path| path.is_relative());
     if let Some(path) = plan.notes_path().or(script) {
         return Err(fault(format!(
-            "the plan names the file {}, and a queue has only the plan's text",
+            "the plan refers to the file {}, but a queue stores only the plan's text",
             path.display()
         )));
     }
@@ -114,7 +114,7 @@ fn read(text: &str) -> Result<plan::Plan, Vec<Fault>> {
         .iter()
         .map(|note| Fault {
             place: Some((note.position.line, note.position.column)),
-            text: format!("not built yet: {}", note.text),
+            text: format!("not implemented yet: {}", note.text),
         })
         .collect();
     if unbuilt.is_empty() { Ok(plan) } else { Err(unbuilt) }
@@ -176,10 +176,11 @@ pub(crate) fn problems(faults: &[Fault]) -> Vec<Value> {
 /// The outline in a sentence.
 pub(crate) fn summary(outline: &Outline) -> String {
     let power = outline.detectable_sd.map_or_else(
-        || "nothing can be claimed: too few blocks, or nothing is compared".to_owned(),
+        || "no verdict is possible: too few blocks, or nothing is compared".to_owned(),
         |sd| {
             format!(
-                "finds a difference of {sd:.1} standard deviations between blocks in {:.0} % of such bake-offs",
+                "detects a difference of {sd:.1} standard deviations between blocks in {:.0} % of such \
+                 bake-offs",
                 analysis::power::POWER * 100.0
             )
         },

@@ -92,7 +92,7 @@ pub fn serve(
     });
     is_over.store(true, Ordering::Release);
     if settings.queue {
-        say("ends after the trial that is being measured; Ctrl-C again ends it at once");
+        say("stopping after the trial that is being measured; Ctrl-C again stops it at once");
     }
     app.bell.ring();
     instruments.end();
@@ -227,5 +227,5 @@ async fn nothing(uri: Uri) -> Response {
 }
 
 async fn not_so(uri: Uri) -> Response {
-    error(format_of(&uri), StatusCode::METHOD_NOT_ALLOWED, "this address takes another method")
+    error(format_of(&uri), StatusCode::METHOD_NOT_ALLOWED, "this address does not accept this method")
 }

@@ -70,7 +70,7 @@ impl EntryView {
         let state = match entry.wish {
             None => entry.state.word().to_owned(),
             Some(Wish::Pause) => "running, stops after this trial".to_owned(),
-            Some(Wish::Cancel) => "running, is being cancelled".to_owned(),
+            Some(Wish::Cancel) => "running, being cancelled".to_owned(),
         };
         let time = |is: Option<u64>, expected: Option<u64>| match (is, expected) {
             (Some(at), _) => moment(at),

@@ -134,7 +134,7 @@ impl Worker {
         let reason = match why {
             Why::Wanted => None,
             Why::Stopped => {
-                Some("its process was stopped by a signal, or by the plan's budget of time".to_owned())
+                Some("its process was stopped by a signal, or by the plan's time budget".to_owned())
             }
             Why::Killed => Some("its process was killed three times".to_owned()),
             Why::Error => Some(reason_in(&queue.output_text(id))),

@@ -104,7 +104,8 @@ pub enum Error {
     },
     /// The header states a wrong size, so readers will refuse the file.
     #[error(
-        "the size hint was {stated} bytes, but the input had {found}; readers refuse the output, and --salvage reads it"
+        "the size hint was {stated} bytes, but the input had {found}; readers reject the output; \
+         --salvage reads it"
     )]
     SizeHint {
         /// Size hint.

@@ -161,7 +161,7 @@ fn a_folder_does_not_go_to_one_file() {
     for name in ["a", "b"] {
         fs::write(scratch.path(&format!("folder/{name}")), name).unwrap();
     }
-    scratch.fails("-r -f --rm -o out folder", 2, "--output takes the output of one FILE");
+    scratch.fails("-r -f --rm -o out folder", 2, "--output needs exactly one FILE, not a folder");
     assert!(scratch.exists("folder/a") && scratch.exists("folder/b") && !scratch.exists("out"));
 }
 

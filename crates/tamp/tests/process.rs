@@ -305,7 +305,7 @@ fn a_file_that_is_written_to_while_it_is_compressed_is_an_error_wherever_the_out
         let output = child.wait_with_output().unwrap();
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{line}: {said}");
-        assert!(said.contains("it changed while it was read"), "{line}: {said}");
+        assert!(said.contains("the input changed while it was read"), "{line}: {said}");
     }
     // A file that is only read does not change.
     scratch.ok("-k sample");

@@ -58,7 +58,8 @@ type Machine = (&'static str, fn(f64) -> f64);
 /// Prints how often two machines are found to differ, with six rounds of each.
 pub(crate) fn two(experiments: u64) {
     println!(
-        "| machines | work/s of the last level | ratio of one copy | ratio of all | surely unlike at one | surely unlike at all | seduces or misleads |"
+        "| machines | work/s of the last level | ratio of one copy | ratio of all | surely unlike at one | \
+         surely unlike at all | misleads |"
     );
     println!("|---|---|---|---|---|---|---|");
     let cases: [(Machine, Machine, f64); 5] = [
@@ -85,7 +86,7 @@ pub(crate) fn two(experiments: u64) {
             share(experiments, |seed| unlike(both(seed).all)),
             share(experiments, |seed| {
                 let said = both(seed).sentence;
-                Some(said.contains("one copy seduces") || said.contains("one copy misleads"))
+                Some(said.contains("one copy misleads"))
             }),
         );
     }
@@ -94,7 +95,8 @@ pub(crate) fn two(experiments: u64) {
 /// Prints how often two machines are reported to agree, by their true ratio: six rounds of each.
 pub(crate) fn agreeing(experiments: u64) {
     println!(
-        "| all copies over one copy, of the first machine over the second | noise | agree within 5 % | cannot be told | misleads or seduces |"
+        "| all copies over one copy, of the first machine over the second | noise | agree within 5 % | \
+         cannot tell | misleads |"
     );
     println!("|---|---|---|---|---|");
     for times in [1.0, 1.02, 1.04, 1.0 / 1.05, 1.05, 1.06, 1.1, 1.2] {
@@ -116,8 +118,8 @@ pub(crate) fn agreeing(experiments: u64) {
                 "| {times:.3} | {:.1} % | {} | {} | {} |",
                 100.0 * share_of_noise,
                 of(&["agree within"]),
-                of(&["cannot be told"]),
-                of(&["misleads", "seduces"]),
+                of(&["cannot tell"]),
+                of(&["misleads"]),
             );
         }
     }

@@ -113,8 +113,9 @@ pub(crate) fn beside(experiments: u64) {
                 let said = |is: &dyn Fn(&Scale) -> bool| {
                     share(experiments, |seed| Some(is(&many(work, kind, rounds, seed))))
                 };
-                let none =
-                    |s: &Scale| s.seduction.as_ref().is_ok_and(|text| text.contains("no number of copies"));
+                let none = |s: &Scale| {
+                    s.seduction.as_ref().is_ok_and(|text| text.contains("more copies did not do more"))
+                };
                 let times = (2..=16).map(|n| work(f64::from(n))).fold(0.0, f64::max) / work(1.0);
                 let holds = |s: &Scale| {
                     let (_, rest) = s.seduction.as_ref().ok()?.split_once("times the work of one [")?;

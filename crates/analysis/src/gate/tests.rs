@@ -114,7 +114,7 @@ fn five_blocks_decide_nothing_at_five_percent() {
     let result = result("p99 <= 20ms", exact(&[0.001; 5]));
     assert_eq!(result.found, GateOutcome::Inconclusive);
     let why = result.comparisons[0].why.as_ref().unwrap();
-    assert_eq!(why.reason, "too few blocks: 5 of 6 that a gate needs");
+    assert_eq!(why.reason, "too few blocks for a gate: 5 of 6");
 }
 
 #[test]

@@ -40,7 +40,7 @@ pub fn of_run(run: &Run) -> Observations {
         for metric in Metric::OF_LOADS {
             let value = value(run, metric).and_then(|v| match (v.middle(), v.unjudged.clone()) {
                 (_, Some(why)) => Err(why),
-                (None, _) => Err(Missing::because("too many events have no end")),
+                (None, _) => Err(Missing::because("too many events did not end")),
                 (Some(middle), None) => Ok((middle, Ok((v.low, v.high)))),
             });
             found.add(run, metric.word(), &subject, value);
@@ -97,7 +97,10 @@ pub fn of_comparison(run: &Run) -> Observations {
                 return Err(Missing::because("a round has no value over 0"));
             }
             let span = span(&values, comparison.rules.alpha);
-            Ok((span.mean, span.interval.ok_or_else(|| Missing::because("one round has no interval"))))
+            Ok((
+                span.mean,
+                span.interval.ok_or_else(|| Missing::because("an interval needs at least 2 rounds")),
+            ))
         };
         let mut all = vec![("time", mean(|turn| turn.time_s)), ("cpu-time", mean(Turn::cpu_s))];
         // Few machines count them: their absence is no news.
@@ -224,10 +227,10 @@ fn facts(header: &RunHeader, environment: &Environment) -> BTreeMap<String, Stri
 /// Mean of logarithms and its 95 % interval over blocks.
 fn mean_of(logs: &[f64]) -> Measured {
     if logs.is_empty() {
-        return Err(Missing::because("no sealed trial has a value that may be judged"));
+        return Err(Missing::because("no sealed trial has a value that can be judged"));
     }
     let interval = Paired::of(logs).map(|paired| paired.interval(0.05));
-    let interval = interval.ok_or_else(|| Missing::because("one block has no spread"));
+    let interval = interval.ok_or_else(|| Missing::because("an interval needs at least 2 blocks"));
     Ok((logs.iter().sum::<f64>() / logs.len() as f64, interval))
 }
 

@@ -72,7 +72,7 @@ fn averaged(mut points: Vec<Point>) -> Option<Point> {
     if points.is_empty() {
         return Some(last);
     }
-    let interval = Err(Missing::because("it is the mean of several values of one time"));
+    let interval = Err(Missing::because("it is the mean of several values with the same time"));
     Some(Point { value: mean, interval, ..last })
 }
 

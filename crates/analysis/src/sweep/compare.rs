@@ -75,13 +75,11 @@ fn verdict(places: &Maybe<Vec<Place>>) -> (String, Option<bool>) {
     let differing: Vec<&Place> = places.iter().filter(|p| differs(p)).collect();
     let (Some(first), Some(last)) = (differing.first(), differing.last()) else {
         if widest > TOO_WIDE {
-            let text = format!(
-                "inconclusive: no difference is seen, in a band of {:.1} % either way",
-                100.0 * widest
-            );
+            let text =
+                format!("inconclusive: no difference found, but the band is +-{:.1} % wide", 100.0 * widest);
             return (text, None);
         }
-        return (format!("same, as far as a band of {:.1} % either way can see", 100.0 * widest), Some(true));
+        return (format!("same within a band of +-{:.1} %", 100.0 * widest), Some(true));
     };
     let most =
         differing.iter().max_by(|x, y| x.ratio.ln().abs().total_cmp(&y.ratio.ln().abs())).expect("not empty");
@@ -104,13 +102,13 @@ struct Said {
 }
 
 fn places(a: &[Round], b: &[Round]) -> Maybe<Vec<Place>> {
-    let few = || Missing::because(format!("both need the cell, and {SERIES_MIN} rounds of it or more"));
+    let few = || Missing::because(format!("both runs need this cell with at least {SERIES_MIN} rounds"));
     if a.len() < SERIES_MIN || b.len() < SERIES_MIN {
         return Err(few());
     }
     let sizes = common_sizes(a, b);
     if sizes.len() < PLACES {
-        return Err(Missing::because("they have too few sizes in common: the same --seed and --max"));
+        return Err(Missing::because("too few sizes in common: use the same --seed and --max"));
     }
     let stretches: Vec<&[u64]> = sizes.chunks(sizes.len().div_ceil(PLACES)).collect();
     let said =
@@ -172,7 +170,7 @@ mod tests {
         assert_eq!(verdict(&band(0.1)).1, Some(true));
         assert_eq!(
             verdict(&band(0.9)),
-            ("inconclusive: no difference is seen, in a band of 146.0 % either way".to_owned(), None)
+            ("inconclusive: no difference found, but the band is +-146.0 % wide".to_owned(), None)
         );
     }
 }

@@ -62,7 +62,7 @@ fn pages(size: u64) -> f64 {
 pub(super) fn cost(rounds: &[BTreeMap<u64, f64>]) -> Maybe<Cost> {
     let rounds: Vec<&BTreeMap<u64, f64>> = rounds.iter().filter(|round| round.len() >= SIZES_MIN).collect();
     if rounds.is_empty() {
-        return Err(Missing::because("a fit needs a dozen sizes"));
+        return Err(Missing::because("a fit needs 12 sizes"));
     }
     let aligned = |round: &&BTreeMap<u64, f64>| round.keys().filter(|size| is_aligned(**size)).count();
     let knows_aligned = rounds.iter().map(aligned).all(|n| n >= ALIGNED_MIN);
@@ -97,7 +97,7 @@ pub(super) fn cost(rounds: &[BTreeMap<u64, f64>]) -> Maybe<Cost> {
         page_ns: of(3, 1.0)?,
     };
     let positive = rounds.iter().flat_map(|round| round.keys()).all(|size| cost.call_ns(*size) > 0.0);
-    if positive { Ok(cost) } else { Err(Missing::because("no sum of costs over 0 fits")) }
+    if positive { Ok(cost) } else { Err(Missing::because("the fit gives a negative cost")) }
 }
 
 const COLUMNS: usize = 4;

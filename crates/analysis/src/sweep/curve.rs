@@ -64,7 +64,7 @@ pub(super) fn shape(rounds: &[BTreeMap<u64, f64>]) -> Maybe<Shape> {
     let all: Vec<One> = rounds.iter().filter_map(|round| one(round)).collect();
     let of = |value: fn(&One) -> f64| estimate(&all.iter().map(value).collect::<Vec<_>>());
     if all.is_empty() {
-        return Err(Missing::because("a form needs twenty sizes"));
+        return Err(Missing::because("a shape needs 20 sizes"));
     }
     let halfway = of(|o| o.halfway)?.value;
     let plateau = of(|o| o.plateau)?;
@@ -108,7 +108,7 @@ const WINDOW: usize = 5;
 /// over the rounds.
 fn peak(rounds: &[&BTreeMap<u64, f64>]) -> Maybe<(Estimate, Estimate)> {
     let windows = windows(rounds);
-    let few = || Missing::because("a peak needs twenty sizes that all rounds have about");
+    let few = || Missing::because("a peak needs 20 sizes that all rounds share");
     // For each round, ln of bandwidth in each window.
     let all: Vec<Vec<f64>> =
         rounds.iter().map(|round| in_windows(round, &windows)).collect::<Option<_>>().ok_or_else(few)?;

@@ -34,7 +34,8 @@ impl Speed {
     pub fn sentence(&self) -> Option<String> {
         (!self.is_steady).then(|| {
             format!(
-                "the machine changed its speed, and calls took x {:.2} to x {:.2} of their middle time: costs and plateau have no interval",
+                "the machine changed its speed: calls took {:.2} to {:.2} times their median time; costs and \
+                 plateau have no interval",
                 self.low, self.high
             )
         })

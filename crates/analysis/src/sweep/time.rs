@@ -100,7 +100,7 @@ fn cause(round: &Round, by: f64, from: f64, at: f64, to: f64) -> Option<String> 
         return Some(format!("the clock frequency was {:.2} GHz, {:.2} before", after / 1e9, before / 1e9));
     }
     if let Some((before, after)) = explains("other_busy_ratio", 0.1) {
-        return Some(format!("others had {} of the CPUs, {} before", percent(after), percent(before)));
+        return Some(format!("other work used {} of the CPUs, {} before", percent(after), percent(before)));
     }
     None
 }

@@ -347,7 +347,7 @@ fn slices(typical_ns: f64, chance: &mut ChaCha8Rng) -> Vec<HistogramSlice> {
 /// One second of two CPUs.
 pub(crate) fn cpu(from_ns: u64, busy: f64, chance: &mut ChaCha8Rng) -> CpuInterval {
     let no_counters =
-        || Missing::because("this machine has no hardware counters, or its hypervisor lends none");
+        || Missing::because("this machine has no hardware counters, or its hypervisor exposes none");
     let sample = |cpu: u32, busy: f64| CpuSample {
         event_ratio: Ok(busy),
         irq_ratio: Ok(0.01),

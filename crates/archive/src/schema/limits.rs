@@ -26,7 +26,7 @@ impl ThrottledForm {
         match form {
             Some(Self::Known { periods, time_ns, cgroup }) => Ok(Throttled { periods, time_ns, cgroup }),
             Some(Self::Missing { missing }) => Err(Missing::because(missing)),
-            None => Err(Missing::because("the version that measured did not watch CPU quotas")),
+            None => Err(Missing::because("the bakeoff version of this run did not watch CPU quotas")),
         }
     }
 }

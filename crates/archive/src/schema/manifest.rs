@@ -86,10 +86,10 @@ pub(crate) fn check_names(files: &[StoredFile]) -> Result<(), Wrong> {
             && !matches!(name.as_str(), "." | "..")
             && !name.contains(|c: char| c == '/' || c.is_control());
         if !is_plain {
-            return Err(Wrong(format!("it names the file {name:?}, which is no plain name")));
+            return Err(Wrong(format!("it lists the file {name:?}, which is not a plain file name")));
         }
         if !names.insert(name) {
-            return Err(Wrong(format!("it names the file {name:?} twice")));
+            return Err(Wrong(format!("it lists the file {name:?} twice")));
         }
     }
     Ok(())

@@ -51,7 +51,7 @@ impl Form {
         let wrong = |what: String| ArchiveError::damaged(path, what);
         if bytes.len() > DOCUMENT_BYTES_MAX {
             return Err(wrong(format!(
-                "it has more than the {DOCUMENT_BYTES_MAX} bytes that a document may have"
+                "it is larger than {DOCUMENT_BYTES_MAX} bytes, the limit of a document"
             )));
         }
         let tagged: Tagged = serde_json::from_slice(bytes).map_err(|e| wrong(e.to_string()))?;
@@ -61,7 +61,7 @@ impl Form {
                 (found, later) if found == name && later > version => {
                     ArchiveError::Newer { path: path.to_owned(), found: tagged.schema, known: self.tag }
                 }
-                _ => wrong(format!("it is a `{}` and should be a `{}`", tagged.schema, self.tag)),
+                _ => wrong(format!("its schema is `{}`, expected `{}`", tagged.schema, self.tag)),
             });
         }
         serde_json::from_slice(bytes).map_err(|e| wrong(e.to_string()))
@@ -165,7 +165,7 @@ impl Reasons {
         read: impl FnOnce(F) -> Result<T, Wrong>,
     ) -> Result<Maybe<T>, Wrong> {
         if value.is_none() && !self.0.contains_key(field) {
-            return Ok(Err(Missing::because("the version that measured did not look")));
+            return Ok(Err(Missing::because("the bakeoff version of this run did not measure it")));
         }
         self.join(field, value, read)
     }
@@ -194,7 +194,7 @@ impl Reasons {
         read: impl FnOnce(F) -> Result<T, Wrong>,
     ) -> Result<Maybe<T>, Wrong> {
         if value.is_none() && !self.0.contains_key(field) {
-            return Ok(Err(Missing::because("the version that stored this run did not know it")));
+            return Ok(Err(Missing::because("the bakeoff version of this run did not store it")));
         }
         self.join(field, value, read)
     }

@@ -17,7 +17,8 @@ use crate::cmd::{Global, print_json};
 use crate::exit::Exit;
 use crate::{screen, signals};
 
-/// Measure how often equal configurations get a verdict: a plan's reference against itself, or simulated
+/// Measure how often equal configurations get a false verdict: a plan's reference against itself, or
+/// simulated
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -37,11 +38,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = probability, conflicts_with = "plan")]
     alpha: f64,
 
-    /// With --simulate: differences within this share count as none
+    /// With --simulate: differences within this share do not matter
     #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = ratio, conflicts_with = "plan")]
     rope: f64,
 
-    /// With --simulate: random seed; by default drawn, and printed
+    /// With --simulate: random seed; by default random, and printed
     #[arg(long, conflicts_with = "plan")]
     seed: Option<u64>,
 
@@ -51,11 +52,11 @@ pub(crate) struct Args {
 
 const EXAMPLES: &str = "\
 Examples:
-  bakeoff aa --simulate 1000            the rule of judgement alone, in a second
+  bakeoff aa --simulate 1000            the decision rule alone, in a second
   bakeoff aa plan.toml --times 20       the plan on this machine: at most 5 % may get a verdict
 
-A rate needs many bake-offs: with none false of 5, up to 52 % are possible; of 60, up to 6 %.
-Exit code 1: the rate is above the promise for certain; 3: no bake-off could be judged.";
+A rate needs many bake-offs: 0 false of 5 are compatible with a rate of 52 %; 0 of 60, with 6 %.
+Exit code 1: the rate is certainly above the promised one; 3: no bake-off could be judged.";
 
 pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
     match (&args.plan, args.simulate) {
@@ -88,7 +89,8 @@ fn of_plan(
     let repetition = plan.against_itself(1);
     if repetition.exploratory() {
         let text = format!(
-            "{}: its {} blocks make no claim, so none can be false; 6 blocks do at alpha 5 %",
+            "{}: {} blocks are too few for any verdict, so none can be false; at alpha 5 %, 6 blocks are \
+             enough",
             plan.name(),
             plan.blocks()
         );

@@ -9,21 +9,20 @@ use crate::exit::Exit;
 use crate::screen::Screen;
 use crate::signals;
 
-/// Wait for loads that another machine conducts, and play a share of each
+/// Wait for loads that another machine conducts, and generate a share of each
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// NATS server: nats://HOST:PORT on this machine, tls://HOST:PORT beyond it [default: $NATS_URL, which
-    /// may have a
-    /// password]
+    /// NATS server: nats://HOST:PORT on this machine, tls://HOST:PORT on another [default: $NATS_URL, which
+    /// may contain a password]
     #[arg(long, value_name = "URL")]
     server: Option<String>,
 
-    /// File with the seed of this agent's key
+    /// File with the seed of this agent's NKey
     #[arg(long, value_name = "FILE")]
     nkey: Option<PathBuf>,
 
-    /// Certificates to trust beside the system's, in PEM
+    /// Certificates to trust besides the system's (PEM)
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
 
@@ -31,12 +30,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     id: Option<String>,
 
-    /// Folder where each interval is kept until the conductor has it [default: bakeoff/agent in
+    /// Folder that stores each interval until the conductor has received it [default: bakeoff/agent in
     /// $XDG_STATE_HOME]
     #[arg(long, value_name = "DIR")]
     spool: Option<PathBuf>,
 
-    /// End when standard input does
+    /// Exit when standard input ends
     #[arg(long, hide = true)]
     until_eof: bool,
 }
@@ -57,7 +56,9 @@ pub(crate) fn run(args: &Args, read: &ReadWords) -> anyhow::Result<Exit> {
     let id = args.id.clone().unwrap_or_else(|| format!("{}-{}", name_of(&host), std::process::id()));
     let spool = match &args.spool {
         Some(folder) => folder.clone(),
-        None => state_folder().ok_or_else(|| Exit::Usage.with("no place for the spool: give --spool DIR"))?,
+        None => {
+            state_folder().ok_or_else(|| Exit::Usage.with("no folder for the spool: give --spool DIR"))?
+        }
     };
     signals::stop_on_interrupt()?;
     if args.until_eof {

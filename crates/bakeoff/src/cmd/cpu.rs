@@ -20,8 +20,7 @@ use crate::cmd::{self, ByGroup, Global};
 use crate::exit::Exit;
 use crate::screen;
 
-/// Show what every CPU did: busy by events and by ticks, what the ticks left out, switches, the hottest
-/// thread
+/// Show each CPU: busy time by scheduler events and by ticks, unaccounted time, switches, the hottest thread
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
@@ -33,54 +32,52 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LIST", value_parser = cpu_list)]
     cpus: Option<CpuList>,
 
-    /// Also what each thread had of the CPUs, and how much of that its core's other hardware threads were
-    /// busy
+    /// Also show each thread's CPU time, and the part of it during which sibling hardware threads were busy
     #[arg(long)]
     tasks: bool,
 
-    /// Also what each control group had of the CPUs
+    /// Also show each control group's CPU time
     #[arg(long, value_enum, value_name = "KEY", conflicts_with_all = ["csv", "clock"])]
     by: Option<ByGroup>,
 
-    /// Of groups and threads, only those in this control group or below it: its folder, or its path in the
+    /// Show only groups and threads in this control group or below it: its folder, or its path in the
     /// hierarchy
     #[arg(long, value_name = "PATH", value_parser = crate::cmd::cgroup, conflicts_with_all = ["csv", "clock"])]
     cgroup: Option<Cgroup>,
 
-    /// So many threads and groups (--json lists all)
+    /// Threads and groups to show (--json lists all)
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
 
-    /// Which CPUs make up a core, instead of what the kernel says: 0,1;2,3
+    /// CPUs of each core, instead of the kernel's topology: 0,1;2,3
     #[arg(long, value_name = "CORES", value_parser = cores, requires = "tasks")]
     topology: Option<Cores>,
 
-    /// Also the time of each kind of interrupt on each CPU
+    /// Also show the time of each kind of interrupt on each CPU
     #[arg(long, conflicts_with = "csv")]
     interrupts: bool,
 
-    /// Also a histogram of how long threads waited for a CPU since the start
+    /// Also show a histogram of run-queue waits since the start
     #[arg(long, conflicts_with = "csv")]
     waits: bool,
 
-    /// Also the energy of each processor package and of its memory, if the machine lends its counters
+    /// Also show the energy of each processor package (and of its memory), if the machine has the counters
     #[arg(long, conflicts_with = "csv")]
     energy: bool,
 
-    /// Leave out what ticks and samplers see, and what asking them costs
+    /// Leave out ticks and samplers, and save their cost
     #[arg(long)]
     events_only: bool,
 
-    /// The clock for the time of a switch: `own`, or the `scheduler`'s, which costs next to nothing to
-    /// read
+    /// Clock for the time of a switch: `own`, or the `scheduler`'s, which costs almost nothing to read
     #[arg(long, value_name = "WHOSE", default_value = "own", value_parser = clock, conflicts_with = "tasks")]
     clock: SwitchClock,
 
-    /// Comma-separated values, a row a CPU and interval
+    /// Print CSV, one row per CPU and interval
     #[arg(long, conflicts_with_all = ["json", "tasks"])]
     csv: bool,
 
-    /// The folder in which `proc` and `sys` are found: a copy of another machine's
+    /// Folder that contains `proc` and `sys`: a copy of another machine's
     #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
     root: PathBuf,
 }
@@ -88,14 +85,14 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "\
 Examples:
   bakeoff cpu 1 5                five reports, one a second
-  bakeoff cpu 100ms --json       one JSON object a line, ten a second, until Ctrl-C
-  bakeoff cpu 5 --tasks          threads too; on cores with hardware threads, what they really had
-  bakeoff cpu --by cgroup        which container has the CPUs, and which waits for them
+  bakeoff cpu 100ms --json       one JSON object per line, ten a second, until Ctrl-C
+  bakeoff cpu 5 --tasks          threads too; on cores with SMT, their true share
+  bakeoff cpu --by cgroup        which container uses the CPUs, and which waits for them
   bakeoff cpu --csv > cpu.csv    for a spreadsheet
-  bakeoff cpu 10 --events-only --clock scheduler     the cheapest way to watch: a few ns a switch
+  bakeoff cpu 10 --events-only --clock scheduler     the cheapest way to watch: a few ns per switch
 
-event % is busy by context switches; tick-before, tick-after and sampled % are what samplers see of it; /proc % is what
-/proc/stat says and unacc % what it left out: far from 0, every tool that counts ticks errs by about as much.";
+event % is busy time by context switches; tick-before, tick-after and sampled % are the same by sampling; /proc % is busy
+time by /proc/stat, and unacc % the time that it does not account for: tools that count ticks are wrong by about as much.";
 
 pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
     intervals::report(&args.schedule, global, out, || Cpus::open(args))
@@ -154,7 +151,7 @@ impl Reporter for Cpus<'_> {
         let power = self.power.as_mut();
         self.energy = power.map(|power| power.as_mut().map(PowerProbe::read).map_err(|why| why.clone()));
         if interval.cpus.is_empty() {
-            return Err(Exit::CannotHere.with("no CPU can be seen: neither /sys nor /proc/stat can be read"));
+            return Err(Exit::CannotHere.with("no CPU found: neither /sys nor /proc/stat can be read"));
         }
         self.args.keep_named(&mut interval)?;
         Ok(interval)
@@ -247,7 +244,8 @@ impl Cpus<'_> {
             let percent = unsure * 100.0;
             writeln!(
                 out,
-                "  alone, sibling busy and core share are off by up to {percent:.2} % of busy time: some switches were hidden"
+                "  alone, sibling busy and core share are off by up to {percent:.2} % of busy time: some \
+                 switches were not recorded"
             )?;
         }
         Ok(())
@@ -261,7 +259,7 @@ impl Args {
         let online = cpu_list::online(&self.root).unwrap_or_default();
         let mut named = declared.shared().iter().flatten();
         if let Some(cpu) = named.find(|cpu| !online.is_empty() && !online.contains(cpu)) {
-            return Err(Exit::Usage.with(format!("--topology names CPU {cpu}, and no such CPU is online")));
+            return Err(Exit::Usage.with(format!("--topology names CPU {cpu}, which is not online")));
         }
         Ok(declared.clone())
     }

@@ -12,15 +12,15 @@ use crate::cmd::experiment::{Comparison, Exclusive};
 use crate::cmd::{Global, experiment};
 use crate::exit::{EndsWith as _, Exit};
 
-/// Read a file at every buffer size: what does a call cost, and which shifts are the system's?
+/// Read a file at every buffer size: cost per call, and the sizes at which the speed shifts
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// By which calls, comma between them: read, pread, mmap, direct
+    /// Calls to read with, separated by commas: read, pread, mmap, direct
     #[arg(long, value_name = "CALLS", default_value = "pread", value_delimiter = ',', value_parser = how)]
     how: Vec<How>,
 
-    /// Also by the program dd, once for each size, as the original experiment did
+    /// Also run dd once for each size, as the original experiment did
     #[arg(long)]
     dd: bool,
 
@@ -28,16 +28,16 @@ pub(crate) struct Args {
     #[arg(long)]
     spawn: bool,
 
-    /// Of how much data, comma between them: l2 (half of that cache), l3 (half), dram (four times L3), or
+    /// Amounts of data, separated by commas: l2 (half of that cache), l3 (half), dram (four times L3), or
     /// sizes
     #[arg(long, value_name = "DATA", default_value = "l2,l3,dram", value_delimiter = ',')]
     data: Vec<String>,
 
-    /// Where the file is made; it has no name while it is read, and is gone afterwards
+    /// Folder for the temporary file; the file has no name, and is removed at the end
     #[arg(long, value_name = "FOLDER")]
     dir: Option<PathBuf>,
 
-    /// Every size from 1 on, instead of about 1,900 of them
+    /// Measure every size from 1 on, instead of about 1,900 of them
     #[arg(long)]
     full: bool,
 
@@ -45,27 +45,27 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", value_parser = quantity::bytes)]
     max: Option<u64>,
 
-    /// How often every size is measured, each round in its own order; by default 6, and 2 with --full
+    /// Rounds; each measures every size, in its own order; by default 6, and 2 with --full
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
 
-    /// How long each size is measured, each time, at most 1s; by default 1ms, and 400us with --full
+    /// Time per size and round, at most 1s; by default 1ms, and 400us with --full
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = quantity::duration)]
     point: Option<Duration>,
 
-    /// The size that is measured between the others, to track the machine's speed
+    /// Size that is measured between the others, to track the machine's speed
     #[arg(long, value_name = "SIZE", default_value = "64KiB", value_parser = quantity::bytes)]
     reference: u64,
 
-    /// Hold the run against this one
+    /// Compare the run with this one
     #[arg(long, value_name = "RUN")]
     compare: Option<String>,
 
-    /// What sizes and orders are drawn from; by default 1, so that runs have the same sizes
+    /// Random seed of sizes and orders; by default 1, so runs have the same sizes
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
 
-    /// A line that says what this run is about
+    /// One-line description of the run
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
 
@@ -124,7 +124,7 @@ fn how(text: &str) -> Result<How, String> {
 fn data(text: &str) -> Result<Data, String> {
     let cache = |level| {
         let found = probes::topology::cache_bytes(Path::new("/"), level);
-        found.ok_or_else(|| format!("--data {text}: this machine does not tell its caches; write a size"))
+        found.ok_or_else(|| format!("--data {text}: this machine's cache sizes are unknown; give a size"))
     };
     let bytes = match text {
         "l2" => cache(2)? / 2,

@@ -10,15 +10,15 @@ use crate::cmd::{Global, print_json};
 use crate::exit::Exit;
 use crate::screen::{self, Screen};
 
-/// Show what this machine can and cannot measure, and what mends it
+/// Show what this machine can and cannot measure, and how to fix it
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Mend what is safe to mend: mount the tracing file system
+    /// Fix what can be fixed safely: mount the tracing file system
     #[arg(long)]
     fix: bool,
 
-    /// End with exit code 1 if anything is limited or missing
+    /// Exit with code 1 if anything is limited or missing
     #[arg(long)]
     strict: bool,
 }
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     if args.fix {
         let told = match runner::mount_tracing() {
             Ok(Some(done)) => done,
-            Ok(None) => "--fix: nothing that is safe to mend".to_owned(),
+            Ok(None) => "--fix: nothing to fix safely".to_owned(),
             Err(why) => format!("bakeoff doctor: {why}"),
         };
         Screen::new().line(&told);
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     } else {
         found.iter().try_for_each(|symptom| text(out, symptom))?;
         match poor {
-            0 => writeln!(out, "This machine can show everything.")?,
+            0 => writeln!(out, "This machine can measure everything.")?,
             poor => writeln!(out, "{poor} of {} findings are limited or missing.", found.len())?,
         }
     }

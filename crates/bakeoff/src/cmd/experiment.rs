@@ -32,7 +32,7 @@ pub(crate) struct Comparison<'a> {
 /// Whether the machine must be free of other measurements.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct Exclusive {
-    /// Measure although another bake-off, `scale` or `dder` runs on this machine; every trial is marked
+    /// Measure even if another bake-off, `scale` or `dder` runs on this machine; every trial is marked
     #[arg(long)]
     pub(crate) beside_others: bool,
 }
@@ -82,7 +82,8 @@ fn check_rounds(plan: &Experiment, with: &str, other: &Bakeoff) -> anyhow::Resul
     let few = [("this run", here), (with, there)].into_iter().find(|(_, rounds)| *rounds < ROUNDS_MIN);
     let Some((which, rounds)) = few else { return Ok(()) };
     Err(Exit::Usage.with(format!(
-        "--compare: {which} has {rounds} rounds{of}, and a comparison needs {ROUNDS_MIN} that are valid of each run: --rounds {ROUNDS_MIN}"
+        "--compare: {which} has {rounds} rounds{of}; a comparison needs {ROUNDS_MIN} valid ones of each \
+         run: use --rounds {ROUNDS_MIN}"
     )))
 }
 
@@ -181,7 +182,7 @@ pub(crate) fn find(archive: &Archive, text: &str, kind: RunKind) -> anyhow::Resu
         }
     }
     Err(Exit::Usage.with(format!(
-        "{id} is no {} run: `bakeoff runs list --kind {}` shows them",
+        "{id} is not a {} run: `bakeoff runs list --kind {}` lists them",
         kind.word(),
         kind.word()
     )))

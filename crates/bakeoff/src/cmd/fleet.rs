@@ -20,7 +20,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// Start a NATS server and agents on a free loopback port and a scratch folder, until Ctrl-C
+    /// Run a NATS server and agents on this machine until Ctrl-C: free loopback port, scratch folder
     #[command(after_help = EXAMPLES)]
     Dev {
         /// Number of agents

@@ -18,7 +18,7 @@ use crate::screen::Screen;
 /// Files for continuous integration.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Outputs {
-    #[arg(long, value_name = "FILE", help = "Write the gates as JUnit XML, one test case a gate")]
+    #[arg(long, value_name = "FILE", help = "Write the gates as JUnit XML, one test case per gate")]
     junit: Option<PathBuf>,
 
     #[arg(

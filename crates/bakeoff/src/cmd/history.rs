@@ -23,7 +23,7 @@ use crate::confine::Reader;
 use crate::exit::Exit;
 use crate::screen::{self, Screen};
 
-/// Show a metric over all runs: where it changed, by how much, and what is new there
+/// Show a metric over all runs: where it changed, by how much, and what else changed there
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -44,7 +44,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "json")]
     csv: bool,
 
-    /// Say also which of the fences around reading what others wrote this kernel lacks
+    /// Also report which sandbox features this kernel lacks
     #[arg(short, long)]
     verbose: bool,
 }
@@ -57,22 +57,22 @@ enum What {
 /// Values of the history.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct Select {
-    /// The metric, such as throughput, p99 or cpu-per-event, or one of an imported file; by default all
+    /// Metric, such as throughput, p99 or cpu-per-event, or one of an imported file; by default all
     pub(crate) metric: Option<String>,
 
-    /// Only runs with this mark
+    /// Only runs with this label
     #[arg(long = "label", value_name = "KEY[=VALUE]")]
     pub(crate) labels: Vec<String>,
 
-    /// Only what has this in its name: target, workload, title, benchmark
+    /// Only runs with this text in their target, workload, title or benchmark
     #[arg(long, value_name = "TEXT")]
     pub(crate) of: Option<String>,
 
-    /// Only runs that are younger than this
+    /// Only runs newer than this
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) since: Option<Duration>,
 
-    /// Compare runs of machines with other names: for containers with a new name in each run
+    /// Compare runs even if their host names differ: for containers with a new name in each run
     #[arg(long)]
     pub(crate) any_host: bool,
 }
@@ -84,11 +84,11 @@ pub(crate) const RULES: Rules = Rules { rope_ratio: 0.01, alpha: 0.05, seed: 1 }
 /// Rules by which a change counts.
 #[derive(Debug, clap::Args)]
 struct Judge {
-    /// Changes smaller than this count as none
+    /// Smaller changes do not count
     #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = ratio)]
     rope: f64,
 
-    /// Accepted probability that noise alone makes a change, for each stretch on one machine
+    /// Accepted probability of a false change, for each stretch of runs on one machine
     #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = super::aa::probability)]
     alpha: f64,
 

@@ -22,60 +22,59 @@ use crate::cmd::{Global, print_json};
 use crate::exit::Exit;
 use crate::screen::Screen;
 
-/// Work with a known truth: hide from the clock, do the opposite, fill CPUs, wait for a lock
+/// Run work with a known truth: hide from the clock tick, or inflate its count; fill CPUs; wait for a lock
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(subcommand)]
     what: What,
 
-    /// How long; without it until Ctrl-C
+    /// Duration; by default until Ctrl-C
     #[arg(long, global = true, value_name = "DURATION", allow_hyphen_values = true, value_parser = quantity::duration)]
     time: Option<Duration>,
 
-    /// Say `ready` on standard output when the work starts, `seen NS` for each byte of standard input, and
-    /// end when that
-    /// ends: for `prove`
+    /// For `prove`: print `ready` when the work starts and `seen NS` for each byte of standard input, and
+    /// exit when standard input ends
     #[arg(long, global = true, hide = true)]
     ready: bool,
 }
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// Work between the clock's ticks only: what counts ticks sees nothing of it
+    /// Work only between clock ticks: tools that count ticks see none of it
     #[command(after_help = "Examples:\n  bakeoff hog hide --share 70% --time 10s")]
     Hide {
-        /// The CPU; by default the last one that may be used
+        /// CPU; by default the last one that this process may use
         #[arg(long, value_name = "N")]
         cpu: Option<u32>,
 
-        /// How much of the CPU, up to 95%
+        /// Share of the CPU, up to 95%
         #[arg(long, value_name = "PERCENT", default_value = "70%", value_parser = share)]
         share: f64,
     },
-    /// Work around the clock's ticks only: what counts ticks takes it for many times as much
+    /// Work only around clock ticks: tools that count ticks overestimate it several times
     #[command(after_help = "Examples:\n  bakeoff hog antihide --time 10s")]
     Antihide {
-        /// The CPU; by default the last one that may be used
+        /// CPU; by default the last one that this process may use
         #[arg(long, value_name = "N")]
         cpu: Option<u32>,
     },
-    /// Spin: as many threads as you want on the CPUs that you name, in turn
+    /// Spin with any number of threads, spread over the given CPUs in turn
     #[command(after_help = "Examples:\n  bakeoff hog spin --threads 4 --cpus 1 --time 10s")]
     Spin {
         /// Threads; by default one on each of the CPUs
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
         threads: Option<u32>,
 
-        /// The CPUs: 0-3,8; by default all that may be used
+        /// CPUs: 0-3,8; by default all that this process may use
         #[arg(long, value_name = "LIST", value_parser = cpu_list, conflicts_with = "core_of")]
         cpus: Option<CpuList>,
 
-        /// The CPUs of one core, its hardware threads: those of the core that has this CPU
+        /// Use all hardware threads of the core that has this CPU
         #[arg(long, value_name = "N")]
         core_of: Option<u32>,
     },
-    /// Threads that wait for one lock: of the program (a futex), or of the kernel (an inode's or a pipe's)
+    /// Let threads wait for one lock: in the program (futex), or in the kernel (inode or pipe)
     #[command(after_help = "Examples:\n  bakeoff hog lock inode --hold 20ms --time 10s")]
     Lock {
         /// Kind of lock: futex, inode or pipe
@@ -86,22 +85,22 @@ enum What {
         #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=100_000))]
         threads: u32,
 
-        /// For how long it is held each time
+        /// Time for which the lock is held each time
         #[arg(long, value_name = "DURATION", default_value = "1ms", allow_hyphen_values = true, value_parser = quantity::duration)]
         hold: Duration,
     },
-    /// Packets that one CPU receives by softirq: work that is no thread's (needs root)
+    /// Send packets that one CPU receives in softirqs: work that belongs to no thread (needs root)
     #[command(after_help = "Examples:\n  bakeoff hog packets --rate 50000 --time 10s")]
     Packets {
-        /// The CPU that receives; by default the last one that may be used
+        /// CPU that receives; by default the last one that this process may use
         #[arg(long, value_name = "N")]
         cpu: Option<u32>,
 
-        /// Packets a second, sent in groups of --together; 0: as many as can be sent
+        /// Packets per second, sent in groups of --together; 0: as many as possible
         #[arg(long, value_name = "N", default_value_t = 50_000)]
         rate: u64,
 
-        /// Packets that arrive under one interrupt
+        /// Packets per interrupt
         #[arg(long, value_name = "N", default_value_t = packets::TOGETHER_MAX, value_parser = clap::value_parser!(u16).range(1..=i64::from(packets::TOGETHER_MAX)))]
         together: u16,
 
@@ -109,10 +108,10 @@ enum What {
         #[arg(long)]
         spin: bool,
     },
-    /// One thread that fills one CPU of the many: what an average over all of them hides
+    /// Fill one CPU of many with one thread: an average over all CPUs hides it
     #[command(after_help = "Examples:\n  bakeoff hog cpus --cpu 1 --time 10s")]
     Cpus {
-        /// The CPU; by default the last one that may be used
+        /// CPU; by default the last one that this process may use
         #[arg(long, value_name = "N")]
         cpu: Option<u32>,
     },
@@ -128,7 +127,7 @@ enum Lock {
 const EXAMPLES: &str = "\
 Examples:
   bakeoff hog hide --share 70% & mpstat -P ALL 1     70 % of a CPU, and mpstat calls it idle
-  bakeoff hog antihide --time 30s                    10 % of a CPU, and tick counters call it half
+  bakeoff hog antihide --time 30s                    10 % of a CPU, and tick counters report about half
   bakeoff hog spin --threads 4 --cpus 1              four threads share CPU 1
   bakeoff hog spin --core-of 0                       every hardware thread of one core
   bakeoff hog packets & bakeoff cpu 1 5              softirqs on a CPU on which nothing runs
@@ -169,7 +168,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
             let truth = match lock {
                 Lock::Futex => hog::lock::hold_mutex(*threads, *hold, &work),
                 Lock::Kernel(lock) => hog::lock::hold_kernel_lock(*lock, *threads, *hold, &work)
-                    .context("holding a lock of the kernel (it needs root)")?,
+                    .context("holding a lock of the kernel (needs root)")?,
             };
             print_waits(truth, global, out)?;
             return Ok(ending(args, &stop));
@@ -178,7 +177,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
             let cpu = cpu.map_or_else(last_usable, usable)?;
             let from_cpu = hog::usable().into_iter().find(|other| *other != cpu);
             let from_cpu = from_cpu.ok_or_else(|| Exit::CannotHere.with("sending needs a second CPU"))?;
-            packets::can_be_sent(cpu).context("steering packets to a CPU (it needs root)")?;
+            packets::can_be_sent(cpu).context("steering packets to a CPU (needs root)")?;
             begin(out, &format!("CPU {cpu} receives {rate} packets a second from CPU {from_cpu}"))?;
             let packets = Packets { cpu, from_cpu, per_s: *rate, together: *together, beside_spinner: *spin };
             packets::packets(packets, &work)?
@@ -186,7 +185,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         What::Cpus { cpu } => {
             let cpu = cpu.map_or_else(last_usable, usable)?;
             let of = hog::usable().len();
-            begin(out, &format!("filling CPU {cpu}, one of the {of} that may be used, with one thread"))?;
+            begin(out, &format!("filling CPU {cpu}, one of {of} usable CPUs, with one thread"))?;
             hog::spin(&[cpu], &work)?
         }
     };
@@ -318,7 +317,7 @@ pub(crate) struct CpuList(pub(crate) Vec<u32>);
 pub(crate) fn cpu_list(text: &str) -> Result<CpuList, String> {
     let cpus = probes::cpu_list::parse(text).map_err(|e| e.to_string())?;
     if cpus.is_empty() {
-        Err("an empty list names no CPU".into())
+        Err("the list of CPUs is empty".into())
     } else {
         Ok(CpuList(cpus.into_iter().collect()))
     }
@@ -328,8 +327,8 @@ fn share(text: &str) -> Result<f64, String> {
     let share = quantity::ratio(text).map_err(|e| e.to_string())?;
     let max = hog::HIDE_RATIO_MAX;
     match share {
-        none if none <= 0.0 => Err("nothing is no work: say more than 0%".to_owned()),
-        much if much > max => Err(format!("at most {:.0}% can hide", max * 100.0)),
+        none if none <= 0.0 => Err("must be more than 0%".to_owned()),
+        much if much > max => Err(format!("must be at most {:.0}%: no more can be hidden", max * 100.0)),
         share => Ok(share),
     }
 }

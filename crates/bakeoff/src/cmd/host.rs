@@ -16,7 +16,7 @@ use crate::exit::Exit;
 use crate::screen::{self, Screen};
 use crate::text_file;
 
-/// Show what a machine is: processor, caches, NUMA, memory, kernel, mitigations; or compare several
+/// Show the facts of a machine: processor, caches, NUMA, memory, kernel, mitigations; or compare several
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -26,29 +26,28 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// One machine, this one unless told otherwise
+    /// Show one machine; by default this one
     #[command(
         after_help = "Examples:\n  bakeoff host show\n  bakeoff host show --json > here.json\n  bakeoff host show latest"
     )]
     Show {
-        /// A run of the archive, or a file that `bakeoff host show --json` wrote; without it this machine
+        /// Archived run, or a file from `bakeoff host show --json`; by default this machine
         host: Option<String>,
 
-        /// Write a page instead: a name that ends in .html or .md
+        /// Write a page to this file instead; its name ends in .html or .md
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
 
-        /// With -o: also the host's name and the kernel's command line
+        /// With -o: include the host's name and the kernel's command line
         #[arg(long, requires = "output")]
         identify: bool,
     },
-    /// Facts in which two machines or more differ, side by side
+    /// Show the facts in which machines differ, side by side
     #[command(
         after_help = "Examples:\n  bakeoff host compare here db7.json\n  bakeoff host compare --all 8c1fe2 9d02aa"
     )]
     Compare {
-        /// Each a run of the archive, a file that `bakeoff host show --json` wrote, or `here` for this
-        /// machine
+        /// Machines: each an archived run, a file from `bakeoff host show --json`, or `here` for this machine
         #[arg(required = true, num_args = 2.., value_name = "HOST")]
         hosts: Vec<String>,
 
@@ -56,11 +55,11 @@ enum What {
         #[arg(long)]
         all: bool,
 
-        /// Write a page instead: a name that ends in .html or .md
+        /// Write a page to this file instead; its name ends in .html or .md
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
 
-        /// With -o: also the hosts' names and the kernels' command lines
+        /// With -o: include the hosts' names and the kernels' command lines
         #[arg(long, requires = "output")]
         identify: bool,
     },

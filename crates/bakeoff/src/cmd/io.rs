@@ -18,15 +18,15 @@ use crate::cmd::{self, Global};
 use crate::exit::{EndsWith as _, Exit};
 use crate::screen;
 
-/// Show what is asked of the block devices: rates, sizes, latencies, addresses, seeks; by device, file,
-/// thread, operation
+/// Show requests to block devices: rates, sizes, latencies, addresses, seeks; by device, file, thread,
+/// operation
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
     schedule: Schedule,
 
-    /// What requests are grouped by
+    /// Keys to group requests by
     #[arg(long, value_enum, value_name = "KEY,...", value_delimiter = ',', default_value = "device,op")]
     by: Vec<By>,
 
@@ -38,7 +38,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
 
-    /// Latencies to measure: the fewer, the less it costs; the starter of a request needs both
+    /// Latencies to measure: fewer cost less; `both` is needed to know the thread that started a request
     #[arg(long, value_enum, value_name = "WHICH", default_value = "both")]
     latency: Latency,
 
@@ -73,23 +73,22 @@ pub(crate) struct Args {
 enum By {
     /// The device
     Device,
-    /// The file, where the kernel knows it: requests of the page cache, and direct I/O through iomap
-    /// (ext4, xfs)
+    /// The file, if the kernel knows it: requests of the page cache, and direct I/O through iomap (ext4, xfs)
     File,
     /// The name of the thread that started it
     Comm,
-    /// The control group, of version 2, of the thread that started it
+    /// The control group (version 2) of the thread that started it
     Cgroup,
     /// read, write, flush, discard
     Op,
-    /// Nothing: all in one
+    /// Nothing: one row for all requests
     None,
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum Histogram {
     Size,
-    /// From the start of a request, its time in queues included
+    /// From the start of a request, including its time in queues
     Latency,
     /// From its issue to the driver
     IssueLatency,
@@ -103,7 +102,7 @@ enum Latency {
     Both,
     /// From its issue alone
     Issue,
-    /// None: requests count when they are issued; sizes, addresses and seeks remain
+    /// None: requests are counted at their issue; sizes, addresses and seeks are still measured
     None,
 }
 
@@ -117,8 +116,8 @@ enum Op {
 }
 
 const EXAMPLES: &str = "\
-Latency counts from a request's start; `issue` counts from when the driver got it, so the difference is time in queues. seq %
-is the share of requests that begin where the one before them ended. Percentiles are exact to 1/32 of themselves.
+Latency counts from a request's start, `issue` from its issue to the driver; the difference is time in queues. seq % is
+the share of requests that begin where the previous one ended. Percentiles have a relative error of at most 1/32.
 
 Examples:
   bakeoff io 1 5                                  five reports, one a second
@@ -191,7 +190,7 @@ impl Reporter for Requests<'_> {
     fn finish(&mut self) -> anyhow::Result<()> {
         let Some(path) = &self.args.heat_map else { return Ok(()) };
         let Some(svg) = self.heat_map.svg(self.started_ns) else {
-            note("io", "there was no request, so there is no heat map");
+            note("io", "there were no requests, so no heat map was written");
             return Ok(());
         };
         whole_file::write(path, svg.as_bytes()).with_context(|| format!("writing {}", path.display()))
@@ -201,7 +200,7 @@ impl Reporter for Requests<'_> {
 /// Refuses keys and heat maps that need values which are not measured.
 fn check(args: &Args) -> anyhow::Result<()> {
     if args.by.contains(&By::None) && args.by.len() > 1 {
-        return Err(Exit::Usage.with("`--by none` stands alone: with it nothing is told apart"));
+        return Err(Exit::Usage.with("`--by none` cannot be combined with other keys"));
     }
     if !matches!(args.latency, Latency::Both)
         && (args.pid.is_some()
@@ -210,8 +209,8 @@ fn check(args: &Args) -> anyhow::Result<()> {
             || args.by.iter().any(|by| matches!(by, By::Comm | By::Cgroup)))
     {
         return Err(Exit::Usage.with(
-            "who started a request is known at its start only: `--pid`, `--comm`, `--cgroup`, `--by comm` and `--by cgroup` want `--latency both`; at its \
-             issue, it is often a thread of the kernel that is at work",
+            "`--pid`, `--comm`, `--cgroup`, `--by comm` and `--by cgroup` need `--latency both`: the thread \
+             that started a request is known only at its start; a kernel thread often issues it",
         ));
     }
     let wants = |from_start: bool| {
@@ -224,10 +223,11 @@ fn check(args: &Args) -> anyhow::Result<()> {
     let from_start = wants(true) || args.heat_map.is_some();
     match args.latency {
         Latency::Issue if from_start => Err(Exit::Usage.with(
-            "with `--latency issue` there is no latency from the start: say `--histogram issue-latency`, and no `--heat-map`",
+            "`--latency issue` measures no latency from the start: use `--histogram issue-latency`, and no \
+             `--heat-map`",
         )),
         Latency::None if from_start || wants(false) => {
-            Err(Exit::Usage.with("with `--latency none` there is no latency to be drawn"))
+            Err(Exit::Usage.with("`--latency none` measures no latency to draw"))
         }
         _ => Ok(()),
     }

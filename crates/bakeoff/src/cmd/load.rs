@@ -59,32 +59,30 @@ pub(crate) struct Args {
     #[arg(long, requires = "like")]
     dry_run: bool,
 
-    /// Instruments that are recorded beside the load, separated by commas: cpu, locks, ulocks...; all, or
-    /// none
+    /// Instruments to record during the load, separated by commas: cpu, locks, ulocks...; all, or none
     #[arg(long, value_name = "WHAT", default_value = "cpu", value_parser = observed)]
     observe: Observe,
 
-    /// A line that says what this run is about
+    /// One-line description of the run
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
 
-    /// A mark to find the run by; may be given more than once
+    /// Label to find the run by; may be given more than once
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = key_value)]
     labels: Vec<(String, String)>,
 
-    /// Also write the latencies to this file: HdrHistogram log V2, or its percentile text where it ends in
+    /// Also write the latencies to this file: HdrHistogram log V2, or its percentile text if the name ends in
     /// .hgrm
     #[arg(long, value_name = "FILE")]
     hlog: Option<PathBuf>,
 
-    /// Also write one row an event to this Parquet file: due, claim, start and end times, operation,
-    /// outcome; `--arrivals
-    /// file:` replays it
+    /// Also write one row per event to this Parquet file: due, claim, start and end times, operation,
+    /// outcome; `--arrivals file:` replays it
     #[arg(long, value_name = "FILE.parquet", value_parser = parquet_file)]
     log: Option<PathBuf>,
 
-    /// Listen at this local socket while the load runs: `rate 2000/s`, `rate +10%`, `status` or `stop`, a
-    /// line each
+    /// Accept commands on this local socket while the load runs: `rate 2000/s`, `rate +10%`, `status` or
+    /// `stop`, one per line
     #[arg(long, value_name = "SOCKET", conflicts_with_all = ["search", "events"])]
     control: Option<PathBuf>,
 
@@ -92,13 +90,12 @@ pub(crate) struct Args {
     #[command(flatten)]
     fleet: fleet::FleetOptions,
 
-    /// Find the highest steady rate that keeps a promise: p99<10ms, or p99.9<5ms,max<1s. Each try is a run
-    /// of --time;
-    /// --rate is where it begins [default: 10/s]
+    /// Find the highest steady rate that keeps a promise: p99<10ms, or p99.9<5ms,max<1s. Each try is a run of
+    /// --time; the search starts at --rate [default: 10/s]
     #[arg(long, value_name = "PROMISE", value_parser = Promise::parse, conflicts_with_all = ["hlog", "log", "events", "strict"])]
     search: Option<Promise>,
 
-    /// End with exit code 3 where the verdict is INVALID
+    /// Exit with code 3 if the verdict is INVALID
     #[arg(long)]
     strict: bool,
 
@@ -106,7 +103,7 @@ pub(crate) struct Args {
     #[arg(short, long)]
     verbose: bool,
 
-    /// Do not keep the run in the archive
+    /// Do not store the run in the archive
     #[arg(long)]
     no_archive: bool,
 }
@@ -158,10 +155,9 @@ fn parquet_file(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     match path.extension() {
         Some(e) if e.eq_ignore_ascii_case("parquet") => Ok(path),
-        _ => Err(
-            "only Parquet is written: name it FILE.parquet, and turn it into anything else by any SQL engine"
-                .into(),
-        ),
+        _ => {
+            Err("only Parquet can be written: name it FILE.parquet, and convert it with an SQL engine".into())
+        }
     }
 }
 
@@ -217,8 +213,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     }
     let log = args.log.as_deref().map(|path| event_log(path, &settings)).transpose()?;
     if let Some(left) = log.as_ref().and_then(EventLog::left_behind) {
-        screen
-            .line(&format!("bakeoff load: {} was left by a load that was killed: replaced", left.display()));
+        screen.line(&format!("bakeoff load: replaced {}, which a killed load had left", left.display()));
     }
     let log_of_events = log.as_ref().map(EventLog::sender);
     let with = load::Attachments { recorded, control, log: log_of_events, ..load::Attachments::default() };
@@ -293,7 +288,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     }
     // The text names the run; its folder is a detail.
     if let Some(folder) = kept.filter(|_| args.verbose) {
-        screen.line(&format!("kept as {} in {}", run.header.id, folder.display()));
+        screen.line(&format!("stored as {} in {}", run.header.id, folder.display()));
     }
     printed?;
     Ok(exit_of(&run, args.strict))

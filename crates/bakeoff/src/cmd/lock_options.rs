@@ -23,15 +23,15 @@ pub(crate) struct LockOptions {
     #[arg(long, value_name = "PATH", value_parser = crate::cmd::cgroup)]
     pub(crate) cgroup: Option<Cgroup>,
 
-    /// Also tell waits apart by the control group of their thread
+    /// Also group waits by the control group of their thread
     #[arg(long, value_enum, value_name = "KEY", conflicts_with = "csv")]
     by: Option<ByGroup>,
 
-    /// Show how each caller was reached, and the thread that woke a waiter of a program's lock
+    /// Show the stack of each caller, and the thread that woke a waiter of a program's lock
     #[arg(long)]
     pub(crate) stacks: bool,
 
-    /// Show how many waits took how long
+    /// Show histograms of the wait times
     #[arg(long)]
     histogram: bool,
 

@@ -16,8 +16,7 @@ use crate::cmd::lock_options::LockOptions;
 use crate::exit::{EndsWith as _, Exit};
 use crate::screen;
 
-/// Show which locks of the kernel are waited for: kind, lock, caller, waits, and the CPU time that
-/// spinning burns
+/// Show contended kernel locks: kind, lock, caller, waits, and the CPU time of spinning
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -28,7 +27,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "KIND", value_delimiter = ',', value_parser = kind)]
     kind: Vec<Kinds>,
 
-    /// Only locks with spinning that burns at least this share of all CPUs
+    /// Only locks with spinning that takes at least this share of all CPUs
     #[arg(long, value_name = "PERCENT", value_parser = record::quantity::ratio, default_value = "0%")]
     min_util: f64,
 }
@@ -36,7 +35,7 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "\
 Examples:
   bakeoff locks 1 5                      five reports, one a second
-  bakeoff locks 10 1 --stacks            ten seconds, and how each caller was reached
+  bakeoff locks 10 1 --stacks            ten seconds, with the stack of each caller
   bakeoff locks --kind spinlock,mutex --min-util 1%
   bakeoff locks --by cgroup              which container waits for what
   bakeoff locks --comm mariadbd --json   one JSON object a line, until Ctrl-C";
@@ -130,7 +129,7 @@ fn kind(word: &str) -> Result<Kinds, String> {
     if kinds.is_empty() {
         let known: Vec<&str> = LockKind::ALL.iter().map(|k| k.word()).collect();
         return Err(format!(
-            "no such kind of lock; known are {}, and each without -read or -write",
+            "unknown kind of lock: expected one of {}; without -read or -write, a name stands for both",
             known.join(", ")
         ));
     }

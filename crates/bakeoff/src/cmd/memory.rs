@@ -16,7 +16,7 @@ use crate::cmd::{self, Global};
 use crate::exit::Exit;
 use crate::screen;
 
-/// Show memory: what processes have and how it grows, page faults, reclaim, swap
+/// Show memory: size and growth of processes, page faults, reclaim, swap
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -33,7 +33,7 @@ pub(crate) struct Args {
 }
 
 const EXAMPLES: &str = "\
-`growth/s` is the slope of a process's resident set since the start, with its 95 % interval; it takes 6 intervals.
+`growth/s` is the slope of a process's resident set since the start, with its 95 % interval; it needs 6 intervals.
 
 Examples:
   bakeoff memory 1 5                       five reports, one a second
@@ -127,7 +127,7 @@ impl Levels {
             let levels = self.of.entry((p.pid, p.started)).or_default();
             if interval.missed_deadline {
                 levels.clear();
-                return Err(Missing::because("a deadline was missed: growth is told from here on"));
+                return Err(Missing::because("a deadline was missed: growth is measured anew from here"));
             }
             if is_whole {
                 levels.push(p.rss_bytes as f64);

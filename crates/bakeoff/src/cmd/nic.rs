@@ -21,7 +21,7 @@ use crate::exit::Exit;
 use crate::screen;
 use crate::signals;
 
-/// Show what the network interfaces carry: bytes, packets, utilisation, saturation; TCP and UDP
+/// Show network interfaces: bytes, packets, utilisation, saturation; TCP and UDP
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option that users of nicstat know")]
@@ -37,21 +37,20 @@ pub(crate) struct Args {
     #[arg(short = 'x', long)]
     extended: bool,
 
-    /// Show what TCP counted: segments, retransmits, resets, drops at the listener; and retransmits, drops
-    /// and round trips
-    /// by peer
+    /// Show TCP counters: segments, retransmits, resets, drops at the listener; and retransmits, drops and
+    /// round trips by peer
     #[arg(short, long)]
     tcp: bool,
 
-    /// Show what UDP counted: datagrams and errors
+    /// Show UDP counters: datagrams and errors
     #[arg(short, long)]
     udp: bool,
 
-    /// List the interfaces with their speeds, and end
+    /// List the interfaces with their speeds, and exit
     #[arg(short, long, conflicts_with_all = LIST_EXCLUDES)]
     list: bool,
 
-    /// Print values between colons, for programs, in nicstat's order
+    /// Print colon-separated values in nicstat's order, for programs
     #[arg(short, long)]
     parseable: bool,
 
@@ -63,7 +62,7 @@ pub(crate) struct Args {
     #[arg(short = 'z', long)]
     skip_idle: bool,
 
-    /// The speed of an interface, where its driver does not know it; may be given more than once
+    /// Speed of an interface, if its driver does not report it; may be given more than once
     #[arg(long = "speed", value_name = "NAME=SPEED", value_parser = speed)]
     speeds: Vec<(String, u64)>,
 }
@@ -74,13 +73,13 @@ const LIST_EXCLUDES: [&str; 8] =
 
 const EXAMPLES: &str = "\
 Columns: kilobytes (1024) and packets per second read and written, mean bytes a packet, %Util of the link's speed (of the
-busier direction where it is full duplex), Sat: errors, drops and collisions per second. A dash is a value nobody knows.
+busier direction if it is full duplex), Sat: errors, drops and collisions per second. A dash marks an unknown value.
 
 Examples:
   bakeoff nic 1 5                      five reports, one a second
   bakeoff nic -x -t -u                 errors and drops, TCP and UDP
   bakeoff nic -l                       the interfaces and their speeds
-  bakeoff nic --speed eth0=25Gbit      where the driver does not say
+  bakeoff nic --speed eth0=25Gbit      if the driver does not report it
   bakeoff nic 100ms --json             exact counts, one JSON object a line";
 
 /// Number of reports of a single interface between two lines of heads.
@@ -89,13 +88,13 @@ const PAGE: u64 = 20;
 pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
     if global.json && (args.parseable || args.csv) {
         return Err(
-            Exit::Usage.with("--json cannot be used with --parseable or --csv: each is a form of its own")
+            Exit::Usage.with("--json cannot be used with --parseable or --csv: each is an output format")
         );
     }
     let mut speeds = BTreeMap::new();
     for (name, speed) in &args.speeds {
         if speeds.insert(name.clone(), *speed).is_some() {
-            return Err(Exit::Usage.with(format!("--speed names `{name}` twice: which of them is it?")));
+            return Err(Exit::Usage.with(format!("--speed gives `{name}` twice: give it once")));
         }
     }
     let mut probe = nic::open(speeds);

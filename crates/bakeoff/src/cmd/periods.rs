@@ -14,7 +14,7 @@ use crate::confine::Reader;
 use crate::exit::{EndsWith as _, Exit};
 use crate::{screen, text_file};
 
-/// Find what repeats in time: every minute, every day at nine, every week
+/// Find cycles in time: every minute, every day at nine, every week
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -26,7 +26,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     metric: Option<String>,
 
-    /// Accepted probability that noise alone makes a cycle
+    /// Accepted probability of a false cycle
     #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = super::aa::probability)]
     alpha: f64,
 
@@ -34,7 +34,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ZONE")]
     zone: Option<String>,
 
-    /// Say also which of the fences around reading what others wrote this kernel lacks
+    /// Also report which sandbox features this kernel lacks
     #[arg(short, long)]
     verbose: bool,
 }
@@ -45,7 +45,7 @@ Examples:
   bakeoff periods latency.csv --metric p99 --zone Europe/Berlin
   bakeoff periods latest --metric throughput       the intervals of a load
 
-A cycle needs three repetitions in the data. Noise in which neighbors are alike is not a cycle.";
+A cycle needs three repetitions in the data. Autocorrelated noise is not a cycle.";
 
 pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
     global.confine(Reader::default().reads_named(), "periods", args.verbose)?;
@@ -111,7 +111,7 @@ pub(crate) fn text(source: &str) -> anyhow::Result<String> {
         let mut text = String::new();
         let max = text_file::DOCUMENT_BYTES_MAX;
         io::stdin().take(max + 1).read_to_string(&mut text).and_then(|bytes| {
-            let why = || format!("it has more than {max} bytes, the most that such a file may have");
+            let why = || format!("it has more than {max} bytes, the limit for this kind of file");
             if bytes as u64 > max { Err(io::Error::other(why())) } else { Ok(text) }
         })
     } else {
@@ -134,7 +134,7 @@ fn chosen(mut series: Series, args: &Args) -> anyhow::Result<(String, Vec<(f64, 
     let names: Vec<String> = series.keys().map(|name| format!("`{name}`")).collect();
     let names = names.join(", ");
     match (&args.metric, series.len()) {
-        (_, 0) => Err(Exit::Usage.with(format!("{} has no numbers over time", args.source))),
+        (_, 0) => Err(Exit::Usage.with(format!("{} has no time series", args.source))),
         (None, 1) => Ok(series.pop_first().expect("there is one")),
         (None, _) => Err(Exit::Usage.with(format!("--metric NAME is needed: one of {names}"))),
         (Some(name), _) => match series.remove_entry(name) {

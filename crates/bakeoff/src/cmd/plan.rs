@@ -25,19 +25,19 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// Say everything that is wrong with a plan, with line and column
+    /// Report all errors of a plan, with line and column
     #[command(after_help = "Examples:\n  bakeoff plan check plans/sqlite-journal.toml")]
     Check {
         /// The plan
         plan: PathBuf,
     },
-    /// Say what a plan will do: every value, the order drawn, time and power
+    /// Show what a plan will do: every value, the order drawn, time and power
     #[command(after_help = EXPLAIN_EXAMPLES)]
     Explain {
         /// The plan
         plan: PathBuf,
 
-        /// First measure the reference against itself for this long: how noisy it is here, and why; and how
+        /// First measure the reference against itself for this long: shows the noise and its parts, and how
         /// many blocks of which length the plan needs
         #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = quantity::duration)]
         pilot: Option<Duration>,
@@ -59,7 +59,7 @@ pub(crate) struct InitArgs {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// A line for people [default: from the command line]
+    /// Title of the plan [default: from the command line]
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
 
@@ -163,7 +163,7 @@ fn explain(out: &mut dyn Write, plan: &Plan) -> std::io::Result<()> {
     Ok(())
 }
 
-const WITHOUT_POWER: &str = "nothing can be claimed: too few blocks, or nothing is compared";
+const WITHOUT_POWER: &str = "no verdict is possible: too few blocks, or nothing is compared";
 
 fn judged(metric: &plan::JudgedMetric) -> serde_json::Value {
     let (judged, why) = match &metric.feasibility {

@@ -23,7 +23,7 @@ pub(crate) fn summary(out: &mut dyn Write, plan: &Plan) -> std::io::Result<()> {
     let estimate = plan.estimate();
     line(out, "", plan.title(), 0)?;
     let size = format!(
-        "{}: {} x {} x {}, order drawn from seed {}; {} at least",
+        "{}: {} x {} x {}, order drawn from seed {}; at least {}",
         quantity::plural(estimate.trials.into(), "trial"),
         quantity::plural(estimate.configurations.into(), "configuration"),
         quantity::plural(estimate.cells_per_series.into(), "cell"),
@@ -34,9 +34,9 @@ pub(crate) fn summary(out: &mut dyn Write, plan: &Plan) -> std::io::Result<()> {
     line(out, "", &size, 2)?;
     if let (Some(found), Some(alike)) = power(plan) {
         let power = format!(
-            "a single difference that lies {found:.1} standard deviations (of a block's log ratio) beyond {} is found in \
-             {:.0} % of such bake-offs, and configurations that do not differ are found equivalent if {} is at least \
-             {alike:.1} of them; {} comparisons share alpha = {}",
+            "a single difference of {found:.1} standard deviations (of a block's log ratio) beyond {} is \
+             detected in {:.0} % of such bake-offs; equal configurations are found equivalent if {} is at \
+             least {alike:.1} standard deviations; {} comparisons share alpha = {}",
             percent(plan.judge().rope_ratio),
             analysis::power::POWER * 100.0,
             percent(plan.judge().rope_ratio),
@@ -50,7 +50,7 @@ pub(crate) fn summary(out: &mut dyn Write, plan: &Plan) -> std::io::Result<()> {
         line(out, "note: ", &told(note), 2)?;
     }
     for note in plan.unsupported() {
-        line(out, "not built yet: ", &told(note), 2)?;
+        line(out, "not implemented yet: ", &told(note), 2)?;
     }
     Ok(())
 }

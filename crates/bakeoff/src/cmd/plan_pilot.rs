@@ -26,7 +26,7 @@ pub(crate) fn measured(plan: &Plan, time: Duration, alone: Exclusive) -> anyhow:
     let Some(pilot) = plan.pilot(time) else {
         let one = plan.estimate().time_min / plan.estimate().series.max(1);
         let text = format!(
-            "--pilot {}: two blocks of two series do not fit; a series takes {} or more",
+            "--pilot {} is too short for two blocks of two series; a series takes {} or more",
             record::quantity::written_duration(time),
             record::quantity::written_duration(one)
         );
@@ -55,8 +55,10 @@ pub(crate) fn measured(plan: &Plan, time: Duration, alone: Exclusive) -> anyhow:
     let noise = noise(&bakeoff).map_err(|why| {
         let reason = bakeoff.attempts.iter().find_map(|attempt| attempt.reason.clone());
         let reason = reason.map(|reason| format!("; a trial: {reason}")).unwrap_or_default();
-        Exit::Invalid
-            .with(format!("the pilot of {} trials does not tell the noise: {why}{reason}", outcome.sealed))
+        Exit::Invalid.with(format!(
+            "cannot estimate the noise from the pilot's {} trials: {why}{reason}",
+            outcome.sealed
+        ))
     })?;
     let series = bakeoff.attempts.iter().map(|a| bakeoff.trials[a.trial as usize].series);
     let series = series.collect::<std::collections::BTreeSet<u32>>().len().max(1) as f64;

@@ -13,18 +13,18 @@ use crate::load_options::DataOptions;
 use crate::load_screen::LoadScreen;
 use crate::signals;
 
-/// Build a workload's data set where it is missing or not whole
+/// Build a workload's data set if it is missing or incomplete
 #[derive(Debug, clap::Args)]
 #[command(after_help = PREPARE_EXAMPLES)]
 pub(crate) struct PrepareArgs {
     #[command(flatten)]
     data: DataOptions,
 
-    /// Build it anew even where it is whole
+    /// Rebuild it even if it is complete
     #[arg(long)]
     from_scratch: bool,
 
-    /// Build so many tables at the same time, each on its own connection (MariaDB, MySQL, PostgreSQL)
+    /// Tables to build in parallel, each on its own connection (MariaDB, MySQL, PostgreSQL)
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_024))]
     threads: u32,
 }
@@ -81,7 +81,7 @@ pub(crate) fn prepare(args: &PrepareArgs, global: &Global, out: &mut dyn Write) 
         let target = &settings.target;
         match settings.workload {
             Workload::Kv if built > 0 => writeln!(out, "{target}: filled with {rows} keys")?,
-            Workload::Kv => writeln!(out, "{target}: found filled with {rows} keys")?,
+            Workload::Kv => writeln!(out, "{target}: already filled with {rows} keys")?,
             Workload::Native => writeln!(out, "{target}: there is nothing to prepare")?,
             _ => writeln!(
                 out,
@@ -118,5 +118,8 @@ fn refuse_scripts(data: &DataOptions) -> anyhow::Result<()> {
     if !data.has_scripts() {
         return Ok(());
     }
-    Err(Exit::Usage.with("a script has no data set of its own: leave --script out; `bakeoff script FILE.lua prepare TARGET` runs the command of a script in Lua"))
+    Err(Exit::Usage.with(
+        "a script has no data set: leave --script out; for a Lua script, run \
+         `bakeoff script FILE.lua prepare TARGET`",
+    ))
 }

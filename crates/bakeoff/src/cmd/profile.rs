@@ -23,11 +23,11 @@ use crate::{signals, text_file};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// How long: seconds, or a duration such as 500ms; Ctrl-C ends it before
+    /// Length: seconds, or a duration such as 500ms; Ctrl-C ends it early
     #[arg(value_name = "TIME", value_parser = intervals::interval, default_value = "10")]
     time: Duration,
 
-    /// Time off the CPU: what threads wait for, by the stack from which they left it
+    /// Profile time off the CPU: what threads wait for, by the stack at which they left the CPU
     #[arg(long)]
     off_cpu: bool,
 
@@ -43,7 +43,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH", value_parser = cmd::cgroup)]
     cgroup: Option<Cgroup>,
 
-    /// Print a line a stack, for flamegraph.pl and speedscope: samples, or microseconds off the CPU
+    /// Print one line per stack, for flamegraph.pl and speedscope: samples, or microseconds off the CPU
     #[arg(long, conflicts_with_all = ["json", "svg"])]
     folded: bool,
 
@@ -55,7 +55,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 25)]
     top: usize,
 
-    /// Take none: compare two, as `--json` printed them
+    /// Compare two profiles that `--json` printed, instead of taking one
     #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["time", "off_cpu", "pid", "comm", "cgroup", "folded"])]
     compare: Option<Vec<PathBuf>>,
 }

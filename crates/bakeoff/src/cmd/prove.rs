@@ -22,33 +22,33 @@ use crate::signals;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, long_about = long_about())]
 pub(crate) struct Args {
-    /// What to prove; without it everything
+    /// What to prove; by default everything
     #[arg(value_name = "WHAT", value_parser = what)]
     what: Vec<What>,
 
-    /// For how long each workload is watched, in whole seconds: other tools know no parts of one
+    /// Time for which each workload is watched, in whole seconds: other tools accept no fractions
     #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=600))]
     seconds: u64,
 
-    /// The CPU on which work hides; by default the last one that may be used
+    /// CPU on which work hides; by default the last one that this process may use
     #[arg(long, value_name = "N")]
     cpu: Option<u32>,
 
-    /// Do not run the tools of others (mpstat, vmstat, pidstat, top, ...) beside ours
+    /// Do not run other tools (mpstat, vmstat, pidstat, top, ...) for comparison
     #[arg(long)]
     no_peers: bool,
 
-    /// Do not keep the proofs in the archive
+    /// Do not store the proofs in the archive
     #[arg(long)]
     no_archive: bool,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  bakeoff prove                everything; leave the machine alone meanwhile
+  bakeoff prove                everything; keep the machine idle meanwhile
   bakeoff prove cpu            the CPU's instruments, and mpstat, vmstat, pidstat and top beside them
   bakeoff prove load           the load generator against a target that does nothing
-Ends with 1 where an instrument of ours errs by more than its limit, with 3 where a CPU quota took effect, with 4 where the\nmachine was too busy to tell.";
+Exit code 1: an instrument of bakeoff errs by more than its limit; 3: a CPU quota took effect; 4: the machine was too busy\nto tell.";
 
 /// Subjects of proofs: the probes' subjects, and the load generator.
 #[derive(Debug, Clone, Copy)]
@@ -96,7 +96,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     let id = matches!(kept, Ok(Some(_))).then_some(run.header.id);
     print(&run.proofs, id, global, out)?;
     if let Some(folder) = kept? {
-        screen.line(&format!("kept as {} in {}", run.header.id, folder.display()));
+        screen.line(&format!("stored as {} in {}", run.header.id, folder.display()));
     }
     Ok(match quota {
         _ if interrupted => Exit::Interrupted,
@@ -236,9 +236,9 @@ fn what(text: &str) -> Result<What, String> {
 fn long_about() -> String {
     let subjects: Vec<String> =
         SUBJECTS.iter().map(|subject| format!("  {:8} {}\n", subject.name, subject.about)).collect();
-    "Calibrate the instruments and the load generator on this machine: each is run against work whose \
-                    truth is known; printed are truth, what it found, its error, what it cost and a verdict. Kept in \
-                    the archive, and cited by later runs on this machine.\n\nWhat can be proved:\n"
+    "Calibrate the instruments and the load generator on this machine: each measures work with a known \
+     truth. Prints the truth, the measured value, its error, its cost and a verdict. The archive stores the \
+     proofs; later runs on this machine cite them.\n\nWhat can be proved:\n"
         .to_owned()
         + &subjects.concat()
         + "  load     the generator against null:, its rate and its lateness"

@@ -23,7 +23,8 @@ pub(crate) struct Args {
     #[command(subcommand)]
     what: What,
 
-    /// The server: unix:PATH, http://127.0.0.1:PORT or https://HOST:PORT; default: `$BAKEOFF_SERVER`, else that of the archive
+    /// The server: unix:PATH, http://127.0.0.1:PORT or https://HOST:PORT; default: `$BAKEOFF_SERVER`, else
+    /// the archive's server
     #[arg(long, global = true, value_name = "URL")]
     server: Option<String>,
 
@@ -31,7 +32,7 @@ pub(crate) struct Args {
     #[arg(long, global = true, value_name = "FILE")]
     token_file: Option<PathBuf>,
 
-    /// Authority of the server's certificate, in PEM; default: those of this machine
+    /// Certificate authority (CA) of the server, in PEM; default: the system's
     #[arg(long, global = true, value_name = "FILE")]
     ca: Option<PathBuf>,
 }
@@ -43,13 +44,13 @@ enum What {
     Submit {
         /// The plan
         plan: PathBuf,
-        /// Higher runs earlier, from -100 to 100
+        /// Priority from -100 to 100; higher runs earlier
         #[arg(long, default_value_t = 0, allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(-100..=100))]
         priority: i32,
         /// Earliest start, such as 2026-11-25T22:00:00Z
         #[arg(long, value_name = "TIME")]
         not_before: Option<String>,
-        /// A name besides your own, such as that of a job
+        /// Name besides your own, such as that of a CI job
         #[arg(long, value_name = "NAME")]
         by: Option<String>,
         /// Wait for its end, as `queue wait` does
@@ -62,31 +63,31 @@ enum What {
     /// Show one entry
     #[command(after_help = "Example:\n  bakeoff queue show 8c1fe2")]
     Show {
-        /// The entry: its id or that of its run, or a unique beginning or end of one
+        /// Id of the entry or of its run, or a unique prefix or suffix of one
         id: String,
     },
     /// Wait until an entry has ended; the exit code is that of its bake-off
     #[command(after_help = "Example:\n  bakeoff queue wait 8c1fe2")]
     Wait {
-        /// The entry: its id or that of its run, or a unique beginning or end of one
+        /// Id of the entry or of its run, or a unique prefix or suffix of one
         id: String,
     },
     /// Stop an entry for good
     #[command(after_help = "Example:\n  bakeoff queue cancel 8c1fe2")]
     Cancel {
-        /// The entry: its id or that of its run, or a unique beginning or end of one
+        /// Id of the entry or of its run, or a unique prefix or suffix of one
         id: String,
     },
-    /// Stop an entry after the trial that is being measured
+    /// Pause an entry after the trial that is being measured
     #[command(after_help = "Example:\n  bakeoff queue pause 8c1fe2")]
     Pause {
-        /// The entry: its id or that of its run, or a unique beginning or end of one
+        /// Id of the entry or of its run, or a unique prefix or suffix of one
         id: String,
     },
-    /// Let a paused entry take its turn again
+    /// Put a paused entry back in the queue
     #[command(after_help = "Example:\n  bakeoff queue resume 8c1fe2")]
     Resume {
-        /// The entry: its id or that of its run, or a unique beginning or end of one
+        /// Id of the entry or of its run, or a unique prefix or suffix of one
         id: String,
     },
 }
@@ -230,7 +231,7 @@ fn wait(client: &Client, id: &str, global: &Global, out: &mut dyn Write) -> anyh
             }
         }
         if !signals::wait_until(Monotonic.now_ns() + ASK_EVERY_NS) {
-            Screen::new().line(&format!("the entry goes on; wait again with: bakeoff queue wait {id}"));
+            Screen::new().line(&format!("the entry continues; wait again with: bakeoff queue wait {id}"));
             return Ok(Exit::Interrupted);
         }
     }

@@ -18,11 +18,12 @@ use crate::exit::Exit;
 use crate::screen::{self, Countdown, Screen};
 use crate::signals;
 
-/// Record what a command, or the machine for some time, took: CPU time by events, /proc and rusage; archived
+/// Record the cost of a command, or of the machine for some time: CPU time by events, /proc and rusage;
+/// archived
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, group = clap::ArgGroup::new("around").required(true).args(["time", "command"]))]
 pub(crate) struct Args {
-    /// Record the machine for so long, without a command
+    /// Record the machine for this time, without a command
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = some_time)]
     time: Option<Duration>,
 
@@ -34,15 +35,15 @@ pub(crate) struct Args {
     #[arg(long, value_name = "WHAT", default_value = "cpu", value_parser = observed)]
     observe: Observed,
 
-    /// A line that says what this run is about
+    /// One-line description of the run
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
 
-    /// A mark to find the run by; may be given more than once
+    /// Label to find the run by; may be given more than once
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = crate::cmd::load::key_value)]
     labels: Vec<(String, String)>,
 
-    /// Do not keep the run in the archive
+    /// Do not store the run in the archive
     #[arg(long)]
     no_archive: bool,
 
@@ -56,8 +57,8 @@ Examples:
   bakeoff record -- make -j4
   bakeoff record --time 10s
   bakeoff record --title 'nightly build' -- sh -c 'make clean && make'
-The command keeps its input and output; with --json its output goes to standard error. Ends with 1 where the command
-did not end with 0, whose exit code is shown, and with 3 if a CPU quota stopped it: then it is INVALID.";
+The command keeps its input and output; with --json its output goes to standard error. Exit code 1: the command did not
+exit with 0 (its exit code is shown); 3: a CPU quota stopped it, so the run is INVALID.";
 
 /// Instruments besides the CPU's, which is always attached.
 #[derive(Debug, Clone)]
@@ -92,7 +93,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     let id = matches!(kept, Ok(Some(_))).then_some(run.header.id);
     print(&run, id, global, out)?;
     if let Some(folder) = kept? {
-        screen.line(&format!("kept as {} in {}", run.header.id, folder.display()));
+        screen.line(&format!("stored as {} in {}", run.header.id, folder.display()));
     }
     Ok(exit_of(&run))
 }

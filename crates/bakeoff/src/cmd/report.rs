@@ -48,15 +48,15 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["run", "compare", "output", "open", "identify"])]
     verify: Option<PathBuf>,
 
-    /// Include the host's name, the kernel's and our own command line, and whole home paths
+    /// Include the host's name, the command lines of the kernel and of bakeoff, and full home paths
     #[arg(long)]
     identify: bool,
 
-    /// Say also which of the fences around reading what others wrote this kernel lacks
+    /// Also report which sandbox features this kernel lacks
     #[arg(short, long)]
     verbose: bool,
 
-    /// Compare with a run of another command, other units, or other CPUs anyway, and say what differs
+    /// Compare even with a run of another command, other units or other CPUs, and report the differences
     #[arg(long, requires = "compare")]
     force: bool,
 }

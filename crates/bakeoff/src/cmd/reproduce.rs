@@ -15,14 +15,14 @@ use crate::exit::{EndsWith as _, Exit};
 use crate::screen::{self, Screen};
 use crate::text_file;
 
-/// Take the plan out of a page, say what differs here, and print the command that repeats its run
+/// Extract the plan of a page, show what differs on this machine, and print the command that repeats the run
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The page, as `bakeoff report` wrote it
     page: PathBuf,
 
-    /// File for the plan; without it, beside the page under its name with .toml
+    /// File for the plan; by default the page's name with .toml
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
@@ -36,7 +36,8 @@ Examples:
   bakeoff reproduce page.html
   bakeoff reproduce page.html -o again.toml
 
-It runs nothing: the last line is the command that does. Read the plan before: its commands run as you.";
+This command runs nothing: its last line is the command that repeats the run.
+Read the plan first: its commands run as you.";
 
 /// Facts that differ from one moment to the next on one machine.
 const OF_THE_MOMENT: [&str; 3] = ["trial.", "clock.", "load."];
@@ -73,7 +74,8 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         }
         (None, Some(command)) => command.clone(),
         (None, None) => {
-            let what = "the page leaves the command out, because it names the machine: write it with `bakeoff report RUN --identify`";
+            let what = "the page lacks the command, because it names the machine: write the page with \
+                        `bakeoff report RUN --identify`";
             return Err(Exit::Usage.with(format!("{}: {what}", args.page.display())));
         }
     };
@@ -112,20 +114,20 @@ fn text(
     if !repeat.servers.is_empty() {
         line(
             " server   ",
-            &format!("{}: what is installed here is known when it runs", repeat.servers.join(", ")),
+            &format!("{}: the version installed here is known only when it runs", repeat.servers.join(", ")),
         )?;
     }
     for (name, there, here) in differing {
         line(" differs  ", &format!("{name}: {there} there, {here} here"))?;
     }
     if differing.is_empty() {
-        line(" differs  ", "nothing that is known of both machines")?;
+        line(" differs  ", "nothing among the facts known of both machines")?;
     }
     if let Some(plan) = &repeat.plan {
         let whole = if plan::sha256(&plan.text) == plan.sha256 {
-            "its checksum is that of the archived plan"
+            "its checksum matches the archived plan"
         } else {
-            "names of the machine or secrets are left out of it: complete it first"
+            "it lacks names of the machine or secrets: complete it first"
         };
         line(" plan     ", &format!("{}; {whole}", plan_path.display()))?;
         Screen::new().line("Read the plan before you run it: its commands run as you.");

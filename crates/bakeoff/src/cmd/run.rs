@@ -27,7 +27,7 @@ pub(crate) struct RunArgs {
     /// The plan
     plan: PathBuf,
 
-    /// Only show that the plan works: two blocks, measured phases of 0.3 s; its numbers are worth nothing
+    /// Only check that the plan works: two blocks, measured phases of 0.3 s; do not use the numbers
     #[arg(long)]
     quick: bool,
 
@@ -50,18 +50,18 @@ pub(crate) struct RunArgs {
     id: Option<RunId>,
 }
 
-/// Go on with a bake-off that was interrupted or killed
+/// Continue a bake-off that was interrupted or killed
 #[derive(Debug, clap::Args)]
 #[command(after_help = RESUME_EXAMPLES)]
 pub(crate) struct ResumeArgs {
-    /// A whole name, a beginning that only it has, or `latest`
+    /// Run id, unique prefix, or `latest`
     run: String,
 
-    /// The plan's own file, where the plan has a secret written out and the file has moved
+    /// The plan's file, if the plan contains a secret in plain text and the file has moved
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
 
-    /// Run what a bake-off of another user says, as this user, without asking
+    /// Run the commands of another user's bake-off as this user, without asking
     #[arg(long)]
     trust: bool,
 
@@ -149,7 +149,7 @@ pub(crate) fn resume(args: &ResumeArgs, global: &Global, out: &mut dyn Write) ->
     drop(viewers);
     told.screen.clear();
     if matches!(outcome, Err(RunnerError::Untrusted { .. })) && signals::STOP.is_requested() {
-        return Err(Exit::Interrupted.with(format!("interrupted; nothing of {id} was run")));
+        return Err(Exit::Interrupted.with(format!("interrupted before anything of {id} ran")));
     }
     if experiment::is_one(&archive, id)? {
         return experiment::end(&archive, outcome, None, global, out);
@@ -166,7 +166,7 @@ fn archive_of(args: &ResumeArgs, global: &Global) -> anyhow::Result<Archive> {
         Some(ArchiveError::OfAnother { path }) if is_at_terminal() => {
             let folder = path.display();
             Screen::new().line(&format!("{folder} belongs to another user, who can change what is in it."));
-            if says_yes("Write in it?") { global.trusted_archive() } else { Err(error) }
+            if says_yes("Write to it?") { global.trusted_archive() } else { Err(error) }
         }
         _ => Err(error),
     })
@@ -175,8 +175,7 @@ fn archive_of(args: &ResumeArgs, global: &Global) -> anyhow::Result<Archive> {
 /// Prints the commands that another user could have written; the user has given `--trust`.
 fn shown(foreign: &Foreign) -> bool {
     let mut screen = Screen::new();
-    screen
-        .line(&format!("{} belongs to another user ({}). It runs, as this one:", foreign.id, foreign.owner));
+    screen.line(&format!("{} belongs to another user ({}). It will run as you:", foreign.id, foreign.owner));
     foreign.commands.iter().for_each(|command| screen.line(&format!("  {command}")));
     true
 }
@@ -241,7 +240,7 @@ pub(crate) fn exit_of(outcome: &Outcome) -> Exit {
 
 pub(crate) fn say_what_next(id: RunId, outcome: &Outcome) {
     if outcome.state == RunState::Interrupted {
-        Screen::new().line(&format!("interrupted; go on with: bakeoff resume {id}"));
+        Screen::new().line(&format!("interrupted; continue with: bakeoff resume {id}"));
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct Args {
     #[command(subcommand)]
     what: What,
 
-    /// Print more: whole ids, every percentile and check, and the fences that this kernel lacks
+    /// Print more: full ids, every percentile and check, and missing sandbox features
     #[arg(short, long, global = true)]
     verbose: bool,
 }
@@ -41,7 +41,7 @@ enum What {
         /// Which one
         run: String,
     },
-    /// Add tags and a note to a run, or take them away: the run itself does not change
+    /// Add tags and a note to a run, or remove them; the run itself does not change
     #[command(
         after_help = "Examples:\n  bakeoff runs tag latest slow release/1.2\n  bakeoff runs tag 8c1fe2 --note 'new disk'\n  bakeoff runs tag 8c1fe2 --remove slow"
     )]
@@ -50,10 +50,10 @@ enum What {
         run: String,
         /// Tags to add
         tags: Vec<String>,
-        /// A tag to take away; may be given more than once
+        /// Tag to remove; may be given more than once
         #[arg(long, value_name = "TAG")]
         remove: Vec<String>,
-        /// A note in place of the last one; an empty one takes it away
+        /// Note that replaces the last one; an empty note removes it
         #[arg(long, value_name = "TEXT")]
         note: Option<String>,
     },
@@ -71,7 +71,7 @@ enum What {
     Export {
         /// Which one
         run: String,
-        /// In which form: parquet, csv, json or openmetrics
+        /// Format: parquet, csv, json or openmetrics
         #[arg(long, value_parser = format, default_value = "json")]
         format: Format,
     },
@@ -81,7 +81,7 @@ enum What {
         /// Which ones
         runs: Vec<String>,
     },
-    /// Build the index anew from the folders
+    /// Rebuild the index from the folders
     #[command(after_help = "Examples:\n  bakeoff runs reindex")]
     Reindex,
 }
@@ -96,7 +96,7 @@ struct List {
     #[arg(long, value_parser = state)]
     state: Option<RunState>,
 
-    /// Only those with this mark
+    /// Only runs with this label
     #[arg(long = "label", value_name = "KEY[=VALUE]")]
     labels: Vec<String>,
 
@@ -104,7 +104,7 @@ struct List {
     #[arg(long)]
     all: bool,
 
-    /// Only those with this in title, command, name or marks
+    /// Only runs with this text in title, command, name or labels
     text: Option<String>,
 }
 
@@ -169,15 +169,11 @@ fn list(
     }
     for killed in archive.killed()? {
         let (id, kind, title) = (killed.id, killed.kind.word(), &killed.title);
-        let what = "was killed before it was done, and nothing of it is kept";
+        let what = "was killed before its end; nothing of it is stored";
         Screen::new().line(&format!("bakeoff runs: {id} ({kind}, {title}) {what}"));
     }
     for damage in archive.damage()? {
-        Screen::new().line(&format!(
-            "bakeoff runs: {} does not read: {}",
-            damage.path.display(),
-            damage.what
-        ));
+        Screen::new().line(&format!("bakeoff runs: cannot read {}: {}", damage.path.display(), damage.what));
     }
     Ok(Exit::Good)
 }
@@ -340,16 +336,16 @@ fn reindex(archive: &Archive, global: &Global, out: &mut dyn Write) -> anyhow::R
         print_json(out, &document)?;
     } else {
         let same = match done.same {
-            Some(true) => "the old index agreed with them",
-            Some(false) => "the old index did not agree with them, and is replaced",
+            Some(true) => "the old index matched them",
+            Some(false) => "the old index did not match them, and was replaced",
             None => "there was no index before",
         };
         writeln!(out, "{} runs and bake-offs indexed from their folders; {same}", done.entries)?;
         for damage in &done.damaged {
-            writeln!(out, "{} does not read: {}", damage.path.display(), damage.what)?;
+            writeln!(out, "cannot read {}: {}", damage.path.display(), damage.what)?;
         }
         for path in &done.swept {
-            writeln!(out, "{} was left half-written by a dead process, and is gone", path.display())?;
+            writeln!(out, "removed {}, which a dead process had left half-written", path.display())?;
         }
     }
     Ok(if done.damaged.is_empty() { Exit::Good } else { Exit::Bad })

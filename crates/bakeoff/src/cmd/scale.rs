@@ -11,35 +11,35 @@ use crate::cmd::experiment::{Comparison, Exclusive};
 use crate::cmd::{Global, experiment};
 use crate::exit::Exit;
 
-/// Run 1, 2, 4 ... copies of a command: what does the machine do when it is full?
+/// Run 1, 2, 4 ... copies of a command, up to a full machine and beyond: how does throughput scale?
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// How many copies, by level; by default 1, 2, 4 ... up to the CPUs, and on to twice as many
+    /// Copies at each level; by default 1, 2, 4 ... up to the number of CPUs, and on to twice as many
     #[arg(long, value_name = "N,N...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
     copies: Vec<u32>,
 
-    /// How often every level is measured, each round in its own order
+    /// Rounds; each measures every level, in its own order
     #[arg(long, value_name = "N", default_value = "6", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
 
-    /// How long every copy works at least, at each level
+    /// Minimum time that each copy works, at each level
     #[arg(long, value_name = "DURATION", default_value = "2s", allow_hyphen_values = true, value_parser = quantity::duration)]
     time: Duration,
 
-    /// A run of the command that lasts longer has hung, and its level is INVALID
+    /// Time limit of one execution; a longer one counts as hung, and its level is INVALID
     #[arg(long, value_name = "DURATION", default_value = "5m", allow_hyphen_values = true, value_parser = quantity::duration)]
     timeout: Duration,
 
-    /// Where each copy runs
+    /// Placement of the copies
     #[arg(long, value_enum, value_name = "WHERE", default_value = "free")]
     bind: BindTo,
 
-    /// The CPUs that copies may run on, such as 0-3,8
+    /// CPUs that copies may run on, such as 0-3,8
     #[arg(long, value_name = "LIST", value_parser = cpus)]
     cpus: Option<CpuList>,
 
-    /// How copies are scheduled: other, batch, fifo:PRIORITY or rr:PRIORITY
+    /// Scheduling policy of the copies: other, batch, fifo:PRIORITY or rr:PRIORITY
     #[arg(long, value_name = "CLASS", default_value = "other", value_parser = scheduler)]
     sched: Scheduler,
 
@@ -47,23 +47,23 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", num_args = 1..)]
     units: Vec<String>,
 
-    /// Hold the run against this one: what does one copy say of the two machines, and what do all?
+    /// Compare the run with this one: the two machines with one copy, and when full
     #[arg(long, value_name = "RUN")]
     compare: Option<String>,
 
-    /// Compare with a run of another command, other units, or other CPUs anyway, and say what differs
+    /// Compare even with a run of another command, other units or other CPUs, and report the differences
     #[arg(long, requires = "compare")]
     force: bool,
 
-    /// Do not watch the CPUs
+    /// Do not measure the CPUs
     #[arg(long)]
     no_observe: bool,
 
-    /// What the order is drawn from; by default drawn anew, and kept
+    /// Random seed of the order; by default random, and stored
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 
-    /// A line that says what this run is about
+    /// One-line description of the run
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
 
@@ -82,12 +82,12 @@ Examples:
   bakeoff scale --units a.log b.log -- gzip -c {unit}    copies work on the files in turn
   bakeoff scale --compare 01J -- gzip -c big.log         this machine against that run's
 
-What the command prints is thrown away; its errors are kept and told. When every copy has worked long enough, all are
-killed, so use a command that may be. $BAKEOFF_COPY is the copy's number, from 0.";
+The command's standard output is discarded; its errors are stored and reported. When every copy has worked long enough,
+bakeoff kills all of them, so use a command that may be killed. $BAKEOFF_COPY is the copy's number, from 0.";
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum BindTo {
-    /// Where the kernel puts it
+    /// Chosen by the kernel
     Free,
     /// On one CPU
     Cpu,

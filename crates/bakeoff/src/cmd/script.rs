@@ -14,8 +14,7 @@ use crate::setting_values::{default_of, whole};
 
 /// Run a command of a sysbench script: prepare, prewarm, cleanup, help or its own
 ///
-/// The script's options follow as --NAME VALUE; `--help` after FILE.lua lists them. What the script prints is
-/// printed.
+/// The script's options follow as --NAME VALUE; `--help` after FILE.lua lists them. Its output is printed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, override_usage = "bakeoff script <FILE.lua> [COMMAND] <TARGET> [OPTIONS]")]
 pub(crate) struct Args {
@@ -106,5 +105,5 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
 #[cfg(not(feature = "lua"))]
 pub(crate) fn run(args: &Args, _: &Global, _: &mut dyn Write) -> anyhow::Result<Exit> {
     let _ = (args.settings(""), &args.words, Target::new(""));
-    Err(Exit::CannotHere.with("this build runs no scripts in Lua: build it with the feature `lua`"))
+    Err(Exit::CannotHere.with("this build cannot run Lua scripts: build bakeoff with the feature `lua`"))
 }

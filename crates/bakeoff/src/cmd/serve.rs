@@ -19,7 +19,7 @@ use crate::exit::Exit;
 use crate::screen::Screen;
 use crate::signals;
 
-/// Serve the queue, a monitor of what runs, and the archive, as pages and as an API
+/// Serve the queue, a live monitor and the archive, as web pages and as an API
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -31,7 +31,7 @@ pub(crate) struct Args {
     #[arg(long)]
     queue: bool,
 
-    /// Certificate chain, in PEM; required off this machine
+    /// Certificate chain, in PEM; required if other machines can connect
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
 
@@ -39,16 +39,16 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
 
-    /// Tokens, a line each: `read ann TOKEN` or `run bob TOKEN`; mode 0600
+    /// File of tokens, one per line: `read ann TOKEN` or `run bob TOKEN`; mode 0600
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 
-    /// Authority of the certificates that clients must have, in PEM
+    /// Certificate authority (CA) of client certificates, in PEM; clients must have one
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     client_ca: Option<PathBuf>,
 
-    /// Instruments that the monitor and /metrics show, separated by commas: cpu, io, locks, memory, nic;
-    /// each is a process beside the measurements
+    /// Instruments that the monitor and /metrics show, separated by commas: cpu, io, locks, memory, nic; each
+    /// is a separate process beside the measurements
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = instrument)]
     instruments: Vec<&'static str>,
 
@@ -56,7 +56,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "URL", requires = "queue")]
     webhook: Option<Url>,
 
-    /// A further host name under which browsers reach this server, as behind a tunnel
+    /// Further host name by which browsers reach this server, such as behind a tunnel
     #[arg(long = "name", value_name = "HOST")]
     names: Vec<String>,
 }

@@ -16,8 +16,8 @@ use crate::cmd::lock_options::LockOptions;
 use crate::exit::{EndsWith as _, Exit};
 use crate::screen;
 
-/// Show which locks of programs are waited for: process, kind, lock, the call that waits, its caller, and
-/// the thread that wakes it
+/// Show contended locks of programs: process, kind, lock, the call that waits, its caller, and the thread
+/// that wakes it
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -28,7 +28,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "KIND", value_delimiter = ',', value_parser = kind)]
     kind: Vec<UserLockKind>,
 
-    /// Also waits of this program's own threads
+    /// Also show waits of bakeoff's own threads
     #[arg(long)]
     own_threads: bool,
 }
@@ -36,7 +36,7 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "\
 Examples:
   bakeoff ulocks 1 5                           five reports, one a second
-  bakeoff ulocks --kind mutex --stacks 10 1    contention only: conditions are mostly idleness
+  bakeoff ulocks --kind mutex --stacks 10 1    contention only: condvar waits are mostly idle time
   bakeoff ulocks --pid 4711 --json             one JSON object a line, until Ctrl-C";
 
 pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
@@ -121,5 +121,5 @@ fn read(probe: &mut UserLockProbe, args: &Args) -> anyhow::Result<UserLockInterv
 
 fn kind(word: &str) -> Result<UserLockKind, String> {
     let known = || UserLockKind::ALL.iter().map(|k| k.word()).collect::<Vec<_>>().join(", ");
-    UserLockKind::from_word(word).ok_or_else(|| format!("no such kind of lock; known are {}", known()))
+    UserLockKind::from_word(word).ok_or_else(|| format!("unknown kind of lock: expected one of {}", known()))
 }

@@ -30,26 +30,26 @@ use crate::own_cost;
 use crate::signals;
 use crate::watch_screen::{View, draw};
 
-/// Show all instruments on one screen, live: CPUs, locks, block I/O, network, and the load that runs
+/// Show all instruments on one screen, live: CPUs, locks, block I/O, network, and the running load
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Seconds between looks, or a duration such as 500ms
+    /// Seconds between updates, or a duration such as 500ms
     #[arg(value_parser = intervals::interval, default_value = "1")]
     interval: Duration,
 
-    /// Show an archived run again instead of this machine now
+    /// Replay an archived run instead of showing this machine
     #[arg(long, value_name = "RUN")]
     replay: Option<String>,
 }
 
 const EXAMPLES: &str = "\
-Keys: q quits, p or the space bar pauses, + and - change the interval, of a replay the speed: + is faster; while it pauses,
-left and right step through what was seen. A line that starts with LOST says why numbers are lower bounds.
+Keys: q quits, p or the space bar pauses, + and - change the interval, or the speed of a replay (+ is faster); while paused,
+left and right step through past intervals. A line that starts with LOST says why numbers are lower bounds.
 
 Examples:
   bakeoff watch                     this machine, once a second
-  bakeoff watch --replay 01K9       what was recorded beside that run, interval by interval";
+  bakeoff watch --replay 01K9       that run's recording, interval by interval";
 
 /// Maximum number of I/O intervals in a heat map.
 const HISTORY: usize = 600;
@@ -68,8 +68,7 @@ const KEYS_PAUSED: &str = "q quit  p go on  \u{2190} \u{2192} step";
 pub(crate) fn run(args: &Args, global: &Global, _: &mut dyn Write) -> anyhow::Result<Exit> {
     let run = args.replay.as_deref().map(|text| replayed(global, text)).transpose()?;
     if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
-        let why =
-            "`watch` needs a terminal; for a pipe there are `cpu`, `locks`, `io` and `nic`, each with --json";
+        let why = "`watch` needs a terminal; for a pipe, use `cpu`, `locks`, `io` or `nic` with --json";
         return Err(Exit::Usage.with(why));
     }
     signals::stop_on_interrupt()?;
@@ -422,7 +421,7 @@ impl<'a> Replay<'a> {
     /// Reason that an instrument has no intervals.
     fn not(&self, name: &str) -> Missing {
         let known = self.run.instruments.missing.get(name).cloned();
-        known.unwrap_or_else(|| Missing::because("nobody looked in this run"))
+        known.unwrap_or_else(|| Missing::because("not measured in this run"))
     }
 
     fn now_ns(&self) -> u64 {
@@ -487,7 +486,7 @@ fn replayed(global: &Global, text: &str) -> anyhow::Result<Run> {
     let id = archive.find(text).map_err(of_archive)?;
     let run = archive.run_for_drawing(id, report::PLACES_MAX).map_err(of_archive)?;
     if run.cpu.is_empty() && run.instruments.is_empty() {
-        return Err(Exit::Usage.with(format!("nothing was recorded beside run {id}: see `load --observe`")));
+        return Err(Exit::Usage.with(format!("run {id} recorded no instruments: see `load --observe`")));
     }
     Ok(run)
 }

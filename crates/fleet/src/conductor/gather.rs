@@ -112,7 +112,7 @@ impl Conductor<'_> {
         let made = stream.get_or_create_stream(self.stream()).await;
         made.map(|_| ()).map_err(|error| FleetError::Server {
             url: self.fleet.server.shown(),
-            text: format!("no stream could be made ({error}): start it with JetStream (nats-server -js)"),
+            text: format!("cannot create a stream ({error}): start it with JetStream (nats-server -js)"),
         })
     }
 
@@ -141,7 +141,7 @@ impl Conductor<'_> {
             let agent = self.members[member].hello.agent.clone();
             let offset = self.offset(&agent).await;
             let offset =
-                offset.ok_or_else(|| Self::of_agent(&agent, "its clock does not answer".to_owned()))?;
+                offset.ok_or_else(|| Self::of_agent(&agent, "it does not report its clock".to_owned()))?;
             self.members[member].before = Some(offset);
         }
         Ok(())

@@ -77,7 +77,7 @@ impl Fleet<'_> {
     /// [`FleetError::Unfit`].
     pub fn check(&self) -> Result<(), FleetError> {
         if !wire::is_name(&self.run) {
-            return Err(FleetError::Unfit(format!("{} is no name of a run", self.run)));
+            return Err(FleetError::Unfit(format!("invalid run name {}", self.run)));
         }
         if self.agents == 0 || self.meant.settings.threads < self.agents {
             return Err(FleetError::Unfit(format!(
@@ -99,7 +99,7 @@ impl Conductor<'_> {
     async fn ask<T: DeserializeOwned>(&self, agent: &str, order: &Order) -> Result<T, FleetError> {
         let bytes = self.ask_bytes(agent, order).await?;
         serde_json::from_slice(&bytes)
-            .map_err(|error| Self::of_agent(agent, format!("an answer that is none: {error}")))
+            .map_err(|error| Self::of_agent(agent, format!("invalid answer: {error}")))
     }
 
     pub(super) async fn ask_bytes(&self, agent: &str, order: &Order) -> Result<bytes::Bytes, FleetError> {

@@ -66,9 +66,10 @@ impl Conductor<'_> {
                     if is_away != was_away {
                         was_away = is_away;
                         tell(&Told::Note(if is_away {
-                            "the NATS server is away: the agents carry on and keep what they measure".to_owned()
+                            "the NATS server is unreachable: the agents continue and store their \
+                             measurements".to_owned()
                         } else {
-                            "the NATS server is back".to_owned()
+                            "the NATS server is reachable again".to_owned()
                         }));
                     }
                     self.echo().await;
@@ -104,7 +105,7 @@ impl Conductor<'_> {
         let settings = &self.fleet.meant.settings;
         let lead = u64::try_from((settings.ramp_up + settings.warmup).as_nanos()).unwrap_or(u64::MAX);
         let measured_from_ns = start_ns.saturating_add(lead);
-        tell(&Told::Note(format!("{} agents begin together", self.members.len())));
+        tell(&Told::Note(format!("{} agents start together", self.members.len())));
         let begins = load::Event::PhaseStarts { phase: Phase::Measure, at_ns: measured_from_ns };
         tell(&Told::Load(&begins));
         Ok(measured_from_ns)
@@ -176,7 +177,7 @@ impl Conductor<'_> {
             }
         }
         for agent in lost {
-            tell(&Told::Note(format!("agent {agent} is LOST: the run is INVALID, the others go on")));
+            tell(&Told::Note(format!("agent {agent} is LOST: the run is INVALID, the others continue")));
             self.show(display, tell);
         }
     }

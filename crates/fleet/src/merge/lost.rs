@@ -19,7 +19,7 @@ use crate::meant::Meant;
 /// - `measured`: length of the phase, as the others measured it.
 pub(super) fn record(meant: &Meant, part: &Part<'_>, totals: &Totals, measured: Duration) -> LoadRecord {
     let of = part.agent.as_str();
-    let unknown = || Missing::because(format!("agent {of} gave no account"));
+    let unknown = || Missing::because(format!("agent {of} sent no final report"));
     let sum = |kind: LatencyKind, operation: &str| -> Histogram {
         let buckets = totals.get(&(kind, operation.to_owned()));
         buckets.into_iter().flatten().map(|(lowest_ns, count)| (*lowest_ns, *count)).collect()

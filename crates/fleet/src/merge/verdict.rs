@@ -63,13 +63,13 @@ fn agents(f: &Findings<'_>) -> Check {
         } else if let Some((_, why)) = f.failed.iter().find(|(name, _)| *name == agent.agent) {
             told.push(format!("agent {} failed: {why}", agent.agent));
         } else if f.silent.contains(&agent.agent) {
-            told.push(format!("agent {} gave no account of its end", agent.agent));
+            told.push(format!("agent {} sent no final report", agent.agent));
         }
     }
     let (lost, of) = (told.len(), f.agents.len());
-    let mut text = format!("{} of {of} agents played to the end", of - lost);
+    let mut text = format!("{} of {of} agents ran to the end", of - lost);
     if lost > 0 {
-        text = format!("{text}: {}; nobody took over their share", told.join(", "));
+        text = format!("{text}: {}; their share of the load is missing", told.join(", "));
     }
     Check { name: "agents", ok: lost == 0, found: lost as f64, limit: 0.0, text }
 }
@@ -83,8 +83,8 @@ fn slices(f: &Findings<'_>) -> Check {
         .map(|agent| format!("agent {} lacks {}", agent.agent, ranges(&agent.missing_slices)))
         .collect();
     let text = match (missing, f.damaged.as_slice()) {
-        (0, []) => "every interval of every agent is here".to_owned(),
-        (0, damaged) => format!("the intervals of agent {} are not those that it kept", damaged.join(", ")),
+        (0, []) => "every interval of every agent has arrived".to_owned(),
+        (0, damaged) => format!("the intervals of agent {} differ from its spool", damaged.join(", ")),
         _ => format!("{missing} intervals are missing: {}", of_whom.join(", ")),
     };
     let ok = missing == 0 && f.damaged.is_empty();
@@ -93,9 +93,9 @@ fn slices(f: &Findings<'_>) -> Check {
 
 fn sums(f: &Findings<'_>) -> Check {
     let text = if f.disagrees.is_empty() {
-        "the intervals add up to the whole, bucket for bucket".to_owned()
+        "the intervals add up to the totals, bucket by bucket".to_owned()
     } else {
-        format!("the intervals of agent {} do not add up to its whole", f.disagrees.join(", "))
+        format!("the intervals of agent {} do not add up to its totals", f.disagrees.join(", "))
     };
     let found = f.disagrees.len() as f64;
     Check { name: "slice-sums", ok: f.disagrees.is_empty(), found, limit: 0.0, text }
@@ -111,7 +111,7 @@ fn clocks(f: &Findings<'_>) -> Check {
         Some((bound_ns, agent)) => {
             let found_s = bound_ns as f64 / 1e9;
             let text = format!(
-                "the clock of agent {agent} is known to {:.0} us, the worst of all; at most {:.0} us are allowed",
+                "agent {agent} has the worst clock bound: {:.0} us, at most {:.0} us allowed",
                 found_s * 1e6,
                 limit_s * 1e6
             );

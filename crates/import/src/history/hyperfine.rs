@@ -15,7 +15,7 @@ pub(super) fn read(document: &Value) -> Result<History, HistoryError> {
         let mean = number(&result["mean"]).ok_or_else(|| unusable(TOOL, &subject, "a number `mean`"))?;
         let failed = result["exit_codes"].as_array().into_iter().flatten().filter(|code| **code != 0).count();
         if failed > 0 {
-            history.notes.push(format!("{subject}: {failed} runs ended with an error, and are in its mean"));
+            history.notes.push(format!("{subject}: {failed} runs failed and are included in the mean"));
         }
         let value = |metric: &str, value: f64| HistoryValue {
             at_unix_ns: None,

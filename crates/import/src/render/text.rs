@@ -137,7 +137,7 @@ impl Samples for Mpstat<'_> {
                 let remark = format!("  of {samples} {}", if samples == 1 { "sample" } else { "samples" });
                 self.line("", None, "mean", &means, &remark)
             }
-            None => writeln!(self.out, "mean: no sample but since boot, which --boot lets count"),
+            None => writeln!(self.out, "mean: only the sample since boot; --boot includes it"),
         }
     }
 }
@@ -297,16 +297,25 @@ pub fn lockstat_remarks(run: &Run, view: &LockstatView) -> Vec<String> {
         remarks.push(missing.reason.clone());
     }
     if view.machine.cpus.is_none() && any(Unit::Nsec) {
-        remarks.push("give -n NCPU for the share of the machine; shown is how many CPUs spin".into());
+        remarks
+            .push("shown is the number of spinning CPUs; give -n NCPU for the share of the machine".into());
     }
     if any(Unit::NsecAssumed) {
-        remarks.push("this form tells no unit: times of spins are taken for nanoseconds, as illumos and FreeBSD print them; those of Solaris 8 and 10 are turns of a loop".into());
+        remarks.push(
+            "this output form has no unit: spin times are read as nanoseconds, as illumos and FreeBSD print \
+             them; Solaris 8 and 10 print turns of a loop"
+                .into(),
+        );
     }
     if any(Unit::Spins) && view.machine.spin_ns.is_none() {
-        remarks.push("spins are counted in turns of a loop, which is no time: CPU-util is not known (--spin-ns gives the time of a turn)".into());
+        remarks.push(
+            "spins are counted in turns of a loop, not in time: CPU-util is unknown (--spin-ns sets the time \
+             of a turn)"
+                .into(),
+        );
     }
     if run.sections.iter().any(|section| section.counts == Counts::PerSecond) {
-        remarks.push("rates were cut to whole numbers (-R): each CPU-util is a lower bound".into());
+        remarks.push("rates were truncated to whole numbers (-R): each CPU-util is a lower bound".into());
     }
     if run.sections.iter().any(|section| section.percent == Percent::Generated) {
         remarks.push(

@@ -196,11 +196,11 @@ impl Row {
             |column: usize| format!("{} of {what} {} is {}", COLUMNS[column], self.id, self.values[column]);
         let shares = FIRST_PERCENTAGE..COLUMNS.len();
         if let Some(column) = shares.clone().find(|column| self.values[*column] > 100) {
-            return Some(format!("{}: no share of time is over 100 %", named(column)));
+            return Some(format!("{}: a share of time cannot exceed 100 %", named(column)));
         }
         let most = EVENTS_PER_S_MAX.saturating_mul(self.cpus.into());
         if let Some(column) = (0..FIRST_PERCENTAGE).find(|column| self.values[*column] > most) {
-            return Some(format!("{}: no CPU counts so many events a second", named(column)));
+            return Some(format!("{}: too many events per second for a CPU", named(column)));
         }
         let sum: u64 = shares.clone().map(|column| self.values[column]).sum();
         // A CPU that was offline for the whole interval has 0 in all columns.
@@ -237,13 +237,13 @@ mod tests {
             (5, [10, 20, 1, 71], None),
             (0, [0, 0, 0, 0], None),
             (5, [0, 0, 0, 0], Some("2: usr, sys, wt and idl of CPU 3 sum to 0 %")),
-            (5, [0, 0, 0, 7000], Some("2: idl of CPU 3 is 7000: no share of time is over 100 %")),
+            (5, [0, 0, 0, 7000], Some("2: idl of CPU 3 is 7000: a share of time cannot exceed 100 %")),
             (5, [70, 70, 30, 70], Some("2: usr, sys, wt and idl of CPU 3 sum to 240 %")),
             (5, [100, 0, 0, 100], Some("2: usr, sys, wt and idl of CPU 3 sum to 200 %")),
             (
                 50_000_000_000_000,
                 [10, 20, 0, 70],
-                Some("2: csw of CPU 3 is 50000000000000: no CPU counts so many events a second"),
+                Some("2: csw of CPU 3 is 50000000000000: too many events per second for a CPU"),
             ),
         ] {
             let text = header.to_owned() + &row(csw, shares);
@@ -463,7 +463,8 @@ mod tests {
             ),
             (
                 "CPU usr eff\n".into(),
-                "1:9: found `eff`, expected a column of CPU time: clock rates (`mpstat -f`) are not read",
+                "1:9: found `eff`, expected a column of CPU time: clock rates (`mpstat -f`) are not \
+                 supported",
             ),
             (
                 "SET usr\n".into(),
@@ -492,7 +493,7 @@ mod tests {
             Ok(())
         })
         .unwrap();
-        assert_eq!(notes, ["2: 1 rows before the first header left out: nothing names their columns"]);
+        assert_eq!(notes, ["2: 1 rows before the first header left out: their columns are unknown"]);
         assert_eq!(marks, [None]);
     }
 }

@@ -215,7 +215,7 @@ impl Parser<'_, '_> {
         }
         match self.state {
             State::Outside => {
-                let text = format!("not plockstat's, left out: {}", quoted(bytes));
+                let text = format!("not plockstat output, left out: {}", quoted(bytes));
                 self.hand_on(Found::Note(Note { line: line.number, text }))
             }
             State::Rows => {

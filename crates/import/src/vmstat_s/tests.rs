@@ -161,7 +161,8 @@ fn snapshots_with_different_lines_of_ticks_went_not_back() {
     let why = interval(&all[0], &all[1], &CLOCKWORK).busy_ratio().unwrap_err().reason;
     assert_eq!(
         why,
-        "only one of the snapshots has the line `stolen cpu ticks`: they are of different versions, or one is cut"
+        "only one of the snapshots has the line `stolen cpu ticks`: they are from different versions, or one \
+         is cut"
     );
 }
 
@@ -197,7 +198,7 @@ fn a_last_line_without_an_end_is_named_unless_its_name_is_known() {
     assert_eq!(notes(text.trim_end()), [""; 0]);
     assert_eq!(
         notes(&format!("{text}70044 pages pag")),
-        ["11: the last line has no end, its name may be cut: `70044 pages pag`"]
+        ["11: the last line has no newline, its name may be cut: `70044 pages pag`"]
     );
     // Not a date in seconds since 1970.
     assert_eq!(notes(&format!("{text}1795244057")), ["11: the last line is cut, left out: `1795244057`"]);
@@ -236,10 +237,10 @@ fn errors_name_the_line_the_column_and_what_was_expected() {
             "    5 user   cpu\n    x\n".into(),
             "3:1: found the end of the snapshot that began at line 1, expected its line of system ticks first (`N system   cpu` or `N system cpu ticks`)",
         ),
-        ("    5\n".into(), "1:6: found the end of the line, expected a counter's name behind its value"),
+        ("    5\n".into(), "1:6: found the end of the line, expected a counter's name after its value"),
         ("  -5 user cpu\n".into(), "1:3: found `-5`, expected a counter's value"),
     ] {
         assert_eq!(error(&text), expected, "{text}");
     }
-    assert!(error("procs -----------memory----------\n").contains("only `vmstat -s` holds ticks"));
+    assert!(error("procs -----------memory----------\n").contains("only `vmstat -s` has ticks"));
 }

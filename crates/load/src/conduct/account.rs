@@ -272,7 +272,7 @@ impl Cost {
             all_ns.iter().max().map_or(0.0, |ns| *ns as f64 / 1e9 / after.between_s(before))
         };
         let not_counted =
-            || Missing::because("the kernel did not tell how long each worker waited for a CPU");
+            || Missing::because("the kernel did not report how long each worker waited for a CPU");
         let starved_ratio = waited_ns.as_ref().map(worst);
         let usages = engine.usages.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut usage = Usage::default();
@@ -281,9 +281,11 @@ impl Cost {
         }
         let left_behind = engine.working.load(Ordering::SeqCst);
         let client = if left_behind > 0 {
-            Err(Missing::because(format!("{left_behind} workers had not come back from the server")))
+            Err(Missing::because(format!(
+                "{left_behind} workers were still waiting for the server at the end"
+            )))
         } else if done == 0 || usages.is_empty() {
-            Err(Missing::because("no event was done"))
+            Err(Missing::because("no event completed"))
         } else {
             Ok(ClientCost {
                 user_us_per_event: usage.user_us as f64 / done as f64,
@@ -338,7 +340,7 @@ fn outages(engine: &Engine, until_ns: u64, scratch: &mut Scratch) -> Vec<Outage>
 }
 
 pub(super) fn closed_loop() -> Missing {
-    Missing::because("a closed loop has no intended starts")
+    Missing::because("a closed loop has no intended start")
 }
 
 pub(super) fn seconds(from_ns: u64, until_ns: u64) -> f64 {

@@ -20,7 +20,7 @@ use table::build_one;
 
 /// The advice on how to replace a table, which never happens without a request.
 const ANEW: &str =
-    "replace it, as after an interrupted build, with `bakeoff prepare --from-scratch` or --prepare always";
+    "rebuild it with `bakeoff prepare --from-scratch` or --prepare always, in case its build was interrupted";
 
 /// Provides the data set, by the policy. Missing tables are built in parallel, one for each thread, if the
 /// target allows it.
@@ -38,7 +38,7 @@ pub(crate) fn ensure(
     }
     let mut missing = Vec::new();
     for table in 1..=oltp.tables {
-        let failed = |failure| data_set_error(settings, format!("looking at sbtest{table}"), failure);
+        let failed = |failure| data_set_error(settings, format!("checking sbtest{table}"), failure);
         let found = store.find(table, settings.check).map_err(failed)?;
         if must_build(settings, table, found)? {
             missing.push((table, found != TableState::Nothing));
@@ -100,19 +100,19 @@ fn must_build(settings: &LoadSettings, table: u32, found: TableState) -> Result<
         (PreparePolicy::Never, TableState::Table { rows, .. }) if rows >= wanted => return Ok(false),
         (PreparePolicy::Never, TableState::Nothing) => {
             format!(
-                "there is no table sbtest{table}: build the data set with `bakeoff prepare` or `--prepare auto`"
+                "table sbtest{table} does not exist: build the data set with `bakeoff prepare` or `--prepare auto`"
             )
         }
         (PreparePolicy::Auto, TableState::Table { rows, .. }) if rows > wanted => format!(
-            "sbtest{table} holds {rows} rows, more than the {wanted} asked for: ask for --rows {rows}, or replace it \
+            "sbtest{table} has {rows} rows, more than the requested {wanted}: use --rows {rows}, replace the table \
              with --prepare always, or use part of it with --prepare never"
         ),
         (PreparePolicy::Auto, TableState::Table { rows, .. }) if rows == wanted => {
             format!("sbtest{table} has no index on k: {ANEW}, or use it as it is with --prepare never")
         }
-        (_, TableState::Table { rows: 0, .. }) => format!("sbtest{table} holds 0 of {wanted} rows: {ANEW}"),
+        (_, TableState::Table { rows: 0, .. }) => format!("sbtest{table} has 0 of {wanted} rows: {ANEW}"),
         (_, TableState::Table { rows, .. }) => {
-            format!("sbtest{table} holds {rows} of {wanted} rows: ask for --rows {rows}, or {ANEW}")
+            format!("sbtest{table} has {rows} of {wanted} rows: use --rows {rows}, or {ANEW}")
         }
     };
     Err(LoadError::NoDataSet { target: settings.target.clone(), problem })

@@ -199,7 +199,7 @@ impl ScriptSide {
     pub(super) fn end(&mut self, record: &LoadRecord, stop: &Stop) {
         let until_ns = Monotonic.now_ns().saturating_add(to_ns(self.drain));
         if !self.settle(&|| stop.level() == StopLevel::Now || Monotonic.now_ns() >= until_ns) {
-            let text = format!("the hook report_intermediate does not return: waited {:?}", self.drain);
+            let text = format!("the hook report_intermediate did not return within {:?}", self.drain);
             self.programs[0].fail(Failed { text, is_usage: false });
             return self.cut.cut();
         }

@@ -27,11 +27,11 @@ pub(super) fn parse(line: &str) -> Result<Command, String> {
     let mut words = line.split_whitespace();
     let ask = match (words.next(), words.next(), words.next()) {
         (Some("rate"), Some(rate), None) => Command::Rate(rate_ask(rate)?),
-        (Some("rate"), ..) => return Err("one rate goes with `rate`, such as `rate 2000/s`".to_owned()),
+        (Some("rate"), ..) => return Err("`rate` takes one value, such as `rate 2000/s`".to_owned()),
         (Some("status"), None, _) => Command::Status,
         (Some("stop"), None, _) => Command::Stop,
         (Some("help"), None, _) => Command::Help,
-        _ => return Err(format!("`{}` is none of: {HELP}", shown(line))),
+        _ => return Err(format!("unknown command `{}`: expected {HELP}", shown(line))),
     };
     Ok(ask)
 }
@@ -39,13 +39,15 @@ pub(super) fn parse(line: &str) -> Result<Command, String> {
 fn rate_ask(text: &str) -> Result<RateCommand, String> {
     let over_zero = |times: f64| {
         let is_good = times.is_finite() && times > 0.0;
-        is_good.then_some(RateCommand::Times(times)).ok_or_else(|| format!("`{text}` leaves no rate"))
+        is_good
+            .then_some(RateCommand::Times(times))
+            .ok_or_else(|| format!("`{text}` does not leave a rate over 0"))
     };
     if let Some(times) = text.strip_prefix('x') {
-        return over_zero(times.parse().map_err(|_| format!("`{text}` is no factor such as x2"))?);
+        return over_zero(times.parse().map_err(|_| format!("`{text}` is not a factor such as x2"))?);
     }
     let share = |share: &str| {
-        quantity::ratio(share).map_err(|_| format!("`{text}` is no share of the rate such as +10% or -10%"))
+        quantity::ratio(share).map_err(|_| format!("`{text}` is not a percentage such as +10% or -10%"))
     };
     if let Some(more) = text.strip_prefix('+') {
         return over_zero(1.0 + share(more)?);
@@ -85,7 +87,7 @@ mod tests {
     fn what_is_no_share_is_told_as_it_was_written() {
         for line in ["rate -5", "rate +5", "rate -x%"] {
             let problem = parse(line).unwrap_err();
-            assert!(problem.starts_with(&format!("`{}` is no share", &line[5..])), "{problem}");
+            assert!(problem.starts_with(&format!("`{}` is not a percentage", &line[5..])), "{problem}");
         }
     }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
     /// The path is not a socket; the file there is left alone.
-    #[error("{} is there and is no socket: choose another path for --control", path.display())]
+    #[error("{} exists and is not a socket: choose another path for --control", path.display())]
     NotASocket {
         /// The path of the socket.
         path: PathBuf,
@@ -25,7 +25,7 @@ pub enum ControlError {
         path: PathBuf,
     },
     /// The path is longer than the kernel allows for a socket.
-    #[error("{} is too long for a socket, which may have 107 bytes: choose a shorter path", path.display())]
+    #[error("{} is too long for a socket path, at most 107 bytes: choose a shorter path", path.display())]
     TooLong {
         /// The path of the socket.
         path: PathBuf,

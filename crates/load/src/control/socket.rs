@@ -140,7 +140,7 @@ impl Open {
             // The peer may have gone, or may not read: do not wait for it.
             let _ = dropped.stream.set_nonblocking(true);
             let _ = (&dropped.stream)
-                .write_all(b"error: idle too long, another connection took this one's place\n");
+                .write_all(b"error: closed because it was idle and another connection needed its place\n");
             let _ = dropped.stream.shutdown(Shutdown::Both);
         }
         all.push(Connection { number, stream: stream.try_clone()?, is_busy: false });
@@ -278,7 +278,7 @@ mod tests {
         assert_eq!(ask(&path, "still there\n"), "ok still there\n");
         // One of them was dropped, and learns why; the others are open.
         let dropped = io::read_to_string(&idle[0]).unwrap();
-        assert_eq!(dropped, "error: idle too long, another connection took this one's place\n");
+        assert_eq!(dropped, "error: closed because it was idle and another connection needed its place\n");
         (&idle[1]).write_all(b"me too\n").unwrap();
         let mut answer = String::new();
         BufReader::new(&idle[1]).read_line(&mut answer).unwrap();

@@ -34,7 +34,7 @@ pub(super) const SCHEME: Scheme = Scheme {
     workloads: &[Workload::Native],
     check: |target| {
         if command_of(target).is_empty() {
-            return Err("there is no command after the colon: write `exec:gzip -1 file`".to_owned());
+            return Err("the command after the colon is missing: write `exec:gzip -1 file`".to_owned());
         }
         Ok(())
     },
@@ -81,7 +81,8 @@ impl Driver for Exec {
         let mut command = Command::new(&self.words[0]);
         command.args(&self.words[1..]).process_group(0);
         command.envs(self.settings.environment.iter().map(|(name, value)| (name, value)));
-        let (errors, to_write) = Errors::pipe().map_err(|e| connection_failure("cannot make a pipe", &e))?;
+        let (errors, to_write) =
+            Errors::pipe().map_err(|e| connection_failure("cannot create a pipe", &e))?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(to_write);
         let (start, expected_status) = (self.start, self.settings.expected_status.into());
         Ok(Box::new(Runner { command, start, errors, expected_status, group }))
@@ -90,10 +91,10 @@ impl Driver for Exec {
     fn look(&self, _: &Cut) -> Result<Look, Failure> {
         let program = &self.words[0];
         if !is_program(program) {
-            let text = format!("there is no program `{program}` to run; a shell's own command needs `sh -c`");
+            let text = format!("program `{program}` not found; a shell builtin needs `sh -c`");
             return Err(Failure::new(FailureClass::Configuration, text));
         }
-        Ok(Look { version: Err(Missing::because("a command has no version of its own")), store: None })
+        Ok(Look { version: Err(Missing::because("a command does not report a version")), store: None })
     }
 
     fn operations(&self) -> Vec<OperationShare> {
@@ -126,10 +127,10 @@ impl Connection for Runner {
         }
         let mut text = format!("the command ended with {status}");
         if self.expected_status != 0 {
-            text = format!("{text}, not with {}", self.expected_status);
+            text = format!("{text}, expected {}", self.expected_status);
         }
         if let Some(last) = self.errors.last_lines() {
-            text = format!("{text}; it said: {last}");
+            text = format!("{text}; its last output: {last}");
         }
         Err(failed(text))
     }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use record::load::LoadSettings;
 use record::load::rules::Family;
+use record::quantity::plural;
 use record::target::Target;
 
 use super::{Driver, Scheme};
@@ -186,14 +187,16 @@ pub(crate) fn targets(target: &Target) -> Result<Vec<Target>, String> {
     let listed = list(&text[span.clone()])?;
     let hosts = match &parameters.hosts {
         Some(_) if listed.len() > 1 => {
-            return Err("hosts stand before the path and in `host=`: write them in one place".to_owned());
+            return Err(
+                "hosts are given both before the path and in `host=`: use only one of the two".to_owned()
+            );
         }
         Some(hosts) => hosts.len(),
         None => listed.len(),
     };
     if parameters.ports.len() > 1 && parameters.ports.len() != hosts {
-        let problem = format!("{} ports for the hosts, of which there are {hosts}", parameters.ports.len());
-        return Err(format!("{problem}: write one port for all, or one for each"));
+        let problem = format!("{} ports for {}", parameters.ports.len(), plural(hosts as u64, "host"));
+        return Err(format!("{problem}: write one port for all hosts, or one per host"));
     }
     if hosts == 1 {
         return Ok(vec![target.clone()]);
@@ -209,7 +212,7 @@ pub(crate) fn targets(target: &Target) -> Result<Vec<Target>, String> {
 fn list(written: &str) -> Result<Vec<&str>, String> {
     let list: Vec<&str> = written.split(',').collect();
     if list.len() > 1 && list.contains(&"") {
-        return Err("there is nothing before or after a comma between hosts".to_owned());
+        return Err("the list of hosts or ports has an empty entry".to_owned());
     }
     Ok(list)
 }
@@ -240,9 +243,9 @@ fn names(settings: &LoadSettings, scheme: &Scheme, targets: &[Target]) -> Result
         if names.contains(&name) {
             return Err(match address {
                 ServerAddress::Unix(_) => {
-                    format!("there are several hosts and one socket for all, {name}: leave one of them out")
+                    format!("several hosts cannot share one Unix socket, {name}: leave one of the two out")
                 }
-                ServerAddress::Tcp(..) => format!("the host {name} is named twice"),
+                ServerAddress::Tcp(..) => format!("the host {name} is given twice"),
             });
         }
         names.push(name);
@@ -366,13 +369,13 @@ mod tests {
     #[test]
     fn hosts_that_are_not_whole_are_refused() {
         for (target, says) in [
-            ("mysql://u@h1,/db", "nothing before or after"),
-            ("mysql://u@,h1/db", "nothing before or after"),
-            ("redis://h1,,h2", "nothing before or after"),
-            ("postgres:///db?host=a,b,&port=1", "nothing before or after"),
-            ("postgres:///db?host=a,b&port=1,2,3", "3 ports for the hosts, of which there are 2"),
-            ("postgres:///db?host=a&port=1,2", "2 ports for the hosts, of which there are 1"),
-            ("postgres://a,b/db?host=c,d", "in one place"),
+            ("mysql://u@h1,/db", "empty entry"),
+            ("mysql://u@,h1/db", "empty entry"),
+            ("redis://h1,,h2", "empty entry"),
+            ("postgres:///db?host=a,b,&port=1", "empty entry"),
+            ("postgres:///db?host=a,b&port=1,2,3", "3 ports for 2 hosts"),
+            ("postgres:///db?host=a&port=1,2", "2 ports for 1 host"),
+            ("postgres://a,b/db?host=c,d", "only one of the two"),
         ] {
             let problem = written(target).unwrap_err();
             assert!(problem.contains(says), "{target}: {problem}");

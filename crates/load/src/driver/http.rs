@@ -75,11 +75,11 @@ fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, Failure> {
         requests.map(|request| request.with_values(data.as_deref())).collect();
     let requests = requests.map_err(wrong)?;
     if data.is_some() && requests.iter().all(|request| request.written.is_none()) {
-        return Err(wrong("--data says nothing: no request names a value of it, such as ${id}".to_owned()));
+        return Err(wrong("--data has no effect: no request uses a value from it, such as ${id}".to_owned()));
     }
     if settings.http.cookies && requests.iter().any(Request::has_cookie) {
         return Err(wrong(
-            "a `Cookie` header and --cookies say two things: leave one of them out".to_owned(),
+            "a `Cookie` header cannot be combined with --cookies: leave one of them out".to_owned(),
         ));
     }
     let place = Endpoint::of(match &settings.http.unix_socket {
@@ -115,9 +115,9 @@ fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, Failure> {
 const PORT: u16 = 80;
 const TLS_PORT: u16 = 443;
 const REMEDIES: tls::Remedies = tls::Remedies {
-    authority: "name the file of its authority with --ca, or ",
-    name: "write its name in the target, or ",
-    any: "take any certificate with --insecure",
+    authority: "give its CA certificate with --ca, or ",
+    name: "use its name in the target, or ",
+    any: "accept any certificate with --insecure",
 };
 
 /// The parts of a target.
@@ -138,7 +138,7 @@ impl<'a> HttpTarget<'a> {
         let authority = Authority::read(authority)?;
         let address = ServerAddress::tcp(authority.host, if is_secure { TLS_PORT } else { PORT })?;
         if around(path).bytes().any(|b| b <= b' ' || b == 0x7f) {
-            return Err(format!("the path `{path}` holds a blank: write it as %20"));
+            return Err(format!("the path `{path}` contains a space: write it as %20"));
         }
         Ok(Self { is_secure, address, authority, path })
     }
@@ -211,7 +211,7 @@ impl Set {
             replay: self.replay.as_deref().and_then(Replayed::of),
         };
         if self.streams > 1 && !is_two {
-            let text = "the server does not speak HTTP/2: leave --streams out";
+            let text = "the server does not support HTTP/2: leave --streams out";
             return Err(Failure::new(FailureClass::Configuration, text));
         }
         if is_two {
@@ -234,7 +234,10 @@ fn requests(place: &HttpTarget<'_>, settings: &LoadSettings) -> Result<Vec<Reque
     let http = &settings.http;
     if let Some(replay) = &http.replay {
         if !matches!(place.path, "" | "/") {
-            return Err(format!("the log names the paths: leave `{}` out of the target", around(place.path)));
+            return Err(format!(
+                "the log defines the paths: leave `{}` out of the target",
+                around(place.path)
+            ));
         }
         // One request for each method, in the order of the methods; the log fills in the paths.
         let of = |method: &Method| Request::of_method(&place.authority, http, *method);
@@ -278,7 +281,7 @@ impl Web {
         let Some(tls) = &self.tls else { return set.dialogue(version == HttpVersion::Two) };
         let speak = move |agreed: Option<&[u8]>| match (version, agreed == Some(TWO)) {
             (HttpVersion::Two, false) => {
-                let text = "the server does not speak HTTP/2: leave --http-version out";
+                let text = "the server does not support HTTP/2: leave --http-version out";
                 Err(Failure::new(FailureClass::Configuration, text))
             }
             (_, is_two) => set.dialogue(is_two),
@@ -322,7 +325,7 @@ impl Exchange for Web {
             Err(failure) if failure.class != FailureClass::Application => return Err(failure),
             _ => {}
         }
-        let version = talk.server().ok_or_else(|| Missing::because("the server does not say"));
+        let version = talk.server().ok_or_else(|| Missing::because("the server does not report its version"));
         Ok(Look { version, store: None })
     }
 

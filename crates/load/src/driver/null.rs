@@ -25,7 +25,7 @@ pub(super) const SCHEME: Scheme = Scheme {
         if settings.scripts.is_lua() {
             return Ok(super::sql::scripted::without_server(settings));
         }
-        let text = "only a script in Lua (FILE.lua) runs without a server";
+        let text = "only a Lua script (FILE.lua) can run without a server";
         Err(Failure::new(FailureClass::Configuration, text))
     },
 };

@@ -11,6 +11,6 @@ pub(crate) mod sqlite;
 /// Failure of a build without Lua.
 #[cfg(not(feature = "lua"))]
 pub(crate) fn without_lua() -> crate::connection::Failure {
-    let text = "this build runs no scripts in Lua: build it with the feature `lua`";
+    let text = "this build does not support Lua scripts: build it with the feature `lua`";
     crate::connection::Failure::new(crate::connection::FailureClass::Configuration, text)
 }

@@ -29,7 +29,7 @@ impl Engine {
             RateCommand::PerSecond(_) if due.arrivals().say_their_rate() => {
                 let arrivals = due.arrivals();
                 return Err(format!(
-                    "{arrivals} says its rates itself: change them by a share, as in `rate +10%`"
+                    "{arrivals} defines its own rates: change them by a percentage, as in `rate +10%`"
                 ));
             }
             RateCommand::PerSecond(per_s) => per_s,
@@ -38,7 +38,7 @@ impl Engine {
         if !(CHANGED_RATE_MIN..=crate::schedule::pace::RATE_MAX).contains(&per_s) {
             let wrong = if per_s > 1e9 { format!("{per_s:e}/s") } else { format!("{per_s}/s") };
             return Err(format!(
-                "{wrong} is no rate to change to: from 1/h to {}/s",
+                "cannot change the rate to {wrong}: expected 1/h to {}/s",
                 crate::schedule::pace::RATE_MAX
             ));
         }
@@ -50,7 +50,7 @@ impl Engine {
             }
             let is_in_time = || self.clock.now_ns() + MARGIN_NS < at_ns;
             match due.change(at_ns - timeline.start_ns, per_s, is_in_time) {
-                None => return Err("the rate was changed too often already".to_owned()),
+                None => return Err("the rate has been changed too many times".to_owned()),
                 Some(true) => {
                     let at_s = (at_ns as f64 - timeline.measured_from_ns as f64) / 1e9;
                     return Ok(RateChange { at_s, from_per_s, per_s });

@@ -14,7 +14,7 @@ pub const SUBJECT: &str = "load";
 /// second, since the truth is the offered rate: random gaps would add their own scatter.
 pub fn prove(workload: &str, record: &LoadRecord) -> Vec<Proof> {
     let rate = record.settings.pace.per_s();
-    let rate = rate.ok_or_else(|| Missing::because("a closed loop has no rate to keep"));
+    let rate = rate.ok_or_else(|| Missing::because("a closed loop has no target rate"));
     let proof = |instrument: &str, unit: Unit, truth: Maybe<f64>, found: Maybe<f64>, limit: f64| Proof {
         subject: SUBJECT.to_owned(),
         instrument: instrument.to_owned(),
@@ -24,7 +24,7 @@ pub fn prove(workload: &str, record: &LoadRecord) -> Vec<Proof> {
         found,
         limit,
         unit,
-        cost_ratio: Err(Missing::because("it is part of the instrument above")),
+        cost_ratio: Err(Missing::because("included in the instrument above")),
         remark: None,
     };
     let late = |q: f64| -> Maybe<f64> {

@@ -444,7 +444,11 @@ pub fn judge(promise: &Promise, record: &LoadRecord) -> (ProbeEnd, String) {
     let mut found: Vec<String> = promise.0.iter().map(told).collect();
     let behind = fails("achieved-rate");
     let share = || check_of(record, "achieved-rate").map_or(0.0, |check| 100.0 * check.found);
-    found.extend(behind.then(|| format!("it did not keep up: {:.2} % ended in the phase", share())));
+    found.extend(
+        behind.then(|| {
+            format!("the target did not keep up: {:.2} % of the events ended in the phase", share())
+        }),
+    );
     found.extend(fails("errors").then(|| "too many events failed".to_owned()));
     let is_worthless = |check: &&Check| !check.ok && NO_EVIDENCE.contains(&check.name);
     if let Some(check) = record.verdict.checks.iter().find(is_worthless) {
@@ -475,7 +479,7 @@ pub fn judge(promise: &Promise, record: &LoadRecord) -> (ProbeEnd, String) {
     let stood_still = behind && !service.is_empty();
     let is_unclear = !fails("errors") && (fails("client-cpu") || ((was_late || stood_still) && would_hold));
     if is_unclear {
-        found.push("the generator was in the way".to_owned());
+        found.push("the generator was the bottleneck".to_owned());
         return (ProbeEnd::Unclear, found.join(", "));
     }
     (ProbeEnd::Broken, found.join(", "))

@@ -172,8 +172,7 @@ fn at_most(name: &'static str, found: f64, limit: f64, text: String) -> Check {
 /// Compares the workers' connections with the kernel's sockets.
 fn connected(f: &Findings<'_>) -> Option<Check> {
     let (open, of) = (*f.open_sockets.as_ref().ok()?, f.settings.connections_in_all());
-    let text =
-        format!("{open} of {of} connections were open before the first event, by the kernel's account");
+    let text = format!("the kernel reports {open} of {of} connections open before the first event");
     Some(at_least("connected", open.into(), of.into(), text))
 }
 
@@ -182,7 +181,7 @@ fn connected(f: &Findings<'_>) -> Option<Check> {
 fn balance(f: &Findings<'_>) -> Option<Check> {
     let (recount, c) = (f.recount?, f.counts);
     let text = format!(
-        "{} in the log of events; counted: {} done + {} failed + {} skipped + {} unfinished",
+        "{} in the event log; counted: {} done + {} failed + {} skipped + {} unfinished",
         plural(recount.rows(), "event"),
         c.done,
         c.failed,
@@ -207,7 +206,7 @@ fn errors(f: &Findings<'_>) -> Check {
 /// The server was away for so long that the rest of a number of events was given up.
 pub(crate) fn gave_up(away: Duration) -> Check {
     let away_s = away.as_secs_f64();
-    let text = format!("the server was away for {away_s:.0} s: what was left of --events was given up");
+    let text = format!("the server was unreachable for {away_s:.0} s: the rest of --events was abandoned");
     at_most("server-away", away_s, 0.0, text)
 }
 
@@ -218,7 +217,10 @@ fn enough_events(f: &Findings<'_>) -> Check {
     let in_flight = u64::from(f.settings.in_flight_max());
     let mut text = format!("{} done in the measured phase", plural(done, "event"));
     if done > 0 && tried < in_flight {
-        let _ = write!(text, ", {in_flight} may be in flight: some connections had none; use more --events");
+        let _ = write!(
+            text,
+            ", but {in_flight} may be in flight, so some connections had none; use more --events"
+        );
         return at_least("events", tried as f64, in_flight as f64, text);
     }
     at_least("events", done as f64, 1.0, text)
@@ -236,7 +238,7 @@ fn away(f: &Findings<'_>, is_behind: bool) -> Option<Check> {
     let found = away.for_s / f.measured_s;
     let who = away.host.map_or("the server", |number| f.hosts[number].host.as_str());
     let text = format!(
-        "{who} could not be reached for {:.3} s of the measured phase, {} of it, {} allowed",
+        "{who} was unreachable for {:.3} s, {} of the measured phase, {} allowed",
         away.for_s,
         percent(found),
         percent(AWAY_MAX)
@@ -252,8 +254,8 @@ fn hung(f: &Findings<'_>) -> Option<Check> {
     let in_flight = f.settings.in_flight_max();
     let found = f.hung as f64 / f64::from(in_flight);
     let text = format!(
-        "{} of at most {in_flight} events in flight had no answer from before the end of the phase to the end of \
-         the drain, {} later: {} of them, {} allowed",
+        "{} of at most {in_flight} events in flight at the end of the phase were still unanswered at the end of the \
+         drain, {} later: {}, {} allowed",
         f.hung,
         written_duration(f.settings.drain),
         percent(found),
@@ -277,7 +279,7 @@ fn offered(f: &Findings<'_>) -> Option<Check> {
         format!("the phase is too short for this rate; use {}", longer(f.measured_s, expected))
     };
     let text = format!(
-        "{} due in {:.3} s, and {} by the schedule's rate: {mend}{}",
+        "{} due in {:.3} s, but {} expected from the schedule's rate: {mend}{}",
         plural(planned, "event"),
         f.measured_s,
         if expected < 0.01 { format!("{expected:.1e}") } else { format!("{expected:.2}") },
@@ -309,9 +311,9 @@ fn hosts(f: &Findings<'_>) -> Option<Check> {
     }
     let idle: Vec<&str> = f.hosts.iter().filter(|h| h.done == 0).map(|h| h.host.as_str()).collect();
     let (did, of) = (f.hosts.len() - idle.len(), f.hosts.len());
-    let mut text = format!("{did} of {of} hosts have done an event of the measured phase");
+    let mut text = format!("{did} of {of} hosts completed an event in the measured phase");
     if !idle.is_empty() {
-        let _ = write!(text, ", and not {}", idle.join(", "));
+        let _ = write!(text, ", but not {}", idle.join(", "));
     }
     Some(at_least("hosts", did as f64, of as f64, text))
 }
@@ -325,7 +327,8 @@ fn paused(f: &Findings<'_>) -> Option<Check> {
     }
     let found = f.paused_s / f.measured_s;
     let text = format!(
-        "the generator stood still for {:.3} s of the measured phase, {} of it, {} allowed: it was stopped, or got no CPU",
+        "the generator was paused for {:.3} s, {} of the measured phase, {} allowed: \
+         it was stopped, or got no CPU",
         f.paused_s,
         percent(found),
         percent(PAUSED_MAX)
@@ -340,12 +343,12 @@ fn phase_length(f: &Findings<'_>) -> Check {
     let unknown = f.never_ended as f64 / ends.max(1) as f64;
     let mean_s = f.in_system_mean_ns.map_or(f64::INFINITY, |mean_ns| mean_ns / 1e9);
     if f.counts.done == 0 {
-        let text = format!("no event was done in the {:.3} s of the measured phase", f.measured_s);
+        let text = format!("no event completed in the {:.3} s of the measured phase", f.measured_s);
         return at_least("phase-length", 0.0, 1.0, text);
     }
     if unknown > UNKNOWN_MAX {
         let text = format!(
-            "{} of {} had not ended after a drain of {}: the rate is known to {} only, {} allowed; use a \
+            "{} of {} had not ended after a drain of {}: the rate is uncertain by {}, {} allowed; use a \
              longer --time or --drain",
             f.never_ended,
             plural(ends, "event"),
@@ -358,14 +361,14 @@ fn phase_length(f: &Findings<'_>) -> Check {
     let (too_many, allowed) = (common_start(f, mean_s), (COMMON_START_MAX * f.counts.done as f64).max(1.0));
     if too_many > allowed {
         let text = format!(
-            "all connections began together, and service times vary: the rate may be too high by {too_many:.0} of {}, \
-             {allowed:.0} allowed; use a --warmup that is longer than an event, {mean_s:.3} s on average",
+            "all connections started together, and service times vary: the rate may be too high by \
+             {too_many:.0} of {}, {allowed:.0} allowed; use a --warmup that is longer than an event, {mean_s:.3} s on average",
             plural(ends, "event")
         );
         return at_most("phase-length", too_many, allowed, text);
     }
     let text = format!(
-        "an event took {mean_s:.3} s on average, {:.3} s of measured phase allow for a rate of events up to that length",
+        "an event took {mean_s:.3} s on average, at most {:.3} s allowed, the length of the measured phase",
         f.measured_s
     );
     at_most("phase-length", mean_s, f.measured_s, text)
@@ -397,8 +400,8 @@ fn stuck(f: &Findings<'_>) -> Option<Check> {
     let in_flight = f.settings.in_flight_max();
     let found = f.held_s / (f.measured_s * f64::from(in_flight));
     let text = format!(
-        "{} of {in_flight} events in flight had not ended after the drain, and held their connections for {} of the time, \
-         {} allowed",
+        "{} of {in_flight} events in flight had not ended after the drain, and occupied their connections \
+         for {} of the time, {} allowed",
         f.never_ended,
         percent(found),
         percent(HELD_MAX)
@@ -438,7 +441,7 @@ fn achieved(f: &Findings<'_>, rate_per_s: f64) -> Check {
         None | Some(LatePolicy::Queue) => String::new(),
         Some(LatePolicy::Skip { .. }) => format!(", {} skipped", f.counts.skipped),
         Some(LatePolicy::Drop) => format!(", {} dropped", f.counts.skipped),
-        Some(LatePolicy::Pace { .. }) => ", late ones paced".to_owned(),
+        Some(LatePolicy::Pace { .. }) => ", late events paced".to_owned(),
     };
     let ended = f.counts.done as f64 / f.counts.planned.max(1) as f64;
     let mut text = format!(
@@ -447,7 +450,7 @@ fn achieved(f: &Findings<'_>, rate_per_s: f64) -> Check {
     );
     // The judged share is printed beside its parts.
     if forgiven > 0 {
-        let _ = write!(text, ", {} with {forgiven} in flight at its end", percent(found));
+        let _ = write!(text, ", {} including {forgiven} in flight at its end", percent(found));
     }
     let _ = write!(text, ", {} needed", percent(ACHIEVED_MIN));
     // An overloaded target spends the phase on events of the warm-up.
@@ -471,13 +474,13 @@ fn starvation(f: &Findings<'_>) -> Check {
         if ratio > STARVED_MAX && f.may_have_loops {
             let connections = f.settings.connections_in_all();
             let _ =
-                write!(text, "; --connections {connections} over fewer --threads wants fewer CPUs at a time");
+                write!(text, "; --connections {connections} on fewer --threads needs fewer CPUs at a time");
         }
         return at_most("client-starvation", ratio, STARVED_MAX, text);
     }
     let per_s = f.preemptions as f64 / f.measured_s;
     let text = format!(
-        "how long the workers waited for a CPU is not known; they were preempted {per_s:.1} times/s, \
+        "the time that workers waited for a CPU is unknown; they were preempted {per_s:.1} times/s, \
          {PREEMPTIONS_PER_S_MAX:.0} allowed"
     );
     at_most("client-starvation", per_s, PREEMPTIONS_PER_S_MAX, text)
@@ -492,7 +495,7 @@ fn client_cpu(f: &Findings<'_>) -> Option<Check> {
         percent(CLIENT_CPU_MAX)
     );
     if ratio > CLIENT_CPU_MAX && f.rate_per_s.is_none() {
-        text.push_str("; the load is limited by the generator: more --threads give it more CPUs");
+        text.push_str("; the generator limits the load: use more --threads to give it more CPUs");
     }
     Some(at_most("client-cpu", ratio, CLIENT_CPU_MAX, text))
 }
@@ -528,14 +531,17 @@ fn little(f: &Findings<'_>) -> Option<Check> {
     let cut_s = if f.rate_per_s.is_some() { expected * mean_ns / 1e9 } else { f.cut_s + f.held_s };
     let limit = LITTLE_MAX + chance + cut_s / (expected * f.measured_s);
     let text = format!(
-        "{:.4} events in the system, counted at {} random moments; the rate times the mean latency is {expected:.4}",
+        "{:.4} events in the system, counted at {} random times; the rate times the mean latency is {expected:.4}",
         counted.mean, counted.looks
     );
     if limit >= LITTLE_JUDGED_MAX {
-        let why = format!("chance and cut events explain a difference of {}", percent(limit));
+        let why = format!(
+            "chance and events at the ends of the phase could explain a difference of {}",
+            percent(limit)
+        );
         return Some(Check::not_judged("littles-law", found, limit, &format!("{why}; {text}")));
     }
-    let text = format!("{text}: {} apart, {} allowed", percent(found), percent(limit));
+    let text = format!("{text}: a difference of {}, {} allowed", percent(found), percent(limit));
     Some(at_most("littles-law", found, limit, text))
 }
 

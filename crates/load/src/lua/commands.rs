@@ -104,7 +104,7 @@ pub(crate) fn execute(program: &Program, cuts: &Arc<Mutex<Vec<Cut>>>) -> Result<
     let Some(kind) = kind else {
         let commands = state.commands().map_err(load_error)?;
         let has = if commands.is_empty() { "none".to_owned() } else { commands.join(", ") };
-        let text = format!("{} has no command '{name}': it has {has}", program.name);
+        let text = format!("{} has no command '{name}': its commands are {has}", program.name);
         return Err(LoadError::ScriptText { text });
     };
     if kind != "parallel" || program.threads == 1 {
@@ -192,7 +192,7 @@ impl Reporter {
             match self.answers.recv_timeout(POLL) {
                 Ok(answer) => return Some(answer),
                 Err(mpsc::RecvTimeoutError::Disconnected) => {
-                    let text = "the script's own thread has ended";
+                    let text = "the script's main thread has ended";
                     return Some(Err(Failure::new(FailureClass::Machine, text)));
                 }
                 Err(mpsc::RecvTimeoutError::Timeout) if is_over() => return None,

@@ -254,7 +254,7 @@ impl Link {
         };
         if statement.text.parameters() != bound.len() {
             let (needed, found) = (statement.text.parameters(), bound.len());
-            let text = format!("the statement has {needed} parameters, and {found} are bound (bind_param)");
+            let text = format!("the statement has {needed} parameters, but {found} are bound (bind_param)");
             self.fail(context, Refused::unsendable(&text));
             return ptr::null_mut();
         }
@@ -409,7 +409,10 @@ impl Link {
         if context.is_dry {
             context.dry_statements += 1;
             if context.dry_statements > DRY_STATEMENTS_MAX {
-                self.fail(context, Refused::unsendable("the event does not end without rows"));
+                self.fail(
+                    context,
+                    Refused::unsendable("the event does not end if its queries return no rows"),
+                );
                 return false;
             }
         }

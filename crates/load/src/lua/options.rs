@@ -157,13 +157,13 @@ pub(crate) fn usual() -> Vec<Declared> {
             "rand-type",
             Kind::Text,
             "special",
-            "Law of sysbench.rand.default: uniform, gaussian, special, pareto or zipfian",
+            "Distribution of sysbench.rand.default: uniform, gaussian, special, pareto or zipfian",
         ),
         option(
             "rand-spec-iter",
             Kind::Whole,
             &laws.iterations.to_string(),
-            "Uniform numbers that are averaged for a Gaussian one",
+            "Uniform numbers averaged for one Gaussian number",
         ),
         option(
             "rand-spec-pct",
@@ -177,28 +177,33 @@ pub(crate) fn usual() -> Vec<Declared> {
             &laws.special_draws_pct.to_string(),
             "Percentage of the draws that yield special values",
         ),
-        option("rand-pareto-h", Kind::Number, &laws.pareto_h.to_string(), "Shape of the law of Pareto"),
+        option(
+            "rand-pareto-h",
+            Kind::Number,
+            &laws.pareto_h.to_string(),
+            "Shape parameter of the Pareto distribution",
+        ),
         option(
             "rand-zipfian-exp",
             Kind::Number,
             &laws.zipfian_exponent.to_string(),
-            "Exponent of the law of Zipf",
+            "Exponent of the Zipfian distribution",
         ),
         option(
             "mysql-ignore-errors",
             Kind::List,
             "1213,1020,1205",
-            "Errors of MySQL after which an event begins again, or \"all\"",
+            "MySQL errors after which an event restarts, or \"all\"",
         ),
-        option("percentile", Kind::Whole, "95", "Percentile of the latency that report hooks get"),
+        option("percentile", Kind::Whole, "95", "Latency percentile that the report hooks receive"),
         option(
             "db-ps-mode",
             Kind::Text,
             "auto",
             "Prepared statements: auto, or disable (the same as --prepared no)",
         ),
-        option("verbosity", Kind::Whole, "3", "Read by some scripts; it changes nothing here"),
-        option("db-debug", Kind::Switch, "off", "Read by some scripts; it changes nothing here"),
+        option("verbosity", Kind::Whole, "3", "Some scripts read it; it has no other effect"),
+        option("db-debug", Kind::Switch, "off", "Some scripts read it; it has no other effect"),
     ]
 }
 
@@ -270,7 +275,7 @@ impl OptionValues {
         }
         let zipfian_exponent = self.number("rand_zipfian_exp");
         if zipfian_exponent < 0.0 {
-            return Err(format!("--rand-zipfian-exp is {zipfian_exponent}: expected a number from 0"));
+            return Err(format!("--rand-zipfian-exp is {zipfian_exponent}: expected a number of at least 0"));
         }
         Ok(Laws {
             default,

@@ -406,7 +406,7 @@ Histogram.__index = Histogram
 Histogram.__tostring = function() return "<sb_histogram>" end
 
 function sysbench.histogram.new(size, from, to)
-   assert(size > 1 and from > 0 and to > from, "a histogram has slots, and a range over 0")
+   assert(size > 1 and from > 0 and to > from, "a histogram needs at least 2 slots and a range over 0")
    local slots = { counts = {}, size = size, from = math.log(from) }
    slots.per_slot = (math.log(to) - slots.from) / (size - 1)
    return setmetatable(slots, Histogram)

@@ -343,7 +343,7 @@ fn interface(lua: &Lua, program: &Program, seat: &Seat, calls: LightUserData) ->
 }
 
 /// Error of a script that asks for SQL without a server.
-pub(crate) const NO_DRIVER: &str = "no SQL server: use a target mysql:// or postgres://";
+pub(crate) const NO_DRIVER: &str = "no SQL server: use a mysql:// or postgres:// target";
 
 pub(crate) fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or_default()

@@ -44,20 +44,20 @@ impl Usage {
 /// A process may raise its soft limit up to the hard limit.
 pub(crate) fn may_open(connections: u32) -> Result<(), String> {
     let needed = u64::from(connections) + OTHER_FILES;
-    let limits =
-        getrlimit(Resource::RLIMIT_NOFILE).map_err(|e| format!("reading the limit of open files: {e}"))?;
+    let limits = getrlimit(Resource::RLIMIT_NOFILE)
+        .map_err(|e| format!("cannot read the limit of open files: {e}"))?;
     let (soft, hard) = limits;
     if connections == 0 || soft >= needed {
         return Ok(());
     }
     if hard < needed {
         return Err(format!(
-            "{connections} connections need {needed} open files, and this user may have {hard}: raise the limit \
+            "{connections} connections need {needed} open files, but the hard limit is {hard}: raise it \
              (`ulimit -Hn {needed}` as root, or nofile in /etc/security/limits.conf)"
         ));
     }
     setrlimit(Resource::RLIMIT_NOFILE, needed, hard)
-        .map_err(|e| format!("raising the limit of open files: {e}"))
+        .map_err(|e| format!("cannot raise the limit of open files: {e}"))
 }
 
 /// Open files beside the connections: the archive's, the instruments', two for each thread.

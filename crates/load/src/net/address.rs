@@ -28,7 +28,7 @@ impl ServerAddress {
     /// `host:port`, `[::1]:port`, or a host with the protocol's default port.
     pub(crate) fn tcp(written: &str, default_port: u16) -> Result<Self, String> {
         match host_and_port(written)? {
-            ("", _) => Err("there is no host: write `//host:port`".to_owned()),
+            ("", _) => Err("the host is missing: write `//host:port`".to_owned()),
             (host, port) => Ok(Self::Tcp(host.to_owned(), port.unwrap_or(default_port))),
         }
     }
@@ -62,7 +62,7 @@ impl Address {
         let rest = target.expose().strip_prefix(scheme).and_then(|rest| rest.strip_prefix("://"));
         let address = Self::read(rest.ok_or_else(form)?)?;
         if address.path.is_empty() {
-            return Err(format!("no database is named: {}", form()));
+            return Err(format!("the database name is missing: {}", form()));
         }
         Ok(address)
     }
@@ -95,7 +95,7 @@ impl Address {
 /// Splits `host:port`. An IPv6 address is in brackets.
 fn host_and_port(written: &str) -> Result<(&str, Option<u16>), String> {
     // If an `@` is missing, the text may be a password, so it is not repeated.
-    const NO_HOST: &str = "this is not a valid host: an IPv6 address stands in brackets, `[::1]:port`";
+    const NO_HOST: &str = "the host is not valid: write an IPv6 address in brackets, `[::1]:port`";
     let (host, rest) = match written.strip_prefix('[') {
         Some(rest) => rest.split_once(']').ok_or(NO_HOST)?,
         None => written.split_at(written.find(':').unwrap_or(written.len())),
@@ -124,14 +124,15 @@ pub(crate) fn decoded(text: &str) -> Result<String, String> {
                 (Some(high), Some(low)) => high << 4 | low,
                 _ => {
                     return Err(
-                        "a `%` is not followed by two hexadecimal digits: write `%25` for it".to_owned()
+                        "a `%` is not followed by two hexadecimal digits: write a literal `%` as `%25`"
+                            .to_owned(),
                     );
                 }
             },
             other => other,
         });
     }
-    String::from_utf8(bytes).map_err(|_| "the target is not UTF-8 when its `%XX` are read".to_owned())
+    String::from_utf8(bytes).map_err(|_| "the target is not UTF-8 after its `%XX` are decoded".to_owned())
 }
 
 #[cfg(test)]
@@ -152,8 +153,8 @@ mod tests {
             assert_eq!((address.host.as_str(), address.port.unwrap_or(80)), (host, port));
         }
         for (wrong, says) in [
-            ("", "there is no host"),
-            (":80", "there is no host"),
+            ("", "the host is missing"),
+            (":80", "the host is missing"),
             ("host:", "`` is not a valid port"),
             ("host:hunter2", "the text after the colon is not a valid port"),
             ("host:70000", "`70000` is not a valid port"),
@@ -165,7 +166,7 @@ mod tests {
             let problem = ServerAddress::tcp(wrong, 80).unwrap_err();
             assert!(problem.contains(says), "{wrong}: {problem}");
             // The host of a database target is optional.
-            assert_eq!(Address::read(wrong).is_ok(), says == "there is no host", "{wrong}");
+            assert_eq!(Address::read(wrong).is_ok(), says == "the host is missing", "{wrong}");
         }
     }
 }

@@ -57,7 +57,7 @@ pub(crate) trait Dialogue: Send {
         if input.is_empty() {
             return Parsed::MORE;
         }
-        let text = "the server sent something that nobody asked for";
+        let text = "the server sent unrequested data";
         Parsed::failure(0, FailureClass::Connection, text)
     }
 
@@ -165,5 +165,5 @@ pub(crate) fn line(mut input: &[u8]) -> Option<(&[u8], usize)> {
 
 /// Message about an announced length above the limit.
 pub(crate) fn too_long_text(bytes: usize, bytes_max: usize) -> String {
-    format!("the server announces {bytes} bytes in one piece, and {bytes_max} are accepted (--answer-max)")
+    format!("the server announced {bytes} bytes of data, over the limit of {bytes_max} (--answer-max)")
 }

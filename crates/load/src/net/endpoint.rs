@@ -29,18 +29,18 @@ impl Endpoint {
         let wrong = |text: String| Failure::new(FailureClass::Configuration, text);
         let found: Vec<_> = match &address {
             ServerAddress::Tcp(host, port) => {
-                let unknown = |e: io::Error| wrong(format!("the host `{host}` is not known: {e}"));
+                let unknown = |e: io::Error| wrong(format!("cannot resolve the host `{host}`: {e}"));
                 let found = (host.as_str(), *port).to_socket_addrs().map_err(unknown)?;
                 found.map(|found| (Domain::for_address(found), found.into())).collect()
             }
             ServerAddress::Unix(path) => {
-                let found =
-                    SockAddr::unix(path).map_err(|e| wrong(format!("{address} is no socket: {e}")))?;
+                let found = SockAddr::unix(path)
+                    .map_err(|e| wrong(format!("{address} is not a valid socket path: {e}")))?;
                 vec![(Domain::UNIX, found)]
             }
         };
         if found.is_empty() {
-            return Err(wrong(format!("the host of {address} has no address")));
+            return Err(wrong(format!("the host of {address} has no IP address")));
         }
         Ok(Self { address, found })
     }
@@ -50,8 +50,8 @@ impl Endpoint {
         let failure = connection_failure(&format!("cannot connect to {}", self.address), error);
         let advice = match (error.raw_os_error(), failure.class) {
             (Some(EADDRNOTAVAIL), _) => {
-                "; its address cannot be reached from here, or all local ports are in use: wait a minute, keep connections open, \
-                 or widen net.ipv4.ip_local_port_range"
+                "; the address is unreachable from this machine, or all local ports are in use: wait a minute, \
+                 reuse connections, or widen net.ipv4.ip_local_port_range"
             }
             (_, FailureClass::Connection) => "; is the server running?",
             _ => "",
@@ -130,7 +130,7 @@ fn connect_unix(socket: &Socket, address: &SockAddr) -> io::Result<()> {
     let connected = socket.connect(address).map_err(|e| match e.kind() {
         ErrorKind::WouldBlock => io::Error::new(
             ErrorKind::TimedOut,
-            format!("what listens there took no connection within {CONNECT_TIMEOUT:?}"),
+            format!("the listener did not accept a connection within {CONNECT_TIMEOUT:?}"),
         ),
         _ => e,
     });
@@ -219,9 +219,9 @@ mod tests {
             (
                 // The resolver is not called for a name that contains a zero byte.
                 ServerAddress::Tcp("no\0host".to_owned(), 80),
-                "host` is not known",
+                "cannot resolve the host",
             ),
-            (ServerAddress::Unix(long), "is no socket"),
+            (ServerAddress::Unix(long), "is not a valid socket path"),
         ] {
             let failure = Endpoint::of(address).unwrap_err();
             assert_eq!(failure.class, FailureClass::Configuration);

@@ -60,7 +60,7 @@ impl HeldBytes {
         if bytes > before && together > most {
             let mib = most >> 20;
             let text = format!(
-                "the connections together hold more than {mib} MiB of unfinished answers (--answer-max)"
+                "the connections together buffer more than {mib} MiB of incomplete answers (--answer-max)"
             );
             return Err(Failure::new(FailureClass::Connection, text));
         }

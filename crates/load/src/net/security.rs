@@ -25,9 +25,9 @@ enum Mode {
 }
 
 const REMEDIES: Remedies = Remedies {
-    authority: "name the file of its authority with ca=FILE, or ",
-    name: "write its name as server-name=NAME, or ",
-    any: "take any certificate with tls=require",
+    authority: "give its CA certificate with ca=FILE, or ",
+    name: "give its name with server-name=NAME, or ",
+    any: "accept any certificate with tls=require",
 };
 
 impl Security {
@@ -42,7 +42,7 @@ impl Security {
     /// Parses one of these parameters; false if the name is another one.
     pub(crate) fn take(&mut self, name: &str, value: &str) -> Result<bool, String> {
         let file = || {
-            let problem = || format!("`{name}` names no file");
+            let problem = || format!("`{name}` needs a file: write {name}=FILE");
             if value.is_empty() { Err(problem()) } else { Ok(Some(value.to_owned())) }
         };
         match name {
@@ -62,17 +62,16 @@ impl Security {
     /// Checks that the parameters are compatible.
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.cert.is_some() != self.key.is_some() {
-            return Err("a client's certificate is two files: write both cert=FILE and key=FILE".to_owned());
+            return Err("a client certificate needs two files: write both cert=FILE and key=FILE".to_owned());
         }
         let says_more = [&self.ca, &self.cert, &self.server_name].into_iter().any(Option::is_some);
         if says_more && !self.is_on() {
-            return Err(
-                "`ca`, `cert`, `key` and `server-name` are for TLS: write tls=verify-full beside them"
-                    .to_owned(),
-            );
+            return Err("`ca`, `cert`, `key` and `server-name` need TLS: add tls=verify-full".to_owned());
         }
         if self.ca.is_some() && self.mode == Some(Mode::Require) {
-            return Err("tls=require trusts any certificate, so `ca` says nothing: write tls=verify-ca or tls=verify-full".to_owned());
+            return Err("tls=require accepts any certificate, so `ca` has no effect: use tls=verify-ca or \
+                tls=verify-full"
+                .to_owned());
         }
         Ok(())
     }
@@ -105,9 +104,9 @@ impl Mode {
             "require" => Ok(Self::Require),
             "verify-ca" => Ok(Self::VerifyCa),
             "verify-full" => Ok(Self::VerifyFull),
-            _ => {
-                Err(format!("`{value}` is no value of tls: expected verify-full, verify-ca, require or off"))
-            }
+            _ => Err(format!(
+                "`{value}` is not a value of tls: expected verify-full, verify-ca, require or off"
+            )),
         }
     }
 }
@@ -131,12 +130,12 @@ mod tests {
         assert!(read(&[("tls", "require")]).unwrap().is_on());
         for (parameters, says) in [
             (&[("tls", "yes")][..], "expected verify-full"),
-            (&[("ca", "/x")], "write tls=verify-full"),
-            (&[("tls", "off"), ("ca", "/x")], "write tls=verify-full"),
-            (&[("tls", "require"), ("ca", "/x")], "trusts any"),
+            (&[("ca", "/x")], "add tls=verify-full"),
+            (&[("tls", "off"), ("ca", "/x")], "add tls=verify-full"),
+            (&[("tls", "require"), ("ca", "/x")], "accepts any"),
             (&[("tls", "verify-ca"), ("cert", "/x")], "two files"),
-            (&[("tls", "verify-ca"), ("ca", "")], "names no file"),
-            (&[("tls", "verify-ca"), ("server-name", "a b")], "is no name"),
+            (&[("tls", "verify-ca"), ("ca", "")], "needs a file"),
+            (&[("tls", "verify-ca"), ("server-name", "a b")], "is not a valid name"),
         ] {
             let problem = read(parameters).unwrap_err();
             assert!(problem.contains(says), "{problem}");

@@ -84,6 +84,6 @@ fn looks_unread(socket: &Socket) -> bool {
 
 /// Failure of an event without a complete answer within its time limit.
 pub(crate) fn timed_out(after_ns: u64, dialogue: &dyn Dialogue) -> Failure {
-    let text = format!("no whole answer within {:?}", Duration::from_nanos(after_ns));
+    let text = format!("no complete answer within {:?}", Duration::from_nanos(after_ns));
     Failure { operation: dialogue.asked(), ..Failure::new(FailureClass::Timeout, text) }
 }

@@ -185,11 +185,11 @@ fn hear_unasked(dialogue: &mut dyn Dialogue, input: &[u8]) -> (usize, Option<Fai
 
 /// The server accepted the connection and sent nothing.
 fn silent(within: Duration) -> Failure {
-    let text = format!("{}: does the server speak what the target says?", no_answer(within));
+    let text = format!("{}: does the server speak the target's protocol?", no_answer(within));
     Failure::new(FailureClass::Connection, text)
 }
 
 /// A request outside of events was not answered.
 fn no_answer_aside(within: Duration) -> Failure {
-    Failure::new(FailureClass::Connection, format!("no whole answer within {within:?} before the load"))
+    Failure::new(FailureClass::Connection, format!("no complete answer within {within:?} before the load"))
 }

@@ -69,7 +69,7 @@ pub(crate) fn config(
         let trusted = certificates(ca)?;
         let roots = Arc::new(roots(&trusted, ca)?);
         let strict = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider)).build();
-        chain = Some(strict.map_err(|e| format!("no certificate can be trusted: {e}"))?);
+        chain = Some(strict.map_err(|e| format!("cannot use the trusted certificates: {e}"))?);
         if ca.is_some() {
             named = trusted;
         }
@@ -82,9 +82,9 @@ pub(crate) fn config(
         Some(Identity { certificate, key }) => {
             let certificates = certificates(Some(certificate))?;
             let private = PrivateKeyDer::from_pem_file(key)
-                .map_err(|e| format!("{key} holds no private key that can be read: {e}"))?;
+                .map_err(|e| format!("{key} contains no readable private key: {e}"))?;
             let fits = builder.with_client_auth_cert(certificates, private);
-            fits.map_err(|e| format!("{certificate} and {key} do not belong together: {e}"))?
+            fits.map_err(|e| format!("{certificate} and {key} do not match: {e}"))?
         }
     };
     config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
@@ -96,7 +96,7 @@ fn certificates(ca: Option<&str>) -> Result<Vec<CertificateDer<'static>>, String
     match ca {
         Some(file) => {
             let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect);
-            read.map_err(|e| format!("{file} holds no certificates that can be read: {e}"))
+            read.map_err(|e| format!("{file} contains no readable certificates: {e}"))
         }
         None => Ok(rustls_native_certs::load_native_certs().certs),
     }
@@ -107,9 +107,9 @@ fn roots(trusted: &[CertificateDer<'static>], ca: Option<&str>) -> Result<RootCe
     let (added, _) = roots.add_parsable_certificates(trusted.iter().cloned());
     if added == 0 {
         return Err(match ca {
-            Some(file) => format!("{file} holds no certificate in PEM"),
+            Some(file) => format!("{file} contains no PEM certificate"),
             None => {
-                "this machine trusts no certificates: install ca-certificates, or name a file of them".into()
+                "this machine has no trusted CA certificates: install ca-certificates, or give a file".into()
             }
         });
     }
@@ -119,7 +119,7 @@ fn roots(trusted: &[CertificateDer<'static>], ca: Option<&str>) -> Result<RootCe
 /// The name that a certificate must contain.
 pub(crate) fn server_name(host: &str) -> Result<ServerName<'static>, String> {
     ServerName::try_from(host.to_owned())
-        .map_err(|_| format!("`{host}` is no name that a certificate could have"))
+        .map_err(|_| format!("`{host}` is not a valid name for a certificate"))
 }
 
 /// Advice about a certificate that is not trusted.
@@ -140,7 +140,7 @@ pub(crate) fn failure(error: &Error, remedies: &Remedies) -> Failure {
         Error::InvalidCertificate(why) => {
             let remedy = match why {
                 Why::Expired | Why::ExpiredContext { .. } => "renew it, or ",
-                Why::NotValidYet | Why::NotValidYetContext { .. } => "compare the clocks, or ",
+                Why::NotValidYet | Why::NotValidYetContext { .. } => "check the clocks of both machines, or ",
                 Why::NotValidForName | Why::NotValidForNameContext { .. } => remedies.name,
                 _ => remedies.authority,
             };
@@ -149,7 +149,7 @@ pub(crate) fn failure(error: &Error, remedies: &Remedies) -> Failure {
             Failure::new(FailureClass::Configuration, text)
         }
         Error::InvalidMessage(why) => {
-            let text = format!("the server's answer is not TLS ({why:?}): is TLS spoken at this port?");
+            let text = format!("the server's answer is not TLS ({why:?}): does this port use TLS?");
             Failure::new(FailureClass::Connection, text)
         }
         _ => Failure::new(FailureClass::Connection, format!("TLS: {error}")),
@@ -163,13 +163,11 @@ fn in_words(why: &CertificateError) -> String {
         Why::Expired | Why::ExpiredContext { .. } => "it has expired".to_owned(),
         Why::NotValidYet | Why::NotValidYetContext { .. } => "it is not valid yet".to_owned(),
         Why::NotValidForName | Why::NotValidForNameContext { .. } => {
-            "it is made out to another name than the target's".to_owned()
+            "it is for another name than the target's".to_owned()
         }
         // The second: an authority with the name of a trusted one, but another key.
-        Why::UnknownIssuer | Why::BadSignature => {
-            "its authority is not among those that are trusted".to_owned()
-        }
-        Why::Other(_) if is_authority(why) => "it is that of an authority, and signed by itself".to_owned(),
+        Why::UnknownIssuer | Why::BadSignature => "its CA is not trusted".to_owned(),
+        Why::Other(_) if is_authority(why) => "it is a self-signed CA certificate".to_owned(),
         other => other.to_string(),
     }
 }
@@ -536,7 +534,7 @@ impl Dialogue for Secured {
 
     fn server(&self) -> Option<String> {
         let Inside::Speaking(dialogue) = &self.inside else { return None };
-        let name = dialogue.server().unwrap_or_else(|| "a server that does not say its name".to_owned());
+        let name = dialogue.server().unwrap_or_else(|| "a server that does not report its name".to_owned());
         Some(name + self.tls.version())
     }
 }

@@ -169,13 +169,13 @@ impl Wire {
     pub(crate) fn start_tls(&mut self, plan: &Plan) -> Result<(), Failure> {
         if !self.room.is_empty() {
             // An attacker on the network might have injected it, to be read as the server's.
-            let text = "the server said something before TLS that nobody asked for";
+            let text = "the server sent unrequested data before the TLS handshake";
             return Err(Failure::new(FailureClass::Connection, text));
         }
         self.tls = Some(Box::new(Tls::new(plan)?));
         self.shake_hands().map_err(|failure| match failure.class {
             FailureClass::Connection => {
-                Failure { text: format!("cannot begin TLS: {}", failure.text), ..failure }
+                Failure { text: format!("TLS handshake failed: {}", failure.text), ..failure }
             }
             _ => failure,
         })
@@ -203,7 +203,7 @@ impl Wire {
     /// The server has sent unrequested data.
     pub(crate) fn into_parts(self) -> Result<(Socket, Option<Tls>), Failure> {
         if !self.room.is_empty() {
-            let text = "the server sent something that nobody asked for";
+            let text = "the server sent unrequested data";
             return Err(Failure::new(FailureClass::Connection, text));
         }
         Ok((self.line.socket, self.tls.map(|tls| *tls)))
@@ -401,7 +401,7 @@ impl Line {
         let at_most = at_most.map(|time| time.max(TIME_MIN));
         let set = self.socket.set_read_timeout(at_most).and_then(|()| self.socket.set_write_timeout(at_most));
         self.of_socket = at_most;
-        set.map_err(|e| connection_failure("cannot set a time-out", &e))
+        set.map_err(|e| connection_failure("cannot set a timeout", &e))
     }
 
     /// Waits for input or for the end of the time limit.

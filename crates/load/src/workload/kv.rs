@@ -145,7 +145,7 @@ impl Kv {
         if is_right {
             Ok(())
         } else {
-            Err(format!("the value of {} is none that was written there", Shown(key)))
+            Err(format!("the value of {} was never written to that key", Shown(key)))
         }
     }
 

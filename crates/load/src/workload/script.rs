@@ -78,7 +78,7 @@ impl Scripts {
     /// Compiles the scripts; an error names file, line and column.
     pub(crate) fn new(settings: &ScriptSettings, seed: u64) -> Result<Self, String> {
         if settings.files.is_empty() {
-            return Err("no script is given: name one with --script FILE".to_owned());
+            return Err("no script is given: add --script FILE".to_owned());
         }
         let mut names = Names::default();
         let slots: Vec<usize> = settings.defines.iter().map(|(name, _)| names.slot(name)).collect();
@@ -93,7 +93,7 @@ impl Scripts {
             seed,
         };
         if scripts.weights == 0 {
-            return Err("every script has a weight of 0: none would be done".to_owned());
+            return Err("every script has a weight of 0: none would run".to_owned());
         }
         let mut stems = BTreeSet::new();
         for file in &settings.files {
@@ -101,7 +101,7 @@ impl Scripts {
             let written = parse::parse(&file.text, &mut names).map_err(problem)?;
             if written.commands.is_empty() {
                 return Err(format!(
-                    "{}: the script does nothing: it has neither a statement nor a command",
+                    "{}: the script is empty: it has neither a statement nor a command",
                     file.name
                 ));
             }
@@ -189,7 +189,7 @@ impl Scripts {
             }
         }
         match open.pop() {
-            Some(branches) => Err(branches.at.problem("this \\if is not ended: \\endif is missing")),
+            Some(branches) => Err(branches.at.problem("this \\if is not closed: \\endif is missing")),
             None => Ok(steps),
         }
     }
@@ -208,7 +208,7 @@ impl Branches {
     /// Ends a branch and begins the next.
     fn next(&mut self, at: SourcePosition, steps: &mut Vec<(SourcePosition, Step)>) -> Result<(), Problem> {
         let condition_at =
-            self.condition_at.take().ok_or_else(|| at.problem("nothing but \\endif can follow \\else"))?;
+            self.condition_at.take().ok_or_else(|| at.problem("only \\endif can follow \\else"))?;
         self.ends.push(steps.len());
         steps.push((at, Step::Jump { to: 0 }));
         let here = steps.len();
@@ -247,7 +247,7 @@ fn check_variables(
         let name = &names.0[slot];
         let problem = || {
             at.problem(format!(
-                "unknown variable `{name}`: set it with \\set before, or with --define {name}=VALUE"
+                "unknown variable `{name}`: set it first with \\set, or with --define {name}=VALUE"
             ))
         };
         if known.contains(&slot) { Ok(()) } else { Err(problem()) }
@@ -425,7 +425,7 @@ impl ScriptExecution {
     ) -> Result<(), Problem> {
         let prefix = match step {
             Step::Sql { keep: Keep::OneRow { .. }, .. } if self.row.rows != 1 => {
-                return Err(at.problem(format!("\\gset wants one row, and the answer has {}", self.row.rows)));
+                return Err(at.problem(format!("\\gset needs one row, but the answer has {}", self.row.rows)));
             }
             Step::Sql { keep: Keep::OneRow { prefix } | Keep::LastRow { prefix }, .. } => prefix,
             _ => unreachable!("only answers are kept"),
@@ -436,7 +436,9 @@ impl ScriptExecution {
             if let Some(slot) = scripts.names.iter().position(is_called) {
                 if value.as_ref().is_some_and(|value| value.len() > VALUE_BYTES_MAX) {
                     let mib = VALUE_BYTES_MAX >> 20;
-                    return Err(at.problem(format!("`{name}` is longer than a variable holds: {mib} MiB")));
+                    return Err(
+                        at.problem(format!("`{name}` is longer than the limit of a variable, {mib} MiB"))
+                    );
                 }
                 self.variables[slot] = Some(value.take().map_or(Value::Null, Value::Text));
             }
@@ -455,7 +457,7 @@ impl ScriptExecution {
         if is_in_transaction {
             let name = &script.name;
             let text =
-                format!("{name}: the script ends within a transaction: end it with COMMIT or ROLLBACK");
+                format!("{name}: the script ends inside a transaction: end it with COMMIT or ROLLBACK");
             return Err(Failure::new(FailureClass::Application, text));
         }
         if let Some(span) = script.span {
@@ -487,7 +489,7 @@ impl Formula {
         let mut names = Names::default();
         let expression = parse::expression(text, &mut names).map_err(|problem| problem.text)?;
         if !names.0.is_empty() {
-            return Err(format!("there are no variables here, and `:{}` is one", names.0[0]));
+            return Err(format!("variables such as `:{}` are not supported here", names.0[0]));
         }
         let formula = Self(expression);
         // An expression that always fails is refused now; one that fails for some draws fails in the events

@@ -39,7 +39,7 @@ impl Checker<'_> {
             let kind = ProblemKind::BadValue {
                 key: "judge.family".into(),
                 found: format!("\"{}\"", found.value),
-                expected: format!("\"{family}\", which is what is compared"),
+                expected: format!("\"{family}\", the comparisons that the plan makes"),
             };
             self.problem(found.position, kind);
         }
@@ -98,8 +98,8 @@ impl Checker<'_> {
         let needed = blocks_min(alpha);
         if blocks.value < needed {
             let text = format!(
-                "exploratory: with {} the smallest p that the exact test can yield is {}, so that no claim at alpha \
-                 {alpha} is possible; it takes {needed} blocks",
+                "exploratory: with {}, the smallest possible p of the exact test is {}, so no claim at \
+                 alpha {alpha} is possible; a claim needs {needed} blocks",
                 if blocks.value == 1 { "1 block".into() } else { format!("{} blocks", blocks.value) },
                 smallest_p(blocks.value),
             );

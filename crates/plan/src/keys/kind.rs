@@ -4,7 +4,7 @@ use record::load::settings::{self, Values};
 
 pub(super) const WITHOUT_IT_NONE: Need = Need::Optional("none");
 pub(super) const DATA: Placeholders =
-    Placeholders::WholePlot { because: "the data set stands for the whole series" };
+    Placeholders::WholePlot { because: "the whole series uses one data set" };
 
 /// One key of a table.
 #[derive(Debug)]
@@ -74,8 +74,8 @@ impl Kind {
     pub(crate) fn expected(self) -> String {
         match self {
             Self::Value(values) => values.expected(),
-            Self::Scalar => "a text, a number, true or false".into(),
-            Self::Levels => "a list of at least one text, number or boolean".into(),
+            Self::Scalar => "a string, a number, true or false".into(),
+            Self::Levels => "a list of at least one string, number or boolean".into(),
             Self::Words(words) => format!("a list of {}, each at most once", quoted(&words())),
             Self::Between { above, below } => format!("a number over {above} and under {below}"),
             Self::Rate => {

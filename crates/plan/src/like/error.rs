@@ -4,16 +4,16 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LikeError {
     /// A quote is not closed, or the text ends after a backslash.
-    #[error("the command line ends inside of {0}: close it")]
+    #[error("the command line ends inside {0}: close it")]
     Unclosed(&'static str),
     /// The text is longer than any command line.
-    #[error("the command line has more than 128 KiB")]
+    #[error("the command line is longer than 128 KiB")]
     TooLong,
     /// The text has no known tool.
-    #[error("the command line has no known tool: expected one of {}", TOOLS.join(", "))]
+    #[error("the command line names no known tool: expected one of {}", TOOLS.join(", "))]
     UnknownTool,
     /// The tool does something that is not a load.
-    #[error("{tool}: {what} has no equal in bakeoff; {instead}")]
+    #[error("{tool}: {what} has no equivalent in bakeoff; {instead}")]
     NotALoad {
         /// The tool.
         tool: &'static str,

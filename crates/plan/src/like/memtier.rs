@@ -90,14 +90,19 @@ pub(super) fn translate(said: &Said, draft: &mut Draft) -> Result<(), LikeError>
     given.remark_unknown(draft);
     given.remark(draft, RemarkKind::Missing, MISSING, "");
     given.remark(draft, RemarkKind::LeftOut, LEFT_OUT, "");
-    given.remark(draft, RemarkKind::LeftOut, &["ipv4", "ipv6"], "the host's address decides");
+    given.remark(
+        draft,
+        RemarkKind::LeftOut,
+        &["ipv4", "ipv6"],
+        "the address of the host selects IPv4 or IPv6",
+    );
     if given.has("command") {
         commands(&given, draft)?;
     } else if fills(&given)? {
         draft.verb(["prepare"]);
         draft.differs(
             "--key-pattern",
-            "a load that only writes every key once is the filling of the cache: `prepare`",
+            "a load that writes every key once only fills the cache, as `prepare` does",
         );
         return values(&given, draft);
     } else {
@@ -131,7 +136,7 @@ fn target(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
             }
         }
         "memcache_binary" => {
-            let text = "memcached's binary protocol is obsolete; the text protocol replaces it here";
+            let text = "bakeoff uses memcached's text protocol, since the binary one is obsolete";
             given.remark(draft, RemarkKind::Missing, &["protocol"], text);
             if is_secure { "memcaches" } else { "memcached" }
         }
@@ -197,10 +202,10 @@ fn keys(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
         ["R"] | ["R", "R"] => draft.put("key-distribution", "uniform"),
         ["Z"] | ["Z", "Z"] => {
             draft.put("key-distribution", "zipfian");
-            draft.differs("--key-pattern", "the exponent is 0.8; in memtier it is --key-zipf-exp");
+            draft.differs("--key-pattern", "bakeoff's exponent is 0.8; memtier's is --key-zipf-exp");
         }
         _ => {
-            let text = "all events draw keys by one --key-distribution: uniform, zipfian, special or pareto";
+            let text = "all events use the same --key-distribution: uniform, zipfian, special or pareto";
             given.remark(draft, RemarkKind::Missing, &["key-pattern"], text);
         }
     }
@@ -221,7 +226,8 @@ fn keys(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
     draft.put("prepare", "never");
     draft.differs(
         "filling",
-        "the cache is as it is found, as with memtier: reads of keys that were never written are misses",
+        "like memtier, bakeoff does not fill the cache first: reads of keys that were never written are \
+         misses",
     );
     Ok(())
 }
@@ -231,13 +237,13 @@ fn values(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
     let first = given.whole("key-minimum")?.unwrap_or(0);
     let last = given.whole("key-maximum")?.unwrap_or(10_000_000);
     let keys = last.checked_sub(first).and_then(|n| n.checked_add(1));
-    let keys = keys.ok_or_else(|| draft.malformed("--key-minimum is over --key-maximum"))?;
+    let keys = keys.ok_or_else(|| draft.malformed("--key-minimum exceeds --key-maximum"))?;
     draft.put("keys", keys);
     given.remark(
         draft,
         RemarkKind::Differs,
         &["key-prefix", "key-minimum"],
-        "keys have the names that bakeoff gives them",
+        "bakeoff chooses the names of the keys",
     );
     let sizes = match (given.value("data-size-list"), given.value("data-size-range")) {
         (Some(list), _) => {
@@ -260,7 +266,7 @@ fn values(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
         draft,
         RemarkKind::Differs,
         &["data-size-pattern"],
-        "each key has its own length, by chance",
+        "bakeoff gives each key's value a random length",
     );
     Ok(())
 }
@@ -277,9 +283,9 @@ fn commands(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
         }
         let command = literal(command).replace("__key__", &format!("{prefix}${{random({first}, {last})}}"));
         if command.contains("__data__") {
-            let text = "__data__ is the same text in each command; in memtier, it differs";
+            let text = "bakeoff sends the same text for __data__ each time; memtier varies it";
             if bytes > 4_096 {
-                draft.missing("__data__", "too long to be written out");
+                draft.missing("__data__", "too long for the command line");
             } else {
                 draft.differs("__data__", text);
             }
@@ -324,7 +330,8 @@ fn pace(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
     if let Some(per_s) = given.count("rate-limiting")? {
         draft.put("rate", times(draft, per_s, connections)?);
         draft.put("arrivals", "period");
-        let text = "memtier limits each connection, in bursts of 20 ms or more; the rate here is that of all connections, evenly";
+        let text = "memtier limits each connection, in bursts of 20 ms or more; bakeoff spreads the total \
+             rate evenly";
         draft.differs("--rate-limiting", text);
     }
     if let Some(time) = given.read("test-time", "seconds", seconds)?.filter(|time| !time.is_zero()) {
@@ -333,14 +340,17 @@ fn pace(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
     } else {
         let requests = match given.value("requests") {
             Some("allkeys") => {
-                draft.missing("-n allkeys", "write the number of events");
+                draft.missing("-n allkeys", "give the number of events");
                 1
             }
             _ => given.count("requests")?.unwrap_or(10_000),
         };
         draft.put("events", times(draft, requests, connections)?);
         draft.put("warmup", "0s");
-        draft.differs("-n", "the connections share the events; in memtier each client has its own number");
+        draft.differs(
+            "-n",
+            "bakeoff's connections share the events; in memtier each client has its own number",
+        );
     }
     if given.count("run-count")?.is_some_and(|n| n > 1) {
         given.remark(draft, RemarkKind::Missing, &["run-count"], "repeat the load, or write a plan");

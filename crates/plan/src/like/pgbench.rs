@@ -61,7 +61,7 @@ pub(super) fn translate(said: &Said, draft: &mut Draft) -> Result<(), LikeError>
         return Err(LikeError::NotALoad {
             tool: "pgbench",
             what: "`-i` (building its tables)".to_owned(),
-            instead: "run it as it is: bakeoff's scripts then use these tables",
+            instead: "run it with pgbench itself: bakeoff's scripts then use these tables",
         });
     }
     target(said, &given, draft)?;
@@ -80,7 +80,7 @@ pub(super) fn translate(said: &Said, draft: &mut Draft) -> Result<(), LikeError>
         "simple" => draft.put("prepared", "no"),
         "prepared" => draft.put("prepared", "yes"),
         _ => {
-            let text = "statements are prepared once (--prepared yes) or sent as text (no)";
+            let text = "bakeoff prepares statements once (--prepared yes) or sends them as text (no)";
             given.remark(draft, RemarkKind::Missing, &["protocol"], text);
         }
     }
@@ -105,7 +105,12 @@ fn rest(given: &Given<'_>, draft: &mut Draft) {
         &["log"],
         "--log FILE.parquet writes a row for each transaction",
     );
-    given.remark(draft, RemarkKind::Missing, &["connect"], "connections last for the whole load");
+    given.remark(
+        draft,
+        RemarkKind::Missing,
+        &["connect"],
+        "bakeoff keeps its connections open for the whole load",
+    );
     given.remark(draft, RemarkKind::Missing, &["vacuum-all"], "run VACUUM before the load");
     given.remark(draft, RemarkKind::LeftOut, OF_INIT, "it concerns `pgbench -i` only");
     if !given.has("no-vacuum") && !given.has("file") {
@@ -147,12 +152,11 @@ fn target(said: &Said, given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeE
         database.or_else(|| said.variable("PGDATABASE").map(str::to_owned)).or_else(|| user.clone());
     let password = pair("password").or_else(|| said.variable("PGPASSWORD")).map(str::to_owned);
     if host.is_none() {
-        let text =
-            "libpq has its default folder of sockets; the target here names Debian's, /var/run/postgresql";
+        let text = "libpq uses its built-in socket folder; this target names Debian's, /var/run/postgresql";
         draft.differs("host", text);
     }
     if user.is_none() || database.is_none() {
-        draft.differs("user", "without a user or database, libpq takes the name of the user of the system");
+        draft.differs("user", "without a user or database, libpq uses the operating system's user name");
     }
     let host = host.unwrap_or_else(|| "/var/run/postgresql".to_owned());
     let host = address::host(&host);
@@ -203,7 +207,7 @@ fn scripts(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
             draft.put("define", "scale=1");
             draft.differs(
                 "scale",
-                "pgbench counts its branches; write the scale of the tables in --define scale=N",
+                "pgbench derives the scale from its branches table; give it as --define scale=N",
             );
         }
         None => {}
@@ -221,7 +225,7 @@ fn late(given: &Given<'_>, draft: &mut Draft, is_open: bool) -> Result<(), LikeE
     if is_open {
         draft.put("late", format!("skip={}", record::quantity::written_duration(limit)));
     } else {
-        let text = "without -R it only counts transactions; read the percentiles";
+        let text = "without -R, pgbench only counts late transactions; see the percentiles";
         given.remark(draft, RemarkKind::LeftOut, &["latency-limit"], text);
     }
     Ok(())
@@ -238,14 +242,19 @@ fn length(given: &Given<'_>, draft: &mut Draft, clients: u64) -> Result<(), Like
     let events = times(draft, given.count("transactions")?.unwrap_or(10), clients)?;
     draft.put("events", events);
     draft.put("warmup", "0s");
-    draft.differs("-t", "the connections share the events; in pgbench each client has its own number");
+    draft.differs("-t", "bakeoff's connections share the events; in pgbench each client has its own number");
     Ok(())
 }
 
 fn seed(given: &Given<'_>, draft: &mut Draft) {
     match given.value("random-seed") {
         Some("time" | "rand") => {
-            given.remark(draft, RemarkKind::Differs, &["random-seed"], "runs repeat: the seed is 1");
+            given.remark(
+                draft,
+                RemarkKind::Differs,
+                &["random-seed"],
+                "bakeoff uses the fixed seed 1, so runs are repeatable",
+            );
         }
         Some(seed) => draft.put("seed", seed),
         None => {}

@@ -91,7 +91,7 @@ pub(super) fn read(line: &str) -> Result<Said, LikeError> {
         return Err(LikeError::UnknownTool);
     }
     if !before.is_empty() {
-        said.left_out.push((before.join(" "), "it runs around the tool, and not around bakeoff"));
+        said.left_out.push((before.join(" "), "it starts the tool, and is not applied to bakeoff"));
     }
     if !rest.is_empty() {
         said.left_out.push((rest, "it belongs to the shell"));
@@ -315,9 +315,9 @@ mod tests {
         assert_eq!(words("wrk \\\n  -t2 \\\r\n -c3\n"), "-t2|-c3");
         assert_eq!(words("wrk -H 'a: \\' x"), r"-H|a: \|x");
         assert_eq!(words("wrk a#b # the rest"), "a#b");
-        assert_eq!(words("wrk 'a"), "the command line ends inside of a quote ('): close it");
-        assert_eq!(words("wrk \"a"), "the command line ends inside of a quote (\"): close it");
-        assert_eq!(words("wrk \\"), "the command line ends inside of an escape (\\): close it");
+        assert_eq!(words("wrk 'a"), "the command line ends inside a quote ('): close it");
+        assert_eq!(words("wrk \"a"), "the command line ends inside a quote (\"): close it");
+        assert_eq!(words("wrk \\"), "the command line ends inside an escape (\\): close it");
     }
 
     #[test]

@@ -237,7 +237,7 @@ fn known(test: &str) -> Result<Test<'_>, LikeError> {
         |instead| LikeError::NotALoad { tool: "sysbench", what: format!("the test `{name}`"), instead };
     match name {
         "cpu" | "threads" | "mutex" | "memory" if is_bundled => Err(not_a_load(
-            "`bakeoff scale -- COMMAND` runs copies of any command and finds when the machine is full",
+            "`bakeoff scale -- COMMAND` runs copies of any command and finds how many saturate the machine",
         )),
         "fileio" if is_bundled => Err(not_a_load("`bakeoff dder` reads a file with blocks of every size")),
         _ if is_bundled => Ok(workload(name).map_or(Test::Script(test), Test::Workload)),
@@ -288,8 +288,8 @@ fn pace(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
         } else {
             draft.put("arrivals", "poisson");
         }
-        let text = "latency counts from the time at which an event was due; sysbench counts from the time at which it \
-                    was queued, and ends if its queue is full";
+        let text = "bakeoff measures latency from the time at which an event was due; sysbench from the \
+             time at which it was queued, and it exits if its queue is full";
         draft.differs("--rate", text);
     }
     length(given, draft)?;
@@ -306,7 +306,7 @@ fn pace(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
         "--drain bounds the wait for events in flight",
     );
     given.remark(draft, RemarkKind::LeftOut, names(Use::Own), "");
-    given.remark(draft, RemarkKind::Missing, &["config_file"], "write its options out");
+    given.remark(draft, RemarkKind::Missing, &["config_file"], "write its options on the command line");
     given.remark(
         draft,
         RemarkKind::Missing,
@@ -326,7 +326,7 @@ fn length(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
     let warmup = given.read("warmup_time", "seconds", seconds)?;
     match (time, events) {
         (Some(time), None) if time.is_zero() => {
-            return Err(draft.malformed("--time=0 without --events never ends: give the load an end"));
+            return Err(draft.malformed("--time=0 without --events never ends: set one of them"));
         }
         (Some(time), _) if !time.is_zero() => draft.duration("time", time),
         (None, None) => draft.put("time", settings::TIME.default_text()),
@@ -352,7 +352,7 @@ fn dataset(given: &Given<'_>, draft: &mut Draft, command: &str) -> Result<(), Li
             draft.put(ours, n);
         }
     }
-    let seen = "concerns the table: bakeoff builds it with an index and automatic numbers";
+    let seen = "affects the table: bakeoff creates it with a secondary index and auto-increment ids";
     let is_other = |name: &str, usual: &[&str]| given.value(name).is_some_and(|v| !usual.contains(&v));
     for (name, usual) in [
         ("secondary", &["off"][..]),
@@ -375,7 +375,12 @@ fn dataset(given: &Given<'_>, draft: &mut Draft, command: &str) -> Result<(), Li
 fn transaction(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
     given.remark(draft, RemarkKind::LeftOut, names(Use::Report), "");
     if given.value("reconnect").is_some_and(|n| n != "0") {
-        given.remark(draft, RemarkKind::Missing, &["reconnect"], "connections last for the whole load");
+        given.remark(
+            draft,
+            RemarkKind::Missing,
+            &["reconnect"],
+            "bakeoff keeps its connections open for the whole load",
+        );
     }
     let text = "bakeoff retries transient errors, and counts all others instead of ending";
     given.remark(draft, RemarkKind::Differs, &["mysql_ignore_errors"], text);
@@ -405,7 +410,7 @@ fn transaction(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
     match given.value("rand_type") {
         Some(law @ ("uniform" | "special" | "pareto" | "zipfian")) => draft.put("distribution", law),
         Some(_) => {
-            let text = "rows are drawn by --distribution uniform, special, pareto or zipfian";
+            let text = "bakeoff chooses rows by --distribution uniform, special, pareto or zipfian";
             given.remark(draft, RemarkKind::Missing, &["rand_type"], text);
         }
         None => {}
@@ -415,7 +420,7 @@ fn transaction(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
     {
         let is_usual = |text: &str| text.parse().is_ok_and(|n: f64| (n - usual).abs() < 1e-9);
         if given.value(name).is_some_and(|text| !is_usual(text)) {
-            let text = format!("the distribution has the fixed parameter {usual}");
+            let text = format!("bakeoff's distribution has this parameter fixed at {usual}");
             given.remark(draft, RemarkKind::Missing, &[name], &text);
         }
     }

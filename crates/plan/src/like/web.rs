@@ -28,7 +28,7 @@ fn target(draft: &mut Draft, url: Option<&str>, login: Option<&str>) -> Result<(
     let url = url.ok_or_else(|| draft.malformed("the URL is missing"))?;
     let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
     if !matches!(scheme, "http" | "https") {
-        return Err(draft.malformed(format!("{scheme}://: expected a URL of http or https")));
+        return Err(draft.malformed(format!("{scheme}://: expected an http or https URL")));
     }
     // A fragment never reaches a server.
     let rest = rest.split('#').next().unwrap_or_default();
@@ -74,7 +74,7 @@ fn length(draft: &mut Draft, time: Option<Duration>, requests: Option<u64>) {
 /// Remarks that a connection for each request costs time that no event contains.
 fn closes(draft: &mut Draft, part: &str) {
     draft.header("Connection: close");
-    draft.differs(part, "the time to connect is no part of a request's latency here; see connect_ns");
+    draft.differs(part, "bakeoff does not count the connect time in a request's latency; see connect_ns");
 }
 
 /// Headers as they were given.

@@ -91,7 +91,7 @@ impl IoProbe {
         // The library would write to stderr; the note reports its errors.
         libbpf_rs::set_print(None);
         if !Path::new(KERNEL_BTF).exists() {
-            return Err(format!("requests are not seen: this kernel has no BTF ({KERNEL_BTF})"));
+            return Err(format!("cannot trace block I/O: this kernel has no BTF ({KERNEL_BTF})"));
         }
         descriptors::make_room(DESCRIPTORS)?;
         let pid = options.pid.map(process_ids::machines).transpose().map_err(|why| why.reason)?;
@@ -101,16 +101,15 @@ impl IoProbe {
             IoLatency::Issue => IoEvents::IssueToComplete,
             IoLatency::None => IoEvents::Issue,
         };
-        let refused = |e: libbpf_rs::Error| refusal("requests to block devices", &e);
+        let refused = |e: libbpf_rs::Error| refusal("block I/O", &e);
         Self::attach(options, best).or_else(|first| {
             if best != IoEvents::StartToDone {
                 return Err(refused(first));
             }
-            let mut probe =
-                Self::attach(options, IoEvents::InsertToComplete).map_err(refused)?;
+            let mut probe = Self::attach(options, IoEvents::InsertToComplete).map_err(refused)?;
             probe.note = Some(
-                "this kernel does not tell the start and end of a request (Linux 6.5 does): latency counts from its \
-                 way into a scheduler's queue, or from its issue"
+                "this kernel does not trace the start and end of a request (Linux 6.5 does): latency counts \
+                 from its insertion into a scheduler's queue, or from its issue"
                     .into(),
             );
             Ok(probe)
@@ -258,13 +257,13 @@ impl IoProbe {
         if self.events.tell_end() {
             or_unknown(self.tells.unmatched, seen)
         } else {
-            Err(Missing::because("requests count at their issue"))
+            Err(Missing::because("requests are counted at their issue"))
         }
     }
 
     /// Takes and clears the sums of each CPU, as rows like those of the maps.
     fn take_slots(&self, half: u32) -> Maybe<Vec<Row>> {
-        let refused = |e: libbpf_rs::Error| Missing::because(format!("the sums cannot be read: {e}"));
+        let refused = |e: libbpf_rs::Error| Missing::because(format!("cannot read the sums: {e}"));
         let shared = self.skel.maps.bss_data.as_deref().expect("our object has a .bss");
         let slots = &self.skel.maps.slots;
         let mut rows = Vec::new();
@@ -418,7 +417,7 @@ fn tells(options: &Options) -> Countable {
 }
 
 fn or_unknown(is_told: bool, n: u64) -> Maybe<u64> {
-    if is_told { Ok(n) } else { Err(Missing::because("filters do not reach it")) }
+    if is_told { Ok(n) } else { Err(Missing::because("filters do not apply to it")) }
 }
 
 /// Reads small pieces of this program's file, past the page cache.

@@ -24,7 +24,7 @@ pub enum DeviceError {
         name: String,
     },
     /// The device is a partition.
-    #[error("`{name}` is a partition: requests are seen on the whole device, `{whole}`")]
+    #[error("`{name}` is a partition: requests are traced on the whole device, `{whole}`")]
     Partition {
         /// Name as the user wrote it.
         name: String,

@@ -43,7 +43,9 @@ impl Instrument for Observer {
             Err(why) => vec![format!("block I/O is not observed: {why}")],
         };
         notes.extend(
-            self.lost.iter().map(|(why, n)| format!("block I/O: {n} requests are in no sum ({why})")),
+            self.lost
+                .iter()
+                .map(|(why, n)| format!("block I/O: {n} requests are missing from the sums ({why})")),
         );
         notes
     }

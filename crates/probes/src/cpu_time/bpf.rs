@@ -101,7 +101,7 @@ impl Bpf {
             // On some kernels, tasks have no pointer to their run queue.
             (None, SwitchClock::Scheduler) => by_btf(Hook::ByScheduler).or_else(|why| {
                 let mut bpf = by_btf(Hook::Btf)?;
-                bpf.add_note(format!("watching by our own clock: the scheduler's cannot be read: {why}"));
+                bpf.add_note(format!("using our own clock, because the scheduler's cannot be read: {why}"));
                 Ok(bpf)
             }),
         };
@@ -111,7 +111,7 @@ impl Bpf {
                 let refusal = program::refusal("context switches", &e);
                 if Path::new(KERNEL_BTF).exists() { refusal } else { format!("{refusal}; {why}") }
             })?;
-            bpf.add_note(format!("watching by raw_tp, not by tp_btf: {why}"));
+            bpf.add_note(format!("using raw_tp instead of tp_btf: {why}"));
             Ok(bpf)
         })
     }
@@ -293,11 +293,11 @@ impl Source for Bpf {
 
     fn tasks(&mut self) -> Maybe<Vec<TaskSample>> {
         if self.ledger.is_none() {
-            let why = if self.hook == Hook::Raw { "tasks need tp_btf" } else { "tasks were not asked for" };
+            let why = if self.hook == Hook::Raw { "tasks need tp_btf" } else { "tasks were not requested" };
             return Err(Missing::because(why));
         }
         if !self.walks_itself && !process_ids::are_the_machines() {
-            let why = "this is a PID namespace, and before Linux 6.7 a reader in it is not shown the threads outside";
+            let why = "this is a PID namespace, and Linux before 6.7 does not show the threads outside it";
             return Err(Missing::because(why));
         }
         let told = task_records(&mut self.skel, self.walks_itself)
@@ -321,11 +321,13 @@ impl Source for Bpf {
 
     fn adopt(&mut self, adopt: Adopt) -> Maybe<()> {
         if self.ledger.is_none() {
-            return Err(Missing::because("whose thread is whose is seen where tasks are accounted for"));
+            return Err(Missing::because(
+                "the owner of each thread is known only if tasks are accounted for",
+            ));
         }
         // If the CPU cannot be chosen, it runs in this very process.
         let asked = self.skel.progs.tell_own_tgid.test_run(ProgramInput::default());
-        asked.map_err(|e| Missing::because(format!("the machine's id of this process is not known: {e}")))?;
+        asked.map_err(|e| Missing::because(format!("the host's id of this process is unknown: {e}")))?;
         let shared = self.skel.maps.bss_data.as_deref_mut().expect("our object has a .bss");
         let adopter = match adopt {
             // SAFETY: an aligned word in memory that is mapped as long as `skel` lives.
@@ -343,7 +345,8 @@ impl Source for Bpf {
         // The kernel closes the CPU between these two readings of our clock. If its stamp lies between them,
         // both clocks agree as far as can be known; the excess shows in the balance.
         let before_ns = Monotonic.now_ns();
-        self.run_closing(cpu).map_err(|e| Missing::because(format!("its books could not be closed: {e}")))?;
+        self.run_closing(cpu)
+            .map_err(|e| Missing::because(format!("its accounting could not be completed: {e}")))?;
         let after_ns = Monotonic.now_ns();
         // SAFETY: plain integers in memory that is mapped as long as `cpus` lives. Only a closing of this CPU
         // writes them; `&mut self` orders closings, and each has ended when its call returns.

@@ -13,7 +13,10 @@ use super::source::Source;
 /// Opens the highest available rung, from `highest` down; each unavailable one leaves a note.
 pub(super) fn best_source(options: &Options, notes: &mut Vec<String>) -> Option<Box<dyn Source>> {
     if options.root != Path::new("/") {
-        notes.push(format!("context switches are not seen: {} is not this machine", options.root.display()));
+        notes.push(format!(
+            "context switches are not observed: {} is not this machine",
+            options.root.display()
+        ));
         return None;
     }
     let mut tried = |source: Result<Box<dyn Source>, String>| source.map_err(|why| notes.push(why)).ok();
@@ -28,7 +31,7 @@ fn bpf_source(options: &Options) -> Result<Box<dyn Source>, String> {
 
 #[cfg(not(feature = "bpf"))]
 fn bpf_source(_: &Options) -> Result<Box<dyn Source>, String> {
-    Err("no context switches by BPF: this build has none; build it with the feature `bpf`".into())
+    Err("cannot trace context switches: this build lacks BPF; build it with the feature `bpf`".into())
 }
 
 fn perf_source(options: &Options) -> Result<Box<dyn Source>, String> {

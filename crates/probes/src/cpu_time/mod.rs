@@ -80,7 +80,7 @@ pub fn open(options: &Options) -> CpuProbe {
     let source = match room {
         Ok(()) => best_source(options, &mut notes),
         Err(why) => {
-            notes.push(format!("context switches are not seen: {why}"));
+            notes.push(format!("context switches are not observed: {why}"));
             None
         }
     };
@@ -103,7 +103,7 @@ pub fn open(options: &Options) -> CpuProbe {
         switches: 0,
         interrupts: 0,
         last_interrupts: Err(Missing::because("nothing was read yet")),
-        members: Err(Missing::because("nobody was adopted")),
+        members: Err(Missing::because("no process was adopted")),
         first: None,
         last: None,
         hottest: Hottest::new(),
@@ -151,7 +151,7 @@ impl CpuProbe {
     /// A child is a member from its first instruction on, and so is everything that it starts, however
     /// short-lived.
     pub fn adopt(&mut self, adopt: Adopt) {
-        let no_source = || Err(Missing::because("whose thread is whose is not seen on the /proc rung"));
+        let no_source = || Err(Missing::because("the owner of each thread is unknown on the /proc rung"));
         let done = self.source.as_mut().map_or_else(no_source, |source| source.adopt(adopt));
         if adopt == Adopt::Children {
             self.members = done;
@@ -187,7 +187,7 @@ impl CpuProbe {
         let had = |look: &Snapshot, cpu: u32| match look.edges.get(&cpu) {
             Some(edge) => edge.as_ref().map(|e| of(&e.books)).map_err(Clone::clone),
             // The final state of an offline CPU is not available here.
-            None => Err(Missing::because("a CPU came or went")),
+            None => Err(Missing::because("a CPU came online or went offline")),
         };
         let grown = |cpu: &u32| Ok(had(last, *cpu)? - had(first, *cpu)?);
         first.online.union(&last.online).map(grown).sum()
@@ -219,7 +219,7 @@ impl CpuProbe {
                     comm: comm.clone(),
                     ratio: ns / whole_ns,
                 })
-                .ok_or_else(|| Missing::because("no thread ran, or threads are not seen on this rung"));
+                .ok_or_else(|| Missing::because("no thread ran, or this rung does not observe threads"));
         }
         Ok(whole)
     }
@@ -308,7 +308,7 @@ impl CpuProbe {
         let source = &mut self.source;
         self.meter.measure(|| match source {
             Some(source) => source.cost(),
-            None => Err(Missing::because("/proc is read at the edges only")),
+            None => Err(Missing::because("/proc is read only at the ends of an interval")),
         });
     }
 
@@ -351,7 +351,7 @@ impl CpuProbe {
         let look = Snapshot { at_ns, online, edges, tally, cycles, stat, pressure, waits };
         self.tasks = match &mut self.source {
             Some(source) => source.tasks(),
-            None => Err(Missing::because("tasks are not seen on the /proc rung")),
+            None => Err(Missing::because("the /proc rung does not observe tasks")),
         };
         look
     }
@@ -391,10 +391,10 @@ impl CpuProbe {
         let of_interrupts = |of: fn(&books::Events) -> Option<f64>| {
             events.clone().and_then(|e| of(&e).ok_or_else(|| Missing::because(no_interrupts)))
         };
-        let no_waits = || Missing::because("waits for a CPU are seen by tp_btf only");
+        let no_waits = || Missing::because("only tp_btf observes waits for a CPU");
         let waits = |e: books::Events| {
             if after.at_ns.saturating_sub(before.at_ns) < WAITS_SHORTEST_NS {
-                return Err(Missing::because("waits for a CPU take longer than so short an interval"));
+                return Err(Missing::because("the interval is too short to measure waits for a CPU"));
             }
             e.wait_ns.ok_or_else(no_waits)
         };
@@ -446,11 +446,11 @@ impl CpuProbe {
     }
 }
 
-const NOT_ASKED: &str = "cycles and instructions were not asked for";
+const NOT_ASKED: &str = "cycles and instructions were not requested";
 /// A wait counts in the interval in which it ends, and may have begun long before it.
 const WAITS_SHORTEST_NS: u64 = 50_000_000;
 
-const NO_EVENTS: &str = "context switches are not seen on the /proc rung";
+const NO_EVENTS: &str = "the /proc rung does not observe context switches";
 
 /// Number of open files that watching needs: programs, maps and links, and for each CPU its samplers and
 /// counters, or its ring.
@@ -470,10 +470,10 @@ fn open_cycles(options: &Options) -> Maybe<Cycles> {
 
 fn open_samplers(options: &Options, source: Option<&dyn Source>) -> Maybe<Ticks> {
     if !options.ticks {
-        return Err(Missing::because("ticks and samples were not asked for"));
+        return Err(Missing::because("ticks and samples were not requested"));
     }
     if source.is_none_or(|s| s.rung() != Rung::Bpf) {
-        return Err(Missing::because("ticks and samples are seen on the BPF rung only"));
+        return Err(Missing::because("only the BPF rung observes ticks and samples"));
     }
     let online = options.online();
     Ticks::open(&online).map_err(Missing::because)

@@ -53,8 +53,8 @@ impl Perf {
     pub(super) fn open(online: &BTreeSet<u32>) -> Result<Self, String> {
         if !process_ids::are_the_machines() {
             return Err(
-                "no context-switch records in a PID namespace: there the kernel tells of every thread \
-                 outside of it as if it were the idle task; run it on the host, or with --pid=host"
+                "cannot record context switches in a PID namespace: the kernel reports every thread outside \
+                 it as the idle task; run it on the host, or with --pid=host"
                     .to_owned(),
             );
         }
@@ -69,7 +69,9 @@ impl Perf {
             }
         };
         let drain = thread::Builder::new().name("perf-drain".into()).spawn(body);
-        let drain = drain.map_err(|e| format!("no context-switch records: no thread to read them: {e}"))?;
+        let drain = drain.map_err(|e| {
+            format!("cannot record context switches: cannot start the thread that reads them: {e}")
+        })?;
         // A CPU reports its task only when it switches: this makes each CPU switch.
         hog::visit(online);
         Ok(Self { lines, stop: Some(stop), drain: Some(drain) })
@@ -96,7 +98,7 @@ impl Source for Perf {
     }
 
     fn adopt(&mut self, _: Adopt) -> Maybe<()> {
-        Err(Missing::because("whose thread is whose is seen on the BPF rung only"))
+        Err(Missing::because("the owner of each thread is known on the BPF rung only"))
     }
 
     fn close(&mut self, cpu: u32) -> Maybe<Edge> {
@@ -133,15 +135,14 @@ fn refusal(error: &io::Error) -> String {
     let way_out = if error.kind() == io::ErrorKind::PermissionDenied {
         let now = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
         format!(
-            "run it with sudo, give the program CAP_PERFMON, or set sysctl kernel.perf_event_paranoid=0 (now {}); a container \
-             must let perf_event_open(2) pass too",
+            "run it with sudo, give the program CAP_PERFMON, or set sysctl kernel.perf_event_paranoid=0 (now \
+             {}); a container must allow perf_event_open(2), too",
             now.trim()
         )
     } else {
-        "it needs a kernel with CONFIG_PERF_EVENTS, and a container that lets perf_event_open(2) pass"
-            .to_owned()
+        "it needs a kernel with CONFIG_PERF_EVENTS, and a container that allows perf_event_open(2)".to_owned()
     };
-    format!("no context-switch records by perf_event_open ({error}): {way_out}")
+    format!("cannot record context switches with perf_event_open ({error}): {way_out}")
 }
 
 impl Line {

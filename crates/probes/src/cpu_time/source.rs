@@ -18,12 +18,12 @@ pub(super) trait Source: std::fmt::Debug {
 
     /// Reason why interrupts are not timed, if they are not.
     fn no_interrupts(&self) -> Option<&str> {
-        Some("interrupts are timed on the BPF rung only")
+        Some("only the BPF rung times interrupts")
     }
 
     /// Number of waits for these CPUs, by the lower bound of each power of two in nanoseconds.
     fn waits(&self, _: &BTreeSet<u32>) -> Maybe<BTreeMap<u64, u64>> {
-        Err(Missing::because("waits are seen on the BPF rung only"))
+        Err(Missing::because("only the BPF rung observes waits"))
     }
 
     /// Sets which processes become members from now on.

@@ -34,7 +34,8 @@ impl Source for Known {
 
     fn close(&mut self, cpu: u32) -> Maybe<Edge> {
         let mut cpus = self.cpus.borrow_mut();
-        let books = cpus.get_mut(&cpu).ok_or_else(|| Missing::because("its books could not be closed"))?;
+        let books =
+            cpus.get_mut(&cpu).ok_or_else(|| Missing::because("its accounting could not be completed"))?;
         books.at_ns += 1_000_000_000;
         books.busy_ns += 750_000_000;
         books.idle_ns += 250_000_000;
@@ -92,7 +93,7 @@ fn a_cpu_that_goes_and_comes_back_says_so_and_the_others_go_on() {
     // A CPU that goes offline between the list of CPUs and its closing.
     books.borrow_mut().remove(&2);
     let gone = probe.read();
-    assert!(event(&gone, 2).unwrap_err().reason.contains("could not be closed"), "{gone:?}");
+    assert!(event(&gone, 2).unwrap_err().reason.contains("could not be completed"), "{gone:?}");
     assert_eq!(event(&gone, 0), Ok(0.75));
     assert!(probe.since_start().is_ok());
 }

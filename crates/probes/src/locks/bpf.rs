@@ -102,13 +102,13 @@ impl LockProbe {
             (Some(role), _) => Ok(role.to_owned()),
             (None, Ok(symbols)) => symbols.variable(sum.lock).ok_or_else(|| {
                 Missing::because(
-                    "no symbol covers it: it was allocated, or the kernel keeps no names of variables",
+                    "no symbol covers its address: it was allocated, or the kernel has no names of variables",
                 )
             }),
             (None, Err(why)) => Err(why.clone()),
         };
         let caller = stack.as_ref().map_err(Clone::clone).and_then(|stack| {
-            stack.first().cloned().ok_or_else(|| Missing::because("its stack shows nothing but locking"))
+            stack.first().cloned().ok_or_else(|| Missing::because("its stack has only locking functions"))
         });
         let stack = stack.unwrap_or_default();
         let cgroup = (sum.cgroup != 0).then(|| self.cgroups.name(sum.cgroup));

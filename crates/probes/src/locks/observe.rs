@@ -77,7 +77,7 @@ impl Spun {
     fn used(&self, by: UsedBy) -> Maybe<Used> {
         let (from_ns, until_ns) = self.span.ok_or_else(|| Missing::because("no interval was read"))?;
         if self.lost > 0 {
-            let why = format!("{} waits for locks were lost: what is known is a lower bound", self.lost);
+            let why = format!("{} waits for locks were lost: the numbers are lower bounds", self.lost);
             return Err(Missing::because(why));
         }
         Ok(Used { amount: self.burned_s / self.all_s, by, from_ns, until_ns })

@@ -50,9 +50,8 @@ impl Machine {
             fs::read_to_string(root.join(path))
                 .map_err(|e| Missing::because(format!("/{path} cannot be read: {e}")))
         };
-        let levels = levels(&text("proc/meminfo")?).ok_or_else(|| {
-            Missing::because("/proc/meminfo does not tell what is available (Linux 3.14 does)")
-        })?;
+        let levels = levels(&text("proc/meminfo")?)
+            .ok_or_else(|| Missing::because("/proc/meminfo has no MemAvailable (Linux 3.14 has it)"))?;
         let counters = counters(&text("proc/vmstat")?)
             .ok_or_else(|| Missing::because("/proc/vmstat counts no page faults"))?;
         Ok(Self { levels, counters, pressure_ns: pressure::some_ns(root, "memory") })

@@ -63,7 +63,8 @@ pub fn find(pid: u32) -> Maybe<u32> {
         let name =
             stat.split_once('(').and_then(|(_, rest)| rest.rsplit_once(')')).map_or("", |(name, _)| name);
         return Err(Missing::because(format!(
-            "{pid} ({name}) is a thread of the kernel: it has no memory of its own; what the kernel has is the machine's"
+            "{pid} ({name}) is a kernel thread: it has no memory of its own; kernel memory belongs to the \
+             machine"
         )));
     }
     Ok(pid)

@@ -60,8 +60,8 @@ impl Ethtool {
             Ok(told) => settings(told.speed, told.duplex),
             Err(e) => {
                 let why = match e.raw_os_error() {
-                    Some(libc::EOPNOTSUPP) => Missing::because("its driver does not say"),
-                    _ => Missing::because(format!("its driver does not say: {e}")),
+                    Some(libc::EOPNOTSUPP) => Missing::because("its driver does not report it"),
+                    _ => Missing::because(format!("its driver does not report it: {e}")),
                 };
                 Settings { speed_bits_per_s: Err(why.clone()), duplex: Err(why) }
             }
@@ -97,13 +97,13 @@ impl Ethtool {
 fn settings(speed_mbit_per_s: u32, duplex: u8) -> Settings {
     Settings {
         speed_bits_per_s: match speed_mbit_per_s {
-            SPEED_UNKNOWN | 0 => Err(Missing::because("its driver says that the speed is unknown")),
+            SPEED_UNKNOWN | 0 => Err(Missing::because("its driver reports an unknown speed")),
             mbit => Ok(u64::from(mbit) * 1_000_000),
         },
         duplex: match duplex {
             DUPLEX_HALF => Ok(Duplex::Half),
             DUPLEX_FULL => Ok(Duplex::Full),
-            _ => Err(Missing::because("its driver says that the duplex is unknown")),
+            _ => Err(Missing::because("its driver reports an unknown duplex mode")),
         },
     }
 }

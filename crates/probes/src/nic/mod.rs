@@ -68,7 +68,7 @@ struct Snapshot {
 /// - `speeds`: in bits per second, by the name of the interface.
 pub fn open(speeds: BTreeMap<String, u64>) -> NicProbe {
     let netlink = Netlink::open().map_err(|e| Missing::because(format!("no netlink socket: {e}")));
-    let ethtool = Ethtool::open().map_err(|e| Missing::because(format!("drivers cannot be asked: {e}")));
+    let ethtool = Ethtool::open().map_err(|e| Missing::because(format!("cannot query drivers: {e}")));
     NicProbe { netlink, ethtool, speeds, settings: BTreeMap::new(), last: None }
 }
 
@@ -137,12 +137,12 @@ impl NicProbe {
         for link in after {
             let counts = match of(before, link.index) {
                 Some(before) => since(&before.counts, &link.counts),
-                None => Err(Missing::because("it came in this interval")),
+                None => Err(Missing::because("it appeared in this interval")),
             };
             samples.push(sample(link, self.settings_of(link), counts));
         }
         for gone in before.iter().filter(|b| of(after, b.index).is_none()) {
-            let why = Missing::because("it went in this interval");
+            let why = Missing::because("it disappeared in this interval");
             self.settings.remove(&gone.index);
             let settings = Settings { speed_bits_per_s: Err(why.clone()), duplex: Err(why.clone()) };
             samples.push(InterfaceSample { up: false, ..sample(gone, settings, Err(why)) });
@@ -249,7 +249,7 @@ mod tests {
         let samples = deaf(&[]).samples(&[link(2, "eth0", 700)], &[link(3, "eth0", 900)]);
         let reasons: Vec<&str> =
             samples.iter().map(|s| s.counts.as_ref().unwrap_err().reason.as_str()).collect();
-        assert_eq!(reasons, ["it came in this interval", "it went in this interval"]);
+        assert_eq!(reasons, ["it appeared in this interval", "it disappeared in this interval"]);
     }
 
     #[test]

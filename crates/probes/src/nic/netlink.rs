@@ -86,7 +86,7 @@ impl Netlink {
                 return Ok(links);
             }
         }
-        Err(io::Error::other("they change faster than they can be told"))
+        Err(io::Error::other("they change faster than the kernel can list them"))
     }
 
     /// `None` if the list changed meanwhile.
@@ -237,7 +237,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 fn cut() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "the kernel's answer is cut")
+    io::Error::new(io::ErrorKind::InvalidData, "the kernel's answer is truncated")
 }
 
 #[cfg(test)]

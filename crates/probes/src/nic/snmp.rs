@@ -69,7 +69,7 @@ fn field(text: &str, group: &str, name: &str) -> Maybe<u64> {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(group));
     let at = lines.next().and_then(|names| names.split_ascii_whitespace().position(|n| n == name));
     let value = at.and_then(|at| lines.next()?.split_ascii_whitespace().nth(at)?.parse().ok());
-    value.ok_or_else(|| Missing::because(format!("the kernel does not tell {group}{name}")))
+    value.ok_or_else(|| Missing::because(format!("the kernel does not report {group}{name}")))
 }
 
 #[cfg(test)]

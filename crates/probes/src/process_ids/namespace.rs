@@ -27,7 +27,7 @@ mod skel {
 
 /// Note for a report of ids in a PID namespace.
 pub(crate) const NOTE: &str =
-    "this is a PID namespace: processes of it go by its own ids, all others by the machine's";
+    "this is a PID namespace: its own processes are shown by its ids, all others by the host's";
 
 /// The machine's id of a process that has the id `own` here.
 ///

@@ -152,7 +152,7 @@ impl Profiler {
         let (before, now) = (self.began.run_time.clone()?, self.programs.run_time()?);
         let (ns, runs) = (now.ns - before.ns, now.runs - before.runs);
         if runs == 0 {
-            return Err(Missing::because("our program did not run"));
+            return Err(Missing::because("the BPF program did not run"));
         }
         Ok(ProfileCost {
             ns_per_event: ns as f64 / runs as f64,

@@ -56,7 +56,7 @@ pub(crate) fn wait_for_running() {
 ///
 /// Missing if the kernel does not return them.
 pub(crate) fn take_all(map: &impl MapCore) -> Maybe<Vec<Row>> {
-    let refused = |e: &dyn fmt::Display| Missing::because(format!("the sums cannot be read: {e}"));
+    let refused = |e: &dyn fmt::Display| Missing::because(format!("cannot read the sums: {e}"));
     // As many at once as there may be: a batch too small for one bucket of the map would fail.
     let batch = map.lookup_and_delete_batch(map.max_entries(), MapFlags::ANY, MapFlags::ANY);
     let mut rows: Vec<Row> = batch.map_err(|e| refused(&e))?.collect();

@@ -9,17 +9,18 @@ pub(crate) fn refusal(what: &str, error: &libbpf_rs::Error) -> String {
     let lacking = lacking_capabilities();
     let way_out = if !lacking.is_empty() {
         format!(
-            "run it with sudo, or give the program the right: sudo setcap cap_bpf,cap_perfmon+ep PROGRAM (it lacks {})",
+            "run it with sudo, or grant it the capabilities: sudo setcap cap_bpf,cap_perfmon+ep PROGRAM \
+             (missing: {})",
             lacking.join(" and ")
         )
     } else if error.kind() == ErrorKind::PermissionDenied {
-        "it is denied in spite of the capabilities: a container needs `--privileged` or a seccomp profile that lets \
-         bpf(2) pass, and kernel lockdown must not be `confidentiality`"
+        "it is denied in spite of the capabilities: a container needs `--privileged` or a seccomp profile \
+         that allows bpf(2), and kernel lockdown must not be `confidentiality`"
             .to_owned()
     } else {
         "it needs Linux 5.12 or later with CONFIG_BPF_SYSCALL, CONFIG_BPF_EVENTS and BTF".to_owned()
     };
-    format!("no {what} by BPF ({error}): {way_out}")
+    format!("cannot trace {what} with BPF ({error}): {way_out}")
 }
 
 /// Whether this process has the capabilities to load programs; the kernel may still lack features that they

@@ -68,14 +68,14 @@ pub(crate) fn in_a_burst<const N: usize, E: fmt::Display>(
 ) -> Maybe<[BurstTime; N]> {
     let failed = |what: &str, e: &dyn fmt::Display| Missing::because(format!("{what}: {e}"));
     let _statistics =
-        run_statistics().map_err(|e| failed("the kernel's run statistics are closed to us", &e))?;
+        run_statistics().map_err(|e| failed("no access to the kernel's BPF run statistics", &e))?;
     let _nothing = nothing.attach().map_err(|e| failed("the empty program cannot be attached", &e))?;
     let (before, nothing_before) = (RunTime::of_all(&programs)?, RunTime::of(nothing.as_fd())?);
-    burst().map_err(|e| failed("no burst of events could be made", &e))?;
+    burst().map_err(|e| failed("cannot generate a burst of events", &e))?;
     let (after, nothing_after) = (RunTime::of_all(&programs)?, RunTime::of(nothing.as_fd())?);
     let runs = nothing_after.runs - nothing_before.runs;
     if runs == 0 {
-        return Err(Missing::because("no event of the burst was seen"));
+        return Err(Missing::because("no event of the burst was observed"));
     }
     let nothing_ns = (nothing_after.ns - nothing_before.ns) as f64 / runs as f64;
     Ok(std::array::from_fn(|k| {
@@ -113,5 +113,5 @@ fn told_of(program: BorrowedFd<'_>, name: &str) -> Maybe<u64> {
         .map_err(|e| Missing::because(format!("a program's statistics cannot be read: {e}")))?;
     let line = text.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(':'));
     let value = line.and_then(|v| v.trim().parse().ok());
-    value.ok_or_else(|| Missing::because(format!("this kernel does not tell a program's {name}")))
+    value.ok_or_else(|| Missing::because(format!("this kernel does not report a program's {name}")))
 }

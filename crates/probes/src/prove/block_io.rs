@@ -85,7 +85,7 @@ fn prove(bench: &mut Bench<'_>) {
             }
             Err(why) => bench.tell(Proof {
                 truth: Err(why.clone()),
-                found: Err(Missing::because("there was nothing to see")),
+                found: Err(Missing::because("there was no activity to observe")),
                 remark: Some(why.reason),
                 ..proof(job, "requests", Unit::Count)
             }),
@@ -138,14 +138,15 @@ fn proofs(job: FioJob, said: &FioReport, interval: &IoInterval, cost: &Maybe<f64
     // If fio's overhead matters, the difference is shown but not judged.
     let is_slow = LATENCY_LIMIT * said.p50_ns >= FIOS_OWN_NS;
     for (name, q, truth) in [("latency p50", 0.5, said.p50_ns), ("latency p99", 0.99, said.p99_ns)] {
-        let found = group.from_start.quantile_ns(q).ok_or_else(|| Missing::because("no request was seen"));
+        let found =
+            group.from_start.quantile_ns(q).ok_or_else(|| Missing::because("no request was observed"));
         proofs.push(Proof {
             ours: is_slow,
             truth: Ok(truth),
             found,
             limit: LATENCY_LIMIT * truth,
             remark: (!is_slow)
-                .then(|| "fio's own 25 to 30 us, and its waits for a CPU, are in its figure".to_owned()),
+                .then(|| "fio's figure includes its own 25 to 30 us and its waits for a CPU".to_owned()),
             ..proof(job, name, Unit::Ns)
         });
     }
@@ -206,7 +207,7 @@ fn fio(disk: &LoopDisk, job: FioJob) -> Maybe<FioReport> {
         return Err(Missing::because(format!("fio failed: {}", why.lines().last().unwrap_or_default())));
     }
     said(&String::from_utf8_lossy(&output.stdout), job.op)
-        .ok_or_else(|| Missing::because("fio's report has no counts and latencies that we can read"))
+        .ok_or_else(|| Missing::because("cannot read counts and latencies in fio's report"))
 }
 
 /// Finds values in fio's report by name: the job's direction, its count, the percentiles of its completion
@@ -275,7 +276,7 @@ fn attach(file: &Path) -> Maybe<String> {
     if !made.status.success() {
         let why = String::from_utf8_lossy(&made.stderr);
         let why = why.lines().next().unwrap_or_default().to_owned();
-        return Err(Missing::because(format!("no loop device can be made (root can): {why}")));
+        return Err(Missing::because(format!("cannot create a loop device (needs root): {why}")));
     }
     Ok(String::from_utf8_lossy(&made.stdout).trim().to_owned())
 }
@@ -286,7 +287,7 @@ struct Image(PathBuf);
 
 impl Image {
     fn new() -> Maybe<Self> {
-        let failed = |e: io::Error| Missing::because(format!("no file for a loop device: {e}"));
+        let failed = |e: io::Error| Missing::because(format!("cannot create a file for a loop device: {e}"));
         let image = Self(own_path("image"));
         File::create_new(&image.0).and_then(|file| file.set_len(IMAGE_BYTES)).map_err(failed)?;
         Ok(image)

@@ -228,9 +228,7 @@ impl Window {
         let others = event - self.by_events.clone()?;
         if others > OTHERS_MAX {
             let percent = others * 100.0;
-            return Err(Missing::because(format!(
-                "others had {percent:.0} % of the CPU, which are not the work that was to be seen: {AGAIN}"
-            )));
+            return Err(Missing::because(format!("other work used {percent:.0} % of the CPU: {AGAIN}")));
         }
         Ok(self.truth + others)
     }
@@ -317,7 +315,8 @@ fn crowded(hog: &Hog, truth: f64) -> Option<String> {
     let percent = |ratio: f64| ratio * 100.0;
     (truth < 0.8 * wanted).then(|| {
         format!(
-            "others wanted the CPU too, it got {:.0} of {:.0} %: what ticks miss shows on a quiet machine only",
+            "other work competed for the CPU, it got {:.0} of {:.0} %: only a quiet machine shows what ticks \
+             miss",
             percent(truth),
             percent(wanted)
         )

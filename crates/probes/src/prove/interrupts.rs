@@ -116,7 +116,7 @@ impl CpuShares {
         }
         if self.others > OTHERS_MAX {
             let percent = self.others * 100.0;
-            return Err(Missing::because(format!("others had {percent:.0} % of the CPU: {AGAIN}")));
+            return Err(Missing::because(format!("other work used {percent:.0} % of the CPU: {AGAIN}")));
         }
         Ok(())
     }
@@ -189,8 +189,8 @@ fn proofs(
     let remark = both.clone().ok().map(|(_, unseen)| {
         let (idle, way_us) = (unseen.idle_ratio * 100.0, unseen.way_s * 1e6);
         format!(
-            "the truth leaves out {idle:.2} % that no event shows and that goes without packets too; the way to a \
-             handler and back takes {way_us:.1} us for a single packet"
+            "the truth excludes {idle:.2} % that no event shows and that is spent without packets, too; \
+             entering and leaving a handler takes {way_us:.1} us for a single packet"
         )
     });
     let of_interrupts = Proof {
@@ -241,7 +241,7 @@ fn delay_ns(running: &Workload, tid: u32) -> Maybe<u64> {
     let text = fs::read_to_string(format!("/proc/{}/task/{tid}/schedstat", running.pid()));
     let words = text.as_deref().unwrap_or_default().split_ascii_whitespace().nth(1);
     let ns = words.and_then(|word| word.parse().ok());
-    ns.ok_or_else(|| Missing::because("the kernel does not say for how long a thread waited (schedstat)"))
+    ns.ok_or_else(|| Missing::because("the kernel does not report how long a thread waited (schedstat)"))
 }
 
 #[cfg(test)]

@@ -94,7 +94,7 @@ fn kernel(lock: KernelLock, work: &Work<'_>) -> Maybe<(LockTruth, Waits, Maybe<f
     let interval = probe.read()?;
     // This process waits long for nothing else: the lock has the longest waits.
     let longest = interval.locks.iter().max_by_key(|l| l.waits.ns_total);
-    let address = longest.map(|l| l.address).ok_or_else(|| Missing::because("no wait was seen"))?;
+    let address = longest.map(|l| l.address).ok_or_else(|| Missing::because("no wait was observed"))?;
     let found = sum(interval.locks.iter().filter(|l| l.address == address).map(|l| &l.waits));
     Ok((truth, found, probe.cost().map(|c| c.ratio_of_one_cpu())))
 }

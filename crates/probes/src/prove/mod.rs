@@ -160,7 +160,7 @@ impl Workload {
         let mut why = String::new();
         // Its output is closed, so it is about to exit.
         let _ = BufReader::new(stderr).read_to_string(&mut why);
-        let why = why.lines().last().unwrap_or("it said nothing").trim_start_matches("bakeoff: ");
+        let why = why.lines().last().unwrap_or("it printed nothing").trim_start_matches("bakeoff: ");
         Err(Missing::because(format!("the workload did not start: {why}")))
     }
 
@@ -181,7 +181,7 @@ impl Workload {
         };
         let line = ask().map_err(|e| Missing::because(format!("the workload does not answer: {e}")))?;
         let ns = line.trim().strip_prefix("seen ").and_then(|ns| ns.parse().ok());
-        ns.ok_or_else(|| Missing::because("the workload does not say for how long it ran"))
+        ns.ok_or_else(|| Missing::because("the workload did not report how long it ran"))
     }
 
     /// CPU time of its process so far, by the scheduler's clock.

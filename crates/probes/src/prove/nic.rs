@@ -54,7 +54,7 @@ fn prove(bench: &mut Bench<'_>) {
             }
             Err(why) => bench.tell(Proof {
                 truth: Err(why.clone()),
-                found: Err(Missing::because("there was nothing to see")),
+                found: Err(Missing::because("there was no activity to observe")),
                 remark: Some(why.reason),
                 ..proof(name, "packets sent", Unit::Count)
             }),
@@ -168,7 +168,7 @@ fn exchange(count: u64, bytes: usize) -> Maybe<Exchange> {
 
 fn own_namespace() -> Maybe<()> {
     unshare(CloneFlags::CLONE_NEWNET)
-        .map_err(|e| Missing::because(format!("no network namespace of its own ({e}): it needs root")))?;
+        .map_err(|e| Missing::because(format!("cannot create a network namespace ({e}): needs root")))?;
     // IPv6 messages of the interface itself would be counted. Without IPv6 the write fails, which is fine.
     for scope in ["all", "default"] {
         let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{scope}/disable_ipv6"), "1");
@@ -181,7 +181,7 @@ fn set_up(name: &str, address: &str, (other, mac): (&str, &str)) -> Maybe<UdpSoc
     ip(&["address", "add", &format!("{address}/24"), "dev", name])?;
     ip(&["link", "set", name, "up"])?;
     ip(&["neighbour", "replace", other, "lladdr", mac, "dev", name, "nud", "permanent"])?;
-    let refused = |e: io::Error| Missing::because(format!("no socket in the namespace: {e}"));
+    let refused = |e: io::Error| Missing::because(format!("cannot open a socket in the namespace: {e}"));
     let socket = UdpSocket::bind((address, PORT)).map_err(refused)?;
     socket.set_read_timeout(Some(ECHO_WITHIN)).map_err(refused)?;
     Ok(socket)
@@ -217,13 +217,13 @@ fn ip(words: &[&str]) -> Maybe<String> {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let why = String::from_utf8_lossy(&output.stderr);
-    let why = why.lines().next().unwrap_or("it said nothing");
+    let why = why.lines().next().unwrap_or("it printed nothing");
     Err(Missing::because(format!("`ip {}` failed: {why}", words.join(" "))))
 }
 
 fn link_counts() -> Maybe<LinkCounts> {
     let text = ip(&["-s", "link", "show", "dev", NEAR])?;
-    counts_of(&text).ok_or_else(|| Missing::because("`ip -s link` prints no counts that we can read"))
+    counts_of(&text).ok_or_else(|| Missing::because("cannot read the counts of `ip -s link`"))
 }
 
 /// Bytes and packets stand first on the lines below `RX:` and `TX:`.

@@ -100,7 +100,7 @@ fn watch(bench: &Bench<'_>, cpu: u32) -> Maybe<Option<Reading>> {
 
 /// Time for which all threads of the workload have waited for a CPU so far.
 fn waited_ns(running: &Workload) -> Maybe<u64> {
-    let not_told = || Missing::because("the kernel does not say for how long a thread waited (schedstat)");
+    let not_told = || Missing::because("the kernel does not report how long a thread waited (schedstat)");
     let tasks = fs::read_dir(format!("/proc/{}/task", running.pid())).map_err(|_| not_told())?;
     let one = |path: std::path::PathBuf| {
         let text = fs::read_to_string(path.join("schedstat")).ok()?;

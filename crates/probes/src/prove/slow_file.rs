@@ -60,7 +60,7 @@ impl SlowFile {
         pace: Pace,
         with: impl FnOnce(&Path) -> Maybe<T> + Send + 'static,
     ) -> Maybe<(Self, T)> {
-        let failed = |e: io::Error| Missing::because(format!("no slow file by FUSE: {e}"));
+        let failed = |e: io::Error| Missing::because(format!("cannot mount a slow file with FUSE: {e}"));
         let device = OpenOptions::new().read(true).write(true).open("/dev/fuse").map_err(failed)?;
         let path = own_path("slow");
         File::create_new(&path).map_err(failed)?;
@@ -81,7 +81,8 @@ impl SlowFile {
                 let _ = ends.recv();
             }
         });
-        let gone = |_| Missing::because("no slow file by FUSE: the thread that mounts it was cut short");
+        let gone =
+            |_| Missing::because("cannot mount a slow file with FUSE: the mounting thread ended early");
         let done = told.recv().map_err(gone)??;
         Ok((Self { _path: placeholder, _stays: stays }, done))
     }

@@ -50,7 +50,7 @@ impl Ticks {
         // Only x86 has the tracepoint at the end of the timer's interrupt.
         let possible = cpu_list::possible_count();
         let loaded = Self::load(true, possible).or_else(|_| Self::load(false, possible));
-        let mut ticks = loaded.map_err(|e| format!("ticks cannot be watched: {e}"))?;
+        let mut ticks = loaded.map_err(|e| format!("cannot observe ticks: {e}"))?;
         // The values of a CPU that cannot be sampled are missing with the reason.
         let go_on = |_, _| Ok(());
         let sampler =

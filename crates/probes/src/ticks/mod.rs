@@ -70,7 +70,7 @@ pub(crate) fn shares(cpu: u32, before: &Tally, after: &Tally) -> Shares {
     let (Some(b), Some(a)) = (before.cpus.get(&cpu), after.cpus.get(&cpu)) else {
         return Shares::missing(&Missing::because("the CPU was not online at both ends of the interval"));
     };
-    let no_period = || Missing::because("no two ticks in a row were seen yet");
+    let no_period = || Missing::because("no two consecutive ticks were observed yet");
     let tick_ns = after.period_ns.ok_or_else(no_period);
     let wall_ns = a.at_ns.saturating_sub(b.at_ns) as f64;
     let grown = |a: (u64, u64), b: (u64, u64)| (a.0.saturating_sub(b.0), a.1.saturating_sub(b.1));
@@ -79,7 +79,7 @@ pub(crate) fn shares(cpu: u32, before: &Tally, after: &Tally) -> Shares {
         found as f64 / (wall_ns / period_ns as f64).max(came.max(found).max(1) as f64)
     };
     let ended = a.ends.zip(b.ends).map(|(a, b)| grown(a, b));
-    let no_end = || Missing::because("this kernel does not tell when a tick's interrupt ends (x86 does)");
+    let no_end = || Missing::because("this kernel does not report when a tick's interrupt ends (x86 does)");
     let ended = ended.ok_or_else(no_end);
     Shares {
         before_tick: tick_ns.clone().map(|ns| share(grown(a.ticks, b.ticks), ns)),

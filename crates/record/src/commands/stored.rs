@@ -106,13 +106,13 @@ fn figures(turn: &Turn) -> Vec<(&'static str, f64)> {
 
 fn of_facts(environment: &Environment) -> Maybe<Comparison> {
     let fact = |name: &str| environment.fact(&format!("{PREFIX}{name}"));
-    let lacks = |name: &str| Missing::because(format!("the archive has no {PREFIX}{name} for it"));
+    let lacks = |name: &str| Missing::because(format!("the archive lacks the fact {PREFIX}{name}"));
     let number = |name: &str| -> Maybe<f64> {
         let found = fact(name).and_then(|text| text.parse().ok()).filter(|v: &f64| v.is_finite());
         found.ok_or_else(|| lacks(name))
     };
     if let Some(form) = fact("form").filter(|form| *form != FORM) {
-        return Err(Missing::because(format!("a later version wrote it, in form {form}")));
+        return Err(Missing::because(format!("a later version of bakeoff wrote it, in format {form}")));
     }
     let with_prefix = |prefix: &str| -> BTreeMap<String, String> {
         let prefix = format!("{PREFIX}{prefix}.");
@@ -132,7 +132,7 @@ fn of_facts(environment: &Environment) -> Maybe<Comparison> {
     let reference = fact("reference").and_then(|l| (0..commands.len()).find(|i| Comparison::letter(*i) == l));
     let (rope_ratio, alpha) = (number("rope_ratio")?, number("alpha")?);
     if rope_ratio < 0.0 || !(alpha > 0.0 && alpha < 1.0) {
-        return Err(Missing::because("its rules of judgement are out of range"));
+        return Err(Missing::because("its rope_ratio or alpha is out of range"));
     }
     let gates = fact("gates").unwrap_or_default().split("; ").filter(|text| !text.is_empty());
     let gates = gates.map(|text| Gate::read_of_commands(text).map_err(|e| Missing::because(e.to_string())));
@@ -205,7 +205,7 @@ fn turn(command: usize, figures: &Figures<'_>) -> Maybe<Turn> {
     };
     let time_s = needed("time_s")?;
     if time_s <= 0.0 {
-        return Err(Missing::because("a round took no time"));
+        return Err(Missing::because("the time of a round is not over 0"));
     }
     let memory = match (value("max_memory_bytes"), value("max_memory_at_most_bytes")) {
         (Some(bytes), _) => Peak::Bytes(bytes),

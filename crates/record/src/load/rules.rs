@@ -50,19 +50,19 @@ pub const RULES: &[Rule] = &[
         settings: &["cert"],
         family: None,
         relation: Needs(&["key"]),
-        because: "a client's certificate is two files",
+        because: "a client certificate needs both files",
     },
     Rule {
         settings: &["key"],
         family: None,
         relation: Needs(&["cert"]),
-        because: "a client's certificate is two files",
+        because: "a client certificate needs both files",
     },
     Rule {
         settings: &["ca"],
         family: None,
         relation: Excludes("insecure"),
-        because: "one trusts some certificates, the other trusts all",
+        because: "one trusts only some certificates, the other trusts all",
     },
     Rule {
         settings: &[
@@ -90,7 +90,7 @@ pub const RULES: &[Rule] = &[
         settings: &["data"],
         family: Some(Cache),
         relation: Needs(&["command"]),
-        because: "only commands contain its values",
+        because: "only commands can use its values",
     },
     Rule {
         settings: &[
@@ -112,19 +112,19 @@ pub const RULES: &[Rule] = &[
         settings: &["method", "header", "body", "expect_status"],
         family: None,
         relation: Excludes("requests"),
-        because: "the file of requests defines each of them",
+        because: "the requests file defines it for each request",
     },
     Rule {
         settings: &["verify"],
         family: Some(Web),
         relation: Needs(&["requests"]),
-        because: "the file of requests defines the expected answers",
+        because: "the requests file defines the expected answers",
     },
     Rule {
         settings: &["ramp_down"],
         family: None,
         relation: Excludes("events"),
-        because: "the load ends after the last of the events",
+        because: "the load ends after the last event",
     },
 ];
 
@@ -140,21 +140,21 @@ pub const TWO_RATES: Rule = Rule {
     settings: &["arrivals"],
     family: None,
     relation: Excludes("rate"),
-    because: "these arrivals have rates of their own",
+    because: "these arrivals define their own rates",
 };
 /// Jitter of arrivals without jitter.
 pub const NO_JITTER: Rule = Rule {
     settings: &["jitter"],
     family: None,
     relation: Excludes("arrivals"),
-    because: "it moves jitter arrivals only",
+    because: "it applies only to jitter arrivals",
 };
 /// Think time between events that have due times.
 pub const THINK_TIME: Rule = Rule {
     settings: &["think"],
     family: None,
     relation: Excludes("rate"),
-    because: "with a rate, the schedule starts the events",
+    because: "with a rate, the schedule determines when events start",
 };
 /// Spinning with nothing to wait for.
 pub const SPIN: Rule = Rule {
@@ -168,7 +168,7 @@ pub const A_CONNECTION_EACH: Rule = Rule {
     settings: &["connections"],
     family: None,
     relation: AtLeast("threads"),
-    because: "each thread has a connection",
+    because: "each thread needs a connection",
 };
 /// Streams of a protocol without streams.
 pub const STREAMS: Rule = Rule {

@@ -130,7 +130,7 @@ settings! {
     ANSWER_MAX: "answer_max", SERVERS, Bytes { min: 64 << 10 }, Some("64MiB");
     KEYS: "keys", CACHES, Whole { min: 1, max: 9_999_999_999 }, Some("10000");
     // A web site's cache: locks and results of queries, thumbnails and rows, fragments of pages.
-    SIZES: "sizes", CACHES, Form("classes of lengths with weights, such as \"4-100:60,1024-2048:30,5120-20480:10\""), Some("4-100:60,1024-2048:30,5120-20480:10");
+    SIZES: "sizes", CACHES, Form("size classes with weights, such as \"4-100:60,1024-2048:30,5120-20480:10\""), Some("4-100:60,1024-2048:30,5120-20480:10");
     MIX: "mix", CACHES, Form("weights such as \"get=90,set=10\""), Some("get=90,set=10");
     KEY_DISTRIBUTION: "key_distribution", CACHES, Word(distributions), Some("zipfian");
     // No server reads more requests from a connection at once.
@@ -159,11 +159,11 @@ settings! {
     THREADS: "threads", ALL_TARGETS, Whole { min: 1, max: 65_536 }, Some("1");
     CONNECTIONS: "connections", SERVERS, Whole { min: 1, max: 1_000_000 }, NONE;
     RATE: "rate", ALL_TARGETS, Rate { max_per_s: RATE_MAX_PER_S }, NONE;
-    ARRIVALS: "arrivals", ALL_TARGETS, Form("\"jitter\", \"period\", \"poisson\"; or, with rates of their own, \"ramp:100-1000\", \"step:100@10s,200\", \"burst:50-2000@1s/10s\" or \"sine:100-500@60s\""), Some("jitter");
+    ARRIVALS: "arrivals", ALL_TARGETS, Form("\"jitter\", \"period\", \"poisson\"; or, with their own rates, \"ramp:100-1000\", \"step:100@10s,200\", \"burst:50-2000@1s/10s\" or \"sine:100-500@60s\""), Some("jitter");
     JITTER: "jitter", ALL_TARGETS, Percent { max_ratio: 1.0 }, Some("10%");
     SCHEDULE: "schedule", ALL_TARGETS, Word(schedules), Some("shared");
-    LATE: "late", ALL_TARGETS, Form("\"queue\", \"drop\", \"skip=\" and a duration, or \"pace=\" and a speed such as \"pace=2x\""), Some("queue");
-    THINK: "think", ALL_TARGETS, Form("a duration, or \"exp:\" and a duration"), Some("0");
+    LATE: "late", ALL_TARGETS, Form("\"queue\", \"drop\", \"skip=DURATION\" or a speed such as \"pace=2x\""), Some("queue");
+    THINK: "think", ALL_TARGETS, Form("a duration or \"exp:DURATION\""), Some("0");
     SPIN_US: "spin_us", ALL_TARGETS, Whole { min: 0, max: 1_000_000 }, Some("0");
     SPIN_BUDGET: "spin_budget", ALL_TARGETS, Percent { max_ratio: 1.0 }, Some("5%");
     FIFO: "fifo", ALL_TARGETS, Switch, Some("false");
@@ -336,11 +336,11 @@ impl Values {
                 let one_of = if words.len() == 1 { "" } else { "one of " };
                 format!("{one_of}{}", words.join(", "))
             }
-            Text => "a text that is not empty".into(),
-            AnyText => "a text".into(),
-            Texts => "a list of texts".into(),
+            Text => "a non-empty string".into(),
+            AnyText => "a string".into(),
+            Texts => "a list of strings".into(),
             Form(sentence) => sentence.into(),
-            Forms(example, _) => format!("texts such as {example}"),
+            Forms(example, _) => format!("strings such as {example}"),
         }
     }
 }

@@ -40,10 +40,11 @@ pub fn io(interval: &IoInterval, start_ns: u64, aliases: &BTreeMap<String, Vec<S
 fn missing(interval: &IoInterval) -> Map<String, Value> {
     let (why, names): (&str, &[&str]) = match interval.events {
         IoEvents::StartToDone | IoEvents::InsertToComplete => ("", &[]),
-        IoEvents::IssueToComplete => ("requests are followed from their issue", &["latency_ns"]),
-        IoEvents::Issue => {
-            ("requests count at their issue", &["latency_ns", "issue_latency_ns", "errors", "in_flight"])
-        }
+        IoEvents::IssueToComplete => ("requests are traced from their issue only", &["latency_ns"]),
+        IoEvents::Issue => (
+            "requests are counted at their issue",
+            &["latency_ns", "issue_latency_ns", "errors", "in_flight"],
+        ),
     };
     let of_events = names.iter().map(|name| (*name, why.to_owned()));
     let counts = [("unmatched", &interval.unmatched), ("merged", &interval.merged)];

@@ -23,7 +23,7 @@ pub fn command(
     let (exit_code, signal) = match recorded.end {
         CommandEnd::Code(code) => (Ok(code), Err(none("ended with an exit code"))),
         CommandEnd::Signal(signal) => (Err(none("was ended by a signal")), Ok(signal)),
-        CommandEnd::NoCommand => (Err(none("was no command")), Err(none("was no command"))),
+        CommandEnd::NoCommand => (Err(none("was not a command")), Err(none("was not a command"))),
     };
     let seconds = |ns: u64| ns as f64 * 1e-9;
     let rusage = &recorded.by_rusage;

@@ -63,7 +63,7 @@ fn command(comparison: &Comparison, results: &Results, i: usize) -> Value {
 }
 
 fn span(span: Span) -> Value {
-    let interval = || span.interval.ok_or_else(|| Missing::because("one round has no interval"));
+    let interval = || span.interval.ok_or_else(|| Missing::because("an interval needs at least 2 rounds"));
     Object::default()
         .with("mean_s", span.mean)
         .maybe("low_s", interval().map(|(low, _)| low))
@@ -75,7 +75,7 @@ fn memory(summary: &Summary) -> Maybe<f64> {
     match summary.memory.clone()? {
         Peak::Bytes(bytes) => Ok(bytes),
         Peak::AtMost(_) => Err(Missing::because(
-            "the kernel counts the memory of the process before it executes the command",
+            "the kernel's peak may be that of the process before it executed the command",
         )),
     }
 }

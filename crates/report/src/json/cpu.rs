@@ -126,7 +126,7 @@ fn all(interval: &CpuInterval) -> Value {
     let saturated: Vec<u32> = interval.cpus.iter().filter(|s| s.saturated()).map(|s| s.cpu).collect();
     let is_full = |s: &&CpuSample| s.full(interval.seconds()).unwrap_or(false);
     let full: Vec<u32> = interval.cpus.iter().filter(is_full).map(|s| s.cpu).collect();
-    let no_cpu = || Missing::because("no CPU was seen");
+    let no_cpu = || Missing::because("no CPU was measured");
     let sum = |of: fn(&CpuSample) -> &Maybe<u64>| -> Maybe<u64> {
         if interval.cpus.is_empty() {
             return Err(no_cpu());

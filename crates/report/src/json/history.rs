@@ -26,7 +26,7 @@ fn series(history: &History) -> Value {
     let sense = match history.sense {
         Sense::More => Ok("more"),
         Sense::Less => Ok("less"),
-        Sense::Unknown => Err(Missing::because("the metric's name does not tell")),
+        Sense::Unknown => Err(Missing::because("the metric's name does not show it")),
     };
     let at = |index: usize| &history.points[index];
     Object::default()
@@ -70,7 +70,7 @@ fn change(change: &Change, at: &Point, history: &History) -> Value {
         .maybe("low", part(|r| r.1))
         .maybe("high", part(|r| r.2))
         .with("p", change.p)
-        .maybe("is_better", better.ok_or_else(|| Missing::because("the metric's name does not tell")))
+        .maybe("is_better", better.ok_or_else(|| Missing::because("the metric's name does not show it")))
         .with("suspects", change.suspects.iter().map(suspect).collect::<Vec<_>>())
         .finish()
 }
@@ -85,7 +85,7 @@ fn of_break(found: &Break, at: &Point) -> Value {
 
 fn suspect(suspect: &Suspect) -> Value {
     let none =
-        |side: Option<&String>| side.cloned().ok_or_else(|| Missing::because("the run does not tell it"));
+        |side: Option<&String>| side.cloned().ok_or_else(|| Missing::because("the run did not record it"));
     Object::default()
         .with("what", suspect.what.clone())
         .maybe("before", none(suspect.before.as_ref()))

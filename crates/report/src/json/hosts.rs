@@ -11,12 +11,12 @@ pub fn host(environment: &Environment) -> Value {
     let word = |fact: &str| -> Result<String, Missing> {
         match environment.facts.get(fact) {
             Some(value) => value.clone(),
-            None => Err(Missing::because("it was not asked for")),
+            None => Err(Missing::because("it was not recorded")),
         }
     };
     let number = |fact: &str| {
         word(fact).and_then(|text| {
-            text.parse::<u64>().map_err(|_| Missing::because(format!("`{text}` is no whole number")))
+            text.parse::<u64>().map_err(|_| Missing::because(format!("`{text}` is not a whole number")))
         })
     };
     let real = |fact: &str| {
@@ -78,7 +78,7 @@ fn caches(environment: &Environment) -> Value {
 
 fn cache(name: &str, sentence: &str) -> Value {
     let parts: Vec<&str> = sentence.split(", ").collect();
-    let not_told = |what: &str| Missing::because(format!("the kernel does not tell its {what}"));
+    let not_told = |what: &str| Missing::because(format!("the kernel does not report its {what}"));
     let number = |before: &str, after: &[&str], what: &str| {
         let told = parts.iter().find_map(|part| {
             let rest = part.strip_prefix(before)?;

@@ -166,11 +166,11 @@ pub(crate) fn achieved_per_s(record: &LoadRecord) -> Maybe<f64> {
 
 fn rate_per_s(record: &LoadRecord) -> Maybe<f64> {
     let per_s = record.settings.pace.per_s();
-    per_s.ok_or_else(|| Missing::because("a closed loop offers what the server takes"))
+    per_s.ok_or_else(|| Missing::because("a closed loop has no offered rate"))
 }
 
 fn open_only<T>(settings: &LoadSettings, of: impl Fn(&OpenLoop) -> T) -> Maybe<T> {
-    let none = || Missing::because("nothing is due at any time in a closed loop");
+    let none = || Missing::because("events have no due times in a closed loop");
     settings.pace.as_open().map(of).ok_or_else(none)
 }
 
@@ -199,7 +199,7 @@ fn summary_value(summary: &Summary) -> Value {
         .with("min", summary.min_ns)
         .with("mean", summary.mean_ns)
         .with("max", summary.max_ns);
-    let too_few = || Missing::because(format!("{} values are too few for it", summary.count));
+    let too_few = || Missing::because(format!("{} values are too few for this percentile", summary.count));
     (0..)
         .zip(QUANTILES)
         .fold(ends, |object, (place, (name, _))| {
@@ -269,7 +269,7 @@ fn client(record: &LoadRecord) -> Maybe<Value> {
             client
                 .keep_awake_cpu
                 .map(|cpu| cpu.as_secs_f64())
-                .ok_or_else(|| Missing::because("nothing kept them awake")),
+                .ok_or_else(|| Missing::because("no option kept the CPUs awake")),
         )
         .maybe(
             "wake_up",
@@ -320,7 +320,7 @@ mod tests {
         let few: Histogram = [(1_000, 20)].into_iter().collect();
         let value = distribution(&few).unwrap();
         assert!(value["p95"].is_number() && value["p99"].is_null(), "{value}");
-        assert_eq!(value["missing"]["p99"], "20 values are too few for it");
+        assert_eq!(value["missing"]["p99"], "20 values are too few for this percentile");
     }
 
     #[test]

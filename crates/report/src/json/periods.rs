@@ -33,9 +33,9 @@ pub fn periods(metric: &str, zone: &str, missing: usize, found: &Cycles) -> Valu
 
 fn cycle(cycle: &Cycle, mean: f64) -> Value {
     let ratio = cycle.amplitude / mean.abs();
-    let none = || Missing::because("a mean of 0 has no share");
-    let sine = || Missing::because("it is a sine: its amplitude tells all");
-    let not_by_clock = || Missing::because("it is neither a day nor a week");
+    let none = || Missing::because("the mean is 0");
+    let sine = || Missing::because("the cycle is a sine, described by its amplitude");
+    let not_by_clock = || Missing::because("the period is neither a day nor a week");
     Object::default()
         .with("period_s", cycle.period_s)
         .with("p", cycle.p)
@@ -51,7 +51,7 @@ fn cycle(cycle: &Cycle, mean: f64) -> Value {
 /// Part of a cycle, against the rest of it.
 fn window(window: &Window) -> Value {
     let ratio = window.change / window.rest.abs();
-    let none = || Missing::because("a rest of 0 has no share");
+    let none = || Missing::because("the mean outside the window is 0");
     let interval = window.interval.clone();
     Object::default()
         .with("from_s", window.from_s)

@@ -12,25 +12,27 @@ pub fn search(search: &SearchRecord) -> Value {
     let unknown = |why: &str| -> Maybe<f64> { Err(Missing::because(why)) };
     let (word, kept, broken) = match &search.answer {
         Answer::Found { rate_per_s, broken_at_per_s } => ("found", Ok(*rate_per_s), Ok(*broken_at_per_s)),
-        Answer::Unreachable { at_per_s } => ("unreachable", unknown("it was never kept"), Ok(*at_per_s)),
+        Answer::Unreachable { at_per_s } => {
+            ("unreachable", unknown("no try kept the promise"), Ok(*at_per_s))
+        }
         Answer::TooShort { .. } => {
-            ("too-short", unknown("it was never kept"), unknown("its tries are too short"))
+            ("too-short", unknown("no try kept the promise"), unknown("the tries are too short"))
         }
         Answer::GeneratorLimit { kept_per_s, .. } => {
             let (word, why) = match search.probes.last() {
                 Some(Probe { end: ProbeEnd::Invalid, .. }) => ("invalid", "runs were INVALID"),
-                _ => ("generator-limit", "the generator was in the way"),
+                _ => ("generator-limit", "the generator was the bottleneck"),
             };
-            (word, kept_per_s.ok_or_else(|| Missing::because("it was never kept")), unknown(why))
+            (word, kept_per_s.ok_or_else(|| Missing::because("no try kept the promise")), unknown(why))
         }
         Answer::Unsettled { kept, broken } => {
             let rate = |tried: &Option<Try>, why: &str| {
                 tried.map(|tried| tried.rate_per_s).ok_or_else(|| Missing::because(why))
             };
-            ("unsettled", rate(kept, "no try kept it"), rate(broken, "no try broke it"))
+            ("unsettled", rate(kept, "no try kept the promise"), rate(broken, "no try broke the promise"))
         }
         Answer::Changed { kept, broken, .. } => ("changed", Ok(kept.rate_per_s), Ok(broken.rate_per_s)),
-        Answer::Stopped => ("stopped", unknown("it was stopped"), unknown("it was stopped")),
+        Answer::Stopped => ("stopped", unknown("the search was stopped"), unknown("the search was stopped")),
     };
     Object::default()
         .with("schema", "bakeoff.search/1")

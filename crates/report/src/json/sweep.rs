@@ -29,7 +29,7 @@ pub fn sweep(bakeoff: &Bakeoff, sweep: &Sweep, versus: &[Versus]) -> Value {
 /// File system and device of the files, and whether direct reads bypassed the page cache.
 fn read_from(bakeoff: &Bakeoff) -> Value {
     let fact = |name: &str| {
-        let unknown = || Missing::because("it was not noted");
+        let unknown = || Missing::because("it was not recorded");
         bakeoff.environment.facts.get(name).cloned().unwrap_or_else(|| Err(unknown()))
     };
     Object::default()

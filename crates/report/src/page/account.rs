@@ -54,7 +54,7 @@ pub(super) fn went_wrong(bakeoff: &Bakeoff) -> Option<Section> {
     }
     let seen: Vec<String> = bakeoff.sealed().filter_map(|(trial, run)| blemish(trial, run)).collect();
     if !seen.is_empty() {
-        blocks.push(Block::Text("Seen in sealed runs, within the limits that a valid run has:".into()));
+        blocks.push(Block::Text("Disturbances in sealed runs, within the limits of a valid run:".into()));
         blocks.push(Block::List(seen));
     }
     (!blocks.is_empty()).then_some(Section { id: "went-wrong", title: "What went wrong", blocks })
@@ -112,9 +112,9 @@ pub(super) fn observing(bakeoff: &Bakeoff) -> Section {
     rungs.sort_unstable();
     rungs.dedup();
     let watched = if rungs.is_empty() {
-        "The CPUs were not watched.".to_owned()
+        "The CPUs were not measured.".to_owned()
     } else {
-        format!("The CPUs were watched by: {}.", rungs.join(", "))
+        format!("The CPUs were measured by: {}.", rungs.join(", "))
     };
     let clients: Vec<f64> = bakeoff
         .sealed()
@@ -129,18 +129,18 @@ pub(super) fn observing(bakeoff: &Bakeoff) -> Section {
             significant(low),
             significant(high)
         ),
-        _ => "What the load generator itself used is not known.".to_owned(),
+        _ => "The load generator's own CPU use is unknown.".to_owned(),
     };
     let costs = analysis::observing::costs(bakeoff);
     let mut blocks = if costs.is_empty() {
         vec![Block::Text(format!(
-            "{watched} What watching cost was not measured: the plan has no control arm without it."
+            "{watched} The cost of observing was not measured: the plan has no control arm."
         ))]
     } else {
         vec![Block::Text(watched), Block::Table(observing_costs(&costs, bakeoff.judge.alpha))]
     };
     blocks.extend([Block::Text(generator), Block::List(cited(&bakeoff.environment.calibration))]);
-    Section { id: "observing", title: "What observing cost", blocks }
+    Section { id: "observing", title: "Cost of observing", blocks }
 }
 
 /// Blocks with instruments against blocks without.
@@ -179,7 +179,7 @@ pub(super) fn statement(bakeoff: &Bakeoff) -> Section {
         ("started", date_time(bakeoff.header.anchor.unix_ns)),
         ("measured by", format!("bakeoff {}", versions.join(", "))),
         ("page written by", format!("bakeoff {}", env!("CARGO_PKG_VERSION"))),
-        ("server", if servers.is_empty() { "does not say".to_owned() } else { servers.join(", ") }),
+        ("server", if servers.is_empty() { "did not report it".to_owned() } else { servers.join(", ") }),
         ("plan, SHA-256", bakeoff.plan_sha256.clone()),
         ("seed", bakeoff.seed.to_string()),
         ("command that repeats it", bakeoff.header.command.clone()),

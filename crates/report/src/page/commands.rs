@@ -139,7 +139,11 @@ fn method(comparison: &Comparison, results: &Results) -> Section {
              fixed before the first of them, from {}; warm-up and pilot are no part of the verdict.",
             rules.seed,
             comparison.rounds_planned,
-            if pilot == 0 { "the user or the time".to_owned() } else { format!("a pilot of {}", plural(pilot, "round")) },
+            if pilot == 0 {
+                "the user or the time".to_owned()
+            } else {
+                format!("a pilot of {}", plural(pilot, "round"))
+            },
         ),
         format!(
             "For each round, d = ln(A / B) of the two times; the ratio is exp(mean d) with a t interval over the {} \
@@ -149,9 +153,10 @@ fn method(comparison: &Comparison, results: &Results) -> Section {
             share(rules.rope_ratio),
             rules.alpha
         ),
-        "CPU time and faults are the kernel's account of the process from its execution on, and of the children that it \
-         waited for; memory is the largest of one process. The time begins before the fork and ends when the kernel reports \
-         the exit. Its interval allows for drift from round to round."
+        "CPU time and faults are the kernel's account of the process from its execution on, and of the \
+         children that it waited for; memory is the largest peak of a single process. The time begins before \
+         the fork and ends when the kernel reports the exit. Its interval allows for drift from round to \
+         round."
             .to_owned(),
     ];
     Section { id: "method", title: "Method", blocks: text.into_iter().map(Block::Text).collect() }

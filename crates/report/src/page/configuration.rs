@@ -92,7 +92,7 @@ fn sort_as_read(values: &mut [String]) {
 }
 
 fn settings_table(bakeoff: &Bakeoff) -> Table {
-    let mut table = Table::new("The load, as every run was asked for it", &["setting", "value"]);
+    let mut table = Table::new("The load, as requested for every run", &["setting", "value"]);
     let mut found: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
     for (_, run) in bakeoff.sealed() {
         for (name, value) in run.load.iter().flat_map(|l| settings(&l.settings)) {
@@ -123,7 +123,7 @@ pub(crate) fn settings(s: &LoadSettings) -> Vec<(&'static str, String)> {
     ];
     match &s.pace {
         Loop::Closed { think: Think::None } => {
-            told.push(("rate", "closed loop, as fast as it goes".to_owned()));
+            told.push(("rate", "closed loop, no think time".to_owned()));
         }
         Loop::Closed { think } => told.push(("rate", format!("closed loop, think time {think}"))),
         Loop::Open(open) => told.extend([

@@ -15,7 +15,7 @@ pub(super) fn disclosure(
     asked: Vec<(&str, String)>,
     between: Vec<Block>,
 ) -> Section {
-    let mut table = Table::new("What was asked for, and by what", &["what", "value"]);
+    let mut table = Table::new("Settings and versions", &["what", "value"]);
     let by = [
         ("command that repeats it", header.command.clone()),
         ("measured by", format!("bakeoff {}", header.tool_version)),

@@ -187,7 +187,8 @@ fn figure(comparisons: &Comparisons, metric: Metric, cells: &[&Cell], axis: &Axi
         series: drawn,
     });
     let caption = format!(
-        "Filled marks: means over the blocks; bars: {level} intervals, one without an end runs off the edge; open marks: single blocks."
+        "Filled marks: means over the blocks; bars: {level} intervals (without an end, they run off the \
+         edge); open marks: single blocks."
     );
     Some(Figure { description: describe(cells, comparisons, metric, axis), caption, title, drawing, data })
 }

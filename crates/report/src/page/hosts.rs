@@ -13,7 +13,7 @@ pub fn hosts(hosts: &[(String, &Environment)]) -> Page {
         let cells = hosts.iter().map(|(_, host)| match host.facts.get(fact) {
             Some(Ok(value)) => value.clone().into(),
             Some(Err(why)) => Words::toned(format!("unknown: {why}"), Tone::Doubt),
-            None => Words::toned("unknown: it was not asked for", Tone::Doubt),
+            None => Words::toned("unknown: it was not recorded", Tone::Doubt),
         });
         let row = std::iter::once(fact.into()).chain(cells).collect();
         if differs(hosts, fact) { differing.row(row) } else { same.row(row) }

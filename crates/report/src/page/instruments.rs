@@ -41,7 +41,7 @@ fn block_io(intervals: &[IoInterval]) -> Vec<Block> {
     let by = IoBy { device: true, op: true, ..IoBy::default() };
     let groups = fold(intervals.iter().flat_map(|i| i.groups.clone()), by);
     let mut table = Table::new(
-        "What was asked of the block devices; latency from a request's start to its end",
+        "Requests to the block devices; latency from a request's start to its end",
         &[
             "device",
             "operation",
@@ -77,15 +77,16 @@ fn block_io(intervals: &[IoInterval]) -> Vec<Block> {
     }
     let sum = |of: fn(&IoInterval) -> &Maybe<u64>| -> String {
         let all: Maybe<u64> = intervals.iter().map(|i| of(i).clone()).sum();
-        all.map_or_else(|missing| format!("an unknown number of ({missing})"), count)
+        all.map_or_else(|missing| format!("unknown ({missing})"), count)
     };
     let mut books = format!(
-        "{} requests had begun before we looked and are not counted; {} were merged into others.",
+        "Requests that began before the observation and are not counted: {}. Requests merged into others: \
+         {}.",
         sum(|i| &i.unmatched),
         sum(|i| &i.merged)
     );
     if lost > 0 {
-        books = format!("{} requests were LOST and are in no line above. {books}", count(lost));
+        books = format!("{} requests were LOST and are missing from the lines above. {books}", count(lost));
     }
     let mut blocks = vec![Block::Table(table), Block::Text(books)];
     blocks.extend(heat_map(intervals).map(Block::Figure));
@@ -135,10 +136,10 @@ fn nic(intervals: &[NicInterval]) -> Vec<Block> {
         }
     }
     if names.is_empty() {
-        return vec![Block::Text("No network interface carried a packet, or dropped one.".into())];
+        return vec![Block::Text("No network interface carried or dropped a packet.".into())];
     }
     let mut table = Table::new(
-        "What the network interfaces carried; saturation is errors, drops and collisions",
+        "Traffic of the network interfaces; saturation counts errors, drops and collisions",
         &[
             "interface",
             "#in MiB/s",
@@ -171,9 +172,9 @@ fn nic(intervals: &[NicInterval]) -> Vec<Block> {
     // The reason is the same in every interval: the kernel's abilities do not change during a run.
     let words =
         match intervals.iter().map(|i| &i.tcp).find(|t| t.is_ok()).or(intervals.first().map(|i| &i.tcp)) {
-            Some(Err(missing)) => format!("What TCP did is not known: {missing}."),
+            Some(Err(missing)) => format!("TCP counters are missing: {missing}."),
             _ => format!(
-                "TCP sent {} of {} segments again and dropped {} connections at listeners.",
+                "TCP retransmitted {} of {} segments and dropped {} connections at listeners.",
                 count(tcp(|c| c.retransmitted_segments)),
                 count(tcp(|c| c.out_segments)),
                 count(tcp(|c| c.listen_drops))

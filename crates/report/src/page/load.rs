@@ -44,7 +44,7 @@ pub fn load(run: &Run) -> Page {
     };
     let mut caveats: Vec<String> =
         record.verdict.failures().skip(1).map(|c| format!("{}: {}", c.name, c.text)).collect();
-    caveats.push("One run has no interval between runs: nothing can be compared with it alone.".into());
+    caveats.push("A single run has no interval between runs, so it supports no comparison.".into());
     Page {
         title: header.title.clone(),
         question: searched(run),
@@ -130,7 +130,7 @@ fn took(recorded: &Recorded) -> Table {
     let end = match recorded.end {
         CommandEnd::Code(code) => format!("exit code {code}"),
         CommandEnd::Signal(signal) => format!("signal {signal}"),
-        CommandEnd::NoCommand => "a stretch of time, no command".to_owned(),
+        CommandEnd::NoCommand => "a time span, not a command".to_owned(),
     };
     let seconds = |ns: Maybe<u64>| {
         ns.map_or_else(|why| format!("unknown: {why}"), |ns| format!("{:.3} s", ns as f64 * 1e-9))
@@ -207,7 +207,7 @@ fn claim(record: &LoadRecord) -> String {
 
 fn events(record: &LoadRecord) -> Section {
     let c = record.counts;
-    let mut table = Table::new("What became of the events", &["fate", "#events"]);
+    let mut table = Table::new("Outcomes of the events", &["fate", "#events"]);
     for (name, n) in [
         ("planned", c.planned),
         ("done", c.done),
@@ -426,7 +426,7 @@ fn machine_section(run: &Run, record: &LoadRecord) -> Section {
 }
 
 fn checks(record: &LoadRecord) -> Section {
-    let mut table = Table::new("Whether the run may be used", &["check", "result", "what was found"]);
+    let mut table = Table::new("Is the run valid?", &["check", "result", "what was found"]);
     for check in &record.verdict.checks {
         let result = if check.ok { Words::toned("ok", Tone::Good) } else { Words::toned("FAIL", Tone::Bad) };
         table.row(vec![check.name.into(), result, check.text.clone().into()]);

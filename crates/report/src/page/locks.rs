@@ -20,11 +20,12 @@ pub(super) fn of_kernel(intervals: &[LockInterval]) -> Vec<Block> {
     let Some(whole) = LockInterval::joined(intervals) else { return Vec::new() };
     let (all, spun_ns) = whole.total();
     if all.count == 0 && whole.lost.is_empty() {
-        return vec![Block::Text("Nobody waited for a lock of the kernel.".into())];
+        return vec![Block::Text("No thread waited for a kernel lock.".into())];
     }
     let bound = bound(&whole.lost);
     let mut table = Table::new(
-        "Locks of the kernel that were waited for, most waiting first; CPU-util is the share of all CPUs that spinning burned",
+        "Contended kernel locks, longest total wait first; CPU-util is the share of all CPUs that spinning \
+         burned",
         &["kind", "lock", "caller", "#waits", "#waiting", "#mean", "#max", "#CPU-util %"],
     );
     let of = |i: &LockInterval, l: &LockSample| {
@@ -68,13 +69,13 @@ pub(super) fn of_programs(intervals: &[UserLockInterval]) -> Vec<Block> {
     let whole = whole.idleness_last();
     let (all, spun_ns) = whole.total();
     if all.count == 0 && whole.lost.is_empty() {
-        return vec![Block::Text("No program waited for a lock of its own.".into())];
+        return vec![Block::Text("No thread waited for a lock of a program.".into())];
     }
     let bound = bound(&whole.lost);
     let mut table = Table::new(
-        "Locks of programs that were waited for, most waiting first; conditions, and waits that mostly ended because their \
-         time was over, come last, since they are idleness more often than contention. CPU-util is the share of all CPUs \
-         that waits burned in which the thread did not sleep",
+        "Contended locks of programs, longest total wait first; condition variables, and waits that mostly \
+         timed out, come last, since they are usually idle threads. CPU-util is the share of all CPUs burned \
+         by waits in which the thread did not sleep",
         &["process", "kind", "lock", "call", "caller", "#waits", "#waiting", "#mean", "#max", "#CPU-util %"],
     );
     let of = |i: &UserLockInterval, l: &UserLockSample| {
@@ -216,9 +217,9 @@ fn waiting(drawn: Vec<(String, Values)>, start_ns: u64, title: &str) -> Option<F
     }
     Some(Figure {
         title: title.to_owned(),
-        caption: "Threads that wait at the same time, on average over each interval: seconds of waiting per second. A \
-                  wait counts in the interval in which it ends. A line has a gap where its lock was not among those that \
-                  have a number of their own in that interval; its waits in the table are a lower bound then."
+        caption: "Waiting threads, on average over each interval (seconds of waiting per second). A wait \
+                  counts in the interval in which it ends. A gap in a line means that its lock was not \
+                  counted separately in that interval; its waits in the table are then a lower bound."
             .into(),
         description: "A line for each of the locks with the most waiting; the sums are in the table.".into(),
         drawing: lines(&Lines {

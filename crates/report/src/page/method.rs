@@ -16,8 +16,8 @@ fn benchmark(bakeoff: &Bakeoff) -> [Block; 2] {
         let s = &load.settings;
         let what = match s.workload {
             Workload::OltpReadWrite => format!(
-                "Each event is a transaction of {} point selects, four range queries over {} rows each, two updates, \
-                 a delete and an insert, with the meaning that users know from sysbench",
+                "Each event is a transaction of {} point selects, four range queries over {} rows each, two \
+                 updates, a delete and an insert, as in sysbench",
                 s.oltp.point_selects, s.oltp.range_size
             ),
             Workload::OltpReadOnly => format!(
@@ -45,7 +45,7 @@ fn benchmark(bakeoff: &Bakeoff) -> [Block; 2] {
             Workload::Script if s.scripts.is_lua() => {
                 format!("Each event is a call of event() in {}", s.scripts.files[0].name)
             }
-            Workload::Script => format!("Each event does one of {} SQL scripts", s.scripts.files.len()),
+            Workload::Script => format!("Each event runs one of {} SQL scripts", s.scripts.files.len()),
             Workload::Kv => format!(
                 "Each event reads a value of a cache, or with a chance of {} % writes one",
                 (100.0 * (1.0 - s.kv.get_ratio)).round()
@@ -56,8 +56,8 @@ fn benchmark(bakeoff: &Bakeoff) -> [Block; 2] {
             Workload::Native => "Each event is one run of the target itself".to_owned(),
         };
         let pace = match &s.pace {
-            Loop::Closed { .. } => "The loop is closed: a thread starts its next event when the last one ends, so latency is \
-                          service time, and waiting that users would do does not show in it"
+            Loop::Closed { .. } => "The loop is closed: a thread starts its next event when the last one \
+                                    ends, so latency is service time; queueing delay is not measured"
                 .to_owned(),
             Loop::Open(open) => format!(
                 "The loop is open: events fall due {} times a second whether or not earlier ones have ended, and \
@@ -90,18 +90,19 @@ pub(super) fn method(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Section {
         factors.row(vec![f.name.clone().into(), plot.into(), f.values.join(", ").into(), reference.into()]);
     }
     let design = format!(
-        "{} of every configuration, each in a series of its own, in an order drawn at random from the seed {}. What a \
-         block's time did to all of them cancels in their ratios. The unit of replication is the series; seconds and \
-         requests of one run are not independent and are never used as if they were.",
+        "{} of every configuration, each in a series of its own, in an order drawn at random from the seed \
+         {}. Drift that affects a whole block cancels in the ratios. The unit of replication is the series; \
+         seconds and requests of one run are not independent and are never used as if they were.",
         plural(bakeoff.blocks as usize, "block"),
         bakeoff.seed
     );
     let tests = vec![
         format!(
-            "Effect: for each block, d = ln(A / B) of the two runs of the same cell; the ratio is exp(mean d), its \
-             {} interval exp(mean d ± t s / √R) over R blocks. A run's value is an interval itself where events had no \
-             end or a histogram's bucket hides it; the interval is wider by what that could change. s is the spread \
-             of the pair's own d, with R - 1 degrees of freedom.",
+            "Effect: for each block, d = ln(A / B) of the two runs of the same cell; the ratio is exp(mean \
+             d), its {} interval exp(mean d ± t s / √R) over R blocks. If events did not end, or a histogram \
+             bucket hides the exact value, a run's value is itself an interval, and the interval of the \
+             effect is wider by that. s is the standard deviation of the pair's d, with R - 1 degrees of \
+             freedom.",
             share(1.0 - rules.alpha)
         ),
         format!(
@@ -111,27 +112,28 @@ pub(super) fn method(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Section {
             rules.alpha
         ),
         format!(
-            "Equivalent: the interval at the level that Hochberg's procedure grants, among the comparisons that are \
-             neither better nor worse, lies wholly inside; for one comparison that is the {} interval. Inconclusive: \
-             anything else, and anything that rests on fewer than {} blocks. Nothing is said of a comparison if in any \
-             block the trial of one side fell out and that of the other did not.",
+            "Equivalent: the interval at the level that Hochberg's procedure grants, among the comparisons \
+             that are neither better nor worse, lies wholly inside; for one comparison that is the {} \
+             interval. Inconclusive: anything else, and anything that rests on fewer than {} blocks. A \
+             comparison has no verdict if any block lost the trial of one side only.",
             share(1.0 - rules.alpha),
             comparisons.blocks_min
         ),
         format!(
-            "Family: {}; {} over {}, adjusted together, so that the rate of any false verdict among them is at most {}. \
-             A metric that no run of one side can tell is not in it. The deciding interval in the tables is the one at \
-             Holm's level; for equivalent, the one at Hochberg's.",
+            "Family: {}; {} over {}, adjusted together, so that the rate of any false verdict among them is \
+             at most {}. It excludes metrics that no run of one side has. The deciding interval in the \
+             tables is the one at Holm's level; for equivalent, the one at Hochberg's.",
             bakeoff.judge.family,
             plural(comparisons.pairs.len(), "comparison"),
             list(&bakeoff.judge.metrics.iter().map(|m| metric_name(*m).to_owned()).collect::<Vec<_>>()),
             rules.alpha
         ),
-        "A cell's p99 is the geometric mean of its runs' p99, so that two of them divide to the ratio that was \
-         tested; the percentile figures read the merged distribution of its runs. Intervals come from the runs, not \
-         from the requests."
+        "A cell's p99 is the geometric mean of its runs' p99, so that the ratio of two cells is the tested \
+         ratio; the percentile figures read the merged distribution of its runs. Intervals come from the \
+         runs, not from the requests."
             .to_owned(),
-        "Blocks needed: the number that would decide with a power of 80 % if what was seen is how it is.".to_owned(),
+        "Blocks needed: the number that would decide with a power of 80 % if the observed effect is real."
+            .to_owned(),
     ];
     let mut blocks = Vec::from(benchmark(bakeoff));
     blocks.extend(warm_ups(bakeoff).map(Block::Table));

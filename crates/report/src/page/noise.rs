@@ -19,12 +19,12 @@ pub(super) fn section(bakeoff: &Bakeoff) -> Option<Section> {
     let found = designs(&noise, rope_ratio, alpha);
     if found.is_empty() {
         blocks.push(Block::Text(format!(
-            "No design of at most 1,000 blocks gives intervals of +-{}: the noise itself must become less.",
+            "No design of at most 1,000 blocks gives intervals of +-{}: reduce the noise first.",
             percent(rope_ratio)
         )));
     } else {
         blocks
-            .push(Block::Text(format!("Intervals of +-{}, as wide as the ROPE, take:", percent(rope_ratio))));
+            .push(Block::Text(format!("Intervals of +-{}, as wide as the ROPE, need:", percent(rope_ratio))));
         blocks.push(Block::List(found.iter().map(design).collect()));
     }
     Some(Section { id: "noise", title: "Where the noise comes from", blocks })

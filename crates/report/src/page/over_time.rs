@@ -75,9 +75,10 @@ pub(super) fn over_time(record: &LoadRecord) -> Option<Figure> {
     });
     Some(Figure {
         title: format!("{}{} over time", name[..1].to_uppercase(), &name[1..]),
-        caption: "Each place is the distribution of the events that ended since the place before. The 99th \
-                  percentile is missing at places with fewer than 100 events."
-            .into(),
+        caption:
+            "Each point is the distribution of the events that ended since the previous point. The 99th \
+             percentile is missing at points with fewer than 100 events."
+                .into(),
         description:
             "Median, 99th percentile and maximum from the start of the measured phase to its end; the \
                       numbers are in the table."

@@ -12,10 +12,10 @@ pub(super) fn proofs(run: &Run, byline: Vec<String>, disclosure: Section) -> Pag
     let standing = match (ours(ProofVerdict::Fail), ours(ProofVerdict::Pass)) {
         (0, 0) => Words::toned("nothing proved", Tone::Doubt),
         (0, _) => Words::toned("proved", Tone::Good),
-        _ => Words::toned("an instrument errs", Tone::Bad),
+        _ => Words::toned("an instrument failed", Tone::Bad),
     };
     let mut table = Table::new(
-        "What each instrument said of work whose truth is known",
+        "Readings of each instrument for work with a known truth",
         &["workload", "instrument", "#truth", "#found", "#error", "#its CPU", "verdict"],
     );
     for proof in &run.proofs {
@@ -31,8 +31,8 @@ pub(super) fn proofs(run: &Run, byline: Vec<String>, disclosure: Section) -> Pag
     }
     let told = |(text, what): (String, String)| format!("{what}: {text}");
     let notes: Vec<String> = reasons(&run.proofs).into_iter().chain(remarks(&run.proofs)).map(told).collect();
-    let text = "Errors of shares are in points. Verdicts in brackets are those of samplers and of others' tools, \
-                which are shown beside and decide nothing.";
+    let text = "Errors of shares are in percentage points. Verdicts in brackets are those of samplers and \
+                external tools: shown for comparison, they decide nothing.";
     let mut blocks = vec![Block::Text(text.into()), Block::Table(table)];
     if !notes.is_empty() {
         blocks.push(Block::List(notes));

@@ -24,8 +24,10 @@ pub fn scale(bakeoff: &Bakeoff, scale: &Scale, versus: Option<&Versus>) -> Page 
         (RunState::Sealed, false) => ("levels INVALID", Tone::Bad),
         _ => (header.state.word(), Tone::Doubt),
     };
-    let claim =
-        scale.seduction.clone().unwrap_or_else(|missing| format!("what one copy says is unknown: {missing}"));
+    let claim = scale
+        .seduction
+        .clone()
+        .unwrap_or_else(|missing| format!("the result for one copy is unknown: {missing}"));
     let mut caveats: Vec<String> = beside_others(bakeoff).into_iter().collect();
     caveats.extend(invalid);
     caveats.extend(scale.caveats.iter().map(|caveat| format!("{}.", upper(caveat))));
@@ -167,9 +169,10 @@ fn figure(scale: &Scale, data: Table) -> Option<Figure> {
     }
     Some(Figure {
         title: "Work per second of the whole machine".into(),
-        caption: "Dots are rounds, bars 95 % intervals over rounds; the straight line is what one copy promises, up \
-                  to the number of CPUs; the law is drawn where it may be believed, with its band."
-            .into(),
+        caption:
+            "Dots are rounds, bars 95 % intervals over rounds; the straight line extrapolates one copy, up \
+             to the number of CPUs; the curve is the fitted law with its band."
+                .into(),
         description: "Work per second against the number of copies; the numbers are in the table.".into(),
         drawing: lines(&Lines {
             x_title: "copies",
@@ -211,8 +214,8 @@ fn efficiency(scale: &Scale, data: Table) -> Option<Figure> {
     }
     Some(Figure {
         title: "Efficiency, and how busy the machine is".into(),
-        caption: "Efficiency is a copy's work beside the others as a share of its work alone. A machine that is not \
-                  busy while efficiency falls makes copies wait for something else than CPUs."
+        caption: "Efficiency is a copy's work beside the others as a share of its work alone. If efficiency \
+                  falls while the machine is not busy, copies wait for something other than CPUs."
             .into(),
         description: "Two shares against the number of copies; the numbers are in the table.".into(),
         drawing: lines(&Lines {
@@ -277,18 +280,20 @@ fn laws(scale: &Scale) -> Section {
 
 fn method(bakeoff: &Bakeoff) -> Section {
     let text = format!(
-        "Every copy runs the command again and again from one moment on, until each has worked for {} and finished a run; \
-         then all are stopped, and what that cuts off is not counted. A copy's rate is the runs it finished over the time \
-         from its start to the end of the last of them; the machine's is the sum. Every number of copies is measured once \
-         in each of {} rounds, in an order drawn from the seed.",
+        "All copies start together and repeat the command until each has worked for {} and finished a run; \
+         then all are stopped, and unfinished runs are not counted. A copy's rate is its finished runs \
+         divided by the time from its start to the end of the last one; the machine's rate is the sum. Every \
+         number of copies is measured once in each of {} rounds, in an order drawn from the seed.",
         span(bakeoff.measure.as_secs_f64()),
         bakeoff.blocks
     );
-    let laws = "X(N) = lambda N / (1 + sigma (N - 1) + kappa N (N - 1)) is fitted to the logarithms of work per second \
-                at the levels within the CPUs; linear has neither sigma nor kappa, Amdahl's law no kappa. Under \
-                six rounds there is no interval and no law; from six on the interval is Student's t over the rounds' own fits, and a law \
-                is the one with the most parameters whose last one surely differs from 0. The ratio of what all copies do on two machines counts the choice of the \
-                best level, and its interval is wider than 95 % takes. A peak is named only if kappa is surely over 0 and the peak lies within 1.5 \
-                times the largest level. A fall steeper than any such law allows is a cliff, and no law is chosen then.";
+    let laws = "X(N) = lambda N / (1 + sigma (N - 1) + kappa N (N - 1)) is fitted to the logarithms of work \
+                per second at the levels within the CPUs; linear has neither sigma nor kappa, Amdahl's law \
+                no kappa. Intervals and laws need six rounds: the interval is Student's t over one fit for \
+                each round, and the law is the one with the most parameters whose last one significantly \
+                differs from 0. The ratio of all copies between two machines allows for the choice of the \
+                best level, so its interval is wider than a plain 95 % interval. A peak is named only if \
+                kappa is significantly over 0 and the peak lies within 1.5 times the largest level. A fall \
+                steeper than any such law allows is a cliff, and no law is chosen then.";
     Section { id: "method", title: "Method", blocks: vec![Block::Text(text), Block::Text(laws.into())] }
 }

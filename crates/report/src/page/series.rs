@@ -23,7 +23,7 @@ pub(super) fn claim(recorded: &[Series]) -> String {
     let series = count(recorded.len() as u64);
     match moments {
         0 => "Nothing was recorded over time.".to_owned(),
-        1 => format!("{series} values of one moment."),
+        1 => format!("{series} values at one moment."),
         n => format!("{series} series of up to {} values over {}.", count(n as u64), span(over_s)),
     }
 }
@@ -162,11 +162,11 @@ fn figure(title: String, is_share: bool, mut all: Vec<(String, &Series)>) -> Opt
         n => format!(" {n} smaller ones are left out."),
     };
     let merged = if all.iter().any(|(_, s)| s.points.len() > PLACES_MAX) {
-        " Neighbouring values are averaged, so that a line has no more places than can be seen."
+        " Neighbouring values are averaged, because a line cannot show more points."
     } else {
         ""
     };
-    let zeros = if is_share { "" } else { " On the logarithmic axis a value of 0 has no place." };
+    let zeros = if is_share { "" } else { " The logarithmic axis cannot show values of 0." };
     Some(Figure {
         title,
         caption: format!("Each value stands at the end of the interval it describes.{merged}{zeros}{rest}"),

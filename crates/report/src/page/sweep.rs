@@ -89,7 +89,7 @@ fn cells(sweep: &Sweep) -> Section {
         .iter()
         .map(|(how, found)| {
             let text = found.as_ref().map_or_else(ToString::to_string, |e| with_interval(*e, latency));
-            format!("{how}: starts dd and sees it end in {text}")
+            format!("{how}: starts dd and waits for its end in {text}")
         })
         .collect();
     if !starts.is_empty() {
@@ -138,8 +138,9 @@ fn figure(cell: &Cell) -> Option<Figure> {
     });
     Some(Figure {
         title: format!("{} of {}", cell.how, cell.data),
-        caption: "A dot is a size, the median of its rounds, each against the reference beside it; the line is the sum of \
-                  three costs; an upright line is a shift by size that both halves of the rounds have."
+        caption: "A dot is a size, the median of its rounds, each against the reference beside it; the line \
+                  is the sum of three costs; a vertical line is a shift by size that both halves of the \
+                  rounds have."
             .into(),
         description: "Bandwidth against buffer size; some of the numbers are in the table.".into(),
         drawing,
@@ -156,11 +157,11 @@ fn shifts(sweep: &Sweep) -> Section {
             "#time of a call",
             "#95 % interval",
             "#multiples",
-            "an effect of its own",
+            "a separate effect",
         ],
     );
     let mut by_time =
-        Table::new("Shifts of the moment", &["call and data", "#at", "#time of a call", "what else changed"]);
+        Table::new("Shifts by time", &["call and data", "#at", "#time of a call", "what else changed"]);
     let mut others = Vec::new();
     for cell in &sweep.cells {
         let name = format!("{} of {}", cell.how, cell.data);
@@ -181,7 +182,7 @@ fn shifts(sweep: &Sweep) -> Section {
             ]);
         }
         for s in &cell.time_shifts {
-            let cause = s.cause.clone().unwrap_or_else(|| "nothing that was watched".into());
+            let cause = s.cause.clone().unwrap_or_else(|| "nothing that was observed".into());
             by_time.row(vec![name.clone().into(), span(s.at_s).into(), change(s.ratio).into(), cause.into()]);
         }
         for s in &cell.size_shifts {
@@ -259,7 +260,7 @@ fn compared(versus: &[Versus]) -> Section {
         });
         blocks.push(Block::Figure(Figure {
             title: format!("{name}, against the other run"),
-            caption: "The band holds the whole curve at once with 95 %.".into(),
+            caption: "The band covers the whole curve with a confidence of 95 %.".into(),
             description: "Ratio of the times of a call against buffer size; the numbers are in the table."
                 .into(),
             drawing,
@@ -271,10 +272,11 @@ fn compared(versus: &[Versus]) -> Section {
 
 fn method(bakeoff: &Bakeoff) -> Section {
     let text = format!(
-        "Every size is measured for {} in each of {}, in an order drawn anew for each, into one warm buffer; a point is eight \
-         batches of calls, of which the third fastest counts. A reference size is measured again and again between them, \
-         as the machine's clock: a size's value is its time against the reference beside it. Shifts, bands and special \
-         multiples are told only where odd and even rounds both show them.",
+        "Every size is measured for {} in each of {}, in an order drawn anew for each, into one warm buffer; \
+         a point is eight batches of calls, of which the third fastest counts. A reference size is measured \
+         again and again between them, as the machine's clock: a size's value is its time against the \
+         reference beside it. Shifts, bands and special multiples are reported only if both the odd and the \
+         even rounds show them.",
         span(bakeoff.measure.as_secs_f64()),
         plural(bakeoff.blocks as usize, "round")
     );

@@ -106,8 +106,8 @@ impl Picture<'_> {
         });
         let level = share(1.0 - comparisons.rules.alpha);
         let caption = format!(
-            "One mark a cell; level bars: {level} interval of throughput, which runs off the edge where it is much wider \
-             than all marks; upright bars: least and most {what} of a block."
+            "One mark a cell; level bars: {level} interval of throughput, which runs off the edge where it \
+             is much wider than all marks; vertical bars: least and most {what} of a block."
         );
         let data = self.data(comparisons, &title, &y_title, &level);
         Some(Figure { title, caption, description: self.describe(comparisons, &what, unit), drawing, data })

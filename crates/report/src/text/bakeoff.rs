@@ -97,7 +97,7 @@ fn observing(bakeoff: &Bakeoff) -> Option<String> {
     let of = metric_name(cost.metric);
     let level = share(1.0 - bakeoff.judge.alpha);
     Some(match (&cost.ratio, &cost.interval) {
-        (Err(missing), _) => format!("What observing cost is missing: {missing}."),
+        (Err(missing), _) => format!("The cost of observing is missing: {missing}."),
         (Ok(ratio), Err(missing)) => {
             format!("With observers, {of} changed by {} ({missing}).", change(*ratio))
         }

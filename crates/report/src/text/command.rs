@@ -70,7 +70,7 @@ pub fn command(out: &mut dyn Write, recorded: &Recorded, style: Style) -> io::Re
 fn interrupts(recorded: &Recorded) -> String {
     match &recorded.interrupted_ns {
         Ok(ns) => {
-            format!("{:.3} s came while it ran: part of /proc and rusage, not of events", *ns as f64 * 1e-9)
+            format!("{:.3} s while it ran: counted by /proc and rusage, not by events", *ns as f64 * 1e-9)
         }
         Err(why) => format!("missing ({why})"),
     }
@@ -91,14 +91,14 @@ fn difference(recorded: &Recorded) -> Option<String> {
         let (more_ns, less_ns) = (events.saturating_sub(rusage), rusage.saturating_sub(most));
         if is_much(more_ns, *events) {
             told.push(format!(
-                "Events saw {:.3} s more than the parent was told: processes that nobody waited for, or that still \
-                 run, are in no rusage and in no /proc column.",
+                "Events show {:.3} s more than rusage: rusage and the /proc column lack processes that no \
+                 parent waited for or that still run.",
                 s(more_ns)
             ));
         } else if is_much(less_ns, rusage) {
             told.push(format!(
-                "The parent was told of {:.3} s more than events and interrupts together: events may be missing, or \
-                 the kernel's account is coarse.",
+                "rusage shows {:.3} s more than events and interrupts together: events may be missing, or \
+                 the kernel's accounting is coarse.",
                 s(less_ns)
             ));
         }
@@ -139,7 +139,7 @@ mod tests {
     fn sources_that_disagree_are_told_and_what_they_miss() {
         const MS: u64 = 1_000_000;
         let orphans = told(339 * MS, 0, 0, 3 * MS);
-        assert!(orphans.contains("Events saw 0.336 s more"), "{orphans}");
+        assert!(orphans.contains("Events show 0.336 s more"), "{orphans}");
         assert!(
             orphans.contains(
                 "rusage 0.003 s (user 0.003 s, system 0.000 s), without processes that no parent waited for"
@@ -153,7 +153,7 @@ mod tests {
         assert!(ticks.contains("/proc and rusage differ by 0.300 s"), "{ticks}");
         let alike = told(395 * MS, 5 * MS, 390 * MS, 400 * MS);
         assert!(
-            ["Events saw", "differ by", "more than"].iter().all(|words| !alike.contains(words)),
+            ["Events show", "differ by", "more than"].iter().all(|words| !alike.contains(words)),
             "{alike}"
         );
     }

@@ -215,7 +215,8 @@ pub(crate) fn remarks(header: &RunHeader, comparison: &Comparison, results: &Res
         let letter = Comparison::letter(i);
         if summary.left > 0 {
             told.push(format!(
-                "{letter} left processes behind after {}: they were ended, and their work is not in its time.",
+                "{letter} left processes behind after {}: they were killed, and their work is not in its \
+                 time.",
                 plural(summary.left as usize, "round")
             ));
         }
@@ -227,12 +228,12 @@ pub(crate) fn remarks(header: &RunHeader, comparison: &Comparison, results: &Res
         }
     }
     if header.labels.contains_key("beside-others") {
-        told.push("Measured beside other measurements, which may have slowed any command.".to_owned());
+        told.push("Other measurements ran at the same time and may have slowed any command.".to_owned());
     }
     let short = results.rounds < comparison.rounds_planned && header.state == RunState::Sealed;
     if short {
         told.push(format!(
-            "The time was over after {} of {}.",
+            "The time limit was reached after {} of {}.",
             results.rounds,
             plural(comparison.rounds_planned as usize, "planned round")
         ));

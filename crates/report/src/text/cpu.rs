@@ -205,8 +205,8 @@ fn per_cycle(sample: &CpuSample) -> Maybe<f64> {
 
 fn imbalance(cpu: u32, ns: i64) -> String {
     let ms = ns as f64 * 1e-6;
-    let what = if ns < 0 { "nobody was booked for" } else { "too much was booked" };
-    format!("CPU {cpu}: the books do not balance: {:.3} ms {what}; do not trust its row", ms.abs())
+    let what = if ns < 0 { "unaccounted" } else { "accounted twice" };
+    format!("CPU {cpu}: busy and idle do not add up: {:.3} ms {what}; do not trust its row", ms.abs())
 }
 
 /// Writes the CPUs that lack a value which others have, once per reason.
@@ -270,7 +270,7 @@ fn by_interrupts(sample: &CpuSample) -> Option<String> {
     let (irq, softirq) = (sample.irq_ratio.clone().ok()?, sample.softirq_ratio.clone().ok()?);
     let top = sample.top.as_ref().map_or(0.0, |top| top.ratio);
     (irq + softirq > top)
-        .then(|| format!(": softirqs had {} and interrupts {}", percent(softirq), percent(irq)))
+        .then(|| format!(": softirqs used {} and interrupts {}", percent(softirq), percent(irq)))
 }
 
 fn saturated(sample: &CpuSample, seconds: f64) -> String {

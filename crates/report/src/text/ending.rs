@@ -64,7 +64,7 @@ pub(super) fn of_experiment(bakeoff: &Bakeoff, answer: &str) -> String {
         RunState::Sealed => match fallen(bakeoff) {
             Some((n, why)) => {
                 let of = bakeoff.trials.len();
-                format!("INVALID: {n} of {} fell out, the first: {why}; the others: {answer}", trials(of))
+                format!("INVALID: {n} of {} were lost, the first: {why}; the others: {answer}", trials(of))
             }
             None => format!("VALID: {answer}"),
         },
@@ -227,7 +227,7 @@ fn mend(check: &Check, record: &LoadRecord, written: Written) -> Option<String> 
     let s = &record.settings;
     let mend = match check.name {
         "counts-balance" => "report it as a defect of bakeoff, with the file of --log",
-        "connected" => "raise the server's limit of connections, or use fewer",
+        "connected" => "raise the server's connection limit, or use fewer connections",
         "server-away" => "the server's log says why it was away; run again when it stays up",
         "hosts" => "start the hosts that did nothing, or leave them out of the target",
         "errors" if record.error_samples.is_empty() => "--max-errors allows more",
@@ -246,9 +246,7 @@ fn mend(check: &Check, record: &LoadRecord, written: Written) -> Option<String> 
         "achieved-rate" => return Some(rate_mend(record, written)),
         "events" if !check.text.contains("use more") => "more --events, or a longer --time",
         "phase-length" if !check.text.contains("use a") => "a --time longer than one event",
-        "stuck" => {
-            "look why the server does not answer (its log), or give it a longer --drain or a --timeout"
-        }
+        "stuck" => "find in the server's log why it does not answer, or set a longer --drain or a --timeout",
         "cache-steady" => "a longer --warmup",
         "littles-law" => "a longer --time, on an idle machine",
         "mix" => "a longer --time; if it fails again, report it as a defect of bakeoff",

@@ -180,7 +180,7 @@ fn tint(history: &History, change: &Change) -> Tint {
 fn suspects(out: &mut dyn Write, number: usize, change: &Change, style: Style) -> io::Result<()> {
     let label = format!("new with {number}: ");
     let text = if change.suspects.is_empty() {
-        "nothing that the runs noted".to_owned()
+        "nothing that the runs recorded".to_owned()
     } else {
         let shown = &change.suspects[..change.suspects.len().min(SUSPECTS_MAX)];
         let more = match change.suspects.len() - shown.len() {

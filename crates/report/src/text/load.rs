@@ -224,7 +224,7 @@ fn what(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Result<()
         Loop::Open(OpenLoop { per_s, arrivals, schedule, late, .. }) => {
             let (rate, schedule) = (rate(*per_s), schedule.word());
             if arrivals.say_their_rate() {
-                format!("{arrivals}, {rate}/s in the mean, {schedule} schedule, late: {late}")
+                format!("{arrivals}, mean {rate}/s, {schedule} schedule, late: {late}")
             } else {
                 format!("{rate}/s, {arrivals}, {schedule} schedule, late: {late}")
             }
@@ -260,7 +260,7 @@ fn what(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Result<()
     {
         Some(s) => {
             let (mean, max) = (latency(s.mean_ns), latency(s.max_ns as f64));
-            let text = format!("{} made, each in {mean} in the mean, {max} at most", count(s.count));
+            let text = format!("{} made, mean {mean}, max {max}", count(s.count));
             labelled(out, ("connect", None), &text, 10, style)
         }
         None => Ok(()),
@@ -501,7 +501,7 @@ fn costs(out: &mut dyn Write, record: &LoadRecord, machine: &Machine, style: Sty
     }
     if let Some(cpu) = record.client.as_ref().ok().and_then(|c| c.keep_awake_cpu) {
         let text = format!(
-            "{} of CPU at idle priority kept the CPUs awake: not the client's, but among the machine's busy",
+            "{} of CPU at idle priority kept the CPUs awake: counted as the machine's, not the client's",
             span(cpu.as_secs_f64())
         );
         labelled(out, ("awake", None), &text, 10, style)?;

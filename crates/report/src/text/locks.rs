@@ -282,7 +282,7 @@ fn lost(out: &mut dyn Write, lost: &BTreeMap<String, u64>, style: Style) -> io::
         return Ok(());
     }
     let reasons: Vec<String> = lost.iter().map(|(reason, n)| format!("{} {reason}", count(*n))).collect();
-    paragraph(out, &format!("lost: {}; what is shown are lower bounds", reasons.join(", ")), 2, style)
+    paragraph(out, &format!("lost: {}; the numbers are lower bounds", reasons.join(", ")), 2, style)
 }
 
 fn caller(caller: &Maybe<String>) -> String {

@@ -105,7 +105,7 @@ fn of_machine(m: &MachineMemory, seconds: f64) -> String {
         ));
     }
     if let Ok(kills @ 1..) = m.oom_kills {
-        parts.push(format!("{} processes killed for their memory", count(kills)));
+        parts.push(format!("{} processes killed by the OOM killer", count(kills)));
     }
     if let Ok(ratio) = m.pressure_some_ratio {
         parts.push(format!("{} of the time some thread waited for memory", percent(ratio)));

@@ -362,7 +362,7 @@ mod tests {
     }
 
     fn example() -> NicInterval {
-        let unknown = || Err(Missing::because("its driver does not say"));
+        let unknown = || Err(Missing::because("its driver does not report it"));
         let fast = LinkCounts {
             rx_bytes: 12_500_000_000,
             tx_bytes: 1_024,
@@ -373,7 +373,7 @@ mod tests {
         };
         let slow = LinkCounts { rx_bytes: 2_048, rx_packets: 2, ..LinkCounts::default() };
         let mut gone = interface("gone0", unknown(), LinkCounts::default());
-        gone.counts = Err(Missing::because("it went in this interval"));
+        gone.counts = Err(Missing::because("it disappeared in this interval"));
         NicInterval {
             from_ns: 0,
             until_ns: 2_000_000_000,

@@ -64,11 +64,11 @@ pub fn nic_peers(
     let total = tcp.as_ref().map(|c| c.retransmitted_segments).map_err(Clone::clone);
     if let Ok(rest @ 1..) = peers.retransmits_without_peer(total) {
         let text =
-            format!("{rest} retransmits are no peer's: of connections that never came about, or under way");
+            format!("{rest} retransmits without a peer: of connections that failed to open or are opening");
         paragraph(out, &text, 2, style)?;
     }
     if peers.lost_ends {
-        let text = "lost: the ends of some connections; what these did since the last report is in no line";
+        let text = "lost: the ends of some connections; their traffic since the last report is missing";
         paragraph(out, text, 2, style)?;
     }
     Ok(())
@@ -120,7 +120,7 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[1].starts_with("10.0.0.7:5432") && lines[1].contains(" 40 "), "{text}");
         assert!(lines[2].starts_with("10.0.0.8 to :5432") && lines[2].trim_end().ends_with('-'), "{text}");
-        assert!(text.contains("2 retransmits are no peer's") && text.contains("lost:"), "{text}");
+        assert!(text.contains("2 retransmits without a peer") && text.contains("lost:"), "{text}");
     }
 
     #[test]

@@ -21,6 +21,6 @@ pub fn energy(out: &mut dyn Write, zones: &[EnergySample], style: Style) -> io::
     };
     let zones: Vec<String> = zones.iter().map(one).collect();
     let text =
-        if zones.is_empty() { "unknown (the counters went away)".to_owned() } else { zones.join(", ") };
+        if zones.is_empty() { "unknown (the counters disappeared)".to_owned() } else { zones.join(", ") };
     paragraph(out, &format!("energy: {text}"), 2, style)
 }

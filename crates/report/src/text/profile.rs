@@ -104,7 +104,7 @@ fn caveats(profile: &Profile) -> Vec<String> {
         share(d.unnamed_ns, "is in code without symbols"),
         share(d.ended_ns, "is of processes that ended before their functions could be named"),
         share(d.truncated_ns, "has stacks deeper than 127 functions, whose outermost are missing"),
-        share(d.without_stack_ns, "lacks its stack: there was no room for it, or its switch was not seen"),
+        share(d.without_stack_ns, "has no stack: there was no room for it, or its context switch was missed"),
     ]
     .into_iter()
     .flatten()
@@ -183,9 +183,9 @@ pub fn profile_changes(
     }
     let note = match after.kind {
         ProfileKind::OnCpu => {
-            "+- is the error of sampling alone (95 %); one run against one says nothing of how runs vary"
+            "+- is the error of sampling alone (95 %); one run against one does not show how much runs vary"
         }
-        ProfileKind::OffCpu => "one run against one says nothing of how runs vary",
+        ProfileKind::OffCpu => "one run against one does not show how much runs vary",
     };
     paragraph(out, note, 2, style)
 }

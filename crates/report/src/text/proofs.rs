@@ -58,7 +58,7 @@ pub fn proofs(out: &mut dyn Write, proofs: &[Proof], style: Style) -> io::Result
 /// proofs.
 pub(crate) fn cited(calibration: &[Calibration]) -> Vec<String> {
     if calibration.is_empty() {
-        return vec!["Instruments: not proved on this machine; bakeoff prove does that.".to_owned()];
+        return vec!["Instruments: not proved on this machine; run bakeoff prove.".to_owned()];
     }
     calibration
         .iter()
@@ -151,7 +151,8 @@ pub(crate) fn totals(proofs: &[Proof]) -> Vec<String> {
         let others = match all(false) {
             [0, 0, 0] => String::new(),
             [p, f, c] => format!(
-                "; in brackets, decided nothing: samplers and others' tools, {p} passed, {f} failed, {c} could not"
+                "; in brackets, for comparison only: samplers and external tools, {p} passed, {f} failed, \
+                 {c} could not"
             ),
         };
         format!("{subject}: {passed} passed, {failed} failed, {cannot} could not be proved{worst}{others}")

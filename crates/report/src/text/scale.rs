@@ -40,7 +40,7 @@ pub fn scale(
     }
     let mut valid = scale.levels.iter().filter(|level| !level.rounds.is_empty()).peekable();
     if valid.peek().is_some() && valid.all(|level| level.others_ratio.is_err()) {
-        paragraph(out, "Whether other work slowed the copies is unknown: it was not watched.", 2, style)?;
+        paragraph(out, "Other work may have slowed the copies: it was not monitored.", 2, style)?;
     }
     for caveat in &scale.caveats {
         paragraph(out, &capital(caveat), 2, style)?;
@@ -53,7 +53,7 @@ pub fn scale(
     }
     match &scale.seduction {
         Ok(sentence) => paragraph(out, &capital(sentence), 2, style)?,
-        Err(missing) => paragraph(out, &format!("What one copy says is unknown: {missing}."), 2, style)?,
+        Err(missing) => paragraph(out, &format!("The result for one copy is unknown: {missing}."), 2, style)?,
     }
     if let Some(versus) = versus {
         paragraph(out, &capital(&versus.sentence), 2, style)?;

@@ -58,7 +58,7 @@ fn answer(search: &SearchRecord) -> (String, Tint) {
     match &search.answer {
         Answer::Found { rate_per_s, broken_at_per_s } => (
             format!(
-                "{promise} holds up to {}, in three more tries too; it was broken at {}{}",
+                "{promise} holds up to {}, confirmed by three more tries; it was broken at {}{}",
                 per_second(*rate_per_s),
                 per_second(*broken_at_per_s),
                 against(search)
@@ -84,7 +84,7 @@ fn answer(search: &SearchRecord) -> (String, Tint) {
         ),
         Answer::GeneratorLimit { kept_per_s: Some(kept), .. } if last == Some(ProbeEnd::Kept) => (
             format!(
-                "{promise} holds at {}, and no higher rate is tried: what the target can do is not known{}",
+                "{promise} holds at {}; no higher rate is tried, so the target's limit is unknown{}",
                 per_second(*kept),
                 against(search)
             ),
@@ -93,7 +93,7 @@ fn answer(search: &SearchRecord) -> (String, Tint) {
         Answer::GeneratorLimit { kept_per_s: Some(kept), at_per_s } => {
             let later = if kept >= at_per_s { "later" } else { "then" };
             let text = format!(
-                "{promise} held at {}; {later}, at {}, {limit}, and what the target can do is not known{}",
+                "{promise} held at {}; {later}, at {}, {limit}, so the target's limit is unknown{}",
                 per_second(*kept),
                 per_second(*at_per_s),
                 against(search)
@@ -128,9 +128,9 @@ fn without_evidence(search: &SearchRecord) -> String {
     let invalid = row.iter().filter(|probe| probe.end == ProbeEnd::Invalid).count();
     let count = row.len();
     match invalid {
-        0 => format!("the generator was in the way in {count} tries in a row"),
+        0 => format!("the generator was the bottleneck in {count} tries in a row"),
         _ if invalid == count => format!("{count} tries in a row were INVALID"),
-        _ => format!("{count} tries in a row were INVALID, or the generator was in the way"),
+        _ => format!("{count} tries in a row were INVALID, or the generator was the bottleneck"),
     }
 }
 
@@ -161,7 +161,7 @@ fn unsettled(search: &SearchRecord, kept: Option<Try>, broken: Option<Try>) -> S
                 at(broken)
             )
         }
-        (None, None) => format!("not settled after {tries} tries: none of them told anything"),
+        (None, None) => format!("not settled after {tries} tries: none was conclusive"),
     }
 }
 
@@ -182,8 +182,8 @@ fn against(search: &SearchRecord) -> String {
         [] => String::new(),
         named => {
             let count = tries.len();
-            let speak = if count == 1 { "1 try speaks" } else { &format!("{count} tries speak") };
-            format!("; {speak} against it: {}", named.join(", "))
+            let speak = if count == 1 { "1 try contradicts" } else { &format!("{count} tries contradict") };
+            format!("; {speak} this: {}", named.join(", "))
         }
     }
 }
@@ -235,20 +235,15 @@ mod tests {
     fn an_answer_names_the_tries_that_speak_against_it() {
         let found = Answer::Found { rate_per_s: 200.0, broken_at_per_s: 400.0 };
         let tries = [(200.0, KEPT), (400.0, BROKEN)];
-        let plain = "p99<1ms holds up to 200.00/s, in three more tries too; it was broken at 400.00/s";
+        let plain = "p99<1ms holds up to 200.00/s, confirmed by three more tries; it was broken at 400.00/s";
         assert_eq!(said(&tries, found.clone()), plain);
         let tries = [(100.0, BROKEN), (200.0, BROKEN), (200.0, KEPT), (400.0, KEPT), (400.0, BROKEN)];
         assert_eq!(
             said(&tries, found),
-            format!(
-                "{plain}; 3 tries speak against it: broken at 100.00/s (try 1), kept at 400.00/s (try 4)"
-            )
+            format!("{plain}; 3 tries contradict this: broken at 100.00/s (try 1), kept at 400.00/s (try 4)")
         );
         let unreachable = said(&[(10.0, KEPT), (10.0, BROKEN)], Answer::Unreachable { at_per_s: 10.0 });
-        assert!(
-            unreachable.ends_with("; 1 try speaks against it: kept at 10.000/s (try 1)"),
-            "{unreachable}"
-        );
+        assert!(unreachable.ends_with("; 1 try contradicts this: kept at 10.000/s (try 1)"), "{unreachable}");
         let short = said(&[(100.0, BROKEN); 2], Answer::TooShort { at_per_s: 100.0 });
         assert!(
             short.starts_with("cannot tell: at 100.00/s, ") && short.ends_with("use a longer --time"),
@@ -280,7 +275,7 @@ mod tests {
             unsettled(kept, None),
             "not settled after 3 tries: p99<1ms held at 800.00/s (try 1), and no try broke it"
         );
-        assert_eq!(unsettled(None, None), "not settled after 3 tries: none of them told anything");
+        assert_eq!(unsettled(None, None), "not settled after 3 tries: none was conclusive");
     }
 
     #[test]
@@ -290,17 +285,20 @@ mod tests {
             let tries = ends.map(|end| (800.0, end));
             said(&[&[(400.0, KEPT)], &tries[..]].concat(), limit(Some(400.0), 800.0))
         };
-        let unknown = "and what the target can do is not known";
+        let unknown = "so the target's limit is unknown";
         for (ends, why) in [
-            ([UNCLEAR; 3], "the generator was in the way in 3 tries in a row"),
+            ([UNCLEAR; 3], "the generator was the bottleneck in 3 tries in a row"),
             ([INVALID; 3], "3 tries in a row were INVALID"),
-            ([UNCLEAR, INVALID, UNCLEAR], "3 tries in a row were INVALID, or the generator was in the way"),
+            (
+                [UNCLEAR, INVALID, UNCLEAR],
+                "3 tries in a row were INVALID, or the generator was the bottleneck",
+            ),
         ] {
             assert_eq!(after(ends), format!("p99<1ms held at 400.00/s; then, at 800.00/s, {why}, {unknown}"));
         }
         assert_eq!(
             said(&[(400.0, KEPT)], limit(Some(400.0), 400.0)),
-            "p99<1ms holds at 400.00/s, and no higher rate is tried: what the target can do is not known"
+            "p99<1ms holds at 400.00/s; no higher rate is tried, so the target's limit is unknown"
         );
         assert_eq!(
             said(&[(10.0, INVALID); 3], limit(None, 10.0)),

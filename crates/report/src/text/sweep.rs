@@ -38,7 +38,13 @@ pub fn sweep(
     }
     for (how, found) in &sweep.starts {
         let text = found.as_ref().map_or_else(ToString::to_string, |e| with_interval(*e, latency));
-        labelled(out, (how, Some(Tint::Strong)), &format!("starts dd and sees it end in {text}"), 13, style)?;
+        labelled(
+            out,
+            (how, Some(Tint::Strong)),
+            &format!("starts dd and waits for its end in {text}"),
+            13,
+            style,
+        )?;
     }
     for versus in versus {
         let name = format!("{} {}", versus.how, versus.data);
@@ -101,7 +107,7 @@ fn of_cell(out: &mut dyn Write, cell: &Cell, style: Style) -> io::Result<()> {
     for shift in cell.time_shifts.iter().take(5) {
         // It changed at the same moment, perhaps by chance.
         let beside = shift.cause.as_ref().map_or_else(
-            || "nothing else that was watched changed".to_owned(),
+            || "nothing else that was observed changed".to_owned(),
             |cause| format!("at the same time {cause}"),
         );
         line("", &format!("at {:.1} s calls took x {:.2}; {beside}", shift.at_s, shift.ratio))?;

@@ -21,7 +21,8 @@ pub(super) fn used_cpu_s() -> f64 {
 pub(super) fn strays_sentence(strays: usize) -> String {
     let them = if strays == 1 { "1 process".to_owned() } else { format!("{strays} processes") };
     format!(
-        "{them} left the group of the copy that started them and worked on: they were ended; the command must wait for what it starts"
+        "{them} left the process group of their copy and kept running, so bakeoff ended them; the command \
+         must wait for the processes that it starts"
     )
 }
 
@@ -41,7 +42,8 @@ pub(super) fn others_sentence(ratio: f64, cpus: usize) -> Option<String> {
 pub(super) fn stolen_sentence(ratio: f64, cpus: usize) -> Option<String> {
     (ratio > OTHERS_RATIO_MAX).then(|| {
         format!(
-            "the hypervisor gave {:.1} % of the copies' {cpus} CPUs to others (limit {:.0} %): measure while its other guests are idle",
+            "the hypervisor gave {:.1} % of the copies' {cpus} CPUs to other guests (limit {:.0} %): \
+             measure while they are idle",
             ratio * 100.0,
             OTHERS_RATIO_MAX * 100.0
         )
@@ -61,8 +63,8 @@ pub(super) fn unfair(rates: &[f64], cpus: u32) -> Option<String> {
     let slowest = rates.iter().copied().fold(f64::INFINITY, f64::min);
     (slowest < limit * fastest).then(|| {
         format!(
-            "copy {} does {:.1} % of what copy {} does (limit {:.0} %): they do different work, or the machine treats them differently: \
-             give --units of equal work, or --bind cpu",
+            "copy {} reaches {:.1} % of the rate of copy {} (limit {:.0} %): their work differs, or the \
+             machine treats them differently: use --units of equal work, or --bind cpu",
             place(slowest),
             slowest / fastest * 100.0,
             place(fastest),
@@ -85,12 +87,14 @@ mod tests {
         assert_eq!((stolen_sentence(0.049, 2), stolen_sentence(f64::NAN, 2)), (None, None));
         assert_eq!(
             stolen_sentence(0.3, 2).unwrap(),
-            "the hypervisor gave 30.0 % of the copies' 2 CPUs to others (limit 5 %): measure while its other guests are idle"
+            "the hypervisor gave 30.0 % of the copies' 2 CPUs to other guests (limit 5 %): measure while they \
+             are idle"
         );
         assert_eq!(unfair(&[10.0, 6.0], 2), None);
         assert_eq!(
             unfair(&[10.0, 0.1], 2).unwrap(),
-            "copy 2 does 1.0 % of what copy 1 does (limit 50 %): they do different work, or the machine treats them differently: give --units of equal work, or --bind cpu"
+            "copy 2 reaches 1.0 % of the rate of copy 1 (limit 50 %): their work differs, or the machine \
+             treats them differently: use --units of equal work, or --bind cpu"
         );
         // Three on two CPUs: one may have half the rate of the others, but not less than half of that.
         assert_eq!((unfair(&[10.0, 5.0, 5.0], 2), unfair(&[10.0, 3.0, 3.0], 2)), (None, None));

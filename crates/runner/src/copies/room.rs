@@ -24,7 +24,7 @@ pub(super) fn cpus(plan: &ScalePlan) -> Result<(BTreeSet<u32>, u32), String> {
         None => allowed,
         Some(cpus) => {
             if let Some(cpu) = cpus.iter().find(|cpu| !allowed.contains(cpu)) {
-                return Err(format!("CPU {cpu} is not one that this process may use (--cpus)"));
+                return Err(format!("this process may not use CPU {cpu} (--cpus)"));
             }
             cpus.iter().copied().collect()
         }
@@ -53,8 +53,8 @@ pub(super) fn cpus_text(cpus: &BTreeSet<u32>, count: u32) -> String {
 pub(super) fn changed(before: &str, now: &str) -> Option<String> {
     (before != now).then(|| {
         format!(
-            "the copies could use {before} when the run began, and {now} now: affinity, CPU set or CPU quota changed, or a CPU \
-             went on or off; begin a new run"
+            "the copies could use {before} when the run began, but {now} now: affinity, CPU set or CPU \
+             quota changed, or a CPU went online or offline; start a new run"
         )
     })
 }
@@ -64,7 +64,10 @@ pub(super) fn over_the_limits(copies: u64) -> Option<String> {
     let wanted = copies * TASKS_PER_COPY + SPARE_PROCESSES;
     let said = |limit: u64, what: &str| {
         (wanted > limit).then(|| {
-            format!("{copies} copies need {wanted} processes and threads, and {what} leaves {limit}: fewer --copies, or a higher limit")
+            format!(
+                "{copies} copies need {wanted} processes and threads, but {what} allows {limit}: use \
+                 fewer --copies, or raise the limit"
+            )
         })
     };
     let number = |path: &str| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();

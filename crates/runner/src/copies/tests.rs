@@ -79,7 +79,10 @@ fn a_command_that_hangs_alone_is_told_before_anything_is_measured() {
         Copies::prepare(&hangs, unconfined(), None, folder.path(), &Stop::new()).err().map(|e| e.to_string());
     assert_eq!(
         why.as_deref(),
-        Some("one run of the command, before any is measured: it did not end within 20ms (--timeout)")
+        Some(
+            "the command failed in its first run, before the measurement: it did not end within 20ms \
+             (--timeout)"
+        )
     );
 }
 
@@ -126,7 +129,7 @@ fn what_copies_leave_behind_is_ended_with_the_level_and_makes_it_invalid() {
     );
     let done = measured(&plan(&script), &Stop::new()).unwrap();
     let invalid = done.invalid.unwrap_or_default();
-    assert!(invalid.contains("left the group of the copy that started them"), "{invalid}");
+    assert!(invalid.contains("left the process group of their copy"), "{invalid}");
 }
 
 #[test]

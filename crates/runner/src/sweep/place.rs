@@ -35,7 +35,7 @@ pub(crate) fn facts(folder: &Path) -> BTreeMap<String, Maybe<String>> {
         .map_err(|e| Missing::because(e.to_string()))
         .and_then(|(folder, text)| {
             mount_of(&folder, &text)
-                .ok_or_else(|| Missing::because("no mount in /proc/self/mountinfo has it"))
+                .ok_or_else(|| Missing::because("no mount in /proc/self/mountinfo contains it"))
         });
     BTreeMap::from([
         ("data.file_system".to_owned(), mount.clone().map(|(kind, _)| kind)),
@@ -75,7 +75,7 @@ pub(super) fn below(folder: &Path) -> Below {
 /// - `depth`: number of loop devices passed so far.
 fn below_of(folder: &Path, mountinfo: &str, sys_block: &Path, depth: u32) -> Below {
     let Some((kind, device)) = mount_of(folder, mountinfo) else {
-        return Below::Unknown("no mount in /proc/self/mountinfo has it".to_owned());
+        return Below::Unknown("no mount in /proc/self/mountinfo contains it".to_owned());
     };
     if WITH_CACHES.contains(&kind.as_str())
         || kind == "fuse"
@@ -83,12 +83,12 @@ fn below_of(folder: &Path, mountinfo: &str, sys_block: &Path, depth: u32) -> Bel
         || kind.starts_with("fuse.")
     {
         return Below::Cache(format!(
-            "{kind} has a cache of its own, or another program or machine reads the file"
+            "{kind} has its own cache, or another program or machine reads the file"
         ));
     }
     let name = device.rsplit('/').next().unwrap_or_default();
     if ["ram", "zram", "pmem"].iter().any(|memory| is_numbered(name, memory)) {
-        return Below::Cache(format!("{device} is memory"));
+        return Below::Cache(format!("{device} stores its data in memory"));
     }
     if is_numbered(name, "loop") {
         let number: String = name[4..].chars().take_while(char::is_ascii_digit).collect();
@@ -101,13 +101,13 @@ fn below_of(folder: &Path, mountinfo: &str, sys_block: &Path, depth: u32) -> Bel
             (Ok(_), Ok(file)) if depth < 8 => {
                 below_of(Path::new(file.trim_end_matches('\n')), mountinfo, sys_block, depth + 1)
             }
-            _ => Below::Unknown(format!("what {device} reads is unknown")),
+            _ => Below::Unknown(format!("the storage behind {device} is unknown")),
         };
     }
     if ON_DEVICES.contains(&kind.as_str()) {
         return Below::Device;
     }
-    Below::Unknown(format!("what {kind} has below the page cache is unknown"))
+    Below::Unknown(format!("the storage behind {kind} is unknown"))
 }
 
 /// Matches `loop7`, `loop7p1`, `ram0`.
@@ -142,7 +142,9 @@ pub(super) fn is_direct(file: &File) -> Maybe<bool> {
     posix_fadvise(file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)
         .map_err(|e| why("fadvise", e.into()))?;
     if resident(file, length).map_err(|e| why("mincore", e))? > RESIDENT_MAX {
-        return Err(Missing::because("its pages never leave memory: this file system keeps files there"));
+        return Err(Missing::because(
+            "its pages never leave memory: this file system stores files in memory",
+        ));
     }
     let direct = OpenOptions::new()
         .read(true)

@@ -118,7 +118,7 @@ impl Input {
     /// Fails if a regular file was written to since it was opened.
     pub(crate) fn check_unchanged(&self) -> anyhow::Result<()> {
         if state(&self.file.metadata()?) != state(&self.metadata) {
-            bail!("it changed while it was read, so the output may hold a state that it never had");
+            bail!("the input changed while it was read, so the output may mix old and new content");
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ pub(super) fn remove_input(input: &Input) -> anyhow::Result<()> {
     // removed.
     let found = entry.state().context("checking the input before removing it")?;
     if !input.is(&found) {
-        anyhow::bail!("it was replaced while it was read, so it is not removed");
+        anyhow::bail!("the input was replaced while it was read, so it is not removed");
     }
     let of = &input.metadata;
     let changed = (found.st_size, found.st_mtime, i64::try_from(found.st_mtime_nsec));
@@ -21,7 +21,7 @@ pub(super) fn remove_input(input: &Input) -> anyhow::Result<()> {
     if changed != (of.len().cast_signed(), of.mtime(), Ok(of.mtime_nsec()))
         || touched != (of.ctime(), Ok(of.ctime_nsec()))
     {
-        anyhow::bail!("it changed while it was read, so it is not removed");
+        anyhow::bail!("the input changed while it was read, so it is not removed");
     }
     entry.remove().context("removing the input")
 }
@@ -46,7 +46,7 @@ mod tests {
         std::fs::write(&path, b"a line\nand another\n").unwrap();
         assert_eq!(
             remove_input(&input).unwrap_err().to_string(),
-            "it changed while it was read, so it is not removed"
+            "the input changed while it was read, so it is not removed"
         );
 
         let input = open();
@@ -58,7 +58,7 @@ mod tests {
         }
         assert_eq!(
             remove_input(&input).unwrap_err().to_string(),
-            "it changed while it was read, so it is not removed"
+            "the input changed while it was read, so it is not removed"
         );
 
         let input = open();
@@ -66,7 +66,7 @@ mod tests {
         std::fs::write(&path, b"a line\nand another\n").unwrap();
         assert_eq!(
             remove_input(&input).unwrap_err().to_string(),
-            "it was replaced while it was read, so it is not removed"
+            "the input was replaced while it was read, so it is not removed"
         );
 
         remove_input(&open()).unwrap();

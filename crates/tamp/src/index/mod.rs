@@ -175,7 +175,7 @@ impl Index {
             return Err("a block that is cut");
         }
         if entry.checksum.is_some_and(|checksum| !packed.ends_with(&checksum.to_le_bytes())) {
-            return Err("a frame with another checksum than in the seek table");
+            return Err("a frame whose checksum differs from the seek table");
         }
         let block = self.format.container().block(
             packed,
@@ -186,7 +186,7 @@ impl Index {
         if content.len() - before == content_bytes {
             Ok(())
         } else {
-            Err("a block of another size than in the index")
+            Err("a block whose size differs from the index")
         }
     }
 }

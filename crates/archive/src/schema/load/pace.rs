@@ -89,7 +89,7 @@ impl Paced {
             };
             return Ok(Loop::Closed { think });
         };
-        let missing = |field: &str| Wrong(format!("{field} is missing, and an open loop has it"));
+        let missing = |field: &str| Wrong(format!("{field} is missing, but an open loop needs it"));
         Ok(Loop::Open(OpenLoop {
             per_s: per_s.0,
             arrivals: self.arrivals.ok_or_else(|| missing("arrivals"))?.read()?,

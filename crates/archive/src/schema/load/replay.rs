@@ -30,8 +30,7 @@ impl ReplayForm {
 
     pub(super) fn read(self) -> Result<Replay, Wrong> {
         let method = |name: &String| {
-            Method::named(name.as_bytes())
-                .ok_or_else(|| Wrong(format!("`{name}` is not a method of a replay")))
+            Method::named(name.as_bytes()).ok_or_else(|| Wrong(format!("unknown replay method `{name}`")))
         };
         let methods: Result<Vec<Method>, Wrong> = self.methods.iter().map(method).collect();
         Ok(Replay {

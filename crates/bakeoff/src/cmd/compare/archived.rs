@@ -183,11 +183,11 @@ fn refuse_repeated(loaded: &[Loaded]) -> anyhow::Result<()> {
             let Some(other) = sides.insert(*id, &side.side.name) else { continue };
             let name = &side.side.name;
             let how = if other == name {
-                format!("is twice on the side {name}")
+                format!("is twice in the side {name}")
             } else {
-                format!("is on the sides {other} and {name}")
+                format!("is in the sides {other} and {name}")
             };
-            return Err(Exit::Usage.with(format!("{id} {how}: each run counts once")));
+            return Err(Exit::Usage.with(format!("{id} {how}: give each run once")));
         }
     }
     Ok(())

@@ -11,8 +11,8 @@ use crate::exit::{EndsWith as _, Exit};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Archived runs, each a side, the first the reference: a name or its unique beginning, several with
-    /// commas, `latest`, or KEY=VALUE for all runs with that label
+    /// Archived runs, one side per argument, the reference first: a run id or unique prefix, several of them
+    /// separated by commas, `latest`, or KEY=VALUE for all runs with that label
     #[arg(value_name = "RUN", conflicts_with = "commands")]
     pub(super) runs: Vec<String>,
 
@@ -35,7 +35,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(super) outputs: Outputs,
 
-    /// Compare archived runs that differ in what they measure
+    /// Compare archived runs even if they measured different things
     #[arg(long)]
     pub(super) force: bool,
 
@@ -63,10 +63,10 @@ Examples:
   bakeoff compare --parameter-list level 1,6,9 -- 'gzip -{level} -k -f x'
   bakeoff compare --gate 'time not worse by 3%' --junit gates.xml -- ./base ./head
   bakeoff compare build=old build=new        all runs with these labels
-  bakeoff compare 01JA 01JB,01JC             runs by name, several on one side
+  bakeoff compare 01JA 01JB,01JC             runs by id prefix, several in one side
 Warm-up and pilot come first; the pilot fixes the number of rounds, and is not part of the verdict. FASTER by 22 % means
-that the other takes 1.22 times as long. Ends with 5 if a command fails, 3 if the result is INVALID, 1 and 4 as the gates
-say.";
+that the other takes 1.22 times as long. Exit code 5: a command failed; 3: the result is INVALID; 1: a gate failed; 4: a
+gate is inconclusive.";
 
 fn gate(text: &str) -> Result<Gate, String> {
     Gate::read_of_any(text).map_err(|wrong| wrong.to_string())

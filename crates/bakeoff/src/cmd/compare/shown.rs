@@ -30,7 +30,7 @@ pub(crate) fn print(
 fn read(run: &Run) -> anyhow::Result<Comparison> {
     let missing = || Missing::because("the run is of another kind");
     Comparison::read(run).unwrap_or_else(|| Err(missing())).map_err(|why| {
-        Exit::Bad.with(format!("{} does not read as a comparison of commands: {why}", run.header.id))
+        Exit::Bad.with(format!("cannot read {} as a comparison of commands: {why}", run.header.id))
     })
 }
 

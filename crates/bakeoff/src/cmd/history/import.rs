@@ -24,18 +24,18 @@ use crate::confine::Reader;
 use crate::exit::{EndsWith as _, Exit};
 use crate::screen::Screen;
 
-/// Store a history of CSV, hyperfine, Google Benchmark, criterion or pytest-benchmark beside the runs
+/// Import a history from CSV, hyperfine, Google Benchmark, criterion or pytest-benchmark into the archive
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// The file; its form follows from its content
+    /// File; its format is detected
     file: PathBuf,
 
-    /// Name of what a CSV file is about; by default the file's name
+    /// Subject of a CSV file; by default the file's name
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
-    /// The machine that was measured; by default that of the file, else unknown
+    /// Machine that was measured; by default as in the file, else unknown
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
 
@@ -43,11 +43,11 @@ pub(super) struct Args {
     #[arg(long, value_name = "TIME")]
     at: Option<String>,
 
-    /// Time zone of times that name none, such as Europe/Berlin; by default this machine's
+    /// Time zone of times without one, such as Europe/Berlin; by default this machine's
     #[arg(long, value_name = "ZONE")]
     zone: Option<String>,
 
-    /// A mark to find the runs by; may be given more than once. `commit=...` names the version
+    /// Label to find the runs by; may be given more than once. `commit=...` names the version
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = key_value)]
     labels: Vec<(String, String)>,
 }

@@ -17,19 +17,19 @@ use crate::exit::Exit;
 /// Whether and how an import is kept.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct KeepOptions {
-    /// Keep the import in the archive, as a run with its time series
+    /// Store the import in the archive, as a run with time series
     #[arg(long)]
     keep: bool,
 
-    /// With --keep: a line that says what this run is about
+    /// With --keep: one-line description of the run
     #[arg(long, value_name = "TEXT", requires = "keep")]
     title: Option<String>,
 
-    /// With --keep: a mark to find the run by; may be given more than once
+    /// With --keep: label to find the run by; may be given more than once
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = key_value, requires = "keep")]
     labels: Vec<(String, String)>,
 
-    /// With --keep: the machine that the text is from; by default unknown
+    /// With --keep: machine that the text comes from; by default unknown
     #[arg(long, value_name = "NAME", requires = "keep")]
     host: Option<String>,
 }
@@ -121,8 +121,8 @@ impl ImportedRun {
         }
         if self.series.is_empty() {
             let hint =
-                if self.tool == "mpstat" { " (a sample since boot is kept only with --boot)" } else { "" };
-            let text = format!("{name}: nothing in it can be kept over time{hint}");
+                if self.tool == "mpstat" { " (a sample since boot is stored only with --boot)" } else { "" };
+            let text = format!("{name}: it has no time series to store{hint}");
             return Err(Exit::Usage.with(text));
         }
         let archive = global.archive_for_writing()?;
@@ -142,7 +142,7 @@ impl ImportedRun {
         for (number, file) in (1..).zip(files) {
             if !fs::metadata(file).is_ok_and(|file| file.is_file()) {
                 source::tell(&format!(
-                    "the text of {} is not kept: it is not a regular file",
+                    "the text of {} is not stored: it is not a regular file",
                     file.display()
                 ));
                 continue;
@@ -159,7 +159,7 @@ impl ImportedRun {
         };
         let run = Run { series: self.series, ..Run::unmeasured(header.ended(self.invalid), environment) };
         let folder = writer.seal(&run)?;
-        source::tell(&format!("kept as {id} in {}", folder.display()));
+        source::tell(&format!("stored as {id} in {}", folder.display()));
         Ok(())
     }
 }

@@ -15,28 +15,27 @@ use crate::cmd::import::seconds;
 use crate::cmd::import::source::{self, Notes, Source};
 use crate::exit::Exit;
 
-/// Read lockstat of Solaris 8 or 10, illumos or FreeBSD: CPU-util for each lock and caller, and in all
+/// Read lockstat of Solaris 8 or 10, illumos or FreeBSD: CPU-util for each lock and caller, and the total
 ///
-/// CPU-util = count x mean time / (elapsed x CPUs), for time spent spinning. Blocked threads wait and use
-/// no CPU: they
-/// are shown and not summed. What Solaris 8 and 10 print for a spin are turns of a loop: no time, so no
+/// CPU-util = count x mean time / (elapsed x CPUs), for time spent spinning. Blocked threads use no CPU: they
+/// are shown and not summed. Solaris 8 and 10 print spins as loop iterations, not as time, so they have no
 /// CPU-util.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Files that lockstat's output was kept in; `-` or none is standard input
+    /// Files with lockstat's output; `-` or none is standard input
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// How many CPUs the machine had
+    /// Number of CPUs of the machine
     #[arg(short = 'n', long = "cpus", value_name = "NCPU", value_parser = clap::value_parser!(u32).range(1..))]
     cpus: Option<u32>,
 
-    /// How long lockstat watched, where the output does not tell (-p, -T)
+    /// Time that lockstat watched, if the output does not contain it (-p, -T)
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     elapsed: Option<f64>,
 
-    /// Put rows together by what they have in common
+    /// Merge rows with the same lock, caller or kind
     #[arg(long, value_enum, value_name = "WHAT")]
     by: Option<By>,
 
@@ -48,11 +47,11 @@ pub(crate) struct Args {
     #[arg(long)]
     stacks: bool,
 
-    /// How many nanoseconds a turn of the spin loop took on that machine, for Solaris 8 and 10
+    /// Nanoseconds per iteration of the spin loop on that machine, for Solaris 8 and 10
     #[arg(long, value_name = "NS", value_parser = positive)]
     spin_ns: Option<f64>,
 
-    /// What lockstat said on standard error: lost records taint the result
+    /// File with lockstat's standard error: lost records taint the result
     #[arg(long, value_name = "FILE")]
     stderr: Option<PathBuf>,
 
@@ -66,9 +65,9 @@ pub(crate) struct Args {
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum By {
-    /// The lock, for all callers together
+    /// The lock, over all callers
     Lock,
-    /// The caller, whichever the lock
+    /// The caller, over all locks
     Caller,
     /// The kind of event: spinning, blocking, holding, of each kind of lock
     Kind,
@@ -93,7 +92,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         stacks: args.stacks,
     };
     if args.stderr.is_some() && args.files.len() > 1 {
-        return Err(Exit::Usage.with("--stderr belongs to one FILE"));
+        return Err(Exit::Usage.with("--stderr can be used with one FILE only"));
     }
     source::each(&args.files, !global.json && !args.csv, out, &mut |source, out| {
         let Source { path, name, input, .. } = source;
@@ -126,7 +125,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
                         let known_s = run.elapsed_s.or(args.elapsed);
                         (runs, unknown) = (runs + 1, unknown || known_s.is_none());
                         if runs > 1 && unknown {
-                            keeper.refuse("how long each run lasted is not known: give --elapsed SECONDS");
+                            keeper.refuse("the duration of each run is unknown: give --elapsed SECONDS");
                         }
                         elapsed_s += known_s.unwrap_or(0.0);
                         if let Some(lost) = run.lost.first() {

@@ -14,14 +14,14 @@ use crate::cmd::Global;
 use crate::confine::Reader;
 use crate::exit::Exit;
 
-/// Read what mpstat, vmstat, lockstat or plockstat printed, and print the numbers that the text hides
+/// Read logs of mpstat, vmstat, lockstat or plockstat, and compute the numbers that they do not show
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(subcommand)]
     tool: Tool,
 
-    /// Say also which of the fences around reading what others wrote this kernel lacks
+    /// Also report which sandbox features this kernel lacks
     #[arg(short, long, global = true)]
     verbose: bool,
 }
@@ -38,7 +38,7 @@ const EXAMPLES: &str = "\
 Examples:
   bakeoff import lockstat -n 512 lockstat.txt       the share of the machine that each lock costs
   bakeoff import mpstat --saturated mpstat.txt      the mean of all CPUs, and the full ones by name
-  mpstat 3 | bakeoff import mpstat -                each sample as it comes
+  mpstat 3 | bakeoff import mpstat -                each sample immediately
   bakeoff import vmstat before.txt after.txt        exact utilisation between two vmstat -s";
 
 pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {

@@ -19,15 +19,15 @@ use crate::exit::Exit;
 /// percent.
 const FULL_PCT: f64 = 99.0;
 
-/// Read mpstat of Solaris or illumos: the mean over all CPUs, one line a sample
+/// Read mpstat of Solaris or illumos: the mean over all CPUs, one line per sample
 ///
-/// The first block, and the block after a change of the CPUs, averages since boot: it is marked, and left
-/// out of --mean.
+/// The first block, and the block after a change of the CPUs, is an average since boot: it is marked, and
+/// left out of --mean.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub(crate) struct Args {
-    /// Files that mpstat's output was kept in; `-` or none is standard input, where each sample is printed
+    /// Files with mpstat's output; `-` or none is standard input, from which each sample is printed
     /// immediately
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -36,14 +36,13 @@ pub(crate) struct Args {
     #[arg(long)]
     sum_rates: bool,
 
-    /// Name the CPUs that are full below each sample: busy for at least PCT percent, by default 99. With
-    /// --csv, a
-    /// row for each of them instead of the samples
+    /// List the full CPUs below each sample: busy for at least PCT percent, by default 99. With --csv, print
+    /// a row for each of them instead of the samples
     #[arg(long, value_name = "PCT", num_args = 0..=1)]
     #[expect(clippy::option_option, reason = "not given, given, given with a word")]
     saturated: Option<Option<String>>,
 
-    /// Print below each sample how far off it can be because mpstat rounds to whole numbers
+    /// Print the maximum rounding error below each sample: mpstat prints whole numbers
     #[arg(long)]
     error: bool,
 
@@ -51,7 +50,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "csv")]
     mean: bool,
 
-    /// Let samples that average since boot count in the average
+    /// Include samples since boot in the average
     #[arg(long)]
     boot: bool,
 
@@ -63,11 +62,11 @@ pub(crate) struct Args {
     #[arg(long)]
     by_set: bool,
 
-    /// The time zone of dates that name none, such as Europe/Berlin
+    /// Time zone of dates without one, such as Europe/Berlin
     #[arg(long, value_name = "ZONE")]
     zone: Option<String>,
 
-    /// With --keep: seconds between samples, where no dates tell
+    /// With --keep: seconds between samples, if the log has no dates
     #[arg(long, value_name = "SECONDS", value_parser = seconds, requires = "keep")]
     interval: Option<f64>,
 
@@ -173,10 +172,8 @@ fn keep(
         return false;
     }
     if keeper.is_other_than_before(sample.at.is_some()) {
-        keeper.refuse(format!(
-            "{}: samples with and without a date cannot be kept over time together",
-            sample.line
-        ));
+        keeper
+            .refuse(format!("{}: samples with and without a date cannot be in one time series", sample.line));
         return false;
     }
     let t_ms = match (&sample.at, placed, args.interval) {

@@ -12,19 +12,19 @@ use crate::cmd::import::seconds;
 use crate::cmd::import::source::{self, Notes, Source};
 use crate::exit::Exit;
 
-/// Read plockstat: what was held, waited for, spun on, and spun on in vain, for each lock and caller
+/// Read plockstat: holds, waits, spins and failed spins, for each lock and caller
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Files that plockstat's output was kept in; `-` or none is standard input
+    /// Files with plockstat's output; `-` or none is standard input
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// How many CPUs the machine had: with --elapsed, spins become a share of it
+    /// Number of CPUs of the machine: with --elapsed, spins are shown as a share of it
     #[arg(short = 'n', long = "cpus", value_name = "NCPU", value_parser = clap::value_parser!(u32).range(1..))]
     cpus: Option<u32>,
 
-    /// How long plockstat watched: times become numbers of threads
+    /// Time that plockstat watched: times are shown as numbers of threads
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     elapsed: Option<f64>,
 

@@ -21,38 +21,36 @@ use crate::signals;
 
 /// Read snapshots of vmstat -s (Solaris, illumos, Linux): exact utilisation from each to the next
 ///
-/// Snapshots are taken in the order of the files, and within a file where its counters begin again. Where
-/// the time
-/// between them is known (dates in the file, or --elapsed), ticks that should have come and did not are
-/// shown too.
+/// Snapshots are in the order of the files; within a file, one begins wherever the counters begin again. If
+/// the time between them is known (dates in the file, or --elapsed), missing ticks are shown too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Files that vmstat -s was kept in, one snapshot or more in each; `-` or none is standard input
+    /// Files with the output of vmstat -s, one snapshot or more in each; `-` or none is standard input
     #[arg(value_name = "FILE", conflicts_with = "watch")]
     files: Vec<PathBuf>,
 
-    /// How many CPUs the machine had, to know how many ticks were due
+    /// Number of CPUs of the machine, to compute the expected number of ticks
     #[arg(short = 'n', long = "cpus", value_name = "NCPU", value_parser = clap::value_parser!(u32).range(1..))]
     cpus: Option<u32>,
 
-    /// Seconds between snapshots; goes before dates in the files
+    /// Seconds between snapshots; overrides dates in the files
     #[arg(long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "watch")]
     elapsed: Option<f64>,
 
-    /// The time zone of dates that name none, such as Europe/Berlin
+    /// Time zone of dates without one, such as Europe/Berlin
     #[arg(long, value_name = "ZONE", conflicts_with = "watch")]
     zone: Option<String>,
 
-    /// Ticks a second on each CPU
+    /// Ticks per second on each CPU
     #[arg(long, value_name = "N", default_value_t = 100.0, value_parser = rate)]
     hz: f64,
 
-    /// Print every other counter's rise as well
+    /// Also print the increase of every other counter
     #[arg(long)]
     counters: bool,
 
-    /// Take the snapshots here and now, from /proc/stat, at this interval until Ctrl-C
+    /// Take snapshots of this machine, from /proc/stat, at this interval until Ctrl-C
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     watch: Option<f64>,
 
@@ -71,7 +69,7 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "\
 Examples:
   bakeoff import vmstat before.txt after.txt
-  bakeoff import vmstat -n 8 --elapsed 300 before.txt after.txt     and ticks that did not come
+  bakeoff import vmstat -n 8 --elapsed 300 before.txt after.txt     and missing ticks
   bakeoff import vmstat --watch 5                                   this machine, every 5 s";
 
 pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
@@ -162,7 +160,7 @@ fn by_dates(
             let hour_less = |before: &Snapshot| vmstat_s::lacks_an_hour(before, snapshot, &clockwork);
             if placed.may_be_hour_less && before.as_ref().is_some_and(hour_less) {
                 note(
-                    "the ticks are an hour's fewer than the dates allow: daylight saving began between them"
+                    "an hour of ticks is missing between the dates: daylight saving time began between them"
                         .into(),
                 );
                 return timeline.hour_less();
@@ -206,7 +204,7 @@ impl Tally {
 
 fn watch_here(args: &Args, interval_s: f64, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
     if args.keep.asked() {
-        return Err(Exit::Usage.with("--watch is not kept: `bakeoff record` keeps what this machine does"));
+        return Err(Exit::Usage.with("--watch cannot be used with --keep: `bakeoff record` stores runs"));
     }
     signals::stop_on_interrupt()?;
     let mut out = FlushedLines { out };

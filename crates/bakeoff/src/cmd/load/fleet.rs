@@ -16,22 +16,21 @@ use crate::signals;
 /// Options of a load that a fleet plays.
 #[derive(Debug, clap::Args)]
 pub(crate) struct FleetOptions {
-    /// Play the load with N agents of a fleet, which share rate, threads and connections; without a
-    /// server, N agents
-    /// are started on this machine for this load
+    /// Generate the load with N agents of a fleet, which share rate, threads and connections; without a NATS
+    /// server, bakeoff starts N agents on this machine for this load
     #[arg(long, value_name = "N", conflicts_with_all = ["search", "log", "control", "scripts"], value_parser = clap::value_parser!(u32).range(1..=1000))]
     fleet: Option<u32>,
 
-    /// NATS server of the fleet: nats://HOST:PORT on this machine, tls://HOST:PORT beyond it [default:
+    /// NATS server of the fleet: nats://HOST:PORT on this machine, tls://HOST:PORT on another [default:
     /// $NATS_URL]
     #[arg(long, value_name = "URL", requires = "fleet")]
     nats: Option<String>,
 
-    /// With --nats: file with the seed of this conductor's key
+    /// With --nats: file with the seed of this conductor's NKey
     #[arg(long, value_name = "FILE", requires = "fleet")]
     nkey: Option<PathBuf>,
 
-    /// With --nats: certificates to trust beside the system's, in PEM
+    /// With --nats: certificates to trust besides the system's (PEM)
     #[arg(long, value_name = "FILE", requires = "fleet")]
     nats_ca: Option<PathBuf>,
 }

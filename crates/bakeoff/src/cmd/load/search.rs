@@ -81,7 +81,8 @@ fn check_start(asked_per_s: Option<f64>, promise: &Promise, room: Room) -> anyho
     let Some(asked_per_s) = asked_per_s.filter(|per_s| *per_s < room.floor_per_s) else { return Ok(()) };
     let events = load::search::events_needed(promise);
     let text = format!(
-        "{promise} needs {events} events a try, and {} has fewer in {}s: begin at --rate {} or above, or give each try --time {}s",
+        "{promise} needs {events} events per try, and {} has fewer in {}s: start at --rate {} or above, or \
+         give each try --time {}s",
         report::text::per_second(asked_per_s),
         room.time_s,
         report::text::per_second(room.floor_per_s),

@@ -84,7 +84,7 @@ fn text(
     let here = env!("CARGO_PKG_VERSION");
     writeln!(out, " page     {}, written by bakeoff {}", path.display(), provenance.written_by)?;
     if provenance.written_by != here {
-        writeln!(out, "          this is bakeoff {here}: words and layout may differ by the version")?;
+        writeln!(out, "          this is bakeoff {here}: words and layout may differ between versions")?;
     }
     let damaged = checked.damaged.len();
     writeln!(
@@ -106,15 +106,14 @@ fn text(
     }
     let numbers = proof.numbers;
     match (proof.differing.len(), damaged, proof.same_bytes) {
-        (0, 0, true) => writeln!(
-            out,
-            "VALID: {numbers} texts with numbers, and every byte, are as the archive gives them"
-        )?,
-        (0, 0, false) => writeln!(out, "VALID: {numbers} texts with numbers are as the archive gives them")?,
+        (0, 0, true) => {
+            writeln!(out, "VALID: {numbers} texts with numbers, and every byte, match the archive")?
+        }
+        (0, 0, false) => writeln!(out, "VALID: {numbers} texts with numbers match the archive")?,
         (0, damaged, _) => writeln!(out, "INVALID: the archive is damaged in {damaged} places, 0 allowed")?,
         (n, ..) => writeln!(
             out,
-            "INVALID: {n} {} from what the archive gives, 0 allowed",
+            "INVALID: {n} {} from the archive, 0 allowed",
             if n == 1 { "text differs" } else { "texts differ" }
         )?,
     }

@@ -179,7 +179,7 @@ impl Runs for Lockstat<'_> {
         let judged = judge(run, &self.view.machine);
         let mut missing = Reasons::new();
         if self.view.machine.cpus.is_none() {
-            missing.insert("cpus".into(), "lockstat does not tell: give -n NCPU".into());
+            missing.insert("cpus".into(), "not in lockstat's output: give -n NCPU".into());
         }
         let impossible = judged.impossible(&self.view.machine);
         let tainted_by: Vec<String> = run.lost.iter().chain(&impossible).map(ToString::to_string).collect();

@@ -159,7 +159,7 @@ impl<'w> Mpstat<'w> {
         let mean = if self.layout == Layout::Document { self.means.end() } else { None };
         if mean.is_none() {
             let reason = match self.layout {
-                Layout::Document => "no sample but since boot",
+                Layout::Document => "only the sample since boot",
                 Layout::Lines => "a single sample",
             };
             missing.insert("mean".into(), reason.into());

@@ -58,10 +58,10 @@ pub fn plockstat(
 ) -> io::Result<()> {
     let mut missing = Reasons::new();
     if view.elapsed_s.is_none() {
-        missing.insert("elapsed_s".into(), "plockstat does not tell: give --elapsed SECONDS".into());
+        missing.insert("elapsed_s".into(), "not in plockstat's output: give --elapsed SECONDS".into());
     }
     if view.cpus.is_none() {
-        missing.insert("cpus".into(), "plockstat does not tell: give -n NCPU".into());
+        missing.insert("cpus".into(), "not in plockstat's output: give -n NCPU".into());
     }
     let share = |total_ns: f64| Some(total_ns / (1e9 * view.elapsed_s? * f64::from(view.cpus?)));
     if share(0.0).is_none() {

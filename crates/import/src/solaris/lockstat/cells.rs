@@ -156,7 +156,7 @@ pub(super) fn lock_and_caller(
     let first = fields.need("a lock and its caller")?;
     let last = fields.clone().last().unwrap_or(first);
     if last.at == first.at && first.at - numbers_end < nameless_gap {
-        return Err(ImportError::end_of_line(fields.end(), "a caller behind the lock"));
+        return Err(ImportError::end_of_line(fields.end(), "a caller after the lock"));
     }
     let lock = line.bytes[first.at..last.at].trim_ascii_end();
     Ok((text(lock), text(last.bytes)))

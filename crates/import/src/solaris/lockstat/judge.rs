@@ -55,8 +55,8 @@ pub struct Merits {
 pub fn judge<'r>(run: &'r Run, machine: &Machine) -> Judged<'r> {
     let elapsed_s = run.elapsed_s.or(machine.elapsed_s).filter(|&s| s > 0.0);
     let elapsed_s = elapsed_s.ok_or_else(|| match run.elapsed_s {
-        Some(_) => Missing::because("the log says that no time passed"),
-        None => Missing::because("this form does not tell how long lockstat watched: give --elapsed SECONDS"),
+        Some(_) => Missing::because("the log has an elapsed time of 0"),
+        None => Missing::because("this output form lacks the elapsed time: give --elapsed SECONDS"),
     });
     let verdicts: Vec<Verdict<'_>> = run
         .sections
@@ -110,7 +110,7 @@ impl Judged<'_> {
 fn util_sentence(util: f64, machine: &Machine) -> String {
     let cpus = machine.cpus.unwrap_or(0);
     format!(
-        "CPU-util {util:.3} is more than all of {cpus} CPUs: the number of CPUs (-n) or the elapsed time is wrong"
+        "CPU-util {util:.3} exceeds all {cpus} CPUs: the number of CPUs (-n) or the elapsed time is wrong"
     )
 }
 

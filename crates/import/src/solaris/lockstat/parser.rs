@@ -203,7 +203,7 @@ impl<'s, 'e> Parser<'s, 'e> {
 
     fn parsable(&mut self, line: Line<'_>) -> Result<(), ImportError> {
         if !line.ended {
-            let text = "the last line has no end, its last number may be cut: left out".to_owned();
+            let text = "the last line has no newline, its last number may be cut: left out".to_owned();
             return self.note(line.number, text);
         }
         let (event, lock) = parse_parsable(line)?;
@@ -297,7 +297,7 @@ impl<'s, 'e> Parser<'s, 'e> {
                 return Err(ImportError::OtherTool { place, found, expected: Tool::Lockstat, hint });
             }
         }
-        self.note(line.number, format!("not lockstat's, left out: {}", quoted(bytes)))
+        self.note(line.number, format!("not lockstat output, left out: {}", quoted(bytes)))
     }
 
     /// Passes on the current run.
@@ -326,7 +326,10 @@ impl<'s, 'e> Parser<'s, 'e> {
             is_lock
         });
         for (line, rows) in left_out {
-            self.note(line, format!("profiling interrupts (-I) left out, {rows} rows: they are no lock's"))?;
+            self.note(
+                line,
+                format!("profiling interrupts (-I) left out, {rows} rows: they are not lock events"),
+            )?;
         }
         Ok(())
     }
@@ -337,7 +340,7 @@ impl<'s, 'e> Parser<'s, 'e> {
         let name = &section.event.name;
         if let Some((shown, events)) = section.cut() {
             let text = format!(
-                "{name}: the rows hold {shown} of {events} events (lockstat -D?): what they give is a lower bound"
+                "{name}: the rows hold {shown} of {events} events (lockstat -D?): their sums are lower bounds"
             );
             self.note(section.line, text)?;
         }

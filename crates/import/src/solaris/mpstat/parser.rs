@@ -112,8 +112,10 @@ impl<'s, 'e> Parser<'s, 'e> {
                 None if field.bytes == b"sze" && subject == Subject::Set => Cell::Size,
                 None if field.bytes.starts_with(b"%") => return Err(sysstat(line)),
                 None if matches!(field.bytes, b"eff" | b"avg" | b"base") => {
-                    return Err(fields
-                        .unexpected(field, "a column of CPU time: clock rates (`mpstat -f`) are not read"));
+                    return Err(fields.unexpected(
+                        field,
+                        "a column of CPU time: clock rates (`mpstat -f`) are not supported",
+                    ));
                 }
                 None => return Err(fields.unexpected(field, "a column's name, such as `minf` or `idl`")),
             };
@@ -135,10 +137,8 @@ impl<'s, 'e> Parser<'s, 'e> {
             return Err(ImportError::end_of_line(fields.end(), "a column's name, such as `minf`"));
         }
         if self.header.is_none() && self.orphans > 0 {
-            let text = format!(
-                "{} rows before the first header left out: nothing names their columns",
-                self.orphans
-            );
+            let text =
+                format!("{} rows before the first header left out: their columns are unknown", self.orphans);
             self.note(line.number, text)?;
         }
         self.header = Some(Header { subject, cells, columns });
@@ -273,7 +273,7 @@ impl<'s, 'e> Parser<'s, 'e> {
             let place = line.place(at);
             return Err(ImportError::OtherTool { place, found: "vmstat -s", expected: Tool::Mpstat, hint });
         }
-        self.note(line.number, format!("not mpstat's, left out: {}", crate::error::quoted(bytes)))
+        self.note(line.number, format!("not mpstat output, left out: {}", crate::error::quoted(bytes)))
     }
 }
 
@@ -357,6 +357,6 @@ fn sysstat(line: Line<'_>) -> ImportError {
         place: line.place(0),
         found: "a tool of sysstat (Linux), such as mpstat, iostat or sar",
         expected: Tool::Mpstat,
-        hint: "mpstat of Solaris and illumos is read; on Linux `bakeoff cpu` measures directly",
+        hint: "only mpstat of Solaris and illumos can be imported; on Linux `bakeoff cpu` measures directly",
     }
 }

@@ -125,7 +125,7 @@ fn the_share_of_events_that_ended_in_the_phase_leaves_out_those_in_flight() {
     assert_eq!((record.counts.planned, record.counts.done), (20, 19));
     let said = record.verdict.checks.iter().find(|c| c.name == "achieved-rate").unwrap();
     assert!(said.ok && said.found > 0.999, "{}", said.text);
-    let share = "95.00 % of the events due in the phase ended in it, 100.00 % with 1 in flight at its end, 99.90 % needed";
+    let share = "95.00 % of the events due in the phase ended in it, 100.00 % including 1 in flight at its end, 99.90 % needed";
     assert!(said.text.ends_with(share), "{}", said.text);
 }
 

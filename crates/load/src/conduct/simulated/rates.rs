@@ -135,6 +135,9 @@ fn what_cannot_be_asked_for_is_refused_and_changes_nothing() {
     });
     assert_eq!((record.counts.planned, record.counts.done), (200, 200));
     let refused = refused.lock().unwrap();
-    assert!(refused[0].contains("says its rates itself") && refused[1].contains("no rate"), "{refused:?}");
+    assert!(
+        refused[0].contains("defines its own rates") && refused[1].contains("cannot change the rate"),
+        "{refused:?}"
+    );
     assert!(refused[2].contains("ends before"), "{refused:?}");
 }

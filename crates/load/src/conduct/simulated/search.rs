@@ -39,7 +39,10 @@ fn a_promise_that_holds_while_the_rate_is_missed_needs_a_longer_try() {
             Next::Probe { rate_per_s, .. } => {
                 let record = simulate(settings(Loop::open(rate_per_s), 1), |_| (10_800_000, Ok(())));
                 let (end, found) = search.take(&promise, &record);
-                assert!(end == ProbeEnd::Broken && found.contains(" % ended in the phase"), "{found}");
+                assert!(
+                    end == ProbeEnd::Broken && found.contains(" % of the events ended in the phase"),
+                    "{found}"
+                );
                 let kept_up = kept_up_per_s(&record);
                 assert!(kept_up < 0.999 * rate_per_s, "{kept_up} of {rate_per_s}");
             }

@@ -178,7 +178,7 @@ impl<C: Codec> Exchange for Caching<C> {
     fn look(&self, talk: &mut Talk) -> Result<Look, Failure> {
         let version = counters(&self.codec, talk)?.version;
         let version = version.map(|version| format!("{} {version}{}", self.name, talk.spoken_version()));
-        let version = version.ok_or_else(|| Missing::because("the server does not say"));
+        let version = version.ok_or_else(|| Missing::because("the server does not report its version"));
         Ok(Look { version, store: None })
     }
 
@@ -280,7 +280,7 @@ impl<C: Codec> Speaker<C> {
             Named::Endpoint(place) => Ok(place),
             Named::Key(name) => {
                 let found = (from..keys).find(|at| kv::key_bytes(self.keys[*at]) == name);
-                found.ok_or_else(|| format!("got {}, which was not asked for", String::from_utf8_lossy(name)))
+                found.ok_or_else(|| format!("got {}, which was not requested", String::from_utf8_lossy(name)))
             }
         }
     }
@@ -372,7 +372,7 @@ const GREETING_BYTES_MAX: usize = 64 << 10;
 fn too_long(bytes: usize, bytes_max: usize) -> Parsed {
     // The limit of a nested answer is lower than that of a value.
     let text = if bytes <= bytes_max {
-        format!("the server announces {bytes} bytes in many parts, which is not a valid answer")
+        format!("the server announced {bytes} bytes in many parts, which is not a valid answer")
     } else {
         too_long_text(bytes, bytes_max)
     };
@@ -462,7 +462,7 @@ impl<C: Codec> Cache for Filler<C> {
         if settings.prepare == PreparePolicy::Never {
             return Ok((Prepared { found: 0, built: 0, rows: keys }, Vec::new()));
         }
-        let is_filled = self.is_filled().map_err(|f| failed("looking at the cache", f))?;
+        let is_filled = self.is_filled().map_err(|f| failed("checking the cache", f))?;
         let mut prepared = Prepared { found: 1, built: 0, rows: keys };
         if !is_filled || settings.prepare == PreparePolicy::Always {
             let filled = self.fill(is_stopped, on_event).map_err(|f| failed("filling the cache", f))?;
@@ -471,8 +471,7 @@ impl<C: Codec> Cache for Filler<C> {
             }
             prepared = Prepared { found: 0, built: 1, rows: keys };
         }
-        let windows =
-            self.settle(is_stopped).map_err(|f| failed("bringing the cache to its steady state", f))?;
+        let windows = self.settle(is_stopped).map_err(|f| failed("waiting for a steady cache", f))?;
         if is_stopped() {
             return Err(LoadError::Interrupted);
         }
@@ -627,8 +626,8 @@ fn steady_check(windows: &[Window]) -> Check {
     let found = apart(windows).unwrap_or(1.0);
     let last = windows.last().copied().unwrap_or(Window { hit_ratio: 0.0, evictions: 0.0 });
     let text = format!(
-        "before the load the cache held {:.2} % of what was read and evicted {:.4} values an event; its last {WINDOWS} \
-         of {} windows were {:.2} % apart, {:.2} % allowed",
+        "before the load, {:.2} % of the reads hit the cache and each event evicted {:.4} values; the last {WINDOWS} \
+         of {} windows differed by {:.2} %, {:.2} % allowed",
         100.0 * last.hit_ratio,
         last.evictions,
         windows.len(),

@@ -70,7 +70,7 @@ fn parts(target: &Target) -> Result<Parts, String> {
             Some((name, value)) if security.take(name, &decoded(value)?)? => {}
             _ => {
                 return Err(format!(
-                    "`{pair}` is no option: write `protocol=text` or `protocol=meta`, {}",
+                    "unknown option `{pair}`: expected `protocol=text` or `protocol=meta`, {}",
                     Security::PARAMETERS
                 ));
             }
@@ -79,9 +79,8 @@ fn parts(target: &Target) -> Result<Parts, String> {
     security.check()?;
     let address = match (target.scheme() == UNIX_SCHEME.name, place.strip_prefix("//")) {
         (true, _) if place.is_empty() => {
-            return Err(
-                "there is no socket after the colon: write `memcached+unix:/run/memcached.sock`".to_owned()
-            );
+            return Err("the socket after the colon is missing: write `memcached+unix:/run/memcached.sock`"
+                .to_owned());
         }
         (true, _) => ServerAddress::Unix(place.into()),
         (false, Some(host)) => ServerAddress::tcp(host.trim_end_matches('/'), PORT)?,
@@ -105,7 +104,8 @@ fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, Failure> {
         ));
     }
     if tls.is_some() && settings.kv.pipeline > 1 {
-        let text = "--pipeline does not go with TLS on memcached: it may leave a request unread until the next one comes";
+        let text = "--pipeline cannot be combined with TLS on memcached, which may leave a request unread until \
+                    the next one arrives";
         return Err(wrong(text.to_owned()));
     }
     let place = Endpoint::of(parts.address)?;

@@ -61,14 +61,15 @@ fn parts(target: &Target) -> Result<Parts, String> {
     let mut security = Security::of_scheme(target.scheme() == TLS_SCHEME.name);
     let rest = target.expose().split_once(':').map_or("", |(_, rest)| rest);
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let db_of =
-        |text: &str| text.parse().map_err(|_| format!("`{text}` is no database: write a number, as in /0"));
+    let db_of = |text: &str| {
+        text.parse().map_err(|_| format!("`{text}` is not a database: write a number, as in /0"))
+    };
     let is_unix = target.scheme() == UNIX_SCHEME.name;
     let address = match rest.strip_prefix("//") {
         None if is_unix && !rest.is_empty() => ServerAddress::Unix(rest.into()),
         _ if is_unix => {
             return Err(
-                "there is no socket after the colon: write `redis+unix:/run/redis/redis.sock`".to_owned()
+                "the socket after the colon is missing: write `redis+unix:/run/redis/redis.sock`".to_owned()
             );
         }
         None => return Err("write `redis://host:port/db`".to_owned()),
@@ -78,7 +79,7 @@ fn parts(target: &Target) -> Result<Parts, String> {
                 authority.rsplit_once('@').map_or((None, authority), |(u, h)| (Some(u), h));
             if let Some(user_info) = user_info {
                 let (user, password) = user_info.split_once(':').ok_or(
-                    "there is a user and no password: write `redis://user:password@host`, `redis://:password@host`",
+                    "the password is missing: write `redis://user:password@host` or `redis://:password@host`",
                 )?;
                 words.user = if user.is_empty() { None } else { Some(decoded(user)?) };
                 words.password = Some(decoded(password)?);
@@ -101,7 +102,7 @@ fn parts(target: &Target) -> Result<Parts, String> {
             _ => {
                 let name = pair.split('=').next().unwrap_or_default();
                 return Err(format!(
-                    "`{name}` is no option, or has no such value: there are resp=2|3, db, user, password, {}",
+                    "unknown option `{name}`, or an invalid value of it: expected resp=2|3, db, user, password, {}",
                     Security::PARAMETERS
                 ));
             }
@@ -125,7 +126,7 @@ fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, Failure> {
         return Ok(Arc::new(Net(Arc::new(Caching::new(parts.words, place, tls, "Redis", settings)))));
     }
     if settings.kv.commands.is_empty() {
-        return Err(wrong("which commands? say them with --command, or leave --workload out".to_owned()));
+        return Err(wrong("no command is given: add --command, or leave --workload out".to_owned()));
     }
     let data = settings.http.data.as_deref().map(Data::read_file).transpose().map_err(wrong)?;
     let list = List::read(&settings.kv.commands, data).map_err(wrong)?;

@@ -30,7 +30,7 @@ impl Replayed {
         let logged = self.source.read(event % self.requests, &mut self.path)?;
         // Requests are in the order of their methods.
         let request = self.methods.iter().position(|method| *method == logged.method);
-        let request = request.ok_or("the log has a method that was not announced")?;
+        let request = request.ok_or("the log contains a method that was absent when it was first read")?;
         Ok(Asked { request, logged_status: logged.status })
     }
 
@@ -109,6 +109,6 @@ mod tests {
     #[test]
     fn a_request_that_cannot_be_read_is_an_error_of_its_event() {
         assert_eq!(replayed(&[Method::Get, Method::Delete]).take(2).unwrap_err(), "the disk is gone");
-        assert!(replayed(&[Method::Get]).take(1).is_err(), "a method that was not announced");
+        assert!(replayed(&[Method::Get]).take(1).is_err(), "a method that was absent");
     }
 }

@@ -156,22 +156,24 @@ fn read(text: &str, authority: &Authority<'_>, verifies: bool) -> Result<Vec<Req
     let mut requests = Vec::new();
     for (key, value) in root.get_ref() {
         if key.get_ref() != "request" {
-            let text = format!("`{}` is not known here: write [[request]] tables", key.get_ref());
+            let text = format!("unknown key `{}`: expected [[request]] tables", key.get_ref());
             return Err(Wrong { at: key.span().start, text });
         }
-        let tables =
-            value.get_ref().as_array().ok_or_else(|| wrong(value, "write [[request]], in two brackets"))?;
+        let tables = value
+            .get_ref()
+            .as_array()
+            .ok_or_else(|| wrong(value, "write [[request]], in double brackets"))?;
         for table in tables {
             requests.push(request(table, authority, verifies, requests.len() + 1)?);
         }
     }
     for (number, request) in requests.iter().enumerate() {
         if requests[..number].iter().any(|earlier| earlier.name == request.name) {
-            return Err(Wrong { at: 0, text: format!("two requests go by the name `{}`", request.name) });
+            return Err(Wrong { at: 0, text: format!("two requests have the name `{}`", request.name) });
         }
     }
     if requests.is_empty() {
-        return Err(Wrong { at: 0, text: "there is no [[request]] in it".to_owned() });
+        return Err(Wrong { at: 0, text: "the file contains no [[request]]".to_owned() });
     }
     Ok(requests)
 }
@@ -197,7 +199,7 @@ fn request(
             "answer" => answer = Some(string(value)?),
             "weight" => weight = number_of(value)?,
             other => {
-                let text = format!("`{other}` is not known here: a request has {KEYS}");
+                let text = format!("unknown key `{other}`: expected one of {KEYS}");
                 return Err(Wrong { at: key.span().start, text });
             }
         }
@@ -222,7 +224,7 @@ fn request(
 }
 
 fn string<'v>(value: &'v Value<'_>) -> Result<&'v str, Wrong> {
-    value.get_ref().as_str().ok_or_else(|| wrong(value, "expected a text in quotes"))
+    value.get_ref().as_str().ok_or_else(|| wrong(value, "expected a quoted string"))
 }
 
 /// A name: it is written to files in which blanks and commas are separators.
@@ -239,7 +241,7 @@ fn path_of(value: &Value<'_>) -> Result<String, Wrong> {
     if is_path {
         Ok(text.to_owned())
     } else {
-        Err(wrong(value, "expected a path that begins with / and has no blank"))
+        Err(wrong(value, "expected a path that begins with / and contains no space"))
     }
 }
 
@@ -350,16 +352,16 @@ answer = "created"
     fn a_problem_has_its_line() {
         let folder = tempfile::tempdir().unwrap();
         for (text, expected) in [
-            ("[[request]]\npath = 1\n", "requests.toml:2: expected a text in quotes"),
+            ("[[request]]\npath = 1\n", "requests.toml:2: expected a quoted string"),
             ("[[request]]\nweight = 1\n", ":1: a request needs a path"),
-            ("[[request]]\npath = \"/\"\n\nwait = 1\n", ":4: `wait` is not known here"),
+            ("[[request]]\npath = \"/\"\n\nwait = 1\n", ":4: unknown key `wait`"),
             ("[[request]]\npath = \"/\"\nweight = -1\n", ":3: expected a weight over 0"),
             ("[[request]]\npath = \"/\"\nstatus = 99\n", ":3: expected a status"),
             ("[[request]]\npath = \"a b\"\n", ":2: expected a path"),
             ("[request]\npath = \"/\"\n", ": write [[request]]"),
-            ("rate = 1\n", ":1: `rate` is not known here"),
+            ("rate = 1\n", ":1: unknown key `rate`"),
             ("[[request]]\npath = \n", ":2: "),
-            ("", ":1: there is no [[request]]"),
+            ("", ":1: the file contains no [[request]]"),
         ] {
             let file = folder.path().join("requests.toml");
             std::fs::write(&file, text).unwrap();

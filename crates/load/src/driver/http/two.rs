@@ -94,7 +94,7 @@ impl RequestHead {
         let mut lines = text.split("\r\n");
         let mut words = lines.next().unwrap_or_default().split(' ');
         let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-        let wrong = |what: &str| format!("`{what}` cannot be sent by HTTP/2");
+        let wrong = |what: &str| format!("`{what}` cannot be sent over HTTP/2");
         let mut head = HttpRequest::new(());
         *head.method_mut() = Method::from_bytes(method.as_bytes()).map_err(|_| wrong(method))?;
         for line in lines {
@@ -384,7 +384,7 @@ impl Dialogue for DialogueTwo {
     }
 
     fn server(&self) -> Option<String> {
-        let name = self.server.clone().unwrap_or_else(|| "a server that does not say its name".to_owned());
+        let name = self.server.clone().unwrap_or_else(|| "a server that does not report its name".to_owned());
         Some(format!("{name}, HTTP/2"))
     }
 }
@@ -396,11 +396,11 @@ fn context() -> Context<'static> {
 
 /// The request was not sent.
 fn over() -> Failure {
-    Failure::new(FailureClass::Unprocessed, "the connection of HTTP/2 is over")
+    Failure::new(FailureClass::Unprocessed, "the HTTP/2 connection has ended")
 }
 
 fn too_few_streams(allowed: usize) -> String {
-    format!("the server allows {allowed} requests at a time on a connection of HTTP/2: fewer --streams")
+    format!("the server allows {allowed} concurrent streams on an HTTP/2 connection: use fewer --streams")
 }
 
 /// Maps an error of the library to a failure.

@@ -48,7 +48,7 @@ pub(super) fn judge(
     if let Some(expected) = request.body_checksum
         && expected != body.value()
     {
-        let text = format!("{}: the body is not the one that was expected", request.name);
+        let text = format!("{}: the body of the answer is not the expected one", request.name);
         return Err(Failure { outcome, ..Failure::new(FailureClass::Verify, text) });
     }
     Ok(Answer { operation: asked, outcome, keys: None })

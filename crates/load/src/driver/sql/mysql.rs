@@ -88,7 +88,7 @@ impl Driver for MySql {
     fn look(&self, cut: &Cut) -> Result<Look, Failure> {
         let (wire, version) = self.log_in(cut)?;
         let version = match version.as_str() {
-            "" => Err(Missing::because("the server does not say")),
+            "" => Err(Missing::because("the server does not report its version")),
             version => Ok(version_name(version) + wire.tls_version()),
         };
         let tables = || Box::new(Tables { wire, request: Vec::new(), sql: String::new() }) as Box<dyn Store>;
@@ -293,7 +293,7 @@ fn ask(wire: &mut Wire, sql: &str, request: &mut Vec<u8>, row: Option<&mut Resul
         let (taken, end) = reader.hear(input, &mut wanted);
         bytes += taken;
         let is_endless = end.is_none() && bytes > ASIDE_BYTES_MAX;
-        (taken, if is_endless { Some(Err(Broken::Garbled("an answer has no end"))) } else { end })
+        (taken, if is_endless { Some(Err(Broken::Garbled("an answer does not end"))) } else { end })
     });
     end?.map(drop)
 }
@@ -465,7 +465,7 @@ mod tests {
         });
         let mut wire = Wire::new(std::os::fd::OwnedFd::from(ours).into());
         let broken = ask(&mut wire, "SELECT 1", &mut Vec::new(), None).unwrap_err();
-        assert!(matches!(broken, Broken::Garbled(why) if why.contains("no end")));
+        assert!(matches!(broken, Broken::Garbled(why) if why.contains("does not end")));
         drop(wire);
         talks.join().unwrap();
     }

@@ -75,8 +75,8 @@ impl Driver for Postgres {
 
     fn look(&self, cut: &Cut) -> Result<Look, Failure> {
         let (wire, welcome) = self.place.connect(cut)?;
-        let version =
-            server_version(&wire, &welcome).ok_or_else(|| Missing::because("the server does not say"));
+        let version = server_version(&wire, &welcome)
+            .ok_or_else(|| Missing::because("the server does not report its version"));
         let tables = || Box::new(Tables { wire, request: Vec::new(), sql: String::new() }) as Box<dyn Store>;
         Ok(Look { version, store: self.sessions.work.has_data_set().then(tables) })
     }
@@ -125,7 +125,7 @@ fn ask(
         let (taken, end) = reader.hear(input, is_end, &mut wanted);
         bytes += taken;
         let is_endless = end.is_none() && bytes > ASIDE_BYTES_MAX;
-        (taken, if is_endless { Some(Err(Broken::Garbled("an answer has no end"))) } else { end })
+        (taken, if is_endless { Some(Err(Broken::Garbled("an answer does not end"))) } else { end })
     });
     heard?.map_err(broken_failure)
 }
@@ -413,7 +413,7 @@ impl Store for Tables {
 }
 
 fn no_number(sql: &str) -> Failure {
-    Failure::new(FailureClass::Application, format!("no number answers `{sql}`"))
+    Failure::new(FailureClass::Application, format!("`{sql}` did not return a number"))
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ pub(crate) const SCHEME: Scheme = Scheme {
         let place = SqliteTarget::read(&settings.target).map_err(wrong)?;
         if settings.scripts.is_lua() {
             let text =
-                "scripts in Lua use MySQL or PostgreSQL: use a target mysql:// or postgres://".to_owned();
+                "Lua scripts need MySQL or PostgreSQL: use a mysql:// or postgres:// target".to_owned();
             return Err(wrong(text));
         }
         Ok(Arc::new(Sqlite::new(place, settings)?))
@@ -84,12 +84,12 @@ impl SqliteTarget {
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
         if path.is_empty() || path == ":memory:" {
             return Err(
-                "a file is needed, which all workers can open: write `sqlite:/path/to/file.db`".to_owned()
+                "expected a file that all workers can open: write `sqlite:/path/to/file.db`".to_owned()
             );
         }
         let mut given = Vec::new();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            let (name, value) = pair.split_once('=').ok_or(format!("`{pair}` is no NAME=VALUE"))?;
+            let (name, value) = pair.split_once('=').ok_or(format!("`{pair}` is not NAME=VALUE"))?;
             let known = PRAGMAS.iter().position(|(pragma, _)| *pragma == name);
             let known = known.ok_or_else(|| {
                 let names: Vec<_> = PRAGMAS.iter().map(|(pragma, _)| *pragma).collect();
@@ -98,7 +98,9 @@ impl SqliteTarget {
             })?;
             let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
             if value.is_empty() || !value.chars().all(is_word) {
-                return Err(format!("`{value}` is no value for `{name}`: expected a word or a whole number"));
+                return Err(format!(
+                    "`{value}` is not a value for `{name}`: expected a word or a whole number"
+                ));
             }
             given.push((known, value.to_ascii_lowercase()));
         }
@@ -128,8 +130,8 @@ impl SqliteTarget {
             if let Some(owner) = found.ok().map(|found| found.uid()).filter(|owner| ![0, me].contains(owner))
             {
                 let text = format!(
-                    "{} belongs to another user (user id {owner}), and SQLite would do what it says: remove it, or use a file in \
-                     a folder of your own",
+                    "{} belongs to another user (user id {owner}), and SQLite would trust it: remove it, or use a \
+                     database in your own directory",
                     Path::new(&beside).display()
                 );
                 return Err(Failure::new(FailureClass::Machine, text));
@@ -168,7 +170,7 @@ fn set_pragma(database: &Database, name: &str, value: &str) -> Result<(), Failur
         return Ok(());
     }
     let shown = in_words.map_or(in_force, str::to_owned);
-    let text = format!("SQLite does not take {name}={value}: {name} stays {shown}");
+    let text = format!("SQLite does not accept {name}={value}: {name} remains {shown}");
     Err(Failure::new(FailureClass::Configuration, text))
 }
 
@@ -193,7 +195,7 @@ impl Sqlite {
         let is_missing = !self.may_create && path.try_exists().is_ok_and(|exists| !exists);
         is_missing.then(|| {
             let text = format!(
-                "there is no file {}: check the path, or build the data set with `bakeoff prepare` or `--prepare auto`",
+                "{} does not exist: check the path, or build the data set with `bakeoff prepare` or `--prepare auto`",
                 path.display()
             );
             Failure::new(FailureClass::Configuration, text)
@@ -547,7 +549,7 @@ mod tests {
             assert!(open(good).is_ok(), "{good}");
         }
         for (wrong, stays) in
-            [("journal_mode=wall", "journal_mode stays wal"), ("synchronous=ful", "synchronous stays")]
+            [("journal_mode=wall", "journal_mode remains wal"), ("synchronous=ful", "synchronous remains")]
         {
             let failure = open(wrong).err().unwrap();
             assert_eq!(failure.class, FailureClass::Configuration);

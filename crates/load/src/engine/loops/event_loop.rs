@@ -210,7 +210,7 @@ impl EventLoop {
             self.flush();
             let deadline_ns = self.deadline_ns(now_ns, is_over);
             if let Err(error) = self.wait_until(deadline_ns, now_ns) {
-                let text = format!("waiting for connections: {error}");
+                let text = format!("cannot wait for connections: {error}");
                 self.engine.note_sample(self.first_slot, FailureClass::Machine, &text);
                 break;
             }

@@ -111,7 +111,7 @@ impl Function {
             (least, most) if least == most => least.to_string(),
             (least, most) => format!("{least} or {most}"),
         };
-        Err(at.problem(format!("{name} is given {arguments} arguments: it takes {wanted}")))
+        Err(at.problem(format!("{name} takes {wanted} arguments, not {arguments}")))
     }
 }
 
@@ -253,7 +253,7 @@ fn compute(function: Function, values: &[Value], at: SourcePosition, seed: u64) 
         Function::BitNot => Integer(!integer(0)?),
         Function::ShiftLeft | Function::ShiftRight => {
             let count = u32::try_from(integer(1)?).ok().filter(|count| *count < i64::BITS);
-            let count = count.ok_or_else(|| at.problem("a shift goes by 0 to 63 bits".to_owned()))?;
+            let count = count.ok_or_else(|| at.problem("a shift must be by 0 to 63 bits".to_owned()))?;
             let left = function == Function::ShiftLeft;
             Integer(if left { integer(0)? << count } else { integer(0)? >> count })
         }
@@ -310,7 +310,7 @@ fn less(a: &Value, b: &Value, at: SourcePosition) -> Result<bool, Problem> {
 }
 
 fn arithmetic(function: Function, a: &Value, b: &Value, at: SourcePosition) -> Result<Value, Problem> {
-    let by_zero = || at.problem("a division by zero".to_owned());
+    let by_zero = || at.problem("division by zero".to_owned());
     if let (Value::Integer(a), Value::Integer(b)) = (a, b) {
         let result = match function {
             Function::Add => a.checked_add(*b),
@@ -351,11 +351,11 @@ fn draw(
     }
     let (from, to) = (values[0].integer(at)?, values[1].integer(at)?);
     if from > to {
-        return Err(at.problem(format!("no number lies between {from} and {to}")));
+        return Err(at.problem(format!("the range {from} to {to} is empty")));
     }
     let width = to.checked_sub(from).and_then(|w| w.checked_add(1));
     let width =
-        width.ok_or_else(|| at.problem(format!("{from} to {to} is too wide a range")))?.cast_unsigned();
+        width.ok_or_else(|| at.problem(format!("the range {from} to {to} is too wide")))?.cast_unsigned();
     let parameter = values.get(2).map_or(Ok(0.0), |v| v.real(at))?;
     let offset = match function {
         Function::RandomExponential if parameter <= 0.0 => {

@@ -81,7 +81,7 @@ pub(super) fn expression(text: &str, names: &mut Names) -> Result<Expression, Pr
     reader.take_while(char::is_whitespace);
     match reader.peek() {
         None => Ok(expression),
-        Some(_) => Err(reader.at.problem(format!("`{}` is left over after the expression", reader.text))),
+        Some(_) => Err(reader.at.problem(format!("unexpected `{}` after the expression", reader.text))),
     }
 }
 
@@ -137,7 +137,7 @@ impl<'a> Reader<'a> {
     fn take_past(&mut self, end: &str, what: &str) -> Result<&'a str, Problem> {
         let found = self.text.find(end);
         let found =
-            found.ok_or_else(|| self.at.problem(format!("{what} is not ended: `{end}` is missing")))?;
+            found.ok_or_else(|| self.at.problem(format!("{what} is not closed: `{end}` is missing")))?;
         Ok(self.take(self.text[..found + end.len()].chars().count()))
     }
 
@@ -168,7 +168,7 @@ impl<'a> Reader<'a> {
                 '\'' | '"' | '`' => {
                     self.next();
                     piece.push(c);
-                    piece.push_str(self.take_past(c.encode_utf8(&mut [0; 4]), "the text in quotes")?);
+                    piece.push_str(self.take_past(c.encode_utf8(&mut [0; 4]), "the quoted text")?);
                 }
                 '$' => piece.push_str(self.dollars()?),
                 '-' if self.text.starts_with("--") => {
@@ -198,7 +198,7 @@ impl<'a> Reader<'a> {
             Some(length) => {
                 let tag = &before[..length];
                 self.take(tag.chars().count());
-                self.take_past(tag, "the text between dollars")?;
+                self.take_past(tag, "the dollar-quoted text")?;
             }
             None => {
                 self.next();
@@ -218,7 +218,7 @@ impl<'a> Reader<'a> {
             "gset" => self.end_of_line(Keep::OneRow { prefix }),
             "aset" => self.end_of_line(Keep::LastRow { prefix }),
             _ => Err(at.problem(
-                "within a statement only \\gset and \\aset can follow: end the statement with `;` first",
+                "only \\gset and \\aset can end a statement: before another command, end it with `;`",
             )),
         }
     }
@@ -234,7 +234,7 @@ impl<'a> Reader<'a> {
                 let name_at = self.at;
                 let name = self.take_while(is_name);
                 if name.is_empty() {
-                    return Err(name_at.problem("a variable's name is expected here: \\set NAME EXPRESSION"));
+                    return Err(name_at.problem("expected a variable name: \\set NAME EXPRESSION"));
                 }
                 let to = self.expression()?;
                 let slot = self.names.slot(name);
@@ -261,10 +261,10 @@ impl<'a> Reader<'a> {
             }
             "else" => self.end_of_line(Command::Else),
             "endif" => self.end_of_line(Command::EndIf),
-            "gset" | "aset" => Err(at.problem(format!("\\{command} follows a statement, in place of its `;`"))),
-            "setshell" | "shell" => Err(at.problem(format!("\\{command} is not taken: a script runs no commands of this machine"))),
+            "gset" | "aset" => Err(at.problem(format!("\\{command} must follow a statement, in place of its `;`"))),
+            "setshell" | "shell" => Err(at.problem(format!("\\{command} is not supported: a script cannot run shell commands"))),
             "startpipeline" | "endpipeline" | "syncpipeline" => {
-                Err(at.problem(format!("\\{command} is not taken: statements go one at a time, each with its own latency")))
+                Err(at.problem(format!("\\{command} is not supported: statements run one at a time, each with its own latency")))
             }
             other => Err(at.problem(format!(
                 "unknown command `\\{other}`: expected \\set, \\sleep, \\if, \\elif, \\else, \\endif, or \\gset after a statement"
@@ -293,7 +293,7 @@ impl<'a> Reader<'a> {
             Some(_) => {
                 let at = self.at;
                 let rest = self.take_while(|c| c != '\n');
-                Err(at.problem(format!("the end of the line is expected here, not `{}`", rest.trim_end())))
+                Err(at.problem(format!("expected the end of the line, found `{}`", rest.trim_end())))
             }
         }
     }
@@ -355,7 +355,7 @@ impl<'a> Reader<'a> {
         let test = tests.into_iter().find(|(word, _)| self.eat_word(word));
         let at = self.at;
         test.map(|(_, function)| Some((function, is_turned)))
-            .ok_or_else(|| at.problem("NULL, TRUE or FALSE is expected after IS"))
+            .ok_or_else(|| at.problem("expected NULL, TRUE or FALSE after IS"))
     }
 
     fn unary(&mut self) -> Result<Expression, Problem> {
@@ -380,7 +380,7 @@ impl<'a> Reader<'a> {
         if self.eat(":") {
             let name = self.take_while(is_name);
             if name.is_empty() {
-                return Err(self.at.problem("a variable's name is expected after `:`"));
+                return Err(self.at.problem("expected a variable name after `:`"));
             }
             return Ok(Expression::Variable { slot: self.names.slot(name), at });
         }
@@ -390,11 +390,9 @@ impl<'a> Reader<'a> {
             _ => {
                 let rest = self.take_while(|c| c != '\n');
                 Err(at.problem(match rest.trim_end() {
-                    "" => {
-                        "an expression is expected here: a number, `:variable`, a function or `(`".to_owned()
-                    }
+                    "" => "expected an expression: a number, `:variable`, a function or `(`".to_owned(),
                     rest => {
-                        format!("a number, `:variable`, a function or `(` is expected here, not `{rest}`")
+                        format!("expected a number, `:variable`, a function or `(`, found `{rest}`")
                     }
                 }))
             }
@@ -416,7 +414,7 @@ impl<'a> Reader<'a> {
         let text = self.take(count);
         let integer = text.parse().map(Value::Integer);
         let value = integer.or_else(|_| text.parse().map(Value::Real));
-        value.map(Expression::Value).map_err(|_| at.problem(format!("`{text}` is no number")))
+        value.map(Expression::Value).map_err(|_| at.problem(format!("`{text}` is not a number")))
     }
 
     /// A constant, CASE, or a function with its arguments.
@@ -433,7 +431,7 @@ impl<'a> Reader<'a> {
         self.blanks();
         if !self.eat("(") {
             return Err(at.problem(format!(
-                "`{word}` is no value: a variable is written `:{word}`, a function with `(`"
+                "`{word}` is not a value: write a variable as `:{word}`, a function as `{word}(...)`"
             )));
         }
         let mut arguments = Vec::new();
@@ -460,7 +458,7 @@ impl<'a> Reader<'a> {
             arms.push((condition, self.expression()?));
         }
         if arms.is_empty() {
-            return Err(self.at.problem("WHEN is expected after CASE"));
+            return Err(self.at.problem("expected WHEN after CASE"));
         }
         let otherwise = if self.eat_word("else") { Some(Box::new(self.expression()?)) } else { None };
         self.expect_word("end")?;
@@ -482,7 +480,7 @@ impl<'a> Reader<'a> {
         if self.eat_word(word) {
             return Ok(());
         }
-        Err(self.at.problem(format!("{} is expected here", word.to_ascii_uppercase())))
+        Err(self.at.problem(format!("expected {}", word.to_ascii_uppercase())))
     }
 
     fn expect(&mut self, sign: &str) -> Result<(), Problem> {
@@ -490,7 +488,7 @@ impl<'a> Reader<'a> {
         if self.eat(sign) {
             return Ok(());
         }
-        Err(self.at.problem(format!("`{sign}` is expected here")))
+        Err(self.at.problem(format!("expected `{sign}`")))
     }
 }
 

@@ -55,7 +55,7 @@ impl Value {
 
     /// The number, or the number that its text represents.
     pub(super) fn number(&self, at: SourcePosition) -> Result<Self, Problem> {
-        let wrong = || at.problem(format!("{} is no number", self.shown()));
+        let wrong = || at.problem(format!("{} is not a number", self.shown()));
         match self {
             Self::Integer(_) | Self::Real(_) => Ok(self.clone()),
             Self::Text(text) => {
@@ -70,7 +70,7 @@ impl Value {
     pub(super) fn integer(&self, at: SourcePosition) -> Result<i64, Problem> {
         match self.number(at)? {
             Self::Integer(n) => Ok(n),
-            _ => Err(at.problem(format!("{} is no whole number: int(...) makes it one", self.shown()))),
+            _ => Err(at.problem(format!("{} is not a whole number: convert it with int(...)", self.shown()))),
         }
     }
 

@@ -23,7 +23,7 @@ pub(crate) fn text_of(file: &str, bytes_max: u64) -> Result<String, String> {
     let read = File::open(file).and_then(|opened| opened.take(bytes_max + 1).read_to_string(&mut text));
     match read {
         Ok(bytes) if bytes as u64 > bytes_max => {
-            Err(format!("{file} has more than {bytes_max} bytes, the most that such a file may have"))
+            Err(format!("{file} is larger than {bytes_max} bytes, the limit for this kind of file"))
         }
         Ok(_) => Ok(text),
         Err(e) => Err(format!("cannot read {file}: {e}")),
@@ -56,7 +56,7 @@ impl Data {
         let data =
             if text.trim_start().starts_with('{') { Self::of_json(text)? } else { Self::of_csv(text)? };
         if data.rows.is_empty() {
-            return Err((1, "there is no row of data in it".to_owned()));
+            return Err((1, "the file has no rows of data".to_owned()));
         }
         Ok(data)
     }
@@ -64,15 +64,15 @@ impl Data {
     fn of_json(text: &str) -> Result<Self, (usize, String)> {
         let mut data = Self { columns: Vec::new(), rows: Vec::new() };
         for (line, written) in (1..).zip(text.lines()).filter(|(_, written)| !written.trim().is_empty()) {
-            let object: Map<String, Value> = serde_json::from_str(written)
-                .map_err(|e| (line, format!("expected an object of JSON: {e}")))?;
+            let object: Map<String, Value> =
+                serde_json::from_str(written).map_err(|e| (line, format!("expected a JSON object: {e}")))?;
             if data.columns.is_empty() {
                 data.columns = object.keys().cloned().collect();
             }
             let value = |name: &String| match object.get(name) {
                 Some(Value::String(text)) => Ok(text.clone()),
                 Some(other) => Ok(other.to_string()),
-                None => Err((line, format!("there is no `{name}`, which the first line has"))),
+                None => Err((line, format!("the key `{name}` of the first line is missing"))),
             };
             data.rows.push(data.columns.iter().map(value).collect::<Result<_, _>>()?);
         }
@@ -132,7 +132,7 @@ impl Csv<'_> {
             match end {
                 Some(rest) => (self.left, self.line) = (rest, self.line + 1),
                 None if self.left.is_empty() => {}
-                None => return Err((self.line, "expected a comma after a value in quotes".to_owned())),
+                None => return Err((self.line, "expected a comma after a quoted value".to_owned())),
             }
             return Ok(Some(row));
         }
@@ -150,7 +150,7 @@ impl Csv<'_> {
         let (mut value, mut rest, line) = (String::new(), quoted, self.line);
         loop {
             let Some(end) = rest.find('"') else {
-                return Err((line, "a value in quotes is not ended".to_owned()));
+                return Err((line, "a quoted value is not closed".to_owned()));
             };
             value.push_str(&rest[..end]);
             rest = &rest[end + 1..];
@@ -196,9 +196,9 @@ mod tests {
             ("id,id\n1,2\n", 1, "two columns"),
             ("id,x\n1,2\n\n1\n", 4, "expected 2 values"),
             ("id\n\"a\nb\"\n\"1\"2\n", 4, "expected a comma"),
-            ("id\n\"1\n2\n", 2, "not ended"),
-            ("{\"a\":1}\n{\"b\":1}\n", 2, "no `a`"),
-            ("{\"a\":1}\n[1]\n", 2, "expected an object"),
+            ("id\n\"1\n2\n", 2, "not closed"),
+            ("{\"a\":1}\n{\"b\":1}\n", 2, "the key `a`"),
+            ("{\"a\":1}\n[1]\n", 2, "expected a JSON object"),
         ] {
             let (found, problem) = Data::read(text).unwrap_err();
             assert!(found == line && problem.contains(says), "{text:?}: {found}: {problem}");
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_device_without_end_is_read_up_to_the_limit() {
-        assert!(text_of("/dev/zero", 1_000).unwrap_err().contains("more than 1000 bytes"));
+        assert!(text_of("/dev/zero", 1_000).unwrap_err().contains("larger than 1000 bytes"));
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("data");
         std::fs::write(&path, "x".repeat(1_000)).unwrap();

@@ -57,8 +57,9 @@ impl Template {
                 rest = after;
                 continue;
             }
-            let (inside, left) =
-                after.split_once('}').ok_or_else(|| format!("`${{{after}` is not ended: `}}` is missing"))?;
+            let (inside, left) = after
+                .split_once('}')
+                .ok_or_else(|| format!("`${{{after}` is not closed: `}}` is missing"))?;
             if !before.is_empty() {
                 pieces.push(Piece::Text(before.to_owned()));
             }
@@ -104,20 +105,21 @@ impl Piece {
                 .map_err(|problem| format!("`${{{inside}}}`: {problem}"));
         }
         let Some(data) = data else {
-            return Err(format!(
-                "`${{{inside}}}` needs a file of data (--data) that has a column `{inside}`"
-            ));
+            return Err(format!("`${{{inside}}}` needs a data file (--data) with a column `{inside}`"));
         };
         let column = data.columns.iter().position(|name| name == inside);
         let column = column.ok_or_else(|| {
-            format!("`${{{inside}}}` names no column of the data, which has {}", data.columns.join(", "))
+            format!(
+                "`${{{inside}}}` is not a column of the data file: expected one of {}",
+                data.columns.join(", ")
+            )
         })?;
         if part == Part::Header
             && let Some(value) =
                 data.rows.iter().map(|row| &row[column]).find(|value| value.contains(['\r', '\n', '\0']))
         {
             return Err(format!(
-                "`${{{inside}}}` stands in a header, and a value holds a line's end: {value:?}"
+                "`${{{inside}}}` is in a header, but one of its values contains a line break: {value:?}"
             ));
         }
         Ok(Self::Column(column))
@@ -173,12 +175,12 @@ mod tests {
     #[test]
     fn what_has_no_value_is_refused_when_it_is_read() {
         for (text, part, says) in [
-            ("${id", Part::Body, "not ended"),
-            ("${nobody}", Part::Body, "names no column of the data, which has id, the-name"),
-            ("X: ${the-name}", Part::Header, "holds a line's end"),
+            ("${id", Part::Body, "not closed"),
+            ("${nobody}", Part::Body, "is not a column of the data file: expected one of id, the-name"),
+            ("X: ${the-name}", Part::Header, "contains a line break"),
             ("${random(1)}", Part::Body, "takes 2"),
             ("${random(5, 1)}", Part::Body, "random"),
-            ("${:id + 1}", Part::Body, "no variables"),
+            ("${:id + 1}", Part::Body, "not supported here"),
         ] {
             let problem = Template::read(text, part, Some(&data())).unwrap_err();
             assert!(problem.contains(says), "{text}: {problem}");

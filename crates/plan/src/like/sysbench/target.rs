@@ -27,7 +27,8 @@ fn mysql(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
     if let Some(path) = socket {
         parameters.push(format!("socket={}", path_of(path)));
     } else if host.is_none_or(|host| host == "localhost") {
-        let text = "MySQL's library connects to `localhost` by its socket; bakeoff by TCP, or by ?socket=PATH in the target";
+        let text = "for `localhost`, MySQL's client library uses its socket; bakeoff uses TCP, or \
+             ?socket=PATH in the target";
         draft.differs("localhost", text);
     }
     match given.value("mysql_ssl").map(str::to_ascii_lowercase).as_deref() {
@@ -36,7 +37,8 @@ fn mysql(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
         Some("verify_identity") => parameters.push("tls=verify-full".to_owned()),
         Some("on" | "required" | "true" | "1") => parameters.push("tls=require".to_owned()),
         Some(_) => {
-            let text = "bakeoff uses TLS (?tls=require in the target) or none, and does not try";
+            let text = "bakeoff either requires TLS (?tls=require in the target) or does not use it; it has \
+                 no fallback";
             given.remark(draft, RemarkKind::Missing, &["mysql_ssl"], text);
         }
     }

@@ -63,9 +63,9 @@ pub(in crate::like) fn translate(said: &Said, draft: &mut Draft) -> Result<(), L
     given.remark(draft, RemarkKind::LeftOut, &["r", "l"], text);
     let shown = ["q", "v", "w", "x", "y", "z", "d", "S", "g", "e", "h", "V", "b"];
     given.remark(draft, RemarkKind::LeftOut, &shown, "");
-    given.remark(draft, RemarkKind::Missing, &["X", "P"], "bakeoff uses no proxy");
+    given.remark(draft, RemarkKind::Missing, &["X", "P"], "bakeoff does not support proxies");
     given.remark(draft, RemarkKind::Missing, &["B", "Z", "f", "I"], "");
-    given.remark(draft, RemarkKind::Missing, &["E"], "write --cert and --key, with an https: target");
+    given.remark(draft, RemarkKind::Missing, &["E"], "use --cert and --key with an https: target");
     given.remark_unknown(draft);
     Ok(())
 }

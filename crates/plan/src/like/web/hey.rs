@@ -25,8 +25,8 @@ pub(in crate::like) fn translate(said: &Said, draft: &mut Draft) -> Result<(), L
     if let Some(per_s) = per_worker.and_then(|per_s| rate(&(per_s * workers as f64).to_string())) {
         draft.put("rate", per_s);
         draft.put("arrivals", "period");
-        let text = "hey limits each of its workers, and a worker waits for the answer; the rate here is that of all, \
-                    and requests are due without waiting";
+        let text = "hey limits each worker, and a worker waits for its answer; bakeoff's rate is the total, \
+             and requests become due without waiting";
         draft.differs("-q", text);
     }
     let time = given.read("z", "a time such as 30s", duration)?.filter(|time| !time.is_zero());
@@ -39,17 +39,17 @@ pub(in crate::like) fn translate(said: &Said, draft: &mut Draft) -> Result<(), L
     if time.is_none() && requests % workers != 0 {
         draft.differs(
             "-n",
-            "each worker of hey sends the same number, so the sum may be lower than asked for",
+            "each worker of hey sends the same number of requests, so the total may be below -n",
         );
     }
     request(&given, draft)?;
-    given.remark(draft, RemarkKind::Missing, &["x"], "bakeoff uses no proxy");
+    given.remark(draft, RemarkKind::Missing, &["x"], "bakeoff does not support proxies");
     given.remark(draft, RemarkKind::LeftOut, &["o", "cpus", "more"], "");
     if !given.has("disable-redirects") {
         draft.differs("redirects", REDIRECTS);
     }
     if let Some(word) = given.words().nth(1) {
-        draft.missing(word, "hey reads no options after the URL: put them before it");
+        draft.missing(word, "hey ignores options after the URL: put them before it");
     }
     given.remark_unknown(draft);
     Ok(())

@@ -69,7 +69,7 @@ pub(in crate::like) fn translate(said: &Said, draft: &mut Draft) -> Result<(), L
             draft.put("streams", streams);
         }
     } else if version.is_some_and(|v| v != "1.1") {
-        given.remark(draft, RemarkKind::Missing, &["http-version"], "bakeoff has HTTP/1.1 and HTTP/2");
+        given.remark(draft, RemarkKind::Missing, &["http-version"], "bakeoff supports HTTP/1.1 and HTTP/2");
     }
     if let Some(per_s) = given.rate("q")? {
         draft.put("rate", per_s);
@@ -78,19 +78,22 @@ pub(in crate::like) fn translate(said: &Said, draft: &mut Draft) -> Result<(), L
             draft,
             RemarkKind::LeftOut,
             &["latency-correction"],
-            "latencies always count from the due time",
+            "bakeoff always measures latency from the due time",
         );
         if !given.has("latency-correction") {
-            draft.differs("-q", "latencies count from the due time, as with oha --latency-correction");
+            draft.differs(
+                "-q",
+                "bakeoff measures latency from the due time, as oha --latency-correction does",
+            );
         }
     }
     let time = given.read("z", "a time such as 30s", duration)?.filter(|time| !time.is_zero());
     let requests = given.read("n", "a whole number from 1", metric)?.unwrap_or(200);
     length(draft, time, time.is_none().then_some(requests));
     request(&given, draft)?;
-    let text = "requests in flight at the end have --drain to end";
+    let text = "--drain limits the wait for requests in flight at the end";
     given.remark(draft, RemarkKind::LeftOut, &["wait-ongoing-requests-after-deadline"], text);
-    let text = "write its requests as --requests FILE, or ${...} values into the target";
+    let text = "use --requests FILE, or ${...} values in the target";
     given.remark(draft, RemarkKind::Missing, &["rand-regex-url", "urls-from-file", "max-repeat"], text);
     given.remark(draft, RemarkKind::LeftOut, LEFT_OUT, "");
     given.remark(draft, RemarkKind::Missing, MISSING, "");

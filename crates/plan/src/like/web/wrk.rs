@@ -24,12 +24,12 @@ pub(in crate::like) fn translate(said: &Said, draft: &mut Draft) -> Result<(), L
         |name: &str, usual: u64| Ok(given.read(name, "a whole number from 1", metric)?.unwrap_or(usual));
     let (connections, threads) = (count("connections", 10)?, count("threads", 2)?);
     if connections < threads {
-        return Err(draft.malformed("the number of connections must be at least that of threads"));
+        return Err(draft.malformed("the number of connections must be at least the number of threads"));
     }
     if !connections.is_multiple_of(threads) {
         draft.differs(
             "-c",
-            "wrk opens the same number on each thread, so up to one less a thread than asked for",
+            "wrk opens the same number of connections on each thread, so the total may be below -c",
         );
     }
     draft.put("connections", connections / threads * threads);
@@ -39,23 +39,26 @@ pub(in crate::like) fn translate(said: &Said, draft: &mut Draft) -> Result<(), L
     if let Some(per_s) = per_s {
         draft.put("rate", per_s);
         draft.put("arrivals", "period");
-        let text = "the schedule is that of the load, not of each connection: a free connection takes the next event";
+        let text =
+            "bakeoff schedules the whole load, not each connection: any free connection takes the next event";
         draft.differs("-R", text);
-        draft.differs("calibration", "wrk2 leaves out the latencies of its first 10 s; here --warmup does");
+        draft.differs(
+            "calibration",
+            "wrk2 discards the latencies of its first 10 s; bakeoff discards those of --warmup",
+        );
     } else if draft.tool() == "wrk2" {
         return Err(draft.malformed("-R is missing: wrk2 needs a rate"));
     } else {
-        let text = "without a rate, wrk and bakeoff send a request when the one before is answered: add --rate for an \
-                    open loop, which has response times";
+        let text = "without a rate, wrk and bakeoff send a request when the previous one is answered: add \
+             --rate for an open loop, which has response times";
         draft.differs("closed loop", text);
     }
     let time = given.read("duration", "a time such as 30s or 2m", duration)?;
     length(draft, Some(time.unwrap_or(std::time::Duration::from_secs(10))), None);
     headers(draft, &given, "header")?;
-    let text = "write its requests with --method, --header, --body and ${...} values, or as --requests FILE";
+    let text = "use --method, --header, --body and ${...} values, or --requests FILE";
     given.remark(draft, RemarkKind::Missing, &["script"], text);
-    let text =
-        "wrk only counts the answers that take longer; read the percentiles (--timeout would give them up)";
+    let text = "wrk only counts slower answers; see the percentiles (bakeoff's --timeout would cancel them)";
     given.remark(draft, RemarkKind::LeftOut, &["timeout"], text);
     let text = "latencies are always printed";
     given.remark(draft, RemarkKind::LeftOut, &["latency", "u_latency", "batch_latency", "version"], text);

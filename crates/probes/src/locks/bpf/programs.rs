@@ -96,14 +96,16 @@ impl Bpf {
         let options = &Options { pid, ..options.clone() };
         if !program::kernel_is_at_least(6, 1) {
             // Before, a program that waits for a lock may be entered again by that very wait.
-            return Err("no waits for locks by BPF: it needs Linux 6.1 or later".to_owned());
+            return Err("cannot trace lock waits with BPF: needs Linux 6.1 or later".to_owned());
         }
         Self::attach(options).map_err(|e| {
             if program::may_load() && !Path::new(KERNEL_BTF).exists() {
-                return format!("no waits for locks by BPF: this kernel has no BTF ({KERNEL_BTF})");
+                return format!("cannot trace lock waits with BPF: this kernel has no BTF ({KERNEL_BTF})");
             }
             if program::may_load() && e.kind() == libbpf_rs::ErrorKind::NotFound {
-                return "no waits for locks by BPF: this kernel has no lock:contention_begin, which Linux 5.19 brought".to_owned();
+                return "cannot trace lock waits with BPF: this kernel has no lock:contention_begin, which \
+                        Linux 5.19 added"
+                    .to_owned();
             }
             program::refusal("waits for locks", &e)
         })

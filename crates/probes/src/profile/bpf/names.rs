@@ -69,11 +69,10 @@ impl Names {
 
     /// Reasons why names are missing, one sentence each.
     pub(super) fn notes(&self) -> Vec<String> {
-        let kernel =
-            self.kernel.as_ref().err().map(|why| format!("functions of the kernel have no names: {why}"));
+        let kernel = self.kernel.as_ref().err().map(|why| format!("cannot name kernel functions: {why}"));
         let namespace = self.namespace.as_ref().map(|_| process_ids::NOTE.to_owned());
         let foreign = process_time::ids_are_those_of_proc().err();
-        let foreign = foreign.map(|why| format!("functions of programs have no names: {why}"));
+        let foreign = foreign.map(|why| format!("cannot name functions of programs: {why}"));
         kernel.into_iter().chain(namespace).chain(foreign).collect()
     }
 

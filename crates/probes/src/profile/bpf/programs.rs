@@ -96,9 +96,9 @@ impl Bpf {
         let own = machines(process::id())?;
         let mut bpf = Self::load(options, own, cpu_list::possible_count()).map_err(|e| {
             if program::may_load() && !Path::new(KERNEL_BTF).exists() {
-                return format!("no profile by BPF: this kernel has no BTF ({KERNEL_BTF})");
+                return format!("cannot profile with BPF: this kernel has no BTF ({KERNEL_BTF})");
             }
-            program::refusal("profile", &e)
+            program::refusal("stacks", &e)
         })?;
         bpf.attach(&online)?;
         Ok(bpf)

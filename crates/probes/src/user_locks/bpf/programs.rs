@@ -131,7 +131,7 @@ impl Bpf {
         let own = machines(process::id())?;
         Self::attach(options, own).map_err(|e| {
             if program::may_load() && !Path::new(KERNEL_BTF).exists() {
-                return format!("no futex waits by BPF: this kernel has no BTF ({KERNEL_BTF})");
+                return format!("cannot trace futex waits with BPF: this kernel has no BTF ({KERNEL_BTF})");
             }
             program::refusal("futex waits", &e)
         })
@@ -196,7 +196,7 @@ impl Bpf {
 
     fn waker(&mut self, name: u64) -> Maybe<Waker> {
         let found = self.skel.maps.wakers.lookup(&name.to_ne_bytes(), MapFlags::ANY).ok().flatten();
-        let bytes = found.ok_or_else(|| Missing::because("nobody was seen to wake it"))?;
+        let bytes = found.ok_or_else(|| Missing::because("no waker was observed"))?;
         // SAFETY: the map's value is this type, of plain integers; its size is asserted above.
         let waker: waker = unsafe { ptr::read_unaligned(bytes.as_ptr().cast()) };
         let name = format!("{}/{}", program::text(&waker.comm), waker.tid);
@@ -256,7 +256,7 @@ pub(super) fn ns_of_calls() -> Maybe<[f64; 3]> {
     let [enter, exit, waking] = bpf.burst(wait)?;
     let waits: u64 = bpf.drain()?.1.sums.iter().map(|sum| sum.waits.count).sum();
     if waits == 0 {
-        return Err(Missing::because("no wait of the burst was seen"));
+        return Err(Missing::because("no wait of the burst was observed"));
     }
     let others = enter.runs.saturating_sub(waits) as f64;
     let wait = ((enter.ns + exit.ns - other * others) / waits as f64).max(0.0);

@@ -67,10 +67,10 @@ pub(crate) struct Args {
     /// choose the format
     #[arg(short = 'S', long = "suffix", value_name = "SUFFIX", value_parser = suffix)]
     pub(crate) own_suffix: Option<String>,
-    /// Work on all files below folders
+    /// Work on all files in folders and their subfolders
     #[arg(short, long)]
     pub(crate) recursive: bool,
-    /// Store no name and time; tamp never does, the switch is here for gzip's sake
+    /// Store no name and time; tamp never does, and accepts the switch for compatibility with gzip
     #[arg(short, long, hide = true)]
     pub(crate) no_name: bool,
 
@@ -210,9 +210,9 @@ impl Generate {
 /// Form of `--stats`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Stats {
-    /// A line for people
+    /// A readable line
     Text,
-    /// An object a line
+    /// A JSON object per line
     Json,
 }
 
@@ -255,14 +255,16 @@ impl Args {
         args.stdout |= args.range.is_some() && args.output.is_none();
         let is_folder = |path: &PathBuf| args.recursive && path.is_dir();
         if args.output.is_some() && (args.files.len() > 1 || args.files.iter().any(is_folder)) {
-            return Err(command.error(ErrorKind::ArgumentConflict, "--output takes the output of one FILE"));
+            return Err(
+                command.error(ErrorKind::ArgumentConflict, "--output needs exactly one FILE, not a folder")
+            );
         }
         // `requires` has no effect beside an option that conflicts with --list; the list would follow the
         // output.
         if args.json && !args.list {
             return Err(command.error(
                 ErrorKind::MissingRequiredArgument,
-                "--json needs --list; statistics have --stats=json",
+                "--json needs --list; for statistics, use --stats=json",
             ));
         }
         let is_typed = |id| matches.value_source(id) == Some(ValueSource::CommandLine);

@@ -18,7 +18,7 @@ pub(super) fn size(text: &str) -> Result<u64, String> {
         "GB" => 1_000_000_000,
         _ => return Err("expected a size such as 256KiB".into()),
     };
-    number.checked_mul(factor).ok_or_else(|| "this size does not fit 64 bits".into())
+    number.checked_mul(factor).ok_or_else(|| "this size does not fit in 64 bits".into())
 }
 
 /// Parses `A:B`; each side may be missing.

@@ -92,16 +92,18 @@ impl List {
             let words =
                 command_line::split(text).ok_or_else(|| of_command("a quote is not closed".to_owned()))?;
             let Some(first) = words.first().filter(|word| !word.is_empty()) else {
-                return Err(of_command("there is no word in it".to_owned()));
+                return Err(of_command("it is empty".to_owned()));
             };
             if first.contains("${") {
-                return Err(of_command("its name, the first word, cannot be a value".to_owned()));
+                return Err(of_command(
+                    "its first word, the name of the command, cannot contain `${...}`".to_owned(),
+                ));
             }
             let upper = first.to_ascii_uppercase();
             let is_client_reply =
                 upper == "CLIENT" && words.get(1).is_some_and(|word| word.eq_ignore_ascii_case("reply"));
             if REFUSED.contains(&upper.as_str()) || is_client_reply {
-                let why = "an event is one command with one answer, on a connection that goes on as it was";
+                let why = "not supported: a command must have one answer and leave the connection's state unchanged";
                 return Err(of_command(why.to_owned()));
             }
             let name = first.to_ascii_lowercase();
@@ -163,7 +165,7 @@ impl Exchange for Commands {
     fn look(&self, talk: &mut Talk) -> Result<Look, Failure> {
         let version = counters(&self.words, talk)?.version;
         let version = version.map(|version| format!("Redis {version}{}", talk.spoken_version()));
-        let version = version.ok_or_else(|| Missing::because("the server does not say"));
+        let version = version.ok_or_else(|| Missing::because("the server does not report its version"));
         Ok(Look { version, store: None })
     }
 
@@ -446,12 +448,12 @@ mod tests {
     #[test]
     fn what_cannot_be_sent_is_refused_before_it_is() {
         for (texts, says) in [
-            (&[""][..], "no word"),
-            (&["''"], "no word"),
-            (&["${1} a"], "cannot be a value"),
+            (&[""][..], "it is empty"),
+            (&["''"], "it is empty"),
+            (&["${1} a"], "cannot contain `${...}`"),
             (&["GET ${nobody}"], "--data"),
             (&["GET ${random(5, 1)}"], "random"),
-            (&["GET ${1"], "not ended"),
+            (&["GET ${1"], "not closed"),
             (&["subscribe c"], "one answer"),
             (&["client REPLY off"], "one answer"),
             (&["GET a@0"], "weight of 0"),

@@ -210,14 +210,14 @@ impl Reader {
         let mut head = Cursor(payload);
         let count = head.length()?;
         if count == 0 || count > COLUMNS_MAX {
-            return Err(Broken::Garbled("an answer has a number of columns that no server returns"));
+            return Err(Broken::Garbled("an answer has an impossible number of columns"));
         }
         // MariaDB sends one more byte, which tells whether column descriptions follow; other servers always
         // send them.
         if head.0.first() == Some(&0) {
             let known = wanted.as_ref().map(|wanted| wanted.columns.len() as u64);
             if known.is_some_and(|known| known != count) {
-                return Err(Broken::Garbled("an answer has other columns than were described"));
+                return Err(Broken::Garbled("an answer has another number of columns than its description"));
             }
             self.part = Part::ColumnsEnd;
             return Ok(None);
@@ -241,7 +241,7 @@ impl Reader {
                         [_, _, _, low, high, ..] => {
                             Ok(self.end_result(Status(u16::from_le_bytes([*low, *high]))))
                         }
-                        _ => Err(Broken::Garbled("the end of an answer is cut short")),
+                        _ => Err(Broken::Garbled("the end of an answer is truncated")),
                     };
                 }
                 Some(&ERR) => return Err(refusal(payload)),
@@ -355,7 +355,7 @@ fn status_of_ok(payload: &[u8]) -> Result<(u64, Status), Broken> {
 /// The error in a packet.
 pub(super) fn refusal(payload: &[u8]) -> Broken {
     let mut rest = Cursor(&payload[1..]);
-    let Ok(code) = rest.array() else { return Broken::Garbled("an error is cut short") };
+    let Ok(code) = rest.array() else { return Broken::Garbled("an error message is truncated") };
     // A `#` and five characters of SQLSTATE precede the message.
     let (state, message) = match rest.0.split_first() {
         Some((b'#', after)) => (state_of(after), after.get(5..).unwrap_or_default()),
@@ -454,7 +454,7 @@ impl PreparedReader {
             match payload.first() {
                 Some(&ERR) => return Err(refusal(payload)),
                 Some(&OK) => {}
-                _ => return Err(Broken::Garbled("what was prepared has no number")),
+                _ => return Err(Broken::Garbled("the answer to a prepare request has no statement id")),
             }
             let mut rest = Cursor(&payload[1..]);
             let id = u32::from_le_bytes(rest.array()?);
@@ -471,7 +471,7 @@ impl PreparedReader {
             let (name, kind, is_unsigned) = read_column(payload)?;
             self.columns.push(Column { name: text_of(name), kind, is_unsigned });
         } else {
-            return Err(Broken::Garbled("a prepared statement has more columns than it says"));
+            return Err(Broken::Garbled("a prepared statement has more columns than announced"));
         }
         let is_whole = self.parameters_left == 0 && self.columns_left == 0 && self.ends_left == 0;
         let id = self.id.filter(|_| is_whole);

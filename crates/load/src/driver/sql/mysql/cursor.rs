@@ -10,7 +10,7 @@ pub(super) struct Cursor<'a>(pub(super) &'a [u8]);
 
 impl<'a> Cursor<'a> {
     pub(super) fn split(&mut self, count: usize) -> Result<&'a [u8], Broken> {
-        let (head, rest) = self.0.split_at_checked(count).ok_or(Broken::Garbled("a message is cut short"))?;
+        let (head, rest) = self.0.split_at_checked(count).ok_or(Broken::Garbled("a message is truncated"))?;
         self.0 = rest;
         Ok(head)
     }
@@ -35,7 +35,7 @@ impl<'a> Cursor<'a> {
 
     pub(super) fn bytes(&mut self) -> Result<&'a [u8], Broken> {
         let length = self.length()?;
-        self.split(usize::try_from(length).map_err(|_| Broken::Garbled("a message is cut short"))?)
+        self.split(usize::try_from(length).map_err(|_| Broken::Garbled("a message is truncated"))?)
     }
 
     /// A value of a prepared statement's row, as text.

@@ -93,7 +93,7 @@ pub(super) fn log_in(wire: &mut Wire, who: &Credentials<'_>, tls: Option<&Plan>)
     if let Some(plan) = tls {
         if greeting.capabilities & capability::TLS == 0 {
             return Err(configuration(
-                "the server does not speak TLS: give it a certificate, or leave tls= out",
+                "the server does not support TLS: give it a certificate, or leave tls= out",
             ));
         }
         capabilities |= capability::TLS;
@@ -148,10 +148,10 @@ impl Session<'_> {
                     let password = self.shown()?;
                     send(self.wire, &password, number.wrapping_add(1))?;
                 }
-                _ => return Err(garbled("the server asks for something in a login that is not known here")),
+                _ => return Err(garbled("the server sent an unknown request during the login")),
             }
         }
-        Err(garbled("the login has no end"))
+        Err(garbled("the login takes too many steps"))
     }
 
     /// Proof of the password for the plugin.
@@ -163,8 +163,8 @@ impl Session<'_> {
             "client_ed25519" => Ok(proof::ed25519(password, &self.nonce)),
             "mysql_clear_password" | "sha256_password" => self.shown(),
             other => Err(configuration(&format!(
-                "the server asks for `{other}`, which is not known here: let this user in by mysql_native_password, \
-                 caching_sha2_password or ed25519"
+                "the server requests the authentication plugin `{other}`, which is not supported: use \
+                 mysql_native_password, caching_sha2_password or ed25519 for this user"
             ))),
         }
     }
@@ -173,9 +173,9 @@ impl Session<'_> {
     fn shown(&self) -> Result<Vec<u8>, Failure> {
         if !self.is_private {
             return Err(configuration(
-                "the server asks for the password itself, and without TLS anybody on the way can read it: write \
-                 ?tls=require into the target, or connect through the server's socket, in a folder where no other user can \
-                 put one",
+                "the server requests the password in cleartext, which an attacker on the network could read: \
+                 add ?tls=require to the target, or connect through the server's Unix socket, in a directory \
+                 that no other user can write to",
             ));
         }
         Ok([self.who.password.as_bytes(), &[0]].concat())
@@ -184,7 +184,7 @@ impl Session<'_> {
 
 impl Greeting {
     fn read(payload: &[u8]) -> Result<Self, Broken> {
-        const NO_SERVER: Broken = Broken::Garbled("this is no MariaDB or MySQL server");
+        const NO_SERVER: Broken = Broken::Garbled("this is not a MariaDB or MySQL server");
         match payload.first() {
             Some(&ERR) => return Err(answer::refusal(payload)),
             Some(10) => {}

@@ -40,15 +40,14 @@ pub(super) fn class_of(code: u16) -> (FailureClass, &'static str) {
             (Connection, "")
         }
         1045 | 1698 => (Configuration, ": check the user and the password in the target"),
-        1044 | 1142 => (Configuration, ": grant this user what the workload does"),
+        1044 | 1142 => (Configuration, ": grant this user the privileges that the workload needs"),
         1049 => (Configuration, ": create that database first, or name another in the target"),
         // Syntax, unknown columns, functions and tables.
         1064 | 1054 | 1305 | NO_SUCH_TABLE => (Configuration, ""),
         1130 => (Configuration, ": allow this host to connect"),
-        1461 => (
-            Configuration,
-            ": use --prepared no, fewer threads or fewer tables, or raise that limit of the server",
-        ),
+        1461 => {
+            (Configuration, ": use --prepared no, fewer threads or fewer tables, or raise the server's limit")
+        }
         _ => (Application, ""),
     }
 }

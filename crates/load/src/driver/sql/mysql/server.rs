@@ -99,7 +99,7 @@ pub(super) fn read_unasked(input: &[u8]) -> (usize, Option<Failure>) {
             (taken, Some(broken_failure(answer::refusal(payload))))
         }
         Ok(Some(_)) => {
-            let unasked = Broken::Garbled("the server sent something that nobody asked for");
+            let unasked = Broken::Garbled("the server sent unrequested data");
             (0, Some(broken_failure(unasked)))
         }
         Err(broken) => (0, Some(broken_failure(broken))),

@@ -137,7 +137,7 @@ impl Reader {
             (b'D', Some(wanted)) => wanted.take_row(body, self.bytes_max)?,
             (b'T', Some(wanted)) => wanted.take_names(body)?,
             (b'C', Some(wanted)) => wanted.take_end(body),
-            _ => return Err(Broken::Garbled("the server wants rows to copy: there are none")),
+            _ => return Err(Broken::Garbled("the server requests COPY data: COPY is not supported")),
         }
         Ok(Step::Took(bytes))
     }
@@ -157,7 +157,7 @@ enum Step {
 fn header(input: &[u8], bytes_max: usize) -> Result<Option<(u8, usize)>, Broken> {
     let Some(([kind, length @ ..], _)) = input.split_first_chunk::<HEADER_BYTES>() else { return Ok(None) };
     let length = u32::from_be_bytes(*length) as usize;
-    let length = length.checked_sub(4).ok_or(Broken::Garbled("a message has no length"))?;
+    let length = length.checked_sub(4).ok_or(Broken::Garbled("a message has an invalid length"))?;
     if length > bytes_max {
         return Err(Broken::too_long(length, bytes_max));
     }
@@ -184,7 +184,7 @@ pub(super) fn refusal(body: &[u8]) -> Broken {
     Broken::Refused { state: state_of(code.as_bytes()), code, message: field(b'M') }
 }
 
-const CUT_SHORT: Broken = Broken::Garbled("a message is cut short");
+const CUT_SHORT: Broken = Broken::Garbled("a message is truncated");
 
 fn read_names(body: &[u8], names: &mut Vec<String>) -> Result<(), Broken> {
     names.clear();

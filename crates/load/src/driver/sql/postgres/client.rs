@@ -154,7 +154,7 @@ impl Client for PostgresClient {
     }
 
     fn decode(&self, row: RawRow<'_>, values: &mut Values) -> Result<(), Failure> {
-        let cut_short = || Failure::new(FailureClass::Connection, "a row is cut short");
+        let cut_short = || Failure::new(FailureClass::Connection, "a row is truncated");
         decode(row, values).ok_or_else(cut_short)
     }
 

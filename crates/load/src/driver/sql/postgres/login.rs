@@ -53,7 +53,7 @@ pub(super) fn ask_for_tls(wire: &mut Wire) -> Result<(), Failure> {
     match answer {
         b'S' => Ok(()),
         b'N' => Err(configuration(
-            "the server does not speak TLS: give it a certificate (ssl = on), or leave tls= out",
+            "the server does not support TLS: give it a certificate (ssl = on), or leave tls= out",
         )),
         _ => Err(garbled(NO_SERVER)),
     }
@@ -106,25 +106,25 @@ fn authenticate(
     who: &Credentials<'_>,
     scram: &mut Option<sasl::ScramSha256>,
 ) -> Result<(), Failure> {
-    let cut_short = || garbled("a message is cut short");
+    let cut_short = || garbled("a message is truncated");
     let (method, rest) = body.split_first_chunk().ok_or_else(cut_short)?;
     let password = || {
         who.password.map(str::as_bytes).ok_or_else(|| {
             configuration(
-                "the server asks for a password: write it into the target, as in postgres://USER:PASSWORD@HOST/DATABASE",
+                "the server requests a password: add it to the target, as in postgres://USER:PASSWORD@HOST/DATABASE",
             )
         })
     };
     let impostor =
-        |e: io::Error| configuration(&format!("the server does not know the password that it asks for: {e}"));
+        |e: io::Error| configuration(&format!("the server did not prove that it knows the password: {e}"));
     let mut out = BytesMut::new();
     match u32::from_be_bytes(*method) {
         AUTHENTICATED => return Ok(()),
         CLEARTEXT if !who.may_be_cleartext => {
             return Err(configuration(
-                "the server asks for the password as it is, and without TLS anybody on the way can read it, or who has put the \
-                 socket into a folder that all may write: let this user in by scram-sha-256, or write ?cleartext=1 into the \
-                 target to send it all the same",
+                "the server requests the password in cleartext, which an attacker could read on the network, \
+                 or with a fake socket in a world-writable directory: use scram-sha-256 for this user, or add \
+                 ?cleartext=1 to the target to send it anyway",
             ));
         }
         CLEARTEXT => frontend::password_message(password()?, &mut out),
@@ -135,7 +135,7 @@ fn authenticate(
         }
         // A second exchange would hash the password again.
         SASL if scram.is_some() => {
-            return Err(garbled("the server begins a login a second time"));
+            return Err(garbled("the server started the login a second time"));
         }
         SASL => {
             let mut mechanisms = rest.split(|b| *b == 0);
@@ -180,17 +180,17 @@ fn check_work(challenge: &[u8]) -> Result<(), Failure> {
     let count = count.and_then(|count| std::str::from_utf8(count).ok()?.parse::<u64>().ok());
     match count {
         Some(count) if count > ITERATIONS_MAX => Err(configuration(&format!(
-            "the server asks for a password to be hashed {count} times, which no login takes"
+            "the server requests {count} hash iterations of the password, over the limit of {ITERATIONS_MAX}"
         ))),
         _ => Ok(()),
     }
 }
 
-const NO_SERVER: &str = "this is no PostgreSQL server";
+const NO_SERVER: &str = "this is not a PostgreSQL server";
 
 fn unknown(method: &str) -> Failure {
     configuration(&format!(
-        "the server asks for {method}, which is not known here: let this user in by scram-sha-256, md5, password or trust"
+        "the server requests {method}, which is not supported: use scram-sha-256, md5, password or trust for this user"
     ))
 }
 

@@ -36,7 +36,7 @@ pub(super) fn class_of(code: &str) -> (FailureClass, &'static str) {
         // Too many connections; shutdown, crash, cannot connect now, idle session timeouts.
         "53300" | "57P01" | "57P02" | "57P03" | "57P05" | "25P03" => (Connection, ""),
         "3D000" | "57P04" => (Configuration, ": create that database first, or name another in the target"),
-        "42501" => (Configuration, ": grant this user what the workload does"),
+        "42501" => (Configuration, ": grant this user the privileges that the workload needs"),
         // Syntax, and names or types that do not exist.
         "42601" | "42703" | "42883" | "42704" | "42P02" | "42P18" | "3F000" | "42804" | "42702"
         | NO_SUCH_TABLE => (Configuration, ""),

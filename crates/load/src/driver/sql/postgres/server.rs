@@ -138,7 +138,7 @@ fn is_yes(name: &str, value: &str) -> Result<bool, String> {
     match value {
         "1" | "yes" | "true" => Ok(true),
         "0" | "no" | "false" => Ok(false),
-        _ => Err(format!("`{value}` is no value of {name}: expected 1 or 0")),
+        _ => Err(format!("`{value}` is not a value of {name}: expected 1 or 0")),
     }
 }
 
@@ -149,7 +149,7 @@ fn take_ssl_mode(mode: &str, security: &mut Security) -> Result<(), String> {
         "require" | "verify-ca" | "verify-full" => mode,
         _ => {
             return Err(format!(
-                "`{mode}` is no sslmode: expected disable, allow, prefer, require, verify-ca or verify-full"
+                "`{mode}` is not an sslmode: expected disable, allow, prefer, require, verify-ca or verify-full"
             ));
         }
     };
@@ -164,7 +164,7 @@ pub(super) fn server_version(wire: &Wire, welcome: &Welcome) -> Option<String> {
 }
 
 pub(super) fn too_long(_: TooLong) -> Failure {
-    Failure::new(FailureClass::Application, "a statement of more than 2 GiB was not sent")
+    Failure::new(FailureClass::Application, "cannot send a statement of more than 2 GiB")
 }
 
 /// Reads unrequested input. A server may send settings, notifications and warnings at any time; an error
@@ -180,7 +180,7 @@ pub(super) fn read_unasked(input: &[u8]) -> (usize, Option<Failure>) {
                 return (taken, Some(Failure { class: FailureClass::Connection, ..failure }));
             }
             Ok(Some(_)) => {
-                let unasked = Broken::Garbled("the server sent something that nobody asked for");
+                let unasked = Broken::Garbled("the server sent unrequested data");
                 return (taken, Some(broken_failure(unasked)));
             }
             Err(broken) => return (taken, Some(broken_failure(broken))),

@@ -27,12 +27,12 @@ fn a_target_reads_as_it_is_written() {
 fn a_wrong_target_is_refused_without_its_password() {
     for (wrong, says) in [
         ("postgres:bench", "write postgres://"),
-        ("postgres://app:secret@db", "no database is named"),
+        ("postgres://app:secret@db", "the database name is missing"),
         ("postgres://app:secret@db:x/bench", "the text after the colon is not a valid port"),
-        ("postgres://app:secret@db/bench?sslrootcert=/x", "write tls=verify-full"),
+        ("postgres://app:secret@db/bench?sslrootcert=/x", "add tls=verify-full"),
         ("postgres://app:secret@db/bench?sslmode=on", "expected disable, allow, prefer"),
         ("postgres://app:secret@db/bench?hots=/x", "expected one of host, port"),
-        ("postgres://app:secret%2@db/bench", "write `%25`"),
+        ("postgres://app:secret%2@db/bench", "a literal `%` as `%25`"),
     ] {
         let problem = read(wrong).err().unwrap();
         assert!(problem.contains(says) && !problem.contains("secret"), "{problem}");
@@ -45,7 +45,7 @@ fn notices_without_end_are_no_answer_and_a_login_has_one_hashing() {
     let talks = std::thread::spawn(move || while theirs.write_all(b"N\0\0\0\x05\0").is_ok() {});
     let mut wire = Wire::new(OwnedFd::from(ours).into());
     let failure = ask(&mut wire, Ok(()), &[], None).err().unwrap();
-    assert!(failure.text.contains("no end"), "{}", failure.text);
+    assert!(failure.text.contains("does not end"), "{}", failure.text);
     drop(wire);
     talks.join().unwrap();
 
