@@ -125,7 +125,7 @@ fn intervals_that_overlap_are_no_agreement() {
     };
     for seed in 0..20 {
         let versus = analysis::scale::versus(&noisy(seed), &noisy(seed + 100));
-        assert!(!versus.sentence.contains("agree within"), "{}", versus.sentence);
+        assert!(!versus.sentence.contains(": one copy and all copies agree within"), "{}", versus.sentence);
     }
 }
 
@@ -154,7 +154,7 @@ fn machines_that_do_not_agree_within_5_percent_are_rarely_said_to() {
         };
         let agree = |seed: &u64| {
             let versus = analysis::scale::versus(&machine(times, 2 * seed), &machine(1.0, 2 * seed + 1));
-            versus.sentence.contains("agree within")
+            versus.sentence.contains(": one copy and all copies agree within")
         };
         (0..200_u64).filter(agree).count()
     };
@@ -219,7 +219,7 @@ fn an_efficiency_over_100_percent_has_a_caveat_and_the_error_of_weights_is_in_th
     let with = analysis::scale::scale(&weighed);
     let ends = |scale: &analysis::scale::Scale| scale.levels[1].work_per_s.clone().unwrap().1.unwrap();
     assert!((ends(&with).1 / ends(&without).1 - 1.1).abs() < 1e-9 && ends(&with).0 < ends(&without).0);
-    assert!(with.caveats[0].contains("known to 10.0 %"), "{:?}", with.caveats);
+    assert!(with.caveats[0].contains("known within 10.0 %"), "{:?}", with.caveats);
     // Less certain weights do not allow comparing many copies with one.
     for run in weighed.attempts.iter_mut().filter_map(|a| a.run.as_mut()) {
         run.series.iter_mut().filter(|s| s.name == "unit_work_error_ratio").for_each(|s| s.value = 0.408);

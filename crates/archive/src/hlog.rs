@@ -291,7 +291,7 @@ mod tests {
             plain[at..at + 4].copy_from_slice(&bytes);
             decode(&packed(&plain))
         };
-        assert!(changed(4, [0xff; 4]).unwrap_err().0.contains("announces"));
+        assert!(changed(4, [0xff; 4]).unwrap_err().0.contains("states more bytes"));
         assert!(changed(12, [0, 0, 0, 5]).unwrap_err().0.contains("digits"));
         assert!(decode(&packed(&vec![0; 2 << 20])).unwrap_err().0.contains("more than any"));
         for at in 0..plain.len().min(200) {

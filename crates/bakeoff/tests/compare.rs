@@ -90,7 +90,7 @@ fn a_command_that_does_not_exist_fails_or_hangs_gets_one_line_and_its_exit_code(
         (ended.code, ended.err)
     };
     let (code, said) = of(&[], "no-such-program-anywhere x");
-    assert!(code == Some(2) && said.contains("B: no-such-program-anywhere x does not start"), "{said}");
+    assert!(code == Some(2) && said.contains("cannot start B: no-such-program-anywhere x"), "{said}");
     let (code, said) = of(&[], "echo broken >&2; exit 3");
     assert!(
         code == Some(5) && said.contains("B ended with exit code 3 in round 1; it said: broken"),

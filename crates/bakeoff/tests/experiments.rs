@@ -94,7 +94,7 @@ fn copies_work_on_their_units_and_know_their_number() {
 fn what_cannot_be_is_said_before_anything_is_kept() {
     let lab = Lab::new();
     for (words, code, said) in [
-        (&["scale", "--", "no-such-program-here"][..], 2, "no-such-program-here does not start"),
+        (&["scale", "--", "no-such-program-here"][..], 2, "cannot start no-such-program-here"),
         (&["scale", "--", "false"], 5, "ended with exit status: 1"),
         (
             &["scale", "--units", "/no/such/file", "--", "cat"],

@@ -138,7 +138,7 @@ fn data_that_is_missing_and_may_not_be_built_is_told() {
     let lab = Lab::new();
     let target = lab.sqlite();
     let err = fails(&lab, &["load", &target, "--prepare", "never", "--rate", "10"], 2);
-    assert!(err.contains("there is no file") && err.contains("prepare"), "{err}");
+    assert!(err.contains("bench.db does not exist") && err.contains("prepare"), "{err}");
 }
 
 #[test]

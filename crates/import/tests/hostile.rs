@@ -141,7 +141,7 @@ fn rows(bytes: &[u8], second: impl Fn(&[u8]) -> bool) -> Vec<usize> {
 /// Checks that each line that looks like a row was read as one, or that a note reports it as left out.
 fn check_rows(tool: &str, read: usize, notes: &[String], rows: &[usize]) {
     let left_out =
-        |row: &&usize| notes.iter().any(|note| note.starts_with(&format!("{row}: not {tool}'s, ")));
+        |row: &&usize| notes.iter().any(|note| note.starts_with(&format!("{row}: not {tool} output, ")));
     let told = rows.iter().filter(left_out).count();
     assert_eq!(read + told, rows.len(), "{tool} rows: {read} read, {told} told");
 }

@@ -301,9 +301,8 @@ fn check_transfers(target: &str, sum: &dyn Fn() -> i64) {
     let whole: Vec<u64> =
         of(&notes, "whole")[0].split(' ').map(|n| n.parse::<f64>().unwrap() as u64).collect();
     assert_eq!(whole[0], 400);
-    // Report hooks count from the moment at which they hear of the phase. By then a statement of each thread
-    // may be over.
-    let [reads, writes, others] = [whole[1] + 2, whole[2] + 2, whole[3] + 2];
+    // Without a warm-up no statement is missed; an event that began again counts its statements again.
+    let [reads, writes, others] = [whole[1], whole[2], whole[3]];
     assert!(reads >= 400 && writes >= 1_200 && others >= 800, "{notes:?}");
 }
 

@@ -268,7 +268,7 @@ mod tests {
     fn the_loader_knows_what_it_can_preload() {
         assert_eq!(loads("libc.so.6", None), Ok(()));
         assert!(loads("libno-such-allocator.so.1", None).unwrap_err().contains("libno-such-allocator.so.1"));
-        assert_eq!(loads("/no/such.so", None), Err("/no/such.so is not there".into()));
+        assert_eq!(loads("/no/such.so", None), Err("/no/such.so does not exist".into()));
     }
 
     /// The library may belong to another user: the account that the plan names for the server.

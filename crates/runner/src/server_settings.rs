@@ -134,7 +134,7 @@ mod tests {
             "max changed from 151 to 20",
             "requirepass changed from *** to ***",
             "size changed from 4 to absent",
-            "extra was absent",
+            "extra changed from absent to 1",
         ] {
             assert!(check.text.contains(part), "{}", check.text);
         }

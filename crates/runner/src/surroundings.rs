@@ -257,7 +257,7 @@ mod tests {
         let from = edge(0, 0, 1.0);
         assert_eq!(others(&from, &edge(10, 600, 3.0), 4.0, 0.0), None);
         let text = others(&from, &edge(10, 550, 3.0), 4.0, 0.0).unwrap();
-        assert_eq!(text, "other work used 15.0 % of the CPUs in the measured phase, 10.2 % allowed");
+        assert_eq!(text, "other work used 15.0 % of the CPUs in the measured phase, limit 10.2 %");
         assert_eq!(others(&from, &edge(10, 550, 3.0), 4.0, 1.0), None, "1 s may be the server's");
         // An idle column that went back by a tick is no work.
         assert_eq!(others(&edge(0, 5, 0.0), &edge(10, 4, 0.0), 19.0, 0.0), None);

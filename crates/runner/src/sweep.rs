@@ -465,7 +465,7 @@ mod tests {
         let mut plan = plan(folder.path(), vec![How::Read]);
         plan.data[0].bytes = 1 << 60;
         let why = Sweep::prepare(&plan, &Stop::new()).err().unwrap().to_string();
-        assert!(why.starts_with("the files need 1152921504606846976 bytes, and "), "{why}");
+        assert!(why.starts_with("the files need 1152921504606846976 bytes, but "), "{why}");
         assert!(why.ends_with(" free: use another --dir, or less --data"), "{why}");
     }
 }

@@ -82,8 +82,8 @@ Examples:
   bakeoff scale --units a.log b.log -- gzip -c {unit}    copies work on the files in turn
   bakeoff scale --compare 01J -- gzip -c big.log         this machine against that run's
 
-The command's standard output is discarded; its errors are stored and reported. When every copy has worked long enough,
-bakeoff kills all of them, so use a command that may be killed. $BAKEOFF_COPY is the copy's number, from 0.";
+The command's standard output is discarded; its errors are stored and reported. When every copy has worked long enough, all of
+them are killed, so use a command that may be killed. $BAKEOFF_COPY is the copy's number, from 0.";
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum BindTo {

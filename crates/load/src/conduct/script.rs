@@ -116,9 +116,11 @@ pub(super) struct ScriptSide {
     is_open_loop: bool,
     /// Requests without an answer.
     waiting: u32,
-    /// Counts at the end of the last interval, and at the beginning of the measured phase.
-    last: Counts,
-    first: Counts,
+    /// Counts at the end of the last interval, and at the beginning of the measured phase. `None`: that of the
+    /// first event, if no warm-up comes before. A conductor that wakes late would miss statements.
+    last: Option<Counts>,
+    first: Option<Counts>,
+    has_warmup: bool,
 }
 
 impl ScriptSide {
@@ -142,8 +144,9 @@ impl ScriptSide {
             drain: settings.drain,
             is_open_loop: settings.pace.as_open().is_some(),
             waiting: 0,
-            last: Counts::default(),
-            first: Counts::default(),
+            last: None,
+            first: None,
+            has_warmup: !settings.warmup.is_zero() || !settings.ramp_up.is_zero(),
         };
         match side.reporter.answer(&|| stop.is_requested()) {
             Some(Ok(hooks)) => side.hooks = hooks,
@@ -159,8 +162,8 @@ impl ScriptSide {
     /// Passes an event of the run on to the report hooks, without waiting for them.
     pub(super) fn follow(&mut self, event: &Event) {
         match event {
-            Event::PhaseStarts { phase: Phase::Measure, .. } => {
-                self.first = self.counts();
+            Event::PhaseStarts { phase: Phase::Measure, .. } if self.has_warmup => {
+                self.first = Some(self.counts());
                 self.last = self.first;
             }
             Event::Interval(progress) if progress.phase == Phase::Measure => self.interval(progress),
@@ -173,7 +176,7 @@ impl ScriptSide {
             return;
         }
         let counts = self.counts();
-        let before = std::mem::replace(&mut self.last, counts);
+        let before = self.last.replace(counts).unwrap_or_else(|| self.counts_before_events());
         while self.reporter.answered().is_some() {
             self.waiting -= 1;
         }
@@ -212,7 +215,7 @@ impl ScriptSide {
                 interval_s: record.measured.as_secs_f64(),
                 total_s: record.measured.as_secs_f64(),
                 events: record.counts.done as f64,
-                counts: difference(self.counts(), self.first),
+                counts: difference(self.counts(), self.first.unwrap_or_else(|| self.counts_before_events())),
                 latency_pct_s: self.percentile_s(latency),
                 latency_s: latency.summary().map(|s| {
                     [seconds(s.min_ns as f64), seconds(s.max_ns as f64), seconds(s.mean_ns), sum(s.mean_ns)]
@@ -233,6 +236,13 @@ impl ScriptSide {
     fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         self.programs.iter().for_each(|program| program.add_counts(&mut counts));
+        counts
+    }
+
+    /// Counts before the first event of each thread.
+    fn counts_before_events(&self) -> Counts {
+        let mut counts = Counts::default();
+        self.programs.iter().for_each(|program| program.add_counts_before_events(&mut counts));
         counts
     }
 

@@ -176,7 +176,7 @@ fn connected(f: &Findings<'_>) -> Option<Check> {
     Some(at_least("connected", open.into(), of.into(), text))
 }
 
-/// `planned = done + failed + skipped + unfinished` holds before this, or the load would have ended; each term
+/// `planned = done + failed + skipped + unfinished` holds already, or the load would have ended; each term
 /// could still be wrong.
 fn balance(f: &Findings<'_>) -> Option<Check> {
     let (recount, c) = (f.recount?, f.counts);

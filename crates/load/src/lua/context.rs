@@ -4,7 +4,7 @@
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::connection::{Cut, Failure, Laps, OperationShare};
 use crate::lua::laws::{Laws, Unique};
@@ -81,6 +81,7 @@ pub(crate) struct Counters {
     writes: AtomicU64,
     errors: AtomicU64,
     reconnects: AtomicU64,
+    before_events: OnceLock<Counts>,
 }
 
 /// Counts of all threads at one moment.
@@ -103,6 +104,25 @@ impl Counters {
             Counter::Reconnect => &self.reconnects,
         };
         of.store(of.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// Keeps the counts before the first event: those of `thread_init`. Later calls change nothing.
+    pub(crate) fn event_begins(&self) {
+        self.before_events.get_or_init(|| {
+            let mut counts = Counts::default();
+            self.add_to(&mut counts);
+            counts
+        });
+    }
+
+    /// Adds the counts before the first event; all counts if none has begun.
+    pub(crate) fn add_before_events_to(&self, counts: &mut Counts) {
+        let Some(before) = self.before_events.get() else { return self.add_to(counts) };
+        counts.other += before.other;
+        counts.reads += before.reads;
+        counts.writes += before.writes;
+        counts.errors += before.errors;
+        counts.reconnects += before.reconnects;
     }
 
     pub(crate) fn add_to(&self, counts: &mut Counts) {

@@ -150,6 +150,13 @@ impl Program {
         counters
     }
 
+    /// Adds the counts before the first event of each thread.
+    pub(crate) fn add_counts_before_events(&self, counts: &mut Counts) {
+        for counters in &*self.counters.lock().unwrap_or_else(PoisonError::into_inner) {
+            counters.add_before_events_to(counts);
+        }
+    }
+
     /// Adds the counts of all states.
     pub(crate) fn add_counts(&self, counts: &mut Counts) {
         for counters in &*self.counters.lock().unwrap_or_else(PoisonError::into_inner) {

@@ -60,6 +60,7 @@ fn begin(program: &Program, cut: &Cut, thread: usize) -> Result<State, Failure> 
 impl Connection for ScriptWorker {
     fn run(&mut self, attempt: &mut Attempt<'_>) -> Result<(), Failure> {
         let Self { program, state: Some(state), thread, is_over, .. } = self else { return Ok(()) };
+        state.calls.context.counters.event_begins();
         state.calls.context.begin(&attempt.random, attempt.laps);
         let ended = state.run_event(*thread);
         state.calls.context.end();

@@ -142,7 +142,7 @@ mod tests {
         let mut late = tally(S, 0, None, None);
         late.period_ns = None;
         let of = shares(1, &tally(0, 0, None, None), &late);
-        assert!(of.before_tick.unwrap_err().reason.contains("in a row"));
+        assert!(of.before_tick.unwrap_err().reason.contains("consecutive"));
         assert!(of.out_of_phase.unwrap_err().reason.contains("perf event"));
         let with_period = shares(1, &tally(0, 0, None, None), &tally(S, 0, None, None));
         assert!(with_period.after_tick.unwrap_err().reason.contains("x86"));

@@ -110,7 +110,7 @@ mod tests {
         );
         assert_eq!(cpus_text(&BTreeSet::from([7]), 1), "CPU 7");
         assert_eq!(changed("CPUs 0,1", "CPUs 0,1"), None);
-        assert!(changed("CPUs 0,1", "1 of CPUs 0,1").unwrap().contains("and 1 of CPUs 0,1 now"));
+        assert!(changed("CPUs 0,1", "1 of CPUs 0,1").unwrap().contains("but 1 of CPUs 0,1 now"));
     }
 
     #[test]
