@@ -116,8 +116,8 @@ pub(super) struct ScriptSide {
     is_open_loop: bool,
     /// Requests without an answer.
     waiting: u32,
-    /// Counts at the end of the last interval, and at the beginning of the measured phase. `None`: that of the
-    /// first event, if no warm-up comes before. A conductor that wakes late would miss statements.
+    /// Counts at the end of the last interval, and at the beginning of the measured phase. `None` without a
+    /// warm-up: the counts before the first events, since a conductor that wakes late would miss statements.
     last: Option<Counts>,
     first: Option<Counts>,
     has_warmup: bool,
