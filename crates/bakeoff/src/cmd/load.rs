@@ -183,7 +183,6 @@ pub(crate) fn meant(args: &Args) -> anyhow::Result<(Meant, Vec<String>)> {
     Ok((args.pace.meant(&args.data, start_per_s, replayed)?, notices))
 }
 
-#[expect(clippy::too_many_lines, reason = "the steps of a load, in their order")]
 pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let (Meant { settings, recorded }, read) = meant(args)?;
     load::check_target(&settings.target).map_err(of_load)?;
