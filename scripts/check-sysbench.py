@@ -94,7 +94,7 @@ if command == "run" and any(word.startswith("--reconnect=") for word in words):
     # A line of sysbench's report that a test looks for, from the same count.
     path = os.path.join(tempfile.mkdtemp(), "reconnects.lua")
     with open(path, "w") as file:
-        file.write(f"dofile('{script}')\nfunction sysbench.hooks.report_cumulative(stat)\n  print(string.format('    reconnects: %d "
+        file.write(f"dofile('{script}')\nfunction sysbench.hooks.report_cumulative(stat)\n  print(string.format('    reconnects:                          %-6d "
                    "(%.2f per sec.)', stat.reconnects, stat.reconnects / stat.time_total))\nend\n")
     script = path
 # Lines of our own program: its messages, the table of intervals, the result of a load.

@@ -341,6 +341,26 @@ fn plan_of_script(lab: &Lab, define: &str) -> String {
 
 #[cfg(feature = "lua")]
 #[test]
+fn a_script_that_prints_and_then_fails_shows_both() {
+    let lab = Lab::new();
+    std::fs::write(lab.path("own.lua"), "print('so far')\nfunction event() end\nerror('broken')\n").unwrap();
+    let script = lab.path("own.lua").display().to_string();
+    for words in
+        [&["script", script.as_str(), "null:"][..], &["load", "null:", "--script", &script, "--time", "1s"]]
+    {
+        let ended = lab.run(words);
+        assert_eq!(ended.code, Some(5), "{words:?}: {}", ended.err);
+        assert!(ended.err.starts_with("so far\n"), "{words:?}: {}", ended.err);
+        assert!(
+            ended.err.contains("own.lua:3: broken") && !ended.err.contains("\\t"),
+            "{words:?}: {}",
+            ended.err
+        );
+    }
+}
+
+#[cfg(feature = "lua")]
+#[test]
 fn a_plan_runs_a_script_in_lua_with_the_options_of_each_level() {
     let lab = Lab::new();
     let plan = plan_of_script(&lab, "size={size}");

@@ -40,12 +40,15 @@ context = ffi.cast("void *", context)
 
 local function call(name, form) return ffi.cast(form, native[name]) end
 
--- Output. A program that prints a document on standard output sends the script's text elsewhere.
+-- Output. A program that prints a document on standard output sends the script's text elsewhere. The text of a script that
+-- is only asked for its options is shown if the script fails meanwhile.
+local unshown
 if facts.output == "stderr" then
    io.stdout = io.stderr
    io.output(io.stderr)
 elseif facts.output == "nowhere" then
-   local nowhere = io.open("/dev/null", "w")
+   unshown = io.tmpfile()
+   local nowhere = unshown or io.open("/dev/null", "w")
    if nowhere then
       io.stdout = nowhere
       io.output(nowhere)
@@ -568,9 +571,12 @@ end
 
 -- What the program calls
 
+-- Terminals do not get tabs from texts of others.
+local function spaced(traceback) return (traceback:gsub("\t", "  ")) end
+
 local function with_place(problem)
    if type(problem) == "table" then return problem end
-   return debug.traceback(tostring(problem), 2)
+   return spaced(debug.traceback(tostring(problem), 2))
 end
 
 local function text_of(problem)
@@ -602,7 +608,7 @@ local loop
 local function continue_loop(answer)
    local is_well, problem = coroutine.resume(loop, answer)
    if is_well then return true, coroutine.status(loop) == "dead" end
-   if type(problem) ~= "table" then problem = debug.traceback(loop, tostring(problem)) end
+   if type(problem) ~= "table" then problem = spaced(debug.traceback(loop, tostring(problem))) end
    loop = nil
    return false, problem
 end
@@ -650,7 +656,10 @@ function calls.load(text, name)
    local body, problem = loadstring(text, name)
    if body == nil then return "syntax", tostring(problem) end
    local is_well, why = xpcall(body, with_place)
-   if not is_well then return "error", text_of(why) end
+   if not is_well then
+      if unshown and unshown:seek("set") then io.stderr:write(unshown:read("*a") or "") end
+      return "error", text_of(why)
+   end
    return "loaded"
 end
 
