@@ -317,7 +317,7 @@ pub(crate) fn blocks_needed(judged: &Judged, family_size: usize, rules: Rules) -
     let enough = |n: u32| power::of_verdict(&truth, n) >= power::POWER;
     let first = estimate.blocks.saturating_add(1).max(blocks_min(rules.alpha));
     if first > BLOCKS_NEEDED_MAX || !enough(BLOCKS_NEEDED_MAX) {
-        let why = "the difference is about as large as the ROPE";
+        let why = "the noise is too large for a difference this close to the ROPE";
         return Err(Missing::because(format!("more than {BLOCKS_NEEDED_MAX}: {why}")));
     }
     // More blocks never lower the power, so bisection finds the first number that is enough.

@@ -357,6 +357,20 @@ fn the_markdown_of_a_load_reads_as_recorded() {
     insta::assert_snapshot!(markdown(&page::load(bakeoff.attempts[0].run.as_ref().expect("sealed"))));
 }
 
+/// A percentile that is mostly the generator's own lateness is a bound in every place of the page.
+#[test]
+fn a_percentile_that_the_generator_may_have_made_is_a_bound_everywhere() {
+    let bakeoff = Recipe { rate_per_s: Some(500.0), ..Recipe::journal() }.bake();
+    let mut run = bakeoff.attempts[0].run.clone().expect("sealed");
+    let marks =
+        |run: &record::run::Run| markdown(&page::load(run)).replace("&lt;", "<").matches("<=").count();
+    let before = marks(&run);
+    run.load.as_mut().expect("the run drove a load").generator_made = vec!["p99"];
+    let text = markdown(&page::load(&run));
+    assert!(marks(&run) >= before + 2, "{before} marks before, {} after:\n{text}", marks(&run));
+    assert!(text.contains("response time at most "), "{text}");
+}
+
 /// The text between the tags, one line per block, without pictures and styles.
 fn words(page: &str) -> String {
     let mut out = String::new();

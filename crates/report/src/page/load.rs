@@ -184,17 +184,22 @@ fn recorded_page(run: &Run, recorded: &Recorded, byline: Vec<String>) -> Page {
 fn claim(record: &LoadRecord) -> String {
     let offered =
         crate::json::offered_per_s(record).map_or(String::new(), |r| format!(" of {}/s offered", rate(r)));
-    let (what, distribution) = match &record.response {
-        Ok(response) => ("response", response),
-        Err(_) => ("service", &record.service),
+    let (what, summary) = match record.response_summary() {
+        Ok(summary) => ("response", summary),
+        Err(_) => ("service", record.service.summary()),
     };
-    let slow = match distribution.summary() {
+    let slow = match summary {
         Some(s) => {
             // If the sample does not hold that percentile, its maximum is printed as a bound.
             let (name, ns) = s.quantile_ns(P99).map_or(("max", s.max_ns), |ns| ("p99", ns));
-            let at_least = if s.lower_bounds.contains(&name) { "at least " } else { "" };
+            let bound = match (s.lower_bounds.contains(&name), s.upper_bounds.contains(&name)) {
+                (true, _) => "at least ",
+                // Most of it may be the generator's own lateness.
+                (false, true) => "at most ",
+                (false, false) => "",
+            };
             let at = if name == "max" { "at most" } else { "at p99" };
-            format!("{what} time {at_least}{} {at}", latency(ns as f64))
+            format!("{what} time {bound}{} {at}", latency(ns as f64))
         }
         None => format!("no {what} time"),
     };
@@ -300,29 +305,12 @@ fn percentiles(record: &LoadRecord) -> (Kinds, Table) {
         .collect();
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
     let mut table = Table::new("Latency", &heads);
-    for (i, (name, _)) in QUANTILES.iter().enumerate() {
+    for line in QUANTILES.iter().map(|(name, _)| *name).chain(["max"]) {
         let cells = kinds.iter().map(|(_, _, summary)| -> Words {
-            summary
-                .as_ref()
-                .and_then(|s| {
-                    let at_least = if s.lower_bounds.contains(name) { ">=" } else { "" };
-                    Some(format!("{at_least}{}", latency(s.quantile_ns(i)? as f64)))
-                })
-                .unwrap_or_else(|| "-".to_owned())
-                .into()
+            summary.as_ref().map_or("-".to_owned(), |s| latency_cell(s, line)).into()
         });
-        table.row(std::iter::once(on_paper(name).into()).chain(cells).collect());
+        table.row(std::iter::once(on_paper(line).into()).chain(cells).collect());
     }
-    let cells = kinds.iter().map(|(_, _, summary)| -> Words {
-        summary
-            .as_ref()
-            .map_or("-".to_owned(), |s| {
-                let at_least = if s.lower_bounds.contains(&"max") { ">=" } else { "" };
-                format!("{at_least}{}", latency(s.max_ns as f64))
-            })
-            .into()
-    });
-    table.row(std::iter::once("max".into()).chain(cells).collect());
     (kinds, table)
 }
 
