@@ -27,8 +27,8 @@ fn a_commands_cpu_time_is_told_three_times_and_its_exit_code_shown() {
     let proc = of("cpu_by_proc_s").expect("the command was not yet waited for");
     assert!((proc - rusage).abs() < 0.06 + 0.05 * rusage, "{document}");
     match of("cpu_by_events_s") {
-        // Both clocks measure the same time; some kernels hide a part from their tracers. The scheduler's clock
-        // leaves out what the host stole from the CPUs.
+        // Both clocks measure the same time; some kernels hide a part from their tracers. The scheduler's
+        // clock leaves out what the host stole from the CPUs.
         Some(events) => {
             let all = &document["machine"]["all"];
             let stolen_ratio = all["stolen_ratio"].as_f64().unwrap_or(0.0);
