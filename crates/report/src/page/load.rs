@@ -195,8 +195,8 @@ fn claim(record: &LoadRecord) -> String {
             let bound = match (s.lower_bounds.contains(&name), s.upper_bounds.contains(&name)) {
                 (true, _) => "at least ",
                 // Most of it may be the generator's own lateness.
-                (false, true) => "at most ",
-                (false, false) => "",
+                (false, true) if name != "max" => "at most ",
+                (false, _) => "",
             };
             let at = if name == "max" { "at most" } else { "at p99" };
             format!("{what} time {bound}{} {at}", latency(ns as f64))
