@@ -25,6 +25,8 @@ pub struct Machine {
     pub busy_cpu_s: Maybe<f64>,
     /// Share of the time that `/proc/stat` did not account for.
     pub unaccounted_ratio: Maybe<f64>,
+    /// Share of the CPUs' time that the hypervisor gave to other machines, by `/proc/stat`.
+    pub stolen_ratio: Maybe<f64>,
     /// CPUs that were busy for at least 99 % of the measured phase.
     pub saturated_cpus: Maybe<Vec<u32>>,
 }
@@ -37,6 +39,7 @@ impl Machine {
             busy_ratio: Err(why.clone()),
             busy_cpu_s: Err(why.clone()),
             unaccounted_ratio: Err(why.clone()),
+            stolen_ratio: Err(why.clone()),
             saturated_cpus: Err(why),
         }
     }
@@ -76,6 +79,7 @@ pub fn machine_between(
         busy_ratio: busy.as_ref().map(mean).map_err(Clone::clone),
         busy_cpu_s: busy.as_ref().map(|b| b.values().sum::<f64>() * measured_s).map_err(Clone::clone),
         unaccounted_ratio: window.unaccounted.by_cpu().map(|u| mean(&u)),
+        stolen_ratio: window.stolen.by_cpu().map(|s| mean(&s)),
         saturated_cpus: busy
             .map(|b| b.into_iter().filter(|(_, r)| *r >= SATURATED_RATIO).map(|(cpu, _)| cpu).collect()),
     }
@@ -90,6 +94,7 @@ struct Window {
     unsure_s: f64,
     busy: Ratios,
     unaccounted: Ratios,
+    stolen: Ratios,
 }
 
 impl Window {
@@ -105,6 +110,7 @@ impl Window {
         self.unsure_s += overlap_s * interval.unsure_ratio();
         self.busy.add(overlap_s, interval, CpuSample::busy_ratio);
         self.unaccounted.add(overlap_s, interval, |sample| sample.unaccounted_ratio.clone());
+        self.stolen.add(overlap_s, interval, |sample| sample.stolen_ratio.clone());
     }
 
     /// Source of the samples, if they cover enough of the phase.

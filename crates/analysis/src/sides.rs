@@ -389,6 +389,13 @@ fn caveats(sides: &[Side], reference: usize, left_out: &[Contest]) -> Vec<String
         ));
     }
     told.extend(of_one_side(sides, reference));
+    for side in sides {
+        if let Some(first) = side.lost.first() {
+            let more = side.lost.len() - 1;
+            let more = if more == 0 { String::new() } else { format!(", and {more} more") };
+            told.push(format!("{} claims nothing, because {first}{more}.", side.name));
+        }
+    }
     for side in sides.iter().filter(|side| side.bakeoffs == 1) {
         told.push(format!(
             "{} is a single bake-off: its interval does not include noise between bake-offs run at different \

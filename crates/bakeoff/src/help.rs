@@ -221,7 +221,7 @@ const OPTIONS: [(&str, &[Options]); 4] = [
 ];
 
 /// Targets, as short as `-h` needs them.
-const TARGETS: &str = "sqlite:FILE, mysql://, postgres://, redis://, http://, exec:CMD, null:";
+const TARGETS: &str = "sqlite:FILE, mysql://, postgres://, redis://, memcached://, https://, exec:CMD, null:";
 
 /// Commands with remarks and examples that are too long for `-h`.
 const LONG_REMARKS: [&str; 7] = ["cpu", "io", "scale", "load", "prepare", "compare", "history"];

@@ -572,7 +572,7 @@ impl<'a> Conductor<'a> {
             at_ns: until_ns,
             due: due.unwrap_or(0),
             done: event_counts.done + event_counts.warmup_done,
-            errors: event_counts.errors.all(),
+            errors: event_counts.errors.all() + event_counts.uncounted_errors,
         };
         let before = std::mem::replace(&mut self.before, after);
         let interval_s = seconds(before.at_ns, until_ns);

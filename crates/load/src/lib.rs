@@ -246,7 +246,7 @@ fn unknown_scheme(target: &Target) -> LoadError {
     let meant = nearest(name, driver::SCHEMES.iter().map(|s| s.name));
     let forms = driver::SCHEMES.iter().map(|s| s.form).filter(|form| !form.is_empty());
     let advice = meant.map_or_else(
-        || format!(": expected one of {}", forms.collect::<Vec<_>>().join(", ")),
+        || forms.fold(": expected one of".to_owned(), |list, form| list + "\n  " + form),
         |name| format!("; did you mean `{name}:`?"),
     );
     LoadError::UnknownScheme { target: target.clone(), advice }

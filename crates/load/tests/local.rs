@@ -82,6 +82,24 @@ fn progress_tells_phases_and_intervals() {
 }
 
 #[test]
+fn progress_counts_the_failures_of_the_warm_up_and_the_result_does_not() {
+    let warmup = Duration::from_millis(500);
+    let settings =
+        LoadSettings { warmup, events_max: Some(3), pace: support::jittered(20.0), ..settings("exec:false") };
+    let (mut of_warmup, mut of_phase) = (0, 0);
+    let mut on_progress = |event: &Event| match event {
+        Event::Interval(progress) if progress.phase == Phase::Warmup => of_warmup += progress.errors,
+        Event::Interval(progress) => of_phase += progress.errors,
+        _ => {}
+    };
+    let record = load::run(&settings, &Stop::new(), &mut on_progress).unwrap();
+    assert_books(&record);
+    assert_eq!((record.counts.planned, record.errors.application), (3, 3), "{:?}", record.error_samples);
+    // The last event of the warm-up may end after it.
+    assert!((8..=10).contains(&of_warmup) && of_warmup + of_phase >= 12, "{of_warmup} and {of_phase}");
+}
+
+#[test]
 fn a_stopped_run_keeps_what_it_measured() {
     let stop = Stop::new();
     let long = LoadSettings { time: Duration::from_hours(1), ..settings("null:") };
@@ -474,7 +492,7 @@ fn a_command_runs_in_the_environment_and_to_the_exit_status_asked_for() {
 fn what_cannot_be_is_refused_before_anything_runs() {
     for (target, class, says) in [
         ("mysqll://x/y", ErrorClass::Usage, "did you mean `mysql:`?"),
-        ("elsewhere://x/y", ErrorClass::Usage, "expected one of sqlite:PATH"),
+        ("elsewhere://x/y", ErrorClass::Usage, "expected one of\n  sqlite:PATH"),
         ("null:x", ErrorClass::Usage, "write `null:`"),
         ("exec:", ErrorClass::Usage, "command after the colon is missing"),
         ("exec:no-such-program-anywhere", ErrorClass::Usage, "program `no-such-program-anywhere` not found"),

@@ -238,7 +238,7 @@ impl CommandLines {
             let fill = |text: Option<&String>| text.map(|text| filled(text, values));
             Ok(CommandLine {
                 words: shell.words(text)?,
-                text: self.names.get(*i).map_or_else(|| text.clone(), |name| filled(name, values)),
+                text: self.name(*i, written.len()).map_or_else(|| text.clone(), |name| filled(name, values)),
                 setup: fill(self.around.setup.as_ref()),
                 prepare: fill(of_command(&self.around.prepare, *i)),
                 conclude: fill(of_command(&self.around.conclude, *i)),
@@ -256,15 +256,25 @@ impl CommandLines {
         })
     }
 
-    /// The commands with the reference among them, and its index.
+    /// The commands with the reference among them, and its index. The reference is one of the commands, by
+    /// its text or its name, or one more, which comes first.
     fn with_reference(&self) -> (Vec<String>, usize) {
         let mut written = self.commands.clone();
         let Some(reference) = &self.reference else { return (written, 0) };
-        if let Some(i) = written.iter().position(|command| command == reference) {
+        let is_it = |(i, command): (usize, &String)| {
+            command == reference || self.names.get(i).is_some_and(|name| name == reference)
+        };
+        if let Some(i) = written.iter().enumerate().position(is_it) {
             return (written, i);
         }
         written.insert(0, reference.clone());
         (written, 0)
+    }
+
+    /// Name of command `i` of `count`. A reference that comes first has a name only if there is one for each.
+    fn name(&self, i: usize, count: usize) -> Option<&String> {
+        let unnamed = if self.names.len() < count { count - self.commands.len() } else { 0 };
+        self.names.get(i.checked_sub(unnamed)?)
     }
 
     fn check(&self, written: &[String]) -> Result<(), NotCommands> {
@@ -294,6 +304,11 @@ impl CommandLines {
         }
         if let Some(empty) = written.iter().find(|command| command.trim().is_empty()) {
             return refuse(format!("a command is empty: `{empty}`"));
+        }
+        if let Some(option) = written.iter().find(|command| command.trim().starts_with('-')) {
+            return refuse(format!(
+                "`{option}` begins with `-`, so it is not a command: options come before the `--`"
+            ));
         }
         Ok(())
     }
@@ -418,10 +433,26 @@ mod tests {
     }
 
     #[test]
+    fn the_reference_may_be_named_and_takes_no_name_of_another() {
+        let with = |reference: &str, names: &[&str]| {
+            let names = names.iter().map(|name| (*name).to_owned()).collect();
+            let lines =
+                CommandLines { reference: Some(reference.to_owned()), names, ..lines(&["a", "b"]) };
+            let expanded = lines.expanded().unwrap();
+            let texts: Vec<String> = expanded.commands.into_iter().map(|c| c.text).collect();
+            (expanded.reference, texts.join(" "))
+        };
+        assert_eq!(with("new", &["old", "new"]), (1, "old new".to_owned()));
+        assert_eq!(with("c", &["old", "new"]), (0, "c old new".to_owned()));
+        assert_eq!(with("c", &["base", "old", "new"]), (0, "base old new".to_owned()));
+    }
+
+    #[test]
     fn what_is_no_comparison_is_refused_with_what_to_do() {
         let said = |lines: &CommandLines| lines.expanded().unwrap_err().to_string();
         assert!(said(&lines(&["a"])).contains("at least two commands"));
         assert!(said(&lines(&["a", " "])).contains("empty"));
+        assert!(said(&lines(&["a", "b", "--time 3s"])).contains("before the `--`"));
         let never = CommandLines { shell: Shell::Never, ..lines(&["a 'b", "c"]) };
         assert!(said(&never).contains("not closed"));
         let mut unused = lines(&["a", "b"]);

@@ -11,7 +11,7 @@ pub const DURATION_MAX: Duration = Duration::from_hours(3_650 * 24);
 pub struct NotAQuantity {
     /// The text.
     pub found: String,
-    /// Expected quantity, with examples: `a duration such as 10ms, 5s or 2m`.
+    /// Expected quantity, with examples: `a duration such as 200ms, 5s or 2m`.
     pub expected: &'static str,
 }
 
@@ -56,7 +56,7 @@ fn short(value: f64, decimals: usize) -> String {
 /// [`NotAQuantity`] if the unit is missing or unknown, the number is negative or invalid, or the duration is
 /// longer than [`DURATION_MAX`].
 pub fn duration(text: &str) -> Result<Duration, NotAQuantity> {
-    let wrong = || NotAQuantity { found: text.to_owned(), expected: "a duration such as 10ms, 5s or 2m" };
+    let wrong = || NotAQuantity { found: text.to_owned(), expected: "a duration such as 200ms, 5s or 2m" };
     if text == "0" {
         return Ok(Duration::ZERO);
     }

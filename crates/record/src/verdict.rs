@@ -1,5 +1,26 @@
 //! INVALID is a result: whether a run may be used, and which check found what against which limit.
 
+/// Checks from the cause to its effects: an earlier one explains a later one that fails too. A check that is
+/// not listed comes last.
+const CAUSES_FIRST: [&str; 16] = [
+    "counts-balance",
+    "connected",
+    "server-away",
+    "hosts",
+    "errors",
+    "stuck",
+    "offered-rate",
+    "throttled",
+    "client-paused",
+    "client-starvation",
+    "client-cpu",
+    "lateness",
+    "achieved-rate",
+    "events",
+    "phase-length",
+    "cache-steady",
+];
+
 /// Named condition that a run must meet.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Check {
@@ -76,8 +97,32 @@ impl Verdict {
         self.checks.push(check);
     }
 
-    /// Checks that fail.
+    /// Checks that fail, causes before their effects: the first is the answer.
     pub fn failures(&self) -> impl Iterator<Item = &Check> {
-        self.checks.iter().filter(|c| !c.ok)
+        let mut failures: Vec<&Check> = self.checks.iter().filter(|c| !c.ok).collect();
+        let place = |check: &&Check| {
+            CAUSES_FIRST.iter().position(|name| *name == check.name).unwrap_or(CAUSES_FIRST.len())
+        };
+        failures.sort_by_key(place);
+        failures.into_iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_failure_is_the_cause_of_the_others() {
+        let check = |name, ok| Check { name, ok, found: 0.0, limit: 0.0, text: String::new() };
+        let verdict = Verdict::of(vec![
+            check("unlisted", false),
+            check("achieved-rate", false),
+            check("lateness", false),
+            check("client-starvation", false),
+            check("errors", true),
+        ]);
+        let names: Vec<&str> = verdict.failures().map(|c| c.name).collect();
+        assert_eq!(names, ["client-starvation", "lateness", "achieved-rate", "unlisted"]);
     }
 }

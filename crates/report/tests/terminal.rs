@@ -146,6 +146,23 @@ fn last_line(load: &LoadRecord) -> String {
 }
 
 #[test]
+fn time_that_the_hypervisor_took_is_named_before_any_option() {
+    let mut load = open().load.expect("it drove a load");
+    let late = Check { name: "lateness", ok: false, found: 0.0, limit: 0.0, text: "late".into() };
+    load.verdict = Verdict::of(vec![late]);
+    for (stolen, says) in [
+        (0.102, "; mend: another machine, or run again later: the hypervisor took 10.2 % of the CPUs' time (steal)"),
+        (0.001, "; mend: an idle machine, or --fifo; `bakeoff doctor` says what delays its timers"),
+    ] {
+        let machine = Machine { stolen_ratio: Ok(stolen), ..unwatched() };
+        let mut out = Vec::new();
+        in_both(&mut out, &load, &machine, Style { width: 200, color: false }).expect("memory");
+        let text = String::from_utf8(out).expect("it is text");
+        assert!(text.lines().last().is_some_and(|last| last == format!("INVALID: late{says}")), "{text}");
+    }
+}
+
+#[test]
 fn the_answer_names_the_cause_before_its_effects_and_what_would_mend_it() {
     let mut load = open().load.expect("it drove a load");
     assert_eq!(last_line(&load), "VALID: SQLite kept up with 500/s");

@@ -66,6 +66,8 @@ fn a_side_that_lost_a_run_claims_nothing() {
     assert_eq!(found.pairs[0].verdict, Verdict::Inconclusive);
     assert!(found.pairs[0].runs_needed.clone().unwrap_err().reason.contains("busy"));
     assert_eq!(found.gates[0].outcome, GateOutcome::Inconclusive);
+    let why = "b claims nothing, because 01X is invalid: the machine was busy.";
+    assert!(found.caveats.iter().any(|caveat| caveat == why), "{:?}", found.caveats);
 }
 
 #[test]

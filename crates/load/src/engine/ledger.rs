@@ -265,7 +265,7 @@ impl Ledger {
         engine.connection_slots[connection_slot].release(end_ns);
     }
 
-    /// Counts a failed try of a measured event, in `connection_slot`.
+    /// Counts a failed try in `connection_slot`.
     pub(crate) fn note_failure(
         &mut self,
         connection_slot: usize,
@@ -279,10 +279,12 @@ impl Ledger {
             self.engine.note_sample(connection_slot, failure.class, &failure.text);
         }
         let host = self.engine.host_of(connection_slot);
-        if !self.engine.counting().has_try(taken, end_ns) {
-            return;
-        }
+        let is_counted = self.engine.counting().has_try(taken, end_ns);
         if let Some(section) = self.writer.enter() {
+            if !is_counted {
+                section.recorder.event_counts.uncounted_errors += 1;
+                return;
+            }
             section.recorder.failure.record(end_ns - start_ns);
             if let Some(outcome) = failure.outcome {
                 section.recorder.outcomes[outcome] += 1;
@@ -323,8 +325,12 @@ impl Ledger {
         self.engine.note_sample(connection_slot, FailureClass::Connection, &failure.text);
         let host = self.engine.host_of(connection_slot);
         let is_measured = at_ns >= self.engine.timeline().measured_from_ns && at_ns < self.engine.end_ns();
-        if is_measured && let Some(section) = self.writer.enter() {
-            section.recorder.note_error(host, FailureClass::Connection);
+        if let Some(section) = self.writer.enter() {
+            if is_measured {
+                section.recorder.note_error(host, FailureClass::Connection);
+            } else {
+                section.recorder.event_counts.uncounted_errors += 1;
+            }
         }
     }
 

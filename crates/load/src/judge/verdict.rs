@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use record::load::{Arrivals, Counts, LatePolicy, LoadSettings, OfHost, Think};
 use record::missing::Maybe;
-use record::quantity::{DURATION_MAX, plural, written_duration};
+use record::quantity::{DURATION_MAX, plural, span, written_duration};
 use record::verdict::Check;
 
 use crate::connection::OperationShare;
@@ -361,17 +361,25 @@ fn phase_length(f: &Findings<'_>) -> Check {
     let (too_many, allowed) = (common_start(f, mean_s), (COMMON_START_MAX * f.counts.done as f64).max(1.0));
     if too_many > allowed {
         let text = format!(
-            "all connections started together, and service times vary: the rate may be too high by \
-             {too_many:.0} of {}, {allowed:.0} allowed; use a --warmup that is longer than an event, {mean_s:.3} s on average",
-            plural(ends, "event")
+            "the first event of each connection began with the phase, and service times vary: the rate may be \
+             too high by {too_many:.0} of {}, {allowed:.0} allowed; use a --warmup that is longer than an \
+             event, {} on average",
+            plural(ends, "event"),
+            mean_event(mean_s)
         );
         return at_most("phase-length", too_many, allowed, text);
     }
     let text = format!(
-        "an event took {mean_s:.3} s on average, at most {:.3} s allowed, the length of the measured phase",
+        "an event took {} on average, at most {:.3} s allowed, the length of the measured phase",
+        mean_event(mean_s),
         f.measured_s
     );
     at_most("phase-length", mean_s, f.measured_s, text)
+}
+
+/// `58 us`, `5.2 ms`, `1.5 s`.
+fn mean_event(mean_s: f64) -> String {
+    if mean_s < 0.01 { lateness::written(mean_s * 1e9) } else { span(mean_s) }
 }
 
 /// Number of events by which the rate is too high because all connections begin with the phase, or at most

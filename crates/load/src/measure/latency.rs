@@ -211,6 +211,8 @@ pub(crate) struct EventCounts {
     pub(crate) found_no_worker: u64,
     pub(crate) retries: u64,
     pub(crate) errors: ErrorCounts,
+    /// Failed tries outside the measured phase, for the lines of progress.
+    pub(crate) uncounted_errors: u64,
     /// Events of the warm-up that have ended in any way and do not belong to the measured phase.
     pub(crate) warmup_ended: u64,
     /// Events of the warm-up that ended after it.
@@ -239,6 +241,7 @@ impl EventCounts {
         self.found_no_worker += other.found_no_worker;
         self.retries += other.retries;
         add_errors(&mut self.errors, &other.errors);
+        self.uncounted_errors += other.uncounted_errors;
         self.warmup_ended += other.warmup_ended;
         self.warmup_ended_late += other.warmup_ended_late;
         self.warmup_done += other.warmup_done;

@@ -287,6 +287,7 @@ fn machine_value(machine: &Machine) -> Value {
         .maybe("rung", machine.rung.map(record::cpu::Rung::word))
         .maybe("busy_ratio", machine.busy_ratio)
         .maybe("unaccounted_ratio", machine.unaccounted_ratio)
+        .maybe("stolen_ratio", machine.stolen_ratio)
         .maybe("saturated_cpus", machine.saturated_cpus)
         .finish()
 }

@@ -392,9 +392,10 @@ fn machine_section(run: &Run, record: &LoadRecord) -> Section {
     let mut table = Table::new("The machine over the measured phase", &["what", "value"]);
     table.row(vec!["busy".into(), ratio(&machine.busy_ratio).into()]);
     table.row(vec!["not booked by /proc/stat".into(), ratio(&machine.unaccounted_ratio).into()]);
+    table.row(vec!["stolen by the hypervisor".into(), ratio(&machine.stolen_ratio).into()]);
     table.row(vec![
         "watched by".into(),
-        machine.rung.map_or_else(|m| format!("nobody: {m}"), |r| r.word().to_owned()).into(),
+        machine.rung.map_or_else(|m| format!("unknown: {m}"), |r| r.word().to_owned()).into(),
     ]);
     let saturated = match machine.saturated_cpus {
         Ok(cpus) if cpus.is_empty() => Words::from("none"),

@@ -119,9 +119,9 @@ pub fn load_record(
         Detail::Brief => brief(out, record, machine, style)?,
         Detail::Full => full(out, record, machine, style)?,
     }
-    ending::other_failures(out, record, style)?;
+    ending::other_failures(out, record, machine, style)?;
     ending::stored(out, name, "load.html", style)?;
-    ending::answer(out, &ending::of_load(record), style)
+    ending::answer(out, &ending::of_load(record, machine), style)
 }
 
 /// The numbers that decide whether a load is good, on one screen.
@@ -161,7 +161,7 @@ fn brief(out: &mut dyn Write, record: &LoadRecord, machine: &Machine, style: Sty
         }
         Err(missing) => format!("unknown: {missing}"),
     };
-    labelled(out, (" client", None), &format!("{client}; machine {}", busy(machine)), BRIEF, style)?;
+    labelled(out, (" client", None), &format!("{client}; machine {}", busy(machine, record.measured.as_secs_f64())), BRIEF, style)?;
     saturated(out, machine, (1, BRIEF), style)
 }
 
@@ -506,19 +506,23 @@ fn costs(out: &mut dyn Write, record: &LoadRecord, machine: &Machine, style: Sty
         );
         labelled(out, ("awake", None), &text, 10, style)?;
     }
-    labelled(out, ("machine", None), &busy(machine), 10, style)?;
+    labelled(out, ("machine", None), &busy(machine, record.measured.as_secs_f64()), 10, style)?;
     saturated(out, machine, (0, 10), style)
 }
 
-/// `9.0 % busy (by bpf), 1.2 % unaccounted by /proc/stat`.
-fn busy(machine: &Machine) -> String {
+/// `9.0 % busy (by bpf), 1.2 % unaccounted by /proc/stat, 3.1 % stolen by the hypervisor`.
+fn busy(machine: &Machine, measured_s: f64) -> String {
+    // Two ticks of a CPU, one at each end: a smaller value may be rounding.
+    let least = 0.02 / measured_s;
+    let beside = |ratio: &Maybe<f64>, what: &str| match ratio {
+        Ok(ratio) if ratio.abs() > least => format!(", {} {what}", percent(*ratio)),
+        _ => String::new(),
+    };
     match (&machine.busy_ratio, &machine.rung) {
         (Ok(busy), Ok(rung)) => {
-            let unaccounted = match &machine.unaccounted_ratio {
-                Ok(ratio) => format!(", {} unaccounted by /proc/stat", percent(*ratio)),
-                Err(_) => String::new(),
-            };
-            format!("{} busy (by {}){unaccounted}", percent(*busy), rung.word())
+            let unaccounted = beside(&machine.unaccounted_ratio, "unaccounted by /proc/stat");
+            let stolen = beside(&machine.stolen_ratio, "stolen by the hypervisor");
+            format!("{} busy (by {}){unaccounted}{stolen}", percent(*busy), rung.word())
         }
         (Err(missing), _) | (_, Err(missing)) => format!("unknown: {missing}"),
     }

@@ -6,7 +6,7 @@ use record::load::LoadRecord;
 use record::run::{RunHeader, RunKind, RunState};
 
 use super::table::{Align, Table};
-use super::{Style, Tint, latency_cell};
+use super::{Style, Tint, latency_cell, paragraph};
 use crate::json::achieved_per_s;
 use crate::number::{date_time, rate};
 
@@ -54,22 +54,35 @@ pub fn runs_list(out: &mut dyn Write, lines: &[RunLine<'_>], style: Style) -> io
             (title(header), None),
         ]);
     }
-    if lines.is_empty() { writeln!(out, "no runs") } else { table.write(out, style) }
+    if lines.is_empty() {
+        return writeln!(out, "no runs");
+    }
+    table.write(out, style)?;
+    if lines.iter().any(|line| line.load.as_ref().is_some_and(|load| load.response.is_err())) {
+        paragraph(out, "* service time: a closed loop has no response time", 0, style)?;
+    }
+    let dropped = table.dropped(style.width);
+    if !dropped.is_empty() {
+        paragraph(out, &format!("left out, the terminal is too narrow: {}", dropped.join(", ")), 0, style)?;
+    }
+    Ok(())
 }
 
-/// The verdict of a load; of another kind, its state.
+/// The verdict of a load; of another kind, whether it is complete.
 fn result(header: &RunHeader) -> &'static str {
     match header.state {
         RunState::Sealed if header.kind == RunKind::Load => "valid",
+        RunState::Sealed => "complete",
         RunState::Invalid => "INVALID",
         state => state.word(),
     }
 }
 
-/// p99 of the response; of a closed loop, of the service.
+/// p99 of the response; of a closed loop, of the service, with a mark.
 fn p99(load: &LoadRecord) -> String {
-    let summary = load.response_summary().unwrap_or_else(|_| load.service.summary());
-    summary.map_or_else(|| "-".to_owned(), |summary| latency_cell(&summary, "p99"))
+    let (summary, mark) =
+        load.response_summary().map_or_else(|_| (load.service.summary(), "*"), |summary| (summary, ""));
+    summary.map_or_else(|| "-".to_owned(), |summary| latency_cell(&summary, "p99") + mark)
 }
 
 fn title(header: &RunHeader) -> String {

@@ -70,6 +70,13 @@ impl Table {
         self.rows.iter().try_for_each(|row| self.write_row(out, row, &widths, style))
     }
 
+    /// Heads of the columns for which `width` columns have no room.
+    pub(crate) fn dropped(&self, width: usize) -> Vec<&str> {
+        let widths = self.widths(width);
+        let dropped = self.columns.iter().zip(widths).filter(|(_, width)| *width == 0);
+        dropped.map(|(column, _)| column.head.as_str()).collect()
+    }
+
     /// Width of each column; 0 if it is dropped.
     fn widths(&self, available: usize) -> Vec<usize> {
         let mut widths: Vec<usize> = self

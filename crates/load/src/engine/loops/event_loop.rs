@@ -427,11 +427,8 @@ impl EventLoop {
 
     /// Performs the next step of an event with several requests.
     fn go_on(&mut self, number: usize) {
-        let mut out = std::mem::take(&mut self.out);
-        out.clear();
-        let go = self.dialogue(number).go_on(&mut out);
-        self.out = out;
-        match go {
+        let (dialogue, out) = self.dialogue_and_out(number);
+        match dialogue.go_on(out) {
             Go::Wait => {}
             Go::Send => self.send(number),
             Go::Rest { for_ns } => {
@@ -444,11 +441,9 @@ impl EventLoop {
     }
 
     fn build(&mut self, link: usize, taken: &Taken) {
-        let mut out = std::mem::take(&mut self.out);
-        out.clear();
         let random = Random::of(self.engine.settings.seed, taken.chance);
-        self.dialogue(link).ask(random, &mut out);
-        self.out = out;
+        let (dialogue, out) = self.dialogue_and_out(link);
+        dialogue.ask(random, out);
     }
 
     fn on_done(&mut self, number: usize, answer: Answer) {

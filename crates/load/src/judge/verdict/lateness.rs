@@ -48,7 +48,7 @@ pub(crate) fn check(response: &Histogram, raised: &Histogram, is_nothing: bool) 
 }
 
 /// `58 us`, `5.2 ms`.
-fn written(ns: f64) -> String {
+pub(super) fn written(ns: f64) -> String {
     if ns < 999_500.0 { format!("{:.0} us", ns / 1e3) } else { format!("{:.1} ms", ns / 1e6) }
 }
 

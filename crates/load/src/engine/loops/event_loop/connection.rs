@@ -6,7 +6,7 @@ use std::ops::Range;
 use nix::sys::epoll::EpollFlags;
 
 use super::EventLoop;
-use super::link::{AnswerProgress, State};
+use super::link::{AnswerProgress, Carrier, Link, State};
 use super::ready::INPUT;
 use crate::connection::{Failure, FailureClass};
 use crate::engine::backoff::PAUSE_FIRST_NS;
@@ -17,6 +17,15 @@ use crate::schedule::clock::to_ns;
 
 /// Flags for the end of the peer, though data may be left to read.
 const GONE: EpollFlags = EpollFlags::EPOLLRDHUP.union(EpollFlags::EPOLLHUP).union(EpollFlags::EPOLLERR);
+
+/// The dialogue of a link's connection, switched to the link.
+fn switched<'a>(link: &Link, carriers: &'a mut [Carrier], depth: usize) -> &'a mut dyn Dialogue {
+    let dialogue = &mut *carriers[link.carrier].dialogue;
+    if depth > 1 {
+        dialogue.turn_to(link.lane);
+    }
+    dialogue
+}
 
 impl EventLoop {
     /// Numbers of a connection's links.
@@ -31,12 +40,13 @@ impl EventLoop {
 
     /// The dialogue of a link's connection, switched to the link.
     pub(super) fn dialogue(&mut self, number: usize) -> &mut dyn Dialogue {
-        let link = &self.links[number];
-        let dialogue = &mut *self.carriers[link.carrier].dialogue;
-        if self.depth > 1 {
-            dialogue.turn_to(link.lane);
-        }
-        dialogue
+        switched(&self.links[number], &mut self.carriers, self.depth)
+    }
+
+    /// The same, and the empty buffer for its requests.
+    pub(super) fn dialogue_and_out(&mut self, number: usize) -> (&mut dyn Dialogue, &mut Vec<u8>) {
+        self.out.clear();
+        (switched(&self.links[number], &mut self.carriers, self.depth), &mut self.out)
     }
 
     /// Sends the link's request as far as the kernel takes it now; with several requests in flight, `flush`
@@ -165,11 +175,11 @@ impl EventLoop {
                 }
             }
         };
-        let asking = self.links_of(carrier).filter(|link| self.links[*link].state == State::Asking).count();
-        if self.depth > 1 && asking > 0 {
-            self.take_answers(carrier, bytes, asking);
-        } else {
-            self.take_answer(carrier, first, bytes);
+        let is_asking = |link: &usize| self.links[*link].state == State::Asking;
+        let asking = if self.depth > 1 { self.links_of(carrier).filter(is_asking).count() } else { 0 };
+        match asking {
+            0 => self.take_answer(carrier, first, bytes),
+            asking => self.take_answers(carrier, bytes, asking),
         }
         self.reply(carrier);
         bytes
@@ -359,10 +369,8 @@ impl EventLoop {
 
     /// Cancels one request; false if its connection is then unusable.
     pub(super) fn cancel(&mut self, number: usize) -> bool {
-        let mut out = std::mem::take(&mut self.out);
-        out.clear();
-        let is_well = self.dialogue(number).cancel(&mut out);
-        self.out = out;
+        let (dialogue, out) = self.dialogue_and_out(number);
+        let is_well = dialogue.cancel(out);
         if is_well && !self.out.is_empty() {
             self.say(self.links[number].carrier);
         }
