@@ -17,7 +17,7 @@ use bakeoff_load as load;
 use load::{ErrorClass, Event, LoadError, Stop};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use record::load::{ClientSettings, Distribution, LoadRecord, LoadSettings, Loop, PreparePolicy};
+use record::load::{ClientSettings, Distribution, LoadRecord, LoadSettings, Loop, OpenLoop, PreparePolicy};
 use record::requests::KvSettings;
 use record::verdict::Validity;
 use support::cache::Cache;
@@ -85,6 +85,26 @@ fn every_protocol_reads_back_what_it_wrote() {
 }
 
 /// Sends a command to a memcached, and reads the first line of its answer.
+/// Wakes of a thread end early by the delay that it learned; those of a loop over many connections did not,
+/// because the first sleep, which has no lead yet, was not learned from.
+#[test]
+fn both_kinds_of_worker_learn_how_late_they_wake() {
+    let Some(cache) = Cache::memcached(64) else { return };
+    let target = format!("memcached://127.0.0.1:{}", cache.port);
+    let steady = LoadSettings {
+        pace: Loop::Open(OpenLoop { spin_budget_ratio: 0.05, ..support::open(500.0) }),
+        events_max: None,
+        time: Duration::from_secs(1),
+        ..few(&target)
+    };
+    for settings in blocking_and_looped(&steady) {
+        let record = run(&settings);
+        let wake_up = record.client.as_ref().unwrap().wake_up;
+        let lead = wake_up.expect("workers slept before their events").lead;
+        assert!(!lead.is_zero() && lead < Duration::from_millis(1), "{:?}: {lead:?}", settings.connections);
+    }
+}
+
 fn say(port: u16, command: &[u8]) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.write_all(command).unwrap();

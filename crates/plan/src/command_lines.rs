@@ -436,8 +436,7 @@ mod tests {
     fn the_reference_may_be_named_and_takes_no_name_of_another() {
         let with = |reference: &str, names: &[&str]| {
             let names = names.iter().map(|name| (*name).to_owned()).collect();
-            let lines =
-                CommandLines { reference: Some(reference.to_owned()), names, ..lines(&["a", "b"]) };
+            let lines = CommandLines { reference: Some(reference.to_owned()), names, ..lines(&["a", "b"]) };
             let expanded = lines.expanded().unwrap();
             let texts: Vec<String> = expanded.commands.into_iter().map(|c| c.text).collect();
             (expanded.reference, texts.join(" "))

@@ -151,7 +151,10 @@ fn time_that_the_hypervisor_took_is_named_before_any_option() {
     let late = Check { name: "lateness", ok: false, found: 0.0, limit: 0.0, text: "late".into() };
     load.verdict = Verdict::of(vec![late]);
     for (stolen, says) in [
-        (0.102, "; mend: another machine, or run again later: the hypervisor took 10.2 % of the CPUs' time (steal)"),
+        (
+            0.102,
+            "; mend: another machine, or run again later: the hypervisor took 10.2 % of the CPUs' time (steal)",
+        ),
         (0.001, "; mend: an idle machine, or --fifo; `bakeoff doctor` says what delays its timers"),
     ] {
         let machine = Machine { stolen_ratio: Ok(stolen), ..unwatched() };

@@ -107,7 +107,8 @@ impl Parser<'_, '_> {
         for lock in section.locks.iter().filter(|lock| !lock.histogram.is_empty()) {
             let bins = lock.histogram.iter().fold(0u64, |sum, bin| sum.saturating_add(bin.1));
             if bins != lock.count {
-                let text = format!("the histogram holds {bins} events, its row {}", lock.count);
+                let text =
+                    format!("the histogram holds {bins} events, but the lock's row counts {}", lock.count);
                 self.hand_on(Found::Note(Note { line: lock.line, text }))?;
             }
         }

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use super::choices::Workload;
 pub use super::family::Family;
-use super::family::Family::{Cache, Web};
+use super::family::Family::{Cache, Database, Web};
 use super::settings::{self, Setting};
 use crate::target::Target;
 
@@ -210,7 +210,12 @@ impl Violation {
     pub fn why(&self, written: impl Fn(&str) -> String) -> String {
         match &self.reason {
             Reason::Target { families, scheme } => {
-                let owners: Vec<_> = families.iter().map(|f| f.words()).collect();
+                // SQLite has a thread for each connection.
+                let words = |family: &Family| match family {
+                    Database if self.setting == "connections" => "database servers (mysql:, postgres:)",
+                    family => family.words(),
+                };
+                let owners: Vec<_> = families.iter().map(words).collect();
                 format!("is for {}, not for {scheme}:", owners.join(" and "))
             }
             Reason::Scheme { needed, scheme } => format!("is for {needed}, not for {scheme}:"),
@@ -328,6 +333,8 @@ mod tests {
             let found = violation(&Target::new(target), |name| given.contains(&name)).unwrap();
             found.why(|name| format!("--{name}"))
         };
+        let connections = why("exec:true", &["connections"]);
+        assert!(connections.starts_with("is for database servers (mysql:, postgres:) and "), "{connections}");
         assert_eq!(why("null:", &["keys"]), "is for caches (memcached:, redis:), not for null:");
         assert_eq!(why("mysql://h", &["define"]), "needs --script: only scripts have variables");
         let rows = why("mysql://h", &["rows", "script"]);

@@ -147,8 +147,9 @@ fn method(comparison: &Comparison, results: &Results) -> Section {
         ),
         format!(
             "For each round, d = ln(A / B) of the two times; the ratio is exp(mean d) with a t interval over the {} \
-             rounds. Better or worse: the interval at Holm's level lies outside of 1 within {}, and the sign-flip test agrees \
-             at alpha = {}. Equivalent: it lies inside, at Hochberg's level.",
+             rounds. Differences within {} do not matter: that is the band around a ratio of 1. Better or worse: the \
+             interval at Holm's level lies outside the band, and the sign-flip test agrees at alpha = {}. \
+             Equivalent: the interval at Hochberg's level lies inside the band.",
             results.rounds,
             share(rules.rope_ratio),
             rules.alpha

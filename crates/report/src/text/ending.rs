@@ -196,11 +196,12 @@ enum Written {
 
 fn with_mend(check: &Check, (record, machine): (&LoadRecord, &Machine), written: Written) -> String {
     let text = check.text.trim_end_matches('.');
-    let mend = hypervisor(check, machine).or_else(|| mend(check, record, written)).map(|mend| match written {
-        Written::CommandLine => mend,
-        // A key of a plan has the name of the option.
-        Written::Plan => mend.replace("--", ""),
-    });
+    let mend =
+        hypervisor(check, machine).or_else(|| mend(check, record, written)).map(|mend| match written {
+            Written::CommandLine => mend,
+            // A key of a plan has the name of the option.
+            Written::Plan => mend.replace("--", ""),
+        });
     mend.map_or_else(|| text.to_owned(), |mend| format!("{text}; mend: {mend}"))
 }
 
@@ -229,7 +230,8 @@ fn mend(check: &Check, record: &LoadRecord, written: Written) -> Option<String> 
         "client-paused" => "do not suspend the generator (SIGSTOP, freezer), and give it enough CPU time",
         "client-starvation" => {
             let fewer = if s.threads > 1 { "fewer --threads, " } else { "" };
-            let place = if subject(s) == "the server" { "the server on another machine" } else { "an idle machine" };
+            let place =
+                if subject(s) == "the server" { "the server on another machine" } else { "an idle machine" };
             return Some(format!("{fewer}a lower --rate, or {place}"));
         }
         "client-cpu" => "more --threads, or a lower --rate",

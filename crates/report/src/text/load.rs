@@ -161,7 +161,13 @@ fn brief(out: &mut dyn Write, record: &LoadRecord, machine: &Machine, style: Sty
         }
         Err(missing) => format!("unknown: {missing}"),
     };
-    labelled(out, (" client", None), &format!("{client}; machine {}", busy(machine, record.measured.as_secs_f64())), BRIEF, style)?;
+    labelled(
+        out,
+        (" client", None),
+        &format!("{client}; machine {}", busy(machine, record.measured.as_secs_f64())),
+        BRIEF,
+        style,
+    )?;
     saturated(out, machine, (1, BRIEF), style)
 }
 

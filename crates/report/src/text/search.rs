@@ -100,9 +100,10 @@ fn answer(search: &SearchRecord) -> (String, Tint) {
             );
             (text, Tint::Doubt)
         }
-        Answer::GeneratorLimit { kept_per_s: None, at_per_s } => {
-            (format!("nothing was found: at {} {limit}", per_second(*at_per_s)), Tint::Doubt)
-        }
+        Answer::GeneratorLimit { kept_per_s: None, at_per_s } => (
+            format!("cannot tell: no try kept {promise}, and at {} {limit}", per_second(*at_per_s)),
+            Tint::Doubt,
+        ),
         Answer::Unsettled { kept, broken } => (unsettled(search, *kept, *broken), Tint::Doubt),
         Answer::Changed { kept, broken, again } => {
             let lower = if broken.number == again.number {
@@ -302,7 +303,7 @@ mod tests {
         );
         assert_eq!(
             said(&[(10.0, INVALID); 3], limit(None, 10.0)),
-            "nothing was found: at 10.000/s 3 tries in a row were INVALID"
+            "cannot tell: no try kept p99<1ms, and at 10.000/s 3 tries in a row were INVALID"
         );
     }
 }

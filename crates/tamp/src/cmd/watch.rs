@@ -133,7 +133,7 @@ impl Watch {
     fn stats_text(&self, reading: &Reading) -> String {
         let shares = Shares::of(reading);
         format!(
-            "{}: {:.3} s, {}/s, {} threads used of {}; starved {:.0}%, codec {:.0}%, blocked {:.0}%: {} is the bottleneck; {} at most",
+            "{}: {:.3} s, {}/s, {} threads used of {}; starved {:.0}%, codec {:.0}%, blocked {:.0}%: {} is the bottleneck; peak memory {}",
             self.name,
             reading.elapsed.as_secs_f64(),
             Rounded(self.sizes(reading).0 as f64 / reading.elapsed.as_secs_f64()),
@@ -143,7 +143,7 @@ impl Watch {
             shares.codec_ratio * 100.0,
             shares.blocked_ratio * 100.0,
             shares.bottleneck(),
-            memory_bytes_max().map_or_else(|| "memory unknown".to_owned(), |bytes| amount(bytes).to_string()),
+            memory_bytes_max().map_or_else(|| "unknown".to_owned(), |bytes| amount(bytes).to_string()),
         )
     }
 

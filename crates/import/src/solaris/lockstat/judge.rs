@@ -133,7 +133,9 @@ fn threads(section: &Section, lock: &Lock, elapsed_s: &Maybe<f64>, machine: &Mac
         (Unit::Nsec | Unit::NsecAssumed, _) => 1.0,
         (Unit::Spins, Some(spin_ns)) => spin_ns,
         (Unit::Spins, None) => {
-            return Err(Missing::because("turns of the spin loop, not time: give --spin-ns if you know it"));
+            return Err(Missing::because(
+                "turns of the spin loop, not time: --spin-ns NS, the time of a turn, makes it known",
+            ));
         }
         (Unit::Untimed, _) => return Err(Missing::because("no time was measured")),
     };

@@ -350,7 +350,10 @@ impl<'s, 'e> Parser<'s, 'e> {
         for lock in section.locks.iter().filter(|lock| !lock.histogram.is_empty()) {
             let bins = lock.histogram.iter().fold(0u64, |sum, bin| sum.saturating_add(bin.1));
             if bins != lock.count {
-                self.note(lock.line, format!("the histogram holds {bins} events, its row {}", lock.count))?;
+                self.note(
+                    lock.line,
+                    format!("the histogram holds {bins} events, but the lock's row counts {}", lock.count),
+                )?;
             }
         }
         Ok(())

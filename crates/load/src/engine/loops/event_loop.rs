@@ -299,8 +299,9 @@ impl EventLoop {
     fn note_wake(&self, asked_ns: u64, slept_from_ns: u64) {
         let lead = &self.engine.lead;
         let Some(next) = self.next.filter(|_| lead.is_on() && self.ready.count() == 0) else { return };
-        // The loop may have slept for another reason, or not at all.
-        if asked_ns > slept_from_ns && asked_ns < next.from_ns && asked_ns == self.wakes_ns(&next) {
+        // The loop may have slept for another reason, or not at all. The first sleep has no lead, and ends at
+        // the due time.
+        if asked_ns > slept_from_ns && asked_ns == self.wakes_ns(&next) {
             lead.note(asked_ns, self.engine.clock.now_ns(), next.from_ns);
         }
     }
