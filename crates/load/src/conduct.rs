@@ -6,6 +6,7 @@ mod attachments;
 mod audit;
 mod books;
 pub(crate) mod dataset;
+mod ending;
 mod look;
 mod pauses;
 #[cfg(feature = "lua")]
@@ -35,7 +36,7 @@ use self::worker_threads::{POLL_NS, WorkerThreads};
 use crate::conduct::books::Books;
 use crate::control::Control;
 use crate::control::progress::{Event, OnEvent};
-use crate::control::stop::{Stop, StopLevel};
+use crate::control::stop::Stop;
 use crate::driver::hosts::Hosts;
 use crate::engine::WorkerState;
 use crate::engine::{Engine, Timeline};
@@ -62,10 +63,6 @@ const LOG_ROOM: usize = 1 << 20;
 const IDLE_EVERY_NS: u64 = 500_000_000;
 /// Separates the random stream of sampling times from all others.
 const LOOK_SALT: u64 = 0x006c_6f6f_6b73;
-/// Grace period of a stopped run for events in flight: with the rest, the run is over within a second.
-const GRACE_NS: u64 = 700_000_000;
-/// Maximum time for workers to return after their connections were cut.
-const CUT_NS: u64 = 100_000_000;
 /// Time from the last connection to the first event: by then every worker sleeps until its due time.
 const LEAD_NS: u64 = 5_000_000;
 /// Maximum wait for an absent server in a phase that ends after a number of events.
@@ -517,50 +514,6 @@ impl<'a> Conductor<'a> {
         let events = self.engine.settings.events_max.unwrap_or(0);
         let span_ns = span_of_ns(events, &self.engine.settings.pace);
         (last_ns + 1).max(self.engine.timeline().measured_from_ns.saturating_add(span_ns))
-    }
-
-    /// Gives events in flight at the planned end the drain time.
-    fn drain(&mut self) {
-        if self.engine.is_anybody_working() {
-            let now_ns = self.engine.clock.now_ns();
-            self.tell_phase(Phase::Drain, now_ns);
-        }
-        let deadline_ns = self.engine.clock.now_ns().saturating_add(to_ns(self.engine.settings.drain));
-        while self.engine.is_anybody_working() && self.engine.clock.now_ns() < deadline_ns {
-            if self.stop.is_requested() {
-                return self.finish_stopped();
-            }
-            self.nap();
-        }
-        self.cut();
-    }
-
-    /// Gives events in flight at an unplanned end the grace period.
-    fn finish_stopped(&self) {
-        let deadline_ns = self.engine.clock.now_ns() + GRACE_NS;
-        while self.engine.is_anybody_working()
-            && self.stop.level() < StopLevel::Now
-            && self.engine.clock.now_ns() < deadline_ns
-        {
-            self.nap();
-        }
-        self.cut();
-    }
-
-    /// Cuts the connections of workers that have not returned, and waits for them once more.
-    fn cut(&self) {
-        if !self.engine.is_anybody_working() {
-            return;
-        }
-        self.engine.abandon();
-        let deadline_ns = self.engine.clock.now_ns() + CUT_NS;
-        while self.engine.is_anybody_working() && self.engine.clock.now_ns() < deadline_ns {
-            self.nap();
-        }
-    }
-
-    fn nap(&self) {
-        self.engine.clock.sleep_until_ns(self.engine.clock.now_ns() + 1_000_000);
     }
 
     /// Reads the books and reports the interval that ends at `until_ns`.

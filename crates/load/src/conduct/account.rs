@@ -302,7 +302,10 @@ impl Cost {
                 }),
             })
         };
-        let busiest_ratio = after.on_cpu_since(before).as_ref().map(worst);
+        // A worker that spins until a due time could do other events meanwhile.
+        let spun_ratio = engine.lead.spent(measured.until_ns).map_or(0.0, |spent| spent.spun_ratio);
+        let spun_ratio = spun_ratio / f64::from(engine.settings.threads);
+        let busiest_ratio = after.on_cpu_since(before).as_ref().map(|all| (worst(all) - spun_ratio).max(0.0));
         Self { usage, starved_ratio, busiest_ratio, client }
     }
 }

@@ -16,8 +16,8 @@ use crate::words::plural;
 
 /// Minimum share of the CPUs' time that a hypervisor must have taken to be named as the cause.
 ///
-/// Measured on an idle machine with 2 CPUs, `null:` at 500/s: with 0.1 to 0.3 % stolen the p99 of lateness was
-/// 50 to 90 us, with 9 to 13 % stolen it was 5 to 16 ms.
+/// Measured on a machine with 2 CPUs, `null:` at 500/s: with 0.1 to 0.3 % stolen the p99 of lateness was 50 to
+/// 90 us, with 9 to 13 % stolen it was 5 to 16 ms.
 const STOLEN_MIN: f64 = 0.005;
 
 /// Writes the name of an archived result, and the command that makes its page.
@@ -205,7 +205,8 @@ fn with_mend(check: &Check, (record, machine): (&LoadRecord, &Machine), written:
     mend.map_or_else(|| text.to_owned(), |mend| format!("{text}; mend: {mend}"))
 }
 
-/// No option brings back the time that a hypervisor took, so it is named before any other mend.
+/// The mend of a check of times if a hypervisor took CPU time: no option brings that back, so it is named
+/// before any other mend.
 fn hypervisor(check: &Check, machine: &Machine) -> Option<String> {
     const OF_TIME: [&str; 5] =
         ["client-paused", "client-starvation", "lateness", "achieved-rate", "littles-law"];

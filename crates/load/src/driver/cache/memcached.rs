@@ -10,7 +10,8 @@ use std::sync::Arc;
 use record::load::{LoadSettings, Workload};
 use record::target::Target;
 
-use super::caching::{Caching, Codec, Counters, Named, Read};
+use super::caching::Caching;
+use super::codec::{Codec, Counters, Named, Read};
 use crate::connection::{Failure, FailureClass};
 use crate::driver::Net;
 use crate::driver::{Driver, Scheme};

@@ -149,7 +149,7 @@ pub(crate) fn speaker(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::driver::cache::caching::{Codec as _, Read};
+    use crate::driver::cache::codec::{Codec as _, Read};
 
     fn words_of(target: &str) -> Dialect {
         parts(&Target::new(target)).unwrap().words

@@ -37,8 +37,7 @@ use crate::engine::ledger::{Ledger, Started};
 use crate::engine::loops::closed::{rest_ns, spread_ns};
 use crate::engine::loops::open::LateRule;
 use crate::measure::latency::Writer;
-use crate::net::CONNECT_TIMEOUT;
-use crate::net::{Dialogue, Go, Multiplex, READ_BYTES, timed_out};
+use crate::net::{Dialogue, Go, Multiplex, READ_BYTES};
 use crate::schedule::clock::{NEVER_NS, to_ns};
 use crate::schedule::random::Random;
 use crate::schedule::taken::Taken;
@@ -47,6 +46,7 @@ mod connection;
 mod link;
 mod opener;
 mod ready;
+mod timers;
 
 use link::{Carrier, Link, Pending, State};
 use opener::Opener;
@@ -524,66 +524,6 @@ impl EventLoop {
         (event.try_start_ns, event.is_tried) = (now_ns, true);
         self.links[number].event = Some(event);
         self.ask(number, now_ns);
-    }
-
-    fn fire_timers(&mut self, now_ns: u64, is_over: bool) {
-        while let Some(Reverse((timer_ns, number))) = self.timers.peek().copied() {
-            if timer_ns > now_ns {
-                return;
-            }
-            self.timers.pop();
-            if self.links[number].timer_ns != timer_ns {
-                continue;
-            }
-            self.links[number].timer_ns = 0;
-            let carrier = self.links[number].carrier;
-            match self.links[number].state {
-                // After the end, only an event in flight needs a new connection.
-                State::Down if !is_over || self.has_event(carrier) => self.connect(carrier),
-                State::Connecting | State::Greeting => {
-                    let text = format!("no connection within {CONNECT_TIMEOUT:?}");
-                    self.on_unconnected(carrier, &Failure::new(FailureClass::Connection, text));
-                }
-                State::Resting => self.begin_closed(number),
-                State::Pausing => {
-                    self.links[number].state = State::Asking;
-                    self.go_on(number);
-                }
-                State::Down | State::Opening | State::Free | State::Asking | State::Draining => {}
-            }
-        }
-    }
-
-    /// Whether an event waits for the connection or is in flight on it.
-    fn has_event(&self, carrier: usize) -> bool {
-        self.links_of(carrier).any(|number| self.links[number].event.is_some())
-    }
-
-    /// Gives up events that exceed the timeout.
-    fn give_up(&mut self, now_ns: u64) {
-        while let Some(Reverse((at_ns, number))) = self.give_ups.peek().copied() {
-            if at_ns > now_ns {
-                return;
-            }
-            self.give_ups.pop();
-            let link = &mut self.links[number];
-            if link.state != State::Asking {
-                link.is_watched = false;
-            } else if link.gives_up_ns > now_ns {
-                // That deadline was of an earlier event.
-                self.give_ups.push(Reverse((link.gives_up_ns, number)));
-            } else {
-                link.is_watched = false;
-                let timeout_ns = self.timeout_ns.unwrap_or_default();
-                let failure = timed_out(timeout_ns, self.dialogue(number));
-                self.on_failure(number, &failure);
-            }
-        }
-    }
-
-    fn set_timer(&mut self, number: usize, at_ns: u64) {
-        self.links[number].timer_ns = at_ns;
-        self.timers.push(Reverse((at_ns, number)));
     }
 
     fn set_free(&mut self, number: usize, since_ns: u64) {

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use super::resp::{End, LINE_MAX, NESTED_BYTES_MAX, class_of, command, end_of, first_line, number};
-use crate::driver::cache::caching::{Codec, Counters, Named, Read};
+use crate::driver::cache::codec::{Codec, Counters, Named, Read};
 use crate::workload::kv::{KEY_BYTES, write_key, write_number};
 
 /// Login, database and protocol version of a connection.
