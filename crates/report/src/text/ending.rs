@@ -16,8 +16,8 @@ use crate::words::plural;
 
 /// Minimum share of the CPUs' time that a hypervisor must have taken to be named as the cause.
 ///
-/// Measured on a machine with 2 CPUs, `null:` at 500/s: with 0.1 to 0.3 % stolen the p99 of lateness was 50 to
-/// 90 us, with 9 to 13 % stolen it was 5 to 16 ms.
+/// Measured on a machine with 2 CPUs, `null:` at 500/s: with 0.1 to 0.3 % stolen the p99 of lateness was 50
+/// to 90 us, with 9 to 13 % stolen it was 5 to 16 ms.
 const STOLEN_MIN: f64 = 0.005;
 
 /// Writes the name of an archived result, and the command that makes its page.
