@@ -70,6 +70,24 @@ pub fn write_with(path: &Path, put: impl FnOnce(&mut dyn Write) -> io::Result<()
     }
 }
 
+/// Opens an empty file in place of `path`, to be written piece by piece; the way of [`write()`] with links,
+/// pipes and devices.
+///
+/// # Errors
+///
+/// The system refuses; then the old content is unchanged.
+pub fn emptied(path: &Path) -> io::Result<File> {
+    match Destination::of(path)? {
+        Destination::Through(file) => Ok(file),
+        Destination::TemporaryFile(target) => {
+            let beside = target.create()?;
+            let file = beside.file.try_clone()?;
+            beside.rename()?;
+            Ok(file)
+        }
+    }
+}
+
 /// Way to write to a path.
 enum Destination {
     /// A pipe or a device: it stores nothing that could be lost, and must not be replaced by a file.
@@ -275,6 +293,21 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+
+    #[test]
+    fn an_emptied_file_replaces_a_link_and_not_the_file_behind_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let (victim, link) = (folder.path().join("victim"), folder.path().join("link"));
+        fs::write(&victim, "precious").unwrap();
+        symlink(&victim, &link).unwrap();
+        for text in ["first", "second"] {
+            emptied(&link).unwrap().write_all(text.as_bytes()).unwrap();
+            assert_eq!(fs::read_to_string(&link).unwrap(), text);
+        }
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+        assert!(!fs::symlink_metadata(&link).unwrap().is_symlink());
+        emptied(Path::new("/dev/null")).unwrap().write_all(b"x").unwrap();
+    }
 
     fn names(folder: &Path) -> Vec<String> {
         let entries = fs::read_dir(folder).unwrap();

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use confine::{capabilities, landlock, seccomp};
 
-pub(crate) use confine::capabilities::{after_setup, at_start, drop_all};
+pub(crate) use confine::capabilities::{after_setup, after_setup_of_load, at_start, drop_all};
 
 use crate::screen::Screen;
 

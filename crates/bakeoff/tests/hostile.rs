@@ -10,6 +10,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use lab::{Ended, Lab};
 
@@ -255,15 +256,49 @@ fn capabilities(pid: u32, name: &str) -> u64 {
     u64::from_str_radix(line.trim().trim_start_matches(':').trim(), 16).unwrap()
 }
 
+/// SYS_MODULE, SYS_RAWIO, SYS_ADMIN, SYS_BOOT, SYS_TIME, MKNOD, NET_ADMIN, SETUID, PERFMON, by their numbers in
+/// linux/capability.h.
+fn of_the_machine() -> u64 {
+    [16, 17, 21, 22, 25, 27, 12, 7, 38].iter().fold(0, |mask, bit| mask | 1 << bit)
+}
+
+/// The threads of a load drop their rights one by one; its main thread kept them to the end once.
+#[test]
+fn root_records_and_loads_without_the_power_to_change_the_machine() {
+    if !nix::unistd::geteuid().is_root() {
+        return eprintln!("skipped: only root has capabilities to give up");
+    }
+    let lab = Lab::new();
+    let load = ["load", "null:", "--rate", "100", "--time", "1m", "--no-archive", "--observe"];
+    for words in [
+        &[&load[..], &["none"]].concat()[..],
+        &[&load[..], &["cpu"]].concat(),
+        &["record", "--time", "1m", "--no-archive"],
+        &["record", "--no-archive", "--", "sleep", "60"],
+    ] {
+        let mut command = lab.command(words);
+        let running = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let has_power = || capabilities(running.id(), "CapPrm") & of_the_machine() != 0;
+        let until = Instant::now() + Duration::from_secs(60);
+        while has_power() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let kept = has_power();
+        // `record` then ends its command.
+        let pid = nix::unistd::Pid::from_raw(running.id().cast_signed());
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
+        let ended = Ended::of(running.wait_with_output().unwrap());
+        assert!(!kept, "{words:?}: {}", ended.err);
+    }
+}
+
 #[test]
 fn root_watches_without_the_power_to_change_the_machine() {
     if !nix::unistd::geteuid().is_root() {
         return eprintln!("skipped: only root has capabilities to give up");
     }
     let lab = Lab::new();
-    // Numbers in linux/capability.h: SYS_MODULE, SYS_RAWIO, SYS_ADMIN, SYS_BOOT, SYS_TIME, MKNOD, NET_ADMIN,
-    // SETUID, PERFMON.
-    let dropped = [16, 17, 21, 22, 25, 27, 12, 7, 38].iter().fold(0_u64, |mask, bit| mask | 1 << bit);
+    let dropped = of_the_machine();
     for words in
         [&["cpu", "100ms"][..], &["nic", "1"], &["io", "100ms"], &["locks", "100ms"], &["ulocks", "100ms"]]
     {

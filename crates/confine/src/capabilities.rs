@@ -84,7 +84,18 @@ pub fn at_start() {
 /// Gives up capabilities that only the setup needs. Call it after all programs are loaded and all samplers
 /// open, and before threads start.
 pub fn after_setup() {
+    keep_watching(&[]);
+}
+
+/// Variant of [`after_setup`] for a command that also runs programs or opens many connections: it keeps the
+/// rights to stop programs that changed their user, and to raise its own limits.
+pub fn after_setup_of_load() {
+    keep_watching(&[Kill, SysResource]);
+}
+
+fn keep_watching(also: &[Capability]) {
     let mut kept = OF_WATCHING.to_vec();
+    kept.extend_from_slice(also);
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     // Reading a program's maps takes no capability since commit c8644cd0efe7.
     if !is_since(&release, (5, 19)) {

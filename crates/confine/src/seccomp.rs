@@ -20,6 +20,12 @@ const ARCHITECTURE: u32 = 0xc000_00b7;
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const ARCHITECTURE: u32 = 0;
 
+/// Calls of Linux 6.13 to 6.17, which have one number on all architectures.
+const SYS_SETXATTRAT: libc::c_long = 463;
+const SYS_REMOVEXATTRAT: libc::c_long = 466;
+const SYS_OPEN_TREE_ATTR: libc::c_long = 467;
+const SYS_FILE_SETATTR: libc::c_long = 469;
+
 /// System calls that run programs, reach other processes or the network, change the machine, or change files
 /// by name without opening them, which Landlock does not govern.
 const REFUSED: &[libc::c_long] = &[
@@ -62,6 +68,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_move_mount,
     libc::SYS_mount_setattr,
     libc::SYS_open_tree,
+    SYS_OPEN_TREE_ATTR,
     libc::SYS_fsopen,
     libc::SYS_fspick,
     libc::SYS_fsmount,
@@ -77,6 +84,9 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_lsetxattr,
     libc::SYS_removexattr,
     libc::SYS_lremovexattr,
+    SYS_SETXATTRAT,
+    SYS_REMOVEXATTRAT,
+    SYS_FILE_SETATTR,
     libc::SYS_init_module,
     libc::SYS_finit_module,
     libc::SYS_delete_module,

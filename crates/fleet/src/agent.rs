@@ -15,7 +15,7 @@ use crate::job::Job;
 use crate::meant::ReadWords;
 use crate::presence::BEAT_NS;
 use crate::server::Server;
-use crate::spool::Folder;
+use crate::spool::{Folder, make_private};
 use crate::wire::{self, Answer, Beat, Hello, Order, Plan, SpoolFile};
 
 /// An agent that is ready waits this long for the next order of its conductor.
@@ -59,7 +59,7 @@ pub fn serve(agent: &Agent<'_>, tell: &mut dyn FnMut(&str)) -> Result<(), FleetE
         let text = format!("invalid agent name {}: use letters, digits, - and _, at most 64", agent.id);
         return Err(FleetError::Unfit(text));
     }
-    std::fs::create_dir_all(&agent.spool).map_err(of_file(&agent.spool))?;
+    make_private(&agent.spool).map_err(of_file(&agent.spool))?;
     for left in Folder::left_in(&agent.spool) {
         tell(&format!("{}: left by a run that no conductor collected", left.path().display()));
     }

@@ -1,7 +1,8 @@
 //! The intervals of a run on the agent's disk: the truth, from which the conductor reads what did not arrive.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
@@ -44,8 +45,9 @@ impl Folder {
 
     /// Makes the folder and its empty file of lines.
     pub(crate) fn create(&self) -> io::Result<SpoolWriter> {
-        fs::create_dir_all(&self.0)?;
-        let file = OpenOptions::new().append(true).create_new(true).open(self.file(SpoolFile::Slices))?;
+        make_private(&self.0)?;
+        let mut options = OpenOptions::new();
+        let file = options.append(true).create_new(true).mode(0o600).open(self.file(SpoolFile::Slices))?;
         File::open(&self.0)?.sync_all()?;
         Ok(SpoolWriter { file, sum: Sha256::new(), lines: 0, bytes: 0 })
     }
@@ -57,7 +59,9 @@ impl Folder {
     /// Writes the account of the run's end, whole or not at all.
     pub(crate) fn write_end(&self, end: &End) -> io::Result<()> {
         let (path, made) = (self.file(SpoolFile::End), self.0.join("end.json.new"));
-        let mut file = File::create(&made)?;
+        // Left by a process that was killed; the folder is this user's alone.
+        let _ = fs::remove_file(&made);
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&made)?;
         file.write_all(&wire::bytes(end))?;
         file.sync_all()?;
         fs::rename(made, path)?;
@@ -89,6 +93,24 @@ impl Folder {
         left.sort();
         left.into_iter().map(Self).collect()
     }
+}
+
+/// Makes a folder that only this user can read, and the folders above it.
+///
+/// # Errors
+///
+/// The system refuses, or another user owns what is there.
+pub(crate) fn make_private(folder: &Path) -> io::Result<()> {
+    match DirBuilder::new().recursive(true).mode(0o700).create(folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let found = fs::symlink_metadata(folder)?;
+    if !found.is_dir() || found.uid() != nix::unistd::geteuid().as_raw() {
+        let text = format!("{} is not a folder of this user", folder.display());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+    }
+    Ok(())
 }
 
 impl SpoolWriter {

@@ -39,11 +39,20 @@ pub(crate) struct Scanner {
     is_escaped: bool,
     /// Last character, which decides whether a comment begins.
     last: char,
+    /// Beginning of the current word.
+    word: String,
 }
 
 impl Scanner {
     pub(crate) fn new(language: Language) -> Self {
-        Self { language, frames: vec![Frame::Command], is_lost: false, is_escaped: false, last: ' ' }
+        Self {
+            language,
+            frames: vec![Frame::Command],
+            is_lost: false,
+            is_escaped: false,
+            last: ' ',
+            word: String::new(),
+        }
     }
 
     /// Scans a text of the author.
@@ -52,6 +61,7 @@ impl Scanner {
         while let Some(c) = rest.next() {
             let is_word_start = self.last.is_whitespace() || ";&|(".contains(self.last);
             self.last = c;
+            self.note_word(c, is_word_start);
             if std::mem::take(&mut self.is_escaped) {
                 continue;
             }
@@ -91,7 +101,25 @@ impl Scanner {
                 rest.next();
                 self.frames.push(Frame::Unquotable('}'));
             }
+            // `$'...'` of bash has escapes of its own.
+            Some('\'') => self.is_lost = true,
             _ => {}
+        }
+    }
+
+    /// Follows the current word. After `case` in a substitution, a `)` may end a pattern or the substitution:
+    /// the scanner does not distinguish them.
+    fn note_word(&mut self, c: char, is_word_start: bool) {
+        if is_word_start {
+            self.word.clear();
+        }
+        // Longer words are no keyword.
+        if self.word.len() <= "case".len() {
+            self.word.push(c);
+        }
+        let is_case = self.word.strip_prefix("case").is_some_and(|end| end.starts_with(char::is_whitespace));
+        if is_case && self.language == Language::Shell && self.frames.len() > 1 {
+            self.is_lost = true;
         }
     }
 
@@ -199,6 +227,10 @@ mod tests {
             ("cat <<END\n", "\nEND"),
             ("echo $((1 + ", "))"),
             ("echo \\", ""),
+            ("x=\"$(case x in x) echo ", ";; esac)\"; echo 1"),
+            ("x=$(true;case x in (x) echo ", ";; esac)"),
+            ("echo \"$(case\tx in x) echo ", ";; esac)\""),
+            ("echo $'it\\'s ", "'"),
         ] {
             for value in NASTY {
                 assert_eq!(written(before, value, after, Language::Shell), None, "{before}{value}");

@@ -88,14 +88,22 @@ pub enum RecordError {
 /// After the first stop the command has a second to end by itself, since the terminal has signalled it too. A
 /// second stop kills it.
 ///
+/// - `on_started`: called once the instruments and the command have started.
+///
 /// # Errors
 ///
 /// [`RecordError`].
-pub fn record(around: Around, settings: &RecordSettings, stop: &Stop) -> Result<Recording, RecordError> {
+pub fn record(
+    around: Around,
+    settings: &RecordSettings,
+    stop: &Stop,
+    on_started: &dyn Fn(),
+) -> Result<Recording, RecordError> {
     let mut instruments = Instruments::open(settings);
     match around {
         Around::Time(length) => {
             instruments.start();
+            on_started();
             let end_ns = Monotonic.now_ns() + u64::try_from(length.as_nanos()).unwrap_or(u64::MAX / 2);
             let stopped = instruments.watch_until(stop, |wait_ns| {
                 let now_ns = Monotonic.now_ns();
@@ -114,7 +122,7 @@ pub fn record(around: Around, settings: &RecordSettings, stop: &Stop) -> Result<
             };
             Ok(instruments.finish(recorded, stopped))
         }
-        Around::Command(command) => record_command(command, instruments, stop),
+        Around::Command(command) => record_command(command, instruments, stop, on_started),
     }
 }
 
@@ -122,6 +130,7 @@ fn record_command(
     mut command: Command,
     mut instruments: Instruments<'_>,
     stop: &Stop,
+    on_started: &dyn Fn(),
 ) -> Result<Recording, RecordError> {
     let program = command.get_program().to_string_lossy().into_owned();
     let before = children_usage();
@@ -129,6 +138,7 @@ fn record_command(
     instruments.cpu.adopt(Adopt::Children);
     let child = command.spawn();
     instruments.cpu.adopt(Adopt::Nobody);
+    on_started();
     let child = child.map_err(|source| RecordError::Start { program, source })?;
     let pid = child.id();
     let ended = watch_end(pid).map_err(RecordError::Wait)?;
@@ -332,7 +342,7 @@ mod tests {
             host: "here".into(),
             anchor: WallAnchor::now(),
         };
-        let recording = record(Around::Command(Command::new("true")), &settings, &stop).unwrap();
+        let recording = record(Around::Command(Command::new("true")), &settings, &stop, &|| ()).unwrap();
         assert!(recording.stopped);
     }
 }

@@ -4,9 +4,10 @@
 //! a folder that is held open, and the result is checked: in `/tmp`, other users may plant files under names
 //! that they can guess.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -181,11 +182,15 @@ fn empty(folder: &OwnedFd, top: &OwnedFd, levels: u32, moved: &mut u64) -> io::R
 }
 
 /// Creates a folder with mode 0700, for `owner` alone; `None` for this user.
-pub(crate) fn make_folder(path: &Path, owner: Option<Account>) -> io::Result<OwnedFd> {
+fn make_folder(path: &Path, owner: Option<Account>) -> io::Result<OwnedFd> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
-    let parent = File::open(parent)?;
+    make_folder_in(File::open(parent)?, name, owner)
+}
+
+/// Variant of [`make_folder`] in a folder that is held open.
+pub(crate) fn make_folder_in(parent: impl AsFd, name: &OsStr, owner: Option<Account>) -> io::Result<OwnedFd> {
     mkdirat(&parent, name, Mode::S_IRWXU)?;
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let dir = File::from(openat(&parent, name, flags, Mode::empty())?);

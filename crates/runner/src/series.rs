@@ -143,14 +143,21 @@ impl Series<'_, '_> {
         self.workspace.limit(&Limits { cpus, memory_bytes }).map_err(Trouble::NoSeries)?;
         let scratch = self.workspace.folder().to_owned();
         let specs = self.plan().servers(self.levels(), &scratch);
+        // All folders and files exist before the first process of their account runs.
         for number in 1..=self.plan().instances() {
             let folder = self.plan().instance_folder(&scratch, number);
-            if folder != scratch {
-                self.workspace.make_folder(&folder).map_err(|e| cannot_write(&folder, &e))?;
-            }
+            let failed = |e: std::io::Error| cannot_write(&folder, &e);
+            let open = if folder == scratch {
+                self.workspace.descriptor()
+            } else {
+                self.workspace.make_folder(&folder)
+            };
+            let open = open.map_err(failed)?;
             for (name, text) in specs.get(number as usize - 1).iter().flat_map(|spec| &spec.files) {
-                self.workspace.write_file(&folder, name, text).map_err(|e| cannot_write(&folder, &e))?;
+                self.workspace.write_file(&open, name, text).map_err(failed)?;
             }
+        }
+        for number in 1..=self.plan().instances() {
             if let Some(step) = self.plan().setup(self.levels(), &scratch, number) {
                 self.run_step("setup", &step)?;
             }

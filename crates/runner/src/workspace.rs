@@ -6,6 +6,7 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -169,14 +170,22 @@ impl Workspace {
         Process::start(command, &self.placement(), log)
     }
 
-    /// Creates a folder in the folder, for the account of its processes.
-    pub(crate) fn make_folder(&self, path: &Path) -> io::Result<()> {
-        scratch::make_folder(path, self.account).map(drop)
+    /// Creates a folder directly in the folder, for the account of its processes. Returns its descriptor: a
+    /// process of that account may put another folder, or a link, in its place.
+    pub(crate) fn make_folder(&self, path: &Path) -> io::Result<OwnedFd> {
+        let name = path.strip_prefix(self.folder()).ok().map(Path::as_os_str);
+        let name = name.filter(|name| !name.as_encoded_bytes().contains(&b'/'));
+        scratch::make_folder_in(self.scratch.folder(), name.ok_or(io::ErrorKind::InvalidInput)?, self.account)
     }
 
-    /// Writes a file for the account of its processes into a folder that was just made.
-    pub(crate) fn write_file(&self, folder: &Path, name: &str, text: &str) -> io::Result<()> {
-        let log = Log::make(std::fs::File::open(folder)?, name, self.account)?;
+    /// Returns the descriptor of the folder.
+    pub(crate) fn descriptor(&self) -> io::Result<OwnedFd> {
+        self.scratch.folder().try_clone()
+    }
+
+    /// Writes a file for the account of its processes into an open folder.
+    pub(crate) fn write_file(&self, folder: &OwnedFd, name: &str, text: &str) -> io::Result<()> {
+        let log = Log::make(folder, name, self.account)?;
         io::Write::write_all(&mut log.file()?, text.as_bytes())
     }
 
@@ -337,6 +346,23 @@ mod tests {
         check_closes(Layout::fresh(None));
         check_closes(Layout { control_group: None, ..Layout::fresh(None) });
         check_closes(Layout::fresh(crate::account::choose(None).unwrap()));
+    }
+
+    #[test]
+    fn a_file_of_an_instance_goes_into_its_folder_although_a_link_stands_in_its_place() {
+        let _alone = crate::strays::alone();
+        let elsewhere = tempfile::tempdir().unwrap();
+        std::fs::write(elsewhere.path().join("x"), "precious").unwrap();
+        let layout = Layout { control_group: None, ..Layout::fresh(None) };
+        let workspace = Workspace::open(layout, Inherit::Little, &Levels::new()).unwrap();
+        let (path, moved) = (workspace.folder().join("2"), workspace.folder().join("moved"));
+        let open = workspace.make_folder(&path).unwrap();
+        std::fs::rename(&path, &moved).unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), &path).unwrap();
+        workspace.write_file(&open, "x", "text").unwrap();
+        assert_eq!(std::fs::read_to_string(moved.join("x")).unwrap(), "text");
+        assert_eq!(std::fs::read_to_string(elsewhere.path().join("x")).unwrap(), "precious");
+        assert!(workspace.make_folder(&path.join("below")).is_err(), "only directly in the folder");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use analysis::{Comparisons, GateOutcome, GateResult, Verdict};
@@ -103,9 +104,7 @@ impl Outputs {
         }
         if let Some(path) = &self.summary.clone().or_else(step_summary) {
             let text = report::gates::github::summary(told.title, told.answer, told.table, told.gates);
-            let file = OpenOptions::new().create(true).append(true).open(path);
-            file.and_then(|mut file| file.write_all(text.as_bytes()))
-                .with_context(|| format!("appending to {}", path.display()))?;
+            append(path, text.as_bytes()).with_context(|| format!("appending to {}", path.display()))?;
         }
         if let Some(path) = &self.badge {
             write(path, badge(path, told).as_bytes())?;
@@ -119,6 +118,18 @@ impl Outputs {
         }
         Ok(())
     }
+}
+
+/// Appends to a file, but follows no link: in a folder that others can write, it may be another user's.
+fn append(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    // Opening another user's pipe must not block.
+    let flags = nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK;
+    let mut file = OpenOptions::new().create(true).append(true).custom_flags(flags).open(path)?;
+    let found = file.metadata()?;
+    if !found.is_file() || found.nlink() > 1 {
+        return Err(std::io::Error::other("expected a regular file without a second name"));
+    }
+    file.write_all(bytes)
 }
 
 fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {

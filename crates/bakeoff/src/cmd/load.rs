@@ -16,7 +16,7 @@ use load::Control;
 use record::clock::WallAnchor;
 use record::environment::Environment;
 use record::histogram::CensoredHistogram;
-use record::load::{LoadRecord, LoadSettings};
+use record::load::{LoadRecord, LoadSettings, Phase};
 use record::missing::Missing;
 use record::quantity;
 use record::run::{Run, RunHeader, RunId, RunKind, RunState};
@@ -32,7 +32,7 @@ use crate::load_options::{DataOptions, Meant, PaceOptions};
 use crate::load_screen::LoadScreen;
 use crate::replay_options::ReplayOptions;
 use crate::script_options::{self, ScriptOptions};
-use crate::{live, screen, signals};
+use crate::{confine, live, screen, signals};
 
 /// Drive one target with a steady load, print and archive the run
 #[derive(Debug, clap::Args)]
@@ -226,6 +226,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         Told::Note(line) => screen.line(line),
         Told::Load(event) => {
             spooled.follow(event);
+            drop_rights(event);
             screen.show(event);
             if let Some(viewed) = &mut viewed {
                 live::tell_of_load(viewed, event);
@@ -291,6 +292,13 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     }
     printed?;
     Ok(exit_of(&run, args.strict))
+}
+
+/// Drops the rights that only the start of the instruments needs: they start with the measured phase.
+fn drop_rights(event: &load::Event) {
+    if let load::Event::PhaseStarts { phase: Phase::Measure, .. } = event {
+        confine::after_setup_of_load();
+    }
 }
 
 /// A message of a load while it runs.

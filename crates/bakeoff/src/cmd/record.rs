@@ -16,7 +16,7 @@ use runner::{Around, RecordError, RecordSettings, Recording};
 use crate::cmd::{Global, command_line, print_json};
 use crate::exit::Exit;
 use crate::screen::{self, Countdown, Screen};
-use crate::signals;
+use crate::{confine, signals};
 
 /// Record the cost of a command, or of the machine for some time: CPU time by events, /proc and rusage;
 /// archived
@@ -80,7 +80,9 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     let mut screen = Screen::new();
     // A command has the terminal for itself.
     let countdown = args.time.map(|time| Countdown::of(&mut screen, "recording", time));
-    let recording = runner::record(around(args, global)?, &settings, &signals::STOP).map_err(of_record);
+    let recording =
+        runner::record(around(args, global)?, &settings, &signals::STOP, &confine::after_setup_of_load)
+            .map_err(of_record);
     drop(countdown);
     screen.clear();
     let recording = recording?;

@@ -140,7 +140,7 @@ impl Pipes {
             Output::Null => command.stdout(Stdio::null()),
             Output::Pipe => command.stdout(self.output.to.try_clone()?),
             Output::Inherit => command.stdout(Stdio::inherit()).stderr(Stdio::inherit()),
-            Output::File(path) => command.stdout(File::create(path)?),
+            Output::File(path) => command.stdout(archive::whole_file::emptied(path)?),
         };
         let before = self.before.1.as_raw_fd();
         let tell = move || {
