@@ -435,6 +435,9 @@ impl<'a> Conductor<'a> {
             return;
         }
         let Some(idle_s) = client::idle_s() else { return };
+        // Threads that keep the CPUs awake yield to everything else.
+        let awake = self.awake.and_then(Awake::cpu).unwrap_or_default();
+        let idle_s = idle_s + awake.as_secs_f64();
         if let Some((at_ns, before_s)) = self.idle_before.replace((now_ns, idle_s)) {
             self.engine.lead.note_idle_cpus((idle_s - before_s) / seconds(at_ns, now_ns));
         }

@@ -85,8 +85,15 @@ fn every_protocol_reads_back_what_it_wrote() {
 }
 
 /// Sends a command to a memcached, and reads the first line of its answer.
-/// Wakes of a thread end early by the delay that it learned; those of a loop over many connections did not,
-/// because the first sleep, which has no lead yet, was not learned from.
+fn say(port: u16, command: &[u8]) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.write_all(command).unwrap();
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).unwrap();
+    line.trim_end().to_owned()
+}
+
+/// A loop over many connections learned no lead once: it did not learn from its first sleep, which has none.
 #[test]
 fn both_kinds_of_worker_learn_how_late_they_wake() {
     let Some(cache) = Cache::memcached(64) else { return };
@@ -103,14 +110,6 @@ fn both_kinds_of_worker_learn_how_late_they_wake() {
         let lead = wake_up.expect("workers slept before their events").lead;
         assert!(!lead.is_zero() && lead < Duration::from_millis(1), "{:?}: {lead:?}", settings.connections);
     }
-}
-
-fn say(port: u16, command: &[u8]) -> String {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    stream.write_all(command).unwrap();
-    let mut line = String::new();
-    BufReader::new(stream).read_line(&mut line).unwrap();
-    line.trim_end().to_owned()
 }
 
 #[test]

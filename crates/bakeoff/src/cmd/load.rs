@@ -195,9 +195,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     let header = header(args, &settings, anchor);
     let archive = if args.no_archive { None } else { Some(global.archive_for_writing()?) };
     let writer = archive.as_ref().map(|archive| archive.begin(&header)).transpose()?;
-    if let Some(path) = &args.hlog {
-        whole_file::check(path).with_context(|| format!("writing {}", path.display()))?;
-    }
+    args.hlog.as_deref().map_or(Ok(()), check)?;
 
     signals::stop_on_interrupt()?;
     let control = args.control.as_deref().map(control).transpose()?;
@@ -292,6 +290,10 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     }
     printed?;
     Ok(exit_of(&run, args.strict))
+}
+
+fn check(path: &Path) -> anyhow::Result<()> {
+    whole_file::check(path).with_context(|| format!("writing {}", path.display()))
 }
 
 /// Drops the rights that only the start of the instruments needs: they start with the measured phase.

@@ -23,6 +23,7 @@ use crate::measure::latency::EventCounts;
 use crate::measure::recount::Recount;
 use crate::schedule::clock::to_ns;
 use crate::schedule::pace::{self, Scratch};
+use crate::schedule::share::Share;
 
 /// Facts about the measured phase.
 pub(super) struct Measured {
@@ -174,7 +175,7 @@ fn judge(
         open_sockets: measured.open_sockets.clone(),
         recount,
         measured_s,
-        schedule_events: schedule_events(record).filter(|_| !measured.is_interrupted),
+        schedule_events: schedule_events(record, &engine.share).filter(|_| !measured.is_interrupted),
         hung,
         drained: books.event_counts.drained,
         lateness: record.response.as_ref().ok().and_then(|response| {
@@ -183,6 +184,7 @@ fn judge(
         }),
         in_system_mean_ns: published.summary().map(|s| s.mean_ns),
         service_spread_ratio: record.service.merged().spread_ratio(),
+        service_longest_s: record.service.summary().map_or(0.0, |summary| summary.max_ns as f64 / 1e9),
         cut_s: books.event_counts.cut_ns as f64 / 1e9,
         starved_ratio: cost.starved_ratio,
         may_have_loops: engine.hosts.driver().multiplex().is_some()
@@ -217,7 +219,7 @@ fn hung(engine: &Engine, unfinished: &Unfinished, measured: &Measured) -> u64 {
 
 /// The planned rate times the measured phase, not rounded to whole events; `None` if there was no such rate:
 /// in a closed loop, in a replay, and if the rate was changed.
-fn schedule_events(record: &LoadRecord) -> Option<f64> {
+fn schedule_events(record: &LoadRecord, share: &Share) -> Option<f64> {
     let (s, measured_s) = (&record.settings, record.measured.as_secs_f64());
     let open = s.pace.as_open().filter(|_| record.rate_changes.is_empty())?;
     if matches!(open.arrivals, Arrivals::File(_)) {
@@ -227,7 +229,11 @@ fn schedule_events(record: &LoadRecord) -> Option<f64> {
         let most = s.events_max.map_or(f64::INFINITY, |max| max as f64);
         (open.per_s * measured_s).min(most)
     };
-    Some(pace::events_until(&open.arrivals, s.time, measured_s).unwrap_or_else(at_one_rate))
+    let of_all = pace::events_until(&open.arrivals, s.time, measured_s).unwrap_or_else(at_one_rate);
+    let expected = share.of_rate(of_all);
+    // An agent of a fleet has every n-th event: one more or less than its share.
+    let is_within_one = (record.counts.planned as f64 - expected).abs() <= 1.0;
+    (share.is_whole() || !is_within_one).then_some(expected)
 }
 
 /// Total outage, within the measured phase, of the host that was away longest.

@@ -205,7 +205,7 @@ impl Ledger {
             }
             PhasePosition::Within => {
                 recorder.note_done(host);
-                recorder.event_counts.found_no_worker += u64::from(claim_ns > taken.due_ns);
+                recorder.event_counts.found_no_worker += u64::from(is_open && claim_ns > taken.due_ns);
                 recorder.service.record(service_ns);
                 if is_open {
                     recorder.response.record(response_ns);
@@ -247,9 +247,10 @@ impl Ledger {
             PhasePosition::CarriedIn | PhasePosition::Within => {
                 recorder.log.push(row(event, end_ns, &[], Fate::Failed));
                 recorder.note_failed(host);
-                recorder.event_counts.found_no_worker += u64::from(event.claim_ns > event.taken.due_ns);
+                let is_open = counting.by == By::Due;
+                recorder.event_counts.found_no_worker +=
+                    u64::from(is_open && event.claim_ns > event.taken.due_ns);
                 if place == PhasePosition::Within && failure.class == FailureClass::Timeout {
-                    let is_open = counting.by == By::Due;
                     note_begun_late(recorder, event, end_ns, is_open);
                     if is_open {
                         recorder.response_at_least.record(end_ns - event.taken.due_ns);

@@ -1,5 +1,7 @@
 //! The rate of a closed loop if the ends of the phase cut events.
 
+use record::load::Think;
+
 use super::*;
 use crate::schedule::random::Random;
 
@@ -78,6 +80,30 @@ fn a_phase_that_begins_with_its_connections_has_no_rate_if_services_vary() {
     // Constant but for a few percent: the rate is wrong by less than an event.
     let alike = |scene: &Scene<'_>| (100 * MS + Random::of(scene.chance, 0).below(20) * MS, Ok(()));
     assert!(check(&simulate(closed(8, Duration::ZERO, phase), alike), "phase-length"));
+}
+
+/// Five in a hundred events take 2 s, the others 20 ms; 119 ms on average.
+fn with_a_long_tail(scene: &Scene<'_>) -> (u64, Result<(), FailureClass>) {
+    let is_long = Random::of(scene.chance, scene.now_ns).below(20) == 0;
+    (if is_long { 2_000 * MS } else { 20 * MS }, Ok(()))
+}
+
+#[test]
+fn a_warm_up_or_think_time_longer_than_the_mean_event_is_not_enough_for_a_tail() {
+    let of = |warmup_ms, time_ms, think_ms| {
+        let mut settings = closed(16, Duration::from_millis(warmup_ms), Duration::from_millis(time_ms));
+        if think_ms > 0 {
+            settings.pace = Loop::Closed { think: Think::Constant(Duration::from_millis(think_ms)) };
+        }
+        simulate(settings, with_a_long_tail)
+    };
+    for (warmup_ms, think_ms) in [(200, 0), (0, 1), (1_000, 0)] {
+        let record = of(warmup_ms, 2_000, think_ms);
+        assert!(!check(&record, "phase-length"), "{warmup_ms} {think_ms}: {:?}", record.verdict);
+    }
+    let record = of(8_000, 25_000, 0);
+    assert!(check(&record, "phase-length"), "{:?}", record.verdict);
+    assert!((record.achieved_per_s / (16.0 / 0.119) - 1.0).abs() < 0.2, "{}", record.achieved_per_s);
 }
 
 /// A server with exponential service times, of mean 100 ms.

@@ -99,6 +99,7 @@ fn events_in_flight_are_forgiven_as_many_as_the_latency_explains() {
             lateness: None,
             in_system_mean_ns: Some(mean_ms * 1e6),
             service_spread_ratio: 0.0,
+            service_longest_s: 0.0,
             cut_s: 0.0,
             starved_ratio: None,
             may_have_loops: false,

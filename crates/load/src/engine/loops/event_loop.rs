@@ -101,11 +101,25 @@ pub(crate) struct EventLoop {
     think: Think,
     /// Open loop: time to spin before a due time. Closed loop: time to poll for answers before sleeping.
     spin_ns: u64,
+    /// Open loop: the way to the next event's due time.
+    approach: Approach,
     chance: Random,
     /// Buffer for reads.
     input: Box<[u8]>,
     /// Buffer in which requests are built.
     out: Vec<u8>,
+}
+
+/// The way of a loop to the due time of its next event.
+#[derive(Debug, Clone, Copy, Default)]
+enum Approach {
+    /// With other connections, or not at all.
+    #[default]
+    Busy,
+    /// Asleep until the lead before it.
+    Slept,
+    /// Polling, instead of sleeping.
+    Spins { from_ns: u64 },
 }
 
 /// An event that was taken and has not begun.
@@ -173,6 +187,7 @@ impl EventLoop {
             late: LateRule::of(&settings.pace),
             think: settings.pace.think(),
             spin_ns: to_ns(settings.client.spin),
+            approach: Approach::Busy,
             chance: Random::of(settings.seed ^ PAUSE_SALT, engine.share.number(worker as u64)),
             input: vec![0; READ_BYTES].into_boxed_slice(),
             out: Vec::with_capacity(READ_BYTES),
@@ -203,18 +218,24 @@ impl EventLoop {
             self.give_up(now_ns);
             if is_open {
                 self.begin_due(now_ns);
+                self.note_spinning(now_ns);
             }
             if self.busy == 0 && (is_over || !(self.next.is_some() || self.may_take(is_open))) {
                 break;
             }
             self.flush();
             let deadline_ns = self.deadline_ns(now_ns, is_over);
+            let is_for_next = self.next.is_some_and(|next| deadline_ns == self.wakes_ns(&next));
             if let Err(error) = self.wait_until(deadline_ns, now_ns) {
                 let text = format!("cannot wait for connections: {error}");
                 self.engine.note_sample(self.first_slot, FailureClass::Machine, &text);
                 break;
             }
-            self.note_wake(deadline_ns, now_ns);
+            // The loop may have slept for another reason, or not at all, or an answer woke it.
+            if is_for_next && deadline_ns > now_ns && self.ready.count() == 0 {
+                self.engine.lead.learn(deadline_ns, self.engine.clock.now_ns());
+                self.approach = Approach::Slept;
+            }
             for index in 0..self.ready.count() {
                 let (number, flags) = self.ready.found(index);
                 if number == WAKE {
@@ -295,15 +316,17 @@ impl EventLoop {
         next.from_ns.saturating_sub(self.spin_ns.max(self.engine.lead.ns()))
     }
 
-    /// Records how late the wake-up for the next event was, if that ended the sleep.
-    fn note_wake(&self, asked_ns: u64, slept_from_ns: u64) {
-        let lead = &self.engine.lead;
-        let Some(next) = self.next.filter(|_| lead.is_on() && self.ready.count() == 0) else { return };
-        // The loop may have slept for another reason, or not at all. The first sleep has no lead, and ends at
-        // the due time.
-        if asked_ns > slept_from_ns && asked_ns == self.wakes_ns(&next) {
-            lead.note(asked_ns, self.engine.clock.now_ns(), next.from_ns);
-        }
+    /// Notes the time from which on the loop polls instead of sleeping. Answers that it handles meanwhile count
+    /// as spinning too.
+    fn note_spinning(&mut self, now_ns: u64) {
+        let spins = self.engine.lead.is_on() && self.next.is_some_and(|next| now_ns >= self.wakes_ns(&next));
+        self.approach = match self.approach {
+            Approach::Spins { from_ns } if spins => Approach::Spins { from_ns },
+            _ if spins => Approach::Spins { from_ns: now_ns },
+            // A change of the rate has moved the due time.
+            Approach::Spins { .. } => Approach::Busy,
+            approach => approach,
+        };
     }
 
     /// Open loop: begins every event that is due and has a connection; takes the next one.
@@ -328,6 +351,11 @@ impl EventLoop {
                 }
                 Some(next) if next.from_ns <= now_ns && now_ns < self.engine.closes_ns() => {
                     self.next = None;
+                    match std::mem::take(&mut self.approach) {
+                        Approach::Busy => {}
+                        Approach::Slept => self.engine.lead.spend(now_ns, 0),
+                        Approach::Spins { from_ns } => self.engine.lead.spend(now_ns, now_ns - from_ns),
+                    }
                     self.begin(next.link, next.taken, Some(next.claim_ns));
                 }
                 _ => break,

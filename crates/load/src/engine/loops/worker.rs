@@ -86,16 +86,20 @@ impl Worker {
     pub(crate) fn wait_a_slice(&mut self, due_ns: u64) -> Option<u64> {
         let lead = &self.engine.lead;
         let spin_from_ns = due_ns.saturating_sub(self.spin_ns.max(lead.ns()));
-        let mut has_slept = false;
+        let (mut has_slept, mut spins_from_ns) = (false, None);
         loop {
             let now_ns = self.engine.clock.now_ns();
             if now_ns >= due_ns {
+                if has_slept || spins_from_ns.is_some() {
+                    lead.spend(now_ns, spins_from_ns.map_or(0, |from_ns| now_ns - from_ns));
+                }
                 return Some(now_ns);
             }
             if now_ns >= self.engine.closes_ns() {
                 return None;
             }
             if now_ns >= spin_from_ns {
+                spins_from_ns.get_or_insert(now_ns);
                 std::hint::spin_loop();
                 continue;
             }
@@ -106,7 +110,7 @@ impl Worker {
             self.engine.clock.sleep_until_ns(asked_ns);
             (has_slept, self.has_rested) = (true, true);
             if lead.is_on() && asked_ns == spin_from_ns {
-                lead.note(asked_ns, self.engine.clock.now_ns(), due_ns);
+                lead.learn(asked_ns, self.engine.clock.now_ns());
             }
         }
     }
