@@ -165,6 +165,28 @@ fn every_arrival_process_follows() {
 }
 
 #[test]
+fn a_recording_is_replayed_once_however_often_its_speed_changes() {
+    let recorded: Arc<[u64]> = (0..400).map(|k| k * 5_000_000).collect();
+    let file = Recorded {
+        path: "x".to_owned(),
+        events: 400,
+        span: Duration::from_millis(1_995),
+        sha256: String::new(),
+    };
+    let pace = Loop::Open(OpenLoop { arrivals: Arrivals::File(file), ..OpenLoop::plain(200.0) });
+    let settings = LoadSettings { time: Duration::from_secs(2), pace, ..settings("null:") };
+    let record = talked_to(&settings, Some(recorded), |caller| {
+        caller.await_measured(0.4);
+        assert!(caller.ask("rate x2").starts_with("ok "));
+        caller.await_measured(0.9);
+        assert!(caller.ask("rate x0.5").starts_with("ok "));
+    });
+    assert_eq!(record.rate_changes.len(), 2);
+    // By the time of the second change two thirds were replayed; the offset by the clock began again there.
+    assert!((300..=400).contains(&record.counts.planned), "{:?}", record.counts);
+}
+
+#[test]
 fn a_change_in_the_warm_up_lasts_and_stop_ends_the_load() {
     let settings = LoadSettings {
         warmup: Duration::from_millis(600),

@@ -8,7 +8,7 @@
 mod support;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -178,5 +178,42 @@ fn connections_that_a_web_server_closes_in_place_of_an_answer_count_the_same() {
         assert_eq!((counts.done, counts.failed), (400, 0), "{:?}", record.error_samples);
         assert_eq!(errors.connection, counts.retries, "{:?}", record.error_samples);
         assert!((392..400).contains(&counts.retries), "{counts:?}");
+    }
+}
+
+/// A connection that the kernel accepts does not show that the server is back. Threads took each for the end
+/// of an outage once, tried without a pause, and had hundreds of outages where a loop had one.
+#[test]
+fn a_web_server_that_accepts_and_closes_for_a_second_is_away_for_threads_and_loops() {
+    for at in 0..2 {
+        let closes = Arc::new(AtomicBool::new(false));
+        let serves = Arc::clone(&closes);
+        let port = serve(move |peer| {
+            while !serves.load(Ordering::SeqCst)
+                && let Some(request) = peer.hear()
+                && !serves.load(Ordering::SeqCst)
+            {
+                let body = if request.starts_with(b"HEAD") { "" } else { "ok" };
+                peer.say(format!("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{body}").as_bytes());
+            }
+        });
+        let target = format!("http://127.0.0.1:{port}/");
+        let steady = LoadSettings {
+            pace: support::jittered(200.0),
+            time: Duration::from_secs(3),
+            ..settings(target.as_str())
+        };
+        let (record, ()) = run_with_trouble(&both_ways(&steady)[at], || {
+            thread::sleep(Duration::from_millis(700));
+            closes.store(true, Ordering::SeqCst);
+            thread::sleep(Duration::from_secs(1));
+            closes.store(false, Ordering::SeqCst);
+        });
+        let about = format!("{at}: {:?} {:?}", record.outages, record.counts);
+        assert_eq!(record.outages.len(), 1, "{about}");
+        let away_s = record.outages[0].for_s;
+        assert!(record.outages[0].ended && (0.5..2.5).contains(&away_s), "{about}");
+        // A try of each of eight connections with pauses from 10 ms on, each twice as long as the one before.
+        assert!((8..400).contains(&record.errors.connection), "{about}: {:?}", record.errors);
     }
 }

@@ -16,6 +16,12 @@ pub(crate) trait Connection {
         Idle::Stands
     }
 
+    /// Whether the server has sent something on this connection: the kernel accepts connections for a server
+    /// that does not answer.
+    fn has_heard(&self) -> bool {
+        true
+    }
+
     /// Whether the worker is to take no more events: the script of its events ends the worker.
     fn is_over(&self) -> bool {
         false

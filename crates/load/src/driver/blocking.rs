@@ -76,6 +76,10 @@ impl Connection for Blocking {
         answer.map(drop)
     }
 
+    fn has_heard(&self) -> bool {
+        self.0.has_heard()
+    }
+
     fn idle(&mut self, has_rested: bool) -> Idle {
         if !has_rested && !self.0.closes_idle {
             return Idle::Stands;

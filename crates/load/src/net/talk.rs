@@ -24,6 +24,8 @@ pub(crate) struct Talk {
     pub(crate) closes_idle: bool,
     /// The connection has answered an event.
     is_used: bool,
+    /// The server answered a greeting.
+    has_heard: bool,
 }
 
 /// Time limit of an answer outside of events: a server may still be writing earlier data.
@@ -49,7 +51,7 @@ impl Talk {
     ) -> Result<Self, Failure> {
         let wire = Wire::connect(place, cut)?;
         let out = Vec::with_capacity(1024);
-        let mut talk = Self { wire, dialogue, out, timeout, closes_idle, is_used: false };
+        let mut talk = Self { wire, dialogue, out, timeout, closes_idle, is_used: false, has_heard: false };
         talk.greet()?;
         talk.wire.settle()?;
         Ok(talk)
@@ -64,7 +66,14 @@ impl Talk {
         within(self, CONNECT_TIMEOUT, silent, |talk| {
             talk.wire.send(&greeting)?;
             talk.hear(|dialogue, input, _| dialogue.hear_greeting(input)).map(drop)
-        })
+        })?;
+        self.has_heard = true;
+        Ok(())
+    }
+
+    /// Whether the server answered a greeting.
+    pub(crate) fn has_heard(&self) -> bool {
+        self.has_heard
     }
 
     /// Name and version of the server, if it has sent them.

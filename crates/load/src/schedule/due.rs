@@ -17,7 +17,7 @@ use std::time::Duration;
 use record::load::{Arrivals, LoadSettings, OpenLoop, Schedule};
 
 use crate::schedule::clock::to_ns;
-use crate::schedule::pace::{self, Form, Pace, PaceSettings, Scratch};
+use crate::schedule::pace::{self, Form, Pace, PaceSettings, Progress, Scratch};
 use crate::schedule::share::Share;
 
 /// Marks the random streams of warm-up events: those of measured events do not depend on the warm-up.
@@ -92,12 +92,12 @@ pub(crate) struct Slot {
 }
 
 impl Part {
-    /// The pace of the phase from `offset_ns` on, at `factor` times its rate; `change` separates the random
+    /// The pace of the phase after `progress`, at `factor` times its rate; `change` separates the random
     /// streams of the layouts.
-    fn laid_out(&self, offset_ns: u64, factor: f64, change: usize) -> Arc<Pace> {
+    fn laid_out(&self, progress: Progress, factor: f64, change: usize) -> Arc<Pace> {
         let seed = self.pace.seed ^ (change as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let settings = PaceSettings { seed, ..self.pace.clone() };
-        Arc::new(Pace::laid_out(&settings, self.form, Duration::from_nanos(offset_ns), factor))
+        Arc::new(Pace::laid_out(&settings, self.form, progress, factor))
     }
 
     fn until_ns(&self) -> u64 {
@@ -250,7 +250,14 @@ impl Plan {
 
     /// Adds the rest of `part` from `from_ns` on.
     fn push(&self, stretches: &mut Vec<Stretch>, part: &Part, from_ns: u64, factor: f64, change: usize) {
-        let pace = part.laid_out(from_ns - part.from_ns, factor, change);
+        let before = stretches.iter().filter(|s| s.from_ns >= part.from_ns);
+        let played_s: f64 =
+            before.map(|s| (s.until_ns - s.from_ns) as f64 / 1e9 * s.rate_per_s / part.pace.rate_per_s).sum();
+        let progress = Progress {
+            offset: Duration::from_nanos(from_ns - part.from_ns),
+            played: Duration::from_secs_f64(played_s),
+        };
+        let pace = part.laid_out(progress, factor, change);
         let first = stretches.last().map_or(0, |last| match self.schedule {
             Schedule::Shared => last.first + last.count,
             // A thread's number after its last event stays below the next stretch.
@@ -270,7 +277,7 @@ impl Plan {
     fn falling(after: &Part, factor: f64) -> Pace {
         let rate_per_s = after.pace.rate_per_s * factor;
         let settings = PaceSettings { rate_per_s, ..after.pace.clone() };
-        Pace::laid_out(&settings, after.form, Duration::ZERO, 1.0)
+        Pace::laid_out(&settings, after.form, Progress::default(), 1.0)
     }
 }
 

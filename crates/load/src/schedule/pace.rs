@@ -40,14 +40,24 @@ pub(crate) enum Form {
     Falling,
 }
 
+/// The part of a phase that is over when its rate changes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Progress {
+    /// Time since the beginning of the phase.
+    pub(crate) offset: Duration,
+    /// Part of a recording that was replayed; it differs after a change of the speed.
+    pub(crate) played: Duration,
+}
+
 impl Pace {
     /// Lays out the phase.
     pub fn new(settings: &PaceSettings) -> Self {
-        Self::laid_out(settings, Form::Arrivals, Duration::ZERO, 1.0)
+        Self::laid_out(settings, Form::Arrivals, Progress::default(), 1.0)
     }
 
-    /// Lays out the rest of a phase from `offset` on, at `factor` times its rate. Due times count from there.
-    pub(crate) fn laid_out(settings: &PaceSettings, form: Form, offset: Duration, factor: f64) -> Self {
+    /// Lays out the rest of a phase after `progress`, at `factor` times its rate. Due times count from there.
+    pub(crate) fn laid_out(settings: &PaceSettings, form: Form, progress: Progress, factor: f64) -> Self {
+        let Progress { offset, played } = progress;
         let rate_per_s = settings.rate_per_s * factor;
         assert!(rate_per_s.is_finite() && rate_per_s > 0.0, "a rate is over 0");
         assert!(settings.threads > 0, "somebody has to do it");
@@ -62,7 +72,7 @@ impl Pace {
             (_, Some(shape)) => Box::new(Shaped::from_on(settings, shape, offset, factor)),
             (Arrivals::Jitter { ratio }, _) => Box::new(Even::new(&rest, *ratio)),
             (Arrivals::Poisson, _) => Box::new(Poisson::new(&rest)),
-            (Arrivals::File(_), _) => Box::new(Replay::from_on(settings, offset, factor)),
+            (Arrivals::File(_), _) => Box::new(Replay::from_on(&rest, played, factor)),
             (_, None) => Box::new(Even::new(&rest, 0.0)),
         })
     }
@@ -346,7 +356,7 @@ mod tests {
             span,
             events_max: None,
         };
-        let laid_out = |form| in_order(&Pace::laid_out(&settings, form, Duration::ZERO, 1.0));
+        let laid_out = |form| in_order(&Pace::laid_out(&settings, form, Progress::default(), 1.0));
         let up = laid_out(Form::Rising(Duration::from_secs(4)));
         assert_eq!((up.len(), within(&up, 0.0, 4.0), within(&up, 4.0, 10.0)), (800, 200, 600));
         let down = laid_out(Form::Falling);
@@ -403,7 +413,13 @@ mod tests {
             let half_ns = span_s * SECOND_NS / 2;
             let left = whole.count() - whole.count_before(half_ns, &mut Scratch::default());
             for factor in [0.5, 1.0, 3.0] {
-                let rest = Pace::laid_out(&settings, Form::Arrivals, Duration::from_nanos(half_ns), factor);
+                let half = Duration::from_nanos(half_ns);
+                let rest = Pace::laid_out(
+                    &settings,
+                    Form::Arrivals,
+                    Progress { offset: half, played: half },
+                    factor,
+                );
                 let due = in_order(&rest);
                 assert!(due.is_sorted() && due.iter().all(|t| *t <= half_ns), "{text} x{factor}");
                 let expected = match text {

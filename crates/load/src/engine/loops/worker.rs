@@ -20,6 +20,10 @@ pub(crate) struct Worker {
     connection: Option<Box<dyn Connection>>,
     /// Time at which the newest connection was made.
     connected_ns: u64,
+    /// The newest connection has carried an answer: if it dies, the next may still work.
+    has_answered: bool,
+    /// The pause after the next connection that carries none.
+    pause_ns: u64,
     pauses: Random,
     /// The worker has slept since it last checked its connection.
     has_rested: bool,
@@ -41,7 +45,19 @@ impl Worker {
         let connected_ns = engine.clock.now_ns();
         let spin_ns = to_ns(engine.settings.client.spin);
         let ledger = Ledger::new(Arc::clone(&engine), writer);
-        Self { index, engine, ledger, laps, connection, connected_ns, pauses, has_rested: false, spin_ns }
+        Self {
+            index,
+            engine,
+            ledger,
+            laps,
+            connection,
+            connected_ns,
+            has_answered: true,
+            pause_ns: PAUSE_FIRST_NS,
+            pauses,
+            has_rested: false,
+            spin_ns,
+        }
     }
 
     /// Whether the worker has a connection; reconnects if necessary, as long as events may be taken.
@@ -181,7 +197,11 @@ impl Worker {
         let connection = self.connection.as_mut().expect("a worker that performs is connected");
         self.laps.begin(start_ns);
         let random = Random::of(self.engine.settings.seed, event.taken.chance);
-        match connection.run(&mut Attempt { random, laps: &mut self.laps }) {
+        let ran = connection.run(&mut Attempt { random, laps: &mut self.laps });
+        if !matches!(&ran, Err(failure) if failure.class == FailureClass::Connection) {
+            (self.has_answered, self.pause_ns) = (true, PAUSE_FIRST_NS);
+        }
+        match ran {
             Ok(()) => {
                 let end_ns = self.laps.end_ns();
                 self.ledger.done(self.index, event, end_ns, &self.laps);
@@ -194,25 +214,36 @@ impl Worker {
 
     /// Reconnects, pausing longer after each failure; false if `is_over` comes first.
     fn connect_again(&mut self, is_over: impl Fn(&Engine) -> bool) -> bool {
-        let mut pause_ns = PAUSE_FIRST_NS;
+        if !self.has_answered {
+            // A server that accepts and closes would be asked in an endless loop.
+            self.pause_longer(&is_over);
+        }
         while !is_over(&self.engine) {
             let began_ns = self.engine.clock.now_ns();
             let made = self.engine.hosts.connect(self.index, &self.engine.workers[self.index].cut);
             let now_ns = self.engine.clock.now_ns();
             match made {
                 Ok(connection) => {
+                    (self.connected_ns, self.has_answered) = (now_ns, connection.has_heard());
+                    if self.has_answered {
+                        self.engine.outages_of(self.index).succeeded(began_ns, now_ns);
+                        self.pause_ns = PAUSE_FIRST_NS;
+                    }
                     self.connection = Some(connection);
-                    self.connected_ns = now_ns;
-                    self.engine.outages_of(self.index).succeeded(began_ns, now_ns);
                     return true;
                 }
                 Err(failure) => self.ledger.note_unconnected(self.index, &failure, began_ns, now_ns),
             }
-            let half_to_three_halves = 0.5 + self.pauses.unit();
-            self.pause(now_ns, pause_ns as f64 * half_to_three_halves, &is_over);
-            pause_ns = (2 * pause_ns).min(self.engine.pause_last_ns());
+            self.pause_longer(&is_over);
         }
         false
+    }
+
+    /// Pauses, each time about twice as long, until the server answers.
+    fn pause_longer(&mut self, is_over: &impl Fn(&Engine) -> bool) {
+        let half_to_three_halves = 0.5 + self.pauses.unit();
+        self.pause(self.engine.clock.now_ns(), self.pause_ns as f64 * half_to_three_halves, is_over);
+        self.pause_ns = (2 * self.pause_ns).min(self.engine.pause_last_ns());
     }
 
     fn pause(&self, from_ns: u64, pause_ns: f64, is_over: &impl Fn(&Engine) -> bool) {

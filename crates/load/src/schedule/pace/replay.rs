@@ -20,17 +20,18 @@ pub(super) struct Replay {
 }
 
 impl Replay {
-    /// The rest of the recording from `offset` on, replayed `factor` times as fast.
-    pub(super) fn from_on(settings: &PaceSettings, offset: Duration, factor: f64) -> Self {
-        let due_ns = Arc::clone(&settings.recorded);
+    /// The recording after `played`, replayed `factor` times as fast for the rest of the phase, the span of
+    /// `rest`.
+    pub(super) fn from_on(rest: &PaceSettings, played: Duration, factor: f64) -> Self {
+        let due_ns = Arc::clone(&rest.recorded);
         assert!(due_ns.is_sorted(), "due times come in order");
-        let offset_ns = to_ns(offset);
-        let span_ns = to_ns(settings.span.saturating_sub(offset));
+        let offset_ns = to_ns(played);
+        let span_ns = to_ns(rest.span);
         let first = due_ns.partition_point(|due_ns| *due_ns < offset_ns);
         let mut replay = Self { due_ns, first, offset_ns, factor, count: 0 };
-        let rest = &replay.due_ns[first..];
-        let count = rest.partition_point(|due_ns| replay.played_ns(*due_ns) < span_ns) as u64;
-        replay.count = count.min(settings.events_max.unwrap_or(u64::MAX));
+        let left = &replay.due_ns[first..];
+        let count = left.partition_point(|due_ns| replay.played_ns(*due_ns) < span_ns) as u64;
+        replay.count = count.min(rest.events_max.unwrap_or(u64::MAX));
         replay
     }
 
