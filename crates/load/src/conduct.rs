@@ -160,8 +160,14 @@ pub(crate) fn drive(
 
 /// Number of the new connections that the kernel has open.
 fn open_sockets(engine: &Engine, before: Option<&Sockets>) -> Maybe<u32> {
-    if engine.hosts.driver().multiplex().is_none() {
-        return Err(Missing::because("the target has no sockets"));
+    let driver = engine.hosts.driver();
+    if driver.multiplex().is_none() {
+        let why = if driver.waits_for_server() {
+            "the script opens its own connections"
+        } else {
+            "the target has no sockets"
+        };
+        return Err(Missing::because(why));
     }
     let open = before.and_then(|before| Sockets::of_this_process()?.connected_since(before));
     open.ok_or_else(|| Missing::because("/proc does not list the sockets of this process"))

@@ -190,7 +190,7 @@ fn judge(
         may_have_loops: engine.hosts.driver().multiplex().is_some()
             && engine.settings.threads > 1
             && !engine.settings.has_loops(),
-        waits_for_server: engine.hosts.driver().multiplex().is_some(),
+        waits_for_server: engine.hosts.driver().waits_for_server(),
         connection_errors: record.errors.connection,
         away: away(&record.outages, measured_s),
         preemptions: cost.usage.preemptions,

@@ -42,7 +42,7 @@ impl Hosts {
         let wrong = |text| Failure::new(FailureClass::Configuration, text);
         let targets = targets(&settings.target).map_err(wrong)?;
         let of_host = |target: &Target| LoadSettings { target: target.clone(), ..settings.clone() };
-        let hosts = if targets.len() == 1 {
+        Ok(if targets.len() == 1 {
             Self::one((scheme.open)(&of_host(&targets[0]))?)
         } else {
             let mut hosts = Vec::with_capacity(targets.len());
@@ -52,11 +52,7 @@ impl Hosts {
                 hosts.push(Host { name, driver });
             }
             Self(hosts)
-        };
-        for (number, host) in hosts.0.iter().enumerate() {
-            host.driver.expect(hosts.connections(number, settings.connections_in_all()));
-        }
-        Ok(hosts)
+        })
     }
 
     pub(crate) fn all(&self) -> &[Host] {

@@ -40,9 +40,6 @@ pub(crate) trait Driver: Send + Sync {
     /// Examines the target before any worker connects: whether it is up, and its version.
     fn look(&self, cut: &Cut) -> Result<Look, Failure>;
 
-    /// Announces the number of connections that will be opened before the load starts.
-    fn expect(&self, _connections: u32) {}
-
     /// The operations inside an event; empty if an event has none.
     fn operations(&self) -> Vec<OperationShare>;
 
@@ -71,6 +68,11 @@ pub(crate) trait Driver: Send + Sync {
     #[cfg(feature = "lua")]
     fn script(&self) -> Option<&Arc<Program>> {
         None
+    }
+
+    /// Whether events wait for a server, which may do its work elsewhere.
+    fn waits_for_server(&self) -> bool {
+        self.multiplex().is_some()
     }
 
     /// Drives many connections on one thread; `None` if each connection needs a thread.

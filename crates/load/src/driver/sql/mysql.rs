@@ -95,10 +95,6 @@ impl Driver for MySql {
         Ok(Look { version, store: self.sessions.work.has_data_set().then(tables) })
     }
 
-    fn expect(&self, connections: u32) {
-        self.sessions.expect(connections);
-    }
-
     fn operations(&self) -> Vec<OperationShare> {
         self.sessions.work.operations()
     }

@@ -44,6 +44,10 @@ impl Driver for Scripted {
         if self.program.server.is_some() { operations() } else { Vec::new() }
     }
 
+    fn waits_for_server(&self) -> bool {
+        self.program.server.is_some()
+    }
+
     fn script(&self) -> Option<&Arc<Program>> {
         Some(&self.program)
     }

@@ -5,7 +5,7 @@
 //! each, in a [`Conversation`].
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use record::clock::Monotonic;
 use record::load::LoadSettings;
@@ -71,8 +71,6 @@ pub(super) struct Sessions {
     pub(super) is_prepared: bool,
     /// Length limit of a message or row.
     pub(super) answer_bytes_max: usize,
-    /// Initial connections still to be opened: those prepare all statements immediately.
-    first_connects: AtomicU32,
 }
 
 /// Length limit of a message or row. All connections together may hold a multiple of it.
@@ -86,33 +84,17 @@ impl Sessions {
     pub(super) fn new(settings: &LoadSettings) -> Result<Self, Failure> {
         let work = Arc::new(Work::new(settings)?);
         let answer_bytes_max = answer_bytes_max(settings);
-        Ok(Self {
-            work,
-            is_prepared: settings.oltp.prepared,
-            answer_bytes_max,
-            first_connects: AtomicU32::new(0),
-        })
+        Ok(Self { work, is_prepared: settings.oltp.prepared, answer_bytes_max })
     }
 
-    /// Announces the number of connections that will be opened before the load starts.
-    pub(super) fn expect(&self, connections: u32) {
-        self.first_connects.store(connections, Ordering::SeqCst);
-    }
-
-    /// A connection for its own thread, from a new session.
-    ///
-    /// After an outage, each statement is prepared when it is next needed: this spares a server that has just
-    /// returned.
+    /// A connection for its own thread, from a new session. All statements are prepared before an event needs
+    /// them: the time for that is not service, also after an outage.
     pub(super) fn connection<P: Protocol + 'static>(
         &self,
         mut protocol: P,
         mut wire: Wire,
     ) -> Result<Box<dyn Connection>, Failure> {
-        let take_one = |n: u32| n.checked_sub(1);
-        let is_first = self.first_connects.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take_one).is_ok();
-        if is_first {
-            self.make_ready(&mut protocol, &mut wire)?;
-        }
+        self.make_ready(&mut protocol, &mut wire)?;
         wire.settle()?;
         let session = Session { protocol, wire, request: Vec::new() };
         Ok(Box::new(Worker::new(session, Arc::clone(&self.work))))

@@ -543,6 +543,16 @@ impl EventLoop {
 
     fn try_again(&mut self, number: usize) {
         let Some(mut event) = self.links[number].event else { return };
+        if event.is_tried && event.tries_left == 0 {
+            let now_ns = self.engine.clock.now_ns();
+            // Another event on the connection took too long, and the connection was replaced.
+            let text = "its connection was replaced before its answer".to_owned();
+            let failure = Failure::new(FailureClass::Connection, text);
+            self.links[number].event = None;
+            self.busy -= 1;
+            self.ledger.failed(self.first_slot + number, &event.started, now_ns, &failure);
+            return self.on_ended(number, now_ns);
+        }
         self.build(number, &event.started.taken);
         let now_ns = self.engine.clock.now_ns();
         if event.is_tried {
