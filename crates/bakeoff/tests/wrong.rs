@@ -25,7 +25,7 @@ fn a_wrong_command_line_is_told_and_ends_with_2() {
         (&["load", "null:", "--time", "-1s"], "`-1s` is not a duration"),
         (&["load", "null:", "--rate", "5", "--time", "500000d"], "at most 3650d (ten years)"),
         (&["load", "null:", "--rate", "fast"], "500/s"),
-        (&["load", "null:", "--time", "10"], "10ms"),
+        (&["load", "null:", "--time", "10"], "200ms"),
         (&["load", "null:", "--workload", "tpcc"], "oltp-read-write"),
         (&["load", "null:", "--workload", "oltp-read-only"], "native"),
         (&["load", "oracle://x"], "sqlite:PATH"),

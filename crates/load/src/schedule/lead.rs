@@ -161,7 +161,7 @@ mod tests {
         for event in 1..=events {
             let due_ns = 1_000_000_000 + event * gap_ns;
             let asked_ns = due_ns - lead.ns();
-            // A worker that comes late neither sleeps nor spins, and one that comes during the lead only spins.
+            // A worker that comes late neither sleeps nor spins; one that comes during the lead only spins.
             let before_ns = now_ns;
             if now_ns < asked_ns {
                 let tail_ns = if random.below(50) == 0 { 500_000 } else { 0 };

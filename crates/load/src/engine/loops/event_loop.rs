@@ -316,8 +316,8 @@ impl EventLoop {
         next.from_ns.saturating_sub(self.spin_ns.max(self.engine.lead.ns()))
     }
 
-    /// Notes the time from which on the loop polls instead of sleeping. Answers that it handles meanwhile count
-    /// as spinning too.
+    /// Notes the time from which on the loop polls instead of sleeping. Answers that it handles meanwhile
+    /// count as spinning too.
     fn note_spinning(&mut self, now_ns: u64) {
         let spins = self.engine.lead.is_on() && self.next.is_some_and(|next| now_ns >= self.wakes_ns(&next));
         self.approach = match self.approach {
