@@ -101,7 +101,7 @@ impl Scanner {
                 rest.next();
                 self.frames.push(Frame::Unquotable('}'));
             }
-            // `$'...'` of bash has escapes of its own.
+            // `$'...'` of bash has other escapes.
             Some('\'') => self.is_lost = true,
             _ => {}
         }
