@@ -99,7 +99,7 @@ impl Folder {
 ///
 /// # Errors
 ///
-/// The system refuses, or another user owns what is there.
+/// The folder cannot be created, or another user owns it.
 pub(crate) fn make_private(folder: &Path) -> io::Result<()> {
     match DirBuilder::new().recursive(true).mode(0o700).create(folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),

@@ -124,7 +124,11 @@ impl Outputs {
 fn append(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     // Opening another user's pipe must not block.
     let flags = nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK;
-    let mut file = OpenOptions::new().create(true).append(true).custom_flags(flags).open(path)?;
+    let file = OpenOptions::new().create(true).append(true).custom_flags(flags).open(path);
+    let mut file = file.map_err(|error| match error.raw_os_error() {
+        Some(nix::libc::ELOOP) => std::io::Error::other("it is a link: name the file itself"),
+        _ => error,
+    })?;
     let found = file.metadata()?;
     if !found.is_file() || found.nlink() > 1 {
         return Err(std::io::Error::other("expected a regular file without a second name"));
