@@ -8,7 +8,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use nix::libc;
@@ -65,6 +65,11 @@ impl Archive {
         let seed = bakeoff::order_sum(&folder)?;
         let opened = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(&path);
         let file = opened.map_err(ArchiveError::writing(&path))?;
+        // Another user's bake-off might name a file of ours; a torn line would be cut off there.
+        let found = file.metadata().map_err(ArchiveError::writing(&path))?;
+        if !found.is_file() || found.nlink() > 1 {
+            return Err(ArchiveError::damaged(&path, "it is not a regular file with one name"));
+        }
         if !lock::take_soon(&file).map_err(ArchiveError::writing(&path))? {
             return Err(ArchiveError::Busy { id });
         }

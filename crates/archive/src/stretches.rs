@@ -5,82 +5,102 @@ use std::collections::BTreeMap;
 use record::histogram::CompactHistogram;
 use record::series::{HistogramSlice, LatencyKind};
 
-/// Response and service time of all operations together, in stretches of equally many intervals.
+/// Distributions of whole events in stretches of equally many intervals; the same stretches for each kind.
 #[derive(Debug)]
 pub(crate) struct Stretches {
     places: usize,
-    kinds: BTreeMap<LatencyKind, Merging>,
-}
-
-/// Stretches of one kind.
-#[derive(Debug)]
-struct Merging {
-    slices: Vec<HistogramSlice>,
+    stretches: Vec<Stretch>,
     /// Intervals in each stretch but the last.
     each: usize,
     /// Intervals in the last.
     in_last: usize,
 }
 
+/// The values of each kind in one stretch.
+#[derive(Debug)]
+struct Stretch {
+    from_ns: u64,
+    until_ns: u64,
+    kinds: BTreeMap<LatencyKind, CompactHistogram>,
+}
+
 impl Stretches {
-    /// - `places`: at most twice as many stretches of each kind are held, and at least as many if there are
-    ///   more intervals.
+    /// - `places`: at most twice as many stretches are held, and at least as many if there are more intervals.
     pub(crate) fn new(places: usize) -> Self {
         assert!(places > 0, "a drawing has places");
-        Self { places, kinds: BTreeMap::new() }
+        Self { places, stretches: Vec::new(), each: 1, in_last: 0 }
     }
 
+    /// Adds a slice. The slices of each kind come in the order of time.
     pub(crate) fn add(&mut self, slice: HistogramSlice) {
-        let is_drawn = matches!(slice.kind, LatencyKind::Response | LatencyKind::Service);
+        let is_drawn = !matches!(slice.kind, LatencyKind::Wait | LatencyKind::Lateness | LatencyKind::Failure);
         if !is_drawn || !slice.operation.is_empty() {
             return;
         }
-        let empty = || Merging { slices: Vec::new(), each: 1, in_last: 0 };
-        let merging = self.kinds.entry(slice.kind).or_insert_with(empty);
-        match merging.slices.last_mut() {
-            Some(last) if merging.in_last < merging.each => {
-                append(last, &slice);
-                merging.in_last += 1;
+        let until_ns = slice.from_ns + slice.for_ns;
+        match self.stretches.last_mut() {
+            Some(last) if slice.from_ns < last.until_ns => {
+                let of = self.stretches.partition_point(|s| s.until_ns <= slice.from_ns);
+                self.stretches[of].add(slice.kind, slice.histogram);
                 return;
             }
-            _ => {}
+            Some(last) if self.in_last < self.each => {
+                last.until_ns = until_ns;
+                last.add(slice.kind, slice.histogram);
+                self.in_last += 1;
+            }
+            _ => {
+                if self.stretches.len() == 2 * self.places {
+                    self.halve();
+                }
+                let kinds = BTreeMap::from([(slice.kind, slice.histogram)]);
+                self.stretches.push(Stretch { from_ns: slice.from_ns, until_ns, kinds });
+                self.in_last = 1;
+            }
         }
-        if merging.slices.len() == 2 * self.places {
-            merging.halve();
-        }
-        merging.slices.push(slice);
-        merging.in_last = 1;
     }
 
     pub(crate) fn into_slices(self) -> Vec<HistogramSlice> {
-        self.kinds.into_values().flat_map(|merging| merging.slices).collect()
+        let slices = self.stretches.into_iter().flat_map(|Stretch { from_ns, until_ns, kinds }| {
+            let of_kind = move |(kind, histogram)| HistogramSlice {
+                from_ns,
+                for_ns: until_ns - from_ns,
+                operation: String::new(),
+                kind,
+                histogram,
+            };
+            kinds.into_iter().map(of_kind)
+        });
+        slices.collect()
     }
-}
 
-impl Merging {
     /// Merges each pair of an even number of full stretches.
     fn halve(&mut self) {
-        let mut halved = Vec::with_capacity(self.slices.len());
-        for slice in self.slices.drain(..) {
+        let mut halved: Vec<Stretch> = Vec::with_capacity(self.stretches.len());
+        for (number, stretch) in self.stretches.drain(..).enumerate() {
             match halved.last_mut() {
-                Some((last, 1)) => {
-                    append(last, &slice);
-                    halved.last_mut().expect("there is one").1 = 2;
+                Some(last) if number % 2 == 1 => {
+                    last.until_ns = stretch.until_ns;
+                    stretch.kinds.into_iter().for_each(|(kind, histogram)| last.add(kind, histogram));
                 }
-                _ => halved.push((slice, 1)),
+                _ => halved.push(stretch),
             }
         }
-        self.slices.extend(halved.into_iter().map(|(slice, _)| slice));
+        self.stretches = halved;
         self.each *= 2;
     }
 }
 
-/// Extends `earlier` over `later`.
-fn append(earlier: &mut HistogramSlice, later: &HistogramSlice) {
-    let mut buckets: BTreeMap<u64, u64> = earlier.histogram.buckets().collect();
-    later.histogram.buckets().for_each(|(lowest_ns, n)| *buckets.entry(lowest_ns).or_default() += n);
-    earlier.histogram = CompactHistogram::of_buckets(buckets);
-    earlier.for_ns = (later.from_ns + later.for_ns).saturating_sub(earlier.from_ns);
+impl Stretch {
+    fn add(&mut self, kind: LatencyKind, values: CompactHistogram) {
+        let Some(sum) = self.kinds.get_mut(&kind) else {
+            self.kinds.insert(kind, values);
+            return;
+        };
+        let mut buckets: BTreeMap<u64, u64> = sum.buckets().collect();
+        values.buckets().for_each(|(lowest_ns, n)| *buckets.entry(lowest_ns).or_default() += n);
+        *sum = CompactHistogram::of_buckets(buckets);
+    }
 }
 
 #[cfg(test)]
@@ -101,7 +121,7 @@ mod tests {
                     stretches.add(slice(i, kind, ""));
                     stretches.add(slice(i, kind, "select"));
                 }
-                assert!(stretches.kinds.values().all(|merging| merging.slices.len() <= 6));
+                assert!(stretches.stretches.len() <= 6);
             }
             let all = stretches.into_slices();
             for kind in [LatencyKind::Response, LatencyKind::Service] {
@@ -126,6 +146,20 @@ mod tests {
                 assert_eq!(found, sum);
             }
             assert!(all.iter().all(|s| s.operation.is_empty() && s.kind != LatencyKind::Wait));
+        }
+    }
+
+    #[test]
+    fn a_kind_that_few_intervals_have_is_in_the_stretch_of_its_interval() {
+        let mut stretches = Stretches::new(3);
+        (0..90).for_each(|i| stretches.add(slice(i, LatencyKind::Service, "")));
+        [0, 29, 59, 89].into_iter().for_each(|i| stretches.add(slice(i, LatencyKind::ServiceAtLeast, "")));
+        let all = stretches.into_slices();
+        let of = |kind| all.iter().filter(move |s| s.kind == kind);
+        assert_eq!(of(LatencyKind::ServiceAtLeast).map(|s| s.histogram.count()).sum::<u64>(), 12);
+        for few in of(LatencyKind::ServiceAtLeast) {
+            let same = of(LatencyKind::Service).filter(|s| (s.from_ns, s.for_ns) == (few.from_ns, few.for_ns));
+            assert_eq!(same.count(), 1, "{few:?}");
         }
     }
 }

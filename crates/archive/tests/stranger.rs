@@ -237,6 +237,21 @@ fn a_journal_that_names_a_run_twice_is_damage() {
 }
 
 #[test]
+fn a_journal_that_is_another_file_s_second_name_is_not_cut() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = Archive::open(folder.path()).unwrap();
+    let planned = example::bakeoff(&mut Dice(8), 1);
+    let id = planned.header.id;
+    archive.create_bakeoff(&planned).unwrap();
+    let (path, own) = (archive.bakeoff_dir(id).join("events.jsonl"), folder.path().join("own"));
+    std::fs::write(&own, "a line without an end").unwrap();
+    std::fs::remove_file(&path).unwrap();
+    std::fs::hard_link(&own, &path).unwrap();
+    assert!(archive.journal(id).unwrap_err().to_string().contains("one name"));
+    assert_eq!(std::fs::read(&own).unwrap(), b"a line without an end");
+}
+
+#[test]
 fn an_index_from_elsewhere_is_built_anew() {
     for sql in [
         // A trigger that would run with the next indexed run.

@@ -58,6 +58,30 @@ fn a_worker_that_never_comes_to_the_measured_phase_was_busy_all_the_same() {
 }
 
 #[test]
+fn beside_hogs_no_valid_run_publishes_lateness_as_response() {
+    let over = std::sync::atomic::AtomicBool::new(false);
+    let hog = || while !over.load(std::sync::atomic::Ordering::Relaxed) {};
+    let dir = tempfile::tempdir().unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().unwrap().get() {
+            scope.spawn(hog);
+        }
+        for (threads, rate) in [(1, 200.0), (8, 500.0), (64, 500.0), (8, 2_000.0)] {
+            let pace = Loop::Open(support::open(rate));
+            let record = run(&LoadSettings { threads, pace, ..sqlite(&dir, "journal_mode=wal") });
+            assert_books(&record);
+            let (response, late) = (record.response.as_ref().unwrap(), record.lateness.as_ref().unwrap());
+            let response = response.merged();
+            let is_late = |q| late.quantile_ns(q).unwrap() * 2 > response.quantile_ns(q).unwrap();
+            let about = format!("{threads} threads, {rate}/s: {:?} {:?}", record.verdict, record.generator_made);
+            assert!(record.verdict.state == Validity::Invalid || !is_late(0.99), "{about}");
+            assert!(record.generator_made.contains(&"p99_9") || !is_late(0.999), "{about}");
+        }
+        over.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}
+
+#[test]
 fn progress_tells_phases_and_intervals() {
     const W: Phase = Phase::Warmup;
     const M: Phase = Phase::Measure;

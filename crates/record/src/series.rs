@@ -33,17 +33,30 @@ pub enum LatencyKind {
     Wait,
     /// Lateness of the generator itself.
     Lateness,
-    /// Time from the intended start until the end of the measurement, for an unfinished event: a lower bound
-    /// of its response time.
+    /// Time from the intended start until the end of the measurement, for an event that is unfinished, or
+    /// until it timed out: a lower bound of its response time.
     ResponseAtLeast,
+    /// The same for the service time in a closed loop, which has no intended start.
+    ServiceAtLeast,
+    /// Service time in a closed loop of an event that began before the measured phase and ended in it. The
+    /// rate counts it; a sample of service times that included it would be too long.
+    CarriedIn,
     /// Service time of failed tries.
     Failure,
 }
 
 impl LatencyKind {
     /// All kinds.
-    pub const ALL: [Self; 6] =
-        [Self::Response, Self::Service, Self::Wait, Self::Lateness, Self::ResponseAtLeast, Self::Failure];
+    pub const ALL: [Self; 8] = [
+        Self::Response,
+        Self::Service,
+        Self::Wait,
+        Self::Lateness,
+        Self::ResponseAtLeast,
+        Self::ServiceAtLeast,
+        Self::CarriedIn,
+        Self::Failure,
+    ];
 
     /// Word in files: the tag of a `.hlog` line, the `kind` of `hist.parquet`.
     pub fn word(self) -> &'static str {
@@ -53,6 +66,8 @@ impl LatencyKind {
             Self::Wait => "wait",
             Self::Lateness => "lateness",
             Self::ResponseAtLeast => "response-at-least",
+            Self::ServiceAtLeast => "service-at-least",
+            Self::CarriedIn => "carried-in",
             Self::Failure => "failure",
         }
     }

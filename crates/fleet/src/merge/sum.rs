@@ -50,7 +50,6 @@ pub(super) fn sum(
     samples.truncate(SAMPLES_MAX);
     generator_made.sort_unstable();
     generator_made.dedup();
-    outages.sort_by(|a, b| a.from_s.total_cmp(&b.from_s));
     let version = records.iter().find_map(|record| record.server_version.clone().ok());
     let first = records.first().expect("a fleet has agents");
     LoadRecord {
@@ -71,7 +70,7 @@ pub(super) fn sum(
         outcomes,
         errors,
         error_samples: samples,
-        outages,
+        outages: joined(outages),
         backlog_after_warmup: records.iter().map(|record| record.backlog_after_warmup).sum(),
         found_no_worker: records.iter().map(|record| record.found_no_worker).sum(),
         hosts,
@@ -82,6 +81,24 @@ pub(super) fn sum(
         slices: Vec::new(),
         verdict: Verdict { state: Validity::Invalid, checks: Vec::new() },
     }
+}
+
+/// The outages of the server: each agent saw the same one, from its own first failure to its own next success.
+fn joined(mut seen: Vec<Outage>) -> Vec<Outage> {
+    seen.sort_by(|a, b| a.host.cmp(&b.host).then(a.from_s.total_cmp(&b.from_s)));
+    let mut joined: Vec<Outage> = Vec::new();
+    for outage in seen {
+        match joined.last_mut() {
+            Some(last) if last.host == outage.host && outage.from_s <= last.from_s + last.for_s => {
+                last.for_s = last.for_s.max(outage.from_s + outage.for_s - last.from_s);
+                last.affected += outage.affected;
+                last.ended &= outage.ended;
+            }
+            _ => joined.push(outage),
+        }
+    }
+    joined.sort_by(|a, b| a.from_s.total_cmp(&b.from_s));
+    joined
 }
 
 /// A value of all records as one; missing if it is missing in any.
@@ -181,4 +198,28 @@ fn client(records: &[LoadRecord]) -> Maybe<ClientCost> {
             spun_ratio: all.iter().map(|wake| wake.spun_ratio).sum(),
         }),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agents_that_saw_the_same_outage_saw_one() {
+        let of = |host, from_s, for_s, ended| Outage { from_s, for_s, affected: 10, ended, host };
+        let seen = vec![
+            of(None, 2.0, 3.0, true),
+            of(None, 8.0, 1.0, true),
+            of(None, 2.1, 3.1, true),
+            of(None, 1.9, 3.0, true),
+            of(None, 8.5, 1.5, false),
+        ];
+        let found = joined(seen);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!((found[0].from_s - 1.9).abs() < 1e-9 && (found[0].for_s - 3.3).abs() < 1e-9, "{found:?}");
+        assert_eq!((found[0].affected, found[0].ended), (30, true));
+        assert_eq!((found[1].affected, found[1].ended), (20, false));
+        // Two hosts may be away at the same time.
+        assert_eq!(joined(vec![of(Some(1), 1.0, 2.0, true), of(Some(0), 1.5, 2.0, true)]).len(), 2);
+    }
 }

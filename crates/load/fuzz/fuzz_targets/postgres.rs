@@ -1,5 +1,12 @@
 //! Any bytes, as the answer of a server.
 
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-libfuzzer_sys::fuzz_target!(|answer: &[u8]| load::fuzz::postgres(answer));
+#[cfg(fuzzing)]
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| load::fuzz::postgres(bytes));
+
+/// Checks the files that the command line names.
+#[cfg(not(fuzzing))]
+fn main() -> std::io::Result<()> {
+    std::env::args_os().skip(1).try_for_each(|path| std::fs::read(path).map(|bytes| load::fuzz::postgres(&bytes)))
+}

@@ -102,7 +102,7 @@ pub(super) fn record(
     let of_open = |histogram: &Histogram| if is_open { Ok(histogram.clone()) } else { Err(closed_loop()) };
     let with =
         |known: Histogram, at_least: &Histogram| CensoredHistogram { known, at_least: at_least.clone() };
-    let response = of_open(&books.total.response).map(|known| with(known, &books.total.response_at_least));
+    let response = of_open(&books.total.response).map(|known| with(known, &books.total.at_least));
     let connections = engine.settings.connections_in_all();
     let target = &engine.settings.target;
     let mut record = LoadRecord {
@@ -113,7 +113,10 @@ pub(super) fn record(
         achieved_per_s,
         counts,
         response,
-        service: with(books.total.service.clone(), &unfinished.service_at_least),
+        service: with(
+            books.total.service.clone(),
+            if is_open { &unfinished.service_at_least } else { &books.total.at_least },
+        ),
         wait: of_open(&books.total.wait).map(|known| with(known, &unfinished.wait_at_least)),
         lateness: of_open(&books.total.lateness),
         generator_made: Vec::new(),
@@ -170,6 +173,7 @@ fn judge(
         in_system: measured.in_system,
         paused_s: measured.paused_s,
         service_count: record.service.known.count(),
+        timeouts: record.errors.timeout,
         never_ended: record.counts.unfinished.saturating_sub(books.event_counts.drained),
         held_s,
         open_sockets: measured.open_sockets.clone(),

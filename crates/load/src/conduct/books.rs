@@ -52,7 +52,9 @@ pub(crate) struct Distributions<H> {
     pub(crate) lateness: H,
     /// In the total only: no file has its slices.
     pub(crate) raised: H,
-    pub(crate) response_at_least: H,
+    /// Of the response, or of the service in a closed loop.
+    pub(crate) at_least: H,
+    pub(crate) carried_in: H,
     pub(crate) failure: H,
     pub(crate) warmup: H,
     pub(crate) operations: Vec<H>,
@@ -66,20 +68,24 @@ impl<H> Distributions<H> {
             wait: make(),
             lateness: make(),
             raised: make(),
-            response_at_least: make(),
+            at_least: make(),
+            carried_in: make(),
             failure: make(),
             warmup: make(),
             operations: (0..operations).map(|_| make()).collect(),
         }
     }
 
-    fn kinds(&mut self) -> [(LatencyKind, &mut H); 6] {
+    fn kinds(&mut self, is_open_loop: bool) -> [(LatencyKind, &mut H); 7] {
+        let at_least =
+            if is_open_loop { LatencyKind::ResponseAtLeast } else { LatencyKind::ServiceAtLeast };
         [
             (LatencyKind::Response, &mut self.response),
             (LatencyKind::Service, &mut self.service),
             (LatencyKind::Wait, &mut self.wait),
             (LatencyKind::Lateness, &mut self.lateness),
-            (LatencyKind::ResponseAtLeast, &mut self.response_at_least),
+            (at_least, &mut self.at_least),
+            (LatencyKind::CarriedIn, &mut self.carried_in),
             (LatencyKind::Failure, &mut self.failure),
         ]
     }
@@ -92,7 +98,8 @@ impl Distributions<Sum> {
         self.wait.take(&mut recorder.wait);
         self.lateness.take(&mut recorder.lateness);
         self.raised.take(&mut recorder.raised);
-        self.response_at_least.take(&mut recorder.response_at_least);
+        self.at_least.take(&mut recorder.at_least);
+        self.carried_in.take(&mut recorder.carried_in);
         self.failure.take(&mut recorder.failure);
         self.warmup.take(&mut recorder.warmup);
         for (sum, operation) in self.operations.iter_mut().zip(&mut recorder.operations) {
@@ -185,10 +192,10 @@ impl Books {
             self.interval.lateness.record(*lateness_ns);
             self.interval.raised.record(*lateness_ns);
         }
-        if self.is_open_loop {
-            for (lasted_ns, count) in unfinished.at_least.buckets() {
-                self.interval.response_at_least.record_n(lasted_ns, count);
-            }
+        let at_least =
+            if self.is_open_loop { &unfinished.at_least } else { &unfinished.service_at_least };
+        for (lasted_ns, count) in at_least.buckets() {
+            self.interval.at_least.record_n(lasted_ns, count);
         }
     }
 
@@ -200,7 +207,9 @@ impl Books {
     /// Ends an interval of the measured phase: adds it to the total, and returns its distributions.
     pub(crate) fn end_interval(&mut self, from_ns: u64, for_ns: u64) -> Vec<HistogramSlice> {
         let mut slices = Vec::new();
-        for ((kind, interval), (_, total)) in self.interval.kinds().into_iter().zip(self.total.kinds()) {
+        let is_open = self.is_open_loop;
+        let kinds = self.interval.kinds(is_open).into_iter().zip(self.total.kinds(is_open));
+        for ((kind, interval), (_, total)) in kinds {
             push_slice(&mut slices, from_ns, for_ns, "", kind, interval);
             interval.add_to(total);
             interval.clear();
@@ -217,13 +226,16 @@ impl Books {
         slices
     }
 
-    /// The latency that the interval reports: response, or service in a closed loop.
+    /// The latency that the interval reports: response, or service in a closed loop. Events that timed out
+    /// are in it with the time that they had lasted.
     pub(crate) fn shown(&self, is_warmup: bool) -> Histogram {
-        Histogram::from(match (is_warmup, self.is_open_loop) {
-            (true, _) => &self.interval.warmup,
-            (false, true) => &self.interval.response,
-            (false, false) => &self.interval.service,
-        })
+        let of = &self.interval;
+        if is_warmup {
+            return Histogram::from(&of.warmup);
+        }
+        let mut shown = Histogram::from(if self.is_open_loop { &of.response } else { &of.service });
+        of.at_least.add_to(&mut shown);
+        shown
     }
 
     /// Operations as planned, each with the number done.

@@ -3,7 +3,13 @@
 //! A reader gives the same result however its input is split, consumes at most its input, stores at most its
 //! limit, and never panics.
 
+use std::io::Write as _;
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+
 use record::target::Target;
+use socket2::Socket;
 
 use crate::driver::readers;
 use crate::net::{Dialogue, Parsed};
@@ -62,6 +68,26 @@ pub fn http_two(input: &[u8]) {
     for step in [usize::MAX, 7] {
         end_of(input, step, spoken(readers::http(true)));
     }
+}
+
+/// The server's side of a login to MySQL or MariaDB.
+pub fn mysql_login(input: &[u8]) {
+    login(input, readers::mysql_login);
+}
+
+/// The server's side of a login to PostgreSQL.
+pub fn postgres_login(input: &[u8]) {
+    login(input, readers::postgres_login);
+}
+
+/// A server that sends `input`, whatever it hears, and then closes. A login ends, and never panics.
+fn login(input: &[u8], log_in: fn(Socket) -> bool) {
+    let (ours, theirs) = UnixStream::pair().expect("a socket pair is created");
+    // What does not fit is not sent: nobody reads meanwhile.
+    theirs.set_nonblocking(true).expect("the socket does not block");
+    let _ = (&theirs).write(input);
+    theirs.shutdown(Shutdown::Write).expect("the socket is connected");
+    log_in(OwnedFd::from(ours).into());
 }
 
 fn dialogue(input: &[u8], target: &str) {
@@ -134,6 +160,9 @@ mod tests {
             (mysql, b"\x01\0\0\x01\x01\x16\0\0\x02\x03def\x01s\x01t\x01t\x01n\x01n\x0c\x21\0\x0b\0\0\0\x03\0\0\0\0\0\x05\0\0\x03\xfe\0\0\x02\0\x02\0\0\x04\x0177\x05\0\0\x05\xfe\0\0\x02\0"),
             (mysql, b"\x17\0\0\x01\xff\xbd\x04#40001Deadlock found"),
             (mysql, b"\x07\0\0\x01\0\0\0\x02\0\0\0"),
+            (mysql_login, MYSQL_LOGIN),
+            (postgres_login, POSTGRES_LOGIN),
+            (postgres_login, b"R\0\0\0\x17\0\0\0\nSCRAM-SHA-256\0\0"),
             (postgres, b"2\0\0\0\x04T\0\0\0\x19\0\x01n\0\0\0\0\0\0\0\0\0\0\x17\0\x04\xff\xff\xff\xff\0\0D\0\0\0\x0b\0\x01\0\0\0\x017C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I"),
             (postgres, b"E\0\0\0\x23SERROR\0C40P01\0Mdeadlock found\0\0Z\0\0\0\x05I"),
             (redis, b"$4\r\na\r\nb\r\n"),
@@ -145,6 +174,24 @@ mod tests {
             (http_one, b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"),
             (http_two, b"\0\0\0\x04\0\0\0\0\0\0\0\x01\x01\x05\0\0\0\x01\x88"),
         ]
+    }
+
+    /// A greeting, a request for another method of login, and the acceptance.
+    const MYSQL_LOGIN: &[u8] = b"\x59\0\0\0\x0a5.5.5-10.11.6-MariaDB\0\x04\0\0\0abcdefgh\0\xfe\xf7\x2d\x02\0\xff\x81\x15\0\0\0\0\0\0\x1d\0\0\0ijklmnopqrst\0mysql_native_password\0\x2c\0\0\x02\xfemysql_native_password\0abcdefghijklmnopqrst\0\x07\0\0\x04\0\0\0\x02\0\0\0";
+    /// A request for an MD5 password, and the acceptance with the session's settings.
+    const POSTGRES_LOGIN: &[u8] = b"R\0\0\0\x0c\0\0\0\x05saltR\0\0\0\x08\0\0\0\0S\0\0\0\x16server_version\x0015\0K\0\0\0\x0c\0\0\0\x07\0\0\0\x08Z\0\0\0\x05I";
+
+    #[test]
+    fn logins_are_accepted_as_servers_send_them() {
+        for (log_in, input) in [
+            (readers::mysql_login as fn(Socket) -> bool, MYSQL_LOGIN),
+            (readers::postgres_login, POSTGRES_LOGIN),
+        ] {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            (&theirs).write_all(input).unwrap();
+            theirs.shutdown(Shutdown::Write).unwrap();
+            assert!(log_in(OwnedFd::from(ours).into()));
+        }
     }
 
     /// Replacement bytes: readers tend to fail at lengths and counts.

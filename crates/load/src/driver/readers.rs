@@ -4,11 +4,12 @@ use std::sync::{Arc, OnceLock};
 
 use record::requests::KvSettings;
 use record::target::Target;
+use socket2::Socket;
 
 use super::http;
 use crate::driver::cache::{memcached, redis};
 use crate::driver::sql::{mysql, postgres};
-use crate::net::Dialogue;
+use crate::net::{Dialogue, Wire};
 use crate::workload::kv::Kv;
 
 pub(crate) use mysql::ReadForm as MySqlForm;
@@ -17,6 +18,16 @@ pub(crate) use mysql::ReadForm as MySqlForm;
 /// answer.
 pub(crate) fn mysql(form: MySqlForm, bytes_max: usize) -> impl FnMut(&[u8]) -> (usize, Option<bool>) {
     mysql::reader(form, bytes_max)
+}
+
+/// Logs in to MySQL at the other end of `socket`; returns whether the server accepted.
+pub(crate) fn mysql_login(socket: Socket) -> bool {
+    mysql::log_in_plain(&mut Wire::new(socket))
+}
+
+/// Logs in to PostgreSQL at the other end of `socket`; returns whether the server accepted.
+pub(crate) fn postgres_login(socket: Socket) -> bool {
+    postgres::log_in_plain(&mut Wire::new(socket))
 }
 
 /// - `keeps`: the rows are stored.

@@ -200,6 +200,7 @@ impl Ledger {
             PhasePosition::CarriedIn => {
                 recorder.note_done(host);
                 recorder.event_counts.done_carried_in += 1;
+                recorder.carried_in.record(service_ns);
                 recorder.event_counts.note_cut(&counting, start_ns, end_ns);
                 recorder.log.push(row(event, end_ns, laps.taken(), Fate::Done));
             }
@@ -250,11 +251,17 @@ impl Ledger {
                 let is_open = counting.by == By::Due;
                 recorder.event_counts.found_no_worker +=
                     u64::from(is_open && event.claim_ns > event.taken.due_ns);
-                if place == PhasePosition::Within && failure.class == FailureClass::Timeout {
-                    note_begun_late(recorder, event, end_ns, is_open);
+                let is_timeout = failure.class == FailureClass::Timeout;
+                if is_timeout && !is_open {
+                    recorder.event_counts.held_ns += counting.inside_ns(event.start_ns, end_ns);
+                }
+                if is_timeout && place == PhasePosition::Within {
                     if is_open {
-                        recorder.response_at_least.record(end_ns - event.taken.due_ns);
+                        note_begun_late(recorder, event, end_ns, is_open);
+                        recorder.at_least.record(end_ns - event.taken.due_ns);
                         recorder.raised.record(raised_ns);
+                    } else {
+                        recorder.at_least.record(end_ns - event.start_ns);
                     }
                     if let Some(operation) = failure.operation {
                         recorder.late.operations[operation].record(end_ns - event.start_ns);

@@ -75,7 +75,10 @@ pub(crate) struct Findings<'a> {
     pub(crate) service_count: u64,
     /// Events of the phase that had not ended well when the drain was over, and were cut.
     pub(crate) never_ended: u64,
-    /// Total time of the phase that connections spent with those.
+    /// Events of the phase that timed out.
+    pub(crate) timeouts: u64,
+    /// Total time of the phase that connections spent with `never_ended`, and in a closed loop with
+    /// `timeouts`.
     pub(crate) held_s: f64,
     /// Sockets that the kernel had open for the connections before the first event; missing if they have no
     /// sockets.
@@ -410,17 +413,23 @@ fn common_start(f: &Findings<'_>) -> f64 {
 }
 
 /// A closed loop's rate is that of all its connections. A connection that waits for an answer that never
-/// comes adds none.
+/// comes, or comes after the time-out, adds none.
 fn stuck(f: &Findings<'_>) -> Option<Check> {
-    if f.never_ended == 0 || f.counts.done == 0 {
+    if f.never_ended + f.timeouts == 0 || f.counts.done == 0 {
         return None;
     }
     let in_flight = f.settings.in_flight_max();
     let found = f.held_s / (f.measured_s * f64::from(in_flight));
+    let never_ended =
+        format!("{} of {in_flight} events in flight at the end did not succeed", f.never_ended);
+    let timed_out = format!("{} timed out", plural(f.timeouts, "event"));
+    let what = match (f.never_ended, f.timeouts) {
+        (0, _) => timed_out,
+        (_, 0) => never_ended,
+        _ => format!("{never_ended}, {timed_out}"),
+    };
     let text = format!(
-        "{} of {in_flight} events in flight had not ended after the drain, and occupied their connections \
-         for {} of the time, {} allowed",
-        f.never_ended,
+        "{what}, and occupied connections for {} of the time, {} allowed",
         percent(found),
         percent(HELD_MAX)
     );

@@ -35,14 +35,16 @@ pub(crate) struct Recorder {
     /// The generator's part of the response: the lateness, and the part of the wait that earlier lateness
     /// caused.
     pub(crate) raised: Tally,
-    /// Response of events that timed out: a lower bound.
-    pub(crate) response_at_least: Tally,
+    /// Lower bounds of the response of events that timed out; of their service in a closed loop.
+    pub(crate) at_least: Tally,
+    /// Closed loop only: service times of events that began before the measured phase and ended in it.
+    pub(crate) carried_in: Tally,
     /// Service time of failed tries.
     pub(crate) failure: Tally,
     /// Latency of events of the warm-up and of the falling load: displayed, never counted.
     pub(crate) warmup: Tally,
-    /// Lower bounds for events of the measured phase that ended after it. Events that timed out in the phase
-    /// are here too, except for their response.
+    /// Lower bounds for events of the measured phase that ended after it. In an open loop, events that timed
+    /// out in the phase are here too, except for their response.
     pub(crate) late: LateDistributions<Tally>,
     /// Service time by operation.
     pub(crate) operations: Box<[Tally]>,
@@ -67,7 +69,8 @@ impl Recorder {
             wait: Tally::new(),
             lateness: Tally::new(),
             raised: Tally::new(),
-            response_at_least: Tally::new(),
+            at_least: Tally::new(),
+            carried_in: Tally::new(),
             failure: Tally::new(),
             warmup: Tally::new(),
             late: LateDistributions::new(operations, Tally::new),
@@ -223,7 +226,8 @@ pub(crate) struct EventCounts {
     pub(crate) ended_late: u64,
     /// Part of `ended_late` that succeeded.
     pub(crate) drained: u64,
-    /// Time of the phase that connections spent with those that did not succeed.
+    /// Time of the phase that connections spent with events that ended after it without success, and in a
+    /// closed loop with those that timed out.
     pub(crate) held_ns: u64,
     /// Events of the falling load that have ended in any way.
     pub(crate) after_ended: u64,

@@ -22,7 +22,7 @@ use record::load::{
     OpenLoop, Phase, PreparePolicy, ScriptFile, ScriptSettings, Workload,
 };
 use record::requests::{ExecSettings, HttpSettings, KvSettings};
-use record::series::LatencyKind::{Failure, Response, ResponseAtLeast, Service};
+use record::series::LatencyKind::{CarriedIn, Failure, Response, ResponseAtLeast, Service, ServiceAtLeast};
 use record::target::Target;
 use record::verdict::Validity;
 
@@ -224,6 +224,7 @@ pub(crate) fn assert_books(record: &LoadRecord) {
     let slices = |kind| record.slices.iter().filter(move |s| s.kind == kind && s.operation.is_empty());
     let in_slices = |kind| slices(kind).map(|s| s.histogram.count()).sum::<u64>();
     assert_eq!(in_slices(Service), begun_and_done);
+    assert_eq!(in_slices(Service) + in_slices(CarriedIn), record.counts.done);
     assert_eq!(in_slices(Failure), record.failure.count());
     if let Ok(response) = &record.response {
         assert_eq!((response.known.count(), in_slices(Response)), (record.counts.done, record.counts.done));
@@ -234,6 +235,8 @@ pub(crate) fn assert_books(record: &LoadRecord) {
         let mut rebuilt = record::histogram::Histogram::new();
         slices(Response).for_each(|s| rebuilt.add(&s.histogram.expand()));
         assert!(rebuilt.buckets().eq(response.known.buckets()), "the slices make the whole without loss");
+    } else {
+        assert_eq!(in_slices(ServiceAtLeast), record.service.at_least.count());
     }
 }
 

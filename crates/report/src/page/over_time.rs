@@ -1,5 +1,7 @@
 //! The latency of a load over its measured phase.
 
+use std::collections::BTreeMap;
+
 use record::histogram::Histogram;
 use record::load::LoadRecord;
 use record::series::{HistogramSlice, LatencyKind};
@@ -14,32 +16,42 @@ pub const PLACES_MAX: usize = 300;
 const DRAWN: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("max", 1.0)];
 
 /// A merged group of neighbouring intervals.
+#[derive(Default)]
 struct Stretch {
-    until_s: f64,
-    for_s: f64,
-    histogram: Histogram,
+    from_ns: u64,
+    until_ns: u64,
+    /// Events that ended well.
+    ended: u64,
+    /// Latencies of those, and of events that timed out or were unfinished at the end: lower bounds.
+    latencies: Histogram,
 }
 
 impl Stretch {
     /// A quantile, or `None` if there are too few events to hold it: it would be the maximum.
     fn quantile_ns(&self, quantile: f64) -> Option<u64> {
         if quantile < 1.0 {
-            self.histogram.held_quantile_ns(quantile)
+            self.latencies.held_quantile_ns(quantile)
         } else {
-            self.histogram.quantile_ns(1.0)
+            self.latencies.quantile_ns(1.0)
         }
+    }
+
+    fn until_s(&self) -> f64 {
+        self.until_ns as f64 * 1e-9
+    }
+
+    fn ended_per_s(&self) -> f64 {
+        self.ended as f64 / ((self.until_ns - self.from_ns) as f64 * 1e-9)
     }
 }
 
 /// Median, 99th percentile and maximum over time; `None` for fewer than two intervals.
 pub(super) fn over_time(record: &LoadRecord) -> Option<Figure> {
     let kind = if record.response.is_ok() { LatencyKind::Response } else { LatencyKind::Service };
-    let slices: Vec<&HistogramSlice> =
-        record.slices.iter().filter(|s| s.kind == kind && s.operation.is_empty()).collect();
-    if slices.len() < 2 {
+    let stretches = stretches(&record.slices, kind);
+    if stretches.len() < 2 {
         return None;
     }
-    let stretches: Vec<Stretch> = slices.chunks(slices.len().div_ceil(PLACES_MAX)).map(stretch).collect();
     let name = if kind == LatencyKind::Response { "response time" } else { "service time" };
     let mut data = Table::new(
         format!("The {name} of events that ended in each interval"),
@@ -48,9 +60,9 @@ pub(super) fn over_time(record: &LoadRecord) -> Option<Figure> {
     for s in &stretches {
         let at = |q: f64| s.quantile_ns(q).map_or("-".to_owned(), |ns| latency(ns as f64));
         data.row(vec![
-            format!("{:.1} s", s.until_s).into(),
-            s.histogram.count().to_string().into(),
-            rate(s.histogram.count() as f64 / s.for_s).into(),
+            format!("{:.1} s", s.until_s()).into(),
+            s.ended.to_string().into(),
+            rate(s.ended_per_s()).into(),
             at(0.5).into(),
             at(0.99).into(),
             at(1.0).into(),
@@ -61,23 +73,24 @@ pub(super) fn over_time(record: &LoadRecord) -> Option<Figure> {
         points: stretches.iter().filter_map(|s| point(s, *q)).collect(),
         banded: true,
         joined: true,
-        gaps: stretches.iter().filter(|s| s.quantile_ns(*q).is_none()).map(|s| s.until_s).collect(),
+        gaps: stretches.iter().filter(|s| s.quantile_ns(*q).is_none()).map(Stretch::until_s).collect(),
     };
     let drawing = lines(&Lines {
         x_title: "seconds",
         y_title: name,
         x_kind: Kind::Linear,
-        x_range: Some((0.0, stretches.last()?.until_s)),
+        x_range: Some((0.0, stretches.last()?.until_s())),
         y_kind: Kind::Log,
-        x_ticks: seconds_ticks(0.0, stretches.last()?.until_s),
+        x_ticks: seconds_ticks(0.0, stretches.last()?.until_s()),
         y_label: super::figures::tick_seconds,
         series: DRAWN.iter().map(line).filter(|l| !l.points.is_empty()).collect(),
     });
     Some(Figure {
         title: format!("{}{} over time", name[..1].to_uppercase(), &name[1..]),
         caption:
-            "Each point is the distribution of the events that ended since the previous point. The 99th \
-             percentile is missing at points with fewer than 100 events."
+            "Each point is the distribution of the events that ended since the previous point. Events that \
+             timed out, or were unfinished at the end, are included with the time that they had lasted. The \
+             99th percentile is missing at points with fewer than 100 events."
                 .into(),
         description:
             "Median, 99th percentile and maximum from the start of the measured phase to its end; the \
@@ -88,19 +101,61 @@ pub(super) fn over_time(record: &LoadRecord) -> Option<Figure> {
     })
 }
 
-fn stretch(slices: &[&HistogramSlice]) -> Stretch {
-    let from_ns = slices[0].from_ns;
-    let last = slices[slices.len() - 1];
-    Stretch {
-        until_s: (last.from_ns + last.for_ns) as f64 * 1e-9,
-        for_s: (last.from_ns + last.for_ns - from_ns) as f64 * 1e-9,
-        histogram: slices.iter().flat_map(|s| s.histogram.buckets()).collect(),
+/// The intervals, merged into at most [`PLACES_MAX`] stretches; those in which no event ended, too.
+fn stretches(slices: &[HistogramSlice], kind: LatencyKind) -> Vec<Stretch> {
+    let of_events = || slices.iter().filter(|s| s.operation.is_empty());
+    let mut intervals = BTreeMap::new();
+    for slice in of_events().filter(|s| is_drawn(s.kind, kind)) {
+        let until_ns = intervals.entry(slice.from_ns).or_insert(0);
+        *until_ns = (slice.from_ns + slice.for_ns).max(*until_ns);
     }
+    let mut all: Vec<Stretch> = Vec::new();
+    for (from_ns, until_ns) in intervals {
+        let before_ns = all.last().map_or(0, |last| last.until_ns);
+        // An interval without events has no slice.
+        if from_ns > before_ns {
+            all.push(Stretch { from_ns: before_ns, until_ns: from_ns, ..Stretch::default() });
+        }
+        all.push(Stretch { from_ns, until_ns, ..Stretch::default() });
+    }
+    let each = all.len().div_ceil(PLACES_MAX).max(1);
+    let merge = |of: &[Stretch]| Stretch {
+        from_ns: of[0].from_ns,
+        until_ns: of[of.len() - 1].until_ns,
+        ..Stretch::default()
+    };
+    let mut merged: Vec<Stretch> = all.chunks(each).map(merge).collect();
+    for slice in of_events().filter(|s| is_drawn(s.kind, kind)) {
+        let of = merged.partition_point(|s| s.until_ns <= slice.from_ns);
+        let stretch = &mut merged[of];
+        stretch.ended += if is_ended(slice.kind) { slice.histogram.count() } else { 0 };
+        // Completions of events that began before the phase are no sample of its service times.
+        if slice.kind != LatencyKind::CarriedIn {
+            slice.histogram.buckets().for_each(|(ns, count)| stretch.latencies.record_n(ns, count));
+        }
+    }
+    merged
+}
+
+/// Whether the chart of latencies of `drawn` includes a kind.
+fn is_drawn(kind: LatencyKind, drawn: LatencyKind) -> bool {
+    match kind {
+        LatencyKind::Response | LatencyKind::ResponseAtLeast => drawn == LatencyKind::Response,
+        LatencyKind::Service | LatencyKind::ServiceAtLeast | LatencyKind::CarriedIn => {
+            drawn == LatencyKind::Service
+        }
+        LatencyKind::Wait | LatencyKind::Lateness | LatencyKind::Failure => false,
+    }
+}
+
+/// Whether the events of a kind ended well in their interval.
+fn is_ended(kind: LatencyKind) -> bool {
+    matches!(kind, LatencyKind::Response | LatencyKind::Service | LatencyKind::CarriedIn)
 }
 
 fn point(stretch: &Stretch, quantile: f64) -> Option<Point> {
     let ns = stretch.quantile_ns(quantile)?;
-    Some(Point { x: stretch.until_s, y: ns as f64 * 1e-9, interval: None, dots: Vec::new() })
+    Some(Point { x: stretch.until_s(), y: ns as f64 * 1e-9, interval: None, dots: Vec::new() })
 }
 
 pub(super) fn seconds_ticks(from_s: f64, until_s: f64) -> Vec<(f64, String)> {
@@ -113,10 +168,37 @@ mod tests {
 
     #[test]
     fn a_place_of_sixty_events_has_a_median_and_no_99th_percentile() {
-        let of =
-            |count| Stretch { until_s: 1.0, for_s: 1.0, histogram: (1..=count).map(|ns| (ns, 1)).collect() };
+        let of = |count| Stretch { latencies: (1..=count).map(|ns| (ns, 1)).collect(), ..Stretch::default() };
         assert_eq!((of(60).quantile_ns(0.5), of(60).quantile_ns(1.0)), (Some(30), Some(60)));
         assert!(point(&of(60), 0.99).is_none() && point(&of(99), 0.99).is_none());
         assert_eq!(of(100).quantile_ns(0.99), Some(99));
+    }
+
+    fn slice(second: u64, kind: LatencyKind, count: u64) -> HistogramSlice {
+        let histogram = [(1_000, count)].into_iter().collect();
+        let (from_ns, for_ns) = (second * 1_000_000_000, 1_000_000_000);
+        HistogramSlice { from_ns, for_ns, operation: String::new(), kind, histogram }
+    }
+
+    #[test]
+    fn a_closed_loop_s_rate_counts_what_began_before_the_phase_and_its_latencies_what_timed_out() {
+        let slices = [
+            slice(0, LatencyKind::Service, 8),
+            slice(0, LatencyKind::CarriedIn, 8),
+            slice(1, LatencyKind::Service, 10),
+            slice(1, LatencyKind::ServiceAtLeast, 3),
+        ];
+        let found = stretches(&slices, LatencyKind::Service);
+        let of = |s: &Stretch| (s.ended, s.ended_per_s().round(), s.latencies.count());
+        assert_eq!(found.iter().map(of).collect::<Vec<_>>(), [(16, 16.0, 8), (10, 10.0, 13)]);
+    }
+
+    #[test]
+    fn intervals_in_which_nothing_ended_are_shown() {
+        let slices = [2, 5].map(|second| slice(second, LatencyKind::Response, 100));
+        let found = stretches(&slices, LatencyKind::Response);
+        let of = |s: &Stretch| (s.from_ns / 1_000_000_000, s.until_ns / 1_000_000_000, s.ended);
+        assert_eq!(found.iter().map(of).collect::<Vec<_>>(), [(0, 2, 0), (2, 3, 100), (3, 5, 0), (5, 6, 100)]);
+        assert!(found[2].quantile_ns(0.5).is_none());
     }
 }

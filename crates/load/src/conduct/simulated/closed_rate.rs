@@ -161,3 +161,45 @@ fn an_event_that_never_ends_leaves_the_rate_unknown() {
     assert_eq!((record.counts.planned, record.counts.done, record.counts.unfinished), (8, 6, 2));
     assert!(!check(&record, "phase-length"), "{:?}", record.verdict);
 }
+
+#[test]
+fn an_event_that_times_out_is_in_the_series_and_holds_its_connection() {
+    // One event in 200 gets no answer for a second; the others take 10 ms.
+    let settings = LoadSettings {
+        errors_ratio_max: 0.05,
+        ..closed(8, Duration::from_secs(2), Duration::from_secs(10))
+    };
+    let record = simulate(settings, |scene| {
+        if Random::of(scene.chance, scene.now_ns).below(200) == 0 {
+            (SECOND, Err(FailureClass::Timeout))
+        } else {
+            (10 * MS, Ok(()))
+        }
+    });
+    let timeouts = record.errors.timeout;
+    assert!((10..60).contains(&timeouts), "{:?}", record.errors);
+    let in_series: u64 = record
+        .slices
+        .iter()
+        .filter(|s| s.kind == LatencyKind::ServiceAtLeast)
+        .map(|s| s.histogram.count())
+        .sum();
+    assert_eq!(in_series, record.service.at_least.count());
+    // A time-out that began before the phase fails in it, but is no sample of its service times.
+    let in_sample = in_series - record.counts.unfinished;
+    assert!(in_sample + 8 >= timeouts && in_sample <= timeouts, "{in_sample} {timeouts}");
+    // 5 of 15 ms of each event's time are spent with time-outs: the rate is that of five connections.
+    let stuck = record.verdict.checks.iter().find(|c| c.name == "stuck").unwrap();
+    assert!(!stuck.ok && (stuck.found - 0.33).abs() < 0.12, "{stuck:?}");
+    assert!(stuck.text.contains(&format!("{timeouts} events timed out")), "{stuck:?}");
+}
+
+#[test]
+fn an_event_that_began_before_the_phase_is_in_the_series_of_completions() {
+    let record = simulate(closed(8, Duration::from_millis(500), Duration::from_secs(5)), |_| (SECOND, Ok(())));
+    let of = |kind| -> u64 {
+        record.slices.iter().filter(|s| s.kind == kind && s.operation.is_empty()).map(|s| s.histogram.count()).sum()
+    };
+    assert_eq!((of(LatencyKind::CarriedIn), of(LatencyKind::Service)), (8, 32));
+    assert_eq!(record.counts.done, 40);
+}

@@ -89,6 +89,7 @@ fn events_in_flight_are_forgiven_as_many_as_the_latency_explains() {
             paused_s: 0.0,
             service_count: done,
             never_ended: 0,
+            timeouts: 0,
             held_s: 0.0,
             open_sockets: Err(Missing::because("simulated")),
             recount: None,

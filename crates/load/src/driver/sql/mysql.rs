@@ -128,6 +128,13 @@ pub(crate) enum ReadForm {
     Text,
 }
 
+/// Logs in without TLS, for [`crate::driver::readers`]; returns whether the server accepted.
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) fn log_in_plain(wire: &mut Wire) -> bool {
+    let who = login::Credentials { user: "u", password: "p", database: "d", is_private: false };
+    login::log_in(wire, &who, None).is_ok()
+}
+
 /// The reader of answers without a connection.
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) fn reader(form: ReadForm, bytes_max: usize) -> impl FnMut(&[u8]) -> (usize, Option<bool>) {

@@ -126,6 +126,15 @@ fn ask(
     heard?.map_err(broken_failure)
 }
 
+/// Logs in without TLS, for [`crate::driver::readers`]; returns whether the server accepted.
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) fn log_in_plain(wire: &mut Wire) -> bool {
+    let (user, database) = ("u", "d");
+    let who =
+        login::Credentials { user, password: Some("p"), database, options: None, may_be_cleartext: false };
+    login::log_in(wire, &who).is_ok()
+}
+
 /// The reader of answers without a connection, for [`crate::driver::readers`].
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) fn reader(keeps: bool, bytes_max: usize) -> impl FnMut(&[u8], bool) -> (usize, Option<bool>) {

@@ -1,0 +1,12 @@
+//! Any bytes, in a login.
+
+#![cfg_attr(fuzzing, no_main)]
+
+#[cfg(fuzzing)]
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| load::fuzz::postgres_login(bytes));
+
+/// Checks the files that the command line names.
+#[cfg(not(fuzzing))]
+fn main() -> std::io::Result<()> {
+    std::env::args_os().skip(1).try_for_each(|path| std::fs::read(path).map(|bytes| load::fuzz::postgres_login(&bytes)))
+}
