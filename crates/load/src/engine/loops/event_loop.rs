@@ -223,7 +223,9 @@ impl EventLoop {
             if self.busy == 0 && (is_over || !(self.next.is_some() || self.may_take(is_open))) {
                 break;
             }
+            // Sending takes time: a sleep counted from before it would end late.
             self.flush();
+            let now_ns = if is_open { self.engine.clock.now_ns() } else { now_ns };
             let deadline_ns = self.deadline_ns(now_ns, is_over);
             let is_for_next = self.next.is_some_and(|next| deadline_ns == self.wakes_ns(&next));
             if let Err(error) = self.wait_until(deadline_ns, now_ns) {
