@@ -51,7 +51,7 @@ fn root_a_lock_of_the_kernel_is_named_by_kind_and_caller() {
     assert!(none.out.contains("0 waits"), "{}", none.out);
     assert!(!none.out.contains("asked for"), "{}", none.out);
     let part = lab.run(&["locks", "100ms", "1", "--kind", "mutex", "--comm", "no-such-thread"]);
-    assert!(part.out.contains("0 waits for the kernel's locks, of those asked for"), "{}", part.out);
+    assert!(part.out.contains("0 waits for the kernel's locks ended, of those asked for"), "{}", part.out);
 }
 
 #[test]

@@ -56,11 +56,18 @@ extern int bpf_iter_task_new(struct bpf_iter_task *walk, struct task_struct *tas
 extern struct task_struct *bpf_iter_task_next(struct bpf_iter_task *walk) __ksym __weak;
 extern void bpf_iter_task_destroy(struct bpf_iter_task *walk) __ksym __weak;
 
-/* The id of the control group of version 2 that a task is in; 0: this kernel has none. */
+/* Control groups of version 2 by their ids. */
+enum {
+	CGROUPS = 5, /* that of a task, and those above it */
+};
 struct kernfs_node___of_group {
 	__u64 id;
 } __attribute__((preserve_access_index));
+struct cgroup_subsys_state___of_group {
+	struct cgroup_subsys_state___of_group *parent;
+} __attribute__((preserve_access_index));
 struct cgroup___of_task {
+	struct cgroup_subsys_state___of_group self; /* at offset 0, so a group is found by its own */
 	struct kernfs_node___of_group *kn;
 } __attribute__((preserve_access_index));
 struct css_set___of_task {
@@ -70,13 +77,19 @@ struct task_struct___in_group {
 	struct css_set___of_task *cgroups;
 } __attribute__((preserve_access_index));
 
-static __always_inline __u64 cgroup_of(struct task_struct *task)
+/* The id of the group that a task is in, then of those above it; 0: there is none. */
+static __always_inline void cgroups_of(struct task_struct *task, __u64 ids[CGROUPS])
 {
 	struct task_struct___in_group *member = (void *)task;
+	struct cgroup___of_task *group = NULL;
 
-	if (!bpf_core_field_exists(member->cgroups))
-		return 0;
-	return BPF_CORE_READ(member, cgroups, dfl_cgrp, kn, id);
+	if (bpf_core_field_exists(member->cgroups))
+		group = BPF_CORE_READ(member, cgroups, dfl_cgrp);
+#pragma unroll
+	for (int level = 0; level < CGROUPS; level++) {
+		ids[level] = group ? BPF_CORE_READ(group, kn, id) : 0;
+		group = group ? (void *)BPF_CORE_READ(group, self.parent) : NULL;
+	}
 }
 
 #endif

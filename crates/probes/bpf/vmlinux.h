@@ -104,6 +104,7 @@ struct pt_regs {
 struct rq {
 	unsigned int nr_running;
 	u64 clock;
+	int cpu;
 };
 
 struct cfs_rq {

@@ -82,6 +82,30 @@ fn root_groups_have_what_their_processes_had_and_sum_up_to_the_books() {
 }
 
 #[test]
+fn root_a_group_that_lives_and_goes_between_two_readings_counts_below_its_parent() {
+    let Some(groups) = Groups::new(&["p"]) else { return };
+    let mut probe = cpu_time::open(&CpuOptions::of_this_machine().with_tasks(Cores::default()));
+    probe.start();
+    let below = groups.folder.join("p/x/y");
+    fs::create_dir_all(&below).unwrap();
+    let mut shell = groups.start("p/x/y", &["sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"]);
+    shell.wait_until_ended();
+    let had_ns = shell.cpu_ns();
+    shell.wait();
+    for folder in [below.as_path(), below.parent().unwrap()] {
+        while fs::remove_dir(folder).is_err() {
+            std::thread::yield_now();
+        }
+    }
+    probe.read();
+    let asked = groups.asked("p");
+    let of_p = |g: &&CgroupSample| g.cgroup.as_ref().is_ok_and(|name| asked.holds(name));
+    let all = by_cgroup(probe.tasks().unwrap());
+    let found_ns: u64 = all.iter().filter(of_p).map(|g| g.on_cpu_ns + g.interrupted_ns).sum();
+    assert!(found_ns + 2_000_000 >= had_ns, "{found_ns} of {had_ns}: {all:#?}");
+}
+
+#[test]
 fn root_waits_are_of_the_group_that_was_asked_for_and_told_apart_by_group() {
     let Some(groups) = Groups::new(&["a", "b", "empty"]) else { return };
     let asked = |name: &str| Some(groups.asked(name));

@@ -4,7 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use bakeoff_probes::cpu_time::{self, Options};
+use bakeoff_probes::hog::usable;
 use bakeoff_probes::limits::Limits;
+use bakeoff_probes::topology::Cores;
+use record::clock::{Clock as _, Monotonic};
+use record::cpu::Rung;
 
 /// A control group that is removed at the end, with its processes.
 struct Group {
@@ -30,18 +35,18 @@ impl Group {
         Some(Self { folder, is_v1 })
     }
 
-    fn set_quota(&self, us: u32) {
+    fn set_quota(&self, us: u32, period_us: u32) {
         if self.is_v1 {
-            fs::write(self.folder.join("cpu.cfs_period_us"), "10000").expect("root may");
+            fs::write(self.folder.join("cpu.cfs_period_us"), period_us.to_string()).expect("root may");
             fs::write(self.folder.join("cpu.cfs_quota_us"), us.to_string()).expect("root may");
         } else {
-            fs::write(self.folder.join("cpu.max"), format!("{us} 10000")).expect("root may");
+            fs::write(self.folder.join("cpu.max"), format!("{us} {period_us}")).expect("root may");
         }
     }
 
-    /// A process in the group that spins.
-    fn spinner(&self) -> Child {
-        let script = format!("echo $$ > {}/cgroup.procs; while :; do :; done", self.folder.display());
+    /// A process in the group that spins, after `first`.
+    fn spinner(&self, first: &str) -> Child {
+        let script = format!("{first}echo $$ > {}/cgroup.procs; while :; do :; done", self.folder.display());
         Command::new("sh").args(["-c", &script]).stdin(Stdio::null()).spawn().expect("root may")
     }
 }
@@ -61,8 +66,8 @@ fn root_a_quota_is_read_and_its_throttling_counted() {
     let Some(group) = Group::make("bakeoff-test-limits") else {
         return eprintln!("skipped: needs root and a control group with the CPU controller");
     };
-    group.set_quota(2_000);
-    let mut spinner = group.spinner();
+    group.set_quota(2_000, 10_000);
+    let mut spinner = group.spinner("");
     // Until the shell has moved itself, its group is ours.
     let limits = loop {
         let limits = Limits::of_process(spinner.id());
@@ -91,6 +96,52 @@ fn root_a_quota_is_read_and_its_throttling_counted() {
     // A fifth of the time is granted: of each period of 10 ms it was stopped for some of the other 8.
     assert!(throttled.time_ns > 0 && throttled.cgroup.contains("bakeoff-test-limits"), "{throttled:?}");
     assert!(later.periods + 1 >= throttled.periods, "{later:?} {throttled:?}");
+}
+
+/// A thread that a quota holds stays runnable: it waits for the quota, not for the CPU.
+#[test]
+fn root_a_cpu_that_idles_while_a_quota_holds_its_thread_is_not_full() {
+    let options = Options::of_this_machine().with_tasks(Cores::default());
+    let options = if usable().len() > 1 { options } else { return eprintln!("skipped: needs two CPUs") };
+    let mut probe = cpu_time::open(&options);
+    let Some(group) = Group::make("bakeoff-test-throttled").filter(|_| probe.rung() == Rung::Bpf) else {
+        return eprintln!("skipped: needs root, BTF and a control group with the CPU controller");
+    };
+    let cpu = usable().into_iter().max().expect("more than one");
+    group.set_quota(20_000, 100_000);
+    let mut spinner = group.spinner(&format!("taskset -cp {cpu} $$ > /dev/null; "));
+    let watch = Limits::of_cgroup(&group.folder).watch();
+    while watch.so_far().unwrap().periods < 3 {
+        std::thread::yield_now();
+    }
+    probe.start();
+    // Other work may have the CPU now and then, and the thread then waits for it: the quietest interval counts.
+    let mut quietest = (1.0, 0.0, 0.0, 0.0);
+    for _ in 0..12 {
+        Monotonic.sleep_until_ns(Monotonic.now_ns() + 300_000_000);
+        let interval = probe.read();
+        let sample = interval.cpus.iter().find(|c| c.cpu == cpu).expect("it is online");
+        let of_thread = probe.tasks().unwrap().iter().find(|t| t.pid == spinner.id());
+        let thread = of_thread.map_or((0, 0), |t| (t.wait_ns.clone().unwrap(), t.on_cpu_ns));
+        let share = |ns: u64| ns as f64 * 1e-9 / interval.seconds();
+        let waiting = sample.waiting(interval.seconds()).unwrap();
+        let found = (sample.event_ratio.clone().unwrap(), waiting, share(thread.0), share(thread.1));
+        if found.0 < quietest.0 {
+            quietest = found;
+        }
+        if quietest.0 < 0.35 {
+            break;
+        }
+    }
+    spinner.kill().unwrap();
+    spinner.wait().unwrap();
+    let (busy, waiting, of_thread, ran) = quietest;
+    // While it waited for the CPU, another thread had it.
+    assert!(of_thread < busy - ran + 0.05, "{busy:.3} busy, it ran {ran:.3} and waited {of_thread:.3}");
+    if busy > 0.35 {
+        return eprintln!("skipped in part: other work has CPU {cpu}");
+    }
+    assert!(waiting < 0.1 + busy - ran, "{busy:.3} busy, it ran {ran:.3}; {waiting:.3} waiting");
 }
 
 #[test]

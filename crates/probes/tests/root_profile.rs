@@ -212,6 +212,25 @@ fn root_a_sleep_that_outlasts_the_profile_counts_until_its_end() {
 
 /// The clock of programs is 50,000,000 s ahead of the kernel's there.
 #[test]
+fn root_a_process_that_hangs_all_the_time_is_not_one_without_waits() {
+    let mut sleeper = Command::new("sleep").arg("60").spawn().unwrap();
+    let status = || fs::read_to_string(format!("/proc/{}/status", sleeper.id())).unwrap();
+    while !status().contains("Name:\tsleep") || !status().contains("State:\tS") {
+        thread::yield_now();
+    }
+    let options = Options { pid: Some(sleeper.id()), ..Options::of_everyone(ProfileKind::OffCpu) };
+    let profile = begin(&options).map(|profiler| profiler.finish().unwrap());
+    sleeper.kill().unwrap();
+    sleeper.wait().unwrap();
+    let Some(profile) = profile else { return };
+    assert_eq!(profile.count(), 0, "{profile:?}");
+    assert!(
+        profile.notes.iter().any(|note| note.starts_with("1 thread of the process had no CPU")),
+        "{profile:?}"
+    );
+}
+
+#[test]
 fn root_in_a_time_namespace_such_a_sleep_counts_until_its_end_too() {
     let mut inside = Command::new("unshare");
     inside.args(["--time", "--monotonic", "50000000", "--fork"]).arg(std::env::current_exe().unwrap());

@@ -25,10 +25,13 @@ pub struct MachineMemory {
     pub scanned_bytes: u64,
     /// Bytes that reclaim freed.
     pub reclaimed_bytes: u64,
-    /// Bytes that threads freed themselves because too little was free (direct reclaim); part of
-    /// `reclaimed_bytes`.
+    /// Part of `reclaimed_bytes` that was freed in control groups at their limit, while the machine may have
+    /// had enough; 0 before Linux 5.8, which does not count it.
+    pub reclaimed_at_limits_bytes: u64,
+    /// Part of `reclaimed_bytes` that threads freed themselves because the machine had too little free (direct
+    /// reclaim).
     pub reclaimed_direct_bytes: u64,
-    /// Number of times that a thread did direct reclaim.
+    /// Number of times that a thread did direct reclaim, without control groups at their limit.
     pub stalls: u64,
     /// Bytes read back from swap.
     pub swapped_in_bytes: u64,

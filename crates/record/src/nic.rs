@@ -71,7 +71,7 @@ pub struct InterfaceSample {
 }
 
 impl InterfaceSample {
-    /// Utilization of the link: of the busier direction on a full-duplex link, else of both together. May
+    /// Utilization of the link: of both directions together on a half-duplex link, else of the busier one. May
     /// exceed 1 on a virtual link, because its driver reports a speed that nothing enforces.
     ///
     /// # Errors
@@ -80,10 +80,11 @@ impl InterfaceSample {
     pub fn util_ratio(&self, seconds: f64) -> Maybe<f64> {
         let counts = self.counts.as_ref().map_err(Clone::clone)?;
         let speed = self.speed_bits_per_s.clone()?;
-        if self.duplex == Ok(Duplex::Full) {
-            return Ok(used(counts.rx_bytes.max(counts.tx_bytes), speed, seconds));
-        }
-        Ok(used(counts.rx_bytes + counts.tx_bytes, speed, seconds))
+        let bytes = match self.duplex {
+            Ok(Duplex::Half) => counts.rx_bytes + counts.tx_bytes,
+            _ => counts.rx_bytes.max(counts.tx_bytes),
+        };
+        Ok(used(bytes, speed, seconds))
     }
 
     /// Utilization of the link by direction: in, out.
@@ -205,7 +206,7 @@ mod tests {
         let speed = Ok(10_000_000_000);
         assert_eq!(sample(speed.clone(), Ok(Duplex::Full)).util_ratio(1.0), Ok(0.2));
         assert_eq!(sample(speed.clone(), Ok(Duplex::Half)).util_ratio(1.0), Ok(0.3));
-        assert_eq!(sample(speed.clone(), unknown()).util_ratio(2.0), Ok(0.15));
+        assert_eq!(sample(speed.clone(), unknown()).util_ratio(2.0), Ok(0.1));
         assert_eq!(sample(speed, Ok(Duplex::Full)).util_ratios(1.0), Ok((0.2, 0.1)));
         assert_eq!(sample(unknown(), Ok(Duplex::Full)).util_ratio(1.0), unknown());
     }

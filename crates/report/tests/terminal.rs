@@ -87,12 +87,16 @@ fn a_cpu_that_is_full_names_what_fills_it_and_what_waits_for_it() {
     };
     // Busy all the time by one thread: saturated, and nothing waits.
     let seen = text(&interval);
-    assert!(seen.contains("CPU 1 is saturated") && seen.contains("hardly any thread waited"), "{seen}");
+    assert!(seen.contains("CPU 1 is saturated") && seen.contains("hardly any wait for it ended"), "{seen}");
     // The same by softirqs.
     interval.cpus[1].softirq_ratio = Ok(0.9);
     interval.cpus[1].top = Err(Missing::because("no thread ran"));
     let seen = text(&interval);
     assert!(seen.contains("softirqs used 90.0 %") && !seen.contains("is unknown"), "{seen}");
+    // Less than half a thread is more than hardly any.
+    interval.cpus[1].run_queue_wait_ns = Ok(490_000_000);
+    let seen = text(&interval);
+    assert!(seen.contains("; 0.49 threads waited") && !seen.contains("hardly any"), "{seen}");
     // Less than saturated, and three threads wait for it at any time.
     interval.cpus[1].event_ratio = Ok(0.9);
     interval.cpus[1].run_queue_wait_ns = Ok(3_000_000_000);

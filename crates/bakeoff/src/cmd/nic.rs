@@ -62,7 +62,7 @@ pub(crate) struct Args {
     #[arg(short = 'z', long)]
     skip_idle: bool,
 
-    /// Speed of an interface, if its driver does not report it; may be given more than once
+    /// Speed of each direction of an interface, if its driver does not report it; may be given more than once
     #[arg(long = "speed", value_name = "NAME=SPEED", value_parser = speed)]
     speeds: Vec<(String, u64)>,
 }
@@ -73,7 +73,7 @@ const LIST_EXCLUDES: [&str; 8] =
 
 const EXAMPLES: &str = "\
 Columns: kilobytes (1024) and packets per second read and written, mean bytes a packet, %Util of the link's speed (of the
-busier direction if it is full duplex), Sat: errors, drops and collisions per second. A dash marks an unknown value.
+busier direction unless it is half duplex), Sat: errors, drops and collisions per second. A dash marks an unknown value.
 
 Examples:
   bakeoff nic 1 5                      five reports, one a second

@@ -31,6 +31,21 @@ pub enum DeviceError {
         /// Device that contains the partition.
         whole: String,
     },
+    /// The device has no requests of its own.
+    #[error("`{name}` has no requests of its own: {}", instead(below))]
+    NoRequests {
+        /// Name as the user wrote it.
+        name: String,
+        /// Devices that it passes its input and output on to, if the kernel lists them.
+        below: Vec<String>,
+    },
+}
+
+fn instead(below: &[String]) -> String {
+    match below {
+        [] => "leave out --dev to see those of the devices below it, if there are any".to_owned(),
+        below => format!("it passes them on, so watch {}", below.join(" and ")),
+    }
 }
 
 impl Device {
@@ -62,7 +77,30 @@ pub fn find(name: &str) -> Result<Device, DeviceError> {
         let whole = place.parent().and_then(Path::file_name).map(|n| n.to_string_lossy().into_owned());
         return Err(DeviceError::Partition { name: name.to_owned(), whole: whole.unwrap_or_default() });
     }
+    // Its requests have a queue there; other devices take I/O as it comes and pass it on, or complete it.
+    if !place.join("mq").exists() {
+        return Err(DeviceError::NoRequests { name: name.to_owned(), below: below(&place) });
+    }
     Ok(device)
+}
+
+/// Devices with requests that a device passes its input and output on to.
+fn below(place: &Path) -> Vec<String> {
+    let mut names = Vec::new();
+    for slave in fs::read_dir(place.join("slaves")).into_iter().flatten().flatten() {
+        let Ok(mut slave) = fs::canonicalize(slave.path()) else { continue };
+        if slave.join("partition").exists() {
+            slave.pop();
+        }
+        if slave.join("mq").exists() {
+            names.extend(slave.file_name().map(|name| name.to_string_lossy().into_owned()));
+        } else {
+            names.extend(below(&slave));
+        }
+    }
+    names.sort();
+    names.dedup();
+    names
 }
 
 const BY_ID: &str = "/dev/disk/by-id";
@@ -128,8 +166,14 @@ mod tests {
         for entry in fs::read_dir("/sys/class/block").into_iter().flatten().flatten() {
             let name = entry.file_name().into_string().unwrap();
             match find(&name) {
-                Ok(device) => assert_eq!(device.name(), name),
+                Ok(device) => {
+                    assert_eq!(device.name(), name);
+                    assert!(Path::new("/sys/class/block").join(&name).join("mq").exists(), "{name}");
+                }
                 Err(DeviceError::Partition { whole, .. }) => assert!(name.starts_with(&whole), "{name}"),
+                Err(DeviceError::NoRequests { .. }) => {
+                    assert!(!Path::new("/sys/class/block").join(&name).join("mq").exists(), "{name}");
+                }
                 // The device may have gone meanwhile.
                 Err(DeviceError::Unknown { .. }) => {}
             }

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 
 use super::{mounted, name_below};
 
@@ -38,6 +39,21 @@ impl Names {
             }
             let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
             waiting.extend(entries.filter(|e| e.file_type().is_ok_and(|t| t.is_dir())).map(|e| e.path()));
+        }
+    }
+
+    /// As [`Self::name`], but a group without a name stands below the nearest of the groups above it that has
+    /// one.
+    ///
+    /// - `above`: ids, nearest first.
+    pub(crate) fn name_below(&mut self, id: u64, above: &[u64]) -> String {
+        let name = self.name(id);
+        if self.known.contains_key(&id) {
+            return name;
+        }
+        match above.iter().find_map(|id| self.known.get(id)) {
+            Some(parent) => Path::new(parent).join(name).to_string_lossy().into_owned(),
+            None => name,
         }
     }
 

@@ -51,7 +51,7 @@ const _: () = assert!(size_of::<interrupts>() == 256);
 const WAIT_BUCKETS: usize = 40;
 const _: () = assert!(size_of::<contest>() == 64);
 const _: () = assert!(size_of::<contender>() == 32);
-const _: () = assert!(size_of::<task_record>() == 184);
+const _: () = assert!(size_of::<task_record>() == 224);
 
 /// Our programs, loaded and attached; detached when dropped.
 pub(super) struct Bpf {
@@ -136,6 +136,7 @@ impl Bpf {
         }
         let mut open = builder.open(place)?;
         open.progs.replay.set_autoload(false);
+        open.progs.replay_wait.set_autoload(false);
         set_up(&mut open, hook, wanted)?;
         let skel = open.load()?;
         let cpus = PerCpu::map(&skel.maps.cpus)?;
@@ -309,10 +310,10 @@ impl Source for Bpf {
         let ledger = self.ledger.as_mut().expect("checked above");
         let mut tasks = ledger.settle(self.epoch, told);
         self.cgroups.next_round();
-        for (task, id) in &mut tasks {
-            task.cgroup = match *id {
+        for (task, ids) in &mut tasks {
+            task.cgroup = match ids[0] {
                 0 => Err(Missing::because("this kernel has no control groups of version 2")),
-                id => Ok(self.cgroups.name(id)),
+                id => Ok(self.cgroups.name_below(id, &ids[1..])),
             };
             (task.pid, task.tid) = (shown(&self.ids, task.pid), shown(&self.ids, task.tid));
         }

@@ -212,7 +212,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		return 0;
 	cut_interrupts(&here->irq);
 	book(here, (__u64)prev, tid, bpf_ktime_get_ns(), false);
-	book_wait(here, next);
+	book_wait(here, tid, next);
 	here->books.running = (__u64)next;
 	here->books.switches++;
 	return 0;
@@ -235,7 +235,7 @@ int BPF_PROG(on_switch_by_scheduler, bool preempt, struct task_struct *prev,
 		compare_clocks(&here->books, now_ns);
 	cut_interrupts(&here->irq);
 	book(here, (__u64)prev, tid, now_ns, false);
-	book_wait(here, next);
+	book_wait(here, tid, next);
 	here->books.running = (__u64)next;
 	here->books.switches++;
 	return 0;
@@ -249,7 +249,7 @@ int BPF_PROG(on_switch_with_tasks, bool preempt, struct task_struct *prev, struc
 	struct cpu *here = cpu_here();
 	struct cpu_time *c;
 	struct stint had;
-	__u64 own_ns = 0, ns;
+	__u64 own_ns = 0, ns, held_ns;
 
 	if (!here)
 		return 0;
@@ -261,7 +261,9 @@ int BPF_PROG(on_switch_with_tasks, bool preempt, struct task_struct *prev, struc
 	else
 		c->since_ns = ns = bpf_ktime_get_ns();
 	ns = c->since_ns - ns;
-	book_wait(here, next);
+	held_ns = book_wait(here, tid, next);
+	if (held_ns)
+		hold(next, held_ns);
 	c->running = (__u64)next;
 	c->switches++;
 	had = next_stint(here, c->since_ns, next->pid != 0);

@@ -53,7 +53,9 @@ struct cpu_time {
 	__u64 member_interrupted_ns; /* interrupts while members had the CPU */
 	__u64 cut;		     /* interrupts whose end was not seen, as of the last closing */
 	__u64 interrupts;	     /* ... how many there were, softirqs included */
-	__u64 still_unused[3];
+	__u64 idle_since_ns; /* the idle task came on last, by the run queue's clock; 0: not seen */
+	__u64 idle_until_ns; /* ... and went off last */
+	__u64 still_unused;
 };
 _Static_assert(sizeof(struct cpu_time) == 4 * CACHE_LINE_BYTES, "bpf.rs expects 256 bytes");
 
@@ -157,6 +159,7 @@ struct task_books {
 	__u64 epoch;		/* of the CPU that touched them last */
 	__u64 member;		/* 1: of the command that is watched, or started by a member */
 	__u64 waited_before_ns; /* what it had waited when its sums began */
+	__u64 held_ns;		/* what of its waits since then was none: its CPU idled */
 	__u64 told;		/* number of the last walk that told of it, or HAS_ENDED */
 	struct task_time now;
 	struct task_time then;
@@ -169,13 +172,13 @@ struct task_record {
 	__u64 utime_ns;	  /* in user mode, by ticks */
 	__u64 stime_ns;	  /* in the kernel, by ticks */
 	__u64 waited_ns;  /* for a CPU, since its sums began */
-	__u64 cgroup;	  /* of version 2, by its id; 0: not known */
+	__u64 cgroups[CGROUPS]; /* of version 2, by their ids; 0: not known, or no more */
 	__u64 lives;	  /* 1: a walk tells of it; 0: it ended */
 	__u32 tid;
 	__u32 tgid;
 	char comm[COMM_BYTES];
 };
-_Static_assert(sizeof(struct task_record) == 184, "bpf.rs expects 184 bytes");
+_Static_assert(sizeof(struct task_record) == 224, "bpf.rs expects 224 bytes");
 
 /* The clocks of one core that several CPUs share. */
 struct core_clock {

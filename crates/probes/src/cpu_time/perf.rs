@@ -150,7 +150,7 @@ impl Line {
         while let Some(record) = self.ring.next_record() {
             match read_record(record.ty(), record.misc(), &record.to_contiguous()) {
                 Some(Event::Switch(switch)) => self.account.take(&switch),
-                Some(Event::Lost(count)) => self.account.records_lost += count,
+                Some(Event::Lost(count)) => self.account.lose(count),
                 None => {}
             }
         }
@@ -192,6 +192,9 @@ struct Thread {
     tid: u32,
 }
 
+/// What the kernel writes for a thread that has exited.
+const GONE: Thread = Thread { pid: u32::MAX, tid: u32::MAX };
+
 impl Thread {
     fn is_idle(self) -> bool {
         self.tid == 0
@@ -209,7 +212,6 @@ fn read_record(kind: u32, misc: u16, body: &[u8]) -> Option<Event> {
     match kind {
         PERF_RECORD_LOST => double(8).map(Event::Lost),
         PERF_RECORD_SWITCH_CPU_WIDE => {
-            // For a thread that exits, the kernel writes -1.
             let thread = |at: usize| Some(Thread { pid: word(at)?, tid: word(at + 4)? });
             let (other, this, at_ns) = (thread(0)?, thread(8)?, double(16)?);
             Some(Event::Switch(if misc & PERF_RECORD_MISC_SWITCH_OUT == 0 {
@@ -227,6 +229,8 @@ fn read_record(kind: u32, misc: u16, body: &[u8]) -> Option<Event> {
 struct Account {
     /// Time of the last update, and the thread on the CPU since.
     since: Option<(u64, Thread)>,
+    /// After a loss of records: time from which on another thread may have had the CPU.
+    doubt_from_ns: Option<u64>,
     last: Option<Switch>,
     busy_ns: u64,
     idle_ns: u64,
@@ -240,7 +244,8 @@ struct Account {
 
 impl Account {
     fn take(&mut self, switch: &Switch) {
-        let last = self.last.replace(*switch);
+        let doubt_from_ns = self.doubt_from_ns.take();
+        let last = self.last.replace(*switch).filter(|_| doubt_from_ns.is_none());
         let told_before = |last: Switch| {
             (last.side, switch.side) == (Side::Off, Side::On)
                 && (last.from, last.to) == (switch.from, switch.to)
@@ -252,21 +257,36 @@ impl Account {
             self.since = Some((switch.at_ns, switch.to));
             return;
         };
-        if running != switch.from {
-            self.unseen += 1;
-            if running.is_idle() != switch.from.is_idle() {
-                self.unsure_ns += switch.at_ns.saturating_sub(since_ns);
-            }
+        // A thread that has exited is told without its id: it is the one that came on last.
+        let is_gone = switch.from == GONE && !running.is_idle() && doubt_from_ns.is_none();
+        let from = if is_gone { running } else { switch.from };
+        self.unseen += u64::from(running != from);
+        if let Some(from_ns) = doubt_from_ns {
+            self.unsure_ns += switch.at_ns.saturating_sub(from_ns);
+        } else if running.is_idle() != from.is_idle() {
+            self.unsure_ns += switch.at_ns.saturating_sub(since_ns);
         }
-        self.book(switch.at_ns.saturating_sub(since_ns), switch.from);
+        self.book(switch.at_ns.saturating_sub(since_ns), from);
         self.switches += 1;
         self.since = Some((switch.at_ns.max(since_ns), switch.to));
+    }
+
+    /// Records were lost after the last one that was taken: who had the CPU since then is unknown.
+    fn lose(&mut self, count: u64) {
+        self.records_lost += count;
+        if self.doubt_from_ns.is_none() {
+            self.doubt_from_ns = self.last.map(|last| last.at_ns);
+        }
     }
 
     fn close(&mut self, now_ns: u64) -> Option<Books> {
         let (since_ns, running) = self.since?;
         self.book(now_ns.saturating_sub(since_ns), running);
         let at_ns = now_ns.max(since_ns);
+        if let Some(from_ns) = &mut self.doubt_from_ns {
+            self.unsure_ns += at_ns.saturating_sub(*from_ns);
+            *from_ns = at_ns;
+        }
         self.since = Some((at_ns, running));
         let most = std::mem::take(&mut self.threads).into_iter().max_by_key(|(_, ns)| *ns);
         let mut lost = [0; LOST.len()];
@@ -296,7 +316,9 @@ impl Account {
             self.idle_ns += ns;
         } else {
             self.busy_ns += ns;
-            *self.threads.entry(thread).or_default() += ns;
+            if thread != GONE {
+                *self.threads.entry(thread).or_default() += ns;
+            }
         }
     }
 }
@@ -364,6 +386,33 @@ mod tests {
         assert_eq!(books.lost[0], 1);
         assert_eq!(books.lost[1], 600);
         assert_eq!(books.busy_ns + books.idle_ns, 900);
+    }
+
+    #[test]
+    fn after_records_were_lost_the_whole_stretch_is_in_doubt() {
+        let mut account = Account::default();
+        account.take(&Switch { at_ns: 100, from: IDLE, to: ONE, side: Off });
+        account.lose(5_000);
+        account.take(&Switch { at_ns: 900, from: ONE, to: TWO, side: Off });
+        let books = account.close(1_000).unwrap();
+        assert_eq!((books.lost[1], books.lost[7]), (800, 5_000));
+        // What came after the last switch that was told may be lost too.
+        account.lose(7);
+        assert_eq!(account.close(1_500).unwrap().lost[1], 800 + 600);
+        assert_eq!(account.close(1_700).unwrap().lost[1], 800 + 800);
+        account.take(&Switch { at_ns: 1_750, from: TWO, to: IDLE, side: Off });
+        assert_eq!(account.close(2_000).unwrap().lost[1], 800 + 850);
+    }
+
+    #[test]
+    fn a_thread_that_exits_is_the_one_that_came_on() {
+        let other = Thread { pid: 1, tid: 13 };
+        let told =
+            [(100, IDLE, ONE, Off), (400, GONE, TWO, Off), (450, GONE, other, Off), (600, other, IDLE, Off)];
+        let books = books(&told, 600);
+        assert_eq!((books.lost[0], books.busy_ns, books.idle_ns), (0, 500, 0));
+        let top = books.top.unwrap();
+        assert_eq!((top.tid, top.ns), (ONE.tid, 300));
     }
 
     #[test]

@@ -123,7 +123,7 @@ static __always_inline void credit(struct cpu *here, struct task_struct *task, _
 		/* In a PID namespace the walk does not come by the tasks outside of it. */
 		books = bpf_task_storage_get(&task_sums, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 		if (books)
-			books->waited_before_ns = waited_ns(task);
+			books->waited_before_ns = queued_ns(task);
 	}
 	if (!books) {
 		c->lost_tasks += has_walked;
@@ -147,6 +147,19 @@ static __always_inline void credit(struct cpu *here, struct task_struct *task, _
 		books->now.alone_ns += own_ns;
 		books->now.share += own_ns * SHARE_UNITS;
 	}
+}
+
+/* A thread comes on that a quota held while its CPU idled. */
+static __noinline int hold(struct task_struct *task, __u64 ns)
+{
+	struct task_books *books;
+
+	if (!task)
+		return 0;
+	books = bpf_task_storage_get(&task_sums, task, 0, 0);
+	if (books)
+		books->held_ns += ns;
+	return 0;
 }
 
 /* The process whose next children become members; 0: none. Set and cleared by user space. */
@@ -182,8 +195,8 @@ static __always_inline void describe(struct task_record *record, struct task_str
 	record->started_ns = task->start_time;
 	record->utime_ns = task->utime;
 	record->stime_ns = task->stime;
-	record->waited_ns = waited_ns(task) - books->waited_before_ns;
-	record->cgroup = cgroup_of(task);
+	record->waited_ns = queued_ns(task) - books->waited_before_ns - books->held_ns;
+	cgroups_of(task, record->cgroups);
 	record->lives = 0;
 	record->tid = task->pid;
 	record->tgid = task->tgid;
@@ -218,7 +231,7 @@ static __always_inline struct task_books *books_of(struct task_struct *task)
 	books = bpf_task_storage_get(&task_sums, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	/* Of one that is older than the programs, only what it waits from now on is of our time. */
 	if (books)
-		books->waited_before_ns = waited_ns(task);
+		books->waited_before_ns = queued_ns(task);
 	return books;
 }
 

@@ -34,6 +34,8 @@ struct Counters {
     major_faults: u64,
     scanned: u64,
     reclaimed: u64,
+    /// The part for the whole machine, not for a control group.
+    reclaimed_machine: u64,
     reclaimed_direct: u64,
     stalls: u64,
     swapped_in: u64,
@@ -81,6 +83,8 @@ impl Machine {
             major_faults,
             scanned_bytes: page * came(|c| c.scanned),
             reclaimed_bytes: page * came(|c| c.reclaimed),
+            reclaimed_at_limits_bytes: page
+                * came(|c| c.reclaimed).saturating_sub(came(|c| c.reclaimed_machine)),
             reclaimed_direct_bytes: page * came(|c| c.reclaimed_direct),
             stalls: came(|c| c.stalls),
             swapped_in_bytes: page * came(|c| c.swapped_in),
@@ -104,19 +108,22 @@ fn levels(text: &str) -> Option<Levels> {
 fn counters(text: &str) -> Option<Counters> {
     let lines = || text.lines().filter_map(|line| line.split_once(' '));
     let value = |name: &str| lines().find(|(n, _)| *n == name)?.1.trim().parse::<u64>().ok();
-    // By reclaimer; the kernel also counts the same pages by their type.
-    let by_who = |what: &str| {
-        let of = ["kswapd", "direct", "khugepaged", "proactive"].map(|who| value(&format!("{what}_{who}")));
-        of.into_iter().flatten().sum()
+    // By reclaimer, without reclaim in a control group at its limit; and since Linux 5.8 the same pages by
+    // their type, with it.
+    let sum = |what: &str, of: &[&str]| -> u64 {
+        of.iter().filter_map(|which| value(&format!("{what}_{which}"))).sum()
     };
+    let by_who = |what: &str| sum(what, &["kswapd", "direct", "khugepaged", "proactive"]);
+    let in_all = |what: &str| sum(what, &["anon", "file"]).max(by_who(what));
     // By zone since Linux 4.10.
     let stalls =
         lines().filter(|(name, _)| name.starts_with("allocstall")).filter_map(|(_, n)| n.parse::<u64>().ok());
     Some(Counters {
         faults: value("pgfault")?,
         major_faults: value("pgmajfault")?,
-        scanned: by_who("pgscan"),
-        reclaimed: by_who("pgsteal"),
+        scanned: in_all("pgscan"),
+        reclaimed: in_all("pgsteal"),
+        reclaimed_machine: by_who("pgsteal"),
         reclaimed_direct: value("pgsteal_direct").unwrap_or(0),
         stalls: stalls.sum(),
         swapped_in: value("pswpin").unwrap_or(0),
@@ -141,6 +148,17 @@ mod tests {
         assert_eq!(found.oom_kills, Ok(1));
         assert!(counters("nr_free_pages 5\n").is_none());
         assert!(counters("pgfault 1\npgmajfault 0\n").unwrap().oom_kills.is_err());
+    }
+
+    #[test]
+    fn what_control_groups_reclaimed_at_their_limit_was_reclaimed() {
+        let text = VMSTAT.replace("pgsteal_file 5", "pgsteal_file 1005");
+        let found = counters(&text).unwrap();
+        assert_eq!((found.reclaimed, found.reclaimed_machine, found.reclaimed_direct), (1_008, 8, 2));
+        // Before Linux 5.8 the kernel did not count by type.
+        let old =
+            VMSTAT.replace("pgsteal_anon", "x").replace("pgsteal_file", "y").replace("pgscan_file", "z");
+        assert_eq!(counters(&old).unwrap().reclaimed, 8);
     }
 
     #[test]

@@ -23,7 +23,7 @@ use std::fs;
 
 use record::clock::{Clock, Monotonic};
 use record::missing::{Maybe, Missing};
-use record::nic::{InterfaceSample, LinkCounts, NicInterval, TcpCounts, UdpCounts};
+use record::nic::{Duplex, InterfaceSample, LinkCounts, NicInterval, TcpCounts, UdpCounts};
 
 use self::ethtool::{Ethtool, Settings};
 use self::netlink::{Link, Netlink};
@@ -172,7 +172,10 @@ impl NicProbe {
             settings
         });
         match self.speeds.get(&link.name) {
-            Some(speed) => Settings { speed_bits_per_s: Ok(*speed), ..told },
+            // As every link of today but a hub's.
+            Some(speed) => {
+                Settings { speed_bits_per_s: Ok(*speed), duplex: Ok(told.duplex.unwrap_or(Duplex::Full)) }
+            }
             None => told,
         }
     }
@@ -222,8 +225,6 @@ fn both<'a, A, B>(a: &'a Maybe<A>, b: &'a Maybe<B>) -> Maybe<(&'a A, &'a B)> {
 
 #[cfg(test)]
 mod tests {
-    use record::nic::Duplex;
-
     use super::*;
 
     fn link(index: u32, name: &str, rx_bytes: u64) -> Link {
@@ -265,6 +266,17 @@ mod tests {
         assert_eq!(samples[0].speed_bits_per_s, Ok(400_000_000_000));
         assert_eq!(samples[0].counts.as_ref().unwrap().rx_bytes, 5);
         assert!(samples[1].speed_bits_per_s.is_err());
+    }
+
+    #[test]
+    fn a_speed_from_the_user_is_of_each_direction_unless_the_driver_says_half() {
+        let mut probe = deaf(&[("eth0", 100_000_000), ("eth1", 100_000_000)]);
+        let half = Settings { speed_bits_per_s: Err(Missing::because("unknown")), duplex: Ok(Duplex::Half) };
+        let at_ns = Monotonic.now_ns() + 3_600_000_000_000;
+        probe.settings.insert(3, DriverSettings { at_ns, carrier_changes: 1, settings: half });
+        let links = [link(2, "eth0", 0), link(3, "eth1", 0)];
+        let samples = probe.samples(&links, &links);
+        assert_eq!((&samples[0].duplex, &samples[1].duplex), (&Ok(Duplex::Full), &Ok(Duplex::Half)));
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod names;
 mod programs;
 
 use std::collections::{BTreeMap, HashMap};
+use std::fs;
 use std::path::Path;
 
 use nix::time::{ClockId, clock_gettime};
@@ -58,12 +59,14 @@ struct Baseline {
     own_cpu_ns: u64,
     run_time: Maybe<RunTime>,
     ticks: ProcStat,
+    off_cpu: BTreeMap<u32, u64>,
 }
 
 impl Baseline {
-    fn now(programs: &programs::Bpf, at_ns: u64) -> Self {
+    fn now(programs: &programs::Bpf, options: &Options, at_ns: u64) -> Self {
         let (samples, run_time) = (programs.samples(), programs.run_time());
-        Self { at_ns, samples, own_cpu_ns: own_cpu_ns(), run_time, ticks: ticks() }
+        let off_cpu = off_cpu(options);
+        Self { at_ns, samples, own_cpu_ns: own_cpu_ns(), run_time, ticks: ticks(), off_cpu }
     }
 }
 
@@ -72,13 +75,13 @@ impl Profiler {
     pub(super) fn open(options: &Options) -> Result<Self, Refused> {
         let programs = programs::Bpf::open(options).map_err(Refused::because)?;
         let names = Names::open().map_err(|why| Refused::because(why.reason))?;
-        let began = Baseline::now(&programs, Monotonic.now_ns());
+        let began = Baseline::now(&programs, options, Monotonic.now_ns());
         Ok(Self { programs, options: options.clone(), names, taken: Totals::default(), began })
     }
 
     /// Starts and returns the time on `CLOCK_MONOTONIC`.
     pub fn start(&mut self) -> u64 {
-        self.began = Baseline::now(&self.programs, 0);
+        self.began = Baseline::now(&self.programs, &self.options, 0);
         self.began.at_ns = self.programs.set_running(true);
         self.began.at_ns
     }
@@ -106,6 +109,7 @@ impl Profiler {
         let until_ns = self.programs.set_running(false);
         program::wait_for_running();
         let elapsed_ns = until_ns.saturating_sub(self.began.at_ns);
+        let never_ran = off_cpu(&self.options);
         let came = self.programs.samples() - self.began.samples;
         self.gather()?;
         let still_off = self.programs.still_off(until_ns)?;
@@ -127,6 +131,7 @@ impl Profiler {
         }
         let mut notes = self.names.notes();
         notes.extend(samples.then(|| stolen(&self.began.ticks, &ticks())).flatten());
+        notes.extend(hung(&self.began.off_cpu, &never_ran));
         let only_on_cpu = || Missing::because("an off-CPU profile has no samples");
         let idle_samples = match (samples, self.options.is_part()) {
             (true, false) => Ok(self.taken.idle_samples),
@@ -182,6 +187,35 @@ fn stolen(before: &ProcStat, after: &ProcStat) -> Option<String> {
     (percent >= 1.0).then(|| {
         format!(
             "the hypervisor took {percent:.1} % of the CPUs' time; samples count that as time of the threads"
+        )
+    })
+}
+
+/// Threads of the process to watch that have no CPU now, each with the number of times that it left one;
+/// empty for an on-CPU profile, or one of more than a process.
+fn off_cpu(options: &Options) -> BTreeMap<u32, u64> {
+    let pid = options.pid.filter(|_| options.kind == ProfileKind::OffCpu);
+    let threads = pid.and_then(|pid| fs::read_dir(format!("/proc/{pid}/task")).ok());
+    let status = |entry: fs::DirEntry| {
+        let text = fs::read_to_string(entry.path().join("status")).ok()?;
+        let of = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        let switches = ["voluntary_ctxt_switches:", "nonvoluntary_ctxt_switches:"].map(of);
+        let switches = switches.into_iter().map(|n| n?.parse::<u64>().ok()).sum::<Option<u64>>()?;
+        let is_wanted = options.comm.is_none() || options.comm.as_deref() == of("Name:");
+        let is_off = !of("State:")?.starts_with(['R', 'X', 'Z']);
+        (is_wanted && is_off).then_some((entry.file_name().to_str()?.parse().ok()?, switches))
+    };
+    threads.into_iter().flatten().flatten().filter_map(status).collect()
+}
+
+/// Note on threads that had no CPU from the start to the end: the programs saw no switch of theirs.
+fn hung(before: &BTreeMap<u32, u64>, after: &BTreeMap<u32, u64>) -> Option<String> {
+    let n = before.iter().filter(|(tid, switches)| after.get(tid) == Some(switches)).count();
+    let (threads, their) = if n == 1 { ("thread", "its") } else { ("threads", "their") };
+    (n > 0).then(|| {
+        format!(
+            "{n} {threads} of the process had no CPU at any time: {their} waits began before the profile, and \
+             their time is not in it"
         )
     })
 }

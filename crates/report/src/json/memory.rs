@@ -36,6 +36,7 @@ fn machine(m: &MachineMemory) -> Value {
         .with("major_faults", m.major_faults)
         .with("scanned_bytes", m.scanned_bytes)
         .with("reclaimed_bytes", m.reclaimed_bytes)
+        .with("reclaimed_at_limits_bytes", m.reclaimed_at_limits_bytes)
         .with("reclaimed_direct_bytes", m.reclaimed_direct_bytes)
         .with("stalls", m.stalls)
         .with("swapped_in_bytes", m.swapped_in_bytes)

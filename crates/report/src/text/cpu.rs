@@ -254,8 +254,9 @@ const NOTED_PRESSURE: f64 = 0.1;
 /// Mean number of threads that waited for the CPU, in words.
 fn waited(sample: &CpuSample, seconds: f64) -> String {
     match sample.waiting(seconds) {
-        Ok(n) if sample.full(seconds) == Ok(true) => format!("{n:.2} threads waited for it on average"),
-        Ok(_) => "hardly any thread waited for it".to_owned(),
+        // A thread that a quota holds counts too while others have its CPU, and a wait counts when it ends.
+        Ok(n) if n >= 0.005 => format!("{n:.2} threads waited for it or for their quota on average"),
+        Ok(_) => "hardly any wait for it ended".to_owned(),
         Err(why) => format!("whether threads waited is unknown ({why})"),
     }
 }

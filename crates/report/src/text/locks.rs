@@ -47,7 +47,7 @@ pub fn lock_interval(
     let part = if view.is_part { ", of those asked for" } else { "" };
     let missed = if interval.missed_deadline { ", deadline missed" } else { "" };
     let title = format!(
-        "{:.1} s, over {:.3} s on {} CPUs: {bound}{} for the kernel's locks{part}{missed}",
+        "{:.1} s, over {:.3} s on {} CPUs: {bound}{} for the kernel's locks ended{part}{missed}",
         interval.until_ns.saturating_sub(start_ns) as f64 * 1e-9,
         interval.seconds(),
         interval.cpus,
@@ -155,7 +155,7 @@ pub fn user_lock_interval(
     let part = if view.is_part { ", of those asked for" } else { "" };
     let missed = if interval.missed_deadline { ", deadline missed" } else { "" };
     let title = format!(
-        "{:.1} s, over {:.3} s on {} CPUs: {bound}{} for locks of programs{part}{missed}",
+        "{:.1} s, over {:.3} s on {} CPUs: {bound}{} for locks of programs ended{part}{missed}",
         interval.until_ns.saturating_sub(start_ns) as f64 * 1e-9,
         interval.seconds(),
         interval.cpus,

@@ -88,9 +88,14 @@ fn of_machine(m: &MachineMemory, seconds: f64) -> String {
         format!("{} minor and {} major faults/s", per_s(m.minor_faults), per_s(m.major_faults)),
     ];
     if m.scanned_bytes > 0 || m.stalls > 0 {
+        let at_limits = match m.reclaimed_at_limits_bytes {
+            0 => String::new(),
+            bytes => format!(", {} of it by control groups at their limit", size(bytes as f64)),
+        };
         parts.push(format!(
-            "reclaimed {}, {} of it by threads that waited ({} stalls)",
+            "reclaimed {}{}, {} of it by threads that waited for free memory of the machine ({} stalls)",
             size(m.reclaimed_bytes as f64),
+            at_limits,
             size(m.reclaimed_direct_bytes as f64),
             count(m.stalls)
         ));
@@ -157,6 +162,7 @@ mod tests {
             major_faults: 2,
             scanned_bytes: 0,
             reclaimed_bytes: 0,
+            reclaimed_at_limits_bytes: 0,
             reclaimed_direct_bytes: 0,
             stalls: 0,
             swapped_in_bytes: 0,

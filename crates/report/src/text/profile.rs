@@ -78,8 +78,8 @@ fn title(profile: &Profile) -> String {
                 n => format!("; {} of them had not ended", count(n)),
             };
             format!(
-                "off-CPU time over {seconds:.3} s on {} {cpus}: {bound}{}{still}; threads were blocked for {bound}{} \
-                 and waited for a CPU for {bound}{}",
+                "off-CPU time over {seconds:.3} s on {} {cpus}: {bound}{} began{still}; threads were blocked for \
+                 {bound}{} and waited for a CPU or for their quota for {bound}{}",
                 profile.cpus,
                 counted(profile.count(), "wait"),
                 span(profile.ns_of(ThreadState::Blocked) as f64 * 1e-9),

@@ -38,7 +38,7 @@ pub fn tasks(
         table = table.column("interrupts s", Align::Right, 4);
     }
     if waited {
-        table = table.column("waited s", Align::Right, 1);
+        table = table.column("waited or held s", Align::Right, 1);
     }
     table = table.column("stints", Align::Right, 4).column("user s", Align::Right, 5).column(
         "system s",
@@ -97,7 +97,7 @@ pub fn cgroups(
         .column("threads", Align::Right, 4)
         .column("CPUs", Align::Right, 0)
         .column("on CPU s", Align::Right, 1)
-        .column("waited s", Align::Right, 2)
+        .column("waited or held s", Align::Right, 2)
         .column("interrupts s", Align::Right, 5)
         .column("stints", Align::Right, 6);
     let of_ns = |ns: u64| format!("{:.6}", ns as f64 * 1e-9);

@@ -79,7 +79,7 @@ fn record_of(bytes: &[u8]) -> TaskRecord {
         user_ns: record.utime_ns,
         system_ns: record.stime_ns,
         waited_ns: record.waited_ns,
-        cgroup: record.cgroup,
+        cgroups: record.cgroups,
         ended: record.lives == 0,
     }
 }

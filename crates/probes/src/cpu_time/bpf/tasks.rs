@@ -9,6 +9,9 @@ use record::missing::{Maybe, Missing};
 /// Unique key of a thread: its id may be reused, but not in the same nanosecond.
 pub(super) type Key = (u32, u64);
 
+/// Id of a thread's control group, then of those above it; 0: none, or not known.
+pub(super) type Cgroups = [u64; 5];
+
 /// The sums of one thread since the programs were attached.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Sums {
@@ -35,8 +38,8 @@ pub(super) struct TaskRecord {
     pub(super) system_ns: u64,
     /// Time that it waited for a CPU since its sums began.
     pub(super) waited_ns: u64,
-    /// Id of its control group at the time of the record.
-    pub(super) cgroup: u64,
+    /// Control groups at the time of the record.
+    pub(super) cgroups: Cgroups,
     pub(super) ended: bool,
 }
 
@@ -60,11 +63,11 @@ struct Entry {
 }
 
 impl Ledger {
-    /// Time of each thread in the interval that closing number `epoch` ended, most first, each with the id of
-    /// its control group.
+    /// Time of each thread in the interval that closing number `epoch` ended, most first, each with its
+    /// control groups.
     ///
     /// `told`: every thread that has sums, in any order; one that is listed as alive and as ended has ended.
-    pub(super) fn settle(&mut self, epoch: u64, told: Vec<TaskRecord>) -> Vec<(TaskSample, u64)> {
+    pub(super) fn settle(&mut self, epoch: u64, told: Vec<TaskRecord>) -> Vec<(TaskSample, Cgroups)> {
         let mut threads: HashMap<Key, TaskRecord> = HashMap::with_capacity(told.len());
         for one in mem::take(&mut self.ended_later).into_iter().chain(told) {
             if one.ended || threads.get(&one.key).is_none_or(|known| !known.ended) {
@@ -83,7 +86,7 @@ impl Ledger {
             };
             let had = before.get(&key).copied().unwrap_or_default();
             let ended = told.ended && !is_later;
-            samples.extend(sample(&told, had, entry, ended).map(|sample| (sample, told.cgroup)));
+            samples.extend(sample(&told, had, entry, ended).map(|sample| (sample, told.cgroups)));
             if !ended {
                 self.last.insert(key, entry);
             }
@@ -96,12 +99,13 @@ impl Ledger {
     }
 }
 
-/// `None` if the thread had no time in the interval.
+/// `None` if the thread neither had a CPU in the interval nor waited for one.
 fn sample(told: &TaskRecord, had: Entry, has: Entry, ended: bool) -> Option<TaskSample> {
     let grown = |of: fn(&Sums) -> u64| of(&has.sums).saturating_sub(of(&had.sums));
     let on_cpu_ns = grown(|s| s.on_cpu_ns);
     let stints = grown(|s| s.stints);
-    if on_cpu_ns == 0 && stints == 0 {
+    let wait_ns = has.waited_ns.saturating_sub(had.waited_ns);
+    if on_cpu_ns == 0 && stints == 0 && wait_ns == 0 {
         return None;
     }
     // The core's clock and the CPU's are read a few nanoseconds apart.
@@ -119,7 +123,7 @@ fn sample(told: &TaskRecord, had: Entry, has: Entry, ended: bool) -> Option<Task
         core_share_ns: grown(|s| s.share) / SHARE_UNITS,
         stints,
         interrupted_ns: grown(|s| s.interrupted_ns),
-        wait_ns: Ok(has.waited_ns.saturating_sub(had.waited_ns)),
+        wait_ns: Ok(wait_ns),
         user_ns: split(on_cpu_ns, user, user + system),
         system_ns: split(on_cpu_ns, system, user + system),
         ended,
@@ -157,12 +161,12 @@ mod tests {
             user_ns: 0,
             system_ns: 0,
             waited_ns: 0,
-            cgroup: 1,
+            cgroups: [1, 0, 0, 0, 0],
             ended: false,
         }
     }
 
-    fn times(samples: &[(TaskSample, u64)]) -> Vec<(u32, u64, bool)> {
+    fn times(samples: &[(TaskSample, Cgroups)]) -> Vec<(u32, u64, bool)> {
         samples.iter().map(|(s, _)| (s.tid, s.on_cpu_ns, s.ended)).collect()
     }
 
@@ -197,6 +201,16 @@ mod tests {
         assert_eq!(times(&ledger.settle(1, vec![ended])), [(5, 100, false)]);
         assert_eq!(times(&ledger.settle(2, vec![])), [(5, 250, true)]);
         assert_eq!(times(&ledger.settle(3, vec![])), []);
+    }
+
+    #[test]
+    fn a_thread_that_waited_all_the_time_is_there_too() {
+        let mut ledger = Ledger::default();
+        ledger.settle(1, vec![told(5, 0, 0, 300)]);
+        let waits = TaskRecord { waited_ns: 1_000_000_000, ..told(5, 0, 0, 300) };
+        let found = ledger.settle(2, vec![waits]);
+        assert_eq!(times(&found), [(5, 0, false)]);
+        assert_eq!(found[0].0.wait_ns, Ok(1_000_000_000));
     }
 
     #[test]

@@ -179,3 +179,40 @@ fn root_a_machine_may_have_any_number_of_cpus_and_has_no_more() {
     let (alone_ns, share_ns) = switch_at(&mut skel, 2_999, 3_000, false);
     assert!(alone_ns == 0 && (share_ns - 1_000.0).abs() < 1.0, "{alone_ns} {share_ns}");
 }
+
+/// Plays a switch on CPU 0: from or to the idle task, or neither, to a thread that was queued then; returns
+/// the time that threads have waited, and the time for which this one was held.
+fn wait_until(
+    skel: &mut CpuTimeSkel<'_>,
+    cpus: &PerCpu<cpu>,
+    idle: &str,
+    now_ns: u64,
+    queued_ns: u64,
+) -> (u64, u64) {
+    let idle = ["", "from idle", "to idle"].iter().position(|word| *word == idle).unwrap();
+    let words = [0, idle as u64, now_ns, queued_ns];
+    let mut bytes: Vec<u8> = words.iter().flat_map(|w| w.to_ne_bytes()).collect();
+    let input = ProgramInput { context_in: Some(&mut bytes), ..ProgramInput::default() };
+    skel.progs.replay_wait.test_run(input).unwrap();
+    // SAFETY: an aligned word in memory that is mapped as long as `cpus` lives; the program has ended.
+    let waited_ns = unsafe { ptr::read_volatile(&raw const (*cpus.of(0).unwrap()).books.wait_ns) };
+    (waited_ns, skel.maps.bss_data.as_deref().unwrap().replayed_held_ns)
+}
+
+#[test]
+fn root_nobody_waits_for_a_cpu_that_idles() {
+    let Some((mut skel, cpus)) = one_core(2, "0-1") else { return };
+    let mut at = |idle: &str, now_ns, queued_ns| wait_until(&mut skel, &cpus, idle, now_ns, queued_ns);
+    // Preempted by another thread, it waits for it.
+    assert_eq!(at("", 1_000, 900), (100, 0));
+    // Queued at 1,200, and held by a quota while its CPU idles from 1,300 to 9,000: another thread first.
+    assert_eq!(at("to idle", 1_300, 0), (100, 0));
+    assert_eq!(at("from idle", 9_000, 8_990), (110, 0));
+    assert_eq!(at("", 9_050, 1_200), (160, 7_800));
+    // A thread that wakes an idle CPU waits until that is awake.
+    assert_eq!(at("to idle", 9_100, 0), (160, 0));
+    assert_eq!(at("from idle", 9_300, 9_270), (190, 0));
+    // The end of the idle time was not shown.
+    assert_eq!(at("to idle", 9_400, 0), (190, 0));
+    assert_eq!(at("", 9_500, 9_350), (290, 50));
+}
