@@ -122,9 +122,15 @@ impl Monitor {
         }
         drop(followed);
         let ends = running.iter().filter_map(|r: &Running| Some((r.header.id, r.expected_end_unix_ns?)));
+        // A queue that has stopped starts nothing.
+        let expected = if trouble.is_some() {
+            vec![Expected::default(); entries.len()]
+        } else {
+            view::expected(&entries, &ends.collect(), at_unix_ns)
+        };
         Now {
             at_unix_ns,
-            expected: view::expected(&entries, &ends.collect(), at_unix_ns),
+            expected,
             entries,
             counts,
             running,

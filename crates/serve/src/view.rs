@@ -87,6 +87,13 @@ pub(crate) fn entry(entry: &Entry, expected: Expected) -> Value {
     })
 }
 
+/// Variant of [`entry`] for a document of its own.
+pub(crate) fn entry_document(entry: &Entry, expected: Expected) -> Value {
+    let mut document = self::entry(entry, expected);
+    document["schema"] = json!("bakeoff.queue-entry/1");
+    document
+}
+
 /// Adds the trials of a bake-off that runs to its document.
 ///
 /// - `order_max`: most trials that are listed.
@@ -127,7 +134,7 @@ pub(crate) struct Expected {
 }
 
 /// Expected starts and ends of the entries, in their order: each after those before it, with the least
-/// duration of its plan.
+/// duration of its plan. Those behind one with an unknown end are unknown.
 ///
 /// - `ends`: expected ends of running bake-offs, by their pace.
 pub(crate) fn expected(entries: &[Entry], ends: &HashMap<RunId, u64>, now_unix_ns: u64) -> Vec<Expected> {
@@ -137,12 +144,16 @@ pub(crate) fn expected(entries: &[Entry], ends: &HashMap<RunId, u64>, now_unix_n
         u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
     };
     let mut expected = vec![Expected::default(); entries.len()];
-    let mut free_ns = now_unix_ns;
+    let (mut free_ns, mut is_known) = (now_unix_ns, true);
     for (entry, expected) in entries.iter().zip(&mut expected).filter(|(entry, _)| entry.state == Running) {
         let by_pace = entry.run.and_then(|run| ends.get(&run).copied());
         let by_plan = entry.started_unix_ns.unwrap_or(now_unix_ns).saturating_add(span_ns(entry));
         expected.end_unix_ns = by_pace.or((by_plan > now_unix_ns).then_some(by_plan));
+        is_known &= expected.end_unix_ns.is_some();
         free_ns = free_ns.max(expected.end_unix_ns.unwrap_or(0));
+    }
+    if !is_known {
+        return expected;
     }
     // As the queue does: when the machine is free, the first one that may start runs.
     let mut left: Vec<usize> = (0..entries.len()).filter(|at| entries[*at].state == Waiting).collect();
@@ -216,8 +227,8 @@ mod tests {
         let none = HashMap::new();
         let waiting = |start, end| (Some(start), Some(end));
         assert_eq!(of(&none, 6), [(None, Some(15)), waiting(15, 18), waiting(60, 61), (None, None)]);
-        // One that takes longer has no known end, and none in the past.
-        assert_eq!(of(&none, 100), [(None, None), waiting(100, 103), waiting(103, 104), (None, None)]);
+        // One that takes longer has no known end, and those behind it no known start.
+        assert_eq!(of(&none, 100), [(None, None); 4]);
         // A plan that must wait does not keep those behind it from running.
         let swapped = [all[2].clone(), all[1].clone()];
         let starts: Vec<_> = expected(&swapped, &none, 0).iter().map(|e| e.start_unix_ns).collect();

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-use archive::{Archive, Entry, Queue, QueueError, QueueState, Wish};
+use archive::{Archive, ArchiveError, Entry, Queue, QueueError, QueueState, Wish};
 use record::clock::WallAnchor;
 use record::run::RunId;
 use rustix::io::Errno;
@@ -99,14 +99,18 @@ impl Worker {
         let run = entry.run.expect("an entry that has begun has a run");
         let (mut last, mut deaths) = (Last::Nothing, 0);
         loop {
-            let mut found = situation(&self.archive, run)?;
-            if found == Situation::NotBegun
-                && let Some(pid) = beginner(run)
-            {
-                // A process of an earlier server waits for the machine, and will begin.
-                found = Situation::Held { pid: Some(pid) };
-            }
+            let read = situation(&self.archive, run);
             let wish = self.queue().entry(entry.id)?.wish;
+            let found = match read {
+                // A process of an earlier server waits for the machine and will begin, or has begun in a
+                // folder that this one cannot read.
+                Ok(Situation::NotBegun) | Err(_) if let Some(pid) = beginner(run) => {
+                    Situation::Held { pid: Some(pid) }
+                }
+                Ok(found) => found,
+                Err(why) if is_of_its_files(&why) => return self.end_unread(entry.id, wish, &why, last),
+                Err(why) => return Err(why.into()),
+            };
             match next(found, wish, last, (self.stop)() > 0, deaths) {
                 Next::Start(verb) => {
                     let code = self.attend(self.start(entry.id, run, verb)?, entry.id)?;
@@ -129,7 +133,6 @@ impl Worker {
     }
 
     fn end(&self, id: RunId, state: QueueState, why: Why, last: Last) -> Result<(), QueueError> {
-        let code = if let Last::Own { code, .. } = last { code } else { None };
         let mut queue = self.queue();
         let reason = match why {
             Why::Wanted => None,
@@ -139,7 +142,25 @@ impl Worker {
             Why::Killed => Some("its process was killed three times".to_owned()),
             Why::Error => Some(reason_in(&queue.output_text(id))),
         };
-        queue.end(id, state, code, reason.as_deref())
+        queue.end(id, state, last.code(), reason.as_deref())
+    }
+
+    /// Ends an entry whose bake-off cannot be read: those behind it can run.
+    fn end_unread(
+        &self,
+        id: RunId,
+        wish: Option<Wish>,
+        why: &ArchiveError,
+        last: Last,
+    ) -> Result<(), QueueError> {
+        let state = match wish {
+            Some(Wish::Cancel) => QueueState::Cancelled,
+            Some(Wish::Pause) => QueueState::Paused,
+            None => QueueState::Failed,
+        };
+        let cause = std::error::Error::source(why).map_or(String::new(), |cause| format!(": {cause}"));
+        let reason = format!("its bake-off cannot be read: {why}{cause}");
+        self.queue().end(id, state, last.code(), Some(&reason))
     }
 
     fn start(&self, id: RunId, run: RunId, verb: Verb) -> Result<Child, QueueError> {
@@ -249,6 +270,9 @@ impl Urged {
     }
 }
 
+/// Words before the id of a bake-off in a command that conducts it.
+const BEGINS: [&[u8]; 2] = [b"--as", b"resume"];
+
 fn words_of(pid: u32) -> Vec<Vec<u8>> {
     let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     command.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect()
@@ -261,11 +285,21 @@ fn conducts(pid: u32, run: RunId) -> bool {
     words_of(pid).iter().any(|word| word == run.as_bytes())
 }
 
-/// The process of this user that is about to begin that bake-off: `bakeoff run ... --as ID`.
+/// Whether an error says something about the files of one bake-off, rather than about this machine, such as
+/// that it has no more file descriptors.
+fn is_of_its_files(why: &ArchiveError) -> bool {
+    let is_denied = matches!(why, ArchiveError::Unreadable { source, .. }
+        if source.kind() == std::io::ErrorKind::PermissionDenied);
+    why.is_damage() || is_denied
+}
+
+/// The process of this user that is about to begin or to continue that bake-off: `bakeoff run ... --as ID`,
+/// `bakeoff resume ID`.
 fn beginner(run: RunId) -> Option<u32> {
     let run = run.to_string();
-    let begins =
-        |words: &[Vec<u8>]| words.windows(2).any(|two| two[0] == b"--as" && two[1] == run.as_bytes());
+    let begins = |words: &[Vec<u8>]| {
+        words.windows(2).any(|two| BEGINS.contains(&&*two[0]) && two[1] == run.as_bytes())
+    };
     let is_own = |pid: &u32| {
         fs::metadata(format!("/proc/{pid}")).is_ok_and(|found| found.uid() == nix::unistd::geteuid().as_raw())
     };
@@ -311,6 +345,58 @@ mod tests {
         assert_eq!(beginner(run), None, "it names the run, and does not begin it");
         drop(child.stdin.take());
         child.wait().unwrap();
+    }
+
+    fn plan(title: &str) -> archive::Submission {
+        archive::Submission {
+            id: RunId::fresh(WallAnchor::now()),
+            plan: format!("title = \"{title}\"\n"),
+            plan_sha256: String::new(),
+            title: title.to_owned(),
+            by: String::new(),
+            priority: 0,
+            not_before_unix_ns: None,
+            estimate_s: 1.0,
+        }
+    }
+
+    #[test]
+    fn a_bake_off_that_cannot_be_read_ends_its_entry_and_not_the_queue() {
+        use archive::Action::{Cancel, Pause};
+        for (wish, end) in [
+            (Some(Cancel), QueueState::Cancelled),
+            (Some(Pause), QueueState::Paused),
+            (None, QueueState::Failed),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let archive = Archive::open(folder.path()).unwrap();
+            let queue = Arc::new(Mutex::new(archive.queue().unwrap()));
+            let run = RunId::fresh(WallAnchor::now());
+            let (a, b) = {
+                let mut queue = queue.lock().unwrap();
+                let (a, b) = (queue.submit(&plan("a")).unwrap().id, queue.submit(&plan("b")).unwrap().id);
+                queue.begin(a, run).unwrap();
+                fs::create_dir(archive.bakeoff_dir(run)).unwrap();
+                if let Some(wish) = wish {
+                    queue.act(a, wish).unwrap();
+                }
+                (a, b)
+            };
+            let worker = Worker {
+                archive: archive.clone(),
+                queue: queue.clone(),
+                bell: Arc::default(),
+                program: "/nonexistent".into(),
+                stop: Arc::new(|| 0),
+                trouble: Arc::default(),
+            };
+            assert!(worker.one().unwrap());
+            let queue = queue.lock().unwrap();
+            let ended = queue.entry(a).unwrap();
+            assert_eq!(ended.state, end);
+            assert!(ended.reason.unwrap().contains("order.json"), "the reason names the file");
+            assert_eq!(queue.next(u64::MAX).unwrap().unwrap().id, b);
+        }
     }
 
     #[test]
