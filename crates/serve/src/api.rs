@@ -255,7 +255,7 @@ pub(crate) async fn remove(
 ) -> Answer {
     may_run(&app, &who, Format::Document)?;
     let Ok(id) = id.parse::<RunId>() else { return Err(bad_request("expected the whole id of a run")) };
-    let removed = aside(&app, move |app| app.remove(id, &who, &peer.key())).await;
+    let removed = alone(&app, move |app| app.remove(id, &who, &peer.key())).await;
     Ok(match removed {
         Ok(()) => {
             document(StatusCode::OK, &json!({"schema": "bakeoff.runs-rm/1", "removed": [id.to_string()]}))
@@ -315,7 +315,7 @@ pub(crate) async fn set_note(
         return Err(bad_request("expected {\"tags\": [\"...\"], \"note\": \"...\"}"));
     };
     let note = Note::new(tags, text).map_err(|why| bad_request(&why.to_string()))?;
-    let stored = aside(&app, move |app| -> Result<Value, ChangeError> {
+    let stored = alone(&app, move |app| -> Result<Value, ChangeError> {
         let id = find(app, &id)?;
         app.set_note(id, &note, &who, &peer.key())?;
         Ok(note_document(id, &note))

@@ -270,7 +270,7 @@ pub(crate) async fn delete(
         let why = "nothing was removed: the name given to confirm does not match";
         return Ok(error(Format::Page, StatusCode::CONFLICT, why));
     }
-    let removed = aside(&app, move |app| app.remove(id, &who, &peer.key())).await;
+    let removed = alone(&app, move |app| app.remove(id, &who, &peer.key())).await;
     Ok(removed.map_or_else(|why| refused(Format::Page, &why), |()| see("/runs")))
 }
 
@@ -290,7 +290,7 @@ pub(crate) async fn note(
         Ok(note) => note,
         Err(why) => return Ok(error(Format::Page, StatusCode::UNPROCESSABLE_ENTITY, &why.to_string())),
     };
-    let stored = aside(&app, move |app| app.set_note(id, &note, &who, &peer.key())).await;
+    let stored = alone(&app, move |app| app.set_note(id, &note, &who, &peer.key())).await;
     Ok(stored.map_or_else(|why| refused(Format::Page, &why), |()| see(&format!("/runs/{id}/about"))))
 }
 

@@ -67,8 +67,7 @@ impl Worker {
     pub(crate) fn work(&self) {
         while (self.stop)() == 0 {
             let worked = self.one();
-            let trouble = worked.as_ref().err().map(ToString::to_string);
-            *self.trouble.lock().expect(LOCK) = trouble;
+            self.say_trouble(worked.as_ref().err().map(ToString::to_string));
             match worked {
                 Ok(true) => {}
                 Ok(false) => self.bell.wait(IDLE),
@@ -113,12 +112,15 @@ impl Worker {
             };
             match next(found, wish, last, (self.stop)() > 0, deaths) {
                 Next::Start(verb) => {
-                    let code = self.attend(self.start(entry.id, run, verb)?, entry.id)?;
+                    let child = self.start(entry.id, run, verb)?;
+                    self.say_trouble(None);
+                    let code = self.attend(child, entry.id)?;
                     self.wait_for_lock(run);
                     deaths += u32::from(code.is_none());
                     last = Last::Own { verb, code };
                 }
                 Next::Watch(pid) => {
+                    self.say_trouble(None);
                     self.watch(entry.id, run, pid)?;
                     if (self.stop)() > 0 && self.is_conducted(run, pid) {
                         return Ok(());
@@ -240,6 +242,10 @@ impl Worker {
         }
     }
 
+    fn say_trouble(&self, trouble: Option<String>) {
+        *self.trouble.lock().expect(LOCK) = trouble;
+    }
+
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().expect(LOCK)
     }
@@ -358,6 +364,37 @@ mod tests {
             not_before_unix_ns: None,
             estimate_s: 1.0,
         }
+    }
+
+    #[test]
+    fn a_trouble_that_is_over_does_not_show_while_the_next_entry_runs() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let archive = Archive::open(folder.path()).unwrap();
+        let mut queue = archive.queue().unwrap();
+        queue.submit(&plan("a")).unwrap();
+        let program = folder.path().join("bakeoff");
+        fs::write(&program, "#!/bin/sh\nsleep 0.3\n").unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let trouble = Arc::new(Mutex::new(Some("no space left".to_owned())));
+        // The worker asks for the urgency before the process starts, and again while it runs.
+        let (shown, looked) = (Arc::new(Mutex::new(Vec::new())), trouble.clone());
+        let seen = shown.clone();
+        let stop = move || {
+            seen.lock().unwrap().push(looked.lock().unwrap().is_some());
+            0
+        };
+        let worker = Worker {
+            archive,
+            queue: Arc::new(Mutex::new(queue)),
+            bell: Arc::default(),
+            program,
+            stop: Arc::new(stop),
+            trouble,
+        };
+        assert!(worker.one().unwrap());
+        let shown = shown.lock().unwrap();
+        assert!(shown[0] && shown[1..].iter().all(|is_shown| !is_shown), "{shown:?}");
     }
 
     #[test]
