@@ -25,7 +25,7 @@ use crate::tls;
 
 /// Time for a request and its answer.
 const TIME: Duration = Duration::from_mins(1);
-/// Further tries of a submission whose answer was lost, and the pause before each.
+/// Further tries of a submission after a lost answer, and the pause before each.
 const SUBMIT_AGAIN: (u32, Duration) = (10, Duration::from_millis(500));
 /// Largest answer, in bytes.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
@@ -57,8 +57,8 @@ impl Client {
         Self { time, ..self }
     }
 
-    /// Submits a plan; returns its entry. A request whose answer is lost is repeated: the server knows it by
-    /// its id.
+    /// Submits a plan; returns its entry. If the answer is lost, the request is repeated: the server knows it
+    /// by its id.
     ///
     /// # Errors
     ///

@@ -43,7 +43,7 @@ pub(crate) struct Terms {
     pub(crate) not_before: Option<String>,
     /// Further name, such as that of a job.
     pub(crate) by: Option<String>,
-    /// Id of the entry, if the client has chosen one, so that it may repeat the request.
+    /// Id of the entry, if the client has chosen one: it may then repeat the request.
     pub(crate) id: Option<String>,
 }
 

@@ -87,7 +87,7 @@ pub(crate) fn entry(entry: &Entry, expected: Expected) -> Value {
     })
 }
 
-/// Variant of [`entry`] for a document of its own.
+/// Variant of [`entry`] for a separate document.
 pub(crate) fn entry_document(entry: &Entry, expected: Expected) -> Value {
     let mut document = self::entry(entry, expected);
     document["schema"] = json!("bakeoff.queue-entry/1");

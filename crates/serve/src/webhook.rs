@@ -81,7 +81,7 @@ impl Webhook {
 }
 
 impl Sent {
-    /// Tells each entry whose time has come, until `is_over`.
+    /// Tells each entry that is due, until `is_over`.
     ///
     /// - `tell`: sends the document of an entry; whether the receiver has it.
     /// - `record`: records that; whether it is on disk.

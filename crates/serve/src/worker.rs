@@ -147,7 +147,7 @@ impl Worker {
         queue.end(id, state, last.code(), reason.as_deref())
     }
 
-    /// Ends an entry whose bake-off cannot be read: those behind it can run.
+    /// Ends an entry with an unreadable bake-off: those behind it can run.
     fn end_unread(
         &self,
         id: RunId,
