@@ -172,6 +172,35 @@ for (const [name, options] of [
   await context.close();
 }
 
+// A page that does not show this moment says so: a session that is over, a server that is silent, a reader who selects text.
+{
+  const { context, page } = await open({ viewport: { width: 1000, height: 800 } });
+  const told = (text) => page.waitForFunction(
+    ([text, stale]) => document.getElementById("live-state").textContent === text && document.getElementById("now").classList.contains("stale") === stale,
+    [text, text !== "Live"], { timeout: 30_000 },
+  );
+  let answer = (route) => route.fulfill({ status: 401, body: "" });
+  await page.route("**/events", (route) => answer(route));
+  await page.goto(`${url}/`);
+  await told("Disconnected: reload the page.");
+  await page.screenshot({ path: `${shots}/home-stale.png`, fullPage: true });
+  await accessible(page, "home, disconnected");
+  answer = () => {};
+  await page.clock.install();
+  await page.goto(`${url}/`, { waitUntil: "commit" });
+  await page.waitForFunction(() => document.readyState !== "loading");
+  await page.clock.runFor(21_000);
+  await told("No news for 20 s: reload the page.");
+  await page.unroute("**/events");
+  await page.goto(`${url}/`);
+  await told("Live");
+  await page.evaluate(() => getSelection().selectAllChildren(document.querySelector("#now h2")));
+  await told("Not updated while text is selected.");
+  await page.evaluate(() => getSelection().removeAllRanges());
+  await told("Live");
+  await context.close();
+}
+
 // Without script.
 {
   const { context, page } = await open({ javaScriptEnabled: false, viewport: { width: 1000, height: 800 } });
@@ -186,8 +215,8 @@ for (const [name, options] of [
 }
 
 await browser.close();
-// The page that does not exist is reported as such, and a refused plan too; nothing else is.
-const left = problems.filter((text) => !/status of (404|422)/.test(text));
+// The page that does not exist is reported as such, a refused plan and a session that is over too; nothing else is.
+const left = problems.filter((text) => !/status of (401|404|422)/.test(text));
 left.forEach((text) => console.error(text));
 console.log(`${checks} pages checked by axe-core, ${left.length} problems`);
 process.exit(left.length === 0 ? 0 : 1);

@@ -59,6 +59,8 @@ pub struct Pace {
     pub since_unix_ns: u64,
     /// Trials that it has ended.
     pub ended: u64,
+    /// End of the last of them; the beginning of the first series before that.
+    pub last_end_unix_ns: u64,
 }
 
 /// A trial of a [`Standing`].
@@ -151,11 +153,12 @@ impl Archive {
             match &event.step {
                 Step::TrialSealed { .. } | Step::TrialInvalid { .. } | Step::TrialFailed { .. } => {
                     if let Some(pace) = &mut pace {
-                        pace.ended += 1;
+                        (pace.ended, pace.last_end_unix_ns) = (pace.ended + 1, event.at_unix_ns);
                     }
                 }
                 Step::SeriesSetup | Step::SeriesPrepare | Step::SeriesStart | Step::TrialWarming => {
-                    pace.get_or_insert(Pace { since_unix_ns: event.at_unix_ns, ended: 0 });
+                    let at = event.at_unix_ns;
+                    pace.get_or_insert(Pace { since_unix_ns: at, ended: 0, last_end_unix_ns: at });
                 }
                 _ => {}
             }
@@ -209,14 +212,19 @@ impl Standing {
     }
 
     /// Time at which the last trial ends, if the rest takes as long as the trials of this process did; `None`
-    /// before its first trial has ended.
+    /// before its first trial has ended, or if the last one takes longer than the others.
     pub fn expected_end_unix_ns(&self, now_unix_ns: u64) -> Option<u64> {
         let pace = self.pace.filter(|pace| pace.ended > 0)?;
         let is_left =
             |told: &&TrialStanding| matches!(told.state, TrialState::Planned | TrialState::Abandoned);
         let left = self.trials.iter().filter(is_left).count() as u64;
-        let each_ns = now_unix_ns.saturating_sub(pace.since_unix_ns) / pace.ended;
-        Some(now_unix_ns.saturating_add(each_ns.saturating_mul(left)))
+        let each_ns = pace.last_end_unix_ns.saturating_sub(pace.since_unix_ns) / pace.ended;
+        let Some(after_current) = left.checked_sub(1) else { return Some(now_unix_ns) };
+        let current_end_ns = pace.last_end_unix_ns.saturating_add(each_ns);
+        if after_current == 0 && current_end_ns < now_unix_ns {
+            return None;
+        }
+        Some(current_end_ns.max(now_unix_ns).saturating_add(each_ns.saturating_mul(after_current)))
     }
 
     /// Whether every trial has its end.
@@ -308,8 +316,8 @@ mod tests {
         assert_eq!(archive.live_lines(id, at).0[1]["n"], json!(99));
     }
 
-    #[test]
-    fn an_end_is_expected_by_the_pace_of_this_process_alone() {
+    /// A bake-off with that many trials, of which this process has ended `ended`.
+    fn standing(pace: Pace, states: &[TrialState]) -> Standing {
         let trial = |index, state| TrialStanding {
             trial: Trial {
                 index,
@@ -323,19 +331,44 @@ mod tests {
             run: None,
             is_current: false,
         };
-        let states = [TrialState::Sealed, TrialState::Sealed, TrialState::Abandoned, TrialState::Planned];
         let anchor = WallAnchor { monotonic_ns: 0, unix_ns: 0 };
-        let standing = |ended| Standing {
+        Standing {
             header: RunHeader::running(record::run::RunKind::Bakeoff, anchor, String::new(), String::new()),
             pid: None,
             is_held: true,
-            trials: (0..).zip(states).map(|(index, state)| trial(index, state)).collect(),
-            pace: Some(Pace { since_unix_ns: 1_000, ended }),
+            trials: (0..).zip(states).map(|(index, state)| trial(index, *state)).collect(),
+            pace: Some(pace),
             scratch: None,
-        };
+        }
+    }
+
+    #[test]
+    fn an_end_is_expected_by_the_pace_of_this_process_alone() {
+        let states = [TrialState::Sealed, TrialState::Sealed, TrialState::Abandoned, TrialState::Planned];
+        let standing =
+            |ended| standing(Pace { since_unix_ns: 1_000, ended, last_end_unix_ns: 1_500 }, &states);
         // Of the two that are sealed, an earlier process measured one, an hour ago perhaps.
         assert_eq!(standing(1).expected_end_unix_ns(1_500), Some(2_500), "500 for each of two");
         assert_eq!(standing(0).expected_end_unix_ns(1_500), None, "nothing has ended that tells");
+    }
+
+    #[test]
+    fn the_trial_in_progress_does_not_move_the_expected_end_until_it_takes_longer() {
+        let mut states = [TrialState::Planned; 5];
+        states[0] = TrialState::Sealed;
+        let pace = Pace { since_unix_ns: 0, ended: 1, last_end_unix_ns: 600 };
+        let end = |now| standing(pace, &states).expected_end_unix_ns(now);
+        assert_eq!([600, 900, 1_199].map(end), [Some(3_000); 3], "five times 600");
+        assert_eq!(end(1_300), Some(3_100), "the others take their time after it");
+        // The last trial: nothing tells how much longer it takes.
+        states[1..4].fill(TrialState::Sealed);
+        let pace = Pace { since_unix_ns: 0, ended: 4, last_end_unix_ns: 2_400 };
+        let end = |now| standing(pace, &states).expected_end_unix_ns(now);
+        assert_eq!([2_500, 3_000, 3_001].map(end), [Some(3_000), Some(3_000), None]);
+        // What is left after the last one is not a trial.
+        states[4] = TrialState::Sealed;
+        let pace = Pace { since_unix_ns: 0, ended: 5, last_end_unix_ns: 3_000 };
+        assert_eq!(standing(pace, &states).expected_end_unix_ns(3_050), Some(3_050));
     }
 
     #[test]

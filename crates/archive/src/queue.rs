@@ -62,6 +62,8 @@ const IS_OPEN: &str = "state IN ('waiting', 'running', 'paused')";
 /// A plan that is about to enter the queue.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Submission {
+    /// Id of its entry.
+    pub id: RunId,
     /// The plan's text.
     pub plan: String,
     /// Checksum of the plan.
@@ -96,6 +98,12 @@ pub enum QueueError {
     /// The entry's state does not allow the action.
     #[error(transparent)]
     Refused(#[from] Refusal),
+    /// Another plan has the id of a submission.
+    #[error("the entry {id} has another plan: submit this one under another id")]
+    Taken {
+        /// The id.
+        id: RunId,
+    },
     /// Too many entries wait.
     #[error("the queue is full: {OPEN_MAX} entries wait; cancel some")]
     Full,
@@ -194,7 +202,6 @@ impl Queue {
             return Err(QueueError::Secret);
         }
         let now = WallAnchor::now();
-        let id = RunId::fresh(now);
         let path = self.path.clone();
         let wrong = |source| QueueError::Database { path: path.clone(), source };
         let tx = self.db.transaction().map_err(wrong)?;
@@ -208,7 +215,7 @@ impl Queue {
             "INSERT INTO entry (id, plan, plan_sha256, title, by, priority, not_before_unix_ns, state, estimate_s, \
              submitted_unix_ns) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'waiting', ?8, ?9)",
             params![
-                id.to_string(),
+                new.id.to_string(),
                 new.plan,
                 new.plan_sha256,
                 new.title,
@@ -233,12 +240,27 @@ impl Queue {
             }
         }
         tx.execute(&format!("DELETE FROM entry WHERE {old}"), []).map_err(wrong)?;
+        // Read before the commit: an error after it would deny an entry that is there.
+        let by_id = format!("SELECT {COLUMNS} FROM entry WHERE id = ?1");
+        let added = tx.query_row(&by_id, [new.id.to_string()], entry).map_err(wrong)?;
         tx.commit().map_err(wrong)?;
         for id in removed {
             // A leftover folder wastes a few kilobytes and does nothing else.
             let _ = fs::remove_dir_all(self.folder.join(id));
         }
-        self.entry(id)
+        Ok(added)
+    }
+
+    /// The entry of a submission, if it is in the queue.
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError::Taken`], or the file cannot be read.
+    pub fn submitted(&self, new: &Submission) -> Result<Option<Entry>, QueueError> {
+        match self.by_id(&new.id.to_string())? {
+            Some(found) if found.plan_sha256 != new.plan_sha256 => Err(QueueError::Taken { id: new.id }),
+            found => Ok(found),
+        }
     }
 
     /// Entries: running, then waiting in the order in which they will run, then paused, then the last

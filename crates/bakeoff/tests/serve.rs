@@ -131,6 +131,40 @@ fn a_paused_entry_continues_and_a_cancelled_one_does_not() {
     assert!(matches!(text(&shown["runs"][0], "state"), "interrupted" | "abandoned"), "{shown}");
 }
 
+/// A server that gives each request the next of these answers.
+fn answering(answers: &[&'static str]) -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let answers = answers.to_vec();
+    std::thread::spawn(move || {
+        for answer in answers {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = [0; 4096];
+            assert!(std::io::Read::read(&mut stream, &mut request).unwrap() > 0);
+            std::io::Write::write_all(&mut stream, answer.as_bytes()).unwrap();
+        }
+    });
+    url
+}
+
+#[test]
+fn a_wait_outlasts_a_server_that_is_too_busy_to_answer() {
+    let lab = Lab::new();
+    let done = "HTTP/1.1 200 OK\r\nContent-Length: 64\r\n\r\n\
+                {\"id\":\"01ARZ3NDEKTSV4RRFFQ69G5FAV\",\"state\":\"done\",\"exit_code\":0}";
+    for busy in [
+        "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n",
+    ] {
+        let url = answering(&[busy, done]);
+        let waited = lab.run(&["queue", "wait", "69g5fav", "--server", &url]);
+        assert_eq!(waited.code, Some(0), "{busy}: {}", waited.err);
+        assert!(waited.err.contains("still waiting"), "{}", waited.err);
+    }
+    let url = answering(&["HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"]);
+    assert_eq!(lab.run(&["queue", "wait", "69g5fav", "--server", &url]).code, Some(2));
+}
+
 /// A server that takes one request; returns its body.
 fn told_once(listener: std::net::TcpListener) -> std::thread::JoinHandle<String> {
     std::thread::spawn(move || {

@@ -2,9 +2,23 @@
 "use strict";
 
 function follow(place) {
+  const SILENT_MS = 20000; // The server sends an event every 15 s at least.
   const state = document.getElementById("live-state");
   const events = new EventSource(place.dataset.events);
-  let waiting = null;
+  let waiting = null, timer = 0, trouble = "";
+  // Says whether the page shows this moment; one that does not is marked.
+  const mark = () => {
+    const why = trouble || (waiting === null ? "" : "Not updated while text is selected.");
+    place.classList.toggle("stale", why !== "");
+    if (state) state.textContent = why || "Live";
+  };
+  const fail = (why) => { trouble = why; mark(); };
+  const hear = () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => fail("No news for 20 s: reload the page."), SILENT_MS);
+    trouble = "";
+    mark();
+  };
   // A field or an open part that has the focus keeps it: the page is replaced when the reader has left it.
   const show = () => {
     if (waiting === null) return;
@@ -24,10 +38,16 @@ function follow(place) {
   events.addEventListener("now", (event) => {
     waiting = JSON.parse(event.data).html;
     show();
-    if (state) state.textContent = "Live";
+    hear();
   });
-  document.addEventListener("selectionchange", show);
-  events.addEventListener("error", () => { if (state) state.textContent = "Not connected; retrying."; });
+  events.addEventListener("alive", hear);
+  document.addEventListener("selectionchange", () => { if (waiting !== null) { show(); mark(); } });
+  // After an answer other than 200, such as to a session that is over, a browser does not try again.
+  events.addEventListener("error", () => {
+    clearTimeout(timer);
+    fail(events.readyState === EventSource.CLOSED ? "Disconnected: reload the page." : "Not connected; retrying.");
+  });
+  timer = setTimeout(() => fail("No news for 20 s: reload the page."), SILENT_MS);
 }
 
 function checkWhileTyping(area) {

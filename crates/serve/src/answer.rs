@@ -118,7 +118,9 @@ pub(crate) fn refused(format: Format, why: &ChangeError) -> Response {
     let status = match why {
         ChangeError::NoQueue => StatusCode::FORBIDDEN,
         ChangeError::Queue(QueueError::NotFound { .. }) => StatusCode::NOT_FOUND,
-        ChangeError::Queue(QueueError::Refused(_) | QueueError::Ambiguous { .. }) => StatusCode::CONFLICT,
+        ChangeError::Queue(
+            QueueError::Refused(_) | QueueError::Ambiguous { .. } | QueueError::Taken { .. },
+        ) => StatusCode::CONFLICT,
         ChangeError::Queue(QueueError::Full) => StatusCode::TOO_MANY_REQUESTS,
         ChangeError::Queue(QueueError::Secret) => StatusCode::UNPROCESSABLE_ENTITY,
         ChangeError::Archive(e) | ChangeError::Queue(QueueError::Archive(e)) => return of_archive(format, e),

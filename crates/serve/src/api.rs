@@ -34,8 +34,8 @@ type Shared = State<Arc<App>>;
 const RUNS_DEFAULT: usize = 100;
 /// Most runs in one document.
 const RUNS_MAX: usize = 1_000;
-/// Equal states after which a stream of events sends a comment, so that a connection that is gone is
-/// noticed: 15 s.
+/// Equal states after which a stream of events says that it is alive, so that either end notices that the
+/// connection is gone: 15 s.
 const SAME_MAX: u32 = 30;
 
 /// `GET /api/v1/queue`: open entries, and those that ended last.
@@ -59,8 +59,7 @@ pub(crate) async fn entry(State(app): Shared, Path(id): Path<String>) -> Respons
         let entry = app.queue()?.find(&id)?;
         let expected =
             if entry.state.is_end() { Expected::default() } else { app.monitor.look().expected_of(entry.id) };
-        let mut value = view::entry(&entry, expected);
-        value["schema"] = json!("bakeoff.queue-entry/1");
+        let mut value = view::entry_document(&entry, expected);
         // A bake-off that has begun has a state, which is not that of the entry.
         let state = entry.run.and_then(|run| app.archive.header(run).ok()).map(|header| header.state.word());
         value["run_state"] = json!(state);
@@ -94,7 +93,7 @@ pub(crate) async fn entry_output(
     Ok(aside(&app, read).await.unwrap_or_else(|why| refused(Format::Document, &why)))
 }
 
-/// `POST /api/v1/queue`: a plan as TOML, or a document `{"plan", "priority", "not_before", "by"}`.
+/// `POST /api/v1/queue`: a plan as TOML, or a document `{"plan", "priority", "not_before", "by", "id"}`.
 pub(crate) async fn submit(
     State(app): Shared,
     Extension(who): Extension<Identity>,
@@ -108,7 +107,7 @@ pub(crate) async fn submit(
     let done = move |app: &App| match submission(&plan, &terms, &who.name) {
         Err(faults) => wrong_plan(&faults),
         Ok(new) => match app.submit(&new, &who, &peer.key()) {
-            Ok(entry) => document(StatusCode::CREATED, &view::entry(&entry, Expected::default())),
+            Ok(entry) => document(StatusCode::CREATED, &view::entry_document(&entry, Expected::default())),
             Err(why) => refused(Format::Document, &why),
         },
     };
@@ -160,10 +159,9 @@ fn utf8(bytes: &Bytes) -> Result<String, Refusal> {
 fn of_document(bytes: &Bytes) -> Result<(String, Terms), Refusal> {
     let value: Value = serde_json::from_slice(bytes).map_err(|e| bad_request(&format!("not JSON: {e}")))?;
     let Some(fields) = value.as_object() else { return Err(bad_request("expected an object")) };
-    if let Some(name) =
-        fields.keys().find(|name| !["plan", "priority", "not_before", "by"].contains(&name.as_str()))
-    {
-        return Err(bad_request(&format!("unknown field `{name}`: expected plan, priority, not_before, by")));
+    let known = ["plan", "priority", "not_before", "by", "id"];
+    if let Some(name) = fields.keys().find(|name| !known.contains(&name.as_str())) {
+        return Err(bad_request(&format!("unknown field `{name}`: expected {}", known.join(", "))));
     }
     let text = |name: &str| match &value[name] {
         Value::Null => Ok(None),
@@ -172,7 +170,8 @@ fn of_document(bytes: &Bytes) -> Result<(String, Terms), Refusal> {
         _ => Err(bad_request(&format!("`{name}` is not a text"))),
     };
     let Some(plan) = text("plan")? else { return Err(bad_request("`plan` is missing")) };
-    Ok((plan, Terms { priority: text("priority")?, not_before: text("not_before")?, by: text("by")? }))
+    let (priority, not_before) = (text("priority")?, text("not_before")?);
+    Ok((plan, Terms { priority, not_before, by: text("by")?, id: text("id")? }))
 }
 
 /// `POST /api/v1/queue/ID/ACTION`.
@@ -191,7 +190,7 @@ pub(crate) async fn act(
     }
     let bytes = body(request.into_body(), Format::Document).await?;
     let priority = serde_json::from_slice::<Value>(&bytes).ok().and_then(|value| value["priority"].as_i64());
-    let priority = priority.and_then(|n| i32::try_from(n).ok()).filter(|n| n.abs() <= 100);
+    let priority = priority.and_then(|n| crate::queue::priority(&n.to_string()).ok());
     let change = move |app: &App| -> Result<Option<archive::Entry>, ChangeError> {
         let (id, from) = (app.queue()?.find(&id)?.id, peer.key());
         match (action_of(&action), priority) {
@@ -201,9 +200,11 @@ pub(crate) async fn act(
         }
     };
     Ok(match aside(&app, change).await {
-        Ok(Some(entry)) => document(StatusCode::OK, &view::entry(&entry, Expected::default())),
+        Ok(Some(entry)) => document(StatusCode::OK, &view::entry_document(&entry, Expected::default())),
         Ok(None) => {
-            return Err(bad_request("expected pause, resume, cancel, or prioritize with {\"priority\": N}"));
+            let text =
+                "expected pause, resume, cancel, or prioritize with {\"priority\": N}, N from -100 to 100";
+            return Err(bad_request(text));
         }
         Err(why) => refused(Format::Document, &why),
     })
@@ -212,12 +213,21 @@ pub(crate) async fn act(
 /// `GET /api/v1/runs`.
 pub(crate) async fn runs(State(app): Shared, RawQuery(query): RawQuery) -> Response {
     let fields = Fields::of(query.unwrap_or_default().as_bytes());
+    let number = |name: &str, default: usize| {
+        let read = fields.read(name, |text| text.parse().ok(), || "a whole number".to_owned());
+        read.map(|number| number.unwrap_or(default))
+    };
+    let asked = || Ok((wanted(&fields)?, number("from", 0)?, number("limit", RUNS_DEFAULT)?.min(RUNS_MAX)));
+    let (wanted, from, limit) = match asked() {
+        Ok(asked) => asked,
+        Err(why) => {
+            let why: String = why;
+            return error(Format::Document, StatusCode::BAD_REQUEST, &why);
+        }
+    };
     aside(&app, move |app| {
         let snapshot = app.listing.snapshot();
-        let rows = snapshot.select(&wanted(&fields));
-        let number =
-            |name: &str, default: usize| fields.get(name).and_then(|n| n.parse().ok()).unwrap_or(default);
-        let (from, limit) = (number("from", 0), number("limit", RUNS_DEFAULT).min(RUNS_MAX));
+        let rows = snapshot.select(&wanted);
         let shown = rows.iter().skip(from).take(limit);
         let mut value = report::json::runs(shown.map(|row| &row.header));
         value["found"] = json!(rows.len());
@@ -245,7 +255,7 @@ pub(crate) async fn remove(
 ) -> Answer {
     may_run(&app, &who, Format::Document)?;
     let Ok(id) = id.parse::<RunId>() else { return Err(bad_request("expected the whole id of a run")) };
-    let removed = aside(&app, move |app| app.remove(id, &who, &peer.key())).await;
+    let removed = alone(&app, move |app| app.remove(id, &who, &peer.key())).await;
     Ok(match removed {
         Ok(()) => {
             document(StatusCode::OK, &json!({"schema": "bakeoff.runs-rm/1", "removed": [id.to_string()]}))
@@ -257,7 +267,7 @@ pub(crate) async fn remove(
 /// `GET /api/v1/compare?runs=A,B`.
 pub(crate) async fn compare(State(app): Shared, RawQuery(query): RawQuery) -> Response {
     let fields = Fields::of(query.unwrap_or_default().as_bytes());
-    aside(&app, move |app| match compared(app, &fields) {
+    alone(&app, move |app| match compared(app, &fields) {
         Ok(compared) => document(StatusCode::OK, &compared.document()),
         Err(Some(why)) => unprinted(Format::Document, &why),
         Err(None) => error(Format::Document, StatusCode::BAD_REQUEST, HOW_MANY),
@@ -305,7 +315,7 @@ pub(crate) async fn set_note(
         return Err(bad_request("expected {\"tags\": [\"...\"], \"note\": \"...\"}"));
     };
     let note = Note::new(tags, text).map_err(|why| bad_request(&why.to_string()))?;
-    let stored = aside(&app, move |app| -> Result<Value, ChangeError> {
+    let stored = alone(&app, move |app| -> Result<Value, ChangeError> {
         let id = find(app, &id)?;
         app.set_note(id, &note, &who, &peer.key())?;
         Ok(note_document(id, &note))
@@ -360,7 +370,7 @@ fn stream(app: &Arc<App>, form: impl Fn(&Shown) -> String + Send + Sync + 'stati
             let text: Bytes = if state != last {
                 format!("event: now\ndata: {state}\n\n").into()
             } else if same >= SAME_MAX {
-                ":\n\n".into()
+                "event: alive\ndata: {}\n\n".into()
             } else {
                 same += 1;
                 continue;

@@ -43,7 +43,7 @@ pub(crate) struct App {
     pub(crate) monitor: Monitor,
     pub(crate) now: watch::Sender<Arc<Shown>>,
     /// One page is rendered at a time: a page must not take CPUs from a measurement.
-    pub(crate) rendering: Semaphore,
+    pub(crate) rendering: Arc<Semaphore>,
     pub(crate) viewers: Arc<Semaphore>,
     pub(crate) pages: Cache,
     pub(crate) printer: Arc<dyn Printer>,
@@ -87,7 +87,7 @@ impl App {
             wrong_tokens: Limiter::new(WRONG_TOKENS),
             monitor,
             now: watch::Sender::new(Arc::default()),
-            rendering: Semaphore::new(1),
+            rendering: Arc::new(Semaphore::new(1)),
             viewers: Arc::new(Semaphore::new(VIEWERS_MAX)),
             pages: Cache::new(settings.printer.clone()),
             printer: settings.printer.clone(),
@@ -102,13 +102,21 @@ impl App {
         Ok(queue.lock().expect("no thread panics while it holds this lock"))
     }
 
-    /// Adds a plan to the queue.
+    /// Adds a plan to the queue. If it is there under its id, the answer to an earlier request was lost.
     pub(crate) fn submit(&self, new: &Submission, who: &Identity, from: &str) -> Result<Entry, ChangeError> {
         let mut queue = self.queue()?;
-        let terms = json!({"title": new.title, "plan_sha256": new.plan_sha256, "priority": new.priority, "by": new.by});
+        if let Some(entry) = queue.submitted(new)? {
+            return Ok(entry);
+        }
+        let terms = json!({
+            "id": new.id.to_string(),
+            "title": new.title,
+            "plan_sha256": new.plan_sha256,
+            "priority": new.priority,
+            "by": new.by,
+        });
         queue.audit(&audited("submit", &terms, who, from))?;
         let entry = queue.submit(new)?;
-        queue.audit(&audited("submitted", &json!({"id": entry.id.to_string()}), who, from))?;
         drop(queue);
         self.changed();
         Ok(entry)

@@ -5,12 +5,14 @@ use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, RETRY_AFTER};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::Request;
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use record::clock::WallAnchor;
+use record::run::RunId;
 use rustls::pki_types::ServerName;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -23,6 +25,8 @@ use crate::tls;
 
 /// Time for a request and its answer.
 const TIME: Duration = Duration::from_mins(1);
+/// Further tries of a submission after a lost answer, and the pause before each.
+const SUBMIT_AGAIN: (u32, Duration) = (10, Duration::from_millis(500));
 /// Largest answer, in bytes.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 
@@ -32,6 +36,7 @@ pub struct Client {
     server: Server,
     token: Option<String>,
     ca: Option<PathBuf>,
+    time: Duration,
     runtime: tokio::runtime::Runtime,
 }
 
@@ -44,10 +49,16 @@ impl Client {
     pub fn new(server: Server, token: Option<String>, ca: Option<PathBuf>) -> Result<Self, ServeError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|source| ServeError::Threads { source })?;
-        Ok(Self { server, token, ca, runtime })
+        Ok(Self { server, token, ca, time: TIME, runtime })
     }
 
-    /// Submits a plan; returns its entry.
+    /// The same with another time for a request and its answer.
+    pub(crate) fn within(self, time: Duration) -> Self {
+        Self { time, ..self }
+    }
+
+    /// Submits a plan; returns its entry. If the answer is lost, the request is repeated: the server knows it
+    /// by its id.
     ///
     /// # Errors
     ///
@@ -59,8 +70,23 @@ impl Client {
         not_before: Option<&str>,
         by: Option<&str>,
     ) -> Result<Value, ServeError> {
-        let document = json!({"plan": plan, "priority": priority, "not_before": not_before, "by": by});
-        self.send("POST", "/api/v1/queue", Some(&document))
+        let id = RunId::fresh(WallAnchor::now()).to_string();
+        let document =
+            json!({"plan": plan, "priority": priority, "not_before": not_before, "by": by, "id": id});
+        let mut tries = 0;
+        loop {
+            let sent = self.send("POST", "/api/v1/queue", Some(&document));
+            match &sent {
+                // Without a server, the first try has sent nothing.
+                Err(ServeError::Unreachable { source, .. }) if tries > 0 || may_have_arrived(source) => {}
+                _ => return sent,
+            }
+            if tries == SUBMIT_AGAIN.0 {
+                return sent;
+            }
+            tries += 1;
+            std::thread::sleep(SUBMIT_AGAIN.1);
+        }
     }
 
     /// The document of the queue.
@@ -135,8 +161,8 @@ impl Client {
             }
         };
         let timed =
-            async { tokio::time::timeout(TIME, exchange).await.unwrap_or_else(|late| Err(late.into())) };
-        let (status, bytes) = self.runtime.block_on(timed).map_err(unreachable)?;
+            async { tokio::time::timeout(self.time, exchange).await.unwrap_or_else(|late| Err(late.into())) };
+        let Answer { status, retry_after_s, bytes } = self.runtime.block_on(timed).map_err(unreachable)?;
         let value: Value = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
         if (200..300).contains(&status) {
             return Ok(value);
@@ -147,8 +173,21 @@ impl Client {
         let lines = problems.iter().skip(1).filter_map(|problem| {
             Some(format!("\n{}:{}: {}", problem["line"], problem["column"], problem["text"].as_str()?))
         });
-        Err(ServeError::Refused { status, text: told + &lines.collect::<String>() })
+        Err(ServeError::Refused { status, retry_after_s, text: told + &lines.collect::<String>() })
     }
+}
+
+/// An answer of a server.
+struct Answer {
+    status: u16,
+    retry_after_s: Option<u64>,
+    bytes: Bytes,
+}
+
+/// Whether a server may have got a request that failed so.
+fn may_have_arrived(why: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionRefused, InvalidInput, NotFound, PermissionDenied};
+    !matches!(why.kind(), ConnectionRefused | InvalidInput | NotFound | PermissionDenied)
 }
 
 /// Connects to a socket of this machine. Its name may have 107 bytes at most; through its folder's
@@ -165,15 +204,16 @@ async fn local(path: &Path) -> io::Result<UnixStream> {
 async fn ask(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     request: Request<Full<Bytes>>,
-) -> io::Result<(u16, Bytes)> {
+) -> io::Result<Answer> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
     let running = tokio::spawn(connection);
     let response = sender.send_request(request).await.map_err(io::Error::other)?;
     let status = response.status().as_u16();
+    let retry_after_s = response.headers().get(RETRY_AFTER).and_then(|v| v.to_str().ok()?.parse().ok());
     let body =
         Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await.map_err(io::Error::other)?;
     running.abort();
-    Ok((status, body.to_bytes()))
+    Ok(Answer { status, retry_after_s, bytes: body.to_bytes() })
 }
 
 /// A part of a path: other characters than those of ids are left out.
@@ -185,6 +225,53 @@ fn segment(id: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A client, and the bodies of the requests that its server got. Each gets the next of these answers.
+    fn with_server(answers: &[&'static str]) -> (Client, std::thread::JoinHandle<Vec<Value>>) {
+        use std::io::{Read as _, Write as _};
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+        let answers = answers.to_vec();
+        let got = std::thread::spawn(move || {
+            let take = |answer: &str| {
+                let (mut stream, _) = listener.accept().unwrap();
+                let (mut text, mut bytes) = (String::new(), [0; 4096]);
+                while !text.ends_with('}') {
+                    let n = stream.read(&mut bytes).unwrap();
+                    text.push_str(std::str::from_utf8(&bytes[..n]).unwrap());
+                }
+                stream.write_all(answer.as_bytes()).unwrap();
+                serde_json::from_str(text.split_once("\r\n\r\n").unwrap().1).unwrap()
+            };
+            answers.iter().map(|answer| take(answer)).collect()
+        });
+        (Client::new(server, None, None).unwrap(), got)
+    }
+
+    #[test]
+    fn a_submission_whose_answer_is_lost_is_repeated_under_its_id() {
+        let made = "HTTP/1.1 201 Created\r\nContent-Length: 10\r\n\r\n{\"id\":\"x\"}";
+        let (client, got) = with_server(&["", made]);
+        assert_eq!(client.submit("x", 0, None, None).unwrap()["id"], "x");
+        let got = got.join().unwrap();
+        assert!(got[0]["id"].is_string() && got[0] == got[1], "{got:?}");
+    }
+
+    #[test]
+    fn a_server_that_is_busy_says_when_to_ask_again() {
+        let of = |answer| {
+            let (client, _) = with_server(&[answer]);
+            let error = client.act("x", "pause").unwrap_err();
+            (error.is_usage(), error.later())
+        };
+        let (seconds, empty) = (Duration::from_secs, "Content-Length: 0\r\n\r\n");
+        let busy = |head: &str| -> &'static str { Box::leak(format!("HTTP/1.1 {head}\r\n{empty}").into()) };
+        assert_eq!(of(busy("429 Too Many Requests\r\nRetry-After: 10")), (false, Some(seconds(10))));
+        assert_eq!(of(busy("429 Too Many Requests\r\nRetry-After: 86400")), (false, Some(seconds(60))));
+        assert_eq!(of(busy("408 Request Timeout")), (false, Some(seconds(0))));
+        assert_eq!(of(busy("404 Not Found")), (true, None));
+        assert_eq!(of(busy("503 Service Unavailable")), (false, None));
+    }
 
     #[test]
     fn an_id_cannot_leave_its_place_in_the_path() {

@@ -3,6 +3,10 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
+
+/// Longest pause that a server may ask for.
+const LATER_MAX_S: u64 = 60;
 
 /// Reason that the server cannot run, or that a request to one failed.
 #[derive(Debug, thiserror::Error)]
@@ -82,6 +86,8 @@ pub enum ServeError {
     Refused {
         /// Status of the answer.
         status: u16,
+        /// Seconds after which the server asks for the next request, if it says so.
+        retry_after_s: Option<u64>,
         /// Text of the answer.
         text: String,
     },
@@ -96,8 +102,19 @@ impl ServeError {
             | Self::Tls { .. }
             | Self::NoServer { .. }
             | Self::NoUrl { .. } => true,
-            Self::Refused { status, .. } => (400..500).contains(status),
+            Self::Refused { status, .. } => (400..500).contains(status) && self.later().is_none(),
             _ => false,
+        }
+    }
+
+    /// Time after which the same request may succeed, if the server has refused it only for now: it is busy,
+    /// or too many requests come from this address.
+    pub fn later(&self) -> Option<Duration> {
+        match self {
+            Self::Refused { status: 408 | 429, retry_after_s, .. } => {
+                Some(Duration::from_secs(retry_after_s.unwrap_or(0).min(LATER_MAX_S)))
+            }
+            _ => None,
         }
     }
 }

@@ -206,6 +206,17 @@ impl Fields {
         self.0.iter().filter(move |(found, _)| found == name).map(|(_, value)| value.as_str())
     }
 
+    /// The value of a field that is not blank, as `read` understands it, or the reason that it does not.
+    pub(crate) fn read<T>(
+        &self,
+        name: &str,
+        read: impl Fn(&str) -> Option<T>,
+        expected: impl Fn() -> String,
+    ) -> Result<Option<T>, String> {
+        let Some(text) = self.given(name) else { return Ok(None) };
+        read(&text).map(Some).ok_or_else(|| format!("{name}: expected {}, not `{text}`", expected()))
+    }
+
     /// The first value of a field that is not blank.
     pub(crate) fn given(&self, name: &str) -> Option<String> {
         self.get(name).map(str::trim).filter(|value| !value.is_empty()).map(str::to_owned)

@@ -41,7 +41,8 @@ pub(crate) struct Busy {
 pub(crate) struct Seen {
     /// The last interval of each instrument, or the reason that it is missing.
     pub(crate) latest: BTreeMap<&'static str, Result<Arc<Value>, String>>,
-    /// Last intervals of the CPUs, oldest first.
+    /// Last intervals of the CPUs, oldest first; an empty one for a time without any. No intervals if the
+    /// last one is not of this moment.
     pub(crate) strips: Vec<Arc<Vec<Busy>>>,
 }
 
@@ -135,7 +136,11 @@ impl Instruments {
             };
             (*name, interval)
         });
-        Seen { latest: seen.collect(), strips: self.strips.lock().expect(LOCK).iter().cloned().collect() }
+        let latest: BTreeMap<_, _> = seen.collect();
+        let is_present = latest.get("cpu").is_some_and(Result::is_ok);
+        let strips = self.strips.lock().expect(LOCK);
+        let strips = if is_present { strips.iter().cloned().collect() } else { Vec::new() };
+        Seen { latest, strips }
     }
 
     fn start(&self, name: &str, program: &Path) -> std::io::Result<std::process::ChildStdout> {
@@ -153,18 +158,41 @@ impl Instruments {
     /// Reads intervals until the process ends; returns the reason that there are no more.
     fn read(&self, name: &'static str, out: std::process::ChildStdout) -> String {
         for value in serde_json::Deserializer::from_reader(BufReader::new(out)).into_iter::<Value>() {
-            let Ok(Value::Object(mut value)) = value else { break };
-            value.retain(|part, _| SHOWN.contains(&part.as_str()));
-            let value = Value::Object(value);
-            if name == "cpu" {
-                let mut strips = self.strips.lock().expect(LOCK);
-                strips.push_back(Arc::new(busy(&value)));
-                let surplus = strips.len().saturating_sub(STRIP_LENGTH);
-                strips.drain(..surplus);
-            }
-            self.set(name, Latest::Interval { at_ns: Monotonic.now_ns(), value: Arc::new(value) });
+            let Ok(Value::Object(value)) = value else { break };
+            self.take(name, value);
         }
         format!("`bakeoff {name} 1` ended: run it by hand to see why")
+    }
+
+    /// Takes an interval's document.
+    fn take(&self, name: &'static str, mut value: Map<String, Value>) {
+        value.retain(|part, _| SHOWN.contains(&part.as_str()));
+        let value = Value::Object(value);
+        if name == "cpu" {
+            if !self.is_present(name) {
+                self.draw(Vec::new());
+            }
+            self.draw(busy(&value));
+        }
+        self.set(name, Latest::Interval { at_ns: Monotonic.now_ns(), value: Arc::new(value) });
+    }
+
+    /// Whether an instrument has an interval that is not old.
+    fn is_present(&self, name: &str) -> bool {
+        let latest = self.latest.lock().expect(LOCK);
+        matches!(latest.get(name), Some(Latest::Interval { at_ns, .. })
+            if Monotonic.now_ns().saturating_sub(*at_ns) <= STALE_NS)
+    }
+
+    /// Adds an interval of the CPUs; an empty one is a gap.
+    fn draw(&self, busy: Vec<Busy>) {
+        let mut strips = self.strips.lock().expect(LOCK);
+        if busy.is_empty() && strips.is_empty() {
+            return;
+        }
+        strips.push_back(Arc::new(busy));
+        let surplus = strips.len().saturating_sub(STRIP_LENGTH);
+        strips.drain(..surplus);
     }
 
     fn set(&self, name: &'static str, latest: Latest) {
@@ -210,6 +238,26 @@ mod tests {
         assert_eq!(*seen.strips[0], [Busy { cpu: 3, event_ratio: None, procstat_ratio: Some(0.5) }]);
         assert!(seen.of("cpu").unwrap()["locks"].is_null(), "a long list is left out");
         assert_eq!(seen.of("io"), None);
+    }
+
+    #[test]
+    fn the_cpus_of_an_instrument_that_ended_are_not_those_of_this_moment() {
+        let interval = r#"{"interval_s": 1.0, "cpus": [{"cpu": 0, "event_ratio": 0.5}]}"#;
+        let instruments = followed(interval);
+        instruments.set("cpu", Latest::None { why: "it ended".to_owned() });
+        assert!(instruments.seen().strips.is_empty(), "its last numbers are old");
+        // After its next start, the time in between is a gap.
+        let latest = Latest::Interval { at_ns: Monotonic.now_ns(), value: Arc::default() };
+        instruments.take("cpu", serde_json::from_str(interval).unwrap());
+        instruments.set("cpu", latest);
+        let lengths: Vec<usize> = instruments.seen().strips.iter().map(|all| all.len()).collect();
+        assert_eq!(lengths, [1, 0, 1]);
+        // One that hung leaves a gap, too.
+        instruments.set("cpu", Latest::Interval { at_ns: 0, value: Arc::default() });
+        assert!(instruments.seen().strips.is_empty());
+        instruments.take("cpu", serde_json::from_str(interval).unwrap());
+        let lengths: Vec<usize> = instruments.seen().strips.iter().map(|all| all.len()).collect();
+        assert_eq!(lengths, [1, 0, 1, 0, 1]);
     }
 
     #[test]

@@ -33,6 +33,8 @@ mod server;
 mod settings;
 mod situation;
 mod stream;
+#[cfg(test)]
+mod tests;
 mod tls;
 mod view;
 mod view_history;

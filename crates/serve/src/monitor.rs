@@ -121,10 +121,16 @@ impl Monitor {
             running.extend(self.running(id, followed.entry(id).or_default(), at_unix_ns));
         }
         drop(followed);
-        let ends = running.iter().filter_map(|r: &Running| Some((r.header.id, r.expected_end_unix_ns?)));
+        let ends = running.iter().map(|r: &Running| (r.header.id, r.expected_end_unix_ns));
+        // A queue that has stopped starts nothing.
+        let expected = if trouble.is_some() {
+            vec![Expected::default(); entries.len()]
+        } else {
+            view::expected(&entries, &ends.collect(), at_unix_ns)
+        };
         Now {
             at_unix_ns,
-            expected: view::expected(&entries, &ends.collect(), at_unix_ns),
+            expected,
             entries,
             counts,
             running,
@@ -147,7 +153,7 @@ impl Monitor {
         followed.read(&self.archive, id);
         let expected_end_unix_ns = match &standing {
             Some(standing) => standing.expected_end_unix_ns(now_unix_ns),
-            None => followed.expected_end_unix_ns(),
+            None => followed.expected_end_unix_ns(now_unix_ns),
         };
         Some(Running {
             log: standing.as_ref().and_then(|standing| self.archive.server_log(standing)),
@@ -229,9 +235,11 @@ impl Followed {
         (age_s <= 3.0 * last["interval_s"].as_f64().unwrap_or(0.0) + STALE_AFTER_S).then_some(last)
     }
 
-    fn expected_end_unix_ns(&self) -> Option<u64> {
+    /// Time at which a load ends according to its options; `None` if it takes longer.
+    fn expected_end_unix_ns(&self, now_unix_ns: u64) -> Option<u64> {
         let lasts = std::time::Duration::try_from_secs_f64(self.lasts_s?).ok()?;
-        self.began_unix_ns?.checked_add(u64::try_from(lasts.as_nanos()).ok()?)
+        let end = self.began_unix_ns?.checked_add(u64::try_from(lasts.as_nanos()).ok()?)?;
+        (end >= now_unix_ns).then_some(end)
     }
 }
 
@@ -314,6 +322,15 @@ mod tests {
         assert!(!present(&followed, 2), "the next server is being set up");
         followed.take(json!({"trial": 1, "levels": {}}));
         assert_eq!(followed.intervals.iter().filter(|line| line.is_null()).count(), 1, "one gap is enough");
+    }
+
+    #[test]
+    fn a_load_that_takes_longer_has_no_expected_end_in_the_past() {
+        let mut followed = Followed::default();
+        followed.take(json!({"lasts_s": 2.0}));
+        followed.take(json!({"phase": "measure", "at_unix_ns": 1_000_000_000}));
+        let end = |now_s: u64| followed.expected_end_unix_ns(now_s * 1_000_000_000);
+        assert_eq!([2, 3, 4].map(end), [Some(3_000_000_000), Some(3_000_000_000), None]);
     }
 
     #[test]

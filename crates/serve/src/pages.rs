@@ -18,7 +18,7 @@ use crate::guard::{Fields, body, form, may_run};
 use crate::identity::{Identity, Peer, Role, SESSION_COOKIE};
 use crate::listing::{Row, Wanted};
 use crate::printer::{HISTORY_RUNS_MAX, HistoryWanted, PrintError};
-use crate::queue::{Fault, Outline, Terms, check, submission, summary};
+use crate::queue::{Fault, Outline, Terms, check, priority, submission, summary};
 use crate::view::moment;
 use crate::view_history::HistoryPage;
 use crate::view_now::Shown;
@@ -41,13 +41,18 @@ pub(crate) async fn aside<T: Send + 'static>(
     tokio::task::spawn_blocking(move || work(&app)).await.expect("the work does not panic")
 }
 
-/// Variant of [`aside`] for work that takes a CPU for a while: one at a time.
+/// Variant of [`aside`] for work that takes a CPU for a while: one at a time. The turn ends with the work: a
+/// client that leaves does not stop it.
 pub(crate) async fn alone<T: Send + 'static>(
     app: &Arc<App>,
     work: impl FnOnce(&App) -> T + Send + 'static,
 ) -> T {
-    let _turn = app.rendering.acquire().await.expect("the turns are never closed");
-    aside(app, work).await
+    let turn = app.rendering.clone().acquire_owned().await.expect("the turns are never closed");
+    aside(app, move |app| {
+        let _turn = turn;
+        work(app)
+    })
+    .await
 }
 
 /// `/`: the queue, and what runs now.
@@ -108,23 +113,20 @@ pub(crate) async fn act(
 ) -> Answer {
     may_run(&app, &who, Format::Page)?;
     let fields = form(&app, request).await?;
-    let change = move |app: &App| -> Result<String, ChangeError> {
-        let id = app.queue()?.find(&id)?.id;
-        let from = peer.key();
-        match action_of(&action) {
-            Some(action) => app.act(id, action, &who, &from).map(|_| "/".to_owned()),
-            None => match fields.get("priority").and_then(|text| text.parse().ok()) {
-                Some(to) if action == "prioritize" => {
-                    app.prioritize(id, to, &who, &from).map(|entry| format!("/queue/{}", entry.id))
-                }
-                _ => Ok(format!("/queue/{id}")),
-            },
+    let change = move |app: &App| -> Result<Response, ChangeError> {
+        let (id, from) = (app.queue()?.find(&id)?.id, peer.key());
+        if let Some(action) = action_of(&action) {
+            return app.act(id, action, &who, &from).map(|_| see("/"));
+        }
+        if action != "prioritize" {
+            return Ok(error(Format::Page, StatusCode::NOT_FOUND, "there is no such page"));
+        }
+        match priority(fields.get("priority").unwrap_or_default()) {
+            Ok(to) => app.prioritize(id, to, &who, &from).map(|_| see(&format!("/queue/{id}"))),
+            Err(why) => Ok(error(Format::Page, StatusCode::UNPROCESSABLE_ENTITY, &why)),
         }
     };
-    Ok(match aside(&app, change).await {
-        Ok(place) => see(&place),
-        Err(why) => refused(Format::Page, &why),
-    })
+    Ok(aside(&app, change).await.unwrap_or_else(|why| refused(Format::Page, &why)))
 }
 
 /// The action of a word in a path.
@@ -135,9 +137,13 @@ pub(crate) fn action_of(word: &str) -> Option<Action> {
 /// `/runs`: the archive.
 pub(crate) async fn runs(State(app): Shared, RawQuery(query): RawQuery) -> Response {
     let fields = Fields::of(query.unwrap_or_default().as_bytes());
+    let wanted = match wanted(&fields) {
+        Ok(wanted) => wanted,
+        Err(why) => return error(Format::Page, StatusCode::BAD_REQUEST, &why),
+    };
     aside(&app, move |app| {
         let snapshot = app.listing.snapshot();
-        let rows = snapshot.select(&wanted(&fields));
+        let rows = snapshot.select(&wanted);
         let pages = rows.len().div_ceil(ROWS).max(1);
         let page = fields.get("page").and_then(|n| n.parse().ok()).unwrap_or(1).clamp(1, pages);
         let shown = rows.iter().skip((page - 1) * ROWS).take(ROWS);
@@ -166,30 +172,39 @@ pub(crate) async fn runs(State(app): Shared, RawQuery(query): RawQuery) -> Respo
     .await
 }
 
-/// The selection of a query.
-pub(crate) fn wanted(fields: &Fields) -> Wanted {
+/// The selection of a query, or the reason that a part of it is not understood.
+pub(crate) fn wanted(fields: &Fields) -> Result<Wanted, String> {
     let label = |text: &str| match text.split_once('=') {
         Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
         None => (text.to_owned(), None),
     };
-    let given = |name: &str| fields.given(name);
-    Wanted {
-        kind: given("kind").and_then(|word| RunKind::from_word(&word)),
-        state: given("state").and_then(|word| RunState::from_word(&word)),
-        words: given("text")
+    let kinds = || RunKind::ALL.iter().map(|kind| kind.word()).collect::<Vec<_>>().join(", ");
+    let states = || RunState::ALL.iter().map(|state| state.word()).collect::<Vec<_>>().join(", ");
+    let day = |name: &str| {
+        let read = |text: &str| Some(text.parse::<jiff::civil::Date>().ok()?.to_string());
+        fields.read(name, read, || "a day such as 2026-11-25".to_owned())
+    };
+    Ok(Wanted {
+        kind: fields.read("kind", RunKind::from_word, kinds)?,
+        state: fields.read("state", RunState::from_word, states)?,
+        words: fields
+            .given("text")
             .map(|text| text.to_lowercase().split_whitespace().map(str::to_owned).collect())
             .unwrap_or_default(),
         labels: fields.all("label").map(str::trim).filter(|text| !text.is_empty()).map(label).collect(),
         tags: fields.all("tag").map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned).collect(),
-        since: given("since"),
-        until: given("until"),
-    }
+        since: day("since")?,
+        until: day("until")?,
+    })
 }
 
 fn page_link(fields: &Fields, page: usize) -> String {
     let names = ["text", "kind", "state", "label", "tag", "since", "until"];
-    let pairs = names.iter().filter_map(|name| Some(format!("{name}={}&", encoded(&fields.given(name)?))));
-    format!("/runs?{}page={page}", pairs.collect::<String>())
+    let of = |name: &&str| -> String {
+        let values = fields.all(name).map(str::trim).filter(|value| !value.is_empty());
+        values.map(|value| format!("{name}={}&", encoded(value))).collect()
+    };
+    format!("/runs?{}page={page}", names.iter().map(of).collect::<String>())
 }
 
 fn encoded(text: &str) -> String {
@@ -255,7 +270,7 @@ pub(crate) async fn delete(
         let why = "nothing was removed: the name given to confirm does not match";
         return Ok(error(Format::Page, StatusCode::CONFLICT, why));
     }
-    let removed = aside(&app, move |app| app.remove(id, &who, &peer.key())).await;
+    let removed = alone(&app, move |app| app.remove(id, &who, &peer.key())).await;
     Ok(removed.map_or_else(|why| refused(Format::Page, &why), |()| see("/runs")))
 }
 
@@ -275,7 +290,7 @@ pub(crate) async fn note(
         Ok(note) => note,
         Err(why) => return Ok(error(Format::Page, StatusCode::UNPROCESSABLE_ENTITY, &why.to_string())),
     };
-    let stored = aside(&app, move |app| app.set_note(id, &note, &who, &peer.key())).await;
+    let stored = alone(&app, move |app| app.set_note(id, &note, &who, &peer.key())).await;
     Ok(stored.map_or_else(|why| refused(Format::Page, &why), |()| see(&format!("/runs/{id}/about"))))
 }
 
@@ -320,7 +335,7 @@ pub(crate) fn history_wanted(fields: &Fields) -> HistoryWanted {
 /// `/compare?runs=A,B`.
 pub(crate) async fn compare(State(app): Shared, RawQuery(query): RawQuery) -> Response {
     let fields = Fields::of(query.unwrap_or_default().as_bytes());
-    aside(&app, move |app| match compared(app, &fields) {
+    alone(&app, move |app| match compared(app, &fields) {
         Ok(compared) => html(StatusCode::OK, text(&compared.page())),
         Err(Some(why)) => unprinted(Format::Page, &why),
         Err(None) => error(Format::Page, StatusCode::BAD_REQUEST, HOW_MANY),
@@ -378,6 +393,7 @@ pub(crate) async fn plan(
             priority: fields.given("priority"),
             not_before: fields.given("not_before"),
             by: fields.given("by"),
+            id: None,
         };
         match submission(&plan, &terms, &who.name) {
             Err(faults) => plan_page(app, &who, &fields, StatusCode::UNPROCESSABLE_ENTITY, Some(Err(faults))),
@@ -454,4 +470,16 @@ pub(crate) async fn logout(State(app): Shared, request: Request) -> Answer {
     form(&app, request).await?;
     app.access.log_out(&headers);
     Ok(see("/login"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_page_has_every_filter_of_this_one() {
+        let query = "label=a%3D1&label=b&tag=x&tag=y&text=p+q&kind=load&kind=&page=3";
+        let link = page_link(&Fields::of(query.as_bytes()), 2);
+        assert_eq!(link, "/runs?text=p%20q&kind=load&label=a%3D1&label=b&tag=x&tag=y&page=2");
+    }
 }

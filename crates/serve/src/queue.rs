@@ -1,6 +1,8 @@
 //! Submission of plans.
 
 use archive::Submission;
+use record::clock::WallAnchor;
+use record::run::{NotARunId, RunId};
 use serde_json::{Value, json};
 
 /// Longest plan, in bytes.
@@ -41,6 +43,8 @@ pub(crate) struct Terms {
     pub(crate) not_before: Option<String>,
     /// Further name, such as that of a job.
     pub(crate) by: Option<String>,
+    /// Id of the entry, if the client has chosen one: it may then repeat the request.
+    pub(crate) id: Option<String>,
 }
 
 /// Checks a plan.
@@ -57,15 +61,10 @@ pub(crate) fn submission(text: &str, terms: &Terms, name: &str) -> Result<Submis
     let mut fault = |text: String| faults.push(Fault { place: None, text });
     let given =
         |value: &Option<String>| value.as_deref().map(str::trim).filter(|v| !v.is_empty()).map(str::to_owned);
-    let priority = given(&terms.priority).map_or(Some(0), |text| {
-        let read = text.parse().ok().filter(|n: &i32| n.abs() <= PRIORITY_MAX);
-        if read.is_none() {
-            fault(format!(
-                "`{text}` is not a priority: expected a whole number from -{PRIORITY_MAX} to {PRIORITY_MAX}"
-            ));
-        }
-        read
-    });
+    let priority = given(&terms.priority).map_or(Ok(0), |text| priority(&text));
+    let priority = priority.map_err(&mut fault).unwrap_or_default();
+    let id = given(&terms.id).map_or_else(|| Ok(RunId::fresh(WallAnchor::now())), |text| text.parse());
+    let id = id.map_err(|why: NotARunId| fault(why.to_string()));
     let not_before_unix_ns =
         given(&terms.not_before).and_then(|text| match crate::view::read_moment(&text) {
             Ok(at) => Some(at),
@@ -78,8 +77,12 @@ pub(crate) fn submission(text: &str, terms: &Terms, name: &str) -> Result<Submis
     if by.as_ref().is_some_and(|by| by.chars().count() > BY_LENGTH_MAX) {
         fault(format!("a submitter's name has at most {BY_LENGTH_MAX} characters"));
     }
-    let Some(priority) = priority.filter(|_| faults.is_empty()) else { return Err(faults) };
+    let Ok(id) = id else { return Err(faults) };
+    if !faults.is_empty() {
+        return Err(faults);
+    }
     Ok(Submission {
+        id,
         plan: text.to_owned(),
         plan_sha256: plan.sha256().to_owned(),
         title: plan.title().to_owned(),
@@ -87,6 +90,14 @@ pub(crate) fn submission(text: &str, terms: &Terms, name: &str) -> Result<Submis
         priority,
         not_before_unix_ns,
         estimate_s: plan.estimate().time_min.as_secs_f64(),
+    })
+}
+
+/// Reads a priority.
+pub(crate) fn priority(text: &str) -> Result<i32, String> {
+    let bounds = -PRIORITY_MAX..=PRIORITY_MAX;
+    text.trim().parse().ok().filter(|n| bounds.contains(n)).ok_or_else(|| {
+        format!("`{text}` is not a priority: expected a whole number from -{PRIORITY_MAX} to {PRIORITY_MAX}")
     })
 }
 
@@ -226,12 +237,14 @@ mod tests {
             priority: Some(priority.to_owned()),
             not_before: Some(not_before.to_owned()),
             by: Some(by.to_owned()),
+            id: None,
         };
         let good = submission(PLAN, &terms(" 7 ", "", "job 4"), "ann").unwrap();
         assert_eq!((good.priority, good.not_before_unix_ns, good.by.as_str()), (7, None, "job 4 (ann)"));
         for wrong in [
             terms("101", "", ""),
             terms("high", "", ""),
+            terms("-2147483648", "", ""),
             terms("", "soon", ""),
             terms("", "", &"x".repeat(81)),
         ] {

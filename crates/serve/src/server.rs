@@ -70,11 +70,13 @@ pub fn serve(
     let is_over = Arc::new(AtomicBool::new(false));
     let mut threads = threads(&app, &is_over)?;
     threads.extend(beside(settings, &instruments, queue.as_ref(), &is_over)?);
-    if let Some(queue) = queue {
+    let worker = if let Some(queue) = queue {
         let (archive, program) = (settings.archive.clone(), settings.program.clone());
         let worker = Worker { archive, queue, bell: app.bell.clone(), program, stop: stop.clone(), trouble };
-        threads.push(spawn("worker", move || worker.work())?);
-    }
+        Some(spawn("worker", move || worker.work())?)
+    } else {
+        None
+    };
     let announced = announcement(settings, address, config.is_some());
     runtime.block_on(async {
         let router = router(&app);
@@ -96,8 +98,11 @@ pub fn serve(
     }
     app.bell.ring();
     instruments.end();
+    // A thread that panicked has said so.
+    let _ = worker.map(Thread::join);
+    // The next server may begin.
+    drop(lock);
     for thread in threads {
-        // A thread that panicked has said so.
         let _ = thread.join();
     }
     runtime.shutdown_timeout(Duration::from_secs(1));
@@ -147,7 +152,8 @@ fn threads(app: &Arc<App>, is_over: &Arc<AtomicBool>) -> Result<Vec<Thread>, Ser
     ])
 }
 
-/// Threads of the instruments and of the webhook.
+/// Threads of the instruments. That of the webhook is not waited for at the end: its receiver may hang, and
+/// the next server tells what this one has not.
 fn beside(
     settings: &Settings,
     instruments: &Arc<Instruments>,
@@ -162,7 +168,7 @@ fn beside(
     }
     if let (Some(url), Some(queue)) = (&settings.webhook, queue) {
         let (webhook, over) = (Webhook::new(url, queue.clone())?, is_over.clone());
-        threads.push(spawn("webhook", move || webhook.follow(&|| over.load(Ordering::Acquire)))?);
+        spawn("webhook", move || webhook.follow(&|| over.load(Ordering::Acquire)))?;
     }
     Ok(threads)
 }

@@ -54,6 +54,13 @@ pub(crate) enum Last {
     },
 }
 
+impl Last {
+    /// Exit code of the process, if it is known.
+    pub(crate) fn code(self) -> Option<i32> {
+        if let Self::Own { code, .. } = self { code } else { None }
+    }
+}
+
 /// Next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {

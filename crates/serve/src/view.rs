@@ -87,6 +87,13 @@ pub(crate) fn entry(entry: &Entry, expected: Expected) -> Value {
     })
 }
 
+/// Variant of [`entry`] for a separate document.
+pub(crate) fn entry_document(entry: &Entry, expected: Expected) -> Value {
+    let mut document = self::entry(entry, expected);
+    document["schema"] = json!("bakeoff.queue-entry/1");
+    document
+}
+
 /// Adds the trials of a bake-off that runs to its document.
 ///
 /// - `order_max`: most trials that are listed.
@@ -127,22 +134,31 @@ pub(crate) struct Expected {
 }
 
 /// Expected starts and ends of the entries, in their order: each after those before it, with the least
-/// duration of its plan.
+/// duration of its plan. Those behind one with an unknown end are unknown.
 ///
-/// - `ends`: expected ends of running bake-offs, by their pace.
-pub(crate) fn expected(entries: &[Entry], ends: &HashMap<RunId, u64>, now_unix_ns: u64) -> Vec<Expected> {
+/// - `ends`: running bake-offs, with their expected ends by their pace. One that is not among them waits for
+///   the machine, so its end is unknown.
+pub(crate) fn expected(
+    entries: &[Entry],
+    ends: &HashMap<RunId, Option<u64>>,
+    now_unix_ns: u64,
+) -> Vec<Expected> {
     use archive::QueueState::{Running, Waiting};
     let span_ns = |entry: &Entry| {
         let span = std::time::Duration::try_from_secs_f64(entry.estimate_s).unwrap_or_default();
         u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
     };
     let mut expected = vec![Expected::default(); entries.len()];
-    let mut free_ns = now_unix_ns;
+    let (mut free_ns, mut is_known) = (now_unix_ns, true);
     for (entry, expected) in entries.iter().zip(&mut expected).filter(|(entry, _)| entry.state == Running) {
-        let by_pace = entry.run.and_then(|run| ends.get(&run).copied());
         let by_plan = entry.started_unix_ns.unwrap_or(now_unix_ns).saturating_add(span_ns(entry));
-        expected.end_unix_ns = by_pace.or((by_plan > now_unix_ns).then_some(by_plan));
+        let by_plan = (by_plan > now_unix_ns).then_some(by_plan);
+        expected.end_unix_ns = entry.run.and_then(|run| ends.get(&run)?.or(by_plan));
+        is_known &= expected.end_unix_ns.is_some();
         free_ns = free_ns.max(expected.end_unix_ns.unwrap_or(0));
+    }
+    if !is_known {
+        return expected;
     }
     // As the queue does: when the machine is free, the first one that may start runs.
     let mut left: Vec<usize> = (0..entries.len()).filter(|at| entries[*at].state == Waiting).collect();
@@ -208,21 +224,22 @@ mod tests {
             entry(QueueState::Waiting, 1.0, Some(60_000_000_000)),
             entry(QueueState::Paused, 9.0, None),
         ];
-        let of = |ends: &HashMap<RunId, u64>, now_s: u64| -> Vec<(Option<u64>, Option<u64>)> {
+        let of = |ends: &HashMap<RunId, Option<u64>>, now_s: u64| -> Vec<(Option<u64>, Option<u64>)> {
             let seconds = |at: Option<u64>| at.map(|ns| ns / 1_000_000_000);
             let expected = expected(&all, ends, now_s * 1_000_000_000);
             expected.into_iter().map(|e| (seconds(e.start_unix_ns), seconds(e.end_unix_ns))).collect()
         };
-        let none = HashMap::new();
+        let none = HashMap::from([(all[0].run.unwrap(), None)]);
         let waiting = |start, end| (Some(start), Some(end));
         assert_eq!(of(&none, 6), [(None, Some(15)), waiting(15, 18), waiting(60, 61), (None, None)]);
-        // One that takes longer has no known end, and none in the past.
-        assert_eq!(of(&none, 100), [(None, None), waiting(100, 103), waiting(103, 104), (None, None)]);
+        // One that takes longer has no known end, and those behind it no known start.
+        assert_eq!(of(&none, 100), [(None, None); 4]);
         // A plan that must wait does not keep those behind it from running.
         let swapped = [all[2].clone(), all[1].clone()];
         let starts: Vec<_> = expected(&swapped, &none, 0).iter().map(|e| e.start_unix_ns).collect();
         assert_eq!(starts, [Some(60_000_000_000), Some(0)]);
-        let by_pace = HashMap::from([(all[0].run.unwrap(), 40_000_000_000)]);
+        assert_eq!(of(&HashMap::new(), 6), [(None, None); 4], "it waits for the machine");
+        let by_pace = HashMap::from([(all[0].run.unwrap(), Some(40_000_000_000))]);
         assert_eq!(of(&by_pace, 6), [(None, Some(40)), waiting(40, 43), waiting(60, 61), (None, None)]);
     }
 }

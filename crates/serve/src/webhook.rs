@@ -10,7 +10,6 @@ use std::time::Duration;
 use archive::{Entry, Queue};
 use record::clock::WallAnchor;
 use record::run::RunId;
-use serde_json::json;
 
 use crate::client::Client;
 use crate::error::ServeError;
@@ -26,62 +25,156 @@ const LONGEST_PAUSE_S: u64 = 600;
 /// Time after which an end is not told any more.
 const GIVEN_UP_AFTER_S: u64 = 86_400;
 
+/// Time for a request and its answer. A receiver that hangs delays the other ends by this.
+const TIME: Duration = Duration::from_secs(10);
+
 /// Tells the ends of entries.
 #[derive(Debug)]
 pub(crate) struct Webhook {
     client: Client,
     path: String,
     queue: Arc<Mutex<Queue>>,
-    failed: HashMap<RunId, Failed>,
 }
 
-/// Tries for an entry.
+/// Requests sent so far for the entries that the queue has as untold.
+#[derive(Debug, Default)]
+struct Sent(HashMap<RunId, Tries>);
+
+/// Requests for an entry.
 #[derive(Debug, Clone, Copy)]
-struct Failed {
-    tries: u32,
-    next_unix_ns: u64,
+enum Tries {
+    Failed {
+        tries: u32,
+        next_unix_ns: u64,
+    },
+    /// The receiver has the document; the queue could not record it.
+    Unrecorded,
 }
 
 const LOCK: &str = "no thread panics while it holds this lock";
 
 impl Webhook {
     pub(crate) fn new(url: &Url, queue: Arc<Mutex<Queue>>) -> Result<Self, ServeError> {
-        let client = Client::new(url.server.clone(), None, None)?;
-        Ok(Self { client, path: url.path.clone(), queue, failed: HashMap::new() })
+        let client = Client::new(url.server.clone(), None, None)?.within(TIME);
+        Ok(Self { client, path: url.path.clone(), queue })
     }
 
     /// Tells the end of each entry until `is_over`.
-    pub(crate) fn follow(mut self, is_over: &dyn Fn() -> bool) {
+    pub(crate) fn follow(self, is_over: &dyn Fn() -> bool) {
+        let mut sent = Sent::default();
+        let queue = || self.queue.lock().expect(LOCK);
         while !is_over() {
-            self.once(WallAnchor::now().unix_ns);
+            let now_unix_ns = WallAnchor::now().unix_ns;
+            // A queue that cannot be read shows on every page; the next look may succeed.
+            let untold = queue().untold(now_unix_ns.saturating_sub(GIVEN_UP_AFTER_S * 1_000_000_000));
+            if let Ok(untold) = untold {
+                let record = |id| queue().told(id).is_ok();
+                sent.once(&untold, now_unix_ns, is_over, &|entry| self.tell(entry), &record);
+            }
             std::thread::sleep(LOOK_EVERY);
         }
     }
 
-    fn once(&mut self, now_unix_ns: u64) {
-        let since = now_unix_ns.saturating_sub(GIVEN_UP_AFTER_S * 1_000_000_000);
-        // A queue that cannot be read shows on every page; the next look may succeed.
-        let untold = self.queue.lock().expect(LOCK).untold(since).unwrap_or_default();
-        self.failed.retain(|id, _| untold.iter().any(|entry| entry.id == *id));
+    fn tell(&self, entry: &Entry) -> bool {
+        self.client.post(&self.path, &view::entry_document(entry, Expected::default())).is_ok()
+    }
+}
+
+impl Sent {
+    /// Tells each entry that is due, until `is_over`.
+    ///
+    /// - `tell`: sends the document of an entry; whether the receiver has it.
+    /// - `record`: records that; whether it is on disk.
+    fn once(
+        &mut self,
+        untold: &[Entry],
+        now_unix_ns: u64,
+        is_over: &dyn Fn() -> bool,
+        tell: &dyn Fn(&Entry) -> bool,
+        record: &dyn Fn(RunId) -> bool,
+    ) {
+        self.0.retain(|id, _| untold.iter().any(|entry| entry.id == *id));
         for entry in untold {
-            if self.failed.get(&entry.id).is_some_and(|failed| failed.next_unix_ns > now_unix_ns) {
-                continue;
+            if is_over() {
+                return;
             }
-            if self.tell(&entry) {
-                let _ = self.queue.lock().expect(LOCK).told(entry.id);
-                self.failed.remove(&entry.id);
-                continue;
+            let tries = match self.0.get(&entry.id) {
+                Some(Tries::Failed { next_unix_ns, .. }) if *next_unix_ns > now_unix_ns => continue,
+                Some(Tries::Failed { tries, .. }) => tries + 1,
+                Some(Tries::Unrecorded) => 0,
+                None => 1,
+            };
+            if tries > 0 && !tell(entry) {
+                let pause_s = (FIRST_PAUSE_S << (tries - 1).min(16)).min(LONGEST_PAUSE_S);
+                let next_unix_ns = now_unix_ns.saturating_add(pause_s * 1_000_000_000);
+                self.0.insert(entry.id, Tries::Failed { tries, next_unix_ns });
+            } else if record(entry.id) {
+                self.0.remove(&entry.id);
+            } else {
+                self.0.insert(entry.id, Tries::Unrecorded);
             }
-            let tries = self.failed.get(&entry.id).map_or(1, |failed| failed.tries + 1);
-            let pause_s = (FIRST_PAUSE_S << (tries - 1).min(16)).min(LONGEST_PAUSE_S);
-            let next_unix_ns = now_unix_ns.saturating_add(pause_s * 1_000_000_000);
-            self.failed.insert(entry.id, Failed { tries, next_unix_ns });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+
+    use archive::QueueState;
+
+    use super::*;
+
+    fn ended() -> Entry {
+        Entry {
+            id: RunId::fresh(WallAnchor::now()),
+            plan_sha256: String::new(),
+            title: String::new(),
+            by: String::new(),
+            priority: 0,
+            not_before_unix_ns: None,
+            state: QueueState::Done,
+            wish: None,
+            run: None,
+            estimate_s: 1.0,
+            submitted_unix_ns: 0,
+            started_unix_ns: None,
+            ended_unix_ns: Some(0),
+            exit_code: Some(0),
+            reason: None,
         }
     }
 
-    fn tell(&self, entry: &Entry) -> bool {
-        let mut document = view::entry(entry, Expected::default());
-        document["schema"] = json!("bakeoff.queue-entry/1");
-        self.client.post(&self.path, &document).is_ok()
+    #[test]
+    fn an_end_that_cannot_be_recorded_is_sent_once() {
+        let (mut sent, entry, requests, disk) = (Sent::default(), ended(), Cell::new(0), Cell::new(false));
+        let tell = |_: &Entry| {
+            requests.set(requests.get() + 1);
+            true
+        };
+        for _ in 0..20 {
+            sent.once(std::slice::from_ref(&entry), 0, &|| false, &tell, &|_| disk.get());
+        }
+        assert_eq!(requests.get(), 1);
+        disk.set(true);
+        sent.once(&[entry], 0, &|| false, &tell, &|_| disk.get());
+        assert!(requests.get() == 1 && sent.0.is_empty());
+    }
+
+    #[test]
+    fn a_server_that_ends_sends_no_further_request_and_a_failed_one_waits() {
+        let (mut sent, entries, asked) = (Sent::default(), [ended(), ended()], RefCell::new(Vec::new()));
+        let tell = |entry: &Entry| {
+            asked.borrow_mut().push(entry.id);
+            false
+        };
+        let over = || !asked.borrow().is_empty();
+        sent.once(&entries, 0, &over, &tell, &|_| true);
+        assert_eq!(*asked.borrow(), [entries[0].id]);
+        let second_ns = 1_000_000_000;
+        for now_ns in [second_ns, 4 * second_ns, 5 * second_ns, 14 * second_ns, 15 * second_ns] {
+            sent.once(&entries[..1], now_ns, &|| false, &tell, &|_| true);
+        }
+        assert_eq!(asked.borrow().len(), 3, "5 s after the first, and 10 s after the second");
     }
 }

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-use archive::{Archive, Entry, Queue, QueueError, QueueState, Wish};
+use archive::{Archive, ArchiveError, Entry, Queue, QueueError, QueueState, Wish};
 use record::clock::WallAnchor;
 use record::run::RunId;
 use rustix::io::Errno;
@@ -67,8 +67,7 @@ impl Worker {
     pub(crate) fn work(&self) {
         while (self.stop)() == 0 {
             let worked = self.one();
-            let trouble = worked.as_ref().err().map(ToString::to_string);
-            *self.trouble.lock().expect(LOCK) = trouble;
+            self.say_trouble(worked.as_ref().err().map(ToString::to_string));
             match worked {
                 Ok(true) => {}
                 Ok(false) => self.bell.wait(IDLE),
@@ -99,22 +98,29 @@ impl Worker {
         let run = entry.run.expect("an entry that has begun has a run");
         let (mut last, mut deaths) = (Last::Nothing, 0);
         loop {
-            let mut found = situation(&self.archive, run)?;
-            if found == Situation::NotBegun
-                && let Some(pid) = beginner(run)
-            {
-                // A process of an earlier server waits for the machine, and will begin.
-                found = Situation::Held { pid: Some(pid) };
-            }
+            let read = situation(&self.archive, run);
             let wish = self.queue().entry(entry.id)?.wish;
+            let found = match read {
+                // A process of an earlier server waits for the machine and will begin, or has begun in a
+                // folder that this one cannot read.
+                Ok(Situation::NotBegun) | Err(_) if let Some(pid) = beginner(run) => {
+                    Situation::Held { pid: Some(pid) }
+                }
+                Ok(found) => found,
+                Err(why) if is_of_its_files(&why) => return self.end_unread(entry.id, wish, &why, last),
+                Err(why) => return Err(why.into()),
+            };
             match next(found, wish, last, (self.stop)() > 0, deaths) {
                 Next::Start(verb) => {
-                    let code = self.attend(self.start(entry.id, run, verb)?, entry.id)?;
+                    let child = self.start(entry.id, run, verb)?;
+                    self.say_trouble(None);
+                    let code = self.attend(child, entry.id)?;
                     self.wait_for_lock(run);
                     deaths += u32::from(code.is_none());
                     last = Last::Own { verb, code };
                 }
                 Next::Watch(pid) => {
+                    self.say_trouble(None);
                     self.watch(entry.id, run, pid)?;
                     if (self.stop)() > 0 && self.is_conducted(run, pid) {
                         return Ok(());
@@ -129,7 +135,6 @@ impl Worker {
     }
 
     fn end(&self, id: RunId, state: QueueState, why: Why, last: Last) -> Result<(), QueueError> {
-        let code = if let Last::Own { code, .. } = last { code } else { None };
         let mut queue = self.queue();
         let reason = match why {
             Why::Wanted => None,
@@ -139,7 +144,25 @@ impl Worker {
             Why::Killed => Some("its process was killed three times".to_owned()),
             Why::Error => Some(reason_in(&queue.output_text(id))),
         };
-        queue.end(id, state, code, reason.as_deref())
+        queue.end(id, state, last.code(), reason.as_deref())
+    }
+
+    /// Ends an entry with an unreadable bake-off: those behind it can run.
+    fn end_unread(
+        &self,
+        id: RunId,
+        wish: Option<Wish>,
+        why: &ArchiveError,
+        last: Last,
+    ) -> Result<(), QueueError> {
+        let state = match wish {
+            Some(Wish::Cancel) => QueueState::Cancelled,
+            Some(Wish::Pause) => QueueState::Paused,
+            None => QueueState::Failed,
+        };
+        let cause = std::error::Error::source(why).map_or(String::new(), |cause| format!(": {cause}"));
+        let reason = format!("its bake-off cannot be read: {why}{cause}");
+        self.queue().end(id, state, last.code(), Some(&reason))
     }
 
     fn start(&self, id: RunId, run: RunId, verb: Verb) -> Result<Child, QueueError> {
@@ -219,6 +242,10 @@ impl Worker {
         }
     }
 
+    fn say_trouble(&self, trouble: Option<String>) {
+        *self.trouble.lock().expect(LOCK) = trouble;
+    }
+
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().expect(LOCK)
     }
@@ -249,6 +276,9 @@ impl Urged {
     }
 }
 
+/// Words before the id of a bake-off in a command that conducts it.
+const BEGINS: [&[u8]; 2] = [b"--as", b"resume"];
+
 fn words_of(pid: u32) -> Vec<Vec<u8>> {
     let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     command.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect()
@@ -261,11 +291,21 @@ fn conducts(pid: u32, run: RunId) -> bool {
     words_of(pid).iter().any(|word| word == run.as_bytes())
 }
 
-/// The process of this user that is about to begin that bake-off: `bakeoff run ... --as ID`.
+/// Whether an error says something about the files of one bake-off, rather than about this machine, such as
+/// that it has no more file descriptors.
+fn is_of_its_files(why: &ArchiveError) -> bool {
+    let is_denied = matches!(why, ArchiveError::Unreadable { source, .. }
+        if source.kind() == std::io::ErrorKind::PermissionDenied);
+    why.is_damage() || is_denied
+}
+
+/// The process of this user that is about to begin or to continue that bake-off: `bakeoff run ... --as ID`,
+/// `bakeoff resume ID`.
 fn beginner(run: RunId) -> Option<u32> {
     let run = run.to_string();
-    let begins =
-        |words: &[Vec<u8>]| words.windows(2).any(|two| two[0] == b"--as" && two[1] == run.as_bytes());
+    let begins = |words: &[Vec<u8>]| {
+        words.windows(2).any(|two| BEGINS.contains(&&*two[0]) && two[1] == run.as_bytes())
+    };
     let is_own = |pid: &u32| {
         fs::metadata(format!("/proc/{pid}")).is_ok_and(|found| found.uid() == nix::unistd::geteuid().as_raw())
     };
@@ -311,6 +351,89 @@ mod tests {
         assert_eq!(beginner(run), None, "it names the run, and does not begin it");
         drop(child.stdin.take());
         child.wait().unwrap();
+    }
+
+    fn plan(title: &str) -> archive::Submission {
+        archive::Submission {
+            id: RunId::fresh(WallAnchor::now()),
+            plan: format!("title = \"{title}\"\n"),
+            plan_sha256: String::new(),
+            title: title.to_owned(),
+            by: String::new(),
+            priority: 0,
+            not_before_unix_ns: None,
+            estimate_s: 1.0,
+        }
+    }
+
+    #[test]
+    fn a_trouble_that_is_over_does_not_show_while_the_next_entry_runs() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let archive = Archive::open(folder.path()).unwrap();
+        let mut queue = archive.queue().unwrap();
+        queue.submit(&plan("a")).unwrap();
+        let program = folder.path().join("bakeoff");
+        fs::write(&program, "#!/bin/sh\nsleep 0.3\n").unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let trouble = Arc::new(Mutex::new(Some("no space left".to_owned())));
+        // The worker asks for the urgency before the process starts, and again while it runs.
+        let (shown, looked) = (Arc::new(Mutex::new(Vec::new())), trouble.clone());
+        let seen = shown.clone();
+        let stop = move || {
+            seen.lock().unwrap().push(looked.lock().unwrap().is_some());
+            0
+        };
+        let worker = Worker {
+            archive,
+            queue: Arc::new(Mutex::new(queue)),
+            bell: Arc::default(),
+            program,
+            stop: Arc::new(stop),
+            trouble,
+        };
+        assert!(worker.one().unwrap());
+        let shown = shown.lock().unwrap();
+        assert!(shown[0] && shown[1..].iter().all(|is_shown| !is_shown), "{shown:?}");
+    }
+
+    #[test]
+    fn a_bake_off_that_cannot_be_read_ends_its_entry_and_not_the_queue() {
+        use archive::Action::{Cancel, Pause};
+        for (wish, end) in [
+            (Some(Cancel), QueueState::Cancelled),
+            (Some(Pause), QueueState::Paused),
+            (None, QueueState::Failed),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let archive = Archive::open(folder.path()).unwrap();
+            let queue = Arc::new(Mutex::new(archive.queue().unwrap()));
+            let run = RunId::fresh(WallAnchor::now());
+            let (a, b) = {
+                let mut queue = queue.lock().unwrap();
+                let (a, b) = (queue.submit(&plan("a")).unwrap().id, queue.submit(&plan("b")).unwrap().id);
+                queue.begin(a, run).unwrap();
+                fs::create_dir(archive.bakeoff_dir(run)).unwrap();
+                if let Some(wish) = wish {
+                    queue.act(a, wish).unwrap();
+                }
+                (a, b)
+            };
+            let worker = Worker {
+                archive: archive.clone(),
+                queue: queue.clone(),
+                bell: Arc::default(),
+                program: "/nonexistent".into(),
+                stop: Arc::new(|| 0),
+                trouble: Arc::default(),
+            };
+            assert!(worker.one().unwrap());
+            let queue = queue.lock().unwrap();
+            let ended = queue.entry(a).unwrap();
+            assert_eq!(ended.state, end);
+            assert!(ended.reason.unwrap().contains("order.json"), "the reason names the file");
+            assert_eq!(queue.next(u64::MAX).unwrap().unwrap().id, b);
+        }
     }
 
     #[test]

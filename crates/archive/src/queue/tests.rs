@@ -10,6 +10,7 @@ fn archive() -> (tempfile::TempDir, Archive) {
 
 fn plan(title: &str, priority: i32) -> Submission {
     Submission {
+        id: fresh(),
         plan: format!("title = \"{title}\"\n"),
         plan_sha256: "0".repeat(64),
         title: title.to_owned(),

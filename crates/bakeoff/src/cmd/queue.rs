@@ -211,7 +211,9 @@ fn wait(client: &Client, id: &str, global: &Global, out: &mut dyn Write) -> anyh
     signals::stop_on_interrupt()?;
     let mut id = id.to_owned();
     let mut answered_ns = Monotonic.now_ns();
+    let mut is_slowed = false;
     loop {
+        let mut pause_ns = ASK_EVERY_NS;
         match client.entry(&id) {
             Ok(entry) => {
                 answered_ns = Monotonic.now_ns();
@@ -223,6 +225,14 @@ fn wait(client: &Client, id: &str, global: &Global, out: &mut dyn Write) -> anyh
                 id = word(&entry, "id");
             }
             Err(error) if error.is_usage() => return Err(of_server(error)),
+            // It is there, and the entry goes on.
+            Err(error) if let Some(later) = error.later() => {
+                answered_ns = Monotonic.now_ns();
+                pause_ns = u64::try_from(later.as_nanos()).unwrap_or(u64::MAX).max(ASK_EVERY_NS);
+                if !std::mem::replace(&mut is_slowed, true) {
+                    Screen::new().line(&format!("still waiting; the server answered: {error}"));
+                }
+            }
             Err(error) => {
                 let silent = Duration::from_nanos(Monotonic.now_ns() - answered_ns);
                 if silent > PATIENCE {
@@ -230,7 +240,7 @@ fn wait(client: &Client, id: &str, global: &Global, out: &mut dyn Write) -> anyh
                 }
             }
         }
-        if !signals::wait_until(Monotonic.now_ns() + ASK_EVERY_NS) {
+        if !signals::wait_until(Monotonic.now_ns().saturating_add(pause_ns)) {
             Screen::new().line(&format!("the entry continues; wait again with: bakeoff queue wait {id}"));
             return Ok(Exit::Interrupted);
         }
