@@ -296,8 +296,10 @@ impl Plan {
 
     /// Load settings of a trial, every default resolved.
     ///
-    /// The seed is the plan's plus the block number: within a block every configuration gets the same
-    /// arrivals and the same rows, so the comparison is of the servers and not of the draws.
+    /// The seed is the plan's plus the block number, and the draws follow from the sub-plot levels: within a
+    /// block every configuration gets the same data, arrivals and rows in the same cell, so the comparison
+    /// is of the servers and not of the draws. Two cells have different ones: the second trial on a server
+    /// must not find the rows of the first in its caches.
     ///
     /// - `scratch`: directory for `{scratch}`.
     ///
@@ -312,6 +314,7 @@ impl Plan {
             time: self.measure,
             interval: self.interval,
             seed: self.seed.wrapping_add(u64::from(trial.block)),
+            draws: draws_of(self.factors.iter().filter(|f| f.plot == Plot::Sub), &trial.levels),
             found_per_s: self.found_per_s(&trial.levels),
             instances: self.instances(),
         };
@@ -532,4 +535,16 @@ pub(crate) fn unanswerable(gate: &Gate, blocks: u32, alpha: f64, factors: &[Fact
     let is_compared = |f: &Factor| f.reference.is_some() && f.values.len() > 1;
     let is_relative = matches!(gate.rule, GateRule::NotWorseBy { .. });
     (is_relative && !factors.iter().any(is_compared)).then_some(ProblemKind::GateNeedsReference)
+}
+
+/// Number that tells the events of a cell from those of other cells on the same server; 0 if there is no other.
+fn draws_of<'a>(sub: impl Iterator<Item = &'a Factor>, levels: &Levels) -> u64 {
+    let mut text = String::new();
+    for factor in sub.filter(|factor| factor.values.len() > 1) {
+        let level = levels.get(&factor.name).map_or("", String::as_str);
+        text += &format!("{}={level}\n", factor.name);
+    }
+    let sum = crate::sha256(&text);
+    let number = u64::from_str_radix(&sum[..16], 16).expect("a checksum is hexadecimal");
+    if text.is_empty() { 0 } else { number }
 }

@@ -59,6 +59,7 @@ pub(crate) fn conduct(
     let changed = record_machine(conductor, trial, workspace);
     let settings = settings(conductor, trial, workspace);
     settings.note(&mut conductor.environment);
+    conductor.settings_at_first.get_or_insert_with(|| settings.clone());
     let machine = conductor.machine.as_ref().map(Machine::look);
     let header = header(conductor, trial);
     let writer = conductor.archive.begin(&header)?;
@@ -105,8 +106,8 @@ fn settings(conductor: &Conductor<'_>, trial: &Trial, workspace: &Workspace) -> 
 struct Before {
     warm_up: Option<WarmUp>,
     machine: Option<Look>,
-    /// Facts about the machine that changed since the first trial.
-    changed: Option<String>,
+    /// Changes of the machine, and of programs, since the first trial, as flags.
+    changed: Vec<(&'static str, String)>,
     settings: Settings,
 }
 
@@ -126,10 +127,17 @@ fn store(
     if let Ok(throttled) = &throttled {
         record.verdict.add(throttled.check());
     }
-    if let Some(check) = before.settings.check(&settings(conductor, trial, workspace)) {
+    let after = settings(conductor, trial, workspace);
+    if !after.is_complete() && conductor.stop.is_requested() {
+        return Ok(TrialEnd::Stopped);
+    }
+    let first = conductor.settings_at_first.as_ref().unwrap_or(&before.settings);
+    if let Some(check) = first.check([&before.settings, &after]) {
         record.verdict.add(check);
     }
-    measured.flags.extend(before.changed.map(|text| ("machine", text)));
+    measured.flags.extend(before.changed);
+    let cycles = before.warm_up.as_ref().and_then(|w| warm_up::partial_cycles(w, record.measured));
+    measured.flags.extend(cycles.map(|text| ("cycles", text)));
     tell(conductor, trial, &measured.flags);
     if let Some(warm_up) = &before.warm_up {
         let longest = conductor.plan.warmup().max.unwrap_or_default();
@@ -167,15 +175,21 @@ fn store(
 }
 
 /// Records the state of the machine before the trial, and the programs of an `exec:` load. Returns what
-/// changed since the first trial.
-fn record_machine(conductor: &mut Conductor<'_>, trial: &Trial, workspace: &Workspace) -> Option<String> {
+/// changed since the first trial, as flags.
+fn record_machine(
+    conductor: &mut Conductor<'_>,
+    trial: &Trial,
+    workspace: &Workspace,
+) -> Vec<(&'static str, String)> {
     let changed = fingerprint::refresh(&mut conductor.environment, &conductor.first);
     if let Some(note) = fingerprint::judge_quiet(&mut conductor.environment) {
         (conductor.on_event)(&Event::Note(&note));
     }
     let target = conductor.plan.target(&trial.levels, workspace.folder());
     fingerprint::command(&target, &mut conductor.environment);
-    changed
+    let whole = conductor.plan.whole_factors();
+    let replaced = conductor.programs.compare(&conductor.environment, &trial.levels, whole);
+    changed.map(|text| ("machine", text)).into_iter().chain(replaced.map(|text| ("program", text))).collect()
 }
 
 /// Records what disturbed the measured phase, and tells the user.
