@@ -37,6 +37,7 @@ pub struct Plan {
     pub(crate) server: Option<ServerPlan>,
     pub(crate) setup: Option<RunPlan>,
     pub(crate) prepare: PreparePlan,
+    pub(crate) verify: Option<RunPlan>,
     pub(crate) warmup: Warmup,
     pub(crate) measure: Duration,
     pub(crate) interval: Duration,
@@ -344,10 +345,11 @@ impl Plan {
         trials.iter().any(|trial| self.target(&trial.levels, Path::new("")).scheme() == "exec")
     }
 
-    /// Whether the plan has commands other than those of its load: a server, setup, prepare, values.
+    /// Whether the plan has commands other than those of its load: a server, setup, prepare, verify, values.
     pub fn has_commands(&self) -> bool {
         let prepares = matches!(self.prepare, PreparePlan::Run(_));
-        self.has_server() || self.setup.is_some() || prepares || !self.values.is_empty()
+        let is_any = self.setup.is_some() || self.verify.is_some() || !self.values.is_empty();
+        self.has_server() || prepares || is_any
     }
 
     /// Whether server and commands inherit the complete environment.
@@ -369,6 +371,13 @@ impl Plan {
             PreparePlan::Nothing => Prepare::Nothing,
             PreparePlan::Run(run) => Prepare::Run(run.step(levels, scratch)),
         }
+    }
+
+    /// Command that checks data set and configuration after each measured phase, for an instance, numbered
+    /// from 1.
+    pub fn verify(&self, levels: &Levels, scratch: &Path, number: u32) -> Option<Step> {
+        let (levels, scratch) = (of_instance(levels, number), self.instance_folder(scratch, number));
+        self.verify.as_ref().map(|run| run.step(&levels, &scratch))
     }
 
     /// Numbers that each trial collects after its measured phase: name, and the command that prints the
@@ -433,7 +442,8 @@ impl Plan {
             PreparePlan::Run(run) => Some(run),
             PreparePlan::Builtin | PreparePlan::Nothing => None,
         };
-        let commands = self.setup.iter_mut().chain(prepare).chain(self.values.iter_mut().map(|v| &mut v.run));
+        let commands = self.setup.iter_mut().chain(prepare).chain(&mut self.verify);
+        let commands = commands.chain(self.values.iter_mut().map(|v| &mut v.run));
         all.extend(commands.map(|run| &mut run.run.template));
         all
     }

@@ -5,6 +5,7 @@
 //! of the sealed runs tell it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use archive::{JournalEvent, Step};
 use load::search::{Next, Room, Search};
@@ -89,20 +90,14 @@ pub(crate) fn find(conductor: &mut Conductor<'_>) -> Result<SeriesEnd, RunnerErr
 }
 
 /// Reports a found rate.
-fn tell(conductor: &mut Conductor<'_>, cell: &Levels, FoundRate { per_s, limit_per_s }: FoundRate) {
+fn tell(conductor: &mut Conductor<'_>, cell: &Levels, rate: FoundRate) {
     let at: Vec<String> = cell.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let at = if at.is_empty() { String::new() } else { format!(" at {}", at.join(" ")) };
     let what = match conductor.plan.rate_to_find() {
         Some(RateToFind::Promise(promise)) => format!("highest rate at which the reference keeps {promise}"),
         _ => "capacity of the reference".to_owned(),
     };
-    let text = match limit_per_s {
-        None => format!("{what}{at}: {per_s:.1}/s"),
-        Some(limit_per_s) => format!(
-            "{what}{at}: at least {per_s:.1}/s, because the load generator reaches its limit at {limit_per_s:.1}/s"
-        ),
-    };
-    (conductor.on_event)(&Event::Note(&text));
+    (conductor.on_event)(&Event::Note(&format!("{what}{at}: {rate}")));
 }
 
 /// Result of a search.
@@ -116,6 +111,19 @@ struct FoundRate {
 impl FoundRate {
     fn exact(per_s: f64) -> Self {
         Self { per_s, limit_per_s: None }
+    }
+}
+
+impl fmt::Display for FoundRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { per_s, limit_per_s } = self;
+        match limit_per_s {
+            None => write!(f, "{per_s:.1}/s"),
+            Some(limit_per_s) => write!(
+                f,
+                "at least {per_s:.1}/s, because the load generator reaches its limit at {limit_per_s:.1}/s"
+            ),
+        }
     }
 }
 
@@ -270,5 +278,20 @@ fn found(answer: Answer) -> Result<FoundRate, String> {
         }
         Answer::Changed { .. } => Err("the target changed during the search".to_owned()),
         Answer::Unsettled { .. } | Answer::Stopped => Err("the tries contradict each other".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_that_the_generator_limited_is_a_lower_bound() {
+        let told = |answer| found(answer).map(|rate| rate.to_string());
+        assert_eq!(told(Answer::Found { rate_per_s: 80.0, broken_at_per_s: 90.0 }).unwrap(), "80.0/s");
+        let limited = Answer::GeneratorLimit { kept_per_s: Some(80.0), at_per_s: 90.0 };
+        let text = "at least 80.0/s, because the load generator reaches its limit at 90.0/s";
+        assert_eq!(told(limited).unwrap(), text);
+        assert!(told(Answer::GeneratorLimit { kept_per_s: None, at_per_s: 90.0 }).is_err());
     }
 }

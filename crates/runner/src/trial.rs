@@ -13,7 +13,7 @@ use record::resources::Resources;
 use record::run::{Run, RunHeader, RunKind};
 use record::series::Sample;
 use record::server_cpu::ServerCpu;
-use record::verdict::Validity;
+use record::verdict::{Check, Validity};
 use record::warm_up::WarmUp;
 
 use crate::conduct::{Conductor, marks};
@@ -127,14 +127,10 @@ fn store(
     if let Ok(throttled) = &throttled {
         record.verdict.add(throttled.check());
     }
-    let after = settings(conductor, trial, workspace);
-    if !after.is_complete() && conductor.stop.is_requested() {
+    let Some(checks) = verify(conductor, trial, workspace, &before.settings)? else {
         return Ok(TrialEnd::Stopped);
-    }
-    let first = conductor.settings_at_first.as_ref().unwrap_or(&before.settings);
-    if let Some(check) = first.check([&before.settings, &after]) {
-        record.verdict.add(check);
-    }
+    };
+    checks.into_iter().for_each(|check| record.verdict.add(check));
     measured.flags.extend(before.changed);
     let cycles = before.warm_up.as_ref().and_then(|w| warm_up::partial_cycles(w, record.measured));
     measured.flags.extend(cycles.map(|text| ("cycles", text)));
@@ -172,6 +168,36 @@ fn store(
     seal(conductor, trial, workspace, (writer, &measured.spool), run, servers)?;
     rest(conductor, trial, attempt)?;
     Ok(TrialEnd::Over)
+}
+
+/// Checks after the measured phase whether the configuration was the planned one and, by the plan's command,
+/// whether the data set is whole. `None` if the user requested to stop.
+fn verify(
+    conductor: &mut Conductor<'_>,
+    trial: &Trial,
+    workspace: &Workspace,
+    before: &Settings,
+) -> Result<Option<Vec<Check>>, RunnerError> {
+    let after = settings(conductor, trial, workspace);
+    if !after.is_complete() && conductor.stop.is_requested() {
+        return Ok(None);
+    }
+    let first = conductor.settings_at_first.as_ref().unwrap_or(before);
+    let mut checks: Vec<Check> = first.check([before, &after]).into_iter().collect();
+    let of_instance = |number| conductor.plan.verify(&trial.levels, workspace.folder(), number);
+    let steps: Vec<plan::Step> = (1..=conductor.plan.instances()).filter_map(of_instance).collect();
+    if !steps.is_empty() {
+        conductor.ledger.say_of_trial(trial, Step::TrialVerifying)?;
+    }
+    for step in steps {
+        let (ok, text) = match step::run("verify", &step, workspace, conductor.stop) {
+            Ok(()) => (true, "the plan's command `verify` succeeded".to_owned()),
+            Err(StepFailure::Failed(why)) => (false, conductor.secrets.hide(&why)),
+            Err(StepFailure::Stopped) => return Ok(None),
+        };
+        checks.push(Check { name: "verify", ok, found: f64::from(u8::from(!ok)), limit: 0.0, text });
+    }
+    Ok(Some(checks))
 }
 
 /// Records the state of the machine before the trial, and the programs of an `exec:` load. Returns what

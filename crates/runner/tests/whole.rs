@@ -350,6 +350,40 @@ when = "settings"
     assert!(reason.contains("settings: ended with exit status: 3; it said: down"), "{reason}");
 }
 
+/// The command passes after the first trial and not after the second, and is asked once for each.
+#[test]
+fn a_trial_whose_data_set_is_not_whole_is_invalid_with_what_the_check_said() {
+    let text = r#"
+[factors.threads]
+values = [1, 2]
+level  = "sub-plot"
+[load]
+target  = "null:"
+rate    = 500
+threads = "{threads}"
+[phases]
+prepare = "none"
+warm-up = { min = "20ms" }
+measure = { time = "100ms", interval = "100ms" }
+[phases.verify]
+run = "if test -e {scratch}/seen; then echo 3 rows of 4 at {threads}; exit 1; fi; touch {scratch}/seen"
+"#;
+    let found = conduct(&one_trial(text));
+    let reasons: Vec<&str> =
+        found.bakeoff.attempts.iter().map(|a| a.reason.as_deref().unwrap_or_default()).collect();
+    let threads = &found.bakeoff.trials[1].levels["threads"];
+    let expected = format!("verify: ended with exit status: 1; it said: 3 rows of 4 at {threads}");
+    assert!(!reasons[0].contains("verify") && reasons[1].contains(&expected), "{reasons:?}");
+    let checks = |number: usize| {
+        let run = found.bakeoff.attempts[number].run.as_ref().unwrap();
+        let checks = run.load.as_ref().unwrap().verdict.checks.iter();
+        checks.filter(|check| check.name == "verify").map(|check| check.ok).collect::<Vec<_>>()
+    };
+    assert_eq!((checks(0), checks(1)), (vec![true], vec![false]));
+    let journal = journal(&found.folder, &found.outcome);
+    assert_eq!(journal.matches("\"step\":\"trial-verifying\"").count(), 2, "{journal}");
+}
+
 /// The null target has no event in flight at the end of the phase, and the reader still has two commands to
 /// run.
 #[test]
