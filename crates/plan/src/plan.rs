@@ -547,7 +547,7 @@ pub(crate) fn unanswerable(gate: &Gate, blocks: u32, alpha: f64, factors: &[Fact
     (is_relative && !factors.iter().any(is_compared)).then_some(ProblemKind::GateNeedsReference)
 }
 
-/// Number that tells the events of a cell from those of other cells on the same server; 0 if there is no other.
+/// Tells the events of a cell from those of other cells on the same server; 0 if it is the only one.
 fn draws_of<'a>(sub: impl Iterator<Item = &'a Factor>, levels: &Levels) -> u64 {
     let mut text = String::new();
     for factor in sub.filter(|factor| factor.values.len() > 1) {

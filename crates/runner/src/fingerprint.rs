@@ -119,8 +119,8 @@ fn note([name, sum_name]: [&str; 2], programs: Programs, absent: &str, environme
     environment.facts.insert(sum_name.to_owned(), programs.map(|all| listed(all.into_values().collect())));
 }
 
-/// Checksums of the programs of the first run of each cell, by the name of their fact and the levels that choose
-/// them.
+/// Checksums of the programs of the first run of each cell, by the name of their fact and the levels that
+/// choose them.
 #[derive(Debug, Default)]
 pub(crate) struct FirstPrograms(BTreeMap<(&'static str, Levels), BTreeMap<String, String>>);
 
