@@ -194,7 +194,7 @@ fn a_judged_warm_up_writes_the_values_of_the_data_set() {
         println!("skipped: memcached is not installed");
         return;
     }
-    let load = CACHE.replace("threads = 2", "threads = 2\nverify  = true").replace("100\n", "20000\n");
+    let load = CACHE.replace("threads = 2", "threads = 2\nverify  = true").replace("100\n", "5000\n");
     let found = conduct(&one_trial(&format!(
         r#"{load}
 [phases]
