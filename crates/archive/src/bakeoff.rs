@@ -385,7 +385,7 @@ pub(crate) fn story(events: &[JournalEvent], taken: bool) -> Progress {
             Step::TrialAbandoned { reason } => {
                 Some((TrialState::Abandoned, Some(reason.clone().unwrap_or_else(|| DIED.to_owned())), None))
             }
-            Step::TrialWarming | Step::TrialMeasuring | Step::TrialCooldown => None,
+            Step::TrialWarming | Step::TrialMeasuring | Step::TrialVerifying | Step::TrialCooldown => None,
             Step::Workspace { .. }
             | Step::PlanFile { .. }
             | Step::RateFound { .. }

@@ -305,6 +305,7 @@ impl DataOptions {
             retries_max: 0,
             drain: Duration::ZERO,
             seed: self.seed,
+            draws: 0,
             connects_at_once: 1,
             errors_ratio_max: 0.0,
             ramp_up: Duration::ZERO,

@@ -46,7 +46,8 @@ impl<'a> LoadScreen<'a> {
             Event::PhaseStarts { phase, .. } => self.screen.phase(phase.word(), self.length_of(*phase)),
             Event::Interval(progress) => self.interval(progress),
             Event::RateChanged(change) => self.screen.line(&report::text::rate_change(change)),
-            Event::IntervalClosed(_) | Event::Reported { .. } | Event::Logged { .. } => {}
+            Event::MeasureEnds | Event::IntervalClosed(_) | Event::Reported { .. } | Event::Logged { .. } => {
+            }
         }
     }
 

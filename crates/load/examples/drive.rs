@@ -84,6 +84,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         retries_max: 10,
         drain: Duration::from_secs(5),
         seed: 1,
+        draws: 0,
         connects_at_once: 16,
         errors_ratio_max: 0.0,
         ramp_up: Duration::ZERO,

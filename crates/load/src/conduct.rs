@@ -317,6 +317,7 @@ impl<'a> Conductor<'a> {
             self.books.close();
             return None;
         }
+        (self.on_event)(&Event::MeasureEnds);
         let interval_from_ns = self.before.at_ns.max(from_ns);
         if until_ns > interval_from_ns {
             self.show_interval(Phase::Measure, from_ns, until_ns);

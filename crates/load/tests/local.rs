@@ -88,10 +88,12 @@ fn progress_tells_phases_and_intervals() {
     let warmup = Duration::from_millis(300);
     let settings = LoadSettings { warmup, interval: Duration::from_millis(250), ..settings("null:") };
     let (mut phases, mut intervals, mut connected) = (Vec::new(), Vec::new(), 0);
+    let ended_after = std::cell::Cell::new(None);
     let mut on_progress = |event: &Event| match event {
         Event::PhaseStarts { phase, .. } => phases.push(*phase),
         Event::Interval(progress) => intervals.push((progress.phase, progress.t_s, progress.latency.count())),
         Event::Connected { made, of: 4, .. } => connected = *made,
+        Event::MeasureEnds => ended_after.set(Some(intervals.len())),
         Event::IntervalClosed(_) | Event::Reported { .. } => {}
         other => panic!("{other:?}"),
     };
@@ -101,6 +103,7 @@ fn progress_tells_phases_and_intervals() {
     assert_eq!(connected, 4);
     let times: Vec<_> = intervals.iter().map(|(phase, t_s, _)| (*phase, *t_s)).collect();
     assert_eq!(times, [(W, 0.25), (W, 0.3), (M, 0.25), (M, 0.5), (M, 0.75), (M, 1.0)]);
+    assert_eq!(ended_after.get(), Some(5), "before the last interval, so that what is read then has its span");
     let shown = |phase| intervals.iter().filter(|i| i.0 == phase).map(|i| i.2).sum::<u64>();
     assert!(shown(M) <= record.counts.done && shown(W) <= 60);
 }

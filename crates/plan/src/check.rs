@@ -518,7 +518,8 @@ fn templates(parsed: &ParsedPlan) -> Vec<&dyn AnyTemplated> {
         Some(ParsedPrepare::Run(run)) => Some(run),
         _ => None,
     };
-    let commands = parsed.phases.setup.iter().chain(prepare).chain(parsed.values.iter().map(|v| &v.run));
+    let commands = parsed.phases.setup.iter().chain(prepare).chain(&parsed.phases.verify);
+    let commands = commands.chain(parsed.values.iter().map(|v| &v.run));
     all.extend(commands.filter_map(|run| any(run.run.as_ref())));
     all
 }

@@ -261,9 +261,20 @@ impl<'a> Reader<'a> {
             }
             None => (None, None),
         };
+        let verify = self.subtable(&mut section, "verify").map(|s| self.run(s));
         let cooldown = self.take(&mut section, "cooldown", duration);
         self.finish(&section);
-        ParsedPhases { setup, prepare, warmup_min, warmup_max, warmup_judge, measure, interval, cooldown }
+        ParsedPhases {
+            setup,
+            prepare,
+            warmup_min,
+            warmup_max,
+            warmup_judge,
+            measure,
+            interval,
+            verify,
+            cooldown,
+        }
     }
 
     #[expect(clippy::type_complexity, reason = "three keys of one table, taken apart by the only caller")]

@@ -319,6 +319,13 @@ pub(crate) const TABLES: &[Table] = &[
                 "{ time = \"60s\", interval = \"1s\" }",
                 "the measured phase",
             ),
+            key(
+                "verify",
+                Kind::Table { or: &[] },
+                WITHOUT_IT_NONE,
+                "{ run = \"./rows-are-whole {scratch}\" }",
+                "a command that runs after each measured phase; if it fails, the trial is INVALID",
+            ),
             key("cooldown", ANY_TIME, Need::Default("\"0s\""), "\"10s\"", "pause after each measured phase"),
         ],
     },
@@ -333,6 +340,19 @@ pub(crate) const TABLES: &[Table] = &[
         need: Need::Optional("builtin"),
         meaning: "a command that builds the data set when the server is ready",
         keys: RUN,
+    },
+    Table {
+        path: "phases.verify",
+        need: Need::Optional("no check besides those of bakeoff"),
+        meaning: "a command that checks, after each measured phase, that the data set is whole and the \
+             configuration is the planned one; if it fails, the trial is INVALID, and the reason has the last lines \
+             of its output",
+        keys: &[
+            key("run", TEXT, Need::Required, "\"./rows-are-whole {scratch}\"", "the command, run by `sh`")
+                .with(Placeholders::Any),
+            RUN_TIMEOUT,
+            RUN_RETRIES,
+        ],
     },
     Table {
         path: "phases.warm-up",

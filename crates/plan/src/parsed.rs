@@ -94,6 +94,7 @@ pub(crate) struct ParsedPhases {
     pub(crate) warmup_judge: Option<Located<Vec<String>>>,
     pub(crate) measure: Option<Located<Duration>>,
     pub(crate) interval: Option<Located<Duration>>,
+    pub(crate) verify: Option<ParsedRun>,
     pub(crate) cooldown: Option<Located<Duration>>,
 }
 

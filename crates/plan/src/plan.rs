@@ -37,6 +37,7 @@ pub struct Plan {
     pub(crate) server: Option<ServerPlan>,
     pub(crate) setup: Option<RunPlan>,
     pub(crate) prepare: PreparePlan,
+    pub(crate) verify: Option<RunPlan>,
     pub(crate) warmup: Warmup,
     pub(crate) measure: Duration,
     pub(crate) interval: Duration,
@@ -296,8 +297,10 @@ impl Plan {
 
     /// Load settings of a trial, every default resolved.
     ///
-    /// The seed is the plan's plus the block number: within a block every configuration gets the same
-    /// arrivals and the same rows, so the comparison is of the servers and not of the draws.
+    /// The seed is the plan's plus the block number, and the draws follow from the sub-plot levels: within a
+    /// block every configuration gets the same data, arrivals and rows in the same cell, so the comparison
+    /// is of the servers and not of the draws. Two cells have different ones: the second trial on a server
+    /// must not find the rows of the first in its caches.
     ///
     /// - `scratch`: directory for `{scratch}`.
     ///
@@ -312,6 +315,7 @@ impl Plan {
             time: self.measure,
             interval: self.interval,
             seed: self.seed.wrapping_add(u64::from(trial.block)),
+            draws: draws_of(self.factors.iter().filter(|f| f.plot == Plot::Sub), &trial.levels),
             found_per_s: self.found_per_s(&trial.levels),
             instances: self.instances(),
         };
@@ -341,10 +345,11 @@ impl Plan {
         trials.iter().any(|trial| self.target(&trial.levels, Path::new("")).scheme() == "exec")
     }
 
-    /// Whether the plan has commands other than those of its load: a server, setup, prepare, values.
+    /// Whether the plan has commands other than those of its load: a server, setup, prepare, verify, values.
     pub fn has_commands(&self) -> bool {
         let prepares = matches!(self.prepare, PreparePlan::Run(_));
-        self.has_server() || self.setup.is_some() || prepares || !self.values.is_empty()
+        let is_any = self.setup.is_some() || self.verify.is_some() || !self.values.is_empty();
+        self.has_server() || prepares || is_any
     }
 
     /// Whether server and commands inherit the complete environment.
@@ -366,6 +371,13 @@ impl Plan {
             PreparePlan::Nothing => Prepare::Nothing,
             PreparePlan::Run(run) => Prepare::Run(run.step(levels, scratch)),
         }
+    }
+
+    /// Command that checks data set and configuration after each measured phase, for an instance, numbered
+    /// from 1.
+    pub fn verify(&self, levels: &Levels, scratch: &Path, number: u32) -> Option<Step> {
+        let (levels, scratch) = (of_instance(levels, number), self.instance_folder(scratch, number));
+        self.verify.as_ref().map(|run| run.step(&levels, &scratch))
     }
 
     /// Numbers that each trial collects after its measured phase: name, and the command that prints the
@@ -430,7 +442,8 @@ impl Plan {
             PreparePlan::Run(run) => Some(run),
             PreparePlan::Builtin | PreparePlan::Nothing => None,
         };
-        let commands = self.setup.iter_mut().chain(prepare).chain(self.values.iter_mut().map(|v| &mut v.run));
+        let commands = self.setup.iter_mut().chain(prepare).chain(&mut self.verify);
+        let commands = commands.chain(self.values.iter_mut().map(|v| &mut v.run));
         all.extend(commands.map(|run| &mut run.run.template));
         all
     }
@@ -532,4 +545,16 @@ pub(crate) fn unanswerable(gate: &Gate, blocks: u32, alpha: f64, factors: &[Fact
     let is_compared = |f: &Factor| f.reference.is_some() && f.values.len() > 1;
     let is_relative = matches!(gate.rule, GateRule::NotWorseBy { .. });
     (is_relative && !factors.iter().any(is_compared)).then_some(ProblemKind::GateNeedsReference)
+}
+
+/// Tells the events of a cell from those of other cells on the same server; 0 if it is the only one.
+fn draws_of<'a>(sub: impl Iterator<Item = &'a Factor>, levels: &Levels) -> u64 {
+    let mut text = String::new();
+    for factor in sub.filter(|factor| factor.values.len() > 1) {
+        let level = levels.get(&factor.name).map_or("", String::as_str);
+        text += &format!("{}={level}\n", factor.name);
+    }
+    let sum = crate::sha256(&text);
+    let number = u64::from_str_radix(&sum[..16], 16).expect("a checksum is hexadecimal");
+    if text.is_empty() { 0 } else { number }
 }

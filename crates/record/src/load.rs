@@ -199,8 +199,10 @@ pub struct LoadSettings {
     pub retries_max: u32,
     /// Time limit, after the planned end, for events in flight.
     pub drain: Duration,
-    /// Random seed; together with the number of the event it determines every random choice.
+    /// Random seed of the data set; with [`Self::draws`] and the number of an event, of every random choice.
     pub seed: u64,
+    /// Tells the random choices of this load from those of others on the same data set; 0 for the only one.
+    pub draws: u64,
     /// Number of connections that are opened in parallel.
     pub connects_at_once: u32,
     /// Share of planned events that may fail in a valid run.
@@ -214,6 +216,11 @@ pub struct LoadSettings {
 }
 
 impl LoadSettings {
+    /// Random seed of arrivals and events.
+    pub fn event_seed(&self) -> u64 {
+        self.seed ^ self.draws
+    }
+
     /// Default of [`Self::answer_bytes_max`]; the setting is in MiB.
     pub const ANSWER_BYTES_MAX: u64 = settings::ANSWER_MAX.default_number() << 20;
 

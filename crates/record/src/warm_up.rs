@@ -34,6 +34,8 @@ pub struct JudgedCourse {
     pub course: Course,
     /// Evidence in a few words: the statistic that refused, or the length of the initial part.
     pub evidence: String,
+    /// Length of a cycle, if it has cycles and the length was stored.
+    pub period_s: Option<f64>,
 }
 
 /// A judged warm-up.
@@ -52,6 +54,11 @@ pub struct WarmUp {
 }
 
 impl WarmUp {
+    /// Length of the longest cycle.
+    pub fn period_s(&self) -> Option<f64> {
+        self.metrics.iter().filter_map(|judged| judged.period_s).max_by(f64::total_cmp)
+    }
+
     /// Whether the measured phase began in a steady state.
     pub fn is_steady(&self) -> bool {
         self.course != Course::NoSteadyState

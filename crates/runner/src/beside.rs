@@ -98,7 +98,7 @@ impl Beside {
     pub fn follow(&mut self, event: &load::Event) {
         match event {
             load::Event::PhaseStarts { phase: Phase::Measure, .. } => self.open_books(),
-            load::Event::PhaseStarts { .. } => self.close(),
+            load::Event::MeasureEnds => self.close(),
             load::Event::Interval(progress) if progress.phase == Phase::Measure => self.read(),
             _ => {}
         }

@@ -19,6 +19,7 @@ use crate::account::Account;
 use crate::beside::Beside;
 use crate::budget::Budget;
 use crate::error::RunnerError;
+use crate::fingerprint::FirstPrograms;
 use crate::ledger::{
     self, AGAINST_ITSELF, BESIDE_OTHERS, Ledger, Mark, SHORTENED, command_line, event, mark,
 };
@@ -29,6 +30,7 @@ use crate::process::{Waited, wait_for};
 use crate::script::{resumed_script, with_script};
 use crate::secrets::Secrets;
 use crate::series::SeriesEnd;
+use crate::server_settings::Settings;
 use crate::{Event, Outcome, account, rates, rounds, series, workspace};
 
 /// Fact that names the account of the plan's server and commands.
@@ -58,8 +60,12 @@ pub(crate) struct Conductor<'a> {
     pub(crate) account: Option<Account>,
     pub(crate) beside: Beside,
     pub(crate) environment: Environment,
-    /// State of the machine before the first trial.
+    /// State of the machine before the first trial, also of one that another process conducted.
     pub(crate) first: Environment,
+    /// Programs of the first series of each configuration.
+    pub(crate) programs: FirstPrograms,
+    /// First reading of the server's settings in this series.
+    pub(crate) settings_at_first: Option<Settings>,
     /// Notes that the user has, of those that each trial would repeat.
     pub(crate) told: BTreeSet<String>,
 }
@@ -111,6 +117,8 @@ pub fn run(
         account,
         beside,
         first: bakeoff.environment.clone(),
+        programs: FirstPrograms::default(),
+        settings_at_first: None,
         environment: bakeoff.environment,
         told: BTreeSet::new(),
     };
@@ -166,6 +174,10 @@ pub fn resume(
         )));
     }
     let known = rates::known(&plan, &bakeoff, ledger.journal.before());
+    let mut programs = FirstPrograms::default();
+    for (trial, run) in bakeoff.sealed() {
+        programs.compare(&run.environment, &trial.levels, plan.whole_factors());
+    }
     let mut conductor = Conductor {
         plan: revealed,
         public: plan,
@@ -178,7 +190,9 @@ pub fn resume(
         ledger,
         account,
         beside,
-        first: environment.clone(),
+        first: bakeoff.environment,
+        programs,
+        settings_at_first: None,
         environment,
         told: BTreeSet::new(),
     };

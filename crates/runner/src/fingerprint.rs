@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use nix::unistd::Pid;
 use probes::proc_stat;
+use record::bakeoff::Levels;
 use record::clock::{Clock as _, Monotonic};
 use record::environment::Environment;
 use record::missing::{Maybe, Missing};
@@ -116,6 +117,45 @@ fn note([name, sum_name]: [&str; 2], programs: Programs, absent: &str, environme
     let listed = |list: Vec<String>| list.join(", ");
     environment.facts.insert(name.to_owned(), programs.as_ref().map(paths).map(listed).map_err(Clone::clone));
     environment.facts.insert(sum_name.to_owned(), programs.map(|all| listed(all.into_values().collect())));
+}
+
+/// Checksums of the programs of the first run of each cell, by the name of their fact and the levels that
+/// choose them.
+#[derive(Debug, Default)]
+pub(crate) struct FirstPrograms(BTreeMap<(&'static str, Levels), BTreeMap<String, String>>);
+
+impl FirstPrograms {
+    /// Compares the programs of a run with those of the first run; keeps them if it is the first. Returns
+    /// those that were replaced since.
+    ///
+    /// - `whole`: factors that choose a server.
+    pub(crate) fn compare<'a>(
+        &mut self,
+        environment: &Environment,
+        levels: &Levels,
+        whole: impl Iterator<Item = &'a str>,
+    ) -> Option<String> {
+        let whole: Vec<&str> = whole.collect();
+        let of_server = levels.iter().filter(|(name, _)| whole.contains(&name.as_str()));
+        let of_server: Levels = of_server.map(|(name, value)| (name.clone(), value.clone())).collect();
+        let mut replaced = Vec::new();
+        for ([name, sums], levels) in [(SERVER, of_server), (COMMAND, levels.clone())] {
+            let (Some(paths), Some(sums)) = (environment.fact(name), environment.fact(sums)) else {
+                continue;
+            };
+            let owned = |(path, sum): (&str, &str)| (path.to_owned(), sum.to_owned());
+            let now: BTreeMap<String, String> = paths.split(", ").zip(sums.split(", ")).map(owned).collect();
+            let first = self.0.entry((name, levels)).or_insert_with(|| now.clone());
+            // A helper that only some readings meet is no other program.
+            replaced.extend(now.into_iter().filter_map(|(path, sum)| {
+                let was = first.get(&path).filter(|was| **was != sum)?;
+                Some(format!(
+                    "{path} is another program than in the first series: its SHA-256 was {was}, is {sum}"
+                ))
+            }));
+        }
+        (!replaced.is_empty()).then(|| replaced.join("; "))
+    }
 }
 
 /// Words before a command that belong to the shell, or that only execute the next one.

@@ -5,13 +5,14 @@
 //! of the sealed runs tell it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use archive::{JournalEvent, Step};
 use load::search::{Next, Room, Search};
 use load::{LoadError, Stop};
 use plan::{Plan, RateToFind};
 use record::bakeoff::{Bakeoff, Levels, Trial};
-use record::load::{LoadRecord, LoadSettings, Loop, OpenLoop};
+use record::load::{LoadRecord, LoadSettings, Loop, OpenLoop, Phase};
 use record::search::{Answer, Promise};
 use record::verdict::Validity;
 
@@ -19,6 +20,7 @@ use crate::Event;
 use crate::conduct::Conductor;
 use crate::error::RunnerError;
 use crate::queue::Work;
+use crate::quotas::Quotas;
 use crate::series::{self, SeriesEnd, told};
 use crate::server::Server;
 use crate::server_use::Whose;
@@ -30,6 +32,8 @@ use crate::workspace::Workspace;
 const CEILING_PER_S: f64 = 5_000_000.0;
 /// Number of the series that finds rates, in the journal; those of trials begin at 1.
 const SERIES: u32 = 0;
+/// Measurements of the capacity, until one is valid.
+const TRIES: u32 = 2;
 
 /// Returns the rates that are known: those in the journal, else those behind sealed runs.
 pub(crate) fn known(plan: &Plan, bakeoff: &Bakeoff, journal: &[JournalEvent]) -> BTreeMap<Levels, f64> {
@@ -66,31 +70,61 @@ pub(crate) fn find(conductor: &mut Conductor<'_>) -> Result<SeriesEnd, RunnerErr
         let end = series::conduct_search(conductor, work, &mut |conductor, trial, workspace, servers| {
             let end = search(conductor, trial, workspace, servers);
             match end {
-                Ok(per_s) => {
-                    found = Some(per_s);
+                Ok(rate) => {
+                    found = Some(rate);
                     Ok(TrialEnd::Over)
                 }
                 Err(Shortfall::Stopped) => Ok(TrialEnd::Stopped),
                 Err(Shortfall::Failed(reason)) => Ok(TrialEnd::ServerDied(reason)),
             }
         })?;
-        let (Some(per_s), SeriesEnd::Over) = (found, end) else { return Ok(SeriesEnd::Stopped) };
-        conductor.ledger.journal.say(Step::RateFound { cell: cell.clone(), per_s: per_s.to_string() })?;
-        tell(conductor, &cell, per_s);
-        conductor.learn_rate(cell, per_s);
+        let (Some(rate), SeriesEnd::Over) = (found, end) else { return Ok(SeriesEnd::Stopped) };
+        conductor
+            .ledger
+            .journal
+            .say(Step::RateFound { cell: cell.clone(), per_s: rate.per_s.to_string() })?;
+        tell(conductor, &cell, rate);
+        conductor.learn_rate(cell, rate.per_s);
     }
     Ok(SeriesEnd::Over)
 }
 
 /// Reports a found rate.
-fn tell(conductor: &mut Conductor<'_>, cell: &Levels, per_s: f64) {
+fn tell(conductor: &mut Conductor<'_>, cell: &Levels, rate: FoundRate) {
     let at: Vec<String> = cell.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let at = if at.is_empty() { String::new() } else { format!(" at {}", at.join(" ")) };
     let what = match conductor.plan.rate_to_find() {
         Some(RateToFind::Promise(promise)) => format!("highest rate at which the reference keeps {promise}"),
         _ => "capacity of the reference".to_owned(),
     };
-    (conductor.on_event)(&Event::Note(&format!("{what}{at}: {per_s:.1}/s")));
+    (conductor.on_event)(&Event::Note(&format!("{what}{at}: {rate}")));
+}
+
+/// Result of a search.
+#[derive(Debug, Clone, Copy)]
+struct FoundRate {
+    per_s: f64,
+    /// Rate at which the load generator was the limit, if it was: the server may be able to do more.
+    limit_per_s: Option<f64>,
+}
+
+impl FoundRate {
+    fn exact(per_s: f64) -> Self {
+        Self { per_s, limit_per_s: None }
+    }
+}
+
+impl fmt::Display for FoundRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { per_s, limit_per_s } = self;
+        match limit_per_s {
+            None => write!(f, "{per_s:.1}/s"),
+            Some(limit_per_s) => write!(
+                f,
+                "at least {per_s:.1}/s, because the load generator reaches its limit at {limit_per_s:.1}/s"
+            ),
+        }
+    }
 }
 
 enum Shortfall {
@@ -112,72 +146,152 @@ fn search(
     trial: &Trial,
     workspace: &Workspace,
     servers: &[Server],
-) -> Result<f64, Shortfall> {
+) -> Result<FoundRate, Shortfall> {
     (conductor.on_event)(&Event::Doing("finding the rate"));
     let settings = settings_of(conductor, trial, workspace);
     let open = settings.pace.as_open().cloned();
     let settings = LoadSettings { pace: Loop::CLOSED, ..settings };
-    if conductor.plan.warmup().is_judged() {
-        let observed = Observed {
-            pids: pids_of(servers),
-            whose: Whose::of(!servers.is_empty(), settings.target.scheme()),
-            members: &|| workspace.members(),
-            has_ended: &|| servers.iter().any(Server::has_ended),
-        };
-        warm_up::warm_up(&conductor.plan, trial, settings.clone(), &observed, conductor.stop)?;
+    let mut quotas = Quotas::new();
+    // A quota that the plan sets is part of the configuration.
+    let is_limited = conductor.plan.limits().0.is_some();
+    quotas.also_of(servers.first().map(Server::pid).filter(|_| !is_limited));
+    let mut driver = Driver { quotas, stop: conductor.stop };
+    let observed = Observed {
+        pids: pids_of(servers),
+        whose: Whose::of(!servers.is_empty(), settings.target.scheme()),
+        members: &|| workspace.members(),
+        has_ended: &|| servers.iter().any(Server::has_ended),
+    };
+    let mut why = String::new();
+    let mut capacity_per_s = None;
+    for _ in 0..TRIES {
+        match driver.capacity(&conductor.plan, trial, &settings, &observed)? {
+            Ok(per_s) => {
+                capacity_per_s = Some(per_s);
+                break;
+            }
+            Err(reasons) => why = reasons,
+        }
     }
-    let settings = warm_up::shortened(settings, &conductor.plan);
-    let capacity = drive(&settings, conductor.stop)?;
-    let capacity_per_s = capacity.achieved_per_s;
-    if capacity.counts.done == 0 || capacity_per_s <= 0.0 {
-        return Err(Shortfall::Failed("a closed loop completed no event".to_owned()));
-    }
+    let capacity_per_s = capacity_per_s.ok_or_else(|| {
+        Shortfall::Failed(format!(
+            "the capacity is unknown, because {TRIES} measurements of it are INVALID: {why}"
+        ))
+    })?;
     match (conductor.plan.rate_to_find(), open) {
         (Some(RateToFind::Promise(promise)), Some(open)) => {
-            keep(&promise, &open, &settings, capacity_per_s, conductor.stop)
+            let settings = warm_up::shortened(settings, &conductor.plan);
+            driver.keep(&promise, &open, &settings, capacity_per_s)
         }
-        _ => Ok(capacity_per_s),
+        _ => Ok(FoundRate::exact(capacity_per_s)),
     }
 }
 
-/// Searches for the highest rate that keeps the promise.
-fn keep(
-    promise: &Promise,
-    open: &OpenLoop,
-    settings: &LoadSettings,
-    capacity_per_s: f64,
-    stop: &Stop,
-) -> Result<f64, Shortfall> {
-    let room = Room::above_floor(promise, settings.time.as_secs_f64(), CEILING_PER_S);
-    let mut search = Search::new(capacity_per_s / 2.0, room);
-    let answer = loop {
-        match search.next() {
-            Next::Done(answer) => break answer,
-            Next::Probe { rate_per_s, .. } => {
-                let pace = Loop::Open(OpenLoop { per_s: rate_per_s, ..open.clone() });
-                let record = drive(&LoadSettings { pace, ..settings.clone() }, stop)?;
-                search.take(promise, &record);
+/// Drives the loads of a search.
+struct Driver<'a> {
+    quotas: Quotas,
+    stop: &'a Stop,
+}
+
+impl Driver<'_> {
+    /// Measures a closed loop once. Returns its rate, or the reasons that it is INVALID.
+    fn capacity(
+        &mut self,
+        plan: &Plan,
+        trial: &Trial,
+        settings: &LoadSettings,
+        observed: &Observed<'_>,
+    ) -> Result<Result<f64, String>, Shortfall> {
+        if plan.warmup().is_judged() {
+            let warmed = warm_up::warm_up(plan, trial, settings.clone(), observed, self.stop)?;
+            let check = warm_up::check(&warmed.warm_up, plan.warmup().max.unwrap_or_default());
+            if !check.ok {
+                return Ok(Err(check.text));
             }
         }
-    };
-    let no = |why: String| Err(Shortfall::Failed(format!("found no rate that keeps {promise}: {why}")));
-    match answer {
-        Answer::Found { rate_per_s, .. } | Answer::GeneratorLimit { kept_per_s: Some(rate_per_s), .. } => {
-            Ok(rate_per_s)
+        let record = self.drive(&warm_up::shortened(settings.clone(), plan))?;
+        if record.counts.done == 0 || record.achieved_per_s <= 0.0 {
+            return Err(Shortfall::Failed("a closed loop completed no event".to_owned()));
         }
-        Answer::Unreachable { at_per_s } => no(format!("{at_per_s}/s already breaks it")),
-        Answer::TooShort { at_per_s } => no(format!(
+        if record.verdict.state == Validity::Invalid {
+            let reasons: Vec<&str> = record.verdict.failures().map(|check| check.text.as_str()).collect();
+            return Ok(Err(reasons.join("; ")));
+        }
+        Ok(Ok(record.achieved_per_s))
+    }
+
+    /// Searches for the highest rate that keeps the promise.
+    fn keep(
+        &mut self,
+        promise: &Promise,
+        open: &OpenLoop,
+        settings: &LoadSettings,
+        capacity_per_s: f64,
+    ) -> Result<FoundRate, Shortfall> {
+        let room = Room::above_floor(promise, settings.time.as_secs_f64(), CEILING_PER_S);
+        let mut search = Search::new(capacity_per_s / 2.0, room);
+        let answer = loop {
+            match search.next() {
+                Next::Done(answer) => break answer,
+                Next::Probe { rate_per_s, .. } => {
+                    let pace = Loop::Open(OpenLoop { per_s: rate_per_s, ..open.clone() });
+                    let record = self.drive(&LoadSettings { pace, ..settings.clone() })?;
+                    search.take(promise, &record);
+                }
+            }
+        };
+        found(answer).map_err(|why| Shortfall::Failed(format!("found no rate that keeps {promise}: {why}")))
+    }
+
+    fn drive(&mut self, settings: &LoadSettings) -> Result<LoadRecord, Shortfall> {
+        let quotas = &mut self.quotas;
+        let record =
+            load::run_with(settings, &load::Attachments::default(), self.stop, &mut |event| match event {
+                load::Event::PhaseStarts { phase: Phase::Measure, .. } => quotas.open(),
+                load::Event::MeasureEnds => quotas.close(),
+                _ => {}
+            });
+        let mut record = record?;
+        if record.verdict.state == Validity::Interrupted {
+            return Err(Shortfall::Stopped);
+        }
+        if let Ok(throttled) = quotas.take() {
+            record.verdict.add(throttled.check());
+        }
+        Ok(record)
+    }
+}
+
+/// Returns the rate of an answer, or the reason that there is none.
+fn found(answer: Answer) -> Result<FoundRate, String> {
+    match answer {
+        Answer::Found { rate_per_s, .. } => Ok(FoundRate::exact(rate_per_s)),
+        Answer::GeneratorLimit { kept_per_s: Some(per_s), at_per_s } => {
+            Ok(FoundRate { per_s, limit_per_s: Some(at_per_s) })
+        }
+        Answer::Unreachable { at_per_s } => Err(format!("{at_per_s}/s already breaks it")),
+        Answer::TooShort { at_per_s } => Err(format!(
             "a try is too short to tell whether the promise holds at {at_per_s}/s: use a longer time"
         )),
         Answer::GeneratorLimit { kept_per_s: None, at_per_s } => {
-            no(format!("the load generator reaches its limit at {at_per_s}/s"))
+            Err(format!("the load generator reaches its limit at {at_per_s}/s"))
         }
-        Answer::Changed { .. } => no("the target changed during the search".to_owned()),
-        Answer::Unsettled { .. } | Answer::Stopped => no("the tries contradict each other".to_owned()),
+        Answer::Changed { .. } => Err("the target changed during the search".to_owned()),
+        Answer::Unsettled { .. } | Answer::Stopped => Err("the tries contradict each other".to_owned()),
     }
 }
 
-fn drive(settings: &LoadSettings, stop: &Stop) -> Result<LoadRecord, Shortfall> {
-    let record = load::run_with(settings, &load::Attachments::default(), stop, &mut |_| {})?;
-    if record.verdict.state == Validity::Interrupted { Err(Shortfall::Stopped) } else { Ok(record) }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_that_the_generator_limited_is_a_lower_bound() {
+        let told = |answer| found(answer).map(|rate| rate.to_string());
+        assert_eq!(told(Answer::Found { rate_per_s: 80.0, broken_at_per_s: 90.0 }).unwrap(), "80.0/s");
+        let limited = Answer::GeneratorLimit { kept_per_s: Some(80.0), at_per_s: 90.0 };
+        let text = "at least 80.0/s, because the load generator reaches its limit at 90.0/s";
+        assert_eq!(told(limited).unwrap(), text);
+        assert!(told(Answer::GeneratorLimit { kept_per_s: None, at_per_s: 90.0 }).is_err());
+    }
 }

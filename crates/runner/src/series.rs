@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use archive::Step;
-use load::LoadError;
+use load::{LoadError, Stop};
 use plan::{Plan, Prepare};
 use record::bakeoff::{Trial, TrialState};
 use record::load::PreparePolicy;
@@ -20,6 +20,9 @@ use crate::server::{Server, ServerFailure};
 use crate::step::{self, StepFailure};
 use crate::trial::{self, TrialEnd};
 use crate::workspace::{Inherit, Layout, Workspace};
+
+/// Way to run a command.
+type RunStep = fn(&str, &plan::Step, &Workspace, &Stop) -> Result<(), StepFailure>;
 
 /// End of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,6 +106,7 @@ fn play(
         }
         Err(error) => return Err(error),
     };
+    conductor.settings_at_first = None;
     let mut series = Series { attempt, workspace, servers: Vec::new(), work, conductor, purpose };
     let trouble = series.measure(each).err();
     let torn_down = series.tear_down();
@@ -159,7 +163,7 @@ impl Series<'_, '_> {
         }
         for number in 1..=self.plan().instances() {
             if let Some(step) = self.plan().setup(self.levels(), &scratch, number) {
-                self.run_step("setup", &step)?;
+                self.run_step("setup", &step, step::run_before_servers)?;
             }
         }
         Ok(())
@@ -236,7 +240,7 @@ impl Series<'_, '_> {
         for number in 1..=self.plan().instances() {
             match self.plan().prepare(self.levels(), self.workspace.folder(), number) {
                 Prepare::Nothing => {}
-                Prepare::Run(step) => self.run_step("prepare", &step)?,
+                Prepare::Run(step) => self.run_step("prepare", &step, step::run)?,
                 Prepare::Builtin => return self.build_data(),
             }
         }
@@ -310,8 +314,8 @@ impl Series<'_, '_> {
         }
     }
 
-    fn run_step(&self, name: &str, step: &plan::Step) -> Result<(), Trouble> {
-        step::run(name, step, &self.workspace, self.conductor.stop).map_err(|failure| match failure {
+    fn run_step(&self, name: &str, step: &plan::Step, run: RunStep) -> Result<(), Trouble> {
+        run(name, step, &self.workspace, self.conductor.stop).map_err(|failure| match failure {
             StepFailure::Failed(why) => Trouble::NoSeries(why),
             StepFailure::Stopped => Trouble::Stopped,
         })

@@ -99,9 +99,7 @@ impl ServerMeter {
         let Ok(source) = &self.source else { return };
         match event {
             Event::PhaseStarts { phase: Phase::Measure, .. } => self.from = Some(source.read()),
-            Event::PhaseStarts { .. } if self.from.is_some() && self.until.is_none() => {
-                self.until = Some(source.read());
-            }
+            Event::MeasureEnds => self.until = Some(source.read()),
             _ => {}
         }
     }
@@ -111,7 +109,7 @@ impl ServerMeter {
         let source = self.source?;
         let unread = || Missing::because("the measured phase did not begin");
         let from = self.from.take().ok_or_else(unread)??;
-        let until = self.until.take().unwrap_or_else(|| source.read())?;
+        let until = self.until.take().ok_or_else(|| Missing::because("the measured phase did not end"))??;
         unaccounted(&from, &until)?;
         let used_ns = until.cpu_ns.checked_sub(from.cpu_ns);
         let used_ns = used_ns.ok_or_else(|| Missing::because("the server's CPU time went backwards"))?;

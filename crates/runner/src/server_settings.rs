@@ -1,7 +1,7 @@
-//! The server's effective settings: read before the warm-up and after the measured phase of a trial. A trial
-//! in which one changed measured no configuration of the plan.
+//! The server's effective settings: read before the warm-up and after the measured phase of each trial. A
+//! trial in which one differs from the first reading of its series measured no configuration of the plan.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use load::Stop;
 use plan::ServerValues;
@@ -41,7 +41,14 @@ pub(crate) fn read(
     let mut found = Settings::default();
     for value in commands {
         match server_values::read(&value, workspace, stop) {
-            Ok(text) => found.known.extend(of_text(&text, value.keep.as_deref())),
+            Ok(text) => {
+                let of_command = of_text(&text, value.keep.as_deref());
+                if of_command.is_empty() {
+                    let none = "it printed no setting to store".to_owned();
+                    found.unknown.insert(value.name, none);
+                }
+                found.known.extend(of_command);
+            }
             Err(why) => {
                 found.unknown.insert(value.name, secrets.hide(&why));
             }
@@ -80,27 +87,49 @@ impl Settings {
         environment.facts.extend(facts);
     }
 
-    /// Compares the settings after a trial with these; `None` if there are no settings.
-    pub(crate) fn check(&self, after: &Self) -> Option<Check> {
-        if self.known.is_empty() && after.known.is_empty() {
+    /// Whether every command told settings.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.unknown.is_empty()
+    }
+
+    /// Compares later readings with these, the first of the series; `None` if the plan reads no settings.
+    ///
+    /// - `later`: before the warm-up and after the measured phase of a trial.
+    pub(crate) fn check(&self, later: [&Self; 2]) -> Option<Check> {
+        let all = || std::iter::once(self).chain(later);
+        if all().all(|reading| reading.known.is_empty() && reading.unknown.is_empty()) {
             return None;
         }
-        let names =
-            self.known.keys().chain(after.known.keys().filter(|name| !self.known.contains_key(*name)));
-        let changed: Vec<String> = names
-            .filter(|name| self.known.get(*name) != after.known.get(*name))
-            .map(|name| {
-                let of = |all: &Self| all.known.get(name).map_or("absent".to_owned(), |v| stored(name, v));
-                format!("{name} changed from {} to {}", of(self), of(after))
-            })
-            .collect();
-        let text = match changed.len() {
-            0 => format!("{} settings of the server did not change", self.known.len()),
-            n if n > NAMED_MAX => format!("{}, and {} more", changed[..NAMED_MAX].join(", "), n - NAMED_MAX),
-            _ => changed.join(", "),
+        let of_reading = |reading: &Self| reading.unknown.clone().into_iter();
+        let unknown: BTreeSet<_> =
+            all().flat_map(of_reading).map(|(name, why)| format!("{name}: {why}")).collect();
+        let is_known = unknown.is_empty();
+        let found = if is_known {
+            later.into_iter().flat_map(|after| self.changes(after)).collect()
+        } else {
+            unknown
         };
-        let found = changed.len() as f64;
-        Some(Check { name: "settings-changed", ok: changed.is_empty(), found, limit: 0.0, text })
+        let named: Vec<&str> = found.iter().map(String::as_str).take(NAMED_MAX).collect();
+        let rest = found.len() - named.len();
+        let text = match (found.len(), is_known) {
+            (0, _) => format!("{} settings of the server did not change", self.known.len()),
+            (_, false) => format!("the server's settings are unknown: {}", named.join("; ")),
+            (_, true) if rest > 0 => format!("{}, and {rest} more", named.join(", ")),
+            (_, true) => named.join(", "),
+        };
+        let (ok, found) = (found.is_empty(), found.len() as f64);
+        Some(Check { name: "settings-changed", ok, found, limit: 0.0, text })
+    }
+
+    /// Returns what differs in a later reading.
+    fn changes(&self, after: &Self) -> Vec<String> {
+        let names: BTreeSet<&String> = self.known.keys().chain(after.known.keys()).collect();
+        let changed = names.into_iter().filter(|name| self.known.get(*name) != after.known.get(*name));
+        let told = |name: &String| {
+            let of = |all: &Self| all.known.get(name).map_or("absent".to_owned(), |v| stored(name, v));
+            format!("{name} changed from {} to {}", of(self), of(after))
+        };
+        changed.map(told).collect()
     }
 }
 
@@ -126,9 +155,9 @@ mod tests {
     #[test]
     fn a_setting_that_changed_came_or_went_fails_the_check_and_a_secret_is_not_told() {
         let before = settings("max 151\nrequirepass old\nsize 4\n");
-        assert!(before.check(&before).unwrap().ok);
-        assert_eq!(Settings::default().check(&Settings::default()), None);
-        let check = before.check(&settings("max 20\nrequirepass new\nextra 1\n")).unwrap();
+        assert!(before.check([&before; 2]).unwrap().ok);
+        assert_eq!(Settings::default().check([&Settings::default(); 2]), None);
+        let check = before.check([&before, &settings("max 20\nrequirepass new\nextra 1\n")]).unwrap();
         assert!(!check.ok);
         for part in [
             "max changed from 151 to 20",
@@ -139,6 +168,9 @@ mod tests {
             assert!(check.text.contains(part), "{}", check.text);
         }
         // Settings that cannot be read after the trial have not stayed.
-        assert!(!before.check(&Settings::default()).unwrap().ok);
+        assert!(!before.check([&before, &Settings::default()]).unwrap().ok);
+        // A change before the trial counts, also if it was taken back.
+        let early = before.check([&settings("max 7\nrequirepass old\nsize 4\n"), &before]).unwrap();
+        assert_eq!((early.ok, early.text.as_str()), (false, "max changed from 151 to 7"));
     }
 }

@@ -96,9 +96,7 @@ impl<'a> ServerUse<'a> {
                 self.from = Some(self.read_io());
                 self.read_level();
             }
-            Event::PhaseStarts { .. } if self.from.is_some() && self.until.is_none() => {
-                self.until = Some(self.read_io());
-            }
+            Event::MeasureEnds => self.until = Some(self.read_io()),
             Event::Interval(progress) if progress.phase == Phase::Measure => self.read_level(),
             _ => {}
         }
@@ -112,9 +110,9 @@ impl<'a> ServerUse<'a> {
         series: &mut Vec<Sample>,
         missing: &mut BTreeMap<String, Missing>,
     ) -> Resources {
-        let unread = || Missing::because("the measured phase did not begin");
+        let unread = || Missing::because("the measured phase did not begin or did not end");
         let from = self.from.take().unwrap_or_else(|| Err(unread()));
-        let until = self.until.take().unwrap_or_else(|| self.read_io());
+        let until = self.until.take().unwrap_or_else(|| Err(unread()));
         let used = |of: fn(&Moved) -> u64| moved(from.as_ref(), until.as_ref(), of);
         let resources = Resources::from([
             (Resource::Read, used(|m| m.read_bytes)),

@@ -18,7 +18,18 @@ pub(crate) enum StepFailure {
 
 /// Runs a command with `sh` in the workspace, with the retries that the plan allows.
 pub(crate) fn run(name: &str, step: &Step, workspace: &Workspace, stop: &Stop) -> Result<(), StepFailure> {
-    logged(name, step, workspace, stop).map(drop)
+    logged(name, step, workspace, stop, &|| Ok(())).map(drop)
+}
+
+/// Variant of [`run`] before the series has a server: ends what a failed try left behind before the next one.
+/// It would be among the server's processes.
+pub(crate) fn run_before_servers(
+    name: &str,
+    step: &Step,
+    workspace: &Workspace,
+    stop: &Stop,
+) -> Result<(), StepFailure> {
+    logged(name, step, workspace, stop, &|| workspace.empty()).map(drop)
 }
 
 /// Variant of [`run`] that returns the last number that the command printed.
@@ -29,7 +40,7 @@ pub(crate) fn number(
     stop: &Stop,
 ) -> Result<f64, StepFailure> {
     // A new log: output of the previous trial must not count for this one.
-    let log = logged(name, step, workspace, stop)?;
+    let log = logged(name, step, workspace, stop, &|| Ok(()))?;
     let failed = |why: String| StepFailure::Failed(format!("{name}: {why}"));
     let said = log.text().map_err(|e| failed(format!("its output cannot be read: {e}")))?;
     let last = said.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
@@ -37,14 +48,24 @@ pub(crate) fn number(
     number.ok_or_else(|| failed(format!("its last line of output, `{last}`, is not a number")))
 }
 
-fn logged(name: &str, step: &Step, workspace: &Workspace, stop: &Stop) -> Result<Log, StepFailure> {
+/// - `clear`: clears up after a failed try; its error ends the tries.
+fn logged(
+    name: &str,
+    step: &Step,
+    workspace: &Workspace,
+    stop: &Stop,
+    clear: &dyn Fn() -> Result<(), String>,
+) -> Result<Log, StepFailure> {
     let log = workspace.log(&format!("{name}.log"));
     let log = log.map_err(|e| StepFailure::Failed(format!("{name}: cannot create its log: {e}")))?;
     let mut tries = 0;
     loop {
         match once(step, workspace, &log, stop) {
             Ok(()) => return Ok(log),
-            Err(StepFailure::Failed(_)) if tries < step.retries => tries += 1,
+            Err(StepFailure::Failed(_)) if tries < step.retries => {
+                tries += 1;
+                clear().map_err(|why| StepFailure::Failed(format!("{name}: {why}")))?;
+            }
             Err(StepFailure::Failed(why)) => {
                 return Err(StepFailure::Failed(format!("{name}: {why}{}", log.last_words())));
             }
@@ -123,5 +144,16 @@ mod tests {
         stop.request();
         let end = run("setup", &step("sleep 1000", 5), &folder, &stop);
         assert!(matches!(end, Err(StepFailure::Stopped)));
+    }
+
+    /// The first try leaves a process outside of its group, which the second one must not meet.
+    #[test]
+    fn what_a_failed_try_of_setup_left_behind_is_ended_before_the_next() {
+        let _alone = crate::strays::alone();
+        let folder = workspace();
+        let script = "test -e seen || { touch seen; setsid sh -c 'while :; do sleep 1; done' & sleep 100; }";
+        let slow = Step { timeout: Duration::from_millis(200), ..step(script, 1) };
+        assert!(run_before_servers("setup", &slow, &folder, &Stop::new()).is_ok());
+        assert_eq!(folder.members(), []);
     }
 }

@@ -67,9 +67,7 @@ impl Surroundings {
     pub(crate) fn follow(&mut self, event: &Event) {
         match event {
             Event::PhaseStarts { phase: Phase::Measure, .. } => self.from = Some(Edge::now()),
-            Event::PhaseStarts { .. } if self.from.is_some() && self.until.is_none() => {
-                self.until = Some(Edge::now());
-            }
+            Event::MeasureEnds => self.until = Some(Edge::now()),
             Event::Interval(progress) if progress.phase == Phase::Measure => {
                 // The mean would show every stall.
                 let response_ns = progress.latency.quantile_ns(0.5).map_or(f64::NAN, |ns| ns as f64);
@@ -92,8 +90,7 @@ impl Surroundings {
         let mut flags = BTreeMap::new();
         flags.extend(self.start(load).map(|text| ("warm-up", text)));
         flags.extend(self.room().map(|text| ("disk", text)));
-        let Some(from) = self.from.take() else { return flags };
-        let until = self.until.take().unwrap_or_else(Edge::now);
+        let (Some(from), Some(until)) = (self.from.take(), self.until.take()) else { return flags };
         flags.extend(swapped(&from, &until).map(|text| ("swapping", text)));
         flags.extend(step(&from, &until).map(|text| ("wall-clock", text)));
         if let (Some(before), Some(after)) = (&from.cpus, &until.cpus) {

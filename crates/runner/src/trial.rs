@@ -13,7 +13,7 @@ use record::resources::Resources;
 use record::run::{Run, RunHeader, RunKind};
 use record::series::Sample;
 use record::server_cpu::ServerCpu;
-use record::verdict::Validity;
+use record::verdict::{Check, Validity};
 use record::warm_up::WarmUp;
 
 use crate::conduct::{Conductor, marks};
@@ -59,6 +59,7 @@ pub(crate) fn conduct(
     let changed = record_machine(conductor, trial, workspace);
     let settings = settings(conductor, trial, workspace);
     settings.note(&mut conductor.environment);
+    conductor.settings_at_first.get_or_insert_with(|| settings.clone());
     let machine = conductor.machine.as_ref().map(Machine::look);
     let header = header(conductor, trial);
     let writer = conductor.archive.begin(&header)?;
@@ -105,8 +106,8 @@ fn settings(conductor: &Conductor<'_>, trial: &Trial, workspace: &Workspace) -> 
 struct Before {
     warm_up: Option<WarmUp>,
     machine: Option<Look>,
-    /// Facts about the machine that changed since the first trial.
-    changed: Option<String>,
+    /// Changes of the machine, and of programs, since the first trial, as flags.
+    changed: Vec<(&'static str, String)>,
     settings: Settings,
 }
 
@@ -126,10 +127,13 @@ fn store(
     if let Ok(throttled) = &throttled {
         record.verdict.add(throttled.check());
     }
-    if let Some(check) = before.settings.check(&settings(conductor, trial, workspace)) {
-        record.verdict.add(check);
-    }
-    measured.flags.extend(before.changed.map(|text| ("machine", text)));
+    let Some(checks) = verify(conductor, trial, workspace, &before.settings)? else {
+        return Ok(TrialEnd::Stopped);
+    };
+    checks.into_iter().for_each(|check| record.verdict.add(check));
+    measured.flags.extend(before.changed);
+    let cycles = before.warm_up.as_ref().and_then(|w| warm_up::partial_cycles(w, record.measured));
+    measured.flags.extend(cycles.map(|text| ("cycles", text)));
     tell(conductor, trial, &measured.flags);
     if let Some(warm_up) = &before.warm_up {
         let longest = conductor.plan.warmup().max.unwrap_or_default();
@@ -166,16 +170,52 @@ fn store(
     Ok(TrialEnd::Over)
 }
 
+/// Checks after the measured phase whether the configuration was the planned one and, by the plan's command,
+/// whether the data set is whole. `None` if the user requested to stop.
+fn verify(
+    conductor: &mut Conductor<'_>,
+    trial: &Trial,
+    workspace: &Workspace,
+    before: &Settings,
+) -> Result<Option<Vec<Check>>, RunnerError> {
+    let after = settings(conductor, trial, workspace);
+    if !after.is_complete() && conductor.stop.is_requested() {
+        return Ok(None);
+    }
+    let first = conductor.settings_at_first.as_ref().unwrap_or(before);
+    let mut checks: Vec<Check> = first.check([before, &after]).into_iter().collect();
+    let of_instance = |number| conductor.plan.verify(&trial.levels, workspace.folder(), number);
+    let steps: Vec<plan::Step> = (1..=conductor.plan.instances()).filter_map(of_instance).collect();
+    if !steps.is_empty() {
+        conductor.ledger.say_of_trial(trial, Step::TrialVerifying)?;
+    }
+    for step in steps {
+        let (ok, text) = match step::run("verify", &step, workspace, conductor.stop) {
+            Ok(()) => (true, "the plan's command `verify` succeeded".to_owned()),
+            Err(StepFailure::Failed(why)) => (false, conductor.secrets.hide(&why)),
+            Err(StepFailure::Stopped) => return Ok(None),
+        };
+        checks.push(Check { name: "verify", ok, found: f64::from(u8::from(!ok)), limit: 0.0, text });
+    }
+    Ok(Some(checks))
+}
+
 /// Records the state of the machine before the trial, and the programs of an `exec:` load. Returns what
-/// changed since the first trial.
-fn record_machine(conductor: &mut Conductor<'_>, trial: &Trial, workspace: &Workspace) -> Option<String> {
+/// changed since the first trial, as flags.
+fn record_machine(
+    conductor: &mut Conductor<'_>,
+    trial: &Trial,
+    workspace: &Workspace,
+) -> Vec<(&'static str, String)> {
     let changed = fingerprint::refresh(&mut conductor.environment, &conductor.first);
     if let Some(note) = fingerprint::judge_quiet(&mut conductor.environment) {
         (conductor.on_event)(&Event::Note(&note));
     }
     let target = conductor.plan.target(&trial.levels, workspace.folder());
     fingerprint::command(&target, &mut conductor.environment);
-    changed
+    let whole = conductor.plan.whole_factors();
+    let replaced = conductor.programs.compare(&conductor.environment, &trial.levels, whole);
+    changed.map(|text| ("machine", text)).into_iter().chain(replaced.map(|text| ("program", text))).collect()
 }
 
 /// Records what disturbed the measured phase, and tells the user.

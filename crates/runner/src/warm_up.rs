@@ -27,6 +27,10 @@ const INTERVAL_MAX: Duration = Duration::from_secs(1);
 /// Longest warm-up of the load that is measured, after a judged one.
 const REST_MAX: Duration = Duration::from_secs(1);
 
+/// Fewest cycles in a measured phase, and the largest difference from a whole number of them, as a share.
+const CYCLES_MIN: f64 = 5.0;
+const CYCLES_OFF_RATIO_MAX: f64 = 0.02;
+
 /// The processes of the server under test, as far as a warm-up looks at them.
 pub(crate) struct Observed<'a> {
     pub(crate) pids: Vec<Pid>,
@@ -71,7 +75,7 @@ pub(crate) fn warm_up(
     let parts = batch.as_nanos().div_ceil(INTERVAL_MAX.as_nanos()).max(1);
     let parts = u32::try_from(parts).expect("a batch lasts some seconds");
     let settings = LoadSettings {
-        seed: settings.seed ^ SEED_SALT ^ u64::from(trial.index),
+        draws: settings.draws ^ SEED_SALT ^ u64::from(trial.index),
         warmup: Duration::ZERO,
         time: rules.max.unwrap_or(rules.min),
         interval: batch / parts,
@@ -111,6 +115,23 @@ pub(crate) fn check(warm_up: &WarmUp, longest: Duration) -> Check {
         )
     };
     Check { name: "not-steady", ok, found: warm_up.took_s, limit: longest.as_secs_f64(), text }
+}
+
+/// Tells of a measured phase that does not cover whole cycles, or too few: its mean depends on where in a
+/// cycle it began.
+pub(crate) fn partial_cycles(warm_up: &WarmUp, measured: Duration) -> Option<String> {
+    let period_s = warm_up.period_s().filter(|period_s| *period_s > 0.0)?;
+    let cycles = measured.as_secs_f64() / period_s;
+    let whole = cycles.round().max(CYCLES_MIN);
+    if (cycles - whole).abs() <= CYCLES_OFF_RATIO_MAX * whole {
+        return None;
+    }
+    Some(format!(
+        "the measured phase of {:.1} s covers {cycles:.1} cycles of {period_s:.1} s: make it {:.1} s or another whole \
+         number of cycles, at least {CYCLES_MIN}",
+        measured.as_secs_f64(),
+        whole * period_s
+    ))
 }
 
 /// One judged metric, batch by batch.
@@ -249,9 +270,11 @@ impl Strand {
 
     fn course(&self, batch_s: f64) -> JudgedCourse {
         let more_is_better = self.metric == "throughput";
+        let mut period_s = None;
         let (course, evidence) = match &self.found {
             Steadiness::Flat => (Course::Flat, "steady from the beginning".to_owned()),
             Steadiness::Cycles { period } => {
+                period_s = Some(period * batch_s);
                 (Course::Cycles, format!("steady, with a cycle of {:.1} s", period * batch_s))
             }
             Steadiness::After { batches, ratio } => {
@@ -263,7 +286,7 @@ impl Strand {
             }
             Steadiness::Unsteady(why) => (Course::NoSteadyState, why.clone()),
         };
-        JudgedCourse { metric: self.metric.clone(), course, evidence }
+        JudgedCourse { metric: self.metric.clone(), course, evidence, period_s }
     }
 }
 
@@ -302,6 +325,30 @@ mod tests {
             assert_eq!(found.course, course, "{metric}: {found:?}");
         }
         assert_eq!(strand("rss", &levels(40, |i| 100.0 + i as f64)).course, Course::NoSteadyState);
+    }
+
+    #[test]
+    fn a_measured_phase_of_a_server_with_cycles_covers_whole_ones() {
+        let wave = |i: usize| 100.0 + 10.0 * (std::f64::consts::TAU * i as f64 / 8.0).sin();
+        let found = strand("throughput", &levels(64, wave));
+        assert_eq!(found.course, Course::Cycles, "{found:?}");
+        assert!((found.period_s.unwrap() - 40.0).abs() < 0.5, "8 batches of 5 s: {found:?}");
+        let warm_up = |period_s| WarmUp {
+            course: Course::Cycles,
+            took_s: 320.0,
+            batch_s: 5.0,
+            batches: 64,
+            metrics: vec![JudgedCourse { period_s, ..found.clone() }, strand("p99", &[5.0; 64])],
+        };
+        let told = |period_s, s| partial_cycles(&warm_up(period_s), Duration::from_secs(s));
+        assert_eq!(told(None, 60), None);
+        assert_eq!([200, 240, 1_000].map(|s| told(Some(40.0), s)), [None, None, None]);
+        for (s, covered) in
+            [(80, "covers 2.0 cycles of 40.0 s: make it 200.0 s"), (220, "covers 5.5 cycles of 40.0 s")]
+        {
+            let text = told(Some(40.0), s).unwrap();
+            assert!(text.contains(covered), "{text}");
+        }
     }
 
     #[test]

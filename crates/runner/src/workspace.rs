@@ -212,6 +212,14 @@ impl Workspace {
         notes
     }
 
+    /// Ends every process of the series that runs, and keeps the folder.
+    pub(crate) fn empty(&self) -> Result<(), String> {
+        match &self.enclosure {
+            Enclosure::Group(group) => group.empty().map(drop),
+            Enclosure::Marked(marked) => marked.end().map(drop),
+        }
+    }
+
     fn end_processes(&self) -> Result<(), String> {
         end(&self.enclosure, self.account)
     }

@@ -221,14 +221,21 @@ fn each_trial_is_asked_for_its_values_and_one_without_a_number_has_failed() {
 }
 
 #[test]
-fn within_a_block_every_configuration_gets_the_same_seed() {
+fn within_a_block_a_cell_has_the_same_events_in_every_configuration_and_no_two_cells_have_the_same() {
     let plan = plan(NULL);
-    let mut seeds: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+    let (mut data, mut events) = (BTreeMap::new(), BTreeMap::new());
     for trial in plan.trials() {
-        seeds.entry(trial.block).or_default().push(plan.load_settings(&trial, Path::new("/s")).seed);
+        let settings = plan.load_settings(&trial, Path::new("/s"));
+        let threads = trial.levels["threads"].clone();
+        // The data set is that of the series, for every trial on it.
+        assert_eq!(*data.entry(trial.block).or_insert(settings.seed), settings.seed);
+        let of_cell = *events.entry((trial.block, threads)).or_insert(settings.event_seed());
+        assert_eq!(of_cell, settings.event_seed(), "one configuration gets other events");
     }
-    assert!(seeds.values().all(|of_block| of_block.windows(2).all(|w| w[0] == w[1])));
-    assert_ne!(seeds[&1][0], seeds[&2][0]);
+    let apart =
+        |seeds: Vec<u64>| seeds.iter().collect::<std::collections::BTreeSet<_>>().len() == seeds.len();
+    assert!(apart(data.values().copied().collect()), "each block has its own data: {data:?}");
+    assert!(apart(events.values().copied().collect()), "the same events twice on one server: {events:?}");
 }
 
 #[test]

@@ -257,3 +257,27 @@ fn a_bakeoff_whose_own_files_are_damaged_can_be_named_and_removed() {
         assert_eq!(fs::read_dir(folder.path().join("bakeoffs")).unwrap().count(), 0, "{name}");
     }
 }
+
+#[test]
+fn resume_compares_the_machine_with_that_on_which_the_bakeoff_began() {
+    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let archives = [&here, &there].map(|folder| Archive::open(folder.path()).unwrap());
+    let plan = plan::read(PLAN, "test.toml").unwrap();
+    let stop = Stop::new();
+    stop.request();
+    let id = run(&plan, &archives[0], &BESIDE, &stop, &mut |_| {}).unwrap().id;
+    // The same bake-off, begun on another kernel.
+    let mut begun = archives[0].bakeoff(id).unwrap();
+    begun.environment.facts.insert("kernel.release".to_owned(), Ok("2.4.37".to_owned()));
+    archives[1].create_bakeoff(&begun).unwrap();
+    let journal = |folder: &Path| folder.join(format!("bakeoffs/{id}/events.jsonl"));
+    fs::copy(journal(here.path()), journal(there.path())).unwrap();
+
+    resume(&archives[1], id, &BESIDE, &Stop::new(), &mut |_| {}).unwrap();
+    let bakeoff = archives[1].bakeoff(id).unwrap();
+    assert_eq!(bakeoff.attempts.len(), 2);
+    for run in bakeoff.attempts.iter().filter_map(|a| a.run.as_ref()) {
+        let flag = run.environment.fact("trial.flag.machine").unwrap_or_default();
+        assert!(flag.contains("kernel.release changed from 2.4.37 to "), "{flag}");
+    }
+}

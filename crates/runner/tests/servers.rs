@@ -228,3 +228,46 @@ measure = {{ time = "300ms", interval = "100ms" }}
     assert!(reason.starts_with(&format!("after the trial, 127.0.0.1:{port} no longer answers")), "{reason}");
     assert!(matches!(outcome, Err(RunnerError::BlockFailed { .. })), "{notes:?}");
 }
+
+/// As an upgrade of a package between two blocks does it.
+#[test]
+fn a_server_whose_program_is_replaced_between_two_series_is_flagged() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = std::os::unix::fs::PermissionsExt::from_mode;
+    std::fs::set_permissions(folder.path(), open(0o755)).unwrap();
+    let program = folder.path().join("nap");
+    let install = |more: &[u8]| {
+        let mut bytes = std::fs::read(file_of("sleep")).unwrap();
+        bytes.extend(more);
+        let new = folder.path().join("new");
+        std::fs::write(&new, bytes).unwrap();
+        std::fs::set_permissions(&new, open(0o755)).unwrap();
+        std::fs::rename(&new, &program).unwrap();
+    };
+    install(&[]);
+    let server = format!(
+        "command = \"sh -c 'touch {{scratch}}/ready; exec {} 1000'\"\nready = \"test -e {{scratch}}/ready\"",
+        program.display()
+    );
+    let archive_folder = tempfile::tempdir().unwrap();
+    let archive = Archive::open(archive_folder.path()).unwrap();
+    let mut ended = 0;
+    let outcome = run(&plan(&server), &archive, &BESIDE, &Stop::new(), &mut |event| {
+        if let Event::Ended { .. } = event {
+            ended += 1;
+            if ended == 2 {
+                install(b"another version");
+            }
+        }
+    });
+    let bakeoff = archive.bakeoff(outcome.unwrap().id).unwrap();
+    let flags: Vec<(u32, bool)> = bakeoff
+        .attempts
+        .iter()
+        .map(|a| (a.trial, a.run.as_ref().unwrap()))
+        .map(|(trial, run)| {
+            (bakeoff.trials[trial as usize].block, run.environment.fact("trial.flag.program").is_some())
+        })
+        .collect();
+    assert!(flags.iter().all(|(block, is_flagged)| *is_flagged == (*block > 1)), "{flags:?}");
+}

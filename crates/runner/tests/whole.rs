@@ -187,6 +187,28 @@ metrics = ["io-per-event"]
     assert!(((1.0 - 2.0 * slack) * 256.0..(1.0 + 2.0 * slack) * 300.0).contains(&kib), "{kib} KiB, {load:?}");
 }
 
+/// Every value that is read is checked: also those that the judged warm-up wrote.
+#[test]
+fn a_judged_warm_up_writes_the_values_of_the_data_set() {
+    if !is_installed("memcached") {
+        println!("skipped: memcached is not installed");
+        return;
+    }
+    let load = CACHE.replace("threads = 2", "threads = 2\nverify  = true").replace("100\n", "5000\n");
+    let found = conduct(&one_trial(&format!(
+        r#"{load}
+[phases]
+warm-up = {{ min = "200ms", max = "1s", judge = ["throughput"] }}
+measure = {{ time = "200ms", interval = "100ms" }}
+"#
+    )));
+    let run =
+        found.bakeoff.attempts[0].run.as_ref().unwrap_or_else(|| panic!("{:?}", found.bakeoff.attempts));
+    let load = run.load.as_ref().unwrap();
+    assert!(load.counts.done > 100 && run.warm_up.is_some(), "{load:?}");
+    assert_eq!((load.errors.verify, load.settings.verify), (0, true), "{:?}", load.error_samples);
+}
+
 const JUDGED: &str = r#"
 [load]
 target = "null:"
@@ -270,6 +292,134 @@ when = "interval"
         run.series.iter().filter(|s| s.name == "status").map(|s| (s.labels.as_str(), s.value)).collect();
     assert!(own.len() >= 2 && own.iter().all(|sample| *sample == ("name=Rows", 17.0)), "{own:?}");
     assert!(run.instruments.missing["values.broken"].reason.contains("exit status: 3"));
+}
+
+/// A value of the first trial changes the configuration: nothing else would notice.
+#[test]
+fn a_configuration_that_changes_once_spoils_every_later_trial_of_its_series() {
+    let text = r#"
+[factors.threads]
+values = [1, 2, 3]
+level  = "sub-plot"
+[load]
+target  = "null:"
+rate    = 500
+threads = "{threads}"
+[server]
+command = "sh -c 'touch {scratch}/ready; exec sleep 1000'"
+ready   = "test -e {scratch}/ready"
+[server.files]
+conf = "max 1\n"
+[phases]
+prepare = "none"
+warm-up = { min = "20ms" }
+measure = { time = "100ms", interval = "100ms" }
+[values.settings]
+run  = "cat {scratch}/conf"
+when = "settings"
+[values.of_change_count]
+run = "echo max 2 > {scratch}/conf; echo 1"
+"#;
+    let found = conduct(&one_trial(text));
+    let reasons: Vec<&str> =
+        found.bakeoff.attempts.iter().map(|a| a.reason.as_deref().unwrap_or_default()).collect();
+    assert_eq!(reasons.len(), 3, "{:?}", found.bakeoff.attempts);
+    assert!(!reasons[0].contains("max"), "{reasons:?}");
+    assert!(reasons[1..].iter().all(|why| why.contains("max changed from 1 to 2")), "{reasons:?}");
+}
+
+#[test]
+fn settings_that_cannot_be_read_are_a_failed_check() {
+    let text = r#"
+[load]
+target = "null:"
+rate   = 500
+[server]
+command = "sh -c 'touch {scratch}/ready; exec sleep 1000'"
+ready   = "test -e {scratch}/ready"
+[phases]
+prepare = "none"
+warm-up = { min = "20ms" }
+measure = { time = "100ms", interval = "100ms" }
+[values.settings]
+run  = "echo down; exit 3"
+when = "settings"
+"#;
+    let found = conduct(&one_trial(text));
+    let reason = found.bakeoff.attempts[0].reason.clone().unwrap_or_default();
+    assert!(reason.contains("settings: ended with exit status: 3; it said: down"), "{reason}");
+}
+
+/// The command passes after the first trial and not after the second, and is asked once for each.
+#[test]
+fn a_trial_whose_data_set_is_not_whole_is_invalid_with_what_the_check_said() {
+    let text = r#"
+[factors.threads]
+values = [1, 2]
+level  = "sub-plot"
+[load]
+target  = "null:"
+rate    = 500
+threads = "{threads}"
+[phases]
+prepare = "none"
+warm-up = { min = "20ms" }
+measure = { time = "100ms", interval = "100ms" }
+[phases.verify]
+run = "if test -e {scratch}/seen; then echo 3 rows of 4 at {threads}; exit 1; fi; touch {scratch}/seen"
+"#;
+    let found = conduct(&one_trial(text));
+    let reasons: Vec<&str> =
+        found.bakeoff.attempts.iter().map(|a| a.reason.as_deref().unwrap_or_default()).collect();
+    let threads = &found.bakeoff.trials[1].levels["threads"];
+    let expected = format!("verify: ended with exit status: 1; it said: 3 rows of 4 at {threads}");
+    assert!(!reasons[0].contains("verify") && reasons[1].contains(&expected), "{reasons:?}");
+    let checks = |number: usize| {
+        let run = found.bakeoff.attempts[number].run.as_ref().unwrap();
+        let checks = run.load.as_ref().unwrap().verdict.checks.iter();
+        checks.filter(|check| check.name == "verify").map(|check| check.ok).collect::<Vec<_>>()
+    };
+    assert_eq!((checks(0), checks(1)), (vec![true], vec![false]));
+    let journal = journal(&found.folder, &found.outcome);
+    assert_eq!(journal.matches("\"step\":\"trial-verifying\"").count(), 2, "{journal}");
+}
+
+/// The null target has no event in flight at the end of the phase, and the reader still has two commands to
+/// run.
+#[test]
+fn the_servers_numbers_end_with_the_measured_phase_and_not_with_the_commands_for_values() {
+    let text = r#"
+[load]
+target = "null:"
+rate   = 500
+[server]
+command = "sh -c 'touch {scratch}/ready; exec sleep 1000'"
+ready   = "test -e {scratch}/ready"
+[phases]
+prepare = "none"
+warm-up = { min = "20ms" }
+measure = { time = "300ms", interval = "100ms" }
+[observe]
+instruments = ["cpu", "locks"]
+[values.slow]
+run  = "sleep 0.4; echo x 1"
+when = "interval"
+"#;
+    let found = conduct(&one_trial(text));
+    let run = found.bakeoff.attempts[0].run.as_ref().expect("it was measured");
+    let measured_s = run.load.as_ref().unwrap().measured.as_secs_f64();
+    // The commands end half a second after the phase.
+    let is_off = |span_s: f64| (span_s - measured_s).abs() > 0.25;
+    let cpu = run.server_cpu.clone().unwrap();
+    assert!(!is_off(cpu.span_s()), "{cpu:?}");
+    for (resource, used) in &run.resources {
+        if let Ok(used) = used {
+            assert!(!is_off(used.span_s()), "{resource:?}: {used:?}");
+        }
+    }
+    let until_ns = run.cpu.iter().map(|interval| interval.until_ns).max().unwrap();
+    let from_ns = run.cpu.iter().map(|interval| interval.from_ns).min().unwrap();
+    assert!(!is_off((until_ns - from_ns) as f64 * 1e-9), "{:?}", run.cpu.last());
 }
 
 /// Some 80 events a second at most; `rate` as shares of that.
@@ -365,6 +515,17 @@ fn a_rate_that_cannot_be_found_ends_the_bakeoff_and_it_can_be_resumed() {
     let bakeoff = archive.bakeoff(id.unwrap()).unwrap();
     assert!(bakeoff.attempts.is_empty());
     assert_eq!(bakeoff.header.state, record::run::RunState::Interrupted);
+}
+
+#[test]
+fn a_capacity_of_failures_is_no_rate() {
+    let flips = "exec:if test -e {scratch}/odd; then rm {scratch}/odd; exit 7; fi; touch {scratch}/odd";
+    let text = shares().text().replace("exec:sleep 0.01", flips);
+    let archive_folder = tempfile::tempdir().unwrap();
+    let archive = Archive::open(archive_folder.path()).unwrap();
+    let error = run(&plan(&text), &archive, &BESIDE, &Stop::new(), &mut |_| {}).unwrap_err();
+    assert!(matches!(error, bakeoff_runner::RunnerError::NoRate { .. }), "{error}");
+    assert!(error.to_string().contains("failed"), "the reason names the failures: {error}");
 }
 
 #[test]

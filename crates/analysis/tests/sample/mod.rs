@@ -299,6 +299,7 @@ impl Recipe {
             retries_max: 5,
             drain: Duration::from_secs(5),
             seed: self.seed,
+            draws: 0,
             connects_at_once: 8,
             errors_ratio_max: 0.01,
             ramp_up: Duration::ZERO,

@@ -72,6 +72,8 @@ pub enum Step {
     TrialWarming,
     /// The trial's measured phase begins.
     TrialMeasuring,
+    /// The data set and the configuration are about to be checked.
+    TrialVerifying,
     /// The trial's cool-down begins; its end is on disk by then.
     TrialCooldown,
     /// The server is about to be stopped.

@@ -19,14 +19,16 @@ struct CourseForm {
     metric: String,
     class: String,
     evidence: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    period_s: Option<Real>,
 }
 
 impl WarmUpForm {
     pub(crate) fn of(warm_up: &WarmUp) -> Self {
         let WarmUp { course, took_s, batch_s, batches, metrics } = warm_up;
         let metric = |judged: &JudgedCourse| {
-            let JudgedCourse { metric, course, evidence } = judged.clone();
-            CourseForm { metric, class: course.word().to_owned(), evidence }
+            let JudgedCourse { metric, course, evidence, period_s } = judged.clone();
+            CourseForm { metric, class: course.word().to_owned(), evidence, period_s: period_s.map(Real) }
         };
         Self {
             class: course.word().to_owned(),
@@ -40,8 +42,9 @@ impl WarmUpForm {
     pub(crate) fn read(self) -> Result<WarmUp, Wrong> {
         let course = |found: &str| word("class", found, Course::from_word);
         let metric = |form: CourseForm| {
-            let CourseForm { metric, class, evidence } = form;
-            Ok(JudgedCourse { metric, course: course(&class)?, evidence })
+            let CourseForm { metric, class, evidence, period_s } = form;
+            let period_s = period_s.map(|period_s| period_s.0);
+            Ok(JudgedCourse { metric, course: course(&class)?, evidence, period_s })
         };
         Ok(WarmUp {
             course: course(&self.class)?,

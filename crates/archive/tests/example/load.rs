@@ -162,6 +162,7 @@ fn settings(dice: &mut Dice) -> LoadSettings {
         retries_max: dice.small(),
         drain: dice.span(),
         seed: dice.next(),
+        draws: dice.next(),
         connects_at_once: dice.small(),
         errors_ratio_max: dice.real(),
         ramp_up: dice.span(),

@@ -207,6 +207,7 @@ fn warm_up(dice: &mut Dice) -> WarmUp {
             metric: d.text(),
             course: d.one_of(Course::ALL),
             evidence: d.text(),
+            period_s: d.option(Dice::real),
         }),
     }
 }

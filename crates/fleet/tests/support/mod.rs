@@ -161,6 +161,7 @@ pub(crate) fn read(words: &[String]) -> Result<Meant, String> {
         retries_max: 0,
         drain: Duration::from_millis(200),
         seed: 7,
+        draws: 0,
         connects_at_once: 8,
         errors_ratio_max: 0.0,
         ramp_up: Duration::ZERO,

@@ -179,6 +179,7 @@ fn settings(pace: Loop, time_s: u64) -> LoadSettings {
         retries_max: 3,
         drain: Duration::from_secs(5),
         seed: 1,
+        draws: 0,
         connects_at_once: 1,
         errors_ratio_max: 0.0,
         ramp_up: Duration::ZERO,

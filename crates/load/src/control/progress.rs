@@ -35,6 +35,9 @@ pub enum Event {
         /// Beginning of the phase on `CLOCK_MONOTONIC`.
         at_ns: u64,
     },
+    /// The measured phase has ended. What is read at its end must be read now: its last interval, and events
+    /// in flight, follow.
+    MeasureEnds,
     /// An interval has ended.
     Interval(Progress),
     /// The distributions of a measured interval are complete: all of its events that count are in them. The

@@ -111,7 +111,7 @@ impl Program {
             is_prepared,
             threads: settings.threads,
             unique: Arc::new(Unique::new(&mut random)),
-            seed: settings.seed,
+            seed: settings.event_seed(),
             states: AtomicU64::new(0),
             counters: Mutex::default(),
             failed: OnceLock::new(),

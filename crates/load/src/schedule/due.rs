@@ -123,7 +123,7 @@ impl Due {
             recorded: Arc::clone(recorded),
             rate_per_s: open.per_s,
             threads: share.threads_of_all(),
-            seed: settings.seed,
+            seed: settings.event_seed(),
             span: settings.time,
             events_max: settings.events_max,
         };

@@ -60,6 +60,7 @@ pub(crate) fn settings(target: impl Into<String>) -> LoadSettings {
         retries_max: 3,
         drain: Duration::from_secs(5),
         seed: 1,
+        draws: 0,
         connects_at_once: 8,
         errors_ratio_max: 0.0,
         ramp_up: Duration::ZERO,

@@ -45,6 +45,10 @@ pub(super) fn assemble(parsed: ParsedPlan, text: &str, name: &str, parts: Parts)
             Some(setup) => Some(run(setup)?),
             None => None,
         },
+        verify: match phases.verify {
+            Some(verify) => Some(run(verify)?),
+            None => None,
+        },
         prepare: match phases.prepare? {
             ParsedPrepare::Builtin => PreparePlan::Builtin,
             ParsedPrepare::Nothing => PreparePlan::Nothing,

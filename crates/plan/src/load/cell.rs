@@ -23,7 +23,10 @@ pub(crate) struct PhaseSettings {
     pub(crate) warmup: Duration,
     pub(crate) time: Duration,
     pub(crate) interval: Duration,
+    /// Seed of the data set.
     pub(crate) seed: u64,
+    /// Tells the events of the trial from others on its data set.
+    pub(crate) draws: u64,
     /// Rate that was found for the cell, if the plan's rate is one that must be found.
     pub(crate) found_per_s: Option<f64>,
     /// Instances of the server.
@@ -120,6 +123,7 @@ impl LoadKeys {
             retries_max: cell.of(self.retry.as_ref()),
             drain: cell.of(self.drain.as_ref()),
             seed: phases.seed,
+            draws: phases.draws,
             connects_at_once: cell.of(self.connects_at_once.as_ref()),
             errors_ratio_max: cell.of(self.max_errors.as_ref()),
             ramp_up: cell.of(self.ramp_up.as_ref()),

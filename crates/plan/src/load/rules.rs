@@ -18,6 +18,7 @@ const ANY_PHASES: PhaseSettings = PhaseSettings {
     time: Duration::from_secs(1),
     interval: Duration::from_secs(1),
     seed: 0,
+    draws: 0,
     found_per_s: None,
     instances: 1,
 };

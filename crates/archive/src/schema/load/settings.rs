@@ -56,6 +56,8 @@ pub(super) struct Settings {
     retries_max: u32,
     drain_ns: u64,
     seed: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    draws: Option<u64>,
     connects_at_once: u32,
     errors_ratio_max: Real,
     #[serde(default)]
@@ -257,6 +259,7 @@ impl Settings {
             retries_max,
             drain,
             seed,
+            draws,
             connects_at_once,
             errors_ratio_max,
             ramp_up,
@@ -290,6 +293,7 @@ impl Settings {
             retries_max: *retries_max,
             drain_ns: ns(*drain),
             seed: *seed,
+            draws: (*draws != 0).then_some(*draws),
             connects_at_once: *connects_at_once,
             errors_ratio_max: Real(*errors_ratio_max),
             think,
@@ -334,6 +338,7 @@ impl Settings {
             retries_max: self.retries_max,
             drain: Duration::from_nanos(self.drain_ns),
             seed: self.seed,
+            draws: self.draws.unwrap_or(0),
             connects_at_once: self.connects_at_once,
             errors_ratio_max: self.errors_ratio_max.0,
             ramp_up: Duration::from_nanos(self.ramp_up_ns),

@@ -18,7 +18,8 @@ const THINK_SALT: u64 = 0x0074_6869_6e6b;
 pub(crate) fn work(worker: &mut Worker) {
     let engine = std::sync::Arc::clone(&worker.engine);
     let think = engine.settings.pace.think();
-    let mut chance = Random::of(engine.settings.seed ^ THINK_SALT, engine.share.number(worker.index as u64));
+    let mut chance =
+        Random::of(engine.settings.event_seed() ^ THINK_SALT, engine.share.number(worker.index as u64));
     // Real users are not in step: with think times, the first events are spread over one think time. If the
     // load rises, workers join one after another.
     let joins_ns = engine.timeline().start_ns + engine.share_ns(engine.settings.ramp_up, worker.index);

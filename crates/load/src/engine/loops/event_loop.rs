@@ -472,7 +472,7 @@ impl EventLoop {
     }
 
     fn build(&mut self, link: usize, taken: &Taken) {
-        let random = Random::of(self.engine.settings.seed, taken.chance);
+        let random = Random::of(self.engine.settings.event_seed(), taken.chance);
         let (dialogue, out) = self.dialogue_and_out(link);
         dialogue.ask(random, out);
     }

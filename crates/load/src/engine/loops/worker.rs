@@ -196,7 +196,7 @@ impl Worker {
     fn attempt(&mut self, event: &Started, start_ns: u64) -> Option<Failure> {
         let connection = self.connection.as_mut().expect("a worker that performs is connected");
         self.laps.begin(start_ns);
-        let random = Random::of(self.engine.settings.seed, event.taken.chance);
+        let random = Random::of(self.engine.settings.event_seed(), event.taken.chance);
         let ran = connection.run(&mut Attempt { random, laps: &mut self.laps });
         if !matches!(&ran, Err(failure) if failure.class == FailureClass::Connection) {
             (self.has_answered, self.pause_ns) = (true, PAUSE_FIRST_NS);
