@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_nats::{Client, HeaderMap, Message};
 use futures_util::StreamExt as _;
-use load::Stop;
+use load::{Stop, StopLevel};
 use record::clock::{Clock as _, Monotonic};
 use tokio::sync::watch;
 
@@ -236,7 +236,7 @@ impl Member<'_> {
     fn stop(&mut self, run: &str) -> Answer {
         match self.of_run(run) {
             Ok(running) => {
-                running.job.stop.request();
+                running.job.stop_at(StopLevel::Finish);
                 Answer::Done
             }
             Err(refusal) => refusal,
@@ -269,14 +269,13 @@ impl Member<'_> {
 
     /// Tells that the agent is alive; false if it should end.
     async fn beat(&mut self, tell: &mut dyn FnMut(&str)) -> bool {
-        let is_asked_to_end = self.agent.stop.is_requested();
+        let asked = self.agent.stop.level();
+        let is_asked_to_end = asked > StopLevel::Run;
         let Some(running) = &mut self.job else { return !is_asked_to_end };
         let beat = running.job.beat();
         let is_orphan = matches!(beat, Beat::Preparing | Beat::Ready)
             && Monotonic.now_ns().saturating_sub(self.heard_ns) > ORPHAN_NS;
-        if is_orphan || is_asked_to_end {
-            running.job.stop.request();
-        }
+        running.job.stop_at(if is_orphan { asked.max(StopLevel::Finish) } else { asked });
         match &beat {
             Beat::Failed { why } if !running.is_told => tell(&format!("run {}: {why}", running.job.run)),
             Beat::Ended if !running.is_told => tell(&format!("run {}: ended", running.job.run)),

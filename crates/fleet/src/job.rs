@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use archive::documents::{self, SliceForm};
-use load::{Attachments, Event, Share, StartLine, Stop};
+use load::{Attachments, Event, Share, StartLine, Stop, StopLevel};
 use record::load::{Phase, Progress};
 use record::series::HistogramSlice;
 use tokio::sync::watch;
@@ -91,6 +91,13 @@ impl Job {
     pub(crate) fn arm(&mut self, at_ns: u64) {
         self.line.go(at_ns);
         self.is_armed = true;
+    }
+
+    /// Asks the load to end, once for each level: it may ask again and again.
+    pub(crate) fn stop_at(&self, level: StopLevel) {
+        while self.stop.level() < level {
+            self.stop.request();
+        }
     }
 
     pub(crate) fn beat(&self) -> Beat {

@@ -111,6 +111,14 @@ mod tests {
     }
 
     #[test]
+    fn an_agent_that_died_is_lost_even_if_the_way_hiccups_again_and_again() {
+        let passes = |ms: u64| ms % 4_000 >= 400;
+        let lost = play(60_000, passes, |agent, ms| (agent != 1 || ms <= 1_000) && passes(ms));
+        assert!(lost[1].is_some_and(|ms| ms <= 8_000), "{lost:?}");
+        assert_eq!((lost[0], lost[2]), (None, None));
+    }
+
+    #[test]
     fn a_conductor_that_stood_still_blames_nobody() {
         let awake = |ms: u64| !(1_000..4_000).contains(&ms);
         let mut presence = Presence::new(1, 0);

@@ -201,6 +201,35 @@ fn an_agent_that_is_killed_makes_the_run_invalid_by_name_and_nothing_is_lost_sil
 }
 
 #[test]
+fn an_agent_that_ends_early_makes_the_run_invalid_by_name_and_the_rate_is_that_of_the_whole_phase() {
+    let Some(nats) = Nats::start() else { return };
+    let members: Vec<Member> = (1..=3).map(|n| Member::start(nats.server(), &format!("a{n}"))).collect();
+    let mut intervals = 0;
+    let (record, slices) = play(&nats.server(), 3, "900 jitter 3 1600 all", || {
+        intervals += 1;
+        if intervals == 2 {
+            members[1].stop();
+        }
+    });
+    let record = record.unwrap();
+    assert_eq!(intervals, 8, "the intervals of the others are shown");
+    assert_eq!(record.verdict.state, Validity::Invalid, "{:?}", record.verdict);
+    let check = record.verdict.checks.iter().find(|check| check.name == "agents").unwrap();
+    assert!(!check.ok && check.text.contains("2 of 3 agents ran to the end"), "{}", check.text);
+    assert!(check.text.contains("agent a2 was stopped"), "{}", check.text);
+    // The rest of its share is due, and was not done.
+    let of_early = &record.agents[1].counts;
+    assert_eq!((record.counts.planned, of_early.planned), (1_440, 480));
+    assert!(of_early.done > 0 && of_early.unfinished > 240, "{of_early:?}");
+    assert_sums(&record, &slices);
+    let (per_s, phase_s) = (record.achieved_per_s, record.measured.as_secs_f64());
+    assert!((phase_s - 1.6).abs() < 1e-6, "{phase_s}");
+    // Events that ended after the phase are done, and no part of its rate.
+    let done = record.counts.done as f64;
+    assert!((per_s * phase_s - done).abs() <= 5.0, "{per_s} in {phase_s} s, but {done} were done");
+}
+
+#[test]
 fn a_server_that_is_killed_loses_nothing_and_no_agent_whether_its_disk_remains_or_not() {
     for on_an_empty_disk in [false, true] {
         let Some(nats) = Nats::start() else { return };

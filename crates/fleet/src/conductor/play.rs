@@ -153,6 +153,7 @@ impl Conductor<'_> {
         if what == "end" {
             // One that does not read is read from the agent's spool, or is missing.
             received.end = serde_json::from_slice::<End>(&message.bytes).ok();
+            self.show(display, tell);
             return Ok(());
         }
         let Ok(line) = serde_json::from_slice::<Line>(&message.bytes) else { return Ok(()) };
@@ -190,6 +191,7 @@ impl Conductor<'_> {
                 display.waiting[index].contains_key(&next)
                     || member.lost_ns.is_some()
                     || member.failed.is_some()
+                    || member.received.end.as_ref().is_some_and(|end| end.slices <= next)
             };
             if !self.members.iter().enumerate().all(is_told) {
                 return;

@@ -1,7 +1,7 @@
 //! Whether the whole may be used: every check of every agent, and those that only a fleet has.
 
 use record::agents::OfAgent;
-use record::load::LoadSettings;
+use record::load::{LoadSettings, OfHost};
 use record::verdict::{Check, Validity, Verdict};
 
 /// The clocks' bound may be this share of an interval: intervals of agents are added as if they were one.
@@ -19,19 +19,21 @@ pub(super) struct Findings<'a> {
     pub(super) damaged: Vec<String>,
     /// Agents with intervals that do not add up to their record.
     pub(super) disagrees: Vec<String>,
+    /// Agents that ended early, with the seconds that they measured; empty if the load was stopped.
+    pub(super) early: Vec<(String, f64)>,
     pub(super) is_stopped: bool,
 }
 
 /// The verdict on the whole.
-pub(super) fn of<'a>(
-    findings: &Findings<'_>,
-    verdicts: impl Iterator<Item = (&'a str, &'a Verdict)>,
-) -> Verdict {
+///
+/// - `hosts`: of all agents together.
+pub(super) fn of(findings: &Findings<'_>, hosts: &[OfHost], verdicts: &[(String, Verdict)]) -> Verdict {
     let mut checks = vec![agents(findings), slices(findings), sums(findings), clocks(findings)];
-    let mut states = Vec::new();
+    // A host need not do an event of each agent.
+    let of_hosts = load::hosts_check(hosts);
+    let is_of_hosts = |check: &&Check| of_hosts.as_ref().is_some_and(|of_hosts| of_hosts.name == check.name);
     for (agent, verdict) in verdicts {
-        states.push(verdict.state);
-        for check in &verdict.checks {
+        for check in verdict.checks.iter().filter(|check| !is_of_hosts(check)) {
             // Of each check, the first that failed stands for all.
             match checks.iter_mut().find(|known| known.name == check.name) {
                 None => checks.push(named(agent, check)),
@@ -40,12 +42,10 @@ pub(super) fn of<'a>(
             }
         }
     }
+    checks.extend(of_hosts);
+    let has_all_agents = checks[0].ok;
     let mut verdict = Verdict::of(checks);
-    if states.contains(&Validity::Invalid) {
-        verdict.state = Validity::Invalid;
-    }
-    let is_interrupted = findings.is_stopped || states.contains(&Validity::Interrupted);
-    if is_interrupted && findings.silent.is_empty() {
+    if findings.is_stopped && has_all_agents {
         verdict.state = Validity::Interrupted;
     }
     verdict
@@ -64,12 +64,14 @@ fn agents(f: &Findings<'_>) -> Check {
             told.push(format!("agent {} failed: {why}", agent.agent));
         } else if f.silent.contains(&agent.agent) {
             told.push(format!("agent {} sent no final report", agent.agent));
+        } else if let Some((_, after_s)) = f.early.iter().find(|(name, _)| *name == agent.agent) {
+            told.push(format!("agent {} was stopped {after_s:.2} s into the measured phase", agent.agent));
         }
     }
     let (lost, of) = (told.len(), f.agents.len());
     let mut text = format!("{} of {of} agents ran to the end", of - lost);
     if lost > 0 {
-        text = format!("{text}: {}; their share of the load is missing", told.join(", "));
+        text = format!("{text}: {}; the rest of their share of the load is missing", told.join(", "));
     }
     Check { name: "agents", ok: lost == 0, found: lost as f64, limit: 0.0, text }
 }

@@ -105,6 +105,11 @@ impl Member {
         Self { stop, thread: Some(thread), spool }
     }
 
+    /// Asks the agent to end, as a signal does.
+    pub(crate) fn stop(&self) {
+        self.stop.request();
+    }
+
     /// Runs of which the agent keeps the intervals.
     pub(crate) fn kept(&self) -> Vec<PathBuf> {
         std::fs::read_dir(self.spool.path()).unwrap().map(|entry| entry.unwrap().path()).collect()
