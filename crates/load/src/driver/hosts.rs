@@ -65,7 +65,7 @@ impl Hosts {
     /// Variant for a generator that has a share of the connections: each goes to the host to which it goes in
     /// a load of one generator.
     pub(crate) fn of_share(self, share: Option<Share>) -> Self {
-        let _ = share; Self { share: None, ..self }
+        Self { share, ..self }
     }
 
     pub(crate) fn all(&self) -> &[Host] {
