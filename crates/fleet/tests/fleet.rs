@@ -414,6 +414,17 @@ fn a_log_is_the_same_wherever_it_is_stored_and_another_log_is_not() {
     std::fs::write(&path, "/a\n/c\n").unwrap();
     let why = refusal(&nats, "a1", &plan);
     assert!(why.contains("does not match its checksum"), "{why}");
+    // An agent does not wait for longer than a minute.
+    std::fs::write(&path, "/a\n/b\n").unwrap();
+    assert_eq!(order(&nats, "a1", &plan)["answer"], "done");
+    let arm = json!({"order": "arm", "run": plan["run"], "at_ns": u64::MAX / 2});
+    let why = loop {
+        let answer = order(&nats, "a1", &arm);
+        if answer["why"] != "not ready to begin" {
+            break answer["why"].to_string();
+        }
+    };
+    assert!(why.contains("more than a minute ahead"), "{why}");
 }
 
 #[test]
@@ -498,8 +509,8 @@ fn orders_that_are_not_the_conductors_are_refused() {
         (plan(&good, "r1", "00"), "was changed"),
         (plan(&["rm", "-rf"], "r1", "00"), "no words of a test"),
         (plan(&good, "../r1", "00"), "invalid run name"),
-        (json!({"order": "arm", "run": "r1", "at_ns": 1}), "not in run"),
-        (json!({"order": "taken", "run": "r1"}), "not in run"),
+        (json!({"order": "arm", "run": "r2", "at_ns": 1}), "not in run"),
+        (json!({"order": "taken", "run": "r2"}), "not in run"),
         (json!({"order": "explode"}), "invalid order"),
     ] {
         let found = refusal(&nats, "a1", &asked);
