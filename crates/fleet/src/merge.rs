@@ -88,7 +88,7 @@ pub(crate) fn whole(
         all.push((part.agent.clone(), is_known, record));
     }
     let findings = Findings {
-        settings: &meant.settings,
+        interval: meant.settings.interval,
         agents: &of_agents,
         failed: parts.iter().filter_map(|part| Some((part.agent.clone(), part.failed.clone()?))).collect(),
         silent: all.iter().filter(|(_, is_known, _)| !is_known).map(|(agent, ..)| agent.clone()).collect(),

@@ -1,7 +1,9 @@
 //! Whether the whole may be used: every check of every agent, and those that only a fleet has.
 
+use std::time::Duration;
+
 use record::agents::OfAgent;
-use record::load::{LoadSettings, OfHost};
+use record::load::OfHost;
 use record::verdict::{Check, Validity, Verdict};
 
 /// The clocks' bound may be this share of an interval: intervals of agents are added as if they were one.
@@ -9,7 +11,8 @@ const CLOCK_MAX: f64 = 0.01;
 
 /// Findings that only a fleet can have.
 pub(super) struct Findings<'a> {
-    pub(super) settings: &'a LoadSettings,
+    /// Length of an interval.
+    pub(super) interval: Duration,
     pub(super) agents: &'a [OfAgent],
     /// Agents that failed, with the reason.
     pub(super) failed: Vec<(String, String)>,
@@ -104,7 +107,7 @@ fn sums(f: &Findings<'_>) -> Check {
 }
 
 fn clocks(f: &Findings<'_>) -> Check {
-    let limit_s = f.settings.interval.as_secs_f64() * CLOCK_MAX;
+    let limit_s = f.interval.as_secs_f64() * CLOCK_MAX;
     let worst =
         f.agents.iter().filter_map(|agent| Some((agent.clock.as_ref().ok()?.bound_ns, &agent.agent))).max();
     let unread = f.agents.iter().filter(|agent| agent.clock.is_err()).count();
@@ -143,7 +146,38 @@ fn ranges(numbers: &[u64]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use record::load::ErrorCounts;
+
     use super::*;
+
+    #[test]
+    fn a_host_needs_no_event_of_each_agent_but_one_of_any() {
+        let host = |name: &str, done| OfHost {
+            host: name.to_owned(),
+            connections: 2,
+            done,
+            failed: 0,
+            errors: ErrorCounts::default(),
+        };
+        let of_one = load::hosts_check(&[host("h1", 0), host("h2", 3)]).unwrap();
+        assert!(!of_one.ok);
+        let findings = Findings {
+            interval: Duration::from_secs(1),
+            agents: &[],
+            failed: Vec::new(),
+            silent: Vec::new(),
+            damaged: Vec::new(),
+            disagrees: Vec::new(),
+            early: Vec::new(),
+            is_stopped: false,
+        };
+        let verdicts = [("a1".to_owned(), Verdict::of(vec![of_one]))];
+        for (done, ok) in [(1, true), (0, false)] {
+            let found = of(&findings, &[host("h1", done), host("h2", 6)], &verdicts);
+            let hosts: Vec<&Check> = found.checks.iter().filter(|check| check.name == "hosts").collect();
+            assert_eq!(hosts.iter().map(|check| check.ok).collect::<Vec<_>>(), [ok], "{hosts:?}");
+        }
+    }
 
     #[test]
     fn numbers_that_follow_each_other_are_a_range() {
