@@ -393,8 +393,21 @@ fn ctrl_c_at_a_terminal_ends_a_fleet_of_its_own_through_its_conductor() {
     let lab = Lab::new();
     let mark = lab.path("begun");
     let target = format!("exec:touch {}", mark.display());
-    let words =
-        ["load", &target, "--rate", "20", "--threads", "2", "--time", "60s", "--warmup", "0", "--fleet", "2", "--json"];
+    let words = [
+        "load",
+        &target,
+        "--rate",
+        "20",
+        "--threads",
+        "2",
+        "--time",
+        "60s",
+        "--warmup",
+        "0",
+        "--fleet",
+        "2",
+        "--json",
+    ];
     let mut command = lab.command(&words);
     // A terminal sends its signal to the whole group.
     let mut child = command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

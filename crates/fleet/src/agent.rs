@@ -211,7 +211,8 @@ impl Member<'_> {
             Err(why) => refused(why),
             Ok(job) => {
                 tell(&share);
-                let name = Name { id: self.agent.id.clone(), epoch: self.epoch.clone(), run: job.run.clone() };
+                let name =
+                    Name { id: self.agent.id.clone(), epoch: self.epoch.clone(), run: job.run.clone() };
                 let (folder, written) = (job.folder.clone(), job.written.clone());
                 let publisher = tokio::spawn(publish(self.client.clone(), name, folder, written));
                 self.job = Some(Running { job, publisher, is_told: false, beats_left: 20 });
@@ -292,7 +293,9 @@ impl Member<'_> {
             && Monotonic.now_ns().saturating_sub(self.heard_ns) > ORPHAN_NS;
         running.job.stop_at(if is_orphan { asked.max(StopLevel::Finish) } else { asked });
         match &beat {
-            Beat::Failed { why } | Beat::Refused { why } if !running.is_told => tell(&format!("run {}: {why}", running.job.run)),
+            Beat::Failed { why } | Beat::Refused { why } if !running.is_told => {
+                tell(&format!("run {}: {why}", running.job.run))
+            }
             Beat::Ended if !running.is_told => tell(&format!("run {}: ended", running.job.run)),
             _ => {}
         }
@@ -305,7 +308,8 @@ impl Member<'_> {
         }
         if is_asked_to_end && running.job.is_over() {
             running.beats_left = running.beats_left.saturating_sub(1);
-            return !running.publisher.is_finished() && running.beats_left > 0;
+            // A load that failed has no end to publish.
+            return beat == Beat::Ended && !running.publisher.is_finished() && running.beats_left > 0;
         }
         true
     }

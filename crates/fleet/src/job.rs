@@ -77,7 +77,8 @@ impl Job {
                     Err(why) => State::Refused(why),
                     Ok((meant, share, kept)) => {
                         told.send_replace(Some(0));
-                        play(&meant, share, &line, &stop, &folder, (kept, told)).map_or_else(State::Failed, |()| State::Ended)
+                        play(&meant, share, &line, &stop, &folder, (kept, told))
+                            .map_or_else(State::Failed, |()| State::Ended)
                     }
                 };
                 *state.lock().unwrap_or_else(PoisonError::into_inner) = state_after;
@@ -135,9 +136,11 @@ impl Job {
 fn accept(plan: &Plan, read: &ReadWords) -> Result<(Meant, Share), String> {
     let meant = read(&plan.words)?;
     if Seal::new(&plan.run, &plan.words, plan.of, &meant)?.of(plan.index) != plan.sha256 {
-        return Err("the plan does not match its checksum: it was changed in transit, or files that it names \
+        return Err(
+            "the plan does not match its checksum: it was changed in transit, or files that it names \
                     differ on this machine"
-            .to_owned());
+                .to_owned(),
+        );
     }
     let share = Share::new(plan.index, plan.of, &meant.settings)
         .ok_or_else(|| "the fleet has more agents than the load has threads".to_owned())?;

@@ -193,7 +193,8 @@ mod tests {
     fn an_agent_is_told_of_the_runs_of_agents_that_no_longer_run() {
         let spool = tempfile::tempdir().unwrap();
         let run_of = |own: &Own| fs::create_dir(own.folder().join("run")).unwrap();
-        let (dead, alive) = (Own::take(spool.path(), "dead").unwrap(), Own::take(spool.path(), "alive").unwrap());
+        let (dead, alive) =
+            (Own::take(spool.path(), "dead").unwrap(), Own::take(spool.path(), "alive").unwrap());
         run_of(&dead);
         run_of(&alive);
         drop(dead);

@@ -54,7 +54,8 @@ pub(crate) struct Hello {
     pub(crate) cpus: u32,
     /// The run that it is busy with.
     pub(crate) busy: Option<String>,
-    /// The agent's process: two with one name are not one agent.
+    /// The agent's process: two with one name are not one agent. Empty in older versions.
+    #[serde(default)]
     pub(crate) epoch: String,
 }
 
@@ -123,9 +124,13 @@ pub(crate) enum Beat {
     Running,
     Ended,
     /// The load failed, as it could on one machine.
-    Failed { why: String },
+    Failed {
+        why: String,
+    },
     /// The agent does not play this plan.
-    Refused { why: String },
+    Refused {
+        why: String,
+    },
 }
 
 /// One interval of one agent: a line of its spool.
@@ -195,7 +200,8 @@ impl Seal {
         words.iter().for_each(|word| add(word.as_bytes()));
         let mut settings = meant.settings.clone();
         // Where the requests are stored differs; what they are must not.
-        let source = settings.http.replay.as_mut().and_then(|replay| Some((replay.requests, replay.source.take()?)));
+        let source =
+            settings.http.replay.as_mut().and_then(|replay| Some((replay.requests, replay.source.take()?)));
         add(format!("{settings:?}").as_bytes());
         let mut path = Vec::new();
         if let Some((requests, source)) = source {

@@ -78,6 +78,11 @@ impl FleetOptions {
         let url = own.as_ref().map(Dev::url).or(url.as_deref()).unwrap_or_default();
         let server = Server::new(url, self.nkey.as_deref(), self.nats_ca.as_deref()).map_err(of_fleet)?;
         let conducted = fleet::conduct(&Fleet { server: &server, patience, lead, ..fit }, on_told);
+        if let (Err(fleet::FleetError::File { .. }), Some(own)) = (&conducted, &mut own) {
+            // The agents have what the conductor could not store.
+            let folder = own.keep_spools(true);
+            on_told(&Told::Note(format!("the agents' measurements are in {}", folder.display())));
+        }
         let (record, spools) = conducted.map_err(|error| match error {
             // An agent failed as a load on this machine would have.
             fleet::FleetError::Agent { .. } => Exit::ServerFailed.with(error),
@@ -90,8 +95,10 @@ impl FleetOptions {
                 own.as_mut().map(|own| own.keep_spools(false));
                 return None;
             }
-            let place = folder.map_or_else(String::new, |folder| format!(": {}", folder.display()));
-            Some(format!("the agents keep what they measured in their spools{place}"))
+            Some(match folder {
+                Some(folder) => format!("the agents' measurements are in {}", folder.display()),
+                None => "the agents keep their measurements in their spools".to_owned(),
+            })
         };
         Ok((record, Box::new(release)))
     }
