@@ -19,6 +19,9 @@ pub(crate) fn meant(words: &[String]) -> anyhow::Result<Meant> {
     let Ok(Cli { command: Command::Load(args), .. }) = Cli::read_from(&words) else {
         return Err(Exit::Usage.with("this version cannot parse the plan as a `bakeoff load` command line"));
     };
+    if args.reads_standard_input() {
+        return Err(Exit::Usage.with("a plan cannot name the standard input of an agent"));
+    }
     let (meant, _) = load::meant(&args)?;
     Ok(Meant { settings: meant.settings, recorded: meant.recorded.unwrap_or_else(|| Arc::from([])) })
 }

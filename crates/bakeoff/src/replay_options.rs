@@ -63,6 +63,12 @@ pub(crate) struct Replayed {
 }
 
 impl ReplayOptions {
+    /// Whether the log is standard input.
+    #[cfg(feature = "fleet")]
+    pub(crate) fn reads_standard_input(&self) -> bool {
+        self.replay.as_deref() == Some("-")
+    }
+
     /// Reads the log.
     ///
     /// # Errors

@@ -388,6 +388,49 @@ fn a_plan_runs_a_script_in_lua_with_the_options_of_each_level() {
 
 #[cfg(feature = "fleet")]
 #[test]
+fn ctrl_c_at_a_terminal_ends_a_fleet_of_its_own_through_its_conductor() {
+    use std::os::unix::process::CommandExt as _;
+    let lab = Lab::new();
+    let mark = lab.path("begun");
+    let target = format!("exec:touch {}", mark.display());
+    let words = [
+        "load",
+        &target,
+        "--rate",
+        "20",
+        "--threads",
+        "2",
+        "--time",
+        "60s",
+        "--warmup",
+        "0",
+        "--fleet",
+        "2",
+        "--json",
+    ];
+    let mut command = lab.command(&words);
+    // A terminal sends its signal to the whole group.
+    let mut child = command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while !mark.exists() {
+        if child.try_wait().unwrap().is_some() {
+            let err = Ended::of(child.wait_with_output().unwrap()).err;
+            assert!(err.contains("nats-server: it is not installed"), "{err}");
+            println!("skipped: no nats-server is installed");
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    nix::sys::signal::killpg(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).unwrap();
+    let ended = Ended::of(child.wait_with_output().unwrap());
+    assert_eq!(ended.code, Some(130), "{}", ended.err);
+    let load: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+    assert_balanced(&load);
+    let agents = load["agents"].as_array().unwrap();
+    assert!(agents.len() == 2 && agents.iter().all(|agent| agent["lost"] == false), "{load}");
+}
+
+#[cfg(feature = "fleet")]
+#[test]
 fn a_fleet_of_its_own_makes_the_load_of_one_machine_and_the_archive_knows_its_agents() {
     let lab = Lab::new();
     let words =
@@ -421,6 +464,10 @@ fn a_fleet_of_its_own_makes_the_load_of_one_machine_and_the_archive_knows_its_ag
     let wrong = lab.run(&["load", "null:", "--threads", "2", "--fleet", "3"]);
     assert_eq!(wrong.code, Some(2), "{}", wrong.err);
     assert!(wrong.err.contains("needs --threads 3"), "{}", wrong.err);
+    let standard = ["load", "http://127.0.0.1:1", "--replay", "-", "--threads", "2", "--fleet", "2"];
+    let standard = lab.run(&standard);
+    assert_eq!(standard.code, Some(2), "{}", standard.err);
+    assert!(standard.err.contains("cannot replay `-`"), "{}", standard.err);
     let visible = lab.run(&["agent", "--server", "nats://me:secret@127.0.0.1"]);
     assert_eq!(visible.code, Some(2));
     assert!(visible.err.contains("$NATS_URL") && !visible.err.contains("secret"), "{}", visible.err);

@@ -1,22 +1,22 @@
 //! One member of a fleet: answers orders, plays its share of a load, and publishes what it has kept.
 
 use std::io::{BufRead as _, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_nats::{Client, HeaderMap, Message};
 use futures_util::StreamExt as _;
-use load::Stop;
+use load::{Stop, StopLevel};
 use record::clock::{Clock as _, Monotonic};
 use tokio::sync::watch;
 
 use crate::error::{FleetError, of_file};
 use crate::job::Job;
-use crate::meant::ReadWords;
+use crate::meant::{Meant, ReadWords};
 use crate::presence::BEAT_NS;
 use crate::server::Server;
-use crate::spool::{Folder, make_private};
-use crate::wire::{self, Answer, Beat, Hello, Order, Plan, SpoolFile};
+use crate::spool::{Folder, Own, make_private};
+use crate::wire::{self, Addressed, Answer, Beat, Hello, Order, Plan, SpoolFile};
 
 /// An agent that is ready waits this long for the next order of its conductor.
 const ORPHAN_NS: u64 = 30_000_000_000;
@@ -24,6 +24,8 @@ const ORPHAN_NS: u64 = 30_000_000_000;
 const AGAIN: Duration = Duration::from_millis(200);
 /// A start must be at least this far ahead.
 const NOTICE_NS: u64 = 20_000_000;
+/// A start further ahead is not meant.
+const AHEAD_MAX_NS: u64 = 60_000_000_000;
 
 /// One member of a fleet.
 pub struct Agent<'a> {
@@ -33,10 +35,10 @@ pub struct Agent<'a> {
     pub id: String,
     /// Name of this machine.
     pub host: String,
-    /// Folder for the intervals of its runs.
+    /// Folder for the intervals of the runs of this machine's agents; each agent has its own in it.
     pub spool: PathBuf,
     /// Reads the command line of a load.
-    pub read: &'a ReadWords,
+    pub read: &'static ReadWords,
     /// Ends the agent.
     pub stop: &'a Stop,
 }
@@ -60,9 +62,17 @@ pub fn serve(agent: &Agent<'_>, tell: &mut dyn FnMut(&str)) -> Result<(), FleetE
         return Err(FleetError::Unfit(text));
     }
     make_private(&agent.spool).map_err(of_file(&agent.spool))?;
-    for left in Folder::left_in(&agent.spool) {
-        tell(&format!("{}: left by a run that no conductor collected", left.path().display()));
+    let own = Own::take(&agent.spool, &agent.id).map_err(|error| match error.kind() {
+        std::io::ErrorKind::WouldBlock => FleetError::Unfit(format!(
+            "another agent with the name {} runs on this machine: give each its own --id",
+            agent.id
+        )),
+        _ => of_file(&agent.spool.join(&agent.id))(error),
+    })?;
+    for left in own.left_in(&agent.spool) {
+        tell(&format!("{}: left by a run that no conductor collected", left.display()));
     }
+    let epoch = wire::random(8).map_err(of_file(Path::new(wire::RANDOM)))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime =
         runtime.map_err(|e| FleetError::Program { program: "the runtime".into(), text: e.to_string() })?;
@@ -76,7 +86,8 @@ pub fn serve(agent: &Agent<'_>, tell: &mut dyn FnMut(&str)) -> Result<(), FleetE
         let mut orders = client.subscribe(wire::orders(&agent.id)).await.map_err(|e| refused(&e))?;
         client.flush().await.map_err(|e| refused(&e))?;
         tell(&format!("agent {} on {} waits for a load at {}", agent.id, agent.host, agent.server.shown()));
-        let mut member = Member { agent, client, job: None, heard_ns: 0 };
+        let spool = own.folder();
+        let mut member = Member { agent, spool, epoch, client, job: None, heard_ns: 0 };
         let mut tick = tokio::time::interval(Duration::from_nanos(BEAT_NS));
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -96,6 +107,9 @@ pub fn serve(agent: &Agent<'_>, tell: &mut dyn FnMut(&str)) -> Result<(), FleetE
 
 struct Member<'a> {
     agent: &'a Agent<'a>,
+    spool: &'a Path,
+    /// Name of this process among all that have the agent's name.
+    epoch: String,
     client: Client,
     job: Option<Running>,
     /// Time of the conductor's last order.
@@ -121,6 +135,7 @@ impl Member<'_> {
             cpus: std::thread::available_parallelism()
                 .map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
             busy: busy.map(|running| running.job.run.clone()),
+            epoch: self.epoch.clone(),
         };
         self.send(reply, wire::bytes(&answer)).await;
     }
@@ -136,7 +151,8 @@ impl Member<'_> {
         let Some(reply) = message.reply.clone() else { return };
         let answer = match serde_json::from_slice(&message.payload) {
             Err(error) => Answer::Refused { why: format!("invalid order: {error}") },
-            Ok(order) => {
+            Ok(Addressed { epoch: Some(epoch), .. }) if epoch != self.epoch => return,
+            Ok(Addressed { order, .. }) => {
                 self.heard_ns = received_ns;
                 match order {
                     Order::Clock => Answer::Clock { received_ns, sent_ns: Monotonic.now_ns() },
@@ -144,7 +160,7 @@ impl Member<'_> {
                         let bytes = self.read(&run, file, offset);
                         return self.send(reply, bytes).await;
                     }
-                    Order::Prepare(plan) => self.prepare(&plan, tell),
+                    Order::Prepare(plan) => self.prepare(plan, tell),
                     Order::Arm { run, at_ns } => self.arm(&run, at_ns),
                     Order::Stop { run } => self.stop(&run),
                     Order::Taken { run } => self.taken(&run),
@@ -157,7 +173,7 @@ impl Member<'_> {
         self.send(reply, wire::bytes(&answer)).await;
     }
 
-    fn prepare(&mut self, plan: &Plan, tell: &mut dyn FnMut(&str)) -> Answer {
+    fn prepare(&mut self, plan: Plan, tell: &mut dyn FnMut(&str)) -> Answer {
         let refused = |why: String| Answer::Refused { why };
         if let Some(running) = self.job.as_ref().filter(|running| !running.job.is_over()) {
             // The answer to the first order may have been lost.
@@ -170,40 +186,35 @@ impl Member<'_> {
         if !wire::is_name(&plan.run) {
             return refused("invalid run name".to_owned());
         }
-        let meant = match (self.agent.read)(&plan.words) {
-            Ok(meant) => meant,
-            Err(why) => return refused(why),
-        };
-        if wire::seal(&plan.run, &plan.words, plan.of, &meant) != plan.sha256 {
-            return refused(
-                "the plan does not match its checksum: it was changed in transit, or files that it names \
-                 differ on this machine"
-                    .to_owned(),
-            );
-        }
-        if meant.settings.target.scheme() != "null" && !self.agent.server.has_credentials() {
-            return refused(
-                "without credentials, an agent loads only null:, because any user of this machine could \
-                 give the order: connect the agent with --nkey or a password"
-                    .to_owned(),
-            );
-        }
         if let Some(before) = self.job.take() {
             before.publisher.abort();
             let folder = &before.job.folder;
-            if before.job.has_kept_nothing() {
-                let _ = folder.remove();
-            } else {
-                tell(&format!("{}: no conductor collected this run", folder.path().display()));
+            match before.job.kept() {
+                None => {}
+                Some(0) => {
+                    let _ = folder.remove();
+                }
+                Some(_) => tell(&format!("{}: no conductor collected this run", folder.path().display())),
             }
         }
-        match Job::begin(plan, meant, &self.agent.spool) {
+        let has_credentials = self.agent.server.has_credentials();
+        let check = move |meant: &Meant| {
+            if meant.settings.target.scheme() == "null" || has_credentials {
+                return Ok(());
+            }
+            Err("without credentials, an agent loads only null:, because any user of this machine could give \
+                 the order: connect the agent with --nkey or a password"
+                .to_owned())
+        };
+        let share = format!("run {}: share {} of {}", plan.run, plan.index.saturating_add(1), plan.of);
+        match Job::begin(plan, self.agent.read, check, self.spool) {
             Err(why) => refused(why),
             Ok(job) => {
-                tell(&format!("run {}: share {} of {}", plan.run, plan.index + 1, plan.of));
-                let (client, id, run) = (self.client.clone(), self.agent.id.clone(), plan.run.clone());
-                let publisher =
-                    tokio::spawn(publish(client, id, run, job.folder.clone(), job.written.clone()));
+                tell(&share);
+                let name =
+                    Name { id: self.agent.id.clone(), epoch: self.epoch.clone(), run: job.run.clone() };
+                let (folder, written) = (job.folder.clone(), job.written.clone());
+                let publisher = tokio::spawn(publish(self.client.clone(), name, folder, written));
                 self.job = Some(Running { job, publisher, is_told: false, beats_left: 20 });
                 Answer::Done
             }
@@ -229,6 +240,9 @@ impl Member<'_> {
         if at_ns < Monotonic.now_ns() + NOTICE_NS {
             return Answer::Refused { why: "the start order came after the start time".to_owned() };
         }
+        if at_ns > Monotonic.now_ns() + AHEAD_MAX_NS {
+            return Answer::Refused { why: "the start time is more than a minute ahead".to_owned() };
+        }
         running.job.arm(at_ns);
         Answer::Done
     }
@@ -236,27 +250,29 @@ impl Member<'_> {
     fn stop(&mut self, run: &str) -> Answer {
         match self.of_run(run) {
             Ok(running) => {
-                running.job.stop.request();
+                running.job.stop_at(StopLevel::Finish);
                 Answer::Done
             }
             Err(refusal) => refusal,
         }
     }
 
+    /// Removes what a conductor has stored, also of a run that is not the last one.
     fn taken(&mut self, run: &str) -> Answer {
-        let running = match self.of_run(run) {
-            Ok(running) => running,
-            Err(refusal) => return refusal,
-        };
-        if !running.job.is_over() {
-            return Answer::Refused { why: "the load has not ended".to_owned() };
+        let refused = |why: String| Answer::Refused { why };
+        if let Ok(running) = self.of_run(run) {
+            if !running.job.is_over() {
+                return refused("the load has not ended".to_owned());
+            }
+            running.publisher.abort();
+            self.job = None;
         }
-        running.publisher.abort();
-        let removed = running.job.folder.remove();
-        self.job = None;
-        match removed {
+        if !wire::is_name(run) || !self.spool.join(run).is_dir() {
+            return refused(format!("not in run {run}"));
+        }
+        match Folder::of(self.spool, run).remove() {
             Ok(()) => Answer::Done,
-            Err(error) => Answer::Refused { why: error.to_string() },
+            Err(error) => refused(error.to_string()),
         }
     }
 
@@ -264,21 +280,22 @@ impl Member<'_> {
         if !wire::is_name(run) {
             return Vec::new();
         }
-        Folder::of(&self.agent.spool, run).read(file, offset).unwrap_or_default()
+        Folder::of(self.spool, run).read(file, offset).unwrap_or_default()
     }
 
     /// Tells that the agent is alive; false if it should end.
     async fn beat(&mut self, tell: &mut dyn FnMut(&str)) -> bool {
-        let is_asked_to_end = self.agent.stop.is_requested();
+        let asked = self.agent.stop.level();
+        let is_asked_to_end = asked > StopLevel::Run;
         let Some(running) = &mut self.job else { return !is_asked_to_end };
         let beat = running.job.beat();
         let is_orphan = matches!(beat, Beat::Preparing | Beat::Ready)
             && Monotonic.now_ns().saturating_sub(self.heard_ns) > ORPHAN_NS;
-        if is_orphan || is_asked_to_end {
-            running.job.stop.request();
-        }
+        running.job.stop_at(if is_orphan { asked.max(StopLevel::Finish) } else { asked });
         match &beat {
-            Beat::Failed { why } if !running.is_told => tell(&format!("run {}: {why}", running.job.run)),
+            Beat::Failed { why } | Beat::Refused { why } if !running.is_told => {
+                tell(&format!("run {}: {why}", running.job.run))
+            }
             Beat::Ended if !running.is_told => tell(&format!("run {}: ended", running.job.run)),
             _ => {}
         }
@@ -291,20 +308,33 @@ impl Member<'_> {
         }
         if is_asked_to_end && running.job.is_over() {
             running.beats_left = running.beats_left.saturating_sub(1);
-            return !running.publisher.is_finished() && running.beats_left > 0;
+            // A load that failed has no end to publish.
+            return beat == Beat::Ended && !running.publisher.is_finished() && running.beats_left > 0;
         }
         true
     }
 }
 
+/// What messages of a run are named after.
+struct Name {
+    id: String,
+    epoch: String,
+    run: String,
+}
+
 /// Publishes the lines of a run once they are on disk, each until it is acknowledged, then the end.
-async fn publish(client: Client, id: String, run: String, folder: Folder, mut written: watch::Receiver<u64>) {
+async fn publish(client: Client, name: Name, folder: Folder, mut written: watch::Receiver<Option<u64>>) {
+    let Name { id, epoch, run } = name;
+    let _ = written.wait_for(Option::is_some).await;
+    if written.borrow().is_none() {
+        return;
+    }
     let Ok(file) = folder.open(SpoolFile::Slices) else { return };
     let mut lines = BufReader::new(file);
     let mut seq = 0;
     loop {
-        let is_over = written.wait_for(|lines| *lines > seq).await.is_err();
-        if is_over && *written.borrow() <= seq {
+        let is_over = written.wait_for(|lines| *lines > Some(seq)).await.is_err();
+        if is_over && *written.borrow() <= Some(seq) {
             break;
         }
         let mut line = Vec::new();
@@ -312,7 +342,7 @@ async fn publish(client: Client, id: String, run: String, folder: Folder, mut wr
             // The conductor reads it from the file.
             return;
         }
-        until_kept(&client, &wire::slice(&run, &id), &format!("{run}/{id}/{seq}"), line).await;
+        until_kept(&client, &wire::slice(&run, &id), &format!("{run}/{id}/{epoch}/{seq}"), line).await;
         seq += 1;
     }
     // The end is written after the last line.
@@ -320,7 +350,7 @@ async fn publish(client: Client, id: String, run: String, folder: Folder, mut wr
         if let Ok(mut file) = folder.open(SpoolFile::End) {
             let mut end = Vec::new();
             if std::io::Read::read_to_end(&mut file, &mut end).is_ok() {
-                until_kept(&client, &wire::end(&run, &id), &format!("{run}/{id}/end"), end).await;
+                until_kept(&client, &wire::end(&run, &id), &format!("{run}/{id}/{epoch}/end"), end).await;
             }
             return;
         }

@@ -8,12 +8,12 @@ mod play;
 use record::load::LoadRecord;
 use record::series::HistogramSlice;
 
-use self::office::{Conductor, Fleet, Tell, Told};
+use self::office::{Conductor, Fleet, Spools, Tell, Told};
 use crate::error::FleetError;
 use crate::merge::part::Part;
 use crate::{clock, merge, wire};
 
-/// Plays the load with a fleet, and returns the record of the whole.
+/// Plays the load with a fleet, and returns the record of the whole, and what the agents keep until it is stored.
 ///
 /// The distributions of the intervals are only in [`load::Event::IntervalClosed`].
 ///
@@ -21,12 +21,15 @@ use crate::{clock, merge, wire};
 ///
 /// [`FleetError`] if nothing was measured. An agent that is lost during the load is not an error: the record
 /// shows it, and is INVALID.
-pub fn conduct(fleet: &Fleet<'_>, tell: &mut dyn FnMut(&Told<'_>)) -> Result<LoadRecord, FleetError> {
+pub fn conduct(
+    fleet: &Fleet<'_>,
+    tell: &mut dyn FnMut(&Told<'_>),
+) -> Result<(LoadRecord, Spools), FleetError> {
     fleet.check()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime =
         runtime.map_err(|e| FleetError::Program { program: "the runtime".into(), text: e.to_string() })?;
-    runtime.block_on(async {
+    let (record, conductor) = runtime.block_on(async {
         let client = fleet.server.connect(wire::CONDUCTOR).await?;
         let mut conductor = Conductor { fleet, client, members: Vec::new() };
         conductor.gather().await?;
@@ -41,9 +44,10 @@ pub fn conduct(fleet: &Fleet<'_>, tell: &mut dyn FnMut(&Told<'_>)) -> Result<Loa
                 Err(error)
             }
         };
-        conductor.leave(whole.is_ok()).await;
-        whole
-    })
+        conductor.remove_stream().await;
+        whole.map(|record| (record, conductor))
+    })?;
+    Ok((record, Spools::new(runtime, conductor)))
 }
 
 impl Conductor<'_> {

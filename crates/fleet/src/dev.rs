@@ -1,6 +1,6 @@
 //! A fleet on this machine, to try one: a NATS server and agents, on a scratch folder and a free port.
 
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use nix::sys::signal::Signal;
 use record::clock::{Clock as _, Monotonic};
 
 use crate::error::{FleetError, of_file};
-use crate::wire::hex;
+use crate::wire;
 
 /// Time for the server to listen.
 const LISTENS_NS: u64 = 10_000_000_000;
@@ -42,7 +42,7 @@ impl Dev {
                 .to_owned(),
         })?;
         let dir = tempfile::tempdir().map_err(of_file(&std::env::temp_dir()))?;
-        let password = password()?;
+        let password = wire::random(24).map_err(of_file(Path::new(wire::RANDOM)))?;
         let config = dir.path().join("nats.conf");
         // Other users of this machine must not give orders.
         let text = format!(
@@ -57,6 +57,8 @@ impl Dev {
         let said = std::fs::File::create(&log).map_err(of_file(&log))?;
         let mut command = Command::new(&nats);
         command.arg("-c").arg(&config).stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
+        // Ctrl-C at a terminal reaches a whole group of processes: this one ends the others in order.
+        command.process_group(0);
         // SAFETY: the closure makes one system call, which is safe after fork.
         unsafe {
             command.pre_exec(|| Ok(set_pdeathsig(Signal::SIGKILL)?));
@@ -73,9 +75,10 @@ impl Dev {
             let id = format!("a{number}");
             let agent = Command::new(program)
                 .args(["agent", "--until-eof", "--id", &id, "--spool"])
-                .arg(dev.dir.path().join("spool").join(&id))
+                .arg(dev.dir.path().join("spool"))
                 .env("NATS_URL", &dev.url)
                 .stdin(Stdio::piped())
+                .process_group(0)
                 .stdout(Stdio::null())
                 .stderr(Stdio::null())
                 .spawn()
@@ -104,6 +107,12 @@ impl Dev {
             }
             thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    /// Keeps the agents' files when this value ends, or no longer, and yields their folder.
+    pub fn keep_spools(&mut self, keep: bool) -> PathBuf {
+        self.dir.disable_cleanup(keep);
+        self.dir.path().join("spool")
     }
 
     /// Address of the server, with its password.
@@ -136,14 +145,6 @@ impl Drop for Dev {
         let _ = self.server.kill();
         let _ = self.server.wait();
     }
-}
-
-/// A password that cannot be guessed.
-fn password() -> Result<String, FleetError> {
-    let (path, mut bytes) = (Path::new("/dev/urandom"), [0; 24]);
-    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut bytes));
-    read.map_err(of_file(path))?;
-    Ok(hex(&bytes))
 }
 
 /// The program `nats-server`: Debian has it where users do not look.

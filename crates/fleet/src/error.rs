@@ -35,9 +35,17 @@ pub enum FleetError {
         /// Agents that cannot take part, with the reason.
         others: String,
     },
-    /// An agent refused the plan or could not prepare it.
+    /// The load of an agent failed, as it could on one machine.
     #[error("agent {agent}: {text}")]
     Agent {
+        /// The agent's name.
+        agent: String,
+        /// The reason.
+        text: String,
+    },
+    /// An agent cannot be reached, or does not take part.
+    #[error("agent {agent}: {text}")]
+    Absent {
         /// The agent's name.
         agent: String,
         /// The reason.

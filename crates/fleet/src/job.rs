@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use archive::documents::{self, SliceForm};
-use load::{Attachments, Event, Share, StartLine, Stop};
+use load::{Attachments, Event, Share, StartLine, Stop, StopLevel};
 use record::load::{Phase, Progress};
 use record::series::HistogramSlice;
 use tokio::sync::watch;
 
-use crate::meant::Meant;
+use crate::meant::{Meant, ReadWords};
 use crate::spool::{Folder, SpoolWriter};
-use crate::wire::{self, Beat, End, First, Line, Plan, Shown};
+use crate::wire::{self, Beat, End, First, Line, Plan, Seal, Shown};
 
 /// Intervals that wait for the disk.
 const WAITING_MAX: usize = 256;
@@ -26,8 +26,8 @@ pub(crate) struct Job {
     pub(crate) folder: Folder,
     pub(crate) line: StartLine,
     pub(crate) stop: Arc<Stop>,
-    /// Lines on disk.
-    pub(crate) written: watch::Receiver<u64>,
+    /// Lines on disk; `None` as long as there is no folder.
+    pub(crate) written: watch::Receiver<Option<u64>>,
     state: Arc<Mutex<State>>,
     is_armed: bool,
 }
@@ -39,6 +39,7 @@ enum State {
     /// The account of the end is on disk.
     Ended,
     Failed(String),
+    Refused(String),
 }
 
 /// An interval on its way to the disk.
@@ -50,41 +51,41 @@ struct Interval {
 }
 
 impl Job {
-    /// Begins to prepare the load.
-    pub(crate) fn begin(plan: &Plan, meant: Meant, spool: &Path) -> Result<Self, String> {
-        let share = Share::new(plan.index, plan.of, &meant.settings)
-            .ok_or_else(|| "the fleet has more agents than the load has threads".to_owned())?;
-        let folder = Folder::of(spool, &plan.run);
-        let kept = folder.create().map_err(|error| format!("{}: {error}", folder.path().display()))?;
+    /// Begins to read the plan and to prepare the load: a long log takes a while, and the agent answers
+    /// meanwhile.
+    ///
+    /// - `check`: yields the reason if the load is refused.
+    pub(crate) fn begin(
+        plan: Plan,
+        read: &'static ReadWords,
+        check: impl Fn(&Meant) -> Result<(), String> + Send + 'static,
+        spool: &Path,
+    ) -> Result<Self, String> {
+        let (run, folder) = (plan.run.clone(), Folder::of(spool, &plan.run));
         let (line, stop) = (StartLine::default(), Arc::new(Stop::new()));
-        let (told, written) = watch::channel(0);
+        let (told, written) = watch::channel(None);
         let state = Arc::new(Mutex::new(State::Works));
-        let attachments = Attachments {
-            recorded: Some(Arc::clone(&meant.recorded)).filter(|due| !due.is_empty()),
-            share: Some(share),
-            start: Some(line.clone()),
-            ..Attachments::default()
-        };
         let body = {
             let (folder, line, stop, state) =
                 (folder.clone(), line.clone(), Arc::clone(&stop), Arc::clone(&state));
             move || {
-                let ended = drive(&meant, &attachments, &stop, kept, told);
-                let ended = ended.and_then(|end| {
-                    let end = End {
-                        first: line.first().map(|f| First { due_ns: f.due_ns, start_ns: f.start_ns }),
-                        ..end
-                    };
-                    folder.write_end(&end).map_err(|error| format!("{}: {error}", folder.path().display()))
+                let played = accept(&plan, read).and_then(|(meant, share)| {
+                    check(&meant)?;
+                    Ok((meant, share, folder.create().map_err(|error| of_folder(&folder, &error))?))
                 });
-                *state.lock().unwrap_or_else(PoisonError::into_inner) = match ended {
-                    Ok(()) => State::Ended,
-                    Err(why) => State::Failed(why),
+                let state_after = match played {
+                    Err(why) => State::Refused(why),
+                    Ok((meant, share, kept)) => {
+                        told.send_replace(Some(0));
+                        play(&meant, share, &line, &stop, &folder, (kept, told))
+                            .map_or_else(State::Failed, |()| State::Ended)
+                    }
                 };
+                *state.lock().unwrap_or_else(PoisonError::into_inner) = state_after;
             }
         };
         thread::Builder::new().name("load".into()).spawn(body).map_err(|error| error.to_string())?;
-        Ok(Self { run: plan.run.clone(), folder, line, stop, written, state, is_armed: false })
+        Ok(Self { run, folder, line, stop, written, state, is_armed: false })
     }
 
     /// Lets the load begin at `at_ns`.
@@ -93,9 +94,17 @@ impl Job {
         self.is_armed = true;
     }
 
+    /// Asks the load to end, once for each level: it may ask again and again.
+    pub(crate) fn stop_at(&self, level: StopLevel) {
+        while self.stop.level() < level {
+            self.stop.request();
+        }
+    }
+
     pub(crate) fn beat(&self) -> Beat {
         match self.state() {
             State::Failed(why) => Beat::Failed { why },
+            State::Refused(why) => Beat::Refused { why },
             State::Ended => Beat::Ended,
             State::Works if self.is_armed => Beat::Running,
             State::Works if self.line.is_ready() => Beat::Ready,
@@ -103,9 +112,9 @@ impl Job {
         }
     }
 
-    /// Whether no interval is on disk.
-    pub(crate) fn has_kept_nothing(&self) -> bool {
-        *self.written.borrow() == 0
+    /// Intervals on disk; `None` if the folder is not this run's.
+    pub(crate) fn kept(&self) -> Option<u64> {
+        *self.written.borrow()
     }
 
     /// Whether the order to begin has come.
@@ -123,13 +132,52 @@ impl Job {
     }
 }
 
+/// The meaning of a plan on this machine, if it is what the conductor means, and the share.
+fn accept(plan: &Plan, read: &ReadWords) -> Result<(Meant, Share), String> {
+    let meant = read(&plan.words)?;
+    if Seal::new(&plan.run, &plan.words, plan.of, &meant)?.of(plan.index) != plan.sha256 {
+        return Err(
+            "the plan does not match its checksum: it was changed in transit, or files that it names \
+                    differ on this machine"
+                .to_owned(),
+        );
+    }
+    let share = Share::new(plan.index, plan.of, &meant.settings)
+        .ok_or_else(|| "the fleet has more agents than the load has threads".to_owned())?;
+    Ok((meant, share))
+}
+
+fn of_folder(folder: &Folder, error: &io::Error) -> String {
+    format!("{}: {error}", folder.path().display())
+}
+
+/// Plays the share to its account on disk.
+fn play(
+    meant: &Meant,
+    share: Share,
+    line: &StartLine,
+    stop: &Arc<Stop>,
+    folder: &Folder,
+    (kept, told): (SpoolWriter, watch::Sender<Option<u64>>),
+) -> Result<(), String> {
+    let attachments = Attachments {
+        recorded: Some(Arc::clone(&meant.recorded)).filter(|due| !due.is_empty()),
+        share: Some(share),
+        start: Some(line.clone()),
+        ..Attachments::default()
+    };
+    let end = drive(meant, &attachments, stop, kept, told)?;
+    let first = line.first().map(|f| First { due_ns: f.due_ns, start_ns: f.start_ns });
+    folder.write_end(&End { first, ..end }).map_err(|error| of_folder(folder, &error))
+}
+
 /// Drives the load, and keeps its intervals.
 fn drive(
     meant: &Meant,
     attachments: &Attachments,
     stop: &Arc<Stop>,
     kept: SpoolWriter,
-    told: watch::Sender<u64>,
+    told: watch::Sender<Option<u64>>,
 ) -> Result<End, String> {
     let (sender, receiver) = sync_channel(WAITING_MAX);
     let stop_if_full = Arc::clone(stop);
@@ -182,13 +230,13 @@ fn send(
 fn keep(
     receiver: &Receiver<Interval>,
     mut kept: SpoolWriter,
-    told: &watch::Sender<u64>,
+    told: &watch::Sender<Option<u64>>,
 ) -> io::Result<SpoolWriter> {
     for Interval { slices, from_ns, for_ns, shown } in receiver {
         let slices = slices.iter().map(SliceForm::of).collect();
         let line = Line { seq: kept.lines(), from_ns, for_ns, slices, shown };
         kept.append(wire::bytes(&line))?;
-        told.send_replace(kept.lines());
+        told.send_replace(Some(kept.lines()));
     }
     Ok(kept)
 }

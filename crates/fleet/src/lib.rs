@@ -32,7 +32,7 @@ mod wire;
 
 pub use agent::{Agent, serve};
 pub use conductor::conduct;
-pub use conductor::office::{Fleet, Told};
+pub use conductor::office::{Fleet, Spools, Told};
 pub use dev::Dev;
 pub use error::FleetError;
 pub use meant::{Meant, ReadWords};

@@ -6,6 +6,7 @@ mod sum;
 mod verdict;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use archive::documents;
 use record::agents::OfAgent;
@@ -13,6 +14,7 @@ use record::histogram::CompactHistogram;
 use record::load::LoadRecord;
 use record::missing::{Maybe, Missing};
 use record::series::{HistogramSlice, LatencyKind};
+use record::verdict::{Validity, Verdict};
 
 use self::part::{Part, Totals};
 use self::verdict::Findings;
@@ -54,14 +56,23 @@ pub(crate) fn whole(
             None => FleetError::Unfit("every agent was lost before anything was measured".to_owned()),
         });
     }
-    let measured = records.iter().flatten().map(|record| record.measured).max();
-    let measured = measured.unwrap_or(meant.settings.time);
+    let measured = phase(meant, &records, is_stopped);
     let expected = expected(meant, parts);
     let mut of_agents = Vec::new();
-    let mut all = Vec::new();
+    let (mut all, mut early) = (Vec::new(), Vec::new());
     for ((part, record), totals) in parts.iter().zip(records).zip(&totals) {
         let is_known = record.is_some();
-        let record = record.unwrap_or_else(|| lost::record(meant, part, totals, measured));
+        let record = match record {
+            None => lost::record(meant, part, totals, measured),
+            Some(record) if record.verdict.state == Validity::Interrupted => {
+                if !is_stopped {
+                    early.push((part.agent.clone(), record.measured.as_secs_f64()));
+                }
+                let until = if is_stopped { measured } else { meant.settings.time };
+                lost::with_the_rest(meant, part, record, until)
+            }
+            Some(record) => record,
+        };
         of_agents.push(OfAgent {
             agent: part.agent.clone(),
             host: part.host.clone(),
@@ -77,19 +88,28 @@ pub(crate) fn whole(
         all.push((part.agent.clone(), is_known, record));
     }
     let findings = Findings {
-        settings: &meant.settings,
+        interval: meant.settings.interval,
         agents: &of_agents,
         failed: parts.iter().filter_map(|part| Some((part.agent.clone(), part.failed.clone()?))).collect(),
         silent: all.iter().filter(|(_, is_known, _)| !is_known).map(|(agent, ..)| agent.clone()).collect(),
         damaged: parts.iter().filter(|p| p.received.is_damaged()).map(|p| p.agent.clone()).collect(),
         disagrees,
+        early,
         is_stopped,
     };
-    let verdict =
-        verdict::of(&findings, all.iter().map(|(agent, _, record)| (agent.as_str(), &record.verdict)));
+    let verdicts: Vec<(String, Verdict)> =
+        all.iter().map(|(agent, _, record)| (agent.clone(), record.verdict.clone())).collect();
     let records: Vec<LoadRecord> = all.into_iter().map(|(.., record)| record).collect();
     let whole = sum::sum(&meant.settings, &records, measured_from_ns, measured);
+    let verdict = verdict::of(&findings, &whole.hosts, &verdicts);
     Ok(LoadRecord { agents: of_agents, verdict, ..whole })
+}
+
+/// Length of the measured phase: as planned, unless the load was stopped or a number of events ended it.
+fn phase(meant: &Meant, records: &[Option<LoadRecord>], is_stopped: bool) -> Duration {
+    let longest = records.iter().flatten().map(|record| record.measured).max();
+    let may_be_short = is_stopped || meant.settings.events_max.is_some();
+    longest.filter(|_| may_be_short).unwrap_or(meant.settings.time)
 }
 
 /// Lines that each agent has, if its account says nothing: as many as another's, or as the settings plan.

@@ -2,7 +2,8 @@
 //!
 //! An agent that is silent for half a second is lost, but only while the server passes messages: the
 //! conductor sends itself an echo by the same way. If the echo is silent too, the way is gone, not the
-//! agents; they carry on, and have a few seconds to be heard again once the echo is back.
+//! agents; they carry on, and have a few seconds to be heard again once the echo is back. Only time in which
+//! the way was there counts as an agent's silence, so a way that goes again and again does not hide a loss.
 
 /// Interval of beats and echoes.
 pub(crate) const BEAT_NS: u64 = 100_000_000;
@@ -16,42 +17,54 @@ const RETURN_NS: u64 = 5_000_000_000;
 /// Times at which each agent, and the echo, was last heard.
 #[derive(Debug)]
 pub(crate) struct Presence {
-    last_ns: Vec<u64>,
+    agents: Vec<Heard>,
     echo_ns: u64,
-    is_away: bool,
-    /// Time before which no agent is lost.
-    forgiven_until_ns: u64,
+    /// Time for which the way was gone, as far as it came back.
+    gone_ns: u64,
+}
+
+/// The last sign of an agent.
+#[derive(Debug, Clone, Copy)]
+struct Heard {
+    at_ns: u64,
+    /// Time for which the way had been gone until then.
+    gone_ns: u64,
 }
 
 impl Presence {
     pub(crate) fn new(agents: usize, now_ns: u64) -> Self {
-        Self { last_ns: vec![now_ns; agents], echo_ns: now_ns, is_away: false, forgiven_until_ns: 0 }
+        Self { agents: vec![Heard { at_ns: now_ns, gone_ns: 0 }; agents], echo_ns: now_ns, gone_ns: 0 }
     }
 
     pub(crate) fn heard(&mut self, agent: usize, now_ns: u64) {
-        self.last_ns[agent] = now_ns;
+        let gone_ns = self.gone_ns + self.gap_ns(now_ns);
+        self.agents[agent] = Heard { at_ns: now_ns, gone_ns };
     }
 
     pub(crate) fn echo(&mut self, now_ns: u64) {
         // Also if the conductor did not look meanwhile, as when it was stopped itself.
-        if self.is_away || now_ns.saturating_sub(self.echo_ns) > ECHO_NS {
-            self.is_away = false;
-            self.forgiven_until_ns = now_ns + RETURN_NS;
-        }
+        self.gone_ns += self.gap_ns(now_ns);
         self.echo_ns = now_ns;
     }
 
+    /// Time for which the way has been gone now; 0 if it is there.
+    fn gap_ns(&self, now_ns: u64) -> u64 {
+        let silent_ns = now_ns.saturating_sub(self.echo_ns);
+        if silent_ns > ECHO_NS { silent_ns } else { 0 }
+    }
+
     /// Whether the way to the agents is gone.
-    pub(crate) fn is_away(&mut self, now_ns: u64) -> bool {
-        self.is_away |= now_ns.saturating_sub(self.echo_ns) > ECHO_NS;
-        self.is_away
+    pub(crate) fn is_away(&self, now_ns: u64) -> bool {
+        self.gap_ns(now_ns) > 0
     }
 
     /// Whether the agent is lost.
-    pub(crate) fn is_lost(&mut self, agent: usize, now_ns: u64) -> bool {
-        !self.is_away(now_ns)
-            && now_ns >= self.forgiven_until_ns
-            && now_ns.saturating_sub(self.last_ns[agent]) > SILENCE_NS
+    pub(crate) fn is_lost(&self, agent: usize, now_ns: u64) -> bool {
+        let Heard { at_ns, gone_ns } = self.agents[agent];
+        let gone_ns = self.gone_ns.saturating_sub(gone_ns);
+        let silent_ns = now_ns.saturating_sub(at_ns).saturating_sub(gone_ns);
+        let is_silent = if gone_ns > 0 { silent_ns >= RETURN_NS } else { silent_ns > SILENCE_NS };
+        is_silent && !self.is_away(now_ns)
     }
 }
 
@@ -108,6 +121,22 @@ mod tests {
         let away = |ms: u64| !(1_000..3_000).contains(&ms);
         let lost = play(10_000, away, |agent, ms| away(ms) && (agent != 2 || ms < 1_000));
         assert_eq!(lost, [None, None, Some(8_000)]);
+    }
+
+    #[test]
+    fn an_agent_that_died_is_lost_even_if_the_way_hiccups_again_and_again() {
+        let passes = |ms: u64| ms % 4_000 >= 400;
+        let lost = play(60_000, passes, |agent, ms| (agent != 1 || ms <= 1_000) && passes(ms));
+        assert!(lost[1].is_some_and(|ms| ms <= 8_000), "{lost:?}");
+        assert_eq!((lost[0], lost[2]), (None, None));
+    }
+
+    #[test]
+    fn a_way_that_goes_again_before_the_agents_are_back_loses_none() {
+        let passes = |ms: u64| !(1_000..3_000).contains(&ms) && !(3_200..10_000).contains(&ms);
+        let lost = play(20_000, passes, |agent, ms| passes(ms) && (ms < 1_000 || ms >= 12_000) && agent < 2);
+        assert_eq!((lost[0], lost[1]), (None, None));
+        assert!(lost[2].is_some());
     }
 
     #[test]

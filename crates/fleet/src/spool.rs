@@ -4,6 +4,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
@@ -11,6 +12,11 @@ use crate::wire::{self, End, SpoolFile};
 
 /// Bytes that one order to read returns at most: well below a message's limit.
 pub(crate) const READ_BYTES: usize = 256 * 1024;
+
+/// File in an agent's folder that its process has locked.
+const LOCK: &str = "lock";
+const LOCK_TRIES: u32 = 6;
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
 /// Folder of one run.
 #[derive(Debug, Clone)]
@@ -85,13 +91,56 @@ impl Folder {
     pub(crate) fn remove(&self) -> io::Result<()> {
         fs::remove_dir_all(&self.0)
     }
+}
 
-    /// Runs that an earlier process left in `spool`.
-    pub(crate) fn left_in(spool: &Path) -> Vec<Self> {
-        let entries = fs::read_dir(spool).into_iter().flatten().flatten();
-        let mut left: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+/// The folder of one agent, which this process has for itself.
+#[derive(Debug)]
+pub(crate) struct Own {
+    folder: PathBuf,
+    _lock: File,
+}
+
+impl Own {
+    /// Takes the folder of agent `id` below `spool`.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be made, or another process has it.
+    pub(crate) fn take(spool: &Path, id: &str) -> io::Result<Self> {
+        let folder = spool.join(id);
+        make_private(&folder)?;
+        let mut options = OpenOptions::new();
+        let lock = options.create(true).append(true).mode(0o600).open(folder.join(LOCK))?;
+        let mut tries_left = LOCK_TRIES;
+        // Another agent that looks for what was left holds it for a moment.
+        while let Err(error) = lock.try_lock() {
+            tries_left -= 1;
+            if tries_left == 0 {
+                return Err(error.into());
+            }
+            std::thread::sleep(LOCK_PAUSE);
+        }
+        Ok(Self { folder, _lock: lock })
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Runs in `spool` that this agent, or one that no longer runs, has left.
+    pub(crate) fn left_in(&self, spool: &Path) -> Vec<PathBuf> {
+        let folders_in = |folder: &Path| {
+            let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+            entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect::<Vec<_>>()
+        };
+        let is_left = |agent: &PathBuf| {
+            let is_free = || File::open(agent.join(LOCK)).map_or(true, |lock| lock.try_lock().is_ok());
+            *agent == self.folder || is_free()
+        };
+        let agents = folders_in(spool).into_iter().filter(is_left);
+        let mut left: Vec<PathBuf> = agents.flat_map(|agent| folders_in(&agent)).collect();
         left.sort();
-        left.into_iter().map(Self).collect()
+        left
     }
 }
 
@@ -133,5 +182,26 @@ impl SpoolWriter {
     /// Lines, bytes, and the sum over all of them.
     pub(crate) fn finish(self) -> (u64, u64, String) {
         (self.lines, self.bytes, wire::hex(&self.sum.finalize()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_is_told_of_the_runs_of_agents_that_no_longer_run() {
+        let spool = tempfile::tempdir().unwrap();
+        let run_of = |own: &Own| fs::create_dir(own.folder().join("run")).unwrap();
+        let (dead, alive) =
+            (Own::take(spool.path(), "dead").unwrap(), Own::take(spool.path(), "alive").unwrap());
+        run_of(&dead);
+        run_of(&alive);
+        drop(dead);
+        let own = Own::take(spool.path(), "own").unwrap();
+        assert_eq!(own.left_in(spool.path()), [spool.path().join("dead/run")]);
+        run_of(&own);
+        assert_eq!(own.left_in(spool.path()).len(), 2);
+        assert!(Own::take(spool.path(), "own").is_err(), "one process has the folder");
     }
 }

@@ -10,16 +10,20 @@
 //! The subject, which a server can reserve for one key, names the speaker; the message never does.
 
 use archive::documents::SliceForm;
+use record::replay::Logged;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::meant::Meant;
 
 /// Version of these messages, together with the program's: both must be equal.
-pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/1");
+pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/2");
 pub(crate) const HELLO: &str = "bakeoff.hello";
 /// The name in place of an agent's for the conductor's own beats.
 pub(crate) const CONDUCTOR: &str = "conductor";
+
+/// The system's source of bytes that cannot be guessed.
+pub(crate) const RANDOM: &str = "/dev/urandom";
 
 pub(crate) fn orders(agent: &str) -> String {
     format!("bakeoff.agent.{agent}")
@@ -50,6 +54,18 @@ pub(crate) struct Hello {
     pub(crate) cpus: u32,
     /// The run that it is busy with.
     pub(crate) busy: Option<String>,
+    /// The agent's process: two with one name are not one agent. Empty in older versions.
+    #[serde(default)]
+    pub(crate) epoch: String,
+}
+
+/// An order, and who is to obey it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Addressed {
+    /// The process; without it, any with the agent's name, as for the files of one that was started again.
+    pub(crate) epoch: Option<String>,
+    #[serde(flatten)]
+    pub(crate) order: Order,
 }
 
 /// Order to an agent.
@@ -86,7 +102,7 @@ pub(crate) struct Plan {
     pub(crate) words: Vec<String>,
     pub(crate) index: u32,
     pub(crate) of: u32,
-    /// Sum that [`seal`] makes.
+    /// Sum that [`Seal`] makes.
     pub(crate) sha256: String,
 }
 
@@ -107,7 +123,14 @@ pub(crate) enum Beat {
     Ready,
     Running,
     Ended,
-    Failed { why: String },
+    /// The load failed, as it could on one machine.
+    Failed {
+        why: String,
+    },
+    /// The agent does not play this plan.
+    Refused {
+        why: String,
+    },
 }
 
 /// One interval of one agent: a line of its spool.
@@ -154,22 +177,49 @@ pub(crate) struct First {
 }
 
 /// The sum over everything that the agents must agree on: the words, what they mean on a machine with its
-/// files, recorded due times, the run and the number of agents.
-pub(crate) fn seal(run: &str, words: &[String], of: u32, meant: &Meant) -> String {
-    let mut sum = Sha256::new();
-    let mut add = |text: &str| {
-        sum.update((text.len() as u64).to_le_bytes());
-        sum.update(text);
-    };
-    add(VERSION);
-    add(run);
-    add(&of.to_string());
-    for word in words {
-        add(word);
+/// files, recorded due times and requests, the run, the number of agents, and the agent's own number.
+#[derive(Debug, Clone)]
+pub(crate) struct Seal(Sha256);
+
+impl Seal {
+    /// The sum without an agent's number.
+    ///
+    /// # Errors
+    ///
+    /// The requests of an access log cannot be read.
+    pub(crate) fn new(run: &str, words: &[String], of: u32, meant: &Meant) -> Result<Self, String> {
+        let mut sum = Sha256::new();
+        let mut add = |bytes: &[u8]| {
+            sum.update((bytes.len() as u64).to_le_bytes());
+            sum.update(bytes);
+        };
+        add(VERSION.as_bytes());
+        add(run.as_bytes());
+        add(&of.to_le_bytes());
+        add(&(words.len() as u64).to_le_bytes());
+        words.iter().for_each(|word| add(word.as_bytes()));
+        let mut settings = meant.settings.clone();
+        // Where the requests are stored differs; what they are must not.
+        let source =
+            settings.http.replay.as_mut().and_then(|replay| Some((replay.requests, replay.source.take()?)));
+        add(format!("{settings:?}").as_bytes());
+        let mut path = Vec::new();
+        if let Some((requests, source)) = source {
+            for number in 0..requests {
+                let Logged { method, status } = source.read(number, &mut path)?;
+                add(method.name().as_bytes());
+                add(&status.unwrap_or(0).to_le_bytes());
+                add(&path);
+            }
+        }
+        meant.recorded.iter().for_each(|due_ns| sum.update(due_ns.to_le_bytes()));
+        Ok(Self(sum))
     }
-    add(&format!("{:?}", meant.settings));
-    meant.recorded.iter().for_each(|due_ns| sum.update(due_ns.to_le_bytes()));
-    hex(&sum.finalize())
+
+    /// The sum for agent `index`.
+    pub(crate) fn of(&self, index: u32) -> String {
+        hex(&self.0.clone().chain_update(index.to_le_bytes()).finalize())
+    }
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {
@@ -178,6 +228,17 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
         let _ = write!(text, "{byte:02x}");
         text
     })
+}
+
+/// Bytes that cannot be guessed, as text.
+///
+/// # Errors
+///
+/// The system gives none.
+pub(crate) fn random(bytes: usize) -> std::io::Result<String> {
+    let mut found = vec![0; bytes];
+    std::io::Read::read_exact(&mut std::fs::File::open(RANDOM)?, &mut found)?;
+    Ok(hex(&found))
 }
 
 /// Whether a name may stand in a subject and in a path.

@@ -14,7 +14,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use bakeoff_fleet::{Fleet, FleetError, Told, conduct};
+use bakeoff_fleet::{Agent, Fleet, FleetError, Spools, Told, conduct};
+use futures_util::StreamExt as _;
 use load::{Event, Share, Stop};
 use record::histogram::Histogram;
 use record::load::{Counts, LoadRecord};
@@ -23,25 +24,44 @@ use record::verdict::Validity;
 use serde_json::{Value, json};
 use support::{Member, Nats, read, serve, words};
 
+/// A record, with what the agents keep.
+type Conducted = Result<(LoadRecord, Spools), FleetError>;
+
 /// The record of a load by `agents` agents, and its intervals; `on_interval` is called at each.
+fn conducted(
+    nats: &fleet::Server,
+    agents: u32,
+    text: &str,
+    mut on_interval: impl FnMut(&Stop),
+) -> (Conducted, Vec<HistogramSlice>) {
+    let (stop, words) = (Stop::new(), words(text));
+    let meant = read(&words).unwrap();
+    let run = format!("run-{}", std::thread::current().name().unwrap_or("of-a-thread").len())
+        + &words[..5].join("-").replace(':', "-");
+    let patience = Duration::from_secs(if text.starts_with("10 ") { 1 } else { 10 });
+    let lead = Duration::from_millis(500);
+    let fleet = Fleet { server: nats, agents, run, words, meant, patience, lead, stop: &stop };
+    let mut slices = Vec::new();
+    let record = conduct(&fleet, &mut |told| match told {
+        Told::Load(Event::Interval(_)) => on_interval(&stop),
+        Told::Load(Event::IntervalClosed(closed)) => slices.extend_from_slice(closed),
+        Told::Note(line) => eprintln!("conductor: {line}"),
+        Told::Load(_) => {}
+    });
+    (record, slices)
+}
+
+/// The record of such a load, which is stored.
 fn play(
     nats: &fleet::Server,
     agents: u32,
     text: &str,
     mut on_interval: impl FnMut(),
 ) -> (Result<LoadRecord, FleetError>, Vec<HistogramSlice>) {
-    let (stop, words) = (Stop::new(), words(text));
-    let meant = read(&words).unwrap();
-    let run = format!("run-{}", std::thread::current().name().unwrap_or("of-a-thread").len())
-        + &text.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
-    let patience = Duration::from_secs(if text.starts_with("10 ") { 1 } else { 10 });
-    let fleet = Fleet { server: nats, agents, run, words, meant, patience, stop: &stop };
-    let mut slices = Vec::new();
-    let record = conduct(&fleet, &mut |told| match told {
-        Told::Load(Event::Interval(_)) => on_interval(),
-        Told::Load(Event::IntervalClosed(closed)) => slices.extend_from_slice(closed),
-        Told::Note(line) => eprintln!("conductor: {line}"),
-        Told::Load(_) => {}
+    let (record, slices) = conducted(nats, agents, text, |_| on_interval());
+    let record = record.map(|(record, spools)| {
+        spools.release();
+        record
     });
     (record, slices)
 }
@@ -97,8 +117,11 @@ fn four_agents_play_the_events_of_one_machine_and_their_sums_are_exact() {
     let Some(nats) = Nats::start() else { return };
     let members: Vec<Member> = (1..=4).map(|n| Member::start(nats.server(), &format!("a{n}"))).collect();
     for text in ["2000 poisson 8 600 all", "1500 ramp:500-2500 5 600 all"] {
-        let (record, slices) = play(&nats.server(), 4, text, || {});
-        let record = record.unwrap();
+        let (record, slices) = conducted(&nats.server(), 4, text, |_| {});
+        let (record, spools) = record.unwrap();
+        // Nothing is stored yet.
+        assert!(members.iter().all(|member| member.kept().len() == 1), "{text}");
+        spools.release();
         let meant = read(&words(text)).unwrap();
         let whole = Share::whole(&meant.settings);
         let planned = load::planned(&meant.settings, &meant.recorded, whole, meant.settings.time).unwrap();
@@ -197,7 +220,46 @@ fn an_agent_that_is_killed_makes_the_run_invalid_by_name_and_nothing_is_lost_sil
     assert_sums(&record, &slices);
     let summary = record.response.as_ref().unwrap().summary().unwrap();
     assert!(summary.lower_bounds.contains(&"p50"), "a third of the events is unknown: {summary:?}");
-    assert!(std::fs::read_dir(spool.path()).unwrap().count() > 0, "its spool is still there");
+    // Its spool is still there, and the next agent of this machine says so, whatever its name.
+    let left = support::runs_in(&spool.path().join("victim"));
+    assert_eq!(left.len(), 1);
+    let (server, stop, mut told) = (nats.server(), Stop::new(), Vec::new());
+    stop.request();
+    let spool = spool.path().to_owned();
+    let next =
+        Agent { server: &server, id: "next".into(), host: "here".into(), spool, read: &read, stop: &stop };
+    fleet::serve(&next, &mut |line| told.push(line.to_owned())).unwrap();
+    let left = left[0].to_str().unwrap();
+    assert!(told.iter().any(|line| line.starts_with(left) && line.contains("left by a run")), "{told:?}");
+}
+
+#[test]
+fn an_agent_that_ends_early_makes_the_run_invalid_by_name_and_the_rate_is_that_of_the_whole_phase() {
+    let Some(nats) = Nats::start() else { return };
+    let members: Vec<Member> = (1..=3).map(|n| Member::start(nats.server(), &format!("a{n}"))).collect();
+    let mut intervals = 0;
+    let (record, slices) = play(&nats.server(), 3, "900 jitter 3 1600 all", || {
+        intervals += 1;
+        if intervals == 2 {
+            members[1].stop();
+        }
+    });
+    let record = record.unwrap();
+    assert_eq!(intervals, 8, "the intervals of the others are shown");
+    assert_eq!(record.verdict.state, Validity::Invalid, "{:?}", record.verdict);
+    let check = record.verdict.checks.iter().find(|check| check.name == "agents").unwrap();
+    assert!(!check.ok && check.text.contains("2 of 3 agents ran to the end"), "{}", check.text);
+    assert!(check.text.contains("agent a2 was stopped"), "{}", check.text);
+    // The rest of its share is due, and was not done.
+    let of_early = &record.agents[1].counts;
+    assert_eq!((record.counts.planned, of_early.planned), (1_440, 480));
+    assert!(of_early.done > 0 && of_early.unfinished > 240, "{of_early:?}");
+    assert_sums(&record, &slices);
+    let (per_s, phase_s) = (record.achieved_per_s, record.measured.as_secs_f64());
+    assert!((phase_s - 1.6).abs() < 1e-6, "{phase_s}");
+    // Events that ended after the phase are done, and no part of its rate.
+    let done = record.counts.done as f64;
+    assert!((per_s * phase_s - done).abs() <= 5.0, "{per_s} in {phase_s} s, but {done} were done");
 }
 
 #[test]
@@ -269,6 +331,158 @@ fn agents_whose_conductor_is_killed_play_to_the_end_and_keep_what_they_measured(
     assert_eq!(member.kept().len(), 1);
 }
 
+#[test]
+fn a_stop_reaches_the_agents_though_the_server_is_away_when_it_comes() {
+    let Some(nats) = Nats::start() else { return };
+    let server = nats.server();
+    let _members: Vec<Member> = (1..=2).map(|n| Member::start(nats.server(), &format!("a{n}"))).collect();
+    let (mut nats, mut returning, mut intervals) = (Some(nats), None, 0);
+    let (record, slices) = conducted(&server, 2, "1000 period 2 10000 all", |stop| {
+        intervals += 1;
+        if intervals == 2 {
+            let mut nats = nats.take().unwrap();
+            nats.kill();
+            stop.request();
+            returning = Some(thread::spawn(move || {
+                thread::sleep(Duration::from_millis(600));
+                nats.restart(false);
+                nats
+            }));
+        }
+    });
+    let _nats = returning.unwrap().join().unwrap();
+    let (record, _spools) = record.unwrap();
+    assert_eq!(record.verdict.state, Validity::Interrupted, "{:?}", record.verdict);
+    assert!(record.measured < Duration::from_secs(7), "{:?}", record.measured);
+    assert_sums(&record, &slices);
+}
+
+#[test]
+fn a_stop_at_once_reaches_the_agents_before_the_conductor_ends() {
+    let Some(nats) = Nats::start() else { return };
+    let members: Vec<Member> = (1..=2).map(|n| Member::start(nats.server(), &format!("a{n}"))).collect();
+    let mut intervals = 0;
+    let (record, _) = conducted(&nats.server(), 2, "1000 period 2 10000 all", |stop| {
+        intervals += 1;
+        if intervals == 2 {
+            // Two signals within one look of the conductor.
+            stop.request();
+            stop.request();
+        }
+    });
+    drop(record);
+    for member in &members {
+        let end = loop {
+            if let Ok(end) = std::fs::read(member.kept()[0].join("end.json")) {
+                break serde_json::from_slice::<Value>(&end).unwrap();
+            }
+            thread::sleep(Duration::from_millis(20));
+        };
+        let planned = end["load"]["counts"]["planned"].as_u64().unwrap();
+        assert!(planned < 4_000, "of 5000 events of the whole load, {planned} were due");
+    }
+}
+
+#[test]
+fn two_processes_with_one_name_are_no_agent() {
+    let Some(nats) = Nats::start() else { return };
+    let _members: Vec<Member> = (1..=2).map(|_| Member::start(nats.server(), "same")).collect();
+    // Once the second has answered, the fleet is refused: the conductor looks for two agents.
+    let (record, _) = play(&nats.server(), 2, "100 period 2 100 all", || {});
+    let text = record.unwrap_err().to_string();
+    assert!(text.contains("agent same") && text.contains("give each agent its own --id"), "{text}");
+}
+
+#[test]
+fn a_log_is_the_same_wherever_it_is_stored_and_another_log_is_not() {
+    let Some(nats) = Nats::start() else { return };
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let path = log.path().to_str().unwrap().to_owned();
+    std::fs::write(&path, "/a\n/b\n").unwrap();
+    let _members: Vec<Member> = (1..=2).map(|n| Member::start(nats.server(), &format!("a{n}"))).collect();
+    let heard = overheard(&nats, "a1", "prepare");
+    let text = format!("1000 period 2 300 all {path}");
+    let (record, _) = play(&nats.server(), 2, &text, || {});
+    assert!(holds(&record.unwrap(), "agents"));
+    // The plan of agent 1 is not one for another share.
+    let mut plan = heard.join().unwrap();
+    plan["index"] = json!(1);
+    let why = refusal(&nats, "a1", &plan);
+    assert!(why.contains("does not match its checksum"), "{why}");
+    // Nor is it one for another log of the same length.
+    plan["index"] = json!(0);
+    std::fs::write(&path, "/a\n/c\n").unwrap();
+    let why = refusal(&nats, "a1", &plan);
+    assert!(why.contains("does not match its checksum"), "{why}");
+    // An agent does not wait for longer than a minute.
+    std::fs::write(&path, "/a\n/b\n").unwrap();
+    assert_eq!(order(&nats, "a1", &plan)["answer"], "done");
+    let arm = json!({"order": "arm", "run": plan["run"], "at_ns": u64::MAX / 2});
+    let why = loop {
+        let answer = order(&nats, "a1", &arm);
+        if answer["why"] != "not ready to begin" {
+            break answer["why"].to_string();
+        }
+    };
+    assert!(why.contains("more than a minute ahead"), "{why}");
+}
+
+#[test]
+fn an_agent_answers_before_it_has_read_a_plan() {
+    let Some(nats) = Nats::start() else { return };
+    let member = Member::start(nats.server(), "a1");
+    let plan = json!({"order": "prepare", "run": "r1", "words": ["10", "period", "1", "100", "all", "long"], "index": 0, "of": 1, "sha256": "00"});
+    assert_eq!(order(&nats, "a1", &plan)["answer"], "done");
+    support::READS.store(false, std::sync::atomic::Ordering::SeqCst);
+    assert!(refusal(&nats, "a1", &plan).contains("was changed"));
+    assert!(member.kept().is_empty());
+}
+
+/// The first order of a kind that the agent is given from now on.
+fn overheard(nats: &Nats, agent: &str, kind: &'static str) -> thread::JoinHandle<Value> {
+    let (url, subject) = (nats.url(), format!("bakeoff.agent.{agent}"));
+    let (sender, ready) = std::sync::mpsc::channel();
+    let listener = thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let client = async_nats::connect(url).await.unwrap();
+            let mut orders = client.subscribe(subject).await.unwrap();
+            client.flush().await.unwrap();
+            sender.send(()).unwrap();
+            while let Some(message) = orders.next().await {
+                let order: Value = serde_json::from_slice(&message.payload).unwrap();
+                if order["order"] == kind {
+                    return order;
+                }
+            }
+            panic!("no {kind}");
+        })
+    });
+    ready.recv().unwrap();
+    listener
+}
+
+/// Gives a plan, and returns why the agent refuses it.
+fn refusal(nats: &Nats, agent: &str, plan: &Value) -> String {
+    let answer = order(nats, agent, plan);
+    if answer["answer"] == "refused" {
+        return answer["why"].as_str().unwrap().to_owned();
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let client = async_nats::connect(nats.url()).await.unwrap();
+        let subject = format!("bakeoff.{}.beat.{agent}", plan["run"].as_str().unwrap());
+        let mut beats = client.subscribe(subject).await.unwrap();
+        loop {
+            let beat: Value = serde_json::from_slice(&beats.next().await.unwrap().payload).unwrap();
+            match beat["state"].as_str().unwrap() {
+                "refused" => return beat["why"].as_str().unwrap().to_owned(),
+                state => assert_eq!(state, "preparing", "{beat}"),
+            }
+        }
+    })
+}
+
 /// Gives an order as any program could that may speak to the server.
 fn order(nats: &Nats, agent: &str, order: &Value) -> Value {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -295,13 +509,12 @@ fn orders_that_are_not_the_conductors_are_refused() {
         (plan(&good, "r1", "00"), "was changed"),
         (plan(&["rm", "-rf"], "r1", "00"), "no words of a test"),
         (plan(&good, "../r1", "00"), "invalid run name"),
-        (json!({"order": "arm", "run": "r1", "at_ns": 1}), "not in run"),
-        (json!({"order": "taken", "run": "r1"}), "not in run"),
+        (json!({"order": "arm", "run": "r2", "at_ns": 1}), "not in run"),
+        (json!({"order": "taken", "run": "r2"}), "not in run"),
         (json!({"order": "explode"}), "invalid order"),
     ] {
-        let answer = order(&nats, "a1", &asked);
-        assert_eq!(answer["answer"], "refused", "{asked}");
-        assert!(answer["why"].as_str().unwrap().contains(why), "{asked}: {answer}");
+        let found = refusal(&nats, "a1", &asked);
+        assert!(found.contains(why), "{asked}: {found}");
     }
     assert!(member.kept().is_empty());
 }

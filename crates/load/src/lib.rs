@@ -61,6 +61,7 @@ pub use driver::exec::words_of as exec_words;
 pub use driver::fuzz;
 use driver::hosts::Hosts;
 pub use error::{ErrorClass, LoadError};
+pub use judge::verdict::hosts as hosts_check;
 pub use judge::{prove, search};
 #[cfg(feature = "lua")]
 pub use lua::commands::{Declarations, declarations};
@@ -116,13 +117,13 @@ pub fn run_with(
     on_progress: &mut dyn FnMut(&Event),
 ) -> Result<LoadRecord, LoadError> {
     let own = attachments.share.map(|share| share.of_settings(settings));
-    let settings = own.as_ref().unwrap_or(settings);
-    let hosts = open(settings)?;
+    let (whole, settings) = (settings, own.as_ref().unwrap_or(settings));
+    let hosts = Arc::new(Arc::unwrap_or_clone(open(settings)?).of_share(attachments.share));
     check_attachments(settings, attachments)?;
-    if (settings.connections_in_all() as usize) < hosts.all().len() {
+    if (whole.connections_in_all() as usize) < hosts.all().len() {
         return Err(LoadError::Setting {
             name: "connections",
-            found: settings.connections_in_all().to_string(),
+            found: whole.connections_in_all().to_string(),
             expected: "at least one for each host of the target",
         });
     }

@@ -48,7 +48,7 @@ Examples:
   bakeoff fleet dev -n 4                            a server and agents on this machine";
 
 /// - `read`: reads the command line of a load.
-pub(crate) fn run(args: &Args, read: &ReadWords) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args, read: &'static ReadWords) -> anyhow::Result<Exit> {
     let url = address(args.server.as_deref())?;
     let url = url.ok_or_else(|| Exit::Usage.with("no NATS server: give --server URL, or set $NATS_URL"))?;
     let server = Server::new(&url, args.nkey.as_deref(), args.ca.as_deref()).map_err(of_fleet)?;
@@ -68,8 +68,7 @@ pub(crate) fn run(args: &Args, read: &ReadWords) -> anyhow::Result<Exit> {
             signals::STOP.request();
         })?;
     }
-    let agent =
-        Agent { server: &server, spool: spool.join(name_of(&id)), id, host, read, stop: &signals::STOP };
+    let agent = Agent { server: &server, spool, id, host, read, stop: &signals::STOP };
     let mut screen = Screen::new();
     fleet::serve(&agent, &mut |line| screen.line(line)).map_err(of_fleet)?;
     Ok(Exit::Good)

@@ -118,6 +118,12 @@ impl Args {
         self.data.give(lua);
     }
 
+    /// Whether the load is read from standard input, which a fleet's agents do not share.
+    #[cfg(feature = "fleet")]
+    pub(crate) fn reads_standard_input(&self) -> bool {
+        self.replay.reads_standard_input()
+    }
+
     /// Target of the load.
     pub(crate) fn target(&self) -> Target {
         self.data.target()
@@ -177,6 +183,11 @@ Examples:
 
 /// The load of a command line, every default resolved, and notices for the user.
 pub(crate) fn meant(args: &Args) -> anyhow::Result<(Meant, Vec<String>)> {
+    #[cfg(feature = "fleet")]
+    if args.fleet.agents().is_some() && args.reads_standard_input() {
+        let text = "--fleet cannot replay `-`: give a file that exists on every agent's machine";
+        return Err(Exit::Usage.with(text));
+    }
     let start_per_s = args.search.as_ref().map(|_| SEARCH_FROM_PER_S);
     let mut replayed = args.replay.read(&args.data.target())?;
     let notices = replayed.as_mut().map(|replayed| std::mem::take(&mut replayed.notices)).unwrap_or_default();
@@ -239,8 +250,8 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     let mut screen = screen.finish();
     // The writer of the log ends when its last sender is dropped.
     drop(with);
-    let mut record = match record {
-        Ok(record) => record,
+    let (mut record, release) = match record {
+        Ok(driven) => driven,
         Err(error) => {
             log.map(EventLog::abandon).unwrap_or_default();
             return Err(error);
@@ -266,6 +277,9 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     // The run is archived first, so a failure to print does not lose it.
     let kept = writer.map(|writer| writer.seal_with(&run, &spool)).transpose();
     let id = matches!(kept, Ok(Some(_))).then_some(run.header.id);
+    if let Some(line) = release(kept.is_ok()) {
+        screen.line(&format!("bakeoff load: {line}"));
+    }
     let shown = machine
         .as_ref()
         .map_or_else(|error| Machine::missing(Missing::because(format!("{error:#}"))), Clone::clone);
@@ -310,6 +324,10 @@ enum Told<'a> {
     Note(&'a str),
 }
 
+/// To be called with whether the run is stored: only then may the agents of a fleet remove what they keep.
+/// Yields a line for people.
+type Release = Box<dyn FnOnce(bool) -> Option<String>>;
+
 /// Drives the load, with a fleet if one is asked for.
 #[cfg_attr(not(feature = "fleet"), expect(unused_variables, reason = "only a fleet needs them"))]
 fn drive(
@@ -318,7 +336,7 @@ fn drive(
     settings: &LoadSettings,
     with: &load::Attachments,
     on_told: &mut dyn FnMut(Told<'_>),
-) -> anyhow::Result<LoadRecord> {
+) -> anyhow::Result<(LoadRecord, Release)> {
     #[cfg(feature = "fleet")]
     if let Some(agents) = args.fleet.agents() {
         return args.fleet.drive(agents, run, settings, with, &mut |told| match told {
@@ -326,7 +344,8 @@ fn drive(
             ::fleet::Told::Note(line) => on_told(Told::Note(line)),
         });
     }
-    load::run_with(settings, with, &signals::STOP, &mut |event| on_told(Told::Load(event))).map_err(of_load)
+    let record = load::run_with(settings, with, &signals::STOP, &mut |event| on_told(Told::Load(event)));
+    Ok((record.map_err(of_load)?, Box::new(|_| None)))
 }
 
 /// CPU use over the measured phase.

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use async_nats::connection::State;
+use futures_util::{StreamExt as _, stream};
 use load::StopLevel;
 
+use super::gather::CLOCKS_AT_ONCE;
 use super::office::{Conductor, Tell, Told};
 use crate::clock::Offset;
-use crate::wire::{End, Order, SpoolFile};
+use crate::wire::{End, Hello, SpoolFile};
 
 /// Attempts to read on, at the server or at an agent that has gone away.
 const TRIES: u32 = 20;
@@ -20,11 +22,15 @@ impl Conductor<'_> {
     pub(super) async fn collect(&mut self, tell: Tell<'_>) {
         let tries = if self.fleet.stop.level() >= StopLevel::Now { 1 } else { TRIES };
         self.await_server(tries).await;
+        let present = self.members.iter().filter(|member| member.lost_ns.is_none());
+        let clocks = stream::iter(present.map(|member| &member.hello));
+        let clocks = clocks.map(|hello| self.offset_again(hello, tries.min(CLOCK_TRIES)));
+        let mut after = clocks.buffered(CLOCKS_AT_ONCE).collect::<Vec<_>>().await.into_iter();
         for index in 0..self.members.len() {
             let agent = self.members[index].hello.agent.clone();
             let is_gone = self.members[index].lost_ns.is_some();
             if !is_gone {
-                self.members[index].after = self.offset_again(&agent, tries.min(CLOCK_TRIES)).await;
+                self.members[index].after = after.next().flatten();
             }
             if self.members[index].received.is_complete() {
                 continue;
@@ -51,14 +57,14 @@ impl Conductor<'_> {
         }
     }
 
-    async fn offset_again(&self, agent: &str, tries: u32) -> Option<Offset> {
+    async fn offset_again(&self, hello: &Hello, tries: u32) -> Option<Offset> {
         for _ in 1..tries {
-            if let Some(offset) = self.offset(agent).await {
+            if let Some(offset) = self.offset(hello).await {
                 return Some(offset);
             }
             tokio::time::sleep(AGAIN).await;
         }
-        self.offset(agent).await
+        self.offset(hello).await
     }
 
     async fn read_end(&mut self, index: usize, agent: &str, tries: u32) {
@@ -114,11 +120,5 @@ impl Conductor<'_> {
                 tokio::time::sleep(AGAIN).await;
             }
         }
-    }
-
-    /// A part of a file of the agent; `None` if it does not answer.
-    async fn read(&self, agent: &str, file: SpoolFile, offset: u64) -> Option<Vec<u8>> {
-        let order = Order::Read { run: self.fleet.run.clone(), file, offset };
-        self.ask_bytes(agent, &order).await.ok().map(|bytes| bytes.to_vec())
     }
 }

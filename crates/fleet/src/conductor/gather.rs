@@ -3,18 +3,22 @@
 use std::time::Duration;
 
 use async_nats::jetstream::stream::{Config, StorageType};
-use futures_util::StreamExt as _;
+use futures_util::future::try_join_all;
+use futures_util::{StreamExt as _, stream};
 use record::clock::{Clock as _, Monotonic};
 
 use super::office::{Conductor, Member};
+use crate::clock::Offset;
 use crate::error::FleetError;
 use crate::received::Received;
-use crate::wire::{self, Beat, Hello, Order, Plan};
+use crate::wire::{self, Beat, Hello, Order, Plan, Seal};
 
 /// After the last answer, no more are expected.
 const QUIET: Duration = Duration::from_millis(300);
 /// Interval at which agents that prepare are given a sign that their conductor lives.
 const SIGN_NS: u64 = 2_000_000_000;
+/// Clocks that are read at the same time: more would wait for each other, which widens their bounds.
+pub(super) const CLOCKS_AT_ONCE: usize = 16;
 /// An agent that prepares and is silent for longer is gone.
 const SILENT_NS: u64 = 5_000_000_000;
 
@@ -40,7 +44,7 @@ impl Conductor<'_> {
         let prepared = self.prepare_all().await;
         if prepared.is_err() {
             self.stop_all().await;
-            self.leave(false).await;
+            self.remove_stream().await;
         }
         prepared
     }
@@ -61,7 +65,9 @@ impl Conductor<'_> {
                 if let Ok(hello) = serde_json::from_slice::<Hello>(&message.payload)
                     && wire::is_name(&hello.agent)
                 {
-                    found.retain(|known| known.agent != hello.agent);
+                    // It is asked again and again.
+                    let of = |hello: &Hello| (hello.agent.clone(), hello.epoch.clone());
+                    found.retain(|known| of(known) != of(&hello));
                     found.push(hello);
                 }
             }
@@ -75,6 +81,11 @@ impl Conductor<'_> {
 
     /// Chooses as many agents as the load needs.
     fn chosen(&self, hellos: Vec<Hello>) -> Result<Vec<Hello>, FleetError> {
+        let same = hellos.windows(2).find(|pair| pair[0].agent == pair[1].agent);
+        if let Some([hello, _]) = same {
+            let text = "several processes have this name: give each agent its own --id".to_owned();
+            return Err(Self::absent(&hello.agent, text));
+        }
         let (fit, others): (Vec<Hello>, Vec<Hello>) = hellos.into_iter().partition(is_fit);
         let wanted = self.fleet.agents as usize;
         if self.fleet.stop.is_requested() {
@@ -122,29 +133,47 @@ impl Conductor<'_> {
         let refused = |text: String| FleetError::Server { url: self.fleet.server.shown(), text };
         let beats = self.client.subscribe(wire::beat(&run, "*")).await;
         let mut beats = beats.map_err(|e| refused(e.to_string()))?;
-        let sha256 = wire::seal(&run, &self.fleet.words, self.fleet.agents, &self.fleet.meant);
+        let seal = Seal::new(&run, &self.fleet.words, self.fleet.agents, &self.fleet.meant);
+        let seal = seal.map_err(FleetError::Unfit)?;
         let all: Vec<u32> = (0..self.fleet.agents).collect();
         for group in [&all[..1], &all[1..]] {
-            for index in group {
+            let prepare = |index: &u32| {
                 let plan = Plan {
                     run: run.clone(),
                     words: self.fleet.words.clone(),
                     index: *index,
                     of: self.fleet.agents,
-                    sha256: sha256.clone(),
+                    sha256: seal.of(*index),
                 };
-                self.command(&self.members[*index as usize].hello.agent, &Order::Prepare(plan)).await?;
-            }
+                self.command(&self.members[*index as usize].hello, Order::Prepare(plan))
+            };
+            try_join_all(group.iter().map(prepare)).await?;
             self.await_ready(group, &mut beats).await?;
         }
-        for member in 0..self.members.len() {
-            let agent = self.members[member].hello.agent.clone();
-            let offset = self.offset(&agent).await;
-            let offset =
-                offset.ok_or_else(|| Self::of_agent(&agent, "it does not report its clock".to_owned()))?;
-            self.members[member].before = Some(offset);
+        let before = self.clocks().await?;
+        for (member, offset) in self.members.iter_mut().zip(before) {
+            let absent = || Self::absent(&member.hello.agent, "it does not report its clock".to_owned());
+            member.before = Some(offset.ok_or_else(absent)?);
         }
         Ok(())
+    }
+
+    /// The offsets of all clocks; meanwhile, agents that wait are given signs.
+    async fn clocks(&self) -> Result<Vec<Option<Offset>>, FleetError> {
+        let each = stream::iter(&self.members).map(|member| self.offset(&member.hello));
+        let mut read = std::pin::pin!(each.buffered(CLOCKS_AT_ONCE).collect::<Vec<_>>());
+        let mut sign = tokio::time::interval(Duration::from_nanos(SIGN_NS));
+        loop {
+            tokio::select! {
+                clocks = &mut read => return Ok(clocks),
+                _ = sign.tick() => {
+                    if self.fleet.stop.is_requested() {
+                        return Err(FleetError::Interrupted);
+                    }
+                    self.call(&Order::Clock).await;
+                }
+            }
+        }
     }
 
     async fn await_ready(&self, group: &[u32], beats: &mut async_nats::Subscriber) -> Result<(), FleetError> {
@@ -158,7 +187,10 @@ impl Conductor<'_> {
             if let Ok(Some(message)) = tokio::time::timeout(Duration::from_millis(100), beats.next()).await {
                 let from = message.subject.rsplit('.').next().unwrap_or_default();
                 match serde_json::from_slice(&message.payload) {
-                    Ok(Beat::Failed { why }) => return Err(Self::of_agent(from, why)),
+                    Ok(Beat::Failed { why }) => {
+                        return Err(FleetError::Agent { agent: from.to_owned(), text: why });
+                    }
+                    Ok(Beat::Refused { why }) => return Err(Self::absent(from, format!("refused: {why}"))),
                     Ok(Beat::Ready) => waits.retain(|(index, _)| agent_of(*index) != from),
                     _ => waits.iter_mut().filter(|(index, _)| agent_of(*index) == from).for_each(
                         |(_, heard_ns)| {
@@ -169,15 +201,11 @@ impl Conductor<'_> {
             }
             let now_ns = Monotonic.now_ns();
             if let Some((index, _)) = waits.iter().find(|(_, heard_ns)| now_ns - heard_ns > SILENT_NS) {
-                return Err(Self::of_agent(agent_of(*index), "it was lost while it prepared".to_owned()));
+                return Err(Self::absent(agent_of(*index), "it was lost while it prepared".to_owned()));
             }
             if now_ns - signed_ns > SIGN_NS {
                 signed_ns = now_ns;
-                for member in &self.members {
-                    let order = wire::bytes(&Order::Clock);
-                    let (to, inbox) = (wire::orders(&member.hello.agent), self.client.new_inbox());
-                    let _ = self.client.publish_with_reply(to, inbox, order.into()).await;
-                }
+                self.call(&Order::Clock).await;
             }
         }
         Ok(())

@@ -3,19 +3,22 @@
 use std::time::Duration;
 
 use async_nats::Client;
+use async_nats::connection::State;
+use futures_util::future::join_all;
 use load::Stop;
 use record::clock::{Clock as _, Monotonic};
-use serde::de::DeserializeOwned;
 
 use crate::clock::{self, Offset, PROBES, Trip};
 use crate::error::FleetError;
 use crate::meant::Meant;
 use crate::received::Received;
 use crate::server::Server;
-use crate::wire::{self, Answer, Hello, Order};
+use crate::wire::{self, Addressed, Answer, Hello, Order, SpoolFile};
 
 /// Time for an answer to an order.
 const ANSWER: Duration = Duration::from_secs(2);
+/// Attempts to stop an agent.
+const STOP_TRIES: u32 = 2;
 
 /// A load, and the fleet that is to play it.
 #[derive(Debug)]
@@ -32,6 +35,8 @@ pub struct Fleet<'a> {
     pub meant: Meant,
     /// Time for enough agents to be found.
     pub patience: Duration,
+    /// Minimum time from the last preparation to the start.
+    pub lead: Duration,
     /// Ends the load early.
     pub stop: &'a Stop,
 }
@@ -90,46 +95,107 @@ impl Fleet<'_> {
     }
 }
 
+/// What the agents still keep of a load that is merged: they may remove it once its record is stored.
+#[must_use = "the agents keep their files until they are released"]
+pub struct Spools {
+    runtime: tokio::runtime::Runtime,
+    client: Client,
+    run: String,
+    /// Agents of which everything has arrived.
+    complete: Vec<String>,
+}
+
+impl std::fmt::Debug for Spools {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Spools").field("run", &self.run).finish_non_exhaustive()
+    }
+}
+
+impl Spools {
+    pub(super) fn new(runtime: tokio::runtime::Runtime, conductor: Conductor<'_>) -> Self {
+        let complete = conductor.members.iter().filter(|member| member.received.is_complete());
+        let complete = complete.map(|member| member.hello.agent.clone()).collect();
+        Self { runtime, run: conductor.fleet.run.clone(), client: conductor.client, complete }
+    }
+
+    /// Lets the agents remove what has arrived whole.
+    pub fn release(self) {
+        let Self { runtime, client, run, complete } = self;
+        runtime.block_on(async {
+            // One that does not answer keeps its files, and tells of them when it starts again.
+            let taken = complete
+                .iter()
+                .map(|agent| ask_bytes(&client, agent, None, Order::Taken { run: run.clone() }));
+            join_all(taken).await;
+        });
+    }
+}
+
+/// Gives an order to an agent and waits for the answer.
+///
+/// - `epoch`: its process; any with its name if `None`.
+async fn ask_bytes(
+    client: &Client,
+    agent: &str,
+    epoch: Option<&str>,
+    order: Order,
+) -> Result<bytes::Bytes, FleetError> {
+    let absent = |text: String| FleetError::Absent { agent: agent.to_owned(), text };
+    let order = Addressed { epoch: epoch.map(str::to_owned), order };
+    let asked = client.request(wire::orders(agent), wire::bytes(&order).into());
+    match tokio::time::timeout(ANSWER, asked).await {
+        Ok(Ok(message)) => Ok(message.payload),
+        Ok(Err(error)) => Err(absent(format!("no answer: {error}"))),
+        Err(_) => Err(absent(format!("no answer within {ANSWER:?}"))),
+    }
+}
+
 impl Conductor<'_> {
-    /// Gives an order to an agent and waits for the answer.
-    pub(super) async fn order(&self, agent: &str, order: &Order) -> Result<Answer, FleetError> {
-        self.ask(agent, order).await
-    }
-
-    async fn ask<T: DeserializeOwned>(&self, agent: &str, order: &Order) -> Result<T, FleetError> {
-        let bytes = self.ask_bytes(agent, order).await?;
+    async fn ask(&self, hello: &Hello, order: Order) -> Result<Answer, FleetError> {
+        let bytes = ask_bytes(&self.client, &hello.agent, Some(&hello.epoch), order).await?;
         serde_json::from_slice(&bytes)
-            .map_err(|error| Self::of_agent(agent, format!("invalid answer: {error}")))
+            .map_err(|error| Self::absent(&hello.agent, format!("invalid answer: {error}")))
     }
 
-    pub(super) async fn ask_bytes(&self, agent: &str, order: &Order) -> Result<bytes::Bytes, FleetError> {
-        let asked = self.client.request(wire::orders(agent), wire::bytes(order).into());
-        match tokio::time::timeout(ANSWER, asked).await {
-            Ok(Ok(message)) => Ok(message.payload),
-            Ok(Err(error)) => Err(Self::of_agent(agent, format!("no answer: {error}"))),
-            Err(_) => Err(Self::of_agent(agent, format!("no answer within {ANSWER:?}"))),
-        }
+    /// A part of a file of the agent's, also if its process was started again; `None` if none answers.
+    pub(super) async fn read(&self, agent: &str, file: SpoolFile, offset: u64) -> Option<Vec<u8>> {
+        let order = Order::Read { run: self.fleet.run.clone(), file, offset };
+        ask_bytes(&self.client, agent, None, order).await.ok().map(|bytes| bytes.to_vec())
     }
 
-    pub(super) fn of_agent(agent: &str, text: String) -> FleetError {
-        FleetError::Agent { agent: agent.to_owned(), text }
+    pub(super) fn absent(agent: &str, text: String) -> FleetError {
+        FleetError::Absent { agent: agent.to_owned(), text }
     }
 
     /// Gives an order that must be obeyed.
-    pub(super) async fn command(&self, agent: &str, order: &Order) -> Result<(), FleetError> {
-        match self.order(agent, order).await? {
+    pub(super) async fn command(&self, hello: &Hello, order: Order) -> Result<(), FleetError> {
+        let agent = &hello.agent;
+        match self.ask(hello, order).await? {
             Answer::Done => Ok(()),
-            Answer::Refused { why } => Err(Self::of_agent(agent, format!("refused: {why}"))),
-            Answer::Clock { .. } => Err(Self::of_agent(agent, "an answer to another order".to_owned())),
+            Answer::Refused { why } => Err(Self::absent(agent, format!("refused: {why}"))),
+            Answer::Clock { .. } => Err(Self::absent(agent, "an answer to another order".to_owned())),
+        }
+    }
+
+    /// Gives an order to every agent that may still play, without waiting for an answer.
+    pub(super) async fn call(&self, order: &Order) {
+        if self.client.connection_state() != State::Connected {
+            return;
+        }
+        for member in self.members.iter().filter(|member| !member.is_over) {
+            let epoch = Some(member.hello.epoch.clone());
+            let order = wire::bytes(&Addressed { epoch, order: order.clone() });
+            let (to, inbox) = (wire::orders(&member.hello.agent), self.client.new_inbox());
+            let _ = self.client.publish_with_reply(to, inbox, order.into()).await;
         }
     }
 
     /// The offset of the agent's clock; `None` if it does not answer.
-    pub(super) async fn offset(&self, agent: &str) -> Option<Offset> {
+    pub(super) async fn offset(&self, hello: &Hello) -> Option<Offset> {
         let mut trips = Vec::with_capacity(PROBES);
         for _ in 0..PROBES {
             let sent_ns = Monotonic.now_ns();
-            let answer = self.order(agent, &Order::Clock).await.ok()?;
+            let answer = self.ask(hello, Order::Clock).await.ok()?;
             let returned_ns = Monotonic.now_ns();
             if let Answer::Clock { received_ns, sent_ns: answered_ns } = answer {
                 trips.push(Trip { sent_ns, received_ns, answered_ns, returned_ns });
@@ -138,21 +204,28 @@ impl Conductor<'_> {
         clock::offset(&trips)
     }
 
-    pub(super) async fn stop_all(&self) {
-        for member in &self.members {
-            let order = Order::Stop { run: self.fleet.run.clone() };
-            let _ = self.order(&member.hello.agent, &order).await;
-        }
+    pub(super) fn stop_order(&self) -> Order {
+        Order::Stop { run: self.fleet.run.clone() }
     }
 
-    /// Lets the agents remove what has arrived whole, and removes the stream.
-    ///
-    /// - `is_merged`: whether the record of the whole could be made.
-    pub(super) async fn leave(&self, is_merged: bool) {
-        for member in self.members.iter().filter(|member| is_merged && member.received.is_complete()) {
-            let order = Order::Taken { run: self.fleet.run.clone() };
-            let _ = self.order(&member.hello.agent, &order).await;
+    /// Stops every agent that may still play; returns those that do not confirm it.
+    pub(super) async fn stop_all(&self) -> Vec<&str> {
+        let mut playing: Vec<&Hello> =
+            self.members.iter().filter(|member| !member.is_over).map(|member| &member.hello).collect();
+        for _ in 0..STOP_TRIES {
+            let stops = playing.iter().map(|hello| self.command(hello, self.stop_order()));
+            let stopped = join_all(stops).await;
+            let mut stopped = stopped.iter();
+            playing.retain(|_| stopped.next().is_none_or(Result::is_err));
+            if playing.is_empty() {
+                break;
+            }
         }
+        playing.into_iter().map(|hello| hello.agent.as_str()).collect()
+    }
+
+    /// Removes the stream: the agents still keep what was in it.
+    pub(super) async fn remove_stream(&self) {
         let stream = async_nats::jetstream::new(self.client.clone());
         let _ = tokio::time::timeout(ANSWER, stream.delete_stream(wire::stream(&self.fleet.run))).await;
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::stream::{Config, RawMessageErrorKind};
 use futures_util::StreamExt as _;
+use futures_util::future::try_join_all;
 use load::StopLevel;
 use record::clock::{Clock as _, Monotonic};
 use record::histogram::Histogram;
@@ -18,8 +19,12 @@ use crate::error::FleetError;
 use crate::presence::{BEAT_NS, Presence};
 use crate::wire::{self, Beat, End, Line, Order};
 
-/// Time from the last preparation to the start.
-const LEAD_NS: u64 = 1_000_000_000;
+/// The start is at least as many clock bounds ahead: the order has to arrive, over ways of any length.
+const LEAD_BOUNDS: u64 = 20;
+/// The start is at most as far ahead, however slow the ways are.
+const LEAD_MAX_NS: u64 = 30_000_000_000;
+/// Pause before agents are asked again to stop.
+const STOP_AGAIN_NS: u64 = 1_000_000_000;
 /// Pause before the stream is asked again.
 const AGAIN: Duration = Duration::from_millis(50);
 /// Messages of the stream that wait for the conductor.
@@ -55,7 +60,7 @@ impl Conductor<'_> {
         };
         let mut tick = tokio::time::interval(Duration::from_nanos(BEAT_NS / 2));
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let (mut is_stopped, mut was_away) = (false, false);
+        let (mut was_away, mut stop_at_ns) = (false, 0);
         while self.members.iter().any(|member| !member.is_over) {
             tokio::select! {
                 biased;
@@ -73,13 +78,17 @@ impl Conductor<'_> {
                         }));
                     }
                     self.echo().await;
-                    self.look(&mut presence, &mut display, tell);
+                    self.look(&presence, &mut display, tell);
                     if self.fleet.stop.level() >= StopLevel::Now {
+                        for agent in self.stop_all().await {
+                            tell(&Told::Note(format!("agent {agent} does not confirm the stop: it may go on")));
+                        }
                         break;
                     }
-                    if self.fleet.stop.is_requested() && !is_stopped {
-                        is_stopped = true;
-                        self.stop_all().await;
+                    // Again and again: the server, or the agent's way to it, may be away now.
+                    if self.fleet.stop.is_requested() && Monotonic.now_ns() >= stop_at_ns {
+                        stop_at_ns = Monotonic.now_ns() + STOP_AGAIN_NS;
+                        self.call(&self.stop_order()).await;
                     }
                 }
             }
@@ -94,14 +103,17 @@ impl Conductor<'_> {
 
     /// Orders every agent to begin at one moment; returns the start of the measured phase.
     async fn arm(&mut self, tell: Tell<'_>) -> Result<u64, FleetError> {
-        let start_ns = Monotonic.now_ns() + LEAD_NS;
-        for member in 0..self.members.len() {
-            let agent = self.members[member].hello.agent.clone();
-            let offset = self.members[member].before.expect("clocks were read before");
-            let at_ns = start_ns.checked_add_signed(offset.ns).expect("a clock of this century");
-            self.members[member].start_ns = at_ns;
-            self.command(&agent, &Order::Arm { run: self.fleet.run.clone(), at_ns }).await?;
+        let offset = |member: &Member| member.before.expect("clocks were read before");
+        let bound_ns = self.members.iter().map(|member| offset(member).bound_ns).max().unwrap_or(0);
+        let lead_ns = u64::try_from(self.fleet.lead.as_nanos()).unwrap_or(u64::MAX);
+        let lead_ns = lead_ns.max(bound_ns.saturating_mul(LEAD_BOUNDS)).min(LEAD_MAX_NS);
+        let start_ns = Monotonic.now_ns() + lead_ns;
+        for member in &mut self.members {
+            let at_ns = start_ns.checked_add_signed(offset(member).ns);
+            member.start_ns = at_ns.expect("a clock of this century");
         }
+        let arm = |member: &Member| Order::Arm { run: self.fleet.run.clone(), at_ns: member.start_ns };
+        try_join_all(self.members.iter().map(|member| self.command(&member.hello, arm(member)))).await?;
         let settings = &self.fleet.meant.settings;
         let lead = u64::try_from((settings.ramp_up + settings.warmup).as_nanos()).unwrap_or(u64::MAX);
         let measured_from_ns = start_ns.saturating_add(lead);
@@ -131,7 +143,7 @@ impl Conductor<'_> {
         let member = &mut self.members[index];
         match serde_json::from_slice(&message.payload) {
             Ok(Beat::Ended) => member.is_over = true,
-            Ok(Beat::Failed { why }) if member.failed.is_none() => {
+            Ok(Beat::Failed { why } | Beat::Refused { why }) if member.failed.is_none() => {
                 tell(&Told::Note(format!("agent {from} failed: {why}")));
                 member.failed = Some(why);
                 member.is_over = true;
@@ -153,6 +165,7 @@ impl Conductor<'_> {
         if what == "end" {
             // One that does not read is read from the agent's spool, or is missing.
             received.end = serde_json::from_slice::<End>(&message.bytes).ok();
+            self.show(display, tell);
             return Ok(());
         }
         let Ok(line) = serde_json::from_slice::<Line>(&message.bytes) else { return Ok(()) };
@@ -166,7 +179,7 @@ impl Conductor<'_> {
     }
 
     /// Declares silent agents lost.
-    fn look(&mut self, presence: &mut Presence, display: &mut Display, tell: Tell<'_>) {
+    fn look(&mut self, presence: &Presence, display: &mut Display, tell: Tell<'_>) {
         let now_ns = Monotonic.now_ns();
         let mut lost = Vec::new();
         for (index, member) in self.members.iter_mut().enumerate() {
@@ -190,6 +203,7 @@ impl Conductor<'_> {
                 display.waiting[index].contains_key(&next)
                     || member.lost_ns.is_some()
                     || member.failed.is_some()
+                    || member.received.end.as_ref().is_some_and(|end| end.slices <= next)
             };
             if !self.members.iter().enumerate().all(is_told) {
                 return;

@@ -1,4 +1,4 @@
-//! The record of an agent that gave no account: what its intervals tell, and the rest unfinished.
+//! The record of an agent that gave no account, or ended early: what is known, and the rest unfinished.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,8 +25,7 @@ pub(super) fn record(meant: &Meant, part: &Part<'_>, totals: &Totals, measured: 
         buckets.into_iter().flatten().map(|(lowest_ns, count)| (*lowest_ns, *count)).collect()
     };
     let settings = &meant.settings;
-    let share = Share::new(part.index, part.of, settings).expect("the fleet is no larger than its threads");
-    let planned = load::planned(settings, &meant.recorded, share, measured);
+    let planned = load::planned(settings, &meant.recorded, share(meant, part), measured);
     let is_open = planned.is_some();
     let known = sum(if is_open { LatencyKind::Response } else { LatencyKind::Service }, "");
     let done = known.count() + sum(LatencyKind::CarriedIn, "").count();
@@ -74,6 +73,31 @@ pub(super) fn record(meant: &Meant, part: &Part<'_>, totals: &Totals, measured: 
         slices: Vec::new(),
         verdict: Verdict { state: Validity::Invalid, checks: Vec::new() },
     }
+}
+
+/// The record of the agent `part`, which ended early, with the events that were due until the phase ended.
+///
+/// - `until`: length of the phase.
+pub(super) fn with_the_rest(
+    meant: &Meant,
+    part: &Part<'_>,
+    mut record: LoadRecord,
+    until: Duration,
+) -> LoadRecord {
+    let share = share(meant, part);
+    let planned = load::planned(&meant.settings, &meant.recorded, share, until).unwrap_or(0);
+    let rest = planned.saturating_sub(record.counts.planned);
+    record.counts.planned += rest;
+    record.counts.unfinished += rest;
+    let at_least: Histogram = [(0, rest)].into_iter().filter(|(_, n)| *n > 0).collect();
+    for latency in [&mut record.response, &mut record.wait].into_iter().flatten() {
+        latency.at_least.add(&at_least);
+    }
+    record
+}
+
+fn share(meant: &Meant, part: &Part<'_>) -> Share {
+    Share::new(part.index, part.of, &meant.settings).expect("the fleet is no larger than its threads")
 }
 
 /// The rate of `events` over a phase.

@@ -57,7 +57,7 @@ pub(super) fn sum(
         server_version: version.map_or_else(|| first.server_version.clone(), Ok),
         measured_from_ns,
         measured,
-        achieved_per_s: records.iter().map(|record| record.achieved_per_s).sum(),
+        achieved_per_s: records.iter().map(|record| achieved_per_s(settings, record, measured)).sum(),
         counts,
         response: all(records, |r| r.response.as_ref(), censored),
         service,
@@ -81,6 +81,15 @@ pub(super) fn sum(
         slices: Vec::new(),
         verdict: Verdict { state: Validity::Invalid, checks: Vec::new() },
     }
+}
+
+/// The agent's part of the rate of the whole phase, of which it may have measured less. In a closed loop with
+/// a number of events, connections without an event left do not count, nor do agents.
+fn achieved_per_s(settings: &LoadSettings, record: &LoadRecord, measured: Duration) -> f64 {
+    if settings.pace.as_open().is_none() && settings.events_max.is_some() || measured.is_zero() {
+        return record.achieved_per_s;
+    }
+    record.achieved_per_s * record.measured.as_secs_f64() / measured.as_secs_f64()
 }
 
 /// The outages of the server: each agent saw the same one, from its own first failure to its own next success.

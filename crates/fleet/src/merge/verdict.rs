@@ -1,7 +1,9 @@
 //! Whether the whole may be used: every check of every agent, and those that only a fleet has.
 
+use std::time::Duration;
+
 use record::agents::OfAgent;
-use record::load::LoadSettings;
+use record::load::OfHost;
 use record::verdict::{Check, Validity, Verdict};
 
 /// The clocks' bound may be this share of an interval: intervals of agents are added as if they were one.
@@ -9,7 +11,8 @@ const CLOCK_MAX: f64 = 0.01;
 
 /// Findings that only a fleet can have.
 pub(super) struct Findings<'a> {
-    pub(super) settings: &'a LoadSettings,
+    /// Length of an interval.
+    pub(super) interval: Duration,
     pub(super) agents: &'a [OfAgent],
     /// Agents that failed, with the reason.
     pub(super) failed: Vec<(String, String)>,
@@ -19,19 +22,21 @@ pub(super) struct Findings<'a> {
     pub(super) damaged: Vec<String>,
     /// Agents with intervals that do not add up to their record.
     pub(super) disagrees: Vec<String>,
+    /// Agents that ended early, with the seconds that they measured; empty if the load was stopped.
+    pub(super) early: Vec<(String, f64)>,
     pub(super) is_stopped: bool,
 }
 
 /// The verdict on the whole.
-pub(super) fn of<'a>(
-    findings: &Findings<'_>,
-    verdicts: impl Iterator<Item = (&'a str, &'a Verdict)>,
-) -> Verdict {
+///
+/// - `hosts`: of all agents together.
+pub(super) fn of(findings: &Findings<'_>, hosts: &[OfHost], verdicts: &[(String, Verdict)]) -> Verdict {
     let mut checks = vec![agents(findings), slices(findings), sums(findings), clocks(findings)];
-    let mut states = Vec::new();
+    // A host need not do an event of each agent.
+    let of_hosts = load::hosts_check(hosts);
+    let is_of_hosts = |check: &&Check| of_hosts.as_ref().is_some_and(|of_hosts| of_hosts.name == check.name);
     for (agent, verdict) in verdicts {
-        states.push(verdict.state);
-        for check in &verdict.checks {
+        for check in verdict.checks.iter().filter(|check| !is_of_hosts(check)) {
             // Of each check, the first that failed stands for all.
             match checks.iter_mut().find(|known| known.name == check.name) {
                 None => checks.push(named(agent, check)),
@@ -40,12 +45,10 @@ pub(super) fn of<'a>(
             }
         }
     }
+    checks.extend(of_hosts);
+    let has_all_agents = checks[0].ok;
     let mut verdict = Verdict::of(checks);
-    if states.contains(&Validity::Invalid) {
-        verdict.state = Validity::Invalid;
-    }
-    let is_interrupted = findings.is_stopped || states.contains(&Validity::Interrupted);
-    if is_interrupted && findings.silent.is_empty() {
+    if findings.is_stopped && has_all_agents {
         verdict.state = Validity::Interrupted;
     }
     verdict
@@ -64,12 +67,14 @@ fn agents(f: &Findings<'_>) -> Check {
             told.push(format!("agent {} failed: {why}", agent.agent));
         } else if f.silent.contains(&agent.agent) {
             told.push(format!("agent {} sent no final report", agent.agent));
+        } else if let Some((_, after_s)) = f.early.iter().find(|(name, _)| *name == agent.agent) {
+            told.push(format!("agent {} was stopped {after_s:.2} s into the measured phase", agent.agent));
         }
     }
     let (lost, of) = (told.len(), f.agents.len());
     let mut text = format!("{} of {of} agents ran to the end", of - lost);
     if lost > 0 {
-        text = format!("{text}: {}; their share of the load is missing", told.join(", "));
+        text = format!("{text}: {}; the rest of their share of the load is missing", told.join(", "));
     }
     Check { name: "agents", ok: lost == 0, found: lost as f64, limit: 0.0, text }
 }
@@ -102,7 +107,7 @@ fn sums(f: &Findings<'_>) -> Check {
 }
 
 fn clocks(f: &Findings<'_>) -> Check {
-    let limit_s = f.settings.interval.as_secs_f64() * CLOCK_MAX;
+    let limit_s = f.interval.as_secs_f64() * CLOCK_MAX;
     let worst =
         f.agents.iter().filter_map(|agent| Some((agent.clock.as_ref().ok()?.bound_ns, &agent.agent))).max();
     let unread = f.agents.iter().filter(|agent| agent.clock.is_err()).count();
@@ -141,7 +146,38 @@ fn ranges(numbers: &[u64]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use record::load::ErrorCounts;
+
     use super::*;
+
+    #[test]
+    fn a_host_needs_no_event_of_each_agent_but_one_of_any() {
+        let host = |name: &str, done| OfHost {
+            host: name.to_owned(),
+            connections: 2,
+            done,
+            failed: 0,
+            errors: ErrorCounts::default(),
+        };
+        let of_one = load::hosts_check(&[host("h1", 0), host("h2", 3)]).unwrap();
+        assert!(!of_one.ok);
+        let findings = Findings {
+            interval: Duration::from_secs(1),
+            agents: &[],
+            failed: Vec::new(),
+            silent: Vec::new(),
+            damaged: Vec::new(),
+            disagrees: Vec::new(),
+            early: Vec::new(),
+            is_stopped: false,
+        };
+        let verdicts = [("a1".to_owned(), Verdict::of(vec![of_one]))];
+        for (done, ok) in [(1, true), (0, false)] {
+            let found = of(&findings, &[host("h1", done), host("h2", 6)], &verdicts);
+            let hosts: Vec<&Check> = found.checks.iter().filter(|check| check.name == "hosts").collect();
+            assert_eq!(hosts.iter().map(|check| check.ok).collect::<Vec<_>>(), [ok], "{hosts:?}");
+        }
+    }
 
     #[test]
     fn numbers_that_follow_each_other_are_a_range() {

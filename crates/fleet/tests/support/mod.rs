@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use record::load::{
     Arrivals, ClientSettings, DataCheck, LoadSettings, Loop, OltpSettings, OpenLoop, PreparePolicy,
     ScriptSettings,
 };
+use record::replay::{Logged, Method, Replay, ReplaySource};
 use record::requests::{ExecSettings, HttpSettings, KvSettings};
 use record::target::Target;
 
@@ -92,6 +94,7 @@ impl Drop for Nats {
 /// An agent on a thread of this process.
 pub(crate) struct Member {
     stop: &'static Stop,
+    id: String,
     thread: Option<JoinHandle<()>>,
     pub(crate) spool: tempfile::TempDir,
 }
@@ -99,16 +102,27 @@ pub(crate) struct Member {
 impl Member {
     pub(crate) fn start(server: Server, id: &str) -> Self {
         let spool = tempfile::tempdir().unwrap();
-        let (folder, id) = (spool.path().to_owned(), id.to_owned());
+        let (folder, name) = (spool.path().to_owned(), id.to_owned());
         let stop: &'static Stop = Box::leak(Box::new(Stop::new()));
-        let thread = thread::spawn(move || serve(&server, &id, folder, stop));
-        Self { stop, thread: Some(thread), spool }
+        let thread = thread::spawn(move || serve(&server, &name, folder, stop));
+        Self { stop, id: id.to_owned(), thread: Some(thread), spool }
+    }
+
+    /// Asks the agent to end, as a signal does.
+    pub(crate) fn stop(&self) {
+        self.stop.request();
     }
 
     /// Runs of which the agent keeps the intervals.
     pub(crate) fn kept(&self) -> Vec<PathBuf> {
-        std::fs::read_dir(self.spool.path()).unwrap().map(|entry| entry.unwrap().path()).collect()
+        runs_in(&self.spool.path().join(&self.id))
     }
+}
+
+/// Folders of the runs that an agent keeps.
+pub(crate) fn runs_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten();
+    entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()).collect()
 }
 
 impl Drop for Member {
@@ -128,9 +142,49 @@ pub(crate) fn serve(server: &Server, id: &str, spool: PathBuf, stop: &Stop) {
     fleet::serve(&agent, &mut |line| eprintln!("{id}: {line}")).unwrap();
 }
 
-/// A load of `null:`: what the words `RATE|closed ARRIVALS THREADS MILLISECONDS EVENTS|all` mean.
+/// Requests of a log, in a place that differs wherever it is read.
+#[derive(Debug)]
+struct Log {
+    requests: Vec<String>,
+    _place: tempfile::TempDir,
+}
+
+impl ReplaySource for Log {
+    fn read(&self, number: u64, path: &mut Vec<u8>) -> Result<Logged, String> {
+        *path = self.requests[usize::try_from(number).unwrap()].clone().into_bytes();
+        Ok(Logged { method: Method::Get, status: None })
+    }
+}
+
+/// Whether the reading of the word `long` goes on.
+pub(crate) static READS: AtomicBool = AtomicBool::new(true);
+
+/// A load of `null:`: what the words `RATE|closed ARRIVALS THREADS MILLISECONDS EVENTS|all [LOG|long]` mean.
 pub(crate) fn read(words: &[String]) -> Result<Meant, String> {
+    let (words, log) = words.split_at(words.len().min(5));
     let [rate, arrivals, threads, ms, events] = words else { return Err("no words of a test".into()) };
+    let mut http = HttpSettings::plain();
+    match log.first().map(String::as_str) {
+        None => {}
+        Some("long") => {
+            while READS.load(Ordering::SeqCst) {
+                thread::sleep(Duration::from_millis(10));
+            }
+        }
+        Some(log) => {
+            let text = std::fs::read_to_string(log).map_err(|error| error.to_string())?;
+            let requests: Vec<String> = text.lines().map(str::to_owned).collect();
+            http.replay = Some(Replay {
+                log: log.to_owned(),
+                speed: 1.0,
+                requests: requests.len() as u64,
+                methods: vec![Method::Get],
+                left_out: 0,
+                path_bytes_max: 1,
+                source: Some(Arc::new(Log { requests, _place: tempfile::tempdir().unwrap() })),
+            });
+        }
+    }
     let pace = match rate.parse() {
         Ok(per_s) => {
             let arrivals = Arrivals::parse(arrivals).unwrap();
@@ -145,7 +199,7 @@ pub(crate) fn read(words: &[String]) -> Result<Meant, String> {
         oltp: OltpSettings::usual(),
         scripts: ScriptSettings::default(),
         kv: KvSettings::usual(),
-        http: HttpSettings::plain(),
+        http,
         exec: ExecSettings::plain(),
         verify: false,
         prepare: PreparePolicy::Auto,

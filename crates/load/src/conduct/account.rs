@@ -253,11 +253,11 @@ fn away(outages: &[Outage], measured_s: f64) -> Option<Away> {
 
 /// The counts of each of several hosts.
 fn hosts(engine: &Engine, books: &Books) -> Vec<OfHost> {
-    let connections = engine.settings.connections_in_all();
+    let connections = engine.hosts.connections(engine.settings.connections_in_all());
     let each =
         books.hosts.iter().zip(engine.hosts.all()).enumerate().map(|(number, (of_host, host))| OfHost {
             host: host.name.clone(),
-            connections: engine.hosts.connections(number, connections),
+            connections: connections[number],
             done: of_host.done,
             failed: of_host.failed,
             errors: of_host.errors,

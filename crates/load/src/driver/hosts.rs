@@ -20,11 +20,18 @@ use crate::error::LoadError;
 #[cfg(feature = "lua")]
 use crate::lua::program::Failed;
 use crate::net::address::ServerAddress;
+use crate::schedule::share::Share;
 
 /// The hosts of a target: one or several.
-pub(crate) struct Hosts(Vec<Host>);
+#[derive(Clone)]
+pub(crate) struct Hosts {
+    all: Vec<Host>,
+    /// Of a load that several generators play: which of its connections are here.
+    share: Option<Share>,
+}
 
 /// A host and its driver.
+#[derive(Clone)]
 pub(crate) struct Host {
     /// Displayed name: `h1:3306`. Empty if there is only one host.
     pub(crate) name: String,
@@ -34,7 +41,7 @@ pub(crate) struct Host {
 impl Hosts {
     /// Creates the hosts of a target with at most one.
     pub(crate) fn one(driver: Arc<dyn Driver>) -> Self {
-        Self(vec![Host { name: String::new(), driver }])
+        Self { all: vec![Host { name: String::new(), driver }], share: None }
     }
 
     /// Opens the drivers of all hosts in the settings' target.
@@ -51,37 +58,45 @@ impl Hosts {
                     (scheme.open)(&of_host(target)).map_err(|failure| in_the_name_of(&name, failure))?;
                 hosts.push(Host { name, driver });
             }
-            Self(hosts)
+            Self { all: hosts, share: None }
         })
     }
 
+    /// Variant for a generator that has a share of the connections: each goes to the host to which it goes in
+    /// a load of one generator.
+    pub(crate) fn of_share(self, share: Option<Share>) -> Self {
+        Self { share, ..self }
+    }
+
     pub(crate) fn all(&self) -> &[Host] {
-        &self.0
+        &self.all
     }
 
     pub(crate) fn are_several(&self) -> bool {
-        self.0.len() > 1
+        self.all.len() > 1
     }
 
     /// A driver for properties that all hosts share: all are of one kind and have the same settings.
     pub(crate) fn driver(&self) -> &dyn Driver {
-        &*self.0[0].driver
+        &*self.all[0].driver
     }
 
     /// The host of a connection.
     pub(crate) fn of(&self, connection: usize) -> &Host {
-        &self.0[self.number_of(connection)]
+        &self.all[self.number_of(connection)]
     }
 
     /// Index of a connection's host.
     pub(crate) fn number_of(&self, connection: usize) -> usize {
-        if self.are_several() { connection % self.0.len() } else { 0 }
+        let number = self.share.map_or(connection as u64, |share| share.number(connection as u64));
+        usize::try_from(number % self.all.len() as u64).expect("a host's index")
     }
 
-    /// Number of connections that belong to a host, of `of` in total.
-    pub(crate) fn connections(&self, host: usize, of: u32) -> u32 {
-        let (host, hosts) = (host as u64, self.0.len() as u64);
-        u32::try_from((u64::from(of) + hosts - 1 - host) / hosts).expect("a part of a u32")
+    /// Number of connections that belong to each host, of `of` here.
+    pub(crate) fn connections(&self, of: u32) -> Vec<u32> {
+        let mut each = vec![0; self.all.len()];
+        (0..of as usize).for_each(|connection| each[self.number_of(connection)] += 1);
+        each
     }
 
     /// Opens a worker's connection.
@@ -96,7 +111,7 @@ impl Hosts {
     #[cfg_attr(not(feature = "lua"), expect(clippy::unused_self, reason = "only scripts in Lua fail so"))]
     pub(crate) fn script_failure(&self) -> Option<LoadError> {
         #[cfg(feature = "lua")]
-        let failure = self.0.iter().find_map(|host| host.driver.script()?.failure().cloned());
+        let failure = self.all.iter().find_map(|host| host.driver.script()?.failure().cloned());
         #[cfg(feature = "lua")]
         let failure =
             failure.map(

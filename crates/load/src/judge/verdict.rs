@@ -160,7 +160,7 @@ pub(crate) fn checks(findings: &Findings<'_>) -> Vec<Check> {
     }
     let is_behind = checks.iter().any(|check| check.name == "achieved-rate" && !check.ok);
     checks.extend(away(findings, is_behind));
-    checks.extend(hosts(findings));
+    checks.extend(hosts(findings.hosts));
     checks.extend(paused(findings));
     checks.extend(little(findings));
     if findings.service_count > 0 {
@@ -312,13 +312,16 @@ fn longer(measured_s: f64, expected: f64) -> String {
     }
 }
 
-/// If one of several hosts did no event, the result describes only the others.
-fn hosts(f: &Findings<'_>) -> Option<Check> {
-    if f.hosts.is_empty() {
+/// If one of several hosts did no event, the result describes only the others; `None` if there is one host.
+/// A generator of a fleet need not have a connection to each.
+pub fn hosts(hosts: &[OfHost]) -> Option<Check> {
+    if hosts.is_empty() {
         return None;
     }
-    let idle: Vec<&str> = f.hosts.iter().filter(|h| h.done == 0).map(|h| h.host.as_str()).collect();
-    let (did, of) = (f.hosts.len() - idle.len(), f.hosts.len());
+    let of = hosts.iter().filter(|host| host.connections > 0).count();
+    let idle = hosts.iter().filter(|host| host.connections > 0 && host.done == 0);
+    let idle: Vec<&str> = idle.map(|host| host.host.as_str()).collect();
+    let did = of - idle.len();
     let mut text = format!("{did} of {of} hosts completed an event in the measured phase");
     if !idle.is_empty() {
         let _ = write!(text, ", but not {}", idle.join(", "));
@@ -420,8 +423,7 @@ fn stuck(f: &Findings<'_>) -> Option<Check> {
     }
     let in_flight = f.settings.in_flight_max();
     let found = f.held_s / (f.measured_s * f64::from(in_flight));
-    let never_ended =
-        format!("{} of {in_flight} events in flight at the end did not succeed", f.never_ended);
+    let never_ended = format!("{} of {in_flight} events in flight at the end did not succeed", f.never_ended);
     let timed_out = format!("{} timed out", plural(f.timeouts, "event"));
     let what = match (f.never_ended, f.timeouts) {
         (0, _) => timed_out,

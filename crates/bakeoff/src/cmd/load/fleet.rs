@@ -51,7 +51,7 @@ impl FleetOptions {
         settings: &LoadSettings,
         with: &Attachments,
         on_told: &mut dyn FnMut(&Told<'_>),
-    ) -> anyhow::Result<LoadRecord> {
+    ) -> anyhow::Result<(LoadRecord, super::Release)> {
         let url = address(self.nats.as_deref())?;
         let fit = Fleet {
             server: &Server::new("nats://127.0.0.1", None, None).map_err(of_fleet)?,
@@ -63,22 +63,43 @@ impl FleetOptions {
                 recorded: with.recorded.clone().unwrap_or_else(|| Arc::from([])),
             },
             patience: Duration::from_secs(3),
+            lead: Duration::from_secs(3),
             stop: &signals::STOP,
         };
         fit.check().map_err(of_fleet)?;
         // A fleet of this load's own ends with it.
-        let own = match &url {
+        let mut own = match &url {
             Some(_) => None,
             None => Some(Dev::start(&std::env::current_exe()?, agents).map_err(of_fleet)?),
         };
         // Its agents are on their way.
         let patience = if own.is_some() { Duration::from_secs(30) } else { fit.patience };
+        let lead = if own.is_some() { Duration::from_secs(1) } else { fit.lead };
         let url = own.as_ref().map(Dev::url).or(url.as_deref()).unwrap_or_default();
         let server = Server::new(url, self.nkey.as_deref(), self.nats_ca.as_deref()).map_err(of_fleet)?;
-        fleet::conduct(&Fleet { server: &server, patience, ..fit }, on_told).map_err(|error| match error {
+        let conducted = fleet::conduct(&Fleet { server: &server, patience, lead, ..fit }, on_told);
+        if let (Err(fleet::FleetError::File { .. }), Some(own)) = (&conducted, &mut own) {
+            // The agents have what the conductor could not store.
+            let folder = own.keep_spools(true);
+            on_told(&Told::Note(format!("the agents' measurements are in {}", folder.display())));
+        }
+        let (record, spools) = conducted.map_err(|error| match error {
             // An agent failed as a load on this machine would have.
             fleet::FleetError::Agent { .. } => Exit::ServerFailed.with(error),
             error => of_fleet(error),
-        })
+        })?;
+        let folder = own.as_mut().map(|own| own.keep_spools(true));
+        let release = move |is_stored| {
+            if is_stored {
+                spools.release();
+                own.as_mut().map(|own| own.keep_spools(false));
+                return None;
+            }
+            Some(match folder {
+                Some(folder) => format!("the agents' measurements are in {}", folder.display()),
+                None => "the agents keep their measurements in their spools".to_owned(),
+            })
+        };
+        Ok((record, Box::new(release)))
     }
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use record::load::{Arrivals, LoadSettings, Loop, OpenLoop, Schedule};
+use record::load::{Arrivals, LoadSettings, Loop, OpenLoop, Schedule, Workload};
+use record::target::Target;
 
 use crate::schedule::due::{Due, Row, Slot};
 use crate::schedule::pace::Scratch;
@@ -123,6 +124,36 @@ fn a_share_counts_what_it_takes_at_every_moment() {
             let found = due.row().due_before(t_ns, &mut Scratch::default());
             assert_eq!(found, expected as u64, "{} {:?} before {t_ns}", open.arrivals, open.schedule);
         }
+    }
+}
+
+#[test]
+fn a_fleet_gives_each_host_the_connections_that_one_machine_gives() {
+    for (hosts, connections, of) in [(2, 12, 4), (3, 10, 3), (2, 4, 2), (4, 4, 4), (1, 5, 2)] {
+        let each: Vec<String> = (1..=hosts).map(|host| format!("127.0.0.1:{host}")).collect();
+        let whole = LoadSettings {
+            threads: 4,
+            connections: Some(connections),
+            target: Target::new(format!("redis://{}", each.join(","))),
+            workload: Workload::Kv,
+            ..load(OpenLoop::plain(10.0), 1, None)
+        };
+        let open = |settings: &LoadSettings| Arc::unwrap_or_clone(crate::open(settings).unwrap());
+        let expected = open(&whole).connections(connections);
+        let mut sums = vec![0; expected.len()];
+        for index in 0..of {
+            let share = Share::new(index, of, &whole).unwrap();
+            let own = share.of_settings(&whole);
+            let here = open(&own).of_share(Some(share));
+            for connection in 0..own.connections_in_all() as usize {
+                sums[here.number_of(connection)] += 1;
+            }
+            assert_eq!(
+                here.connections(own.connections_in_all()).iter().sum::<u32>(),
+                own.connections_in_all()
+            );
+        }
+        assert_eq!(sums, expected, "{hosts} hosts, {connections} connections, {of} agents");
     }
 }
 
