@@ -26,7 +26,8 @@ pub struct Cell {
     /// Blocks in which the process that measured the trial died or was stopped, and a later attempt was
     /// sealed.
     pub abandoned: BTreeSet<u32>,
-    /// Summary over the blocks; missing if no block has a value.
+    /// Summary over the blocks; missing if a block with a sealed run has no value: the others are a
+    /// selection.
     pub summary: Maybe<CellSummary>,
 }
 
@@ -57,6 +58,9 @@ pub struct CellSummary {
     pub interval: Maybe<(f64, f64)>,
 }
 
+/// Most repeated trials that may still be an accident.
+pub(crate) const REDONE_MORE_MAX: usize = 1;
+
 /// State of one block of a cell, as far as a comparison needs it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum InBlock<'a> {
@@ -82,11 +86,7 @@ impl Cell {
         seen: &Seen,
         alpha: f64,
     ) -> Self {
-        let summary = summary(&values, alpha).ok_or_else(|| match values.first() {
-            None => Missing::because("no run of this cell was sealed"),
-            Some(BlockValue { value: Err(missing), .. }) => missing.clone(),
-            Some(_) => Missing::because("unfinished or unanswered events leave its upper bound unknown"),
-        });
+        let summary = summary(&values, alpha);
         let (fell_out, redone, abandoned) =
             (seen.fell_out.clone(), seen.redone.clone(), seen.abandoned.clone());
         Self { levels, metric, values, fell_out, redone, abandoned, summary }
@@ -106,6 +106,36 @@ impl Cell {
     /// Blocks with a value or a lost trial.
     pub(crate) fn blocks(&self) -> BTreeSet<u32> {
         self.values.iter().map(|v| v.block).chain(self.fell_out.iter().copied()).collect()
+    }
+
+    /// Reason that the values are a selection: a block has none, or none that may be judged, or its trials
+    /// were repeated.
+    pub(crate) fn selection(&self) -> Option<Missing> {
+        self.selected().or_else(|| self.summary.as_ref().err().cloned())
+    }
+
+    /// Variant of [`Self::selection`] that takes a value without an upper end.
+    pub(crate) fn selected(&self) -> Option<Missing> {
+        let lost = self.fell_out.len();
+        let all = self.blocks().len();
+        let unjudged = |v: &BlockValue| match &v.value {
+            Err(why) => Some(why.clone()),
+            Ok(value) => value.unjudged.clone(),
+        };
+        if lost > 0 {
+            let why = format!("trials were lost in {lost} of {all} blocks; the remaining ones may be biased");
+            return Some(Missing::because(why));
+        }
+        if self.redone.len() > REDONE_MORE_MAX {
+            let redone = self.redone.len();
+            return Some(Missing::because(format!(
+                "trials failed and were repeated in {redone} of {all} blocks; the values may be biased"
+            )));
+        }
+        if self.values.is_empty() {
+            return Some(Missing::because("no run of this cell was sealed"));
+        }
+        self.values.iter().find_map(unjudged)
     }
 
     /// Reason that this metric cannot judge any sealed run of the cell; `None` if it can judge one, or if no
@@ -178,13 +208,15 @@ pub(crate) fn is_failure(state: TrialState) -> bool {
 }
 
 /// Every cell of the design for every metric, in the plan's order of factors and levels.
-pub(crate) fn cells(bakeoff: &Bakeoff) -> Vec<Cell> {
+///
+/// - `alpha`: share of both tails of the intervals.
+pub(crate) fn cells(bakeoff: &Bakeoff, alpha: f64) -> Vec<Cell> {
     let seen = seen(bakeoff);
     let none = Seen::default();
     let factors: Vec<&Factor> = bakeoff.factors.iter().collect();
     let all = combinations(&factors);
     let of = |levels: &Levels, metric: Metric| {
-        Cell::of(levels.clone(), metric, seen.get(levels).unwrap_or(&none), bakeoff.judge.alpha)
+        Cell::of(levels.clone(), metric, seen.get(levels).unwrap_or(&none), alpha)
     };
     Metric::OF_LOADS.iter().flat_map(|metric| all.iter().map(|levels| of(levels, *metric))).collect()
 }
@@ -206,19 +238,27 @@ fn block_value(trial: &Trial, run: &Run, metric: Metric) -> BlockValue {
     BlockValue { block: trial.block, series: trial.series, run: run.header.id, value: value(run, metric) }
 }
 
-/// Summary over the values with two finite ends; `None` without any.
-fn summary(values: &[BlockValue], alpha: f64) -> Option<CellSummary> {
+/// Summary over the values, each of which needs two finite ends.
+fn summary(values: &[BlockValue], alpha: f64) -> Maybe<CellSummary> {
+    if values.is_empty() {
+        return Err(Missing::because("no run of this cell was sealed"));
+    }
     let known: Vec<(&Value, f64)> =
         values.iter().filter_map(|v| v.value.as_ref().ok().and_then(|v| Some((v, v.middle()?)))).collect();
-    if known.is_empty() {
-        return None;
+    if known.len() < values.len() {
+        return Err(values.iter().find_map(|v| v.value.as_ref().err().cloned()).unwrap_or_else(|| {
+            let (open, all) = (values.len() - known.len(), values.len());
+            Missing::because(format!(
+                "unfinished or unanswered events leave its upper bound unknown in {open} of {all} blocks"
+            ))
+        }));
     }
     let mean = |of: &dyn Fn(&(&Value, f64)) -> f64| {
         (known.iter().map(|k| of(k).ln()).sum::<f64>() / known.len() as f64).exp()
     };
     let ends: Vec<(f64, f64)> = known.iter().map(|(v, _)| (v.low.ln(), v.high.ln())).collect();
-    let interval = Paired::bracketed(&ends).map(|p| p.interval(alpha));
-    Some(CellSummary {
+    let interval = Paired::in_order(&ends).map(|p| p.interval(alpha));
+    Ok(CellSummary {
         n: known.len(),
         mean: mean(&|(_, middle)| *middle),
         bracket: (mean(&|(v, _)| v.low), mean(&|(v, _)| v.high)),

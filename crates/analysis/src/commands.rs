@@ -249,4 +249,4 @@ pub fn rounds_for_a_verdict(alpha: f64) -> u32 {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

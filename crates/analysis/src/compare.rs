@@ -101,7 +101,7 @@ pub fn compare(bakeoff: &Bakeoff) -> Comparisons {
         compared.iter().filter_map(|f| Some((f.name.clone(), f.reference.clone()?))).collect();
     let rules =
         Rules { rope_ratio: bakeoff.judge.rope_ratio, alpha: bakeoff.judge.alpha, seed: bakeoff.seed };
-    let cells = cells(bakeoff);
+    let cells = cells(bakeoff, bakeoff.judge.alpha);
     let slopes = slopes(bakeoff);
 
     let metrics = bakeoff.judge.metrics.iter();

@@ -4,7 +4,7 @@ use record::bakeoff::{Factor, Levels, Metric};
 use record::missing::{Maybe, Missing};
 use record::run::RunState;
 
-use crate::cell::{Cell, InBlock, combinations};
+use crate::cell::{Cell, InBlock, REDONE_MORE_MAX, combinations};
 use crate::judge::{Judged, Member, Rules, judge};
 use crate::metric::Value;
 use crate::slope::Slopes;
@@ -119,9 +119,6 @@ pub(crate) struct Contest {
     pub(crate) blocks: Vec<(u32, Value, Value)>,
     pub(crate) uneven: Option<Missing>,
 }
-
-/// Difference in repeated trials between two sides that may still be an accident.
-pub(crate) const REDONE_MORE_MAX: usize = 1;
 
 /// Below this p of the sign test, the trials of one side fail more often, whatever the condition.
 const REDONE_P_MIN: f64 = 0.05;

@@ -12,17 +12,18 @@
 //!   it needs.
 //!
 //! An amount is judged by the runs' values themselves, which no reference corrects for drift of the machine.
+//! Its standard error allows for the memory of the noise, as the interval of the value does.
 //!
 //! # Source
 //!
 //! R. L. Berger, *Technometrics* 24 (1982), 295-300 (intersection-union tests).
 
-use record::bakeoff::{Bakeoff, Levels, Metric, blocks_min};
+use record::bakeoff::{Bakeoff, Levels, Metric, Scale, blocks_min};
 use record::gate::{Gate, GateRule, OnInconclusive};
 use record::missing::{Maybe, Missing};
 
 use crate::cell::Cell;
-use crate::contest::{Contest, Field, REDONE_MORE_MAX, is_over};
+use crate::contest::{Contest, Field, is_over};
 use crate::holm::holm;
 use crate::paired::Paired;
 use crate::permutation;
@@ -159,35 +160,12 @@ fn amounts(field: &Field<'_>) -> Vec<Sample> {
                 levels: levels.clone(),
                 ends: cell.map_or(Vec::new(), known),
                 against: None,
-                refused: cell.map_or_else(|| Some(Missing::because("the design has no such cell")), selected),
+                refused: cell
+                    .map_or_else(|| Some(Missing::because("the design has no such cell")), Cell::selected),
             });
         }
     }
     samples
-}
-
-/// Reason that the values of a cell are a selection, or lack one of its blocks.
-fn selected(cell: &Cell) -> Option<Missing> {
-    let lost = cell.fell_out.len();
-    let all = cell.blocks().len();
-    let unjudged = |v: &crate::cell::BlockValue| match &v.value {
-        Err(why) => Some(why.clone()),
-        Ok(value) => value.unjudged.clone(),
-    };
-    if lost > 0 {
-        let why = format!("trials were lost in {lost} of {all} blocks; the remaining ones may be biased");
-        return Some(Missing::because(why));
-    }
-    if cell.redone.len() > REDONE_MORE_MAX {
-        let redone = cell.redone.len();
-        let why =
-            format!("trials failed and were repeated in {redone} of {all} blocks; the values may be biased");
-        return Some(Missing::because(why));
-    }
-    if cell.values.is_empty() {
-        return Some(Missing::because("no run of this cell was sealed"));
-    }
-    cell.values.iter().find_map(unjudged)
 }
 
 /// Judges one gate.
@@ -198,7 +176,7 @@ pub(crate) fn judged(
     alpha: f64,
     seed: u64,
 ) -> GateResult {
-    let distances: Vec<Distances> = samples.iter().map(|s| Distances::of(s, &gate, seed)).collect();
+    let distances: Vec<Distances> = samples.iter().map(|s| Distances::of(s, &gate, (alpha, seed))).collect();
     let p_bad: Vec<f64> = samples
         .iter()
         .zip(&distances)
@@ -212,7 +190,7 @@ pub(crate) fn judged(
             Some(why) => (GateOutcome::Inconclusive, Some(why)),
             None => distances.decide(p_bad, alpha),
         };
-        comparisons.push(comparison(sample, outcome, why, alpha));
+        comparisons.push(comparison(sample, outcome, why, (alpha, spread(gate.rule))));
     }
     let has = |outcome| comparisons.iter().any(|c: &GateComparison| c.outcome == outcome);
     let found = if has(GateOutcome::Fail) {
@@ -243,7 +221,22 @@ fn too_few(sample: &Sample, alpha: f64) -> Option<Missing> {
     few.then(|| Missing::because(format!("too few blocks for a gate: {blocks} of {needed}")))
 }
 
-fn comparison(sample: Sample, outcome: GateOutcome, why: Option<Missing>, alpha: f64) -> GateComparison {
+/// Mean and standard error of values in order of blocks.
+type Spread = fn(&[(f64, f64)]) -> Option<Paired>;
+
+fn spread(rule: GateRule) -> Spread {
+    match rule {
+        GateRule::NotWorseBy { .. } => Paired::bracketed,
+        GateRule::AtMost(_) | GateRule::AtLeast(_) => Paired::in_order,
+    }
+}
+
+fn comparison(
+    sample: Sample,
+    outcome: GateOutcome,
+    why: Option<Missing>,
+    (alpha, spread): (f64, Spread),
+) -> GateComparison {
     if let Some(against) = &sample.against {
         let none = || Missing::because("a side has fewer than two values, or a value without an upper bound");
         let paired = independent(&sample.ends, against).ok_or_else(none);
@@ -264,11 +257,11 @@ fn comparison(sample: Sample, outcome: GateOutcome, why: Option<Missing>, alpha:
     let is_closed = logs.iter().all(|(_, high)| high.is_finite());
     let open = || Missing::because("unfinished or unanswered events leave its upper bound unknown");
     let none = || Missing::because("fewer than two blocks have a value");
-    let closed = if is_closed { Paired::bracketed(&logs).ok_or_else(none) } else { Err(open()) };
-    let lows: Vec<f64> = logs.iter().map(|(low, _)| *low).collect();
+    let closed = if is_closed { spread(&logs).ok_or_else(none) } else { Err(open()) };
+    let lows: Vec<(f64, f64)> = logs.iter().map(|(low, _)| (*low, *low)).collect();
     let low = match &closed {
         Ok(all) => Ok(all.interval(alpha).0.exp()),
-        Err(_) => Paired::of(&lows).map(|p| p.interval(alpha).0.exp()).ok_or_else(none),
+        Err(_) => spread(&lows).map(|p| p.interval(alpha).0.exp()).ok_or_else(none),
     };
     GateComparison {
         configuration: sample.configuration,
@@ -287,7 +280,7 @@ fn comparison(sample: Sample, outcome: GateOutcome, why: Option<Missing>, alpha:
 struct Evidence {
     /// One-sided p of the t test.
     p: f64,
-    /// Two-sided p of the sign-flip test.
+    /// Two-sided p of the sign-flip test; 1 if the t test decides nothing.
     p_flip: f64,
 }
 
@@ -299,9 +292,10 @@ struct Distances {
 }
 
 impl Distances {
-    fn of(sample: &Sample, gate: &Gate, seed: u64) -> Self {
+    fn of(sample: &Sample, gate: &Gate, (alpha, seed): (f64, u64)) -> Self {
         let (limit, more_is_good) = match gate.rule {
             GateRule::NotWorseBy { ratio } if gate.metric.more_is_better() => (1.0 - ratio, true),
+            GateRule::NotWorseBy { ratio } if gate.metric.scale() == Scale::Points => (ratio.exp(), false),
             GateRule::NotWorseBy { ratio } => (1.0 + ratio, false),
             GateRule::AtMost(amount) => (amount.value(), false),
             GateRule::AtLeast(amount) => (amount.value(), true),
@@ -320,7 +314,8 @@ impl Distances {
         let above: Vec<(f64, f64)> =
             sample.ends.iter().map(|(low, high)| ((low / limit).ln(), (high / limit).ln())).collect();
         let below: Vec<(f64, f64)> = above.iter().map(|(low, high)| (-high, -low)).collect();
-        let (above, below) = (evidence(&above, seed), evidence(&below, seed));
+        let evidence = |distances: &[(f64, f64)]| evidence(distances, spread(gate.rule), (alpha, seed));
+        let (above, below) = (evidence(&above), evidence(&below));
         if more_is_good { Self { good: above, bad: below } } else { Self { good: below, bad: above } }
     }
 
@@ -354,15 +349,17 @@ impl Distances {
 const SLACK: f64 = 1e-9;
 
 /// Evidence that the mean of log distances is over 0: that of their lower ends if an upper end is open.
-fn evidence(distances: &[(f64, f64)], seed: u64) -> Evidence {
+fn evidence(distances: &[(f64, f64)], spread: Spread, (alpha, seed): (f64, u64)) -> Evidence {
     let none = Evidence { p: 1.0, p_flip: 1.0 };
     let lows: Vec<f64> = distances.iter().map(|(low, _)| *low).collect();
     if lows.iter().any(|low| !low.is_finite()) {
         return none;
     }
     let is_closed = distances.iter().all(|(_, high)| high.is_finite());
-    let paired = if is_closed { Paired::bracketed(distances) } else { Paired::of(&lows) };
-    paired.map_or(none, |paired| Evidence { p: paired.p_over(SLACK), p_flip: sign_flip(&lows, seed).p })
+    let exact: Vec<(f64, f64)> = lows.iter().map(|low| (*low, *low)).collect();
+    let p = spread(if is_closed { distances } else { &exact }).map_or(1.0, |paired| paired.p_over(SLACK));
+    // The sign-flip test is slow, and only confirms.
+    if p <= alpha / 2.0 { Evidence { p, p_flip: sign_flip(&lows, seed).p } } else { Evidence { p, ..none } }
 }
 
 /// Difference of the logarithms of two independent samples; `None` if a value has no end.

@@ -15,9 +15,9 @@
 //! reason.
 //!
 //! The region is symmetric in logs, [1 / (1 + rope), 1 + rope]: swapping the two sides turns better into
-//! worse and changes nothing else.
+//! worse and changes nothing else. Of a share, which is compared in points, it is the rope in points.
 
-use record::bakeoff::{Metric, blocks_min};
+use record::bakeoff::{Metric, Scale, blocks_min};
 use record::missing::{Maybe, Missing};
 
 use crate::holm::{hochberg, holm, levels};
@@ -60,6 +60,16 @@ pub struct Rules {
     pub alpha: f64,
     /// Random seed of the sign-flip test, used if there are too many blocks to enumerate.
     pub seed: u64,
+}
+
+impl Rules {
+    /// Half width of the region in logs: of a share, which is compared in points, the region itself.
+    pub(crate) fn edge(self, metric: Metric) -> f64 {
+        match metric.scale() {
+            Scale::Ratio => self.rope_ratio.ln_1p(),
+            Scale::Points => self.rope_ratio,
+        }
+    }
 }
 
 /// A ratio and its uncertainty.
@@ -184,25 +194,27 @@ pub struct Judged {
     pub verdict: Verdict,
     /// Uncertainty of the mean log ratio from the values' own intervals.
     pub open_ln: f64,
+    /// Half width of the region of practical equivalence in logs.
+    pub edge_ln: f64,
 }
 
 /// Judges every member of a family.
 pub fn judge(family: &[Member], rules: Rules) -> Vec<Judged> {
-    let edge = rules.rope_ratio.ln_1p();
+    let edges: Vec<f64> = family.iter().map(|member| rules.edge(member.metric)).collect();
     let paired: Vec<Maybe<Paired>> = family.iter().map(Member::paired).collect();
-    let p_of = |test: &dyn Fn(&Paired) -> f64| -> Vec<f64> {
-        paired.iter().map(|p| p.as_ref().map_or(1.0, test)).collect()
+    let p_of = |test: &dyn Fn(&Paired, f64) -> f64| -> Vec<f64> {
+        paired.iter().zip(&edges).map(|(p, edge)| p.as_ref().map_or(1.0, |p| test(p, *edge))).collect()
     };
-    let p = p_of(&|p| p.p_beyond(0.0));
+    let p = p_of(&|p, _| p.p_beyond(0.0));
     let p_adjusted = holm(&p);
     // Stricter than `p_adjusted` against alpha, member by member: each of these p is at least the one above.
-    let level = levels(&p_of(&|p| p.p_beyond(edge)), rules.alpha);
+    let level = levels(&p_of(&|p, edge| p.p_beyond(edge)), rules.alpha);
 
     let mut decisions: Vec<Maybe<Decision>> = Vec::new();
-    for ((member, paired), level) in family.iter().zip(&paired).zip(level) {
+    for (((member, paired), edge), level) in family.iter().zip(&paired).zip(&edges).zip(level) {
         decisions.push(paired.clone().map(|paired| Decision {
             paired,
-            edge,
+            edge: *edge,
             rules,
             level,
             enough: member.is_enough(rules.alpha),
@@ -212,14 +224,20 @@ pub fn judge(family: &[Member], rules: Rules) -> Vec<Judged> {
     }
     decide_equivalence(&mut decisions, rules.alpha / 2.0);
     let judged = |(i, decision): (usize, Maybe<Decision>)| {
-        let missing =
-            |missing| Judged { estimate: Err(missing), verdict: Verdict::Inconclusive, open_ln: 0.0 };
+        let edge_ln = edges[i];
+        let missing = |missing| Judged {
+            estimate: Err(missing),
+            verdict: Verdict::Inconclusive,
+            open_ln: 0.0,
+            edge_ln,
+        };
         decision.map_or_else(missing, |decision| {
             let verdict = decision.verdict(family[i].metric);
             Judged {
                 estimate: Ok(decision.estimate(p[i], p_adjusted[i], &family[i])),
                 verdict,
                 open_ln: decision.paired.open(),
+                edge_ln,
             }
         })
     };
@@ -242,7 +260,7 @@ fn decide_equivalence(decisions: &mut [Maybe<Decision>], alpha: f64) {
 
 struct Decision {
     paired: Paired,
-    /// ln(1 + rope).
+    /// Half width of the region in logs.
     edge: f64,
     rules: Rules,
     /// Holm's level for this pair, two-sided.
@@ -310,7 +328,7 @@ pub(crate) fn blocks_needed(judged: &Judged, family_size: usize, rules: Rules) -
         mean: estimate.ratio.ln().abs(),
         sd: estimate.sd_ln,
         open: judged.open_ln,
-        edge: rules.rope_ratio.ln_1p(),
+        edge: judged.edge_ln,
         alpha: rules.alpha,
         comparisons: family_size,
     };
@@ -366,6 +384,20 @@ mod tests {
         assert!(small.estimate.unwrap().p_adjusted < 0.05);
         assert_eq!(verdict(Metric::Throughput, &shifted(0.012, 1.0)), Verdict::Inconclusive);
         assert_eq!(verdict(Metric::Throughput, &shifted(0.0, 10.0)), Verdict::Inconclusive);
+    }
+
+    /// The share is e to the value: a log ratio is a difference of shares.
+    #[test]
+    fn the_region_of_a_share_is_in_points() {
+        let of = |metric, by: f64| {
+            let log_ratios: Vec<f64> = NOISE.iter().map(|noise| by + 1e-4 * noise).collect();
+            let rules = Rules { rope_ratio: 0.2, ..RULES };
+            judge(&[Member::exact(metric, &log_ratios)], rules)[0].verdict
+        };
+        // ln(1.2) is 0.182: 19 points lie within 20, and 19 in logs are 20.9 %.
+        assert_eq!(of(Metric::LockCpu, 0.19), Verdict::Equivalent);
+        assert_eq!(of(Metric::LockCpu, 0.21), Verdict::Worse);
+        assert_eq!(of(Metric::CpuPerEvent, 0.19), Verdict::Worse);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! A machine that drifts makes neighbors alike. The t interval for independent values is then too narrow: the
 //! values are worth fewer than there are.
 
+use crate::robust::mean_and_error;
 use crate::student::t_above;
 
 /// Upper bound of a correlation: beyond it, noise and changes of level are the same.
@@ -18,14 +19,28 @@ pub(crate) fn interval(values: &[f64], alpha: f64) -> Option<(f64, f64)> {
     if n < 2 {
         return None;
     }
+    let (mean, error) = mean_and_error(values);
+    let memory = memory(values);
+    let half = t_above(alpha / 2.0, memory.df) * error * memory.error_ratio;
+    Some((mean - half, mean + half))
+}
+
+/// Effect of a memory of the noise on the standard error of a mean.
+pub(crate) struct Memory {
+    /// Standard error over that of independent values.
+    pub(crate) error_ratio: f64,
+    /// Degrees of freedom of its variance.
+    pub(crate) df: f64,
+}
+
+/// Memory of at least two `values` in order of time.
+pub(crate) fn memory(values: &[f64]) -> Memory {
+    let n = values.len();
     let count = n as f64;
-    let mean = values.iter().sum::<f64>() / count;
-    let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
     let ar1 = if n < MEMORY_FROM { 0.0 } else { unbiased(lag_1(values), count).clamp(0.0, AR1_MAX) };
     let inflation = inflation(n, ar1);
     let (free, df) = freedom(count, inflation, ar1);
-    let half = t_above(alpha / 2.0, df) * (squares / free * inflation / count).sqrt();
-    Some((mean - half, mean + half))
+    Memory { error_ratio: (inflation * (count - 1.0) / free).sqrt(), df }
 }
 
 /// Divisor of the sum of squares of `n` values about their means, and degrees of freedom of the variance.

@@ -2,6 +2,7 @@
 
 use record::bakeoff::Metric;
 use record::command::CommandEnd;
+use record::commands::{Comparison, Phase, Turn};
 use record::cpu::CpuInterval;
 use record::histogram::CensoredHistogram;
 use record::load::LoadRecord;
@@ -52,9 +53,7 @@ pub fn value(run: &Run, metric: Metric) -> Maybe<Value> {
 /// Time or CPU time of a recorded command; CPU time by events if they were seen, else by rusage.
 fn of_command(run: &Run, metric: Metric) -> Maybe<Value> {
     let recorded = run.recorded.as_ref().ok_or_else(|| Missing::because("the run recorded no command"))?;
-    if recorded.end == CommandEnd::NoCommand {
-        return Err(Missing::because("the run recorded no command"));
-    }
+    done(recorded.end)?;
     let ns = |ns: u64| ns as f64 * 1e-9;
     let seconds = if metric == Metric::Time {
         recorded.window.as_ref().map(CpuInterval::seconds).map_err(Clone::clone)?
@@ -66,6 +65,35 @@ fn of_command(run: &Run, metric: Metric) -> Maybe<Value> {
         return Ok(Value::exact(seconds));
     }
     Err(Missing::because(format!("{} is {seconds}, which has no logarithm", metric.word())))
+}
+
+/// Whether a command did its work. One that failed may have stopped early: its time is that of something
+/// else.
+///
+/// # Errors
+///
+/// It ended with a code other than 0 or by a signal, or there was none.
+pub(crate) fn done(end: CommandEnd) -> Maybe<()> {
+    match end {
+        CommandEnd::Code(0) => Ok(()),
+        CommandEnd::Code(code) => Err(Missing::because(format!("the command ended with code {code}"))),
+        CommandEnd::Signal(signal) => Err(Missing::because(format!("signal {signal} ended the command"))),
+        CommandEnd::NoCommand => Err(Missing::because("the run recorded a period, not a command")),
+    }
+}
+
+/// Whether a command of a comparison did its work in every measured round.
+///
+/// # Errors
+///
+/// It failed in at least one round.
+pub(crate) fn done_in_all(comparison: &Comparison, command: usize) -> Maybe<()> {
+    let turns: Vec<&Turn> = comparison.turns_of(command, Phase::Measured).collect();
+    let failed = turns.iter().filter(|turn| done(turn.end).is_err()).count();
+    if failed == 0 {
+        return Ok(());
+    }
+    Err(Missing::because(format!("the command failed in {failed} of {} rounds", turns.len())))
 }
 
 /// CPU seconds of the server per event done; for `exec:` per command that ended, counting each try.
@@ -128,10 +156,16 @@ pub(crate) fn cpu_ratio(run: &Run) -> Maybe<f64> {
 /// - low: events in flight count at the time they had lasted, events without any latency below all others.
 /// - high: both kinds lie above all others; open if they are more than 1 %.
 fn p99(load: &LoadRecord) -> Maybe<Value> {
+    let (latency, without_latency) = latencies(load);
+    p99_of(latency, without_latency)
+}
+
+/// Response times, in a closed loop service times, and the number of events that were due and have none.
+pub(crate) fn latencies(load: &LoadRecord) -> (&CensoredHistogram, u64) {
     let latency = load.response.as_ref().unwrap_or(&load.service);
     let counts = load.counts;
     let unseen = counts.unfinished.saturating_sub(latency.at_least.count());
-    p99_of(latency, counts.failed + counts.skipped + unseen)
+    (latency, counts.failed + counts.skipped + unseen)
 }
 
 pub(crate) fn p99_of(latency: &CensoredHistogram, without_latency: u64) -> Maybe<Value> {

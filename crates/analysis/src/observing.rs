@@ -28,7 +28,8 @@ pub struct ObservingCost {
 ///
 /// A pair is two consecutive blocks, one of them without instruments. Its log ratio is the mean over the
 /// cells that both blocks have. Drift from one block to the next does not cancel within a pair, but which of
-/// the two has no instruments is drawn: it widens the interval and does not bias it.
+/// the two has no instruments is drawn: it widens the interval and does not bias it. If a cell has a value in
+/// only one block of a pair, the metric has no cost: what instruments overload would be left out of it.
 pub fn costs(bakeoff: &Bakeoff) -> Vec<ObservingCost> {
     let control = control_blocks(bakeoff);
     if control.is_empty() {
@@ -66,9 +67,20 @@ fn cost(bakeoff: &Bakeoff, control: &BTreeSet<u32>, metric: Metric) -> Observing
         };
         let (a, b) = (values.get(&observed).unwrap_or(&none), values.get(&without).unwrap_or(&none));
         let both: Vec<f64> = a.iter().filter_map(|(cell, a)| Some(a - b.get(cell)?)).collect();
-        (!both.is_empty()).then(|| both.iter().sum::<f64>() / both.len() as f64)
+        if both.len() < a.len().max(b.len()) {
+            return Some(Err(()));
+        }
+        (!both.is_empty()).then(|| Ok(both.iter().sum::<f64>() / both.len() as f64))
     };
-    let pairs: Vec<f64> = (1..=bakeoff.blocks).step_by(2).filter_map(pair).collect();
+    let pairs: Vec<Result<f64, ()>> = (1..=bakeoff.blocks).step_by(2).filter_map(pair).collect();
+    let one_sided = pairs.iter().filter(|pair| pair.is_err()).count();
+    if one_sided > 0 {
+        let of = pairs.len();
+        why = Some(Missing::because(format!(
+            "in {one_sided} of {of} pairs of blocks a cell has a value in one block only: the rest is a selection"
+        )));
+    }
+    let pairs: Vec<f64> = pairs.into_iter().collect::<Result<_, ()>>().unwrap_or_default();
     let nothing = || why.clone().unwrap_or_else(|| Missing::because("no pair of blocks has both sides"));
     let few = || Missing::because("an interval needs two pairs of blocks, so four blocks");
     let mean = pairs.iter().sum::<f64>() / pairs.len() as f64;

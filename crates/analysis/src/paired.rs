@@ -1,5 +1,6 @@
 //! Mean difference and its uncertainty: from the differences of the blocks, or from two independent samples.
 
+use crate::mean::{Memory, memory};
 use crate::student::{p_above, p_two_sided, t_above};
 
 /// Mean log ratio and its spread: of one log ratio per block, or between two independent samples of logs.
@@ -57,6 +58,21 @@ impl Paired {
         })
     }
 
+    /// Variant of [`Self::bracketed`] for values in order of time, with one value for each block: what a
+    /// machine does in one block resembles what it did in the block before. Log ratios within a block need no
+    /// such care, because the drift cancels.
+    pub(crate) fn in_order(logs: &[(f64, f64)]) -> Option<Self> {
+        let alike = Self::bracketed(logs)?;
+        let middles: Vec<f64> = logs.iter().map(|(low, high)| low.midpoint(*high)).collect();
+        let Memory { error_ratio, df } = memory(&middles);
+        Some(Self {
+            standard_error: alike.standard_error * error_ratio,
+            open_error: alike.open_error * error_ratio,
+            df,
+            ..alike
+        })
+    }
+
     /// Computes the difference of the means of two independent samples of logs, `a` minus `b`, by Welch's
     /// unequal-variances t test; `None` if either has fewer than two values.
     ///
@@ -98,7 +114,8 @@ impl Paired {
         self.sd
     }
 
-    /// Degrees of freedom of the error: the number of blocks minus one, or those of Welch's test.
+    /// Degrees of freedom of the error: the number of blocks minus one, fewer of blocks with a memory, or
+    /// those of Welch's test.
     pub fn df(&self) -> f64 {
         self.df
     }

@@ -11,12 +11,12 @@ use crate::value::{Value, check_span};
 /// Fewest levels of memory in a measured phase for a slope that is judged.
 const LEVELS_MIN: usize = 8;
 
-/// 1 plus the share of the time of all CPUs that was spun for locks of the kernel.
+/// e to the share of the time of all CPUs that was spun for locks of the kernel.
 pub(crate) fn lock_cpu(run: &Run) -> Maybe<Value> {
     let load = run.load.as_ref().ok_or_else(|| Missing::because("the run generated no load"))?;
     let used = used(run, Resource::LockSpin, "`locks` is not among `observe.instruments`")?;
     check_span("the time spun for locks", used.span_s(), load)?;
-    Ok(Value::exact(1.0 + used.amount))
+    Ok(Value::exact(used.amount.exp()))
 }
 
 /// Bytes that the server read from and wrote to storage per event done.
@@ -42,7 +42,7 @@ pub(crate) fn energy_per_event(run: &Run, load: &LoadRecord) -> Maybe<Value> {
     Ok(Value::exact(used.amount / used.span_s() / load.achieved_per_s))
 }
 
-/// 1 plus the growth of the server's memory over the measured phase, as a share of its first level: the slope
+/// e to the growth of the server's memory over the measured phase, as a share of its first level: the slope
 /// of Theil and Sen times the length of the phase.
 pub(crate) fn memory_growth(run: &Run, load: &LoadRecord) -> Maybe<Value> {
     let levels = memory_levels(run);
@@ -65,7 +65,7 @@ pub(crate) fn memory_growth(run: &Run, load: &LoadRecord) -> Maybe<Value> {
         ))
     };
     let unjudged = (levels.len() < LEVELS_MIN).then(too_few);
-    Ok(Value { unjudged, ..Value::exact(1.0 + growth) })
+    Ok(Value { unjudged, ..Value::exact(growth.exp()) })
 }
 
 /// Seconds and bytes of the server's own memory, in time order.

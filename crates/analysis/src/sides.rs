@@ -4,12 +4,13 @@
 //! error, by Welch's test on logarithms. A verdict needs enough runs for the permutation test (4 of each side
 //! at 5 %). Two warnings go with the numbers. Runs of one side that were all measured before those of the
 //! other differ by everything that changed in between. The blocks of one bake-off share the time at which it
-//! ran.
+//! ran: of a side with several bake-offs, each is one value.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use record::bakeoff::{Bakeoff, Levels, Metric};
+use record::command::CommandEnd;
 use record::commands::{Comparison, Phase};
 use record::gate::{Gate, GateRule};
 use record::missing::{Maybe, Missing};
@@ -17,7 +18,7 @@ use record::run::{Run, RunState};
 
 use crate::gate::{self, GateResult, Sample};
 use crate::judge::{Estimate, Judged, Member, Rules, Verdict, blocks_needed, judge};
-use crate::metric::{Value, value};
+use crate::metric::{Value, done, done_in_all, value};
 use crate::permutation;
 
 /// Name of the condition of a run that has only one.
@@ -47,6 +48,8 @@ pub struct Observation {
     pub value: Maybe<Value>,
     /// Start of the run.
     pub unix_ns: u64,
+    /// The bake-off of the trial, counted within the side; `None` of a run by itself.
+    pub bakeoff: Option<usize>,
 }
 
 /// One side against the reference, under one condition, by one metric.
@@ -93,16 +96,27 @@ impl Side {
             self.lost.push(format!("{} is {}: {reason}", run.header.id, run.header.state.word()));
             return;
         }
+        if let Some(recorded) = run.recorded.as_ref().filter(|r| r.end != CommandEnd::NoCommand)
+            && let Err(why) = done(recorded.end)
+        {
+            self.lost.push(format!("in {}, {}", run.header.id, why.reason));
+            return;
+        }
         self.observations.extend(of_run(run));
     }
 
     /// Adds the sealed trials of a bake-off. Each trial that fell out counts as lost.
     pub fn add_bakeoff(&mut self, bakeoff: &Bakeoff) {
+        let number = Some(self.bakeoffs);
         self.bakeoffs += 1;
         for (trial, run) in bakeoff.sealed() {
             let condition = named(&trial.levels);
-            self.observations
-                .extend(of_run(run).into_iter().map(|o| Observation { condition: condition.clone(), ..o }));
+            let of_trial = of_run(run).into_iter();
+            self.observations.extend(of_trial.map(|o| Observation {
+                condition: condition.clone(),
+                bakeoff: number,
+                ..o
+            }));
         }
         let lost = bakeoff.trials.len() - bakeoff.sealed().count();
         if lost > 0 {
@@ -114,9 +128,34 @@ impl Side {
         }
     }
 
-    fn of(&self, condition: &str, metric: Metric) -> Vec<&Observation> {
-        self.observations.iter().filter(|o| o.condition == condition && o.metric == metric).collect()
+    /// Values in order of time. Trials of one bake-off are no independent values of a side with several: they
+    /// share what changed between the bake-offs.
+    fn of(&self, condition: &str, metric: Metric) -> Vec<Observation> {
+        let all = self.observations.iter().filter(|o| o.condition == condition && o.metric == metric);
+        let mut groups: BTreeMap<(Option<usize>, usize), Vec<&Observation>> = BTreeMap::new();
+        for (i, one) in all.enumerate() {
+            let bakeoff = one.bakeoff.filter(|_| self.bakeoffs > 1);
+            groups.entry((bakeoff, if bakeoff.is_some() { 0 } else { i })).or_default().push(one);
+        }
+        let mut values: Vec<Observation> = groups.into_values().map(|group| in_one(&group)).collect();
+        values.sort_by_key(|one| one.unix_ns);
+        values
     }
+}
+
+/// One value for the trials of a bake-off: their geometric mean. It has none if one of them has none.
+fn in_one(trials: &[&Observation]) -> Observation {
+    let values: Maybe<Vec<&Value>> =
+        trials.iter().map(|one| one.value.as_ref().map_err(Clone::clone)).collect();
+    let mean = |values: &[&Value], end: fn(&Value) -> f64| {
+        (values.iter().map(|value| end(value).ln()).sum::<f64>() / values.len() as f64).exp()
+    };
+    let value = values.map(|values| Value {
+        low: mean(&values, |value| value.low),
+        high: mean(&values, |value| value.high),
+        unjudged: values.iter().find_map(|value| value.unjudged.clone()),
+    });
+    Observation { value, ..trials[0].clone() }
 }
 
 fn named(levels: &Levels) -> String {
@@ -127,7 +166,8 @@ fn named(levels: &Levels) -> String {
 /// command its time.
 fn of_run(run: &Run) -> Vec<Observation> {
     let unix_ns = run.header.anchor.unix_ns;
-    let one = |metric, value| Observation { condition: WHOLE.to_owned(), metric, value, unix_ns };
+    let one =
+        |metric, value| Observation { condition: WHOLE.to_owned(), metric, value, unix_ns, bakeoff: None };
     if let Some(Ok(comparison)) = Comparison::read(run) {
         return of_comparison(&comparison, unix_ns);
     }
@@ -143,6 +183,7 @@ fn of_run(run: &Run) -> Vec<Observation> {
 fn of_comparison(comparison: &Comparison, unix_ns: u64) -> Vec<Observation> {
     let of = |(i, command): (usize, &record::commands::Compared)| {
         let mean = |figure: fn(&record::commands::Turn) -> f64| {
+            done_in_all(comparison, i)?;
             let logs: Vec<f64> =
                 comparison.turns_of(i, Phase::Measured).map(|turn| figure(turn).ln()).collect();
             let mean = (logs.iter().sum::<f64>() / logs.len() as f64).exp();
@@ -151,7 +192,14 @@ fn of_comparison(comparison: &Comparison, unix_ns: u64) -> Vec<Observation> {
             }
             Err(Missing::because("no round has a value over 0"))
         };
-        let one = |metric, value| Observation { condition: command.text.clone(), metric, value, unix_ns };
+        let condition = &command.text;
+        let one = |metric, value| Observation {
+            condition: condition.clone(),
+            metric,
+            value,
+            unix_ns,
+            bakeoff: None,
+        };
         [one(Metric::Time, mean(|t| t.time_s)), one(Metric::Cpu, mean(record::commands::Turn::cpu_s))]
     };
     comparison.commands.iter().enumerate().flat_map(of).collect()
@@ -266,7 +314,7 @@ struct Known {
     why: Option<Missing>,
 }
 
-fn known(observations: &[&Observation]) -> Known {
+fn known(observations: &[Observation]) -> Known {
     let (mut values, mut why) = (Vec::new(), None);
     for observation in observations {
         match &observation.value {
@@ -401,6 +449,12 @@ fn caveats(sides: &[Side], reference: usize, left_out: &[Contest]) -> Vec<String
             "{} is a single bake-off: its interval does not include noise between bake-offs run at different \
              times.",
             side.name
+        ));
+    }
+    for side in sides.iter().filter(|side| side.bakeoffs > 1) {
+        told.push(format!(
+            "{} has {} bake-offs: each is one value, the mean of its trials, which share its noise.",
+            side.name, side.bakeoffs
         ));
     }
     let mut reasons: BTreeMap<(Metric, String), usize> = BTreeMap::new();

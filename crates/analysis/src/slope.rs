@@ -41,8 +41,8 @@ pub(crate) struct Slopes {
     rate: String,
     compared: Vec<String>,
     cells: Vec<Cell>,
-    /// Intercepts by block, for each cell.
-    backgrounds: Vec<Vec<f64>>,
+    /// Lines by block, for each cell.
+    lines: Vec<Vec<Maybe<Line>>>,
 }
 
 impl Slopes {
@@ -57,26 +57,45 @@ impl Slopes {
     }
 
     pub(crate) fn over_blocks(&self, alpha: f64) -> Vec<Slope> {
-        let slope = |(cell, backgrounds): (&Cell, &Vec<f64>)| {
-            let known: Vec<f64> =
-                cell.values.iter().filter_map(|v| v.value.as_ref().ok()?.judged()).collect();
-            let none =
-                || cell.summary.clone().err().unwrap_or_else(|| Missing::because("no block has a slope"));
-            let unable = || cell.unable().cloned().unwrap_or_else(none);
-            let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-            let interval = Paired::of(&known).map(|p| p.interval(alpha));
+        let slope = |(cell, lines): (&Cell, &Vec<Maybe<Line>>)| {
+            let lines = straight(cell, lines);
+            let mean = |figure: fn(&Line) -> f64| {
+                lines.clone().map(|all| all.iter().map(|l| figure(l)).sum::<f64>() / all.len() as f64)
+            };
+            let interval = lines.clone().and_then(|all| {
+                let slopes: Vec<(f64, f64)> = all.iter().map(|l| (l.slope, l.slope)).collect();
+                let one = || Missing::because("an interval needs at least 2 blocks");
+                Ok(Paired::in_order(&slopes).ok_or_else(one)?.interval(alpha))
+            });
             let (arm, levels) =
                 cell.levels.clone().into_iter().partition(|(name, _)| self.compared.contains(name));
             Slope {
                 arm,
                 levels,
-                value_s: if known.is_empty() { Err(unable()) } else { Ok(mean(&known)) },
-                interval_s: interval.ok_or_else(|| Missing::because("an interval needs at least 2 blocks")),
-                background_ratio: if known.is_empty() { Err(unable()) } else { Ok(mean(backgrounds)) },
+                value_s: mean(|line| line.slope),
+                interval_s: interval,
+                background_ratio: mean(|line| line.intercept),
             }
         };
-        self.cells.iter().zip(&self.backgrounds).map(slope).collect()
+        self.cells.iter().zip(&self.lines).map(slope).collect()
     }
+}
+
+/// The lines of all blocks. A slope that is not positive counts too: the mean of the others would be that of
+/// the lucky blocks.
+///
+/// # Errors
+///
+/// A block has none, or CPU use does not follow a line.
+fn straight<'a>(cell: &Cell, lines: &'a [Maybe<Line>]) -> Maybe<Vec<&'a Line>> {
+    if let Some(curved) = cell.values.iter().find_map(|v| v.value.as_ref().ok()?.unjudged.clone()) {
+        return Err(curved);
+    }
+    if lines.is_empty() {
+        let none = || Missing::because("no block has a slope");
+        return Err(cell.summary.clone().err().unwrap_or_else(none));
+    }
+    lines.iter().map(|line| line.as_ref().map_err(Clone::clone)).collect()
 }
 
 /// Slopes of a bake-off; `None` if no factor sets the rate, or it has fewer than two levels.
@@ -88,7 +107,7 @@ pub(crate) fn slopes(bakeoff: &Bakeoff) -> Option<Slopes> {
         rate: rate.name.clone(),
         compared: others.iter().filter(|f| f.reference.is_some()).map(|f| f.name.clone()).collect(),
         cells: Vec::new(),
-        backgrounds: Vec::new(),
+        lines: Vec::new(),
     };
     for levels in combinations(&others) {
         let at_rates: Vec<&Seen> = rate
@@ -100,9 +119,9 @@ pub(crate) fn slopes(bakeoff: &Bakeoff) -> Option<Slopes> {
                 seen.get(&levels)
             })
             .collect();
-        let (cell, backgrounds) = cell(levels, &at_rates, bakeoff.judge.alpha);
+        let (cell, lines) = cell(levels, &at_rates, bakeoff.judge.alpha);
         found.cells.push(cell);
-        found.backgrounds.push(backgrounds);
+        found.lines.push(lines);
     }
     Some(found)
 }
@@ -121,8 +140,8 @@ fn says_the_rate(bakeoff: &Bakeoff, factor: &Factor) -> bool {
     rates.values().all(|of_level| of_level.len() == 1) && distinct.len() == rates.len() && rates.len() >= 2
 }
 
-/// Slopes and intercepts of one configuration, block by block.
-fn cell(levels: Levels, at_rates: &[&Seen], alpha: f64) -> (Cell, Vec<f64>) {
+/// Slopes and lines of one configuration, block by block.
+fn cell(levels: Levels, at_rates: &[&Seen], alpha: f64) -> (Cell, Vec<Maybe<Line>>) {
     let mut blocks: BTreeMap<u32, Vec<(&Trial, &Run)>> = BTreeMap::new();
     for (trial, run) in at_rates.iter().flat_map(|seen| &seen.sealed) {
         blocks.entry(trial.block).or_default().push((trial, run));
@@ -141,13 +160,6 @@ fn cell(levels: Levels, at_rates: &[&Seen], alpha: f64) -> (Cell, Vec<f64>) {
              is no single cost per event"
         ))
     });
-    let value = |line: &Line| {
-        if line.slope > 0.0 {
-            Ok(Value { unjudged: curved.clone(), ..Value::exact(line.slope) })
-        } else {
-            Err(Missing::because("the server's CPU time does not grow with the rate"))
-        }
-    };
     let values = blocks
         .values()
         .zip(&lines)
@@ -155,12 +167,19 @@ fn cell(levels: Levels, at_rates: &[&Seen], alpha: f64) -> (Cell, Vec<f64>) {
             block: runs[0].0.block,
             series: runs[0].0.series,
             run: runs[0].1.header.id,
-            value: line.as_ref().map_err(Clone::clone).and_then(value),
+            value: line.as_ref().map_err(Clone::clone).and_then(|line| value(line, curved.as_ref())),
         })
         .collect();
-    let backgrounds = known.iter().map(|line| line.intercept).collect();
     let seen = Seen { sealed: Vec::new(), fell_out, redone, abandoned };
-    (Cell::with(levels, Metric::CpuPerEvent, values, &seen, alpha), backgrounds)
+    (Cell::with(levels, Metric::CpuPerEvent, values, &seen, alpha), lines)
+}
+
+/// The slope as a value, which has a logarithm.
+fn value(line: &Line, curved: Option<&Missing>) -> Maybe<Value> {
+    if line.slope > 0.0 {
+        return Ok(Value { unjudged: curved.cloned(), ..Value::exact(line.slope) });
+    }
+    Err(Missing::because("the server's CPU time does not grow with the rate"))
 }
 
 /// CPU use against the rate in one block.
@@ -270,6 +289,39 @@ mod tests {
         let (line, curve) = (share(0.0), share(8e-9));
         println!("{line} of 300 lines, {curve} of 300 curves");
         assert!(line <= 8 && curve > 270, "{line} {curve}");
+    }
+
+    /// Events that cost nothing: the noise alone makes a slope, of either sign.
+    #[test]
+    fn blocks_whose_cpu_time_does_not_grow_count_too() {
+        let mut chance = SplitMix(9);
+        let mut lines = |per_event: f64| -> Vec<Line> {
+            let mut one = || {
+                let noisy = |rate| (rate, (0.3 + per_event * rate) * (1.0 + 0.02 * chance.normal()));
+                fit(&[500.0, 1_000.0, 1_500.0].map(noisy)).unwrap()
+            };
+            (0..200).map(|_| one()).collect()
+        };
+        let of = |lines: Vec<Line>| {
+            let values = lines.iter().zip(1..).map(|(line, block)| BlockValue {
+                block,
+                series: block,
+                run: record::run::RunId::new(record::clock::WallAnchor { monotonic_ns: 0, unix_ns: 0 }, 0),
+                value: value(line, None),
+            });
+            let cell =
+                Cell::with(Levels::new(), Metric::CpuPerEvent, values.collect(), &Seen::default(), 0.05);
+            let lines = lines.into_iter().map(Ok).collect();
+            let slopes =
+                Slopes { rate: "rate".into(), compared: Vec::new(), cells: vec![cell], lines: vec![lines] };
+            slopes.over_blocks(0.05).remove(0)
+        };
+        let none = of(lines(0.0));
+        let (low, high) = none.interval_s.clone().unwrap();
+        assert!(low <= 0.0 && 0.0 <= high, "{none:?}");
+        let some = of(lines(2e-6));
+        let (low, high) = some.interval_s.clone().unwrap();
+        assert!(low <= 2e-6 && 2e-6 <= high, "{some:?}");
     }
 
     #[test]

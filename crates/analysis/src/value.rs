@@ -4,7 +4,7 @@ use record::load::LoadRecord;
 use record::missing::{Maybe, Missing};
 
 /// Value of a metric in one run: events per second, seconds, CPU seconds, bytes or joules per event; of a
-/// metric that is compared in points, 1 plus the share.
+/// metric that is compared in points, e to the share.
 ///
 /// Both ends are positive. They differ if events have no end, or if a histogram's bucket hides the exact
 /// value.

@@ -2,10 +2,15 @@
 
 mod sample;
 
-use bakeoff_analysis::{Member, Paired, Rules, Verdict, compare, judge, machine, spectrum};
+use std::collections::BTreeSet;
+
+use bakeoff_analysis::{
+    Member, Paired, Rules, Verdict, compare, history, judge, machine, observing, spectrum,
+};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use record::bakeoff::{Metric, TrialState};
+use record::bakeoff::{Attempt, Bakeoff, CONTROL_ARM, Levels, Metric, TrialState};
+use record::load::LoadRecord;
 use record::run::RunState;
 use record::server_cpu::ServerTasks;
 use sample::{Recipe, normal};
@@ -319,4 +324,112 @@ fn same(chance: &mut ChaCha8Rng, blocks: usize, size: usize) -> Vec<Vec<f64>> {
 
 fn independent(chance: &mut ChaCha8Rng, blocks: usize, size: usize, sd: f64) -> Vec<Vec<f64>> {
     (0..size).map(|_| (0..blocks).map(|_| sd * normal(chance)).collect()).collect()
+}
+
+/// Attempts of the cell of write-ahead logging with one thread.
+fn of_one_cell(bakeoff: &mut Bakeoff) -> impl Iterator<Item = &mut Attempt> {
+    let trials = bakeoff.trials.clone();
+    bakeoff.attempts.iter_mut().filter(move |attempt| {
+        let levels = &trials.iter().find(|t| t.index == attempt.trial).unwrap().levels;
+        levels["journal_mode"] == "wal" && levels["threads"] == "1"
+    })
+}
+
+/// The trials that a stall hit have no p99, or are INVALID. The others are the good ones, not the average.
+#[test]
+fn a_history_has_no_value_of_the_trials_that_survived() {
+    let clean = || Recipe { with_trouble: false, ..Recipe::journal() }.bake();
+    let of = |bakeoff: &Bakeoff, metric: &str| {
+        let found = history::of_bakeoff(bakeoff);
+        let is_it = |o: &&history::Observed| o.key.metric == metric && o.key.subject.contains("threads=1");
+        let points = found.observed.iter().filter(is_it).count();
+        (points, found.left_out.iter().filter(|(left_out, _)| left_out == metric).count())
+    };
+    assert_eq!((of(&clean(), "p99"), of(&clean(), "throughput")), ((2, 0), (2, 0)));
+    let mut open = clean();
+    for attempt in of_one_cell(&mut open).skip(2) {
+        let counts = &mut attempt.run.as_mut().unwrap().load.as_mut().unwrap().counts;
+        counts.failed = counts.done / 10;
+    }
+    assert_eq!((of(&open, "p99"), of(&open, "throughput")), ((1, 1), (2, 0)));
+    let mut lost = clean();
+    for attempt in of_one_cell(&mut lost).skip(2) {
+        attempt.state = TrialState::Invalid;
+    }
+    assert_eq!((of(&lost, "p99"), of(&lost, "throughput")), ((1, 1), (1, 1)));
+    // Nor does the table of a report average the rest.
+    let comparisons = compare(&open);
+    let levels: Levels =
+        [("journal_mode", "wal"), ("threads", "1")].map(|(k, v)| (k.into(), v.into())).into();
+    let cell = comparisons.cells_of(Metric::P99).find(|c| c.levels == levels).unwrap();
+    assert!(cell.summary.is_err(), "{:?}", cell.summary);
+}
+
+/// The rate of an open loop is offered; its p99 is of response time, that of a closed loop of service time.
+#[test]
+fn a_history_tells_open_from_closed_loops() {
+    let of = |rate_per_s| {
+        let bakeoff = Recipe { rate_per_s, with_trouble: false, ..Recipe::journal() }.bake();
+        let of_run = history::of_run(bakeoff.sealed().next().unwrap().1).observed;
+        (of_run, history::of_bakeoff(&bakeoff).observed)
+    };
+    let (open, closed) = (of(Some(5_000.0)), of(None));
+    for (open, closed) in [(open.0, closed.0), (open.1, closed.1)] {
+        let has = |of: &[history::Observed], metric: &str| of.iter().any(|o| o.key.metric == metric);
+        assert!(!has(&open, "throughput") && has(&closed, "throughput"));
+        assert!(has(&open, "p99") && has(&closed, "p99"));
+        let keys = |of: &[history::Observed]| of.iter().map(|o| o.key.clone()).collect::<BTreeSet<_>>();
+        assert!(keys(&open).is_disjoint(&keys(&closed)));
+    }
+}
+
+/// One event in twenty failed: nothing above the 95th percentile has an upper end.
+#[test]
+fn a_spectrum_counts_events_without_a_latency_and_has_no_interval_where_a_run_is_open() {
+    let at = |bakeoff: &Bakeoff, quantile: f64| {
+        let levels = bakeoff.trials[0].levels.clone();
+        spectrum(bakeoff, &levels, &[quantile]).unwrap().points.remove(0)
+    };
+    let with = |change: fn(&mut LoadRecord)| {
+        let recipe = Recipe { rate_per_s: Some(5_000.0), with_trouble: false, ..Recipe::journal() };
+        let mut bakeoff = recipe.bake();
+        bakeoff.attempts.iter_mut().for_each(|a| change(a.run.as_mut().unwrap().load.as_mut().unwrap()));
+        bakeoff
+    };
+    let clean = at(&with(|_| ()), 0.99);
+    assert!(!clean.at_least && clean.interval_ns.is_ok());
+    let failed = with(|load| load.counts.failed = load.counts.done / 20);
+    assert!(at(&failed, 0.99).at_least && at(&failed, 0.99).interval_ns.is_err());
+    assert!(!at(&failed, 0.5).at_least && at(&failed, 0.5).interval_ns.is_ok());
+    // 5 % did not end, and count at the time that they had lasted.
+    let open = with(|load| {
+        let response = load.response.as_mut().unwrap();
+        response.at_least.record_n(60_000_000, response.known.count() / 19);
+        load.counts.unfinished = response.at_least.count();
+    });
+    assert!(at(&open, 0.99).at_least && at(&open, 0.99).interval_ns.is_err());
+    // 12,000 events each: all runs together hold a 99.998th percentile, none of them alone.
+    assert!(at(&with(|_| ()), 0.999_98).interval_ns.is_err());
+}
+
+/// Under watching, one cell is so slow that its p99 has no upper end: the others are not what watching costs.
+#[test]
+fn the_cost_of_watching_is_not_that_of_the_trials_that_survived_it() {
+    let mut bakeoff = Recipe { with_trouble: false, ..Recipe::journal() }.bake();
+    let trials = bakeoff.trials.clone();
+    let block = |attempt: &Attempt| trials.iter().find(|t| t.index == attempt.trial).unwrap().block;
+    for attempt in bakeoff.attempts.iter_mut().filter(|a| block(a) % 2 == 0) {
+        attempt.run.as_mut().unwrap().header.labels.insert(CONTROL_ARM.into(), "1".into());
+    }
+    let of = |bakeoff: &Bakeoff, metric: Metric| {
+        let cost = observing::costs(bakeoff).into_iter().find(|cost| cost.metric == metric).unwrap();
+        (cost.ratio.is_ok(), cost.interval.is_ok())
+    };
+    assert_eq!(of(&bakeoff, Metric::P99), (true, true));
+    for attempt in of_one_cell(&mut bakeoff).filter(|a| block(a) % 2 == 1) {
+        let counts = &mut attempt.run.as_mut().unwrap().load.as_mut().unwrap().counts;
+        counts.failed = counts.done / 10;
+    }
+    assert_eq!(of(&bakeoff, Metric::P99), (false, false));
+    assert_eq!(of(&bakeoff, Metric::Throughput), (true, true));
 }

@@ -43,7 +43,7 @@ pub enum Amount {
     Bytes(f64),
     /// Energy in joules.
     Joules(f64),
-    /// Share; stored as 1 plus the share, as the values of such a metric are.
+    /// Share.
     Share(f64),
 }
 
@@ -195,7 +195,7 @@ impl Amount {
         let amount = if let Ok(time) = duration(text) {
             Self::Seconds(time.as_secs_f64())
         } else if let Ok(share) = ratio(text) {
-            Self::Share(1.0 + share)
+            Self::Share(share)
         } else if let Ok(per_s) = rate_per_s(text) {
             Self::PerSecond(per_s)
         } else if let Some(joules) = joules(text) {
@@ -209,11 +209,8 @@ impl Amount {
     /// The number, in the unit of the metric's values.
     pub fn value(self) -> f64 {
         match self {
-            Self::Seconds(value)
-            | Self::PerSecond(value)
-            | Self::Bytes(value)
-            | Self::Joules(value)
-            | Self::Share(value) => value,
+            Self::Seconds(value) | Self::PerSecond(value) | Self::Bytes(value) | Self::Joules(value) => value,
+            Self::Share(share) => share.exp(),
         }
     }
 
@@ -253,7 +250,7 @@ impl fmt::Display for Amount {
             Self::PerSecond(value) => write!(f, "{value}/s"),
             Self::Bytes(value) => write!(f, "{value}B"),
             Self::Joules(value) => write!(f, "{value}J"),
-            Self::Share(value) => f.write_str(&percent(value - 1.0)),
+            Self::Share(share) => f.write_str(&percent(*share)),
         }
     }
 }

@@ -234,7 +234,7 @@ impl Summary {
 }
 
 /// Whether a sample of `count` values has a value above that quantile.
-fn is_held(count: u64, quantile: f64) -> bool {
+pub fn is_held(count: u64, quantile: f64) -> bool {
     count as f64 * (1.0 - quantile) > 1.0 - 1e-6
 }
 

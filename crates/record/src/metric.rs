@@ -43,7 +43,8 @@ pub enum Scale {
     /// Ratio of the values.
     Ratio,
     /// Difference of the values, in percentage points: the metric is a share that may be 0, which has no
-    /// logarithm. A value is stored as 1 plus the share, so that the ratio of two values is their difference.
+    /// logarithm. A value is held as e to the share, so that the logarithm of a ratio of two values is the
+    /// difference of their shares.
     Points,
 }
 
@@ -81,7 +82,7 @@ impl Metric {
         }
     }
 
-    /// Unit of a value.
+    /// Unit of a value in documents.
     pub fn unit(self) -> &'static str {
         match self {
             Self::Throughput => "1/s",

@@ -219,8 +219,8 @@ mod tests {
         );
         assert!(said(Metric::P99, 0.5, 0.06).starts_with("p99 latency: B is 50 % lower than A"));
         assert!(said(Metric::Cpu, 3.0, 0.06).starts_with("CPU time: B is 3.0x that of A"));
-        // A share is stored as 1 plus it: a ratio of 1.05 is five points, not 5 % of the share.
-        let points = said(Metric::LockCpu, 1.05, 0.01);
+        // The value is e to the share: five points, not 5 % of the share.
+        let points = said(Metric::LockCpu, 0.05_f64.exp(), 0.01);
         assert!(
             points.contains(": B has +5.00 pp against A (95 %: +4.") && points.ends_with(" pp)"),
             "{points}"

@@ -13,7 +13,7 @@ use record::locks::{LockInterval, UserLockInterval};
 use record::missing::Maybe;
 use record::nic::NicInterval;
 
-use crate::number::rfc3339;
+use crate::number::{plain_named, rfc3339};
 
 const CPU: [&str; 25] = [
     "t_s",
@@ -295,8 +295,9 @@ pub fn history(out: &mut dyn Write, histories: &[History]) -> io::Result<()> {
     write_row(out, heads)?;
     for history in histories {
         for (i, point) in history.points.iter().enumerate() {
+            let plain = |value: f64| plain_named(&history.key.metric, value).to_string();
             let end = |of: fn(&(f64, f64)) -> f64| {
-                point.interval.as_ref().map_or(String::new(), |interval| of(interval).to_string())
+                point.interval.as_ref().map_or(String::new(), |interval| plain(of(interval)))
             };
             let is_break = history.breaks.iter().any(|b| b.at == i);
             let event = match history.changes.iter().find(|c| c.at == i) {
@@ -314,7 +315,7 @@ pub fn history(out: &mut dyn Write, histories: &[History]) -> io::Result<()> {
                     history.key.host.clone(),
                     point.run.to_string(),
                     point.version.clone().unwrap_or_default(),
-                    point.value.to_string(),
+                    plain(point.value),
                     end(|interval| interval.0),
                     end(|interval| interval.1),
                     event.to_owned(),

@@ -1,7 +1,7 @@
 //! The judgement of one configuration against the reference, as a sentence that a person would say.
 
 use analysis::{Comparisons, Estimate, Pair, Verdict};
-use record::bakeoff::{Levels, Metric};
+use record::bakeoff::{Levels, Metric, Scale};
 
 use crate::names::Names;
 use crate::number::{MULTIPLES_FROM, Toward, count, fixed, multiple, share};
@@ -106,7 +106,8 @@ fn claim(comparisons: &Comparisons, reference: &str, group: &[&Pair]) -> String 
     let is_more = (group[0].verdict == Verdict::Better) == group[0].metric.more_is_better();
     let level = share(1.0 - comparisons.rules.alpha);
     // One form for the range and its interval, so that they can be compared at a glance.
-    if is_more && interval.1 >= MULTIPLES_FROM {
+    let scale = group[0].metric.scale();
+    if scale == Scale::Ratio && is_more && interval.1 >= MULTIPLES_FROM {
         let evidence = format!("({level}: {})", outwards(interval, multiple));
         let times = range(ratio, |ratio| multiple(ratio, Toward::Nearest));
         return match group[0].metric {
@@ -118,8 +119,10 @@ fn claim(comparisons: &Comparisons, reference: &str, group: &[&Pair]) -> String 
             ),
         };
     }
-    let ends =
-        |(low, high): (f64, f64)| if is_more { (low - 1.0, high - 1.0) } else { (1.0 - high, 1.0 - low) };
+    let over = |ratio: f64| if scale == Scale::Points { ratio.ln() } else { ratio - 1.0 };
+    let ends = |(low, high): (f64, f64)| {
+        if is_more { (over(low), over(high)) } else { (-over(high), -over(low)) }
+    };
     let evidence = format!("({level}: {} %)", outwards(ends(interval), percent));
     let percent = format!("{} %", range(ends(ratio), |share| percent(share, Toward::Nearest)));
     match (group[0].metric, is_more) {

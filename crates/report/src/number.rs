@@ -133,6 +133,19 @@ pub(crate) fn change_interval_of(metric: Metric, low: f64, high: f64) -> String 
     }
 }
 
+/// A value of a metric, or a ratio of two, in documents and drawings: of a share, 1 plus it.
+pub(crate) fn plain(metric: Metric, value: f64) -> f64 {
+    match metric.scale() {
+        Scale::Ratio => value,
+        Scale::Points => 1.0 + value.ln(),
+    }
+}
+
+/// [`plain`] of a metric by its name.
+pub(crate) fn plain_named(metric: &str, value: f64) -> f64 {
+    Metric::from_word(metric).map_or(value, |metric| plain(metric, value))
+}
+
 /// The ends of an interval of a difference in percentage points, rounded outwards.
 pub(crate) fn point_ends(low: f64, high: f64) -> (String, String) {
     (points(low, Toward::Down), points(high, Toward::Up))
@@ -148,7 +161,7 @@ pub(crate) fn metric_ends(metric: Metric, (low, high): (f64, f64)) -> (String, S
 
 /// `+0.31 pp`, with at least two digits that are not 0.
 fn points(ratio: f64, toward: Toward) -> String {
-    let points = (ratio - 1.0) * 100.0;
+    let points = ratio.ln() * 100.0;
     let decimals = match points.abs() {
         p if p < 0.095 => 3,
         p if p < 9.95 => 2,
@@ -161,9 +174,9 @@ fn points(ratio: f64, toward: Toward) -> String {
     }
 }
 
-/// A share that is stored as 1 plus the share: `0.31 %`.
+/// A share, of which the value is e to it: `0.31 %`.
 fn stored_share(value: f64, toward: Toward) -> String {
-    let percent = (value - 1.0) * 100.0;
+    let percent = value.ln() * 100.0;
     let decimals = match percent.abs() {
         p if p < 0.095 => 4,
         p if p < 9.95 => 2,
@@ -457,6 +470,20 @@ mod tests {
         let rates = outward((1_234.6, 1_234.4), significant);
         assert_eq!(rates, ("1,234".to_owned(), "1,235".to_owned()));
         assert_eq!(outward((0.0, 850e6), bandwidth), ("0 kB/s".to_owned(), "850 MB/s".to_owned()));
+    }
+
+    #[test]
+    fn points_are_differences_of_shares_however_large_these_are() {
+        let value = |share: f64| share.exp();
+        assert_eq!(change_of(Metric::LockCpu, value(0.8) / value(0.5)), "+30.0 pp");
+        assert_eq!(
+            change_interval_of(Metric::MemoryGrowth, value(-1.0), value(2.0)),
+            "[-100.0 pp, +200.0 pp]"
+        );
+        assert_eq!(metric_value(Metric::LockCpu, value(0.8)), "80.0 %");
+        assert_eq!(metric_value(Metric::LockCpu, value(0.0)), "0 %");
+        assert!((plain(Metric::LockCpu, value(0.8)) - 1.8).abs() < 1e-12);
+        assert!((plain_named("p99", 1.8) - 1.8).abs() < 1e-12);
     }
 
     #[test]

@@ -152,3 +152,18 @@ fn twelve_configurations_at_eight_levels_have_one_row_each_in_the_leading_figure
     assert!(height < 650.0, "{height}");
     assert!(html.len() < 1_500_000, "{} bytes", html.len());
 }
+
+/// A share has points, however many: e to the share is no multiple.
+#[test]
+fn memory_that_grows_by_more_than_all_of_it_is_no_multiple_of_its_growth() {
+    let (mut bakeoff, mut comparisons) = judged();
+    bakeoff.judge.metrics = vec![Metric::MemoryGrowth];
+    for pair in &mut comparisons.pairs {
+        (pair.metric, pair.verdict) = (Metric::MemoryGrowth, Verdict::Worse);
+        let e = pair.estimate.as_mut().unwrap();
+        (e.ratio, e.low, e.high) = (1.5_f64.exp(), 1.45_f64.exp(), 1.55_f64.exp());
+    }
+    let headline = claim(&bakeoff, &comparisons).headline;
+    assert!(headline.contains("that is 150 % of its memory more"), "{headline}");
+    assert!(headline.contains("145 to 155 %") && !headline.contains("times"), "{headline}");
+}

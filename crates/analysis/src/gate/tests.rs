@@ -169,3 +169,24 @@ fn an_inconclusive_gate_counts_as_its_author_says() {
     let gate = Gate { on_inconclusive: OnInconclusive::Pass, ..Gate::read("p99 <= 20ms").unwrap() };
     assert_eq!(judged(gate, exact(&[1.0; 6]), None, ALPHA, 3).outcome, GateOutcome::Fail);
 }
+
+/// `lock-cpu` of 50 % against 80 % is 30 points; memory that grows by 100 % against 109 %, 9 points.
+#[test]
+fn gates_on_shares_are_in_points_however_large_the_shares_are() {
+    let found = |text: &str, a: f64, b: f64| {
+        let ends = |share: f64, i: i32| (share + 1e-4 * f64::from(i % 3)).exp();
+        let ratios = (0..8).map(|i| (ends(a, i) / ends(b, 2 * i), ends(a, i) / ends(b, 2 * i)));
+        let paired = result(text, vec![sample(0, ratios)]).found;
+        let values = |share: f64, by: i32| (0..8).map(move |i| (ends(share, by * i), ends(share, by * i)));
+        let against = Sample { against: Some(values(b, 2).collect()), ..sample(0, values(a, 1)) };
+        assert_eq!(result(text, vec![against]).found, paired);
+        paired
+    };
+    assert_eq!(found("memory-growth not worse by 5%", 1.09, 1.0), GateOutcome::Fail);
+    assert_eq!(found("memory-growth not worse by 10%", 1.09, 1.0), GateOutcome::Pass);
+    assert_eq!(found("lock-cpu not worse by 29%", 0.8, 0.5), GateOutcome::Fail);
+    assert_eq!(found("lock-cpu not worse by 31%", 0.8, 0.5), GateOutcome::Pass);
+    let share = |text: &str| result(text, exact(&[0.5_f64.exp(), 0.5001_f64.exp()].repeat(4))).found;
+    assert_eq!(share("lock-cpu <= 49%"), GateOutcome::Fail);
+    assert_eq!(share("lock-cpu <= 51%"), GateOutcome::Pass);
+}

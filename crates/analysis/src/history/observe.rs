@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use record::bakeoff::{Bakeoff, Levels, Metric};
-use record::command::CommandEnd;
 use record::commands::{Comparison, Phase, Turn};
 use record::environment::Environment;
 use record::labels;
@@ -12,9 +11,9 @@ use record::missing::{Maybe, Missing};
 use record::run::{Run, RunHeader};
 
 use super::point::{Key, Observed, Point};
+use crate::cell::{Cell, cells};
 use crate::commands::span;
-use crate::metric::value;
-use crate::paired::Paired;
+use crate::metric::{done, done_in_all, value};
 
 /// Values of a run, and the metrics without one.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -29,6 +28,8 @@ pub struct Observations {
 pub const SUBJECT_LABEL: &str = "benchmark";
 /// Label, of a run or of an imported value, with the measured version.
 const VERSION_LABEL: &str = "commit";
+/// Share of both tails of an interval.
+const TAILS: f64 = 0.05;
 /// Host of a run that does not know its own.
 const UNKNOWN_HOST: &str = "unknown";
 
@@ -37,7 +38,9 @@ pub fn of_run(run: &Run) -> Observations {
     let mut found = Observations::default();
     if let Some(load) = &run.load {
         let subject = subject_of(load);
-        for metric in Metric::OF_LOADS {
+        // The rate of an open loop is offered, not achieved.
+        let is_open = kind_of_loop(load) == OPEN_LOOP;
+        for metric in Metric::OF_LOADS.into_iter().filter(|m| !is_open || *m != Metric::Throughput) {
             let value = value(run, metric).and_then(|v| match (v.middle(), v.unjudged.clone()) {
                 (_, Some(why)) => Err(why),
                 (None, _) => Err(Missing::because("too many events did not end")),
@@ -48,12 +51,7 @@ pub fn of_run(run: &Run) -> Observations {
     }
     if let Some(recorded) = &run.recorded {
         let subject = run.header.title.clone();
-        let ended = match recorded.end {
-            CommandEnd::Code(0) => Ok(()),
-            CommandEnd::Code(code) => Err(Missing::because(format!("the command ended with code {code}"))),
-            CommandEnd::Signal(signal) => Err(Missing::because(format!("signal {signal} ended the command"))),
-            CommandEnd::NoCommand => Err(Missing::because("the run recorded a period, not a command")),
-        };
+        let ended = done(recorded.end);
         let none = || Err(Missing::because("one value has no interval"));
         let time = recorded.window.as_ref().map_err(Clone::clone);
         let time = time.map(|w| ((w.until_ns - w.from_ns) as f64 * 1e-9, none()));
@@ -92,6 +90,7 @@ pub fn of_comparison(run: &Run) -> Observations {
         // A recorded command has instruments around it: another series.
         let subject = format!("compare: {}", command.text);
         let mean = |figure: fn(&Turn) -> f64| -> Measured {
+            done_in_all(&comparison, i)?;
             let values: Vec<f64> = comparison.turns_of(i, Phase::Measured).map(figure).collect();
             if values.is_empty() || values.iter().any(|value| *value <= 0.0) {
                 return Err(Missing::because("a round has no value over 0"));
@@ -114,28 +113,39 @@ pub fn of_comparison(run: &Run) -> Observations {
     found
 }
 
-/// Values of a bake-off: for each metric and cell, the geometric mean over the blocks.
+/// Values of a bake-off: for each metric and cell, the geometric mean over the blocks. A cell has none if one
+/// of its blocks has none: the other blocks are a selection.
 pub fn of_bakeoff(bakeoff: &Bakeoff) -> Observations {
-    let mut cells: BTreeMap<&Levels, Vec<&Run>> = BTreeMap::new();
+    let mut first: BTreeMap<&Levels, &Run> = BTreeMap::new();
     for (trial, run) in bakeoff.sealed() {
-        cells.entry(&trial.levels).or_default().push(run);
+        first.entry(&trial.levels).or_insert(run);
     }
     let mut found = Observations::default();
     let plan = plan_keys(&bakeoff.plan_text);
-    for (levels, runs) in cells {
-        let named: Vec<String> = levels.iter().map(|(factor, level)| format!("{factor}={level}")).collect();
-        let subject = [&[bakeoff.header.title.clone()][..], &named].concat().join(" ");
-        for metric in &bakeoff.judge.metrics {
-            let judged = |run: &&Run| value(run, *metric).ok()?.judged();
-            let logs: Vec<f64> = runs.iter().filter_map(judged).map(f64::ln).collect();
-            let mean = mean_of(&logs)
-                .map(|(mean, interval)| (mean.exp(), interval.map(|(low, high)| (low.exp(), high.exp()))));
-            let mut facts = facts(&bakeoff.header, &bakeoff.environment);
-            // The versions of server and commands are noted with each trial.
-            facts.extend(known(&runs[0].environment).filter(|(name, _)| !name.starts_with("trial.")));
-            facts.extend(plan.clone());
-            found.put(&bakeoff.header, facts, (metric.word(), &subject), mean);
+    let is_judged = |cell: &Cell| bakeoff.judge.metrics.contains(&cell.metric);
+    for cell in cells(bakeoff, TAILS).into_iter().filter(is_judged) {
+        let Some(run) = first.get(&cell.levels) else {
+            let why = cell.summary.err().unwrap_or_else(|| Missing::because("no trial was sealed"));
+            found.left_out.push((cell.metric.word().to_owned(), why));
+            continue;
+        };
+        let loops = run.load.as_ref().map(kind_of_loop);
+        if loops == Some(OPEN_LOOP) && cell.metric == Metric::Throughput {
+            continue;
         }
+        let named = cell.levels.iter().map(|(factor, level)| format!("{factor}={level}"));
+        let loops = loops.map(|loops| format!("({loops})"));
+        let subject: Vec<String> =
+            std::iter::once(bakeoff.header.title.clone()).chain(named).chain(loops).collect();
+        let mean = match cell.selection() {
+            Some(why) => Err(why),
+            None => cell.summary.map(|summary| (summary.mean, summary.interval)),
+        };
+        let mut facts = facts(&bakeoff.header, &bakeoff.environment);
+        // The versions of server and commands are noted with each trial.
+        facts.extend(known(&run.environment).filter(|(name, _)| !name.starts_with("trial.")));
+        facts.extend(plan.clone());
+        found.put(&bakeoff.header, facts, (cell.metric.word(), &subject.join(" ")), mean);
     }
     found
 }
@@ -206,9 +216,17 @@ impl Observations {
     }
 }
 
-/// Target and workload of a load: what stays the same while settings change.
+/// Target, workload and kind of loop of a load: what stays the same while settings change. Latency is
+/// response time in an open loop and service time in a closed one: two series.
 fn subject_of(load: &LoadRecord) -> String {
-    format!("{} on {}", load.settings.workload.word(), load.settings.target.masked())
+    let settings = &load.settings;
+    format!("{} on {} ({})", settings.workload.word(), settings.target.masked(), kind_of_loop(load))
+}
+
+const OPEN_LOOP: &str = "open loop";
+
+fn kind_of_loop(load: &LoadRecord) -> &'static str {
+    if load.settings.pace.as_open().is_some() { OPEN_LOOP } else { "closed loop" }
 }
 
 fn known(environment: &Environment) -> impl Iterator<Item = (String, String)> {
@@ -222,16 +240,6 @@ fn facts(header: &RunHeader, environment: &Environment) -> BTreeMap<String, Stri
         ("bakeoff.version".to_owned(), header.tool_version.clone()),
     ];
     known(environment).chain(labels).chain(of_run).collect()
-}
-
-/// Mean of logarithms and its 95 % interval over blocks.
-fn mean_of(logs: &[f64]) -> Measured {
-    if logs.is_empty() {
-        return Err(Missing::because("no sealed trial has a value that can be judged"));
-    }
-    let interval = Paired::of(logs).map(|paired| paired.interval(0.05));
-    let interval = interval.ok_or_else(|| Missing::because("an interval needs at least 2 blocks"));
-    Ok((logs.iter().sum::<f64>() / logs.len() as f64, interval))
 }
 
 /// The keys of a plan by section, as far as they stand on one line each.

@@ -15,21 +15,27 @@ use crate::robust::median;
 
 impl Sense {
     /// Sense of a metric of ours, or by the words of an imported name: `_per_s` and `throughput` are better
-    /// if there is more of them, times, sizes and costs if there is less.
+    /// if there is more of them, times, sizes, costs and errors if there is less. Unknown if the words of a
+    /// name contradict each other.
     pub fn of(metric: &str) -> Self {
         if let Some(known) = Metric::from_word(metric) {
             return if known.more_is_better() { Self::More } else { Self::Less };
         }
         let name = metric.to_lowercase().replace('-', "_");
         let more = ["throughput", "bandwidth", "qps", "tps", "iops", "ops", "score"];
-        let less = ["latency", "duration", "elapsed", "time", "memory", "rss", "size", "errors", "cost"];
-        let has = |words: &[&str]| name.split('_').any(|part| words.contains(&part));
-        if has(&more) || ["_per_s", "_per_second", "/s"].iter().any(|end| name.ends_with(end)) {
-            Self::More
-        } else if has(&less) || ["_ns", "_us", "_ms", "_s", "_bytes"].iter().any(|end| name.ends_with(end)) {
-            Self::Less
-        } else {
-            Self::Unknown
+        let less = ["latency", "duration", "elapsed", "time", "memory", "rss", "size", "cost"];
+        let faults =
+            ["error", "errors", "failure", "failures", "failed", "fault", "faults", "miss", "misses"];
+        let has = |words: &[&str]| name.split(['_', '/']).any(|part| words.contains(&part));
+        let ends = |ends: &[&str]| ends.iter().any(|end| name.ends_with(end));
+        // Of faults, more a second are more faults.
+        let is_fault = has(&faults);
+        let is_rate = ends(&["_per_s", "_per_second", "/s"]) && !is_fault;
+        match (has(&more) || is_rate, has(&less) || is_fault) {
+            (true, false) => Self::More,
+            (false, true) => Self::Less,
+            (false, false) if ends(&["_ns", "_us", "_ms", "_s", "_bytes"]) => Self::Less,
+            (true, true) | (false, false) => Self::Unknown,
         }
     }
 
@@ -89,7 +95,9 @@ fn history(key: Key, points: Vec<Point>, rules: Rules) -> History {
             continue;
         }
         found.extend(
-            of_stretch(&points[from..to], rules).into_iter().map(|c| Change { at: from + c.at, ..c }),
+            of_stretch(&points[from..to], &key.metric, rules)
+                .into_iter()
+                .map(|c| Change { at: from + c.at, ..c }),
         );
     }
     for i in 0..found.len() {
@@ -141,7 +149,7 @@ enum Unit {
     Plain(f64),
 }
 
-fn of_stretch(points: &[Point], rules: Rules) -> Vec<Change> {
+fn of_stretch(points: &[Point], metric: &str, rules: Rules) -> Vec<Change> {
     let raw: Vec<f64> = points.iter().map(|p| p.value).collect();
     let unit = if raw.iter().all(|v| *v > 0.0) {
         Unit::Log
@@ -159,7 +167,7 @@ fn of_stretch(points: &[Point], rules: Rules) -> Vec<Change> {
         })
         .collect();
     let band = match unit {
-        Unit::Log => rules.rope_ratio.ln_1p(),
+        Unit::Log => Metric::from_word(metric).map_or_else(|| rules.rope_ratio.ln_1p(), |m| rules.edge(m)),
         Unit::Plain(_) => rules.rope_ratio,
     };
     let found = changes(&values, rules.alpha, rules.seed);

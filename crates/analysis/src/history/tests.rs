@@ -343,3 +343,27 @@ fn the_cpu_time_of_a_record_is_that_of_the_events_which_see_orphans() {
     assert_eq!(of(Ok(339_000_000)), (0.339, "events".to_owned()));
     assert_eq!(of(Err(Missing::because("no right"))), (0.003_01, "rusage".to_owned()));
 }
+
+#[test]
+fn more_errors_are_never_better() {
+    let sense = [
+        ("throughput", Sense::More),
+        ("requests_per_s", Sense::More),
+        ("score", Sense::More),
+        ("errors_per_s", Sense::Less),
+        ("failures/s", Sense::Less),
+        ("cache_misses_per_second", Sense::Less),
+        ("page-faults", Sense::Less),
+        ("error", Sense::Less),
+        // Both are in the name, and it does not say which of the two it counts.
+        ("latency_ms_at_1000_qps", Sense::Unknown),
+        ("errors_score", Sense::Unknown),
+        ("cpu_time_per_s", Sense::Unknown),
+        ("latency_ms", Sense::Less),
+        ("heap", Sense::Unknown),
+    ];
+    for (name, expected) in sense {
+        assert_eq!(Sense::of(name), expected, "{name}");
+    }
+    assert_eq!(Sense::of("errors_per_s").is_better(10.0, 100.0), Some(false));
+}

@@ -1,3 +1,10 @@
+use record::clock::WallAnchor;
+use record::command::CommandEnd;
+use record::command::{CpuSplit, Recorded};
+use record::cpu::{CpuInterval, Rung};
+use record::environment::Environment;
+use record::run::{RunHeader, RunKind};
+
 use super::*;
 use crate::chance::SplitMix;
 use crate::gate::GateOutcome;
@@ -12,6 +19,7 @@ fn side(name: &str, times: &[f64], (from, every): (u64, u64)) -> Side {
         metric: Metric::Time,
         value: Ok(Value::exact(*time)),
         unix_ns: from + i * every,
+        bakeoff: None,
     };
     Side { name: name.to_owned(), observations: (0..).zip(times).map(one).collect(), ..Side::default() }
 }
@@ -130,4 +138,105 @@ fn equal_sides_of_different_spread_are_rarely_called_different() {
     }
     println!("seed 0x21: {wrong} of {families} equal pairs are called different");
     assert!(wrong <= 64, "{wrong}: 5 % and two standard errors are 64");
+}
+
+/// A recorded command that ended like this after some seconds; the run began at `second`.
+fn recorded(second: u64, seconds: f64, end: CommandEnd) -> Run {
+    let anchor = WallAnchor { monotonic_ns: 0, unix_ns: second * 1_000_000_000 };
+    let header = RunHeader::running(RunKind::Record, anchor, "make".into(), "make".into()).ended(None);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few seconds")]
+    let window = CpuInterval {
+        from_ns: 0,
+        until_ns: (seconds * 1e9) as u64,
+        rung: Rung::Proc,
+        missed_deadline: false,
+        cpus: Vec::new(),
+        psi_some_ratio: Err(Missing::because("not read")),
+        lost: BTreeMap::new(),
+    };
+    let unread = || Missing::because("not read");
+    let recorded = Recorded {
+        end,
+        window: Ok(window),
+        by_events_ns: Err(unread()),
+        interrupted_ns: Err(unread()),
+        by_proc_ns: Err(unread()),
+        by_rusage: Ok(CpuSplit { user_ns: 1_000_000_000, system_ns: 0 }),
+    };
+    Run { recorded: Some(recorded), ..Run::unmeasured(header, Environment::default()) }
+}
+
+/// A command that dies early takes less time than one that does its work.
+#[test]
+fn commands_that_failed_are_no_fast_runs() {
+    for end in [CommandEnd::Code(1), CommandEnd::Signal(11)] {
+        for failed in [1, 5] {
+            let (mut old, mut new) = (side("old", &[], (0, 1)), side("new", &[], (0, 1)));
+            for i in 0..5 {
+                old.add_run(&recorded(2 * i, 60.0 + 0.01 * i as f64, CommandEnd::Code(0)));
+                let end = if i < failed { end } else { CommandEnd::Code(0) };
+                new.add_run(&recorded(2 * i + 1, 2.0 + 0.01 * i as f64, end));
+            }
+            let gate = Gate::read_of_any("time not worse by 5%").unwrap();
+            assert_eq!(new.lost.len(), usize::try_from(failed).unwrap());
+            let found = sides(&[old, new.clone()], 0, RULES, &[gate]);
+            assert!(found.pairs.iter().all(|pair| pair.verdict == Verdict::Inconclusive), "{found:?}");
+            assert_eq!(found.gates[0].outcome, GateOutcome::Inconclusive);
+            assert!(new.lost[0].contains(if end == CommandEnd::Code(1) { "code 1" } else { "signal 11" }));
+        }
+    }
+}
+
+#[test]
+fn a_command_that_failed_in_a_round_has_no_time_among_sides_or_in_a_history() {
+    let mut comparison = crate::commands::tests::comparison(Phase::Measured, &vec![vec![60.0, 2.0]; 13]);
+    comparison.commands[1].text = "y".into();
+    comparison.rounds[7].turns[1].end = CommandEnd::Code(1);
+    let anchor = WallAnchor { monotonic_ns: 0, unix_ns: 0 };
+    let header = RunHeader::running(RunKind::Compare, anchor, "compare".into(), "compare".into()).ended(None);
+    let mut run =
+        Run::unmeasured(header, Environment { facts: comparison.facts(), ..Environment::default() });
+    run.series = comparison.samples("h");
+    let mut side = Side::default();
+    side.add_run(&run);
+    let time = |condition: &str| side.of(condition, Metric::Time)[0].value.clone();
+    assert!(time("x").is_ok());
+    assert!(time("y").is_err_and(|why| why.reason.contains("1 of 13 rounds")));
+    let history = crate::history::of_comparison(&run);
+    assert!(history.observed.iter().all(|o| o.key.subject == "compare: x"), "{:?}", history.observed);
+    assert_eq!(history.left_out.len(), 2);
+}
+
+/// Each bake-off has its own level, with a spread of 3 %; its 6 trials differ by 0.5 %. No side is better.
+#[test]
+fn trials_of_several_bake_offs_are_no_independent_values() {
+    let pairs = 300;
+    let verdicts = |each: usize, are_told_apart: bool| {
+        let mut chance = SplitMix(0x55);
+        let mut draw = |name: &str, from: u64| {
+            let mut trials = Vec::new();
+            for bakeoff in 0..each {
+                let level = 0.03 * chance.normal();
+                let times: Vec<f64> = (0..6).map(|_| (level + 0.005 * chance.normal()).exp()).collect();
+                let of = side(name, &times, (from + 100 * bakeoff as u64, 1)).observations.into_iter();
+                trials.extend(of.map(|o| Observation { bakeoff: Some(bakeoff), ..o }));
+            }
+            let bakeoffs = if are_told_apart { each } else { 1 };
+            Side { name: name.into(), observations: trials, bakeoffs, ..Side::default() }
+        };
+        let is_decided = |_: &u32| {
+            let found = sides(&[draw("a", 0), draw("b", 50)], 0, Rules { rope_ratio: 0.0, ..RULES }, &[]);
+            found.pairs[0].verdict != Verdict::Inconclusive
+        };
+        (0..pairs).filter(is_decided).count()
+    };
+    for each in [2, 4, 5] {
+        let found = verdicts(each, true);
+        println!("{each} bake-offs: {found} of {pairs} pairs decided");
+        assert!(found <= 22, "{each}: {found}; 5 % and two standard errors are 22");
+    }
+    let naive = verdicts(2, false);
+    println!("2 bake-offs: {naive} of {pairs} pairs decided if trials were independent");
+    assert!(naive > 75, "the simulation can tell a rule that is wrong: {naive}");
+    assert_eq!(verdicts(3, true), 0, "three values of each side are too few");
 }

@@ -107,12 +107,13 @@ fn trial(bakeoff: &Bakeoff, trial: &Trial) -> Value {
 }
 
 fn observing_cost(cost: &ObservingCost) -> Value {
+    let plain = |value: f64| crate::number::plain(cost.metric, value);
     Object::default()
         .with("metric", cost.metric.word())
         .with("pairs", cost.pairs)
-        .maybe("ratio", cost.ratio.clone())
-        .maybe("low", cost.interval.clone().map(|(low, _)| low))
-        .maybe("high", cost.interval.clone().map(|(_, high)| high))
+        .maybe("ratio", cost.ratio.clone().map(plain))
+        .maybe("low", cost.interval.clone().map(|(low, _)| plain(low)))
+        .maybe("high", cost.interval.clone().map(|(_, high)| plain(high)))
         .finish()
 }
 
@@ -170,9 +171,11 @@ fn pairs(comparisons: &Comparisons) -> Vec<Value> {
 }
 
 fn pair(pair: &Pair) -> Value {
+    let plain = |value: f64| crate::number::plain(pair.metric, value);
     let estimate = |of: fn(&Estimate) -> f64| pair.estimate.as_ref().map(of).map_err(Clone::clone);
+    let ratio = |of: fn(&Estimate) -> f64| estimate(of).map(plain);
     let blocks: Map<String, Value> =
-        pair.blocks.iter().map(|(block, ratio)| (block.to_string(), json!(ratio))).collect();
+        pair.blocks.iter().map(|(block, ratio)| (block.to_string(), json!(plain(*ratio)))).collect();
     Object::default()
         .with("a", configuration(&pair.a))
         .with("b", configuration(&pair.b))
@@ -183,21 +186,21 @@ fn pair(pair: &Pair) -> Value {
         .with("scale", if pair.metric.scale() == Scale::Points { "points" } else { "ratio" })
         .with("n", pair.n())
         .with("block_ratios", blocks)
-        .maybe("ratio", estimate(|e| e.ratio))
-        .maybe("low", estimate(|e| e.low))
-        .maybe("high", estimate(|e| e.high))
-        .maybe("low_adjusted", estimate(|e| e.low_adjusted))
-        .maybe("high_adjusted", estimate(|e| e.high_adjusted))
-        .maybe("low_equivalence", estimate(|e| e.low_equivalence))
-        .maybe("high_equivalence", estimate(|e| e.high_equivalence))
+        .maybe("ratio", ratio(|e| e.ratio))
+        .maybe("low", ratio(|e| e.low))
+        .maybe("high", ratio(|e| e.high))
+        .maybe("low_adjusted", ratio(|e| e.low_adjusted))
+        .maybe("high_adjusted", ratio(|e| e.high_adjusted))
+        .maybe("low_equivalence", ratio(|e| e.low_equivalence))
+        .maybe("high_equivalence", ratio(|e| e.high_equivalence))
         .maybe("p", estimate(|e| e.p))
         .maybe("p_adjusted", estimate(|e| e.p_adjusted))
         .maybe("p_sign_flip", estimate(|e| e.sign_flip.p))
         .maybe("sign_flip_exact", pair.estimate.as_ref().map(|e| e.sign_flip.exact).map_err(Clone::clone))
-        .maybe("hodges_lehmann_ratio", estimate(|e| e.hodges_lehmann))
+        .maybe("hodges_lehmann_ratio", ratio(|e| e.hodges_lehmann))
         .maybe("blocks_needed", pair.blocks_needed.clone())
-        .maybe("a_mean", pair.means.clone().map(|m| m.0))
-        .maybe("b_mean", pair.means.clone().map(|m| m.1))
+        .maybe("a_mean", pair.means.clone().map(|m| plain(m.0)))
+        .maybe("b_mean", pair.means.clone().map(|m| plain(m.1)))
         .with("open_ratio", pair.open_ratio)
         .maybe("degrees_of_freedom", estimate(|e| e.df))
         .with("verdict", pair.verdict.word())

@@ -9,6 +9,7 @@ use record::run::{RunHeader, RunId};
 use serde_json::{Value, json};
 
 use super::object::Object;
+use crate::number::plain;
 use crate::text::{commands_answer, pair_sentence};
 
 /// The document; `run` is present if the comparison is archived.
@@ -89,7 +90,7 @@ fn memory_bound(summary: &Summary) -> Option<f64> {
 
 fn pair(comparison: &Comparison, results: &Results, pair: &CommandPair) -> Value {
     let times = |i: usize| results.summaries[i].time.clone().map(|span| span.mean);
-    with_estimate(Object::default(), &pair.estimate)
+    with_estimate(Object::default(), Metric::Time, &pair.estimate)
         .with("a", Comparison::letter(pair.a))
         .with("b", Comparison::letter(pair.b))
         .with("a_command", comparison.commands[pair.a].text.clone())
@@ -108,20 +109,21 @@ fn pair(comparison: &Comparison, results: &Results, pair: &CommandPair) -> Value
 }
 
 /// The ratio with its interval and tests.
-pub(super) fn with_estimate(object: Object, of: &Maybe<Estimate>) -> Object {
+pub(super) fn with_estimate(object: Object, metric: Metric, of: &Maybe<Estimate>) -> Object {
     let estimate = |get: fn(&Estimate) -> f64| of.as_ref().map(get).map_err(Clone::clone);
+    let ratio = |get: fn(&Estimate) -> f64| estimate(get).map(|value| plain(metric, value));
     object
-        .maybe("ratio", estimate(|e| e.ratio))
-        .maybe("low", estimate(|e| e.low))
-        .maybe("high", estimate(|e| e.high))
-        .maybe("low_adjusted", estimate(|e| e.low_adjusted))
-        .maybe("high_adjusted", estimate(|e| e.high_adjusted))
-        .maybe("low_equivalence", estimate(|e| e.low_equivalence))
-        .maybe("high_equivalence", estimate(|e| e.high_equivalence))
+        .maybe("ratio", ratio(|e| e.ratio))
+        .maybe("low", ratio(|e| e.low))
+        .maybe("high", ratio(|e| e.high))
+        .maybe("low_adjusted", ratio(|e| e.low_adjusted))
+        .maybe("high_adjusted", ratio(|e| e.high_adjusted))
+        .maybe("low_equivalence", ratio(|e| e.low_equivalence))
+        .maybe("high_equivalence", ratio(|e| e.high_equivalence))
         .maybe("p", estimate(|e| e.p))
         .maybe("p_adjusted", estimate(|e| e.p_adjusted))
         .maybe("p_distribution_free", estimate(|e| e.sign_flip.p))
-        .maybe("hodges_lehmann_ratio", estimate(|e| e.hodges_lehmann))
+        .maybe("hodges_lehmann_ratio", ratio(|e| e.hodges_lehmann))
         .maybe("sd_ln", estimate(|e| e.sd_ln))
         .maybe("degrees_of_freedom", estimate(|e| e.df))
 }

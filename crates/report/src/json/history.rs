@@ -5,7 +5,7 @@ use record::missing::{Maybe, Missing};
 use serde_json::{Value, json};
 
 use super::object::Object;
-use crate::number::rfc3339;
+use crate::number::{plain_named, rfc3339};
 
 /// The document of histories.
 ///
@@ -34,20 +34,22 @@ fn series(history: &History) -> Value {
         .with("subject", history.key.subject.clone())
         .with("environment", history.key.host.clone())
         .maybe("better", sense)
-        .with("points", history.points.iter().map(point).collect::<Vec<_>>())
+        .with("points", history.points.iter().map(|p| point(p, &history.key.metric)).collect::<Vec<_>>())
         .with("changes", history.changes.iter().map(|c| change(c, at(c.at), history)).collect::<Vec<_>>())
         .with("breaks", history.breaks.iter().map(|b| of_break(b, at(b.at))).collect::<Vec<_>>())
         .with("untested", history.untested)
         .finish()
 }
 
-fn point(point: &Point) -> Value {
-    let end =
-        |of: fn(&(f64, f64)) -> f64| -> Maybe<f64> { point.interval.as_ref().map(of).map_err(Clone::clone) };
+fn point(point: &Point, metric: &str) -> Value {
+    let plain = |value: f64| plain_named(metric, value);
+    let end = |of: fn(&(f64, f64)) -> f64| -> Maybe<f64> {
+        point.interval.as_ref().map(|interval| plain(of(interval))).map_err(Clone::clone)
+    };
     let object = Object::default()
         .with("run", point.run.to_string())
         .with("at", rfc3339(point.at_unix_ns))
-        .with("value", point.value)
+        .with("value", plain(point.value))
         .maybe("low", end(|interval| interval.0))
         .maybe("high", end(|interval| interval.1));
     match &point.version {
@@ -57,15 +59,16 @@ fn point(point: &Point) -> Value {
 }
 
 fn change(change: &Change, at: &Point, history: &History) -> Value {
+    let plain = |value: f64| plain_named(&history.key.metric, value);
     let part = |of: fn(&(f64, f64, f64)) -> f64| -> Maybe<f64> {
-        change.ratio.as_ref().map(of).map_err(Clone::clone)
+        change.ratio.as_ref().map(|ratio| plain(of(ratio))).map_err(Clone::clone)
     };
     let better = history.sense.is_better(change.before, change.after);
     Object::default()
         .with("run", at.run.to_string())
         .with("at", rfc3339(at.at_unix_ns))
-        .with("before", change.before)
-        .with("after", change.after)
+        .with("before", plain(change.before))
+        .with("after", plain(change.after))
         .maybe("ratio", part(|r| r.0))
         .maybe("low", part(|r| r.1))
         .maybe("high", part(|r| r.2))

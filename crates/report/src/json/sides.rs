@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::commands::with_estimate;
 use super::object::Object;
 use crate::differing::Difference;
+use crate::number::plain;
 use crate::text::{side_sentence, sides_answer};
 
 /// The document. What differs between the sides comes first.
@@ -36,15 +37,16 @@ fn side(side: &Side) -> Value {
 }
 
 fn pair(sides: &[Side], sided: &Sided, pair: &SidePair) -> Value {
-    with_estimate(Object::default(), &pair.estimate)
+    let plain = |value: f64| plain(pair.metric, value);
+    with_estimate(Object::default(), pair.metric, &pair.estimate)
         .with("a", sides[pair.a].name.clone())
         .with("b", sides[pair.b].name.clone())
         .with("condition", pair.condition.clone())
         .with("metric", pair.metric.word())
         .with("unit", pair.metric.unit())
         .with("level", 1.0 - sided.rules.alpha)
-        .maybe("a_mean", pair.means.0.clone())
-        .maybe("b_mean", pair.means.1.clone())
+        .maybe("a_mean", pair.means.0.clone().map(plain))
+        .maybe("b_mean", pair.means.1.clone().map(plain))
         .with("a_runs", pair.n.0)
         .with("b_runs", pair.n.1)
         .with("blocks", pair.n.0.min(pair.n.1))

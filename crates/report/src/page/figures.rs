@@ -7,7 +7,7 @@ use super::{Figure, Table, Tone, Words};
 use crate::chart::{Forest, ForestRow, Kind, Line, Lines, Point, forest, lines};
 use crate::names::Names;
 use crate::number::{
-    change_interval_of, change_of, count, latency, metric_value, outward, share, significant_4,
+    change_interval_of, change_of, count, latency, metric_value, outward, plain, share, significant_4,
 };
 use crate::words::{
     at, capital, configuration, difference_word, list, metric as metric_name, only, sense, short,
@@ -129,11 +129,12 @@ impl Axis {
         let summary = cell.summary.as_ref().ok()?;
         let label = self.label(cell);
         let (x, _) = self.ticks.iter().find(|(_, l)| *l == label)?;
+        let drawn = |value: f64| plain(cell.metric, value);
         Some(Point {
             x: *x,
-            y: summary.mean,
-            interval: summary.interval.as_ref().ok().copied(),
-            dots: known(cell),
+            y: drawn(summary.mean),
+            interval: summary.interval.as_ref().ok().map(|(low, high)| (drawn(*low), drawn(*high))),
+            dots: known(cell).into_iter().map(drawn).collect(),
         })
     }
 }
@@ -254,6 +255,7 @@ pub(super) fn against_reference(comparisons: &Comparisons, metric: Metric) -> Op
             dots.join(", ").into(),
         ]);
     }
+    let drawn = |ratio: f64| plain(metric, ratio);
     let row = |pair: &&Pair| {
         let estimate = pair.estimate.as_ref().ok();
         let (sign, word, _) = mark(pair.verdict);
@@ -261,10 +263,10 @@ pub(super) fn against_reference(comparisons: &Comparisons, metric: Metric) -> Op
             group: names.configuration(&pair.a),
             label: names.condition(&pair.levels),
             series: of(pair),
-            ratio: estimate.map(|e| e.ratio),
-            interval: estimate.map(|e| (e.low, e.high)),
-            adjusted: estimate.map(|e| (e.low_adjusted, e.high_adjusted)),
-            dots: pair.blocks.iter().map(|(_, r)| *r).collect(),
+            ratio: estimate.map(|e| drawn(e.ratio)),
+            interval: estimate.map(|e| (drawn(e.low), drawn(e.high))),
+            adjusted: estimate.map(|e| (drawn(e.low_adjusted), drawn(e.high_adjusted))),
+            dots: pair.blocks.iter().map(|(_, r)| drawn(*r)).collect(),
             told: [
                 estimate.map_or("-".to_owned(), |e| change_of(metric, e.ratio)),
                 sign.to_owned(),
@@ -430,7 +432,7 @@ pub(super) fn tick_rate(v: f64) -> String {
     if v >= 10.0 || v == 0.0 { count(v.round() as u64) } else { significant_4(v) }
 }
 
-/// `2.5 %` of a value that is stored as 1 plus a share.
+/// `2.5 %` of a value that is drawn as 1 plus a share.
 fn tick_share(v: f64) -> String {
     let text = format!("{:.3}", (v - 1.0) * 100.0);
     format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))

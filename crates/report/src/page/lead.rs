@@ -7,7 +7,7 @@ use super::figures::{against_reference, configurations, mark};
 use super::{Block, Figure, Grid, GridCell, GridRow, Table};
 use crate::chart::{Forest, ForestRow, forest};
 use crate::names::Names;
-use crate::number::{change_interval_of, change_of, share};
+use crate::number::{change_interval_of, change_of, plain, share};
 use crate::words::{capital, difference_word, metric as metric_name, sense};
 
 /// Most rows of the leading figure. With more comparisons, each configuration has one row.
@@ -72,9 +72,9 @@ fn figure(comparisons: &Comparisons, metric: Metric) -> Option<Figure> {
             label: String::new(),
             series: i,
             ratio: None,
-            interval: Some((low, high)),
+            interval: Some((plain(metric, low), plain(metric, high))),
             adjusted: None,
-            dots: ratios,
+            dots: ratios.into_iter().map(|ratio| plain(metric, ratio)).collect(),
             told: [format!("▲{better} ▼{worse}"), format!("of {}", pairs.len()), String::new()],
         });
     }

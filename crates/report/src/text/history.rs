@@ -400,7 +400,7 @@ mod tests {
             p: 0.01,
             suspects: Vec::new(),
         };
-        assert_eq!(size_of_change("memory-growth", &change(1.05)), "+5.00 pp");
+        assert_eq!(size_of_change("memory-growth", &change(0.05_f64.exp())), "+5.00 pp");
         assert_eq!(size_of_change("p99", &change(1.05)), "+5.0 %");
         assert_eq!(size_of_change("of another tool", &change(1.05)), "+5.0 %");
     }
