@@ -14,6 +14,8 @@
 //! `Documentation/scheduler/sched-bwc.rst`; cgroups(7), `cgroup_namespaces(7)`, `/proc/PID/mountinfo` in
 //! `proc_pid_mountinfo(5)`.
 
+mod quotas;
+
 use std::collections::{BTreeSet, VecDeque};
 use std::fs;
 use std::io::ErrorKind;
@@ -23,6 +25,8 @@ use record::limits::{CpuLimits, Quota, Throttled};
 use record::missing::{Maybe, Missing};
 
 use crate::cpu_list;
+
+pub use self::quotas::Quotas;
 
 /// Maximum number of folders in a search for a process's group.
 const FOLDERS_MAX: usize = 20_000;
@@ -73,30 +77,8 @@ impl Limits {
     }
 
     fn of_cgroup_under(root: &Path, name: &Path) -> Self {
-        let find = || {
-            let mounts = mounts(root, "self")?;
-            let relative = |mount: &Mount| {
-                let below = name.strip_prefix(&mount.at).unwrap_or(name);
-                below.strip_prefix("/").unwrap_or(below).to_owned()
-            };
-            mounts
-                .iter()
-                .filter(|mount| mount.has_cpu)
-                .find_map(|mount| {
-                    let below = relative(mount);
-                    let folder = inside(root, &mount.at).join(&below);
-                    folder.is_dir().then(|| Group {
-                        mount: inside(root, &mount.at),
-                        folder,
-                        name: Path::new("/").join(below).to_string_lossy().into_owned(),
-                        is_v1: mount.is_v1,
-                    })
-                })
-                .ok_or_else(|| {
-                    Missing::because(format!("there is no control group {} for CPUs", name.display()))
-                })
-        };
-        Self { root: root.to_owned(), process: None, group: find() }
+        let group = mounts(root, "self").and_then(|mounts| Group::named(root, &mounts, name));
+        Self { root: root.to_owned(), process: None, group }
     }
 
     /// The control group's name.
@@ -135,10 +117,7 @@ impl Limits {
 
     /// Starts to count how often a quota stops the group.
     pub fn watch(&self) -> Throttling {
-        let before = self.group.clone().map(|group| {
-            let counters = group.chain().into_iter().map(|(folder, _)| counters(&folder)).collect();
-            (group, counters)
-        });
+        let before = self.group.clone().map(Group::now);
         let before = before.or_else(|why| if self.is_without_quotas() { Ok(no_group()) } else { Err(why) });
         Throttling { before }
     }
@@ -197,6 +176,35 @@ struct Counters {
 }
 
 impl Group {
+    /// The group of a name among the hierarchies that are mounted.
+    fn named(root: &Path, mounts: &[Mount], name: &Path) -> Maybe<Self> {
+        let relative = |mount: &Mount| {
+            let below = name.strip_prefix(&mount.at).unwrap_or(name);
+            below.strip_prefix("/").unwrap_or(below).to_owned()
+        };
+        let find = |mount: &Mount| {
+            let below = relative(mount);
+            let folder = inside(root, &mount.at).join(&below);
+            folder.is_dir().then(|| Self {
+                mount: inside(root, &mount.at),
+                folder,
+                name: Path::new("/").join(below).to_string_lossy().into_owned(),
+                is_v1: mount.is_v1,
+            })
+        };
+        mounts
+            .iter()
+            .filter(|mount| mount.has_cpu)
+            .find_map(find)
+            .ok_or_else(|| Missing::because(format!("there is no control group {} for CPUs", name.display())))
+    }
+
+    /// The group with its counters, and those of its ancestors, as they are.
+    fn now(self) -> Before {
+        let counters = self.chain().into_iter().map(|(folder, _)| counters(&folder)).collect();
+        (self, counters)
+    }
+
     /// The group's folder and those of its ancestors, each with its name.
     fn chain(&self) -> Vec<(PathBuf, String)> {
         let mut name = PathBuf::from(&self.name);

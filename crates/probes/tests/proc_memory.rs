@@ -1,8 +1,11 @@
-//! Memory of a process that knows how much it allocated. Needs no root.
+//! Memory of a process that knows how much it allocated, without root; and what a control group frees at its
+//! limit, with it.
 
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "this whole file is tests")]
 
+use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use bakeoff_probes::memory::{MemoryProbe, open};
@@ -124,4 +127,38 @@ fn a_process_that_begins_and_one_that_ends_between_two_looks_are_told() {
     drop(taker);
     let after = probe.read();
     assert!(after.ended >= 1 && after.processes.iter().all(|p| p.pid != pid), "{after:?}");
+}
+
+#[test]
+fn root_what_a_control_group_frees_at_its_limit_is_reclaimed() {
+    let v1 = Path::new("/sys/fs/cgroup/memory");
+    let (mount, limit) = if v1.join("memory.limit_in_bytes").exists() {
+        (v1, "memory.limit_in_bytes")
+    } else {
+        (Path::new("/sys/fs/cgroup"), "memory.max")
+    };
+    let group = mount.join(format!("bakeoff-test-memory-{}", std::process::id()));
+    if fs::create_dir(&group).is_err() || fs::write(group.join(limit), "32M").is_err() {
+        let _ = fs::remove_dir(&group);
+        return eprintln!("skipped: needs root and a control group with the memory controller");
+    }
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("more-than-its-group-may-have");
+    let mut probe = open(Some(std::process::id()));
+    let script = format!(
+        "echo $$ > {}/cgroup.procs && exec dd if=/dev/zero of={} bs=1M count=96",
+        group.display(),
+        file.display()
+    );
+    let dd = Command::new("sh").args(["-c", &script]).stderr(Stdio::null()).status().unwrap();
+    let machine = probe.read().machine.unwrap();
+    fs::remove_file(&file).unwrap();
+    while fs::remove_dir(&group).is_err() {
+        std::thread::yield_now();
+    }
+    if !dd.success() || !fs::read_to_string("/proc/vmstat").unwrap().contains("pgsteal_file") {
+        return eprintln!("skipped: no file can be reclaimed here, or this kernel does not count that");
+    }
+    let least = 32 << 20;
+    assert!(machine.reclaimed_at_limits_bytes >= least, "{machine:?}");
+    assert!(machine.reclaimed_bytes >= machine.reclaimed_at_limits_bytes, "{machine:?}");
 }

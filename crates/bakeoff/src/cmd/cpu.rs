@@ -7,9 +7,11 @@ use probes::cgroups::Cgroup;
 use probes::cost::Cost;
 use probes::cpu_list;
 use probes::cpu_time::{self, CpuProbe, Options, SwitchClock};
+use probes::limits::Quotas;
 use probes::power::{self, PowerProbe};
 use probes::topology::Cores;
-use record::cpu::{CpuInterval, TaskSample};
+use record::cpu::{CgroupSample, CpuInterval, TaskSample};
+use record::limits::Throttled;
 use record::missing::Maybe;
 use record::power::EnergySample;
 use serde_json::{Value, json};
@@ -104,6 +106,8 @@ struct Cpus<'a> {
     probe: CpuProbe,
     cores_shared: bool,
     power: Option<Maybe<PowerProbe>>,
+    /// Quotas of the groups, if these are shown.
+    quotas: Option<Quotas>,
     /// Energy of the last interval.
     energy: Option<Maybe<Vec<EnergySample>>>,
 }
@@ -122,7 +126,8 @@ impl<'a> Cpus<'a> {
         if let Some(why) = probe.lacks_counters() {
             note("cpu", &format!("no cycles and instructions: {why}"));
         }
-        Ok(Self { args, probe, cores_shared, power: args.open_power(), energy: None })
+        let quotas = args.wants_groups().then(Quotas::watch);
+        Ok(Self { args, probe, cores_shared, power: args.open_power(), quotas, energy: None })
     }
 }
 
@@ -169,6 +174,8 @@ impl Reporter for Cpus<'_> {
             && let Some(threads) = &threads
         {
             let groups = threads.as_ref().map(|t| record::cpu::by_cgroup(t)).map_err(Clone::clone);
+            let throttled = groups.clone().map(|g| throttled(&mut self.quotas, &g));
+            add(&mut document, "throttled", throttled.map(|t| report::json::throttled_groups(&t)));
             add(&mut document, "cgroups", groups.map(|g| report::json::cgroups(&g, interval.seconds())));
         }
         if let Some(tasks) = threads.filter(|_| args.tasks) {
@@ -199,6 +206,9 @@ impl Reporter for Cpus<'_> {
                 Some(Ok(threads)) => {
                     let groups = record::cpu::by_cgroup(threads);
                     report::text::cgroups(out, &groups, args.top, interval.seconds(), style)?;
+                    for quota in throttled(&mut self.quotas, &groups) {
+                        writeln!(out, "{quota}")?;
+                    }
                 }
                 Some(Err(why)) => writeln!(out, "control groups: missing ({why})")?,
                 None => {}
@@ -296,6 +306,12 @@ impl Args {
         }
         Some(power)
     }
+}
+
+/// What the quotas of these groups stopped since the last interval.
+fn throttled(quotas: &mut Option<Quotas>, groups: &[CgroupSample]) -> Vec<Throttled> {
+    let names = groups.iter().filter_map(|group| group.cgroup.as_deref().ok());
+    quotas.as_mut().map(|quotas| quotas.since_last(names)).unwrap_or_default()
 }
 
 /// Adds a part to a document, or the reason that it is missing.

@@ -138,6 +138,26 @@ fn throttling_is_the_difference_of_the_counters() {
 }
 
 #[test]
+fn a_quota_above_several_groups_is_named_once_an_interval() {
+    let stat = |periods: u64, us: u64| format!("nr_throttled {periods}\nthrottled_usec {us}\n");
+    let root = machine(&[
+        STATUS,
+        ("proc/self/mountinfo", V2),
+        ("proc/self/cgroup", "0::/\n"),
+        ("sys/fs/cgroup/cgroup.controllers", "cpu\n"),
+        ("sys/fs/cgroup/a/cpu.stat", &stat(40, 4_000)),
+        ("sys/fs/cgroup/a/b/cpu.stat", &stat(0, 0)),
+        ("sys/fs/cgroup/a/c/cpu.stat", &stat(0, 0)),
+    ]);
+    let mut quotas = Quotas::under(root.path());
+    let mut since_last = || quotas.since_last(["/a/b", "/a/c", "(cgroup 7)"].into_iter());
+    assert_eq!(since_last(), []);
+    write(root.path(), &[("sys/fs/cgroup/a/cpu.stat", &stat(43, 5_500))]);
+    assert_eq!(since_last(), [Throttled { periods: 3, time_ns: 1_500_000, cgroup: "/a".into() }]);
+    assert_eq!(since_last(), []);
+}
+
+#[test]
 fn a_kernel_without_the_controller_has_no_quota_and_a_file_that_cannot_be_read_has_an_unknown_one() {
     let root = machine(&[
         STATUS,

@@ -48,3 +48,4 @@ pub use scale::scale;
 pub use search::search;
 pub use sides::sides;
 pub use sweep::sweep;
+pub use throttled::throttled_groups;

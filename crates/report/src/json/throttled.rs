@@ -7,9 +7,16 @@ use serde_json::{Value, json};
 
 /// The value of the key.
 pub(crate) fn throttled(found: &Maybe<Throttled>) -> Maybe<Value> {
-    found
-        .clone()
-        .map(|t| json!({"periods": t.periods, "time_s": t.time_ns as f64 * 1e-9, "cgroup": t.cgroup}))
+    found.as_ref().map(one).map_err(Clone::clone)
+}
+
+/// Builds the document of the quotas that took effect in an interval.
+pub fn throttled_groups(found: &[Throttled]) -> Value {
+    found.iter().map(one).collect()
+}
+
+fn one(t: &Throttled) -> Value {
+    json!({"periods": t.periods, "time_s": t.time_ns as f64 * 1e-9, "cgroup": t.cgroup})
 }
 
 /// The value for a run of many trials: the sum over all measured trials, including those that throttling made
