@@ -174,10 +174,7 @@ pub fn resume(
         )));
     }
     let known = rates::known(&plan, &bakeoff, ledger.journal.before());
-    let mut programs = FirstPrograms::default();
-    for (trial, run) in bakeoff.sealed() {
-        programs.compare(&run.environment, &trial.levels, plan.whole_factors());
-    }
+    let programs = FirstPrograms::of(&bakeoff, &plan);
     let mut conductor = Conductor {
         plan: revealed,
         public: plan,

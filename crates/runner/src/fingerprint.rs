@@ -9,8 +9,9 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use nix::unistd::Pid;
+use plan::Plan;
 use probes::proc_stat;
-use record::bakeoff::Levels;
+use record::bakeoff::{Bakeoff, Levels};
 use record::clock::{Clock as _, Monotonic};
 use record::environment::Environment;
 use record::missing::{Maybe, Missing};
@@ -125,6 +126,15 @@ fn note([name, sum_name]: [&str; 2], programs: Programs, absent: &str, environme
 pub(crate) struct FirstPrograms(BTreeMap<(&'static str, Levels), BTreeMap<String, String>>);
 
 impl FirstPrograms {
+    /// Programs of the runs that a bake-off already has.
+    pub(crate) fn of(bakeoff: &Bakeoff, plan: &Plan) -> Self {
+        let mut first = Self::default();
+        for (trial, run) in bakeoff.sealed() {
+            first.compare(&run.environment, &trial.levels, plan.whole_factors());
+        }
+        first
+    }
+
     /// Compares the programs of a run with those of the first run; keeps them if it is the first. Returns
     /// those that were replaced since.
     ///

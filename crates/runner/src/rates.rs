@@ -262,7 +262,7 @@ impl Driver<'_> {
     }
 }
 
-/// Returns the rate of an answer, or the reason that there is none.
+/// Returns the rate of an answer, or the reason for its absence.
 fn found(answer: Answer) -> Result<FoundRate, String> {
     match answer {
         Answer::Found { rate_per_s, .. } => Ok(FoundRate::exact(rate_per_s)),

@@ -229,7 +229,7 @@ measure = {{ time = "300ms", interval = "100ms" }}
     assert!(matches!(outcome, Err(RunnerError::BlockFailed { .. })), "{notes:?}");
 }
 
-/// As an upgrade of a package between two blocks does it.
+/// An upgrade of a package between two blocks does this.
 #[test]
 fn a_server_whose_program_is_replaced_between_two_series_is_flagged() {
     let folder = tempfile::tempdir().unwrap();
