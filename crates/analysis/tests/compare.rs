@@ -330,7 +330,7 @@ fn independent(chance: &mut ChaCha8Rng, blocks: usize, size: usize, sd: f64) -> 
 fn of_one_cell(bakeoff: &mut Bakeoff) -> impl Iterator<Item = &mut Attempt> {
     let trials = bakeoff.trials.clone();
     bakeoff.attempts.iter_mut().filter(move |attempt| {
-        let levels = &trials.iter().find(|t| t.index == attempt.trial).unwrap().levels;
+        let levels = &trials.iter().find(|t| t.index == attempt.trial).expect("it is planned").levels;
         levels["journal_mode"] == "wal" && levels["threads"] == "1"
     })
 }

@@ -1,5 +1,7 @@
-//! Ratios against the reference: for each comparison a row with its interval and blocks, and the region of
-//! equivalence.
+//! Ratios against the reference, or differences in points: for each comparison a row with its interval and
+//! blocks, and the region of equivalence.
+
+use record::bakeoff::{Metric, Scale as MetricScale};
 
 use super::scale::{Kind, Scale};
 use super::svg::{Anchor, Canvas};
@@ -9,6 +11,8 @@ use crate::number::{MULTIPLES_FROM, Toward, change, multiple};
 /// A chart of ratios.
 #[derive(Debug)]
 pub(crate) struct Forest {
+    /// The metric, which has ratios or points.
+    pub(crate) metric: Metric,
     pub(crate) rope_ratio: f64,
     pub(crate) x_title: String,
     pub(crate) rows: Vec<ForestRow>,
@@ -95,9 +99,34 @@ fn cut(text: &str, letters_max: f64) -> String {
     text.chars().take_while(fits).chain(['…']).collect()
 }
 
-/// A logarithmic axis that always includes the reference and the region of equivalence.
-fn scale(chart: &Forest, from: f64, to: f64) -> Scale {
-    let edge = 1.0 + chart.rope_ratio.max(0.001);
+/// The axis, on which a ratio of a share takes the place of the difference that it stands for.
+struct Axis {
+    x: Scale,
+    in_points: bool,
+}
+
+impl Axis {
+    fn at(&self, ratio: f64) -> f64 {
+        self.x.at(if self.in_points { ratio.ln() } else { ratio })
+    }
+
+    fn ticks(&self) -> Vec<(f64, String)> {
+        let label = |value: f64| {
+            if self.in_points {
+                points_label(value)
+            } else {
+                tick_label(value, self.x.high >= MULTIPLES_FROM)
+            }
+        };
+        self.x.ticks(6).into_iter().map(|value| (self.x.at(value), label(value))).collect()
+    }
+}
+
+/// A logarithmic axis, of points a linear one. It always includes the reference and the region of
+/// equivalence.
+fn scale(chart: &Forest, from: f64, to: f64) -> Axis {
+    let in_points = chart.metric.scale() == MetricScale::Points;
+    let edge = edge(chart).max(1.001);
     let all = chart.rows.iter().flat_map(|r| {
         let ends = [r.interval, r.adjusted].into_iter().flatten().flat_map(|(low, high)| [low, high]);
         r.dots.iter().copied().chain(r.ratio).chain(ends)
@@ -110,16 +139,28 @@ fn scale(chart: &Forest, from: f64, to: f64) -> Scale {
     // off at the edge.
     let (low, high) = (low.max(0.01), high.min(100.0));
     let margin = (high / low).powf(0.04);
-    Scale { kind: Kind::Log, low: low / margin, high: high * margin, from, to }
+    let (low, high) = (low / margin, high * margin);
+    let x = if in_points {
+        Scale { kind: Kind::Linear, low: low.ln(), high: high.ln(), from, to }
+    } else {
+        Scale { kind: Kind::Log, low, high, from, to }
+    };
+    Axis { x, in_points }
 }
 
-fn axes(canvas: &mut Canvas, chart: &Forest, x: &Scale, top: f64, bottom: f64) {
-    let (rope_low, rope_high) = (x.at(1.0 / (1.0 + chart.rope_ratio)), x.at(1.0 + chart.rope_ratio));
+/// Upper end of the region of equivalence, as a ratio.
+fn edge(chart: &Forest) -> f64 {
+    match chart.metric.scale() {
+        MetricScale::Ratio => 1.0 + chart.rope_ratio,
+        MetricScale::Points => chart.rope_ratio.exp(),
+    }
+}
+
+fn axes(canvas: &mut Canvas, chart: &Forest, x: &Axis, top: f64, bottom: f64) {
+    let (rope_low, rope_high) = (x.at(1.0 / edge(chart)), x.at(edge(chart)));
     canvas.rect("rope", (rope_low, top), rope_high - rope_low, bottom - top);
     let mut free_from = f64::NEG_INFINITY;
-    for ratio in x.ticks(6) {
-        let at = x.at(ratio);
-        let label = tick_label(ratio, x.high >= MULTIPLES_FROM);
+    for (at, label) in x.ticks() {
         let half = label.chars().count() as f64 * LETTER / 2.0;
         canvas.line("grid", (at, top), (at, bottom));
         if at - half > free_from {
@@ -128,10 +169,10 @@ fn axes(canvas: &mut Canvas, chart: &Forest, x: &Scale, top: f64, bottom: f64) {
         }
     }
     canvas.line("axis", (x.at(1.0), top), (x.at(1.0), bottom));
-    canvas.text("axis-title", (x.from.midpoint(x.to), bottom + 38.0), Anchor::Middle, &chart.x_title);
+    canvas.text("axis-title", (x.x.from.midpoint(x.x.to), bottom + 38.0), Anchor::Middle, &chart.x_title);
 }
 
-fn draw_row(canvas: &mut Canvas, row: &ForestRow, x: &Scale, y: f64) {
+fn draw_row(canvas: &mut Canvas, row: &ForestRow, x: &Axis, y: f64) {
     let color = format!("s{}", row.series % 7);
     if let Some((low, high)) = row.adjusted {
         canvas.line(&format!("whisker {color}"), (x.at(low), y), (x.at(high), y));
@@ -157,5 +198,45 @@ fn tick_label(ratio: f64, in_multiples: bool) -> String {
         format!("{}x", if text.contains('.') { short } else { &text })
     } else {
         change(ratio)
+    }
+}
+
+/// `same`, `+5 pp`, `-0.25 pp`: a tick of a difference of shares.
+fn points_label(difference: f64) -> String {
+    let text = format!("{:+.3}", difference * 100.0);
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    if matches!(text, "+" | "-" | "+0" | "-0") { "same".to_owned() } else { format!("{text} pp") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(metric: Metric, ratio: f64) -> Vec<String> {
+        let row = ForestRow {
+            group: String::new(),
+            label: String::new(),
+            series: 0,
+            ratio: Some(ratio),
+            interval: None,
+            adjusted: None,
+            dots: Vec::new(),
+            told: ["", "", ""].map(str::to_owned),
+        };
+        let chart = Forest { metric, rope_ratio: 0.01, x_title: String::new(), rows: vec![row] };
+        scale(&chart, 0.0, 600.0).ticks().into_iter().map(|(_, label)| label).collect()
+    }
+
+    #[test]
+    fn shares_have_points_on_their_axis_and_no_multiples() {
+        assert_eq!(
+            labels(Metric::LockCpu, 2.0_f64.exp()),
+            ["same", "+50 pp", "+100 pp", "+150 pp", "+200 pp"]
+        );
+        assert_eq!(
+            labels(Metric::LockCpu, (-0.09_f64).exp()),
+            ["-8 pp", "-6 pp", "-4 pp", "-2 pp", "same", "+2 pp"]
+        );
+        assert!(labels(Metric::P99, 8.0).contains(&"5x".to_owned()), "{:?}", labels(Metric::P99, 8.0));
     }
 }

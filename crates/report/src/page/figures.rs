@@ -255,7 +255,6 @@ pub(super) fn against_reference(comparisons: &Comparisons, metric: Metric) -> Op
             dots.join(", ").into(),
         ]);
     }
-    let drawn = |ratio: f64| plain(metric, ratio);
     let row = |pair: &&Pair| {
         let estimate = pair.estimate.as_ref().ok();
         let (sign, word, _) = mark(pair.verdict);
@@ -263,10 +262,10 @@ pub(super) fn against_reference(comparisons: &Comparisons, metric: Metric) -> Op
             group: names.configuration(&pair.a),
             label: names.condition(&pair.levels),
             series: of(pair),
-            ratio: estimate.map(|e| drawn(e.ratio)),
-            interval: estimate.map(|e| (drawn(e.low), drawn(e.high))),
-            adjusted: estimate.map(|e| (drawn(e.low_adjusted), drawn(e.high_adjusted))),
-            dots: pair.blocks.iter().map(|(_, r)| drawn(*r)).collect(),
+            ratio: estimate.map(|e| e.ratio),
+            interval: estimate.map(|e| (e.low, e.high)),
+            adjusted: estimate.map(|e| (e.low_adjusted, e.high_adjusted)),
+            dots: pair.blocks.iter().map(|(_, r)| *r).collect(),
             told: [
                 estimate.map_or("-".to_owned(), |e| change_of(metric, e.ratio)),
                 sign.to_owned(),
@@ -275,6 +274,7 @@ pub(super) fn against_reference(comparisons: &Comparisons, metric: Metric) -> Op
         }
     };
     let drawing = forest(&Forest {
+        metric,
         rope_ratio: comparisons.rules.rope_ratio,
         x_title: format!("{} against {reference} ({})", difference_word(metric), sense(metric)),
         rows: pairs.iter().map(row).collect(),

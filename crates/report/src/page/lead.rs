@@ -7,7 +7,7 @@ use super::figures::{against_reference, configurations, mark};
 use super::{Block, Figure, Grid, GridCell, GridRow, Table};
 use crate::chart::{Forest, ForestRow, forest};
 use crate::names::Names;
-use crate::number::{change_interval_of, change_of, plain, share};
+use crate::number::{change_interval_of, change_of, share};
 use crate::words::{capital, difference_word, metric as metric_name, sense};
 
 /// Most rows of the leading figure. With more comparisons, each configuration has one row.
@@ -72,15 +72,16 @@ fn figure(comparisons: &Comparisons, metric: Metric) -> Option<Figure> {
             label: String::new(),
             series: i,
             ratio: None,
-            interval: Some((plain(metric, low), plain(metric, high))),
+            interval: Some((low, high)),
             adjusted: None,
-            dots: ratios.into_iter().map(|ratio| plain(metric, ratio)).collect(),
+            dots: ratios,
             told: [format!("▲{better} ▼{worse}"), format!("of {}", pairs.len()), String::new()],
         });
     }
     let reference = names.configuration(&comparisons.reference);
     let title = format!("{} relative to {reference}", capital(metric_name(metric)));
     let drawing = forest(&Forest {
+        metric,
         rope_ratio: comparisons.rules.rope_ratio,
         x_title: format!("{} against {reference} ({})", difference_word(metric), sense(metric)),
         rows,

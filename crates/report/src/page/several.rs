@@ -13,7 +13,7 @@ use super::{Block, Figure, Folded, Grid, GridCell, GridRow, Page, Section, Table
 use crate::chart::{Forest, ForestRow, forest};
 use crate::claim::claim;
 use crate::names::Names;
-use crate::number::{change_interval_of, change_of, date_time, plain, share};
+use crate::number::{change_interval_of, change_of, date_time, share};
 use crate::page::{differs, facts};
 use crate::words::{capital, cell_mean, difference_word, list, metric as metric_name, plural, sense};
 
@@ -135,7 +135,6 @@ fn rows<'a>(members: &[Member<'a>], metric: Metric) -> Vec<Row<'a>> {
 fn figure(members: &[Member<'_>], titles: &[String], metric: Metric) -> Option<Figure> {
     let rows = rows(members, metric);
     let (mut drawn, mut told) = (Vec::new(), Vec::new());
-    let at = |ratio: f64| plain(metric, ratio);
     let title = format!("{} of each comparison, by bake-off", capital(metric_name(metric)));
     let mut data = Table::new(
         title.clone(),
@@ -165,10 +164,10 @@ fn figure(members: &[Member<'_>], titles: &[String], metric: Metric) -> Option<F
                 group: group.clone(),
                 label: titles[*i].clone(),
                 series: *i,
-                ratio: estimate.map(|e| at(e.ratio)),
-                interval: estimate.map(|e| (at(e.low), at(e.high))),
-                adjusted: estimate.map(|e| (at(e.low_adjusted), at(e.high_adjusted))),
-                dots: pair.blocks.iter().map(|(_, ratio)| at(*ratio)).collect(),
+                ratio: estimate.map(|e| e.ratio),
+                interval: estimate.map(|e| (e.low, e.high)),
+                adjusted: estimate.map(|e| (e.low_adjusted, e.high_adjusted)),
+                dots: pair.blocks.iter().map(|(_, ratio)| *ratio).collect(),
                 told: [ratio, sign.to_owned(), word.to_owned()],
             });
         }
@@ -182,6 +181,7 @@ fn figure(members: &[Member<'_>], titles: &[String], metric: Metric) -> Option<F
     let mut level = levels.clone();
     level.dedup();
     let drawing = forest(&Forest {
+        metric,
         rope_ratio,
         x_title: format!("{} ({})", difference_word(metric), sense(metric)),
         rows: drawn,
