@@ -159,10 +159,10 @@ struct task_books {
 	__u64 epoch;		/* of the CPU that touched them last */
 	__u64 member;		/* 1: of the command that is watched, or started by a member */
 	__u64 waited_before_ns; /* what it had waited when its sums began */
-	__u64 held_ns;		/* what of its waits since then was none: its CPU idled */
 	__u64 told;		/* number of the last walk that told of it, or HAS_ENDED */
 	struct task_time now;
 	struct task_time then;
+	__u64 held_ns; /* of its waits since its sums began: while its CPU idled */
 };
 
 /* Record of a task at an edge or at its end. */
