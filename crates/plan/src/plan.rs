@@ -549,11 +549,11 @@ pub(crate) fn unanswerable(gate: &Gate, blocks: u32, alpha: f64, factors: &[Fact
 
 /// Tells the events of a cell from those of other cells on the same server; 0 if it is the only one.
 fn draws_of<'a>(sub: impl Iterator<Item = &'a Factor>, levels: &Levels) -> u64 {
-    let mut text = String::new();
-    for factor in sub.filter(|factor| factor.values.len() > 1) {
+    let line = |factor: &Factor| {
         let level = levels.get(&factor.name).map_or("", String::as_str);
-        text += &format!("{}={level}\n", factor.name);
-    }
+        format!("{}={level}\n", factor.name)
+    };
+    let text: String = sub.filter(|factor| factor.values.len() > 1).map(line).collect();
     let sum = crate::sha256(&text);
     let number = u64::from_str_radix(&sum[..16], 16).expect("a checksum is hexadecimal");
     if text.is_empty() { 0 } else { number }

@@ -240,7 +240,7 @@ impl Driver<'_> {
                 }
             }
         };
-        found(answer).map_err(|why| Shortfall::Failed(format!("found no rate that keeps {promise}: {why}")))
+        found(&answer).map_err(|why| Shortfall::Failed(format!("found no rate that keeps {promise}: {why}")))
     }
 
     fn drive(&mut self, settings: &LoadSettings) -> Result<LoadRecord, Shortfall> {
@@ -263,11 +263,11 @@ impl Driver<'_> {
 }
 
 /// Returns the rate of an answer, or the reason for its absence.
-fn found(answer: Answer) -> Result<FoundRate, String> {
+fn found(answer: &Answer) -> Result<FoundRate, String> {
     match answer {
-        Answer::Found { rate_per_s, .. } => Ok(FoundRate::exact(rate_per_s)),
+        Answer::Found { rate_per_s, .. } => Ok(FoundRate::exact(*rate_per_s)),
         Answer::GeneratorLimit { kept_per_s: Some(per_s), at_per_s } => {
-            Ok(FoundRate { per_s, limit_per_s: Some(at_per_s) })
+            Ok(FoundRate { per_s: *per_s, limit_per_s: Some(*at_per_s) })
         }
         Answer::Unreachable { at_per_s } => Err(format!("{at_per_s}/s already breaks it")),
         Answer::TooShort { at_per_s } => Err(format!(
@@ -287,7 +287,7 @@ mod tests {
 
     #[test]
     fn a_rate_that_the_generator_limited_is_a_lower_bound() {
-        let told = |answer| found(answer).map(|rate| rate.to_string());
+        let told = |answer: Answer| found(&answer).map(|rate| rate.to_string());
         assert_eq!(told(Answer::Found { rate_per_s: 80.0, broken_at_per_s: 90.0 }).unwrap(), "80.0/s");
         let limited = Answer::GeneratorLimit { kept_per_s: Some(80.0), at_per_s: 90.0 };
         let text = "at least 80.0/s, because the load generator reaches its limit at 90.0/s";

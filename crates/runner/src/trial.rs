@@ -130,7 +130,9 @@ fn store(
     let Some(checks) = verify(conductor, trial, workspace, &before.settings)? else {
         return Ok(TrialEnd::Stopped);
     };
-    checks.into_iter().for_each(|check| record.verdict.add(check));
+    for check in checks {
+        record.verdict.add(check);
+    }
     measured.flags.extend(before.changed);
     let cycles = before.warm_up.as_ref().and_then(|w| warm_up::partial_cycles(w, record.measured));
     measured.flags.extend(cycles.map(|text| ("cycles", text)));
