@@ -11,7 +11,7 @@ use hyper::Request;
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use record::clock::WallAnchor;
+use record::clock::{Clock as _, Monotonic, WallAnchor};
 use record::run::RunId;
 use rustls::pki_types::ServerName;
 use serde_json::{Value, json};
@@ -25,8 +25,8 @@ use crate::tls;
 
 /// Time for a request and its answer.
 const TIME: Duration = Duration::from_mins(1);
-/// Further tries of a submission after a lost answer, and the pause before each.
-const SUBMIT_AGAIN: (u32, Duration) = (10, Duration::from_millis(500));
+/// Pause before a submission is repeated after a lost answer.
+const SUBMIT_AGAIN: Duration = Duration::from_millis(500);
 /// Largest answer, in bytes.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 
@@ -73,19 +73,21 @@ impl Client {
         let id = RunId::fresh(WallAnchor::now()).to_string();
         let document =
             json!({"plan": plan, "priority": priority, "not_before": not_before, "by": by, "id": id});
-        let mut tries = 0;
+        let until_ns =
+            Monotonic.now_ns().saturating_add(u64::try_from(self.time.as_nanos()).unwrap_or(u64::MAX));
+        let mut is_lost = false;
         loop {
-            let sent = self.send("POST", "/api/v1/queue", Some(&document));
-            match &sent {
+            match self.send("POST", "/api/v1/queue", Some(&document)) {
                 // Without a server, the first try has sent nothing.
-                Err(ServeError::Unreachable { source, .. }) if tries > 0 || may_have_arrived(source) => {}
-                _ => return sent,
+                Err(ServeError::Unreachable { server, source }) if is_lost || may_have_arrived(&source) => {
+                    if Monotonic.now_ns() >= until_ns {
+                        return Err(ServeError::Unanswered { server, id, source });
+                    }
+                }
+                answered => return answered,
             }
-            if tries == SUBMIT_AGAIN.0 {
-                return sent;
-            }
-            tries += 1;
-            std::thread::sleep(SUBMIT_AGAIN.1);
+            is_lost = true;
+            std::thread::sleep(SUBMIT_AGAIN);
         }
     }
 
@@ -238,6 +240,7 @@ mod tests {
                 let (mut text, mut bytes) = (String::new(), [0; 4096]);
                 while !text.ends_with('}') {
                     let n = stream.read(&mut bytes).unwrap();
+                    assert!(n > 0, "the request is cut off: {text}");
                     text.push_str(std::str::from_utf8(&bytes[..n]).unwrap());
                 }
                 stream.write_all(answer.as_bytes()).unwrap();
@@ -255,6 +258,11 @@ mod tests {
         assert_eq!(client.submit("x", 0, None, None).unwrap()["id"], "x");
         let got = got.join().unwrap();
         assert!(got[0]["id"].is_string() && got[0] == got[1], "{got:?}");
+        // A server that is gone may have queued it.
+        let (client, got) = with_server(&[""]);
+        let error = client.within(Duration::from_secs(1)).submit("x", 0, None, None).unwrap_err();
+        let id = got.join().unwrap()[0]["id"].as_str().unwrap().to_owned();
+        assert!(matches!(&error, ServeError::Unanswered { id: told, .. } if *told == id), "{error}");
     }
 
     #[test]

@@ -81,6 +81,16 @@ pub enum ServeError {
         /// Error of the system.
         source: io::Error,
     },
+    /// The answer to a submission was lost.
+    #[error("no answer from {server}: the plan may be in the queue as {id}; see `bakeoff queue list`")]
+    Unanswered {
+        /// The server.
+        server: String,
+        /// Id of the entry.
+        id: String,
+        /// Error of the system.
+        source: io::Error,
+    },
     /// The server answered with an error.
     #[error("{text}")]
     Refused {

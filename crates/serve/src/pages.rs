@@ -202,7 +202,7 @@ fn page_link(fields: &Fields, page: usize) -> String {
     let names = ["text", "kind", "state", "label", "tag", "since", "until"];
     let of = |name: &&str| -> String {
         let values = fields.all(name).map(str::trim).filter(|value| !value.is_empty());
-        values.map(|value| format!("{name}={}&", encoded(value))).collect()
+        values.map(|value| format!("{name}={}&", encoded(value))).collect::<Vec<_>>().concat()
     };
     format!("/runs?{}page={page}", names.iter().map(of).collect::<String>())
 }

@@ -104,7 +104,7 @@ impl Desk {
             // A stream has no end.
             let is_stream = status == 200 && path.ends_with("/events");
             let bytes = if is_stream {
-                Default::default()
+                axum::body::Bytes::default()
             } else {
                 answer.into_body().collect().await.unwrap().to_bytes()
             };
