@@ -36,25 +36,9 @@ pub(crate) fn whole(
 ) -> Result<LoadRecord, FleetError> {
     let of_file = |source| FleetError::File { path: "the intervals of an agent".into(), source };
     let totals = intervals(parts, closed).map_err(of_file)?;
-    let mut records = Vec::new();
-    let mut disagrees = Vec::new();
-    for (part, totals) in parts.iter().zip(&totals) {
-        let record = part.received.end.as_ref().and_then(|end| documents::load(end.load.clone()).ok());
-        if let Some(record) = &record
-            && part.received.is_complete()
-            && !agrees(record, totals)
-        {
-            disagrees.push(part.agent.clone());
-        }
-        records.push(record);
-    }
+    let (records, disagrees) = records(parts, &totals);
     if records.iter().all(Option::is_none) && totals.iter().all(BTreeMap::is_empty) {
-        let failed = parts.iter().find_map(|part| Some((part.agent.clone(), part.failed.clone()?)));
-        return Err(match failed {
-            _ if is_stopped => FleetError::Interrupted,
-            Some((agent, text)) => FleetError::Agent { agent, text },
-            None => FleetError::Unfit("every agent was lost before anything was measured".to_owned()),
-        });
+        return Err(nothing(parts, is_stopped));
     }
     let measured = phase(meant, &records, is_stopped);
     let expected = expected(meant, parts);
@@ -103,6 +87,33 @@ pub(crate) fn whole(
     let whole = sum::sum(&meant.settings, &records, measured_from_ns, measured);
     let verdict = verdict::of(&findings, &whole.hosts, &verdicts);
     Ok(LoadRecord { agents: of_agents, verdict, ..whole })
+}
+
+/// The record of each agent that gave an account, and the agents whose account differs from their intervals.
+fn records(parts: &[Part<'_>], totals: &[Totals]) -> (Vec<Option<LoadRecord>>, Vec<String>) {
+    let mut disagrees = Vec::new();
+    let of_part = |(part, totals): (&Part<'_>, &Totals)| {
+        let end = part.received.end.as_ref()?;
+        let record = documents::load(end.load.clone()).ok()?;
+        if part.received.is_complete() && !agrees(&record, totals) {
+            disagrees.push(part.agent.clone());
+        }
+        Some(record)
+    };
+    (parts.iter().zip(totals).map(of_part).collect(), disagrees)
+}
+
+/// The reason for which nothing was measured.
+fn nothing(parts: &[Part<'_>], is_stopped: bool) -> FleetError {
+    let failed = parts.iter().find_map(|part| Some((part.agent.clone(), part.failed.clone()?)));
+    match failed {
+        _ if is_stopped => FleetError::Interrupted,
+        Some((agent, text)) => FleetError::Agent { agent, text },
+        None => FleetError::Absent {
+            agent: parts.iter().map(|part| part.agent.as_str()).collect::<Vec<_>>().join(", "),
+            text: "lost before anything was measured".to_owned(),
+        },
+    }
 }
 
 /// Length of the measured phase: as planned, unless the load was stopped or a number of events ended it.

@@ -144,6 +144,17 @@ impl Own {
     }
 }
 
+impl Drop for Own {
+    /// A folder without runs goes: the next process of this machine may have another name.
+    fn drop(&mut self) {
+        let entries = || fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        if entries().all(|entry| entry.file_name() == LOCK) {
+            let _ = fs::remove_file(self.folder.join(LOCK));
+            let _ = fs::remove_dir(&self.folder);
+        }
+    }
+}
+
 /// Makes a folder that only this user can read, and the folders above it.
 ///
 /// # Errors
@@ -203,5 +214,7 @@ mod tests {
         run_of(&own);
         assert_eq!(own.left_in(spool.path()).len(), 2);
         assert!(Own::take(spool.path(), "own").is_err(), "one process has the folder");
+        drop(Own::take(spool.path(), "empty").unwrap());
+        assert!(spool.path().join("own/run").is_dir() && !spool.path().join("empty").exists());
     }
 }

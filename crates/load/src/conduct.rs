@@ -498,8 +498,8 @@ impl<'a> Conductor<'a> {
         let ended = self.engine.ended();
         let goes_on = std::mem::replace(&mut self.ended, ended) != ended;
         let away = self.engine.hosts_away();
-        let hosts = self.engine.hosts.connections(self.engine.settings.connections_in_all());
-        away == hosts.iter().filter(|connections| **connections > 0).count() || away > 0 && !goes_on
+        let hosts = self.engine.hosts.reached(self.engine.settings.connections_in_all());
+        away == hosts || away > 0 && !goes_on
     }
 
     /// Whether a limit of events ends the phase early: all of them have ended, and in an open loop the time

@@ -30,7 +30,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     id: Option<String>,
 
-    /// Folder that stores each interval until the conductor has received it [default: bakeoff/agent in
+    /// Folder that stores each interval until the conductor has stored the run [default: bakeoff/agent in
     /// $XDG_STATE_HOME]
     #[arg(long, value_name = "DIR")]
     spool: Option<PathBuf>,

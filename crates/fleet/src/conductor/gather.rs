@@ -134,7 +134,10 @@ impl Conductor<'_> {
         let beats = self.client.subscribe(wire::beat(&run, "*")).await;
         let mut beats = beats.map_err(|e| refused(e.to_string()))?;
         let seal = Seal::new(&run, &self.fleet.words, self.fleet.agents, &self.fleet.meant);
-        let seal = seal.map_err(FleetError::Unfit)?;
+        let seal = seal.map_err(|text| FleetError::File {
+            path: "the stored requests of the log".into(),
+            source: std::io::Error::other(text),
+        })?;
         let all: Vec<u32> = (0..self.fleet.agents).collect();
         for group in [&all[..1], &all[1..]] {
             let prepare = |index: &u32| {

@@ -5,6 +5,7 @@
 //! to another host.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -97,6 +98,13 @@ impl Hosts {
         let mut each = vec![0; self.all.len()];
         (0..of as usize).for_each(|connection| each[self.number_of(connection)] += 1);
         each
+    }
+
+    /// Number of hosts that have any of `of` connections here.
+    pub(crate) fn reached(&self, of: u32) -> usize {
+        // After as many connections as there are hosts, the hosts are the same again.
+        let some = (of as usize).min(self.all.len());
+        (0..some).map(|connection| self.number_of(connection)).collect::<BTreeSet<_>>().len()
     }
 
     /// Opens a worker's connection.

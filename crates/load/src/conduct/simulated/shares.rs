@@ -148,10 +148,10 @@ fn a_fleet_gives_each_host_the_connections_that_one_machine_gives() {
             for connection in 0..own.connections_in_all() as usize {
                 sums[here.number_of(connection)] += 1;
             }
-            assert_eq!(
-                here.connections(own.connections_in_all()).iter().sum::<u32>(),
-                own.connections_in_all()
-            );
+            let each = here.connections(own.connections_in_all());
+            assert_eq!(each.iter().sum::<u32>(), own.connections_in_all());
+            let reached = each.iter().filter(|connections| **connections > 0).count();
+            assert_eq!(here.reached(own.connections_in_all()), reached);
         }
         assert_eq!(sums, expected, "{hosts} hosts, {connections} connections, {of} agents");
     }
