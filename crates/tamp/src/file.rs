@@ -147,6 +147,8 @@ pub fn decompress_file(
     if let (Some(output), true) = (places.output, places.sparse) {
         holes::set_end(output, places.output_at + content_bytes)?;
     }
+    // Headers, lists and ends are in no entry.
+    meter.in_bytes.store(places.input_bytes, Relaxed);
     Ok(Some(content_bytes))
 }
 

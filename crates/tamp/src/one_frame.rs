@@ -95,7 +95,8 @@ struct Check<'a> {
 impl Check<'_> {
     /// Decodes `packed`, the next part of the frame.
     fn take(&mut self, mut packed: &[u8]) -> Result<(), Error> {
-        while !packed.is_empty() || self.content.len() == STEP_BYTES {
+        // A step that filled its room has more, unless the frame ended with it.
+        while !packed.is_empty() || (self.content.len() == STEP_BYTES && !self.has_ended) {
             let step = self.decoder.stream(packed, STEP_BYTES, &mut self.content);
             let (eaten, hint) = step.map_err(|_| NOT_VERIFIED)?;
             packed = &packed[eaten..];
@@ -195,7 +196,11 @@ pub fn decompress_frame(
         let (begun, cpu_from) = (now(), cpu_time());
         let next = splitter.next();
         meter.charge_cutting(begun, splitter.reading().saturating_sub(read_before));
-        let Some(unit) = next? else { break };
+        let Some(unit) = next? else {
+            // The list of frames and the seek table.
+            meter.in_bytes.fetch_add(splitter.offset() - before, Relaxed);
+            break;
+        };
         let Unit::Plain { content, .. } = unit else { unreachable!("the splitter decodes every frame") };
         meter.worked(cpu_from);
         meter.in_bytes.fetch_add(splitter.offset() - before, Relaxed);
@@ -210,4 +215,28 @@ pub fn decompress_frame(
 
 fn codec(code: zstd_safe::ErrorCode) -> Error {
     io::Error::other(zstd_safe::get_error_name(code)).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_that_ends_with_a_whole_step_of_content_is_verified() {
+        for steps in [1, 2] {
+            let content = vec![0; steps * STEP_BYTES];
+            let options = FrameOptions::new(Level::USUAL);
+            let mut frame = Vec::new();
+            compress_frame(&mut &content[..], &mut frame, &options, &Meter::new(), &mut || {}).unwrap();
+            let mut check = options.check();
+            check.take(&frame).unwrap();
+            assert!(check.has_ended, "{steps}");
+            // Not all of the frame.
+            let mut check = options.check();
+            check.take(&frame[..frame.len() - 1]).unwrap();
+            assert!(!check.has_ended, "{steps}");
+            let options = FrameOptions { verify: true, ..options.clone() };
+            compress_frame(&mut &content[..], &mut Vec::new(), &options, &Meter::new(), &mut || {}).unwrap();
+        }
+    }
 }

@@ -273,3 +273,47 @@ fn bytes_are_counted_once_when_an_index_misleads() {
     assert!(said.contains("of 3.1 MiB"), "{said}");
     assert!(scratch.read("short") == sample());
 }
+
+/// Returns a member with an extra field of BGZF that states `bytes` in total, if given.
+fn member(content: &[u8], bytes: Option<usize>) -> Vec<u8> {
+    let mut file = vec![0x1f, 0x8b, 8, 4, 0, 0, 0, 0, 0, 0xff, 6, 0, b'B', b'C', 2, 0, 0, 0];
+    let length = u16::try_from(content.len()).unwrap();
+    file.push(1);
+    file.extend([length.to_le_bytes(), (!length).to_le_bytes()].concat());
+    file.extend(content);
+    file.extend(libdeflater::crc32(content).to_le_bytes());
+    file.extend(u32::from(length).to_le_bytes());
+    let stated = u16::try_from(bytes.unwrap_or(file.len()) - 1).unwrap();
+    file[16..18].copy_from_slice(&stated.to_le_bytes());
+    file
+}
+
+#[test]
+fn a_bgzf_block_hides_no_bytes_between_its_end_and_the_stated_one() {
+    let scratch = Scratch::new();
+    let end = member(b"", None);
+    for second in [b"bbbbb", b"aaaaa"] {
+        let (a, b) = (member(b"aaaaa", None), member(second, None));
+        let hiding = member(b"aaaaa", Some(a.len() + b.len()));
+        let content = [b"aaaaa", &second[..]].concat();
+        for more in [&b""[..], &member(b"more", None)] {
+            let file = [&hiding, &b, more, &end].concat();
+            fs::write(scratch.path("x.gz"), &file).unwrap();
+            let expected = if more.is_empty() { content.clone() } else { [&content, &b"more"[..]].concat() };
+            let same = |found: Vec<u8>, line: &str| assert_eq!(text(&found), text(&expected), "{line}");
+            for line in ["-dc x.gz", "-dc -T1 x.gz", "--salvage -c x.gz"] {
+                same(scratch.ok(line), line);
+            }
+            scratch.ok("-dkf -o out x.gz");
+            same(scratch.read("out"), "-o out");
+            same(scratch.tamp_with("-d", &file).stdout, "a pipe");
+            let listed = text(&scratch.ok("-l --json x.gz"));
+            assert!(listed.contains(&format!("\"content_bytes\":{}", expected.len())), "{listed}");
+            scratch.fails("--range 0: x.gz", 1, "BGZF");
+        }
+    }
+    // Bytes that are no member.
+    let junk = [&member(b"aaaaa", Some(72))[..], &[7; 32], &[5, 0, 0, 0], &end].concat();
+    fs::write(scratch.path("x.gz"), junk).unwrap();
+    scratch.fails("-t x.gz", 1, "BGZF");
+}

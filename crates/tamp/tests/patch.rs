@@ -109,3 +109,48 @@ fn zeros_behind_a_patch_are_ignored_as_behind_every_zst() {
     fs::write(scratch.path("x.zst"), [&padded[..], b"x"].concat()).unwrap();
     scratch.fails("-t --patch-from old x.zst", 1, &format!("byte {at}"));
 }
+
+#[test]
+fn the_file_that_the_output_needs_is_neither_removed_nor_replaced() {
+    let scratch = Scratch::new();
+    let new = patch(&scratch);
+    let old = scratch.read("old");
+    let dictionary = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/formats/dictionary");
+    fs::create_dir(scratch.path("logs")).unwrap();
+    fs::copy(dictionary, scratch.path("logs/dict")).unwrap();
+    fs::write(scratch.path("logs/log"), b"a line\n").unwrap();
+    let removes = [
+        ("--patch-from old old", "old: is the file of --patch-from -- unchanged"),
+        ("--patch-from old --rm -o x.zst old", "old: is the file of --patch-from -- unchanged"),
+        ("-f --patch-from ./old ../$/old", "old: is the file of --patch-from -- unchanged"),
+        ("-r -D logs/dict logs", "logs/dict: is the file of -D -- unchanged"),
+        ("-d --patch-from new.zst new.zst", "new.zst: is the file of --patch-from -- unchanged"),
+    ];
+    let folder = scratch.folder.path().file_name().unwrap().to_str().unwrap();
+    for (line, says) in removes {
+        scratch.fails(&line.replace('$', folder), 2, says);
+        assert!(scratch.read("old") == old && scratch.exists("logs/dict"), "{line}");
+        assert!(!scratch.exists("old.zst") && !scratch.exists("x.zst"), "{line}");
+    }
+    // The other files of the folder are compressed.
+    assert!(scratch.exists("logs/log.zst") && !scratch.exists("logs/log"));
+    fs::copy(scratch.path("old"), scratch.path("new.zst")).unwrap();
+    for line in
+        ["-f --patch-from old new -o old", "-f --patch-from new.zst new", "-f -D logs/dict new -o logs/dict"]
+    {
+        scratch.fails(line, 1, "reading the output needs that file");
+        assert!(
+            scratch.read("old") == old && scratch.read("new.zst") == old && scratch.read("new") == new,
+            "{line}"
+        );
+    }
+    assert_eq!(scratch.read("logs/dict"), fs::read(dictionary).unwrap());
+    let appended = fs::OpenOptions::new().append(true).open(scratch.path("old")).unwrap();
+    let status = scratch.command("-c --patch-from old new").stdout(appended).output().unwrap().status;
+    assert!(status.code() == Some(1) && scratch.read("old") == old);
+    // Content may replace it: no compressed file that is left needs it.
+    fs::remove_file(scratch.path("new.zst")).unwrap();
+    scratch.ok("--patch-from old new");
+    scratch.ok("-d -f --patch-from old -o old new.zst");
+    assert!(scratch.read("old") == new);
+}

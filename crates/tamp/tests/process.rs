@@ -2,7 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-#[expect(dead_code, reason = "the tests of the command line use the rest")]
 mod scratch;
 
 use scratch::{Scratch, sample, text, wait_until};
@@ -405,4 +404,54 @@ fn root_the_links_in_dev_are_written_through_not_replaced() {
 
 fn rustix_is_root() -> bool {
     fs::metadata("/proc/self").unwrap().uid() == 0
+}
+
+#[test]
+fn a_pipe_that_is_passed_over_is_not_opened_so_its_writer_loses_nothing() {
+    let scratch = Scratch::new();
+    fs::create_dir(scratch.path("folder")).unwrap();
+    for (name, line) in
+        [("folder/pipe", "-rc folder"), ("folder/named", "folder/named"), ("folder/x.zst", "-d folder/x.zst")]
+    {
+        assert!(Command::new("mkfifo").arg(scratch.path(name)).status().unwrap().success());
+        let mut writer = Command::new("sh")
+            .args(["-c", "echo precious >\"$0\"", name])
+            .current_dir(scratch.folder.path())
+            .spawn()
+            .unwrap();
+        let stat = format!("/proc/{}/stat", writer.id());
+        // The shell sleeps only when it opens the pipe.
+        wait_until(|| fs::read_to_string(&stat).unwrap().contains("(sh) S"));
+        scratch.fails(line, 2, "is not a directory or a regular file -- ignored");
+        let mut reader = Command::new("timeout");
+        let read = reader.args(["5", "cat", name]).current_dir(scratch.folder.path()).output().unwrap();
+        let _ = writer.kill();
+        writer.wait().unwrap();
+        assert_eq!(text(&read.stdout), "precious\n", "{line}");
+        fs::remove_file(scratch.path(name)).unwrap();
+    }
+}
+
+#[test]
+fn a_name_that_is_not_utf_8_has_its_suffix_as_any_other() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let scratch = Scratch::new();
+    let name = |bytes: &'static [u8]| OsStr::from_bytes(bytes);
+    let path = |bytes| scratch.folder.path().join(name(bytes));
+    fs::write(path(b"b\xe4r"), b"content").unwrap();
+    let run = |line: &str, bytes| scratch.command(line).arg(name(bytes)).output().unwrap();
+    for (line, packed) in [("", &b"b\xe4r.zst"[..]), ("-S own", b"b\xe4r.own")] {
+        assert!(run(line, b"b\xe4r").status.success());
+        let again = run(line, packed);
+        let said = text(&again.stderr);
+        assert!(again.status.code() == Some(2) && said.contains("already has"), "{line}: {said}");
+        scratch.ok(&format!("-r {line} ."));
+        assert!(path(packed).exists());
+        scratch.ok(&format!("-dr {line} ."));
+        assert_eq!(fs::read(path(b"b\xe4r")).unwrap(), b"content", "{line}");
+    }
+    run("", b"b\xe4r");
+    assert!(run("-d -S own", b"b\xe4r.zst").status.success());
+    assert_eq!(fs::read(path(b"b\xe4r")).unwrap(), b"content");
 }

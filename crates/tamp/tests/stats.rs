@@ -166,3 +166,34 @@ fn stats_are_one_json_object() {
     assert!((sum - 1.0).abs() < 1e-9, "{stats}");
     assert!(stats["memory_bytes_max"].as_u64().unwrap() > 1 << 20);
 }
+
+#[test]
+fn the_input_of_a_file_that_is_read_by_its_index_is_all_of_it() {
+    let scratch = Scratch::new();
+    for (options, name, reads) in [
+        ("--zst", "sample.zst", ""),
+        ("--zst --block-size 5000", "sample.zst", ""),
+        ("--lz4", "sample.lz4", ""),
+        ("--bgzf", "sample.gz", ""),
+        ("--long", "sample.zst", ""),
+        ("--patch-from sample", "sample.zst", "--patch-from sample"),
+    ] {
+        scratch.ok(&format!("-kf {options} sample"));
+        let packed = scratch.read(name);
+        for line in ["-dkf -o out", "-t", "-t -T1"] {
+            let found = stats(&scratch.tamp(&format!("{line} --stats=json {reads} {name}")).stderr);
+            assert_eq!(found["in_bytes"], packed.len(), "{options} {line}: {found}");
+            assert_eq!(found["out_bytes"], 3_200_000, "{options} {line}: {found}");
+        }
+        let found = stats(&scratch.tamp_with(&format!("-d --stats=json {reads}"), &packed).stderr);
+        assert_eq!(found["in_bytes"], packed.len(), "{options} from a pipe: {found}");
+        for written in [
+            scratch.tamp(&format!("-c --stats=json {options} sample")),
+            scratch.tamp_with(&format!("--stats=json {options}"), &scratch.read("sample")),
+        ] {
+            let found = stats(&written.stderr);
+            assert_eq!(found["in_bytes"], 3_200_000, "{options}: {found}");
+            assert_eq!(found["out_bytes"], written.stdout.len(), "{options}: {found}");
+        }
+    }
+}

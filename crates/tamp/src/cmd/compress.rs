@@ -157,8 +157,9 @@ pub(crate) fn replaces(args: &Args, input: &Input) -> bool {
 
 /// Returns the suffix of a compressed file: a known one, or `own`.
 fn compressed_suffix<'a>(path: &'a Path, own: &'a str) -> Option<&'a str> {
-    let name = path.file_name()?.to_str()?;
-    let has_own = name.strip_suffix(own).is_some_and(|stem| stem.len() > 1 && stem.ends_with('.'));
+    let name = path.file_name()?.as_encoded_bytes();
+    let has_own =
+        name.strip_suffix(own.as_bytes()).is_some_and(|stem| stem.len() > 1 && stem.ends_with(b"."));
     let known = || path.extension()?.to_str().filter(|suffix| Suffix::of(suffix).is_some());
     if has_own { Some(own) } else { known() }
 }

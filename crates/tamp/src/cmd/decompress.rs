@@ -9,10 +9,12 @@ use super::rights;
 use super::watch::{Watch, Way};
 use crate::signal;
 use anyhow::{Context, bail};
+use std::ffi::OsStr;
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
@@ -506,10 +508,10 @@ pub(crate) fn is_named(path: &Path, args: &Args) -> bool {
 /// Returns the name without its suffix; `None` if the suffix is neither a known one nor `own`.
 fn named(path: &Path, own: Option<&str>) -> Option<PathBuf> {
     if let Some(own) = own {
-        let name = path.file_name()?.to_str()?;
-        let stem = name.strip_suffix(own).and_then(|stem| stem.strip_suffix('.'));
+        let name = path.file_name()?.as_bytes();
+        let stem = name.strip_suffix(own.as_bytes()).and_then(|stem| stem.strip_suffix(b"."));
         if let Some(stem) = stem.filter(|stem| !stem.is_empty()) {
-            return Some(path.with_file_name(stem));
+            return Some(path.with_file_name(OsStr::from_bytes(stem)));
         }
     }
     let suffix = Suffix::of(path.extension()?.to_str()?)?;

@@ -7,10 +7,11 @@
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -137,12 +138,9 @@ impl Entry {
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
             renamed => return Ok(renamed?),
         }
-        match rustix::fs::linkat(&self.folder, &self.name, &to.folder, &to.name, AtFlags::empty()) {
-            Ok(()) => self.remove(),
-            Err(Errno::EXIST) => Err(Errno::EXIST.into()),
-            // The file system has no hard links.
-            Err(_) => self.replace(to),
-        }
+        let linked = rustix::fs::linkat(&self.folder, &self.name, &to.folder, &to.name, AtFlags::empty());
+        let is_free = || to.link_state().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+        if is_linked(linked, is_free)? { self.remove() } else { self.replace(to) }
     }
 
     /// Removes the entry; of a link, not its target.
@@ -159,6 +157,36 @@ impl Entry {
             Mode::empty(),
         )?;
         Ok(rustix::fs::fsync(folder)?)
+    }
+}
+
+/// Whether linkat(2) created the new name; `false` if the file system has no hard links and the name
+/// `is_free`, which leaves a moment for another program to take it.
+fn is_linked(linked: Result<(), Errno>, is_free: impl FnOnce() -> bool) -> io::Result<bool> {
+    match linked {
+        Ok(()) => Ok(true),
+        Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS | Errno::MLINK) => {
+            if is_free() {
+                Ok(false)
+            } else {
+                Err(Errno::EXIST.into())
+            }
+        }
+        Err(other) => Err(other.into()),
+    }
+}
+
+/// Device and number of a file, by any of its names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Identity(u64, u64);
+
+impl Identity {
+    pub(crate) fn of(found: &Metadata) -> Self {
+        Self(found.dev(), found.ino())
+    }
+
+    pub(crate) fn of_stat(found: &Stat) -> Self {
+        Self(found.st_dev, found.st_ino)
     }
 }
 
@@ -230,6 +258,21 @@ mod tests {
         if me == 0 {
             std::os::unix::fs::lchown(scratch.path().join("null"), Some(65_534), None).unwrap();
             assert!(null.open_own(me).unwrap().is_none());
+        }
+    }
+
+    #[test]
+    fn a_name_is_replaced_only_if_it_is_free_and_hard_links_do_not_exist() {
+        let found = |linked, is_free| is_linked(linked, || is_free).map_err(|error| error.raw_os_error());
+        assert_eq!(found(Ok(()), false), Ok(true));
+        for errno in [Errno::PERM, Errno::OPNOTSUPP, Errno::NOSYS, Errno::MLINK] {
+            assert_eq!(found(Err(errno), true), Ok(false), "{errno}");
+            assert_eq!(found(Err(errno), false), Err(Some(Errno::EXIST.raw_os_error())), "{errno}");
+        }
+        for errno in [Errno::EXIST, Errno::IO, Errno::DQUOT, Errno::NOSPC, Errno::ACCESS, Errno::ROFS] {
+            for is_free in [true, false] {
+                assert_eq!(found(Err(errno), is_free), Err(Some(errno.raw_os_error())), "{errno}");
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Inputs: files and standard input.
 
 use super::args::Args;
-use super::entry::{self, Entry};
+use super::entry::{self, Entry, Identity};
 use super::outcome::warn;
 use super::printable::printable;
 use crate::descriptors;
@@ -30,6 +30,9 @@ pub(crate) enum Found {
     /// In a folder, by `--recursive`.
     Below,
 }
+
+/// Warning about a pipe or a device.
+const IRREGULAR: &str = "is not a directory or a regular file -- ignored";
 
 impl Input {
     /// Opens standard input, unless compressed data would have to be typed.
@@ -65,9 +68,15 @@ impl Input {
         if link.is_symlink() && (removes || found == Found::Below) && !args.force {
             return pass_over("is a symbolic link -- ignored");
         }
+        let kind = if link.is_symlink() { entry::kind(&entry.state()?) } else { link };
+        let is_refused = |is_file: bool| (replaces || found == Found::Below) && !is_file;
+        // Opening a pipe would release its writer, and what that writes would be lost.
+        if !kind.is_dir() && is_refused(kind.is_file()) {
+            return pass_over(IRREGULAR);
+        }
         // Opening blocks until a writer opens the pipe, but only if a pipe is wanted. The pipe is opened
         // once: after a writer has closed it, a second open would wait for ever.
-        let waits = found == Found::Named && !replaces && !entry::kind(&entry.state()?).is_file();
+        let waits = !(kind.is_file() || kind.is_dir());
         // A file may have been replaced by a link since.
         let follows = if link.is_symlink() { OFlags::empty() } else { OFlags::NOFOLLOW };
         let file = entry.open(follows | if waits { OFlags::empty() } else { OFlags::NONBLOCK })?;
@@ -75,10 +84,15 @@ impl Input {
         if metadata.is_dir() {
             return pass_over("is a directory -- ignored");
         }
-        if (replaces || found == Found::Below) && !metadata.is_file() {
-            return pass_over("is not a directory or a regular file -- ignored");
+        // It may have been replaced since.
+        if is_refused(metadata.is_file()) {
+            return pass_over(IRREGULAR);
         }
-        if removes && metadata.nlink() > 1 && !args.force && !args.keep {
+        let removes = removes && !args.keep;
+        if let Some(option) = args.needs(&Identity::of(&metadata)).filter(|_| removes) {
+            return pass_over(&format!("is the file of {option} -- unchanged"));
+        }
+        if removes && metadata.nlink() > 1 && !args.force {
             let others = metadata.nlink() - 1;
             return pass_over(&format!("has {others} other link(s) -- unchanged"));
         }
@@ -131,7 +145,7 @@ impl Input {
 
     /// Whether `found` is the state of this file.
     pub(crate) fn is(&self, found: &Stat) -> bool {
-        (found.st_dev, found.st_ino) == (self.metadata.dev(), self.metadata.ino())
+        Identity::of_stat(found) == Identity::of(&self.metadata)
     }
 
     /// Bypasses the page cache for later reads, which then take whole pages; no effect if the file system

@@ -2,7 +2,7 @@
 
 use super::args::Args;
 use super::attributes;
-use super::entry::{self, Entry};
+use super::entry::{self, Entry, Identity};
 use super::input::{Input, enlarge_pipe};
 use super::outcome::warn;
 use crate::{descriptors, signal};
@@ -35,10 +35,7 @@ impl Output {
         }
         refuse_terminal(&io::stdout(), args, holds)?;
         let file = File::from(rustix::io::dup(rustix::stdio::stdout()).context("opening standard output")?);
-        let found = rustix::fs::fstat(&file)?;
-        if entry::kind(&found).is_file() && input.is(&found) {
-            bail!("the output is the input itself");
-        }
+        refuse_needed(&rustix::fs::fstat(&file)?, args, input)?;
         enlarge_pipe(&file);
         Ok(Self::Existing(file.into()))
     }
@@ -69,7 +66,7 @@ impl Output {
         input: &Input,
     ) -> anyhow::Result<Option<Self>> {
         let entry = input_entry.beside(path);
-        refuse(&entry, input)?;
+        refuse(&entry, args, input)?;
         Self::new_file(entry, args)
     }
 
@@ -167,7 +164,7 @@ impl Output {
 /// Opens an existing file that is written in place: a device, a pipe, or the target of an open descriptor.
 /// Refuses another user's pipe, and another user's link to a device.
 fn existing(entry: &Entry, args: &Args, input: &Input) -> anyhow::Result<Option<File>> {
-    let Some(found) = refuse(entry, input)? else { return Ok(None) };
+    let Some(found) = refuse(entry, args, input)? else { return Ok(None) };
     let is_file = entry::kind(&found).is_file();
     // The old file may be longer, and its end would follow the output.
     let is_overwritten = is_file && found.st_size > 0;
@@ -186,13 +183,27 @@ fn existing(entry: &Entry, args: &Args, input: &Input) -> anyhow::Result<Option<
     Ok(Some(file))
 }
 
-/// Refuses a folder, and the input itself: overwriting a file while it is read corrupts it. Returns the state
-/// of an existing file.
-fn refuse(entry: &Entry, input: &Input) -> anyhow::Result<Option<Stat>> {
-    let Ok(found) = entry.state() else { return Ok(None) };
-    if entry::kind(&found).is_file() && input.is(&found) {
+/// Refuses the input itself, which overwriting would corrupt while it is read, and when compressing the file
+/// of `--patch-from` or `-D`, because reading the output takes that file.
+fn refuse_needed(found: &Stat, args: &Args, input: &Input) -> anyhow::Result<()> {
+    if !entry::kind(found).is_file() {
+        return Ok(());
+    }
+    if input.is(found) {
         bail!("the output is the input itself");
     }
+    if let Some(option) = args.needs(&Identity::of_stat(found)).filter(|_| !args.reads_compressed()) {
+        bail!(
+            "the output is the file of {option}, and reading the output needs that file; choose another name"
+        );
+    }
+    Ok(())
+}
+
+/// Refuses a folder, and a file that is needed. Returns the state of an existing file.
+fn refuse(entry: &Entry, args: &Args, input: &Input) -> anyhow::Result<Option<Stat>> {
+    let Ok(found) = entry.state() else { return Ok(None) };
+    refuse_needed(&found, args, input)?;
     if entry::kind(&found).is_dir() {
         bail!("{} is a directory", entry.path().display());
     }

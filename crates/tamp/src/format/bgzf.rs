@@ -74,17 +74,30 @@ impl Container for Bgzf {
 /// Whether `bytes` begin with a BGZF block of `member_bytes`, as the header says.
 ///
 /// An extra field may mislead. A BGZF block holds at most 64 KiB, and a member or the end of the file follows
-/// it; if anything else follows, the block must decode. A cut block is accepted unless `bytes` hold a whole
-/// member.
+/// it; if anything else follows, the block must decode. A block that holds a second member is plain gzip. A
+/// cut block is accepted unless `bytes` hold a whole member.
 pub(crate) fn is_block(bytes: &[u8], member_bytes: usize) -> bool {
-    let Some(member) = bytes.get(..member_bytes) else { return !inflate::is_member(bytes) };
+    let Some(member) = bytes.get(..member_bytes) else { return inflate::member_bytes(bytes).is_none() };
     let Ok(content_bytes) = stated_bytes(member) else { return false };
+    if hides_member(member) {
+        return false;
+    }
     let behind = &bytes[member_bytes..];
     if behind.is_empty() || behind.starts_with(&MAGIC) {
         return true;
     }
     let mut content = Buffer::default();
     decode(&mut Decompressor::new(), member, content_bytes, &mut content).is_ok()
+}
+
+/// Whether `block` ends before its stated end, and a member may follow there, which gzip reads. The decoder of
+/// blocks ignores it.
+fn hides_member(block: &[u8]) -> bool {
+    let pairs = block.iter().zip(&block[1..]).zip(&block[2..]).skip(HEADER_BYTES);
+    // Without an early end this takes many bytes at once.
+    let is_begun = |((&a, &b), &method): ((&u8, &u8), &u8)| (a == MAGIC[0]) & (b == MAGIC[1]) & (method == 8);
+    let has_beginning = pairs.fold(false, |found, bytes| found | is_begun(bytes));
+    has_beginning && inflate::member_bytes(block).is_some_and(|bytes| bytes < block.len())
 }
 
 /// Returns the size of a BGZF block's content, from its trailer.
@@ -122,6 +135,11 @@ pub(crate) fn decode(
         match decoder.gzip_decompress(member, room) {
             Ok(decoded) if decoded == bytes => filled += bytes,
             _ => return Err("a BGZF block with a wrong checksum"),
+        }
+        // The decoder stops at the member's own trailer, which may be before the stated end.
+        let is_at_end = le32(&member[member.len() - TRAILER_BYTES..]) == libdeflater::crc32(room);
+        if !is_at_end || hides_member(member) {
+            return Err("a BGZF block that ends before its stated end");
         }
         members = &members[member.len()..];
     }

@@ -163,15 +163,15 @@ impl Inflater {
     }
 }
 
-/// Whether `bytes` begin with a whole member.
-pub(crate) fn is_member(bytes: &[u8]) -> bool {
+/// Returns the length of the whole member that `bytes` begin with.
+pub(crate) fn member_bytes(bytes: &[u8]) -> Option<usize> {
     const ROOM_BYTES: usize = 64 << 10;
     let (mut inflater, mut content, mut at) = (Inflater::new(), Buffer::default(), 0);
     loop {
         match inflater.step(&bytes[at..], ROOM_BYTES, &mut content) {
             Ok(Step::Went { eaten }) => at += eaten,
-            Ok(Step::Ended { .. }) => return true,
-            Ok(Step::Needs(_)) | Err(_) => return false,
+            Ok(Step::Ended { eaten }) => return Some(at + eaten),
+            Ok(Step::Needs(_)) | Err(_) => return None,
         }
     }
 }

@@ -407,14 +407,16 @@ pub(crate) fn own_header(block_bytes: usize) -> Header {
     }
 }
 
-/// Whether `bytes` begin with a block that passes its checksum.
-pub(crate) fn is_proven_block(bytes: &[u8], header: &Header) -> bool {
-    let size = bytes.get(..4).and_then(|field| BlockSize::read(le32(field)));
-    let Some(size) = size.filter(|size| size.bytes <= header.block_bytes && size.bytes > 0) else {
-        return false;
-    };
-    let Some(framed) = bytes.get(4..size.bytes + 8) else { return false };
-    le32(&framed[size.bytes..]) == XxHash32::oneshot(0, &framed[..size.bytes])
+/// Returns the block that `bytes` begin with and its checksum, if its length is possible.
+pub(crate) fn checked_block<'a>(bytes: &'a [u8], header: &Header) -> Option<&'a [u8]> {
+    let size = bytes.get(..4).and_then(|field| BlockSize::read(le32(field)))?;
+    bytes.get(4..size.bytes + 8).filter(|_| size.bytes <= header.block_bytes && size.bytes > 0)
+}
+
+/// Whether a block passes the checksum behind it.
+pub(crate) fn is_proven(checked: &[u8]) -> bool {
+    let (block, checksum) = checked.split_at(checked.len() - 4);
+    le32(checksum) == XxHash32::oneshot(0, block)
 }
 
 /// Keeps the last 64 KiB of content, to which linked blocks refer.

@@ -216,20 +216,30 @@ pub(crate) fn first(hops: &mut Hops<'_>) -> Result<Option<Magic>, Error> {
 pub(crate) struct Hops<'a> {
     read_at: ReadAt<'a>,
     pub(crate) file_bytes: u64,
+    /// Length of the file, also if `file_bytes` is less.
+    end: u64,
     window: Vec<u8>,
     window_at: u64,
+    /// Bytes gone through so far, as far as [`Hops::spend`] counts them.
+    pub(crate) spent_bytes: u64,
 }
 
 impl<'a> Hops<'a> {
     pub(crate) fn new(file_bytes: u64, read_at: ReadAt<'a>) -> Self {
-        Self { read_at, file_bytes, window: Vec::new(), window_at: 0 }
+        Self { read_at, file_bytes, end: file_bytes, window: Vec::new(), window_at: 0, spent_bytes: 0 }
+    }
+
+    /// Counts work like that on `bytes`.
+    pub(crate) fn spend(&mut self, bytes: u64) {
+        self.spent_bytes = self.spent_bytes.saturating_add(bytes);
     }
 
     /// Returns the bytes from `at`: at least `bytes`, unless the file ends before.
     pub(crate) fn show(&mut self, at: u64, bytes: usize) -> Result<&[u8], Error> {
         let held = self.window_at..self.window_at + self.window.len() as u64;
         if !(held.contains(&at) && at + bytes as u64 <= held.end) {
-            self.window.resize(bytes.max(HOP_BYTES), 0);
+            let left = usize::try_from(self.end.saturating_sub(at)).unwrap_or(usize::MAX);
+            self.window.resize(bytes.max(HOP_BYTES).min(left), 0);
             let read = (self.read_at)(&mut self.window, at)?;
             self.window.truncate(read);
             self.window_at = at;

@@ -1,7 +1,7 @@
 //! Gzip members, BGZF blocks and zlib streams. Only decoding finds the end of deflated data.
 
 use super::walk::Reach;
-use super::{Behind, Salvage, Stop, zeros_end};
+use super::{Behind, Salvage, Stop, effort, zeros_end};
 use crate::Error;
 use crate::buffer::Buffer;
 use crate::decode::{Block, Coding};
@@ -112,12 +112,15 @@ impl Salvage<'_> {
     }
 }
 
-/// Returns the end of the member at `at`.
+/// Returns the end of the member at `at`; [`Reach::Open`] after too much searching.
 ///
 /// # Errors
 ///
 /// Errors of reading.
 pub(super) fn reach_of(file: &mut Hops<'_>, at: u64) -> Result<Reach, Error> {
+    if effort::is_spent(file) {
+        return Ok(Reach::Open);
+    }
     let end = file.file_bytes;
     let (pos, stop) = inflate(file, at, end, Inflater::new(), &mut |_| Ok(()))?;
     Ok(match stop {
@@ -187,6 +190,12 @@ fn inflate(
         let shown = file.show(pos, wanted.min(left).max(1))?;
         let shown = &shown[..shown.len().min(left)];
         let step = inflater.step(shown, STEP_BYTES, &mut content);
+        let eaten = match step {
+            Ok(Step::Went { eaten } | Step::Ended { eaten }) => eaten,
+            _ => inflater.eaten_before_error(),
+        };
+        let (shown_bytes, work_bytes) = (shown.len(), eaten as u64 + effort::work_of(content.len()));
+        file.spend(work_bytes);
         take(&content)?;
         match step {
             Ok(Step::Went { eaten }) => {
@@ -194,8 +203,8 @@ fn inflate(
                 wanted = SHOWN_BYTES;
             }
             Ok(Step::Ended { eaten }) => return Ok((pos + eaten as u64, Stop::Whole)),
-            Ok(Step::Needs(_)) if shown.len() >= left => return Ok((limit, Stop::Cut { block_at: pos })),
-            Ok(Step::Needs(bytes)) => wanted = bytes.max(2 * shown.len()),
+            Ok(Step::Needs(_)) if shown_bytes >= left => return Ok((limit, Stop::Cut { block_at: pos })),
+            Ok(Step::Needs(bytes)) => wanted = bytes.max(2 * shown_bytes),
             Err(_) => return Ok((pos + inflater.eaten_before_error() as u64, Stop::Damage)),
         }
     }

@@ -7,6 +7,7 @@
 //! seek table that is proven by its checksum lists the beginnings of frames; nothing else depends on it.
 
 mod beginning;
+mod effort;
 mod frame;
 mod gzip;
 mod lz4;
@@ -326,7 +327,8 @@ impl Salvage<'_> {
             return Ok(end);
         }
         if let Some(hinted) = self.hints.next(at + 1)
-            && (self.hints.is_proven || walk::begins(&mut self.file, hinted)?)
+            && (self.hints.is_proven
+                || (!effort::is_spent(&self.file) && walk::begins(&mut self.file, hinted)?))
         {
             return Ok(hinted);
         }

@@ -5,6 +5,7 @@
 //! the end of the file, or if the frames that follow decode and are longer than any stored block. Even then
 //! it is reported as [`super::Lost::Searched`].
 
+use super::effort::{HASHED_PER_BYTE, is_spent, left_bytes, work_of};
 use super::gzip;
 use super::walk::{self, Field, Kind, Reach};
 use crate::format::lz4;
@@ -36,7 +37,7 @@ pub(super) fn next(
 ) -> Result<Option<u64>, Error> {
     let stored_bytes = stored_bytes_max(file, at)?;
     let mut refused = BTreeSet::new();
-    while from + 4 <= file.file_bytes {
+    while from + 4 <= file.file_bytes && !is_spent(file) {
         let shown = file.show(from, STRIDE_BYTES)?;
         let shown = &shown[..shown.len().min(STRIDE_BYTES)];
         let candidates: Vec<u64> = (0..shown.len().saturating_sub(3))
@@ -80,33 +81,47 @@ fn goes_on(
 ) -> Result<bool, Error> {
     let (mut at, mut is_decoded, mut passed) = (from, true, Vec::new());
     while at < file.file_bytes && !(is_decoded && at - from > stored_bytes) {
-        let found = walk::at(file, at)?;
-        let reach = match (found.kind, found.reach) {
-            (Kind::Gzip(_), Reach::Open) => gzip::reach_of(file, at)?,
-            (_, reach) => reach,
-        };
+        let is_refused = is_spent(file) || refused.contains(&at);
+        let reach = if is_refused { Reach::Broken } else { candidate_reach(file, at)? };
         let Reach::To(end) = reach else {
             refused.extend(passed);
             return Ok(false);
         };
         is_decoded = is_decoded && decodes(file, options, at, end)?;
         at = end;
-        passed.push(at);
+        if is_decoded {
+            // Behind a part that does not decode, enough that decodes may begin.
+            passed.push(at);
+        }
     }
     Ok(true)
+}
+
+fn candidate_reach(file: &mut Hops<'_>, at: u64) -> Result<Reach, Error> {
+    let found = walk::candidate(file, at)?;
+    match (found.kind, found.reach) {
+        (Kind::Gzip(_), Reach::Open) => gzip::reach_of(file, at),
+        (_, reach) => Ok(reach),
+    }
 }
 
 /// Whether the part from `at` to `end` decodes and passes its checksums.
 fn decodes(file: &mut Hops<'_>, options: &ReadOptions, at: u64, end: u64) -> Result<bool, Error> {
     let mut reader = Reader::with_options(Piece { file, at, end }, options, Arc::default());
-    loop {
+    let mut work_bytes = 0;
+    let ended = loop {
         match reader.next_content() {
-            Ok(Some(_)) => {}
-            // The end frame behind the last frame is not in this part.
-            Ok(None) | Err(Error::Unfinished { .. }) => return Ok(true),
-            Err(Error::Io(error)) => return Err(error.into()),
-            Err(_) => return Ok(false),
+            Ok(Some(content)) => work_bytes += work_of(content.len()),
+            ended => break ended,
         }
+    };
+    drop(reader);
+    file.spend(work_bytes);
+    match ended {
+        // The end frame behind the last frame is not in this part.
+        Ok(_) | Err(Error::Unfinished { .. }) => Ok(true),
+        Err(Error::Io(error)) => Err(error.into()),
+        Err(_) => Ok(false),
     }
 }
 
@@ -124,6 +139,7 @@ impl Read for Piece<'_, '_> {
         let bytes = bytes.min(shown.len());
         to[..bytes].copy_from_slice(&shown[..bytes]);
         self.at += bytes as u64;
+        self.file.spend(bytes as u64);
         Ok(bytes)
     }
 }
@@ -140,20 +156,26 @@ pub(super) fn next_block(file: &mut Hops<'_>, from: u64, header: &lz4::Header) -
     }
     let whole = header.block_bytes + 8;
     let mut from = from;
-    while from + 8 < file.file_bytes {
+    let (mut hashed_bytes, hashed_bytes_max) = (0, left_bytes(file).saturating_mul(HASHED_PER_BYTE));
+    while from + 8 < file.file_bytes && hashed_bytes <= hashed_bytes_max {
         let shown = file.show(from, STRIDE_BYTES + whole)?;
         let places = shown.len().min(STRIDE_BYTES);
-        let candidates: Vec<u64> = (0..places)
-            .filter(|&place| lz4::is_proven_block(&shown[place..], header))
-            .map(|place| from + place as u64)
-            .collect();
+        let mut is_proven = |place: &usize| {
+            let Some(block) = lz4::checked_block(&shown[*place..], header) else { return false };
+            hashed_bytes += block.len() as u64;
+            hashed_bytes <= hashed_bytes_max && lz4::is_proven(block)
+        };
+        let candidates: Vec<u64> =
+            (0..places).filter(&mut is_proven).map(|place| from + place as u64).collect();
         for candidate in candidates {
             if blocks_go_on(file, candidate, header, whole as u64)? {
+                file.spend(hashed_bytes / HASHED_PER_BYTE);
                 return Ok(Some(candidate));
             }
         }
         from += places.max(1) as u64;
     }
+    file.spend(hashed_bytes / HASHED_PER_BYTE);
     Ok(None)
 }
 

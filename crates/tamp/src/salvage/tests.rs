@@ -306,3 +306,82 @@ fn of_a_zst_block_that_is_refused_the_content_before_its_damage_is_written() {
     }
     assert!(gained > 1000, "{gained} bytes");
 }
+
+/// Counts the bytes read.
+struct Counted<R>(R, u64);
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let read = self.0.read(to)?;
+        self.1 += read as u64;
+        Ok(read)
+    }
+}
+
+impl<R: Seek> Seek for Counted<R> {
+    fn seek(&mut self, to: io::SeekFrom) -> io::Result<u64> {
+        self.0.seek(to)
+    }
+}
+
+/// Salvages `file`; returns the result and the number of bytes read.
+fn counted(file: &[u8]) -> (Result<Vec<Loss>, Error>, u64) {
+    let mut source = Counted(Cursor::new(file), 0);
+    let salvaged = salvage(&mut source, &ReadOptions::new(1), &mut io::sink());
+    (salvaged, source.1)
+}
+
+#[test]
+fn beginnings_that_lead_nowhere_are_not_searched_without_end() {
+    // The names in these headers reach to the end of the file.
+    let (salvaged, read) = counted(&[0x1f, 0x8b, 8, 8].repeat(16 << 10));
+    assert!(matches!(salvaged, Err(Error::UnknownFormat { offset: 0 })), "{salvaged:?}");
+    assert!(read <= 64 << 20, "{read} bytes");
+    // Members that begin in stored blocks of one another and share a long rest, which does not end.
+    let mut members = vec![b'?'];
+    for _ in 0..1 << 13 {
+        members.extend([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 0, 10, 0, 0xf5, 0xff]);
+    }
+    members.extend([0; 10]);
+    members.extend([0, 0xff, 0x7f, 0, 0x80].into_iter().chain([b'y'; 0x7fff]).collect::<Vec<_>>().repeat(16));
+    members.push(7);
+    let (salvaged, read) = counted(&members);
+    assert!(matches!(salvaged, Err(Error::UnknownFormat { offset: 0 })), "{salvaged:?}");
+    assert!(read <= 64 << 20, "{read} bytes");
+    // Damaged BGZF blocks of 31 bytes, each of which decodes to the end of the file.
+    let mut blocks = Vec::new();
+    for _ in 0..1 << 12 {
+        blocks.extend(&crate::format::bgzf::END[..16]);
+        blocks.extend([30, 0, 0, 26, 0, 0xe5, 0xff, 0, 0, 0, 0, 0, 0, 0, 0]);
+    }
+    let rest = &members[1 + (15 << 13) + 10..];
+    let (salvaged, read) = counted(&[&blocks, &[0; 18][..], rest].concat());
+    assert!(salvaged.is_ok_and(|losses| !losses.is_empty()));
+    assert!(read <= 64 << 20, "{read} bytes");
+}
+
+#[test]
+fn frames_behind_one_that_does_not_decode_are_found_though_damage_follows_them() {
+    let noise: Vec<u8> = (0..200_000_u32)
+        .flat_map(|n| (n.wrapping_mul(n) ^ n >> 3).wrapping_mul(0x9E37_79B1).to_le_bytes())
+        .collect();
+    let mut options = Options::of(Format::Zst, Level::USUAL);
+    (options.threads, options.block_bytes) = (1, BLOCK_BYTES);
+    let mut writer = Writer::new(Vec::new(), &options).unwrap();
+    writer.write_all(&noise).unwrap();
+    let whole = writer.finish().unwrap();
+    let starts: Vec<usize> =
+        (0..whole.len() - 4).filter(|&at| whole[at..].starts_with(&[0x28, 0xb5, 0x2f, 0xfd])).collect();
+    assert_eq!(starts.len(), 13);
+    let mut file = whole[..starts[12]].to_vec();
+    // The lengths in the first and in the tenth frame are wrong, and content of the second.
+    for at in [starts[0], starts[9]] {
+        file[at + 14..at + 17].fill(0xff);
+    }
+    file[starts[1] + 1000] ^= 1;
+    let mut found = Vec::new();
+    let losses = salvage(Cursor::new(&file), &ReadOptions::new(1), &mut found).unwrap();
+    let good = &noise[2 * BLOCK_BYTES..9 * BLOCK_BYTES];
+    let is_there = found.windows(good.len()).any(|window| window == good);
+    assert!(is_there, "{} bytes, {losses:?}", found.len());
+}

@@ -1,5 +1,6 @@
 //! The type of the part at an offset, and its end by the lengths in it.
 
+use super::effort::STEP_BYTES;
 use crate::Error;
 use crate::format::zst::{self, Extent};
 use crate::format::{Magic, gz, le32, lz4};
@@ -47,10 +48,23 @@ const GZIP_HEADER_BYTES: [usize; 3] = [64, 70 << 10, UNIT_BYTES_MAX];
 ///
 /// Errors of reading.
 pub(super) fn at(file: &mut Hops<'_>, at: u64) -> Result<Found, Error> {
+    found(file, at, &GZIP_HEADER_BYTES)
+}
+
+/// Variant of [`at`] for a search, which accepts no longer gzip header than usual.
+///
+/// # Errors
+///
+/// Errors of reading.
+pub(super) fn candidate(file: &mut Hops<'_>, at: u64) -> Result<Found, Error> {
+    found(file, at, &GZIP_HEADER_BYTES[..2])
+}
+
+fn found(file: &mut Hops<'_>, at: u64, gzip_header_bytes: &[usize]) -> Result<Found, Error> {
     let shown = file.show(at, 64)?;
     let nothing = Found { kind: Kind::Nothing, reach: Reach::Broken };
     match Magic::of(shown) {
-        Some(Magic::Gzip) => gzip(file, at),
+        Some(Magic::Gzip) => gzip(file, at, gzip_header_bytes),
         Some(Magic::Skippable) => {
             let bytes =
                 shown.get(4..8).map(|bytes| zst::SKIPPABLE_HEADER_BYTES as u64 + u64::from(le32(bytes)));
@@ -98,6 +112,7 @@ fn zst(file: &mut Hops<'_>, at: u64, header: &zst::Header) -> Result<Reach, Erro
         if pos + 3 > file.file_bytes {
             return Ok(Reach::Cut);
         }
+        file.spend(STEP_BYTES);
         match walk.step(file.show(pos, 3)?) {
             Ok(None) => {}
             Ok(Some(Extent::Whole { frame_bytes, .. })) => {
@@ -128,6 +143,7 @@ pub(super) enum Field {
 /// Errors of reading.
 pub(super) fn field(file: &mut Hops<'_>, pos: u64, header: &lz4::Header) -> Result<Field, Error> {
     let file_bytes = file.file_bytes;
+    file.spend(STEP_BYTES);
     let shown = file.show(pos, 4)?;
     if header.is_legacy() && shown.is_empty() {
         return Ok(Field::End(0));
@@ -165,14 +181,16 @@ fn lz4(file: &mut Hops<'_>, at: u64, header: &lz4::Header) -> Result<Reach, Erro
     }
 }
 
-fn gzip(file: &mut Hops<'_>, at: u64) -> Result<Found, Error> {
+fn gzip(file: &mut Hops<'_>, at: u64, header_bytes: &[usize]) -> Result<Found, Error> {
     let nothing = Found { kind: Kind::Nothing, reach: Reach::Broken };
     let mut header = None;
-    for bytes in GZIP_HEADER_BYTES {
+    for &bytes in header_bytes {
         let shown = file.show(at, bytes)?;
+        let shown_bytes = shown.len();
         let Ok(read) = gz::header(shown) else { return Ok(nothing) };
+        file.spend(read.map_or(shown_bytes, |header| header.own_bytes) as u64);
         header = read;
-        if header.is_some() || shown.len() < bytes {
+        if header.is_some() || shown_bytes < bytes {
             break;
         }
     }

@@ -4,6 +4,7 @@ mod environment;
 mod levels;
 mod sizes;
 
+use super::entry::Identity;
 use super::printable::printable;
 use anyhow::{Context, bail};
 use clap::error::ErrorKind;
@@ -87,6 +88,9 @@ pub(crate) struct Args {
     /// Options for reading.
     #[arg(skip = ReadOptions::new(1))]
     reading: ReadOptions,
+    /// Files of --patch-from and -D, each with its option: outputs are worthless without them.
+    #[arg(skip)]
+    needed: Vec<(Identity, &'static str)>,
     /// Level typed as -0 to -9.
     #[arg(skip)]
     pub(crate) level: Option<Level>,
@@ -282,6 +286,11 @@ impl Args {
                 .map_err(|error| command.error(ErrorKind::ValueValidation, context(error.to_string())));
             args.reading.dictionary = Some(dictionary?);
         }
+        for (path, option) in [(&args.patch_from, "--patch-from"), (&args.dictionary, "-D")] {
+            // A file that is missing is an error when it is read.
+            let found = path.as_ref().and_then(|path| std::fs::metadata(path).ok());
+            args.needed.extend(found.map(|found| (Identity::of(&found), option)));
+        }
         if let Err(what) = args.check_block_size() {
             return Err(command.error(ErrorKind::ValueValidation, what));
         }
@@ -300,6 +309,11 @@ impl Args {
         let granted = self.memory.unwrap_or(ReadOptions::MEMORY_BYTES_USUAL);
         let window = self.long.filter(|_| !is_typed).map_or(0, |window_log| 1 << window_log);
         granted.max(window)
+    }
+
+    /// Returns the option, `--patch-from` or `-D`, that names this file.
+    pub(crate) fn needs(&self, file: &Identity) -> Option<&'static str> {
+        self.needed.iter().find(|(needed, _)| needed == file).map(|&(_, option)| option)
     }
 
     /// Whether the input is compressed.
