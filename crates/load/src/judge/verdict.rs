@@ -420,8 +420,7 @@ fn stuck(f: &Findings<'_>) -> Option<Check> {
     }
     let in_flight = f.settings.in_flight_max();
     let found = f.held_s / (f.measured_s * f64::from(in_flight));
-    let never_ended =
-        format!("{} of {in_flight} events in flight at the end did not succeed", f.never_ended);
+    let never_ended = format!("{} of {in_flight} events in flight at the end did not succeed", f.never_ended);
     let timed_out = format!("{} timed out", plural(f.timeouts, "event"));
     let what = match (f.never_ended, f.timeouts) {
         (0, _) => timed_out,

@@ -166,10 +166,11 @@ impl Scripts {
             );
             Failure::new(FailureClass::Configuration, text)
         };
-        let branches = ask("SELECT count(*) FROM pgbench_branches").map_err(|failure| match failure.class {
-            FailureClass::Application | FailureClass::Configuration => wrong(&failure.text),
-            _ => failure,
-        })?;
+        let branches =
+            ask("SELECT count(*) FROM pgbench_branches").map_err(|failure| match failure.class {
+                FailureClass::Application | FailureClass::Configuration => wrong(&failure.text),
+                _ => failure,
+            })?;
         let branches = i64::try_from(branches).ok().filter(|branches| *branches > 0);
         let branches = branches.ok_or_else(|| wrong("it has no rows"))?;
         scale.branches.get_or_init(|| branches);
