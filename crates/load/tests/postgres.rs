@@ -14,7 +14,7 @@ use std::time::Duration;
 use bakeoff_load as load;
 
 use load::{ErrorClass, Stop};
-use record::load::{LoadSettings, Loop, PreparePolicy, Workload};
+use record::load::{LoadSettings, Loop, PreparePolicy, ScriptFile, ScriptSettings, Workload};
 use support::mariadb::installed;
 use support::postgres::{PASSWORD, Postgres};
 use support::{
@@ -110,6 +110,41 @@ fn data_sets_of_sysbench_and_ours_serve_each_other() {
     assert_eq!(definition(), theirs);
     assert!(sysbench("run").contains("transactions:"));
     assert_eq!(load::cleanup(&settings(server.url())).unwrap().removed, 2);
+}
+
+#[test]
+fn pgbenchs_scripts_use_all_branches_that_pgbench_built() {
+    let Some(server) = Postgres::start() else { return };
+    let Some(pgbench) = installed("pgbench") else {
+        println!("skipped: pgbench is not installed (apt-get install postgresql-contrib)");
+        return;
+    };
+    let text =
+        "\\set bid random(1, :scale)\nUPDATE pgbench_branches SET bbalance = 1 WHERE bid = :bid;".to_owned();
+    let files = vec![ScriptFile { name: "builtin-simple-update".to_owned(), weight: 1, text }];
+    let scripts = ScriptSettings { files, defines: Vec::new() };
+    let settings = LoadSettings { workload: Workload::Script, scripts, ..events(200, server.socket_url()) };
+    let error = load::run(&settings, &Stop::new(), &mut |_| {}).unwrap_err();
+    assert!(
+        error.to_string().contains("build the tables with `pgbench -i`, or give --define scale=N"),
+        "{error}"
+    );
+    let built = Command::new(&pgbench)
+        .args(["-i", "-I", "dtg", "-s", "2", "-q", "-U", "app", "-p", &server.port().to_string(), "-h"])
+        .arg(server.folder())
+        .arg("bench")
+        .output()
+        .unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    for connections in [None, Some(9)] {
+        server.ask("bench", "UPDATE pgbench_branches SET bbalance = 0");
+        let record = run(&LoadSettings { connections, ..settings.clone() });
+        assert_eq!((record.counts.done, record.counts.failed), (200, 0), "{:?}", record.error_samples);
+        // Of 200 draws, all take the same branch with a probability of 2^-199.
+        assert_eq!(server.ask("bench", "SELECT sum(bbalance) FROM pgbench_branches"), "2");
+        let scale = check_of(&record, "scale");
+        assert_eq!((scale.ok, scale.found), (true, 2.0), "{}", scale.text);
+    }
 }
 
 #[test]

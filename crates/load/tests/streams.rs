@@ -18,7 +18,7 @@ use record::requests::{HttpSettings, HttpVersion};
 use support::web::Nginx;
 use support::{assert_books, check_of, run, settings};
 
-/// `/answer` takes any method; a connection ends after 50 requests, with GOAWAY; it has 64 streams at most.
+/// `/answer` takes any method, `/nth` returns the number of the request on its connection; a connection ends after 50 requests, with GOAWAY; it has 64 streams at most.
 fn start() -> Option<(Nginx, u16)> {
     let port = support::port::free();
     let server = Nginx::start_beside(|root| {
@@ -26,6 +26,7 @@ fn start() -> Option<(Nginx, u16)> {
             "server {{
                  listen 127.0.0.1:{port} http2; http2_max_concurrent_streams 64; root {root};
                  location = /answer {{ return 200 hello; }}
+                 location = /nth {{ return 200 $connection_requests; }}
                  location = /slow {{ limit_rate 1000; alias {root}/long; }}
              }}"
         )
@@ -82,6 +83,30 @@ fn each_request_is_answered_once_though_the_server_ends_connections_with_request
     // loop a few may be in flight when the load ends.
     let logged = server.logged("\"POST /answer", answered);
     assert!((answered..=answered + 3 * 64 * 6).contains(&logged), "{logged} of {answered}");
+}
+
+#[test]
+fn a_request_that_closes_is_the_last_on_its_connection_although_http_2_has_no_such_header() {
+    let Some((server, port)) = start() else { return };
+    let file = server.folder.path().join("closing.toml");
+    std::fs::write(&file, "[[request]]\npath = '/nth'\nheaders = ['Connection: close']\nanswer = '1'\n")
+        .unwrap();
+    let requests = Some(file.display().to_string());
+    for (streams, connections) in [(1, None), (1, Some(3)), (4, Some(3))] {
+        let http = HttpSettings {
+            version: HttpVersion::Two,
+            requests: requests.clone(),
+            streams,
+            ..HttpSettings::plain()
+        };
+        // Streams that began before the answer are further requests of the same connection.
+        let verify = streams == 1;
+        let record =
+            run(&LoadSettings { http, verify, connections, events_max: Some(100), ..asked(port, "", 1) });
+        assert_books(&record);
+        assert_eq!((record.counts.done, record.counts.failed), (100, 0), "{:?}", record.error_samples);
+        assert!(record.outages.is_empty(), "{:?}", record.outages);
+    }
 }
 
 #[test]

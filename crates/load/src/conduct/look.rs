@@ -45,6 +45,7 @@ pub(crate) fn look(
         let mut seen = TargetReport { version: version_of(versions), prepared, checks: Vec::new() };
         for (host, store) in stores {
             let on_event = |event| on_event(host.tells(event));
+            seen.checks.extend(host.driver.scale().map(|branches| scale_check(host, branches)));
             seen.add(
                 host,
                 look_at_data(&settings, host, store, aside, &on_event).map_err(|e| host.fails(e))?,
@@ -85,6 +86,13 @@ impl TargetReport {
         self.prepared.rows = prepared.rows;
         self.checks.extend(checks.into_iter().map(|c| Check { text: host.says(&c.text).into_owned(), ..c }));
     }
+}
+
+/// The size of pgbench's tables, which the server reported and no setting contains.
+fn scale_check(host: &Host, branches: i64) -> Check {
+    let text = format!("pgbench_branches has {branches} rows, so :scale is {branches}");
+    let text = host.says(&text).into_owned();
+    Check { name: "scale", ok: branches > 0, found: branches as f64, limit: 1.0, text }
 }
 
 /// The servers' versions: each with its host if they differ.

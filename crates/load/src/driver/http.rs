@@ -92,6 +92,7 @@ fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, Failure> {
         weight: 1.0,
         bytes: bytes_of("HEAD", &site.authority, &around(&site.path_or_root()), headers, ""),
         may_repeat: true,
+        closes: false,
         has_answer_body: false,
         expected_status: None,
         body_checksum: None,

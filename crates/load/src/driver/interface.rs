@@ -43,6 +43,11 @@ pub(crate) trait Driver: Send + Sync {
     /// The operations inside an event; empty if an event has none.
     fn operations(&self) -> Vec<OperationShare>;
 
+    /// Rows of `pgbench_branches` that the look at the target found, if the load depends on them.
+    fn scale(&self) -> Option<i64> {
+        None
+    }
+
     /// Names of the outcomes of successful events, such as hits and misses; empty if there is only one
     /// outcome.
     fn outcomes(&self) -> &'static [&'static str] {

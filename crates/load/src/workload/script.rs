@@ -9,8 +9,9 @@ mod position;
 mod value;
 
 use std::collections::BTreeSet;
+use std::sync::OnceLock;
 
-use record::load::ScriptSettings;
+use record::load::{ScriptFile, ScriptSettings};
 
 use self::expression::{Expression, Scene};
 use self::parse::{Command, Keep, Names};
@@ -33,8 +34,25 @@ pub(crate) struct Scripts {
     names: Vec<String>,
     /// Values of the variables at the start of an event.
     defined: Vec<Option<Value>>,
+    /// `:scale`, if it is the size of the tables of pgbench's own scripts.
+    scale: Option<Scale>,
     seed: u64,
 }
+
+/// Number of rows of `pgbench_branches`.
+///
+/// # Source
+///
+/// pgbench takes this number for its own scripts, and ignores `-s` beside them; only `-D scale=N` replaces it.
+#[derive(Debug)]
+struct Scale {
+    slot: usize,
+    /// The number, after it was read from the server.
+    branches: OnceLock<i64>,
+}
+
+/// Names of pgbench's own scripts.
+const SCRIPTS_OF_PGBENCH: [&str; 3] = ["builtin-tpcb-like", "builtin-simple-update", "builtin-select-only"];
 
 #[derive(Debug)]
 struct Script {
@@ -81,7 +99,12 @@ impl Scripts {
             return Err("no script is given: add --script FILE".to_owned());
         }
         let mut names = Names::default();
-        let slots: Vec<usize> = settings.defines.iter().map(|(name, _)| names.slot(name)).collect();
+        let mut slots: Vec<usize> = settings.defines.iter().map(|(name, _)| names.slot(name)).collect();
+        let is_of_pgbench = |file: &ScriptFile| SCRIPTS_OF_PGBENCH.contains(&file.name.as_str());
+        let is_given = settings.defines.iter().any(|(name, _)| name == "scale");
+        let scale = (!is_given && settings.files.iter().any(is_of_pgbench))
+            .then(|| Scale { slot: names.slot("scale"), branches: OnceLock::new() });
+        slots.extend(scale.as_ref().map(|scale| scale.slot));
         let mut scripts = Self {
             each: Vec::new(),
             weights: settings.files.iter().map(|f| u64::from(f.weight)).sum(),
@@ -90,6 +113,7 @@ impl Scripts {
             operations: Vec::new(),
             names: Vec::new(),
             defined: Vec::new(),
+            scale,
             seed,
         };
         if scripts.weights == 0 {
@@ -104,6 +128,12 @@ impl Scripts {
                     "{}: the script is empty: it has neither a statement nor a command",
                     file.name
                 ));
+            }
+            if let Some((at, name)) = written.quoted.iter().find(|(_, name)| names.find(name).is_some()) {
+                return Err(problem(at.problem(format!(
+                    "`:{name}` inside quotes is not replaced, unlike in pgbench: join texts instead, as in \
+                     'user' || :{name}, or CONCAT('user', :{name}) on MySQL"
+                ))));
             }
             check_variables(&written.commands, &names, &slots).map_err(problem)?;
             let stem = unused_stem(&file.name, &mut stems);
@@ -122,6 +152,34 @@ impl Scripts {
 
     pub(crate) fn statements(&self) -> &[StatementText] {
         &self.statements
+    }
+
+    /// Reads the size of pgbench's tables, if a script needs it.
+    ///
+    /// - `ask`: sends a query, and returns the number in its answer.
+    pub(crate) fn read_scale(&self, ask: impl FnOnce(&str) -> Result<u64, Failure>) -> Result<(), Failure> {
+        let Some(scale) = &self.scale else { return Ok(()) };
+        let wrong = |why: &str| {
+            let text = format!(
+                "cannot read the scale from pgbench_branches: {why}; build the tables with `pgbench -i`, or give \
+                 --define scale=N"
+            );
+            Failure::new(FailureClass::Configuration, text)
+        };
+        let branches =
+            ask("SELECT count(*) FROM pgbench_branches").map_err(|failure| match failure.class {
+                FailureClass::Application | FailureClass::Configuration => wrong(&failure.text),
+                _ => failure,
+            })?;
+        let branches = i64::try_from(branches).ok().filter(|branches| *branches > 0);
+        let branches = branches.ok_or_else(|| wrong("it has no rows"))?;
+        scale.branches.get_or_init(|| branches);
+        Ok(())
+    }
+
+    /// The size of pgbench's tables, if it was read.
+    pub(crate) fn scale(&self) -> Option<i64> {
+        self.scale.as_ref()?.branches.get().copied()
     }
 
     pub(crate) fn operations(&self) -> Vec<OperationShare> {
@@ -330,6 +388,9 @@ impl ScriptExecution {
         (self.random, self.next, self.kept) = (random, 0, None);
         self.variables.clear();
         self.variables.extend_from_slice(&scripts.defined);
+        if let Some(scale) = &scripts.scale {
+            self.variables[scale.slot] = scale.branches.get().map(|branches| Value::Integer(*branches));
+        }
     }
 
     /// Destination of the awaited answer's last row; `None` if the row is not used.
@@ -407,7 +468,11 @@ impl ScriptExecution {
             many = slots.iter().map(value_of).collect::<Result<Vec<_>, _>>()?;
             &many[..]
         };
-        let wanted = self.kept.map(|_| &mut self.row);
+        let wanted = self.kept.map(|_| {
+            // An answer without rows leaves the row of an earlier answer as it is.
+            self.row.clear();
+            &mut self.row
+        });
         ask(statement, parameters, wanted).map_err(Failed::There)
     }
 

@@ -65,6 +65,22 @@ impl Work {
         }
     }
 
+    /// See [`Scripts::read_scale`].
+    pub(crate) fn read_scale(&self, ask: impl FnOnce(&str) -> Result<u64, Failure>) -> Result<(), Failure> {
+        match self {
+            Self::Oltp(_) => Ok(()),
+            Self::Script(scripts) => scripts.read_scale(ask),
+        }
+    }
+
+    /// See [`Scripts::scale`].
+    pub(crate) fn scale(&self) -> Option<i64> {
+        match self {
+            Self::Oltp(_) => None,
+            Self::Script(scripts) => scripts.scale(),
+        }
+    }
+
     /// Adds the statement's position to a failure, if the statement comes from a script.
     pub(crate) fn placed(&self, statement: usize, failure: Failure) -> Failure {
         match self {

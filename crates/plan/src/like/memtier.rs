@@ -284,6 +284,9 @@ fn commands(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
         let command = literal(command).replace("__key__", &format!("{prefix}${{random({first}, {last})}}"));
         if command.contains("__data__") {
             let text = "bakeoff sends the same text for __data__ each time; memtier varies it";
+            let text_of_list = "for __data__, bakeoff has one length: give it with --data-size";
+            let lengths = ["data-size-range", "data-size-list"];
+            given.remark(draft, RemarkKind::Missing, &lengths, text_of_list);
             if bytes > 4_096 {
                 draft.missing("__data__", "too long for the command line");
             } else {

@@ -106,6 +106,10 @@ fn long(
             let value = words.next().ok_or_else(|| no_value(tool, word))?;
             Item::Option { name, written: format!("{word} {value}"), value: value.clone() }
         }
+        // The switch is off, which is the default of every one.
+        (Takes::Attached, Some("false" | "f" | "F" | "FALSE" | "False" | "0")) if style == Style::Go => {
+            Item::Unknown(word.to_owned())
+        }
         (_, value) => {
             Item::Option { name, written: word.to_owned(), value: value.unwrap_or_default().to_owned() }
         }

@@ -124,16 +124,32 @@ fn rest(given: &Given<'_>, draft: &mut Draft) {
 
 /// The server, from options, from variables before the command, or from libpq's defaults.
 fn target(said: &Said, given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
+    if let Some(word) = given.words().nth(1) {
+        return Err(draft.malformed(format!("`{word}`: expected one database")));
+    }
+    if let Some((_, written)) = given.last("dbname").filter(|(name, _)| name.starts_with('-')) {
+        let problem = "expected a database; before version 17, -d is --debug: leave it out";
+        return Err(draft.malformed(format!("{written}: {problem}")));
+    }
+    settings_of_libpq(said, draft);
     let name = given.words().next().or_else(|| given.value("dbname"));
     if let Some(url) =
         name.and_then(|n| n.strip_prefix("postgresql://").or_else(|| n.strip_prefix("postgres://")))
     {
         draft.target(format!("postgres://{url}"));
+        for (name, variable) in PARAMETERS.iter().filter(|(_, variable)| said.variable(variable).is_some()) {
+            draft.missing(variable, &format!("write it into the URL, as ?{name}=..."));
+        }
         return Ok(());
     }
     // A connection string: `host=h dbname=d`.
     let pairs = name.filter(|name| name.contains('=')).unwrap_or_default();
     let pairs: Vec<(&str, &str)> = pairs.split_whitespace().filter_map(|pair| pair.split_once('=')).collect();
+    for (name, _) in &pairs {
+        if !IN_STRING.contains(name) {
+            draft.missing(name, "bakeoff does not know this keyword");
+        }
+    }
     let pair = |wanted: &str| {
         let found = pairs.iter().rev().find(|(name, _)| *name == wanted);
         found.map(|(_, value)| value.trim_matches('\''))
@@ -162,13 +178,54 @@ fn target(said: &Said, given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeE
     let host = address::host(&host);
     let port = port.map(|port| format!(":{port}")).unwrap_or_default();
     let login = address::login(user.as_deref(), password.as_deref());
-    let parameters: Vec<String> = ["sslmode", "sslrootcert", "sslcert", "sslkey"]
-        .iter()
-        .filter_map(|name| Some(format!("{name}={}", path_of(pair(name)?))))
-        .collect();
+    let parameter = |(name, variable): &(&str, &str)| {
+        Some(format!("{name}={}", path_of(pair(name).or_else(|| said.variable(variable))?)))
+    };
+    let parameters: Vec<String> = PARAMETERS.iter().filter_map(parameter).collect();
     let database = database.map(|name| encoded(&name)).unwrap_or_default();
     draft.target(format!("postgres://{login}{host}{port}/{database}{}", query(&parameters)));
     Ok(())
+}
+
+/// Keywords of a connection string that become parts of the target, or change nothing.
+const IN_STRING: [&str; 14] = [
+    "host",
+    "port",
+    "user",
+    "dbname",
+    "password",
+    "sslmode",
+    "sslrootcert",
+    "sslcert",
+    "sslkey",
+    "options",
+    "application_name",
+    "fallback_application_name",
+    "connect_timeout",
+    "passfile",
+];
+
+/// Keywords of libpq that are parameters of the target, and their variables.
+const PARAMETERS: [(&str, &str); 5] = [
+    ("sslmode", "PGSSLMODE"),
+    ("sslrootcert", "PGSSLROOTCERT"),
+    ("sslcert", "PGSSLCERT"),
+    ("sslkey", "PGSSLKEY"),
+    ("options", "PGOPTIONS"),
+];
+
+/// Remarks on the variables of libpq that may change the session and have no equal.
+fn settings_of_libpq(said: &Said, draft: &mut Draft) {
+    const USED: [&str; 5] = ["PGHOST", "PGPORT", "PGUSER", "PGDATABASE", "PGPASSWORD"];
+    const IDLE: [&str; 3] = ["PGAPPNAME", "PGCONNECT_TIMEOUT", "PGPASSFILE"];
+    let is_known = |name: &str| {
+        USED.contains(&name)
+            || IDLE.contains(&name)
+            || PARAMETERS.iter().any(|(_, variable)| *variable == name)
+    };
+    for (name, _) in said.variables.iter().filter(|(name, _)| name.starts_with("PG") && !is_known(name)) {
+        draft.missing(name, "bakeoff does not know this variable of libpq");
+    }
 }
 
 /// Scripts of the user or of pgbench, and their variables.
@@ -202,14 +259,12 @@ fn scripts(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
         has_builtin = true;
     }
     match given.count("scale")? {
-        Some(scale) => draft.put("define", format!("scale={scale}")),
-        None if has_builtin => {
-            draft.put("define", "scale=1");
-            draft.differs(
-                "scale",
-                "pgbench derives the scale from its branches table; give it as --define scale=N",
-            );
+        Some(_) if has_builtin => {
+            let text = "pgbench ignores it beside its own scripts, and so does bakeoff: both use the number of rows \
+                 in pgbench_branches";
+            given.remark(draft, RemarkKind::LeftOut, &["scale"], text);
         }
+        Some(scale) => draft.put("define", format!("scale={scale}")),
         None => {}
     }
     for (define, _) in given.all("define") {

@@ -6,6 +6,8 @@
 
 mod target;
 
+use std::borrow::Cow;
+
 use record::load::{Workload, settings};
 
 use super::draft::{Draft, Given, rate, seconds};
@@ -18,13 +20,17 @@ use super::translation::RemarkKind;
 enum Test<'a> {
     /// A workload of the same name.
     Workload(&'static str),
-    /// A script of the user.
-    Script(&'a str),
+    /// A script, by its path.
+    Script(Cow<'a, str>),
 }
 
-/// Tests of versions before 1.0, and the workload of the same meaning. Newer names are those of workloads.
+/// The built-in test of versions before 0.5.
+const OLDEST_TEST: (&str, &str) = ("oltp", "oltp-read-write");
+
+/// Tests in the folders of versions before 1.0, and the workload of the same meaning. Newer names are those of
+/// workloads.
 const OLD_TESTS: [(&str, &str); 7] = [
-    ("oltp", "oltp-read-write"),
+    OLDEST_TEST,
     ("oltp_simple", "oltp-point-select"),
     ("select", "oltp-point-select"),
     ("insert", "oltp-insert"),
@@ -116,6 +122,7 @@ const OPTIONS: [(Use, &[&str]); 4] = [
             "rand_type",
             "rand_spec_pct",
             "rand_spec_res",
+            "rand_spec_iter",
             "rand_pareto_h",
             "rand_zipfian_exp",
             "table_size",
@@ -143,10 +150,11 @@ const OPTIONS: [(Use, &[&str]); 4] = [
             "number_of_ranges",
             "delta",
             "oltp_read_only",
+            "oltp_test_mode",
             "mysql_ignore_errors",
         ],
     ),
-    (Use::Report, &["percentile", "verbosity", "db_debug", "rand_spec_iter"]),
+    (Use::Report, &["percentile", "verbosity", "db_debug"]),
     (
         Use::Own,
         &[
@@ -162,7 +170,6 @@ const OPTIONS: [(Use, &[&str]); 4] = [
             "rand_init",
             "init_rng",
             "rand_seq",
-            "oltp_test_mode",
             "help",
         ],
     ),
@@ -182,13 +189,15 @@ pub(super) fn translate(said: &Said, draft: &mut Draft) -> Result<(), LikeError>
     let test =
         test.ok_or_else(|| draft.malformed("the name of a test is missing, such as oltp_read_write"))?;
     let command = words.next().unwrap_or("run");
-    let test = known(test)?;
+    let is_oldest = test == OLDEST_TEST.0;
+    let test = known(test, draft)?;
     verb(draft, &test, command);
     target::put(&given, draft)?;
     if let Test::Workload(name) = test
         && command == "run"
     {
-        draft.put("workload", of_mode(&given, name));
+        let name = of_mode(&given, name, is_oldest, draft);
+        draft.put("workload", name);
     }
     if let (Test::Script(path), true) = (&test, command == "run") {
         draft.put("script", path);
@@ -199,7 +208,7 @@ pub(super) fn translate(said: &Said, draft: &mut Draft) -> Result<(), LikeError>
         draft.put("threads", threads);
     }
     match test {
-        Test::Workload(_) => dataset(&given, draft, command)?,
+        Test::Workload(name) => dataset(&given, draft, (name, command))?,
         Test::Script(_) => of_script(&given, draft),
     }
     Ok(())
@@ -223,39 +232,66 @@ fn item(word: &str) -> Item {
     }
 }
 
-/// The meaning of a test's name.
-fn known(test: &str) -> Result<Test<'_>, LikeError> {
+/// Folder of sysbench's scripts.
+const FOLDER: &str = "/usr/share/sysbench/";
+
+/// The meaning of a test's name. Only a name alone, or a file in a folder that sysbench installs, is a test of
+/// sysbench: a script of that name elsewhere may have been changed.
+fn known<'a>(test: &'a str, draft: &mut Draft) -> Result<Test<'a>, LikeError> {
     let file = test.rsplit('/').next().unwrap_or(test);
-    let name = file.strip_suffix(".lua").unwrap_or(file);
-    // A script of that name elsewhere may have been changed.
+    let bare = file.strip_suffix(".lua");
+    let name = bare.unwrap_or(file);
     let folder = test.strip_suffix(file).unwrap_or_default();
-    let is_bundled = folder.is_empty()
-        || folder.ends_with("tests/db/")
-        || folder.ends_with("oltp_legacy/")
-        || folder.contains("sysbench/") && !folder.contains("tpcc");
+    let is_alone = folder.is_empty() && bare.is_none();
+    let is_old = folder.ends_with("tests/db/") || folder.ends_with("oltp_legacy/");
+    let mut old = OLD_TESTS.iter().filter(|(old, _)| is_old || is_alone && *old == OLDEST_TEST.0);
+    let old = old.find(|(old, _)| *old == name).map(|(_, workload)| *workload);
+    let is_installed = is_alone || is_old || folder.ends_with("share/sysbench/");
+    if let Some(workload) = old.or_else(|| workload(name).filter(|_| is_installed)) {
+        return Ok(Test::Workload(workload));
+    }
     let not_a_load =
         |instead| LikeError::NotALoad { tool: "sysbench", what: format!("the test `{name}`"), instead };
     match name {
-        "cpu" | "threads" | "mutex" | "memory" if is_bundled => Err(not_a_load(
+        "cpu" | "threads" | "mutex" | "memory" if is_alone => Err(not_a_load(
             "`bakeoff scale -- COMMAND` runs copies of any command and finds how many saturate the machine",
         )),
-        "fileio" if is_bundled => Err(not_a_load("`bakeoff dder` reads a file with blocks of every size")),
-        _ if is_bundled => Ok(workload(name).map_or(Test::Script(test), Test::Workload)),
-        _ => Ok(Test::Script(test)),
+        "fileio" if is_alone => Err(not_a_load("`bakeoff dder` reads a file with blocks of every size")),
+        "bulk_insert" if is_alone => {
+            let path = format!("{FOLDER}{name}.lua");
+            draft.differs(test, &format!("bakeoff runs sysbench's own script, {path}"));
+            Ok(Test::Script(path.into()))
+        }
+        _ if is_alone => Ok(Test::Script(format!("{name}.lua").into())),
+        _ => {
+            if folder.is_empty() && workload(name).is_some() {
+                let text =
+                    format!("bakeoff runs the script in this folder; `{name}` names the test of sysbench");
+                draft.differs(test, &text);
+            }
+            Ok(Test::Script(test.into()))
+        }
     }
 }
 
-/// The workload of a bundled test.
+/// The workload of a test of sysbench. Its `bulk_insert` has no equal: it inserts one row an event, into a table
+/// for each thread.
 fn workload(name: &str) -> Option<&'static str> {
-    if let Some((_, workload)) = OLD_TESTS.iter().find(|(old, _)| *old == name) {
-        return Some(workload);
-    }
-    let is_known = ["oltp_", "select_random_", "bulk_insert"].iter().any(|begin| name.starts_with(begin));
+    let is_known = ["oltp_", "select_random_"].iter().any(|begin| name.starts_with(begin));
     is_known.then(|| Workload::from_word(&name.replace('_', "-"))).flatten().map(Workload::word)
 }
 
-/// The workload, which `--oltp-read-only` changes in versions before 1.0.
-fn of_mode(given: &Given<'_>, workload: &'static str) -> &'static str {
+/// The workload, which `--oltp-read-only` and `--oltp-test-mode` change in versions before 1.0.
+fn of_mode(given: &Given<'_>, workload: &'static str, is_oldest: bool, draft: &mut Draft) -> &'static str {
+    match given.value("oltp_test_mode") {
+        None => {}
+        Some("complex") => given.remark(draft, RemarkKind::LeftOut, &["oltp_test_mode"], ""),
+        Some("simple") if is_oldest => return "oltp-point-select",
+        Some(_) => {
+            let text = "bakeoff has the mode complex, and simple for --test=oltp";
+            given.remark(draft, RemarkKind::Missing, &["oltp_test_mode"], text);
+        }
+    }
     let is_read_only = given.value("oltp_read_only") == Some("on") && workload == "oltp-read-write";
     if is_read_only { "oltp-read-only" } else { workload }
 }
@@ -265,7 +301,7 @@ fn verb(draft: &mut Draft, test: &Test<'_>, command: &str) {
         (_, "run") => {}
         (Test::Workload(_), "prepare" | "cleanup") => draft.verb([command]),
         (Test::Workload(_), _) => draft.missing(command, "bakeoff has `prepare`, `load` and `cleanup`"),
-        (Test::Script(path), _) => draft.verb(["script", path, command]),
+        (Test::Script(path), _) => draft.verb(["script", &**path, command]),
     }
 }
 
@@ -346,7 +382,7 @@ fn length(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
 }
 
 /// Options of the data set and of its transactions.
-fn dataset(given: &Given<'_>, draft: &mut Draft, command: &str) -> Result<(), LikeError> {
+fn dataset(given: &Given<'_>, draft: &mut Draft, (workload, command): (&str, &str)) -> Result<(), LikeError> {
     for (option, ours) in [("tables", "tables"), ("table_size", "rows")] {
         if let Some(n) = given.count(option)? {
             draft.put(ours, n);
@@ -364,15 +400,25 @@ fn dataset(given: &Given<'_>, draft: &mut Draft, command: &str) -> Result<(), Li
         ("pgsql_variant", &[""]),
     ] {
         if is_other(name, usual) {
-            let kind = if command == "prepare" { RemarkKind::Missing } else { RemarkKind::Differs };
+            // Without auto-increment, an insert has a random id.
+            let changes_events = name == "auto_inc" && workload == "oltp-insert";
+            let is_missing = command == "prepare" || changes_events;
+            let kind = if is_missing { RemarkKind::Missing } else { RemarkKind::Differs };
             given.remark(draft, kind, &[name], seen);
         }
     }
     given.remark_unknown(draft);
-    if command == "run" { transaction(given, draft) } else { Ok(()) }
+    if command == "run" { transaction(given, draft, workload) } else { Ok(()) }
 }
 
-fn transaction(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
+fn transaction(given: &Given<'_>, draft: &mut Draft, workload: &str) -> Result<(), LikeError> {
+    for (only, option) in
+        [("oltp-update-index", "index_updates"), ("oltp-update-non-index", "non_index_updates")]
+    {
+        if workload == only && given.value(option).is_some_and(|n| n != "1") {
+            given.remark(draft, RemarkKind::Missing, &[option], "an event of this workload is one update");
+        }
+    }
     given.remark(draft, RemarkKind::LeftOut, names(Use::Report), "");
     if given.value("reconnect").is_some_and(|n| n != "0") {
         given.remark(
@@ -415,9 +461,13 @@ fn transaction(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
         }
         None => {}
     }
-    for (name, usual) in
-        [("rand_spec_pct", 1.0), ("rand_spec_res", 75.0), ("rand_pareto_h", 0.2), ("rand_zipfian_exp", 0.8)]
-    {
+    for (name, usual) in [
+        ("rand_spec_pct", 1.0),
+        ("rand_spec_res", 75.0),
+        ("rand_spec_iter", 12.0),
+        ("rand_pareto_h", 0.2),
+        ("rand_zipfian_exp", 0.8),
+    ] {
         let is_usual = |text: &str| text.parse().is_ok_and(|n: f64| (n - usual).abs() < 1e-9);
         if given.value(name).is_some_and(|text| !is_usual(text)) {
             let text = format!("bakeoff's distribution has this parameter fixed at {usual}");

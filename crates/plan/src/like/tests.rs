@@ -88,7 +88,31 @@ fn a_part_that_changes_the_load_is_missing_and_one_that_is_printed_only_is_left_
         ("memtier_benchmark --key-pattern=S:R --ratio=0:1", true),
         ("memtier_benchmark --key-pattern=S:R --ratio=1:1", false),
         ("memtier_benchmark -d 2", false),
+        ("sysbench --test=oltp --oltp-test-mode=complex run", true),
+        ("sysbench --test=oltp --oltp-test-mode=simple run", true),
+        ("sysbench --test=oltp --oltp-test-mode=nontrx run", false),
+        ("sysbench --test=tests/db/oltp.lua --oltp-test-mode=simple run", false),
+        ("sysbench oltp_read_only --rand-spec-iter=12 run", true),
+        ("sysbench oltp_read_only --rand-spec-iter=1 run", false),
+        ("sysbench oltp_insert --auto_inc=off run", false),
+        ("sysbench oltp_read_only --auto_inc=off run", true),
+        ("sysbench oltp_update_index --index_updates=5 run", false),
+        ("sysbench oltp_read_write --index_updates=5 run", true),
+        ("memtier_benchmark --command 'SET __key__ __data__' -d 8", true),
+        ("memtier_benchmark --command 'SET __key__ __data__' --data-size-range=4-204", false),
+        ("memtier_benchmark --command 'GET __key__' --data-size-range=4-204", true),
         ("pgbench -C db", false),
+        ("pgbench -s 100 -S db", true),
+        ("pgbench 'dbname=db options=-csynchronous_commit=off'", true),
+        ("pgbench 'dbname=db replication=true'", false),
+        ("PGTZ=UTC pgbench db", false),
+        ("PGAPPNAME=x pgbench db", true),
+        ("PGOPTIONS=-cjit=off pgbench postgresql://u@h/db", false),
+        ("hey -h2=false http://h/", false),
+        ("hey -h2 -disable-keepalive https://h/", false),
+        ("oha --http2 --disable-keepalive http://h/", false),
+        ("oha --disable-keepalive http://h/", true),
+        ("ab -b 1024 http://h/", false),
         ("pgbench -l -P 1 db", true),
         ("hey -x p:1 http://h/", false),
         ("oha --proxy p:1 http://h/", false),
@@ -129,6 +153,86 @@ fn numbers_of_events_and_rates_are_those_of_all_connections() {
 }
 
 #[test]
+fn pgbenchs_own_scripts_have_no_scale_but_the_one_that_pgbench_would_use() {
+    for (line, scale) in [
+        // It is the number of rows of pgbench_branches.
+        ("pgbench -S -c 8 db", None),
+        ("pgbench -c 8 -T 60 bench", None),
+        ("pgbench -s 100 -S db", None),
+        ("pgbench -s 100 -S -f own.sql db", None),
+        ("pgbench -s 100 -D scale=7 -S db", Some("scale=7")),
+        ("pgbench -s 100 -f own.sql db", Some("scale=100")),
+    ] {
+        let translation = translate(line).unwrap();
+        let typed = translation.typed();
+        assert_eq!(
+            typed.split("--define ").nth(1).map(|rest| rest.split(' ').next().unwrap()),
+            scale,
+            "{typed}"
+        );
+        assert!(translation.is_whole(), "{line}");
+    }
+    let remarks = translate("pgbench -s 100 -S db").unwrap().remarks;
+    assert!(remarks.iter().any(|remark| remark.part == "-s 100" && remark.text.contains("pgbench_branches")));
+}
+
+#[test]
+fn only_a_script_that_sysbench_installs_is_replaced_by_our_workload() {
+    for (test, words) in [
+        ("oltp_read_write", "--workload oltp-read-write"),
+        ("/usr/share/sysbench/oltp_read_write.lua", "--workload oltp-read-write"),
+        ("/opt/share/sysbench/tests/include/oltp_legacy/select.lua", "--workload oltp-point-select"),
+        ("sysbench/tests/db/select.lua", "--workload oltp-point-select"),
+        ("--test=oltp", "--workload oltp-read-write"),
+        ("--test=oltp --oltp-test-mode=simple", "--workload oltp-point-select"),
+        ("select.lua", "--script select.lua"),
+        ("select", "--script select.lua"),
+        ("oltp_read_write.lua", "--script oltp_read_write.lua"),
+        ("./oltp_read_write.lua", "--script ./oltp_read_write.lua"),
+        (
+            "/home/me/sysbench/src/lua/oltp_read_write.lua",
+            "--script /home/me/sysbench/src/lua/oltp_read_write.lua",
+        ),
+        ("/home/me/sysbench/oltp_read_write.lua", "--script /home/me/sysbench/oltp_read_write.lua"),
+        ("cpu.lua", "--script cpu.lua"),
+        ("tpcc", "--script tpcc.lua"),
+        // One row an event into a table of the thread: none of our workloads is that.
+        ("bulk_insert", "--script /usr/share/sysbench/bulk_insert.lua"),
+        ("/usr/local/share/sysbench/bulk_insert.lua", "--script /usr/local/share/sysbench/bulk_insert.lua"),
+    ] {
+        let typed = translate(&format!("sysbench {test} --threads=1 run")).unwrap().typed();
+        assert!(format!("{typed} ").contains(&format!(" {words} ")), "{test}: {typed}");
+    }
+    let typed = translate("sysbench bulk_insert prepare").unwrap().typed();
+    assert!(typed.starts_with("bakeoff script /usr/share/sysbench/bulk_insert.lua prepare "), "{typed}");
+}
+
+#[test]
+fn requests_have_the_version_of_http_that_the_other_tool_uses() {
+    for (line, version) in [
+        ("wrk https://h/", Some("1.1")),
+        ("ab https://h/", Some("1.1")),
+        ("hey https://h/", Some("1.1")),
+        ("hey -h2 https://h/", Some("2")),
+        ("hey -h2 http://h/", None),
+        ("oha https://h/", Some("1.1")),
+        ("oha --http2 http://h/", Some("2")),
+        ("oha http://h/", None),
+    ] {
+        let typed = translate(line).unwrap().typed();
+        assert_eq!(
+            typed.split("--http-version ").nth(1).map(|rest| rest.split(' ').next().unwrap()),
+            version,
+            "{line}"
+        );
+    }
+    let typed = |line: &str| translate(line).unwrap().typed();
+    // hey sends this type unless another is given.
+    assert!(typed("hey -m POST -d x http://h/").contains("'Content-Type: text/html'"));
+    assert!(!typed("hey -m POST -d x -H 'content-type: a/b' http://h/").contains("text/html"));
+}
+
+#[test]
 fn a_script_gets_the_options_that_it_reads() {
     let options = "--mysql-user=a --mysql_storage_engine=rocksdb --pgsql-variant=redshift --reconnect=5 \
                    --mysql-ignore-errors=1062 --percentile=99 --tables=4 --own=1 --histogram --rand-type=gaussian";
@@ -156,6 +260,8 @@ fn what_the_tool_would_refuse_is_refused() {
         "wrk -c",
         "wrk2 http://h/",
         "pgbench -c 0 db",
+        "pgbench -d -c 4 db",
+        "pgbench db other",
         "pgbench -b nothing db",
         "pgbench -c 9223372036854775807 -t 3 db",
         "memtier_benchmark --ratio=0:0",

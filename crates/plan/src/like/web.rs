@@ -24,7 +24,7 @@ use super::error::LikeError;
 const REDIRECTS: &str = "bakeoff counts redirects and does not follow them";
 
 /// Writes the target: the URL, with the login of Basic authentication.
-fn target(draft: &mut Draft, url: Option<&str>, login: Option<&str>) -> Result<(), LikeError> {
+fn target(draft: &mut Draft, url: Option<&str>, login: Option<&str>) -> Result<Transport, LikeError> {
     let url = url.ok_or_else(|| draft.malformed("the URL is missing"))?;
     let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
     if !matches!(scheme, "http" | "https") {
@@ -43,7 +43,23 @@ fn target(draft: &mut Draft, url: Option<&str>, login: Option<&str>) -> Result<(
     });
     let slash = if path.starts_with('/') { "" } else { "/" };
     draft.target(format!("{scheme}://{login}{authority}{slash}{}", literal(path)));
-    Ok(())
+    Ok(if scheme == "https" { Transport::Tls } else { Transport::Plain })
+}
+
+/// Connections with TLS, on which bakeoff agrees on HTTP/2 if the server supports it, or without.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Transport {
+    Plain,
+    Tls,
+}
+
+/// Writes the version of HTTP: the other tools use HTTP/2 only if they are asked to.
+fn version(draft: &mut Draft, transport: Transport, is_two: bool) {
+    if is_two {
+        draft.put("http-version", "2");
+    } else if transport == Transport::Tls {
+        draft.put("http-version", "1.1");
+    }
 }
 
 /// Writes a body that was given as a text.
@@ -72,7 +88,10 @@ fn length(draft: &mut Draft, time: Option<Duration>, requests: Option<u64>) {
 }
 
 /// Remarks that a connection for each request costs time that no event contains.
-fn closes(draft: &mut Draft, part: &str) {
+fn closes(draft: &mut Draft, part: &str, is_two: bool) {
+    if is_two {
+        return draft.missing(part, "bakeoff has no connection for each request of HTTP/2");
+    }
     draft.header("Connection: close");
     draft.differs(part, "bakeoff does not count the connect time in a request's latency; see connect_ns");
 }

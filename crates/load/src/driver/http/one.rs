@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::checksum::Checksum;
-use super::requests::{Asked, Request};
+use super::requests::{Asked, Request, is_close};
 use super::writer::{Writer, judge, path_of};
 use crate::connection::{Failure, FailureClass};
 use crate::net::{Dialogue, Go, Parsed, line};
@@ -221,7 +221,8 @@ impl DialogueOne {
             return Step::Took(head.bytes);
         }
         self.status = head.status;
-        self.closes = head.closes;
+        // A server may ignore that the request ends the connection.
+        self.closes = head.closes || self.requests[self.asked.request].closes;
         if self.looks {
             let text = String::from_utf8_lossy(&input[..head.bytes]);
             let mut headers = text.lines().filter_map(|header| header.split_once(':'));
@@ -329,8 +330,7 @@ impl Head {
         } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
             self.is_chunked = value.to_ascii_lowercase().ends_with(b"chunked");
         } else if name.eq_ignore_ascii_case(b"connection") {
-            let is = |word: &[u8]| value.eq_ignore_ascii_case(word);
-            self.closes = is(b"close") || self.closes && !is(b"keep-alive");
+            self.closes = is_close(value) || self.closes && !value.eq_ignore_ascii_case(b"keep-alive");
         }
         Ok(())
     }
@@ -343,7 +343,12 @@ mod tests {
     use super::*;
 
     fn asker(method: &str) -> DialogueOne {
-        let http = HttpSettings { method: method.to_owned(), ..HttpSettings::plain() };
+        asker_with(method, &[])
+    }
+
+    fn asker_with(method: &str, headers: &[&str]) -> DialogueOne {
+        let headers = headers.iter().map(|header| (*header).to_owned()).collect();
+        let http = HttpSettings { method: method.to_owned(), headers, ..HttpSettings::plain() };
         let requests = Arc::new(vec![Request::of(
             &crate::driver::http::authority::Authority::read("h:1").unwrap(),
             "/x",
@@ -399,6 +404,26 @@ mod tests {
             if !is_end {
                 assert_eq!(heard(method, &input[..input.len() - 1], 5, false), None, "one byte less");
             }
+        }
+    }
+
+    #[test]
+    fn a_request_that_closes_is_the_last_on_its_connection_whatever_the_server_says() {
+        let answer = |connection: &str| format!("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n{connection}\r\n");
+        for (header, answered, closes) in [
+            ("Connection: close", "", true),
+            ("connection:  Close", "Connection: keep-alive\r\n", true),
+            ("Connection: TE, close", "", true),
+            ("Connection: keep-alive", "", false),
+            ("X-Connection: close", "", false),
+            ("Accept: */*", "Connection: close, x\r\n", true),
+        ] {
+            let mut asker = asker_with("GET", &[header]);
+            // Before the answer it is open: a fresh connection would otherwise be replaced for ever.
+            assert!(!asker.closes());
+            asker.ask(Random::of(1, 1), &mut Vec::new());
+            assert!(asker.hear(answer(answered).as_bytes(), false).answer.is_some_and(|a| a.is_ok()));
+            assert_eq!(asker.closes(), closes, "{header} {answered}");
         }
     }
 

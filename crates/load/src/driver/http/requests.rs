@@ -36,6 +36,8 @@ pub(super) struct Request {
     pub(super) bytes: Vec<u8>,
     /// Whether the request may be sent again, although the server may have executed it.
     pub(super) may_repeat: bool,
+    /// Whether the request asks the server to close the connection: no other may follow on it.
+    pub(super) closes: bool,
     pub(super) has_answer_body: bool,
     pub(super) expected_status: Option<u16>,
     /// Checksum of the whole body; `None` if it is not checked.
@@ -104,6 +106,7 @@ impl Request {
             name: "request".to_owned(),
             weight: 1.0,
             may_repeat: may_repeat(&http.method, headers.clone()),
+            closes: closes(headers.clone()),
             bytes: bytes_of(&http.method, authority, path, headers, &http.body),
             has_answer_body: http.method != "HEAD",
             expected_status: http.expected_status,
@@ -215,6 +218,7 @@ fn request(
         name,
         weight,
         may_repeat: may_repeat(&method, headers.clone()),
+        closes: closes(headers.clone()),
         bytes: bytes_of(&method, authority, &path, headers, &body),
         has_answer_body: method != "HEAD",
         expected_status: status,
@@ -283,6 +287,23 @@ pub(super) fn may_repeat<'a>(method: &str, mut headers: impl Iterator<Item = &'a
             let name = header.split(':').next().unwrap_or_default().trim();
             name.eq_ignore_ascii_case("idempotency-key")
         })
+}
+
+/// Whether a request has `Connection: close`.
+///
+/// # Source
+///
+/// RFC 9112, HTTP/1.1, section 9.6: the client must not send another request on that connection.
+fn closes<'a>(mut headers: impl Iterator<Item = &'a str>) -> bool {
+    headers.any(|header| {
+        let (name, value) = header.split_once(':').unwrap_or_default();
+        name.trim().eq_ignore_ascii_case("connection") && is_close(value.as_bytes())
+    })
+}
+
+/// Whether `close` is among the options of a `Connection` header.
+pub(super) fn is_close(value: &[u8]) -> bool {
+    value.split(|byte| *byte == b',').any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"))
 }
 
 /// Encodes a request; required headers that are not set are added.

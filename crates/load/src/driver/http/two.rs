@@ -53,7 +53,7 @@ pub(super) struct DialogueTwo {
     room: Vec<u8>,
     /// Reason if the handshake failed.
     problem: Option<Failure>,
-    /// The connection has ended, or the server accepts no more requests on it.
+    /// The connection has ended, or accepts no more requests.
     is_over: bool,
 }
 
@@ -249,6 +249,8 @@ impl DialogueTwo {
                     let _ = self.turn();
                     self.answered = number;
                     let lane = &self.lanes[number];
+                    // HTTP/2 has no such header: as after GOAWAY, open streams end and no other begins.
+                    self.is_over |= self.requests[lane.asked.request].closes;
                     return Some(judge(&self.requests, lane.asked, lane.status, lane.body));
                 }
                 // This ends all other requests too: first return those that are complete.

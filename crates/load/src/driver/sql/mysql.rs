@@ -91,8 +91,14 @@ impl Driver for MySql {
             "" => Err(Missing::because("the server does not report its version")),
             version => Ok(version_name(version) + wire.tls_version()),
         };
-        let tables = || Box::new(Tables { wire, request: Vec::new(), sql: String::new() }) as Box<dyn Store>;
-        Ok(Look { version, store: self.sessions.work.has_data_set().then(tables) })
+        let mut tables = Tables { wire, request: Vec::new(), sql: String::new() };
+        self.sessions.work.read_scale(|sql| tables.count(sql))?;
+        let store = || Box::new(tables) as Box<dyn Store>;
+        Ok(Look { version, store: self.sessions.work.has_data_set().then(store) })
+    }
+
+    fn scale(&self) -> Option<i64> {
+        self.sessions.work.scale()
     }
 
     fn operations(&self) -> Vec<OperationShare> {

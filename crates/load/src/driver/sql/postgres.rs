@@ -77,8 +77,14 @@ impl Driver for Postgres {
         let (wire, welcome) = self.place.connect(cut)?;
         let version = server_version(&wire, &welcome)
             .ok_or_else(|| Missing::because("the server does not report its version"));
-        let tables = || Box::new(Tables { wire, request: Vec::new(), sql: String::new() }) as Box<dyn Store>;
-        Ok(Look { version, store: self.sessions.work.has_data_set().then(tables) })
+        let mut tables = Tables { wire, request: Vec::new(), sql: String::new() };
+        self.sessions.work.read_scale(|sql| tables.number(sql))?;
+        let store = || Box::new(tables) as Box<dyn Store>;
+        Ok(Look { version, store: self.sessions.work.has_data_set().then(store) })
+    }
+
+    fn scale(&self) -> Option<i64> {
+        self.sessions.work.scale()
     }
 
     fn operations(&self) -> Vec<OperationShare> {

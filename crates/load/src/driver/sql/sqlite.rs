@@ -231,8 +231,15 @@ impl Driver for Sqlite {
         let handle = database.get_interrupt_handle();
         cut.arm(move || handle.interrupt());
         let version = Ok(format!("SQLite {}", rusqlite::version()));
+        let count =
+            |sql: &str| database.query_row(sql, [], |row| row.get::<_, u32>(0)).map_err(|e| failure(&e));
+        self.work.read_scale(|sql| count(sql).map(u64::from))?;
         let tables = || Box::new(Tables { database }) as Box<dyn Store>;
         Ok(Look { version, store: self.work.has_data_set().then(tables) })
+    }
+
+    fn scale(&self) -> Option<i64> {
+        self.work.scale()
     }
 
     fn operations(&self) -> Vec<OperationShare> {

@@ -192,16 +192,15 @@ fn call(
     // The second operand of these is not evaluated if the first decides.
     if let (Function::And | Function::Or, [left, right]) = (function, arguments) {
         let decides = function == Function::Or;
-        let left = left.value(scene)?;
-        if left != Value::Null && left.boolean(at)? == decides {
-            return Ok(Value::Boolean(decides));
+        for operand in [left, right] {
+            match operand.value(scene)? {
+                // In pgbench, NULL OR TRUE is NULL.
+                Value::Null => return Ok(Value::Null),
+                value if value.boolean(at)? == decides => return Ok(Value::Boolean(decides)),
+                _ => {}
+            }
         }
-        let right = right.value(scene)?;
-        if right != Value::Null && right.boolean(at)? == decides {
-            return Ok(Value::Boolean(decides));
-        }
-        let is_known = left != Value::Null && right != Value::Null;
-        return Ok(if is_known { Value::Boolean(!decides) } else { Value::Null });
+        return Ok(Value::Boolean(!decides));
     }
     // No function but greatest and least takes more than three.
     let mut room = [Value::Null, Value::Null, Value::Null];
@@ -224,8 +223,9 @@ fn call(
     let values = &room[..arguments.len()];
     match function {
         Function::IsNull => return Ok(Value::Boolean(values[0] == Value::Null)),
-        Function::IsTrue => return Ok(Value::Boolean(values[0] != Value::Null && values[0].boolean(at)?)),
-        Function::IsFalse => return Ok(Value::Boolean(values[0] != Value::Null && !values[0].boolean(at)?)),
+        Function::IsTrue | Function::IsFalse => {
+            return Ok(Value::Boolean(is_boolean(&values[0], function == Function::IsTrue, at)));
+        }
         _ if values.contains(&Value::Null) => return Ok(Value::Null),
         _ => {}
     }
@@ -233,6 +233,12 @@ fn call(
         return Ok(Value::Integer(drawn));
     }
     compute(function, values, at, scene.seed)
+}
+
+/// Whether a value is a boolean and this one; in pgbench, no number is TRUE.
+fn is_boolean(value: &Value, wanted: bool, at: SourcePosition) -> bool {
+    let is_number = value.number(at).is_ok();
+    !is_number && *value != Value::Null && value.boolean(at).is_ok_and(|found| found == wanted)
 }
 
 /// Evaluates the functions that are not random.
@@ -257,7 +263,11 @@ fn compute(function: Function, values: &[Value], at: SourcePosition, seed: u64) 
             let left = function == Function::ShiftLeft;
             Integer(if left { integer(0)? << count } else { integer(0)? >> count })
         }
-        Function::Add | Function::Subtract | Function::Multiply | Function::Divide | Function::Remainder => {
+        // An operation on integers, also for other numbers.
+        Function::Remainder => {
+            return arithmetic(function, &Integer(integer(0)?), &Integer(integer(1)?), at);
+        }
+        Function::Add | Function::Subtract | Function::Multiply | Function::Divide => {
             return arithmetic(function, &values[0].number(at)?, &values[1].number(at)?, at);
         }
         Function::Abs => match values[0].number(at)? {
@@ -265,7 +275,7 @@ fn compute(function: Function, values: &[Value], at: SourcePosition, seed: u64) 
             _ => Real(real(0)?.abs()),
         },
         Function::Double => Real(real(0)?),
-        Function::Int => Integer(whole(real_or_integer(&values[0], at)?).ok_or_else(out_of_range)?),
+        Function::Int => Integer(integer(0)?),
         Function::Exp => Real(real(0)?.exp()),
         Function::Ln => Real(real(0)?.ln()),
         Function::Sqrt => Real(real(0)?.sqrt()),
@@ -278,28 +288,6 @@ fn compute(function: Function, values: &[Value], at: SourcePosition, seed: u64) 
         }
         _ => unreachable!("the callers did the others"),
     })
-}
-
-#[derive(Clone, Copy)]
-enum Number {
-    Integer(i64),
-    Real(f64),
-}
-
-fn real_or_integer(value: &Value, at: SourcePosition) -> Result<Number, Problem> {
-    Ok(match value.number(at)? {
-        Value::Integer(n) => Number::Integer(n),
-        other => Number::Real(other.real(at)?),
-    })
-}
-
-/// Rounds towards zero, like a cast in C.
-#[expect(clippy::cast_possible_truncation, reason = "checked against the range before")]
-fn whole(number: Number) -> Option<i64> {
-    match number {
-        Number::Integer(n) => Some(n),
-        Number::Real(x) => (x.abs() < 9.2e18).then_some(x as i64),
-    }
 }
 
 fn less(a: &Value, b: &Value, at: SourcePosition) -> Result<bool, Problem> {
@@ -331,8 +319,7 @@ fn arithmetic(function: Function, a: &Value, b: &Value, at: SourcePosition) -> R
         Function::Subtract => a - b,
         Function::Multiply => a * b,
         _ if b == 0.0 => return Err(by_zero()),
-        Function::Divide => a / b,
-        _ => a % b,
+        _ => a / b,
     }))
 }
 

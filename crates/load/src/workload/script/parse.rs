@@ -9,6 +9,8 @@ use crate::workload::statement::StatementText;
 #[derive(Debug, PartialEq)]
 pub(super) struct Written {
     pub(super) commands: Vec<(SourcePosition, Command)>,
+    /// Names after colons inside the quotes of statements.
+    pub(super) quoted: Vec<(SourcePosition, String)>,
 }
 
 /// One command of a script.
@@ -56,13 +58,13 @@ impl Names {
 
 /// Parses a script.
 pub(super) fn parse(text: &str, names: &mut Names) -> Result<Written, Problem> {
-    let mut reader = Reader { text, at: SourcePosition::START, names };
+    let mut reader = Reader { text, at: SourcePosition::START, names, quoted: Vec::new() };
     let mut commands = Vec::new();
     loop {
         reader.skip_blanks_and_comments()?;
         let at = reader.at;
         let command = match reader.peek() {
-            None => return Ok(Written { commands }),
+            None => return Ok(Written { commands, quoted: reader.quoted }),
             Some('\\') => reader.meta()?,
             Some(';') => {
                 reader.next();
@@ -76,7 +78,7 @@ pub(super) fn parse(text: &str, names: &mut Names) -> Result<Written, Problem> {
 
 /// Parses a standalone expression.
 pub(super) fn expression(text: &str, names: &mut Names) -> Result<Expression, Problem> {
-    let mut reader = Reader { text, at: SourcePosition::START, names };
+    let mut reader = Reader { text, at: SourcePosition::START, names, quoted: Vec::new() };
     let expression = reader.expression()?;
     reader.take_while(char::is_whitespace);
     match reader.peek() {
@@ -90,6 +92,7 @@ struct Reader<'a> {
     text: &'a str,
     at: SourcePosition,
     names: &'a mut Names,
+    quoted: Vec<(SourcePosition, String)>,
 }
 
 fn is_name(c: char) -> bool {
@@ -168,7 +171,9 @@ impl<'a> Reader<'a> {
                 '\'' | '"' | '`' => {
                     self.next();
                     piece.push(c);
-                    piece.push_str(self.take_past(c.encode_utf8(&mut [0; 4]), "the quoted text")?);
+                    let inner = self.take_past(c.encode_utf8(&mut [0; 4]), "the quoted text")?;
+                    self.note_names(at, inner);
+                    piece.push_str(inner);
                 }
                 '$' => piece.push_str(self.dollars()?),
                 '-' if self.text.starts_with("--") => {
@@ -190,6 +195,18 @@ impl<'a> Reader<'a> {
         Ok(Command::Sql { text: StatementText::new(pieces), parameters, keep })
     }
 
+    /// Notes the names in a quoted text that pgbench would replace if they are variables.
+    fn note_names(&mut self, at: SourcePosition, quoted: &str) {
+        let mut is_after_colon = false;
+        for (index, c) in quoted.char_indices() {
+            let name = quoted[index + c.len_utf8()..].split(|c| !is_name(c)).next().unwrap_or_default();
+            if c == ':' && !is_after_colon && !name.is_empty() {
+                self.quoted.push((at, name.to_owned()));
+            }
+            is_after_colon = c == ':';
+        }
+    }
+
     /// A text between `$tag$` and `$tag$`, or a single dollar.
     fn dollars(&mut self) -> Result<&'a str, Problem> {
         let before = self.text;
@@ -197,8 +214,10 @@ impl<'a> Reader<'a> {
         match tag_length.filter(|n| self.text[..*n].ends_with('$')) {
             Some(length) => {
                 let tag = &before[..length];
+                let at = self.at;
                 self.take(tag.chars().count());
-                self.take_past(tag, "the dollar-quoted text")?;
+                let inner = self.take_past(tag, "the dollar-quoted text")?;
+                self.note_names(at, inner);
             }
             None => {
                 self.next();

@@ -134,6 +134,21 @@ fn expressions_have_the_values_that_pgbench_gives_them() {
         ("null + 1", "NULL"),
         ("abs(-4) + greatest(1, 7, 3) + least(5, 2)", "13"),
         ("int(5.4 + 3.8)", "9"),
+        ("int(1.7)", "2"),
+        ("int(2.5)", "2"),
+        ("int(3.5)", "4"),
+        ("int(-1.7)", "-2"),
+        ("5.7 % 2", "0"),
+        ("mod(7.6, 3)", "2"),
+        ("6.9 | 0", "7"),
+        ("random(500 * 0.02, 9.6)", "10"),
+        ("hash(10.4, 5432)", "-5817877081768721676"),
+        ("null or true", "NULL"),
+        ("false and null", "0"),
+        ("1 is true", "0"),
+        ("0 is false", "0"),
+        ("(1 = 2) is false", "1"),
+        ("null is true", "0"),
         ("double(3) / 2", "1.5e0"),
         ("mod(17, 5)", "2"),
         ("pow(2, 10)", "1.024e3"),
@@ -181,12 +196,72 @@ fn random_numbers_keep_their_bounds_and_their_laws() {
 
 #[test]
 fn statements_are_told_apart_and_only_variables_are_replaced() {
-    let script = "-- a comment; with a semicolon\n\\set v 5\nSELECT ':v', \":v\", `:v`, $$:v;$$, $q$ :v $q$ /* :v; */ , -- :v\n \
+    let script = "-- a comment; with a semicolon\n\\set v 5\nSELECT ':w', \":w\", `:w`, $$:w;$$, $q$ :w '::v' $q$ /* :v; */ , -- :v\n \
                   x::int, :v;;\n UPDATE t SET a = 'it''s; ' WHERE b=:v";
     let sent = sent(script, 1).unwrap();
     assert_eq!(sent.len(), 2);
-    assert_eq!(sent[0], "SELECT ':v', \":v\", `:v`, $$:v;$$, $q$ :v $q$ /* :v; */ , \n x::int, 5");
+    assert_eq!(sent[0], "SELECT ':w', \":w\", `:w`, $$:w;$$, $q$ :w '::v' $q$ /* :v; */ , \n x::int, 5");
     assert_eq!(sent[1], "UPDATE t SET a = 'it''s; ' WHERE b=5");
+}
+
+#[test]
+fn an_answer_without_rows_is_not_taken_for_the_one_before() {
+    let scripts = Scripts::new(&settings(&["SELECT 1 AS n \\gset\nDO 0 \\gset\nSELECT :n;"]), 5).unwrap();
+    let mut execution = ScriptExecution::new();
+    execution.begin(&scripts, Random::of(1, 1));
+    // Some servers' answers without rows do not mention any: the row stays as it is.
+    let mut ask = |statement: usize, _: &[Parameter<'_>], row: Option<&mut ResultRow>| {
+        if let (0, Some(row)) = (statement, row) {
+            (row.names, row.values, row.rows) = (vec!["n".to_owned()], vec![Some("1".to_owned())], 1);
+        }
+        Ok(())
+    };
+    for _ in 0..2 {
+        assert!(matches!(execution.turn(&scripts, &mut ask).unwrap(), Turn::Asked { .. }));
+    }
+    let failure = execution.turn(&scripts, &mut ask).unwrap_err();
+    assert_eq!(failure.text, "t.sql:2:1: \\gset needs one row, but the answer has 0");
+}
+
+/// Scripts of pgbench, after they read the scale from a server with that many branches.
+fn of_pgbench(define: Option<&str>, branches: u64) -> (Scripts, Result<(), Failure>) {
+    let text = "\\set x 0 + :scale\nSELECT :x;".to_owned();
+    let files = vec![ScriptFile { name: "builtin-select-only".to_owned(), weight: 1, text }];
+    let defines = define.map(|scale| ("scale".to_owned(), scale.to_owned())).into_iter().collect();
+    let scripts = Scripts::new(&ScriptSettings { files, defines }, 5).unwrap();
+    let read = scripts.read_scale(|sql| {
+        assert_eq!(sql, "SELECT count(*) FROM pgbench_branches");
+        Ok(branches)
+    });
+    (scripts, read)
+}
+
+#[test]
+fn the_scale_of_pgbenchs_scripts_is_that_of_its_tables_unless_it_is_given() {
+    let sent = |scripts: Scripts| {
+        let mut noted = Noted { texts: scripts.statements().to_vec(), ..Noted::default() };
+        let mut laps =
+            Laps::new(Arc::new(Monotonic), &scripts.operations(), Arc::new(AtomicBool::new(false)));
+        laps.begin(0);
+        let mut attempt = Attempt { random: Random::of(1, 1), laps: &mut laps };
+        let work = Work::Script(scripts);
+        sql::run(&mut noted, &work, &mut sql::Execution::of(&work), &mut attempt).unwrap();
+        noted.sent.remove(0)
+    };
+    let (scripts, read) = of_pgbench(None, 100);
+    assert_eq!((read, scripts.scale()), (Ok(()), Some(100)));
+    assert_eq!(sent(scripts), "SELECT 100");
+    let (scripts, read) = of_pgbench(Some("7"), 100);
+    assert_eq!((read, scripts.scale()), (Ok(()), None));
+    assert_eq!(sent(scripts), "SELECT 7");
+    let (_, read) = of_pgbench(None, 0);
+    let failure = read.unwrap_err();
+    assert_eq!(failure.class, FailureClass::Configuration);
+    assert!(failure.text.contains("it has no rows; build the tables with `pgbench -i`"), "{}", failure.text);
+    // A script of the user has no scale unless it is given.
+    let files = vec![ScriptFile { name: "t.sql".to_owned(), weight: 1, text: "SELECT :scale;".to_owned() }];
+    let problem = Scripts::new(&ScriptSettings { files, defines: Vec::new() }, 5).unwrap_err();
+    assert!(problem.contains("unknown variable `scale`"), "{problem}");
 }
 
 #[test]
@@ -214,6 +289,10 @@ fn what_is_wrong_is_told_by_line_and_column() {
         ("\\set x y", "t.sql:1:8: `y` is not a value: write a variable as `:y`"),
         ("SELECT *\n  FROM t WHERE id = :id;", "t.sql:2:21: unknown variable `id`: set it first with \\set"),
         ("\\set x :y\n", "t.sql:1:8: unknown variable `y`"),
+        ("\\set v 1\nSELECT\n 'user:v';", "t.sql:3:2: `:v` inside quotes is not replaced, unlike in pgbench"),
+        ("SELECT 'at 12:30:00 :scale';", "t.sql:1:8: `:scale` inside quotes"),
+        ("\\set v 1\nSELECT $$ {\"a\":v} $$;", "t.sql:2:8: `:v` inside quotes"),
+        ("SELECT a, ':p_a' FROM t \\gset p_\nSELECT :p_a;", "t.sql:1:11: `:p_a` inside quotes"),
         ("SELECT 'abc;", "t.sql:1:9: the quoted text is not closed"),
         ("/* x", "t.sql:1:1: the comment is not closed"),
         ("\\if true\nSELECT 1;", "t.sql:1:1: this \\if is not closed"),

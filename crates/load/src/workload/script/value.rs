@@ -67,10 +67,14 @@ impl Value {
         }
     }
 
+    /// The nearest integer; of two, the even one.
+    #[expect(clippy::cast_possible_truncation, reason = "checked against the range before")]
     pub(super) fn integer(&self, at: SourcePosition) -> Result<i64, Problem> {
+        const END: f64 = 9_223_372_036_854_775_808.0;
         match self.number(at)? {
             Self::Integer(n) => Ok(n),
-            _ => Err(at.problem(format!("{} is not a whole number: convert it with int(...)", self.shown()))),
+            Self::Real(x) if (-END..END).contains(&x) => Ok(x.round_ties_even() as i64),
+            _ => Err(at.problem(format!("{} is out of the range of 64-bit integers", self.shown()))),
         }
     }
 

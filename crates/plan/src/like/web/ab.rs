@@ -1,6 +1,6 @@
 //! ab, the benchmark of Apache.
 
-use super::{closes, headers, length, method, target};
+use super::{closes, headers, length, method, target, version};
 use crate::like::draft::{Draft, Given, seconds};
 use crate::like::error::LikeError;
 use crate::like::options::{Item, Spec, Style, scan, specs};
@@ -20,7 +20,8 @@ const REQUESTS_OF_A_TIME: u64 = 50_000;
 pub(in crate::like) fn translate(said: &Said, draft: &mut Draft) -> Result<(), LikeError> {
     let items = scan(draft.tool(), &said.words, OPTIONS, Style::Getopt)?;
     let given = Given::new(&items, draft.tool());
-    target(draft, given.words().next(), given.value("A"))?;
+    let transport = target(draft, given.words().next(), given.value("A"))?;
+    version(draft, transport, false);
     let connections = given.count("c")?.unwrap_or(1);
     draft.put("connections", connections);
     let time = given.read("t", "seconds", seconds)?.filter(|time| !time.is_zero());
@@ -52,7 +53,7 @@ pub(in crate::like) fn translate(said: &Said, draft: &mut Draft) -> Result<(), L
         draft.file("body", path);
     }
     if !given.has("k") {
-        closes(draft, "without -k");
+        closes(draft, "without -k", false);
     }
     draft.duration(
         "timeout",
@@ -61,10 +62,10 @@ pub(in crate::like) fn translate(said: &Said, draft: &mut Draft) -> Result<(), L
     draft.differs("HTTP", "ab sends HTTP/1.0, bakeoff HTTP/1.1");
     let text = "bakeoff counts failed requests and continues, and accepts answers of any length";
     given.remark(draft, RemarkKind::LeftOut, &["r", "l"], text);
-    let shown = ["q", "v", "w", "x", "y", "z", "d", "S", "g", "e", "h", "V", "b"];
+    let shown = ["q", "v", "w", "x", "y", "z", "d", "S", "g", "e", "h", "V"];
     given.remark(draft, RemarkKind::LeftOut, &shown, "");
     given.remark(draft, RemarkKind::Missing, &["X", "P"], "bakeoff does not support proxies");
-    given.remark(draft, RemarkKind::Missing, &["B", "Z", "f", "I"], "");
+    given.remark(draft, RemarkKind::Missing, &["B", "Z", "b", "f", "I"], "");
     given.remark(draft, RemarkKind::Missing, &["E"], "use --cert and --key with an https: target");
     given.remark_unknown(draft);
     Ok(())

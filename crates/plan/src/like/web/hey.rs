@@ -1,6 +1,6 @@
 //! hey.
 
-use super::{REDIRECTS, body, closes, headers, length, method, target};
+use super::{REDIRECTS, Transport, body, closes, headers, length, method, target, version};
 use crate::like::draft::{Draft, Given, duration, rate};
 use crate::like::error::LikeError;
 use crate::like::options::{Spec, Style, scan, specs};
@@ -17,7 +17,12 @@ const OPTIONS: &[Spec] = specs! {
 pub(in crate::like) fn translate(said: &Said, draft: &mut Draft) -> Result<(), LikeError> {
     let items = scan(draft.tool(), &said.words, OPTIONS, Style::Go)?;
     let given = Given::new(&items, draft.tool());
-    target(draft, given.words().next(), given.value("a"))?;
+    let transport = target(draft, given.words().next(), given.value("a"))?;
+    let is_two = given.has("h2") && transport == Transport::Tls;
+    version(draft, transport, is_two);
+    if !is_two {
+        given.remark(draft, RemarkKind::LeftOut, &["h2"], "hey uses HTTP/2 only with https");
+    }
     let workers = given.count("c")?.unwrap_or(50);
     draft.put("connections", workers);
     let per_worker = given.read("q", "a rate", |text| text.parse().ok().filter(|n: &f64| *n >= 0.0))?;
@@ -42,7 +47,7 @@ pub(in crate::like) fn translate(said: &Said, draft: &mut Draft) -> Result<(), L
             "each worker of hey sends the same number of requests, so the total may be below -n",
         );
     }
-    request(&given, draft)?;
+    request(&given, draft, is_two)?;
     given.remark(draft, RemarkKind::Missing, &["x"], "bakeoff does not support proxies");
     given.remark(draft, RemarkKind::LeftOut, &["o", "cpus", "more"], "");
     if !given.has("disable-redirects") {
@@ -56,7 +61,7 @@ pub(in crate::like) fn translate(said: &Said, draft: &mut Draft) -> Result<(), L
 }
 
 /// The request itself.
-fn request(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
+fn request(given: &Given<'_>, draft: &mut Draft, is_two: bool) -> Result<(), LikeError> {
     method(draft, given.value("m").unwrap_or("GET"));
     headers(draft, given, "H")?;
     for (option, name) in [("A", "Accept"), ("T", "Content-Type"), ("U", "User-Agent"), ("host", "Host")] {
@@ -64,19 +69,22 @@ fn request(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
             draft.header(&format!("{name}: {value}"));
         }
     }
+    let has_body = given.has("D") || given.has("d");
+    let has_kind = given.has("T")
+        || given.all("H").any(|(header, _)| header.to_ascii_lowercase().starts_with("content-type:"));
+    if has_body && !has_kind {
+        draft.header("Content-Type: text/html");
+    }
     if !given.has("disable-compression") {
         draft.header("Accept-Encoding: gzip");
     }
     if given.has("disable-keepalive") {
-        closes(draft, "-disable-keepalive");
+        closes(draft, "-disable-keepalive", is_two);
     }
     match (given.value("D"), given.value("d")) {
         (Some(path), _) => draft.file("body", path),
         (None, Some(text)) => body(draft, text),
         (None, None) => {}
-    }
-    if given.has("h2") {
-        draft.put("http-version", "2");
     }
     let seconds = given.whole("t")?.unwrap_or(20);
     if seconds > 0 {

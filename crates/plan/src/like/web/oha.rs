@@ -1,6 +1,6 @@
 //! oha.
 
-use super::{REDIRECTS, body, closes, headers, length, method, target};
+use super::{REDIRECTS, body, closes, headers, length, method, target, version};
 use crate::like::draft::{Draft, Given, duration};
 use crate::like::error::LikeError;
 use crate::like::options::{Spec, Style, scan, specs};
@@ -60,15 +60,16 @@ const MISSING: &[&str] = &[
 pub(in crate::like) fn translate(said: &Said, draft: &mut Draft) -> Result<(), LikeError> {
     let items = scan(draft.tool(), &said.words, OPTIONS, Style::Getopt)?;
     let given = Given::new(&items, draft.tool());
-    target(draft, given.words().next(), given.value("a"))?;
+    let transport = target(draft, given.words().next(), given.value("a"))?;
     draft.put("connections", given.count("c")?.unwrap_or(50));
-    let version = given.value("http-version");
-    if given.has("http2") || version == Some("2") {
-        draft.put("http-version", "2");
+    let wanted = given.value("http-version");
+    let is_two = given.has("http2") || wanted == Some("2");
+    version(draft, transport, is_two);
+    if is_two {
         if let Some(streams) = given.count("p")?.filter(|n| *n > 1) {
             draft.put("streams", streams);
         }
-    } else if version.is_some_and(|v| v != "1.1") {
+    } else if wanted.is_some_and(|v| v != "1.1") {
         given.remark(draft, RemarkKind::Missing, &["http-version"], "bakeoff supports HTTP/1.1 and HTTP/2");
     }
     if let Some(per_s) = given.rate("q")? {
@@ -90,7 +91,7 @@ pub(in crate::like) fn translate(said: &Said, draft: &mut Draft) -> Result<(), L
     let time = given.read("z", "a time such as 30s", duration)?.filter(|time| !time.is_zero());
     let requests = given.read("n", "a whole number from 1", metric)?.unwrap_or(200);
     length(draft, time, time.is_none().then_some(requests));
-    request(&given, draft)?;
+    request(&given, draft, is_two)?;
     let text = "--drain limits the wait for requests in flight at the end";
     given.remark(draft, RemarkKind::LeftOut, &["wait-ongoing-requests-after-deadline"], text);
     let text = "use --requests FILE, or ${...} values in the target";
@@ -105,7 +106,7 @@ pub(in crate::like) fn translate(said: &Said, draft: &mut Draft) -> Result<(), L
 }
 
 /// The request itself.
-fn request(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
+fn request(given: &Given<'_>, draft: &mut Draft, is_two: bool) -> Result<(), LikeError> {
     method(draft, given.value("m").unwrap_or("GET"));
     headers(draft, given, "H")?;
     for (option, name) in [("A", "Accept"), ("T", "Content-Type"), ("host", "Host")] {
@@ -117,7 +118,7 @@ fn request(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
         draft.header("Accept-Encoding: gzip, compress, deflate, br");
     }
     if given.has("disable-keepalive") {
-        closes(draft, "--disable-keepalive");
+        closes(draft, "--disable-keepalive", is_two);
     }
     match (given.value("D"), given.value("d")) {
         (Some(path), _) => draft.file("body", path),

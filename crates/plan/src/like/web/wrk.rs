@@ -1,6 +1,6 @@
 //! wrk and wrk2.
 
-use super::{headers, length, target};
+use super::{headers, length, target, version};
 use crate::like::draft::{Draft, Given, duration, rate};
 use crate::like::error::LikeError;
 use crate::like::options::{Spec, Style, scan, specs};
@@ -19,7 +19,8 @@ pub(in crate::like) fn translate(said: &Said, draft: &mut Draft) -> Result<(), L
     let end = said.words.iter().position(|word| word == "--").unwrap_or(said.words.len());
     let items = scan(draft.tool(), &said.words[..end], OPTIONS, Style::Getopt)?;
     let given = Given::new(&items, draft.tool());
-    target(draft, given.words().next(), None)?;
+    let transport = target(draft, given.words().next(), None)?;
+    version(draft, transport, false);
     let count =
         |name: &str, usual: u64| Ok(given.read(name, "a whole number from 1", metric)?.unwrap_or(usual));
     let (connections, threads) = (count("connections", 10)?, count("threads", 2)?);
