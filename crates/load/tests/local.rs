@@ -73,8 +73,7 @@ fn beside_hogs_no_valid_run_publishes_lateness_as_response() {
             let (response, late) = (record.response.as_ref().unwrap(), record.lateness.as_ref().unwrap());
             let response = response.merged();
             let is_late = |q| late.quantile_ns(q).unwrap() * 2 > response.quantile_ns(q).unwrap();
-            let about =
-                format!("{threads} threads, {rate}/s: {:?} {:?}", record.verdict, record.generator_made);
+            let about = format!("{threads} threads, {rate}/s: {:?} {:?}", record.verdict, record.generator_made);
             assert!(record.verdict.state == Validity::Invalid || !is_late(0.99), "{about}");
             assert!(record.generator_made.contains(&"p99_9") || !is_late(0.999), "{about}");
         }
