@@ -77,7 +77,7 @@ impl Cgroup {
     }
 }
 
-/// Whether this stands for a group whose name and place are not known: see `Names::name`.
+/// Whether this stands for a group of unknown name and place: see `Names::name`.
 pub(crate) fn is_unnamed(name: &str) -> bool {
     name.starts_with("(cgroup ")
 }

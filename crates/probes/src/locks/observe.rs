@@ -60,7 +60,7 @@ struct Spun {
     /// Beginning and end of what was read.
     span: Option<(u64, u64)>,
     burned_s: f64,
-    /// What groups spun that were removed before they had a name: the server's or others'.
+    /// Time spun by groups that were removed before they had a name: the server's or others'.
     unnamed_s: f64,
     all_s: f64,
     lost: u64,
