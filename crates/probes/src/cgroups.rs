@@ -77,6 +77,11 @@ impl Cgroup {
     }
 }
 
+/// Whether this stands for a group of unknown name and place: see `Names::name`.
+pub(crate) fn is_unnamed(name: &str) -> bool {
+    name.starts_with("(cgroup ")
+}
+
 fn name_below(mount: &Path, folder: &Path) -> String {
     let below = folder.strip_prefix(mount).unwrap_or(folder);
     Path::new("/").join(below).to_string_lossy().into_owned()

@@ -115,7 +115,8 @@ fn root_a_cpu_that_idles_while_a_quota_holds_its_thread_is_not_full() {
         std::thread::yield_now();
     }
     probe.start();
-    // Other work may have the CPU now and then, and the thread then waits for it: the quietest interval counts.
+    // Other work may have the CPU now and then, and the thread then waits for it: the quietest interval
+    // counts.
     let mut quietest = (1.0, 0.0, 0.0, 0.0);
     for _ in 0..12 {
         Monotonic.sleep_until_ns(Monotonic.now_ns() + 300_000_000);

@@ -28,8 +28,8 @@ pub struct MachineMemory {
     /// Part of `reclaimed_bytes` that was freed in control groups at their limit, while the machine may have
     /// had enough; 0 before Linux 5.8, which does not count it.
     pub reclaimed_at_limits_bytes: u64,
-    /// Part of `reclaimed_bytes` that threads freed themselves because the machine had too little free (direct
-    /// reclaim).
+    /// Part of `reclaimed_bytes` that threads freed themselves because the machine had too little free
+    /// (direct reclaim).
     pub reclaimed_direct_bytes: u64,
     /// Number of times that a thread did direct reclaim, without control groups at their limit.
     pub stalls: u64,

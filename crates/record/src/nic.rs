@@ -71,8 +71,8 @@ pub struct InterfaceSample {
 }
 
 impl InterfaceSample {
-    /// Utilization of the link: of both directions together on a half-duplex link, else of the busier one. May
-    /// exceed 1 on a virtual link, because its driver reports a speed that nothing enforces.
+    /// Utilization of the link: of both directions together on a half-duplex link, else of the busier one.
+    /// May exceed 1 on a virtual link, because its driver reports a speed that nothing enforces.
     ///
     /// # Errors
     ///

@@ -31,8 +31,8 @@ pub enum DeviceError {
         /// Device that contains the partition.
         whole: String,
     },
-    /// The device has no requests of its own.
-    #[error("`{name}` has no requests of its own: {}", instead(below))]
+    /// The device handles I/O without requests.
+    #[error("`{name}` handles I/O without requests to trace: {}", instead(below))]
     NoRequests {
         /// Name as the user wrote it.
         name: String,
@@ -43,8 +43,8 @@ pub enum DeviceError {
 
 fn instead(below: &[String]) -> String {
     match below {
-        [] => "leave out --dev to see those of the devices below it, if there are any".to_owned(),
-        below => format!("it passes them on, so watch {}", below.join(" and ")),
+        [] => "leave out --dev to see the requests of devices below it, if there are any".to_owned(),
+        below => format!("it passes the I/O on, so watch {}", below.join(" and ")),
     }
 }
 
@@ -77,7 +77,7 @@ pub fn find(name: &str) -> Result<Device, DeviceError> {
         let whole = place.parent().and_then(Path::file_name).map(|n| n.to_string_lossy().into_owned());
         return Err(DeviceError::Partition { name: name.to_owned(), whole: whole.unwrap_or_default() });
     }
-    // Its requests have a queue there; other devices take I/O as it comes and pass it on, or complete it.
+    // Requests have their queues there; a device without them passes I/O on, or completes it at once.
     if !place.join("mq").exists() {
         return Err(DeviceError::NoRequests { name: name.to_owned(), below: below(&place) });
     }

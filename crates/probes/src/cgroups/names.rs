@@ -42,8 +42,7 @@ impl Names {
         }
     }
 
-    /// As [`Self::name`], but a group without a name stands below the nearest of the groups above it that has
-    /// one.
+    /// Path of a group; its id below the path of the nearest group above it that has one, or its id alone.
     ///
     /// - `above`: ids, nearest first.
     pub(crate) fn name_below(&mut self, id: u64, above: &[u64]) -> String {

@@ -192,7 +192,7 @@ struct Thread {
     tid: u32,
 }
 
-/// What the kernel writes for a thread that has exited.
+/// Id that the kernel writes for a thread that has exited.
 const GONE: Thread = Thread { pid: u32::MAX, tid: u32::MAX };
 
 impl Thread {
@@ -257,7 +257,7 @@ impl Account {
             self.since = Some((switch.at_ns, switch.to));
             return;
         };
-        // A thread that has exited is told without its id: it is the one that came on last.
+        // The kernel reports no id of a thread that has exited: it is the one that came on last.
         let is_gone = switch.from == GONE && !running.is_idle() && doubt_from_ns.is_none();
         let from = if is_gone { running } else { switch.from };
         self.unseen += u64::from(running != from);
@@ -271,7 +271,7 @@ impl Account {
         self.since = Some((switch.at_ns.max(since_ns), switch.to));
     }
 
-    /// Records were lost after the last one that was taken: who had the CPU since then is unknown.
+    /// Records were lost after the last one that was taken: any thread may have had the CPU since then.
     fn lose(&mut self, count: u64) {
         self.records_lost += count;
         if self.doubt_from_ns.is_none() {

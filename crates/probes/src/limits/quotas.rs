@@ -22,8 +22,8 @@ pub struct Quotas {
 }
 
 impl Quotas {
-    /// Watches the groups of the hierarchy of version 2: those that exist, at most 512, from now on, and others
-    /// from the first interval on that names them.
+    /// Watches the groups of the hierarchy of version 2: those that exist, at most 512, from now on, and
+    /// others from the first interval on that names them.
     pub fn watch() -> Self {
         Self::under(Path::new("/"))
     }
@@ -42,10 +42,9 @@ impl Quotas {
         quotas
     }
 
-    /// What quotas stopped since the last call, or since the start, longest first.
+    /// Quotas that took effect since the last call, or since the start, longest first.
     ///
-    /// - `groups`: names of those that were active. If a quota above several of them took effect, it is in the
-    ///   result once.
+    /// - `groups`: names of those that were active. A quota above several of them is in the result once.
     pub fn since_last<'a>(&mut self, groups: impl Iterator<Item = &'a str>) -> Vec<Throttled> {
         let mut found: BTreeMap<String, Throttled> = BTreeMap::new();
         for name in groups {

@@ -19,6 +19,9 @@ pub(crate) const NAMED_MAX: usize = 10;
 /// Maximum number of locks that are stored of each interval; one more entry sums the others.
 pub(crate) const KEPT_MAX: usize = 30;
 
+/// Largest accepted spun time of groups without a name, as a share of the server's.
+const UNNAMED_RATIO_MAX: f64 = 0.01;
+
 fn open() -> Box<dyn Instrument> {
     open_with(false)
 }
@@ -57,6 +60,8 @@ struct Spun {
     /// Beginning and end of what was read.
     span: Option<(u64, u64)>,
     burned_s: f64,
+    /// Time spun by groups that were removed before they had a name: the server's or others'.
+    unnamed_s: f64,
     all_s: f64,
     lost: u64,
 }
@@ -67,7 +72,12 @@ impl Spun {
             None => true,
             Some(group) => lock.cgroup.as_deref().is_some_and(|name| group.holds(name)),
         };
-        let spun_ns: u64 = interval.locks.iter().filter(of_server).map(|l| l.spin_ns_total).sum();
+        let is_unnamed = |lock: &&LockSample| lock.cgroup.as_deref().is_some_and(cgroups::is_unnamed);
+        let spun = |of: &dyn Fn(&&LockSample) -> bool| -> u64 {
+            interval.locks.iter().filter(of).map(|l| l.spin_ns_total).sum()
+        };
+        let spun_ns = spun(&of_server);
+        self.unnamed_s += server.map_or(0, |_| spun(&is_unnamed)) as f64 * 1e-9;
         self.span = Some((self.span.map_or(interval.from_ns, |(from, _)| from), interval.until_ns));
         self.burned_s += spun_ns as f64 * 1e-9;
         self.all_s += interval.seconds() * interval.cpus.max(1) as f64;
@@ -78,6 +88,14 @@ impl Spun {
         let (from_ns, until_ns) = self.span.ok_or_else(|| Missing::because("no interval was read"))?;
         if self.lost > 0 {
             let why = format!("{} waits for locks were lost: the numbers are lower bounds", self.lost);
+            return Err(Missing::because(why));
+        }
+        if self.unnamed_s > UNNAMED_RATIO_MAX * self.burned_s {
+            let why = format!(
+                "{:.6} s were spun in control groups that were removed before they had a name: whether they are \
+                 the server's is unknown",
+                self.unnamed_s
+            );
             return Err(Missing::because(why));
         }
         Ok(Used { amount: self.burned_s / self.all_s, by, from_ns, until_ns })
@@ -165,4 +183,38 @@ fn of_locks(interval: &LockInterval) -> Vec<Reading> {
         }
     }
     readings
+}
+
+#[cfg(test)]
+mod tests {
+    use record::locks::{LockKind, Waits};
+
+    use super::*;
+
+    #[test]
+    fn what_a_group_without_a_name_spun_may_be_the_servers() {
+        let server = Cgroup { folder: "/x".into(), name: "/server".into() };
+        let lock = |cgroup: &str, ns| LockSample {
+            cgroup: Some(cgroup.to_owned()),
+            kind: LockKind::Mutex,
+            address: 1,
+            name: Err(Missing::because("it was allocated")),
+            caller: Err(Missing::because("unknown")),
+            stack: Vec::new(),
+            waits: Waits { count: 1, ns_total: ns, ns_max: ns, histogram: [].into() },
+            spin_ns_total: ns,
+        };
+        let used = |locks: Vec<LockSample>| {
+            let (from_ns, until_ns, lost) = (0, 1_000_000_000, [].into());
+            let interval = LockInterval { from_ns, until_ns, cpus: 1, missed_deadline: false, locks, lost };
+            let mut spun = Spun::default();
+            spun.add(&interval, Some(&server));
+            spun.used(UsedBy::Server).map(|used| used.amount)
+        };
+        let named = || vec![lock("/server/a", 100_000_000), lock("/other", 500_000_000)];
+        assert_eq!(used(named()), Ok(0.1));
+        let with = |ns| used([named(), vec![lock("(cgroup 7)", ns)]].concat());
+        assert_eq!(with(1_000_000), Ok(0.1));
+        assert!(with(50_000_000).is_err());
+    }
 }
