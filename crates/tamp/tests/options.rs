@@ -397,7 +397,7 @@ fn a_limit_of_memory_holds_for_every_frame() {
         assert_eq!(scratch.ok("-dc small.zst"), b"small\n");
     }
     // The input can still be replaced: the limit applies only to reading.
-    scratch.ok("-f --memory 1KiB --patch-from sample.zst sample");
+    scratch.ok("--rm --memory 1KiB --patch-from sample.zst -o patch.zst sample");
 }
 
 #[test]

@@ -361,13 +361,16 @@ impl Salvage<'_> {
 
 /// Returns the end of the zeros that begin at `at`.
 fn zeros_end(file: &mut Hops<'_>, mut at: u64) -> Result<u64, Error> {
+    // Most often there are none, and then reading many bytes behind each part would take long.
+    let mut wanted = 1;
     loop {
-        let shown = file.show(at, ZEROS_BYTES)?;
+        let shown = file.show(at, wanted)?;
         let zeros = shown.iter().take_while(|&&byte| byte == 0).count();
         at += zeros as u64;
         if zeros < shown.len() || zeros == 0 {
             return Ok(at);
         }
+        wanted = ZEROS_BYTES;
     }
 }
 
