@@ -18,7 +18,8 @@ use record::requests::{HttpSettings, HttpVersion};
 use support::web::Nginx;
 use support::{assert_books, check_of, run, settings};
 
-/// `/answer` takes any method, `/nth` returns the number of the request on its connection; a connection ends after 50 requests, with GOAWAY; it has 64 streams at most.
+/// `/answer` takes any method, `/nth` returns the number of the request on its connection; a connection ends
+/// after 50 requests, with GOAWAY; it has 64 streams at most.
 fn start() -> Option<(Nginx, u16)> {
     let port = support::port::free();
     let server = Nginx::start_beside(|root| {

@@ -43,7 +43,8 @@ pub(crate) struct Scripts {
 ///
 /// # Source
 ///
-/// pgbench takes this number for its own scripts, and ignores `-s` beside them; only `-D scale=N` replaces it.
+/// pgbench takes this number for its own scripts, and ignores `-s` beside them; only `-D scale=N` replaces
+/// it.
 #[derive(Debug)]
 struct Scale {
     slot: usize,

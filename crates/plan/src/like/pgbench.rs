@@ -124,12 +124,12 @@ fn rest(given: &Given<'_>, draft: &mut Draft) {
 
 /// The server, from options, from variables before the command, or from libpq's defaults.
 fn target(said: &Said, given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
-    if let Some(word) = given.words().nth(1) {
-        return Err(draft.malformed(format!("`{word}`: expected one database")));
-    }
     if let Some((_, written)) = given.last("dbname").filter(|(name, _)| name.starts_with('-')) {
         let problem = "expected a database; before version 17, -d is --debug: leave it out";
         return Err(draft.malformed(format!("{written}: {problem}")));
+    }
+    if let Some(word) = given.words().nth(1) {
+        return Err(draft.malformed(format!("`{word}`: expected one database")));
     }
     settings_of_libpq(said, draft);
     let name = given.words().next().or_else(|| given.value("dbname"));

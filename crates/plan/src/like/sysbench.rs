@@ -27,8 +27,8 @@ enum Test<'a> {
 /// The built-in test of versions before 0.5.
 const OLDEST_TEST: (&str, &str) = ("oltp", "oltp-read-write");
 
-/// Tests in the folders of versions before 1.0, and the workload of the same meaning. Newer names are those of
-/// workloads.
+/// Tests in the folders of versions before 1.0, and the workload of the same meaning. Newer names are those
+/// of workloads.
 const OLD_TESTS: [(&str, &str); 7] = [
     OLDEST_TEST,
     ("oltp_simple", "oltp-point-select"),
@@ -235,8 +235,8 @@ fn item(word: &str) -> Item {
 /// Folder of sysbench's scripts.
 const FOLDER: &str = "/usr/share/sysbench/";
 
-/// The meaning of a test's name. Only a name alone, or a file in a folder that sysbench installs, is a test of
-/// sysbench: a script of that name elsewhere may have been changed.
+/// The meaning of a test's name. Only a name alone, or a file in a folder that sysbench installs, is a test
+/// of sysbench: a script of that name elsewhere may have been changed.
 fn known<'a>(test: &'a str, draft: &mut Draft) -> Result<Test<'a>, LikeError> {
     let file = test.rsplit('/').next().unwrap_or(test);
     let bare = file.strip_suffix(".lua");
@@ -274,8 +274,8 @@ fn known<'a>(test: &'a str, draft: &mut Draft) -> Result<Test<'a>, LikeError> {
     }
 }
 
-/// The workload of a test of sysbench. Its `bulk_insert` has no equal: it inserts one row an event, into a table
-/// for each thread.
+/// The workload of a test of sysbench. Its `bulk_insert` has no equal: it inserts one row an event, into a
+/// table for each thread.
 fn workload(name: &str) -> Option<&'static str> {
     let is_known = ["oltp_", "select_random_"].iter().any(|begin| name.starts_with(begin));
     is_known.then(|| Workload::from_word(&name.replace('_', "-"))).flatten().map(Workload::word)
