@@ -33,7 +33,8 @@ impl Stretches {
 
     /// Adds a slice. The slices of each kind come in the order of time.
     pub(crate) fn add(&mut self, slice: HistogramSlice) {
-        let is_drawn = !matches!(slice.kind, LatencyKind::Wait | LatencyKind::Lateness | LatencyKind::Failure);
+        let is_drawn =
+            !matches!(slice.kind, LatencyKind::Wait | LatencyKind::Lateness | LatencyKind::Failure);
         if !is_drawn || !slice.operation.is_empty() {
             return;
         }
@@ -158,7 +159,8 @@ mod tests {
         let of = |kind| all.iter().filter(move |s| s.kind == kind);
         assert_eq!(of(LatencyKind::ServiceAtLeast).map(|s| s.histogram.count()).sum::<u64>(), 12);
         for few in of(LatencyKind::ServiceAtLeast) {
-            let same = of(LatencyKind::Service).filter(|s| (s.from_ns, s.for_ns) == (few.from_ns, few.for_ns));
+            let same =
+                of(LatencyKind::Service).filter(|s| (s.from_ns, s.for_ns) == (few.from_ns, few.for_ns));
             assert_eq!(same.count(), 1, "{few:?}");
         }
     }

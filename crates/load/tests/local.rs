@@ -60,7 +60,11 @@ fn a_worker_that_never_comes_to_the_measured_phase_was_busy_all_the_same() {
 #[test]
 fn beside_hogs_no_valid_run_publishes_lateness_as_response() {
     let over = std::sync::atomic::AtomicBool::new(false);
-    let hog = || while !over.load(std::sync::atomic::Ordering::Relaxed) {};
+    let hog = || {
+        while !over.load(std::sync::atomic::Ordering::Relaxed) {
+            std::hint::spin_loop();
+        }
+    };
     let dir = tempfile::tempdir().unwrap();
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().unwrap().get() {
@@ -73,7 +77,8 @@ fn beside_hogs_no_valid_run_publishes_lateness_as_response() {
             let (response, late) = (record.response.as_ref().unwrap(), record.lateness.as_ref().unwrap());
             let response = response.merged();
             let is_late = |q| late.quantile_ns(q).unwrap() * 2 > response.quantile_ns(q).unwrap();
-            let about = format!("{threads} threads, {rate}/s: {:?} {:?}", record.verdict, record.generator_made);
+            let about =
+                format!("{threads} threads, {rate}/s: {:?} {:?}", record.verdict, record.generator_made);
             assert!(record.verdict.state == Validity::Invalid || !is_late(0.99), "{about}");
             assert!(record.generator_made.contains(&"p99_9") || !is_late(0.999), "{about}");
         }
@@ -103,7 +108,11 @@ fn progress_tells_phases_and_intervals() {
     assert_eq!(connected, 4);
     let times: Vec<_> = intervals.iter().map(|(phase, t_s, _)| (*phase, *t_s)).collect();
     assert_eq!(times, [(W, 0.25), (W, 0.3), (M, 0.25), (M, 0.5), (M, 0.75), (M, 1.0)]);
-    assert_eq!(ended_after.get(), Some(5), "before the last interval, so that what is read then has its span");
+    assert_eq!(
+        ended_after.get(),
+        Some(5),
+        "before the last interval, so that what is read then has its span"
+    );
     let shown = |phase| intervals.iter().filter(|i| i.0 == phase).map(|i| i.2).sum::<u64>();
     assert!(shown(M) <= record.counts.done && shown(W) <= 60);
 }

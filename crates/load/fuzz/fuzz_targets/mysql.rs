@@ -8,5 +8,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| load::fuzz::mysql(bytes));
 /// Checks the files that the command line names.
 #[cfg(not(fuzzing))]
 fn main() -> std::io::Result<()> {
-    std::env::args_os().skip(1).try_for_each(|path| std::fs::read(path).map(|bytes| load::fuzz::mysql(&bytes)))
+    std::env::args_os()
+        .skip(1)
+        .try_for_each(|path| std::fs::read(path).map(|bytes| load::fuzz::mysql(&bytes)))
 }

@@ -77,8 +77,7 @@ impl<H> Distributions<H> {
     }
 
     fn kinds(&mut self, is_open_loop: bool) -> [(LatencyKind, &mut H); 7] {
-        let at_least =
-            if is_open_loop { LatencyKind::ResponseAtLeast } else { LatencyKind::ServiceAtLeast };
+        let at_least = if is_open_loop { LatencyKind::ResponseAtLeast } else { LatencyKind::ServiceAtLeast };
         [
             (LatencyKind::Response, &mut self.response),
             (LatencyKind::Service, &mut self.service),
@@ -192,8 +191,7 @@ impl Books {
             self.interval.lateness.record(*lateness_ns);
             self.interval.raised.record(*lateness_ns);
         }
-        let at_least =
-            if self.is_open_loop { &unfinished.at_least } else { &unfinished.service_at_least };
+        let at_least = if self.is_open_loop { &unfinished.at_least } else { &unfinished.service_at_least };
         for (lasted_ns, count) in at_least.buckets() {
             self.interval.at_least.record_n(lasted_ns, count);
         }

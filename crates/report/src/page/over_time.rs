@@ -198,7 +198,10 @@ mod tests {
         let slices = [2, 5].map(|second| slice(second, LatencyKind::Response, 100));
         let found = stretches(&slices, LatencyKind::Response);
         let of = |s: &Stretch| (s.from_ns / 1_000_000_000, s.until_ns / 1_000_000_000, s.ended);
-        assert_eq!(found.iter().map(of).collect::<Vec<_>>(), [(0, 2, 0), (2, 3, 100), (3, 5, 0), (5, 6, 100)]);
+        assert_eq!(
+            found.iter().map(of).collect::<Vec<_>>(),
+            [(0, 2, 0), (2, 3, 100), (3, 5, 0), (5, 6, 100)]
+        );
         assert!(found[2].quantile_ns(0.5).is_none());
     }
 }

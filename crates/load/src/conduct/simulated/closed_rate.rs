@@ -165,10 +165,8 @@ fn an_event_that_never_ends_leaves_the_rate_unknown() {
 #[test]
 fn an_event_that_times_out_is_in_the_series_and_holds_its_connection() {
     // One event in 200 gets no answer for a second; the others take 10 ms.
-    let settings = LoadSettings {
-        errors_ratio_max: 0.05,
-        ..closed(8, Duration::from_secs(2), Duration::from_secs(10))
-    };
+    let settings =
+        LoadSettings { errors_ratio_max: 0.05, ..closed(8, Duration::from_secs(2), Duration::from_secs(10)) };
     let record = simulate(settings, |scene| {
         if Random::of(scene.chance, scene.now_ns).below(200) == 0 {
             (SECOND, Err(FailureClass::Timeout))
@@ -196,9 +194,15 @@ fn an_event_that_times_out_is_in_the_series_and_holds_its_connection() {
 
 #[test]
 fn an_event_that_began_before_the_phase_is_in_the_series_of_completions() {
-    let record = simulate(closed(8, Duration::from_millis(500), Duration::from_secs(5)), |_| (SECOND, Ok(())));
+    let record =
+        simulate(closed(8, Duration::from_millis(500), Duration::from_secs(5)), |_| (SECOND, Ok(())));
     let of = |kind| -> u64 {
-        record.slices.iter().filter(|s| s.kind == kind && s.operation.is_empty()).map(|s| s.histogram.count()).sum()
+        record
+            .slices
+            .iter()
+            .filter(|s| s.kind == kind && s.operation.is_empty())
+            .map(|s| s.histogram.count())
+            .sum()
     };
     assert_eq!((of(LatencyKind::CarriedIn), of(LatencyKind::Service)), (8, 32));
     assert_eq!(record.counts.done, 40);

@@ -11,7 +11,10 @@ pub(crate) enum Broken<Code> {
     /// The server refuses the request; the code shows whether the connection remains usable.
     Refused {
         code: Code,
-        #[cfg_attr(not(feature = "lua"), expect(dead_code, reason = "only scripts in Lua read it"))]
+        #[cfg_attr(
+            not(any(feature = "lua", test)),
+            expect(dead_code, reason = "only scripts in Lua read it")
+        )]
         state: [u8; 5],
         message: String,
     },
