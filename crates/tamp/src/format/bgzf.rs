@@ -92,11 +92,11 @@ pub(crate) fn is_block(bytes: &[u8], member_bytes: usize) -> bool {
 
 /// Whether `block` ends before its stated end, and a member may follow there, which gzip reads. The decoder of
 /// blocks ignores it.
+#[expect(clippy::needless_bitwise_bool, reason = "without early ends the loop takes many bytes at once")]
 fn hides_member(block: &[u8]) -> bool {
-    let pairs = block.iter().zip(&block[1..]).zip(&block[2..]).skip(HEADER_BYTES);
-    // Without an early end this takes many bytes at once.
-    let is_begun = |((&a, &b), &method): ((&u8, &u8), &u8)| (a == MAGIC[0]) & (b == MAGIC[1]) & (method == 8);
-    let has_beginning = pairs.fold(false, |found, bytes| found | is_begun(bytes));
+    let has_beginning = block[HEADER_BYTES..].windows(3).fold(false, |found, bytes| {
+        found | ((bytes[0] == MAGIC[0]) & (bytes[1] == MAGIC[1]) & (bytes[2] == 8))
+    });
     has_beginning && inflate::member_bytes(block).is_some_and(|bytes| bytes < block.len())
 }
 
@@ -127,18 +127,19 @@ pub(crate) fn decode(
     let room = content.more(content_bytes);
     let mut filled = 0;
     while !members.is_empty() {
-        let header = header(members)?.and_then(|header| header.bgzf_bytes);
-        let member = header.and_then(|bytes| members.get(..bytes)).ok_or("a BGZF block that is cut")?;
+        let cut = "a BGZF block that is cut";
+        let header = header(members)?.ok_or(cut)?;
+        let member = header.bgzf_bytes.and_then(|bytes| members.get(..bytes)).ok_or(cut)?;
         let bytes = stated_bytes(member)?;
         let room =
             room.get_mut(filled..filled + bytes).ok_or("BGZF blocks that hold more than they state")?;
-        match decoder.gzip_decompress(member, room) {
-            Ok(decoded) if decoded == bytes => filled += bytes,
+        let (deflated, trailer) = member.split_at(member.len() - TRAILER_BYTES);
+        // The decoder ignores bytes behind the end of the deflated data.
+        match decoder.deflate_decompress(&deflated[header.own_bytes..], room) {
+            Ok(decoded) if decoded == bytes && libdeflater::crc32(room) == le32(trailer) => filled += bytes,
             _ => return Err("a BGZF block with a wrong checksum"),
         }
-        // The decoder stops at the member's own trailer, which may be before the stated end.
-        let is_at_end = le32(&member[member.len() - TRAILER_BYTES..]) == libdeflater::crc32(room);
-        if !is_at_end || hides_member(member) {
+        if hides_member(member) {
             return Err("a BGZF block that ends before its stated end");
         }
         members = &members[member.len()..];
