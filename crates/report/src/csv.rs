@@ -10,6 +10,7 @@ use analysis::history::History;
 use record::cpu::CpuInterval;
 use record::csv::write_row;
 use record::locks::{LockInterval, UserLockInterval};
+use record::metric::Metric;
 use record::missing::Maybe;
 use record::nic::NicInterval;
 
@@ -99,6 +100,9 @@ const USER_LOCKS: [&str; 19] = [
     "stack",
     "lost",
 ];
+
+const HISTORY: [&str; 11] =
+    ["time", "metric", "subject", "environment", "run", "version", "value", "unit", "low", "high", "event"];
 
 /// Writes the heads of [`cpu`].
 ///
@@ -290,9 +294,7 @@ fn cell<T: ToString>(value: &Maybe<T>) -> String {
 ///
 /// Fails if writing to `out` fails.
 pub fn history(out: &mut dyn Write, histories: &[History]) -> io::Result<()> {
-    let heads =
-        ["time", "metric", "subject", "environment", "run", "version", "value", "low", "high", "event"];
-    write_row(out, heads)?;
+    write_row(out, HISTORY)?;
     for history in histories {
         for (i, point) in history.points.iter().enumerate() {
             let end = |of: fn(&(f64, f64)) -> f64| {
@@ -315,6 +317,7 @@ pub fn history(out: &mut dyn Write, histories: &[History]) -> io::Result<()> {
                     point.run.to_string(),
                     point.version.clone().unwrap_or_default(),
                     point.value.to_string(),
+                    history.key.own_metric().map_or("", Metric::unit).to_owned(),
                     end(|interval| interval.0),
                     end(|interval| interval.1),
                     event.to_owned(),

@@ -1,6 +1,7 @@
 //! `bakeoff.history/1`: metrics over the runs of an archive.
 
 use analysis::history::{Break, Change, History, Point, Sense, Suspect};
+use record::metric::Metric;
 use record::missing::{Maybe, Missing};
 use serde_json::{Value, json};
 
@@ -28,12 +29,14 @@ fn series(history: &History) -> Value {
         Sense::Less => Ok("less"),
         Sense::Unknown => Err(Missing::because("the metric's name does not show it")),
     };
+    let unit = history.key.own_metric().map(Metric::unit);
     let at = |index: usize| &history.points[index];
     Object::default()
         .with("metric", history.key.metric.clone())
         .with("subject", history.key.subject.clone())
         .with("environment", history.key.host.clone())
         .maybe("better", sense)
+        .maybe("unit", unit.ok_or_else(|| Missing::because("bakeoff does not know this metric's unit")))
         .with("points", history.points.iter().map(point).collect::<Vec<_>>())
         .with("changes", history.changes.iter().map(|c| change(c, at(c.at), history)).collect::<Vec<_>>())
         .with("breaks", history.breaks.iter().map(|b| of_break(b, at(b.at))).collect::<Vec<_>>())

@@ -13,9 +13,9 @@ use super::{Block, Figure, Folded, Grid, GridCell, GridRow, Page, Section, Table
 use crate::chart::{Forest, ForestRow, forest};
 use crate::claim::claim;
 use crate::names::Names;
-use crate::number::{change, change_interval, date_time, share};
+use crate::number::{change_interval_of, change_of, date_time, share};
 use crate::page::{differs, facts};
-use crate::words::{capital, cell_mean, list, metric as metric_name, plural, sense};
+use crate::words::{capital, cell_mean, difference_word, list, metric as metric_name, plural, sense};
 
 /// One bake-off of the page.
 #[derive(Debug, Clone, Copy)]
@@ -138,7 +138,15 @@ fn figure(members: &[Member<'_>], titles: &[String], metric: Metric) -> Option<F
     let title = format!("{} of each comparison, by bake-off", capital(metric_name(metric)));
     let mut data = Table::new(
         title.clone(),
-        &["comparison", "condition", "bake-off", "#change", "#interval", "verdict", "#blocks"],
+        &[
+            "comparison",
+            "condition",
+            "bake-off",
+            &format!("#{}", difference_word(metric)),
+            "#interval",
+            "verdict",
+            "#blocks",
+        ],
     );
     for row in &rows {
         let group = if row.condition.is_empty() {
@@ -148,14 +156,14 @@ fn figure(members: &[Member<'_>], titles: &[String], metric: Metric) -> Option<F
         };
         for (i, pair) in &row.of {
             let estimate = pair.estimate.as_ref().ok();
-            let ratio = estimate.map_or("-".to_owned(), |e| change(e.ratio));
+            let ratio = estimate.map_or("-".to_owned(), |e| change_of(metric, e.ratio));
             let (sign, word, _) = mark(pair.verdict);
             data.row(vec![
                 row.name.clone().into(),
                 row.condition.clone().into(),
                 titles[*i].clone().into(),
                 ratio.clone().into(),
-                estimate.map_or("-".to_owned(), |e| change_interval(e.low, e.high)).into(),
+                estimate.map_or("-".to_owned(), |e| change_interval_of(metric, e.low, e.high)).into(),
                 pair.verdict.word().into(),
                 pair.n().to_string().into(),
             ]);
@@ -180,7 +188,11 @@ fn figure(members: &[Member<'_>], titles: &[String], metric: Metric) -> Option<F
     let levels: Vec<String> = rules.map(|rules| share(1.0 - rules.alpha)).collect();
     let mut level = levels.clone();
     level.dedup();
-    let drawing = forest(&Forest { rope_ratio, x_title: format!("change ({})", sense(metric)), rows: drawn });
+    let drawing = forest(&Forest {
+        rope_ratio,
+        x_title: format!("{} ({})", difference_word(metric), sense(metric)),
+        rows: drawn,
+    });
     let caption = format!(
         "Thick bar: {} interval; thin bar: the one that decides. Small marks: single blocks. Each interval holds within \
          its bake-off.",
@@ -195,7 +207,7 @@ fn grid(members: &[Member<'_>], titles: &[String], metric: Metric) -> Grid {
     let cell = |pair: &Pair| {
         let (sign, word, tone) = mark(pair.verdict);
         GridCell {
-            ratio: pair.estimate.as_ref().map_or("-".to_owned(), |e| change(e.ratio)),
+            ratio: pair.estimate.as_ref().map_or("-".to_owned(), |e| change_of(metric, e.ratio)),
             sign,
             word,
             tone,
