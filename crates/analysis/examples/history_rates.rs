@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use bakeoff_analysis::Rules;
-use bakeoff_analysis::history::{Change, Key, Observed, Point, histories};
+use bakeoff_analysis::history::{Change, Key, Numbers, Observed, Point, histories};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 use record::clock::WallAnchor;
@@ -36,7 +36,12 @@ fn changes(
     for i in 0..n {
         let level: f64 = steps.iter().filter(|(at, _)| i >= *at).map(|(_, size)| size).sum();
         observed.push(Observed {
-            key: Key { metric: "p99".into(), subject: String::new(), host: String::new() },
+            key: Key {
+                metric: "p99".into(),
+                subject: String::new(),
+                host: String::new(),
+                numbers: Numbers::Ours,
+            },
             point: Point {
                 at_unix_ns: i as u64,
                 run: RunId::new(WallAnchor { monotonic_ns: 0, unix_ns: 0 }, 1),

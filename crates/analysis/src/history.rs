@@ -17,7 +17,7 @@ mod suspect;
 mod tests;
 
 pub use self::observe::{Observations, SUBJECT_LABEL, of_bakeoff, of_comparison, of_import, of_run};
-pub use self::point::{Key, Observed, Point};
+pub use self::point::{Key, Numbers, Observed, Point};
 pub use self::sequence::histories;
 pub use self::series::{Break, Change, History, Sense, VALUES_MAX, VALUES_MIN};
 pub use self::suspect::Suspect;

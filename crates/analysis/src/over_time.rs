@@ -1,6 +1,6 @@
 //! Numbers of one run over time, each under the name by which a user asks for it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use record::load::LoadRecord;
 use record::run::Run;
@@ -13,21 +13,26 @@ use crate::series::series;
 ///
 /// - Series of the run: their name; with labels, `cpu_event_ratio cpu=1`; of several machines, with the host.
 /// - A load: `throughput` and `p99` by interval. Intervals with fewer than 100 events have no p99.
-/// - An imported history: its metrics; with a subject, `time sort`.
+/// - An imported history: its metrics; with a subject, `time sort`; of several machines, with the host.
 pub fn over_time(run: &Run) -> BTreeMap<String, Vec<(f64, f64)>> {
     let start_s = run.header.anchor.unix_ns as f64 * 1e-9;
     let mut named: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
     let imported = of_import(run).observed;
     if !imported.is_empty() {
+        let hosts: BTreeSet<&str> = imported.iter().map(|one| one.key.host.as_str()).collect();
+        let is_one_host = hosts.len() == 1;
         for one in imported {
             let (key, at_s) = (one.key, one.point.at_unix_ns as f64 * 1e-9);
-            let name = [key.metric, key.subject].join(" ").trim_end().to_owned();
+            let host = if is_one_host { String::new() } else { key.host };
+            let name = [key.metric, key.subject, host].join(" ").trim_end().to_owned();
             named.entry(name).or_default().push((at_s, one.point.value));
         }
         return named;
     }
     if let Some(load) = &run.load {
-        let (throughput, p99) = of_load(load, start_s);
+        // Its intervals count from the start of the measured phase.
+        let measured_s = run.header.anchor.unix_ns_at(load.measured_from_ns) as f64 * 1e-9;
+        let (throughput, p99) = of_load(load, measured_s);
         named.insert("throughput".to_owned(), throughput);
         named.insert("p99".to_owned(), p99);
     }

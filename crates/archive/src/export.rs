@@ -196,17 +196,17 @@ fn over_time(run: &Run, each: &mut dyn FnMut(u64, flat::Leaf) -> io::Result<()>)
     let mut flat = Flat { seen: &run.instruments, each };
     flat.intervals(&run.cpu)?;
     visit_all(&mut flat)?;
-    for slice in run.load.iter().flat_map(|load| &load.slices) {
+    let slices = run.load.iter().flat_map(|load| load.slices.iter().map(move |slice| (load, slice)));
+    for (load, slice) in slices {
         let labels = vec![("op".to_owned(), slice.operation.clone())];
         let bucket = |(lowest_ns, count): (u64, u64)| flat::Leaf {
             name: format!("{}_bucket_events", slice.kind.word()),
             labels: [labels.clone(), vec![("lowest_ns".to_owned(), lowest_ns.to_string())]].concat(),
             value: count as f64,
         };
-        flat.put(
-            slice.from_ns.saturating_add(slice.for_ns),
-            slice.histogram.buckets().map(bucket).collect(),
-        )?;
+        // Slices count from the start of the measured phase, all other intervals are on the clock.
+        let until_ns = load.measured_from_ns.saturating_add(slice.from_ns).saturating_add(slice.for_ns);
+        flat.put(until_ns, slice.histogram.buckets().map(bucket).collect())?;
     }
     Ok(())
 }

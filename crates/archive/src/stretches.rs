@@ -9,7 +9,7 @@ use record::series::{HistogramSlice, LatencyKind};
 #[derive(Debug)]
 pub(crate) struct Stretches {
     places: usize,
-    stretches: Vec<Stretch>,
+    all: Vec<Stretch>,
     /// Intervals in each stretch but the last.
     each: usize,
     /// Intervals in the last.
@@ -28,7 +28,7 @@ impl Stretches {
     /// - `places`: at most twice as many stretches are held, and at least as many if there are more intervals.
     pub(crate) fn new(places: usize) -> Self {
         assert!(places > 0, "a drawing has places");
-        Self { places, stretches: Vec::new(), each: 1, in_last: 0 }
+        Self { places, all: Vec::new(), each: 1, in_last: 0 }
     }
 
     /// Adds a slice. The slices of each kind come in the order of time.
@@ -39,10 +39,10 @@ impl Stretches {
             return;
         }
         let until_ns = slice.from_ns + slice.for_ns;
-        match self.stretches.last_mut() {
+        match self.all.last_mut() {
             Some(last) if slice.from_ns < last.until_ns => {
-                let of = self.stretches.partition_point(|s| s.until_ns <= slice.from_ns);
-                self.stretches[of].add(slice.kind, slice.histogram);
+                let of = self.all.partition_point(|s| s.until_ns <= slice.from_ns);
+                self.all[of].add(slice.kind, slice.histogram);
                 return;
             }
             Some(last) if self.in_last < self.each => {
@@ -51,18 +51,18 @@ impl Stretches {
                 self.in_last += 1;
             }
             _ => {
-                if self.stretches.len() == 2 * self.places {
+                if self.all.len() == 2 * self.places {
                     self.halve();
                 }
                 let kinds = BTreeMap::from([(slice.kind, slice.histogram)]);
-                self.stretches.push(Stretch { from_ns: slice.from_ns, until_ns, kinds });
+                self.all.push(Stretch { from_ns: slice.from_ns, until_ns, kinds });
                 self.in_last = 1;
             }
         }
     }
 
     pub(crate) fn into_slices(self) -> Vec<HistogramSlice> {
-        let slices = self.stretches.into_iter().flat_map(|Stretch { from_ns, until_ns, kinds }| {
+        let slices = self.all.into_iter().flat_map(|Stretch { from_ns, until_ns, kinds }| {
             let of_kind = move |(kind, histogram)| HistogramSlice {
                 from_ns,
                 for_ns: until_ns - from_ns,
@@ -77,8 +77,8 @@ impl Stretches {
 
     /// Merges each pair of an even number of full stretches.
     fn halve(&mut self) {
-        let mut halved: Vec<Stretch> = Vec::with_capacity(self.stretches.len());
-        for (number, stretch) in self.stretches.drain(..).enumerate() {
+        let mut halved: Vec<Stretch> = Vec::with_capacity(self.all.len());
+        for (number, stretch) in self.all.drain(..).enumerate() {
             match halved.last_mut() {
                 Some(last) if number % 2 == 1 => {
                     last.until_ns = stretch.until_ns;
@@ -87,7 +87,7 @@ impl Stretches {
                 _ => halved.push(stretch),
             }
         }
-        self.stretches = halved;
+        self.all = halved;
         self.each *= 2;
     }
 }
@@ -122,7 +122,7 @@ mod tests {
                     stretches.add(slice(i, kind, ""));
                     stretches.add(slice(i, kind, "select"));
                 }
-                assert!(stretches.stretches.len() <= 6);
+                assert!(stretches.all.len() <= 6);
             }
             let all = stretches.into_slices();
             for kind in [LatencyKind::Response, LatencyKind::Service] {

@@ -163,6 +163,34 @@ fn maker_of_testdata() {
     journal.say(Step::BakeoffDone).unwrap();
 }
 
+/// The measured phase begins after the run: latencies count from the one, the table from the other.
+#[test]
+fn an_exported_distribution_has_the_time_at_which_its_interval_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = Archive::open(folder.path()).unwrap();
+    let mut run = example_run();
+    run.header.anchor.monotonic_ns = 1_000_000_000_000;
+    let load = run.load.as_mut().unwrap();
+    load.measured_from_ns = 1_005_000_000_000;
+    load.slices.truncate(1);
+    (load.slices[0].from_ns, load.slices[0].for_ns) = (0, 1_000_000_000);
+    archive.begin(&run.header).unwrap().seal(&run).unwrap();
+    let exported = |format| {
+        let mut out = Vec::new();
+        archive.export(run.header.id, format, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    let csv = exported(Format::Csv);
+    let of_slices: Vec<&str> = csv.lines().filter(|row| row.contains("response_bucket_events")).collect();
+    assert!(!of_slices.is_empty(), "{csv}");
+    for row in of_slices {
+        assert_eq!(row.split(',').nth(9), Some("6000"), "{row}");
+    }
+    let metrics = exported(Format::OpenMetrics);
+    let mut of_slices = metrics.lines().filter(|line| line.starts_with("bakeoff_response_bucket_events{"));
+    assert!(of_slices.all(|line| line.ends_with(" 1795000006.123")), "{metrics}");
+}
+
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {

@@ -69,6 +69,68 @@ fn an_imported_history_has_its_change_and_the_commit_that_is_new_with_it() {
     assert_eq!((csv.lines().count(), csv.matches(",rise\n").count()), (61, 1), "{csv}");
 }
 
+/// The names are ours; the numbers are the file's, in a unit that only its author knows.
+#[test]
+fn numbers_of_a_csv_file_are_printed_as_they_are_whatever_their_name() {
+    let lab = Lab::new();
+    let (mut noise, mut text) = (Noise(5), "at,p99,cpu,time,lock-cpu\n".to_owned());
+    for day in 0..40 {
+        let level = if day < 20 { 1.0 } else { 1.2 };
+        let mut value = |of: f64| (of * level * (1.0 + 0.005 * noise.next())).to_string();
+        let cells = [value(12.5), value(85.0), value(9.0), value(1.5)].join(",");
+        writeln!(text, "{},{cells}", 1_780_000_000 + DAY * day).expect("a string");
+    }
+    lab.json(&["history", "import", &write(&lab, "own.csv", &text)]);
+    let has_unit = |word: &str| {
+        let word = word.trim_matches(|c: char| !c.is_ascii_alphanumeric());
+        let digits = word.trim_end_matches(|c: char| c.is_ascii_lowercase());
+        digits.len() < word.len() && digits.contains('.') && digits.parse::<f64>().is_ok()
+    };
+    for words in [&["history"][..], &["history", "p99"], &["history", "cpu"], &["history", "lock-cpu"]] {
+        let told = lab.run(words).out;
+        assert!(!told.split_whitespace().any(has_unit) && !told.contains(" pp"), "{words:?}: {told}");
+        assert!(told.contains("+2"), "there are changes: {told}");
+    }
+    let csv = lab.run(&["history", "p99", "--csv"]).out;
+    assert!(csv.starts_with("time,metric,subject,environment,run,version,value,unit,low,"), "{csv}");
+    let found = lab.json(&["history", "p99"]);
+    assert!(
+        found["series"][0]["unit"].is_null() && !found["series"][0]["missing"]["unit"].is_null(),
+        "{found}"
+    );
+}
+
+#[test]
+fn the_long_form_keeps_apart_what_its_columns_tell_apart() {
+    let lab = Lab::new();
+    let text = "time,metric,subject,value\n1,p99,a,1\n1,p99,b,3\n";
+    let found = |lab: &Lab| {
+        let found = lab.json(&["history"]);
+        let series = found["series"].as_array().expect("a list").clone();
+        let of = |s: &serde_json::Value| {
+            let word = |name: &str| s[name].as_str().expect("a text").to_owned();
+            (word("subject"), word("environment"), s["points"][0]["value"].as_f64().expect("a number"))
+        };
+        series.iter().map(of).collect::<Vec<_>>()
+    };
+    lab.json(&["history", "import", &write(&lab, "x.csv", text)]);
+    let unknown = || "unknown".to_owned();
+    assert_eq!(found(&lab), [("a".to_owned(), unknown(), 1.0), ("b".to_owned(), unknown(), 3.0)]);
+    // Our own form reads back with all its series.
+    let again = Lab::new();
+    let own = "time,metric,subject,environment,run,version,value,unit,low,high,event\n\
+               1,p99,a,m1,r1,c1,1,s,0.9,1.1,\n1,p99,a,m2,r2,c1,2,s,,,rise\n";
+    again.json(&["history", "import", &write(&again, "own.csv", own)]);
+    let (m1, m2) = ("m1".to_owned(), "m2".to_owned());
+    assert_eq!(found(&again), [("a".to_owned(), m1, 1.0), ("a".to_owned(), m2, 2.0)]);
+    let wrong = write(&again, "wrong.csv", "time,metric,value,region\n1,p99,1,eu\n");
+    let ended = again.run(&["history", "import", &wrong]);
+    assert_eq!(ended.code, Some(2));
+    assert!(ended.err.contains("wrong.csv:1:19: found `region`, expected"), "{}", ended.err);
+    let periods = again.run(&["periods", &write(&again, "p.csv", text)]);
+    assert!(periods.err.contains("one of `p99 a`, `p99 b`"), "{}", periods.err);
+}
+
 #[test]
 fn an_import_is_a_run_like_any_other_and_is_stored_once() {
     let lab = Lab::new();

@@ -52,7 +52,8 @@ fn of_table(read: table::Entries) -> History {
     let value = |entry: table::Entry| HistoryValue {
         at_unix_ns: Some(entry.at_unix_ns),
         metric: entry.metric,
-        subject: None,
+        subject: entry.subject,
+        host: entry.host,
         value: entry.value,
         labels: entry.labels,
     };

@@ -1,4 +1,7 @@
 //! Tables of values over time as CSV: `time,metric,value`, or `time` and a column for each metric.
+//!
+//! The first form may name what each line belongs to. A column that it does not know might do so too, and is
+//! refused: without it, values of different things would be one series.
 
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
@@ -13,9 +16,14 @@ pub struct Entry {
     pub at_unix_ns: u64,
     /// Metric: the head of its column, or the text in the column `metric`.
     pub metric: String,
+    /// The measured thing: the text in the column `subject` or `benchmark`.
+    pub subject: Option<String>,
+    /// Machine: the text in the column `environment` or `host`.
+    pub host: Option<String>,
     /// The value; finite.
     pub value: f64,
-    /// Texts of the columns `run` and `commit`, if the table has them and they are not empty.
+    /// Texts of the columns `run`, `commit`, `version` and `unit`, if the table has them and they are not
+    /// empty.
     pub labels: Vec<(String, String)>,
 }
 
@@ -34,6 +42,14 @@ pub struct Entries {
 const TIMES: [&str; 5] = ["time", "timestamp", "date", "datetime", "at"];
 /// Heads of columns that describe a line.
 const LABELS: [&str; 2] = ["run", "commit"];
+/// Further ones of a table with a column `metric`.
+const LONG_LABELS: [&str; 4] = ["run", "commit", "version", "unit"];
+/// Heads of the column with the measured thing.
+const SUBJECTS: [&str; 2] = ["subject", "benchmark"];
+/// Heads of the column with the machine.
+const HOSTS: [&str; 2] = ["environment", "host"];
+/// Heads of columns that do not distinguish values and are not read.
+const UNREAD: [&str; 3] = ["low", "high", "event"];
 /// Cells that stand for a missing value.
 const NOTHING: [&str; 8] = ["", "nan", "na", "n/a", "null", "none", "-", "inf"];
 /// Times above this many seconds (the year 5138) are milliseconds of another program.
@@ -59,7 +75,8 @@ pub fn read(text: &str, zone: &TimeZone) -> Result<Entries, ImportError> {
         let first = rows.next().expect("it was peeked at");
         Heads::of(&first)?
     } else if first.cells.len() == 2 && time(&first.cells[0].text, zone).is_some() {
-        Heads { labels: Vec::new(), long: None, metrics: vec![(1, "value".to_owned())], width: 2 }
+        let metrics = vec![(1, "value".to_owned())];
+        Heads { labels: Vec::new(), subject: None, host: None, long: None, metrics, width: 2 }
     } else {
         return Err(unexpected(first.cells[0].place, &quoted(&first.cells[0].text), EXPECTED_HEADS));
     };
@@ -71,10 +88,16 @@ pub fn read(text: &str, zone: &TimeZone) -> Result<Entries, ImportError> {
 
 const EXPECTED_HEADS: &str =
     "the header `time,metric,value`, or `time` and a column for each metric, such as `time,p99_ms`";
+const EXPECTED_LONG: &str = "beside `time`, `metric` and `value` only `subject` or `benchmark`, `environment` or \
+                             `host`, `run`, `commit`, `version`, `unit`; `low`, `high` and `event` are not read";
 
 struct Heads {
     /// Columns that describe a line.
     labels: Vec<(usize, &'static str)>,
+    /// Column of the measured thing.
+    subject: Option<usize>,
+    /// Column of the machine.
+    host: Option<usize>,
     /// Columns of the metric's name and of its value.
     long: Option<(usize, usize)>,
     /// Columns of values, with their metrics.
@@ -86,21 +109,32 @@ impl Heads {
     fn of(row: &Row) -> Result<Self, ImportError> {
         let names: Vec<String> = row.cells.iter().map(|cell| cell.text.trim().to_owned()).collect();
         let at = |name: &str| names.iter().position(|head| head.eq_ignore_ascii_case(name));
-        let labels: Vec<(usize, &'static str)> =
-            LABELS.into_iter().filter_map(|name| Some((at(name)?, name))).collect();
+        let one_of = |heads: [&str; 2]| heads.into_iter().find_map(at);
         let long = at("metric").zip(at("value"));
-        let is_value = |(i, name): &(usize, String)| {
-            *i > 0 && !name.is_empty() && !labels.iter().any(|(column, _)| column == i)
-        };
+        let (subject, host) = long.map_or((None, None), |_| (one_of(SUBJECTS), one_of(HOSTS)));
+        let named = if long.is_some() { &LONG_LABELS[..] } else { &LABELS };
+        let labels: Vec<(usize, &'static str)> =
+            named.iter().filter_map(|name| Some((at(name)?, *name))).collect();
+        let known: Vec<usize> = labels.iter().map(|(column, _)| *column).chain(subject).chain(host).collect();
+        let is_value = |i: usize, name: &str| i > 0 && !name.is_empty() && !known.contains(&i);
+        for (i, name) in names.iter().enumerate().filter(|(i, name)| is_value(*i, name)) {
+            if names.iter().position(|other| other == name) != Some(i) {
+                return Err(unexpected(row.cells[i].place, &quoted(name), "each name once in the header"));
+            }
+            let is_unread = UNREAD.iter().any(|head| name.eq_ignore_ascii_case(head));
+            if long.is_some_and(|(metric, value)| i != metric && i != value) && !is_unread {
+                return Err(unexpected(row.cells[i].place, &quoted(name), EXPECTED_LONG));
+            }
+        }
         let metrics: Vec<(usize, String)> = if long.is_some() {
             Vec::new()
         } else {
-            names.into_iter().enumerate().filter(is_value).collect()
+            names.into_iter().enumerate().filter(|(i, name)| is_value(*i, name)).collect()
         };
         if long.is_none() && metrics.is_empty() {
             return Err(unexpected(row.cells[0].place, "no column of values", EXPECTED_HEADS));
         }
-        Ok(Self { labels, long, metrics, width: row.cells.len() })
+        Ok(Self { labels, subject, host, long, metrics, width: row.cells.len() })
     }
 
     fn add(&self, row: &Row, zone: &TimeZone, read: &mut Entries) -> Result<(), ImportError> {
@@ -121,10 +155,12 @@ impl Heads {
             return Err(unexpected(cell.place, &quoted(&cell.text), expected()));
         };
         read.without_zone += usize::from(!is_zoned);
-        let label = |(column, name): &(usize, &str)| {
-            let text = row.cells[*column].text.trim();
-            (!text.is_empty()).then(|| ((*name).to_owned(), text.to_owned()))
+        let text = |column: usize| {
+            let text = row.cells[column].text.trim();
+            (!text.is_empty()).then(|| text.to_owned())
         };
+        let (subject, host) = (self.subject.and_then(text), self.host.and_then(text));
+        let label = |(column, name): &(usize, &str)| Some(((*name).to_owned(), text(*column)?));
         let labels: Vec<(String, String)> = self.labels.iter().filter_map(label).collect();
         let long = self.long.map(|(metric, value)| (value, row.cells[metric].text.trim().to_owned()));
         for (column, metric) in self.metrics.iter().cloned().chain(long) {
@@ -137,7 +173,8 @@ impl Heads {
             let Some(value) = value else {
                 return Err(unexpected(cell.place, &quoted(&cell.text), "a number, or nothing"));
             };
-            read.entries.push(Entry { at_unix_ns, metric, value, labels: labels.clone() });
+            let (subject, host, labels) = (subject.clone(), host.clone(), labels.clone());
+            read.entries.push(Entry { at_unix_ns, metric, subject, host, value, labels });
         }
         Ok(())
     }
@@ -274,6 +311,26 @@ mod tests {
             read.entries[0].labels.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
         assert_eq!(labels, [("run", "x"), ("commit", "a\"b, c")]);
         assert!(read.entries[1].labels.is_empty());
+    }
+
+    #[test]
+    fn the_long_form_tells_what_each_value_belongs_to_or_is_refused() {
+        let text = "time,metric,Benchmark,host,version,unit,value,low,high,event\n1,p99,a,m,v2,ms,1,0,2,rise\n\
+                    1,p99,,,,,3,,,\n";
+        let read = read(text, &TimeZone::UTC).unwrap();
+        let [first, second] = &read.entries[..] else { panic!("{read:?}") };
+        assert_eq!((first.subject.as_deref(), first.host.as_deref()), (Some("a"), Some("m")));
+        let labels: Vec<&str> = first.labels.iter().flat_map(|(k, v)| [k.as_str(), v]).collect();
+        assert_eq!(labels, ["version", "v2", "unit", "ms"]);
+        assert_eq!((&second.subject, &second.host, second.labels.len()), (&None, &None, 0));
+        assert!(
+            wrong("time,metric,value,region\n1,a,1,eu\n")
+                .starts_with("1:19: found `region`, expected beside")
+        );
+        assert!(wrong("time,metric,subject,benchmark,value\n1,a,b,c,1\n").contains("found `benchmark`"));
+        assert!(wrong("time,p99,p99\n1,1,2\n").starts_with("1:10: found `p99`, expected each name once"));
+        // In the other form these are metrics.
+        assert_eq!(values("time,low,high,version\n1,2,3,4\n").len(), 3);
     }
 
     #[test]

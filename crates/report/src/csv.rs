@@ -10,10 +10,11 @@ use analysis::history::History;
 use record::cpu::CpuInterval;
 use record::csv::write_row;
 use record::locks::{LockInterval, UserLockInterval};
+use record::metric::Metric;
 use record::missing::Maybe;
 use record::nic::NicInterval;
 
-use crate::number::{plain_named, rfc3339};
+use crate::number::{plain_of, rfc3339};
 
 const CPU: [&str; 25] = [
     "t_s",
@@ -99,6 +100,9 @@ const USER_LOCKS: [&str; 19] = [
     "stack",
     "lost",
 ];
+
+const HISTORY: [&str; 11] =
+    ["time", "metric", "subject", "environment", "run", "version", "value", "unit", "low", "high", "event"];
 
 /// Writes the heads of [`cpu`].
 ///
@@ -290,12 +294,10 @@ fn cell<T: ToString>(value: &Maybe<T>) -> String {
 ///
 /// Fails if writing to `out` fails.
 pub fn history(out: &mut dyn Write, histories: &[History]) -> io::Result<()> {
-    let heads =
-        ["time", "metric", "subject", "environment", "run", "version", "value", "low", "high", "event"];
-    write_row(out, heads)?;
+    write_row(out, HISTORY)?;
     for history in histories {
         for (i, point) in history.points.iter().enumerate() {
-            let plain = |value: f64| plain_named(&history.key.metric, value).to_string();
+            let plain = |value: f64| plain_of(&history.key, value).to_string();
             let end = |of: fn(&(f64, f64)) -> f64| {
                 point.interval.as_ref().map_or(String::new(), |interval| plain(of(interval)))
             };
@@ -316,6 +318,7 @@ pub fn history(out: &mut dyn Write, histories: &[History]) -> io::Result<()> {
                     point.run.to_string(),
                     point.version.clone().unwrap_or_default(),
                     plain(point.value),
+                    history.key.own_metric().map_or("", Metric::unit).to_owned(),
                     end(|interval| interval.0),
                     end(|interval| interval.1),
                     event.to_owned(),

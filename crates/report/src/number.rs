@@ -1,5 +1,6 @@
 //! The format of numbers in reports: with units and significant digits only.
 
+use analysis::history::Key;
 use record::bakeoff::{Metric, Scale};
 
 /// `850ns`, `12.3us`, `4.56ms`, `1.23s`: three significant digits.
@@ -141,9 +142,9 @@ pub(crate) fn plain(metric: Metric, value: f64) -> f64 {
     }
 }
 
-/// [`plain`] of a metric by its name.
-pub(crate) fn plain_named(metric: &str, value: f64) -> f64 {
-    Metric::from_word(metric).map_or(value, |metric| plain(metric, value))
+/// [`plain`] of a history's value; a number from a file stays as it is.
+pub(crate) fn plain_of(key: &Key, value: f64) -> f64 {
+    key.own_metric().map_or(value, |metric| plain(metric, value))
 }
 
 /// The ends of an interval of a difference in percentage points, rounded outwards.
@@ -293,25 +294,24 @@ fn small(value: f64) -> String {
     if value.abs() < 0.001 { format!("{value:.2e}") } else { significant_4(value) }
 }
 
-/// A value of a metric by its name; of an imported metric, the number as it is.
-pub(crate) fn named_value(metric: &str, value: f64) -> String {
-    match Metric::from_word(metric) {
+/// A value of a series: of a metric of ours in its unit, any other number as it is.
+pub(crate) fn named_value(key: &Key, value: f64) -> String {
+    match key.own_metric() {
         Some(metric) => metric_value(metric, value),
-        None if matches!(metric, "time" | "cpu-time") && value != 0.0 => latency(value * 1e9),
         None if value != 0.0 && value.abs() < 0.1 => significant(value),
         None => significant_4(value),
     }
 }
 
-/// A change of a metric by its name.
-pub(crate) fn change_named(metric: &str, ratio: f64) -> String {
-    Metric::from_word(metric).map_or_else(|| change(ratio), |metric| change_of(metric, ratio))
+/// A change of a series.
+pub(crate) fn change_named(key: &Key, ratio: f64) -> String {
+    key.own_metric().map_or_else(|| change(ratio), |metric| change_of(metric, ratio))
 }
 
-/// The interval of a change of a metric by its name.
-pub(crate) fn interval_named(metric: &str, low: f64, high: f64) -> String {
+/// The interval of a change of a series.
+pub(crate) fn interval_named(key: &Key, low: f64, high: f64) -> String {
     let ratio = || change_interval(low, high);
-    Metric::from_word(metric).map_or_else(ratio, |metric| change_interval_of(metric, low, high))
+    key.own_metric().map_or_else(ratio, |metric| change_interval_of(metric, low, high))
 }
 
 /// `90 s`, `5 min`, `13 h 20 min`, `1 day`, `7 days 2 h`: the length of a cycle or of a series.
@@ -362,6 +362,8 @@ fn grouped(digits: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use analysis::history::Numbers;
+
     use super::*;
 
     fn check(cases: &[(f64, &str)], write: impl Fn(f64) -> String) {
@@ -445,8 +447,25 @@ mod tests {
             ],
             long_span,
         );
-        check(&[(0.002, "2.00ms"), (0.0, "0ns")], |v| named_value("time", v));
-        check(&[(0.002, "0.00200"), (12.5, "12.50"), (-3.0, "-3.000")], |v| named_value("x", v));
+    }
+
+    #[test]
+    fn a_number_of_a_table_has_no_unit_even_under_a_name_of_ours() {
+        let key = |metric: &str, numbers| Key {
+            metric: metric.into(),
+            subject: String::new(),
+            host: String::new(),
+            numbers,
+        };
+        for name in ["time", "cpu-time", "p99"] {
+            check(&[(0.002, "2.00ms"), (0.0, "0ns")], |v| named_value(&key(name, Numbers::Ours), v));
+        }
+        for name in ["x", "time", "p99", "cpu", "lock-cpu"] {
+            let of_table = key(name, Numbers::OfTable);
+            check(&[(0.002, "0.00200"), (12.5, "12.50"), (-3.0, "-3.000")], |v| named_value(&of_table, v));
+            assert_eq!(change_named(&of_table, 1.05), "+5.0 %");
+            assert_eq!(interval_named(&of_table, 1.05, 1.06), "[+5.0 %, +6.0 %]");
+        }
     }
 
     #[test]
@@ -483,7 +502,6 @@ mod tests {
         assert_eq!(metric_value(Metric::LockCpu, value(0.8)), "80.0 %");
         assert_eq!(metric_value(Metric::LockCpu, value(0.0)), "0 %");
         assert!((plain(Metric::LockCpu, value(0.8)) - 1.8).abs() < 1e-12);
-        assert!((plain_named("p99", 1.8) - 1.8).abs() < 1e-12);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use record::bakeoff::{Bakeoff, TrialState};
 use record::locks::{
     LockInterval, LockKind, LockSample, UserLockInterval, UserLockKind, UserLockSample, Waits,
 };
+use record::metric::Metric;
 use record::missing::Missing;
 use record::run::RunState;
 use record::series::Sample;
@@ -207,6 +208,21 @@ fn several_bakeoffs_stand_side_by_side_and_nothing_is_claimed_between_them() {
     }
     // A comparison of one bake-off alone has an empty cell for the others.
     assert!(text.contains("jemalloc against libc") && text.contains("<td>-</td>"), "{text}");
+}
+
+#[test]
+fn several_bakeoffs_tell_a_difference_of_shares_in_percentage_points() {
+    let bakeoff = Recipe::journal().bake();
+    let mut comparisons = compare(&bakeoff);
+    comparisons.pairs.retain(|pair| pair.metric == Metric::Throughput);
+    comparisons.pairs.iter_mut().for_each(|pair| pair.metric = Metric::LockCpu);
+    let member = |name| page::Member { name, bakeoff: &bakeoff, comparisons: &comparisons };
+    let text = markdown(&page::several(&[member("a"), member("b")]));
+    let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| wal against")).collect();
+    assert!(rows.len() > 2, "{text}");
+    for row in rows {
+        assert!(row.contains(" pp") && !row.contains('%'), "{row}");
+    }
 }
 
 /// The bake-off with a value in every sealed run, by its configuration.

@@ -10,7 +10,7 @@ use record::load::LoadRecord;
 use record::missing::{Maybe, Missing};
 use record::run::{Run, RunHeader};
 
-use super::point::{Key, Observed, Point};
+use super::point::{Key, Numbers, Observed, Point};
 use crate::cell::{Cell, cells};
 use crate::commands::span;
 use crate::metric::{done, done_in_all, value};
@@ -153,6 +153,8 @@ pub fn of_bakeoff(bakeoff: &Bakeoff) -> Observations {
 /// Values of an imported history; none of another import.
 pub fn of_import(run: &Run) -> Observations {
     let mut found = Observations::default();
+    let is_table = run.environment.fact("import.tool") == Some("csv");
+    let numbers = if is_table { Numbers::OfTable } else { Numbers::Ours };
     for sample in &run.series {
         let labels: BTreeMap<String, String> = labels::read(&sample.labels).into_iter().collect();
         let (Some(subject), true) = (labels.get(SUBJECT_LABEL), sample.value.is_finite()) else { continue };
@@ -163,13 +165,18 @@ pub fn of_import(run: &Run) -> Observations {
         facts.extend(own.map(|(name, value)| (name.clone(), value.clone())));
         let at_ms = i128::from(run.header.anchor.unix_ns / 1_000_000) + i128::from(sample.t_ms);
         found.observed.push(Observed {
-            key: Key { metric: sample.name.clone(), subject: subject.clone(), host: sample.host.clone() },
+            key: Key {
+                metric: sample.name.clone(),
+                subject: subject.clone(),
+                host: sample.host.clone(),
+                numbers,
+            },
             point: Point {
                 at_unix_ns: u64::try_from(at_ms * 1_000_000).unwrap_or(0),
                 run: run.header.id,
-                version: labels.get(VERSION_LABEL).or_else(|| labels.get("run")).cloned(),
+                version: [VERSION_LABEL, "version", "run"].iter().find_map(|name| labels.get(*name)).cloned(),
                 value: sample.value,
-                interval: Err(Missing::because("the imported file has no interval")),
+                interval: Err(Missing::because("an import has no interval")),
                 facts,
             },
         });
@@ -203,7 +210,7 @@ impl Observations {
         };
         let host = facts.get("host.name").cloned().unwrap_or_else(|| UNKNOWN_HOST.to_owned());
         self.observed.push(Observed {
-            key: Key { metric: metric.to_owned(), subject: subject.to_owned(), host },
+            key: Key { metric: metric.to_owned(), subject: subject.to_owned(), host, numbers: Numbers::Ours },
             point: Point {
                 at_unix_ns: header.anchor.unix_ns,
                 run: header.id,

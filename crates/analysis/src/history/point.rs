@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use record::metric::Metric;
 use record::missing::Maybe;
 use record::run::RunId;
 
@@ -40,4 +41,26 @@ pub struct Key {
     pub subject: String,
     /// Machine.
     pub host: String,
+    /// Meaning of the numbers.
+    pub numbers: Numbers,
+}
+
+/// Meaning of the numbers of a series.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Numbers {
+    /// Those of bakeoff, or of a benchmark tool in its documented unit, converted to ours.
+    Ours,
+    /// Those of a CSV file, in a unit that its author knows, even under a name that bakeoff uses.
+    OfTable,
+}
+
+impl Key {
+    /// The metric of bakeoff that the numbers are values of, in its unit; `None` for other numbers.
+    pub fn own_metric(&self) -> Option<Metric> {
+        match (self.numbers, self.metric.as_str()) {
+            (Numbers::OfTable, _) => None,
+            (Numbers::Ours, "cpu-time") => Some(Metric::Cpu),
+            (Numbers::Ours, name) => Metric::from_word(name),
+        }
+    }
 }

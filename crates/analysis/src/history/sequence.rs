@@ -95,7 +95,7 @@ fn history(key: Key, points: Vec<Point>, rules: Rules) -> History {
             continue;
         }
         found.extend(
-            of_stretch(&points[from..to], &key.metric, rules)
+            of_stretch(&points[from..to], key, rules)
                 .into_iter()
                 .map(|c| Change { at: from + c.at, ..c }),
         );
@@ -149,7 +149,7 @@ enum Unit {
     Plain(f64),
 }
 
-fn of_stretch(points: &[Point], metric: &str, rules: Rules) -> Vec<Change> {
+fn of_stretch(points: &[Point], key: &Key, rules: Rules) -> Vec<Change> {
     let raw: Vec<f64> = points.iter().map(|p| p.value).collect();
     let unit = if raw.iter().all(|v| *v > 0.0) {
         Unit::Log
@@ -167,7 +167,7 @@ fn of_stretch(points: &[Point], metric: &str, rules: Rules) -> Vec<Change> {
         })
         .collect();
     let band = match unit {
-        Unit::Log => Metric::from_word(metric).map_or_else(|| rules.rope_ratio.ln_1p(), |m| rules.edge(m)),
+        Unit::Log => key.own_metric().map_or_else(|| rules.rope_ratio.ln_1p(), |m| rules.edge(m)),
         Unit::Plain(_) => rules.rope_ratio,
     };
     let found = changes(&values, rules.alpha, rules.seed);

@@ -125,7 +125,8 @@ fn of_table(text: &str, name: &str, zone: &TimeZone) -> anyhow::Result<(Series, 
     let read = read.map_err(|error| format!("{name}:{error}")).ends_with(Exit::Usage)?;
     let mut series = Series::new();
     for entry in read.entries {
-        series.entry(entry.metric).or_default().push((entry.at_unix_ns as f64 * 1e-9, entry.value));
+        let name = [Some(entry.metric), entry.subject, entry.host].into_iter().flatten().collect::<Vec<_>>();
+        series.entry(name.join(" ")).or_default().push((entry.at_unix_ns as f64 * 1e-9, entry.value));
     }
     Ok((series, read.missing))
 }

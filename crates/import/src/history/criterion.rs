@@ -60,6 +60,7 @@ fn of(name: String, value: f64) -> HistoryValue {
         at_unix_ns: None,
         metric: "time".to_owned(),
         subject: Some(name),
+        host: None,
         value,
         labels: Vec::new(),
     }

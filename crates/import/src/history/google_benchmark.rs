@@ -85,6 +85,7 @@ fn add(
             at_unix_ns,
             metric: metric.to_owned(),
             subject: Some(name.to_owned()),
+            host: None,
             value: value?,
             labels: Vec::new(),
         })

@@ -21,6 +21,7 @@ pub(super) fn read(document: &Value) -> Result<History, HistoryError> {
             at_unix_ns: None,
             metric: metric.to_owned(),
             subject: Some(subject.clone()),
+            host: None,
             value,
             labels: Vec::new(),
         };

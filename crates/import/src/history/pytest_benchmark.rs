@@ -38,6 +38,7 @@ pub(super) fn read(document: &Value) -> Result<History, HistoryError> {
             at_unix_ns,
             metric: "time".to_owned(),
             subject: Some(name),
+            host: None,
             value,
             labels: labels.clone(),
         });

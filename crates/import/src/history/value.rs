@@ -13,6 +13,8 @@ pub struct HistoryValue {
     pub metric: String,
     /// The measured thing, such as the benchmark's name; `None` if the file has none.
     pub subject: Option<String>,
+    /// Machine of this value, if it may differ from that of others in the file.
+    pub host: Option<String>,
     /// The value; finite.
     pub value: f64,
     /// Labels of the value: `commit`, `run`.

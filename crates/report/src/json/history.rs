@@ -1,11 +1,12 @@
 //! `bakeoff.history/1`: metrics over the runs of an archive.
 
-use analysis::history::{Break, Change, History, Point, Sense, Suspect};
+use analysis::history::{Break, Change, History, Key, Point, Sense, Suspect};
+use record::metric::Metric;
 use record::missing::{Maybe, Missing};
 use serde_json::{Value, json};
 
 use super::object::Object;
-use crate::number::{plain_named, rfc3339};
+use crate::number::{plain_of, rfc3339};
 
 /// The document of histories.
 ///
@@ -28,21 +29,23 @@ fn series(history: &History) -> Value {
         Sense::Less => Ok("less"),
         Sense::Unknown => Err(Missing::because("the metric's name does not show it")),
     };
+    let unit = history.key.own_metric().map(Metric::unit);
     let at = |index: usize| &history.points[index];
     Object::default()
         .with("metric", history.key.metric.clone())
         .with("subject", history.key.subject.clone())
         .with("environment", history.key.host.clone())
         .maybe("better", sense)
-        .with("points", history.points.iter().map(|p| point(p, &history.key.metric)).collect::<Vec<_>>())
+        .maybe("unit", unit.ok_or_else(|| Missing::because("bakeoff does not know this metric's unit")))
+        .with("points", history.points.iter().map(|p| point(p, &history.key)).collect::<Vec<_>>())
         .with("changes", history.changes.iter().map(|c| change(c, at(c.at), history)).collect::<Vec<_>>())
         .with("breaks", history.breaks.iter().map(|b| of_break(b, at(b.at))).collect::<Vec<_>>())
         .with("untested", history.untested)
         .finish()
 }
 
-fn point(point: &Point, metric: &str) -> Value {
-    let plain = |value: f64| plain_named(metric, value);
+fn point(point: &Point, key: &Key) -> Value {
+    let plain = |value: f64| plain_of(key, value);
     let end = |of: fn(&(f64, f64)) -> f64| -> Maybe<f64> {
         point.interval.as_ref().map(|interval| plain(of(interval))).map_err(Clone::clone)
     };
@@ -59,7 +62,7 @@ fn point(point: &Point, metric: &str) -> Value {
 }
 
 fn change(change: &Change, at: &Point, history: &History) -> Value {
-    let plain = |value: f64| plain_named(&history.key.metric, value);
+    let plain = |value: f64| plain_of(&history.key, value);
     let part = |of: fn(&(f64, f64, f64)) -> f64| -> Maybe<f64> {
         change.ratio.as_ref().map(|ratio| plain(of(ratio))).map_err(Clone::clone)
     };

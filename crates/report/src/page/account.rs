@@ -8,7 +8,7 @@ use record::run::Run;
 
 use super::bakeoff::as_of_unix_ns;
 use super::{Block, Section, Table, Tone, Words};
-use crate::number::{change, change_interval, count, date_time, percent, share, significant, span};
+use crate::number::{change_interval_of, change_of, count, date_time, percent, share, significant, span};
 use crate::text::cited;
 use crate::words::{list, metric as metric_name, named};
 
@@ -154,8 +154,11 @@ fn observing_costs(costs: &[ObservingCost], alpha: f64) -> Table {
         let missing = cost.ratio.as_ref().err().or(cost.interval.as_ref().err());
         table.row(vec![
             metric_name(cost.metric).into(),
-            cost.ratio.as_ref().map_or("-".to_owned(), |r| change(*r)).into(),
-            cost.interval.as_ref().map_or("-".to_owned(), |(low, high)| change_interval(*low, *high)).into(),
+            cost.ratio.as_ref().map_or("-".to_owned(), |r| change_of(cost.metric, *r)).into(),
+            cost.interval
+                .as_ref()
+                .map_or("-".to_owned(), |(low, high)| change_interval_of(cost.metric, *low, *high))
+                .into(),
             cost.pairs.to_string().into(),
             missing.map_or(String::new(), |m| m.reason.clone()).into(),
         ]);

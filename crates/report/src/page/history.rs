@@ -1,11 +1,12 @@
 //! Metrics over the runs of an archive: a figure for each, with its levels, changes and breaks.
 
-use analysis::history::{Break, Change, History};
+use analysis::history::{Break, Change, History, Key};
+use record::bakeoff::Metric;
 use record::run::RunId;
 
 use super::{Block, Figure, Page, Section, Table, Tone, Words};
 use crate::chart::{Kind, Line, Lines, Point, lines, round_values};
-use crate::number::{date_time, interval_named, named_value, p_value, significant};
+use crate::number::{date_time, interval_named, metric_value, named_value, p_value, significant};
 use crate::text::{all_suspects, history_answer, size_of_change};
 
 /// Figures on one page; histories with changes come first.
@@ -65,7 +66,7 @@ fn figure(history: &History, name: &dyn Fn(RunId) -> String) -> Figure {
         y_kind: if is_positive { Kind::Log } else { Kind::Linear },
         x_range: Some((0.0, last)),
         x_ticks: round_values(0.0, last, 5).into_iter().map(tick).collect(),
-        y_label: significant,
+        y_label: value_tick(key),
         series: std::iter::once(runs).chain(levels(history, &days)).collect(),
     });
     Figure {
@@ -79,6 +80,20 @@ fn figure(history: &History, name: &dyn Fn(RunId) -> String) -> Figure {
         ),
         drawing,
         data: events(history, name),
+    }
+}
+
+/// The writer of the labels beside the values, which are stored in a metric's base unit.
+fn value_tick(key: &Key) -> fn(f64) -> String {
+    match key.own_metric() {
+        None => significant,
+        Some(Metric::Throughput) => |v| metric_value(Metric::Throughput, v),
+        Some(Metric::P99 | Metric::CpuPerEvent | Metric::Time | Metric::Cpu) => {
+            |v| metric_value(Metric::Time, v)
+        }
+        Some(Metric::LockCpu | Metric::MemoryGrowth) => |v| metric_value(Metric::LockCpu, v),
+        Some(Metric::IoPerEvent) => |v| metric_value(Metric::IoPerEvent, v),
+        Some(Metric::EnergyPerEvent) => |v| metric_value(Metric::EnergyPerEvent, v),
     }
 }
 
@@ -116,21 +131,21 @@ fn events(history: &History, name: &dyn Fn(RunId) -> String) -> Table {
 }
 
 fn change(history: &History, change: &Change, name: &dyn Fn(RunId) -> String) -> Vec<Words> {
-    let (metric, at) = (&history.key.metric, &history.points[change.at]);
-    let size = size_of_change(metric, change);
+    let (key, at) = (&history.key, &history.points[change.at]);
+    let size = size_of_change(key, change);
     let size = match history.sense.is_better(change.before, change.after) {
         Some(true) => Words::toned(format!("{size}, better"), Tone::Good),
         Some(false) => Words::toned(format!("{size}, worse"), Tone::Bad),
         None => size.into(),
     };
     let interval =
-        change.ratio.as_ref().map_or(String::new(), |(_, low, high)| interval_named(metric, *low, *high));
+        change.ratio.as_ref().map_or(String::new(), |(_, low, high)| interval_named(key, *low, *high));
     vec![
         date_time(at.at_unix_ns).into(),
         name(at.run).into(),
         at.version.clone().unwrap_or_default().into(),
-        named_value(metric, change.before).into(),
-        named_value(metric, change.after).into(),
+        named_value(key, change.before).into(),
+        named_value(key, change.after).into(),
         size,
         interval.into(),
         p_value(change.p).into(),
@@ -152,4 +167,39 @@ fn of_break(history: &History, found: &Break, name: &dyn Fn(RunId) -> String) ->
         none(),
         all_suspects(&found.what).into(),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use analysis::history::{Numbers, Point as Value, Sense};
+    use record::missing::Missing;
+
+    use super::*;
+
+    #[test]
+    fn the_axis_has_the_unit_of_the_table() {
+        let value = |i: u64| Value {
+            at_unix_ns: i * 86_400_000_000_000,
+            run: "00000000000000000000000001".parse().expect("an id"),
+            version: None,
+            value: 0.004 + 0.001 * i as f64,
+            interval: Err(Missing::because("one value")),
+            facts: std::collections::BTreeMap::new(),
+        };
+        let drawn = |numbers| {
+            let key = Key { metric: "p99".into(), subject: "s".into(), host: "h".into(), numbers };
+            let points = (0..5).map(value).collect();
+            let history = History {
+                key,
+                sense: Sense::Less,
+                points,
+                breaks: Vec::new(),
+                changes: Vec::new(),
+                untested: 5,
+            };
+            figure(&history, &|_| String::new()).drawing.wide.body
+        };
+        assert!(drawn(Numbers::Ours).contains("ms</text>"), "{}", drawn(Numbers::Ours));
+        assert!(!drawn(Numbers::OfTable).contains("ms</text>"));
+    }
 }

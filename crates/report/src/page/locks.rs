@@ -12,7 +12,7 @@ use crate::number::{count, latency, percent_digits};
 /// Maximum number of lines in a table; the last line sums the rest.
 const TOP: usize = 10;
 /// Prefix of a number that is a lower bound.
-const AT_LEAST: &str = ">=";
+pub(super) const AT_LEAST: &str = ">=";
 /// Maximum number of lines in a figure.
 const DRAWN: usize = 6;
 

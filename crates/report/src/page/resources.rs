@@ -9,7 +9,7 @@ use record::warm_up::{Course, WarmUp};
 
 use super::figures::cells as cell_figures;
 use super::{Block, Section, Table, Tone, Words};
-use crate::number::{metric_value, percent, share, span};
+use crate::number::{metric_ends, metric_value, percent, share, span};
 use crate::words::{capital, cell_mean, configuration, metric as metric_name, named, only};
 
 /// Metrics of the section.
@@ -93,14 +93,17 @@ fn table(comparisons: &Comparisons, metric: Metric) -> Table {
 
 fn row(cell: &Cell, comparisons: &Comparisons) -> Vec<Words> {
     let interval = cell.summary.as_ref().ok().and_then(|s| s.interval.as_ref().ok());
-    let told = |v: f64| metric_value(cell.metric, v);
+    let told = |ends: &(f64, f64)| {
+        let (low, high) = metric_ends(cell.metric, *ends);
+        format!("{low} to {high}")
+    };
     let known = cell.values.iter().filter(|v| v.value.is_ok()).count();
     let missing = cell.values.iter().find_map(|v| Some(v.value.as_ref().err()?.reason.clone()));
     vec![
         configuration(&only(&cell.levels, &comparisons.compared)).into(),
         named(&only(&cell.levels, &comparisons.conditions)).into(),
         cell_mean(cell, known).unwrap_or_else(|| "-".to_owned()).into(),
-        interval.map_or("-".to_owned(), |(low, high)| format!("{} to {}", told(*low), told(*high))).into(),
+        interval.map_or("-".to_owned(), told).into(),
         known.to_string().into(),
         missing.unwrap_or_default().into(),
     ]

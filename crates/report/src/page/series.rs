@@ -166,7 +166,8 @@ fn figure(title: String, is_share: bool, mut all: Vec<(String, &Series)>) -> Opt
     } else {
         ""
     };
-    let zeros = if is_share { "" } else { " The logarithmic axis cannot show values of 0." };
+    let zeros =
+        if is_share { "" } else { " The logarithmic axis cannot show values of 0: a line is broken there." };
     Some(Figure {
         title,
         caption: format!("Each value stands at the end of the interval it describes.{merged}{zeros}{rest}"),
@@ -194,8 +195,10 @@ fn line(name: &str, series: &Series, is_share: bool) -> Line {
         let y = some.iter().map(|(_, value)| value).sum::<f64>() / some.len() as f64;
         Point { x: some[some.len() - 1].0, y, interval: None, dots: Vec::new() }
     };
-    let points = series.points.chunks(chunk).map(point).filter(|p| is_share || p.y > 0.0).collect();
-    Line { name: cut(name), points, banded: true, joined: true, gaps: Vec::new() }
+    let all = series.points.chunks(chunk).map(point);
+    let (points, hidden): (Vec<Point>, Vec<Point>) = all.partition(|p| is_share || p.y > 0.0);
+    let gaps = hidden.iter().map(|p| p.x).collect();
+    Line { name: cut(name), points, banded: true, joined: true, gaps }
 }
 
 /// The end of a long name: it distinguishes more than the beginning.
@@ -206,4 +209,21 @@ pub(super) fn cut(name: &str) -> String {
         return name.to_owned();
     }
     std::iter::once('…').chain(name.chars().skip(letters - (LETTERS_MAX - 1))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_on_a_logarithmic_axis_is_broken_where_the_value_is_0() {
+        let points: Vec<(f64, f64)> =
+            [5.0, 5.0, 0.0, 0.0, 5.0, 5.0].into_iter().zip(0..).map(|(v, t)| (f64::from(t), v)).collect();
+        let (name, host, labels) = ("calls_per_s".to_owned(), "h".to_owned(), String::new());
+        let series = Series { name, host, labels, points, mean: 3.3, min: 0.0, max: 5.0 };
+        let drawn = line("calls", &series, false);
+        assert_eq!((drawn.points.len(), drawn.gaps), (4, vec![2.0, 3.0]));
+        let share = line("calls", &series, true);
+        assert_eq!((share.points.len(), share.gaps.len()), (6, 0), "0 is a share like any other");
+    }
 }

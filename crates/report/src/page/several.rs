@@ -138,7 +138,15 @@ fn figure(members: &[Member<'_>], titles: &[String], metric: Metric) -> Option<F
     let title = format!("{} of each comparison, by bake-off", capital(metric_name(metric)));
     let mut data = Table::new(
         title.clone(),
-        &["comparison", "condition", "bake-off", "#change", "#interval", "verdict", "#blocks"],
+        &[
+            "comparison",
+            "condition",
+            "bake-off",
+            &format!("#{}", difference_word(metric)),
+            "#interval",
+            "verdict",
+            "#blocks",
+        ],
     );
     for row in &rows {
         let group = if row.condition.is_empty() {

@@ -8,7 +8,7 @@ use record::bakeoff::{Bakeoff, Metric};
 use super::table::{Align, Table};
 use super::{Style, Tint, ending, paragraph, tinted};
 use crate::claim::{Claim, Standing, claim};
-use crate::number::{change, change_interval, change_interval_of, change_of, metric_value, p_value, share};
+use crate::number::{change_interval_of, change_of, metric_value, p_value, share};
 use crate::words::{cell_mean, configuration, metric as metric_name, not_judged, sense, values_of};
 
 /// Writes a table of verdicts for each judged metric, the limits of the claim, and the claim itself last.
@@ -99,12 +99,12 @@ fn observing(bakeoff: &Bakeoff) -> Option<String> {
     Some(match (&cost.ratio, &cost.interval) {
         (Err(missing), _) => format!("The cost of observing is missing: {missing}."),
         (Ok(ratio), Err(missing)) => {
-            format!("With observers, {of} changed by {} ({missing}).", change(*ratio))
+            format!("With observers, {of} changed by {} ({missing}).", change_of(cost.metric, *ratio))
         }
         (Ok(ratio), Ok((low, high))) => format!(
             "With observers, {of} changed by {} ({level}: {}; {} pairs of blocks).",
-            change(*ratio),
-            change_interval(*low, *high),
+            change_of(cost.metric, *ratio),
+            change_interval_of(cost.metric, *low, *high),
             cost.pairs
         ),
     })

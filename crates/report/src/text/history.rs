@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use analysis::history::{Break, Change, History, Suspect, VALUES_MIN};
+use analysis::history::{Break, Change, History, Key, Suspect, VALUES_MIN};
 use record::run::RunId;
 
 use super::table::{Align, Table};
@@ -75,17 +75,17 @@ fn overview(histories: &[History]) -> Table {
         .column("newest", Align::Right, 2)
         .column("last change", Align::Left, 0);
     for history in histories {
-        let metric = &history.key.metric;
-        let newest = history.points.last().map_or(String::new(), |p| named_value(metric, p.value));
+        let key = &history.key;
+        let newest = history.points.last().map_or(String::new(), |p| named_value(key, p.value));
         let last = match history.changes.last() {
-            Some(change) => (size_of_change(metric, change), tint(history, change)),
+            Some(change) => (size_of_change(key, change), tint(history, change)),
             None if history.untested == history.points.len() => ("too few runs".to_owned(), Tint::Doubt),
             None => ("none".to_owned(), Tint::Quiet),
         };
         table.row(vec![
-            (metric.clone(), None),
-            (history.key.subject.clone(), None),
-            (history.key.host.clone(), None),
+            (key.metric.clone(), None),
+            (key.subject.clone(), None),
+            (key.host.clone(), None),
             (history.points.len().to_string(), None),
             (newest, None),
             (last.0, Some(last.1)),
@@ -138,21 +138,18 @@ fn levels(history: &History, name: &dyn Fn(RunId) -> String) -> Table {
         .column("change", Align::Right, 0)
         .column("95 %", Align::Left, 1)
         .column("p", Align::Right, 3);
-    let metric = &history.key.metric;
+    let key = &history.key;
     for (number, change) in history.changes.iter().enumerate() {
         let point = &history.points[change.at];
         let interval =
-            change.ratio.as_ref().map_or(String::new(), |(_, low, high)| interval_named(metric, *low, *high));
+            change.ratio.as_ref().map_or(String::new(), |(_, low, high)| interval_named(key, *low, *high));
         table.row(vec![
             ((number + 1).to_string(), None),
             (date_time(point.at_unix_ns), None),
             (name(point.run), None),
             (point.version.clone().unwrap_or_default(), None),
-            (
-                format!("{} -> {}", named_value(metric, change.before), named_value(metric, change.after)),
-                None,
-            ),
-            (size_of_change(metric, change), Some(tint(history, change))),
+            (format!("{} -> {}", named_value(key, change.before), named_value(key, change.after)), None),
+            (size_of_change(key, change), Some(tint(history, change))),
             (interval, None),
             (p_value(change.p), None),
         ]);
@@ -161,12 +158,12 @@ fn levels(history: &History, name: &dyn Fn(RunId) -> String) -> Table {
 }
 
 /// `+8.1 %`; without a ratio, the difference.
-pub(crate) fn size_of_change(metric: &str, change: &Change) -> String {
+pub(crate) fn size_of_change(key: &Key, change: &Change) -> String {
     if let Ok((ratio, ..)) = &change.ratio {
-        return change_named(metric, *ratio);
+        return change_named(key, *ratio);
     }
     let by = change.after - change.before;
-    format!("{}{}", if by > 0.0 { "+" } else { "" }, named_value(metric, by))
+    format!("{}{}", if by > 0.0 { "+" } else { "" }, named_value(key, by))
 }
 
 fn tint(history: &History, change: &Change) -> Tint {
@@ -268,7 +265,7 @@ fn chart(out: &mut dyn Write, history: &History, style: Style) -> io::Result<()>
     }
     for (i, line) in marks.iter().enumerate() {
         let value = high - (high - low) * i as f64 / (ROWS - 1) as f64;
-        let label = if i % 4 == 0 { named_value(&history.key.metric, value) } else { String::new() };
+        let label = if i % 4 == 0 { named_value(&history.key, value) } else { String::new() };
         writeln!(out, "{label:>AXIS$}|{}", line.iter().collect::<String>().trim_end())?;
     }
     let mut axis = vec!['-'; columns];
@@ -326,22 +323,20 @@ pub(crate) fn history_answer(histories: &[History], name: &dyn Fn(RunId) -> Stri
             _ => format!("no change in {} of {} series", plural(tested, "value"), histories.len()),
         };
     };
-    let (metric, point) = (&history.key.metric, &history.points[change.at]);
+    let (key, point) = (&history.key, &history.points[change.at]);
     let sense = match history.sense.is_better(change.before, change.after) {
         Some(true) => " (better)",
         Some(false) => " (worse)",
         None => "",
     };
     let interval = change.ratio.as_ref().map_or(String::new(), |(_, low, high)| {
-        format!(
-            ", 95 %: {}",
-            interval_named(metric, *low, *high).trim_matches(['[', ']']).replace(", ", " to ")
-        )
+        format!(", 95 %: {}", interval_named(key, *low, *high).trim_matches(['[', ']']).replace(", ", " to "))
     });
     let version = point.version.as_ref().map_or_else(|| format!("run {}", name(point.run)), Clone::clone);
     format!(
-        "{metric} {}{sense}{interval}, since {} ({version})",
-        size_of_change(metric, change),
+        "{} {}{sense}{interval}, since {} ({version})",
+        key.metric,
+        size_of_change(key, change),
         date_time(point.at_unix_ns)
     )
 }
@@ -349,6 +344,11 @@ pub(crate) fn history_answer(histories: &[History], name: &dyn Fn(RunId) -> Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn key(metric: &str) -> Key {
+        let numbers = analysis::history::Numbers::Ours;
+        Key { metric: metric.into(), subject: "s".into(), host: "h".into(), numbers }
+    }
 
     #[test]
     fn of_long_values_the_first_word_that_differs_is_shown() {
@@ -365,7 +365,7 @@ mod tests {
 
     #[test]
     fn cannot_tell_names_the_number_that_is_too_small() {
-        use analysis::history::{Key, Point, Sense};
+        use analysis::history::{Point, Sense};
         let point = |i: u64| Point {
             at_unix_ns: i,
             run: "00000000000000000000000001".parse().expect("an id"),
@@ -375,7 +375,7 @@ mod tests {
             facts: std::collections::BTreeMap::new(),
         };
         let history = |n: u64, breaks: &[usize]| History {
-            key: Key { metric: "time".into(), subject: "s".into(), host: "h".into() },
+            key: key("time"),
             sense: Sense::Less,
             points: (0..n).map(point).collect(),
             breaks: breaks.iter().map(|at| Break { at: *at, what: Vec::new() }).collect(),
@@ -400,9 +400,9 @@ mod tests {
             p: 0.01,
             suspects: Vec::new(),
         };
-        assert_eq!(size_of_change("memory-growth", &change(0.05_f64.exp())), "+5.00 pp");
-        assert_eq!(size_of_change("p99", &change(1.05)), "+5.0 %");
-        assert_eq!(size_of_change("of another tool", &change(1.05)), "+5.0 %");
+        assert_eq!(size_of_change(&key("memory-growth"), &change(0.05_f64.exp())), "+5.00 pp");
+        assert_eq!(size_of_change(&key("p99"), &change(1.05)), "+5.0 %");
+        assert_eq!(size_of_change(&key("of another tool"), &change(1.05)), "+5.0 %");
     }
 
     #[test]

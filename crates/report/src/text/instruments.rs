@@ -7,8 +7,8 @@ use std::io::{self, Write};
 use record::block_io::{IoBy, IoGroup, IoInterval, fold};
 use record::instruments::{Instruments, Observed};
 use record::locks::{LockInterval, UserLockInterval, Waits};
-use record::missing::Maybe;
-use record::nic::{LinkCounts, NicInterval};
+use record::missing::{Maybe, Missing};
+use record::nic::NicInterval;
 
 use super::{Style, labelled};
 use crate::number::{count, latency, percent, significant_4};
@@ -73,27 +73,68 @@ fn block_io(intervals: &[IoInterval]) -> Option<String> {
     Some(with_lost(text, lost, "requests"))
 }
 
+/// Sums of an interface over the intervals that have its counts.
+#[derive(Default)]
+struct Link<'a> {
+    name: &'a str,
+    rx_bytes: u64,
+    tx_bytes: u64,
+    saturation: u64,
+    seconds: f64,
+    intervals: usize,
+}
+
 fn network(intervals: &[NicInterval]) -> Option<String> {
-    let (first, last) = (intervals.first()?, intervals.last()?);
-    let seconds = (last.until_ns - first.from_ns) as f64 * 1e-9;
-    // By interface, in order of appearance: name, bytes in and out, errors and drops.
-    let mut sums: BTreeMap<u32, (&str, u64, u64, u64)> = BTreeMap::new();
-    for sample in intervals.iter().filter_map(|i| i.interfaces.as_ref().ok()).flatten() {
-        let Ok(counts) = &sample.counts else { continue };
-        let sum = sums.entry(sample.index).or_insert((&sample.name, 0, 0, 0));
-        sum.1 += counts.rx_bytes;
-        sum.2 += counts.tx_bytes;
-        sum.3 += LinkCounts::saturation(counts);
+    intervals.first()?;
+    // In order of appearance.
+    let mut links: BTreeMap<u32, Link> = BTreeMap::new();
+    for interval in intervals {
+        for sample in interval.interfaces.iter().flatten() {
+            let Ok(counts) = &sample.counts else { continue };
+            let link = links.entry(sample.index).or_default();
+            link.name = &sample.name;
+            link.rx_bytes += counts.rx_bytes;
+            link.tx_bytes += counts.tx_bytes;
+            link.saturation += counts.saturation();
+            link.seconds += interval.seconds();
+            link.intervals += 1;
+        }
     }
-    sums.retain(|_, (_, rx_bytes, tx_bytes, saturation)| *rx_bytes + *tx_bytes + *saturation > 0);
-    let per_s = |bytes: u64| significant_4(bytes as f64 / KIB / seconds);
-    let line = |(name, rx_bytes, tx_bytes, saturation): &(&str, u64, u64, u64)| {
-        let full =
-            if *saturation > 0 { format!(", saturated {} times", count(*saturation)) } else { String::new() };
-        format!("{name} in {} KiB/s, out {} KiB/s{full}", per_s(*rx_bytes), per_s(*tx_bytes))
+    links.retain(|_, link| link.rx_bytes + link.tx_bytes + link.saturation > 0);
+    let line = |link: &Link| {
+        let per_s = |bytes: u64| significant_4(bytes as f64 / KIB / link.seconds);
+        let (is_whole, all) = (link.intervals == intervals.len(), intervals.len());
+        let bound = if is_whole { "" } else { ">=" };
+        let full = match link.saturation {
+            0 => String::new(),
+            times => format!(", saturated {bound}{} times", count(times)),
+        };
+        let gap = match all - link.intervals {
+            0 => String::new(),
+            gap => format!(" (not counted in {gap} of {all} intervals)"),
+        };
+        let (rx, tx) = (per_s(link.rx_bytes), per_s(link.tx_bytes));
+        format!("{} in {rx} KiB/s, out {tx} KiB/s{full}{gap}", link.name)
     };
-    let all: Vec<String> = sums.values().map(line).collect();
-    Some(if all.is_empty() { "no interface carried or dropped a packet".to_owned() } else { all.join("; ") })
+    let all: Vec<String> = links.values().map(line).collect();
+    Some(match (all.is_empty(), uncounted(intervals)) {
+        (false, _) => all.join("; "),
+        (true, None) => "no interface carried or dropped a packet".to_owned(),
+        (true, Some(missing)) => format!("not counted ({missing})"),
+    })
+}
+
+/// The reason that no interval has the counts of any interface; `None` if one has.
+pub(crate) fn uncounted(intervals: &[NicInterval]) -> Option<&Missing> {
+    let mut why = None;
+    for interval in intervals {
+        match &interval.interfaces {
+            Err(missing) => why = why.or(Some(missing)),
+            Ok(samples) if samples.iter().any(|s| s.counts.is_ok()) => return None,
+            Ok(samples) => why = why.or(samples.iter().find_map(|s| s.counts.as_ref().err())),
+        }
+    }
+    why
 }
 
 fn kernel_locks(whole: &LockInterval) -> String {
@@ -132,7 +173,6 @@ mod tests {
     use super::*;
     use record::block_io::{IoCounts, IoEvents, IoOp};
     use record::locks::{LockKind, LockSample};
-    use record::missing::Missing;
 
     #[test]
     fn every_instrument_has_its_line_and_what_is_missing_says_why() {

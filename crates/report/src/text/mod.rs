@@ -47,6 +47,7 @@ pub use history::{Left, history};
 pub(crate) use history::{all_suspects, history_answer, size_of_change};
 pub use hosts::{Facts, hosts};
 pub use instruments::instruments;
+pub(crate) use instruments::uncounted;
 pub(crate) use load::{P99, latency_cell, longest_outages, on_paper};
 pub use load::{load_record, progress_header, progress_line, rate_change};
 pub use locks::{LockView, lock_interval, user_lock_interval};

@@ -31,13 +31,13 @@ pub fn recorded(out: &mut dyn Write, run: &Run, style: Style) -> io::Result<()> 
         .column("mean", Align::Right, 0)
         .column("least", Align::Right, 2)
         .column("greatest", Align::Right, 1);
-    for series in analysis::series(&run.series) {
+    let all = analysis::series(&run.series);
+    let has_hosts = all.iter().any(|series| series.host != all[0].host);
+    for series in &all {
         let value = |v: f64| (series_value(&series.name, v), None);
-        let name = if series.labels.is_empty() {
-            series.name.clone()
-        } else {
-            format!("{} {}", series.name, series.labels)
-        };
+        let host = if has_hosts { series.host.as_str() } else { "" };
+        let parts = [series.name.as_str(), series.labels.as_str(), host];
+        let name = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ");
         table.row(vec![
             (name, None),
             (count(series.points.len() as u64), None),

@@ -77,6 +77,9 @@ pub(super) fn run(args: &Args, verbose: bool, global: &Global, out: &mut dyn Wri
         let found = history.values.len();
         return Err(Exit::Usage.with(format!("{file} has {found} values; expected 1 to {VALUES_MAX}")));
     }
+    if args.host.is_some() && history.values.iter().any(|value| value.host.is_some()) {
+        return Err(Exit::Usage.with(format!("{file} names the machine of each value; leave out --host")));
+    }
     let asked = args.at.as_ref().map(|at| {
         let read = ::import::table::read(&format!("{at},0"), &zone);
         read.map(|read| read.entries[0].at_unix_ns).map_err(|error| format!("--at: {error}"))
@@ -106,7 +109,7 @@ fn run_of(args: &Args, history: &History, file: &str, sha256: &str, undated_unix
     let first = history.values.iter().map(at).min().unwrap_or(undated_unix_ns);
     // Times of series are whole milliseconds.
     let anchor = WallAnchor { monotonic_ns: 0, unix_ns: first - first % 1_000_000 };
-    let host = args.host.clone().or_else(|| history.host.clone()).unwrap_or_else(|| "unknown".to_owned());
+    let host = args.host.as_ref().or(history.host.as_ref()).map_or("unknown", String::as_str);
     let stem =
         Path::new(file).file_stem().map_or_else(|| file.to_owned(), |s| s.to_string_lossy().into_owned());
     let name = args.name.clone().unwrap_or(stem);
@@ -117,7 +120,7 @@ fn run_of(args: &Args, history: &History, file: &str, sha256: &str, undated_unix
         let all = std::iter::once((SUBJECT_LABEL, subject)).chain(own.map(|(k, v)| (k.as_str(), v.as_str())));
         Sample {
             t_ms: i64::try_from((at(value) - anchor.unix_ns) / 1_000_000).unwrap_or(i64::MAX),
-            host: host.clone(),
+            host: value.host.as_deref().unwrap_or(host).to_owned(),
             name: value.metric.clone(),
             labels: labels::written(all),
             value: value.value,
@@ -127,7 +130,7 @@ fn run_of(args: &Args, history: &History, file: &str, sha256: &str, undated_unix
         ("import.tool", history.tool),
         FORM,
         ("import.source", file),
-        ("import.host", &host),
+        ("import.host", host),
         (CHECKSUM, sha256),
     ];
     let own = own.map(|(name, value)| (name.to_owned(), value.to_owned()));
