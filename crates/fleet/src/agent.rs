@@ -315,7 +315,7 @@ impl Member<'_> {
     }
 }
 
-/// What messages of a run are named after.
+/// Parts of the names of a run's messages.
 struct Name {
     id: String,
     epoch: String,

@@ -59,7 +59,7 @@ pub(crate) struct Hello {
     pub(crate) epoch: String,
 }
 
-/// An order, and who is to obey it.
+/// An order, and the process that is to obey it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Addressed {
     /// The process; without it, any with the agent's name, as for the files of one that was started again.
