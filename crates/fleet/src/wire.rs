@@ -197,7 +197,9 @@ impl Seal {
         add(run.as_bytes());
         add(&of.to_le_bytes());
         add(&(words.len() as u64).to_le_bytes());
-        words.iter().for_each(|word| add(word.as_bytes()));
+        for word in words {
+            add(word.as_bytes());
+        }
         let mut settings = meant.settings.clone();
         // Where the requests are stored differs; what they are must not.
         let source =
