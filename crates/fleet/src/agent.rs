@@ -294,7 +294,7 @@ impl Member<'_> {
         running.job.stop_at(if is_orphan { asked.max(StopLevel::Finish) } else { asked });
         match &beat {
             Beat::Failed { why } | Beat::Refused { why } if !running.is_told => {
-                tell(&format!("run {}: {why}", running.job.run))
+                tell(&format!("run {}: {why}", running.job.run));
             }
             Beat::Ended if !running.is_told => tell(&format!("run {}: ended", running.job.run)),
             _ => {}
@@ -315,7 +315,7 @@ impl Member<'_> {
     }
 }
 
-/// What messages of a run are named after.
+/// Parts of the names of a run's messages.
 struct Name {
     id: String,
     epoch: String,

@@ -13,7 +13,8 @@ use crate::error::FleetError;
 use crate::merge::part::Part;
 use crate::{clock, merge, wire};
 
-/// Plays the load with a fleet, and returns the record of the whole, and what the agents keep until it is stored.
+/// Plays the load with a fleet, and returns the record of the whole and the spools that the agents keep until
+/// it is stored.
 ///
 /// The distributions of the intervals are only in [`load::Event::IntervalClosed`].
 ///

@@ -89,7 +89,7 @@ pub(crate) fn whole(
     Ok(LoadRecord { agents: of_agents, verdict, ..whole })
 }
 
-/// The record of each agent that gave an account, and the agents whose account differs from their intervals.
+/// The record of each agent that gave an account, and the agents with another account than their intervals.
 fn records(parts: &[Part<'_>], totals: &[Totals]) -> (Vec<Option<LoadRecord>>, Vec<String>) {
     let mut disagrees = Vec::new();
     let of_part = |(part, totals): (&Part<'_>, &Totals)| {

@@ -59,7 +59,7 @@ pub(crate) struct Hello {
     pub(crate) epoch: String,
 }
 
-/// An order, and who is to obey it.
+/// An order, and the process that is to obey it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Addressed {
     /// The process; without it, any with the agent's name, as for the files of one that was started again.
@@ -197,7 +197,9 @@ impl Seal {
         add(run.as_bytes());
         add(&of.to_le_bytes());
         add(&(words.len() as u64).to_le_bytes());
-        words.iter().for_each(|word| add(word.as_bytes()));
+        for word in words {
+            add(word.as_bytes());
+        }
         let mut settings = meant.settings.clone();
         // Where the requests are stored differs; what they are must not.
         let source =

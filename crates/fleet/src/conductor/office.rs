@@ -95,7 +95,7 @@ impl Fleet<'_> {
     }
 }
 
-/// What the agents still keep of a load that is merged: they may remove it once its record is stored.
+/// Spools that the agents still keep of a merged load: they may remove them once its record is stored.
 #[must_use = "the agents keep their files until they are released"]
 pub struct Spools {
     runtime: tokio::runtime::Runtime,

@@ -83,8 +83,8 @@ pub(super) fn sum(
     }
 }
 
-/// The agent's part of the rate of the whole phase, of which it may have measured less. In a closed loop with
-/// a number of events, connections without an event left do not count, nor do agents.
+/// The agent's part of the rate of the whole phase, of which it may have measured less. In a closed loop
+/// with a number of events, connections without an event left do not count, nor do agents.
 fn achieved_per_s(settings: &LoadSettings, record: &LoadRecord, measured: Duration) -> f64 {
     if settings.pace.as_open().is_none() && settings.events_max.is_some() || measured.is_zero() {
         return record.achieved_per_s;
@@ -92,7 +92,8 @@ fn achieved_per_s(settings: &LoadSettings, record: &LoadRecord, measured: Durati
     record.achieved_per_s * record.measured.as_secs_f64() / measured.as_secs_f64()
 }
 
-/// The outages of the server: each agent saw the same one, from its own first failure to its own next success.
+/// The outages of the server: each agent saw the same one, from its own first failure to its own next
+/// success.
 fn joined(mut seen: Vec<Outage>) -> Vec<Outage> {
     seen.sort_by(|a, b| a.host.cmp(&b.host).then(a.from_s.total_cmp(&b.from_s)));
     let mut joined: Vec<Outage> = Vec::new();

@@ -27,7 +27,7 @@ use crate::schedule::share::Share;
 #[derive(Clone)]
 pub(crate) struct Hosts {
     all: Vec<Host>,
-    /// Of a load that several generators play: which of its connections are here.
+    /// The part of the connections that is here, if several generators play the load.
     share: Option<Share>,
 }
 

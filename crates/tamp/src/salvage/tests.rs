@@ -343,7 +343,8 @@ fn beginnings_that_lead_nowhere_are_not_searched_without_end() {
         members.extend([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 0, 10, 0, 0xf5, 0xff]);
     }
     members.extend([0; 10]);
-    members.extend([0, 0xff, 0x7f, 0, 0x80].into_iter().chain([b'y'; 0x7fff]).collect::<Vec<_>>().repeat(16));
+    let stored = [&[0, 0xff, 0x7f, 0, 0x80][..], &vec![b'y'; 0x7fff]].concat();
+    members.extend(stored.repeat(16));
     members.push(7);
     let (salvaged, read) = counted(&members);
     assert!(matches!(salvaged, Err(Error::UnknownFormat { offset: 0 })), "{salvaged:?}");

@@ -44,6 +44,8 @@ impl FleetOptions {
     /// Plays the load with `agents` agents.
     ///
     /// - `on_told`: receives what the load tells, and lines for people.
+    ///
+    /// Also yields what lets the agents remove their files, to be called with whether the run is stored.
     pub(super) fn drive(
         &self,
         agents: u32,
@@ -51,7 +53,7 @@ impl FleetOptions {
         settings: &LoadSettings,
         with: &Attachments,
         on_told: &mut dyn FnMut(&Told<'_>),
-    ) -> anyhow::Result<(LoadRecord, super::Release)> {
+    ) -> anyhow::Result<(LoadRecord, Box<dyn FnOnce(bool) -> Option<String>>)> {
         let url = address(self.nats.as_deref())?;
         let fit = Fleet {
             server: &Server::new("nats://127.0.0.1", None, None).map_err(of_fleet)?,
