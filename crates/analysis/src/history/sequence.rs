@@ -95,9 +95,7 @@ fn history(key: Key, points: Vec<Point>, rules: Rules) -> History {
             continue;
         }
         found.extend(
-            of_stretch(&points[from..to], key, rules)
-                .into_iter()
-                .map(|c| Change { at: from + c.at, ..c }),
+            of_stretch(&points[from..to], &key, rules).into_iter().map(|c| Change { at: from + c.at, ..c }),
         );
     }
     for i in 0..found.len() {
