@@ -43,7 +43,6 @@ impl Stretches {
             Some(last) if slice.from_ns < last.until_ns => {
                 let of = self.all.partition_point(|s| s.until_ns <= slice.from_ns);
                 self.all[of].add(slice.kind, slice.histogram);
-                return;
             }
             Some(last) if self.in_last < self.each => {
                 last.until_ns = until_ns;
@@ -153,8 +152,12 @@ mod tests {
     #[test]
     fn a_kind_that_few_intervals_have_is_in_the_stretch_of_its_interval() {
         let mut stretches = Stretches::new(3);
-        (0..90).for_each(|i| stretches.add(slice(i, LatencyKind::Service, "")));
-        [0, 29, 59, 89].into_iter().for_each(|i| stretches.add(slice(i, LatencyKind::ServiceAtLeast, "")));
+        for i in 0..90 {
+            stretches.add(slice(i, LatencyKind::Service, ""));
+        }
+        for i in [0, 29, 59, 89] {
+            stretches.add(slice(i, LatencyKind::ServiceAtLeast, ""));
+        }
         let all = stretches.into_slices();
         let of = |kind| all.iter().filter(move |s| s.kind == kind);
         assert_eq!(of(LatencyKind::ServiceAtLeast).map(|s| s.histogram.count()).sum::<u64>(), 12);

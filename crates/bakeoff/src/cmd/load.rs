@@ -212,13 +212,9 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     let control = args.control.as_deref().map(control).transpose()?;
     let mut screen = LoadScreen::new(&settings);
     let mut beside = args.observe.open();
-    for notice in read.into_iter().chain(load::notices(&settings)) {
-        screen.line(&format!("bakeoff load: {notice}"));
-    }
     let notes = beside.notes();
-    for note in &notes {
-        screen.line(&format!("bakeoff load: {note}"));
-    }
+    let notices = read.into_iter().chain(load::notices(&settings));
+    notices.chain(notes.iter().cloned()).for_each(|notice| screen.line(&format!("bakeoff load: {notice}")));
     let log = args.log.as_deref().map(|path| event_log(path, &settings)).transpose()?;
     if let Some(left) = log.as_ref().and_then(EventLog::left_behind) {
         screen.line(&format!("bakeoff load: replaced {}, which a killed load had left", left.display()));

@@ -307,8 +307,8 @@ mod tests {
     }
 
     /// 10 MiB received in 10 packets.
-    fn ten() -> Maybe<LinkCounts> {
-        Ok(LinkCounts { rx_bytes: 10 << 20, rx_packets: 10, ..LinkCounts::default() })
+    fn ten() -> LinkCounts {
+        LinkCounts { rx_bytes: 10 << 20, rx_packets: 10, ..LinkCounts::default() }
     }
 
     fn told(intervals: &[NicInterval]) -> (String, String, usize) {
@@ -322,7 +322,7 @@ mod tests {
 
     #[test]
     fn an_interval_without_counts_is_neither_drawn_nor_averaged_as_nothing() {
-        let mut intervals: Vec<NicInterval> = [ten(), ten(), unknown(), ten(), ten()]
+        let mut intervals: Vec<NicInterval> = [Ok(ten()), Ok(ten()), unknown(), Ok(ten()), Ok(ten())]
             .into_iter()
             .zip(0..)
             .map(|(counts, k)| nic_interval(k, &[(2, "eth0", counts)]))
@@ -337,7 +337,7 @@ mod tests {
         assert!(rows.contains("\"10.000\"") && rows.contains("\">=40\""), "{rows}");
         assert_eq!(lines, 2);
         assert!(text.contains(">=400 of >=800 segments") && text.contains(">=0 connections"), "{text}");
-        let whole: Vec<NicInterval> = (0..3).map(|k| nic_interval(k, &[(2, "eth0", ten())])).collect();
+        let whole: Vec<NicInterval> = (0..3).map(|k| nic_interval(k, &[(2, "eth0", Ok(ten()))])).collect();
         let (rows, text, lines) = told(&whole);
         assert!(rows.contains("\"30\"") && !text.contains(">="), "{rows} {text}");
         assert_eq!(lines, 1);
@@ -353,9 +353,10 @@ mod tests {
     #[test]
     fn a_terminal_divides_by_the_time_that_was_counted() {
         let interval = |k, counts| nic_interval(k, &[(2, "eth0", counts)]);
-        let text = at_a_terminal(vec![interval(0, ten()), interval(1, unknown()), interval(2, ten())]);
+        let text =
+            at_a_terminal(vec![interval(0, Ok(ten())), interval(1, unknown()), interval(2, Ok(ten()))]);
         assert!(text.contains("eth0 in 10,240 KiB/s") && text.contains("not counted in 1 of 3"), "{text}");
-        let text = at_a_terminal(vec![interval(0, ten()), interval(1, ten())]);
+        let text = at_a_terminal(vec![interval(0, Ok(ten())), interval(1, Ok(ten()))]);
         assert!(text.ends_with("eth0 in 10,240 KiB/s, out 0.000 KiB/s"), "{text}");
     }
 
@@ -377,7 +378,7 @@ mod tests {
         let intervals: Vec<NicInterval> = ["eth0", "eth0", "wan", "wan"]
             .iter()
             .zip(0..)
-            .map(|(n, k)| nic_interval(k, &[(2, n, ten())]))
+            .map(|(n, k)| nic_interval(k, &[(2, n, Ok(ten()))]))
             .collect();
         let (rows, ..) = told(&intervals);
         assert_eq!(rows.matches("\">=20\"").count(), 2, "{rows}");
