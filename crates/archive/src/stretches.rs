@@ -25,7 +25,8 @@ struct Stretch {
 }
 
 impl Stretches {
-    /// - `places`: at most twice as many stretches are held, and at least as many if there are more intervals.
+    /// - `places`: at most twice as many stretches are held, and at least as many if there are as many
+    ///   intervals.
     pub(crate) fn new(places: usize) -> Self {
         assert!(places > 0, "a drawing has places");
         Self { places, all: Vec::new(), each: 1, in_last: 0 }

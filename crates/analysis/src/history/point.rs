@@ -48,9 +48,9 @@ pub struct Key {
 /// Meaning of the numbers of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Numbers {
-    /// Those of bakeoff, or of a benchmark tool in its documented unit, converted to ours.
+    /// Numbers of bakeoff, or of a benchmark tool in its documented unit, converted to ours.
     Ours,
-    /// Those of a CSV file, in a unit that its author knows, even under a name that bakeoff uses.
+    /// Numbers of a CSV file, in a unit that its author knows, even under a name that bakeoff uses.
     OfTable,
 }
 

@@ -52,7 +52,7 @@ pub(crate) struct Distributions<H> {
     pub(crate) lateness: H,
     /// In the total only: no file has its slices.
     pub(crate) raised: H,
-    /// Of the response, or of the service in a closed loop.
+    /// Lower bounds of the response, or of the service in a closed loop.
     pub(crate) at_least: H,
     pub(crate) carried_in: H,
     pub(crate) failure: H,

@@ -83,7 +83,7 @@ pub fn postgres_login(input: &[u8]) {
 /// A server that sends `input`, whatever it hears, and then closes. A login ends, and never panics.
 fn login(input: &[u8], log_in: fn(Socket) -> bool) {
     let (ours, theirs) = UnixStream::pair().expect("a socket pair is created");
-    // What does not fit is not sent: nobody reads meanwhile.
+    // Bytes that do not fit the socket's buffer are not sent.
     theirs.set_nonblocking(true).expect("the socket does not block");
     let _ = (&theirs).write(input);
     theirs.shutdown(Shutdown::Write).expect("the socket is connected");

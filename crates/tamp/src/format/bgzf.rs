@@ -90,8 +90,8 @@ pub(crate) fn is_block(bytes: &[u8], member_bytes: usize) -> bool {
     decode(&mut Decompressor::new(), member, content_bytes, &mut content).is_ok()
 }
 
-/// Whether `block` ends before its stated end, and a member may follow there, which gzip reads. The decoder of
-/// blocks ignores it.
+/// Whether `block` ends before its stated end, and a member may follow there, which gzip reads. The decoder
+/// of blocks ignores it.
 #[expect(clippy::needless_bitwise_bool, reason = "without early ends the loop takes many bytes at once")]
 fn hides_member(block: &[u8]) -> bool {
     let has_beginning = block[HEADER_BYTES..].windows(3).fold(false, |found, bytes| {

@@ -1,7 +1,7 @@
 //! Limit of the work of searching.
 //!
-//! A file can be built such that many beginnings in it lead through the same bytes, to no end. Without a limit
-//! searching a small one takes hours.
+//! A file can be built such that many beginnings in it lead through the same bytes, to no end. Without a
+//! limit, searching a small one takes hours.
 
 use crate::index::Hops;
 

@@ -361,7 +361,7 @@ impl Salvage<'_> {
 
 /// Returns the end of the zeros that begin at `at`.
 fn zeros_end(file: &mut Hops<'_>, mut at: u64) -> Result<u64, Error> {
-    // Most often there are none, and then reading many bytes behind each part would take long.
+    // Most parts have no zeros behind them; reading many bytes behind each part would take long.
     let mut wanted = 1;
     loop {
         let shown = file.show(at, wanted)?;

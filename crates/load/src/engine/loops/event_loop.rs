@@ -198,19 +198,8 @@ impl EventLoop {
 
     /// Takes and does events until none is left or the run ends.
     pub(crate) fn work(mut self) -> Ledger {
-        let (is_open, start_ns) = (self.engine.timeline().due.is_some(), self.engine.timeline().start_ns);
-        for link in 0..self.links.len() {
-            if is_open {
-                self.set_free(link, start_ns);
-            } else {
-                // If the load rises, links join one after another.
-                let share_ns = self.engine.share_ns(self.engine.settings.ramp_up, self.first_slot + link);
-                let joins_ns = self.engine.timeline().start_ns + share_ns;
-                let first_ns = joins_ns + spread_ns(self.think, &mut self.chance);
-                self.links[link].state = State::Resting;
-                self.set_timer(link, first_ns);
-            }
-        }
+        let is_open = self.engine.timeline().due.is_some();
+        (0..self.links.len()).for_each(|link| self.join(link, is_open));
         while !self.engine.is_abandoned() {
             let now_ns = self.engine.clock.now_ns();
             let is_over = now_ns >= self.engine.closes_ns();
@@ -268,6 +257,19 @@ impl EventLoop {
             self.carriers[link.carrier].dialogue.give_up();
         }
         self.ledger
+    }
+
+    /// Lets a link begin its first event.
+    fn join(&mut self, link: usize, is_open: bool) {
+        let start_ns = self.engine.timeline().start_ns;
+        if is_open {
+            return self.set_free(link, start_ns);
+        }
+        // If the load rises, links join one after another.
+        let share_ns = self.engine.share_ns(self.engine.settings.ramp_up, self.first_slot + link);
+        let first_ns = start_ns + share_ns + spread_ns(self.think, &mut self.chance);
+        self.links[link].state = State::Resting;
+        self.set_timer(link, first_ns);
     }
 
     /// Waits until something is ready or until `deadline_ns`; polls first if the settings say so.
