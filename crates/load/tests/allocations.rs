@@ -58,7 +58,10 @@ fn assert_free(settings: &LoadSettings, few: u64, many: u64) {
     let of = |events| allocations_of(&LoadSettings { events_max: Some(events), ..settings.clone() });
     of(few); // Whatever is only made once.
     let (least, most) = (of(few), of(many));
-    assert!(most < least + 100, "{few} events: {least} allocations, {many} events: {most}");
+    // More events have more different latencies, each with its place in the record: on a busy machine 250 for
+    // 1,000 events. An event that allocates does so each time.
+    let limit = ((many - few) / 2).min(500);
+    assert!(most < least + limit, "{few} events: {least} allocations, {many} events: {most}");
 }
 
 /// Checks that the most memory that is in use does not grow with the number of events.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use archive::Archive;
+use record::bakeoff::{Metric, Scale};
 use record::environment::Environment;
 use record::run::{RunHeader, RunId, RunKind};
 use serde_json::{Value, json};
@@ -186,19 +187,21 @@ fn cell(document: &Value, path: &[&str], form: Form) -> String {
 
 fn verdicts_of(document: &Value) -> Vec<String> {
     let pairs = document["comparisons"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let percent = |value: &Value| {
-        value.as_f64().map_or("-".to_owned(), |ratio| format!("{:+.1} %", (ratio - 1.0) * 100.0))
-    };
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
     let line = |pair: &Value| {
+        let metric = text(&pair["metric"]);
+        let is_share = Metric::from_word(&metric).is_some_and(|metric| metric.scale() == Scale::Points);
+        let unit = if is_share { "pp" } else { "%" };
+        let change = |value: &Value| {
+            value.as_f64().map_or("-".to_owned(), |ratio| format!("{:+.1} {unit}", (ratio - 1.0) * 100.0))
+        };
         format!(
-            "{} against {}, {}: {} ({} to {}), {}",
+            "{} against {}, {metric}: {} ({} to {}), {}",
             text(&pair["a"]),
             text(&pair["b"]),
-            text(&pair["metric"]),
-            percent(&pair["ratio"]),
-            percent(&pair["low"]),
-            percent(&pair["high"]),
+            change(&pair["ratio"]),
+            change(&pair["low"]),
+            change(&pair["high"]),
             text(&pair["verdict"])
         )
     };
@@ -259,5 +262,13 @@ mod tests {
         assert_eq!(cell(&document, &["response_ns", "p50"], Form::Span), "0.41 ms");
         assert_eq!(cell(&document, &["response_ns", "p99"], Form::Span), ">= 2.0 ms");
         assert_eq!(cell(&document, &["service_ns", "p99"], Form::Span), "-");
+    }
+
+    #[test]
+    fn a_difference_of_shares_is_in_points() {
+        let pair = |metric| json!({"a": "x", "b": "y", "metric": metric, "ratio": 1.05, "low": 1.04, "high": 1.06, "verdict": "worse"});
+        let found = verdicts_of(&json!({"comparisons": [pair("lock-cpu"), pair("p99")]}));
+        assert_eq!(found[0], "x against y, lock-cpu: +5.0 pp (+4.0 pp to +6.0 pp), worse");
+        assert_eq!(found[1], "x against y, p99: +5.0 % (+4.0 % to +6.0 %), worse");
     }
 }
