@@ -197,13 +197,12 @@ impl<'a> Reader<'a> {
 
     /// Notes the names in a quoted text that pgbench would replace if they are variables.
     fn note_names(&mut self, at: SourcePosition, quoted: &str) {
-        let mut is_after_colon = false;
-        for (index, c) in quoted.char_indices() {
-            let name = quoted[index + c.len_utf8()..].split(|c| !is_name(c)).next().unwrap_or_default();
-            if c == ':' && !is_after_colon && !name.is_empty() {
+        for (index, _) in quoted.match_indices(':') {
+            let name = quoted[index + 1..].split(|c| !is_name(c)).next().unwrap_or_default();
+            // `::` is a cast.
+            if !quoted[..index].ends_with(':') && !name.is_empty() {
                 self.quoted.push((at, name.to_owned()));
             }
-            is_after_colon = c == ':';
         }
     }
 
