@@ -105,7 +105,7 @@ fn instruments_watch_half_of_the_blocks_and_their_numbers_are_in_each_run() {
             r#"{CACHE}
 [phases]
 warm-up = {{ min = "50ms" }}
-measure = {{ time = "1s", interval = "100ms" }}
+measure = {{ time = "2s", interval = "100ms" }}
 [observe]
 instruments = ["cpu", "io", "nic", "locks", "ulocks", "memory", "power"]
 control_arm = true
@@ -149,7 +149,8 @@ metrics = ["throughput", "io-per-event", "memory-growth"]
         let locks = used(Resource::LockSpin).unwrap();
         if let Ok(locks) = locks {
             assert!((0.0..1.0).contains(&locks.amount), "{locks:?}");
-            assert!(locks.span_s() > 0.8, "the measured phase of 1 s, or more on a busy machine: {locks:?}");
+            // The instruments start with the phase; seven of them take half a second without optimization.
+            assert!(locks.span_s() > 0.8 && locks.span_s() < 2.2, "of a phase of 2 s: {locks:?}");
             assert!(!run.instruments.missing.contains_key("locks"));
         } else {
             assert!(run.instruments.missing.contains_key("locks"), "{:?}", run.instruments.missing);

@@ -431,7 +431,7 @@ mod tests {
     #[test]
     fn a_part_is_not_taken_for_all() {
         let text = written(120, LockView { is_part: true, ..PLAIN }, &[]);
-        assert!(text.contains("12,655 waits for the kernel's locks, of those asked for\n"), "{text}");
+        assert!(text.contains("12,655 waits for the kernel's locks ended, of those asked for\n"), "{text}");
     }
 
     #[test]
