@@ -136,6 +136,19 @@ impl CommandOptions {
         !self.commands.is_empty()
     }
 
+    /// Options that have no effect on archived runs, which have been measured.
+    pub(crate) fn without_effect_on_runs(&self) -> Vec<&'static str> {
+        let options = [
+            ("--blocks", self.blocks.is_some()),
+            ("--title", self.title.is_some()),
+            ("--label", !self.labels.is_empty()),
+            ("--export-json", self.export_json.is_some()),
+            ("--export-csv", self.export_csv.is_some()),
+            ("--export-markdown", self.export_markdown.is_some()),
+        ];
+        options.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name).collect()
+    }
+
     /// The commands with everything that belongs to them.
     pub(crate) fn lines(&self, reference: Option<&str>) -> anyhow::Result<CommandLines> {
         let mut parameters: Vec<Parameter> = Vec::new();

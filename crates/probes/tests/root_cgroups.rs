@@ -192,7 +192,11 @@ fn root_requests_are_of_the_group_that_started_them() {
     };
     // dd may also have read itself in, and the end of a group's last request may be counted after its reader
     // was woken.
-    assert!((63..96).contains(&of("a")) && (95..128).contains(&of("b")), "{:#?}", all.groups.iter().map(|g| (&g.cgroup, &g.comm, g.count)).collect::<Vec<_>>());
+    assert!(
+        (63..96).contains(&of("a")) && (95..128).contains(&of("b")),
+        "{:#?}",
+        all.groups.iter().map(|g| (&g.cgroup, &g.comm, g.count)).collect::<Vec<_>>()
+    );
     assert!(a.groups.iter().all(|g| g.cgroup == Some(groups.name("a"))), "{a:#?}");
     let of_dd: u64 = a.groups.iter().filter(|g| g.comm.as_deref() == Some("dd")).map(|g| g.count).sum();
     assert!(of_dd.abs_diff(of("a")) <= 1, "{of_dd} {}", of("a"));

@@ -13,6 +13,13 @@ use super::suspect::{Suspect, suspects};
 use crate::judge::Rules;
 use crate::robust::median;
 
+/// Words of work in the name of a rate.
+const WORK: &str = "requests request queries query transactions operations events items rows records messages bytes \
+                    calls commits inserts reads writes lookups jobs tasks";
+/// Words of faults, of which fewer are better.
+const FAULTS: &str = "error errors failure failures failed fault faults miss misses timeout timeouts dropped drops \
+                      retry retries loss lost rejected deadlocks rollbacks aborts conflicts stalls killed";
+
 impl Sense {
     /// Sense of a metric of ours, or by the words of an imported name: `_per_s` and `throughput` are better
     /// if there is more of them, times, sizes, costs and errors if there is less. Unknown if the words of a
@@ -22,19 +29,19 @@ impl Sense {
             return if known.more_is_better() { Self::More } else { Self::Less };
         }
         let name = metric.to_lowercase().replace('-', "_");
-        let more = ["throughput", "bandwidth", "qps", "tps", "iops", "ops", "score"];
-        let less = ["latency", "duration", "elapsed", "time", "memory", "rss", "size", "cost"];
-        let faults =
-            ["error", "errors", "failure", "failures", "failed", "fault", "faults", "miss", "misses"];
-        let has = |words: &[&str]| name.split(['_', '/']).any(|part| words.contains(&part));
+        let has = |words: &str| name.split(['_', '/']).any(|part| words.split(' ').any(|word| word == part));
         let ends = |ends: &[&str]| ends.iter().any(|end| name.ends_with(end));
-        // Of faults, more a second are more faults.
-        let is_fault = has(&faults);
-        let is_rate = ends(&["_per_s", "_per_second", "/s"]) && !is_fault;
-        match (has(&more) || is_rate, has(&less) || is_fault) {
+        let is_rate = ends(&["_per_s", "_per_second", "/s"]);
+        // More of a work a second is better; of another thing, the name does not say.
+        let is_work = is_rate && has(WORK);
+        let is_more = is_work || has("throughput bandwidth qps rps tps iops ops score");
+        let is_spare = has("free available saved fixed uptime mtbf");
+        let is_cost = has("latency duration elapsed time memory rss size cost") && !is_rate;
+        let is_less = is_cost || has(FAULTS);
+        match (is_more || is_spare, is_less) {
             (true, false) => Self::More,
             (false, true) => Self::Less,
-            (false, false) if ends(&["_ns", "_us", "_ms", "_s", "_bytes"]) => Self::Less,
+            (false, false) if !is_rate && ends(&["_ns", "_us", "_ms", "_s", "_bytes"]) => Self::Less,
             (true, true) | (false, false) => Self::Unknown,
         }
     }

@@ -355,6 +355,13 @@ fn more_errors_are_never_better() {
         ("cache_misses_per_second", Sense::Less),
         ("page-faults", Sense::Less),
         ("error", Sense::Less),
+        ("timeouts_per_s", Sense::Less),
+        ("dropped_per_s", Sense::Less),
+        ("throughput_loss", Sense::Unknown),
+        ("free_memory_bytes", Sense::Unknown),
+        ("uptime_s", Sense::More),
+        ("widgets_per_s", Sense::Unknown),
+        ("bytes_per_s", Sense::More),
         // Both are in the name, and it does not say which of the two it counts.
         ("latency_ms_at_1000_qps", Sense::Unknown),
         ("errors_score", Sense::Unknown),

@@ -23,5 +23,11 @@ pub(crate) fn run(args: &args::Args, global: &Global, out: &mut dyn Write) -> an
         let what = "nothing to compare: name commands after `--`, as in bakeoff compare -- 'A' 'B', or runs of the archive";
         return Err(Exit::Usage.with(what));
     }
+    let idle = args.command.without_effect_on_runs();
+    if !idle.is_empty() {
+        let text =
+            format!("{} has no effect on archived runs: it is for commands after `--`", idle.join(", "));
+        return Err(Exit::Usage.with(text));
+    }
     archived::run(args, global, out)
 }

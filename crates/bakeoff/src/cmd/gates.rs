@@ -37,6 +37,13 @@ pub(crate) struct Outputs {
     badge: Option<PathBuf>,
 }
 
+impl Outputs {
+    /// Whether an option names a file.
+    pub(crate) fn are_given(&self) -> bool {
+        self.junit.is_some() || self.summary.is_some() || self.badge.is_some()
+    }
+}
+
 /// The result of a comparison, as the files state it.
 pub(crate) struct Told<'a> {
     pub(crate) title: &'a str,

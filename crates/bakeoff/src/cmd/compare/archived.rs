@@ -103,6 +103,12 @@ fn alone(
     if !matches!(kind, RunKind::Bakeoff | RunKind::Compare) {
         return Err(one());
     }
+    if !args.gates.is_empty() || args.reference.is_some() || args.outputs.are_given() {
+        return Err(Exit::Usage.with(format!(
+            "`{text}` is a stored comparison, which is shown as it was judged: --gate, --reference, --junit, \
+             --summary and --badge need two sides, or commands"
+        )));
+    }
     let detail = if args.verbose { report::text::Detail::Full } else { report::text::Detail::Brief };
     cmd::runs::show(text, detail, global, out)?;
     Ok(Some(Exit::Good))
