@@ -67,7 +67,8 @@ struct cgroup_subsys_state___of_group {
 	struct cgroup_subsys_state___of_group *parent;
 } __attribute__((preserve_access_index));
 struct cgroup___of_task {
-	struct cgroup_subsys_state___of_group self; /* at offset 0, so a group is found by its own */
+	struct cgroup_subsys_state___of_group
+		self; /* at offset 0, so a group is found by its own */
 	struct kernfs_node___of_group *kn;
 } __attribute__((preserve_access_index));
 struct css_set___of_task {

@@ -168,12 +168,12 @@ struct task_books {
 /* Record of a task at an edge or at its end. */
 struct task_record {
 	struct task_books books;
-	__u64 started_ns; /* with the id, its name for ever */
-	__u64 utime_ns;	  /* in user mode, by ticks */
-	__u64 stime_ns;	  /* in the kernel, by ticks */
-	__u64 waited_ns;  /* for a CPU, since its sums began */
+	__u64 started_ns;	/* with the id, its name for ever */
+	__u64 utime_ns;		/* in user mode, by ticks */
+	__u64 stime_ns;		/* in the kernel, by ticks */
+	__u64 waited_ns;	/* for a CPU, since its sums began */
 	__u64 cgroups[CGROUPS]; /* of version 2, by their ids; 0: not known, or no more */
-	__u64 lives;	  /* 1: a walk tells of it; 0: it ended */
+	__u64 lives;		/* 1: a walk tells of it; 0: it ended */
 	__u32 tid;
 	__u32 tgid;
 	char comm[COMM_BYTES];
