@@ -176,6 +176,9 @@ fn root_requests_are_of_the_group_that_started_them() {
         probe.start().unwrap();
         probe
     });
+    // Beside builds, 33 of the first 64 requests were counted in 2 of 13 runs. The cause is not known; the
+    // pause rules out that hooks are attached late.
+    std::thread::sleep(std::time::Duration::from_millis(200));
     for (group, count) in [("a", 64), ("b", 96)] {
         let count = format!("count={count}");
         let mut dd = groups.start(group, &["dd", &this, "of=/dev/null", "bs=4k", "iflag=direct", &count]);
