@@ -84,7 +84,7 @@ impl<'a> Due<'a> {
         Self { known: &latency.known, events: merged.count() + without_latency, merged }
     }
 
-    /// Latency at a quantile, and whether it is only a lower bound; `None` if there is no event above it.
+    /// Latency at a quantile, and whether it is a lower bound; `None` if no event is above it.
     fn at(&self, quantile: f64) -> Option<(u64, bool)> {
         if !is_held(self.events, quantile) {
             return None;

@@ -365,7 +365,7 @@ mod tests {
         let pace = Pace { since_unix_ns: 0, ended: 4, last_end_unix_ns: 2_400 };
         let end = |now| standing(pace, &states).expected_end_unix_ns(now);
         assert_eq!([2_500, 3_000, 3_001].map(end), [Some(3_000), Some(3_000), None]);
-        // What is left after the last one is not a trial.
+        // Work after the last trial, such as teardown, is not a trial.
         states[4] = TrialState::Sealed;
         let pace = Pace { since_unix_ns: 0, ended: 5, last_end_unix_ns: 3_000 };
         assert_eq!(standing(pace, &states).expected_end_unix_ns(3_050), Some(3_050));

@@ -26,7 +26,7 @@ pub(crate) struct Job {
     pub(crate) folder: Folder,
     pub(crate) line: StartLine,
     pub(crate) stop: Arc<Stop>,
-    /// Lines on disk; `None` as long as there is no folder.
+    /// Lines on disk; `None` until the folder exists.
     pub(crate) written: watch::Receiver<Option<u64>>,
     state: Arc<Mutex<State>>,
     is_armed: bool,

@@ -112,7 +112,7 @@ impl Own {
         let mut options = OpenOptions::new();
         let lock = options.create(true).append(true).mode(0o600).open(folder.join(LOCK))?;
         let mut tries_left = LOCK_TRIES;
-        // Another agent that looks for what was left holds it for a moment.
+        // Another agent holds the lock for a moment while it searches for spools of earlier runs.
         while let Err(error) = lock.try_lock() {
             tries_left -= 1;
             if tries_left == 0 {

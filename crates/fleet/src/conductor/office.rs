@@ -224,7 +224,7 @@ impl Conductor<'_> {
         playing.into_iter().map(|hello| hello.agent.as_str()).collect()
     }
 
-    /// Removes the stream: the agents still keep what was in it.
+    /// Removes the stream. The agents' spools still have its lines.
     pub(super) async fn remove_stream(&self) {
         let stream = async_nats::jetstream::new(self.client.clone());
         let _ = tokio::time::timeout(ANSWER, stream.delete_stream(wire::stream(&self.fleet.run))).await;

@@ -1,4 +1,4 @@
-//! The record of an agent that gave no account, or ended early: what is known, and the rest unfinished.
+//! The record of an agent that sent no report, or ended early: known events, and the rest as unfinished.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
