@@ -304,12 +304,13 @@ impl Ledger {
     /// Counts a connection that broke, with or without an event in flight.
     ///
     /// - `connection_slot`: any slot of the connection.
+    /// - `made_ns`, `has_answered`: when it was made, and whether it carried an answer.
     /// - `carried`: the event in flight; `None` if the connection broke between two events.
     pub(crate) fn note_lost(
         &mut self,
         connection_slot: usize,
         failure: &Failure,
-        made_ns: u64,
+        (made_ns, has_answered): (u64, bool),
         at_ns: u64,
         carried: Option<&Carried>,
     ) {
@@ -320,7 +321,7 @@ impl Ledger {
             None => self.note_connection(connection_slot, failure, at_ns),
         }
         let due_ns = carried.filter(|event| !event.is_hit).map(|event| event.taken.due_ns);
-        self.engine.outages_of(connection_slot).failed(Failed::Lost { made_ns, at_ns, due_ns });
+        self.engine.outages_of(connection_slot).failed(Failed::Lost { made_ns, has_answered, at_ns, due_ns });
     }
 
     /// Counts a failure of a connection without an event in flight.

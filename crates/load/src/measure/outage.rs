@@ -38,6 +38,9 @@ pub(crate) enum Failed {
     Lost {
         /// Time at which it was made.
         made_ns: u64,
+        /// Whether it carried an answer. One that did not is no better than a refused one: the kernel accepts
+        /// for a server that is away.
+        has_answered: bool,
         /// Time at which its end was detected.
         at_ns: u64,
         /// Due time of the event in flight, if this is the first such failure of the event.
@@ -56,7 +59,10 @@ impl Failed {
     /// Whether the failure belongs to `span` and not to a later one, however late its worker reports it.
     fn belongs_to(&self, span: &Span) -> bool {
         span.until_ns.is_none_or(|until_ns| match *self {
-            Self::Lost { made_ns, .. } => made_ns <= span.from_ns,
+            Self::Lost { made_ns, has_answered: true, at_ns, .. } => {
+                made_ns <= span.from_ns || at_ns <= until_ns
+            }
+            Self::Lost { made_ns, has_answered: false, .. } => made_ns <= until_ns,
             Self::Refused { began_ns, .. } => began_ns <= until_ns,
         })
     }
@@ -121,7 +127,7 @@ mod tests {
 
     /// A connection made at the very beginning, and lost at `at_ns`.
     fn lost(at_ns: u64, due_ns: Option<u64>) -> Failed {
-        Failed::Lost { made_ns: 0, at_ns, due_ns }
+        Failed::Lost { made_ns: 0, has_answered: true, at_ns, due_ns }
     }
 
     #[test]
@@ -137,7 +143,7 @@ mod tests {
         log.succeeded(160, 170);
         log.succeeded(161, 171);
         assert!(!log.is_open());
-        log.failed(Failed::Lost { made_ns: 165, at_ns: 300, due_ns: Some(290) });
+        log.failed(Failed::Lost { made_ns: 165, has_answered: true, at_ns: 300, due_ns: Some(290) });
         let told: Vec<_> = log.spans().iter().map(|s| (s.from_ns, s.until_ns, s.hit_before(0))).collect();
         assert_eq!(told, [(100, Some(170), 1), (300, None, 1)]);
     }
@@ -152,6 +158,10 @@ mod tests {
         log.failed(Failed::Refused { began_ns: 159, at_ns: 175 });
         // Its connection died with the first, and was used again only now.
         log.failed(lost(180, Some(95)));
+        // The kernel accepted it for the server, which closed it; this was detected after another's answer.
+        log.failed(Failed::Lost { made_ns: 150, has_answered: false, at_ns: 172, due_ns: None });
+        // It had answered, and ended before the server was back.
+        log.failed(Failed::Lost { made_ns: 120, has_answered: true, at_ns: 169, due_ns: None });
         assert!(!log.is_open());
         let told: Vec<_> = log.spans().iter().map(|s| (s.from_ns, s.until_ns, s.hit_before(0))).collect();
         assert_eq!(told, [(100, Some(170), 2)]);

@@ -13,7 +13,7 @@ const volatile bool with_wait_histogram = false;
  * group; but nobody waits for a CPU that idles, so what was queued before that waits since then. */
 static __always_inline __u64 waits_since(const struct cpu_time *c, __u64 queued_ns)
 {
-	if (queued_ns >= c->idle_since_ns)
+	if (queued_ns > c->idle_since_ns)
 		return queued_ns;
 	return c->idle_until_ns > c->idle_since_ns ? c->idle_until_ns : c->idle_since_ns;
 }
@@ -77,7 +77,7 @@ static __always_inline __u64 queued_ns(struct task_struct *task)
 		number = task->se.cfs_rq->rq->cpu;
 		there = bpf_map_lookup_elem(&cpus, &number);
 		if (there) {
-			if (since_ns < there->books.idle_since_ns &&
+			if (since_ns <= there->books.idle_since_ns &&
 			    there->books.idle_until_ns < there->books.idle_since_ns)
 				return ns;
 			since_ns = waits_since(&there->books, since_ns);

@@ -106,22 +106,31 @@ fn root_what_hides_between_ticks_is_seen_by_events_and_not_by_ticks() {
 
     // 1 - idle/wall agrees, within its ticks of 10 ms and its noise.
     let not_idle = sample.not_idle_ratio.clone().unwrap();
-    assert!((not_idle - event).abs() < 0.06, "not idle {not_idle}, by events {event}");
+    // A host that takes the CPU while an interrupt is due lets it come late, and then while the hog runs.
+    let stolen = shares.stolen;
+    assert!(
+        (not_idle - event).abs() < 0.06 + stolen,
+        "not idle {not_idle}, by events {event}, {stolen} stolen"
+    );
 
     // A sampler that is out of phase with the tick sees it; three standard errors of 3,000 samples are 2.5
     // points.
     let sampled = sample.sampled_ratio.clone().unwrap();
-    assert!((sampled - event).abs() < 0.025, "sampled {sampled}, by events {event}");
+    assert!(
+        (sampled - event).abs() < 0.025 + stolen,
+        "sampled {sampled}, by events {event}, {stolen} stolen"
+    );
 
     // Ticks do not, but for those that hit another thread; with others on the CPU, this says nothing.
     let others = event - truth;
-    if others < 0.01 {
+    if others < 0.01 && stolen < 0.01 {
         assert!(sample.unaccounted_ratio.clone().unwrap() > truth - 0.2, "{sample:?}");
         assert!(sample.procstat_busy_ratio.clone().unwrap() < 0.25, "{sample:?}");
         assert!(sample.tick_before_ratio.clone().unwrap() < 0.1, "{sample:?}");
         assert!(sample.tick_after_ratio.clone().unwrap() < 0.1, "{sample:?}");
     } else {
-        eprintln!("others used {:.1} % of CPU {cpu}: the ticks' own figures are not checked", others * 100.0);
+        let [others, stolen] = [others, stolen].map(|share| share * 100.0);
+        eprintln!("others used {others:.1} % of CPU {cpu}, {stolen:.1} % was stolen: ticks are not checked");
     }
 }
 
@@ -135,7 +144,7 @@ fn root_what_runs_only_around_ticks_is_overstated_by_them() {
     hog.stop();
     assert!((shares.seen - 0.005..shares.most + 0.005).contains(&found), "by events {found}, {shares:?}");
     let sample = of(&interval, cpu);
-    if shares.least > 0.05 {
+    if shares.least > 0.05 && shares.stolen < 0.01 {
         let tick_before = sample.tick_before_ratio.clone().unwrap();
         assert!(tick_before > shares.most + 0.2, "at the tick {tick_before}, {shares:?}");
     }
@@ -454,6 +463,8 @@ struct Shares {
     /// thread waits; and the time that the host stole from that CPU: the scheduler's clock leaves it out, a
     /// switch cannot.
     most: f64,
+    /// The part that the host stole, to 10 ms.
+    stolen: f64,
 }
 
 fn watched(probe: &mut CpuProbe, hog: &mut Hog, time: Duration) -> (CpuInterval, Shares) {
@@ -471,6 +482,7 @@ fn watched(probe: &mut CpuProbe, hog: &mut Hog, time: Duration) -> (CpuInterval,
         seen: of_interval(seen_before_read_ns - seen_after_start_ns),
         least: of_interval(before_read_ns - after_start_ns),
         most: of_interval(after_read_ns - before_start_ns + stolen_ns),
+        stolen: of_interval(stolen_ns),
     };
     (interval, shares)
 }

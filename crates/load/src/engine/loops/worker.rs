@@ -165,7 +165,8 @@ impl Worker {
             if is_lost {
                 self.connection = None;
                 let carried = Carried { taken: event.taken, try_start_ns, is_hit };
-                self.ledger.note_lost(self.index, &failure, self.connected_ns, end_ns, Some(&carried));
+                let made = (self.connected_ns, self.has_answered);
+                self.ledger.note_lost(self.index, &failure, made, end_ns, Some(&carried));
                 is_hit = true;
             } else {
                 if failure.class == FailureClass::Timeout {

@@ -315,7 +315,7 @@ impl EventLoop {
             return self.drain(first);
         }
         let at_ns = self.engine.clock.now_ns();
-        let made_ns = self.carriers[carrier].made_ns;
+        let made = (self.carriers[carrier].made_ns, self.carriers[carrier].has_answered);
         let mut carried = 0;
         for number in self.links_of(carrier) {
             if self.links[number].state == State::Draining {
@@ -329,7 +329,7 @@ impl EventLoop {
             let event = *event;
             let (taken, try_start_ns) = (event.started.taken, event.try_start_ns);
             let carried = Carried { taken, try_start_ns, is_hit };
-            self.ledger.note_lost(self.first_slot + number, failure, made_ns, at_ns, Some(&carried));
+            self.ledger.note_lost(self.first_slot + number, failure, made, at_ns, Some(&carried));
             if event.tries_left == 0 || !may_repeat {
                 self.links[number].event = None;
                 self.busy -= 1;
@@ -337,7 +337,7 @@ impl EventLoop {
             }
         }
         if carried == 0 {
-            self.ledger.note_lost(self.first_slot + first, failure, made_ns, at_ns, None);
+            self.ledger.note_lost(self.first_slot + first, failure, made, at_ns, None);
         }
         self.replace(carrier);
     }
