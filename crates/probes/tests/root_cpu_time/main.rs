@@ -343,13 +343,14 @@ fn root_the_perf_rung_tells_what_the_bpf_rung_tells() {
     let (by_bpf, by_perf) = (by_bpf.read(), by_perf.read());
     hog.stop();
     let doubt_ns: u64 = [&by_bpf, &by_perf].iter().filter_map(|i| i.lost.get("unsure-ns")).sum();
-    let doubt = doubt_ns as f64 / 2e9;
+    // Perf's window contains the other one, by what this thread waits for a CPU in between.
+    let apart_ns = by_bpf.from_ns.abs_diff(by_perf.from_ns) + by_bpf.until_ns.abs_diff(by_perf.until_ns);
+    let doubt = (doubt_ns + apart_ns) as f64 / 2e9;
     for bpf in &by_bpf.cpus {
         let perf = of(&by_perf, bpf.cpu);
         let (bpf_ratio, perf_ratio) = (bpf.event_ratio.clone().unwrap(), perf.event_ratio.clone().unwrap());
         assert!((bpf_ratio - perf_ratio).abs() < 0.02 + doubt, "{bpf_ratio}, {perf_ratio}, doubt {doubt}");
     }
-    // Perf's window contains the other one; the margin is this thread's wait for a CPU in between.
     let count = |i: &CpuInterval| of(i, cpu).switches.clone().unwrap();
     let lost: u64 = ["switch-unseen", "switch-record"].iter().filter_map(|l| by_perf.lost.get(*l)).sum();
     let (bpf, perf) = (count(&by_bpf), count(&by_perf));

@@ -74,7 +74,13 @@ impl Worker {
             Idle::Closed => {}
             Idle::Lost(failure) => {
                 let at_ns = self.engine.clock.now_ns();
-                self.ledger.note_lost(self.index, &failure, self.connected_ns, at_ns, None);
+                self.ledger.note_lost(
+                    self.index,
+                    &failure,
+                    (self.connected_ns, self.has_answered),
+                    at_ns,
+                    None,
+                );
             }
         }
         self.connection = None;
