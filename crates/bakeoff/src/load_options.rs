@@ -442,9 +442,11 @@ impl PaceOptions {
 
     fn time_of(&self, arrivals: Option<&Arrivals>) -> Duration {
         let own = match (arrivals, self.rate, self.events) {
+            // Alone it has no gap, and time to be answered.
+            (Some(Arrivals::File(file)), ..) if file.events < 2 => Duration::from_secs(1),
             // The file lacks the last gap: the mean gap is used.
             (Some(Arrivals::File(file)), ..) => {
-                let gaps = u32::try_from(file.events.saturating_sub(1)).unwrap_or(u32::MAX).max(1);
+                let gaps = u32::try_from(file.events - 1).unwrap_or(u32::MAX);
                 file.span + (file.span / gaps).max(Duration::from_millis(1))
             }
             (Some(arrivals), ..) if arrivals.say_their_rate() => settings::TIME.default_duration(),
