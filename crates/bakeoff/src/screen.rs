@@ -158,7 +158,9 @@ fn to_stderr(text: &str) {
     for line in text.lines() {
         let line = if style.color { guarded(line) } else { printable(line).into_owned() };
         // If standard error is closed, the line is lost.
-        let _ = if line.chars().count() > style.width && out.is_terminal() {
+        // A line with colors is a row of a table: words that are moved would lose their columns.
+        let is_text = !line.contains('\u{1b}') && line.chars().count() > style.width;
+        let _ = if is_text && out.is_terminal() {
             report::text::folded(&mut out, "", &line, 4, style)
         } else {
             writeln!(out, "{line}")

@@ -219,7 +219,9 @@ pub(crate) fn beside_others(bakeoff: &Bakeoff) -> Option<String> {
 
 /// Caveats about work that did not belong to the bake-off.
 fn busy_machine(bakeoff: &Bakeoff) -> Vec<String> {
-    let fact = |name: &'static str| bakeoff.sealed().filter_map(move |(_, run)| run.environment.fact(name));
+    // What fell to other work tells of the machine too, and is all there is where nothing is valid.
+    let runs = || bakeoff.attempts.iter().filter_map(|attempt| attempt.run.as_ref());
+    let fact = |name: &'static str| runs().filter_map(move |run| run.environment.fact(name));
     let busy = fact("trial.other_work").count();
     let share = fact("trial.busy_before_ratio").filter_map(|r| r.parse::<f64>().ok()).reduce(f64::max);
     let up_to = share.map_or(String::new(), |r| format!(", up to {:.0} %", r * 100.0));
@@ -227,7 +229,7 @@ fn busy_machine(bakeoff: &Bakeoff) -> Vec<String> {
         format!(
             "Other work kept the CPUs busy just before {busy} of {} runs{up_to}: intervals are wider than \
              necessary.",
-            bakeoff.sealed().count()
+            runs().count()
         )
     });
     told.into_iter().chain(beside_others(bakeoff)).chain(disturbances(bakeoff)).collect()

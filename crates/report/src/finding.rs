@@ -97,12 +97,14 @@ fn place(names: &Names, group: &[&Pair], all: usize) -> String {
     names.place(&group.iter().map(|p| &p.levels).collect::<Vec<_>>(), all)
 }
 
-/// `is 6.6 to 7.3 times as fast as delete (95 %: 5.2 to 10.1)`: pairs that differ in the same direction.
+/// `is 6.6 to 7.3 times as fast as delete (95 %: 5.2 to 10.1)`: pairs that differ in the same direction. The
+/// interval is the one that decides, at the level that the family of pairs leaves to each.
 fn claim(comparisons: &Comparisons, reference: &str, group: &[&Pair]) -> String {
     let estimates: Vec<Estimate> = group.iter().filter_map(|p| p.estimate.as_ref().ok().copied()).collect();
     let least = |of: fn(&Estimate) -> f64| estimates.iter().map(of).fold(f64::INFINITY, f64::min);
     let most = |of: fn(&Estimate) -> f64| estimates.iter().map(of).fold(0.0, f64::max);
-    let (ratio, interval) = ((least(|e| e.ratio), most(|e| e.ratio)), (least(|e| e.low), most(|e| e.high)));
+    let (ratio, interval) =
+        ((least(|e| e.ratio), most(|e| e.ratio)), (least(|e| e.low_adjusted), most(|e| e.high_adjusted)));
     let is_more = (group[0].verdict == Verdict::Better) == group[0].metric.more_is_better();
     let level = share(1.0 - comparisons.rules.alpha);
     // One form for the range and its interval, so that they can be compared at a glance.
@@ -180,6 +182,9 @@ fn needed(pairs: &[&Pair]) -> String {
     let open = || pairs.iter().filter(|p| p.verdict == Verdict::Inconclusive);
     let more = |p: &&Pair| Some(u64::from(*p.blocks_needed.as_ref().ok()?).saturating_sub(p.n() as u64));
     let known: Vec<u64> = open().filter_map(more).collect();
+    if open().next().is_some() && open().all(|p| p.n() == 0) {
+        return ": no block has valid trials of both".to_owned();
+    }
     match known.iter().max() {
         Some(1) if known.len() == open().count() => ": about 1 more block would probably decide".to_owned(),
         Some(most) if known.len() == open().count() && *most > 0 => {

@@ -99,7 +99,7 @@ fn drawing(columns: &[Column], start_ns: u64) -> Option<Drawing> {
     let column = |c: &Column| HeatColumn {
         from: seconds(c.from_ns),
         until: seconds(c.until_ns),
-        cells: cells(&c.from_start),
+        cells: cells(c.from_start.buckets.iter().map(|b| (b.from_ns, b.count))),
     };
     let columns: Vec<HeatColumn> = columns.iter().map(column).collect();
     if columns.iter().all(|c| c.cells.is_empty()) {
@@ -108,20 +108,23 @@ fn drawing(columns: &[Column], start_ns: u64) -> Option<Drawing> {
     Some(heat(&Heat { x_title: "seconds", y_title: "latency", y_label: |s| latency(s * 1e9), columns }))
 }
 
-/// Four cells per power of two, the finest that the eye distinguishes.
-fn cells(l: &Latencies) -> Vec<(f64, f64, f64)> {
+/// Four cells per power of two, the finest that the eye distinguishes: both ends in seconds, and the count.
+///
+/// - `buckets`: lowest value in nanoseconds, and count, in rising order.
+pub(crate) fn cells(buckets: impl Iterator<Item = (u64, u64)>) -> Vec<(f64, f64, f64)> {
     let mut cells: Vec<(f64, f64, f64)> = Vec::new();
-    for b in &l.buckets {
+    for (from_ns, count) in buckets {
         // Values below the shortest bucket have a separate cell.
-        let (power, place) = match b.from_ns.checked_ilog2() {
-            Some(power) => (power, ((b.from_ns - (1 << power)) * 4) >> power),
+        let (power, place) = match from_ns.checked_ilog2() {
+            Some(power @ 0..2) => (power, ((from_ns - (1 << power)) * 4) >> power),
+            Some(power) => (power, (from_ns - (1 << power)) >> (power - 2)),
             None => (8, 0),
         };
         let width = 2.0_f64.powi(power.cast_signed()) / 4.0;
         let from = (2.0_f64.powi(power.cast_signed()) + place as f64 * width) * 1e-9;
         match cells.last_mut().filter(|c| c.0.to_bits() == from.to_bits()) {
-            Some(cell) => cell.2 += b.count as f64,
-            None => cells.push((from, from + width * 1e-9, b.count as f64)),
+            Some(cell) => cell.2 += count as f64,
+            None => cells.push((from, from + width * 1e-9, count as f64)),
         }
     }
     cells

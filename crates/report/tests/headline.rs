@@ -91,13 +91,13 @@ fn the_range_over_levels_has_one_form_and_holds_every_ratio() {
     let ratios = [(6.6, 5.2, 7.5), (7.3, 6.0, 10.1), (6.98, 5.5, 8.9)];
     for (pair, (ratio, low, high)) in comparisons.pairs.iter_mut().zip(ratios) {
         let estimate = pair.estimate.as_mut().expect("nothing fell out");
-        (estimate.ratio, estimate.low, estimate.high) = (ratio, low, high);
+        (estimate.ratio, estimate.low_adjusted, estimate.high_adjusted) = (ratio, low, high);
         pair.verdict = Verdict::Better;
     }
     let told = claim(&bakeoff, &comparisons).headline;
     assert_eq!(told, "wal is 6.6 to 7.3 times as fast as delete (95 %: 5.2 to 10.1).");
     let estimate = comparisons.pairs[0].estimate.as_mut().expect("nothing fell out");
-    (estimate.ratio, estimate.low) = (1.3, 1.2);
+    (estimate.ratio, estimate.low_adjusted) = (1.3, 1.2);
     let told = claim(&bakeoff, &comparisons).headline;
     assert_eq!(told, "wal is 1.30 to 7.3 times as fast as delete (95 %: 1.20 to 10.1).");
 }
@@ -161,7 +161,7 @@ fn memory_that_grows_by_more_than_all_of_it_is_no_multiple_of_its_growth() {
     for pair in &mut comparisons.pairs {
         (pair.metric, pair.verdict) = (Metric::MemoryGrowth, Verdict::Worse);
         let e = pair.estimate.as_mut().unwrap();
-        (e.ratio, e.low, e.high) = (1.5_f64.exp(), 1.45_f64.exp(), 1.55_f64.exp());
+        (e.ratio, e.low_adjusted, e.high_adjusted) = (1.5_f64.exp(), 1.45_f64.exp(), 1.55_f64.exp());
     }
     let headline = claim(&bakeoff, &comparisons).headline;
     assert!(headline.contains("that is 150 % of its memory more"), "{headline}");

@@ -154,19 +154,40 @@ fn time_that_the_hypervisor_took_is_named_before_any_option() {
     let mut load = open().load.expect("it drove a load");
     let late = Check { name: "lateness", ok: false, found: 0.0, limit: 0.0, text: "late".into() };
     load.verdict = Verdict::of(vec![late]);
-    for (stolen, says) in [
+    for (stolen, busy, says) in [
         (
             0.102,
+            0.3,
             "; mend: another machine, or run again later: the hypervisor took 10.2 % of the CPUs' time (steal)",
         ),
-        (0.001, "; mend: an idle machine, or --fifo; `bakeoff doctor` says what delays its timers"),
+        (
+            0.102,
+            0.97,
+            "; mend: an idle machine: its CPUs were 97.0 % busy, and the hypervisor took 10.2 % of their time (steal)",
+        ),
+        (0.001, 0.97, "; mend: an idle machine, or --fifo; `bakeoff doctor` says what delays its timers"),
     ] {
-        let machine = Machine { stolen_ratio: Ok(stolen), ..unwatched() };
+        let machine = Machine { stolen_ratio: Ok(stolen), busy_ratio: Ok(busy), ..unwatched() };
         let mut out = Vec::new();
         in_both(&mut out, &load, &machine, Style { width: 200, color: false }).expect("memory");
         let text = String::from_utf8(out).expect("it is text");
         assert!(text.lines().last().is_some_and(|last| last == format!("INVALID: late{says}")), "{text}");
     }
+}
+
+#[test]
+fn a_rate_that_nobody_could_keep_is_not_the_hypervisors_fault() {
+    let mut load = open().load.expect("it drove a load");
+    (load.counts.planned, load.counts.done) = (3_000, 37);
+    load.achieved_per_s = 37.0;
+    let rate = Check { name: "achieved-rate", ok: false, found: 0.01, limit: 0.999, text: "behind".into() };
+    load.verdict = Verdict::of(vec![rate]);
+    let machine = Machine { stolen_ratio: Ok(0.026), busy_ratio: Ok(1.0), ..unwatched() };
+    let mut out = Vec::new();
+    in_both(&mut out, &load, &machine, Style { width: 200, color: false }).expect("memory");
+    let text = String::from_utf8(out).expect("it is text");
+    let last = text.lines().last().unwrap_or_default();
+    assert!(last.starts_with("INVALID: behind; mend: a --rate below 37"), "{text}");
 }
 
 #[test]

@@ -71,6 +71,8 @@ const FILES_MIN: u64 = 4_096;
 const LATE_NS_MAX: u64 = 200_000;
 /// Share of the CPUs' time that the hypervisor may have taken.
 const STEAL_MAX: f64 = 0.01;
+/// The mend of rights that root lacks.
+const CONTAINER: &str = "give the container these capabilities (docker: --cap-add; systemd: CapabilityBoundingSet=, AmbientCapabilities=)";
 /// Inode of the first PID namespace (`PROC_PID_INIT_INO` in the kernel's `include/linux/proc_ns.h`).
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
@@ -78,11 +80,21 @@ const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 ///
 /// - `archive`: folder of the archive.
 pub fn examine(archive: &Path) -> Vec<Symptom> {
+    let before = accounted();
     let mut found = vec![cpu()];
     // Power has a separate symptom.
     found.extend(probes::observe::KINDS.iter().filter(|kind| kind.name != "power").map(instrument));
-    found.extend([power(), btf(), capabilities(), tracing(), cgroups(), pid_namespace(), paranoid()]);
-    found.extend([fifo(), wake_up(), clock_source(), governor(), steal(), huge_pages(), swap(), files()]);
+    found.extend([pmu(), power(), btf(), capabilities(), tracing(), cgroups(), pid_namespace(), paranoid()]);
+    found.extend([
+        fifo(),
+        wake_up(),
+        clock_source(),
+        governor(),
+        steal(before),
+        huge_pages(),
+        swap(),
+        files(),
+    ]);
     found.push(room("archive", archive));
     found.push(room("scratch folder", &std::env::temp_dir()));
     found.push(peers());
@@ -118,7 +130,8 @@ fn cpu() -> Symptom {
     if interval.rung == Rung::Bpf && notes.is_empty() {
         return Symptom::good(what);
     }
-    let mend = "run as root, or with CAP_BPF, CAP_PERFMON and CAP_SYS_RESOURCE";
+    let mend =
+        if is_root() { CONTAINER } else { "run as root, or with CAP_BPF, CAP_PERFMON and CAP_SYS_RESOURCE" };
     let costs = notes.into_iter().map(|note| format!("cpu: {note}")).collect();
     let mend = (interval.rung != Rung::Bpf).then(|| mend.to_owned());
     Symptom { what, state: Ability::Limited, costs, mend }
@@ -136,8 +149,20 @@ fn instrument(kind: &probes::observe::Kind) -> Symptom {
     let state = if readings.is_empty() { Ability::Missing } else { Ability::Limited };
     let costs = notes.iter().map(|note| format!("{}: {note}", kind.name)).collect();
     // The notes of an instrument name the remedy.
-    let mend = Some("run as root, or do what the line above says".to_owned());
+    let mend =
+        if is_root() { "do what the line above says" } else { "run as root, or do what the line above says" };
+    let mend = Some(mend.to_owned());
     Symptom { what: kind.name.to_owned(), state, costs, mend }
+}
+
+/// Counts the instructions of nothing: whether the processor's counters are lent to this machine.
+fn pmu() -> Symptom {
+    let costs = ["compare, record: no instructions", "cpu --tasks: no cycles"];
+    match probes::instructions::Instructions::open() {
+        Ok(_) => Symptom::good("PMU: instructions can be counted".to_owned()),
+        // The reason may be the machine's, or that the process lacks a right.
+        Err(why) => Symptom::poor(format!("PMU: {why}"), Ability::Missing, &costs, ""),
+    }
 }
 
 fn power() -> Symptom {
@@ -182,7 +207,12 @@ fn capabilities() -> Symptom {
     let mut costs: Vec<&str> = lacking().map(|(.., cost)| *cost).collect();
     costs.dedup();
     let state = if lacks.len() == NEEDED.len() { Ability::Missing } else { Ability::Limited };
-    Symptom::poor(what, state, &costs, "run as root, or give the program these capabilities with setcap")
+    let mend = if is_root() {
+        CONTAINER
+    } else {
+        "run as root, or install with `make install GROUP=NAME` and run bakeoff-observe as a member of that group"
+    };
+    Symptom::poor(what, state, &costs, mend)
 }
 
 fn has_tracing() -> bool {
@@ -235,7 +265,7 @@ fn paranoid() -> Symptom {
     let what = value.map_or_else(|| "unknown".to_owned(), |value| value.to_string());
     let costs = ["without root: no perf rung, no counters"];
     let mend = "sysctl kernel.perf_event_paranoid=0";
-    let is_good = value.is_some_and(|value| value <= 0) || nix::unistd::geteuid().is_root();
+    let is_good = value.is_some_and(|value| value <= 0) || is_root();
     Symptom::or(format!("perf_event_paranoid: {what}"), is_good, &costs, mend)
 }
 
@@ -302,17 +332,23 @@ fn governor() -> Symptom {
     }
 }
 
-/// Reads the time that a hypervisor took, since the machine started.
-fn steal() -> Symptom {
+/// All time of the CPUs that the kernel has accounted, and the part that a hypervisor took, in ticks.
+fn accounted() -> (f64, f64) {
     let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
     let line = stat.lines().next().unwrap_or_default();
     let ticks: Vec<f64> = line.split_whitespace().skip(1).take(8).filter_map(|t| t.parse().ok()).collect();
-    let (all, stolen) = (ticks.iter().sum::<f64>(), ticks.get(7).copied().unwrap_or(0.0));
-    let ratio = if all > 0.0 { stolen / all } else { 0.0 };
-    let what = format!("steal: {:.2} % since boot", 100.0 * ratio);
+    (ticks.iter().sum(), ticks.get(7).copied().unwrap_or(0.0))
+}
+
+/// Compares the time that a hypervisor took, since the machine started and during this examination.
+fn steal(before: (f64, f64)) -> Symptom {
+    let now = accounted();
+    let ratio = |all: f64, stolen: f64| if all > 0.0 { stolen / all } else { 0.0 };
+    let (since_boot, lately) = (ratio(now.0, now.1), ratio(now.0 - before.0, now.1 - before.1));
+    let what = format!("steal: {:.1} % just now, {:.2} % since boot", 100.0 * lately, 100.0 * since_boot);
     Symptom::or(
         what,
-        ratio <= STEAL_MAX,
+        since_boot.max(lately) <= STEAL_MAX,
         &["all: other guests take CPU time"],
         "use a machine without other guests",
     )
@@ -375,6 +411,10 @@ fn peers() -> Symptom {
         &["prove: fewer tools to compare with"],
         "apt install sysstat procps nicstat",
     )
+}
+
+fn is_root() -> bool {
+    nix::unistd::geteuid().is_root()
 }
 
 fn word(path: &str) -> Option<String> {

@@ -17,6 +17,7 @@ pub(crate) struct Lines<'a> {
     /// Labelled positions on the x axis.
     pub(crate) x_ticks: Vec<(f64, String)>,
     pub(crate) y_label: fn(f64) -> String,
+    /// The place of a series gives its color; one without points keeps its place and is not drawn.
     pub(crate) series: Vec<Line>,
 }
 
@@ -48,6 +49,8 @@ const TOP: f64 = 30.0;
 const BOTTOM: f64 = 46.0;
 /// Approximate width of a letter in a label.
 const LETTER: f64 = 7.3;
+/// ... in the name of a series, which is bold.
+const BOLD_LETTER: f64 = 8.3;
 
 /// Draws the chart.
 pub(crate) fn lines(chart: &Lines) -> Drawing {
@@ -57,10 +60,11 @@ pub(crate) fn lines(chart: &Lines) -> Drawing {
 fn draw(chart: &Lines, width: f64) -> Svg {
     let is_narrow = width < 500.0;
     let height: f64 = if is_narrow { 260.0 } else { 350.0 };
-    let label_width = chart.series.iter().map(|l| l.name.chars().count()).max().unwrap_or(0) as f64 * LETTER;
+    let drawn = || chart.series.iter().filter(|line| !line.points.is_empty());
+    let label_width = drawn().map(|l| l.name.chars().count()).max().unwrap_or(0) as f64 * BOLD_LETTER;
     // On a narrow page the labels are above the chart instead of beside it.
-    let legend_rows = if is_narrow { chart.series.len() as f64 } else { 0.0 };
-    let right = if is_narrow { 12.0 } else { (label_width + 20.0).min(220.0) };
+    let legend_rows = if is_narrow { drawn().count() as f64 } else { 0.0 };
+    let right = if is_narrow { 12.0 } else { (label_width + 20.0).min(240.0) };
     let top = TOP + legend_rows * 18.0;
     let height = height + legend_rows * 18.0;
     let x = x_scale(chart, LEFT + 14.0, width - right - 14.0);
@@ -201,8 +205,9 @@ fn end_labels(canvas: &mut Canvas, chart: &Lines, y: &Scale, left: f64) {
 }
 
 fn legend(canvas: &mut Canvas, chart: &Lines) {
-    for (series, line) in chart.series.iter().enumerate() {
-        let at = 34.0 + series as f64 * 18.0;
+    let drawn = chart.series.iter().enumerate().filter(|(_, line)| !line.points.is_empty());
+    for (row, (series, line)) in drawn.enumerate() {
+        let at = 34.0 + row as f64 * 18.0;
         let color = format!("s{}", series % 7);
         canvas.marker(&format!("mean {color}"), (10.0, at - 4.0), 4.0, series);
         canvas.text(&format!("label {color}"), (20.0, at), Anchor::Start, &line.name);

@@ -182,7 +182,7 @@ impl Html {
         let width = if grid.columns.len() > 4 { " whole" } else { "" };
         let caption = escape(&grid.caption);
         self.put(format_args!(
-            "<div class=\"scroll{width}\" tabindex=\"0\" role=\"region\" aria-label=\"{caption}\">\
+            "<div class=\"scroll{width}\" tabindex=\"0\" role=\"group\" aria-label=\"{caption}\">\
              <table class=\"verdicts\">\n<caption>{caption}</caption>\n"
         ));
         if grid.columns.iter().any(|column| !column.is_empty()) {
@@ -215,13 +215,17 @@ impl Html {
 
     fn table(&mut self, table: &Table) {
         self.put(format_args!(
-            "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{caption}\"><table>\n\
+            "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"{caption}\"><table>\n\
              <caption>{caption}</caption>\n<thead><tr>",
             caption = escape(&table.caption)
         ));
         for column in &table.columns {
             let class = if column.numeric { " class=\"n\"" } else { "" };
-            self.put(format_args!("<th scope=\"col\"{class}>{}</th>", escape(&column.head)));
+            if column.head.is_empty() {
+                self.put(format_args!("<td></td>"));
+            } else {
+                self.put(format_args!("<th scope=\"col\"{class}>{}</th>", escape(&column.head)));
+            }
         }
         self.put(format_args!("</tr></thead>\n<tbody>\n"));
         for row in &table.rows {

@@ -88,16 +88,29 @@ fn byline(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Vec<String> {
     let at = names.place(&conditions, conditions.len());
     let mut byline = vec![
         format!("as of {}", date_time(as_of_unix_ns(bakeoff))),
-        format!("{sealed} of {} trials sealed", bakeoff.trials.len()),
-        format!("{}{at}", plural(bakeoff.blocks as usize, "block")),
+        format!("{sealed} of {} trials valid", bakeoff.trials.len()),
+        format!("{}{at}", blocks(bakeoff, comparisons)),
         system(bakeoff),
     ];
     if !comparisons.pairs.is_empty() {
-        byline.insert(2, format!("in brackets: {} intervals", share(1.0 - comparisons.rules.alpha)));
+        byline.insert(2, format!("in parentheses: {} intervals", share(1.0 - comparisons.rules.alpha)));
     }
     byline.extend(bakeoff.page.sponsor.iter().map(|s| format!("sponsor: {s}")));
     byline.extend(bakeoff.page.tuning.iter().map(|t| format!("tuning: {t}")));
     byline
+}
+
+/// Number of blocks, or how many of them have valid trials of both sides: the fewest and the most of all pairs.
+fn blocks(bakeoff: &Bakeoff, comparisons: &Comparisons) -> String {
+    let all = bakeoff.blocks as usize;
+    let valid = || comparisons.pairs.iter().map(analysis::Pair::n);
+    match (valid().min(), valid().max()) {
+        (Some(least), Some(most)) if least < all && least < most => {
+            format!("{least} to {most} of {}", plural(all, "block"))
+        }
+        (Some(least), _) if least < all => format!("{least} of {}", plural(all, "block")),
+        _ => plural(all, "block"),
+    }
 }
 
 /// Start of the last run that the page rests on.

@@ -332,9 +332,13 @@ fn spectrum_figure(bakeoff: &Bakeoff, comparisons: &Comparisons, condition: &Lev
     );
     for a in configurations(comparisons) {
         let levels: Levels = a.iter().chain(condition).map(|(k, v)| (k.clone(), v.clone())).collect();
-        let Ok(spectrum) = spectrum(bakeoff, &levels, &quantiles) else { continue };
-        is_response = spectrum.is_response;
         let name = short(&a);
+        let Ok(spectrum) = spectrum(bakeoff, &levels, &quantiles) else {
+            // The line is not drawn, and the others keep the colors that they have in every figure.
+            drawn.push(Line { name, points: Vec::new(), banded: true, joined: true, gaps: Vec::new() });
+            continue;
+        };
+        is_response = spectrum.is_response;
         for p in spectrum.points.iter().filter(|p| TOLD.contains(&p.quantile)) {
             let (low, high) = p
                 .interval_ns

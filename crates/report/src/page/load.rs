@@ -44,6 +44,9 @@ pub fn load(run: &Run) -> Page {
     };
     let mut caveats: Vec<String> =
         record.verdict.failures().skip(1).map(|c| format!("{}: {}", c.name, c.text)).collect();
+    let courses: Vec<Block> = over_time(record).into_iter().map(Block::Figure).collect();
+    let courses =
+        (!courses.is_empty()).then_some(Section { id: "charts", title: "Over time", blocks: courses });
     caveats.push("A single run has no interval between runs, so it supports no comparison.".into());
     Page {
         title: header.title.clone(),
@@ -56,8 +59,7 @@ pub fn load(run: &Run) -> Page {
         lead: lead(record),
         caveats,
         byline,
-        sections: over_time(record)
-            .map(|figure| Section { id: "charts", title: "Over time", blocks: vec![Block::Figure(figure)] })
+        sections: courses
             .into_iter()
             .chain(super::instruments::sections(run))
             .chain(super::series::section(&analysis::series(&run.series)))

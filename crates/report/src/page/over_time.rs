@@ -7,11 +7,16 @@ use record::load::LoadRecord;
 use record::series::{HistogramSlice, LatencyKind};
 
 use super::{Figure, Table};
-use crate::chart::{Kind, Line, Lines, Point, lines};
+use crate::chart::{Heat, HeatColumn, Kind, Line, Lines, Point, heat, lines};
+use crate::heat_map::cells;
 use crate::number::{latency, rate};
 
 /// Maximum number of positions on the time axis; more intervals are merged without loss.
 pub const PLACES_MAX: usize = 300;
+/// Columns of a heat map at most: each has a cell for each latency, and a page has them twice.
+const COLUMNS_MAX: usize = 80;
+/// ... and at least: fewer show no course.
+const COLUMNS_MIN: usize = 5;
 /// The lines, by quantile.
 const DRAWN: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("max", 1.0)];
 
@@ -45,19 +50,68 @@ impl Stretch {
     }
 }
 
+/// The latency of a load over time: quantiles, and every event. Nothing for fewer than two intervals.
+pub(super) fn over_time(record: &LoadRecord) -> Vec<Figure> {
+    let (kind, name) = match record.response {
+        Ok(_) => (LatencyKind::Response, "response time"),
+        Err(_) => (LatencyKind::Service, "service time"),
+    };
+    let quantiles = quantiles(&stretches(&record.slices, kind, PLACES_MAX), name);
+    quantiles.into_iter().chain(every_event(&stretches(&record.slices, kind, COLUMNS_MAX), name)).collect()
+}
+
+/// Events over time and latency, where two modes and single slow events stay visible; `None` for a few intervals.
+fn every_event(stretches: &[Stretch], name: &str) -> Option<Figure> {
+    if stretches.len() < COLUMNS_MIN {
+        return None;
+    }
+    let mut data = Table::new(
+        format!("The {name} of all events of an interval"),
+        &["#until", "#events", "#fastest quarter up to", "#slowest quarter from", "#max"],
+    );
+    for s in stretches {
+        let at = |q: f64| s.quantile_ns(q).map_or("-".to_owned(), |ns| latency(ns as f64));
+        let until = format!("{:.1} s", s.until_s());
+        data.row(vec![
+            until.into(),
+            s.latencies.count().to_string().into(),
+            at(0.25).into(),
+            at(0.75).into(),
+            at(1.0).into(),
+        ]);
+    }
+    let column = |s: &Stretch| HeatColumn {
+        from: s.from_ns as f64 * 1e-9,
+        until: s.until_s(),
+        cells: cells(s.latencies.buckets()),
+    };
+    Some(Figure {
+        title: format!("Every {name}"),
+        caption: "Each cell is a time and a latency; the more events it has, the darker it is, by the logarithm of \
+                  their number: a single slow event is visible. Events that timed out, or were unfinished at the \
+                  end, are included with the time that they had lasted."
+            .into(),
+        description: "Heat map of all events; the table has the quarters of each interval.".into(),
+        drawing: heat(&Heat {
+            x_title: "seconds",
+            y_title: name,
+            y_label: super::figures::tick_seconds,
+            columns: stretches.iter().map(column).collect(),
+        }),
+        data,
+    })
+}
+
 /// Median, 99th percentile and maximum over time; `None` for fewer than two intervals.
-pub(super) fn over_time(record: &LoadRecord) -> Option<Figure> {
-    let kind = if record.response.is_ok() { LatencyKind::Response } else { LatencyKind::Service };
-    let stretches = stretches(&record.slices, kind);
+fn quantiles(stretches: &[Stretch], name: &str) -> Option<Figure> {
     if stretches.len() < 2 {
         return None;
     }
-    let name = if kind == LatencyKind::Response { "response time" } else { "service time" };
     let mut data = Table::new(
         format!("The {name} of events that ended in each interval"),
         &["#until", "#events", "#ended per second", "#p50", "#p99", "#max"],
     );
-    for s in &stretches {
+    for s in stretches {
         let at = |q: f64| s.quantile_ns(q).map_or("-".to_owned(), |ns| latency(ns as f64));
         data.row(vec![
             format!("{:.1} s", s.until_s()).into(),
@@ -101,8 +155,8 @@ pub(super) fn over_time(record: &LoadRecord) -> Option<Figure> {
     })
 }
 
-/// The intervals, merged into at most [`PLACES_MAX`] stretches; those in which no event ended, too.
-fn stretches(slices: &[HistogramSlice], kind: LatencyKind) -> Vec<Stretch> {
+/// The intervals, merged into at most so many stretches; those in which no event ended, too.
+fn stretches(slices: &[HistogramSlice], kind: LatencyKind, places: usize) -> Vec<Stretch> {
     let of_events = || slices.iter().filter(|s| s.operation.is_empty());
     let mut intervals = BTreeMap::new();
     for slice in of_events().filter(|s| is_drawn(s.kind, kind)) {
@@ -118,7 +172,7 @@ fn stretches(slices: &[HistogramSlice], kind: LatencyKind) -> Vec<Stretch> {
         }
         all.push(Stretch { from_ns, until_ns, ..Stretch::default() });
     }
-    let each = all.len().div_ceil(PLACES_MAX).max(1);
+    let each = all.len().div_ceil(places).max(1);
     let merge = |of: &[Stretch]| Stretch {
         from_ns: of[0].from_ns,
         until_ns: of[of.len() - 1].until_ns,
@@ -188,15 +242,29 @@ mod tests {
             slice(1, LatencyKind::Service, 10),
             slice(1, LatencyKind::ServiceAtLeast, 3),
         ];
-        let found = stretches(&slices, LatencyKind::Service);
+        let found = stretches(&slices, LatencyKind::Service, PLACES_MAX);
         let of = |s: &Stretch| (s.ended, s.ended_per_s().round(), s.latencies.count());
         assert_eq!(found.iter().map(of).collect::<Vec<_>>(), [(16, 16.0, 8), (10, 10.0, 13)]);
     }
 
     #[test]
+    fn a_heat_map_has_every_event_once_and_one_slow_event_has_a_cell() {
+        let mut slices: Vec<HistogramSlice> =
+            (0..200).map(|s| slice(s, LatencyKind::Response, 1_000)).collect();
+        slices[100].histogram.record_n(2_000_000_000, 1);
+        let found = stretches(&slices, LatencyKind::Response, COLUMNS_MAX);
+        assert!(found.len() <= COLUMNS_MAX && found.len() > COLUMNS_MAX / 2, "{}", found.len());
+        let all: Vec<_> = found.iter().flat_map(|s| cells(s.latencies.buckets())).collect();
+        assert!((all.iter().map(|c| c.2).sum::<f64>() - 200_001.0).abs() < 0.5);
+        assert_eq!(all.iter().filter(|c| c.0 <= 2.0 && 2.0 < c.1 * 1.001 && c.2 < 1.5).count(), 1);
+        assert!(every_event(&found, "response time").is_some());
+        assert!(every_event(&found[..COLUMNS_MIN - 1], "response time").is_none());
+    }
+
+    #[test]
     fn intervals_in_which_nothing_ended_are_shown() {
         let slices = [2, 5].map(|second| slice(second, LatencyKind::Response, 100));
-        let found = stretches(&slices, LatencyKind::Response);
+        let found = stretches(&slices, LatencyKind::Response, PLACES_MAX);
         let of = |s: &Stretch| (s.from_ns / 1_000_000_000, s.until_ns / 1_000_000_000, s.ended);
         assert_eq!(
             found.iter().map(of).collect::<Vec<_>>(),

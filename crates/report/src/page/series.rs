@@ -180,9 +180,17 @@ fn figure(title: String, is_share: bool, mut all: Vec<(String, &Series)>) -> Opt
     })
 }
 
-/// A round value without trailing zeros.
+/// A round value without trailing zeros; from ten thousand on in thousands (k), millions (M), thousand millions
+/// (G), because the place for it is narrow.
 pub(super) fn tick_value(value: f64) -> String {
-    if value >= 1_000.0 { significant(value) } else { format!("{}", (value * 1e6).round() / 1e6) }
+    let (value, prefix) = match value {
+        v if v >= 1e9 => (v / 1e9, "G"),
+        v if v >= 1e6 => (v / 1e6, "M"),
+        v if v >= 1e4 => (v / 1e3, "k"),
+        v if v >= 1e3 => return significant(v),
+        v => (v, ""),
+    };
+    format!("{}{prefix}", (value * 1e6).round() / 1e6)
 }
 
 fn tick_share(ratio: f64) -> String {

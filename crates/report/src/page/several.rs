@@ -86,7 +86,7 @@ fn byline(member: &Member<'_>, title: &str) -> String {
     let bakeoff = member.bakeoff;
     let cpu = bakeoff.environment.fact("cpu.model").unwrap_or("CPU unknown");
     format!(
-        "{title}: {}, {} of {} trials sealed, {}, {cpu}",
+        "{title}: {}, {} of {} trials valid, {}, {cpu}",
         date_time(bakeoff.header.anchor.unix_ns),
         bakeoff.sealed().count(),
         bakeoff.trials.len(),
@@ -180,7 +180,9 @@ fn figure(members: &[Member<'_>], titles: &[String], metric: Metric) -> Option<F
             });
         }
     }
-    if drawn.iter().all(|row| row.ratio.is_none()) {
+    // What nothing is known of stands in the table alone.
+    drawn.retain(|row| row.ratio.is_some());
+    if drawn.is_empty() {
         return None;
     }
     let rules = members.iter().map(|m| &m.comparisons.rules);

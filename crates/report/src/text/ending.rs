@@ -19,6 +19,10 @@ use crate::words::plural;
 /// Measured on a machine with 2 CPUs, `null:` at 500/s: with 0.1 to 0.3 % stolen the p99 of lateness was 50
 /// to 90 us, with 9 to 13 % stolen it was 5 to 16 ms.
 const STOLEN_MIN: f64 = 0.005;
+/// Share of its events below which a load is behind for another reason than single delays.
+const FAR_BEHIND: f64 = 0.9;
+/// Share of the CPUs' time from which on they were full.
+const FULL: f64 = 0.9;
 
 /// Writes the name of an archived result, and the command that makes its page.
 pub(super) fn stored(out: &mut dyn Write, name: Option<&str>, page: &str, style: Style) -> io::Result<()> {
@@ -195,24 +199,36 @@ enum Written {
 }
 
 fn with_mend(check: &Check, (record, machine): (&LoadRecord, &Machine), written: Written) -> String {
-    let text = check.text.trim_end_matches('.');
-    let mend =
-        hypervisor(check, machine).or_else(|| mend(check, record, written)).map(|mend| match written {
-            Written::CommandLine => mend,
-            // A key of a plan has the name of the option.
-            Written::Plan => mend.replace("--", ""),
-        });
-    mend.map_or_else(|| text.to_owned(), |mend| format!("{text}; mend: {mend}"))
+    let text = check.text.trim_end_matches('.').to_owned();
+    let mend = hypervisor(check, record, machine).or_else(|| mend(check, record, written));
+    let all = mend.map_or_else(|| text.clone(), |mend| format!("{text}; mend: {mend}"));
+    match written {
+        Written::CommandLine => all,
+        // Most keys of a plan have the names of the options.
+        Written::Plan => {
+            let all = all.replace("--warmup", "phases.warm-up.min").replace("--time", "phases.measure.time");
+            all.replace(" --", " ")
+        }
+    }
 }
 
 /// The mend of a check of times if a hypervisor took CPU time: no option brings that back, so it is named
-/// before any other mend.
-fn hypervisor(check: &Check, machine: &Machine) -> Option<String> {
+/// before any other mend. But it is not why a server falls far behind the rate, nor alone to blame on a machine
+/// that others keep busy.
+fn hypervisor(check: &Check, record: &LoadRecord, machine: &Machine) -> Option<String> {
     const OF_TIME: [&str; 5] =
         ["client-paused", "client-starvation", "lateness", "achieved-rate", "littles-law"];
     let stolen = machine.stolen_ratio.clone().ok().filter(|ratio| *ratio >= STOLEN_MIN)?;
-    OF_TIME.contains(&check.name).then(|| {
+    let is_far_behind = (record.counts.done as f64) < FAR_BEHIND * record.counts.planned as f64;
+    let is_of_time = OF_TIME.contains(&check.name) && !(check.name == "achieved-rate" && is_far_behind);
+    is_of_time.then(|| {
         let stolen = percent(stolen);
+        if let Some(busy) = machine.busy_ratio.clone().ok().filter(|ratio| *ratio >= FULL) {
+            let busy = percent(busy);
+            return format!(
+                "an idle machine: its CPUs were {busy} busy, and the hypervisor took {stolen} of their time (steal)"
+            );
+        }
         format!("another machine, or run again later: the hypervisor took {stolen} of the CPUs' time (steal)")
     })
 }
