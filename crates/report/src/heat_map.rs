@@ -177,7 +177,8 @@ mod tests {
             sum_ns: 0,
             max_ns: 1300,
         };
-        let counts: Vec<f64> = cells(&l).iter().map(|c| c.2).collect();
+        let counts: Vec<f64> =
+            cells(l.buckets.iter().map(|b| (b.from_ns, b.count))).iter().map(|c| c.2).collect();
         assert_eq!(counts, [1.0, 5.0, 4.0]);
     }
 }
