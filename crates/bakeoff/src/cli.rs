@@ -10,6 +10,7 @@ use clap::{CommandFactory as _, FromArgMatches as _};
 use record::load::rules;
 use record::printable::Form;
 
+use crate::given::given;
 use crate::script_options::Unread;
 use crate::setting_values::refusal;
 use crate::{cmd, help, screen, script_options};
@@ -48,6 +49,12 @@ impl Cli {
             _ => {}
         }
         let Some((name, matches)) = matches.subcommand() else { return Ok(cli) };
+        let given = command.find_subcommand(name).map(|command| given(command, matches)).unwrap_or_default();
+        match &mut cli.command {
+            Command::Compare(args) => args.given = given,
+            Command::Load(args) => args.given = given,
+            _ => {}
+        }
         let of_target = match &cli.command {
             Command::Load(args) => Some(args.target()),
             Command::Prepare(args) => Some(args.target()),

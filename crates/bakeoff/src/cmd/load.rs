@@ -28,6 +28,7 @@ use runner::{Beside, Spooled};
 
 use crate::cmd::{Global, command_line, print_json};
 use crate::exit::{EndsWith as _, Exit, of_load};
+use crate::given::Given;
 use crate::load_options::{DataOptions, Meant, PaceOptions};
 use crate::load_screen::LoadScreen;
 use crate::replay_options::ReplayOptions;
@@ -106,6 +107,10 @@ pub(crate) struct Args {
     /// Do not store the run in the archive
     #[arg(long)]
     no_archive: bool,
+
+    /// The command line, of which `plan init` writes a plan.
+    #[arg(skip)]
+    pub(crate) given: Vec<Given>,
 }
 
 impl Args {

@@ -32,7 +32,7 @@ pub(crate) struct LockOptions {
     pub(crate) stacks: bool,
 
     /// Show histograms of the wait times
-    #[arg(long)]
+    #[arg(long, conflicts_with = "csv")]
     histogram: bool,
 
     /// Show at most this many locks; the rest is summed up in one line

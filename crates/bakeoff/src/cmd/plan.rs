@@ -93,6 +93,9 @@ pub(crate) fn run(args: &Args, draft: Draft, global: &Global, out: &mut dyn Writ
             }
             Ok(if plan.unsupported().is_empty() { Exit::Good } else { Exit::Usage })
         }
+        What::Explain { pilot: None, alone, .. } if alone.beside_others => {
+            Err(Exit::Usage.with("--beside-others has no effect without --pilot: nothing is measured"))
+        }
         What::Explain { plan, pilot, alone } => {
             let plan = read(plan)?;
             let pilot = pilot.map(|time| plan_pilot::measured(&plan, time, *alone)).transpose()?;

@@ -47,8 +47,8 @@ enum What {
         /// Priority from -100 to 100; higher runs earlier
         #[arg(long, default_value_t = 0, allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(-100..=100))]
         priority: i32,
-        /// Earliest start, such as 2026-11-25T22:00:00Z
-        #[arg(long, value_name = "TIME")]
+        /// Earliest start, such as 2026-11-25T22:00:00Z; without a zone, by this machine's clock
+        #[arg(long, value_name = "TIME", value_parser = crate::moment::in_utc)]
         not_before: Option<String>,
         /// Name besides your own, such as that of a CI job
         #[arg(long, value_name = "NAME")]
