@@ -104,7 +104,7 @@ pub(crate) struct CommandOptions {
     pub(crate) title: Option<String>,
 
     /// Label to find the run by; may be given more than once
-    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = crate::cmd::load::key_value)]
+    #[arg(long = "label", value_name = "KEY=VALUE", conflicts_with = "no_archive", value_parser = crate::cmd::load::key_value)]
     pub(crate) labels: Vec<(String, String)>,
 
     /// Do not store the comparison in the archive

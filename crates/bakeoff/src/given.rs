@@ -1,4 +1,5 @@
-//! Arguments that the user gave, from the definition of the command line: a list by hand lacks the next option.
+//! Arguments that the user gave, from the definition of the command line: a list by hand lacks the next
+//! option.
 
 use clap::parser::ValueSource;
 

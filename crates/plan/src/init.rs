@@ -155,11 +155,15 @@ pub fn of_commands(draft: &CommandsDraft) -> Result<String, NotAPlan> {
     Ok(out)
 }
 
-/// What a target means, for a comment, and the target, with which each command starts as in `compare`.
+/// Meaning of a target, for a comment, and the target, with which each command starts as in `compare`.
 ///
 /// `exec:` gives a command to `sh` only if it has a character of a shell. Of commands that all go through
 /// `sh`, one may have none, and its start would be shorter than that of the others.
 fn target(commands: &[String], shell: &str) -> Result<(&'static str, &'static str), NotAPlan> {
+    // Each line of a target is a server.
+    if commands.iter().any(|command| command.contains('\n')) {
+        return refuse("a command of several lines cannot be part of a plan: put it into a file");
+    }
     let raw = ("`|raw` inserts it unquoted, so the shell interprets it.", "exec:{command|raw}");
     match (shell, commands.iter().find(|command| has_metacharacters(command))) {
         ("none", None) => Ok(raw),
@@ -180,7 +184,7 @@ impl CommandsDraft {
         let trials = blocks.saturating_mul(u32::try_from(self.commands.len()).unwrap_or(u32::MAX));
         let trial_ms = u64::try_from((time / trials).as_millis()).unwrap_or(u64::MAX);
         let warmup = Duration::from_millis(trial_ms / 6);
-        let measure = Duration::from_millis(trial_ms) - warmup;
+        let measure = Duration::from_millis(trial_ms - trial_ms / 6);
         if measure < MEASURE_MIN {
             let needed_s = MEASURE_MIN.as_secs_f64() * 1.2 * f64::from(trials);
             return refuse(format!(

@@ -67,8 +67,8 @@ pub(crate) struct Select {
     #[arg(long, value_name = "TEXT")]
     pub(crate) of: Option<String>,
 
-    /// Only runs since this time: a date such as 2026-11-21, a time such as 2026-11-21T09:52:00Z, or a duration
-    /// before now such as 30d
+    /// Only runs since this time: a date such as 2026-11-21, a time such as 2026-11-21T09:52:00Z, or a
+    /// duration before now such as 30d
     #[arg(long = "since", value_name = "TIME", value_parser = moment::since)]
     pub(crate) since_unix_ns: Option<u64>,
 

@@ -69,7 +69,7 @@ pub(crate) struct Args {
     title: Option<String>,
 
     /// Label to find the run by; may be given more than once
-    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = key_value)]
+    #[arg(long = "label", value_name = "KEY=VALUE", conflicts_with = "no_archive", value_parser = key_value)]
     labels: Vec<(String, String)>,
 
     /// Also write the latencies to this file: HdrHistogram log V2, or its percentile text if the name ends in

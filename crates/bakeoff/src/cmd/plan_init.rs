@@ -111,8 +111,9 @@ fn refused(unread: Unread) -> anyhow::Error {
     match unread {
         Unread::CommandLine(error) => {
             let text = error.render().to_string();
-            let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-            Exit::Usage.with(first.trim_start_matches("error: ").to_owned())
+            let lines = text.lines().map(str::trim).skip_while(|line| line.is_empty());
+            let first: Vec<&str> = lines.take_while(|line| !line.is_empty()).collect();
+            Exit::Usage.with(first.join(" ").trim_start_matches("error: ").to_owned())
         }
         Unread::Script(error) => error,
     }
@@ -149,9 +150,17 @@ fn check_value(given: &Given) -> anyhow::Result<()> {
         "defines" if given.values.iter().any(|value| value.contains(',')) => {
             "commas separate variables there"
         }
+        // A list of a plan has no other way to write a brace.
+        "headers" | "environment" | "commands" if given.values.iter().any(|v| refers_to_a_secret(v)) => {
+            "braces with `env:` or `file:` refer to a secret there"
+        }
         _ => return Ok(()),
     };
     Err(Exit::Usage.with(format!("{} {first} cannot be part of a plan: {why}", given.name)))
+}
+
+fn refers_to_a_secret(text: &str) -> bool {
+    text.contains("{env:") || text.contains("{file:")
 }
 
 /// The title of the plan: that of `plan init`, or of the command line in it.

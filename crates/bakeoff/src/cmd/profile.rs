@@ -44,7 +44,7 @@ pub(crate) struct Args {
     cgroup: Option<Cgroup>,
 
     /// Print one line per stack, for flamegraph.pl and speedscope: samples, or microseconds off the CPU
-    #[arg(long, conflicts_with_all = ["json", "svg"])]
+    #[arg(long, conflicts_with_all = ["json", "svg", "top"])]
     folded: bool,
 
     /// Write a flame graph to this file

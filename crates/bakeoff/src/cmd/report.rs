@@ -110,6 +110,10 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     global.confine(Reader::default().writes_file(path.as_deref()), "report", args.verbose)?;
     let archive = global.archive()?;
     let ids = ids(&archive, &names)?;
+    if args.force && archive.header(ids[0])?.kind == RunKind::Bakeoff {
+        let what = "--force has no effect on bake-offs: their page compares none with another";
+        return Err(Exit::Usage.with(what));
+    }
     let page = made(&archive, &ids, Made { identify: args.identify, force: args.force, form })?;
     write(path.as_deref(), &page, &ids, global, out)?;
     if let (Some(viewer), Some(path)) = (viewer, &path) {

@@ -90,8 +90,8 @@ fn apart(loaded: Vec<Loaded>) -> (Vec<Side>, Vec<(String, Properties)>) {
     loaded.into_iter().map(pair).unzip()
 }
 
-/// One run that is a comparison by itself, a bake-off or commands: its result, its files and its exit code are
-/// those of the command that measured it.
+/// One run that is a comparison by itself, a bake-off or commands: its result, its files and its exit code
+/// are those of the command that measured it.
 fn alone(
     archive: &Archive,
     text: &str,

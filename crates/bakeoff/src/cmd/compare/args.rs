@@ -66,13 +66,13 @@ impl Args {
 
     /// Refuses arguments that have no effect on commands.
     pub(super) fn check_of_commands(&self) -> anyhow::Result<()> {
-        let on = "commands: it is for archived runs";
+        let on = "commands, only on archived runs";
         refuse_idle(&self.given, |id| !NOT_OF_COMMANDS.contains(&id), on)
     }
 
     /// Refuses arguments that have no effect on sides of archived runs, which have been measured.
     pub(super) fn check_of_sides(&self) -> anyhow::Result<()> {
-        let on = "archived runs: it is for commands after `--`";
+        let on = "archived runs, only on commands after `--`";
         refuse_idle(&self.given, |id| OF_ALL.contains(&id) || OF_RUNS.contains(&id), on)
     }
 

@@ -40,8 +40,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
 
-    /// Time of the measurement, if the file has no dates (hyperfine, criterion): 2026-11-21T09:52:00Z, or a date;
-    /// by default that of the file
+    /// Time of the measurement, if the file has no dates (hyperfine, criterion): 2026-11-21T09:52:00Z, or a
+    /// date; by default that of the file
     #[arg(long, value_name = "TIME")]
     at: Option<String>,
 

@@ -203,7 +203,7 @@ fn every_option_of_load_is_in_the_plan_or_refused_by_its_name() {
         let mut line = [&plain[..], &[&name]].concat();
         line.extend(takes_value.then_some(value.as_str()));
         match (plan(&line), NOT_OF_PLANS.contains(&setting.name) || setting.name == "define") {
-            // `text` refuses a plan whose load is not the one of the command line.
+            // `text` refuses a plan if its load is not the one of the command line.
             (Ok(found), false) => {
                 let is_other = plan(&plain).map_or(true, |plain| {
                     plain.load_settings(&plain.trials()[0], Path::new("/"))
@@ -226,6 +226,8 @@ fn a_value_that_plans_do_not_have_is_refused() {
         (&["load", "sqlite:/x", "--prepare", "always"][..], "--prepare always cannot be part of a plan"),
         (&["load", "null:", "--observe", "none"], "--observe none cannot be part of a plan"),
         (&["load", "null:", "--arrivals", "file:/x"], "--arrivals file:/x cannot be part of a plan"),
+        (&["load", "exec:true", "--env", "A={env:B}"], "--env A={env:B} cannot be part of a plan"),
+        (&["compare", "--", "a\nb", "c"], "a command of several lines cannot be part of a plan"),
         (&["load", "null:", "--strict"], "--strict cannot be part of a plan"),
         (&["load", "null:", "--json"], "give --json to `bakeoff run`"),
         (&["load", "null:", "--rows", "5"], "--rows is for databases"),
