@@ -215,6 +215,9 @@ fn an_option_without_effect_in_a_mode_of_its_command_is_refused() {
         (&["report", "a", "--json", "--identify"], "--identify has no effect on --json"),
         (&["report", "--compare", "a", "b", "--json"], "--json of several runs needs -o"),
         (&["queue", "submit", plan, "--not-before", "soon"], "`soon` is not a time"),
+        (&["queue", "list", "--ca", "/x.pem", "--server", "http://127.0.0.1:1"], "--ca has no effect"),
+        (&["cpu", "1", "1", "--top", "5"], "--top"),
+        (&["ulocks", "--csv", "--top", "5"], "cannot be used with"),
     ] {
         let err = fails(&lab, words, 2);
         assert!(err.contains(says), "{words:?}: {err}");

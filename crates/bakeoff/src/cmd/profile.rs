@@ -51,7 +51,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 
-    /// Show at most this many functions; the rest is summed up in one line
+    /// Show at most this many functions; the rest is summed up in one line (--json lists all)
     #[arg(long, value_name = "N", default_value_t = 25)]
     top: usize,
 

@@ -137,6 +137,9 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
 fn client(args: &Args, global: &Global) -> anyhow::Result<Client> {
     let named =
         args.server.clone().or_else(|| std::env::var("BAKEOFF_SERVER").ok().filter(|s| !s.is_empty()));
+    if args.ca.is_some() && !named.as_ref().is_some_and(|server| server.starts_with("https:")) {
+        return Err(Exit::Usage.with("--ca has no effect without TLS: it is for --server https://..."));
+    }
     let server = match named {
         Some(text) => text.parse::<Server>().map_err(of_server)?,
         None => Server::of_archive(&global.archive_folder()?),
