@@ -125,16 +125,17 @@ fn check_places(given: &[Given], has_place: impl Fn(&Given) -> bool) -> anyhow::
     if without.is_empty() {
         return Ok(());
     }
-    let mut command = Cli::command();
-    command.build();
-    let run = command.find_subcommand("run").expect("a command of ours");
-    let is_of_run = |given: &&Given| {
-        run.get_arguments().any(|a| a.get_long().is_some_and(|long| given.name == format!("--{long}")))
-    };
+    let command = Cli::command();
+    let run = command.find_subcommand("run").expect("a command of ours").get_arguments();
+    let of_run: Vec<&str> = run.chain(command.get_arguments()).filter_map(clap::Arg::get_long).collect();
+    let is_of_run = |given: &&Given| given.name.strip_prefix("--").is_some_and(|name| of_run.contains(&name));
     let (of_run, of_none): (Vec<&Given>, Vec<&Given>) = without.into_iter().partition(is_of_run);
     let names = |given: &[&Given]| given.iter().map(|g| g.name.as_str()).collect::<Vec<_>>().join(", ");
     let what = match (&of_none[..], &of_run[..]) {
-        ([], of_run) => format!("give {} to `bakeoff run`: it is no part of a plan", names(of_run)),
+        ([], of_run) => {
+            let it = if of_run.len() == 1 { "it" } else { "them" };
+            format!("{} cannot be part of a plan: give {it} to `bakeoff run`", names(of_run))
+        }
         (of_none, _) => format!("{} cannot be part of a plan", names(of_none)),
     };
     Err(Exit::Usage.with(what))

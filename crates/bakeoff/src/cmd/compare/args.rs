@@ -106,6 +106,7 @@ Examples:
   bakeoff compare --gate 'time not worse by 3%' --junit gates.xml -- ./base ./head
   bakeoff compare build=old build=new        all runs with these labels
   bakeoff compare 01JA 01JB,01JC             runs by id prefix, several in one side
+  bakeoff compare latest                     a stored comparison again, with its exit code
 Warm-up and pilot come first; the pilot fixes the number of rounds, and is not part of the verdict. FASTER by 22 % means
 that the other takes 1.22 times as long. Exit code 5: a command failed; 3: the result is INVALID; 1: a gate failed; 4: a
 gate is inconclusive.";

@@ -76,7 +76,7 @@ fn archived_runs_are_no_plan_and_an_option_of_run_is_for_run() {
     let refused = |line: &[&str]| plan(line).unwrap_err();
     assert!(refused(&["compare", "a", "b"]).contains("needs commands"));
     let error = refused(&["compare", "--junit", "x.xml", "--", "true", "false"]);
-    assert_eq!(error, "give --junit to `bakeoff run`: it is no part of a plan");
+    assert_eq!(error, "--junit cannot be part of a plan: give it to `bakeoff run`");
     let error = refused(&["compare", "-w", "3", "--junit", "x.xml", "-n", "a", "--", "true", "false"]);
     assert_eq!(error, "--warmup, --command-name cannot be part of a plan");
     assert!(refused(&["compare", "--gate", "p99 <= 1ms", "--", "true", "false"]).contains("p99"));
@@ -233,7 +233,7 @@ fn a_value_that_plans_do_not_have_is_refused() {
         (&["load", "exec:true", "--env", "A={env:B}"], "--env A={env:B} cannot be part of a plan"),
         (&["compare", "--", "a\nb", "c"], "a command of several lines cannot be part of a plan"),
         (&["load", "null:", "--strict"], "--strict cannot be part of a plan"),
-        (&["load", "null:", "--json"], "give --json to `bakeoff run`"),
+        (&["load", "null:", "--json"], "--json cannot be part of a plan: give it to `bakeoff run`"),
         (&["load", "null:", "--rows", "5"], "--rows is for databases"),
     ] {
         let error = plan(line).unwrap_err();
