@@ -133,7 +133,7 @@ fn of_table(text: &str, name: &str, zone: &TimeZone) -> anyhow::Result<(Series, 
 }
 
 /// Most metrics that a message names.
-const NAMED_MAX: usize = 12;
+const NAMED_MAX: usize = 20;
 
 fn chosen(mut series: Series, args: &Args) -> anyhow::Result<(String, Vec<(f64, f64)>)> {
     if let Some(found) = args.metric.as_ref().and_then(|name| series.remove_entry(name)) {
@@ -154,7 +154,7 @@ fn chosen(mut series: Series, args: &Args) -> anyhow::Result<(String, Vec<(f64, 
     }
 }
 
-/// The metrics for a message; of those that differ in their labels, the first and their number.
+/// The metrics for a message; of those that differ in their labels, the common word and their number.
 fn listed(names: &[&str]) -> String {
     if names.len() <= NAMED_MAX {
         return listed_each(names);
@@ -166,9 +166,9 @@ fn listed(names: &[&str]) -> String {
     // Those of a load are the ones to ask for.
     let mut kinds: Vec<(&str, Vec<&str>)> = kinds.into_iter().collect();
     kinds.sort_by_key(|(kind, _)| !matches!(*kind, "throughput" | "p99"));
-    let told = |(_, names): &(&str, Vec<&str>)| match &names[..] {
+    let told = |(kind, names): &(&str, Vec<&str>)| match &names[..] {
         [one] => format!("`{one}`"),
-        several => format!("`{}` ({} such)", several[0], several.len()),
+        several => format!("`{kind} ...` ({} such)", several.len()),
     };
     cut(kinds.iter().map(told))
 }
@@ -194,9 +194,9 @@ mod tests {
         let cpus: Vec<String> = (0..200).map(|cpu| format!("busy cpu={cpu}")).collect();
         let mut names: Vec<&str> = cpus.iter().map(String::as_str).collect();
         names.extend(["p99", "throughput"]);
-        assert_eq!(listed(&names), "`p99`, `throughput`, `busy cpu=0` (200 such)");
+        assert_eq!(listed(&names), "`p99`, `throughput`, `busy ...` (200 such)");
         let many: Vec<String> = (0..30).map(|i| format!("m{i:02}")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
-        assert!(listed(&many).ends_with("`m11` and 18 more"), "{}", listed(&many));
+        assert!(listed(&many).ends_with("`m19` and 10 more"), "{}", listed(&many));
     }
 }
