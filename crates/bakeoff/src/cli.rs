@@ -172,4 +172,23 @@ mod tests {
             assert!(load.get_arguments().any(|a| a.get_long() == Some(&option)), "{option}");
         }
     }
+
+    #[test]
+    fn one_output_has_one_form() {
+        fn with_csv(command: &clap::Command, path: &[String], found: &mut Vec<Vec<String>>) {
+            let path = [path, &[command.get_name().to_owned()]].concat();
+            if command.get_arguments().any(|a| a.get_long() == Some("csv")) {
+                found.push(path.clone());
+            }
+            command.get_subcommands().for_each(|sub| with_csv(sub, &path, found));
+        }
+        let mut found = Vec::new();
+        with_csv(&Cli::command(), &[], &mut found);
+        assert!(found.len() > 7, "{found:?}");
+        for path in found {
+            let words = [&path[..], &["--csv".to_owned(), "--json".to_owned()]].concat();
+            let kind = Cli::command().try_get_matches_from(words).err().map(|error| error.kind());
+            assert_eq!(kind, Some(ErrorKind::ArgumentConflict), "{path:?}");
+        }
+    }
 }

@@ -211,12 +211,15 @@ fn an_option_without_effect_in_a_mode_of_its_command_is_refused() {
         (&["profile", "--folded", "--top", "5"], "cannot be used with"),
         (&["record", "--no-archive", "--label", "a=b", "--", "true"], "cannot be used with"),
         (&["load", "null:", "--no-archive", "--label", "a=b"], "cannot be used with"),
+        (&["load", "null:", "--no-archive", "--title", "a"], "cannot be used with"),
         (&["compare", "--no-archive", "--label", "a=b", "--", "true", "false"], "cannot be used with"),
         (&["report", "a", "--json", "--identify"], "--identify has no effect on --json"),
         (&["report", "--compare", "a", "b", "--json"], "--json of several runs needs -o"),
         (&["queue", "submit", plan, "--not-before", "soon"], "`soon` is not a time"),
         (&["queue", "list", "--ca", "/x.pem", "--server", "http://127.0.0.1:1"], "--ca has no effect"),
         (&["cpu", "1", "1", "--top", "5"], "--top"),
+        (&["nic", "--csv", "--extended"], "cannot be used with"),
+        (&["nic", "--csv", "--json"], "cannot be used with"),
         (&["ulocks", "--csv", "--top", "5"], "cannot be used with"),
     ] {
         let err = fails(&lab, words, 2);

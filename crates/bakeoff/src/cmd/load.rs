@@ -65,7 +65,7 @@ pub(crate) struct Args {
     observe: Observe,
 
     /// One-line description of the run
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", conflicts_with = "no_archive")]
     title: Option<String>,
 
     /// Label to find the run by; may be given more than once
