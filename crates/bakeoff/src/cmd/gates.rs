@@ -37,6 +37,13 @@ pub(crate) struct Outputs {
     badge: Option<PathBuf>,
 }
 
+impl Outputs {
+    /// Whether an option names a file.
+    pub(crate) fn are_given(&self) -> bool {
+        self.junit.is_some() || self.summary.is_some() || self.badge.is_some()
+    }
+}
+
 /// The result of a comparison, as the files state it.
 pub(crate) struct Told<'a> {
     pub(crate) title: &'a str,
@@ -62,11 +69,6 @@ pub(crate) fn gate(text: &str) -> Result<Gate, String> {
 }
 
 impl Outputs {
-    /// Whether an option names a file.
-    pub(crate) fn are_given(&self) -> bool {
-        self.junit.is_some() || self.summary.is_some() || self.badge.is_some()
-    }
-
     /// The files that are written.
     pub(crate) fn files(&self) -> impl Iterator<Item = PathBuf> {
         self.junit
