@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use record::commands::{Comparison, Phase};
 use record::load::LoadRecord;
 use record::run::Run;
 use record::series::LatencyKind;
@@ -13,6 +14,7 @@ use crate::series::series;
 ///
 /// - Series of the run: their name; with labels, `cpu_event_ratio cpu=1`; of several machines, with the host.
 /// - A load: `throughput` and `p99` by interval. Intervals with fewer than 100 events have no p99.
+/// - A comparison of commands: `time A` and `cpu A` of each measured round, for each command.
 /// - An imported history: its metrics; with a subject, `time sort`; of several machines, with the host.
 pub fn over_time(run: &Run) -> BTreeMap<String, Vec<(f64, f64)>> {
     let start_s = run.header.anchor.unix_ns as f64 * 1e-9;
@@ -28,6 +30,9 @@ pub fn over_time(run: &Run) -> BTreeMap<String, Vec<(f64, f64)>> {
             named.entry(name).or_default().push((at_s, one.point.value));
         }
         return named;
+    }
+    if let Some(Ok(comparison)) = Comparison::read(run) {
+        return of_commands(&comparison, start_s);
     }
     if let Some(load) = &run.load {
         // Its intervals count from the start of the measured phase.
@@ -49,6 +54,20 @@ pub fn over_time(run: &Run) -> BTreeMap<String, Vec<(f64, f64)>> {
 }
 
 type Points = Vec<(f64, f64)>;
+
+/// Time and CPU time of each command, at the end of each of its measured executions.
+fn of_commands(comparison: &Comparison, start_s: f64) -> BTreeMap<String, Points> {
+    let mut named: BTreeMap<String, Points> = BTreeMap::new();
+    for command in 0..comparison.commands.len() {
+        let letter = Comparison::letter(command);
+        for turn in comparison.turns_of(command, Phase::Measured) {
+            let at_s = start_s + turn.t_ms as f64 * 1e-3;
+            named.entry(format!("time {letter}")).or_default().push((at_s, turn.time_s));
+            named.entry(format!("cpu {letter}")).or_default().push((at_s, turn.user_s + turn.system_s));
+        }
+    }
+    named
+}
 
 /// Events that ended per second, and their p99 in seconds, at the end of each interval.
 fn of_load(load: &LoadRecord, start_s: f64) -> (Points, Points) {

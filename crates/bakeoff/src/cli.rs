@@ -10,6 +10,7 @@ use clap::{CommandFactory as _, FromArgMatches as _};
 use record::load::rules;
 use record::printable::Form;
 
+use crate::given::given;
 use crate::script_options::Unread;
 use crate::setting_values::refusal;
 use crate::{cmd, help, screen, script_options};
@@ -48,6 +49,12 @@ impl Cli {
             _ => {}
         }
         let Some((name, matches)) = matches.subcommand() else { return Ok(cli) };
+        let given = command.find_subcommand(name).map(|command| given(command, matches)).unwrap_or_default();
+        match &mut cli.command {
+            Command::Compare(args) => args.given = given,
+            Command::Load(args) => args.given = given,
+            _ => {}
+        }
         let of_target = match &cli.command {
             Command::Load(args) => Some(args.target()),
             Command::Prepare(args) => Some(args.target()),
@@ -163,6 +170,25 @@ mod tests {
         for setting in settings::ALL {
             let option = setting.name.replace('_', "-");
             assert!(load.get_arguments().any(|a| a.get_long() == Some(&option)), "{option}");
+        }
+    }
+
+    #[test]
+    fn one_output_has_one_form() {
+        fn with_csv(command: &clap::Command, path: &[String], found: &mut Vec<Vec<String>>) {
+            let path = [path, &[command.get_name().to_owned()]].concat();
+            if command.get_arguments().any(|a| a.get_long() == Some("csv")) {
+                found.push(path.clone());
+            }
+            command.get_subcommands().for_each(|sub| with_csv(sub, &path, found));
+        }
+        let mut found = Vec::new();
+        with_csv(&Cli::command(), &[], &mut found);
+        assert!(found.len() > 7, "{found:?}");
+        for path in found {
+            let words = [&path[..], &["--csv".to_owned(), "--json".to_owned()]].concat();
+            let kind = Cli::command().try_get_matches_from(words).err().map(|error| error.kind());
+            assert_eq!(kind, Some(ErrorKind::ArgumentConflict), "{path:?}");
         }
     }
 }

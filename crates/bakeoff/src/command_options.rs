@@ -1,6 +1,6 @@
 //! The options that say what is measured when commands are compared, named as in hyperfine.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use plan::{Around, CommandLines, Parameter, Shell};
@@ -23,7 +23,7 @@ pub(crate) struct CommandOptions {
     pub(crate) time: Duration,
 
     /// Measure exactly this many rounds, without a pilot
-    #[arg(long, alias = "runs", short_alias = 'r', value_name = "N", value_parser = clap::value_parser!(u32).range(2..=2_000))]
+    #[arg(long, alias = "runs", short_alias = 'r', value_name = "N", conflicts_with = "time", value_parser = clap::value_parser!(u32).range(2..=2_000))]
     pub(crate) blocks: Option<u32>,
 
     /// Warm-up rounds, not counted
@@ -104,7 +104,7 @@ pub(crate) struct CommandOptions {
     pub(crate) title: Option<String>,
 
     /// Label to find the run by; may be given more than once
-    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = crate::cmd::load::key_value)]
+    #[arg(long = "label", value_name = "KEY=VALUE", conflicts_with = "no_archive", value_parser = crate::cmd::load::key_value)]
     pub(crate) labels: Vec<(String, String)>,
 
     /// Do not store the comparison in the archive
@@ -136,17 +136,11 @@ impl CommandOptions {
         !self.commands.is_empty()
     }
 
-    /// Options that have no effect on archived runs, which have been measured.
-    pub(crate) fn without_effect_on_runs(&self) -> Vec<&'static str> {
-        let options = [
-            ("--blocks", self.blocks.is_some()),
-            ("--title", self.title.is_some()),
-            ("--label", !self.labels.is_empty()),
-            ("--export-json", self.export_json.is_some()),
-            ("--export-csv", self.export_csv.is_some()),
-            ("--export-markdown", self.export_markdown.is_some()),
-        ];
-        options.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name).collect()
+    /// Files that the results are exported to.
+    pub(crate) fn exports(&self) -> impl Iterator<Item = &Path> {
+        [&self.export_json, &self.export_csv, &self.export_markdown]
+            .into_iter()
+            .filter_map(|path| path.as_deref())
     }
 
     /// The commands with everything that belongs to them.

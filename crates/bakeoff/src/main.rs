@@ -9,12 +9,14 @@ mod confine;
 mod exit;
 #[cfg(feature = "fleet")]
 mod fleet_words;
+mod given;
 mod help;
 mod impossible;
 mod like;
 mod live;
 mod load_options;
 mod load_screen;
+mod moment;
 mod own_cost;
 mod replay_options;
 mod request_options;

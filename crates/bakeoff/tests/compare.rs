@@ -187,10 +187,26 @@ fn gates_decide_the_exit_code_and_write_what_continuous_integration_reads() {
     let badge: Value = serde_json::from_str(&std::fs::read_to_string(&badge).expect("a file")).expect("JSON");
     assert_eq!((badge["color"].as_str(), badge["isError"].as_bool()), (Some("red"), Some(true)));
 
+    // A stored comparison ends as it did when it was measured, and writes the same files.
+    let stored = [&["compare", "latest"], &files[..]].concat();
+    let (xml_then, csv) = (xml, path("again.csv"));
+    std::fs::remove_file(&junit).expect("a file");
+    let again = lab.run(&[&stored[..], &["--export-csv", &csv]].concat());
+    assert_eq!((again.code, last_line(&again.out)), (Some(1), last_line(&ended.out)), "{}", again.err);
+    assert_eq!(std::fs::read_to_string(&junit).expect("a file"), xml_then);
+    assert_eq!(std::fs::read_to_string(&csv).expect("a file").lines().count(), 3);
+    assert_eq!(lab.run(&["runs", "show", "latest"]).code, Some(0), "it shows a run, and judges none");
+    for idle in [["--rope", "5%"], ["--gate", "time <= 1s"], ["--warmup", "3"]] {
+        let refused = lab.run(&[&["compare", "latest"], &idle[..]].concat());
+        let said = format!("{} has no effect on a stored comparison", idle[0]);
+        assert!(refused.code == Some(2) && refused.err.contains(&said), "{}", refused.err);
+    }
+
     // Two rounds decide nothing, however clear they are.
     let few = lab.run(&[&["compare", "--blocks", "2", "--badge", &svg], &gate[..2], &commands[..]].concat());
     assert_eq!(few.code, Some(4), "{}", few.out);
     assert!(std::fs::read_to_string(&svg).expect("a file").starts_with("<svg "));
+    assert_eq!(lab.run(&["compare", "latest"]).code, Some(4));
     let wrong = lab.run(&["compare", "--gate", "p99 <= 20ms", "--", "true", "true"]);
     assert!(
         wrong.code == Some(2) && wrong.err.contains("`p99` is not a metric of commands"),
@@ -250,10 +266,14 @@ fn what_cannot_be_compared_is_refused_before_anything_runs() {
     refused(&["--prepare", "a", "--prepare", "b", "--", "x", "y", "z"], "once for each of the 3 commands");
     refused(&["--junit", "/no/such/folder/x.xml", "--", "true", "true"], "folder that does not exist");
     refused(&["--rope", "1", "--", "true", "true"], "percentage");
+    refused(&["--force", "--", "true", "true"], "--force has no effect on commands");
+    refused(&["--reference", "C", "--", "true", "true"], "letters of the commands are A to B");
+    refused(&["--time", "9s", "--blocks", "9", "--", "true", "true"], "cannot be used with");
     lab.run(&["load", "null:", "--rate", "50", "--time", "200ms"]);
     refused(&["sleep 1", "sleep 2"], "commands come after `--`");
     refused(&["latest"], "is one side");
     refused(&["build=none", "latest"], "no run has the label build=none");
+    refused(&["latest", "a=b", "--prepare", "x", "-N"], "--prepare, -N have no effect on archived runs");
 }
 
 /// Runs of two labels, one after the other in turns: four of each decide.
@@ -283,6 +303,9 @@ fn archived_runs_are_compared_by_label_with_what_differs_first() {
     assert_eq!((time["verdict"].as_str(), time["a_runs"].as_u64()), (Some("better"), Some(4)));
     let gated = lab.run(&["compare", "build=new", "build=old", "--gate", "time not worse by 5%"]);
     assert_eq!(gated.code, Some(1), "{}", gated.out);
+    let alike =
+        lab.run(&["compare", "build=new", "build=old", "--rope", "5000%", "--reference", "build=old"]);
+    assert!(last_line(&alike.out).starts_with("no difference that matters"), "{}", alike.out);
 
     let ids: Vec<String> = lab.json(&["runs", "list"])["runs"]
         .as_array()
@@ -393,12 +416,17 @@ fn a_plan_is_written_from_a_load_or_from_commands_and_checks() {
     let lab = Lab::new();
     let file = lab.path("plan.toml").to_str().expect("a plain path").to_owned();
     let target = lab.sqlite();
-    let load =
-        ["--", "load", target.as_str(), "--rate", "500", "--threads", "4", "--time", "2s", "--label", "a=b"];
+    let load = ["--", "load", target.as_str(), "--rate", "500", "--threads", "4", "--time", "2s"];
     let ended = lab.run(&[&["plan", "init", "-o", &file], &load[..]].concat());
     assert_eq!(ended.code, Some(0), "{}", ended.err);
     let text = std::fs::read_to_string(&file).expect("a file");
-    assert!(text.contains("rate      = 500") && text.contains("# Not in this plan: --label a=b"), "{text}");
+    assert!(text.contains("rate      = 500"), "{text}");
+    let labelled = lab.run(&[&["plan", "init"], &load[..], &["--label", "a=b"]].concat());
+    assert!(
+        labelled.code == Some(2) && labelled.err.contains("--label cannot be part of a plan"),
+        "{}",
+        labelled.err
+    );
     let checked = lab.json(&["plan", "check", &file]);
     assert_eq!(checked["unbuilt"], serde_json::json!([]));
     assert_eq!(lab.run(&[&["plan", "init", "-o", &file], &load[..]].concat()).code, Some(2), "it exists");

@@ -67,6 +67,12 @@ fn a_slower_candidate_fails_the_gates_of_plan_and_command_line_and_files_say_so(
     assert!(page.out.contains("## Gates") && page.out.contains("throughput &gt;= 0.01/s"), "{}", page.out);
     let again = lab.run(&["resume", run["bakeoff"].as_str().expect("a name")]);
     assert_eq!(again.code, ended.code, "nothing is left to do, and the gates are as before");
+    std::fs::remove_file(&junit).expect("a file");
+    let shown = lab.run(&["compare", "latest", "--junit", files.0]);
+    assert_eq!((shown.code, shown.out.as_str()), (ended.code, again.out.as_str()), "{}", shown.err);
+    assert_eq!(std::fs::read_to_string(&junit).expect("a file"), xml);
+    let idle = lab.run(&["compare", "latest", "--export-csv", files.0]);
+    assert!(idle.code == Some(2) && idle.err.contains("--export-csv has no effect"), "{}", idle.err);
     let last = again.out.trim_end().lines().last().unwrap_or_default().to_owned();
     assert!(again.out.contains("FAIL: 1 of 2 gates") || !is_whole, "{last}");
 }

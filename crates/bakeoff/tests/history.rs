@@ -216,11 +216,22 @@ fn wrong_files_and_options_end_with_what_to_do() {
     let wrong = write(&lab, "wrong.csv", "time,v\nyesterday,1\n");
     let json = write(&lab, "wrong.json", "{}");
     let several = write(&lab, "several.csv", "time,a,b\n1,2,3\n");
+    let dated = write(&lab, "dated.csv", "time,value\n1,2\n");
+    let hyperfine = write(&lab, "h.json", r#"{"results":[{"command":"a","mean":1.0,"times":[1.0,1.0]}]}"#);
     for (words, code, says) in [
         (&["history", "import", &wrong][..], 2, "wrong.csv:2:1: found `yesterday`, expected a time"),
         (&["history", "import", &json], 2, "JSON of an unknown form"),
         (&["history", "import", "/no/such/file"], 2, "No such file"),
         (&["history", "--alpha", "0"], 2, "more than 0 %"),
+        (&["history", "--since", "soon"], 2, "`soon` is not a time: expected a time such as 2026-"),
+        (&["history", "import", &hyperfine, "--at", "garbage"], 2, "--at: `garbage` is not a time: expected"),
+        (&["history", "import", &hyperfine, "--at", "time"], 2, "--at: `time` is not a time: expected"),
+        (
+            &["history", "import", &dated, "--at", "2026-11-21"],
+            2,
+            "has the time of each value; leave out --at",
+        ),
+        (&["history", "import", &hyperfine, "--name", "x"], 2, "has the subject of each value"),
         (&["periods", &several], 2, "--metric NAME is needed: one of `a`, `b`"),
         (&["periods", &several, "--metric", "c"], 2, "there is no `c`, only `a`, `b`"),
         (&["periods", &several, "--metric", "a", "--zone", "Mars/Base"], 2, "no time zone `Mars/Base`"),
@@ -233,6 +244,34 @@ fn wrong_files_and_options_end_with_what_to_do() {
         assert_eq!(ended.code, Some(code), "{words:?}: {}", ended.err);
         assert!(ended.err.contains(says), "{words:?}: {}", ended.err);
     }
+}
+
+#[test]
+fn since_is_a_date_a_moment_or_a_duration() {
+    let lab = Lab::new();
+    let file = write(&lab, "x.csv", "time,v\n2026-11-01T12:00:00Z,1\n2026-11-02T12:00:00Z,2\n");
+    assert_eq!(lab.run(&["history", "import", &file]).code, Some(0));
+    let points = |since: &str| {
+        let found = lab.json(&["history", "v", "--since", since]);
+        let series = found["series"].as_array().expect("series");
+        series.first().map_or(0, |one| one["points"].as_array().expect("points").len())
+    };
+    assert_eq!(["2026-10-01", "2026-11-02T12:00:00Z", "1793620800"].map(points), [2, 1, 1]);
+    assert_eq!(["2026-11-02T12:00:01Z", "1ms", "3650d"].map(points), [0, 0, 2]);
+}
+
+#[test]
+fn a_comparison_has_a_time_and_a_cpu_time_of_each_command_over_time() {
+    let lab = Lab::new();
+    let ended = lab.run(&["compare", "--blocks", "20", "--", "true", "false || true"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    let asked = lab.run(&["periods", "latest"]);
+    let said = "--metric NAME is needed: one of `cpu A`, `cpu B`, `time A`, `time B`";
+    assert!(asked.code == Some(2) && asked.err.contains(said), "{}", asked.err);
+    let of_time = lab.run(&["periods", "latest", "--metric", "time"]);
+    assert!(of_time.err.contains("there is no `time`, only `time A`, `time B`"), "{}", of_time.err);
+    // Warm-up and pilot are not measured rounds.
+    assert_eq!(lab.json(&["periods", "latest", "--metric", "time B"])["n"], 20);
 }
 
 /// Four weeks every ten minutes, busy from nine to eleven by the clock of Berlin, over the end of summer

@@ -150,6 +150,8 @@ fn several_bakeoffs_share_a_page() {
     for word in ["Monday", "Tuesday", "side by side", "other against one", "not randomized"] {
         assert!(html.contains(word), "{word}: {html}");
     }
+    let forced = lab.run(&["report", "--compare", &first, &second, "--force"]);
+    assert!(forced.code == Some(2) && forced.err.contains("--force has no effect"), "{}", forced.err);
     let verified = lab.run(&["report", "--verify", text(&page)]);
     assert_eq!(verified.code, Some(0), "{}{}", verified.out, verified.err);
     lab.run(&["load", "null:", "--rate", "100", "--time", "100ms", "--warmup", "0"]);

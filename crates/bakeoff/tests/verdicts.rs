@@ -103,6 +103,7 @@ measure = { time = "200ms", interval = "200ms" }
     assert_eq!(listed["runs"][0]["state"], "invalid", "{listed}");
     let name = run["bakeoff"].as_str().expect("it has a name");
     assert_eq!(lab.run(&["resume", name]).code, Some(3), "nothing is left to do, and it is INVALID still");
+    assert_eq!(lab.run(&["compare", name]).code, Some(3), "shown later, it is INVALID still");
 }
 
 /// A server that bakeoff starts in a scratch folder, at three rates: its CPU time, separate from its use at

@@ -195,3 +195,37 @@ fn an_option_that_could_only_be_ignored_is_refused_with_whom_it_is_for() {
         assert!(ended.err.contains(says), "{words:?}: {}", ended.err);
     }
 }
+
+#[test]
+fn an_option_without_effect_in_a_mode_of_its_command_is_refused() {
+    let lab = Lab::new();
+    let plan = lab.path("plan.toml");
+    let plan = plan.to_str().unwrap();
+    let text = "schema = 1\ntitle = \"t\"\n[design]\nblocks = 1\n[load]\ntarget = \"null:\"\n[phases]\n\
+                measure = { time = \"1s\" }\n";
+    std::fs::write(plan, text).unwrap();
+    for (words, says) in [
+        (&["aa", "--simulate", "9", "--beside-others"][..], "--beside-others has no effect"),
+        (&["plan", "explain", plan, "--beside-others"], "--beside-others has no effect without --pilot"),
+        (&["locks", "--csv", "--histogram"], "cannot be used with"),
+        (&["profile", "--folded", "--top", "5"], "cannot be used with"),
+        (&["record", "--no-archive", "--label", "a=b", "--", "true"], "cannot be used with"),
+        (&["load", "null:", "--no-archive", "--label", "a=b"], "cannot be used with"),
+        (&["load", "null:", "--no-archive", "--title", "a"], "cannot be used with"),
+        (&["compare", "--no-archive", "--label", "a=b", "--", "true", "false"], "cannot be used with"),
+        (&["report", "a", "--json", "--identify"], "--identify has no effect on --json"),
+        (&["report", "--compare", "a", "b", "--json"], "--json of several runs needs -o"),
+        (&["queue", "submit", plan, "--not-before", "soon"], "`soon` is not a time"),
+        (&["queue", "list", "--ca", "/x.pem", "--server", "http://127.0.0.1:1"], "--ca has no effect"),
+        (&["cpu", "1", "1", "--top", "5"], "--top"),
+        (&["nic", "--csv", "--extended"], "cannot be used with"),
+        (&["nic", "--csv", "--json"], "cannot be used with"),
+        (&["ulocks", "--csv", "--top", "5"], "cannot be used with"),
+    ] {
+        let err = fails(&lab, words, 2);
+        assert!(err.contains(says), "{words:?}: {err}");
+    }
+    lab.run(&["record", "--", "true"]);
+    let err = fails(&lab, &["runs", "export", "latest", "--format", "csv", "--json"], 2);
+    assert!(err.contains("--json contradicts --format"), "{err}");
+}

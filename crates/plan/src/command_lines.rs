@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use record::command_line;
-use record::commands::COMMANDS_MAX;
+use record::commands::{COMMANDS_MAX, Comparison};
 
 /// Shell metacharacters.
 const METACHARACTERS: &[char] = &[
@@ -29,7 +29,8 @@ pub struct CommandLines {
     pub commands: Vec<String>,
     /// Names for them; empty, or one for each command.
     pub names: Vec<String>,
-    /// The command that the others are compared with: one of the commands, or a further one.
+    /// The command that the others are compared with: one of the commands, by its text, its name or its
+    /// letter in the output, or a further one.
     pub reference: Option<String>,
     /// Parameters; every combination of their values is a command.
     pub parameters: Vec<Parameter>,
@@ -113,6 +114,9 @@ pub struct NotCommands {
 fn refuse<T>(what: impl Into<String>) -> Result<T, NotCommands> {
     Err(NotCommands { what: what.into() })
 }
+
+/// Index of a command as written, its text and its values.
+type Filled = (usize, String, BTreeMap<String, String>);
 
 impl Shell {
     /// Parses `default`, `none`, or a program with its arguments.
@@ -210,16 +214,8 @@ impl CommandLines {
     ///
     /// [`NotCommands`] if there are not two commands to compare, or the options do not fit them.
     pub fn expanded(&self) -> Result<Expanded, NotCommands> {
-        let (written, reference) = self.with_reference();
+        let (written, commands, reference) = self.with_reference()?;
         self.check(&written)?;
-        let combinations = combinations(&self.parameters);
-        let mut commands = Vec::new();
-        for (i, command) in written.iter().enumerate() {
-            let used: Vec<BTreeMap<String, String>> = used_in(&combinations, self.texts_of(i, command));
-            for values in used {
-                commands.push((i, filled(command, &values), values));
-            }
-        }
         if commands.len() < 2 {
             return refuse(format!(
                 "a comparison needs at least two commands, but `{}` is the only one: bakeoff compare -- 'A' \
@@ -234,7 +230,7 @@ impl CommandLines {
             ));
         }
         let shell = self.shell_of(commands.iter().map(|(_, text, _)| text.as_str()));
-        let line = |(i, text, values): &(usize, String, BTreeMap<String, String>)| {
+        let line = |(i, text, values): &Filled| {
             let fill = |text: Option<&String>| text.map(|text| filled(text, values));
             Ok(CommandLine {
                 words: shell.words(text)?,
@@ -247,7 +243,7 @@ impl CommandLines {
             })
         };
         Ok(Expanded {
-            reference: commands.iter().position(|(i, ..)| *i == reference).unwrap_or(0),
+            reference,
             shell: match &shell {
                 Shell::Program(words) => words.join(" "),
                 Shell::Never | Shell::IfNeeded => "none".to_owned(),
@@ -256,19 +252,42 @@ impl CommandLines {
         })
     }
 
-    /// The commands with the reference among them, and its index. The reference is one of the commands, by
-    /// its text or its name, or one more, which comes first.
-    fn with_reference(&self) -> (Vec<String>, usize) {
+    /// The commands as written and with all values in their places, and the index of the reference. The
+    /// reference is one of the commands, by its text, its name or its letter, or one more, which comes first.
+    fn with_reference(&self) -> Result<(Vec<String>, Vec<Filled>, usize), NotCommands> {
         let mut written = self.commands.clone();
-        let Some(reference) = &self.reference else { return (written, 0) };
-        let is_it = |(i, command): (usize, &String)| {
-            command == reference || self.names.get(i).is_some_and(|name| name == reference)
+        let commands = self.filled(&written);
+        let Some(reference) = &self.reference else { return Ok((written, commands, 0)) };
+        let name = |(i, _, values): &Filled| self.names.get(*i).map(|name| filled(name, values));
+        let is_written = |(i, ..): &Filled| {
+            [self.commands.get(*i), self.names.get(*i)].into_iter().flatten().any(|text| text == reference)
         };
-        if let Some(i) = written.iter().enumerate().position(is_it) {
-            return (written, i);
+        let found = commands
+            .iter()
+            .position(is_written)
+            .or_else(|| commands.iter().position(|one| one.1 == *reference))
+            .or_else(|| commands.iter().position(|one| name(one).as_ref() == Some(reference)))
+            .or_else(|| (0..commands.len()).find(|i| Comparison::letter(*i) == *reference));
+        if let Some(reference) = found {
+            return Ok((written, commands, reference));
+        }
+        if (0..COMMANDS_MAX).any(|i| Comparison::letter(i) == *reference) {
+            let last = Comparison::letter(commands.len().saturating_sub(1));
+            return refuse(format!("--reference {reference}: the letters of the commands are A to {last}"));
         }
         written.insert(0, reference.clone());
-        (written, 0)
+        let commands = self.filled(&written);
+        Ok((written, commands, 0))
+    }
+
+    /// Every command with each combination of the values that it uses.
+    fn filled(&self, written: &[String]) -> Vec<Filled> {
+        let combinations = combinations(&self.parameters);
+        let of = |(i, command): (usize, &String)| -> Vec<Filled> {
+            let used = used_in(&combinations, self.texts_of(i, command));
+            used.into_iter().map(|values| (i, filled(command, &values), values)).collect()
+        };
+        written.iter().enumerate().flat_map(of).collect()
     }
 
     /// Name of command `i` of `count`. A reference that comes first has a name only if there is one for each.
@@ -332,9 +351,14 @@ impl CommandLines {
     }
 }
 
+/// Whether a load on `exec:` gives the command to a shell, too.
+pub(crate) fn has_metacharacters(command: &str) -> bool {
+    command.contains(METACHARACTERS)
+}
+
 fn needs_shell(command: &str) -> bool {
     let first = command.split_whitespace().next().unwrap_or_default();
-    command.contains(METACHARACTERS) || OF_SHELLS.contains(&first)
+    has_metacharacters(command) || OF_SHELLS.contains(&first)
 }
 
 /// The given text for command `i`: one for all, or one for each.
@@ -430,6 +454,29 @@ mod tests {
         };
         assert_eq!(with("b"), (1, 2, "b".to_owned()));
         assert_eq!(with("c"), (0, 3, "c".to_owned()));
+        // The letters of the output.
+        assert_eq!(with("B"), (1, 2, "b".to_owned()));
+        let lines = CommandLines { reference: Some("C".into()), ..lines(&["a", "b"]) };
+        let error = lines.expanded().unwrap_err().to_string();
+        assert_eq!(error, "--reference C: the letters of the commands are A to B");
+    }
+
+    #[test]
+    fn the_reference_may_be_one_of_the_commands_that_a_parameter_makes() {
+        let with = |reference: &str| {
+            let expanded = CommandLines {
+                reference: Some(reference.to_owned()),
+                names: vec!["level {n}".into()],
+                parameters: vec![Parameter::list("n", "1,6,9").unwrap()],
+                ..lines(&["gzip -{n} x"])
+            };
+            let expanded = expanded.expanded().unwrap();
+            (expanded.reference, expanded.commands.len())
+        };
+        assert_eq!(with("gzip -{n} x"), (0, 3));
+        assert_eq!(with("gzip -6 x"), (1, 3));
+        assert_eq!(with("level 9"), (2, 3));
+        assert_eq!(with("C"), (2, 3));
     }
 
     #[test]

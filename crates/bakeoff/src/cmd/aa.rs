@@ -60,6 +60,9 @@ Exit code 1: the rate is certainly above the promised one; 3: no bake-off could 
 
 pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
     match (&args.plan, args.simulate) {
+        (_, Some(_)) if args.alone.beside_others => {
+            Err(Exit::Usage.with("--beside-others has no effect on --simulate: nothing is measured"))
+        }
         (_, Some(families)) => {
             let seed = seed(args.seed);
             let rules = Rules { rope_ratio: args.rope, alpha: args.alpha, seed };

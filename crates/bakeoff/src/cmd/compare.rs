@@ -3,6 +3,8 @@
 mod archived;
 mod args;
 mod commands;
+#[cfg(test)]
+pub(crate) mod samples;
 mod shown;
 
 use std::io::Write;
@@ -17,17 +19,12 @@ use crate::exit::Exit;
 pub(crate) fn run(args: &args::Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
     args.outputs.check()?;
     if args.command.has_commands() {
+        args.check_of_commands()?;
         return commands::run(args, global, out);
     }
     if args.runs.is_empty() {
         let what = "nothing to compare: name commands after `--`, as in bakeoff compare -- 'A' 'B', or runs of the archive";
         return Err(Exit::Usage.with(what));
-    }
-    let idle = args.command.without_effect_on_runs();
-    if !idle.is_empty() {
-        let text =
-            format!("{} has no effect on archived runs: it is for commands after `--`", idle.join(", "));
-        return Err(Exit::Usage.with(text));
     }
     archived::run(args, global, out)
 }

@@ -24,7 +24,7 @@ use crate::screen;
 
 /// Show each CPU: busy time by scheduler events and by ticks, unaccounted time, switches, the hottest thread
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, group = clap::ArgGroup::new("listed").args(["tasks", "by", "cgroup"]).multiple(true))]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -47,8 +47,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH", value_parser = crate::cmd::cgroup, conflicts_with_all = ["csv", "clock"])]
     cgroup: Option<Cgroup>,
 
-    /// Threads and groups to show (--json lists all)
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    /// With --tasks or --by: threads and groups to show (--json lists all)
+    #[arg(long, value_name = "N", default_value_t = 20, requires = "listed")]
     top: usize,
 
     /// CPUs of each core, instead of the kernel's topology: 0,1;2,3

@@ -5,7 +5,6 @@ mod import;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use analysis::Rules;
 use analysis::history::{
@@ -13,14 +12,14 @@ use analysis::history::{
 };
 use anyhow::Context as _;
 use archive::{Archive, ArchiveError, Filter, Listed, PartOf, whole_file};
-use record::clock::WallAnchor;
-use record::quantity::{duration, ratio};
+use record::quantity::ratio;
 use record::run::{RunId, RunKind, RunState};
 
 use crate::cmd::report::form_of;
 use crate::cmd::{Global, print_json};
 use crate::confine::Reader;
 use crate::exit::Exit;
+use crate::moment;
 use crate::screen::{self, Screen};
 
 /// Show a metric over all runs: where it changed, by how much, and what else changed there
@@ -68,9 +67,10 @@ pub(crate) struct Select {
     #[arg(long, value_name = "TEXT")]
     pub(crate) of: Option<String>,
 
-    /// Only runs newer than this
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub(crate) since: Option<Duration>,
+    /// Only runs since this time: a date such as 2026-11-21, a time such as 2026-11-21T09:52:00Z, or a
+    /// duration before now such as 30d
+    #[arg(long = "since", value_name = "TIME", value_parser = moment::since)]
+    pub(crate) since_unix_ns: Option<u64>,
 
     /// Compare runs even if their host names differ: for containers with a new name in each run
     #[arg(long)]
@@ -101,6 +101,7 @@ const EXAMPLES: &str = "\
 Examples:
   bakeoff history                                  every metric of every target
   bakeoff history p99 --label branch=main --since 90d
+  bakeoff history p99 --since 2026-11-01
   bakeoff history import nightly.csv               time, and a column for each metric
   bakeoff history import hyperfine.json --at 2026-11-21T03:00:00Z
 
@@ -181,9 +182,7 @@ impl Found {
             part_of: PartOf::Nothing,
             ..Filter::default()
         };
-        let from_unix_ns = select.since.map_or(0, |since| {
-            WallAnchor::now().unix_ns.saturating_sub(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
-        });
+        let from_unix_ns = select.since_unix_ns.unwrap_or(0);
         // The oldest first: of two imports of one value, the newer counts.
         let listed = archive.list(&filter)?;
         for listed in listed.iter().take(runs_max).rev() {

@@ -28,6 +28,7 @@ use runner::{Beside, Spooled};
 
 use crate::cmd::{Global, command_line, print_json};
 use crate::exit::{EndsWith as _, Exit, of_load};
+use crate::given::Given;
 use crate::load_options::{DataOptions, Meant, PaceOptions};
 use crate::load_screen::LoadScreen;
 use crate::replay_options::ReplayOptions;
@@ -64,11 +65,11 @@ pub(crate) struct Args {
     observe: Observe,
 
     /// One-line description of the run
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", conflicts_with = "no_archive")]
     title: Option<String>,
 
     /// Label to find the run by; may be given more than once
-    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = key_value)]
+    #[arg(long = "label", value_name = "KEY=VALUE", conflicts_with = "no_archive", value_parser = key_value)]
     labels: Vec<(String, String)>,
 
     /// Also write the latencies to this file: HdrHistogram log V2, or its percentile text if the name ends in
@@ -106,6 +107,10 @@ pub(crate) struct Args {
     /// Do not store the run in the archive
     #[arg(long)]
     no_archive: bool,
+
+    /// The command line, of which `plan init` writes a plan.
+    #[arg(skip)]
+    pub(crate) given: Vec<Given>,
 }
 
 impl Args {

@@ -32,11 +32,11 @@ pub(crate) struct LockOptions {
     pub(crate) stacks: bool,
 
     /// Show histograms of the wait times
-    #[arg(long)]
+    #[arg(long, conflicts_with = "csv")]
     histogram: bool,
 
-    /// Show at most this many locks; the rest is summed up in one line
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    /// Show at most this many locks; the rest is summed up in one line (--json and --csv list all)
+    #[arg(long, value_name = "N", default_value_t = 20, conflicts_with = "csv")]
     top: usize,
 
     /// Print comma-separated values instead of a table

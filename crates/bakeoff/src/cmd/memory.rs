@@ -27,7 +27,7 @@ pub(crate) struct Args {
     #[arg(long, value_parser = process)]
     pid: Option<u32>,
 
-    /// Show at most this many processes; the rest is summed up in one line
+    /// Show at most this many processes; the rest is summed up in one line (--json lists all)
     #[arg(long, value_name = "N", default_value_t = 15)]
     top: usize,
 }

@@ -51,11 +51,11 @@ pub(crate) struct Args {
     list: bool,
 
     /// Print colon-separated values in nicstat's order, for programs
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with = "json")]
     parseable: bool,
 
     /// Print exact counts as CSV
-    #[arg(long, conflicts_with_all = ["parseable", "tcp", "udp"])]
+    #[arg(long, conflicts_with_all = ["json", "parseable", "tcp", "udp", "extended"])]
     csv: bool,
 
     /// Leave out interfaces that carried and dropped nothing in the interval

@@ -8,6 +8,7 @@ use analysis::cycles::cycles_by_the_clock;
 use anyhow::Context as _;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use record::nearest::did_you_mean;
 
 use crate::cmd::{Global, print_json, runs};
 use crate::confine::Reader;
@@ -131,16 +132,71 @@ fn of_table(text: &str, name: &str, zone: &TimeZone) -> anyhow::Result<(Series, 
     Ok((series, read.missing))
 }
 
+/// Most metrics that a message names.
+const NAMED_MAX: usize = 20;
+
 fn chosen(mut series: Series, args: &Args) -> anyhow::Result<(String, Vec<(f64, f64)>)> {
-    let names: Vec<String> = series.keys().map(|name| format!("`{name}`")).collect();
-    let names = names.join(", ");
-    match (&args.metric, series.len()) {
+    if let Some(found) = args.metric.as_ref().and_then(|name| series.remove_entry(name)) {
+        return Ok(found);
+    }
+    let names: Vec<&str> = series.keys().map(String::as_str).collect();
+    match (&args.metric, names.len()) {
         (_, 0) => Err(Exit::Usage.with(format!("{} has no time series", args.source))),
         (None, 1) => Ok(series.pop_first().expect("there is one")),
-        (None, _) => Err(Exit::Usage.with(format!("--metric NAME is needed: one of {names}"))),
-        (Some(name), _) => match series.remove_entry(name) {
-            Some(found) => Ok(found),
-            None => Err(Exit::Usage.with(format!("--metric: there is no `{name}`, only {names}"))),
-        },
+        (None, _) => Err(Exit::Usage.with(format!("--metric NAME is needed: one of {}", listed(&names)))),
+        (Some(asked), _) => {
+            let of_it = format!("{asked} ");
+            let such: Vec<&str> = names.iter().copied().filter(|name| name.starts_with(&of_it)).collect();
+            let only = if such.is_empty() { listed(&names) } else { listed_each(&such) };
+            let meant = did_you_mean(asked, names.iter().copied());
+            Err(Exit::Usage.with(format!("--metric: there is no `{asked}`, only {only}{meant}")))
+        }
+    }
+}
+
+/// The metrics for a message; of those that differ in their labels, the common word and their number.
+fn listed(names: &[&str]) -> String {
+    if names.len() <= NAMED_MAX {
+        return listed_each(names);
+    }
+    let mut kinds: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for name in names {
+        kinds.entry(name.split(' ').next().unwrap_or(name)).or_default().push(name);
+    }
+    // Those of a load are the ones to ask for.
+    let mut kinds: Vec<(&str, Vec<&str>)> = kinds.into_iter().collect();
+    kinds.sort_by_key(|(kind, _)| !matches!(*kind, "throughput" | "p99"));
+    let told = |(kind, names): &(&str, Vec<&str>)| match &names[..] {
+        [one] => format!("`{one}`"),
+        several => format!("`{kind} ...` ({} such)", several.len()),
+    };
+    cut(kinds.iter().map(told))
+}
+
+fn listed_each(names: &[&str]) -> String {
+    cut(names.iter().map(|name| format!("`{name}`")))
+}
+
+fn cut(mut told: impl ExactSizeIterator<Item = String>) -> String {
+    let first: Vec<String> = told.by_ref().take(NAMED_MAX).collect();
+    let rest = told.len();
+    let more = if rest == 0 { String::new() } else { format!(" and {rest} more") };
+    first.join(", ") + &more
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_metrics_are_listed_by_kind_and_few_one_by_one() {
+        assert_eq!(listed(&["a", "b x=1"]), "`a`, `b x=1`");
+        let cpus: Vec<String> = (0..200).map(|cpu| format!("busy cpu={cpu}")).collect();
+        let mut names: Vec<&str> = cpus.iter().map(String::as_str).collect();
+        names.extend(["p99", "throughput"]);
+        assert_eq!(listed(&names), "`p99`, `throughput`, `busy ...` (200 such)");
+        let many: Vec<String> = (0..30).map(|i| format!("m{i:02}")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        assert!(listed(&many).ends_with("`m19` and 10 more"), "{}", listed(&many));
     }
 }

@@ -76,7 +76,10 @@ Examples:
 const INIT_EXAMPLES: &str = "\
 Examples:
   bakeoff plan init -- load sqlite:/tmp/bench.db --rate 500 --threads 8
-  bakeoff plan init -o gzip.toml -- 'gzip -6 -k -f x' 'zstd -3 -k -f x'";
+  bakeoff plan init -o gzip.toml -- 'gzip -6 -k -f x' 'zstd -3 -k -f x'
+  bakeoff plan init -- compare --gate 'time not worse by 5%' -- ./base ./head
+
+The plan is the same bake-off as the command line: an option that a plan cannot express is refused.";
 
 /// Writes the text of a plan from the words of a command line, and a title.
 pub(crate) type Draft = fn(&[String], Option<&str>) -> anyhow::Result<String>;
@@ -92,6 +95,9 @@ pub(crate) fn run(args: &Args, draft: Draft, global: &Global, out: &mut dyn Writ
                 summary(out, &plan)?;
             }
             Ok(if plan.unsupported().is_empty() { Exit::Good } else { Exit::Usage })
+        }
+        What::Explain { pilot: None, alone, .. } if alone.beside_others => {
+            Err(Exit::Usage.with("--beside-others has no effect without --pilot: nothing is measured"))
         }
         What::Explain { plan, pilot, alone } => {
             let plan = read(plan)?;

@@ -44,14 +44,14 @@ pub(crate) struct Args {
     cgroup: Option<Cgroup>,
 
     /// Print one line per stack, for flamegraph.pl and speedscope: samples, or microseconds off the CPU
-    #[arg(long, conflicts_with_all = ["json", "svg"])]
+    #[arg(long, conflicts_with_all = ["json", "svg", "top"])]
     folded: bool,
 
     /// Write a flame graph to this file
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 
-    /// Show at most this many functions; the rest is summed up in one line
+    /// Show at most this many functions; the rest is summed up in one line (--json lists all)
     #[arg(long, value_name = "N", default_value_t = 25)]
     top: usize,
 

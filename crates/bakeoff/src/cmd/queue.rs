@@ -47,8 +47,8 @@ enum What {
         /// Priority from -100 to 100; higher runs earlier
         #[arg(long, default_value_t = 0, allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(-100..=100))]
         priority: i32,
-        /// Earliest start, such as 2026-11-25T22:00:00Z
-        #[arg(long, value_name = "TIME")]
+        /// Earliest start, such as 2026-11-25T22:00:00Z; without a zone, by this machine's clock
+        #[arg(long, value_name = "TIME", value_parser = crate::moment::in_utc)]
         not_before: Option<String>,
         /// Name besides your own, such as that of a CI job
         #[arg(long, value_name = "NAME")]
@@ -137,6 +137,9 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
 fn client(args: &Args, global: &Global) -> anyhow::Result<Client> {
     let named =
         args.server.clone().or_else(|| std::env::var("BAKEOFF_SERVER").ok().filter(|s| !s.is_empty()));
+    if args.ca.is_some() && !named.as_ref().is_some_and(|server| server.starts_with("https:")) {
+        return Err(Exit::Usage.with("--ca has no effect without TLS: it is for --server https://..."));
+    }
     let server = match named {
         Some(text) => text.parse::<Server>().map_err(of_server)?,
         None => Server::of_archive(&global.archive_folder()?),

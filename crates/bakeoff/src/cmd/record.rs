@@ -40,7 +40,7 @@ pub(crate) struct Args {
     title: Option<String>,
 
     /// Label to find the run by; may be given more than once
-    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = crate::cmd::load::key_value)]
+    #[arg(long = "label", value_name = "KEY=VALUE", conflicts_with = "no_archive", value_parser = crate::cmd::load::key_value)]
     labels: Vec<(String, String)>,
 
     /// Do not store the run in the archive

@@ -78,6 +78,16 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         return proofread::run(page, args.verbose, global, out);
     }
     let names: Vec<&String> = args.run.iter().chain(&args.compare).collect();
+    if global.json && args.output.is_none() && !args.open {
+        if names.len() > 1 {
+            let what =
+                "--json of several runs needs -o FILE: `bakeoff compare --json` prints their comparison";
+            return Err(Exit::Usage.with(what));
+        }
+        if args.identify {
+            return Err(Exit::Usage.with("--identify has no effect on --json: it is for pages"));
+        }
+    }
     if let [name] = names[..]
         && global.json
         && args.output.is_none()
@@ -100,6 +110,10 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     global.confine(Reader::default().writes_file(path.as_deref()), "report", args.verbose)?;
     let archive = global.archive()?;
     let ids = ids(&archive, &names)?;
+    if args.force && archive.header(ids[0])?.kind == RunKind::Bakeoff {
+        let what = "--force has no effect on bake-offs: their page compares none with another";
+        return Err(Exit::Usage.with(what));
+    }
     let page = made(&archive, &ids, Made { identify: args.identify, force: args.force, form })?;
     write(path.as_deref(), &page, &ids, global, out)?;
     if let (Some(viewer), Some(path)) = (viewer, &path) {

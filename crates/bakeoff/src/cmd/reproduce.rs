@@ -72,6 +72,10 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
             let words = ["bakeoff", "run"].map(str::to_owned).into_iter();
             record::run::command_line(words.chain([plan_path.display().to_string()]))
         }
+        (None, Some(_)) if args.output.is_some() || args.force => {
+            let what = "--output and --force have no effect: this page's run has a command, and no plan";
+            return Err(Exit::Usage.with(format!("{}: {what}", args.page.display())));
+        }
         (None, Some(command)) => command.clone(),
         (None, None) => {
             let what = "the page lacks the command, because it names the machine: write the page with \

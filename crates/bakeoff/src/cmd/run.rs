@@ -3,8 +3,9 @@
 use std::io::{IsTerminal as _, Write};
 use std::path::PathBuf;
 
+use analysis::Comparisons;
 use archive::{Archive, ArchiveError};
-use record::bakeoff::{Trial, TrialState};
+use record::bakeoff::{Bakeoff, Trial, TrialState};
 use record::gate::Gate;
 use record::quantity;
 use record::run::{RunId, RunKind, RunState};
@@ -132,6 +133,10 @@ pub(crate) fn resume(args: &ResumeArgs, global: &Global, out: &mut dyn Write) ->
         return Err(Exit::Usage
             .with(format!("{id} is a single run; only a bake-off, a scale or a dder run can be resumed")));
     }
+    if args.outputs.are_given() && experiment::is_kind(archive.header(id)?.kind) {
+        let what = "--junit, --summary and --badge have no effect on a scale or dder run: it has no gates";
+        return Err(Exit::Usage.with(what));
+    }
     let options = Options {
         beside_others: args.alone.beside_others,
         plan_file: args.plan.clone(),
@@ -209,14 +214,7 @@ fn end(
 ) -> anyhow::Result<Exit> {
     let outcome = outcome.map_err(of_runner)?;
     let bakeoff = archive.bakeoff(outcome.id)?;
-    let comparisons = analysis::compare(&bakeoff);
-    if global.json {
-        print_json(out, &report::json::run(&bakeoff, &comparisons))?;
-    } else {
-        let name = global.short_name(outcome.id);
-        report::text::bakeoff(out, &bakeoff, &comparisons, Some(&name), screen::style())?;
-    }
-    out.flush()?;
+    let comparisons = print(&bakeoff, global, out)?;
     outputs.write_bakeoff(&bakeoff, &comparisons)?;
     say_what_next(outcome.id, &outcome);
     let of_trials = exit_of(&outcome);
@@ -225,6 +223,36 @@ fn end(
     }
     // The gates are what the user asked for: a lost trial shows in them.
     Ok(gates::exit(&comparisons).unwrap_or(of_trials))
+}
+
+/// Prints a bake-off with its verdicts.
+pub(crate) fn print(bakeoff: &Bakeoff, global: &Global, out: &mut dyn Write) -> anyhow::Result<Comparisons> {
+    let comparisons = analysis::compare(bakeoff);
+    if global.json {
+        print_json(out, &report::json::run(bakeoff, &comparisons))?;
+    } else {
+        let name = global.short_name(bakeoff.header.id);
+        report::text::bakeoff(out, bakeoff, &comparisons, Some(&name), screen::style())?;
+    }
+    out.flush()?;
+    Ok(comparisons)
+}
+
+/// The exit code with which `run` and `resume` left this bake-off.
+pub(crate) fn exit_of_stored(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Exit {
+    if !matches!(bakeoff.header.state, RunState::Sealed | RunState::Invalid | RunState::Failed) {
+        return Exit::Interrupted;
+    }
+    let is_without_value = |trial: &&Trial| bakeoff.sealed().all(|(sealed, _)| sealed.index != trial.index);
+    let lost: Vec<u32> = bakeoff.trials.iter().filter(is_without_value).map(|trial| trial.index).collect();
+    let is_invalid =
+        |trial: &u32| bakeoff.attempts.iter().any(|a| a.trial == *trial && a.state == TrialState::Invalid);
+    let of_trials = match lost.iter().filter(|trial| is_invalid(trial)).count() {
+        _ if lost.is_empty() => Exit::Good,
+        invalid if invalid == lost.len() => Exit::Invalid,
+        _ => Exit::ServerFailed,
+    };
+    gates::exit(comparisons).unwrap_or(of_trials)
 }
 
 pub(crate) fn exit_of(outcome: &Outcome) -> Exit {

@@ -129,6 +129,9 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
             tag(&archive, run, (tags, remove), note.as_deref(), global, out)
         }
         What::Rm { runs } => remove(&archive, runs, global, out),
+        What::Export { format, .. } if global.json && *format != Format::Json => {
+            Err(Exit::Usage.with("--json contradicts --format: give one of them"))
+        }
         What::Export { run, format } => export(&archive, run, *format, out),
         What::Verify { runs } => verify(&archive, runs, global, out),
         What::Reindex => reindex(&archive, global, out),
@@ -195,13 +198,7 @@ pub(crate) fn show(text: &str, detail: Detail, global: &Global, out: &mut dyn Wr
             experiment::print(&bakeoff, None, global, out)?;
             return Ok(Exit::Good);
         }
-        let comparisons = analysis::compare(&bakeoff);
-        if global.json {
-            print_json(out, &report::json::run(&bakeoff, &comparisons))?;
-        } else {
-            let name = global.short_name(id);
-            report::text::bakeoff(out, &bakeoff, &comparisons, Some(&name), screen::style())?;
-        }
+        crate::cmd::run::print(&bakeoff, global, out)?;
         return Ok(Exit::Good);
     }
     let run = archive.run_for_drawing(id, report::PLACES_MAX)?;

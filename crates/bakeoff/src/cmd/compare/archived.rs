@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::path::Path;
 
 use analysis::sides::{Side, Sided, sides};
 use analysis::{Rules, Verdict};
@@ -10,6 +11,7 @@ use record::run::{RunId, RunKind};
 use report::differing::{Properties, differing};
 
 use super::args::Args;
+use super::{commands, shown};
 use crate::cmd::gates::{self, Told};
 use crate::cmd::{Global, experiment, print_json};
 use crate::confine::Reader;
@@ -35,13 +37,15 @@ struct Loaded {
 }
 
 pub(super) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    let reader = args.outputs.files().fold(Reader::default(), |reader, path| reader.writes_file(Some(&path)));
+    if args.runs.len() > 1 {
+        args.check_of_sides()?;
+    }
+    let files = args.outputs.files().chain(args.command.exports().map(Path::to_owned));
+    let reader = files.fold(Reader::default(), |reader, path| reader.writes_file(Some(&path)));
     global.confine(reader, "compare", args.verbose)?;
     let archive = global.archive()?;
-    if let [one] = &args.runs[..]
-        && let Some(exit) = alone(&archive, one, args, global, out)?
-    {
-        return Ok(exit);
+    if let [one] = &args.runs[..] {
+        return alone(&archive, one, args, global, out);
     }
     let loaded = args.runs.iter().map(|text| load(&archive, text)).collect::<anyhow::Result<Vec<_>>>()?;
     refuse_repeated(&loaded)?;
@@ -86,32 +90,37 @@ fn apart(loaded: Vec<Loaded>) -> (Vec<Side>, Vec<(String, Properties)>) {
     loaded.into_iter().map(pair).unzip()
 }
 
-/// One run that is a comparison by itself: a bake-off, or commands.
+/// One run that is a comparison by itself, a bake-off or commands: its result, its files and its exit code
+/// are those of the command that measured it.
 fn alone(
     archive: &Archive,
     text: &str,
     args: &Args,
     global: &Global,
     out: &mut dyn Write,
-) -> anyhow::Result<Option<Exit>> {
+) -> anyhow::Result<Exit> {
     let one = || Exit::Usage.with(format!("`{text}` is one side, and a comparison needs two"));
     if text.contains(',') || text.contains('=') {
         return Err(one());
     }
     let id = cmd::runs::find(archive, text)?;
-    let kind = archive.header(id)?.kind;
-    if !matches!(kind, RunKind::Bakeoff | RunKind::Compare) {
-        return Err(one());
+    match archive.header(id)?.kind {
+        RunKind::Compare => {
+            args.check_of_stored(true)?;
+            let run = archive.run(id)?;
+            let (comparison, results) = shown::print(&run, id, commands::detail(args), global, out)?;
+            commands::write_files(args, &run.header, &comparison, &results)?;
+            Ok(commands::exit_of(&run.header, &results))
+        }
+        RunKind::Bakeoff => {
+            args.check_of_stored(false)?;
+            let bakeoff = archive.bakeoff(id)?;
+            let comparisons = cmd::run::print(&bakeoff, global, out)?;
+            args.outputs.write_bakeoff(&bakeoff, &comparisons)?;
+            Ok(cmd::run::exit_of_stored(&bakeoff, &comparisons))
+        }
+        _ => Err(one()),
     }
-    if !args.gates.is_empty() || args.reference.is_some() || args.outputs.are_given() {
-        return Err(Exit::Usage.with(format!(
-            "`{text}` is a stored comparison, which is shown as it was judged: --gate, --reference, --junit, \
-             --summary and --badge need two sides, or commands"
-        )));
-    }
-    let detail = if args.verbose { report::text::Detail::Full } else { report::text::Detail::Brief };
-    cmd::runs::show(text, detail, global, out)?;
-    Ok(Some(Exit::Good))
 }
 
 /// The runs that a word of the command line names.

@@ -11,7 +11,6 @@ use plan::Expanded;
 use record::clock::WallAnchor;
 use record::commands::{Compared, Comparison, Phase, Rules};
 use record::environment::Environment;
-use record::gate::Gate;
 use record::run::{Run, RunHeader, RunKind, RunState};
 use report::text::Detail;
 use runner::{CommandPlan, CommandsEvent, CommandsPlan, Conducted, Early};
@@ -56,15 +55,13 @@ pub(super) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     Ok(exit_of(&run.header, &results))
 }
 
-fn detail(args: &Args) -> Detail {
+pub(super) fn detail(args: &Args) -> Detail {
     if args.verbose { Detail::Full } else { Detail::Brief }
 }
 
 fn plan_of(args: &Args, expanded: &Expanded) -> anyhow::Result<CommandsPlan> {
     let options = &args.command;
-    let not_of_commands = args.gates.iter().map(|gate| Gate::read_of_commands(&gate.to_string()));
-    let gates = not_of_commands.collect::<Result<Vec<_>, _>>();
-    let gates = gates.map_err(|wrong| Exit::Usage.with(format!("--gate: {wrong}")))?;
+    let gates = args.gates_of_commands()?;
     let count = expanded.commands.len();
     let command = |(i, line): (usize, &plan::CommandLine)| -> anyhow::Result<CommandPlan> {
         Ok(CommandPlan {
@@ -123,7 +120,8 @@ fn run_of(header: RunHeader, environment: Environment, conducted: Conducted) -> 
     (Run { series, throttled, ..Run::unmeasured(header, environment) }, comparison)
 }
 
-fn write_files(
+/// Writes the exports and the files for continuous integration.
+pub(super) fn write_files(
     args: &Args,
     header: &RunHeader,
     comparison: &Comparison,
@@ -154,7 +152,8 @@ fn write_files(
     })
 }
 
-fn exit_of(header: &RunHeader, results: &Results) -> Exit {
+/// The exit code of a comparison: the same when it is measured and when it is read from the archive.
+pub(super) fn exit_of(header: &RunHeader, results: &Results) -> Exit {
     match header.state {
         RunState::Interrupted => Exit::Interrupted,
         RunState::Failed => Exit::ServerFailed,

@@ -19,11 +19,11 @@ pub(crate) fn print(
     detail: Detail,
     global: &Global,
     out: &mut dyn Write,
-) -> anyhow::Result<Results> {
+) -> anyhow::Result<(Comparison, Results)> {
     let comparison = read(run)?;
     let results = of_run(&run.header, &comparison);
     print_results(&run.header, &comparison, &results, Some(id), detail, global, out)?;
-    Ok(results)
+    Ok((comparison, results))
 }
 
 /// The comparison of an archived run.

@@ -22,6 +22,7 @@ use crate::cmd::periods::{text, zone};
 use crate::cmd::{Global, command_line, of_archive, print_json};
 use crate::confine::Reader;
 use crate::exit::{EndsWith as _, Exit};
+use crate::moment;
 use crate::screen::Screen;
 
 /// Import a history from CSV, hyperfine, Google Benchmark, criterion or pytest-benchmark into the archive
@@ -39,7 +40,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
 
-    /// Time of the measurement, if the file has no dates (hyperfine, criterion); by default that of the file
+    /// Time of the measurement, if the file has no dates (hyperfine, criterion): 2026-11-21T09:52:00Z, or a
+    /// date; by default that of the file
     #[arg(long, value_name = "TIME")]
     at: Option<String>,
 
@@ -80,10 +82,14 @@ pub(super) fn run(args: &Args, verbose: bool, global: &Global, out: &mut dyn Wri
     if args.host.is_some() && history.values.iter().any(|value| value.host.is_some()) {
         return Err(Exit::Usage.with(format!("{file} names the machine of each value; leave out --host")));
     }
-    let asked = args.at.as_ref().map(|at| {
-        let read = ::import::table::read(&format!("{at},0"), &zone);
-        read.map(|read| read.entries[0].at_unix_ns).map_err(|error| format!("--at: {error}"))
-    });
+    let named = [
+        ("--at", args.at.is_some() && history.values.iter().all(|value| value.at_unix_ns.is_some()), "time"),
+        ("--name", args.name.is_some() && history.values.iter().all(|v| v.subject.is_some()), "subject"),
+    ];
+    if let Some((option, _, what)) = named.into_iter().find(|(_, is_idle, _)| *is_idle) {
+        return Err(Exit::Usage.with(format!("{file} has the {what} of each value; leave out {option}")));
+    }
+    let asked = args.at.as_ref().map(|at| moment::read(at, &zone).map_err(|why| format!("--at: {why}")));
     let written = written.ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
     let written = written.and_then(|since| u64::try_from(since.as_nanos()).ok());
     let undated = match asked.transpose().ends_with(Exit::Usage)? {
