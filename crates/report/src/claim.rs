@@ -89,10 +89,12 @@ pub fn claim(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Claim {
 
 fn standing(bakeoff: &Bakeoff, comparisons: &Comparisons, sealed: usize) -> Standing {
     let all = comparisons.pairs.len();
-    if sealed == 0 || bakeoff.header.state == RunState::Invalid || bakeoff.header.state == RunState::Failed {
+    if matches!(bakeoff.header.state, RunState::Invalid | RunState::Failed) {
         Standing::Invalid
     } else if bakeoff.header.state != RunState::Sealed {
         Standing::Unfinished
+    } else if sealed == 0 {
+        Standing::Invalid
     } else if all == 0 {
         Standing::NotCompared
     } else if comparisons.exploratory {

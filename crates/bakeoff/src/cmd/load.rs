@@ -61,7 +61,8 @@ pub(crate) struct Args {
     dry_run: bool,
 
     /// Instruments to record during the load, separated by commas: cpu, locks, ulocks...; all, or none
-    #[arg(long, value_name = "WHAT", default_value = "cpu", value_parser = observed)]
+    // Plans and `serve` call it instruments.
+    #[arg(long, alias = "instruments", value_name = "WHAT", default_value = "cpu", value_parser = observed)]
     observe: Observe,
 
     /// One-line description of the run

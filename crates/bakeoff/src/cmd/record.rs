@@ -32,7 +32,7 @@ pub(crate) struct Args {
     interval: Duration,
 
     /// Instruments, separated by commas, or all
-    #[arg(long, value_name = "WHAT", default_value = "cpu", value_parser = observed)]
+    #[arg(long, alias = "instruments", value_name = "WHAT", default_value = "cpu", value_parser = observed)]
     observe: Observed,
 
     /// One-line description of the run

@@ -57,8 +57,14 @@ pub fn command(out: &mut dyn Write, recorded: &Recorded, style: Style) -> io::Re
     writeln!(out)?;
     match &recorded.window {
         Ok(window) => {
-            let busy = window.mean(record::cpu::CpuSample::busy_ratio);
-            let busy = busy.map_or_else(|why| format!("unknown ({why})"), percent);
+            let busy = match window.mean(record::cpu::CpuSample::busy_ratio) {
+                Ok(busy) => percent(busy),
+                Err(why) => {
+                    let text =
+                        format!("How busy the machine was over exactly that window is unknown: {why}.");
+                    return paragraph(out, &text, 2, style);
+                }
+            };
             paragraph(out, &format!("The machine over exactly that window: {busy} busy."), 2, style)?;
             cpu_interval(out, window, window.from_ns, style)
         }
