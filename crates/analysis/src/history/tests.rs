@@ -240,6 +240,24 @@ fn short_stretches_are_counted_and_one_time_counts_once() {
     assert!(histories(Vec::new(), RULES).is_empty());
 }
 
+/// Values of one time: two versions, a correction of one of them, and the same version under another label.
+#[test]
+fn a_value_is_replaced_by_one_of_its_time_version_and_labels() {
+    let value = |run: u64, version: &str, value: f64, label: &str| {
+        let mut one = point(1, value, &[("label.branch", label), ("commit", version)]);
+        one.point.version = Some(version.to_owned());
+        one.point.run = RunId::new(record::clock::WallAnchor { monotonic_ns: 0, unix_ns: 0 }, run.into());
+        one
+    };
+    let earlier = vec![value(9, "b", 1.0, "main"), value(9, "a", 2.0, "main"), value(9, "a", 5.0, "dev")];
+    let newer = vec![value(3, "a", 3.0, "main"), value(3, "b", 1.0, "main"), value(3, "c", 4.0, "main")];
+    let found = added(earlier.clone(), newer.clone());
+    assert_eq!(found, Added { new: 1, replaced: 1, unchanged: 1 });
+    let found = histories([earlier, newer].concat(), RULES);
+    let values: Vec<f64> = found[0].points.iter().map(|point| point.value).collect();
+    assert_eq!(values, [1.0, 3.0, 5.0, 4.0], "in the order of the first import");
+}
+
 #[test]
 fn names_tell_which_direction_is_better() {
     for (name, sense) in [
@@ -251,6 +269,8 @@ fn names_tell_which_direction_is_better() {
         ("build_ms", Sense::Less),
         ("cpu-time", Sense::Less),
         ("items_per_s", Sense::More),
+        ("allocs_per_iter", Sense::Less),
+        ("max_used_bytes", Sense::Less),
         ("answer", Sense::Unknown),
         ("operations", Sense::Unknown),
     ] {

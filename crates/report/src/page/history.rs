@@ -86,6 +86,7 @@ fn figure(history: &History, name: &dyn Fn(RunId) -> String) -> Figure {
 /// The writer of the labels beside the values, which are stored in a metric's base unit.
 fn value_tick(key: &Key) -> fn(f64) -> String {
     match key.own_metric() {
+        None if key.unit() == Some("s") => |v| metric_value(Metric::Time, v),
         None => significant,
         Some(Metric::Throughput) => |v| metric_value(Metric::Throughput, v),
         Some(Metric::P99 | Metric::CpuPerEvent | Metric::Time | Metric::Cpu) => {
@@ -200,6 +201,7 @@ mod tests {
             figure(&history, &|_| String::new()).drawing.wide.body
         };
         assert!(drawn(Numbers::Ours).contains("ms</text>"), "{}", drawn(Numbers::Ours));
-        assert!(!drawn(Numbers::OfTable).contains("ms</text>"));
+        assert!(drawn(Numbers::OfFile("s".into())).contains("ms</text>"));
+        assert!(!drawn(Numbers::OfFile(String::new())).contains("ms</text>"));
     }
 }

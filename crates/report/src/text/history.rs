@@ -7,7 +7,9 @@ use record::run::RunId;
 
 use super::table::{Align, Table};
 use super::{Style, Tint, ending, labelled, paragraph, tinted};
-use crate::number::{change_named, date_time, interval_named, named_value, p_value, share, significant};
+use crate::number::{
+    axis_value, change_named, date_time, interval_named, named_value, p_value, share, significant,
+};
 use crate::words::plural;
 
 /// Metrics without a value, with the reason and the number of runs.
@@ -265,7 +267,7 @@ fn chart(out: &mut dyn Write, history: &History, style: Style) -> io::Result<()>
     }
     for (i, line) in marks.iter().enumerate() {
         let value = high - (high - low) * i as f64 / (ROWS - 1) as f64;
-        let label = if i % 4 == 0 { named_value(&history.key, value) } else { String::new() };
+        let label = if i % 4 == 0 { axis_value(&history.key, value) } else { String::new() };
         writeln!(out, "{label:>AXIS$}|{}", line.iter().collect::<String>().trim_end())?;
     }
     let mut axis = vec!['-'; columns];
