@@ -263,6 +263,8 @@ fn units_of_one_kind_are_one_series_and_others_are_not() {
     let told = lab.run(&["history", "p"]).out;
     assert!(told.contains("12.80ms") || told.contains("12.8ms"), "{told}");
     assert!(told.contains("7.000 ticks"), "{told}");
+    let one = lab.run(&["history", "size"]).out;
+    assert!(one.contains("size (bytes) of a on unknown"), "{one}");
     let csv = lab.run(&["history", "--csv"]).out;
     let again = Lab::new();
     again.json(&["history", "import", &write(&again, "own.csv", &csv)]);

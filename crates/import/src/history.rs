@@ -38,7 +38,9 @@ pub struct Source<'a> {
 ///
 /// Text of another form, or without a value.
 pub fn read(text: &str, source: Source<'_>) -> Result<History, HistoryError> {
-    if !text.trim_start_matches('\u{feff}').trim_start().starts_with(['{', '[']) {
+    // PowerShell begins a file with a mark.
+    let text = text.trim_start_matches('\u{feff}');
+    if !text.trim_start().starts_with(['{', '[']) {
         return Ok(of_table(table::read(text, source.zone)?));
     }
     let history = of_json(text, source)?;

@@ -170,6 +170,9 @@ impl Heads {
         let label = |(column, name): &(usize, &str)| Some(((*name).to_owned(), text(*column)?));
         let labels: Vec<(String, String)> = self.labels.iter().filter_map(label).collect();
         let long = self.long.map(|(metric, value)| (value, row.cells[metric].text.trim().to_owned()));
+        if let Some((metric, _)) = self.long.filter(|(metric, _)| text(*metric).is_none()) {
+            return Err(unexpected(row.cells[metric].place, "nothing", "the name of a metric"));
+        }
         for (column, metric) in self.metrics.iter().cloned().chain(long) {
             let cell = &row.cells[column];
             if NOTHING.contains(&cell.text.trim().to_lowercase().as_str()) {
@@ -368,6 +371,10 @@ mod tests {
         assert!(wrong("time,v\n-1,2\n").starts_with("2:1: found `-1`, expected a time"));
         assert!(wrong("time\n1\n").contains("no column of values"));
         assert!(wrong("time,v\n1,\"2\n").contains("an unterminated quote"));
+        assert!(
+            wrong("time,metric,value\n1,,2\n")
+                .starts_with("2:3: found nothing, expected the name of a metric")
+        );
         // A quoted break counts as a line.
         assert!(
             wrong("time,run,v\n1,\"a\nb\",2\n2,c,x\n").starts_with("4:5: found `x`"),

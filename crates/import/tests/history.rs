@@ -234,6 +234,10 @@ fn a_table_has_a_value_for_each_cell_with_a_number() {
 fn other_documents_are_refused_with_what_was_expected() {
     let wrong = |text: &str| of(text, Path::new("x.json")).unwrap_err().to_string();
     assert!(wrong("{}").starts_with("found JSON of an unknown form"));
+    assert!(
+        wrong("\u{feff}{}").starts_with("found JSON of an unknown form"),
+        "a mark of PowerShell is no fault"
+    );
     assert!(wrong("[1,2").starts_with("not JSON"));
     assert!(wrong(r#"{"results":[]}"#).contains("no entries in `results`"));
     assert!(wrong(r#"{"results":[{"command":"x","mean":null}]}"#).contains("x is left out: its `mean`"));

@@ -100,7 +100,6 @@ mod tests {
     use super::*;
 
     #[test]
-    #[expect(clippy::float_cmp, reason = "the conversion is exact")]
     fn a_known_unit_becomes_the_base_unit_of_its_kind() {
         for (value, unit, expected, base) in [
             (12.5, "ms", 0.0125, "s"),

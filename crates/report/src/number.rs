@@ -304,6 +304,14 @@ pub(crate) fn named_value(key: &Key, value: f64) -> String {
     }
 }
 
+/// Metric of a series, with the unit that the numbers beside its axis lack: `heat (ticks)`.
+pub(crate) fn metric_name(key: &Key) -> String {
+    match key.unit() {
+        Some(unit) if key.own_metric().is_none() && unit != "s" => format!("{} ({unit})", key.metric),
+        _ => key.metric.clone(),
+    }
+}
+
 /// [`named_value`] beside an axis: without a unit that is not ours.
 pub(crate) fn axis_value(key: &Key, value: f64) -> String {
     match key.own_metric() {

@@ -35,9 +35,9 @@ pub(super) fn read(document: &Value, with_failures: bool) -> Result<History, His
             history.put(None, &name, "cpu-time", user + system);
         }
         let memory = result["memory_usage_byte"].as_array().map_or(&[][..], Vec::as_slice);
-        let memory: Vec<f64> = memory.iter().filter_map(number).filter(|bytes| *bytes > 0.0).collect();
-        if !memory.is_empty() {
-            history.put(None, &name, "memory_bytes", memory.iter().sum::<f64>() / memory.len() as f64);
+        let bytes: Vec<f64> = memory.iter().filter_map(number).filter(|bytes| *bytes > 0.0).collect();
+        if !bytes.is_empty() && bytes.len() == memory.len() {
+            history.put(None, &name, "memory_bytes", bytes.iter().sum::<f64>() / bytes.len() as f64);
         }
     }
     Ok(history)

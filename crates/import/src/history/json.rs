@@ -1,6 +1,6 @@
 //! Fields of foreign documents.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use serde_json::Value;
 
@@ -72,19 +72,25 @@ pub(super) fn per_second(unit: &str) -> Option<f64> {
     }
 }
 
-/// Names of the results of a file: a second result of one name is another benchmark.
+/// Names of the results of a file, with the number that the next result of the name gets: a second result of
+/// one name is another benchmark.
 #[derive(Debug, Default)]
-pub(super) struct Names(BTreeSet<String>);
+pub(super) struct Names(BTreeMap<String, u64>);
 
 impl Names {
     /// The name; of a second result with it, `name #2`.
     pub(super) fn of(&mut self, name: String, notes: &mut Vec<String>) -> String {
-        if self.0.insert(name.clone()) {
-            return name;
+        let mut numbered = name.clone();
+        let mut number = self.0.get(&name).copied().unwrap_or(1);
+        while self.0.contains_key(&numbered) {
+            numbered = format!("{name} #{number}");
+            number += 1;
         }
-        let numbered = (2..).map(|n| format!("{name} #{n}")).find(|other| self.0.insert(other.clone()));
-        let numbered = numbered.expect("the numbers do not end");
-        notes.push(format!("another result is named `{name}`, too: it is `{numbered}`"));
+        if numbered != name {
+            notes.push(format!("another result is named `{name}`, too: it is `{numbered}`"));
+            self.0.insert(name, number);
+        }
+        self.0.insert(numbered.clone(), 2);
         numbered
     }
 }

@@ -8,7 +8,8 @@ use record::run::RunId;
 use super::table::{Align, Table};
 use super::{Style, Tint, ending, labelled, paragraph, tinted};
 use crate::number::{
-    axis_value, change_named, date_time, interval_named, named_value, p_value, share, significant,
+    axis_value, change_named, date_time, interval_named, metric_name, named_value, p_value, share,
+    significant,
 };
 use crate::words::plural;
 
@@ -105,7 +106,7 @@ fn one(
     let (Some(first), Some(last)) = (history.points.first(), history.points.last()) else { return Ok(()) };
     let key = &history.key;
     let of = if key.subject.is_empty() { String::new() } else { format!(" of {}", key.subject) };
-    let title = tinted(&key.metric, Tint::Strong, style);
+    let title = tinted(&metric_name(key), Tint::Strong, style);
     writeln!(out, "{title}{}", tinted(&format!("{of} on {}", key.host), Tint::Quiet, style))?;
     chart(out, history, style)?;
     let (from, to) = (date_time(first.at_unix_ns), date_time(last.at_unix_ns));

@@ -13,6 +13,7 @@ use record::clock::WallAnchor;
 use record::environment::Environment;
 use record::labels;
 use record::printable::printable;
+use record::quantity::plural;
 use record::run::{Run, RunHeader, RunId, RunKind, RunState};
 use record::series::Sample;
 use serde_json::json;
@@ -64,6 +65,8 @@ Examples:
 /// Facts that describe an imported history.
 const FORM: (&str, &str) = ("import.form", "history/1");
 const CHECKSUM: &str = "import.sha256";
+/// Most remarks about a file that are printed.
+const NOTES_MAX: usize = 20;
 /// Most metrics that are named.
 const NAMED_MAX: usize = 6;
 /// Most values of one file.
@@ -72,13 +75,14 @@ const VALUES_MAX: usize = 1_000_000;
 pub(super) fn run(args: &Args, verbose: bool, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
     // The folders of criterion's files are names.
     let path = args.file.canonicalize().unwrap_or_else(|_| args.file.clone());
-    let beside = path.with_file_name("benchmark.json");
-    global.confine(Reader::default().reads_named().reads(&beside), "history", verbose)?;
+    let beside = path.ends_with("estimates.json").then(|| path.with_file_name("benchmark.json"));
+    let reader = beside.iter().fold(Reader::default().reads_named(), |reader, path| reader.reads(path));
+    global.confine(reader, "history", verbose)?;
     let file = args.file.display().to_string();
     let (zone, _) = zone(args.zone.as_deref())?;
     let written = std::fs::metadata(&args.file).and_then(|found| found.modified());
     let content = text(&file).ends_with(Exit::Usage)?;
-    let beside = path.ends_with("estimates.json").then(|| text(&beside.display().to_string()).ok()).flatten();
+    let beside = beside.and_then(|path| text(&path.display().to_string()).ok());
     let source =
         Source { path: &path, beside: beside.as_deref(), zone: &zone, with_failures: args.ignore_failure };
     let read = ::import::history::read(&content, source);
@@ -101,8 +105,10 @@ pub(super) fn run(args: &Args, verbose: bool, global: &Global, out: &mut dyn Wri
             .notes
             .push("it has no dates: its own is the time of the measurement (or --at TIME)".to_owned());
     }
-    for note in &history.notes {
-        Screen::new().line(&format!("bakeoff history: {}: {}", printable(&file), printable(note)));
+    let say = |text: &str| Screen::new().line(&format!("bakeoff history: {}: {text}", printable(&file)));
+    history.notes.iter().take(NOTES_MAX).for_each(|note| say(&printable(note)));
+    if let Some(more) = history.notes.len().checked_sub(NOTES_MAX).filter(|more| *more > 0) {
+        say(&format!("and {more} more remarks (--json)"));
     }
     let undated_unix_ns = given.or(written).unwrap_or_else(|| WallAnchor::now().unix_ns);
     let run = earlier.numbered(run_of(args, &history, &file, &sha256, undated_unix_ns));
@@ -274,7 +280,8 @@ fn told(
         many => format!("{many} metrics"),
     };
     let effect = if is_new { effect(added, values) } else { String::new() };
-    writeln!(out, "{values} values of {} ({}): {how} {name}{effect}", printable(&metrics), history.tool)?;
+    let values = plural(values as u64, "value");
+    writeln!(out, "{values} of {} ({}): {how} {name}{effect}", printable(&metrics), history.tool)?;
     Ok(Exit::Good)
 }
 
