@@ -4,7 +4,8 @@
 /// them, such as `bytes/s`, `1/s` and `s/op`.
 ///
 /// A unit that is not known, or that may mean two things (`m`, `b`), stays as it is. `kB` and `KB` are 1000
-/// bytes. A submultiple is divided, not multiplied by an inexact fraction: 12.5 ms is 0.0125 s to the last digit.
+/// bytes. A submultiple is divided, not multiplied by an inexact fraction: 12.5 ms is 0.0125 s to the last
+/// digit.
 pub fn in_base_unit(value: f64, unit: &str) -> (f64, String) {
     let unit = unit.trim();
     let converted = known(unit).map(|known| (value * known.times / known.over, known.base));

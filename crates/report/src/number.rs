@@ -294,7 +294,7 @@ fn small(value: f64) -> String {
     if value.abs() < 0.001 { format!("{value:.2e}") } else { significant_4(value) }
 }
 
-/// A value of a series: of a metric of ours, or of a time, in its unit; any other number as it is, with its unit.
+/// A value of a series: of a metric of ours, or a time, in its unit; any other number as it is, with a unit.
 pub(crate) fn named_value(key: &Key, value: f64) -> String {
     match key.unit() {
         Some(unit) if key.own_metric().is_none() && unit != "s" => {

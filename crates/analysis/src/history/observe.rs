@@ -23,7 +23,8 @@ pub struct Observations {
     pub observed: Vec<Observed>,
     /// Metrics of the run that have no value, with the reason.
     pub left_out: Vec<(String, Missing)>,
-    /// Time of an import, nanoseconds since 1970: of two imports of a value, the newer counts. 0 for other runs.
+    /// Time of an import, nanoseconds since 1970; 0 for other runs. Of two imports of a value the newer
+    /// counts.
     pub imported_unix_ns: u64,
 }
 

@@ -23,8 +23,8 @@ pub struct Point {
     pub facts: BTreeMap<String, String>,
 }
 
-/// What tells the values of a series apart: the time, the version, and the labels of the run. Of several
-/// values with one identity, that of the newest import counts.
+/// Time, version, and labels of the run: they tell the values of a series apart. Of several values with one
+/// identity, that of the newest import counts.
 pub(super) type Identity = (u64, Option<String>, Vec<(String, String)>);
 
 impl Point {

@@ -77,7 +77,7 @@ pub fn histories(observed: Vec<Observed>, rules: Rules) -> Vec<History> {
     counted(observed).into_iter().map(|(key, points)| history(key, whole(points), rules)).collect()
 }
 
-/// What an import adds to the values before it.
+/// Effect of an import on the values before it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Added {
     /// Number of values that were not there.

@@ -24,7 +24,7 @@ const NO_COUNTERS: [&str; 8] = [
 /// Ends of the names of aggregates, which versions before 1.5 do not mark otherwise.
 const AGGREGATES: [&str; 4] = ["mean", "median", "stddev", "cv"];
 
-/// Times in seconds, and counters, by benchmark: the median of repetitions if the file has it, else their mean.
+/// Times in seconds, and counters, by benchmark: the median of repetitions if the file has it, else the mean.
 pub(super) fn read(document: &Value, zone: &TimeZone) -> Result<History, HistoryError> {
     let (mut history, at) = of_context(&document["context"], zone);
     let mut names = Names::default();
@@ -69,7 +69,7 @@ struct Benchmark<'a> {
     runs: Vec<&'a Value>,
     mean: Option<&'a Value>,
     median: Option<&'a Value>,
-    /// What ended repetitions without a time.
+    /// Ends of the repetitions without a time.
     failed: Vec<&'static str>,
 }
 

@@ -11,7 +11,7 @@ pub(super) fn document(text: &str) -> serde_json::Result<Value> {
     serde_json::from_str(text).or_else(|error| serde_json::from_str(&without_nan(text)).map_err(|_| error))
 }
 
-/// The text with `null` for each number that is none, outside of strings.
+/// The text with `null` for each `NaN` and `Infinity` outside of strings.
 fn without_nan(text: &str) -> String {
     const NO_NUMBER: [&str; 4] = ["nan", "inf", "infinity", "-infinity"];
     let (mut out, mut word) = (String::with_capacity(text.len()), String::new());
