@@ -394,3 +394,34 @@ fn more_errors_are_never_better() {
     }
     assert_eq!(Sense::of("errors_per_s").is_better(10.0, 100.0), Some(false));
 }
+
+/// A run of an import before units were converted: the label describes the number, and 12.5 ms is not 12.5 s.
+#[test]
+fn an_import_of_an_earlier_version_is_read_in_base_units() {
+    use record::run::{Run, RunHeader, RunKind};
+    use record::series::Sample;
+    let anchor = record::clock::WallAnchor { monotonic_ns: 0, unix_ns: 9 };
+    let header = RunHeader::running(RunKind::Import, anchor, "x".into(), "bakeoff history import".into());
+    let value = |t_ms: i64, name: &str, labels: &str, value: f64| Sample {
+        t_ms,
+        host: "h".into(),
+        name: name.into(),
+        labels: labels.into(),
+        value,
+    };
+    let of = |tool: &str| {
+        let facts = [("import.tool".to_owned(), Ok(tool.to_owned()))].into();
+        let environment = record::environment::Environment { facts, calibration: Vec::new() };
+        let series = vec![
+            value(0, "time", "benchmark=x,unit=ms", 12.5),
+            value(1, "time", "benchmark=x,unit=s", 0.0126),
+            value(2, "heat", "benchmark=x", 3.0),
+        ];
+        let found = of_import(&Run { series, ..Run::unmeasured(header.clone().ended(None), environment) });
+        assert_eq!(found.imported_unix_ns, 0, "it is older than any import that knows its time");
+        found.observed.into_iter().map(|one| (one.key.numbers, one.point.value)).collect::<Vec<_>>()
+    };
+    let of_file = |unit: &str| Numbers::OfFile(unit.to_owned());
+    assert_eq!(of("csv"), [(of_file("s"), 0.0125), (of_file("s"), 0.0126), (of_file(""), 3.0)]);
+    assert_eq!(of("hyperfine")[2].0, of_file(""), "only the times of a tool are ours");
+}
