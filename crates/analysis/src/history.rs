@@ -16,8 +16,11 @@ mod suspect;
 #[cfg(test)]
 mod tests;
 
-pub use self::observe::{Observations, SUBJECT_LABEL, of_bakeoff, of_comparison, of_import, of_run};
+pub use self::observe::{
+    IMPORTED_FACT, Observations, SUBJECT_LABEL, UNIT_LABEL, imported_unix_ns, of_bakeoff, of_comparison,
+    of_import, of_run,
+};
 pub use self::point::{Key, Numbers, Observed, Point};
-pub use self::sequence::histories;
+pub use self::sequence::{Added, added, histories};
 pub use self::series::{Break, Change, History, Sense, VALUES_MAX, VALUES_MIN};
 pub use self::suspect::Suspect;

@@ -7,7 +7,7 @@ use record::load::LoadRecord;
 use record::run::Run;
 use record::series::LatencyKind;
 
-use crate::history::of_import;
+use crate::history::{Key, Numbers, of_import};
 use crate::series::series;
 
 /// Numbers over time, by name. Times are seconds since 1970.
@@ -15,7 +15,8 @@ use crate::series::series;
 /// - Series of the run: their name; with labels, `cpu_event_ratio cpu=1`; of several machines, with the host.
 /// - A load: `throughput` and `p99` by interval. Intervals with fewer than 100 events have no p99.
 /// - A comparison of commands: `time A` and `cpu A` of each measured round, for each command.
-/// - An imported history: its metrics; with a subject, `time sort`; of several machines, with the host.
+/// - An imported history: its metrics; with a subject, `time sort`; of several machines, with the host; of
+///   several units, with the unit.
 pub fn over_time(run: &Run) -> BTreeMap<String, Vec<(f64, f64)>> {
     let start_s = run.header.anchor.unix_ns as f64 * 1e-9;
     let mut named: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
@@ -23,10 +24,18 @@ pub fn over_time(run: &Run) -> BTreeMap<String, Vec<(f64, f64)>> {
     if !imported.is_empty() {
         let hosts: BTreeSet<&str> = imported.iter().map(|one| one.key.host.as_str()).collect();
         let is_one_host = hosts.len() == 1;
+        let mut numbers: BTreeMap<[String; 3], BTreeSet<Numbers>> = BTreeMap::new();
+        let parts = |key: &Key| [key.metric.clone(), key.subject.clone(), key.host.clone()];
+        for key in imported.iter().map(|one| &one.key) {
+            numbers.entry(parts(key)).or_default().insert(key.numbers.clone());
+        }
         for one in imported {
+            let is_one_unit = numbers[&parts(&one.key)].len() == 1;
+            let unit = one.key.unit().filter(|_| !is_one_unit).unwrap_or_default().to_owned();
             let (key, at_s) = (one.key, one.point.at_unix_ns as f64 * 1e-9);
             let host = if is_one_host { String::new() } else { key.host };
-            let name = [key.metric, key.subject, host].join(" ").trim_end().to_owned();
+            let all = [key.metric, key.subject, host, unit].into_iter().filter(|part| !part.is_empty());
+            let name = all.collect::<Vec<_>>().join(" ");
             named.entry(name).or_default().push((at_s, one.point.value));
         }
         return named;

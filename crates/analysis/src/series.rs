@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use record::series::Sample;
 
-use crate::history::SUBJECT_LABEL;
+use crate::history::{SUBJECT_LABEL, UNIT_LABEL};
 
 /// One series: the values of one name with one set of labels on one machine.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,10 +45,12 @@ fn of_series(labels: &str) -> Cow<'_, str> {
     if !labels.contains(SUBJECT_LABEL) {
         return labels.into();
     }
-    match record::labels::read(labels).iter().find(|(name, _)| name == SUBJECT_LABEL) {
-        Some((name, subject)) => record::labels::written([(name.as_str(), subject.as_str())]).into(),
-        None => labels.into(),
+    let all = record::labels::read(labels);
+    if !all.iter().any(|(name, _)| name == SUBJECT_LABEL) {
+        return labels.into();
     }
+    let own = all.iter().filter(|(name, _)| name == SUBJECT_LABEL || name == UNIT_LABEL);
+    record::labels::written(own.map(|(name, value)| (name.as_str(), value.as_str()))).into()
 }
 
 /// - `samples`: of one series; at least one.
@@ -96,9 +98,13 @@ mod tests {
             sample(0, "time", "benchmark=sort%2C10,commit=a", 1.0),
             sample(1, "time", "benchmark=sort%2C10,commit=b", 2.0),
             sample(1, "time", "benchmark=hash,commit=b", 3.0),
+            sample(2, "time", "benchmark=hash,unit=ticks,commit=b", 4.0),
         ]);
         let told: Vec<_> = found.iter().map(|s| (s.labels.as_str(), s.points.len())).collect();
-        assert_eq!(told, [("benchmark=hash", 1), ("benchmark=sort%2C10", 2)]);
+        assert_eq!(
+            told,
+            [("benchmark=hash", 1), ("benchmark=hash,unit=ticks", 1), ("benchmark=sort%2C10", 2)]
+        );
     }
 
     #[test]

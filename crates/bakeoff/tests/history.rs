@@ -156,6 +156,157 @@ fn an_import_is_a_run_like_any_other_and_is_stored_once() {
     assert!(exported.out.contains("p99_ms"), "{}", exported.out);
 }
 
+/// Subject, unit and values of each series.
+fn series_of(lab: &Lab, metric: &str) -> Vec<(String, String, Vec<f64>)> {
+    let found = lab.json(&["history", metric]);
+    let word = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    let values = |series: &serde_json::Value| {
+        let points = series["points"].as_array().expect("a list");
+        points.iter().map(|point| point["value"].as_f64().expect("a number")).collect()
+    };
+    let series = found["series"].as_array().expect("a list");
+    series.iter().map(|one| (word(&one["subject"]), word(&one["unit"]), values(one))).collect()
+}
+
+/// The ids of two imports with the same first time end at random: neither they nor the order of the first
+/// times tell which import is the newer.
+#[test]
+fn of_two_imports_of_a_value_the_newer_counts_whatever_their_first_times() {
+    let lab = Lab::new();
+    let import = |text: &str| lab.json(&["history", "import", &write(&lab, "x.csv", text)]);
+    let numbers = |told: &serde_json::Value| (told["replaced"].as_u64(), told["unchanged"].as_u64());
+    let told = import("time,v\n1000,1\n2000,2\n");
+    assert_eq!(numbers(&told), (Some(0), Some(0)), "{told}");
+    for correction in 1..=8 {
+        // One of the two lines, then both: the newer import begins earlier.
+        import(&format!("time,v\n2000,{correction}0\n"));
+        let told = import(&format!("time,v\n1000,1\n2000,{correction}\n"));
+        assert_eq!(numbers(&told), (Some(1), Some(1)), "{told}");
+        assert_eq!(series_of(&lab, "v")[0].2, [1.0, f64::from(correction)]);
+    }
+    // The first file again takes the corrections back: it is not "already stored".
+    let told = import("time,v\n1000,1\n2000,2\n");
+    assert_eq!((&told["is_new"], numbers(&told)), (&true.into(), (Some(1), Some(1))), "{told}");
+    assert_eq!(series_of(&lab, "v")[0].2, [1.0, 2.0]);
+    let again = lab.run(&["history", "import", &write(&lab, "x.csv", "time,v\n1000,1\n2000,2.5\n3000,3\n")]);
+    assert!(
+        again.out.contains("3 values of v (csv): stored as ")
+            && again.out.ends_with("; 1 replaces an earlier value, 1 is unchanged\n"),
+        "{}",
+        again.out
+    );
+}
+
+#[test]
+fn values_of_one_time_with_different_commits_or_labels_are_different_values() {
+    let lab = Lab::new();
+    let file = write(&lab, "x.csv", "time,commit,v\n2026-11-21,b,1\n2026-11-21,a,3\n");
+    lab.json(&["history", "import", &file, "--zone", "UTC"]);
+    assert_eq!(series_of(&lab, "v")[0].2, [1.0, 3.0]);
+    let other = write(&lab, "y.csv", "time,metric,benchmark,unit,value\n2026-11-21,v,x,,5\n");
+    for branch in ["commit=c", "commit=d", "branch=main"] {
+        lab.json(&["history", "import", &other, "--zone", "UTC", "--label", branch]);
+    }
+    assert_eq!(series_of(&lab, "v")[0].2, [1.0, 3.0, 5.0, 5.0, 5.0]);
+}
+
+#[test]
+fn the_time_of_at_is_part_of_a_values_identity() {
+    let lab = Lab::new();
+    let result = r#"{"results":[{"command":"x","mean":0.5,"user":0.1,"system":0.1,"exit_codes":[0]}]}"#;
+    let file = write(&lab, "x.json", result);
+    let at = |time: &str| lab.json(&["history", "import", &file, "--at", time])["is_new"].clone();
+    assert_eq!((at("2026-11-21T03:00:00Z"), at("2026-11-22T03:00:00Z")), (true.into(), true.into()));
+    assert_eq!((at("2026-11-21T03:00:00Z"), at("2026-11-22T04:00:00+01:00")), (false.into(), false.into()));
+    assert_eq!(series_of(&lab, "time")[0].2, [0.5, 0.5]);
+    // The same result without a time is no further one, though the file is new.
+    let copy = write(&lab, "copy.json", result);
+    assert_eq!(lab.json(&["history", "import", &copy])["is_new"], false);
+    let labeled = lab.json(&["history", "import", &copy, "--label", "branch=main"]);
+    assert_eq!(labeled["is_new"], true, "a label that the stored run lacks");
+    let dated = write(&lab, "dated.csv", "time,v\n1,2\n");
+    let refused = lab.run(&["history", "import", &dated, "--at", "2026-11-21T03:00:00Z"]);
+    assert_eq!(refused.code, Some(2), "{}", refused.err);
+    assert!(refused.err.contains("leave out --at"), "{}", refused.err);
+}
+
+#[test]
+fn units_of_one_kind_are_one_series_and_others_are_not() {
+    let lab = Lab::new();
+    let text = "time,metric,subject,unit,value\n1,p,a,ms,12.5\n2,p,a,s,0.0126\n3,p,a,us,12700\n4,p,a,\u{b5}s,12800\n\
+                1,size,a,KiB,2\n2,size,a,B,2049\n3,size,a,kB,2\n1,p,b,ticks,7\n2,p,b,ms,1\n1,p,b,,8\n\
+                1,rate,a,MB/s,1.5\n2,rate,a,B/min,60\n";
+    lab.json(&["history", "import", &write(&lab, "x.csv", text)]);
+    let known = |subject: &str, unit: &str, values: &[f64]| (subject.into(), unit.into(), values.to_vec());
+    assert_eq!(
+        series_of(&lab, "p"),
+        [
+            known("a", "s", &[0.0125, 0.0126, 0.0127, 0.0128]),
+            known("b", "", &[8.0]),
+            known("b", "s", &[0.001]),
+            known("b", "ticks", &[7.0])
+        ]
+    );
+    assert_eq!(series_of(&lab, "size"), [known("a", "bytes", &[2048.0, 2049.0, 2000.0])]);
+    assert_eq!(series_of(&lab, "rate"), [known("a", "bytes/s", &[1.5e6, 1.0])]);
+    // Each other view of the same numbers keeps the units apart, too.
+    let run = lab.json(&["runs", "list"])["runs"][0]["run"].as_str().expect("an id").to_owned();
+    let shown = lab.json(&["runs", "show", &run]);
+    let means: Vec<f64> =
+        shown["series"].as_array().expect("a list").iter().filter_map(|s| s["mean"].as_f64()).collect();
+    assert!(means.contains(&7.0) && means.contains(&0.001), "{}", shown["series"]);
+    for source in [&run, &write(&lab, "x.csv", text)] {
+        let periods = lab.run(&["periods", source]);
+        assert!(periods.err.contains("`p b ticks`") && periods.err.contains("`p b s`"), "{}", periods.err);
+        assert!(periods.err.contains("`p a`"), "{}", periods.err);
+    }
+    let told = lab.run(&["history", "p"]).out;
+    assert!(told.contains("12.80ms") || told.contains("12.8ms"), "{told}");
+    assert!(told.contains("7.000 ticks"), "{told}");
+    let one = lab.run(&["history", "size"]).out;
+    assert!(one.contains("size (bytes) of a on unknown"), "{one}");
+    let csv = lab.run(&["history", "--csv"]).out;
+    let again = Lab::new();
+    again.json(&["history", "import", &write(&again, "own.csv", &csv)]);
+    assert_eq!(series_of(&again, "size"), series_of(&lab, "size"));
+}
+
+/// Changes of criterion are ratios, and a file without its folders has no name.
+#[test]
+fn a_file_of_criterion_is_named_by_its_folders_wherever_it_is_read_from() {
+    let lab = Lab::new();
+    let estimate = |ns: f64| format!("{{\"point_estimate\":{ns}}}");
+    let file = |folder: &str, ns: f64, rest: &str| {
+        std::fs::create_dir_all(lab.path(folder)).expect("a folder");
+        let text = format!("{{\"mean\":{},\"median\":{}{rest}}}", estimate(ns), estimate(ns));
+        write(&lab, &format!("{folder}/estimates.json"), &text)
+    };
+    let deviation = r#","std_dev":{"point_estimate":1.0}"#;
+    for (folder, ns) in [("a/sort/10", 1e3), ("b/sort/10", 2e3), ("a/sort/20", 3e3)] {
+        file(&format!("target/criterion/{folder}/new"), ns, deviation);
+        let from = lab.path(&format!("target/criterion/{folder}"));
+        let mut import = lab.command(&["history", "import", "new/estimates.json"]);
+        assert!(import.current_dir(&from).status().expect("it starts").success());
+    }
+    let found = series_of(&lab, "time");
+    let known = |subject: &str, ns: f64| (subject.to_owned(), "s".to_owned(), vec![ns / 1e9]);
+    assert_eq!(found, [known("a/sort/10", 1e3), known("a/sort/20", 3e3), known("b/sort/10", 2e3)]);
+    // Its folder's name is cut and cleaned; the file beside it has the true one.
+    let named = file("target/criterion/a/x_y/new", 4e3, deviation);
+    let beside = r#"{"group_id":"a","function_id":"x/y","value_str":null,"throughput":null,"full_id":"a/x/y","directory_name":"a/x_y","title":"a/x/y"}"#;
+    write(&lab, "target/criterion/a/x_y/new/benchmark.json", beside);
+    lab.json(&["history", "import", &named]);
+    assert!(series_of(&lab, "time").contains(&known("a/x/y", 4e3)));
+    let change = file("target/criterion/a/x_y/change", 0.02, "");
+    let alone = file("elsewhere", 5e3, deviation);
+    for (file, says) in [(&change, "changes"), (&alone, "--name")] {
+        let refused = lab.run(&["history", "import", file]);
+        assert!(refused.code == Some(2) && refused.err.contains(says), "{}", refused.err);
+    }
+    lab.json(&["history", "import", &alone, "--name", "mine"]);
+    assert!(series_of(&lab, "time").contains(&known("mine", 5e3)));
+}
+
 #[test]
 fn own_runs_have_their_metrics_and_invalid_ones_are_counted() {
     let lab = Lab::new();

@@ -6,6 +6,7 @@
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
+use record::unit::in_base_unit;
 
 use crate::error::{ImportError, Place};
 
@@ -20,10 +21,11 @@ pub struct Entry {
     pub subject: Option<String>,
     /// Machine: the text in the column `environment` or `host`.
     pub host: Option<String>,
-    /// The value; finite.
+    /// The value; finite, in a base unit if the column `unit` names a unit that converts.
     pub value: f64,
-    /// Texts of the columns `run`, `commit`, `version` and `unit`, if the table has them and they are not
-    /// empty.
+    /// Unit of the value: a base unit, an unknown one as in the table, or nothing.
+    pub unit: String,
+    /// Texts of the columns `run`, `commit` and `version`, if the table has them and they are not empty.
     pub labels: Vec<(String, String)>,
 }
 
@@ -43,7 +45,7 @@ const TIMES: [&str; 5] = ["time", "timestamp", "date", "datetime", "at"];
 /// Heads of columns that describe a line.
 const LABELS: [&str; 2] = ["run", "commit"];
 /// Further ones of a table with a column `metric`.
-const LONG_LABELS: [&str; 4] = ["run", "commit", "version", "unit"];
+const LONG_LABELS: [&str; 3] = ["run", "commit", "version"];
 /// Heads of the column with the measured thing.
 const SUBJECTS: [&str; 2] = ["subject", "benchmark"];
 /// Heads of the column with the machine.
@@ -76,7 +78,7 @@ pub fn read(text: &str, zone: &TimeZone) -> Result<Entries, ImportError> {
         Heads::of(&first)?
     } else if first.cells.len() == 2 && time(&first.cells[0].text, zone).is_some() {
         let metrics = vec![(1, "value".to_owned())];
-        Heads { labels: Vec::new(), subject: None, host: None, long: None, metrics, width: 2 }
+        Heads { labels: Vec::new(), subject: None, host: None, unit: None, long: None, metrics, width: 2 }
     } else {
         return Err(unexpected(first.cells[0].place, &quoted(&first.cells[0].text), EXPECTED_HEADS));
     };
@@ -98,6 +100,8 @@ struct Heads {
     subject: Option<usize>,
     /// Column of the machine.
     host: Option<usize>,
+    /// Column of the unit.
+    unit: Option<usize>,
     /// Columns of the metric's name and of its value.
     long: Option<(usize, usize)>,
     /// Columns of values, with their metrics.
@@ -112,10 +116,12 @@ impl Heads {
         let one_of = |heads: [&str; 2]| heads.into_iter().find_map(at);
         let long = at("metric").zip(at("value"));
         let (subject, host) = long.map_or((None, None), |_| (one_of(SUBJECTS), one_of(HOSTS)));
+        let unit = long.and_then(|_| at("unit"));
         let named = if long.is_some() { &LONG_LABELS[..] } else { &LABELS };
         let labels: Vec<(usize, &'static str)> =
             named.iter().filter_map(|name| Some((at(name)?, *name))).collect();
-        let known: Vec<usize> = labels.iter().map(|(column, _)| *column).chain(subject).chain(host).collect();
+        let described = labels.iter().map(|(column, _)| *column);
+        let known: Vec<usize> = described.chain(subject).chain(host).chain(unit).collect();
         let is_value = |i: usize, name: &str| i > 0 && !name.is_empty() && !known.contains(&i);
         for (i, name) in names.iter().enumerate().filter(|(i, name)| is_value(*i, name)) {
             if names.iter().position(|other| other == name) != Some(i) {
@@ -134,7 +140,7 @@ impl Heads {
         if long.is_none() && metrics.is_empty() {
             return Err(unexpected(row.cells[0].place, "no column of values", EXPECTED_HEADS));
         }
-        Ok(Self { labels, subject, host, long, metrics, width: row.cells.len() })
+        Ok(Self { labels, subject, host, unit, long, metrics, width: row.cells.len() })
     }
 
     fn add(&self, row: &Row, zone: &TimeZone, read: &mut Entries) -> Result<(), ImportError> {
@@ -160,9 +166,13 @@ impl Heads {
             (!text.is_empty()).then(|| text.to_owned())
         };
         let (subject, host) = (self.subject.and_then(text), self.host.and_then(text));
+        let unit = self.unit.and_then(text).unwrap_or_default();
         let label = |(column, name): &(usize, &str)| Some(((*name).to_owned(), text(*column)?));
         let labels: Vec<(String, String)> = self.labels.iter().filter_map(label).collect();
         let long = self.long.map(|(metric, value)| (value, row.cells[metric].text.trim().to_owned()));
+        if let Some((metric, _)) = self.long.filter(|(metric, _)| text(*metric).is_none()) {
+            return Err(unexpected(row.cells[metric].place, "nothing", "the name of a metric"));
+        }
         for (column, metric) in self.metrics.iter().cloned().chain(long) {
             let cell = &row.cells[column];
             if NOTHING.contains(&cell.text.trim().to_lowercase().as_str()) {
@@ -173,8 +183,9 @@ impl Heads {
             let Some(value) = value else {
                 return Err(unexpected(cell.place, &quoted(&cell.text), "a number, or nothing"));
             };
+            let (value, unit) = in_base_unit(value, &unit);
             let (subject, host, labels) = (subject.clone(), host.clone(), labels.clone());
-            read.entries.push(Entry { at_unix_ns, metric, subject, host, value, labels });
+            read.entries.push(Entry { at_unix_ns, metric, subject, host, value, unit, labels });
         }
         Ok(())
     }
@@ -321,7 +332,7 @@ mod tests {
         let [first, second] = &read.entries[..] else { panic!("{read:?}") };
         assert_eq!((first.subject.as_deref(), first.host.as_deref()), (Some("a"), Some("m")));
         let labels: Vec<&str> = first.labels.iter().flat_map(|(k, v)| [k.as_str(), v]).collect();
-        assert_eq!(labels, ["version", "v2", "unit", "ms"]);
+        assert_eq!((labels, first.value, first.unit.as_str()), (vec!["version", "v2"], 0.001, "s"));
         assert_eq!((&second.subject, &second.host, second.labels.len()), (&None, &None, 0));
         assert!(
             wrong("time,metric,value,region\n1,a,1,eu\n")
@@ -360,6 +371,10 @@ mod tests {
         assert!(wrong("time,v\n-1,2\n").starts_with("2:1: found `-1`, expected a time"));
         assert!(wrong("time\n1\n").contains("no column of values"));
         assert!(wrong("time,v\n1,\"2\n").contains("an unterminated quote"));
+        assert!(
+            wrong("time,metric,value\n1,,2\n")
+                .starts_with("2:3: found nothing, expected the name of a metric")
+        );
         // A quoted break counts as a line.
         assert!(
             wrong("time,run,v\n1,\"a\nb\",2\n2,c,x\n").starts_with("4:5: found `x`"),

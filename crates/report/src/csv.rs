@@ -10,7 +10,6 @@ use analysis::history::History;
 use record::cpu::CpuInterval;
 use record::csv::write_row;
 use record::locks::{LockInterval, UserLockInterval};
-use record::metric::Metric;
 use record::missing::Maybe;
 use record::nic::NicInterval;
 
@@ -318,7 +317,7 @@ pub fn history(out: &mut dyn Write, histories: &[History]) -> io::Result<()> {
                     point.run.to_string(),
                     point.version.clone().unwrap_or_default(),
                     plain(point.value),
-                    history.key.own_metric().map_or("", Metric::unit).to_owned(),
+                    history.key.unit().unwrap_or_default().to_owned(),
                     end(|interval| interval.0),
                     end(|interval| interval.1),
                     event.to_owned(),

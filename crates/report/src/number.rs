@@ -294,10 +294,29 @@ fn small(value: f64) -> String {
     if value.abs() < 0.001 { format!("{value:.2e}") } else { significant_4(value) }
 }
 
-/// A value of a series: of a metric of ours in its unit, any other number as it is.
+/// A value of a series: of a metric of ours, or a time, in its unit; any other number as it is, with a unit.
 pub(crate) fn named_value(key: &Key, value: f64) -> String {
+    match key.unit() {
+        Some(unit) if key.own_metric().is_none() && unit != "s" => {
+            format!("{} {unit}", axis_value(key, value))
+        }
+        _ => axis_value(key, value),
+    }
+}
+
+/// Metric of a series, with the unit that the numbers beside its axis lack: `heat (ticks)`.
+pub(crate) fn metric_name(key: &Key) -> String {
+    match key.unit() {
+        Some(unit) if key.own_metric().is_none() && unit != "s" => format!("{} ({unit})", key.metric),
+        _ => key.metric.clone(),
+    }
+}
+
+/// [`named_value`] beside an axis: without a unit that is not ours.
+pub(crate) fn axis_value(key: &Key, value: f64) -> String {
     match key.own_metric() {
         Some(metric) => metric_value(metric, value),
+        None if key.unit() == Some("s") => latency(value * 1e9),
         None if value != 0.0 && value.abs() < 0.1 => significant(value),
         None => significant_4(value),
     }
@@ -461,8 +480,16 @@ mod tests {
             check(&[(0.002, "2.00ms"), (0.0, "0ns")], |v| named_value(&key(name, Numbers::Ours), v));
         }
         for name in ["x", "time", "p99", "cpu", "lock-cpu"] {
-            let of_table = key(name, Numbers::OfTable);
+            let of_table = key(name, Numbers::OfFile(String::new()));
             check(&[(0.002, "0.00200"), (12.5, "12.50"), (-3.0, "-3.000")], |v| named_value(&of_table, v));
+            check(&[(0.002, "2.00ms"), (-0.002, "-2.00ms")], |v| {
+                named_value(&key(name, Numbers::OfFile("s".into())), v)
+            });
+            let of_ticks = key(name, Numbers::OfFile("ticks".into()));
+            assert_eq!(
+                (named_value(&of_ticks, 7.0), axis_value(&of_ticks, 7.0)),
+                ("7.000 ticks".into(), "7.000".into())
+            );
             assert_eq!(change_named(&of_table, 1.05), "+5.0 %");
             assert_eq!(interval_named(&of_table, 1.05, 1.06), "[+5.0 %, +6.0 %]");
         }

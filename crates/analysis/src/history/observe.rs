@@ -9,8 +9,9 @@ use record::labels;
 use record::load::LoadRecord;
 use record::missing::{Maybe, Missing};
 use record::run::{Run, RunHeader};
+use record::unit::in_base_unit;
 
-use super::point::{Key, Numbers, Observed, Point};
+use super::point::{Key, LABEL, Numbers, Observed, Point};
 use crate::cell::{Cell, cells};
 use crate::commands::span;
 use crate::metric::{done, done_in_all, value};
@@ -22,10 +23,17 @@ pub struct Observations {
     pub observed: Vec<Observed>,
     /// Metrics of the run that have no value, with the reason.
     pub left_out: Vec<(String, Missing)>,
+    /// Time of an import, nanoseconds since 1970; 0 for other runs. Of two imports of a value the newer
+    /// counts.
+    pub imported_unix_ns: u64,
 }
 
 /// Label of an imported value with the name of the measured thing.
 pub const SUBJECT_LABEL: &str = "benchmark";
+/// Label of an imported value with its unit.
+pub const UNIT_LABEL: &str = "unit";
+/// Fact with the time of an import, nanoseconds since 1970. The run itself begins with its first value.
+pub const IMPORTED_FACT: &str = "import.unix_ns";
 /// Label, of a run or of an imported value, with the measured version.
 const VERSION_LABEL: &str = "commit";
 /// Share of both tails of an interval.
@@ -152,17 +160,21 @@ pub fn of_bakeoff(bakeoff: &Bakeoff) -> Observations {
 
 /// Values of an imported history; none of another import.
 pub fn of_import(run: &Run) -> Observations {
-    let mut found = Observations::default();
+    let imported_unix_ns = imported_unix_ns(run);
+    let mut found = Observations { imported_unix_ns, ..Observations::default() };
     let is_table = run.environment.fact("import.tool") == Some("csv");
-    let numbers = if is_table { Numbers::OfTable } else { Numbers::Ours };
     for sample in &run.series {
         let labels: BTreeMap<String, String> = labels::read(&sample.labels).into_iter().collect();
         let (Some(subject), true) = (labels.get(SUBJECT_LABEL), sample.value.is_finite()) else { continue };
         let mut facts = facts(&run.header, &run.environment);
         facts
             .retain(|name, _| !name.starts_with("import.") && name != "command" && name != "bakeoff.version");
-        let own = labels.iter().filter(|(name, _)| *name != SUBJECT_LABEL);
+        let own = labels.iter().filter(|(name, _)| *name != SUBJECT_LABEL && *name != UNIT_LABEL);
         facts.extend(own.map(|(name, value)| (name.clone(), value.clone())));
+        // Earlier imports hold the number in the unit of the file.
+        let (value, unit) = in_base_unit(sample.value, labels.get(UNIT_LABEL).map_or("", String::as_str));
+        let is_ours = !is_table && matches!(sample.name.as_str(), "time" | "cpu-time");
+        let numbers = if is_ours { Numbers::Ours } else { Numbers::OfFile(unit) };
         let at_ms = i128::from(run.header.anchor.unix_ns / 1_000_000) + i128::from(sample.t_ms);
         found.observed.push(Observed {
             key: Key {
@@ -175,7 +187,7 @@ pub fn of_import(run: &Run) -> Observations {
                 at_unix_ns: u64::try_from(at_ms * 1_000_000).unwrap_or(0),
                 run: run.header.id,
                 version: [VERSION_LABEL, "version", "run"].iter().find_map(|name| labels.get(*name)).cloned(),
-                value: sample.value,
+                value,
                 interval: Err(Missing::because("an import has no interval")),
                 facts,
             },
@@ -184,13 +196,18 @@ pub fn of_import(run: &Run) -> Observations {
     found
 }
 
+/// Time of an import, nanoseconds since 1970; 0 if the run does not hold it.
+pub fn imported_unix_ns(run: &Run) -> u64 {
+    run.environment.fact(IMPORTED_FACT).and_then(|at| at.parse().ok()).unwrap_or(0)
+}
+
 type Measured = Maybe<(f64, Maybe<(f64, f64)>)>;
 
 impl Observations {
     /// Result of a run that is not fit for comparison.
     pub fn unfit(header: &RunHeader) -> Self {
         let why = Missing::because(format!("the run is {}", header.state.word()));
-        Self { observed: Vec::new(), left_out: vec![("every metric".to_owned(), why)] }
+        Self { left_out: vec![("every metric".to_owned(), why)], ..Self::default() }
     }
 
     fn add(&mut self, run: &Run, metric: &str, subject: &str, value: Measured) {
@@ -241,7 +258,7 @@ fn known(environment: &Environment) -> impl Iterator<Item = (String, String)> {
 }
 
 fn facts(header: &RunHeader, environment: &Environment) -> BTreeMap<String, String> {
-    let labels = header.labels.iter().map(|(name, value)| (format!("label.{name}"), value.clone()));
+    let labels = header.labels.iter().map(|(name, value)| (format!("{LABEL}{name}"), value.clone()));
     let of_run = [
         ("command".to_owned(), header.command.clone()),
         ("bakeoff.version".to_owned(), header.tool_version.clone()),

@@ -23,6 +23,21 @@ pub struct Point {
     pub facts: BTreeMap<String, String>,
 }
 
+/// Time, version, and labels of the run: they tell the values of a series apart. Of several values with one
+/// identity, that of the newest import counts.
+pub(super) type Identity = (u64, Option<String>, Vec<(String, String)>);
+
+impl Point {
+    pub(super) fn identity(&self) -> Identity {
+        let labels = self.facts.iter().filter(|(name, _)| name.starts_with(LABEL));
+        let labels = labels.map(|(name, value)| (name.clone(), value.clone())).collect();
+        (self.at_unix_ns, self.version.clone(), labels)
+    }
+}
+
+/// Beginning of the facts that are labels of the run.
+pub(super) const LABEL: &str = "label.";
+
 /// A value with the series that it belongs to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observed {
@@ -46,19 +61,28 @@ pub struct Key {
 }
 
 /// Meaning of the numbers of a series.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Numbers {
-    /// Numbers of bakeoff, or of a benchmark tool in its documented unit, converted to ours.
+    /// Numbers of bakeoff, or times of a benchmark tool, in our unit.
     Ours,
-    /// Numbers of a CSV file, in a unit that its author knows, even under a name that bakeoff uses.
-    OfTable,
+    /// Other numbers of a file, even under a name that bakeoff uses, in this unit; empty if only their author
+    /// knows it.
+    OfFile(String),
 }
 
 impl Key {
+    /// Unit of the numbers; `None` if only their author knows it.
+    pub fn unit(&self) -> Option<&str> {
+        match &self.numbers {
+            Numbers::Ours => self.own_metric().map(Metric::unit),
+            Numbers::OfFile(unit) => Some(unit.as_str()).filter(|unit| !unit.is_empty()),
+        }
+    }
+
     /// The metric of bakeoff that the numbers are values of, in its unit; `None` for other numbers.
     pub fn own_metric(&self) -> Option<Metric> {
-        match (self.numbers, self.metric.as_str()) {
-            (Numbers::OfTable, _) => None,
+        match (&self.numbers, self.metric.as_str()) {
+            (Numbers::OfFile(_), _) => None,
             (Numbers::Ours, "cpu-time") => Some(Metric::Cpu),
             (Numbers::Ours, name) => Metric::from_word(name),
         }

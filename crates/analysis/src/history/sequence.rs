@@ -7,7 +7,7 @@ use record::missing::Missing;
 
 use super::divisive::changes;
 use super::effect::{Sized, sizes};
-use super::point::{Key, Observed, Point};
+use super::point::{Identity, Key, Observed, Point};
 use super::series::{Break, Change, History, Sense, VALUES_MAX, VALUES_MIN};
 use super::suspect::{Suspect, suspects};
 use crate::judge::Rules;
@@ -36,7 +36,8 @@ impl Sense {
         let is_work = is_rate && has(WORK);
         let is_more = is_work || has("throughput bandwidth qps rps tps iops ops score");
         let is_spare = has("free available saved fixed uptime mtbf");
-        let is_cost = has("latency duration elapsed time memory rss size cost") && !is_rate;
+        let is_cost =
+            has("latency duration elapsed time memory rss size cost allocs allocations") && !is_rate;
         let is_less = is_cost || has(FAULTS);
         match (is_more || is_spare, is_less) {
             (true, false) => Self::More,
@@ -64,18 +65,64 @@ const MACHINE: [&str; 7] =
 ///
 /// Each stretch between two breaks is tested at alpha. Its false changes: `docs/validation.md`.
 ///
-/// - `observed`: values of one series and time that come later replace those of an earlier run; several of
-///   one run are averaged.
+/// - `observed`: values of one series, time, version and labels that come later replace those of an earlier
+///   run; several of one run are averaged.
 /// - `rules`: alpha of a stretch; smaller changes than `rope_ratio` are left out.
 pub fn histories(observed: Vec<Observed>, rules: Rules) -> Vec<History> {
-    let mut series: BTreeMap<Key, BTreeMap<u64, Vec<Point>>> = BTreeMap::new();
-    for Observed { key, point } in observed {
-        let same = series.entry(key).or_default().entry(point.at_unix_ns).or_default();
-        same.retain(|earlier| earlier.run == point.run);
+    let whole = |points: Counted| {
+        let mut points: Vec<(usize, Point)> = points.into_values().collect();
+        points.sort_by_key(|(order, point)| (point.at_unix_ns, *order));
+        points.into_iter().map(|(_, point)| point).collect()
+    };
+    counted(observed).into_iter().map(|(key, points)| history(key, whole(points), rules)).collect()
+}
+
+/// Effect of an import on the values before it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Added {
+    /// Number of values that were not there.
+    pub new: usize,
+    /// Number of values that differ from an earlier one, which no longer counts.
+    pub replaced: usize,
+    /// Number of values that are as before.
+    pub unchanged: usize,
+}
+
+/// Compares values with earlier ones of the same series, time, version and labels.
+pub fn added(earlier: Vec<Observed>, newer: Vec<Observed>) -> Added {
+    let earlier = counted(earlier);
+    let mut found = Added::default();
+    for (key, points) in counted(newer) {
+        let before = earlier.get(&key);
+        for (identity, (_, point)) in points {
+            match before.and_then(|before| before.get(&identity)) {
+                None => found.new += 1,
+                Some((_, old)) if old.value.to_bits() == point.value.to_bits() => found.unchanged += 1,
+                Some(_) => found.replaced += 1,
+            }
+        }
+    }
+    found
+}
+
+/// Values of a series with their order.
+type Counted = BTreeMap<Identity, (usize, Point)>;
+
+/// The values that count: of one identity, the mean of those of the last run.
+fn counted(observed: Vec<Observed>) -> BTreeMap<Key, Counted> {
+    let mut series: BTreeMap<Key, BTreeMap<Identity, (usize, Vec<Point>)>> = BTreeMap::new();
+    for (order, Observed { key, point }) in observed.into_iter().enumerate() {
+        let of_series = series.entry(key).or_default();
+        let (_, same) = of_series.entry(point.identity()).or_insert_with(|| (order, Vec::new()));
+        if same.first().is_some_and(|earlier| earlier.run != point.run) {
+            same.clear();
+        }
         same.push(point);
     }
-    let whole = |points: BTreeMap<u64, Vec<Point>>| points.into_values().filter_map(averaged).collect();
-    series.into_iter().map(|(key, points)| history(key, whole(points), rules)).collect()
+    let one = |(identity, (order, points))| Some((identity, (order, averaged(points)?)));
+    let whole =
+        |points: BTreeMap<Identity, (usize, Vec<Point>)>| points.into_iter().filter_map(one).collect();
+    series.into_iter().map(|(key, points)| (key, whole(points))).collect()
 }
 
 /// One value for the values of one time.

@@ -240,6 +240,24 @@ fn short_stretches_are_counted_and_one_time_counts_once() {
     assert!(histories(Vec::new(), RULES).is_empty());
 }
 
+/// Values of one time: two versions, a correction of one of them, and the same version under another label.
+#[test]
+fn a_value_is_replaced_by_one_of_its_time_version_and_labels() {
+    let value = |run: u64, version: &str, value: f64, label: &str| {
+        let mut one = point(1, value, &[("label.branch", label), ("commit", version)]);
+        one.point.version = Some(version.to_owned());
+        one.point.run = RunId::new(record::clock::WallAnchor { monotonic_ns: 0, unix_ns: 0 }, run.into());
+        one
+    };
+    let earlier = vec![value(9, "b", 1.0, "main"), value(9, "a", 2.0, "main"), value(9, "a", 5.0, "dev")];
+    let newer = vec![value(3, "a", 3.0, "main"), value(3, "b", 1.0, "main"), value(3, "c", 4.0, "main")];
+    let found = added(earlier.clone(), newer.clone());
+    assert_eq!(found, Added { new: 1, replaced: 1, unchanged: 1 });
+    let found = histories([earlier, newer].concat(), RULES);
+    let values: Vec<f64> = found[0].points.iter().map(|point| point.value).collect();
+    assert_eq!(values, [1.0, 3.0, 5.0, 4.0], "in the order of the first import");
+}
+
 #[test]
 fn names_tell_which_direction_is_better() {
     for (name, sense) in [
@@ -251,6 +269,8 @@ fn names_tell_which_direction_is_better() {
         ("build_ms", Sense::Less),
         ("cpu-time", Sense::Less),
         ("items_per_s", Sense::More),
+        ("allocs_per_iter", Sense::Less),
+        ("max_used_bytes", Sense::Less),
         ("answer", Sense::Unknown),
         ("operations", Sense::Unknown),
     ] {
@@ -373,4 +393,35 @@ fn more_errors_are_never_better() {
         assert_eq!(Sense::of(name), expected, "{name}");
     }
     assert_eq!(Sense::of("errors_per_s").is_better(10.0, 100.0), Some(false));
+}
+
+/// A run of an import before units were converted: the label describes the number, and 12.5 ms is not 12.5 s.
+#[test]
+fn an_import_of_an_earlier_version_is_read_in_base_units() {
+    use record::run::{Run, RunHeader, RunKind};
+    use record::series::Sample;
+    let anchor = record::clock::WallAnchor { monotonic_ns: 0, unix_ns: 9 };
+    let header = RunHeader::running(RunKind::Import, anchor, "x".into(), "bakeoff history import".into());
+    let value = |t_ms: i64, name: &str, labels: &str, value: f64| Sample {
+        t_ms,
+        host: "h".into(),
+        name: name.into(),
+        labels: labels.into(),
+        value,
+    };
+    let of = |tool: &str| {
+        let facts = [("import.tool".to_owned(), Ok(tool.to_owned()))].into();
+        let environment = record::environment::Environment { facts, calibration: Vec::new() };
+        let series = vec![
+            value(0, "time", "benchmark=x,unit=ms", 12.5),
+            value(1, "time", "benchmark=x,unit=s", 0.0126),
+            value(2, "heat", "benchmark=x", 3.0),
+        ];
+        let found = of_import(&Run { series, ..Run::unmeasured(header.clone().ended(None), environment) });
+        assert_eq!(found.imported_unix_ns, 0, "it is older than any import that knows its time");
+        found.observed.into_iter().map(|one| (one.key.numbers, one.point.value)).collect::<Vec<_>>()
+    };
+    let of_file = |unit: &str| Numbers::OfFile(unit.to_owned());
+    assert_eq!(of("csv"), [(of_file("s"), 0.0125), (of_file("s"), 0.0126), (of_file(""), 3.0)]);
+    assert_eq!(of("hyperfine")[2].0, of_file(""), "only the times of a tool are ours");
 }

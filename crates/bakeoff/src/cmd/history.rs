@@ -183,7 +183,7 @@ impl Found {
             ..Filter::default()
         };
         let from_unix_ns = select.since_unix_ns.unwrap_or(0);
-        // The oldest first: of two imports of one value, the newer counts.
+        let mut imports = Vec::new();
         let listed = archive.list(&filter)?;
         for listed in listed.iter().take(runs_max).rev() {
             let is_import = listed.header.kind == RunKind::Import;
@@ -191,14 +191,31 @@ impl Found {
                 continue;
             }
             match observations(archive, listed) {
-                Ok(found) => self.add(found, listed, select, from_unix_ns),
+                Ok(found) if is_import => {
+                    let order = (found.imported_unix_ns, listed.header.id);
+                    imports.push((order, self.chosen(found, listed, select, from_unix_ns)));
+                }
+                Ok(found) => {
+                    let chosen = self.chosen(found, listed, select, from_unix_ns);
+                    self.observed.extend(chosen);
+                }
                 Err(error) => say(&format!("{} is left out: {error}", listed.header.id)),
             }
         }
+        // Of two imports of one value, the newer counts.
+        imports.sort_by_key(|(order, _)| *order);
+        self.observed.extend(imports.into_iter().flat_map(|(_, observed)| observed));
         Ok(())
     }
 
-    fn add(&mut self, found: Observations, listed: &Listed, select: &Select, from_unix_ns: u64) {
+    /// The values that the user asked for.
+    fn chosen(
+        &mut self,
+        found: Observations,
+        listed: &Listed,
+        select: &Select,
+        from_unix_ns: u64,
+    ) -> Vec<Observed> {
         let is_asked = |metric: &str| {
             select.metric.as_deref().is_none_or(|asked| asked == metric || metric == "every metric")
         };
@@ -207,24 +224,21 @@ impl Found {
             self.left_out.entry((metric, kind)).or_insert((why.reason, 0)).1 += 1;
         }
         if !matches!(listed.header.state, RunState::Sealed) {
-            return;
+            return Vec::new();
         }
         let is_of = |subject: &str| {
             select.of.as_ref().is_none_or(|of| subject.to_lowercase().contains(&of.to_lowercase()))
         };
-        self.observed.extend(
-            found
-                .observed
-                .into_iter()
-                .filter(|o| is_asked(&o.key.metric) && is_of(&o.key.subject))
-                .filter(|o| o.point.at_unix_ns >= from_unix_ns)
-                .map(|mut observed| {
-                    if select.any_host {
-                        "any machine".clone_into(&mut observed.key.host);
-                    }
-                    observed
-                }),
-        );
+        let asked = found.observed.into_iter().filter(|o| is_asked(&o.key.metric) && is_of(&o.key.subject));
+        let asked = asked.filter(|o| o.point.at_unix_ns >= from_unix_ns);
+        asked
+            .map(|mut observed| {
+                if select.any_host {
+                    "any machine".clone_into(&mut observed.key.host);
+                }
+                observed
+            })
+            .collect()
     }
 }
 

@@ -124,10 +124,18 @@ pub(crate) fn text(source: &str) -> anyhow::Result<String> {
 fn of_table(text: &str, name: &str, zone: &TimeZone) -> anyhow::Result<(Series, usize)> {
     let read = import::table::read(text, zone);
     let read = read.map_err(|error| format!("{name}:{error}")).ends_with(Exit::Usage)?;
-    let mut series = Series::new();
+    let mut by_unit: BTreeMap<String, BTreeMap<String, Vec<(f64, f64)>>> = BTreeMap::new();
     for entry in read.entries {
         let name = [Some(entry.metric), entry.subject, entry.host].into_iter().flatten().collect::<Vec<_>>();
-        series.entry(name.join(" ")).or_default().push((entry.at_unix_ns as f64 * 1e-9, entry.value));
+        let of_name = by_unit.entry(name.join(" ")).or_default();
+        of_name.entry(entry.unit).or_default().push((entry.at_unix_ns as f64 * 1e-9, entry.value));
+    }
+    let mut series = Series::new();
+    for (name, units) in by_unit {
+        let is_one = units.len() == 1;
+        let full =
+            |unit: &str| if is_one { name.clone() } else { format!("{name} {unit}").trim_end().to_owned() };
+        series.extend(units.into_iter().map(|(unit, points)| (full(&unit), points)));
     }
     Ok((series, read.missing))
 }

@@ -3,11 +3,15 @@
 use jiff::tz::TimeZone;
 use serde_json::Value;
 
-use super::json::{list, number, text, unusable};
-use super::value::{History, HistoryError, HistoryValue};
+use super::json::{Names, list, text, time as time_over_0, unusable};
+use super::value::{History, HistoryError};
 use crate::table::time;
 
 const TOOL: &str = "pytest-benchmark";
+/// Ids of a commit that is not known.
+const NO_COMMIT: [&str; 2] = ["unversioned", "unknown"];
+/// Timers of Python that count CPU time.
+const CPU_TIMERS: [&str; 3] = ["process_time", "thread_time", "clock"];
 
 /// Mean times by test.
 pub(super) fn read(document: &Value) -> Result<History, HistoryError> {
@@ -24,24 +28,27 @@ pub(super) fn read(document: &Value) -> Result<History, HistoryError> {
     // Dates without an offset are UTC.
     let at_unix_ns =
         text(&document["datetime"]).and_then(|date| time(&date, &TimeZone::UTC)).map(|(at, _)| at);
-    let commit = text(&document["commit_info"]["id"]);
+    let is_dirty = document["commit_info"]["dirty"].as_bool() == Some(true);
+    let commit = text(&document["commit_info"]["id"]).filter(|id| !NO_COMMIT.contains(&id.as_str()));
+    // The measured code is not that of the commit.
+    let commit = commit.map(|id| if is_dirty { format!("{id}-dirty") } else { id });
     let labels: Vec<(String, String)> = commit.into_iter().map(|id| ("commit".to_owned(), id)).collect();
-    if document["commit_info"]["dirty"].as_bool() == Some(true) {
+    if is_dirty {
         history.notes.push("the working tree had changes besides its commit".to_owned());
     }
+    let mut names = Names::default();
     for benchmark in list(document, "benchmarks", TOOL)? {
         let name = text(&benchmark["fullname"]).or_else(|| text(&benchmark["name"]));
         let name = name.ok_or_else(|| unusable(TOOL, "benchmarks", "a `name`"))?;
-        let mean = number(&benchmark["stats"]["mean"]);
-        let value = mean.ok_or_else(|| unusable(TOOL, &name, "a number `stats.mean`"))?;
-        history.values.push(HistoryValue {
-            at_unix_ns,
-            metric: "time".to_owned(),
-            subject: Some(name),
-            host: None,
-            value,
-            labels: labels.clone(),
-        });
+        let name = names.of(name, &mut history.notes);
+        let Some(mean) = time_over_0(&benchmark["stats"]["mean"]) else {
+            history.leave_out(&name, "its `stats.mean` is not a time over 0");
+            continue;
+        };
+        let timer = text(&benchmark["options"]["timer"]).unwrap_or_default();
+        let is_cpu = timer.rsplit('.').next().is_some_and(|timer| CPU_TIMERS.contains(&timer));
+        history.put(at_unix_ns, &name, if is_cpu { "cpu-time" } else { "time" }, mean);
     }
+    history.values.iter_mut().for_each(|value| value.labels.clone_from(&labels));
     Ok(history)
 }

@@ -11,6 +11,8 @@ pub struct HistoryValue {
     pub at_unix_ns: Option<u64>,
     /// Metric: `time` in seconds, or the name in the file.
     pub metric: String,
+    /// Unit of a number from a table; empty if the table has none, and for the metrics of tools.
+    pub unit: String,
     /// The measured thing, such as the benchmark's name; `None` if the file has none.
     pub subject: Option<String>,
     /// Machine of this value, if it may differ from that of others in the file.

@@ -1,7 +1,6 @@
 //! `bakeoff.history/1`: metrics over the runs of an archive.
 
 use analysis::history::{Break, Change, History, Key, Point, Sense, Suspect};
-use record::metric::Metric;
 use record::missing::{Maybe, Missing};
 use serde_json::{Value, json};
 
@@ -29,7 +28,7 @@ fn series(history: &History) -> Value {
         Sense::Less => Ok("less"),
         Sense::Unknown => Err(Missing::because("the metric's name does not show it")),
     };
-    let unit = history.key.own_metric().map(Metric::unit);
+    let unit = history.key.unit().map(str::to_owned);
     let at = |index: usize| &history.points[index];
     Object::default()
         .with("metric", history.key.metric.clone())

@@ -6,7 +6,9 @@ use record::run::RunId;
 
 use super::{Block, Figure, Page, Section, Table, Tone, Words};
 use crate::chart::{Kind, Line, Lines, Point, lines, round_values};
-use crate::number::{date_time, interval_named, metric_value, named_value, p_value, significant};
+use crate::number::{
+    date_time, interval_named, metric_name, metric_value, named_value, p_value, significant,
+};
 use crate::text::{all_suspects, history_answer, size_of_change};
 
 /// Figures on one page; histories with changes come first.
@@ -61,7 +63,7 @@ fn figure(history: &History, name: &dyn Fn(RunId) -> String) -> Figure {
     let is_positive = history.points.iter().all(|p| p.value > 0.0);
     let drawing = lines(&Lines {
         x_title: "date (UTC)",
-        y_title: &key.metric,
+        y_title: &metric_name(key),
         x_kind: Kind::Linear,
         y_kind: if is_positive { Kind::Log } else { Kind::Linear },
         x_range: Some((0.0, last)),
@@ -70,7 +72,7 @@ fn figure(history: &History, name: &dyn Fn(RunId) -> String) -> Figure {
         series: std::iter::once(runs).chain(levels(history, &days)).collect(),
     });
     Figure {
-        title: format!("{}{of} on {}", key.metric, key.host),
+        title: format!("{}{of} on {}", metric_name(key), key.host),
         caption: "A mark is a run; the line is the level between changes.".to_owned(),
         description: format!(
             "{} runs from {} to {}; the changes are in the table.",
@@ -86,6 +88,7 @@ fn figure(history: &History, name: &dyn Fn(RunId) -> String) -> Figure {
 /// The writer of the labels beside the values, which are stored in a metric's base unit.
 fn value_tick(key: &Key) -> fn(f64) -> String {
     match key.own_metric() {
+        None if key.unit() == Some("s") => |v| metric_value(Metric::Time, v),
         None => significant,
         Some(Metric::Throughput) => |v| metric_value(Metric::Throughput, v),
         Some(Metric::P99 | Metric::CpuPerEvent | Metric::Time | Metric::Cpu) => {
@@ -200,6 +203,7 @@ mod tests {
             figure(&history, &|_| String::new()).drawing.wide.body
         };
         assert!(drawn(Numbers::Ours).contains("ms</text>"), "{}", drawn(Numbers::Ours));
-        assert!(!drawn(Numbers::OfTable).contains("ms</text>"));
+        assert!(drawn(Numbers::OfFile("s".into())).contains("ms</text>"));
+        assert!(!drawn(Numbers::OfFile(String::new())).contains("ms</text>"));
     }
 }

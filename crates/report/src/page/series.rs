@@ -101,7 +101,12 @@ pub(crate) fn written(name: &str, value: f64) -> String {
     if !name.ends_with("_ratio") && (0.0..1e15).contains(&value) && value.fract() == 0.0 {
         return count(value as u64);
     }
-    if name.ends_with("_ratio") { format!("{} %", significant(value * 100.0)) } else { significant_4(value) }
+    match value.abs() {
+        _ if name.ends_with("_ratio") => format!("{} %", significant(value * 100.0)),
+        // A time of a benchmark may be some nanoseconds.
+        small if small < 0.01 => significant(value),
+        _ => significant_4(value),
+    }
 }
 
 /// One picture for a tool's ratios, one for its other lines, and one for each name with many series.
@@ -187,7 +192,7 @@ pub(super) fn tick_value(value: f64) -> String {
         v if v >= 1e9 => (v / 1e9, "G"),
         v if v >= 1e6 => (v / 1e6, "M"),
         v if v >= 1e4 => (v / 1e3, "k"),
-        v if v >= 1e3 => return significant(v),
+        v if v >= 1e3 || (v != 0.0 && v.abs() < 1e-5) => return significant(v),
         v => (v, ""),
     };
     format!("{}{prefix}", (value * 1e6).round() / 1e6)
@@ -222,6 +227,19 @@ pub(super) fn cut(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_small_value_is_not_0() {
+        for (value, shown) in
+            [(1.57e-6, "1.57e-6"), (0.0012, "0.00120"), (0.0, "0"), (0.5, "0.500"), (7.0, "7")]
+        {
+            assert_eq!(written("time", value), shown);
+        }
+        assert_eq!(
+            (tick_value(3e-7), tick_value(0.25), tick_value(0.0)),
+            ("3.00e-7".into(), "0.25".into(), "0".into())
+        );
+    }
 
     #[test]
     fn a_line_on_a_logarithmic_axis_is_broken_where_the_value_is_0() {

@@ -7,7 +7,10 @@ use record::run::RunId;
 
 use super::table::{Align, Table};
 use super::{Style, Tint, ending, labelled, paragraph, tinted};
-use crate::number::{change_named, date_time, interval_named, named_value, p_value, share, significant};
+use crate::number::{
+    axis_value, change_named, date_time, interval_named, metric_name, named_value, p_value, share,
+    significant,
+};
 use crate::words::plural;
 
 /// Metrics without a value, with the reason and the number of runs.
@@ -103,7 +106,7 @@ fn one(
     let (Some(first), Some(last)) = (history.points.first(), history.points.last()) else { return Ok(()) };
     let key = &history.key;
     let of = if key.subject.is_empty() { String::new() } else { format!(" of {}", key.subject) };
-    let title = tinted(&key.metric, Tint::Strong, style);
+    let title = tinted(&metric_name(key), Tint::Strong, style);
     writeln!(out, "{title}{}", tinted(&format!("{of} on {}", key.host), Tint::Quiet, style))?;
     chart(out, history, style)?;
     let (from, to) = (date_time(first.at_unix_ns), date_time(last.at_unix_ns));
@@ -265,7 +268,7 @@ fn chart(out: &mut dyn Write, history: &History, style: Style) -> io::Result<()>
     }
     for (i, line) in marks.iter().enumerate() {
         let value = high - (high - low) * i as f64 / (ROWS - 1) as f64;
-        let label = if i % 4 == 0 { named_value(&history.key, value) } else { String::new() };
+        let label = if i % 4 == 0 { axis_value(&history.key, value) } else { String::new() };
         writeln!(out, "{label:>AXIS$}|{}", line.iter().collect::<String>().trim_end())?;
     }
     let mut axis = vec!['-'; columns];

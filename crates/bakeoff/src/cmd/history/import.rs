@@ -5,15 +5,16 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-use ::import::history::{History, HistoryValue};
-use analysis::history::SUBJECT_LABEL;
+use ::import::history::{History, HistoryValue, Source};
+use analysis::history::{Added, IMPORTED_FACT, SUBJECT_LABEL, UNIT_LABEL, imported_unix_ns, of_import};
 use anyhow::Context as _;
 use archive::{Archive, Filter};
 use record::clock::WallAnchor;
 use record::environment::Environment;
 use record::labels;
 use record::printable::printable;
-use record::run::{Run, RunHeader, RunId, RunKind};
+use record::quantity::plural;
+use record::run::{Run, RunHeader, RunId, RunKind, RunState};
 use record::series::Sample;
 use serde_json::json;
 
@@ -32,7 +33,7 @@ pub(super) struct Args {
     /// File; its format is detected
     file: PathBuf,
 
-    /// Subject of a CSV file; by default the file's name
+    /// Benchmark, if the file does not name it; by default the name of a CSV file
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
@@ -49,6 +50,10 @@ pub(super) struct Args {
     #[arg(long, value_name = "ZONE")]
     zone: Option<String>,
 
+    /// Import commands of hyperfine that failed, too
+    #[arg(long)]
+    ignore_failure: bool,
+
     /// Label to find the runs by; may be given more than once. `commit=...` names the version
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = key_value)]
     labels: Vec<(String, String)>,
@@ -62,51 +67,78 @@ Examples:
 /// Facts that describe an imported history.
 const FORM: (&str, &str) = ("import.form", "history/1");
 const CHECKSUM: &str = "import.sha256";
+/// Most remarks about a file that are printed.
+const NOTES_MAX: usize = 20;
 /// Most metrics that are named.
 const NAMED_MAX: usize = 6;
 /// Most values of one file.
 const VALUES_MAX: usize = 1_000_000;
 
 pub(super) fn run(args: &Args, verbose: bool, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    global.confine(Reader::default().reads_named(), "history", verbose)?;
+    // The folders of criterion's files are names.
+    let path = args.file.canonicalize().unwrap_or_else(|_| args.file.clone());
+    let beside = path.ends_with("estimates.json").then(|| path.with_file_name("benchmark.json"));
+    let reader = beside.iter().fold(Reader::default().reads_named(), |reader, path| reader.reads(path));
+    global.confine(reader, "history", verbose)?;
     let file = args.file.display().to_string();
     let (zone, _) = zone(args.zone.as_deref())?;
     let written = std::fs::metadata(&args.file).and_then(|found| found.modified());
     let content = text(&file).ends_with(Exit::Usage)?;
-    let read = ::import::history::read(&content, &args.file, &zone);
-    let history = read.map_err(|error| format!("{file}:{error}")).ends_with(Exit::Usage)?;
-    if history.values.is_empty() || history.values.len() > VALUES_MAX {
-        let found = history.values.len();
-        return Err(Exit::Usage.with(format!("{file} has {found} values; expected 1 to {VALUES_MAX}")));
-    }
-    if args.host.is_some() && history.values.iter().any(|value| value.host.is_some()) {
-        return Err(Exit::Usage.with(format!("{file} names the machine of each value; leave out --host")));
-    }
-    let named = [
-        ("--at", args.at.is_some() && history.values.iter().all(|value| value.at_unix_ns.is_some()), "time"),
-        ("--name", args.name.is_some() && history.values.iter().all(|v| v.subject.is_some()), "subject"),
-    ];
-    if let Some((option, _, what)) = named.into_iter().find(|(_, is_idle, _)| *is_idle) {
-        return Err(Exit::Usage.with(format!("{file} has the {what} of each value; leave out {option}")));
-    }
+    let beside = beside.and_then(|path| text(&path.display().to_string()).ok());
+    let source =
+        Source { path: &path, beside: beside.as_deref(), zone: &zone, with_failures: args.ignore_failure };
+    let read = ::import::history::read(&content, source);
+    let mut history = read.map_err(|error| format!("{file}:{error}")).ends_with(Exit::Usage)?;
+    fits(args, &history, &file)?;
     let asked = args.at.as_ref().map(|at| moment::read(at, &zone).map_err(|why| format!("--at: {why}")));
-    let written = written.ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
-    let written = written.and_then(|since| u64::try_from(since.as_nanos()).ok());
-    let undated = match asked.transpose().ends_with(Exit::Usage)? {
-        Some(at_unix_ns) => at_unix_ns,
-        None => written.unwrap_or_else(|| WallAnchor::now().unix_ns),
-    };
-    for note in &history.notes {
-        Screen::new().line(&format!("bakeoff history: {}: {}", printable(&file), printable(note)));
-    }
+    let asked = asked.transpose().ends_with(Exit::Usage)?;
     let archive = global.archive_for_writing()?;
     let sha256 = archive::sha256(&mut content.as_bytes())?;
-    let run = run_of(args, &history, &file, &sha256, undated);
-    let id = match same(&archive, &run)? {
+    let earlier = Earlier::read(&archive)?;
+    let written = written.ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+    let written = written.and_then(|since| u64::try_from(since.as_nanos()).ok());
+    // A copy of a file without dates is not a new measurement.
+    let given = asked.or_else(|| earlier.time_of(&sha256));
+    if given.is_none() && history.values.iter().any(|value| value.at_unix_ns.is_none()) {
+        history
+            .notes
+            .push("it has no dates: its own is the time of the measurement (or --at TIME)".to_owned());
+    }
+    let say = |text: &str| Screen::new().line(&format!("bakeoff history: {}: {text}", printable(&file)));
+    history.notes.iter().take(NOTES_MAX).for_each(|note| say(&printable(note)));
+    if let Some(more) = history.notes.len().checked_sub(NOTES_MAX).filter(|more| *more > 0) {
+        say(&format!("and {more} more remarks (--json)"));
+    }
+    let undated_unix_ns = given.or(written).unwrap_or_else(|| WallAnchor::now().unix_ns);
+    let run = earlier.numbered(run_of(args, &history, &file, &sha256, undated_unix_ns));
+    let added = earlier.added(&run);
+    let id = match earlier.same(&run).filter(|_| added.new + added.replaced == 0) {
         Some(id) => id,
         None => seal(&archive, &run, &history, &content)?,
     };
-    told(&run, id, &history, global, out)
+    told(&Stored { run: &run, id, added }, &history, global, out)
+}
+
+/// Refuses options that contradict the file.
+fn fits(args: &Args, history: &History, file: &str) -> anyhow::Result<()> {
+    let values = &history.values;
+    let wrong = if values.is_empty() || values.len() > VALUES_MAX {
+        Some(format!("has {} values; expected 1 to {VALUES_MAX}", values.len()))
+    } else if args.host.is_some() && values.iter().any(|value| value.host.is_some()) {
+        Some("names the machine of each value; leave out --host".to_owned())
+    } else if args.at.is_some() && values.iter().any(|value| value.at_unix_ns.is_some()) {
+        Some("has the time of each value; leave out --at".to_owned())
+    } else if args.name.is_some() && values.iter().all(|value| value.subject.is_some()) {
+        Some("names the benchmark of each value; leave out --name".to_owned())
+    } else if args.name.is_none()
+        && history.tool != "csv"
+        && values.iter().any(|value| value.subject.is_none())
+    {
+        Some(format!("has a benchmark of {} without its name and folders: pass --name", history.tool))
+    } else {
+        None
+    };
+    wrong.map_or(Ok(()), |wrong| Err(Exit::Usage.with(format!("{file} {wrong}"))))
 }
 
 /// The run that holds the values as series.
@@ -122,8 +154,11 @@ fn run_of(args: &Args, history: &History, file: &str, sha256: &str, undated_unix
     let commit = args.labels.iter().find(|(key, _)| key == "commit");
     let sample = |value: &HistoryValue| {
         let subject = value.subject.as_deref().unwrap_or(&name);
-        let own = value.labels.iter().chain(commit.filter(|_| value.labels.is_empty()));
+        let has_commit = value.labels.iter().any(|(key, _)| key == "commit");
+        let own = value.labels.iter().chain(commit.filter(|_| !has_commit));
+        let unit = (!value.unit.is_empty()).then_some((UNIT_LABEL, value.unit.as_str()));
         let all = std::iter::once((SUBJECT_LABEL, subject)).chain(own.map(|(k, v)| (k.as_str(), v.as_str())));
+        let all = all.chain(unit);
         Sample {
             t_ms: i64::try_from((at(value) - anchor.unix_ns) / 1_000_000).unwrap_or(i64::MAX),
             host: value.host.as_deref().unwrap_or(host).to_owned(),
@@ -152,20 +187,53 @@ fn run_of(args: &Args, history: &History, file: &str, sha256: &str, undated_unix
     }
 }
 
-/// The run of an earlier import of the same values.
-fn same(archive: &Archive, run: &Run) -> anyhow::Result<Option<RunId>> {
-    let filter = Filter { kind: Some(RunKind::Import), ..Filter::default() };
-    for listed in archive.list(&filter)? {
-        // One that does not read is not the same.
-        let Ok(summary) = archive.run_summary(listed.header.id) else { continue };
-        if summary.environment.fact(CHECKSUM) != run.environment.fact(CHECKSUM) {
-            continue;
-        }
-        if archive.run(listed.header.id).is_ok_and(|earlier| earlier.series == run.series) {
-            return Ok(Some(listed.header.id));
-        }
+/// The imports in an archive.
+struct Earlier {
+    /// Oldest import first.
+    runs: Vec<Run>,
+}
+
+impl Earlier {
+    fn read(archive: &Archive) -> anyhow::Result<Self> {
+        let filter = Filter { kind: Some(RunKind::Import), ..Filter::default() };
+        let listed = archive.list(&filter)?.into_iter().map(|listed| listed.header);
+        let sealed = listed.filter(|header| header.state == RunState::Sealed);
+        // A run that does not read has no values.
+        let runs = sealed.filter_map(|header| archive.run(header.id).ok());
+        let mut runs: Vec<Run> = runs.filter(|run| run.environment.fact(CHECKSUM).is_some()).collect();
+        runs.sort_by_key(|run| (imported_unix_ns(run), run.header.id));
+        Ok(Self { runs })
     }
-    Ok(None)
+
+    /// Time of the values of an earlier import of this text.
+    fn time_of(&self, sha256: &str) -> Option<u64> {
+        let same = self.runs.iter().rev().find(|run| run.environment.fact(CHECKSUM) == Some(sha256));
+        same.map(|run| run.header.anchor.unix_ns)
+    }
+
+    /// The run with the time of its import, which is after all earlier ones even if the clock was set back.
+    fn numbered(&self, mut run: Run) -> Run {
+        let last = self.runs.last().map_or(0, imported_unix_ns);
+        let now = WallAnchor::now().unix_ns.max(last + 1);
+        run.environment.facts.insert(IMPORTED_FACT.to_owned(), Ok(now.to_string()));
+        run
+    }
+
+    fn added(&self, run: &Run) -> Added {
+        let earlier = self.runs.iter().flat_map(|run| of_import(run).observed).collect();
+        analysis::history::added(earlier, of_import(run).observed)
+    }
+
+    /// An earlier import of the same file, with the same values, times and labels.
+    fn same(&self, run: &Run) -> Option<RunId> {
+        let is_same = |earlier: &&Run| {
+            let (one, other) = (&earlier.header, &run.header);
+            earlier.environment.fact(CHECKSUM) == run.environment.fact(CHECKSUM)
+                && (one.anchor, &one.labels) == (other.anchor, &other.labels)
+                && earlier.series == run.series
+        };
+        self.runs.iter().rev().find(is_same).map(|run| run.header.id)
+    }
 }
 
 fn seal(archive: &Archive, run: &Run, history: &History, content: &str) -> anyhow::Result<RunId> {
@@ -176,13 +244,21 @@ fn seal(archive: &Archive, run: &Run, history: &History, content: &str) -> anyho
     Ok(run.header.id)
 }
 
-fn told(
-    run: &Run,
+/// An import and its effect.
+struct Stored<'a> {
+    run: &'a Run,
+    /// The run with the values: this one, or that of an earlier import.
     id: RunId,
+    added: Added,
+}
+
+fn told(
+    stored: &Stored<'_>,
     history: &History,
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Exit> {
+    let Stored { run, id, added } = *stored;
     let is_new = id == run.header.id;
     let mut metrics: Vec<&str> = history.values.iter().map(|value| value.metric.as_str()).collect();
     metrics.sort_unstable();
@@ -191,6 +267,7 @@ fn told(
         let document = json!({
             "schema": "bakeoff.history-import/1", "run": id.to_string(), "tool": history.tool,
             "values": history.values.len(), "metrics": metrics, "notes": history.notes, "is_new": is_new,
+            "replaced": added.replaced, "unchanged": added.unchanged,
         });
         print_json(out, &document)?;
         return Ok(Exit::Good);
@@ -201,6 +278,28 @@ fn told(
         0..=NAMED_MAX => metrics.join(", "),
         many => format!("{many} metrics"),
     };
-    writeln!(out, "{values} values of {} ({}): {how} {name}", printable(&metrics), history.tool)?;
+    let effect = if is_new { effect(added, values) } else { String::new() };
+    let values = plural(values as u64, "value");
+    writeln!(out, "{values} of {} ({}): {how} {name}{effect}", printable(&metrics), history.tool)?;
     Ok(Exit::Good)
+}
+
+/// `; 1 replaces an earlier value, 119 are unchanged`
+fn effect(added: Added, values: usize) -> String {
+    let replaced = match added.replaced {
+        0 => None,
+        1 => Some("1 replaces an earlier value".to_owned()),
+        many => Some(format!("{many} replace earlier values")),
+    };
+    let unchanged = match added.unchanged {
+        0 => None,
+        1 => Some("1 is unchanged".to_owned()),
+        many => Some(format!("{many} are unchanged")),
+    };
+    let averaged = match values - added.new - added.replaced - added.unchanged {
+        0 => None,
+        some => Some(format!("{some} of a time that others have are averaged with them")),
+    };
+    let parts: Vec<String> = replaced.into_iter().chain(unchanged).chain(averaged).collect();
+    if parts.is_empty() { String::new() } else { format!("; {}", parts.join(", ")) }
 }
