@@ -382,7 +382,7 @@ fn wrong_files_and_options_end_with_what_to_do() {
             2,
             "has the time of each value; leave out --at",
         ),
-        (&["history", "import", &hyperfine, "--name", "x"], 2, "has the subject of each value"),
+        (&["history", "import", &hyperfine, "--name", "x"], 2, "names the benchmark of each value"),
         (&["periods", &several], 2, "--metric NAME is needed: one of `a`, `b`"),
         (&["periods", &several, "--metric", "c"], 2, "there is no `c`, only `a`, `b`"),
         (&["periods", &several, "--metric", "a", "--zone", "Mars/Base"], 2, "no time zone `Mars/Base`"),
