@@ -6,6 +6,7 @@
 mod divisive;
 mod effect;
 mod energy;
+mod excursion;
 mod memory;
 mod observe;
 mod point;
@@ -19,5 +20,5 @@ mod tests;
 pub use self::observe::{Observations, SUBJECT_LABEL, of_bakeoff, of_comparison, of_import, of_run};
 pub use self::point::{Key, Numbers, Observed, Point};
 pub use self::sequence::histories;
-pub use self::series::{Break, Change, History, Sense, VALUES_MAX, VALUES_MIN};
+pub use self::series::{Break, Change, Excursion, History, Sense, VALUES_MAX, VALUES_MIN};
 pub use self::suspect::Suspect;
