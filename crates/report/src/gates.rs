@@ -15,14 +15,15 @@ pub(crate) fn name(gate: &Gate) -> String {
 }
 
 /// One comparison as a clause: `mimalloc at threads=4: -20.1 % [-21.3 %, -18.9 %], 6 blocks: fail`.
-pub(crate) fn comparison(gate: &Gate, of: &GateComparison) -> String {
+pub(crate) fn comparison(result: &GateResult, of: &GateComparison) -> String {
+    let gate = &result.gate;
     let why = of.why.as_ref().map_or(String::new(), |why| format!(" ({})", why.reason));
     format!(
         "{}{}: {}, {}: {}{why}",
         configuration(&of.configuration),
         at(&of.levels),
         measured(gate, of),
-        plural(of.blocks, "block"),
+        plural(of.blocks, result.unit.word()),
         of.outcome.word(),
     )
 }
@@ -55,14 +56,14 @@ pub(crate) fn reason(result: &GateResult) -> String {
     }
     let Some(first) = of(result.found).next().filter(|_| result.found != GateOutcome::Pass) else {
         return if all == 1 {
-            comparison(&result.gate, &result.comparisons[0])
+            comparison(result, &result.comparisons[0])
         } else {
             format!("all {} pass", plural(all, "comparison"))
         };
     };
     let more = of(result.found).count() - 1;
     let more = if more == 0 { String::new() } else { format!("; {more} more of {all}") };
-    format!("{}{more}", comparison(&result.gate, first))
+    format!("{}{more}", comparison(result, first))
 }
 
 /// `fail`, or `fail (inconclusive counts as fail)`.

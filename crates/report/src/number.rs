@@ -76,9 +76,24 @@ pub(crate) enum Toward {
     Up,
 }
 
-/// The value with this number of decimals.
+/// The value of a difference with this number of decimals.
 pub(crate) fn fixed(value: f64, decimals: usize, toward: Toward) -> String {
-    let scale = [1.0, 10.0, 100.0, 1_000.0, 10_000.0][decimals];
+    clear_of(0.0, value, decimals, toward)
+}
+
+/// The value with this number of decimals. An end of an interval has as many more as it takes not to read as
+/// `none`: an interval that excludes no difference must not read as if it included it.
+///
+/// - `none`: no difference: 0, or of factors 1.
+pub(crate) fn clear_of(none: f64, value: f64, decimals: usize, toward: Toward) -> String {
+    const SCALES: [f64; 7] = [1.0, 10.0, 100.0, 1_000.0, 10_000.0, 1e5, 1e6];
+    let by = value - none;
+    let inwards = (toward == Toward::Down && by > 0.0) || (toward == Toward::Up && by < 0.0);
+    let mut decimals = decimals;
+    while inwards && decimals + 1 < SCALES.len() && by.abs() * SCALES[decimals] < 1.0 - 1e-9 {
+        decimals += 1;
+    }
+    let scale = SCALES[decimals];
     let scaled = value * scale;
     // A value with this number of decimals is not exact in binary, and stays as it is.
     let fuzz = scaled.abs() * 1e-9;
@@ -197,10 +212,10 @@ fn is_zero(text: &str) -> bool {
 pub(crate) fn multiple(ratio: f64, toward: Toward) -> String {
     match ratio {
         r if r > RATIO_SHOWN_MAX => format!("over {}", significant(RATIO_SHOWN_MAX)),
-        r if r >= 99.95 => grouped(&fixed(r, 0, toward)),
-        r if r >= 1.995 => fixed(r, 1, toward),
-        r if r >= 0.0995 => fixed(r, 2, toward),
-        r if r >= 0.001 => fixed(r, 3, toward),
+        r if r >= 99.95 => grouped(&clear_of(1.0, r, 0, toward)),
+        r if r >= 1.995 => clear_of(1.0, r, 1, toward),
+        r if r >= 0.0995 => clear_of(1.0, r, 2, toward),
+        r if r >= 0.001 => clear_of(1.0, r, 3, toward),
         r if r >= 1.0 / RATIO_SHOWN_MAX => format!("{r:.1e}"),
         _ => "0.000".to_owned(),
     }
@@ -482,6 +497,11 @@ mod tests {
         assert_eq!(change_interval(1.165, 1.174), "[+16 %, +18 %]");
         assert_eq!(change_interval(5.26, 10.12), "[5.2x, 10.2x]");
         assert_eq!(change_interval(0.999_97, 1.000_03), "[-0.01 %, +0.01 %]");
+        // No difference is outside, and reads so.
+        assert_eq!(change_interval(1.000_03, 1.02), "[+0.003 %, +2.0 %]");
+        assert_eq!(change_interval(0.98, 0.999_98), "[-2.0 %, -0.002 %]");
+        assert_eq!(change_interval(1.000_4, 2.5), "[1.0004x, 2.5x]");
+        assert_eq!(change_interval(1.0, 2.5), "[1.00x, 2.5x]");
         let ends = |low, high| outward((low, high), latency);
         assert_eq!(ends(4_566_000.0, 4_561_000.0), ("4.56ms".to_owned(), "4.57ms".to_owned()));
         assert_eq!(ends(4_560_000.0, 4_560_000.0), ("4.56ms".to_owned(), "4.56ms".to_owned()));
