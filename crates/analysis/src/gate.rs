@@ -109,6 +109,17 @@ pub struct GateComparison {
     pub why: Option<Missing>,
 }
 
+/// Limit of a gate, as a ratio to the reference or an amount, and whether more than it is good.
+pub fn limit(gate: &Gate) -> (f64, bool) {
+    match gate.rule {
+        GateRule::NotWorseBy { ratio } if gate.metric.more_is_better() => (1.0 - ratio, true),
+        GateRule::NotWorseBy { ratio } if gate.metric.scale() == Scale::Points => (ratio.exp(), false),
+        GateRule::NotWorseBy { ratio } => (1.0 + ratio, false),
+        GateRule::AtMost(amount) => (amount.value(), false),
+        GateRule::AtLeast(amount) => (amount.value(), true),
+    }
+}
+
 /// Judges every gate of the bake-off.
 ///
 /// - `field`: the cells of a metric, with the configurations and conditions to compare.
@@ -317,13 +328,7 @@ struct Distances {
 
 impl Distances {
     fn of(sample: &Sample, gate: &Gate, (alpha, seed): (f64, u64)) -> Self {
-        let (limit, more_is_good) = match gate.rule {
-            GateRule::NotWorseBy { ratio } if gate.metric.more_is_better() => (1.0 - ratio, true),
-            GateRule::NotWorseBy { ratio } if gate.metric.scale() == Scale::Points => (ratio.exp(), false),
-            GateRule::NotWorseBy { ratio } => (1.0 + ratio, false),
-            GateRule::AtMost(amount) => (amount.value(), false),
-            GateRule::AtLeast(amount) => (amount.value(), true),
-        };
+        let (limit, more_is_good) = limit(gate);
         if let Some(against) = &sample.against {
             let scaled = |by: f64| -> Vec<(f64, f64)> {
                 against.iter().map(|(low, high)| (low * by, high * by)).collect()

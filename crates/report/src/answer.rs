@@ -260,7 +260,8 @@ mod tests {
                     claims += 1;
                     assert!(low > none || high < none, "{text}: {row}");
                     assert_eq!((judged.verdict == Verdict::Better) == metric.more_is_better(), low > none);
-                    let (said, evidence) = text.split_once(" (95 %: ").expect(&text);
+                    let (said, evidence) =
+                        text.trim_start_matches("p99 ").split_once(" (95 %: ").expect(&text);
                     let ([value], [from, to]) = (&numbers(said)[..], &numbers(evidence)[..]) else {
                         panic!("{text}")
                     };

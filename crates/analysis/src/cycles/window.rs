@@ -114,9 +114,6 @@ impl Window {
 
     /// Whether the interval of the change, if it has one, excludes no change.
     pub(super) fn is_apart(&self) -> bool {
-        if !self.interval.as_ref().ok().is_none_or(|(low, high)| *low > 0.0 || *high < 0.0) {
-            eprintln!("DROPPED {self:?}");
-        }
         self.interval.as_ref().ok().is_none_or(|(low, high)| *low > 0.0 || *high < 0.0)
     }
 
