@@ -7,7 +7,7 @@ use analysis::{Estimate, Verdict};
 use record::bakeoff::{Metric, Scale};
 use record::missing::Maybe;
 
-use crate::number::{MULTIPLES_FROM, Toward, change_of, clear_of, fixed, point_ends, share};
+use crate::number::{MULTIPLES_FROM, Toward, change_of, clear_of, point_ends, share};
 use crate::words::metric as metric_name;
 
 /// A pair of which a sentence is made.
@@ -154,10 +154,11 @@ fn percents((of, low, high): (f64, f64, f64), level: f64) -> (String, String) {
     let digits = match half {
         half if half >= 1.0 => 0,
         half if half >= 0.1 => 1,
-        _ => 2,
+        half if half >= 0.005 => 2,
+        _ => 4,
     };
     let write = |ratio: f64, toward: Toward| {
-        let text = format!("{} %", fixed(ratio * 100.0, digits, toward));
+        let text = format!("{} %", clear_of(0.0, ratio * 100.0, digits, toward));
         if text.trim_start_matches('-').chars().all(|c| matches!(c, '0' | '.' | ' ' | '%')) {
             return text.trim_start_matches('-').to_owned();
         }

@@ -80,9 +80,9 @@ pub(crate) enum Toward {
     Up,
 }
 
-/// The value of a difference with this number of decimals.
+/// The value with this number of decimals.
 pub(crate) fn fixed(value: f64, decimals: usize, toward: Toward) -> String {
-    clear_of(0.0, value, decimals, toward)
+    clear_of(f64::NEG_INFINITY, value, decimals, toward)
 }
 
 /// The value with this number of decimals. An end of an interval has as many more as it takes not to read as
@@ -205,6 +205,7 @@ pub(crate) fn metric_ends_beside(metric: Metric, limit: f64, (low, high): (f64, 
 fn points(none: f64, ratio: f64, toward: Toward) -> String {
     let points = ratio.ln() * 100.0;
     let decimals = match points.abs() {
+        p if p < 0.000_5 => 5,
         p if p < 0.095 => 3,
         p if p < 9.95 => 2,
         _ => 1,
