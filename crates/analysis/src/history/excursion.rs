@@ -36,11 +36,14 @@ pub(super) fn apart(values: &[f64], alpha: f64, seed: u64) -> Apart {
     loop {
         let now: Vec<f64> = lasting.iter().map(|i| values[*i]).collect();
         let found = changes(&now, alpha, seed);
-        let Some(Short { from, until, p }) = first_short(&now, &found) else {
+        let new = enclosed(&now, &found);
+        if new.is_empty() {
             return Apart { lasting, found, short: merged(short) };
-        };
-        short.push(Short { from: lasting[from], until: lasting[until - 1] + 1, p });
-        lasting.drain(from..until);
+        }
+        for Short { from, until, p } in new.into_iter().rev() {
+            short.push(Short { from: lasting[from], until: lasting[until - 1] + 1, p });
+            lasting.drain(from..until);
+        }
     }
 }
 
@@ -59,31 +62,16 @@ fn merged(mut short: Vec<Short>) -> Vec<Short> {
     all
 }
 
-/// The first excursion that the changes enclose.
-fn first_short(values: &[f64], found: &[Found]) -> Option<Short> {
-    let last = found.len().checked_sub(1)?;
-    // An outlier that explains more than they do is cut out, and then they are found again.
+/// Excursions that the changes enclose, in time order and apart from each other.
+fn enclosed(values: &[f64], found: &[Found]) -> Vec<Short> {
+    let mut all: Vec<Short> = Vec::new();
+    // An outlier that explains more than the changes do is cut out, and then they are found again.
     let fit = Fit::of(values);
-    let n = values.len();
-    let start = |i: usize| if i == 0 { 0 } else { found[i - 1].at };
-    let end = |i: usize| found.get(i + 1).map_or(n, |next| next.at);
-    let is_short = |from: usize, until: usize| until - from < 2 * SIDE_MIN;
     for i in 0..found.len() {
-        let at = found[i].at;
-        if i < last && is_short(at, end(i)) {
-            let (from, until) = fit.between((start(i), end(i + 1)), (at, end(i)));
-            if until - from < SIDE_MIN {
-                return Some(Short { from, until, p: found[i].p.max(found[i + 1].p) });
-            }
-        }
-        if (i == last && is_short(at, n)) || (i == 0 && is_short(0, at)) {
-            let short = fit.instead_of_a_step((start(i), end(i)), at);
-            if let Some((from, until)) = short {
-                return Some(Short { from, until, p: found[i].p });
-            }
-        }
+        let short = fit.short(values.len(), found, i);
+        all.extend(short.filter(|short| all.last().is_none_or(|last| last.until < short.from)));
     }
-    None
+    all
 }
 
 /// Sums of values, from which least-squares levels follow.
@@ -99,6 +87,26 @@ impl Fit {
             sums[i + 1] = sums[i] + (v - middle);
         }
         Self { sums }
+    }
+
+    /// The excursion that a change begins, or makes near an end of the series.
+    fn short(&self, n: usize, found: &[Found], i: usize) -> Option<Short> {
+        let at = found[i].at;
+        let start = if i == 0 { 0 } else { found[i - 1].at };
+        let end = |i: usize| found.get(i + 1).map_or(n, |next| next.at);
+        let is_short = |from: usize, until: usize| until - from < 2 * SIDE_MIN;
+        if let Some(next) = found.get(i + 1).filter(|next| is_short(at, next.at)) {
+            let (from, until) = self.between((start, end(i + 1)), (at, next.at));
+            if until - from < SIDE_MIN {
+                return Some(Short { from, until, p: found[i].p.max(next.p) });
+            }
+        }
+        let is_last = i + 1 == found.len();
+        if (is_last && is_short(at, n)) || (i == 0 && is_short(0, at)) {
+            let (from, until) = self.instead_of_a_step((start, end(i)), at)?;
+            return Some(Short { from, until, p: found[i].p });
+        }
+        None
     }
 
     /// What one level for these values takes off their squares.
