@@ -143,7 +143,7 @@ pub(crate) fn change_of(metric: Metric, ratio: f64) -> String {
     }
 }
 
-/// Two differences as an interval, of which neither end reads as no difference unless it is none.
+/// Two differences as an interval, of which neither end reads as no difference unless there may be none.
 pub(crate) fn change_interval_of(metric: Metric, low: f64, high: f64) -> String {
     change_interval_beside(metric, 1.0, low, high)
 }
@@ -181,7 +181,7 @@ pub(crate) fn metric_ends(metric: Metric, ends: (f64, f64)) -> (String, String) 
     metric_ends_beside(metric, f64::INFINITY, ends)
 }
 
-/// Variant of [`metric_ends`] in which an end that is close to `limit` has more digits, so that it does not
+/// Variant of [`metric_ends`] in which an end that is close to `limit` has more digits, and does not
 /// read as the limit.
 pub(crate) fn metric_ends_beside(metric: Metric, limit: f64, (low, high): (f64, f64)) -> (String, String) {
     /// Twice the largest step of three digits.

@@ -1,4 +1,4 @@
-//! Lengths that people's clocks set, and the cycles whose length is one of them.
+//! Lengths that people's clocks set, and the cycles of such a length.
 //!
 //! Noise moves a peak: over two weeks, a daily wave is found at 23.6 or 24.3 hours. A crest at that length is
 //! hours off at both ends of the series. So a cycle that may have a length of the calendar has it.
@@ -24,7 +24,7 @@ const TELLING: usize = 8;
 /// the days on which a daily event takes place.
 const DAILY: f64 = 0.5;
 
-/// What the noise expects at each frequency.
+/// Power of the noise at each frequency.
 pub(super) struct Noise<'a> {
     pub(super) background: Background,
     /// Share of the power at a frequency that the background does not expect.

@@ -29,7 +29,7 @@ pub(super) struct Apart {
     pub(super) short: Vec<Short>,
 }
 
-/// Finds changes whose levels have at least [`SIDE_MIN`] values, and excursions.
+/// Finds changes between levels of at least [`SIDE_MIN`] values, and excursions.
 pub(super) fn apart(values: &[f64], alpha: f64, seed: u64) -> Apart {
     let mut lasting: Vec<usize> = (0..values.len()).collect();
     let mut short: Vec<Short> = Vec::new();
@@ -109,12 +109,12 @@ impl Fit {
         None
     }
 
-    /// What one level for these values takes off their squares.
+    /// Share of the squares that one level for these values explains.
     fn gain(&self, from: usize, until: usize) -> f64 {
         (self.sums[until] - self.sums[from]).powi(2) / (until - from) as f64
     }
 
-    /// The stretch near `(from, until)` whose own level, between two others, explains most.
+    /// The stretch near `(from, until)` that explains most by its own level between two others.
     fn between(&self, (start, end): (usize, usize), (from, until): (usize, usize)) -> (usize, usize) {
         let all = |from: usize, until: usize| {
             self.gain(start, from) + self.gain(from, until) + self.gain(until, end)

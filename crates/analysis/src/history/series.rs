@@ -61,7 +61,7 @@ pub struct Excursion {
     pub before: f64,
     /// Mean of its values.
     pub level: f64,
-    /// Its mean over the level before, with its 95 % interval; missing if values are not positive.
+    /// Mean of its values over the level before, with its 95 % interval; missing if values are not positive.
     pub ratio: Maybe<(f64, f64, f64)>,
     /// Probability that a series without a change shows one at least as clear anywhere.
     pub p: f64,

@@ -159,7 +159,7 @@ impl Pipes {
 
     /// Waits for the exit, and reads the pipes meanwhile. The command stays a zombie.
     ///
-    /// A command whose end is later than the timeout has timed out, even if it ended before anything looked.
+    /// A command that ends after the timeout has timed out, even if it ended before anything looked.
     fn watch(
         &mut self,
         process: &Process,
