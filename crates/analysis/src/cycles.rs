@@ -215,7 +215,9 @@ pub fn cycles_by_the_clock(points: &[(f64, f64)], alpha: f64, offset_s: &dyn Fn(
     let local: Vec<(f64, f64)> = points.iter().zip(offsets).map(|(p, offset)| (p.0 + offset, p.1)).collect();
     // A week in which every day is alike differs from day to day in what is left.
     let set_clocks = |cycles: &mut [Cycle]| {
-        cycles.iter_mut().for_each(|cycle| cycle.clock = clock_of(cycle));
+        for cycle in cycles.iter_mut() {
+            cycle.clock = clock_of(cycle);
+        }
         let has_day = cycles.iter().any(|cycle| cycle.clock == Some(Clock::Day));
         for cycle in cycles.iter_mut() {
             let Some(clock) = cycle.clock.filter(|_| cycle.window.is_some()) else { continue };
