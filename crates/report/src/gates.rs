@@ -153,8 +153,7 @@ mod tests {
         let value: f64 = text[..end].parse().expect(text);
         match text[end..].trim() {
             "%" => 1.0 + value / 100.0,
-            "x" => value,
-            "s" => value,
+            "x" | "s" => value,
             "ms" => value / 1e3,
             "us" => value / 1e6,
             unit => panic!("{unit}"),
