@@ -82,10 +82,11 @@ def score(steps, found):
 
 def compare(folder):
     truth = json.load(open(f"{folder}/truth.json"))
-    ours = {}
+    ours, excursions = {}, {kind: 0 for kind in KINDS}
     for one in json.load(open(f"{folder}/found.json"))["series"]:
         places = {point["at"]: i for i, point in enumerate(one["points"])}
         ours[one["metric"]] = [places[change["at"]] for change in one["changes"]]
+        excursions[truth[one["metric"]]["kind"]] += len(one["excursions"])
     print(f"| series (seed {SEED}) | steps | found by bakeoff | by Otava | false changes a series: bakeoff | Otava |")
     print("|---|---|---|---|---|---|")
     total = np.zeros(5, dtype=int)
@@ -101,6 +102,7 @@ def compare(folder):
         print(row(kind, sums, EACH))
         if kind == KINDS[-2]:
             print(row("all five", total, EACH * 5))
+    print("Excursions, which are no changes:", ", ".join(f"{kind} {count}" for kind, count in excursions.items()))
 
 
 def row(kind, sums, n):

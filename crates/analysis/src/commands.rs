@@ -16,8 +16,9 @@ use record::missing::{Maybe, Missing};
 use record::run::{RunHeader, RunState};
 
 pub use self::design::{ROUNDS_MIN, rounds_to_measure};
-use crate::gate::{self, GateResult, Sample};
+use crate::gate::{self, GateResult, Replicate, Sample};
 use crate::judge::{self, Estimate, Judged, Member, Rules, Verdict, blocks_needed};
+use crate::metric::done_in_all;
 
 /// Outcome of a comparison of commands.
 #[derive(Debug, Clone, PartialEq)]
@@ -221,6 +222,11 @@ fn gate(comparison: &Comparison, gate: &Gate, withheld: Option<&Missing>) -> Gat
     let figure: fn(&Turn) -> f64 = if gate.metric == Metric::Cpu { Turn::cpu_s } else { |turn| turn.time_s };
     let is_relative = matches!(gate.rule, GateRule::NotWorseBy { .. });
     let whole = comparison.whole_rounds(Phase::Measured).count();
+    // What fails may be fast because it stops early.
+    let failed = |command: usize| {
+        let why = done_in_all(comparison, command).err()?;
+        Some(Missing::because(format!("{}: {}", Comparison::letter(command), why.reason)))
+    };
     let sample = |command: usize| {
         let values: Vec<f64> = if is_relative {
             log_ratios(comparison, Phase::Measured, command, figure).into_iter().map(f64::exp).collect()
@@ -230,17 +236,18 @@ fn gate(comparison: &Comparison, gate: &Gate, withheld: Option<&Missing>) -> Gat
         };
         let lost = whole - values.len();
         let why = || Missing::because(format!("in {lost} of {whole} rounds the kernel counted no CPU time"));
+        let sides = [Some(command), is_relative.then_some(comparison.reference)];
         Sample {
             configuration: Levels::from([("command".to_owned(), Comparison::letter(command))]),
             levels: Levels::new(),
             ends: values.into_iter().map(|value| (value, value)).collect(),
             against: None,
-            refused: (lost > 0).then(why),
+            refused: sides.into_iter().flatten().find_map(failed).or_else(|| (lost > 0).then(why)),
         }
     };
     let compared = (0..comparison.commands.len()).filter(|i| !is_relative || *i != comparison.reference);
     let Rules { alpha, seed, .. } = rules(comparison);
-    gate::judged(*gate, compared.map(sample).collect(), withheld, alpha, seed)
+    gate::judged((*gate, Replicate::Round), compared.map(sample).collect(), withheld, alpha, seed)
 }
 
 /// Fewest rounds for a verdict at `alpha`.

@@ -6,16 +6,19 @@
 //! no autoregression, but they raise the neighbors too.
 
 mod background;
+mod calendar;
 mod family;
 mod power;
 mod rules;
 mod window;
 
+use std::collections::BTreeMap;
 use std::f64::consts::LN_2;
 
 use record::missing::{Maybe, Missing};
 
 pub use self::background::Background;
+use self::calendar::Noise;
 use self::family::{Family, Spectrum};
 use self::power::Powers;
 use self::rules::{CYCLES_MIN, SAME, detrend};
@@ -83,6 +86,23 @@ impl Clock {
             Self::Day => 86_400.0,
             Self::Week => 604_800.0,
         }
+    }
+
+    /// Values without the mean of their time of the cycle, and with the mean of all.
+    fn without(self, local: &[(f64, f64)]) -> Vec<(f64, f64)> {
+        let gaps: Vec<f64> = local.windows(2).map(|w| (w[1].0 - w[0].0).abs()).collect();
+        // About one value of each repetition.
+        let step_s = median(&gaps).unwrap_or(1.0).max(1.0);
+        #[expect(clippy::cast_possible_truncation, reason = "a place in the cycle")]
+        let phase = |t: f64| ((t + 1e-3).rem_euclid(self.length_s()) / step_s) as i64;
+        let mut sums: BTreeMap<i64, (f64, f64)> = BTreeMap::new();
+        for (t, y) in local {
+            let sum = sums.entry(phase(*t)).or_default();
+            *sum = (sum.0 + y, sum.1 + 1.0);
+        }
+        let mean = local.iter().map(|p| p.1).sum::<f64>() / local.len() as f64;
+        let of = |t: f64| sums.get(&phase(t)).map_or(mean, |sum| sum.0 / sum.1);
+        local.iter().map(|(t, y)| (*t, y - of(*t) + mean)).collect()
     }
 }
 
@@ -188,28 +208,35 @@ pub fn cycles_by_the_clock(points: &[(f64, f64)], alpha: f64, offset_s: &dyn Fn(
     let one_offset = offsets.windows(2).all(|w| w[0].total_cmp(&w[1]).is_eq());
     let span_s = found.span_s;
     let clock_of = |cycle: &Cycle| {
-        let is_near =
-            |clock: &Clock| (span_s / cycle.period_s - span_s / clock.length_s()).abs() <= SAME / 2.0;
-        Clock::ALL.into_iter().find(is_near)
+        // A length of the calendar is exact.
+        let is_it = |clock: &Clock| (cycle.period_s / clock.length_s() - 1.0).abs() < 1e-9;
+        Clock::ALL.into_iter().find(is_it)
     };
     let local: Vec<(f64, f64)> = points.iter().zip(offsets).map(|(p, offset)| (p.0 + offset, p.1)).collect();
-    if one_offset {
-        for cycle in &mut found.cycles {
+    // A week in which every day is alike differs from day to day in what is left.
+    let set_clocks = |cycles: &mut [Cycle]| {
+        for cycle in cycles.iter_mut() {
             cycle.clock = clock_of(cycle);
-            if let Some(clock) = cycle.clock {
-                cycle.crest_s += offset_s(cycle.crest_s);
-                cycle.window = cycle.window.take().and_then(|_| window(&local, clock));
-            }
+        }
+        let has_day = cycles.iter().any(|cycle| cycle.clock == Some(Clock::Day));
+        for cycle in cycles.iter_mut() {
+            let Some(clock) = cycle.clock.filter(|_| cycle.window.is_some()) else { continue };
+            let is_beside_a_day = has_day && clock == Clock::Week;
+            let without_day = || Clock::Day.without(&local);
+            cycle.window =
+                if is_beside_a_day { window(&without_day(), clock) } else { window(&local, clock) };
+        }
+    };
+    if one_offset {
+        set_clocks(&mut found.cycles);
+        for cycle in found.cycles.iter_mut().filter(|cycle| cycle.clock.is_some()) {
+            cycle.crest_s += offset_s(cycle.crest_s);
         }
         return found;
     }
-    let by_clock = cycles(&local, alpha).cycles.into_iter();
-    let on_the_clock = |cycle: Cycle| {
-        let clock = clock_of(&cycle)?;
-        let window = cycle.window.as_ref().and_then(|_| window(&local, clock));
-        Some(Cycle { clock: Some(clock), window, ..cycle })
-    };
-    let by_clock: Vec<Cycle> = by_clock.filter_map(on_the_clock).collect();
+    let mut by_clock = cycles(&local, alpha).cycles;
+    set_clocks(&mut by_clock);
+    by_clock.retain(|cycle| cycle.clock.is_some());
     // In universal time a daily cycle is split in two or more; none of them stands beside the whole one.
     let is_part = |cycle: &Cycle| {
         let near = |of: &Cycle| {
@@ -229,7 +256,7 @@ fn window(local: &[(f64, f64)], clock: Clock) -> Option<Window> {
     let (scaled, scale) = scaled(local);
     let sorted = merged(&scaled);
     let gaps: Vec<f64> = sorted.windows(2).map(|w| w[1].0 - w[0].0).collect();
-    let mut found = Window::of(&sorted, clock.length_s(), median(&gaps)?)?;
+    let mut found = Window::of(&sorted, clock.length_s(), median(&gaps)?).filter(Window::is_apart)?;
     found.scaled(scale);
     Some(found)
 }
@@ -348,7 +375,24 @@ fn search(series: &[(f64, f64)], alpha: f64, origin: (&[(f64, f64)], f64), found
         left = family.without(&left);
         standing.push(Standing { family, p, strength: (before - squares(&left)) / total, half });
     }
-    group(standing, span, origin, found);
+    let mut all = Vec::new();
+    for mut one in grouped(standing, span) {
+        let with: Vec<(f64, f64)> = left.iter().map(|(x, y)| (*x, y + one.family.at(*x))).collect();
+        let (powers, background) = powers(&left, even);
+        let levels = levels(&powers, span);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place in the list")]
+        let beyond = |at: f64| levels[((at / powers.step).round() as usize).clamp(1, levels.len()) - 1].noise;
+        one.family.snap(&with, origin.1, &Noise { background, beyond: &beyond });
+        if let Some((daily, share)) = one.family.daily(origin.1) {
+            let strength = one.strength * share;
+            one.strength -= strength;
+            all.push((Standing { family: daily, strength, p: one.p, half: one.half }, with.clone()));
+        }
+        if !one.family.waves.is_empty() {
+            all.push((one, with));
+        }
+    }
+    tell(all, origin, found);
 }
 
 fn spectrum(series: &[(f64, f64)], even: bool, span: f64) -> Spectrum {
@@ -431,8 +475,8 @@ fn only_half(series: &[(f64, f64)], frequency: f64, noise: f64) -> Option<&'stat
     Some(if one > other { "first" } else { "second" })
 }
 
-/// Makes cycles of families; a family at a multiple of a slower one's frequency belongs to that one.
-fn group(mut standing: Vec<Standing>, span: f64, (points, step_s): (&[(f64, f64)], f64), found: &mut Cycles) {
+/// Families; one at a multiple of a slower one's frequency belongs to that one.
+fn grouped(mut standing: Vec<Standing>, span: f64) -> Vec<Standing> {
     standing.sort_by(|a, b| a.family.frequency.total_cmp(&b.family.frequency));
     let mut cycles: Vec<Standing> = Vec::new();
     for one in standing {
@@ -447,23 +491,36 @@ fn group(mut standing: Vec<Standing>, span: f64, (points, step_s): (&[(f64, f64)
         slow.family.is_shaped = true;
         slow.strength += one.strength;
     }
-    cycles.sort_by(|a, b| b.strength.total_cmp(&a.strength));
-    for one in cycles {
+    cycles
+}
+
+/// Makes cycles of families.
+///
+/// - `families`: each with the values that hold it and no other one.
+fn tell(
+    mut families: Vec<(Standing, Vec<(f64, f64)>)>,
+    (points, step_s): (&[(f64, f64)], f64),
+    found: &mut Cycles,
+) {
+    families.sort_by(|a, b| b.0.strength.total_cmp(&a.0.strength));
+    for (one, with) in families {
         let period_s = step_s / one.family.frequency;
         if let Some(half) = one.half {
             let why = format!("only the {half} half of the span shows it");
             found.cannot_tell.push(CannotTell { period_s: Ok(period_s), why });
             continue;
         }
-        let fundamental = one.family.waves.iter().find(|(multiple, _)| *multiple == 1).map(|(_, wave)| wave);
+        let own = one.family.waves.iter().find(|(multiple, _)| *multiple == 1).map(|(_, wave)| *wave);
+        let fundamental = own.unwrap_or_else(|| Wave::of(&with, one.family.frequency));
         let is_shaped = one.family.is_shaped || one.family.waves.len() > 1;
+        let window = is_shaped.then(|| Window::of(points, period_s, step_s)).flatten();
         found.cycles.push(Cycle {
             period_s,
             p: one.p,
-            amplitude: fundamental.map_or(0.0, Wave::amplitude),
+            amplitude: fundamental.amplitude(),
             strength: one.strength,
-            crest_s: points[0].0 + fundamental.map_or(0.0, Wave::crest) * step_s,
-            window: if is_shaped { Window::of(points, period_s, step_s) } else { None },
+            crest_s: points[0].0 + fundamental.crest() * step_s,
+            window: window.filter(Window::is_apart),
             clock: None,
             harmonics: one.family.harmonics(),
         });

@@ -51,6 +51,28 @@ impl GateOutcome {
     }
 }
 
+/// Unit of replication of a gate's values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Replicate {
+    /// Blocks of a bake-off.
+    Block,
+    /// Rounds of a comparison of commands.
+    Round,
+    /// Archived runs of each side.
+    Run,
+}
+
+impl Replicate {
+    /// One of them.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Block => "block",
+            Self::Round => "round",
+            Self::Run => "run",
+        }
+    }
+}
+
 /// A gate with its result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GateResult {
@@ -62,6 +84,8 @@ pub struct GateResult {
     pub outcome: GateOutcome,
     /// One comparison for each configuration and condition; empty if the plan has nothing to compare.
     pub comparisons: Vec<GateComparison>,
+    /// Unit of the values.
+    pub unit: Replicate,
 }
 
 /// One comparison of a gate.
@@ -71,7 +95,7 @@ pub struct GateComparison {
     pub configuration: Levels,
     /// The condition: the other factors' levels.
     pub levels: Levels,
-    /// Number of blocks with a value.
+    /// Number of blocks, rounds or runs with a value; of two sides, the smaller one.
     pub blocks: usize,
     /// Ratio to the reference, or the metric's value in its unit; missing if an upper bound is missing.
     pub value: Maybe<f64>,
@@ -83,6 +107,17 @@ pub struct GateComparison {
     pub outcome: GateOutcome,
     /// Reason that it is inconclusive.
     pub why: Option<Missing>,
+}
+
+/// Limit of a gate, as a ratio to the reference or an amount, and whether more than it is good.
+pub fn limit(gate: &Gate) -> (f64, bool) {
+    match gate.rule {
+        GateRule::NotWorseBy { ratio } if gate.metric.more_is_better() => (1.0 - ratio, true),
+        GateRule::NotWorseBy { ratio } if gate.metric.scale() == Scale::Points => (ratio.exp(), false),
+        GateRule::NotWorseBy { ratio } => (1.0 + ratio, false),
+        GateRule::AtMost(amount) => (amount.value(), false),
+        GateRule::AtLeast(amount) => (amount.value(), true),
+    }
 }
 
 /// Judges every gate of the bake-off.
@@ -108,7 +143,7 @@ pub(crate) fn gates<'a>(
             GateRule::NotWorseBy { .. } => ratios(&field, reference),
             GateRule::AtMost(_) | GateRule::AtLeast(_) => amounts(&field),
         };
-        judged(*gate, samples, refused.as_ref(), alpha, bakeoff.seed)
+        judged((*gate, Replicate::Block), samples, refused.as_ref(), alpha, bakeoff.seed)
     };
     bakeoff.judge.gates.iter().map(of).collect()
 }
@@ -170,7 +205,7 @@ fn amounts(field: &Field<'_>) -> Vec<Sample> {
 
 /// Judges one gate.
 pub(crate) fn judged(
-    gate: Gate,
+    (gate, unit): (Gate, Replicate),
     samples: Vec<Sample>,
     refused: Option<&Missing>,
     alpha: f64,
@@ -186,7 +221,7 @@ pub(crate) fn judged(
     let mut comparisons = Vec::new();
     for ((sample, distances), p_bad) in samples.into_iter().zip(&distances).zip(p_bad) {
         let stop = refused.cloned().or_else(|| sample.refused.clone());
-        let (outcome, why) = match stop.or_else(|| too_few(&sample, alpha)) {
+        let (outcome, why) = match stop.or_else(|| too_few(&sample, unit, alpha)) {
             Some(why) => (GateOutcome::Inconclusive, Some(why)),
             None => distances.decide(p_bad, alpha),
         };
@@ -205,10 +240,10 @@ pub(crate) fn judged(
         (GateOutcome::Inconclusive, OnInconclusive::Pass) => GateOutcome::Pass,
         _ => found,
     };
-    GateResult { gate, found, outcome, comparisons }
+    GateResult { gate, found, outcome, comparisons, unit }
 }
 
-fn too_few(sample: &Sample, alpha: f64) -> Option<Missing> {
+fn too_few(sample: &Sample, unit: Replicate, alpha: f64) -> Option<Missing> {
     let blocks = sample.ends.len();
     if let Some(against) = &sample.against {
         let few = permutation::smallest_p(blocks, against.len()) > alpha;
@@ -218,7 +253,7 @@ fn too_few(sample: &Sample, alpha: f64) -> Option<Missing> {
     }
     let needed = blocks_min(alpha);
     let few = blocks < needed as usize;
-    few.then(|| Missing::because(format!("too few blocks for a gate: {blocks} of {needed}")))
+    few.then(|| Missing::because(format!("too few {}s for a gate: {blocks} of {needed}", unit.word())))
 }
 
 /// Mean and standard error of values in order of blocks.
@@ -256,7 +291,7 @@ fn comparison(
     let logs: Vec<(f64, f64)> = sample.ends.iter().map(|(low, high)| (low.ln(), high.ln())).collect();
     let is_closed = logs.iter().all(|(_, high)| high.is_finite());
     let open = || Missing::because("unfinished or unanswered events leave its upper bound unknown");
-    let none = || Missing::because("fewer than two blocks have a value");
+    let none = || Missing::because("fewer than two values");
     let closed = if is_closed { spread(&logs).ok_or_else(none) } else { Err(open()) };
     let lows: Vec<(f64, f64)> = logs.iter().map(|(low, _)| (*low, *low)).collect();
     let low = match &closed {
@@ -293,13 +328,7 @@ struct Distances {
 
 impl Distances {
     fn of(sample: &Sample, gate: &Gate, (alpha, seed): (f64, u64)) -> Self {
-        let (limit, more_is_good) = match gate.rule {
-            GateRule::NotWorseBy { ratio } if gate.metric.more_is_better() => (1.0 - ratio, true),
-            GateRule::NotWorseBy { ratio } if gate.metric.scale() == Scale::Points => (ratio.exp(), false),
-            GateRule::NotWorseBy { ratio } => (1.0 + ratio, false),
-            GateRule::AtMost(amount) => (amount.value(), false),
-            GateRule::AtLeast(amount) => (amount.value(), true),
-        };
+        let (limit, more_is_good) = limit(gate);
         if let Some(against) = &sample.against {
             let scaled = |by: f64| -> Vec<(f64, f64)> {
                 against.iter().map(|(low, high)| (low * by, high * by)).collect()

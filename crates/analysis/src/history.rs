@@ -6,6 +6,7 @@
 mod divisive;
 mod effect;
 mod energy;
+mod excursion;
 mod memory;
 mod observe;
 mod point;
@@ -22,5 +23,5 @@ pub use self::observe::{
 };
 pub use self::point::{Key, Numbers, Observed, Point};
 pub use self::sequence::{Added, added, histories};
-pub use self::series::{Break, Change, History, Sense, VALUES_MAX, VALUES_MIN};
+pub use self::series::{Break, Change, Excursion, History, Sense, VALUES_MAX, VALUES_MIN};
 pub use self::suspect::Suspect;

@@ -49,7 +49,7 @@ pub use cell::{BlockValue, Cell, CellSummary};
 pub use compare::{Comparisons, Pair, compare};
 pub use contest::LeftOut;
 pub use fallen_out::FallenOut;
-pub use gate::{GateComparison, GateOutcome, GateResult};
+pub use gate::{GateComparison, GateOutcome, GateResult, Replicate, limit as limit_of_gate};
 pub use holm::holm;
 pub use judge::{Estimate, Judged, Member, Rules, Verdict, judge};
 pub use machine::{Machine, machine, machine_between};

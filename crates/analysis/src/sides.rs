@@ -16,7 +16,7 @@ use record::gate::{Gate, GateRule};
 use record::missing::{Maybe, Missing};
 use record::run::{Run, RunState};
 
-use crate::gate::{self, GateResult, Sample};
+use crate::gate::{self, GateResult, Replicate, Sample};
 use crate::judge::{Estimate, Judged, Member, Rules, Verdict, blocks_needed, judge};
 use crate::metric::{Value, done, done_in_all, value};
 use crate::permutation;
@@ -375,7 +375,7 @@ fn gate(sides: &[Side], reference: usize, gate: &Gate, rules: Rules) -> GateResu
             });
         }
     }
-    gate::judged(*gate, samples, None, rules.alpha, rules.seed)
+    gate::judged((*gate, Replicate::Run), samples, None, rules.alpha, rules.seed)
 }
 
 /// Share of pairs in the other order of time below which the sides were measured one after the other.

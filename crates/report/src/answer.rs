@@ -7,7 +7,7 @@ use analysis::{Estimate, Verdict};
 use record::bakeoff::{Metric, Scale};
 use record::missing::Maybe;
 
-use crate::number::{MULTIPLES_FROM, Toward, change_of, fixed, point_ends, share};
+use crate::number::{MULTIPLES_FROM, Toward, change_of, clear_of, point_ends, share};
 use crate::words::metric as metric_name;
 
 /// A pair of which a sentence is made.
@@ -142,7 +142,7 @@ fn amounts((times, low, high): (f64, f64, f64), level: f64) -> Amounts {
         half if half < 5.0 => 1,
         _ => 0,
     };
-    let write = |value: f64, toward: Toward| format!("{}x", fixed(value, digits, toward));
+    let write = |value: f64, toward: Toward| format!("{}x", clear_of(1.0, value, digits, toward));
     let (low, high) = (write(low, Toward::Down), write(high, Toward::Up));
     Amounts::Times(write(times, Toward::Nearest), format!("({}: {low} to {high})", share(level)))
 }
@@ -154,10 +154,11 @@ fn percents((of, low, high): (f64, f64, f64), level: f64) -> (String, String) {
     let digits = match half {
         half if half >= 1.0 => 0,
         half if half >= 0.1 => 1,
-        _ => 2,
+        half if half >= 0.005 => 2,
+        _ => 4,
     };
     let write = |ratio: f64, toward: Toward| {
-        let text = format!("{} %", fixed(ratio * 100.0, digits, toward));
+        let text = format!("{} %", clear_of(0.0, ratio * 100.0, digits, toward));
         if text.trim_start_matches('-').chars().all(|c| matches!(c, '0' | '.' | ' ' | '%')) {
             return text.trim_start_matches('-').to_owned();
         }
@@ -173,6 +174,7 @@ mod tests {
     use record::missing::Missing;
 
     use super::*;
+    use crate::number::change_interval_of;
 
     fn said(metric: Metric, center: f64, spread: f64) -> String {
         let noise = [1.0, -1.0, 0.5, -0.5, 0.8, -0.8, 0.2, -0.2];
@@ -208,6 +210,75 @@ mod tests {
         assert_eq!(said(Metric::Time, 900.0, 0.1), "B is 900x as slow as A (95 %: 845x to 958x)");
         // The interval of a factor below 2 may reach over it: it keeps the form of the factor.
         assert_eq!(said(Metric::Time, 1.95, 0.1), "B is 95 % slower than A (95 %: 83 % to 108 %)");
+    }
+
+    /// Numbers of a text, with their signs.
+    fn numbers(text: &str) -> Vec<f64> {
+        let is_part = |c: char| c.is_ascii_digit() || matches!(c, '.' | '-' | '+');
+        let parts = text.split(|c| !is_part(c)).map(|part| part.trim_end_matches('.'));
+        parts.filter_map(|part| part.parse().ok()).collect()
+    }
+
+    #[test]
+    fn a_claim_never_contradicts_its_interval() {
+        let (mut chance, mut claims, mut equal) = (1_u64, 0, 0);
+        // Uniform in [0, 1).
+        let mut next = || {
+            chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (chance >> 11) as f64 / (1_u64 << 53) as f64
+        };
+        let metrics = [
+            Metric::Time,
+            Metric::Throughput,
+            Metric::P99,
+            Metric::Cpu,
+            Metric::LockCpu,
+            Metric::MemoryGrowth,
+        ];
+        for i in 0..3_000 {
+            let metric = metrics[i % metrics.len()];
+            let rules = Rules { rope_ratio: [0.0, 0.000_1, 0.003, 0.01, 0.05][i % 5], alpha: 0.05, seed: 1 };
+            let (center, spread) = (0.5 * (next() - 0.5).powi(3) * 20.0, 0.3 * next().powi(4));
+            let log_ratios: Vec<f64> = (0..8).map(|_| center + spread * (next() + next() - 1.0)).collect();
+            let judged = judge(&[Member::exact(metric, &log_ratios)], rules).remove(0);
+            let Ok(estimate) = &judged.estimate else { panic!("eight blocks are enough") };
+            let compared = Compared {
+                a: "B",
+                b: "A",
+                metric,
+                estimate: &judged.estimate,
+                verdict: judged.verdict,
+                needed: &Ok(48),
+                have: 8,
+            };
+            let text = sentence(&compared, (0.95, rules.rope_ratio), Unit::Rounds);
+            let row = change_interval_of(metric, estimate.low, estimate.high);
+            let [low, high] = numbers(&row)[..] else { panic!("{row}") };
+            let times = row.contains('x');
+            let none = if times { 1.0 } else { 0.0 };
+            match judged.verdict {
+                Verdict::Better | Verdict::Worse => {
+                    claims += 1;
+                    assert!(low > none || high < none, "{text}: {row}");
+                    assert_eq!((judged.verdict == Verdict::Better) == metric.more_is_better(), low > none);
+                    let (said, evidence) =
+                        text.trim_start_matches("p99 ").split_once(" (95 %: ").expect(&text);
+                    let ([value], [from, to]) = (&numbers(said)[..], &numbers(evidence)[..]) else {
+                        panic!("{text}")
+                    };
+                    let none = if said.contains("x ") { 1.0 } else { 0.0 };
+                    assert!(*from > none || *to < none, "{text}");
+                    assert!(from <= value && value <= to, "{text}");
+                }
+                Verdict::Equivalent => {
+                    equal += 1;
+                    let edge = 100.0 * rules.rope_ratio + 1e-9;
+                    assert!(!times && -edge <= low && high <= edge, "{text}: {row}");
+                }
+                Verdict::Inconclusive => {}
+            }
+        }
+        assert!(claims > 1_000 && equal > 50, "{claims}, {equal}");
     }
 
     #[test]

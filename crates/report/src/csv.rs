@@ -305,6 +305,7 @@ pub fn history(out: &mut dyn Write, histories: &[History]) -> io::Result<()> {
                 Some(change) if change.after > change.before => "rise",
                 Some(_) => "fall",
                 None if is_break => "break",
+                None if history.excursions.iter().any(|e| (e.from..e.until).contains(&i)) => "excursion",
                 None => "",
             };
             write_row(

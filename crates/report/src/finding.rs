@@ -4,7 +4,7 @@ use analysis::{Comparisons, Estimate, Pair, Verdict};
 use record::bakeoff::{Levels, Metric, Scale};
 
 use crate::names::Names;
-use crate::number::{MULTIPLES_FROM, Toward, count, fixed, multiple, share};
+use crate::number::{MULTIPLES_FROM, Toward, clear_of, count, multiple, share};
 use crate::words::{list, metric as metric_name, plural};
 
 /// One sentence about one configuration and one metric: first the differences that are claimed, then the
@@ -171,9 +171,9 @@ fn outwards((low, high): (f64, f64), write: fn(f64, Toward) -> String) -> String
 /// A share as a percentage without its sign.
 fn percent(share: f64, toward: Toward) -> String {
     match share * 100.0 {
-        p if p.abs() < 0.995 || (99.5..99.995).contains(&p) => fixed(p, 2, toward),
-        p if p.abs() < 9.95 => fixed(p, 1, toward),
-        p => fixed(p, 0, toward),
+        p if p.abs() < 0.995 || (99.5..99.995).contains(&p) => clear_of(0.0, p, 2, toward),
+        p if p.abs() < 9.95 => clear_of(0.0, p, 1, toward),
+        p => clear_of(0.0, p, 0, toward),
     }
 }
 

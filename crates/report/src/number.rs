@@ -8,13 +8,17 @@ pub(crate) fn latency(ns: f64) -> String {
     if ns < 0.0 {
         return format!("-{}", latency(-ns));
     }
-    let (value, unit) = match ns {
+    let (value, unit) = unit_of(ns);
+    if unit == "ns" { format!("{value:.0}ns") } else { format!("{}{unit}", significant(value)) }
+}
+
+fn unit_of(ns: f64) -> (f64, &'static str) {
+    match ns {
         n if n < 999.5 => (n, "ns"),
         n if n < 999.5e3 => (n / 1e3, "us"),
         n if n < 999.5e6 => (n / 1e6, "ms"),
         n => (n / 1e9, "s"),
-    };
-    if unit == "ns" { format!("{value:.0}ns") } else { format!("{}{unit}", significant(value)) }
+    }
 }
 
 /// Three significant digits, or all digits before the point if there are more, in groups of three.
@@ -78,7 +82,22 @@ pub(crate) enum Toward {
 
 /// The value with this number of decimals.
 pub(crate) fn fixed(value: f64, decimals: usize, toward: Toward) -> String {
-    let scale = [1.0, 10.0, 100.0, 1_000.0, 10_000.0][decimals];
+    clear_of(f64::NEG_INFINITY, value, decimals, toward)
+}
+
+/// The value with this number of decimals. An end of an interval has as many more as it takes not to read as
+/// `none`: an interval that excludes no difference must not read as if it included it.
+///
+/// - `none`: no difference: 0, or of factors 1.
+pub(crate) fn clear_of(none: f64, value: f64, decimals: usize, toward: Toward) -> String {
+    const SCALES: [f64; 7] = [1.0, 10.0, 100.0, 1_000.0, 10_000.0, 1e5, 1e6];
+    let by = value - none;
+    let inwards = (toward == Toward::Down && by > 0.0) || (toward == Toward::Up && by < 0.0);
+    let mut decimals = decimals;
+    while inwards && decimals + 1 < SCALES.len() && by.abs() * SCALES[decimals] < 1.0 - 1e-9 {
+        decimals += 1;
+    }
+    let scale = SCALES[decimals];
     let scaled = value * scale;
     // A value with this number of decimals is not exact in binary, and stays as it is.
     let fuzz = scaled.abs() * 1e-9;
@@ -95,10 +114,11 @@ pub(crate) fn change(ratio: f64) -> String {
     if ratio >= MULTIPLES_FROM {
         return format!("{}x", multiple(ratio, Toward::Nearest));
     }
-    small_change(ratio, Toward::Nearest)
+    small_change(1.0, ratio, Toward::Nearest)
 }
 
-fn small_change(ratio: f64, toward: Toward) -> String {
+/// - `none`: ratio that an end of an interval must not read as.
+fn small_change(none: f64, ratio: f64, toward: Toward) -> String {
     let pct = (ratio - 1.0) * 100.0;
     let decimals = match pct.abs() {
         p if p < 0.995 => 2,
@@ -107,7 +127,7 @@ fn small_change(ratio: f64, toward: Toward) -> String {
         _ if ratio < 0.005 => 2,
         _ => 0,
     };
-    let text = fixed(pct, decimals, toward);
+    let text = clear_of((none - 1.0) * 100.0, pct, decimals, toward);
     match text.as_str() {
         "0.00" | "-0.00" => "0 %".to_owned(),
         text if text.starts_with('-') => format!("{text} %"),
@@ -119,17 +139,21 @@ fn small_change(ratio: f64, toward: Toward) -> String {
 pub(crate) fn change_of(metric: Metric, ratio: f64) -> String {
     match metric.scale() {
         Scale::Ratio => change(ratio),
-        Scale::Points => points(ratio, Toward::Nearest),
+        Scale::Points => points(1.0, ratio, Toward::Nearest),
     }
 }
 
-/// Two differences as an interval.
+/// Two differences as an interval, of which neither end reads as no difference unless there may be none.
 pub(crate) fn change_interval_of(metric: Metric, low: f64, high: f64) -> String {
+    change_interval_beside(metric, 1.0, low, high)
+}
+
+/// Two differences as an interval, of which neither end reads as the ratio `limit` unless it is that.
+pub(crate) fn change_interval_beside(metric: Metric, limit: f64, low: f64, high: f64) -> String {
     match metric.scale() {
-        Scale::Ratio => change_interval(low, high),
+        Scale::Ratio => ratios(limit, low, high),
         Scale::Points => {
-            let (low, high) = point_ends(low, high);
-            format!("[{low}, {high}]")
+            format!("[{}, {}]", points(limit, low, Toward::Down), points(limit, high, Toward::Up))
         }
     }
 }
@@ -149,26 +173,44 @@ pub(crate) fn plain_of(key: &Key, value: f64) -> f64 {
 
 /// The ends of an interval of a difference in percentage points, rounded outwards.
 pub(crate) fn point_ends(low: f64, high: f64) -> (String, String) {
-    (points(low, Toward::Down), points(high, Toward::Up))
+    (points(1.0, low, Toward::Down), points(1.0, high, Toward::Up))
 }
 
 /// The ends of an interval of a metric's values, rounded outwards.
-pub(crate) fn metric_ends(metric: Metric, (low, high): (f64, f64)) -> (String, String) {
+pub(crate) fn metric_ends(metric: Metric, ends: (f64, f64)) -> (String, String) {
+    metric_ends_beside(metric, f64::INFINITY, ends)
+}
+
+/// Variant of [`metric_ends`] in which an end that is close to `limit` has more digits, and does not
+/// read as the limit.
+pub(crate) fn metric_ends_beside(metric: Metric, limit: f64, (low, high): (f64, f64)) -> (String, String) {
+    /// Twice the largest step of three digits.
+    const CLOSE: f64 = 0.02;
+    let write = |value: f64| match metric {
+        _ if (value / limit - 1.0).abs() > CLOSE => metric_value(metric, value),
+        Metric::Throughput => format!("{value:.3}/s"),
+        Metric::P99 | Metric::CpuPerEvent | Metric::Time | Metric::Cpu => {
+            let (value, unit) = unit_of(value * 1e9);
+            format!("{value:.5}{unit}")
+        }
+        _ => metric_value(metric, value),
+    };
     match metric.scale() {
-        Scale::Ratio => outward((low, high), |value| metric_value(metric, value)),
+        Scale::Ratio => outward((low, high), write),
         Scale::Points => (stored_share(low, Toward::Down), stored_share(high, Toward::Up)),
     }
 }
 
 /// `+0.31 pp`, with at least two digits that are not 0.
-fn points(ratio: f64, toward: Toward) -> String {
+fn points(none: f64, ratio: f64, toward: Toward) -> String {
     let points = ratio.ln() * 100.0;
     let decimals = match points.abs() {
+        p if p < 0.000_5 => 5,
         p if p < 0.095 => 3,
         p if p < 9.95 => 2,
         _ => 1,
     };
-    match fixed(points, decimals, toward) {
+    match clear_of(none.ln() * 100.0, points, decimals, toward) {
         text if is_zero(&text) => "0 pp".to_owned(),
         text if text.starts_with('-') => format!("{text} pp"),
         text => format!("+{text} pp"),
@@ -195,12 +237,16 @@ fn is_zero(text: &str) -> bool {
 
 /// `6.6`, `0.31`, `0.086`: a ratio before the word `times` or the letter `x`.
 pub(crate) fn multiple(ratio: f64, toward: Toward) -> String {
+    multiple_beside(1.0, ratio, toward)
+}
+
+fn multiple_beside(none: f64, ratio: f64, toward: Toward) -> String {
     match ratio {
         r if r > RATIO_SHOWN_MAX => format!("over {}", significant(RATIO_SHOWN_MAX)),
-        r if r >= 99.95 => grouped(&fixed(r, 0, toward)),
-        r if r >= 1.995 => fixed(r, 1, toward),
-        r if r >= 0.0995 => fixed(r, 2, toward),
-        r if r >= 0.001 => fixed(r, 3, toward),
+        r if r >= 99.95 => grouped(&clear_of(none, r, 0, toward)),
+        r if r >= 1.995 => clear_of(none, r, 1, toward),
+        r if r >= 0.0995 => clear_of(none, r, 2, toward),
+        r if r >= 0.001 => clear_of(none, r, 3, toward),
         r if r >= 1.0 / RATIO_SHOWN_MAX => format!("{r:.1e}"),
         _ => "0.000".to_owned(),
     }
@@ -215,11 +261,15 @@ const RATIO_SHOWN_MAX: f64 = 1e6;
 /// Two changes as an interval, both in the same form and rounded outwards: `[+7.0 %, +9.2 %]`,
 /// `[0.086x, 14.6x]`.
 pub(crate) fn change_interval(low: f64, high: f64) -> String {
+    ratios(1.0, low, high)
+}
+
+fn ratios(none: f64, low: f64, high: f64) -> String {
     let form = |ratio: f64, toward: Toward| {
         if high >= MULTIPLES_FROM {
-            format!("{}x", multiple(ratio, toward))
+            format!("{}x", multiple_beside(none, ratio, toward))
         } else {
-            small_change(ratio, toward)
+            small_change(none, ratio, toward)
         }
     };
     format!("[{}, {}]", form(low, Toward::Down), form(high, Toward::Up))
@@ -509,6 +559,11 @@ mod tests {
         assert_eq!(change_interval(1.165, 1.174), "[+16 %, +18 %]");
         assert_eq!(change_interval(5.26, 10.12), "[5.2x, 10.2x]");
         assert_eq!(change_interval(0.999_97, 1.000_03), "[-0.01 %, +0.01 %]");
+        // No difference is outside, and reads so.
+        assert_eq!(change_interval(1.000_03, 1.02), "[+0.003 %, +2.0 %]");
+        assert_eq!(change_interval(0.98, 0.999_98), "[-2.0 %, -0.002 %]");
+        assert_eq!(change_interval(1.000_4, 2.5), "[1.0004x, 2.5x]");
+        assert_eq!(change_interval(1.0, 2.5), "[1.00x, 2.5x]");
         let ends = |low, high| outward((low, high), latency);
         assert_eq!(ends(4_566_000.0, 4_561_000.0), ("4.56ms".to_owned(), "4.57ms".to_owned()));
         assert_eq!(ends(4_560_000.0, 4_560_000.0), ("4.56ms".to_owned(), "4.56ms".to_owned()));

@@ -90,7 +90,11 @@ impl SeriesView {
 impl ChangeView {
     fn of(change: &Value) -> Self {
         let size = |name: &str| change[name].as_f64();
-        let percent = |ratio: f64| format!("{:+.1} %", (ratio - 1.0) * 100.0);
+        // An end near no change does not read as no change.
+        let percent = |ratio: f64| match (ratio - 1.0) * 100.0 {
+            small if small.abs() < 0.05 => format!("{small:+.4} %"),
+            percent => format!("{percent:+.1} %"),
+        };
         let text = match (size("ratio"), size("low"), size("high")) {
             (Some(ratio), Some(low), Some(high)) => {
                 format!("{} (95 %: {} to {})", percent(ratio), percent(low), percent(high))

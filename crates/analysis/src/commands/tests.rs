@@ -173,3 +173,24 @@ fn a_limit_on_a_drifting_machine_seldom_decides_and_has_the_interval_of_the_tabl
     // The interval holds the truth in at least 90 % (mean.rs); two standard errors of 10 % in 400 are 3 %.
     assert!(decided <= 52, "{decided} of {all}");
 }
+
+#[test]
+fn a_gate_does_not_pass_over_a_command_that_fails() {
+    let outcomes = |of: usize, gate: &str, failed: usize| {
+        let mut all = comparison(Phase::Measured, &rounds(12, 0.5));
+        all.rules.gates = vec![Gate::read_of_commands(gate).unwrap()];
+        all.rounds[..failed].iter_mut().for_each(|round| round.turns[of].end = CommandEnd::Code(1));
+        let result = commands(&all, None).gates.remove(0);
+        let outcomes: Vec<GateOutcome> = result.comparisons.iter().map(|c| c.outcome).collect();
+        (outcomes, result.comparisons.last().unwrap().why.as_ref().map(|why| why.reason.clone()))
+    };
+    let (pass, undecided) = (GateOutcome::Pass, GateOutcome::Inconclusive);
+    let why = |letter: &str, n: u32| Some(format!("{letter}: the command failed in {n} of 12 rounds"));
+    assert_eq!(outcomes(1, "time not worse by 5%", 0), (vec![pass], None));
+    assert_eq!(outcomes(1, "time not worse by 5%", 1), (vec![undecided], why("B", 1)));
+    // Of a relative gate, the reference counts too.
+    assert_eq!(outcomes(0, "time not worse by 5%", 12), (vec![undecided], why("A", 12)));
+    assert_eq!(outcomes(1, "time <= 1s", 2), (vec![pass, undecided], why("B", 2)));
+    assert_eq!(outcomes(0, "time <= 1s", 2), (vec![undecided, pass], None));
+    assert_eq!(outcomes(1, "cpu not worse by 5%", 3), (vec![undecided], why("B", 3)));
+}

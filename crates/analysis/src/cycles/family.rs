@@ -101,8 +101,12 @@ impl Family {
 
     /// The values without its waves.
     pub(super) fn without(&self, points: &[(f64, f64)]) -> Vec<(f64, f64)> {
-        let of_all = |x: f64| self.waves.iter().map(|(_, wave)| wave.at(x)).sum::<f64>();
-        points.iter().map(|(x, y)| (*x, y - of_all(*x))).collect()
+        points.iter().map(|(x, y)| (*x, y - self.at(*x))).collect()
+    }
+
+    /// Sum of its waves.
+    pub(super) fn at(&self, x: f64) -> f64 {
+        self.waves.iter().map(|(_, wave)| wave.at(x)).sum()
     }
 
     /// Number of times that the frequency holds the fundamental; `None` if it is not a multiple.

@@ -371,3 +371,89 @@ fn the_likelihood_is_that_of_statsmodels() {
     near(variance, 0.575_802_890_863_751_8);
     near(Background::log_likelihood(&even, 0.8).0, -48.898_104_424_838_32);
 }
+
+/// Distance of a time from midnight, in hours.
+fn from_midnight_h(t: f64) -> f64 {
+    (t % DAY).min(DAY - t % DAY) / 3_600.0
+}
+
+#[test]
+fn the_crest_of_a_day_is_that_of_the_days_however_the_noise_moves_the_peak() {
+    let mut off = Vec::new();
+    for seed in 0..24 {
+        let mut points = red(seed, WEEKS_2, 0.7);
+        wave(&mut points, DAY, 0.5);
+        let found = cycles_by_the_clock(&points, 0.01, &|_| 0.0).cycles;
+        for day in found.iter().filter(|cycle| cycle.clock == Some(Clock::Day)) {
+            assert!((day.period_s - DAY).abs() < 1e-6, "{day:?}");
+            off.push(from_midnight_h(
+                day.window.as_ref().map_or(day.crest_s, |w| w.from_s + w.length_s / 2.0),
+            ));
+        }
+    }
+    // The noise moves the crest by 0.4 h (one standard deviation), whatever the period is.
+    off.sort_by(f64::total_cmp);
+    assert!(off.len() >= 22 && off[off.len() / 2] < 0.5 && off[off.len() - 1] < 1.3, "{off:?}");
+}
+
+#[test]
+fn a_cycle_that_is_certainly_not_a_day_is_not_called_one() {
+    for period_h in [23.6, 24.4] {
+        let mut points = red(1, WEEKS_2, 0.3);
+        wave(&mut points, period_h * 3_600.0, 1.0);
+        let found = cycles_by_the_clock(&points, 0.01, &|_| 0.0).cycles;
+        let [one] = &found[..] else { panic!("{found:?}") };
+        assert!(one.clock.is_none() && (one.period_s / 3_600.0 - period_h).abs() < 0.1, "{one:?}");
+    }
+}
+
+/// A rise of 40 from two to three, on days of the week for which `is_on` holds; four weeks of values every
+/// 30 minutes, beside noise of 5.
+fn at_two(seed: u64, is_on: impl Fn(u32) -> bool) -> Vec<(f64, f64)> {
+    let mut chance = SplitMix(seed);
+    let value = |i: u32| {
+        let is_in = (4..6).contains(&(i % 48)) && is_on(i / 48 % 7);
+        (
+            19_000.0 * DAY + 1_800.0 * f64::from(i),
+            100.0 + 5.0 * chance.normal() + if is_in { 40.0 } else { 0.0 },
+        )
+    };
+    (0..28 * 48).map(value).collect()
+}
+
+#[test]
+fn a_daily_job_that_a_weekly_cycle_contains_is_a_daily_cycle_too() {
+    for seed in 0..3 {
+        for days in [5, 6] {
+            let found = cycles_by_the_clock(&at_two(seed, |day| day < days), 0.01, &|_| 0.0).cycles;
+            let what = format!("{seed}, {days} days: {found:?}");
+            let of = |clock| found.iter().find(|cycle| cycle.clock == Some(clock));
+            let (Some(day), Some(_)) = (of(Clock::Day), of(Clock::Week)) else { panic!("{what}") };
+            let window = day.window.as_ref().expect(&what);
+            let rest = of(Clock::Week).and_then(|week| week.window.as_ref());
+            // What the days off lack is the weekly part; the days on are alike.
+            assert!(rest.is_none_or(|rest| rest.change < 0.0), "{what}");
+            assert!((window.from_s % DAY / 3_600.0 - 2.0).abs() < 0.1, "{what}");
+            assert!(of(Clock::Week).is_some_and(|week| !week.harmonics.contains(&7)), "{what}");
+        }
+        // What happens on two days of the week is no daily cycle.
+        let found = cycles_by_the_clock(&at_two(seed, |day| day % 3 == 1 && day < 6), 0.01, &|_| 0.0).cycles;
+        assert!(found.iter().all(|cycle| cycle.clock != Some(Clock::Day)), "{seed}: {found:?}");
+    }
+}
+
+#[test]
+fn a_part_of_a_cycle_whose_interval_includes_no_difference_is_not_told() {
+    let of = |rises: [f64; 4]| {
+        let mut chance = SplitMix(5);
+        let value = |i: usize| {
+            let rise = if i % 48 < 4 { rises[i / 48] } else { 0.0 };
+            (1_800.0 * i as f64, 100.0 + chance.normal() + rise)
+        };
+        let points: Vec<(f64, f64)> = (0..192).map(value).collect();
+        let window = Window::of(&points, DAY, 1_800.0).unwrap();
+        (window.is_apart(), window.interval.clone().unwrap().0 > 0.0)
+    };
+    assert_eq!(of([9.0, 10.0, 11.0, 10.0]), (true, true));
+    assert_eq!(of([30.0, 1.0, 25.0, 0.0]), (false, false));
+}

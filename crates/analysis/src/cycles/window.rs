@@ -112,6 +112,11 @@ impl Window {
         })
     }
 
+    /// Whether the interval of the change, if it has one, excludes no change.
+    pub(super) fn is_apart(&self) -> bool {
+        self.interval.as_ref().ok().is_none_or(|(low, high)| *low > 0.0 || *high < 0.0)
+    }
+
     /// The same in another unit of the values.
     pub(super) fn scaled(&mut self, by: f64) {
         self.change *= by;

@@ -19,7 +19,7 @@ fn exact(values: &[f64]) -> Vec<Sample> {
 }
 
 fn result(gate: &str, samples: Vec<Sample>) -> GateResult {
-    judged(Gate::read(gate).unwrap(), samples, None, ALPHA, 3)
+    judged((Gate::read(gate).unwrap(), Replicate::Block), samples, None, ALPHA, 3)
 }
 
 fn found(gate: &str, values: &[f64]) -> GateOutcome {
@@ -160,14 +160,14 @@ fn a_gate_without_comparisons_does_not_pass() {
 fn an_inconclusive_gate_counts_as_its_author_says() {
     let of = |on_inconclusive| {
         let gate = Gate { on_inconclusive, ..Gate::read("p99 <= 20ms").unwrap() };
-        judged(gate, exact(&[0.02; 6]), None, ALPHA, 3).outcome
+        judged((gate, Replicate::Block), exact(&[0.02; 6]), None, ALPHA, 3).outcome
     };
     assert_eq!(of(OnInconclusive::Fail), GateOutcome::Fail);
     assert_eq!(of(OnInconclusive::Pass), GateOutcome::Pass);
     assert_eq!(of(OnInconclusive::Inconclusive), GateOutcome::Inconclusive);
     // A failure that the data show is a failure whatever the author says.
     let gate = Gate { on_inconclusive: OnInconclusive::Pass, ..Gate::read("p99 <= 20ms").unwrap() };
-    assert_eq!(judged(gate, exact(&[1.0; 6]), None, ALPHA, 3).outcome, GateOutcome::Fail);
+    assert_eq!(judged((gate, Replicate::Block), exact(&[1.0; 6]), None, ALPHA, 3).outcome, GateOutcome::Fail);
 }
 
 /// `lock-cpu` of 50 % against 80 % is 30 points; memory that grows by 100 % against 109 %, 9 points.

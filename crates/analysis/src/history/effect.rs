@@ -1,6 +1,7 @@
 //! Sizes of changes: levels before and after, with an interval that allows for the memory of the noise.
 
 use super::divisive::Found;
+use super::excursion::Short;
 use crate::mean::{AR1_MAX, freedom, inflation, lag_1, unbiased};
 use crate::robust::{mad, median};
 use crate::student::t_above;
@@ -23,25 +24,54 @@ const TAILS: f64 = 0.05;
 /// Values beyond this many deviations from the median of their stretch are moved there.
 const WILD: f64 = 5.0;
 
-/// Sizes of the changes that move the level by at least `band`.
+impl Sized {
+    fn by(&self) -> f64 {
+        (self.after - self.before).abs()
+    }
+
+    /// Whether the level moves by at least `band`, and the interval excludes a level that does not move: the
+    /// permutation tests also find a spread that changes, or noise with a longer memory than they assume.
+    fn is_change(&self, band: f64) -> bool {
+        self.by() >= band && (self.interval.0 > 0.0 || self.interval.1 < 0.0)
+    }
+}
+
+/// Sizes of the changes that move the level by at least `band`, and certainly move it.
 ///
 /// The smallest of the others is dropped first: the stretches on both sides of it become one, and the sizes
 /// of its neighbors change.
 pub(super) fn sizes(values: &[f64], mut found: Vec<Found>, band: f64) -> Vec<Sized> {
     loop {
         let sized = all(values, &found);
-        let by = |i: usize| (sized[i].after - sized[i].before).abs();
-        let smallest = (0..sized.len()).min_by(|a, b| by(*a).total_cmp(&by(*b)));
-        match smallest {
-            Some(smallest) if by(smallest) < band => {
-                found.remove(smallest);
-            }
-            _ => return sized,
-        }
+        let others = (0..sized.len()).filter(|i| !sized[*i].is_change(band));
+        let Some(smallest) = others.min_by(|a, b| sized[*a].by().total_cmp(&sized[*b].by())) else {
+            return sized;
+        };
+        found.remove(smallest);
     }
 }
 
-fn all(values: &[f64], found: &[Found]) -> Vec<Sized> {
+/// Sizes of the excursions that leave their level in this way.
+///
+/// - `changes`: indices of the changes.
+pub(super) fn sizes_of_short(
+    values: &[f64],
+    changes: &[usize],
+    short: &[Short],
+    band: f64,
+) -> Vec<(Short, Sized)> {
+    let ends = short.iter().flat_map(|one| [one.from, one.until]);
+    let mut cuts: Vec<usize> = changes.iter().copied().chain(ends).collect();
+    cuts.sort_unstable();
+    cuts.dedup();
+    let cuts: Vec<Found> = cuts.into_iter().map(|at| Found { at, p: 1.0 }).collect();
+    let sized = all(values, &cuts);
+    let of = |one: &Short| Some((*one, *sized.iter().find(|sized| sized.found.at == one.from)?));
+    short.iter().filter_map(of).filter(|(_, sized)| sized.is_change(band)).collect()
+}
+
+/// Sizes of all these changes.
+pub(super) fn all(values: &[f64], found: &[Found]) -> Vec<Sized> {
     let ends: Vec<usize> =
         std::iter::once(0).chain(found.iter().map(|f| f.at)).chain([values.len()]).collect();
     let stretches: Vec<Vec<f64>> = ends.windows(2).map(|w| tamed(&values[w[0]..w[1]])).collect();

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use record::bakeoff::Metric;
 use record::missing::Missing;
 
-use super::divisive::changes;
-use super::effect::{Sized, sizes};
+use super::effect::{Sized, sizes, sizes_of_short};
+use super::excursion::{Short, apart};
 use super::point::{Identity, Key, Observed, Point};
-use super::series::{Break, Change, History, Sense, VALUES_MAX, VALUES_MIN};
+use super::series::{Break, Change, Excursion, History, Sense, VALUES_MAX, VALUES_MIN};
 use super::suspect::{Suspect, suspects};
 use crate::judge::Rules;
 use crate::robust::median;
@@ -140,7 +140,7 @@ fn history(key: Key, points: Vec<Point>, rules: Rules) -> History {
     let breaks = breaks(&points);
     let ends: Vec<usize> =
         std::iter::once(0).chain(breaks.iter().map(|b| b.at)).chain([points.len()]).collect();
-    let (mut found, mut untested) = (Vec::new(), 0);
+    let (mut found, mut excursions, mut untested) = (Vec::new(), Vec::new(), 0);
     for stretch in ends.windows(2) {
         let (from, to) = (stretch[0].max(stretch[1].saturating_sub(VALUES_MAX)), stretch[1]);
         untested += from - stretch[0];
@@ -148,9 +148,13 @@ fn history(key: Key, points: Vec<Point>, rules: Rules) -> History {
             untested += to - from;
             continue;
         }
-        found.extend(
-            of_stretch(&points[from..to], &key, rules).into_iter().map(|c| Change { at: from + c.at, ..c }),
-        );
+        let (changes, short) = of_stretch(&points[from..to], &key, rules);
+        found.extend(changes.into_iter().map(|c| Change { at: from + c.at, ..c }));
+        excursions.extend(short.into_iter().map(|e| Excursion {
+            from: from + e.from,
+            until: from + e.until,
+            ..e
+        }));
     }
     for i in 0..found.len() {
         let neighbor = |at: Option<usize>, or: usize| at.unwrap_or(or);
@@ -161,7 +165,7 @@ fn history(key: Key, points: Vec<Point>, rules: Rules) -> History {
             .min(neighbor(found.get(i + 1).map(|next| next.at), points.len()));
         found[i].suspects = suspects(&points[from..at], &points[at..to]);
     }
-    History { sense: Sense::of(&key.metric), key, points, breaks, changes: found, untested }
+    History { sense: Sense::of(&key.metric), key, points, breaks, changes: found, excursions, untested }
 }
 
 /// Changes of the machine: a fact differs from the last value that knows it. A value that lacks the fact says
@@ -201,7 +205,7 @@ enum Unit {
     Plain(f64),
 }
 
-fn of_stretch(points: &[Point], key: &Key, rules: Rules) -> Vec<Change> {
+fn of_stretch(points: &[Point], key: &Key, rules: Rules) -> (Vec<Change>, Vec<Excursion>) {
     let raw: Vec<f64> = points.iter().map(|p| p.value).collect();
     let unit = if raw.iter().all(|v| *v > 0.0) {
         Unit::Log
@@ -222,11 +226,22 @@ fn of_stretch(points: &[Point], key: &Key, rules: Rules) -> Vec<Change> {
         Unit::Log => key.own_metric().map_or_else(|| rules.rope_ratio.ln_1p(), |m| rules.edge(m)),
         Unit::Plain(_) => rules.rope_ratio,
     };
-    let found = changes(&values, rules.alpha, rules.seed);
-    sizes(&values, found, band).into_iter().map(|sized| change(sized, &unit)).collect()
+    let found = apart(&values, rules.alpha, rules.seed);
+    let lasting: Vec<f64> = found.lasting.iter().map(|i| values[*i]).collect();
+    let in_all = |sized: &Sized| found.lasting[sized.found.at];
+    let sized = sizes(&lasting, found.found.clone(), band);
+    let changes: Vec<Change> = sized.iter().map(|one| change(one, in_all(one), &unit)).collect();
+    let at: Vec<usize> = changes.iter().map(|change| change.at).collect();
+    let short = sizes_of_short(&values, &at, &found.short, band);
+    let excursion = |(short, sized): (Short, Sized)| {
+        let Change { before, after, ratio, .. } = change(&sized, short.from, &unit);
+        Excursion { from: short.from, until: short.until, before, level: after, ratio, p: short.p }
+    };
+    (changes, short.into_iter().map(excursion).collect())
 }
 
-fn change(Sized { found, before, after, interval: (low, high) }: Sized, unit: &Unit) -> Change {
+fn change(sized: &Sized, at: usize, unit: &Unit) -> Change {
+    let Sized { found, before, after, interval: (low, high) } = *sized;
     let (before, after, ratio) = match unit {
         Unit::Log => (before.exp(), after.exp(), Ok(((after - before).exp(), low.exp(), high.exp()))),
         Unit::Plain(size) => {
@@ -234,5 +249,5 @@ fn change(Sized { found, before, after, interval: (low, high) }: Sized, unit: &U
             (before * size, after * size, Err(Missing::because(why)))
         }
     };
-    Change { at: found.at, before, after, ratio, p: found.p, suspects: Vec::new() }
+    Change { at, before, after, ratio, p: found.p, suspects: Vec::new() }
 }

@@ -18,6 +18,8 @@ pub struct History {
     pub breaks: Vec<Break>,
     /// Changes of the level, in time order.
     pub changes: Vec<Change>,
+    /// Values that left a level and came back before they were enough to be one, in time order.
+    pub excursions: Vec<Excursion>,
     /// Number of values that lie in stretches too short to be tested.
     pub untested: usize,
 }
@@ -46,6 +48,23 @@ pub struct Change {
     pub p: f64,
     /// Facts that are new with the change, the most telling first.
     pub suspects: Vec<Suspect>,
+}
+
+/// Values at another level that are too few to be a level, with more of the earlier level after them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Excursion {
+    /// Index of the first value.
+    pub from: usize,
+    /// Index after the last value.
+    pub until: usize,
+    /// Level before it.
+    pub before: f64,
+    /// Mean of its values.
+    pub level: f64,
+    /// Mean of its values over the level before, with its 95 % interval; missing if values are not positive.
+    pub ratio: Maybe<(f64, f64, f64)>,
+    /// Probability that a series without a change shows one at least as clear anywhere.
+    pub p: f64,
 }
 
 /// Fewest values in which a change can be found: five on each side, and one to learn the memory from.

@@ -1,7 +1,7 @@
 use record::run::RunId;
 
 use super::divisive::changes;
-use super::effect::sizes;
+use super::effect::{all, sizes};
 use super::energy::Energy;
 use super::memory::candidate_levels;
 use super::step::best_step;
@@ -323,7 +323,7 @@ fn statistics_are_those_of_scipy_statsmodels_and_ruptures() {
     near(step.ratio, 14.050_577_467_901_7);
 
     let found = [14, 29].map(|at| divisive::Found { at, p: 0.002 });
-    let sized = sizes(&values, found.into(), 0.0);
+    let sized = all(&values, &found);
     for (sized, (difference, low, high)) in sized.iter().zip([
         (1.610_358_369_606_080_8, 0.208_807_418_761_023_82, 3.011_909_320_451_138),
         (0.559_615_174_816_781, -0.920_818_861_196_415, 2.040_049_210_829_977_3),
@@ -424,4 +424,109 @@ fn an_import_of_an_earlier_version_is_read_in_base_units() {
     let of_file = |unit: &str| Numbers::OfFile(unit.to_owned());
     assert_eq!(of("csv"), [(of_file("s"), 0.0125), (of_file("s"), 0.0126), (of_file(""), 3.0)]);
     assert_eq!(of("hyperfine")[2].0, of_file(""), "only the times of a tool are ours");
+}
+
+/// Changes and excursions of positive values.
+fn told(values: impl Iterator<Item = f64>) -> History {
+    histories(values.zip(0..).map(|(value, i)| point(i, value, &[])).collect(), RULES_OF_HISTORY).remove(0)
+}
+
+const RULES_OF_HISTORY: Rules = Rules { rope_ratio: 0.01, alpha: 0.05, seed: 1 };
+
+#[test]
+fn a_claimed_change_never_contradicts_its_interval() {
+    type Make = fn(&mut SplitMix, i: usize) -> f64;
+    // Noise that grows, noise with a memory in its size, heavy tails, and steps hardly above the band.
+    let kinds: [(&str, Make); 4] = [
+        ("spread", |c, i| if i < 30 { 0.01 } else { 0.2 } * c.normal()),
+        ("small step", |c, i| if i < 30 { 0.0 } else { 0.012 } + 0.01 * c.normal()),
+        ("heavy", |c, i| if i < 40 { 0.0 } else { 0.05 } + 0.01 * c.normal() / c.normal().abs().max(0.05)),
+        ("bursts", |c, i| if i % 20 < 7 { 0.05 } else { 0.0 } + 0.02 * c.normal()),
+    ];
+    let (mut claims, mut wrong) = (0, Vec::new());
+    for (kind, make) in kinds {
+        for seed in 0..12 {
+            let mut chance = SplitMix(seed);
+            let mut slow = 0.0;
+            let value = |i: usize| {
+                slow = 0.7 * slow + chance.normal() * 0.01;
+                (make(&mut chance, i) + if seed % 2 == 0 { slow } else { 0.0 }).exp()
+            };
+            let found = told((0..60).map(value).collect::<Vec<_>>().into_iter());
+            for change in &found.changes {
+                let (ratio, low, high) = change.ratio.clone().unwrap();
+                claims += 1;
+                if (low..=high).contains(&1.0)
+                    || ratio.ln().abs() < 0.009_95
+                    || !(low..=high).contains(&ratio)
+                {
+                    wrong.push((kind, seed, change.at, ratio, low, high));
+                }
+            }
+        }
+    }
+    assert!(claims >= 20, "{claims} claims are too few for a test");
+    assert!(wrong.is_empty(), "{} of {claims}: {wrong:?}", wrong.len());
+}
+
+#[test]
+fn four_runs_apart_and_back_are_no_two_changes() {
+    for seed in 0..4 {
+        for (at, length, by) in [(30, 4, 1.3), (30, 2, 1.3), (41, 3, 0.7), (25, 4, 1.06)] {
+            let mut chance = SplitMix(seed);
+            let value = |i| {
+                let level: f64 = if (at..at + length).contains(&i) { by } else { 1.0 };
+                level * (1.0 + 0.01 * chance.normal())
+            };
+            let found = told((0..60).map(value).collect::<Vec<_>>().into_iter());
+            let what = format!("{seed}, {at}, {length}, {by}: {:?}, {:?}", found.changes, found.excursions);
+            assert!(found.changes.is_empty(), "{what}");
+            match &found.excursions[..] {
+                [one] => {
+                    assert_eq!((one.from, one.until), (at, at + length), "{what}");
+                    let (ratio, low, high) = one.ratio.clone().unwrap();
+                    assert!((ratio / by - 1.0).abs() < 0.02 && low < by && by < high, "{what}");
+                }
+                // Two or three values move no level far enough to be found at all.
+                none => assert!(none.is_empty() && length < 4, "{what}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn an_excursion_just_before_the_end_or_after_the_start_is_no_lasting_change() {
+    for seed in 0..3 {
+        for at in [3, 53] {
+            let mut chance = SplitMix(seed);
+            let value =
+                |i| (if (at..at + 4).contains(&i) { 1.3 } else { 1.0 }) * (1.0 + 0.01 * chance.normal());
+            let found = told((0..60).map(value).collect::<Vec<_>>().into_iter());
+            let what = format!("{seed}, {at}: {:?}, {:?}", found.changes, found.excursions);
+            assert!(found.changes.is_empty() && found.excursions.len() == 1, "{what}");
+        }
+    }
+    // What lasts to the end may last: it is a change.
+    let mut chance = SplitMix(1);
+    let value = |i| (if i >= 53 { 1.3 } else { 1.0 }) * (1.0 + 0.01 * chance.normal());
+    let found = told((0..60).map(value).collect::<Vec<_>>().into_iter());
+    assert_eq!((found.changes.len(), found.excursions.len()), (1, 0), "{found:?}");
+}
+
+#[test]
+fn a_level_that_starts_with_an_excursion_is_one_change_and_one_excursion() {
+    let mut chance = SplitMix(4);
+    let value = |i| {
+        let level = if i < 30 {
+            1.0
+        } else if i < 34 {
+            1.5
+        } else {
+            1.2
+        };
+        level * (1.0 + 0.01 * chance.normal())
+    };
+    let found = told((0..60).map(value).collect::<Vec<_>>().into_iter());
+    let at: Vec<usize> = found.changes.iter().map(|change| change.at).collect();
+    assert_eq!((at, found.excursions.len()), (vec![34], 1), "{found:?}");
 }

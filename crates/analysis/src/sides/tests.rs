@@ -240,3 +240,16 @@ fn trials_of_several_bake_offs_are_no_independent_values() {
     assert!(naive > 75, "the simulation can tell a rule that is wrong: {naive}");
     assert_eq!(verdicts(3, true), 0, "three values of each side are too few");
 }
+
+#[test]
+fn a_gate_of_archived_runs_counts_runs() {
+    let both = [side("a", &[1.0, 1.1], (0, 2)), side("b", &[1.0, 1.1], (1, 2))];
+    for (text, why) in [
+        ("time <= 2s", "too few runs for a gate: 2 of 6"),
+        ("time not worse by 5%", "too few runs: 2 and 2; a gate needs 4 of each"),
+    ] {
+        let gate = sides(&both, 0, RULES, &[Gate::read_of_any(text).unwrap()]).gates.remove(0);
+        assert_eq!(gate.unit.word(), "run");
+        assert_eq!(gate.comparisons[0].why.as_ref().unwrap().reason, why);
+    }
+}

@@ -45,7 +45,7 @@ pub fn suite(title: &str, header: Option<&RunHeader>, results: &[GateResult]) ->
 }
 
 fn case(out: &mut String, result: &GateResult) {
-    let all: Vec<String> = result.comparisons.iter().map(|c| escape(&comparison(&result.gate, c))).collect();
+    let all: Vec<String> = result.comparisons.iter().map(|c| escape(&comparison(result, c))).collect();
     let all = all.join("\n");
     let message = escape(&format!("{}: {}", outcome(result), reason(result)));
     let (open, close) = match result.outcome {

@@ -22,6 +22,7 @@ fn gate(result: &GateResult) -> Value {
         "on_inconclusive": result.gate.on_inconclusive.word(),
         "found": result.found.word(),
         "outcome": result.outcome.word(),
+        "unit": result.unit.word(),
         "comparisons": result.comparisons.iter().map(|of| comparison(result.gate.metric, of)).collect::<Vec<_>>(),
     })
 }

@@ -1,6 +1,6 @@
 //! `bakeoff.history/1`: metrics over the runs of an archive.
 
-use analysis::history::{Break, Change, History, Key, Point, Sense, Suspect};
+use analysis::history::{Break, Change, Excursion, History, Key, Point, Sense, Suspect};
 use record::missing::{Maybe, Missing};
 use serde_json::{Value, json};
 
@@ -38,6 +38,7 @@ fn series(history: &History) -> Value {
         .maybe("unit", unit.ok_or_else(|| Missing::because("bakeoff does not know this metric's unit")))
         .with("points", history.points.iter().map(|p| point(p, &history.key)).collect::<Vec<_>>())
         .with("changes", history.changes.iter().map(|c| change(c, at(c.at), history)).collect::<Vec<_>>())
+        .with("excursions", history.excursions.iter().map(|e| excursion(e, history)).collect::<Vec<_>>())
         .with("breaks", history.breaks.iter().map(|b| of_break(b, at(b.at))).collect::<Vec<_>>())
         .with("untested", history.untested)
         .finish()
@@ -60,11 +61,32 @@ fn point(point: &Point, key: &Key) -> Value {
     }
 }
 
+/// A part of a ratio with its interval.
+fn part(of: &Maybe<(f64, f64, f64)>, history: &History, part: fn(&(f64, f64, f64)) -> f64) -> Maybe<f64> {
+    of.as_ref().map(|ratio| plain_of(&history.key, part(ratio))).map_err(Clone::clone)
+}
+
+fn excursion(found: &Excursion, history: &History) -> Value {
+    let plain = |value: f64| plain_of(&history.key, value);
+    let (first, last) = (&history.points[found.from], &history.points[found.until - 1]);
+    Object::default()
+        .with("run", first.run.to_string())
+        .with("at", rfc3339(first.at_unix_ns))
+        .with("last_run", last.run.to_string())
+        .with("last_at", rfc3339(last.at_unix_ns))
+        .with("runs", found.until - found.from)
+        .with("before", plain(found.before))
+        .with("level", plain(found.level))
+        .maybe("ratio", part(&found.ratio, history, |r| r.0))
+        .maybe("low", part(&found.ratio, history, |r| r.1))
+        .maybe("high", part(&found.ratio, history, |r| r.2))
+        .with("p", found.p)
+        .finish()
+}
+
 fn change(change: &Change, at: &Point, history: &History) -> Value {
     let plain = |value: f64| plain_of(&history.key, value);
-    let part = |of: fn(&(f64, f64, f64)) -> f64| -> Maybe<f64> {
-        change.ratio.as_ref().map(|ratio| plain(of(ratio))).map_err(Clone::clone)
-    };
+    let part = |of: fn(&(f64, f64, f64)) -> f64| part(&change.ratio, history, of);
     let better = history.sense.is_better(change.before, change.after);
     Object::default()
         .with("run", at.run.to_string())

@@ -29,8 +29,9 @@ pub(super) fn of(
     ))];
     for result in gates {
         let caption = format!("{}: {}", name(&result.gate), outcome(result));
+        let unit = format!("#{}s", result.unit.word());
         let mut table =
-            Table::new(caption, &["configuration", &names, "result", "#measured", "#blocks", "reason"]);
+            Table::new(caption, &["configuration", &names, "result", "#measured", &unit, "reason"]);
         for of in &result.comparisons {
             table.row(vec![
                 configuration(&of.configuration).into(),

@@ -1,6 +1,6 @@
 //! Metrics over the runs of an archive: a figure for each, with its levels, changes and breaks.
 
-use analysis::history::{Break, Change, History, Key};
+use analysis::history::{Break, Change, Excursion, History, Key};
 use record::bakeoff::Metric;
 use record::run::RunId;
 
@@ -9,7 +9,7 @@ use crate::chart::{Kind, Line, Lines, Point, lines, round_values};
 use crate::number::{
     date_time, interval_named, metric_name, metric_value, named_value, p_value, significant,
 };
-use crate::text::{all_suspects, history_answer, size_of_change};
+use crate::text::{all_suspects, excursion, history_answer, size_of_change};
 
 /// Figures on one page; histories with changes come first.
 const FIGURES_MAX: usize = 40;
@@ -119,12 +119,13 @@ fn levels(history: &History, days: &dyn Fn(usize) -> f64) -> Option<Line> {
     Some(Line { name: "level".to_owned(), points, banded: true, joined: true, gaps })
 }
 
-/// Changes and breaks in time order.
+/// Changes, excursions and breaks in time order.
 fn events(history: &History, name: &dyn Fn(RunId) -> String) -> Table {
     let heads = ["since", "first run", "version", "#before", "#after", "change", "95 %", "#p", "new with it"];
-    let mut table = Table::new("Changes and breaks", &heads);
+    let mut table = Table::new("Changes, excursions and breaks", &heads);
     let mut rows: Vec<(usize, Vec<Words>)> =
         history.changes.iter().map(|c| (c.at, change(history, c, name))).collect();
+    rows.extend(history.excursions.iter().map(|e| (e.from, of_excursion(history, e, name))));
     rows.extend(history.breaks.iter().map(|b| (b.at, of_break(history, b, name))));
     rows.sort_by_key(|(at, _)| *at);
     for (_, row) in rows {
@@ -153,6 +154,23 @@ fn change(history: &History, change: &Change, name: &dyn Fn(RunId) -> String) ->
         interval.into(),
         p_value(change.p).into(),
         all_suspects(&change.suspects).into(),
+    ]
+}
+
+fn of_excursion(history: &History, found: &Excursion, name: &dyn Fn(RunId) -> String) -> Vec<Words> {
+    let (key, at) = (&history.key, &history.points[found.from]);
+    let interval =
+        found.ratio.as_ref().map_or(String::new(), |(_, low, high)| interval_named(key, *low, *high));
+    vec![
+        date_time(at.at_unix_ns).into(),
+        name(at.run).into(),
+        at.version.clone().unwrap_or_default().into(),
+        named_value(key, found.before).into(),
+        named_value(key, found.level).into(),
+        Words::toned("excursion: it ended", Tone::Doubt),
+        interval.into(),
+        p_value(found.p).into(),
+        excursion(history, found, name).into(),
     ]
 }
 
@@ -198,6 +216,7 @@ mod tests {
                 points,
                 breaks: Vec::new(),
                 changes: Vec::new(),
+                excursions: Vec::new(),
                 untested: 5,
             };
             figure(&history, &|_| String::new()).drawing.wide.body

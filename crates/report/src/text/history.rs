@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use analysis::history::{Break, Change, History, Key, Suspect, VALUES_MIN};
+use analysis::history::{Break, Change, Excursion, History, Key, Suspect, VALUES_MIN};
 use record::run::RunId;
 
 use super::table::{Align, Table};
@@ -41,7 +41,8 @@ pub fn history(
         overview(histories).write(out, style)?;
         writeln!(out)?;
     }
-    let is_drawn = |history: &&History| histories.len() <= DRAWN_MAX || !history.changes.is_empty();
+    let has_found = |history: &History| !history.changes.is_empty() || !history.excursions.is_empty();
+    let is_drawn = |history: &&History| histories.len() <= DRAWN_MAX || has_found(history);
     for history in histories.iter().filter(is_drawn) {
         one(out, history, name, style)?;
     }
@@ -83,6 +84,7 @@ fn overview(histories: &[History]) -> Table {
         let last = match history.changes.last() {
             Some(change) => (size_of_change(key, change), tint(history, change)),
             None if history.untested == history.points.len() => ("too few runs".to_owned(), Tint::Doubt),
+            None if !history.excursions.is_empty() => ("an excursion".to_owned(), Tint::Doubt),
             None => ("none".to_owned(), Tint::Quiet),
         };
         table.row(vec![
@@ -116,6 +118,9 @@ fn one(
     }
     for (number, change) in history.changes.iter().enumerate() {
         suspects(out, number + 1, change, style)?;
+    }
+    for found in &history.excursions {
+        labelled(out, ("excursion: ", Some(Tint::Doubt)), &excursion(history, found, name), 4, style)?;
     }
     for found in &history.breaks {
         let run = name(history.points[found.at].run);
@@ -158,6 +163,24 @@ fn levels(history: &History, name: &dyn Fn(RunId) -> String) -> Table {
         ]);
     }
     table
+}
+
+/// `4 runs, DATE (run a) to DATE (run b): 1.00ms -> 1.30ms, +30 % [+28 %, +32 %], and back`.
+pub(crate) fn excursion(history: &History, found: &Excursion, name: &dyn Fn(RunId) -> String) -> String {
+    let key = &history.key;
+    let end = |at: usize| {
+        let point = &history.points[at];
+        format!("{} (run {})", date_time(point.at_unix_ns), name(point.run))
+    };
+    let (runs, last) = (found.until - found.from, found.until - 1);
+    let from = end(found.from);
+    let when =
+        if runs == 1 { format!("1 run, {from}") } else { format!("{runs} runs, {from} to {}", end(last)) };
+    let size = found.ratio.as_ref().map_or(String::new(), |(ratio, low, high)| {
+        format!(", {} {}", change_named(key, *ratio), interval_named(key, *low, *high))
+    });
+    let (before, level) = (named_value(key, found.before), named_value(key, found.level));
+    format!("{when}: {before} -> {level}{size}, and back")
 }
 
 /// `+8.1 %`; without a ratio, the difference.
@@ -234,7 +257,8 @@ const ROWS: usize = 9;
 /// Columns for the numbers beside the chart.
 const AXIS: usize = 11;
 
-/// Values in the order of the runs, with the levels; `^` marks a change, `:` a break of the machine.
+/// Values in the order of the runs, with the levels; `^` marks a change, `~` an excursion, `:` a break of the
+/// machine.
 fn chart(out: &mut dyn Write, history: &History, style: Style) -> io::Result<()> {
     let columns = style.width.min(100).saturating_sub(AXIS + 1);
     let n = history.points.len();
@@ -272,6 +296,9 @@ fn chart(out: &mut dyn Write, history: &History, style: Style) -> io::Result<()>
         writeln!(out, "{label:>AXIS$}|{}", line.iter().collect::<String>().trim_end())?;
     }
     let mut axis = vec!['-'; columns];
+    for Excursion { from, until, .. } in &history.excursions {
+        axis[column(*from)..=column(until - 1)].fill('~');
+    }
     history.breaks.iter().for_each(|Break { at, .. }| axis[column(*at)] = ':');
     history.changes.iter().for_each(|change| axis[column(change.at)] = '^');
     writeln!(out, "{:>AXIS$}+{}", "", axis.iter().collect::<String>())
@@ -313,6 +340,14 @@ fn cannot_tell(all: usize, histories: &[History]) -> String {
     format!("cannot tell: {values}{series}, {needed}")
 }
 
+/// `, 1 excursion that ended`.
+fn excursions(histories: &[History]) -> String {
+    match histories.iter().map(|history| history.excursions.len()).sum() {
+        0 => String::new(),
+        all => format!(", {} that ended", plural(all, "excursion")),
+    }
+}
+
 /// The newest change of all histories, in a line.
 pub(crate) fn history_answer(histories: &[History], name: &dyn Fn(RunId) -> String) -> String {
     let newest = histories.iter().flat_map(|h| h.changes.iter().map(move |c| (h, c)));
@@ -323,7 +358,14 @@ pub(crate) fn history_answer(histories: &[History], name: &dyn Fn(RunId) -> Stri
         return match (all, tested) {
             (0, _) => "no runs with such a metric".to_owned(),
             (_, 0) => cannot_tell(all, histories),
-            _ => format!("no change in {} of {} series", plural(tested, "value"), histories.len()),
+            _ => {
+                let series = histories.len();
+                format!(
+                    "no change in {} of {series} series{}",
+                    plural(tested, "value"),
+                    excursions(histories)
+                )
+            }
         };
     };
     let (key, point) = (&history.key, &history.points[change.at]);
@@ -383,6 +425,7 @@ mod tests {
             points: (0..n).map(point).collect(),
             breaks: breaks.iter().map(|at| Break { at: *at, what: Vec::new() }).collect(),
             changes: Vec::new(),
+            excursions: Vec::new(),
             untested: usize::try_from(n).expect("a few"),
         };
         let told = |histories: &[History]| history_answer(histories, &|_| String::new());

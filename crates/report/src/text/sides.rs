@@ -60,11 +60,8 @@ pub fn answer(sides: &[Side], sided: &Sided) -> String {
             let more = sided.pairs.len() - 1;
             let at =
                 if first.condition.is_empty() { String::new() } else { format!(" at {}", first.condition) };
-            let more = if more == 0 {
-                String::new()
-            } else {
-                format!("; {} above", plural(more, "more comparison"))
-            };
+            let more =
+                if more == 0 { String::new() } else { format!("; {}", plural(more, "more comparison")) };
             format!("{}{at}{more}", pair_sentence(sides, sided, first))
         }
     };

@@ -157,3 +157,12 @@ fn slow_commands_get_no_pilot_and_what_fits_is_at_least_two_rounds() {
     assert_eq!(found.comparison.whole_rounds(Phase::Pilot).count(), 0);
     assert_eq!(found.comparison.whole_rounds(Phase::Measured).count(), 2);
 }
+
+#[test]
+fn a_command_that_ends_after_the_timeout_has_timed_out_even_if_nothing_looked_in_between() {
+    let timeout = Duration::from_millis(20);
+    let plan = CommandsPlan { timeout, ..plan(&["true", "exec sleep 0.06"]) };
+    // The warm-up or the first round meets it.
+    let error = conducted(&plan, &Stop::new()).map(|found| found.ended).unwrap_err().to_string();
+    assert!(error.contains("did not end within 20ms (--timeout)"), "{error}");
+}

@@ -17,6 +17,7 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::libc;
 use nix::sys::signal::Signal;
+use nix::sys::time::TimeSpec;
 use probes::process_time;
 use record::clock::{Clock as _, Monotonic};
 use record::command::CommandEnd;
@@ -30,8 +31,8 @@ use crate::strays;
 const SAID_BYTES: usize = 2_048;
 /// Reads of a pipe between two looks at the process: enough to empty a full pipe.
 const READS_A_LOOK: usize = 33;
-/// Interval at which a request to stop is checked, in milliseconds.
-const LOOK_EVERY_MS: i32 = 100;
+/// Interval at which a request to stop is checked.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Memory that a new process may touch between its report and the execution of the command: pages of the code
 /// that does it.
 const FLOOR_SLACK_BYTES: u64 = 1 << 20;
@@ -157,6 +158,8 @@ impl Pipes {
     }
 
     /// Waits for the exit, and reads the pipes meanwhile. The command stays a zombie.
+    ///
+    /// A command that ends after the timeout has timed out, even if it ended before anything looked.
     fn watch(
         &mut self,
         process: &Process,
@@ -169,15 +172,19 @@ impl Pipes {
             let watch = |fd: RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
             let fds = [end.as_raw_fd(), self.errors.from.as_raw_fd(), self.output.from.as_raw_fd()];
             let mut watched = fds.map(watch);
-            // SAFETY: the descriptors are open and owned here, and the array outlives the call.
-            let polled = Errno::result(unsafe { libc::poll(watched.as_mut_ptr(), 3, LOOK_EVERY_MS) });
+            let at_most = TimeSpec::from_duration(look(Monotonic.now_ns() - began_ns, timeout));
+            // SAFETY: the descriptors are open and owned here, and the array and the time outlive the call.
+            let polled = Errno::result(unsafe {
+                libc::ppoll(watched.as_mut_ptr(), 3, at_most.as_ref(), std::ptr::null())
+            });
             let now_ns = Monotonic.now_ns();
+            let is_over = u128::from(now_ns - began_ns) > timeout.as_nanos();
             match polled {
                 Ok(_) | Err(Errno::EINTR) => {}
                 Err(e) => return Err(e.into()),
             }
             if polled.is_ok() && watched[0].revents != 0 {
-                return Ok((Waited::Done, now_ns));
+                return Ok((if is_over { Waited::TimedOut } else { Waited::Done }, now_ns));
             }
             if polled.is_ok_and(|ready| ready > 0) {
                 self.errors.read()?;
@@ -186,7 +193,7 @@ impl Pipes {
             if stop.is_requested() {
                 return Ok((Waited::Stopped, now_ns));
             }
-            if u128::from(now_ns - began_ns) > timeout.as_nanos() {
+            if is_over {
                 return Ok((Waited::TimedOut, now_ns));
             }
         }
@@ -238,6 +245,13 @@ impl Drain {
         let last = text.lines().map(str::trim).rfind(|line| !line.is_empty())?;
         Some(last.chars().take(400).collect())
     }
+}
+
+/// Time until the next look at a command: it never lasts past the timeout.
+fn look(since_ns: u64, timeout: Duration) -> Duration {
+    // One nanosecond after it, the timeout is over.
+    let left = timeout.saturating_sub(Duration::from_nanos(since_ns)).saturating_add(Duration::from_nanos(1));
+    LOOK_EVERY.min(left)
 }
 
 /// Returns a descriptor that becomes readable when the process ends.
@@ -320,7 +334,8 @@ pub(crate) fn hook(
     let waited = loop {
         errors.read().map_err(failed)?;
         // Ends soon after the command, and in time to read what it says.
-        match process.wait(Duration::from_millis(20), stop) {
+        let at_most = look(Monotonic.now_ns() - began_ns, timeout).min(Duration::from_millis(20));
+        match process.wait(at_most, stop) {
             Waited::TimedOut if u128::from(Monotonic.now_ns() - began_ns) <= timeout.as_nanos() => {}
             other => break other,
         }
