@@ -408,6 +408,22 @@ fn a_load_is_shown_while_it_runs_and_the_machine_beside_it() {
     load.wait().unwrap();
     let metrics = house.get("/metrics").body;
     assert!(metrics.contains("bakeoff_running 0\n") && !metrics.contains("bakeoff_load_done"), "{metrics}");
+    // A load that is behind says so, and its result is there when it ends.
+    let words =
+        ["load", "exec:sleep 0.1", "--rate", "40", "--threads", "1", "--time", "2s", "--interval", "200ms"];
+    let mut load = lab.command(&[&words[..], &["--warmup", "0s", "--title", "slow"]].concat());
+    let mut load = load.stdout(std::process::Stdio::null()).spawn().unwrap();
+    let mut was_behind = false;
+    while load.try_wait().unwrap().is_none() {
+        was_behind |= house.get("/").body.contains("<b>Behind</b> done ");
+    }
+    let page = house.get("/").body;
+    assert!(was_behind, "{page}");
+    let ended = page.split("<h3>Ended</h3>").nth(1).unwrap_or_else(|| panic!("{page}"));
+    assert!(
+        ended.contains(">slow</a>") && ended.contains("<span class=\"word bad\">INVALID</span>"),
+        "{ended}"
+    );
     let children = processes_of(&house);
     house.end();
     assert!(

@@ -121,6 +121,9 @@ pub(crate) fn refused(format: Format, why: &ChangeError) -> Response {
         ChangeError::Queue(
             QueueError::Refused(_) | QueueError::Ambiguous { .. } | QueueError::Taken { .. },
         ) => StatusCode::CONFLICT,
+        ChangeError::Open { .. } | ChangeError::Changed => StatusCode::CONFLICT,
+        ChangeError::Note(_) if format == Format::Document => StatusCode::BAD_REQUEST,
+        ChangeError::Note(_) => StatusCode::UNPROCESSABLE_ENTITY,
         ChangeError::Queue(QueueError::Full) => StatusCode::TOO_MANY_REQUESTS,
         ChangeError::Queue(QueueError::Secret) => StatusCode::UNPROCESSABLE_ENTITY,
         ChangeError::Archive(e) | ChangeError::Queue(QueueError::Archive(e)) => return of_archive(format, e),

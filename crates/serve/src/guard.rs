@@ -196,6 +196,23 @@ impl Fields {
         Self(pairs.collect())
     }
 
+    /// Refuses a name that is neither in `once` nor in `often`, and one of `once` that occurs again: a filter
+    /// that is not understood must not look as if it had been applied.
+    pub(crate) fn only(self, once: &[&str], often: &[&str]) -> Result<Self, String> {
+        let mut seen = Vec::new();
+        for (name, _) in &self.0 {
+            let name = name.as_str();
+            if !once.contains(&name) && !often.contains(&name) {
+                return Err(format!("unknown `{name}`: expected {}", [once, often].concat().join(", ")));
+            }
+            if once.contains(&name) && seen.contains(&name) {
+                return Err(format!("`{name}` may stand only once"));
+            }
+            seen.push(name);
+        }
+        Ok(self)
+    }
+
     /// The first value of a field.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.all(name).next()

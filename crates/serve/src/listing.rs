@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -73,13 +74,28 @@ pub(crate) struct Wanted {
 pub(crate) struct Listing {
     archive: Archive,
     current: Mutex<Arc<Snapshot>>,
+    /// Time at which the list was as the archive, on the monotonic clock.
+    known_ns: AtomicU64,
 }
 
 impl Listing {
     /// Reads the archive.
     pub(crate) fn new(archive: Archive) -> Result<Self, ArchiveError> {
+        let known_ns = AtomicU64::new(Monotonic.now_ns());
         let current = Mutex::new(Arc::new(read(&archive)?));
-        Ok(Self { archive, current })
+        Ok(Self { archive, current, known_ns })
+    }
+
+    /// Makes the list look that much older.
+    #[cfg(test)]
+    pub(crate) fn age_by(&self, seconds: u64) {
+        self.known_ns.fetch_sub(seconds * 1_000_000_000, Ordering::Relaxed);
+    }
+
+    /// Seconds since the list was last known to be as the archive: a large archive that changes is not read
+    /// again at once.
+    pub(crate) fn age_s(&self) -> u64 {
+        Monotonic.now_ns().saturating_sub(self.known_ns.load(Ordering::Relaxed)) / 1_000_000_000
     }
 
     /// The latest state.
@@ -89,9 +105,11 @@ impl Listing {
 
     /// Reads the archive now: after a change of our own.
     pub(crate) fn refresh(&self) {
+        let began_ns = Monotonic.now_ns();
         // An unreadable archive leaves the last state; the pages of its runs then say what is wrong.
         if let Ok(new) = read(&self.archive) {
             *self.current.lock().expect(LOCK) = Arc::new(new);
+            self.known_ns.store(began_ns, Ordering::Relaxed);
         }
     }
 
@@ -101,12 +119,14 @@ impl Listing {
         while !is_over() {
             std::thread::sleep(LOOK_EVERY);
             let old = self.snapshot();
-            if Monotonic.now_ns() < next_ns
-                || (old.stamp.is_some() && stamp(&self.archive, &old.rows) == old.stamp)
-            {
+            let began_ns = Monotonic.now_ns();
+            if old.stamp.is_some() && stamp(&self.archive, &old.rows) == old.stamp {
+                self.known_ns.store(began_ns, Ordering::Relaxed);
                 continue;
             }
-            let began_ns = Monotonic.now_ns();
+            if began_ns < next_ns {
+                continue;
+            }
             self.refresh();
             next_ns = Monotonic.now_ns() + REST * (Monotonic.now_ns() - began_ns);
         }
